@@ -1,0 +1,103 @@
+// Package channel is the port through which messages leave.
+//
+// A provider (a folder below this one) turns settings into a Channel; a Channel hands one message to one vendor
+// and says what became of it. It never retries, never looks at limits and never touches the database: the engine
+// does, before and after. One call of Send is at most one request on the wire.
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// Outgoing is one message on its way to one person.
+type Outgoing struct {
+	Workspace  string
+	DeliveryID string // public id
+	Workflow   string
+	Channel    string // kind:name
+	// IdempotencyKey names this step of this delivery and is the same in every attempt, so that a provider that
+	// honours it accepts the message once (P3).
+	IdempotencyKey string
+	Address        string
+	Locale         string
+	Step           int // 1 = the message, 2 = its first reminder
+	Attempt        int // every try at a provider, counted over all steps (C24)
+	Subject        string
+	Text           string
+	HTML           string
+	Link           string // the public link of the delivery; may be empty
+	Event          []byte // the event's payload as JSON; may be empty (C43)
+}
+
+// Receipt is what an accepting provider said.
+type Receipt struct {
+	ProviderID string // the provider's id of the message; may be empty
+}
+
+// Channel hands messages to one provider. Send is called from several goroutines at once.
+type Channel interface {
+	// Send returns nil when the provider accepted the message; a *SendError says what else happened. Any other
+	// error counts as temporary, with reason send_threw (C45).
+	Send(ctx context.Context, out Outgoing) (Receipt, error)
+}
+
+// SendError says why a provider did not accept a message.
+type SendError struct {
+	Reason reason.Reason // temporary_error, permanent_error, reply_lost …
+	Retry  bool          // whether trying again can help
+	// Unknown: the request may have been accepted although no answer came. What happens then is the channel's
+	// on_unknown.
+	Unknown    bool
+	RetryAfter time.Duration // the provider's wish; 0 = none
+	Err        error
+}
+
+func (e *SendError) Error() string { return fmt.Sprintf("%s: %v", e.Reason, e.Err) }
+
+func (e *SendError) Unwrap() error { return e.Err }
+
+// Temporary is a definite refusal that may pass.
+func Temporary(err error) *SendError {
+	return &SendError{Reason: reason.TemporaryError, Retry: true, Err: err}
+}
+
+// Permanent is a definite refusal for good.
+func Permanent(err error) *SendError { return &SendError{Reason: reason.PermanentError, Err: err} }
+
+// Lost means that the request left and no answer came.
+func Lost(err error) *SendError {
+	return &SendError{Reason: reason.ReplyLost, Retry: true, Unknown: true, Err: err}
+}
+
+// AsSendError classifies any error of Send.
+func AsSendError(err error) *SendError {
+	var known *SendError
+	if errors.As(err, &known) {
+		return known
+	}
+	return &SendError{Reason: reason.SendThrew, Retry: true, Err: err}
+}
+
+// Setting describes one key of a provider's settings, for checking definitions and for the reference page.
+type Setting struct {
+	Name     string
+	Required bool
+	Secret   bool // must be given as {env: NAME} or {file: PATH}
+	Doc      string
+}
+
+// Provider makes channels of one vendor.
+type Provider struct {
+	Name     string
+	Doc      string
+	Settings []Setting
+	// KeepContent: what was rendered is stored with the result, because the store is where people read it.
+	KeepContent bool
+	// Open makes a channel. Settings hold resolved values only; errors name the setting.
+	Open func(settings map[string]string) (Channel, error)
+}

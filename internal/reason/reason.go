@@ -1,0 +1,164 @@
+// Package reason lists every named outcome of the engine once, each with its sentence for people.
+//
+// A reason answers "why was this sent, moved, left out or stopped?". The same word stands in the database, the
+// API, the console, the command line, the logs and the metric labels; the documentation page is generated from
+// this list. A reason is never shown as an error unless its class is Failure.
+//
+// The package decides nothing and depends on nothing.
+package reason
+
+// Reason is the snake_case name of an outcome; empty means that nothing out of the ordinary happened.
+type Reason string
+
+// Class groups reasons by what they mean for the message.
+type Class string
+
+// The classes. A skip is never a failure.
+const (
+	Progress Class = "progress" // it went on as planned
+	NoMatch  Class = "no_match" // nothing was to be done
+	Skip     Class = "skip"     // rightly not done
+	Wait     Class = "wait"     // done later
+	Stop     Class = "stop"     // ended on purpose
+	Held     Class = "held"     // waits for a person
+	Failure  Class = "failure"  // went wrong
+	Unknown  Class = "unknown"  // nobody knows yet
+	Rejected Class = "rejected" // the input was refused
+)
+
+// Ingest and matching.
+const (
+	Matched           Reason = "matched"
+	NoWorkflow        Reason = "no_workflow"
+	ConditionFalse    Reason = "condition_false"
+	ValueMissing      Reason = "value_missing"
+	ExpressionFailed  Reason = "expression_failed"
+	CostExceeded      Reason = "cost_exceeded"
+	Duplicate         Reason = "duplicate"
+	DedupMissing      Reason = "dedup_missing"
+	InvalidEvent      Reason = "invalid_event"
+	NoRecipient       Reason = "no_recipient"
+	WorkflowInactive  Reason = "workflow_inactive"
+	TriggerDisabled   Reason = "trigger_disabled"
+	InputConflict     Reason = "input_conflict"
+	RequestTooLarge   Reason = "request_too_large"
+	StaleDefinitions  Reason = "stale_definitions"
+	Forgotten         Reason = "forgotten"
+	ResentByOperator  Reason = "resent_by_operator"
+	ReleasedByPerson  Reason = "released"
+	RetryByOperator   Reason = "retried_by_operator"
+	CancelledByPerson Reason = "cancelled_by_operator"
+)
+
+// Gate 2 and timing.
+const (
+	CadenceCooldown  Reason = "cooldown"
+	CadenceTypeDaily Reason = "type_daily"
+	CadenceDaily     Reason = "daily"
+	CadenceWeekly    Reason = "weekly"
+	CadenceMonthly   Reason = "monthly"
+	QuietHours       Reason = "quiet_hours"
+	DeferredTooLong  Reason = "deferred_too_long"
+	Stale            Reason = "stale"
+	Suppressed       Reason = "suppressed"
+)
+
+// Sending.
+const (
+	Delivered      Reason = "delivered"
+	TemporaryError Reason = "temporary_error"
+	PermanentError Reason = "permanent_error"
+	RetriesUsedUp  Reason = "retries_used_up"
+	ReplyLost      Reason = "reply_lost"
+	WorkerLost     Reason = "worker_lost"
+	SendThrew      Reason = "send_threw"
+	NoChannel      Reason = "no_channel"
+	CannotRender   Reason = "cannot_render"
+	OutputTooLarge Reason = "output_too_large"
+	LeaseLost      Reason = "lease_lost"
+	NoResponse     Reason = "no_response"
+	NeverSettled   Reason = "never_settled"
+)
+
+// Instances.
+const (
+	Expanded        Reason = "expanded"
+	AudienceFailed  Reason = "audience_failed"
+	WorkflowMissing Reason = "workflow_missing"
+)
+
+// Info is one entry of the list.
+type Info struct {
+	Reason   Reason
+	Class    Class
+	Sentence string
+}
+
+// All returns the list in the order of the pipeline. The caller may keep and change the slice.
+func All() []Info {
+	return []Info{
+		{Matched, Progress, "An enabled trigger of a workflow matched."},
+		{NoWorkflow, NoMatch, "No enabled workflow has a trigger for this kind of event."},
+		{ConditionFalse, NoMatch, "The trigger's condition is false."},
+		{ValueMissing, NoMatch, "A value that the condition compares is missing, so the comparison is false."},
+		{ExpressionFailed, Failure, "An expression could not be evaluated on these values, so it counts as false."},
+		{CostExceeded, Failure, "An expression took more steps than allowed, so it counts as false."},
+		{WorkflowInactive, Stop, "The workflow is switched off or removed."},
+		{TriggerDisabled, NoMatch, "The trigger is switched off."},
+		{Duplicate, Skip, "The same occasion already exists; nothing was made a second time."},
+		{DedupMissing, Rejected, "A value that names the occasion is missing, and the trigger rejects such events."},
+		{InvalidEvent, Rejected, "The event is not valid."},
+		{RequestTooLarge, Rejected, "The request is larger than allowed."},
+		{StaleDefinitions, Wait, "The definitions changed meanwhile; the work is done again with the new ones."},
+		{NoRecipient, Skip, "There was nobody to send to."},
+		{InputConflict, Held, "The same key came with other inputs; a person decides."},
+		{Expanded, Progress, "Every delivery of this occasion exists."},
+		{AudienceFailed, Failure, "The audience could not be computed."},
+		{WorkflowMissing, Failure, "The version of the workflow that this row belongs to cannot be read."},
+		{CadenceCooldown, Wait, "The person's cooldown has not passed."},
+		{CadenceTypeDaily, Wait, "The person's limit for this type and day is used up."},
+		{CadenceDaily, Wait, "The person's limit for the day is used up."},
+		{CadenceWeekly, Wait, "The person's limit for the week is used up."},
+		{CadenceMonthly, Wait, "The person's limit for the month is used up."},
+		{QuietHours, Wait, "It is the person's quiet time."},
+		{DeferredTooLong, Stop, "No free instant was left before it expires."},
+		{Stale, Skip, "It is later than catch_up allows."},
+		{Suppressed, Stop, "The person must not be messaged."},
+		{Delivered, Progress, "The provider accepted the message."},
+		{TemporaryError, Failure, "The provider refused for now; it is tried again."},
+		{PermanentError, Failure, "The provider refused for good."},
+		{RetriesUsedUp, Failure, "Every retry failed."},
+		{ReplyLost, Unknown, "The provider's answer never arrived, so nobody knows whether it accepted the message."},
+		{WorkerLost, Unknown, "The sending process ended before it could write down the result."},
+		{SendThrew, Failure, "The channel broke down while sending; it is tried again."},
+		{NoChannel, Failure, "No channel of that name is defined."},
+		{CannotRender, Failure, "The message could not be written from its template."},
+		{OutputTooLarge, Failure, "The message is longer than allowed."},
+		{LeaseLost, Wait, "Another worker took the delivery over; this one stopped before sending."},
+		{NoResponse, Stop, "Nobody answered within expire_after of the last message."},
+		{NeverSettled, Stop, "The outcome stayed unknown for expire_after."},
+		{CancelledByPerson, Stop, "A person cancelled it."},
+		{RetryByOperator, Progress, "A person asked for another try."},
+		{ReleasedByPerson, Progress, "A person released it."},
+		{ResentByOperator, Progress, "A person had it sent again, under a key of its own."},
+		{Forgotten, Stop, "A person freed its key; the next such event counts as new."},
+	}
+}
+
+// Lookup returns the entry of r; ok is false for a word that is not on the list.
+func Lookup(r Reason) (info Info, ok bool) {
+	for _, i := range All() {
+		if i.Reason == r {
+			return i, true
+		}
+	}
+	return Info{}, false
+}
+
+// Sentence is the reason in words for people, or the bare name when it is not on the list.
+func (r Reason) Sentence() string {
+	if i, ok := Lookup(r); ok {
+		return i.Sentence
+	}
+	return string(r)
+}

@@ -1,0 +1,72 @@
+// Package subject holds what messages are about and who they are for: events, recipients and contacts.
+//
+// They are plain values as the source systems gave them. Nothing here decides anything; the normal form of an
+// address, by which a person is recognised, is the only rule (R20).
+package subject
+
+import (
+	"strings"
+	"time"
+	"unicode"
+)
+
+// WorkspaceID is the row id of a tenant; it is the first part of every key and the first argument of every call.
+type WorkspaceID int64
+
+// ContactID is the row id of a contact.
+type ContactID int64
+
+// EventID is the row id of an event; 0 means that there is none.
+type EventID int64
+
+// Event is a fact that happened in another system; it never changes.
+type Event struct {
+	ID         EventID        // 0 until it is stored
+	ExtID      string         // the caller's id of the event; may be empty
+	Kind       string         // what happened, such as service-visit-closed
+	OccurredAt time.Time      // UTC; the time of receipt when the caller gave none (decision 38)
+	OccurredBy bool           // whether the caller gave OccurredAt
+	ReceivedAt time.Time      // UTC
+	Payload    map[string]any // JSON values; numbers are json.Number, so that their spelling is kept (C8)
+	Recipient  *Recipient     // nil when the event names nobody
+}
+
+// Recipient is the person as the event names them.
+type Recipient struct {
+	Address     string `json:"address"`
+	Locale      string `json:"locale,omitempty"`
+	CustomerRef string `json:"customer_ref,omitempty"`
+}
+
+// Contact is a person or an address who can be messaged.
+type Contact struct {
+	ID         ContactID
+	ExtID      string
+	Address    string // the address by which it was first known; may be empty
+	Locale     string
+	Timezone   string
+	Suppressed bool
+}
+
+// NormalizeAddress gives the form under which two spellings of one address are the same person: e-mail addresses
+// without case, telephone numbers without blanks, dots, dashes and brackets, anything else without outer blanks.
+func NormalizeAddress(address string) string {
+	address = strings.TrimSpace(address)
+	if strings.Contains(address, "@") {
+		return strings.ToLower(address)
+	}
+	var digits strings.Builder
+	for i, r := range address {
+		switch {
+		case r == '+' && i == 0, r >= '0' && r <= '9':
+			digits.WriteRune(r)
+		case unicode.IsSpace(r), strings.ContainsRune("-.()/", r):
+		default:
+			return address
+		}
+	}
+	if digits.Len() < 5 {
+		return address
+	}
+	return digits.String()
+}
