@@ -21,14 +21,14 @@ type EventID int64
 
 // Event is a fact that happened in another system; it never changes.
 type Event struct {
-	ID         EventID        // 0 until it is stored
-	ExtID      string         // the caller's id of the event; may be empty
-	Kind       string         // what happened, such as service-visit-closed
-	OccurredAt time.Time      // UTC; the time of receipt when the caller gave none (decision 38)
-	OccurredBy bool           // whether the caller gave OccurredAt
-	ReceivedAt time.Time      // UTC
-	Payload    map[string]any // JSON values; numbers are json.Number, so that their spelling is kept (C8)
-	Recipient  *Recipient     // nil when the event names nobody
+	ID            EventID        // 0 until it is stored
+	ExtID         string         // the caller's id of the event; may be empty
+	Kind          string         // what happened, such as service-visit-closed
+	OccurredAt    time.Time      // UTC; the time of receipt when the caller gave none (decision 38)
+	OccurredGiven bool           // whether the caller gave OccurredAt
+	ReceivedAt    time.Time      // UTC
+	Payload       map[string]any // JSON values; numbers are json.Number, so that their spelling is kept (C8)
+	Recipient     *Recipient     // nil when the event names nobody
 }
 
 // Recipient is the person as the event names them.

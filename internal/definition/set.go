@@ -1,0 +1,185 @@
+package definition
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/schedule"
+)
+
+// Kind is the first key of a document.
+type Kind string
+
+// The kinds of documents. Scenario files share the format and are checked, never applied.
+const (
+	KindWorkflow  Kind = "workflow"
+	KindSurvey    Kind = "survey"
+	KindTemplate  Kind = "template"
+	KindChannel   Kind = "channel"
+	KindSink      Kind = "sink"
+	KindWorkspace Kind = "workspace"
+	KindScenario  Kind = "scenario"
+)
+
+// Document is one definition as written: the unit of storing and of versions.
+type Document struct {
+	Kind Kind
+	Name string
+	Text string // the YAML of this document alone, as the author wrote it
+	Hash string // SHA-256 of its meaning: comments, order of keys and spelling of blanks do not count
+	File string // where it was read; empty when it comes from the store
+	Line int
+}
+
+// Stored is a document of one numbered set, as the store gives it back.
+type Stored struct {
+	Document
+	Version int64 // counts the changes of this definition, from 1
+}
+
+// Set is everything that is defined in one workspace at one moment, compiled. It is immutable and safe for
+// concurrent use.
+type Set struct {
+	Number    int64 // of the workspace's sets; every applied change makes the next one
+	Workspace Workspace
+
+	workflows map[string]*Workflow
+	surveys   map[string]*Survey
+	channels  map[string]*Channel
+	sinks     map[string]*Sink
+	byEvent   map[string][]Match
+}
+
+// Match is one trigger of one workflow.
+type Match struct {
+	Workflow *Workflow
+	Trigger  *Trigger
+}
+
+// Workspace holds the defaults of a tenant.
+type Workspace struct {
+	Timezone string // UTC
+	Locale   string // en
+	BaseURL  string // public links begin with it
+	Retry    Retry
+}
+
+// Workflow says what makes an occasion, who is told, when and what.
+type Workflow struct {
+	Name    string
+	Version int64
+	Type    string // alert reminder report survey broadcast digest story_so_far custom
+	Enabled bool
+	ExtID   string // its id in another system; its name when there is none
+	Locale  string
+	Vars    map[string]any
+	Trigger []*Trigger
+	Sinks   []SinkRef
+}
+
+// Trigger makes occasions out of events. Blocks that a trigger may override stand here already resolved.
+type Trigger struct {
+	ID           string
+	Enabled      bool
+	Event        string
+	When         *expr.Condition // nil = always
+	Dedup        []string        // paths; nil = the event's id, else the hash of its content
+	DedupScope   string          // workflow or workspace
+	DedupMissing string          // allow or reject (decision 40)
+	Timing       schedule.Timing
+	Anchor       *expr.Program // an instant; nil = event.occurred_at
+	StopWhen     *expr.Condition
+	Audience     []Audience
+	Channel      string // kind:name
+	Message      Message
+	Retry        Retry
+	Pin          bool
+}
+
+// Audience is one entry of who is told.
+type Audience struct {
+	EventRecipient bool          // to: event.recipient, resolved at ingest (decision 61)
+	To             *expr.Program // ids of contacts, resolved when due
+	Address        *expr.Program // an address or a list of them, resolved when due
+	AddressKind    string
+	Where          *expr.Condition
+}
+
+// Message is what is said; exactly one of Survey and the texts is set.
+type Message struct {
+	Survey  string // renders that survey's invitation
+	ByKind  map[string]Texts
+	Default Texts // the plain text for channel kinds without texts of their own
+}
+
+// Texts are the parts of a message for one kind of channel, each in several locales.
+type Texts struct {
+	Subject, Text, HTML message.Text
+}
+
+// Retry says what follows a failed try.
+type Retry struct {
+	Backoff []time.Duration // 5m, 15m, 1h
+	Jitter  int             // percent, drawn from key and attempt; 0 = none
+	Then    string          // fail or forever (decision 31)
+}
+
+// Survey is a form; until its pages exist only the invitation is used.
+type Survey struct {
+	Name       string
+	Version    int64
+	Title      message.Text
+	Invitation Texts
+}
+
+// Channel names a provider and its settings.
+type Channel struct {
+	Key       string // kind:name
+	Kind      string
+	Provider  string
+	Settings  map[string]Setting
+	OnUnknown string // resend or hold
+}
+
+// Setting is a literal or a reference to a secret; secrets are never written into definitions.
+type Setting struct {
+	Value string
+	Env   string
+	File  string
+}
+
+// Sink is where outcomes go; stored and checked, acted on once outcomes leave.
+type Sink struct {
+	Name     string
+	Provider string
+	Settings map[string]Setting
+	Raw      json.RawMessage
+}
+
+// SinkRef is a workflow's use of a sink.
+type SinkRef struct {
+	Sink   string
+	Events []string
+	When   *expr.Condition
+}
+
+// Workflow returns the workflow of that name, nil when there is none.
+func (s *Set) Workflow(name string) *Workflow { return s.workflows[name] }
+
+// Survey returns the survey of that name, nil when there is none.
+func (s *Set) Survey(name string) *Survey { return s.surveys[name] }
+
+// Channel returns the channel of that key (kind:name), nil when there is none.
+func (s *Set) Channel(key string) *Channel { return s.channels[key] }
+
+// Sink returns the sink of that name, nil when there is none.
+func (s *Set) Sink(name string) *Sink { return s.sinks[name] }
+
+// ByEvent returns the triggers for a kind of event, switched off ones included, in the order of workflow names
+// and of the triggers in their file.
+func (s *Set) ByEvent(kind string) []Match { return s.byEvent[kind] }
+
+var _ civil.Duration // durations in definitions are civil durations until they are exact

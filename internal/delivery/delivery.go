@@ -1,0 +1,105 @@
+// Package delivery holds the promise of one message, with its reminders, to one contact on one channel: its
+// states, the ladder of retries, and what a result makes of it.
+//
+// Everything here is a pure function of rows, results and instants. "Sending" is not a status: a row is being
+// sent while its lease lies ahead and an intent is open (model.md §3).
+package delivery
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// ID is the row id.
+type ID int64
+
+// Status is the stored state of a delivery (model.md §3).
+type Status string
+
+// The states. Scheduled, sent and opened may have something to send; unknown waits for an answer from outside;
+// the others are final.
+const (
+	Scheduled  Status = "scheduled"
+	Sent       Status = "sent"
+	Opened     Status = "opened"
+	Responded  Status = "responded"
+	Expired    Status = "expired"
+	Skipped    Status = "skipped"
+	Failed     Status = "failed"
+	Superseded Status = "superseded"
+	Cancelled  Status = "cancelled"
+	Unknown    Status = "unknown"
+)
+
+// Statuses lists every status.
+func Statuses() []Status {
+	return []Status{Scheduled, Sent, Opened, Responded, Expired, Skipped, Failed, Superseded, Cancelled, Unknown}
+}
+
+// Row is one delivery as stored. Instants are UTC; the zero time means none.
+type Row struct {
+	Workspace          subject.WorkspaceID
+	ID                 ID
+	Key                string
+	Instance           instance.ID
+	Event              subject.EventID
+	Contact            subject.ContactID
+	Workflow           string
+	WorkflowVersion    int64
+	Definitions        int64 // number of the definition set that is pinned; 0 = the latest counts
+	Type               string
+	Trigger            string
+	Channel            string // kind:name
+	Address            string
+	Locale             string
+	CustomerRef        string
+	Status             Status
+	NotBefore          time.Time
+	SendAt             time.Time // none: nothing more is planned
+	Slot               time.Time // the place it holds in its person's limits; none: holds no place
+	DeferredBy         reason.Reason
+	LeaseUntil         time.Time
+	Version            int64
+	Step               int // messages accepted so far
+	AttemptNo          int // tries at the provider so far
+	IntentAt           time.Time
+	RetryCount         int
+	RemindersRemaining int
+	LastSentAt         time.Time
+	ExpiresAt          time.Time // set while nothing more is planned and an answer may still come
+	Reason             reason.Reason
+	StopReason         reason.Reason
+	Trace              string // JSON
+	CreatedAt          time.Time
+	CompletedAt        time.Time
+}
+
+// Outcome is what became of one attempt.
+type Outcome string
+
+// The outcomes of an attempt. None: nothing was tried, the entry explains why (C44).
+const (
+	AttemptDelivered Outcome = "delivered"
+	AttemptFailed    Outcome = "failed"
+	AttemptUnknown   Outcome = "unknown"
+	AttemptNone      Outcome = "none"
+)
+
+// Attempt is one try at a provider, written once, with its outcome.
+type Attempt struct {
+	Workspace      subject.WorkspaceID
+	Delivery       ID
+	Number         int // from 1; 0 for an entry without a try
+	Step           int
+	Channel        string
+	IdempotencyKey string
+	IntentAt       time.Time
+	SettledAt      time.Time
+	Outcome        Outcome
+	Reason         reason.Reason
+	ProviderID     string
+	Error          string
+}

@@ -1,0 +1,63 @@
+// Package instance holds the durable occasions of workflows: their states and what may follow what.
+//
+// An instance is named by a deterministic key and never deleted. While a worker holds it, it is processing; that
+// is a lease on the row, not a stored status.
+package instance
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// ID is the row id.
+type ID int64
+
+// Status is the stored state of an instance (model.md §3).
+type Status string
+
+// The states. Pending is the only one that the engine acts on.
+const (
+	Pending     Status = "pending"
+	Completed   Status = "completed"   // every delivery exists
+	Deactivated Status = "deactivated" // withdrawn
+	Failed      Status = "failed"      // an error declared permanent
+	Cancelled   Status = "cancelled"   // by a person
+	Skipped     Status = "skipped"     // too late, or collapsed into a later one
+)
+
+// Statuses lists every status.
+func Statuses() []Status {
+	return []Status{Pending, Completed, Deactivated, Failed, Cancelled, Skipped}
+}
+
+// Row is one instance as stored. Instants are UTC; the zero time means none.
+type Row struct {
+	Workspace       subject.WorkspaceID
+	ID              ID
+	Key             string
+	Workflow        string
+	WorkflowVersion int64
+	Definitions     int64 // number of the definition set it was made from; what pins read
+	Type            string
+	Trigger         string
+	Event           subject.EventID
+	Status          Status
+	Held            bool
+	DueAt           time.Time
+	NextRetryAt     time.Time
+	LeaseUntil      time.Time
+	Version         int64
+	Attempts        int // ever
+	RetryCount      int // of this ladder
+	Crashes         int
+	Reason          reason.Reason
+	InputHash       string
+	Trace           string // JSON: rule version, values, bounds
+	CreatedAt       time.Time
+	CompletedAt     time.Time
+}
+
+// Processing reports whether a worker holds the row at now.
+func (r Row) Processing(now time.Time) bool { return r.Status == Pending && r.LeaseUntil.After(now) }
