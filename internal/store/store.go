@@ -1,0 +1,307 @@
+// Package store keeps the durable state on SQLite or PostgreSQL: one schema, one SQL text a query.
+//
+// A method that needs a decision takes it as a function: it locks and loads what the decision needs for a whole
+// batch, calls the function, writes what it returned, and commits, all in one transaction. When the database asks
+// for it (busy, serialization failure, deadlock, a key that another transaction inserted meanwhile) the whole is
+// done again, so a decision may run more than once and must have no effects. An error of a decision rolls back
+// and is returned as it is. Statements are set-based: a batch of any size costs the same number of them.
+//
+// Instants are stored as whole microseconds since 1970 UTC, 0 for none; states and hashes as text. The store
+// never decides, never reads a clock and never calls out.
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Workspace is one tenant.
+type Workspace struct {
+	ID          subject.WorkspaceID
+	Name        string
+	Secret      []byte // 32 bytes; every keyed hash and public id of the workspace comes from it
+	Definitions int64  // number of the definition set that is in force; 0 = none yet
+	CreatedAt   time.Time
+}
+
+// APIKey is a caller's credential; the key itself is shown once and only its hash is kept.
+type APIKey struct {
+	ID        int64
+	Workspace subject.WorkspaceID
+	Name      string
+	Hash      string // hex SHA-256 of the key
+	Scopes    []string
+	CreatedAt time.Time
+	RevokedAt time.Time
+}
+
+// Definition is one version of one document of a definition set.
+type Definition struct {
+	Kind    string
+	Name    string
+	Version int64 // counts the changes of this name, from 1
+	Text    string
+	Hash    string
+}
+
+// DefinitionChange says what applying did to one document.
+type DefinitionChange struct {
+	Kind    string
+	Name    string
+	Version int64
+	Action  string // added, changed, unchanged
+}
+
+// RecipientRef names a person before their contact is known (R20): the contact with that ExtID, else the one with
+// that address, else, when Create is set, a new one.
+type RecipientRef struct {
+	ExtID       string // the caller's id of the person; may be empty
+	Address     string // as given; may be empty
+	AddressHash string // keyed hash of the normal form; empty without an address
+	NewExtID    string // the ext_id of a contact made for it
+	Locale      string
+	Create      bool
+	Lock        bool // a slot of this person may be taken: lock them and load their slots
+}
+
+// Slot is a place in a person's limits that is taken.
+type Slot struct {
+	At      time.Time
+	Type    string
+	Channel string // kind:name
+	N       int
+}
+
+// Person is a contact as a decision sees it. Slots are loaded only for locked persons.
+type Person struct {
+	subject.Contact
+	Found  bool // false: no such contact, and none was made
+	Locked bool
+	Slots  []Slot
+}
+
+// IngestRequest is what has to be locked and loaded before events can be decided.
+type IngestRequest struct {
+	Definitions int64 // the set that the plan was made with; another one in force gives ErrStaleDefinitions
+	Keys        []string
+	Recipients  []RecipientRef
+}
+
+// ExistingInstance is an instance that a planned key met.
+type ExistingInstance struct {
+	ID         instance.ID
+	Key        string
+	Status     instance.Status
+	InputHash  string
+	Deliveries []ExistingDelivery
+}
+
+// ExistingDelivery is a delivery of an existing instance.
+type ExistingDelivery struct {
+	ID      delivery.ID
+	Channel string
+	Status  delivery.Status
+}
+
+// IngestState is what a decision about events may look at. Persons stand in the order of the request's
+// recipients. Instances are found by the planned key. For a key that a person has freed, Forgotten says how
+// often: the occasion's key is then key:retry:n, and Instances holds the row of that key, if there is one, under
+// the planned key.
+type IngestState struct {
+	Persons   []Person
+	Instances map[string]ExistingInstance
+	Forgotten map[string]int
+}
+
+// EventRow is an event with its JSON as it will be stored.
+type EventRow struct {
+	subject.Event
+	PayloadJSON string
+	Trace       string // JSON: what each trigger made of it
+}
+
+// Decision is a decision that left no instance behind: filtered, deduplicated, throttled …
+type Decision struct {
+	ID              int64
+	At              time.Time
+	Event           subject.EventID
+	Instance        instance.ID // the one it met; 0 = none
+	Workflow        string
+	WorkflowVersion int64
+	Trigger         string
+	Reason          reason.Reason
+	Trace           string // JSON
+}
+
+// IngestWrites is what a decision about events wants written, in one transaction.
+type IngestWrites struct {
+	Events     []EventRow
+	Instances  []instance.Row
+	Deliveries []delivery.Row
+	Decisions  []Decision
+	Held       []HeldInstance
+}
+
+// HeldInstance raises the held flag of a row whose key came again with other inputs.
+type HeldInstance struct {
+	ID     instance.ID
+	Reason reason.Reason
+}
+
+// DueInstance is a pending instance whose time has come, with its event. Its row is locked until the transaction
+// ends.
+type DueInstance struct {
+	instance.Row
+	EventRow EventRow // zero when the instance has no event
+}
+
+// ExpandResult is what became of one due instance.
+type ExpandResult struct {
+	Status      instance.Status // completed, failed, deactivated, skipped; pending for another try
+	Held        bool
+	Reason      reason.Reason
+	NextRetryAt time.Time
+	RetryCount  int
+	Trace       string
+	Deliveries  []delivery.Row // those whose key exists already are left out silently: an earlier chunk made them
+}
+
+// Claim is a delivery that this process holds and whose intent is about to be committed.
+type Claim struct {
+	delivery.Row           // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent
+	LostIntent   time.Time // the intent of an attempt whose result never came; none: there was none
+	Person       Person
+}
+
+// IntentVerdict is the decision about one claim. The zero value lets it go as claimed.
+type IntentVerdict struct {
+	// NeedLock asks for the same decision again, with the person locked and their slots loaded. Only meaningful
+	// in the first round.
+	NeedLock bool
+	// Move changes the row instead of, or besides, sending it.
+	Move *IntentMove
+	// Attempts are entries to be logged: the lost one, or why nothing was tried.
+	Attempts []delivery.Attempt
+}
+
+// IntentMove is a change of a claimed row in the transaction of its intent.
+type IntentMove struct {
+	Send       bool // the attempt goes out all the same (its slot moved to now)
+	Status     delivery.Status
+	SendAt     time.Time
+	Slot       time.Time
+	ExpiresAt  time.Time
+	DeferredBy reason.Reason
+	Reason     reason.Reason
+	AttemptNo  int
+	Step       int // counts skipped steps too
+	Remaining  int // reminders
+	Trace      string
+	Completed  bool // sets completed_at
+}
+
+// Settlement is the result of one attempt, guarded by the claim's version.
+type Settlement struct {
+	Workspace  subject.WorkspaceID
+	ID         delivery.ID
+	Version    int64
+	Accepted   bool // step + 1, last_sent_at = now
+	Status     delivery.Status
+	SendAt     time.Time
+	ExpiresAt  time.Time
+	RetryCount int
+	Remaining  int // reminders
+	Reason     reason.Reason
+	Completed  bool
+	Release    bool // a definite failure gives the slot back
+	Attempt    delivery.Attempt
+	Content    *Content // kept when the channel's provider is read from the store
+}
+
+// LeaseRef names a claim for renewal.
+type LeaseRef struct {
+	Workspace subject.WorkspaceID
+	ID        delivery.ID
+	Version   int64
+}
+
+// Content is what was rendered for one step of a delivery.
+type Content struct {
+	Workspace subject.WorkspaceID
+	Delivery  delivery.ID
+	Step      int
+	At        time.Time
+	Channel   string
+	Address   string
+	Locale    string
+	Subject   string
+	Text      string
+	HTML      string
+}
+
+// OperatorState is an instance with everything that hangs on it, locked.
+type OperatorState struct {
+	Instance   instance.Row
+	Deliveries []delivery.Row
+	Retries    int // highest n of key:retry:n in use for the instance's base key
+}
+
+// OperatorChange is what a person's action changes, in one transaction with its audit entry. Rows are written
+// whole (state columns only) and guarded by the version that was read.
+type OperatorChange struct {
+	Instance      *instance.Row
+	Deliveries    []delivery.Row
+	NewInstance   *instance.Row
+	NewDeliveries []delivery.Row
+	Forget        bool // frees the key (decision 64)
+	Audit         Audit
+}
+
+// Audit is one privileged change.
+type Audit struct {
+	At     time.Time
+	Actor  string // name of the API key
+	Action string
+	Target string
+	Detail json.RawMessage
+}
+
+// InstanceFilter narrows a listing; zero fields do not.
+type InstanceFilter struct {
+	Workflow string
+	Status   instance.Status
+	Held     bool
+	Event    subject.EventID
+	Key      string
+}
+
+// DeliveryFilter narrows a listing; zero fields do not.
+type DeliveryFilter struct {
+	Workflow string
+	Status   delivery.Status
+	Channel  string
+	Reason   reason.Reason
+	Contact  subject.ContactID
+	To       string // an address or a contact's ext_id
+	Instance instance.ID
+}
+
+// Page asks for at most Limit rows with ids below Before (0 = from the newest).
+type Page struct {
+	Before int64
+	Limit  int
+}
+
+// Counts is the state of a workspace in numbers.
+type Counts struct {
+	Events             int64
+	InstancesByStatus  map[instance.Status]int64
+	DeliveriesByStatus map[delivery.Status]int64
+	Held               int64
+	OldestDue          time.Time
+}
