@@ -1,0 +1,98 @@
+package civil
+
+import (
+	"math"
+	"time"
+)
+
+// Gap says what becomes of a local time that does not exist because clocks were put forward over it.
+type Gap string
+
+const (
+	GapForward Gap = "forward" // later by the length of the gap: 02:30 is 03:30; the default, also for ""
+	GapSkip    Gap = "skip"    // no instant
+)
+
+// Overlap says which is meant of a local time that occurs twice because clocks were put back.
+type Overlap string
+
+const (
+	OverlapFirst  Overlap = "first"  // the earlier instant; the default, also for ""
+	OverlapSecond Overlap = "second" // the later one
+)
+
+// Rule is what a definition's `dst` says. The zero Rule is the default: forward, first.
+type Rule struct {
+	Gap     Gap
+	Overlap Overlap
+}
+
+const secondsPerDay = 24 * 60 * 60
+
+// Resolve returns the instant at which the clocks of loc show time t on date d (decision 27). Of a time that does not
+// exist or occurs twice, rule says what is meant; ok is false only in a gap under GapSkip.
+//
+// Two local times a < b of one gap and of the minutes after it may resolve in the order b, a (02:45 becomes 03:45, and
+// 03:15 is 03:15). Whoever makes a sequence of them keeps it from going back.
+func Resolve(d Date, t TimeOfDay, loc *time.Location, rule Rule) (at time.Time, ok bool) {
+	// wall is what the clock shows, counted as if the zone were UTC. An offset from UTC is shorter than a day, so the
+	// instant sought lies within a day of it. Outside of transitions, one period covers that and the loop runs once.
+	wall := int64(d.epochDay())*secondsPerDay + int64(t)
+	var shown, moved int64
+	found, gap := false, false
+	p := periodAt(loc, wall-secondsPerDay)
+	for {
+		if u := wall - p.offset; p.start <= u && u < p.end {
+			shown, found = u, true
+			if rule.Overlap != OverlapSecond {
+				break
+			}
+		}
+		if p.end > wall+secondsPerDay {
+			break
+		}
+		next := periodAt(loc, p.end)
+		if !gap && p.end+p.offset <= wall && wall < next.start+next.offset {
+			moved, gap = wall-p.offset, true
+		}
+		p = next
+	}
+	switch {
+	case found:
+		return time.Unix(shown, 0).UTC(), true
+	case gap && rule.Gap != GapSkip:
+		return time.Unix(moved, 0).UTC(), true
+	}
+	return time.Time{}, false
+}
+
+// DateOf returns what a calendar and a clock in loc show at t, in whole seconds.
+func DateOf(t time.Time, loc *time.Location) (Date, TimeOfDay) {
+	local := t.In(loc)
+	y, m, d := local.Date()
+	hour, minute, second := local.Clock()
+	return Date{Year: y, Month: m, Day: d}, TimeOfDay(hour*3600 + minute*60 + second)
+}
+
+// period is a span of time [start, end) in which a zone keeps one offset, in unix seconds. Neighbouring periods may
+// have the same offset.
+type period struct{ start, end, offset int64 }
+
+func periodAt(loc *time.Location, unix int64) period {
+	t := time.Unix(unix, 0).In(loc)
+	_, offset := t.Zone()
+	p := period{start: math.MinInt64, end: math.MaxInt64, offset: int64(offset)}
+	start, end := t.ZoneBounds()
+	if !start.IsZero() {
+		p.start = start.Unix()
+	}
+	if !end.IsZero() {
+		p.end = end.Unix()
+	}
+	if p.end <= unix {
+		// Behind the zone's last listed transition the standard library ends the last period of a year after 365
+		// days, which on 31 December of a leap year lies behind. The year's true end is the next midnight in UTC.
+		p.end = unix - unix%secondsPerDay + secondsPerDay
+	}
+	return p
+}
