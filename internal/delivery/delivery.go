@@ -63,7 +63,7 @@ type Row struct {
 	DeferredBy         reason.Reason
 	LeaseUntil         time.Time
 	Version            int64
-	Step               int // messages accepted so far
+	Step               int // messages that are over: accepted, skipped or given up
 	AttemptNo          int // tries at the provider so far
 	IntentAt           time.Time
 	RetryCount         int

@@ -210,7 +210,9 @@ type Settlement struct {
 	Workspace  subject.WorkspaceID
 	ID         delivery.ID
 	Version    int64
-	Accepted   bool // step + 1, last_sent_at = now
+	Accepted   bool      // last_sent_at = now
+	Step       int       // steps that are over: accepted, skipped or given up
+	LeaseUntil time.Time // none: the lease ends; else nobody takes the row up before (retry: next tick, C45)
 	Status     delivery.Status
 	SendAt     time.Time
 	ExpiresAt  time.Time
