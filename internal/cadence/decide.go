@@ -1,0 +1,199 @@
+package cadence
+
+import (
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// instant is the resolution at which slots are stored: one this much later is a slot of its own.
+const instant = time.Microsecond
+
+// Slot is one message, or several of one type, at the instant to which they were admitted.
+type Slot struct {
+	At   time.Time // in whole microseconds
+	Type string
+	N    int  // messages, at least 1
+	Sent bool // known to have left; only Policy.Count "sent" asks
+}
+
+// Verdict is the answer of the gate.
+type Verdict struct {
+	At     time.Time     // the earliest instant that breaks no limit; zero for reason.DeferredTooLong
+	Reason reason.Reason // why At is later than asked for, "" when it is not; or reason.DeferredTooLong
+}
+
+// Decide returns when one more message of type typ may go to a person: at now, or at the earliest later instant that
+// breaks no limit (A38). An instant after until is not looked for: the verdict is then reason.DeferredTooLong.
+//
+// history holds the person's slots on this channel since Floor, without the message in question, and is not changed.
+// It may come in any order; ascending is the fastest. Calendar windows are those of loc.
+func Decide(policy Policy, history []Slot, loc *time.Location, now, until time.Time, typ string) Verdict {
+	if policy.Empty() || !policy.counts(typ) {
+		return admit(Verdict{At: now}, until)
+	}
+	s := search{policy: policy, slots: relevant(policy, history), loc: loc, typ: typ}
+	v := Verdict{At: now}
+	for !v.At.After(until) {
+		free, why := s.block(v.At)
+		if why == "" {
+			return v
+		}
+		if v.Reason == "" {
+			v.Reason = why
+		}
+		v.At = free
+	}
+	return admit(v, until)
+}
+
+func admit(v Verdict, until time.Time) Verdict {
+	if v.At.After(until) {
+		return Verdict{Reason: reason.DeferredTooLong}
+	}
+	return v
+}
+
+// Floor returns the oldest instant that can matter to a decision at now or later: slots before it need not be read.
+// It is now itself when nothing is limited.
+func Floor(policy Policy, loc *time.Location, now time.Time) time.Time {
+	floor := now.Add(-policy.Cooldown)
+	window := func(limited bool, bounds func(time.Time, *time.Location) (start, end time.Time)) {
+		if !limited {
+			return
+		}
+		if start, _ := bounds(now, loc); start.Before(floor) {
+			floor = start
+		}
+	}
+	window(policy.MaxPerDay > 0 || len(policy.TypeLimits) > 0, civil.DayBounds)
+	window(policy.MaxPerWeek > 0, civil.WeekBounds)
+	window(policy.MaxPerMonth > 0, civil.MonthBounds)
+	return floor
+}
+
+// relevant returns the slots that count under the policy, in ascending order.
+func relevant(policy Policy, history []Slot) []Slot {
+	if len(policy.Types) > 0 || policy.Count == CountSent {
+		kept := make([]Slot, 0, len(history))
+		for _, s := range history {
+			if policy.counts(s.Type) && (policy.Count != CountSent || s.Sent) {
+				kept = append(kept, s)
+			}
+		}
+		history = kept
+	}
+	earlier := func(a, b Slot) int { return a.At.Compare(b.At) }
+	if !slices.IsSortedFunc(history, earlier) {
+		history = slices.SortedFunc(slices.Values(history), earlier)
+	}
+	return history
+}
+
+// search is one decision under way.
+type search struct {
+	policy Policy
+	slots  []Slot // ascending
+	loc    *time.Location
+	typ    string
+}
+
+// block names the first limit that forbids t, and returns the latest of the instants at which each of the limits that
+// forbid it would let the message pass. Every instant before that one is forbidden too, so that nothing is skipped.
+func (s *search) block(t time.Time) (free time.Time, why reason.Reason) {
+	hit := func(at time.Time, r reason.Reason) {
+		if why == "" {
+			why = r
+		}
+		if at.After(free) {
+			free = at
+		}
+	}
+	if at, ok := s.cooldown(t); !ok {
+		hit(at, reason.CadenceCooldown)
+	}
+	p := &s.policy
+	if typeLimit := p.TypeLimits[s.typ]; p.MaxPerDay > 0 || typeLimit > 0 {
+		start, end := civil.DayBounds(t, s.loc)
+		all, ofType := s.count(start, end)
+		if typeLimit > 0 && ofType >= typeLimit {
+			hit(s.resume(end), reason.CadenceTypeDaily)
+		}
+		if p.MaxPerDay > 0 && all >= p.MaxPerDay {
+			hit(s.resume(end), reason.CadenceDaily)
+		}
+	}
+	if p.MaxPerWeek > 0 {
+		start, end := civil.WeekBounds(t, s.loc)
+		if all, _ := s.count(start, end); all >= p.MaxPerWeek {
+			hit(s.resume(end), reason.CadenceWeekly)
+		}
+	}
+	if p.MaxPerMonth > 0 {
+		start, end := civil.MonthBounds(t, s.loc)
+		if all, _ := s.count(start, end); all >= p.MaxPerMonth {
+			hit(s.resume(end), reason.CadenceMonthly)
+		}
+	}
+	return free, why
+}
+
+// cooldown reports whether t lies far enough from the other slots and, if it is one of them, whether it has room.
+// Otherwise it returns the next instant of which that may be true.
+func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
+	free, ok = t, true
+	here := s.from(t)
+	if here > 0 {
+		if end := s.slots[here-1].At.Add(s.policy.Cooldown); end.After(free) {
+			free, ok = end, false
+		}
+	}
+	next, shared := here, 0
+	for ; next < len(s.slots) && s.slots[next].At.Equal(t); next++ {
+		shared += s.slots[next].N
+	}
+	if s.policy.MaxPerSlot > 0 && shared >= s.policy.MaxPerSlot {
+		if end := t.Add(max(s.policy.Cooldown, instant)); end.After(free) {
+			free, ok = end, false
+		}
+	}
+	if next < len(s.slots) {
+		// Too near before a later slot: join that one.
+		if later := s.slots[next].At; later.Sub(t) < s.policy.Cooldown && later.After(free) {
+			free, ok = later, false
+		}
+	}
+	return free, ok
+}
+
+// count returns the messages in [start, end), all of them and those of the asked type.
+func (s *search) count(start, end time.Time) (all, ofType int) {
+	for _, slot := range s.slots[s.from(start):] {
+		if !slot.At.Before(end) {
+			break
+		}
+		all += slot.N
+		if slot.Type == s.typ {
+			ofType += slot.N
+		}
+	}
+	return all, ofType
+}
+
+// from returns the index of the first slot at t or later.
+func (s *search) from(t time.Time) int {
+	return sort.Search(len(s.slots), func(i int) bool { return !s.slots[i].At.Before(t) })
+}
+
+// resume returns when a wait for a window that ends at end is over: then, or at the policy's time of that day.
+func (s *search) resume(end time.Time) time.Time {
+	if s.policy.ResumeAt == 0 {
+		return end
+	}
+	d, _ := civil.DateOf(end, s.loc)
+	at, _ := civil.Resolve(d, s.policy.ResumeAt, s.loc, civil.Rule{})
+	return at
+}
