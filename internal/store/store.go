@@ -202,7 +202,8 @@ type IntentMove struct {
 	Step       int // counts skipped steps too
 	Remaining  int // reminders
 	Trace      string
-	Completed  bool // sets completed_at
+	Completed  bool      // sets completed_at
+	LeaseUntil time.Time // without Send: nobody takes the row up before; none: it is free at once
 }
 
 // Settlement is the result of one attempt, guarded by the claim's version.
