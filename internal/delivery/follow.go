@@ -1,0 +1,146 @@
+package delivery
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/schedule"
+)
+
+// NextTick is how long a row is left alone when its retry has no backoff: the period of the source's ticker, so
+// that "the next tick retries" (C45, C46) does not become a request in every loop of the engine.
+const NextTick = time.Minute
+
+// jitterSteps is the resolution of the jitter draw.
+const jitterSteps = 1000
+
+// Policy is what a delivery's workflow says about what follows an attempt.
+type Policy struct {
+	Timing  schedule.Timing
+	Awaits  bool            // the message asks for an answer, so that silence makes it expire
+	Backoff []time.Duration // waits between tries; the ladder of decision 31
+	Jitter  int             // percent added to a wait at most
+	Forever bool            // never give up (decision 31)
+	// HoldUnknown: an attempt whose outcome is unknown is never repeated by the engine (P4).
+	HoldUnknown bool
+}
+
+// Result is what became of one attempt.
+type Result struct {
+	Outcome    Outcome
+	Reason     reason.Reason
+	Retry      bool          // whether trying again can help
+	RetryAfter time.Duration // the provider's wish; 0 = none
+}
+
+// Change is what a result makes of a row.
+type Change struct {
+	Accepted   bool
+	Status     Status
+	SendAt     time.Time
+	HeldBackTo time.Time // nobody takes the row up before; none: it is free at once
+	ExpiresAt  time.Time
+	Step       int
+	RetryCount int
+	Remaining  int
+	Reason     reason.Reason
+	Completed  bool
+	Release    bool // its slot is given back
+	Retried    bool // the same step is tried again at SendAt
+}
+
+// After decides what follows a result at now. Draw picks a whole number in [0, max), the same for the same row
+// and attempt in every replay; it is only called when there is jitter.
+//
+// A success plans the next reminder (C20) or, after the last, the expiry (C28). A failure climbs the ladder and at
+// its end fails the delivery, or, when a reminder failed, ends only that step. An unknown outcome is tried again
+// under the same key or waits for a person, as the channel says.
+func After(row Row, policy Policy, result Result, now time.Time, draw func(max uint64) uint64) Change {
+	c := Change{
+		Status: row.Status, Step: row.Step, RetryCount: row.RetryCount, Remaining: row.RemindersRemaining,
+		Reason: result.Reason,
+	}
+	switch result.Outcome {
+	case AttemptDelivered:
+		c.Accepted, c.RetryCount = true, 0
+		if c.Status == Scheduled || c.Status == Unknown {
+			c.Status = Sent
+		}
+		c.advance(row, policy, now)
+	case AttemptUnknown:
+		if !policy.HoldUnknown && c.retry(row, policy, result, now, draw) {
+			return c
+		}
+		c.Status, c.ExpiresAt = Unknown, policy.Timing.ExpiresAt(now, row.CreatedAt)
+	case AttemptFailed, AttemptNone:
+		if result.Retry && c.retry(row, policy, result, now, draw) {
+			return c
+		}
+		if result.Retry {
+			c.Reason = reason.RetriesUsedUp
+		}
+		if row.Step > 0 {
+			c.RetryCount = 0
+			c.advance(row, policy, now)
+			return c
+		}
+		c.Status, c.RetryCount, c.Completed, c.Release = Failed, row.RetryCount, true, true
+	}
+	return c
+}
+
+// Skip ends the present step without sending it: a first step skips the delivery, a reminder only itself (R2).
+func Skip(row Row, policy Policy, why reason.Reason, now time.Time) Change {
+	c := Change{Status: row.Status, Step: row.Step, Remaining: row.RemindersRemaining, Reason: why}
+	if row.Step == 0 {
+		c.Status, c.Completed, c.Release = Skipped, true, true
+		return c
+	}
+	c.advance(row, policy, now)
+	return c
+}
+
+// NoChannel parks a row whose channel is not defined: nothing is planned, and it expires like one that nobody
+// answered (C44).
+func NoChannel(row Row, policy Policy) Change {
+	return Change{
+		Status: row.Status, Step: row.Step, Remaining: row.RemindersRemaining, RetryCount: row.RetryCount,
+		Reason: reason.NoChannel, ExpiresAt: policy.Timing.ExpiresAt(row.LastSentAt, row.CreatedAt),
+	}
+}
+
+// advance ends the step and plans the next one.
+func (c *Change) advance(row Row, policy Policy, now time.Time) {
+	c.Step++
+	at, remaining, more := policy.Timing.Next(now, row.NotBefore, row.RemindersRemaining)
+	switch {
+	case more:
+		c.SendAt, c.Remaining = at, remaining
+	case policy.Awaits:
+		c.ExpiresAt = policy.Timing.ExpiresAt(now, row.CreatedAt)
+	default:
+		c.Completed = true
+	}
+}
+
+// retry plans another try of the same step; it reports false at the end of the ladder.
+func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, draw func(max uint64) uint64) bool {
+	rung := row.RetryCount
+	if rung >= len(policy.Backoff) {
+		if !policy.Forever {
+			return false
+		}
+		rung = len(policy.Backoff) - 1
+	}
+	c.RetryCount, c.Retried = row.RetryCount+1, true
+	if rung < 0 {
+		c.SendAt, c.HeldBackTo = row.SendAt, now.Add(max(NextTick, result.RetryAfter))
+		return true
+	}
+	wait := policy.Backoff[rung]
+	if policy.Jitter > 0 {
+		wait += wait * time.Duration(policy.Jitter) / 100 * time.Duration(draw(jitterSteps)) / jitterSteps
+	}
+	c.SendAt = now.Add(max(wait, result.RetryAfter)).Truncate(time.Microsecond)
+	return true
+}

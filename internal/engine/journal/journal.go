@@ -1,0 +1,80 @@
+// Package journal is the engine's account of what it did, in order: one entry for each decision and outcome.
+//
+// The live log, the metrics and the expectations of scenarios are all readers of the same entries. An entry is
+// written after its transaction has committed; it informs and is never the truth.
+package journal
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// What names what happened.
+type What string
+
+// What can happen to an event, an instance or a delivery.
+const (
+	Created      What = "created"       // an instance
+	Skipped      What = "skipped"       // an occasion that exists already, a step that came too late
+	NoMatch      What = "no_match"      // an event that concerns no workflow
+	Rejected     What = "rejected"      // an event that is not valid
+	Planned      What = "planned"       // a delivery was made
+	Expanded     What = "expanded"      // an instance has all its deliveries
+	Deferred     What = "deferred"      // a limit moved a delivery
+	Sent         What = "sent"          // a provider accepted a step
+	Retried      What = "retried"       // a try failed and another one is planned
+	Failed       What = "failed"        // a delivery or a step of it was given up
+	Unknown      What = "unknown"       // nobody knows whether a step was accepted
+	Held         What = "held"          // a person has to decide
+	Cancelled    What = "cancelled"     // by a person or a suppression
+	Expired      What = "expired"       // nobody answered
+	Reclaimed    What = "reclaimed"     // a delivery whose worker was lost was taken over
+	StaleRefused What = "stale_refused" // a result came after its row had been taken over
+	Released     What = "released"      // by a person
+	Forgotten    What = "forgotten"     // a key was freed
+	Settled      What = "settled"       // nothing follows for this delivery
+)
+
+// Entry is one thing that happened. Only the fields that apply are set.
+type Entry struct {
+	At              time.Time
+	What            What
+	Workspace       subject.WorkspaceID
+	Workflow        string
+	WorkflowVersion int64
+	Trigger         string
+	Key             string // of the instance or delivery
+	Event           subject.EventID
+	Instance        instance.ID
+	Delivery        delivery.ID
+	Contact         string // ext_id
+	Address         string
+	Channel         string
+	Locale          string
+	Step            int
+	Attempt         int
+	Reason          reason.Reason
+	Due             time.Time // when it was planned for
+	Until           time.Time // when it is looked at again
+	Remaining       int       // reminders
+	Subject         string
+	Text            string
+	HTML            string
+	ProviderID      string
+	Error           string
+}
+
+// Writer takes entries; it is called from several goroutines at once and must not block for long. A nil Writer
+// drops them.
+type Writer func(Entry)
+
+// Write passes an entry on.
+func (w Writer) Write(e Entry) {
+	if w != nil {
+		w(e)
+	}
+}
