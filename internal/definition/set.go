@@ -24,6 +24,18 @@ const (
 	KindScenario  Kind = "scenario"
 )
 
+// Values of keys that have a fixed set of words.
+const (
+	DedupWorkflow   = "workflow" // dedup_scope: an occasion is one per workflow
+	DedupWorkspace  = "workspace"
+	DedupAllow      = "allow" // dedup_missing: a missing value counts as empty
+	DedupReject     = "reject"
+	OnUnknownResend = "resend" // on_unknown: tried again under the same key
+	OnUnknownHold   = "hold"
+	RetryFail       = "fail" // retry.then
+	RetryForever    = "forever"
+)
+
 // Document is one definition as written: the unit of storing and of versions.
 type Document struct {
 	Kind Kind
@@ -142,6 +154,7 @@ type Channel struct {
 	Provider  string
 	Settings  map[string]Setting
 	OnUnknown string // resend or hold
+	Hash      string // of the document: a channel is opened anew when it changes
 }
 
 // Setting is a literal or a reference to a secret; secrets are never written into definitions.

@@ -1,0 +1,139 @@
+// Package catalog gives the engine the compiled definitions of a workspace by their set's number.
+//
+// A set never changes, so it is compiled once and kept. Code inside a transaction asks only for what is loaded
+// already (Loaded); when a set is missing it returns Missing, the transaction rolls back, and the caller loads the
+// set and does the whole again. So no definition is read from inside a transaction, and no replica acts on an old
+// rule unknowingly.
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// keep is how many sets of one workspace stay compiled: the latest and the pinned ones of the last hundred edits.
+const keep = 100
+
+// Store is where the documents lie.
+type Store interface {
+	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
+	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
+}
+
+// Catalog holds compiled sets. It is safe for concurrent use.
+type Catalog struct {
+	store   Store
+	options definition.Options
+
+	mu      sync.Mutex
+	sets    map[id]*definition.Set
+	order   []id
+	current map[subject.WorkspaceID]int64
+}
+
+type id struct {
+	workspace subject.WorkspaceID
+	number    int64
+}
+
+// New makes an empty catalog.
+func New(s Store, options definition.Options) *Catalog {
+	return &Catalog{store: s, options: options, sets: map[id]*definition.Set{}, current: map[subject.WorkspaceID]int64{}}
+}
+
+// Missing says that a set is not loaded yet.
+type Missing struct {
+	Workspace subject.WorkspaceID
+	Number    int64 // 0 = the one in force
+}
+
+func (m *Missing) Error() string { return fmt.Sprintf("definition set %d is not loaded", m.Number) }
+
+// Current returns the set in force. It asks the store for its number every time.
+func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error) {
+	number, err := c.store.DefinitionsNumber(ctx, ws)
+	if err != nil {
+		return nil, fmt.Errorf("read the number of the definitions: %w", err)
+	}
+	set, err := c.At(ctx, ws, number)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.current[ws] = max(c.current[ws], number)
+	c.mu.Unlock()
+	return set, nil
+}
+
+// At returns the set of that number.
+func (c *Catalog) At(ctx context.Context, ws subject.WorkspaceID, number int64) (*definition.Set, error) {
+	if set := c.lookup(id{ws, number}); set != nil {
+		return set, nil
+	}
+	rows, err := c.store.DefinitionSet(ctx, ws, number)
+	if err != nil {
+		return nil, fmt.Errorf("read definition set %d: %w", number, err)
+	}
+	docs := make([]definition.Stored, len(rows))
+	for i, row := range rows {
+		docs[i] = definition.Stored{
+			Document: definition.Document{Kind: definition.Kind(row.Kind), Name: row.Name, Text: row.Text, Hash: row.Hash},
+			Version:  row.Version,
+		}
+	}
+	set, err := definition.Compile(number, docs, c.options)
+	if err != nil {
+		return nil, fmt.Errorf("compile definition set %d: %w", number, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.sets[id{ws, number}]; !ok {
+		c.sets[id{ws, number}] = set
+		c.order = append(c.order, id{ws, number})
+		if len(c.order) > keep {
+			delete(c.sets, c.order[0])
+			c.order = c.order[1:]
+		}
+	}
+	return set, nil
+}
+
+// Loaded returns the set of that number without touching the store; number 0 is the latest one that this process
+// has seen in force. The error is a *Missing.
+func (c *Catalog) Loaded(ws subject.WorkspaceID, number int64) (*definition.Set, error) {
+	c.mu.Lock()
+	if number == 0 {
+		number = c.current[ws]
+	}
+	c.mu.Unlock()
+	if set := c.lookup(id{ws, number}); set != nil && number > 0 {
+		return set, nil
+	}
+	return nil, &Missing{Workspace: ws, Number: number}
+}
+
+// Load fetches what a *Missing named; it reports false for every other error.
+func (c *Catalog) Load(ctx context.Context, err error) (bool, error) {
+	var missing *Missing
+	if !errors.As(err, &missing) {
+		return false, nil
+	}
+	if missing.Number == 0 {
+		_, err = c.Current(ctx, missing.Workspace)
+	} else {
+		_, err = c.At(ctx, missing.Workspace, missing.Number)
+	}
+	return err == nil, err
+}
+
+func (c *Catalog) lookup(at id) *definition.Set {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sets[at]
+}

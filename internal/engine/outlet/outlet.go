@@ -1,0 +1,69 @@
+// Package outlet opens the channels that definitions name and keeps them open while their definition stays.
+package outlet
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/definition"
+)
+
+// Outlet is an open channel with what its definition and its provider say about it.
+type Outlet struct {
+	channel.Channel
+	KeepContent bool
+	HoldUnknown bool
+}
+
+// Registry opens channels on first use. It is safe for concurrent use.
+type Registry struct {
+	providers map[string]channel.Provider
+	secret    func(definition.Setting) (string, error)
+
+	mu   sync.Mutex
+	open map[string]opened
+}
+
+type opened struct {
+	hash   string
+	outlet Outlet
+}
+
+// New makes a registry of these providers. Secret resolves references to the environment and to files.
+func New(providers []channel.Provider, secret func(definition.Setting) (string, error)) *Registry {
+	byName := make(map[string]channel.Provider, len(providers))
+	for _, p := range providers {
+		byName[p.Name] = p
+	}
+	return &Registry{providers: byName, secret: secret, open: map[string]opened{}}
+}
+
+// Get returns the open channel of a definition; it is opened anew when the definition's hash has changed.
+func (r *Registry) Get(workspace string, def *definition.Channel) (Outlet, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := workspace + "/" + def.Key
+	if o, ok := r.open[at]; ok && o.hash == def.Hash {
+		return o.outlet, nil
+	}
+	provider, ok := r.providers[def.Provider]
+	if !ok {
+		return Outlet{}, fmt.Errorf("channel %s: this process has no provider %q", def.Key, def.Provider)
+	}
+	settings := make(map[string]string, len(def.Settings))
+	for name, setting := range def.Settings {
+		value, err := r.secret(setting)
+		if err != nil {
+			return Outlet{}, fmt.Errorf("channel %s: setting %s: %w", def.Key, name, err)
+		}
+		settings[name] = value
+	}
+	ch, err := provider.Open(settings)
+	if err != nil {
+		return Outlet{}, fmt.Errorf("channel %s: %w", def.Key, err)
+	}
+	o := Outlet{Channel: ch, KeepContent: provider.KeepContent, HoldUnknown: def.OnUnknown == definition.OnUnknownHold}
+	r.open[at] = opened{hash: def.Hash, outlet: o}
+	return o, nil
+}

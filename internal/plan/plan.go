@@ -1,0 +1,296 @@
+// Package plan says what should exist: it holds an event against the definitions and names the occasions.
+//
+// It is the only place that makes instances' keys, so that ingest, retry and the simulator agree (B17). It reads
+// no clock and no database; whether an occasion exists already, and who may be told when, is decided later, in
+// the transaction that writes it.
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// morning is the time of day of a date without one (model.md §6: at).
+const morning = civil.TimeOfDay(9 * 3600)
+
+// Occasion is what one trigger makes of one event.
+type Occasion struct {
+	Workflow *definition.Workflow
+	Trigger  *definition.Trigger
+	// Reason is matched, or why the trigger makes nothing of it.
+	Reason  reason.Reason
+	Field   string // the missing field, the failing expression
+	Clauses []expr.Clause
+
+	// The rest is set when Reason is matched.
+	Key       key.Instance
+	InputHash string
+	Missing   []string // dedup paths without a value; they count as empty (decision 40)
+	NotBefore time.Time
+}
+
+// Matched reports whether the occasion is to exist.
+func (o Occasion) Matched() bool { return o.Reason == reason.Matched }
+
+// Event returns one occasion for each trigger that listens to the event's kind, in the set's order. Several
+// triggers of one workflow may name the same key: the first one that is written wins (decision 39).
+func Event(set *definition.Set, ev subject.Event) []Occasion {
+	matches := set.ByEvent(ev.Kind)
+	if len(matches) == 0 {
+		return nil
+	}
+	fields := EventFields(ev)
+	occasions := make([]Occasion, len(matches))
+	for i, match := range matches {
+		occasions[i] = occasion(set, match, ev, fields)
+	}
+	return occasions
+}
+
+func occasion(set *definition.Set, match definition.Match, ev subject.Event, fields map[string]any) Occasion {
+	w, t := match.Workflow, match.Trigger
+	o := Occasion{Workflow: w, Trigger: t}
+	switch {
+	case !w.Enabled:
+		o.Reason = reason.WorkflowInactive
+		return o
+	case !t.Enabled:
+		o.Reason = reason.TriggerDisabled
+		return o
+	}
+	in := Input(set, w, fields, ev.ReceivedAt)
+	if t.When != nil {
+		verdict := t.When.Judge(in)
+		o.Clauses = verdict.Clauses
+		if !verdict.Met {
+			o.Reason, o.Field = verdict.Reason, verdict.Field
+			return o
+		}
+	}
+	hash, missing := Dedup(t, w.ExtID, ev)
+	if len(missing) > 0 && t.DedupMissing == definition.DedupReject {
+		o.Reason, o.Field = reason.DedupMissing, missing[0]
+		return o
+	}
+	anchor, why, field := anchor(t, in, ev, set.Workspace.Timezone)
+	if why != "" {
+		o.Reason, o.Field = why, field
+		return o
+	}
+	scope := w.Name
+	if t.DedupScope == definition.DedupWorkspace {
+		scope = key.AnyWorkflow
+	}
+	inputs, err := key.InputHash(map[string]any{"dedup": recipe(t)})
+	if err != nil { // a list of texts has always a canonical form
+		o.Reason, o.Field = reason.ExpressionFailed, err.Error()
+		return o
+	}
+	o.Reason, o.Missing, o.InputHash = reason.Matched, missing, inputs
+	o.Key = key.Event(w.Type, scope, hash)
+	o.NotBefore = t.Timing.NotBefore(anchor)
+	return o
+}
+
+func recipe(t *definition.Trigger) []any {
+	paths := make([]any, len(t.Dedup))
+	for i, path := range t.Dedup {
+		paths[i] = path
+	}
+	return paths
+}
+
+// Dedup returns the hash by which an event is the same event, and the paths of the recipe that had no value. An
+// event without a recipe is known by its id, else by its content (model.md §4).
+func Dedup(t *definition.Trigger, extID string, ev subject.Event) (hash string, missing []string) {
+	paths := t.Dedup
+	if paths == nil {
+		if ev.ExtID == "" {
+			return contentHash(ev), nil
+		}
+		paths = []string{"id"}
+	}
+	text, missing := key.DedupString(paths, func(path string) (any, bool) { return Lookup(ev, extID, path) })
+	return key.Hash(text), missing
+}
+
+func contentHash(ev subject.Event) string {
+	var address, locale, ref, occurred string
+	if ev.Recipient != nil {
+		address, locale, ref = ev.Recipient.Address, ev.Recipient.Locale, ev.Recipient.CustomerRef
+	}
+	if ev.OccurredGiven {
+		occurred = ev.OccurredAt.UTC().Format(time.RFC3339Nano)
+	}
+	return key.EventHash(ev.Kind, ev.Payload, []string{address, locale, ref}, occurred)
+}
+
+// Lookup finds the value of a path such as candidate.wip, recipient.address, templateId or id (C5). A field of
+// the payload whose own name holds a dot is found before one that lies deeper.
+func Lookup(ev subject.Event, extID, path string) (any, bool) {
+	switch path {
+	case "id":
+		return ev.ExtID, ev.ExtID != ""
+	case "kind":
+		return ev.Kind, true
+	case "occurred_at":
+		return ev.OccurredAt.UTC().Format(time.RFC3339Nano), ev.OccurredGiven
+	case "templateId":
+		return extID, true
+	}
+	root, rest, _ := strings.Cut(path, ".")
+	switch root {
+	case "recipient":
+		return recipientField(ev.Recipient, rest)
+	case "candidate", "payload":
+		return descend(ev.Payload, rest)
+	case "event":
+		if value, ok := Lookup(ev, extID, rest); ok {
+			return value, true
+		}
+		return descend(ev.Payload, rest)
+	}
+	return descend(ev.Payload, path)
+}
+
+func recipientField(r *subject.Recipient, name string) (any, bool) {
+	if r == nil {
+		return nil, false
+	}
+	switch name {
+	case "address":
+		return r.Address, r.Address != ""
+	case "locale":
+		return r.Locale, r.Locale != ""
+	case "customer_ref", "customerRef":
+		return r.CustomerRef, r.CustomerRef != ""
+	}
+	return nil, false
+}
+
+func descend(fields map[string]any, path string) (any, bool) {
+	if value, ok := fields[path]; ok {
+		return value, true
+	}
+	head, rest, nested := strings.Cut(path, ".")
+	if !nested {
+		return nil, false
+	}
+	below, ok := fields[head].(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	return descend(below, rest)
+}
+
+func anchor(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, why reason.Reason, field string) {
+	if t.Anchor == nil {
+		return ev.OccurredAt, "", ""
+	}
+	value, err := t.Anchor.Eval(in)
+	if err != nil {
+		return time.Time{}, reason.ExpressionFailed, t.Anchor.Source()
+	}
+	switch value := value.(type) {
+	case time.Time:
+		return value.UTC().Truncate(time.Microsecond), "", ""
+	case civil.Date:
+		loc, err := civil.LoadZone(zone)
+		if err != nil {
+			return time.Time{}, reason.ExpressionFailed, zone
+		}
+		at, _ := civil.Resolve(value, morning, loc, civil.Rule{})
+		return at.UTC(), "", ""
+	case nil:
+		return time.Time{}, reason.ValueMissing, t.Anchor.Source()
+	}
+	return time.Time{}, reason.ExpressionFailed, t.Anchor.Source()
+}
+
+// EventFields is the event as expressions and texts see it.
+func EventFields(ev subject.Event) map[string]any {
+	own := map[string]any{
+		"id": ev.ExtID, "kind": ev.Kind, "occurred_at": ev.OccurredAt, "received_at": ev.ReceivedAt,
+	}
+	if r := ev.Recipient; r != nil {
+		own["recipient"] = map[string]any{"address": r.Address, "locale": r.Locale, "customer_ref": r.CustomerRef}
+	}
+	return expr.Overlay(ev.Payload, "payload", own)
+}
+
+// Input is what the expressions of a workflow may read.
+func Input(set *definition.Set, w *definition.Workflow, event map[string]any, now time.Time) expr.Input {
+	return expr.Input{
+		Event: event, Vars: w.Vars, TemplateID: w.ExtID, Now: now,
+		Workspace: map[string]any{"timezone": set.Workspace.Timezone, "locale": set.Workspace.Locale},
+	}
+}
+
+// ContactFields is a person as expressions and texts see them.
+func ContactFields(c subject.Contact) map[string]any {
+	return map[string]any{
+		"id": c.ExtID, "address": c.Address, "locale": c.Locale, "timezone": c.Timezone,
+	}
+}
+
+// Recipients evaluates one entry of an audience that is resolved when due. It returns ids of contacts or, where
+// the entry names addresses, addresses, each once, in the order of the expression.
+func Recipients(entry definition.Audience, in expr.Input) (ids, addresses []string, err error) {
+	program := entry.To
+	if entry.Address != nil {
+		program = entry.Address
+	}
+	value, err := program.Eval(in)
+	if err != nil {
+		return nil, nil, fmt.Errorf("audience %s: %w", program.Source(), err)
+	}
+	names, err := texts(value)
+	if err != nil {
+		return nil, nil, fmt.Errorf("audience %s: %w", program.Source(), err)
+	}
+	if entry.Address != nil {
+		return nil, names, nil
+	}
+	return names, nil, nil
+}
+
+func texts(value any) ([]string, error) {
+	switch value := value.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		if value == "" {
+			return nil, nil
+		}
+		return []string{value}, nil
+	case []any:
+		var all []string
+		for _, one := range value {
+			names, err := texts(one)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				if !slices.Contains(all, name) {
+					all = append(all, name)
+				}
+			}
+		}
+		return all, nil
+	case fmt.Stringer:
+		return []string{value.String()}, nil
+	case int64, float64:
+		canonical, err := key.CanonicalJSON(value)
+		return []string{string(canonical)}, err
+	}
+	return nil, fmt.Errorf("a name or an address was expected, not %T", value)
+}
