@@ -26,12 +26,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5"
 )
 
 // DefaultMaxConnections lets a few replicas with full pools and their observers connect at once.
 const DefaultMaxConnections = 200
+
+// minMemory is what must be free in /dev/shm: an empty server takes 40 MB and each database 8 MB; containers often
+// have 64 MB in all.
+const minMemory = 2 << 30
 
 // The roles of a server started here. Databases belong to an ordinary role, as in production, so that a statement
 // that needs a superuser fails in the tests.
@@ -44,6 +49,10 @@ const (
 type Options struct {
 	// BinDir holds initdb, pg_ctl and postgres; empty takes the newest installed version.
 	BinDir string
+	// Dir is where the server's directory is made. Empty takes memory (/dev/shm) for a server that is not durable,
+	// where a database is made in 6 ms instead of the 250 ms of a slow disk, if there is enough; else the
+	// directory for temporary files.
+	Dir string
 	// Durable keeps fsync and full page writes on, as in production. Without it a commit costs no disk write and
 	// the data survive a killed server, but not a crash of the machine.
 	Durable bool
@@ -100,7 +109,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 
 func (s *Server) start(ctx context.Context, o Options) error {
 	var err error
-	if s.dir, err = os.MkdirTemp("", "carillon-pg-"); err != nil {
+	if s.dir, err = os.MkdirTemp(parentDir(o), "carillon-pg-"); err != nil {
 		return err
 	}
 	if err := s.post(); err != nil {
@@ -118,7 +127,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 			initdb = append(initdb, "--locale-provider=icu", "--icu-locale=en-US")
 		}
 		if !o.Durable {
-			s.copy = " STRATEGY file_copy" // checkpoints, which are cheap without fsync: 39 ms instead of 130 ms
+			s.copy = " STRATEGY file_copy" // in memory 6 ms instead of 10 ms: its checkpoints cost nothing there
 		}
 	}
 	if err := s.run(ctx, "initdb", initdb...); err != nil {
@@ -136,6 +145,19 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		return err
 	}
 	return s.exec(ctx, "CREATE ROLE "+ownerRole+" LOGIN")
+}
+
+// parentDir is "" for the directory of temporary files.
+func parentDir(o Options) string {
+	if o.Dir != "" || o.Durable {
+		return o.Dir
+	}
+	const memory = "/dev/shm"
+	var fs syscall.Statfs_t
+	if syscall.Statfs(memory, &fs) == nil && uint64(fs.Bavail)*uint64(fs.Bsize) >= minMemory {
+		return memory
+	}
+	return ""
 }
 
 // URL is the server's own database, as a role that may do everything there (only what the given role may do on an
