@@ -1,0 +1,171 @@
+package expr
+
+import (
+	"cel.dev/cel-go/common/types"
+
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// Condition is what stands behind when, stop_when, show_when or where: a line, or a group of conditions of which all
+// or any must hold. A nil Condition holds always.
+type Condition struct {
+	line   *Program
+	source string // as written: the line, or field, op and value
+	any    bool
+	group  []*Condition
+}
+
+// Verdict is a condition's judgement with its reasons.
+type Verdict struct {
+	Met    bool
+	Reason reason.Reason // empty when met, else that of the line that decided
+	Field  string        // what that line read, or lacked
+	// Clauses holds every line on its own, in the order of the text, also those that decided nothing.
+	Clauses []Clause
+}
+
+// Clause is one line's judgement.
+type Clause struct {
+	Source string
+	Met    bool
+	Reason reason.Reason // empty when met
+	Field  string        // the first field it reads, or the one that is missing
+	Value  any           // that field's value; nil when missing
+	Detail string        // why the evaluation failed, for the author
+}
+
+// Line compiles one line, which must be true or false. Its errors are *Error.
+func (c *Compiler) Line(src string, scope Scope) (*Condition, error) {
+	p, err := c.Compile(src, scope, Bool)
+	if err != nil {
+		return nil, err
+	}
+	return &Condition{line: p, source: src}, nil
+}
+
+// AllOf holds when every one of the conditions holds.
+func AllOf(of ...*Condition) *Condition { return &Condition{group: of} }
+
+// AnyOf holds when at least one of the conditions holds.
+func AnyOf(of ...*Condition) *Condition { return &Condition{group: of, any: true} }
+
+// Paths returns the fields that the condition reads, in the order of its text.
+func (c *Condition) Paths() []Path {
+	if c == nil {
+		return nil
+	}
+	if c.line != nil {
+		return c.line.paths
+	}
+	var all []Path
+	for _, part := range c.group {
+		all = append(all, part.Paths()...)
+	}
+	return all
+}
+
+// Judge evaluates every line, so that each can be explained on its own.
+func (c *Condition) Judge(in Input) Verdict {
+	if c == nil {
+		return Verdict{Met: true}
+	}
+	v := Verdict{Clauses: make([]Clause, 0, c.lines())}
+	v.Met, v.Reason, v.Field = c.judge(&in, &v.Clauses)
+	return v
+}
+
+// Holds reports only whether the condition holds, and stops at the first line that decides.
+func (c *Condition) Holds(in Input) bool { return c.holds(&in) }
+
+func (c *Condition) holds(in *Input) bool {
+	if c == nil {
+		return true
+	}
+	if c.line != nil {
+		val, failure := c.line.eval(in)
+		return failure == nil && val == types.True
+	}
+	for _, part := range c.group {
+		if part.holds(in) == c.any {
+			return c.any
+		}
+	}
+	return !c.any
+}
+
+func (c *Condition) lines() int {
+	if c == nil {
+		return 0
+	}
+	if c.line != nil {
+		return 1
+	}
+	n := 0
+	for _, part := range c.group {
+		n += part.lines()
+	}
+	return n
+}
+
+// judge appends a clause for every line. A group of which all must hold fails for the reason of its first line that
+// fails; one of which any must hold fails for the first reason that is more than "false".
+func (c *Condition) judge(in *Input, clauses *[]Clause) (met bool, why reason.Reason, field string) {
+	if c == nil {
+		return true, "", ""
+	}
+	if c.line != nil {
+		clause := c.judgeLine(in)
+		*clauses = append(*clauses, clause)
+		return clause.Met, clause.Reason, clause.Field
+	}
+	met = !c.any
+	for _, part := range c.group {
+		m, r, f := part.judge(in, clauses)
+		switch {
+		case c.any && m:
+			met = true
+		case !m && (why == "" || c.any && why == reason.ConditionFalse && r != reason.ConditionFalse):
+			met, why, field = met && c.any, r, f
+		}
+	}
+	if met {
+		return true, "", ""
+	}
+	if why == "" { // any of nothing
+		why = reason.ConditionFalse
+	}
+	return false, why, field
+}
+
+func (c *Condition) judgeLine(in *Input) Clause {
+	clause := Clause{Source: c.source}
+	val, failure := c.line.eval(in)
+	switch {
+	case failure != nil:
+		clause.Reason, clause.Field, clause.Detail = failure.Reason, failure.Field, failure.Detail
+	case isNull(val):
+		clause.Reason, clause.Field = reason.ValueMissing, c.line.whole
+	case val == types.True:
+		clause.Met = true
+	case val == types.False:
+		clause.Reason = reason.ConditionFalse
+	default:
+		clause.Reason, clause.Detail = reason.ExpressionFailed, "must be true or false, and is "+typeName(val)
+	}
+	if clause.Reason != reason.ValueMissing {
+		if p := c.line.subject(); p != nil {
+			clause.Field, clause.Value = p.String(), in.lookup(p)
+		}
+	}
+	return clause
+}
+
+// subject is the field that a line is about: the first one it reads that is no constant.
+func (p *Program) subject() Path {
+	for _, path := range p.paths {
+		if path[0] != "now" && path[0] != "vars" {
+			return path
+		}
+	}
+	return nil
+}

@@ -1,0 +1,340 @@
+package expr
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+)
+
+// Error says why a text is no expression for its place (format.md §4).
+type Error struct {
+	Message string
+	Hint    string // what to do, or where it stands
+	Offset  int    // in bytes, from the beginning of the text
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// offsetOf returns where a node begins, in bytes.
+func offsetOf(src string, info *ast.SourceInfo, id int64) int {
+	at, ok := info.GetOffsetRange(id)
+	if !ok {
+		return 0
+	}
+	return bytesIn(src, int(at.Start))
+}
+
+// bytesIn converts an offset in characters.
+func bytesIn(src string, chars int) int {
+	for i := range src {
+		if chars == 0 {
+			return i
+		}
+		chars--
+	}
+	return len(src)
+}
+
+// offsetAt converts CEL's line and column.
+func offsetAt(src string, line, column int) int {
+	start := 0
+	for ; line > 1; line-- {
+		next := strings.IndexByte(src[start:], '\n')
+		if next < 0 {
+			return start
+		}
+		start += next + 1
+	}
+	return start + bytesIn(src[start:], column)
+}
+
+func first(src string, iss *cel.Issues) *Error {
+	e := &Error{Message: "this is no expression", Hint: "in: " + src}
+	if errs := iss.Errors(); len(errs) > 0 {
+		e.Message = errs[0].Message
+		if at := errs[0].Location; at != nil {
+			e.Offset = offsetAt(src, at.Line(), at.Column())
+		}
+	}
+	return e
+}
+
+func syntaxError(src string, iss *cel.Issues) *Error {
+	if strings.TrimSpace(src) == "" {
+		return &Error{Message: "there is no expression", Hint: "write a condition, such as record.status == \"open\""}
+	}
+	e := first(src, iss)
+	text := strings.TrimPrefix(e.Message, "Syntax error: ")
+	switch {
+	case assignment(src):
+		e.Message, e.Hint = "a single = compares nothing", "write == to compare"
+	case strings.Contains(text, "expression size exceeds limit") || utf8.RuneCountInString(src) > maxSource:
+		e.Message = fmt.Sprintf("an expression has at most %d characters", maxSource)
+	case strings.Contains(text, "recursion limit"):
+		e.Message = fmt.Sprintf("brackets are nested deeper than %d", maxNesting)
+	default:
+		if i := strings.Index(text, " expecting "); i > 0 { // the list of a hundred tokens helps nobody
+			text = text[:i]
+		}
+		e.Message = "this is no expression: " + text
+	}
+	return e
+}
+
+func assignment(src string) bool {
+	return regexp.MustCompile(`[^=!<>]=[^=]`).MatchString(regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(src, `""`))
+}
+
+func checkError(src string, scope Scope, iss *cel.Issues) *Error {
+	e := first(src, iss)
+	if name, ok := between(e.Message, "undeclared reference to '", "'"); ok {
+		e.Message = "there is no function " + name
+		if hint := didYouMean(name, functionNames()); hint != "" {
+			e.Hint = hint
+		}
+		return e
+	}
+	if name, ok := between(e.Message, "undefined field '", "'"); ok {
+		e.Message = "undefined field '" + name + "'"
+		return e
+	}
+	if name, ok := between(e.Message, "found no matching overload for '", "'"); ok {
+		_, args, _ := strings.Cut(e.Message, "applied to '")
+		args, _, _ = strings.Cut(args, "'")
+		e.Message = misapplied(name, args)
+	}
+	return e
+}
+
+// misapplied writes CEL's "found no matching overload" in words.
+func misapplied(name, args string) string {
+	args = strings.Trim(args, "()")
+	if i := strings.Index(args, ".("); i > 0 { // a method's receiver
+		args = args[:i] + ", " + args[i+2:]
+	}
+	var kinds []string
+	for _, a := range strings.Split(args, ", ") {
+		kinds = append(kinds, celTypeName(a))
+	}
+	switch name {
+	case "age", "date", "days_until", "days_since", "today":
+		kinds = kinds[:max(0, len(kinds)-1)] // now was added by us
+	}
+	if op, ok := operatorSign(name); ok {
+		if len(kinds) == 2 {
+			switch op {
+			case "==", "!=", "<", "<=", ">", ">=":
+				return kinds[0] + " is compared with " + kinds[1]
+			case "in":
+				return kinds[1] + " is no list"
+			}
+			return op + " cannot join " + kinds[0] + " and " + kinds[1]
+		}
+		return op + " cannot stand before " + kinds[0]
+	}
+	if name == fnTruth {
+		return "this must be true or false, and is " + kinds[0]
+	}
+	name = strings.TrimPrefix(name, "@")
+	if len(kinds) == 0 || kinds[0] == "" {
+		return name + "() needs a value"
+	}
+	return name + " cannot be applied to " + strings.Join(kinds, " and ")
+}
+
+func operatorSign(name string) (string, bool) {
+	switch name {
+	case fnEqual:
+		return "==", true
+	case fnDiffer:
+		return "!=", true
+	case "@in":
+		return "in", true
+	case "!_", "-_":
+		return name[:1], true
+	}
+	if len(name) > 2 && name[0] == '_' && name[len(name)-1] == '_' {
+		return strings.Trim(name, "_"), true
+	}
+	return "", false
+}
+
+func programError(src string, err error) *Error {
+	return &Error{Message: plainError(err), Hint: "in: " + src}
+}
+
+// plainError drops the frames that CEL puts around a message.
+func plainError(err error) string {
+	text := err.Error()
+	if text == "no such overload" {
+		return "a value is of the wrong kind"
+	}
+	return strings.TrimPrefix(text, "error optimizing constant expression: ")
+}
+
+// fits checks the type of the whole expression against what its place wants.
+func fits(src string, out *cel.Type, want Type) error {
+	kind := kindOfType(out)
+	if kind == "" || want == Any {
+		return nil
+	}
+	ok := kind == article(want)
+	switch want {
+	case Text:
+		ok = ok || kind == "a number"
+	case Time:
+		ok = ok || kind == "a text" // that spells one
+	}
+	if ok {
+		return nil
+	}
+	return &Error{Message: "this must be " + article(want) + ", and is " + kind, Hint: "in: " + src}
+}
+
+func article(t Type) string {
+	switch t {
+	case Bool:
+		return "true or false"
+	case Number:
+		return "a number"
+	case Text:
+		return "a text"
+	case Time:
+		return "a time"
+	case List:
+		return "a list"
+	case Any:
+	}
+	return "a value"
+}
+
+// kindOfType names a type for people; "" when only the evaluation can tell.
+func kindOfType(t *cel.Type) string {
+	if t == nil {
+		return ""
+	}
+	switch t.Kind() {
+	case types.BoolKind:
+		return "true or false"
+	case types.IntKind, types.DoubleKind, types.UintKind:
+		return "a number"
+	case types.StringKind:
+		return "a text"
+	case types.TimestampKind:
+		return "a time"
+	case types.DurationKind:
+		return "a length of time"
+	case types.ListKind:
+		return "a list"
+	case types.MapKind, types.StructKind:
+		return "an object"
+	}
+	return ""
+}
+
+func celTypeName(name string) string {
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "wrapper("), ")")
+	switch {
+	case name == "int" || name == "double" || name == "uint":
+		return "a number"
+	case name == "string":
+		return "a text"
+	case name == "bool":
+		return "true or false"
+	case name == "null":
+		return "nothing"
+	case strings.HasSuffix(name, "Timestamp") || name == "timestamp":
+		return "a time"
+	case strings.HasSuffix(name, "Duration") || name == "duration":
+		return "a length of time"
+	case strings.HasPrefix(name, "list("):
+		return "a list"
+	case name == "":
+		return ""
+	case name == "dyn" || name == "any":
+		return "a value"
+	}
+	return "an object"
+}
+
+// typeName names a value's kind for people.
+func typeName(v ref.Val) string {
+	if isNull(v) {
+		return "nothing"
+	}
+	if t, ok := v.Type().(*types.Type); ok {
+		if kind := kindOfType(t); kind != "" {
+			return kind
+		}
+	}
+	return "a value of another kind"
+}
+
+func between(s, before, after string) (string, bool) {
+	_, rest, ok := strings.Cut(s, before)
+	if !ok {
+		return "", false
+	}
+	part, _, ok := strings.Cut(rest, after)
+	return part, ok
+}
+
+// clip keeps data that is quoted in an error short.
+func clip(s string) string {
+	const longest = 40
+	if utf8.RuneCountInString(s) <= longest {
+		return s
+	}
+	return s[:bytesIn(s, longest)] + "…"
+}
+
+func functionNames() []string {
+	return []string{
+		"age", "all", "contains", "date", "days", "days_since", "days_until", "duration", "endsWith", "exists", "exists_one", "filter",
+		"has", "hours", "lower", "map", "matches", "minutes", "size", "startsWith", "today", "trim",
+	}
+}
+
+// didYouMean returns a hint when one of the names is a slip of the pen away.
+func didYouMean(name string, names []string) string {
+	best, at := "", 3
+	if len(name) < 4 {
+		at = 2
+	}
+	for _, n := range names {
+		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < at {
+			best, at = n, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "did you mean " + best + "?"
+}
+
+// distance counts insertions, deletions and substitutions (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

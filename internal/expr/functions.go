@@ -1,0 +1,373 @@
+package expr
+
+import (
+	"math"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/env"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/interpreter"
+)
+
+// What the lowering writes in place of == and !=, which CEL does not let anyone extend, and around operands that
+// must be true or false. No text can spell these names.
+const (
+	fnEqual  = "@equal"
+	fnDiffer = "@differ"
+	fnTruth  = "@truth"
+	// CEL's optimizer has its own idea of a function called matches.
+	fnMatches = "@matches"
+)
+
+// forever is the age of null: longer than any length of time (decision 19).
+const forever = time.Duration(math.MaxInt64)
+
+// newEnv declares the language. Only the logical operators, indexing and the macros are CEL's own; everything else
+// has one binding of ours, because CEL's know neither null nor mixed numbers (see format.md §7).
+func newEnv() (*cel.Env, error) {
+	opts := []cel.EnvOption{
+		cel.StdLib(cel.StdLibSubset(&env.LibrarySubset{IncludeFunctions: []*env.Function{
+			env.NewFunction(operators.LogicalAnd), env.NewFunction(operators.LogicalOr),
+			env.NewFunction(operators.Conditional), env.NewFunction(operators.Index),
+			env.NewFunction(operators.NotStrictlyFalse), env.NewFunction(operators.OldNotStrictlyFalse),
+		}})),
+		cel.CustomTypeAdapter(adapter{}),
+		cel.ParserExpressionSizeLimit(maxSource),
+		cel.ParserRecursionLimit(maxNesting),
+		cel.ParserErrorRecoveryLimit(4),
+	}
+	opts = append(opts, variables()...)
+	return cel.NewCustomEnv(append(opts, functions()...)...)
+}
+
+// functions lists every operator and function with the operands it takes.
+func functions() []cel.EnvOption {
+	var (
+		i, f, s, b = cel.IntType, cel.DoubleType, cel.StringType, cel.BoolType
+		t, d       = cel.TimestampType, cel.DurationType
+		a          = cel.TypeParamType("A")
+		list       = cel.ListType(a)
+	)
+	order := []signature{
+		{in: []*cel.Type{i, i}, out: b}, {in: []*cel.Type{f, f}, out: b}, {in: []*cel.Type{i, f}, out: b}, {in: []*cel.Type{f, i}, out: b},
+		{in: []*cel.Type{s, s}, out: b}, {in: []*cel.Type{t, t}, out: b}, {in: []*cel.Type{d, d}, out: b},
+	}
+	numeric := func(whole *cel.Type, more ...signature) []signature {
+		return append([]signature{
+			{in: []*cel.Type{i, i}, out: whole}, {in: []*cel.Type{f, f}, out: f}, {in: []*cel.Type{i, f}, out: f}, {in: []*cel.Type{f, i}, out: f},
+		}, more...)
+	}
+	same := []signature{{in: []*cel.Type{cel.DynType, cel.DynType}, out: b}} // the lint knows better
+	texts := []signature{{in: []*cel.Type{s, s}, out: b}, {in: []*cel.Type{s, s}, out: b, member: true}}
+	ordered := func(holds func(order int) bool) binary {
+		return func(x, y ref.Val) ref.Val {
+			o, bad := compare(x, y)
+			if bad != nil {
+				return bad
+			}
+			return types.Bool(holds(o))
+		}
+	}
+	calculated := func(op byte) binary {
+		return func(x, y ref.Val) ref.Val { return arithmetic(op, x, y) }
+	}
+	ofNow := func(out *cel.Type) []signature {
+		return []signature{{in: []*cel.Type{t, t}, out: out}, {in: []*cel.Type{s, t}, out: out}}
+	}
+	number := func(out *cel.Type) []signature {
+		return []signature{{in: []*cel.Type{i}, out: out}, {in: []*cel.Type{f}, out: out}}
+	}
+	return []cel.EnvOption{
+		two(fnEqual, func(x, y ref.Val) ref.Val { return types.Bool(equal(x, y)) }, same...),
+		two(fnDiffer, func(x, y ref.Val) ref.Val { return types.Bool(!equal(x, y)) }, same...),
+		two(operators.Less, ordered(func(o int) bool { return o < 0 }), order...),
+		two(operators.LessEquals, ordered(func(o int) bool { return o <= 0 }), order...),
+		two(operators.Greater, ordered(func(o int) bool { return o > 0 }), order...),
+		two(operators.GreaterEquals, ordered(func(o int) bool { return o >= 0 }), order...),
+		two(operators.Add, calculated('+'), numeric(i,
+			signature{in: []*cel.Type{s, s}, out: s}, signature{in: []*cel.Type{list, list}, out: list},
+			signature{in: []*cel.Type{t, d}, out: t}, signature{in: []*cel.Type{d, t}, out: t}, signature{in: []*cel.Type{d, d}, out: d})...),
+		two(operators.Subtract, calculated('-'), numeric(i,
+			signature{in: []*cel.Type{t, d}, out: t}, signature{in: []*cel.Type{t, t}, out: d}, signature{in: []*cel.Type{d, d}, out: d})...),
+		two(operators.Multiply, calculated('*'), numeric(i)...),
+		two(operators.Divide, calculated('/'), numeric(cel.DynType)...),
+		two(operators.Modulo, calculated('%'), numeric(i)...),
+		two(operators.In, contained, signature{in: []*cel.Type{cel.DynType, cel.ListType(cel.DynType)}, out: b}, signature{in: []*cel.Type{s, cel.MapType(s, cel.DynType)}, out: b}),
+		one(operators.Negate, negate, append(number(i)[:1:1], signature{in: []*cel.Type{f}, out: f}, signature{in: []*cel.Type{d}, out: d})...),
+		one(operators.LogicalNot, not, signature{in: []*cel.Type{b}, out: b}),
+		one(fnTruth, truth, signature{in: []*cel.Type{b}, out: b}),
+
+		two("contains", onTexts(strings.Contains), texts...),
+		two("startsWith", onTexts(strings.HasPrefix), texts...),
+		two("endsWith", onTexts(strings.HasSuffix), texts...),
+		two(fnMatches, matches, texts[:1]...),
+		one("lower", onText(strings.ToLower), signature{in: []*cel.Type{s}, out: s}),
+		one("trim", onText(strings.TrimSpace), signature{in: []*cel.Type{s}, out: s}),
+		one("size", size, signature{in: []*cel.Type{s}, out: i}, signature{in: []*cel.Type{list}, out: i}, signature{in: []*cel.Type{cel.MapType(s, cel.DynType)}, out: i},
+			signature{in: []*cel.Type{s}, out: i, member: true}, signature{in: []*cel.Type{list}, out: i, member: true}),
+
+		one("days", length(24*time.Hour), number(d)...),
+		one("hours", length(time.Hour), number(d)...),
+		one("minutes", length(time.Minute), number(d)...),
+		one(overloads.TypeConvertDuration, duration, signature{in: []*cel.Type{s}, out: d}),
+		two("age", age, ofNow(d)...),
+		two("date", date, ofNow(t)...),
+		two("days_until", daysUntil, ofNow(i)...),
+		two("days_since", func(x, now ref.Val) ref.Val { return negate(daysUntil(x, now)) }, ofNow(i)...),
+		one("today", func(now ref.Val) ref.Val { return midnight(now.(types.Timestamp).Time) }, signature{in: []*cel.Type{t}, out: t}),
+		two("shifted", shifted, signature{in: []*cel.Type{t, s}, out: t}, signature{in: []*cel.Type{s, s}, out: t}),
+	}
+}
+
+type (
+	unary  = func(ref.Val) ref.Val
+	binary = func(a, b ref.Val) ref.Val
+)
+
+// signature is one combination of operands that the check accepts.
+type signature struct {
+	in     []*cel.Type
+	out    *cel.Type
+	member bool // x.f(y) instead of f(x, y)
+}
+
+func two(name string, bind binary, sigs ...signature) cel.EnvOption {
+	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonBinaryBinding(bind))...)
+}
+
+func one(name string, bind unary, sigs ...signature) cel.EnvOption {
+	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonUnaryBinding(bind))...)
+}
+
+func overloadsOf(name string, sigs []signature) []cel.FunctionOpt {
+	var opts []cel.FunctionOpt
+	for _, sig := range sigs {
+		id := name
+		for _, in := range sig.in {
+			id += "_" + in.String()
+		}
+		if sig.member {
+			opts = append(opts, cel.MemberOverload("member_"+id, sig.in, sig.out))
+		} else {
+			opts = append(opts, cel.Overload(id, sig.in, sig.out))
+		}
+	}
+	return opts
+}
+
+// contained is `x in list`. In a list that is missing there is nothing.
+func contained(x, in ref.Val) ref.Val {
+	switch in := in.(type) {
+	case absent, types.Null:
+		return types.False
+	case traits.Lister:
+		for it := in.Iterator(); it.HasNext() == types.True; {
+			if equal(x, it.Next()) {
+				return types.True
+			}
+		}
+		return types.False
+	case traits.Mapper:
+		return in.Contains(x)
+	}
+	return types.NewErr("%s is no list", typeName(in))
+}
+
+func negate(x ref.Val) ref.Val {
+	switch x := x.(type) {
+	case types.Int:
+		return calculate('-', types.IntZero, x)
+	case types.Double:
+		return -x
+	case types.Duration:
+		return types.Duration{Duration: -x.Duration}
+	case *types.Err:
+		return x
+	}
+	if isNull(x) {
+		return missing(0)
+	}
+	return types.NewErr("%s has no negative", typeName(x))
+}
+
+func not(x ref.Val) ref.Val {
+	x = truth(x)
+	if b, ok := x.(types.Bool); ok {
+		return !b
+	}
+	return x
+}
+
+// truth demands that a value be true or false.
+func truth(x ref.Val) ref.Val {
+	if _, ok := x.(types.Bool); ok {
+		return x
+	}
+	if isNull(x) {
+		return missing(0)
+	}
+	return types.NewErr("must be true or false, and is %s", typeName(x))
+}
+
+func onTexts(holds func(s, part string) bool) binary {
+	return func(x, y ref.Val) ref.Val {
+		if i := firstNull(x, y); i >= 0 {
+			return missing(i)
+		}
+		s, okS := x.(types.String)
+		part, okPart := y.(types.String)
+		if !okS || !okPart {
+			return types.NewErr("%s and %s are not two texts", typeName(x), typeName(y))
+		}
+		return types.Bool(holds(string(s), string(part)))
+	}
+}
+
+func onText(change func(string) string) unary {
+	return func(x ref.Val) ref.Val {
+		if s, ok := x.(types.String); ok {
+			return types.String(change(string(s)))
+		}
+		if isNull(x) {
+			return missing(0)
+		}
+		return types.NewErr("%s is no text", typeName(x))
+	}
+}
+
+// matches takes a pattern from the data; constantPattern has compiled the others. Go's regular expressions run in
+// linear time.
+func matches(x, pattern ref.Val) ref.Val {
+	p, ok := pattern.(types.String)
+	if !ok {
+		if isNull(pattern) {
+			return missing(1)
+		}
+		return types.NewErr("%s is no pattern", typeName(pattern))
+	}
+	re, err := regexp.Compile(string(p))
+	if err != nil {
+		return types.WrapErr(err)
+	}
+	return matched(re, x)
+}
+
+func matched(re *regexp.Regexp, x ref.Val) ref.Val {
+	return onTexts(func(s, _ string) bool { return re.MatchString(s) })(x, types.String(""))
+}
+
+// constantPattern compiles the pattern of a matches call when the program is made.
+func constantPattern() *interpreter.RegexOptimization {
+	return &interpreter.RegexOptimization{
+		Function: fnMatches, RegexIndex: 1,
+		Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
+			re, err := regexp.Compile(pattern)
+			if err != nil {
+				return nil, err
+			}
+			return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
+				return matched(re, args[0])
+			}), nil
+		},
+	}
+}
+
+// size counts characters, items or fields. What is missing holds nothing.
+func size(x ref.Val) ref.Val {
+	switch x := x.(type) {
+	case absent, types.Null:
+		return types.IntZero
+	case types.String:
+		return types.Int(utf8.RuneCountInString(string(x)))
+	case traits.Sizer:
+		return x.Size()
+	}
+	return types.NewErr("%s has no size", typeName(x))
+}
+
+// length makes days(3) and its like; days are 24 hours, which on dates is a calendar day (format.md §1).
+func length(unit time.Duration) unary {
+	return func(n ref.Val) ref.Val {
+		if isNull(n) {
+			return missing(0)
+		}
+		if !isNumber(n) {
+			return types.NewErr("%s is no number", typeName(n))
+		}
+		total := float(n) * float64(unit)
+		if math.Abs(total) >= float64(forever) {
+			return types.NewErr("the length of time is too long")
+		}
+		if i, whole := n.(types.Int); whole {
+			return types.Duration{Duration: time.Duration(i) * unit}
+		}
+		return types.Duration{Duration: time.Duration(total)}
+	}
+}
+
+func duration(x ref.Val) ref.Val {
+	if d, ok := x.(types.Duration); ok {
+		return d
+	}
+	s, ok := x.(types.String)
+	if !ok {
+		if isNull(x) {
+			return missing(0)
+		}
+		return types.NewErr("%s is no length of time", typeName(x))
+	}
+	d, err := time.ParseDuration(string(s))
+	if err != nil {
+		return types.NewErr("%q is no length of time: write days(2), hours(4) or minutes(5)", clip(string(s)))
+	}
+	return types.Duration{Duration: d}
+}
+
+// age is how long ago x was, on the calendar where x is a date. Of null it is longer than any.
+func age(x, now ref.Val) ref.Val {
+	if isNull(x) {
+		return types.Duration{Duration: forever}
+	}
+	t, ok := asTime(x)
+	if !ok {
+		return types.NewErr("%s is no time", typeName(x))
+	}
+	n, then, _ := onOneClock(now, t)
+	return types.Duration{Duration: n.Sub(then)}
+}
+
+func midnight(t time.Time) local {
+	y, m, d := t.Date()
+	return local{time.Date(y, m, d, 0, 0, 0, 0, time.UTC)}
+}
+
+// date is the calendar day of x in the zone of now.
+func date(x, now ref.Val) ref.Val {
+	if isNull(x) {
+		return missing(0)
+	}
+	t, ok := asTime(x)
+	if !ok {
+		return types.NewErr("%s is no date", typeName(x))
+	}
+	if l, ok := t.(local); ok {
+		return midnight(l.wall)
+	}
+	return midnight(t.(types.Timestamp).In(now.(types.Timestamp).Location()))
+}
+
+func daysUntil(x, now ref.Val) ref.Val {
+	d, ok := date(x, now).(local)
+	if !ok {
+		return date(x, now)
+	}
+	return types.Int(d.wall.Sub(midnight(now.(types.Timestamp).Time).wall) / (24 * time.Hour))
+}

@@ -1,0 +1,183 @@
+package expr
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"cel.dev/cel-go/cel"
+)
+
+// Scope says which names exist where an expression stands.
+type Scope struct {
+	Event     bool // event, and the spellings candidate, recipient and templateId (C5)
+	Record    bool
+	Contact   bool
+	Item      bool
+	Workspace bool
+	Vars      bool
+	Now       bool // now, and the functions that read it: age, today, date, days_until, days_since
+	Answers   bool
+	Metric    bool
+	Issues    bool
+	Period    bool
+	Iteration bool
+
+	// RecordType types the fields of record; nil leaves them open.
+	RecordType *RecordType
+}
+
+// Input holds the values of one evaluation. Values are JSON values; numbers may be json.Number. A nil map is an
+// empty one. Input is only read.
+type Input struct {
+	Event     map[string]any // the event as Event returns it
+	Record    map[string]any
+	Contact   map[string]any
+	Item      map[string]any
+	Workspace map[string]any
+	Vars      map[string]any
+	Answers   map[string]any
+	Metric    map[string]any
+	Period    map[string]any
+	Issues    []string
+	Iteration int
+
+	// TemplateID is the workflow's ext_id, read as templateId.
+	TemplateID string
+
+	Now  time.Time
+	Zone *time.Location // in which dates and today are meant; nil is UTC
+}
+
+// Overlay returns fields with our own names laid over them and the fields once more below the name under, so that
+// a shadowed field stays within reach: event.payload.kind, record.props.id. Neither argument is changed.
+func Overlay(fields map[string]any, under string, own map[string]any) map[string]any {
+	all := make(map[string]any, len(fields)+len(own)+1)
+	for name, value := range fields {
+		all[name] = value
+	}
+	for name, value := range own {
+		all[name] = value
+	}
+	all[under] = fields
+	return all
+}
+
+// names returns the top-level names of the scope, sorted.
+func (s Scope) names() []string {
+	var names []string
+	for _, n := range []struct {
+		in    bool
+		names []string
+	}{
+		{s.Event, []string{"event", "candidate", "recipient", "templateId"}},
+		{s.Record, []string{"record"}},
+		{s.Contact, []string{"contact"}},
+		{s.Item, []string{"item"}},
+		{s.Workspace, []string{"workspace"}},
+		{s.Vars, []string{"vars"}},
+		{s.Now, []string{"now"}},
+		{s.Answers, []string{"answers"}},
+		{s.Metric, []string{"metric"}},
+		{s.Issues, []string{"issues"}},
+		{s.Period, []string{"period"}},
+		{s.Iteration, []string{"iteration"}},
+	} {
+		if n.in {
+			names = append(names, n.names...)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// variables declares every name once; which of them exist at a place is the lowering's question.
+func variables() []cel.EnvOption {
+	open := cel.MapType(cel.StringType, cel.DynType)
+	opts := []cel.EnvOption{
+		cel.Variable("now", cel.TimestampType),
+		cel.Variable("issues", cel.ListType(cel.StringType)),
+		cel.Variable("iteration", cel.IntType),
+		cel.Variable("templateId", cel.StringType),
+		cel.Variable("record", cel.DynType),
+	}
+	for _, name := range []string{"event", "candidate", "recipient", "contact", "item", "workspace", "vars", "answers", "metric", "period"} {
+		opts = append(opts, cel.Variable(name, open))
+	}
+	return opts
+}
+
+// ResolveName implements CEL's activation.
+func (in *Input) ResolveName(name string) (any, bool) {
+	switch name {
+	case "record":
+		return wrap(in.Record), true
+	case "event":
+		return wrap(in.Event), true
+	case "now":
+		return instant(in.instantNow()), true
+	case "contact":
+		return wrap(in.Contact), true
+	case "item":
+		return wrap(in.Item), true
+	case "workspace":
+		return wrap(in.Workspace), true
+	case "vars":
+		return wrap(in.Vars), true
+	case "answers":
+		return wrap(in.Answers), true
+	case "metric":
+		return wrap(in.Metric), true
+	case "period":
+		return wrap(in.Period), true
+	case "issues":
+		return adapt(in.Issues), true
+	case "iteration":
+		return adapt(in.Iteration), true
+	case "templateId":
+		return adapt(in.TemplateID), true
+	case "candidate":
+		return adapt(in.Event["payload"]), true
+	case "recipient":
+		return wrapRecipient(in.Event["recipient"]), true
+	}
+	return nil, false
+}
+
+// Parent implements CEL's activation; an input stands alone.
+func (in *Input) Parent() cel.Activation { return nil }
+
+// lookup follows a path without evaluating anything; a missing step gives nil.
+func (in *Input) lookup(p Path) any {
+	val, ok := in.ResolveName(p[0])
+	if !ok {
+		return nil
+	}
+	at := adapt(val)
+	for _, step := range p[1:] {
+		at = get(at, step)
+	}
+	return export(at)
+}
+
+// Path is a name of the scope and the fields below it.
+type Path []string
+
+// String writes the path as an expression.
+func (p Path) String() string {
+	var b strings.Builder
+	for i, step := range p {
+		switch {
+		case i == 0:
+			b.WriteString(step)
+		case isName(step):
+			b.WriteByte('.')
+			b.WriteString(step)
+		default:
+			b.WriteByte('[')
+			b.WriteString(literal(step))
+			b.WriteByte(']')
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,323 @@
+package expr
+
+import (
+	"regexp"
+	"slices"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/carillonhq/carillon/internal/civil"
+)
+
+// lowering rewrites the parsed expression, before it is checked, into calls with our semantics:
+//
+//	a == b, a != b      @equal(a, b), @differ(a, b)
+//	a && b, !a, a ? …   operands that may be null stand in @truth(…)
+//	age(t), today() …   are given now
+//	has(a.b)            @differ(a.b, null)
+//
+// On its way it refuses names that do not exist here and collects the fields that are read.
+type lowering struct {
+	src   string
+	scope Scope
+	tree  *ast.AST
+	fac   ast.ExprFactory
+
+	names  []string
+	nextID int64
+	err    *Error
+
+	paths []Path
+	whole string
+	calls map[int64][]string
+}
+
+func (l *lowering) run() error {
+	l.names = l.scope.names()
+	ast.PostOrderVisit(l.tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) { l.nextID = max(l.nextID, e.ID()) }))
+	root := l.tree.Expr()
+	if p, ok := l.path(root, nil); ok {
+		l.whole = p.String()
+	}
+	l.lower(root, nil)
+	if l.err != nil {
+		return l.err
+	}
+	return nil
+}
+
+// lower rewrites e in place; locals are the variables of the macros around it.
+func (l *lowering) lower(e ast.Expr, locals []string) {
+	if p, ok := l.path(e, locals); ok {
+		l.read(p)
+	}
+	switch e.Kind() {
+	case ast.IdentKind:
+		l.knows(e, locals)
+	case ast.SelectKind:
+		sel := e.AsSelect()
+		l.lowerInPath(sel.Operand(), locals)
+		if sel.IsTestOnly() {
+			field := l.fac.NewSelect(l.newID(e), sel.Operand(), sel.FieldName())
+			l.replace(e, fnDiffer, field, l.fac.NewLiteral(l.newID(e), types.NullValue))
+		}
+	case ast.CallKind:
+		l.lowerCall(e, locals)
+	case ast.ListKind:
+		for _, item := range e.AsList().Elements() {
+			l.lower(item, locals)
+		}
+	case ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			l.lower(entry.AsMapEntry().Key(), locals)
+			l.lower(entry.AsMapEntry().Value(), locals)
+		}
+	case ast.ComprehensionKind:
+		c := e.AsComprehension()
+		l.lower(c.IterRange(), locals)
+		inner := append(slices.Clone(locals), c.IterVar(), c.AccuVar())
+		if c.HasIterVar2() {
+			inner = append(inner, c.IterVar2())
+		}
+		for _, part := range []ast.Expr{c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()} {
+			l.lower(part, inner)
+		}
+	case ast.StructKind:
+		l.fail(e, "there are no types to make values of", "")
+	case ast.LiteralKind, ast.UnspecifiedExprKind:
+	}
+}
+
+// lowerInPath goes on below a field of a path that has been read as a whole.
+func (l *lowering) lowerInPath(e ast.Expr, locals []string) {
+	switch e.Kind() {
+	case ast.IdentKind:
+		l.knows(e, locals)
+	case ast.SelectKind:
+		l.lowerInPath(e.AsSelect().Operand(), locals)
+	default:
+		l.lower(e, locals)
+	}
+}
+
+func (l *lowering) lowerCall(e ast.Expr, locals []string) {
+	call := e.AsCall()
+	args := call.Args()
+	if call.IsMemberFunction() {
+		args = append([]ast.Expr{call.Target()}, args...)
+	}
+	fields := make([]string, len(args))
+	for i, arg := range args {
+		fields[i] = l.fieldIn(arg, locals)
+	}
+	l.calls[e.ID()] = fields
+	if _, ok := l.path(e, locals); ok { // an index by a literal text, read as a whole
+		l.lowerInPath(args[0], locals)
+		return
+	}
+	for _, arg := range args {
+		l.lower(arg, locals)
+	}
+	switch name := call.FunctionName(); name {
+	case operators.Equals:
+		l.replace(e, fnEqual, args...)
+	case operators.NotEquals:
+		l.replace(e, fnDiffer, args...)
+	case operators.LogicalAnd, operators.LogicalOr:
+		for _, arg := range args {
+			l.mustBeTruth(arg, locals)
+		}
+	case operators.Conditional:
+		l.mustBeTruth(args[0], locals)
+	case "age", "date", "days_until", "days_since", "today":
+		if name == "date" {
+			l.dateText(args)
+		}
+		now := l.fac.NewIdent(l.newID(e), "now")
+		l.knows(now, nil)
+		l.replace(e, name, append(slices.Clone(args), now)...)
+	case "matches":
+		l.pattern(args)
+		l.replace(e, fnMatches, args...)
+	}
+}
+
+// mustBeTruth wraps an operand of a logical operator unless it can only be true or false.
+func (l *lowering) mustBeTruth(e ast.Expr, locals []string) {
+	switch e.Kind() {
+	case ast.LiteralKind, ast.ComprehensionKind:
+		return
+	case ast.CallKind:
+		switch e.AsCall().FunctionName() {
+		case fnEqual, fnDiffer, fnTruth, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
+			operators.In, operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.NotStrictlyFalse:
+			return
+		}
+	case ast.IdentKind:
+		if slices.Contains(locals, e.AsIdent()) { // the accumulator of a macro
+			return
+		}
+	}
+	field := l.fieldIn(e, locals)
+	inner := l.fac.NewUnspecifiedExpr(l.newID(e))
+	inner.SetKindCase(e)
+	if fields, ok := l.calls[e.ID()]; ok { // the operands of a wrapped call move with it
+		l.calls[inner.ID()] = fields
+	}
+	l.replace(e, fnTruth, inner)
+	l.calls[e.ID()] = []string{field}
+}
+
+// dateText refuses date("2026-13-01") when the definition is read, not on the day it is needed.
+func (l *lowering) dateText(args []ast.Expr) {
+	if text, ok := textOf(args, 0); ok {
+		if _, err := civil.ParseDate(text); err != nil {
+			l.fail(args[0], err.Error(), "")
+		}
+	}
+}
+
+func (l *lowering) pattern(args []ast.Expr) {
+	if text, ok := textOf(args, 1); ok {
+		if _, err := regexp.Compile(text); err != nil {
+			l.fail(args[1], "this is no regular expression: "+err.Error(), "")
+		}
+	}
+}
+
+func textOf(args []ast.Expr, i int) (string, bool) {
+	if i >= len(args) || args[i].Kind() != ast.LiteralKind {
+		return "", false
+	}
+	text, ok := args[i].AsLiteral().(types.String)
+	return string(text), ok
+}
+
+// replace turns e into a call, keeping its id and so its place in the text.
+func (l *lowering) replace(e ast.Expr, function string, args ...ast.Expr) {
+	e.SetKindCase(l.fac.NewCall(e.ID(), function, args...))
+}
+
+// newID makes a node id that stands where e stands.
+func (l *lowering) newID(e ast.Expr) int64 {
+	l.nextID++
+	if at, ok := l.tree.SourceInfo().GetOffsetRange(e.ID()); ok {
+		l.tree.SourceInfo().SetOffsetRange(l.nextID, at)
+	}
+	return l.nextID
+}
+
+// knows refuses a name that does not exist where the expression stands.
+func (l *lowering) knows(e ast.Expr, locals []string) {
+	name := e.AsIdent()
+	if slices.Contains(locals, name) || slices.Contains(l.names, name) {
+		return
+	}
+	if name == "now" {
+		l.fail(e, "there is no now here", "")
+		return
+	}
+	l.fail(e, "undefined name '"+name+"'", didYouMean(name, l.names))
+}
+
+func (l *lowering) fail(e ast.Expr, message, hint string) {
+	if l.err != nil {
+		return
+	}
+	if hint == "" {
+		hint = "in: " + l.src
+	}
+	l.err = &Error{Message: message, Hint: hint, Offset: offsetOf(l.src, l.tree.SourceInfo(), e.ID())}
+}
+
+// path reads e as a path from a name of the scope: names, fields and literal indexes only.
+func (l *lowering) path(e ast.Expr, locals []string) (Path, bool) {
+	switch e.Kind() {
+	case ast.IdentKind:
+		if slices.Contains(locals, e.AsIdent()) {
+			return nil, false
+		}
+		return Path{e.AsIdent()}, true
+	case ast.SelectKind:
+		p, ok := l.path(e.AsSelect().Operand(), locals)
+		return append(p, e.AsSelect().FieldName()), ok
+	case ast.CallKind:
+		call := e.AsCall()
+		if call.FunctionName() != operators.Index {
+			return nil, false
+		}
+		step, ok := textOf(call.Args(), 1)
+		if !ok {
+			return nil, false
+		}
+		p, ok := l.path(call.Args()[0], locals)
+		return append(p, step), ok
+	}
+	return nil, false
+}
+
+// fieldIn names what e reads: the path that it is, or the first one inside it. Below a macro's variable it is the
+// text of the fields, such as p.status.
+func (l *lowering) fieldIn(e ast.Expr, locals []string) string {
+	if p, ok := l.path(e, nil); ok {
+		return p.String()
+	}
+	var found string
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(sub ast.Expr) {
+		if p, ok := l.path(sub, nil); ok && found == "" && p[0] != "now" {
+			found = p.String()
+		}
+	}))
+	return found
+}
+
+// read remembers a path. The name alone, such as vars or now, is read by nobody.
+func (l *lowering) read(p Path) {
+	for _, known := range l.paths {
+		if slices.Equal(known, p) {
+			return
+		}
+	}
+	l.paths = append(l.paths, p)
+}
+
+// lint refuses, after the check, what CEL's types let pass: numbers are dyn to it, so `record.battery_level < "20"`
+// is only seen here.
+func (l *lowering) lint(checked *ast.AST) error {
+	ast.PostOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
+			return
+		}
+		switch e.AsCall().FunctionName() {
+		case fnEqual, fnDiffer, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+		default:
+			return
+		}
+		a, b := l.kindOf(checked, e.AsCall().Args()[0]), l.kindOf(checked, e.AsCall().Args()[1])
+		if a != "" && b != "" && a != b {
+			l.fail(e, a+" is compared with "+b, "")
+		}
+	}))
+	if l.err != nil {
+		return l.err
+	}
+	return nil
+}
+
+// kindOf says what a value is where that is known: a literal's kind or that of a declared field.
+func (l *lowering) kindOf(checked *ast.AST, e ast.Expr) string {
+	if e.Kind() == ast.LiteralKind {
+		if isNull(e.AsLiteral()) {
+			return ""
+		}
+		return typeName(e.AsLiteral())
+	}
+	if p, ok := l.path(e, nil); ok {
+		if name, ok := l.scope.RecordType.kindOf(p); ok {
+			return name
+		}
+	}
+	return kindOfType(checked.GetType(e.ID()))
+}
