@@ -1,0 +1,230 @@
+package outbound
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// local returns a client that may reach this machine.
+func local(t *testing.T, o Options) *Client {
+	t.Helper()
+	o.Policy.Allow = append(o.Policy.Allow, Loopback()...)
+	c := New(o)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// The transport repeats a request with an Idempotency-Key when a reused connection dies before the answer. Ours
+// must not: one call is one request on the wire.
+func TestDoSendsOnce(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			address, accepted := dropper(t)
+			client := local(t, Options{Timeout: 5 * time.Second})
+			const calls = 40
+			failed := 0
+			for range calls {
+				_, err := client.Do(t.Context(), Request{
+					Method: method, URL: "http://" + address, Body: []byte(`{}`),
+					Header: http.Header{"Idempotency-Key": {"k"}},
+				})
+				var lost *Error
+				if errors.As(err, &lost) {
+					failed++
+					if !lost.Sent {
+						t.Errorf("a request that was read counts as not sent: %v", err)
+					}
+				}
+			}
+			if got := accepted.Load(); got != calls {
+				t.Errorf("%d calls made %d requests", calls, got)
+			}
+			if failed != calls/2 {
+				t.Errorf("%d calls were seen to fail, want %d", failed, calls/2)
+			}
+		})
+	}
+}
+
+// dropper is a server that answers every first request of a connection and, having read it, drops every second.
+func dropper(t *testing.T) (address string, accepted *atomic.Int64) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	accepted = new(atomic.Int64)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				reader := bufio.NewReader(conn)
+				for n := range 2 {
+					req, err := http.ReadRequest(reader)
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, req.Body)
+					accepted.Add(1)
+					if n == 0 {
+						_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+					}
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String(), accepted
+}
+
+func TestDoRefusesRedirects(t *testing.T) {
+	t.Parallel()
+	var followed atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/next" {
+			followed.Store(true)
+		}
+		http.Redirect(w, r, "/next", http.StatusTemporaryRedirect)
+	}))
+	t.Cleanup(server.Close)
+	got, err := local(t, Options{}).Do(t.Context(), Request{Method: http.MethodPost, URL: server.URL})
+	if err != nil || got.Status != http.StatusTemporaryRedirect || followed.Load() {
+		t.Errorf("got status %d, error %v, followed %v", got.Status, err, followed.Load())
+	}
+}
+
+func TestDoBoundsTheAnswer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", 100))
+	}))
+	t.Cleanup(server.Close)
+	got, err := local(t, Options{MaxResponse: 10}).Do(t.Context(), Request{Method: http.MethodPost, URL: server.URL})
+	if err != nil || string(got.Body) != "xxxxxxxxxx" || !got.Truncated {
+		t.Errorf("got %q, truncated %v, error %v", got.Body, got.Truncated, err)
+	}
+}
+
+func TestDoGivesUp(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(release) })
+	_, err := local(t, Options{Timeout: 50 * time.Millisecond}).Do(t.Context(),
+		Request{Method: http.MethodPost, URL: server.URL})
+	var lost *Error
+	if !errors.As(err, &lost) || !lost.Sent || lost.Error() != "no answer: no answer within 50ms" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDoNotSent(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := listener.Addr().String()
+	listener.Close()
+	for _, tt := range []struct {
+		name, url, want string
+	}{
+		{"refused", "http://" + closed, "connection refused"},
+		{"scheme", "file:///etc/passwd", `the URL begins with "file"`},
+		{"no host", "http:///x", "names no host"},
+		{"user", "http://user:secret@127.0.0.1/", "holds a user or password"},
+		{"unreadable", "http://[::1", "cannot be read"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := local(t, Options{}).Do(t.Context(), Request{Method: http.MethodPost, URL: tt.url})
+			var lost *Error
+			if !errors.As(err, &lost) || lost.Sent || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want not sent: %s", err, tt.want)
+			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error repeats a secret: %v", err)
+			}
+		})
+	}
+}
+
+// Every forbidden address is refused whether it stands in the URL or behind a name, and nothing is ever dialled.
+func TestDialNeverReachesForbidden(t *testing.T) {
+	t.Parallel()
+	for _, tt := range addresses() {
+		if tt.why == "" {
+			continue
+		}
+		addr := netip.MustParseAddr(tt.addr)
+		urls := []string{"http://a.name.test/"}
+		if addr.Zone() == "" {
+			urls = append(urls, "https://"+net.JoinHostPort(tt.addr, "443")+"/")
+		}
+		for _, url := range urls {
+			client := New(Options{})
+			client.lookup = func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{addr}, nil }
+			client.connect = func(_ context.Context, _, address string) (net.Conn, error) {
+				t.Errorf("%s by way of %s: dialled %s", tt.addr, url, address)
+				return nil, io.EOF
+			}
+			_, err := client.Do(t.Context(), Request{Method: http.MethodPost, URL: url})
+			var refused *Forbidden
+			if !errors.As(err, &refused) {
+				t.Errorf("%s by way of %s: got %v", tt.addr, url, err)
+			}
+		}
+	}
+}
+
+// A name with several addresses is reached by those that are allowed.
+func TestDialTakesAllowed(t *testing.T) {
+	t.Parallel()
+	client := New(Options{})
+	client.lookup = func(context.Context, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:8.8.8.8")}, nil
+	}
+	var dialled []string
+	client.connect = func(_ context.Context, _, address string) (net.Conn, error) {
+		dialled = append(dialled, address)
+		return nil, syscall.ECONNREFUSED
+	}
+	_, err := client.Do(t.Context(), Request{Method: http.MethodGet, URL: "http://mixed.test"})
+	if want := []string{"8.8.8.8:80"}; !slices.Equal(dialled, want) {
+		t.Errorf("dialled %v, want %v", dialled, want)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The socket's own address has the last word, should a lookup ever differ from what is dialled.
+func TestControl(t *testing.T) {
+	t.Parallel()
+	client := New(Options{})
+	if err := client.control("tcp4", "127.0.0.1:80", nil); err == nil {
+		t.Error("loopback passed")
+	}
+	if err := client.control("tcp6", "[2606:4700::1111]:443", nil); err != nil {
+		t.Errorf("a public address was refused: %v", err)
+	}
+}

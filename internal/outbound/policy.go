@@ -1,0 +1,83 @@
+package outbound
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Policy decides which addresses may be reached. The zero value allows public ones only.
+type Policy struct {
+	// Allow names ranges that are reachable although they are not public, such as the network of a private
+	// gateway. It is the operator's setting, never a definition's.
+	Allow []netip.Prefix
+}
+
+// Forbidden is the refusal of an address.
+type Forbidden struct {
+	Addr netip.Addr
+	Why  string
+}
+
+func (e *Forbidden) Error() string {
+	return fmt.Sprintf("%s is not allowed: %s", e.Addr, e.Why)
+}
+
+// Loopback returns the ranges of this machine alone.
+func Loopback() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+}
+
+// Allowed reports whether addr may be connected to: nil or a *Forbidden. An IPv4 address written as an IPv6 one is
+// judged as what it is. What is not known to be public is refused.
+func (p Policy) Allowed(addr netip.Addr) error {
+	if addr.Zone() != "" {
+		return &Forbidden{addr, "it belongs to one link"}
+	}
+	bare := addr.Unmap()
+	for _, prefix := range p.Allow {
+		if prefix.Contains(bare) {
+			return nil
+		}
+	}
+	for _, r := range special() {
+		if r.prefix.Contains(bare) {
+			return &Forbidden{addr, r.why}
+		}
+	}
+	if !bare.IsValid() || bare.Is6() && !public6().Contains(bare) {
+		return &Forbidden{addr, "it is not public"}
+	}
+	return nil
+}
+
+type specialRange struct {
+	prefix netip.Prefix
+	why    string
+}
+
+// public6 is the only part of IPv6 from which public addresses are given out (RFC 4291).
+func public6() netip.Prefix { return netip.MustParsePrefix("2000::/3") }
+
+// special lists the ranges that are not public, after the special-purpose registries of IANA (RFC 6890), with
+// those that lead to an IPv4 address by way of a translator: a private one may be inside.
+func special() []specialRange {
+	list := []specialRange{}
+	add := func(why string, prefixes ...string) {
+		for _, p := range prefixes {
+			list = append(list, specialRange{netip.MustParsePrefix(p), why})
+		}
+	}
+	add("it is this machine", "127.0.0.0/8", "::1/128", "0.0.0.0/8", "::/128")
+	add("it is a private network", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10")
+	add("it is link-local, where clouds keep their metadata", "169.254.0.0/16", "fe80::/10")
+	add("it is a carrier's private network", "100.64.0.0/10")
+	add("it is a cloud's control address", "168.63.129.16/32")
+	add("it is translated to an IPv4 address", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32",
+		"192.88.99.0/24", "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96")
+	add("it is reserved", "192.0.0.0/24", "198.18.0.0/15", "240.0.0.0/4", "100::/64", "100:0:0:1::/64", "2001::/23",
+		"5f00::/16")
+	add("it stands in documentation only", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32",
+		"3fff::/20")
+	add("it is a group of machines", "224.0.0.0/4", "ff00::/8")
+	return list
+}
