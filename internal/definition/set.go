@@ -195,4 +195,14 @@ func (s *Set) Sink(name string) *Sink { return s.sinks[name] }
 // and of the triggers in their file.
 func (s *Set) ByEvent(kind string) []Match { return s.byEvent[kind] }
 
+// TriggerByID returns the trigger of that id, nil when there is none.
+func (w *Workflow) TriggerByID(id string) *Trigger {
+	for _, t := range w.Trigger {
+		if t.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
 var _ civil.Duration // durations in definitions are civil durations until they are exact

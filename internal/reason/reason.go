@@ -61,6 +61,7 @@ const (
 	DeferredTooLong  Reason = "deferred_too_long"
 	Stale            Reason = "stale"
 	Suppressed       Reason = "suppressed"
+	NoAddress        Reason = "no_address"
 )
 
 // Sending.
@@ -125,6 +126,7 @@ func All() []Info {
 		{Stale, Skip, "It is later than catch_up allows."},
 		{Suppressed, Stop, "The person must not be messaged."},
 		{Delivered, Progress, "The provider accepted the message."},
+		{NoAddress, Skip, "The person has no address for this channel."},
 		{TemporaryError, Failure, "The provider refused for now; it is tried again."},
 		{PermanentError, Failure, "The provider refused for good."},
 		{RetriesUsedUp, Failure, "Every retry failed."},

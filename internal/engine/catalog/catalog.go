@@ -22,6 +22,7 @@ const keep = 100
 
 // Store is where the documents lie.
 type Store interface {
+	Workspaces(ctx context.Context) ([]store.Workspace, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 }
@@ -31,10 +32,10 @@ type Catalog struct {
 	store   Store
 	options definition.Options
 
-	mu      sync.Mutex
-	sets    map[id]*definition.Set
-	order   []id
-	current map[subject.WorkspaceID]int64
+	mu         sync.Mutex
+	sets       map[id]*definition.Set
+	order      []id
+	workspaces map[subject.WorkspaceID]store.Workspace
 }
 
 type id struct {
@@ -44,16 +45,40 @@ type id struct {
 
 // New makes an empty catalog.
 func New(s Store, options definition.Options) *Catalog {
-	return &Catalog{store: s, options: options, sets: map[id]*definition.Set{}, current: map[subject.WorkspaceID]int64{}}
+	return &Catalog{store: s, options: options, sets: map[id]*definition.Set{}, workspaces: map[subject.WorkspaceID]store.Workspace{}}
 }
 
 // Missing says that a set is not loaded yet.
 type Missing struct {
 	Workspace subject.WorkspaceID
-	Number    int64 // 0 = the one in force
+	Number    int64 // 0 = the workspace itself
 }
 
 func (m *Missing) Error() string { return fmt.Sprintf("definition set %d is not loaded", m.Number) }
+
+// Refresh reads which sets are in force. A step does so before it begins.
+func (c *Catalog) Refresh(ctx context.Context) error {
+	all, err := c.store.Workspaces(ctx)
+	if err != nil {
+		return fmt.Errorf("read the workspaces: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ws := range all {
+		c.workspaces[ws.ID] = ws
+	}
+	return nil
+}
+
+// Workspace returns a workspace as it was last read; the error is a *Missing.
+func (c *Catalog) Workspace(ws subject.WorkspaceID) (store.Workspace, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known, ok := c.workspaces[ws]; ok {
+		return known, nil
+	}
+	return store.Workspace{}, &Missing{Workspace: ws}
+}
 
 // Current returns the set in force. It asks the store for its number every time.
 func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error) {
@@ -61,14 +86,7 @@ func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definit
 	if err != nil {
 		return nil, fmt.Errorf("read the number of the definitions: %w", err)
 	}
-	set, err := c.At(ctx, ws, number)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	c.current[ws] = max(c.current[ws], number)
-	c.mu.Unlock()
-	return set, nil
+	return c.At(ctx, ws, number)
 }
 
 // At returns the set of that number.
@@ -104,15 +122,17 @@ func (c *Catalog) At(ctx context.Context, ws subject.WorkspaceID, number int64) 
 	return set, nil
 }
 
-// Loaded returns the set of that number without touching the store; number 0 is the latest one that this process
-// has seen in force. The error is a *Missing.
+// Loaded returns the set of that number without touching the store; number 0 is the one in force at the last
+// Refresh. The error is a *Missing.
 func (c *Catalog) Loaded(ws subject.WorkspaceID, number int64) (*definition.Set, error) {
-	c.mu.Lock()
 	if number == 0 {
-		number = c.current[ws]
+		known, err := c.Workspace(ws)
+		if err != nil {
+			return nil, err
+		}
+		number = known.Definitions
 	}
-	c.mu.Unlock()
-	if set := c.lookup(id{ws, number}); set != nil && number > 0 {
+	if set := c.lookup(id{ws, number}); set != nil {
 		return set, nil
 	}
 	return nil, &Missing{Workspace: ws, Number: number}
@@ -125,7 +145,7 @@ func (c *Catalog) Load(ctx context.Context, err error) (bool, error) {
 		return false, nil
 	}
 	if missing.Number == 0 {
-		_, err = c.Current(ctx, missing.Workspace)
+		err = c.Refresh(ctx)
 	} else {
 		_, err = c.At(ctx, missing.Workspace, missing.Number)
 	}

@@ -1,0 +1,237 @@
+// Package expander turns due instances into deliveries, one for each person of the audience.
+//
+// A step takes a bounded batch in one transaction: the rows are held by row locks, so a crash loses nothing and a
+// second process passes over them. What cannot be computed climbs the ladder of retries and is then held.
+package expander
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// ladder is what a run waits after each failure before it is held (decision 31).
+var ladder = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}
+
+// loads is how many definition sets one step may have to fetch before it gives up.
+const loads = 20
+
+// Store is what the expander needs of the store.
+type Store interface {
+	ExpandDue(ctx context.Context, now time.Time, limit int,
+		resolve func([]store.DueInstance) ([][]store.RecipientRef, error),
+		decide func([]store.DueInstance, [][]store.Person) ([]store.ExpandResult, error)) (int, error)
+	NewID(now time.Time) int64
+}
+
+// Expander is the stage.
+type Expander struct {
+	store   Store
+	catalog *catalog.Catalog
+	journal journal.Writer
+}
+
+// New makes the stage.
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Expander {
+	return &Expander{store: s, catalog: c, journal: w}
+}
+
+// Step expands up to limit due instances and returns how many it took up.
+func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, error) {
+	if err := x.catalog.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	for range loads {
+		r := run{Expander: x, now: now}
+		n, err := x.store.ExpandDue(ctx, now, limit, r.resolve, r.decide)
+		if err == nil {
+			for _, e := range r.entries {
+				x.journal.Write(e)
+			}
+			return n, nil
+		}
+		if loaded, loadErr := x.catalog.Load(ctx, err); loadErr != nil {
+			return 0, fmt.Errorf("expand due instances: %w", loadErr)
+		} else if !loaded {
+			return 0, fmt.Errorf("expand due instances: %w", err)
+		}
+	}
+	return 0, errors.New("expand due instances: too many definition sets in one batch")
+}
+
+// run is one attempt of a step; its functions may be called again from the beginning.
+type run struct {
+	*Expander
+	now     time.Time
+	targets [][]target
+	failed  []error
+	entries []journal.Entry
+}
+
+// target is one recipient of an instance; its place is that of its RecipientRef.
+type target struct {
+	where *definition.Audience
+}
+
+// resolve names the recipients of each instance.
+func (r *run) resolve(due []store.DueInstance) ([][]store.RecipientRef, error) {
+	r.targets, r.failed = make([][]target, len(due)), make([]error, len(due))
+	refs := make([][]store.RecipientRef, len(due))
+	for i, in := range due {
+		_, trigger, input, err := r.definitionOf(in)
+		if err == nil {
+			refs[i], err = r.audience(i, in, trigger.Audience, input)
+		}
+		var missing *catalog.Missing
+		if errors.As(err, &missing) {
+			return nil, err
+		}
+		r.failed[i] = err
+	}
+	return refs, nil
+}
+
+var errGone = errors.New("the trigger is no longer defined")
+
+// definitionOf finds the version that an instance belongs to: its own when pinned, else the latest.
+func (r *run) definitionOf(in store.DueInstance) (set *definition.Set, t *definition.Trigger, input expr.Input, err error) {
+	if set, err = r.catalog.Loaded(in.Workspace, in.Definitions); err != nil {
+		return nil, nil, input, err
+	}
+	w := set.Workflow(in.Workflow)
+	if w == nil || w.TriggerByID(in.Trigger) == nil {
+		return nil, nil, input, errGone
+	}
+	t = w.TriggerByID(in.Trigger)
+	if !t.Pin {
+		if set, err = r.catalog.Loaded(in.Workspace, 0); err != nil {
+			return nil, nil, input, err
+		}
+		if w = set.Workflow(in.Workflow); w == nil || w.TriggerByID(in.Trigger) == nil {
+			return nil, nil, input, errGone
+		}
+		t = w.TriggerByID(in.Trigger)
+	}
+	return set, t, plan.Input(set, w, plan.EventFields(in.EventRow.Event), r.now), nil
+}
+
+func (r *run) audience(i int, in store.DueInstance, entries []definition.Audience, input expr.Input) ([]store.RecipientRef, error) {
+	ws, err := r.catalog.Workspace(in.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	addresses := key.NewKeyed(ws.Secret, key.PurposeAddress)
+	var refs []store.RecipientRef
+	for k := range entries {
+		entry := &entries[k]
+		if entry.EventRecipient {
+			continue // intake made it
+		}
+		ids, written, err := plan.Recipients(*entry, input)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			refs = append(refs, store.RecipientRef{ExtID: id, Lock: true})
+			r.targets[i] = append(r.targets[i], target{where: entry})
+		}
+		for _, address := range written {
+			ref := intake.Recipient(addresses, subject.Recipient{Address: address})
+			ref.Create, ref.Lock = true, true
+			refs = append(refs, ref)
+			r.targets[i] = append(r.targets[i], target{where: entry})
+		}
+	}
+	return refs, nil
+}
+
+// decide makes the deliveries of each instance.
+func (r *run) decide(due []store.DueInstance, people [][]store.Person) ([]store.ExpandResult, error) {
+	r.entries = nil
+	book := gate.NewBook()
+	results := make([]store.ExpandResult, len(due))
+	for i, in := range due {
+		if err := r.failed[i]; err != nil {
+			results[i] = r.fail(in, err)
+			continue
+		}
+		set, trigger, input, err := r.definitionOf(in)
+		if err != nil {
+			return nil, err
+		}
+		result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded}
+		seen := map[subject.ContactID]bool{}
+		for k, person := range people[i] {
+			if !person.Found || seen[person.ID] {
+				continue
+			}
+			if where := r.targets[i][k].where.Where; where != nil {
+				input.Contact = plan.ContactFields(person.Contact)
+				if !where.Judge(input).Met {
+					continue
+				}
+			}
+			seen[person.ID] = true // one person gets one delivery of an occasion
+			row := book.Delivery(gate.Occasion{Instance: in.Row, Trigger: trigger, Set: set, Now: r.now},
+				gate.Recipient{Person: person, Address: person.Address, Locale: person.Locale, CustomerRef: person.ExtID})
+			row.ID = delivery.ID(r.store.NewID(r.now))
+			result.Deliveries = append(result.Deliveries, row)
+			r.entries = append(r.entries, gate.Entry(row, person.ExtID, r.now))
+		}
+		if len(result.Deliveries) == 0 && !hasRecipient(trigger) {
+			result.Reason = reason.NoRecipient
+		}
+		results[i] = result
+		r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
+	}
+	return results, nil
+}
+
+func hasRecipient(t *definition.Trigger) bool {
+	for _, entry := range t.Audience {
+		if entry.EventRecipient {
+			return true
+		}
+	}
+	return false
+}
+
+// fail climbs the ladder; at its end a person decides.
+func (r *run) fail(in store.DueInstance, cause error) store.ExpandResult {
+	result := store.ExpandResult{Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: cause.Error()}
+	what := journal.Retried
+	switch {
+	case errors.Is(cause, errGone):
+		result.Status, result.Reason, what = instance.Deactivated, reason.WorkflowInactive, journal.Cancelled
+	case in.RetryCount < len(ladder):
+		result.NextRetryAt = r.now.Add(ladder[in.RetryCount])
+	default:
+		result.Held, what = true, journal.Held
+	}
+	e := entry(what, in, result, r.now)
+	e.Error, e.Until = cause.Error(), result.NextRetryAt
+	r.entries = append(r.entries, e)
+	return result
+}
+
+func entry(what journal.What, in store.DueInstance, result store.ExpandResult, now time.Time) journal.Entry {
+	return journal.Entry{
+		At: now, What: what, Workspace: in.Workspace, Workflow: in.Workflow, WorkflowVersion: in.WorkflowVersion,
+		Trigger: in.Trigger, Key: in.Key, Event: in.Event, Instance: in.ID, Reason: result.Reason, Due: in.DueAt,
+	}
+}

@@ -1,0 +1,235 @@
+package intake
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// decision is one run of decide: what exists on one side, what is to be written on the other.
+type decision struct {
+	*batch
+	state  store.IngestState
+	made   map[string]InstanceResult // by planned key, in this batch
+	book   *gate.Book
+	writes store.IngestWrites
+}
+
+// event decides one event.
+func (d *decision) event(ev subject.Event, p planned) (Result, error) {
+	var result Result
+	traces := make([]trace, 0, len(p.occasions))
+	ev.ID = subject.EventID(d.store.NewID(d.now))
+	for _, o := range p.occasions {
+		traces = append(traces, traceOf(o))
+		if !o.Matched() {
+			if o.Reason == reason.DedupMissing {
+				result.Instances = append(result.Instances, d.refused(o, reason.DedupMissing))
+			}
+			continue
+		}
+		result.Warnings = append(result.Warnings, warnings(o)...)
+		one, err := d.occasion(ev, o, p.person)
+		if err != nil {
+			return Result{}, err
+		}
+		result.Instances = append(result.Instances, one)
+	}
+	result.Outcome, result.Reason = summarize(p.occasions, result.Instances)
+	if result.Outcome == Skipped {
+		return result, nil
+	}
+	if result.Outcome == Failed {
+		// Nothing was made of it and the caller is told so; when they mend it and send it again it must count as new.
+		result.Error = &ItemError{Reason: result.Reason, Field: failedField(p.occasions, result.Reason), Message: result.Reason.Sentence()}
+		d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: result.Reason})
+		return result, nil
+	}
+	if result.Outcome == NoMatch {
+		d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.NoMatch, Workspace: d.ws.ID, Event: ev.ID, Reason: result.Reason})
+	}
+	result.Event = ev.ID
+	row, err := eventRow(ev, traces)
+	if err != nil {
+		return Result{}, err
+	}
+	d.writes.Events = append(d.writes.Events, row)
+	return result, nil
+}
+
+func eventRow(ev subject.Event, traces []trace) (store.EventRow, error) {
+	row := store.EventRow{Event: ev}
+	payload := ev.Payload
+	if payload == nil {
+		payload = map[string]any{}
+	}
+	var err error
+	if row.PayloadJSON, err = encode(payload); err != nil {
+		return row, fmt.Errorf("encode the payload: %w", err)
+	}
+	if len(traces) > 0 {
+		if row.Trace, err = encode(traces); err != nil {
+			return row, fmt.Errorf("encode the trace: %w", err)
+		}
+	}
+	return row, nil
+}
+
+// summarize gives an event one outcome (C13): created if anything was, else skipped, else failed, else no match.
+func summarize(occasions []plan.Occasion, made []InstanceResult) (Outcome, reason.Reason) {
+	best := map[Outcome]reason.Reason{}
+	for _, one := range made {
+		if _, ok := best[one.Outcome]; !ok {
+			best[one.Outcome] = one.Reason
+		}
+	}
+	for _, outcome := range []Outcome{Created, Skipped, Failed} {
+		if why, ok := best[outcome]; ok {
+			return outcome, why
+		}
+	}
+	why := reason.NoWorkflow
+	for _, o := range occasions {
+		why = o.Reason
+		break
+	}
+	return NoMatch, why
+}
+
+func failedField(occasions []plan.Occasion, why reason.Reason) string {
+	if why == reason.NoRecipient {
+		return "recipient"
+	}
+	for _, o := range occasions {
+		if o.Reason == why {
+			return o.Field
+		}
+	}
+	return ""
+}
+
+func (d *decision) refused(o plan.Occasion, why reason.Reason) InstanceResult {
+	return InstanceResult{
+		Workflow: o.Workflow.Name, WorkflowExtID: o.Workflow.ExtID, Trigger: o.Trigger.ID, Outcome: Failed, Reason: why,
+	}
+}
+
+// occasion makes the instance of a matched occasion, or finds the one that exists.
+func (d *decision) occasion(ev subject.Event, o plan.Occasion, person int) (InstanceResult, error) {
+	planned := string(o.Key)
+	if first, ok := d.made[planned]; ok {
+		return d.duplicate(ev, o, first), nil
+	}
+	if old, ok := d.state.Instances[planned]; ok {
+		existing := InstanceResult{ID: old.ID, Key: old.Key}
+		for _, one := range old.Deliveries {
+			existing.Deliveries = append(existing.Deliveries, DeliveryResult{ID: one.ID, Channel: one.Channel, Status: one.Status})
+		}
+		return d.duplicate(ev, o, existing), nil
+	}
+	if person < 0 && toRecipient(o.Trigger) {
+		return d.refused(o, reason.NoRecipient), nil
+	}
+	actual := o.Key
+	if n := d.state.Forgotten[planned]; n > 0 {
+		actual = o.Key.Retry(n)
+	}
+	row, err := d.instance(ev, o, actual)
+	if err != nil {
+		return InstanceResult{}, err
+	}
+	result := InstanceResult{
+		Workflow: o.Workflow.Name, WorkflowExtID: o.Workflow.ExtID, Trigger: o.Trigger.ID,
+		Outcome: Created, ID: row.ID, Key: row.Key,
+	}
+	d.entries = append(d.entries, d.entry(journal.Created, row, o))
+	later := false
+	for _, entry := range o.Trigger.Audience {
+		if !entry.EventRecipient {
+			later = true
+			continue
+		}
+		if made, ok := d.delivery(ev, o, row, entry, d.state.Persons[person]); ok {
+			result.Deliveries = append(result.Deliveries, made)
+		}
+	}
+	switch {
+	case later:
+		row.Status, row.CompletedAt, row.Reason = instance.Pending, time.Time{}, ""
+	case len(result.Deliveries) == 0:
+		row.Reason, result.Reason = reason.NoRecipient, reason.NoRecipient
+	}
+	d.writes.Instances = append(d.writes.Instances, row)
+	d.made[planned] = result
+	return result, nil
+}
+
+// duplicate answers with what the first event of this key made (C11).
+func (d *decision) duplicate(ev subject.Event, o plan.Occasion, first InstanceResult) InstanceResult {
+	first.Workflow, first.WorkflowExtID, first.Trigger = o.Workflow.Name, o.Workflow.ExtID, o.Trigger.ID
+	first.Outcome, first.Reason = Skipped, reason.Duplicate
+	d.writes.Decisions = append(d.writes.Decisions, store.Decision{
+		ID: d.store.NewID(d.now), At: d.now, Instance: first.ID, Workflow: o.Workflow.Name,
+		WorkflowVersion: o.Workflow.Version, Trigger: o.Trigger.ID, Reason: reason.Duplicate,
+	})
+	d.entries = append(d.entries, journal.Entry{
+		At: d.now, What: journal.Skipped, Workspace: d.ws.ID, Workflow: o.Workflow.Name, WorkflowVersion: o.Workflow.Version,
+		Trigger: o.Trigger.ID, Key: first.Key, Instance: first.ID, Reason: reason.Duplicate, Address: addressOf(ev),
+	})
+	return first
+}
+
+func addressOf(ev subject.Event) string {
+	if ev.Recipient == nil {
+		return ""
+	}
+	return ev.Recipient.Address
+}
+
+func (d *decision) instance(ev subject.Event, o plan.Occasion, actual key.Instance) (instance.Row, error) {
+	note, err := encode(traceOf(o))
+	if err != nil {
+		return instance.Row{}, fmt.Errorf("encode the trace: %w", err)
+	}
+	return instance.Row{
+		Workspace: d.ws.ID, ID: instance.ID(d.store.NewID(d.now)), Key: string(actual),
+		Workflow: o.Workflow.Name, WorkflowVersion: o.Workflow.Version, Definitions: d.set.Number, Type: o.Workflow.Type,
+		Trigger: o.Trigger.ID, Event: ev.ID, Status: instance.Completed, DueAt: o.NotBefore, Reason: reason.Expanded,
+		InputHash: o.InputHash, Trace: note, CreatedAt: d.now, CompletedAt: d.now,
+	}, nil
+}
+
+// delivery makes the delivery for the event's recipient; ok is false when the audience leaves them out.
+func (d *decision) delivery(ev subject.Event, o plan.Occasion, in instance.Row, entry definition.Audience, person store.Person) (made DeliveryResult, ok bool) {
+	if entry.Where != nil {
+		input := plan.Input(d.set, o.Workflow, plan.EventFields(ev), d.now)
+		input.Contact = plan.ContactFields(person.Contact)
+		if !entry.Where.Judge(input).Met {
+			return DeliveryResult{}, false
+		}
+	}
+	row := d.book.Delivery(gate.Occasion{
+		Instance: in, Trigger: o.Trigger, Now: d.now, Set: d.set,
+	}, gate.Recipient{Person: person, Address: ev.Recipient.Address, Locale: ev.Recipient.Locale, CustomerRef: ev.Recipient.CustomerRef})
+	row.ID = delivery.ID(d.store.NewID(d.now))
+	d.writes.Deliveries = append(d.writes.Deliveries, row)
+	d.entries = append(d.entries, gate.Entry(row, person.ExtID, d.now))
+	return DeliveryResult{ID: row.ID, Channel: row.Channel, Status: row.Status}, true
+}
+
+func (d *decision) entry(what journal.What, row instance.Row, o plan.Occasion) journal.Entry {
+	return journal.Entry{
+		At: d.now, What: what, Workspace: d.ws.ID, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion,
+		Trigger: o.Trigger.ID, Key: row.Key, Event: row.Event, Instance: row.ID, Due: row.DueAt,
+	}
+}
