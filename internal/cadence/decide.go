@@ -35,7 +35,8 @@ func Decide(policy Policy, history []Slot, loc *time.Location, now, until time.T
 	if policy.Empty() || !policy.counts(typ) {
 		return admit(Verdict{At: now}, until)
 	}
-	s := search{policy: policy, slots: relevant(policy, history), loc: loc, typ: typ}
+	s := search{policy: policy, loc: loc, typ: typ}
+	s.slots, s.total = relevant(policy, history)
 	v := Verdict{At: now}
 	for !v.At.After(until) {
 		free, why := s.block(v.At)
@@ -75,28 +76,33 @@ func Floor(policy Policy, loc *time.Location, now time.Time) time.Time {
 	return floor
 }
 
-// relevant returns the slots that count under the policy, in ascending order.
-func relevant(policy Policy, history []Slot) []Slot {
+// relevant returns the slots that count under the policy, in ascending order, and the number of their messages.
+func relevant(policy Policy, history []Slot) (slots []Slot, total int) {
+	slots = history
 	if len(policy.Types) > 0 || policy.Count == CountSent {
-		kept := make([]Slot, 0, len(history))
+		slots = make([]Slot, 0, len(history))
 		for _, s := range history {
 			if policy.counts(s.Type) && (policy.Count != CountSent || s.Sent) {
-				kept = append(kept, s)
+				slots = append(slots, s)
 			}
 		}
-		history = kept
 	}
-	earlier := func(a, b Slot) int { return a.At.Compare(b.At) }
-	if !slices.IsSortedFunc(history, earlier) {
-		history = slices.SortedFunc(slices.Values(history), earlier)
+	ascending := true
+	for i, s := range slots {
+		total += s.N
+		ascending = ascending && (i == 0 || !s.At.Before(slots[i-1].At))
 	}
-	return history
+	if !ascending {
+		slots = slices.SortedFunc(slices.Values(slots), func(a, b Slot) int { return a.At.Compare(b.At) })
+	}
+	return slots, total
 }
 
 // search is one decision under way.
 type search struct {
 	policy Policy
 	slots  []Slot // ascending
+	total  int    // messages in slots; a limit above it needs no window
 	loc    *time.Location
 	typ    string
 }
@@ -116,30 +122,37 @@ func (s *search) block(t time.Time) (free time.Time, why reason.Reason) {
 		hit(at, reason.CadenceCooldown)
 	}
 	p := &s.policy
-	if typeLimit := p.TypeLimits[s.typ]; p.MaxPerDay > 0 || typeLimit > 0 {
+	typeLimit := p.TypeLimits[s.typ]
+	if s.mayExceed(p.MaxPerDay) || s.mayExceed(typeLimit) {
 		start, end := civil.DayBounds(t, s.loc)
 		all, ofType := s.count(start, end)
-		if typeLimit > 0 && ofType >= typeLimit {
+		if exceeds(ofType, typeLimit) {
 			hit(s.resume(end), reason.CadenceTypeDaily)
 		}
-		if p.MaxPerDay > 0 && all >= p.MaxPerDay {
+		if exceeds(all, p.MaxPerDay) {
 			hit(s.resume(end), reason.CadenceDaily)
 		}
 	}
-	if p.MaxPerWeek > 0 {
+	if s.mayExceed(p.MaxPerWeek) {
 		start, end := civil.WeekBounds(t, s.loc)
-		if all, _ := s.count(start, end); all >= p.MaxPerWeek {
+		if all, _ := s.count(start, end); exceeds(all, p.MaxPerWeek) {
 			hit(s.resume(end), reason.CadenceWeekly)
 		}
 	}
-	if p.MaxPerMonth > 0 {
+	if s.mayExceed(p.MaxPerMonth) {
 		start, end := civil.MonthBounds(t, s.loc)
-		if all, _ := s.count(start, end); all >= p.MaxPerMonth {
+		if all, _ := s.count(start, end); exceeds(all, p.MaxPerMonth) {
 			hit(s.resume(end), reason.CadenceMonthly)
 		}
 	}
 	return free, why
 }
+
+// exceeds reports whether one more message than count is over a limit; 0 is no limit.
+func exceeds(count, limit int) bool { return limit > 0 && count >= limit }
+
+// mayExceed reports whether the history holds enough messages to reach a limit at all.
+func (s *search) mayExceed(limit int) bool { return exceeds(s.total, limit) }
 
 // cooldown reports whether t lies far enough from the other slots and, if it is one of them, whether it has room.
 // Otherwise it returns the next instant of which that may be true.
@@ -155,7 +168,7 @@ func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
 	for ; next < len(s.slots) && s.slots[next].At.Equal(t); next++ {
 		shared += s.slots[next].N
 	}
-	if s.policy.MaxPerSlot > 0 && shared >= s.policy.MaxPerSlot {
+	if exceeds(shared, s.policy.MaxPerSlot) {
 		if end := t.Add(max(s.policy.Cooldown, instant)); end.After(free) {
 			free, ok = end, false
 		}

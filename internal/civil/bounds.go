@@ -7,45 +7,55 @@ import "time"
 // A day begins when the clocks first show its midnight or, where midnight does not exist, at the first instant after
 // it. Where clocks are put back over a midnight, the minutes that are shown again belong to the day that had begun.
 func DayBounds(t time.Time, loc *time.Location) (start, end time.Time) {
-	d, _ := DateOf(t, loc)
-	return bounds(t, loc, d, d.AddDays(1), func(d Date) Date { return d.AddDays(1) })
+	return bounds(t, loc, func(today int64) (from, to int64) { return today, today + 1 })
 }
 
 // WeekBounds returns the week of t, Monday to Sunday (ISO 8601), as DayBounds does the day.
 func WeekBounds(t time.Time, loc *time.Location) (start, end time.Time) {
-	d, _ := DateOf(t, loc)
-	monday := d.AddDays(-(int(d.Weekday()) + 6) % 7)
-	return bounds(t, loc, monday, monday.AddDays(7), func(d Date) Date { return d.AddDays(7) })
+	return bounds(t, loc, func(today int64) (from, to int64) {
+		monday := today - floorMod(today+3, 7) // 1970-01-01 was a Thursday
+		return monday, monday + 7
+	})
 }
 
 // MonthBounds returns the month of t, as DayBounds does the day.
 func MonthBounds(t time.Time, loc *time.Location) (start, end time.Time) {
-	d, _ := DateOf(t, loc)
-	first := Date{Year: d.Year, Month: d.Month, Day: 1}
-	return bounds(t, loc, first, nextMonth(first), nextMonth)
+	return bounds(t, loc, func(today int64) (from, to int64) {
+		d := dateOfDay(int(today))
+		first := today - int64(d.Day-1)
+		return first, first + int64(daysIn(d.Year, d.Month))
+	})
 }
 
-func nextMonth(first Date) Date {
-	next, _ := first.AddMonths(1, MissingDayLast)
-	return next
-}
-
-// bounds returns the beginnings of the two dates. After a step back over the boundary the date shown is the old one
-// although the new span has begun; then both move on.
-func bounds(t time.Time, loc *time.Location, from, to Date, after func(Date) Date) (start, end time.Time) {
-	end = dayStart(to, loc)
-	if !t.Before(end) {
-		return end, dayStart(after(to), loc)
+// bounds returns the beginnings of the days between which span puts the day of t. Days are counted from 1970-01-01.
+func bounds(t time.Time, loc *time.Location, span func(today int64) (from, to int64)) (start, end time.Time) {
+	unix := t.Unix()
+	p := periodAt(loc, unix)
+	wall := unix + p.offset
+	from, to := span((wall - floorMod(wall, secondsPerDay)) / secondsPerDay)
+	// Far from transitions midnights are a subtraction. Clocks are never put back by two days, so that an instant more
+	// than that after the last transition shows a midnight for the first time.
+	if s, e := from*secondsPerDay-p.offset, to*secondsPerDay-p.offset; s-2*secondsPerDay >= p.start && e < p.end {
+		return time.Unix(s, 0).UTC(), time.Unix(e, 0).UTC()
 	}
-	return dayStart(from, loc), end
+	s, e := dayStart(from, loc), dayStart(to, loc)
+	if unix >= e {
+		// The clocks were put back over the end: they show the old date although the next span has begun.
+		_, after := span(to)
+		s, e = e, dayStart(after, loc)
+	}
+	return time.Unix(s, 0).UTC(), time.Unix(e, 0).UTC()
 }
 
-// dayStart returns the first instant at which the clocks of loc show midnight of d or more.
-func dayStart(d Date, loc *time.Location) time.Time {
-	midnight := int64(d.epochDay()) * secondsPerDay
+// dayStart returns the first instant, in unix seconds, at which the clocks of loc show midnight of a day or more.
+func dayStart(day int64, loc *time.Location) int64 {
+	midnight := day * secondsPerDay
 	p := periodAt(loc, midnight-secondsPerDay)
 	for p.end <= midnight-p.offset {
 		p = periodAt(loc, p.end)
 	}
-	return time.Unix(max(p.start, midnight-p.offset), 0).UTC()
+	return max(p.start, midnight-p.offset)
 }
+
+// floorMod returns the remainder of a division that rounds down, which is never negative.
+func floorMod(a, b int64) int64 { return (a%b + b) % b }

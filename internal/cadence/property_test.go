@@ -1,0 +1,197 @@
+package cadence_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// broken is the judge: it names a limit that a history breaks, looking only at what was admitted and at the dates that
+// the calendar prints. It shares no code with Decide.
+func broken(p cadence.Policy, history []cadence.Slot, loc *time.Location) string {
+	counted := map[string]int{}
+	count := func(n, limit int, window, format string, at time.Time) string {
+		key := window + at.In(loc).Format(format)
+		if counted[key] += n; limit > 0 && counted[key] > limit {
+			return fmt.Sprintf("%s: %d of %d", key, counted[key], limit)
+		}
+		return ""
+	}
+	for i, s := range history {
+		for _, other := range history[:i] {
+			if apart := s.At.Sub(other.At).Abs(); apart > 0 && apart < p.Cooldown {
+				return fmt.Sprintf("cooldown: %v and %v are %v apart", other.At, s.At, apart)
+			}
+		}
+		local := s.At.In(loc)
+		monday := local.AddDate(0, 0, -(int(local.Weekday())+6)%7)
+		const instant = "2006-01-02 15:04:05.000000 -0700"
+		for _, over := range []string{
+			count(s.N, p.MaxPerDay, "day ", time.DateOnly, local),
+			count(s.N, p.TypeLimits[s.Type], "day of "+s.Type+" ", time.DateOnly, local),
+			count(s.N, p.MaxPerWeek, "week ", time.DateOnly, monday),
+			count(s.N, p.MaxPerMonth, "month ", "2006-01", local),
+			count(s.N, p.MaxPerSlot, "slot ", instant, local),
+		} {
+			if over != "" {
+				return over
+			}
+		}
+	}
+	return ""
+}
+
+// zones are those whose clocks make trouble in the weeks around the starts below, and two that never do. None of them
+// shows the minutes before a midnight twice, where the calendar's print and the day's first instant disagree.
+func zones(tb testing.TB) map[string]*time.Location {
+	all := map[string]*time.Location{}
+	for _, name := range []string{"UTC", "Asia/Kolkata", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia"} {
+		all[name] = zone(tb, name)
+	}
+	return all
+}
+
+var (
+	zoneNames = rapid.SampledFrom([]string{"UTC", "Asia/Kolkata", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia"})
+	types     = rapid.SampledFrom([]string{"alert", "report", "survey"})
+	starts    = rapid.SampledFrom([]time.Time{
+		time.Date(2011, 12, 28, 20, 0, 0, 0, time.UTC), // Apia leaves out 30 December
+		time.Date(2018, 11, 2, 20, 0, 0, 0, time.UTC),  // São Paulo leaves out a midnight
+		time.Date(2026, 3, 27, 9, 0, 0, 0, time.UTC),   // Berlin loses an hour
+		time.Date(2026, 10, 23, 9, 0, 0, 0, time.UTC),  // Berlin wins one
+	})
+	policies = rapid.Custom(func(t *rapid.T) cadence.Policy {
+		return cadence.Policy{
+			Cooldown:    time.Duration(rapid.IntRange(0, 300).Draw(t, "cooldown")) * time.Minute,
+			MaxPerDay:   rapid.IntRange(0, 4).Draw(t, "day"),
+			MaxPerWeek:  rapid.IntRange(0, 8).Draw(t, "week"),
+			MaxPerMonth: rapid.IntRange(0, 12).Draw(t, "month"),
+			MaxPerSlot:  rapid.IntRange(0, 2).Draw(t, "slot"),
+			TypeLimits:  map[string]int{"alert": rapid.IntRange(0, 2).Draw(t, "alerts"), "report": rapid.IntRange(0, 2).Draw(t, "reports")},
+		}
+	})
+)
+
+// A history made of Decide's answers breaks no limit, and no answer comes before it was asked for.
+//
+// Shows: A30, A31, A32, A33, A34, A38.
+func TestHistoryKeepsTheLimits(t *testing.T) {
+	t.Parallel()
+	locations := zones(t)
+	var admitted, deferred int
+	rapid.Check(t, func(t *rapid.T) {
+		policy, loc := policies.Draw(t, "policy"), locations[zoneNames.Draw(t, "zone")]
+		start := starts.Draw(t, "start")
+		var history []cadence.Slot
+		for range rapid.IntRange(1, 30).Draw(t, "messages") {
+			// Not in the order of time: a queue of workers asks for instants that lie close together in any order.
+			now := start.Add(time.Duration(rapid.IntRange(0, 5*24*60).Draw(t, "minute")) * time.Minute)
+			until := now.Add(90 * 24 * time.Hour)
+			slot := cadence.Slot{Type: types.Draw(t, "type"), N: 1}
+			v := cadence.Decide(policy, history, loc, now, until, slot.Type)
+			if v.Reason == reason.DeferredTooLong {
+				continue
+			}
+			if v.At.Before(now) || v.At.After(until) || (v.Reason == "") != v.At.Equal(now) {
+				t.Fatalf("asked at %v until %v: %+v", now, until, v)
+			}
+			admitted++
+			if v.Reason != "" {
+				deferred++
+			}
+			slot.At = v.At
+			history = append(history, slot)
+		}
+		if over := broken(policy, history, loc); over != "" {
+			t.Fatalf("%+v in %v breaks %s: %v", policy, loc, over, history)
+		}
+	})
+	if deferred == 0 || deferred == admitted {
+		t.Errorf("%d of %d deferred: the limits were not tried", deferred, admitted)
+	}
+}
+
+// The answer is the earliest minute that the judge accepts.
+func TestEarliest(t *testing.T) {
+	t.Parallel()
+	locations := zones(t)
+	rapid.Check(t, func(t *rapid.T) {
+		policy, loc := policies.Draw(t, "policy"), locations[zoneNames.Draw(t, "zone")]
+		policy.MaxPerMonth = 0 // keeps the walk short
+		if policy.MaxPerSlot > 0 {
+			policy.Cooldown = max(policy.Cooldown, time.Minute) // a full slot moves by the cooldown, else by a microsecond
+		}
+		now := starts.Draw(t, "start")
+		until := now.Add(10 * 24 * time.Hour)
+		var history []cadence.Slot
+		for range rapid.IntRange(0, 8).Draw(t, "messages") {
+			at := now.Add(time.Duration(rapid.IntRange(-24*60, 48*60).Draw(t, "minute")) * time.Minute)
+			typ := types.Draw(t, "type")
+			if v := cadence.Decide(policy, history, loc, at, until, typ); v.Reason != reason.DeferredTooLong {
+				history = append(history, cadence.Slot{At: v.At, Type: typ, N: 1})
+			}
+		}
+		typ := types.Draw(t, "asked type")
+		got := cadence.Decide(policy, history, loc, now, until, typ)
+		for at := now; !at.After(until); at = at.Add(time.Minute) {
+			if broken(policy, append(history[:len(history):len(history)], cadence.Slot{At: at, Type: typ, N: 1}), loc) != "" {
+				continue
+			}
+			if !got.At.Equal(at) {
+				t.Fatalf("%+v in %v, %v: got %+v, want %v", policy, loc, history, got, at)
+			}
+			return
+		}
+		if got.Reason != reason.DeferredTooLong {
+			t.Fatalf("%+v in %v, %v: got %+v, want none", policy, loc, history, got)
+		}
+	})
+}
+
+// What lies before Floor changes nothing.
+func TestFloorIsEnough(t *testing.T) {
+	t.Parallel()
+	locations := zones(t)
+	rapid.Check(t, func(t *rapid.T) {
+		policy, loc := policies.Draw(t, "policy"), locations[zoneNames.Draw(t, "zone")]
+		now := starts.Draw(t, "start")
+		floor := cadence.Floor(policy, loc, now)
+		var all, since []cadence.Slot
+		for range rapid.IntRange(0, 30).Draw(t, "messages") {
+			at := now.Add(time.Duration(rapid.IntRange(-40*24*60, 0).Draw(t, "minute")) * time.Minute)
+			s := cadence.Slot{At: at, Type: types.Draw(t, "type"), N: 1}
+			all = append(all, s)
+			if !at.Before(floor) {
+				since = append(since, s)
+			}
+		}
+		until := now.Add(90 * 24 * time.Hour)
+		want, got := cadence.Decide(policy, all, loc, now, until, "alert"), cadence.Decide(policy, since, loc, now, until, "alert")
+		if got != want {
+			t.Fatalf("since %v: got %+v, want %+v", floor, got, want)
+		}
+	})
+}
+
+// The days of the judge are those of the calendar: this would fail for a zone that repeats the end of a day.
+func TestJudgeAgreesOnDays(t *testing.T) {
+	t.Parallel()
+	for name, loc := range zones(t) {
+		for _, start := range []string{"2011-12-28T20:00:00Z", "2018-11-02T20:00:00Z", "2026-03-27T09:00:00Z", "2026-10-23T09:00:00Z"} {
+			at := instant(t, start)
+			for range 12 {
+				_, end := civil.DayBounds(at, loc)
+				if before, after := end.Add(-1).In(loc).YearDay(), end.In(loc).YearDay(); before == after {
+					t.Errorf("%s: %v is no boundary", name, end.In(loc))
+				}
+				at = end
+			}
+		}
+	}
+}
