@@ -1,0 +1,59 @@
+package cadence_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+)
+
+// Shows: A30, A35, A37.
+func TestEffective(t *testing.T) {
+	t.Parallel()
+	manager := cadence.Policy{Cooldown: 2 * time.Hour, MaxPerDay: 5, TypeLimits: map[string]int{"alert": 3}}
+	for _, c := range []struct {
+		name                  string
+		person, persona, want cadence.Policy
+	}{
+		{"nobody has rules: the default, as a whole", cadence.Policy{}, cadence.Policy{}, cadence.Default()},
+		{"a persona is not topped up from the default", cadence.Policy{}, manager, manager},
+		{"neither is a person", cadence.Policy{MaxPerDay: 3}, cadence.Policy{}, cadence.Policy{MaxPerDay: 3}},
+		{
+			"a person's field over the persona's", cadence.Policy{MaxPerDay: 1, MaxPerSlot: 1}, manager,
+			cadence.Policy{Cooldown: 2 * time.Hour, MaxPerDay: 1, MaxPerSlot: 1, TypeLimits: map[string]int{"alert": 3}},
+		},
+		{
+			"limits by type are one field", cadence.Policy{TypeLimits: map[string]int{"report": 1}}, manager,
+			cadence.Policy{Cooldown: 2 * time.Hour, MaxPerDay: 5, TypeLimits: map[string]int{"report": 1}},
+		},
+	} {
+		if got := cadence.Effective(c.person, c.persona, cadence.Default()); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		policy cadence.Policy
+		want   string
+	}{
+		{cadence.Policy{}, ""},
+		{cadence.Default(), ""},
+		{cadence.Policy{Cooldown: -1}, "cooldown is negative"},
+		{cadence.Policy{MaxPerDay: -1}, "max_per_day is negative"},
+		{cadence.Policy{MaxPerWeek: -1}, "max_per_week is negative"},
+		{cadence.Policy{MaxPerMonth: -1}, "max_per_month is negative"},
+		{cadence.Policy{MaxPerSlot: -1}, "max_per_slot is negative"},
+		{cadence.Policy{TypeLimits: map[string]int{"alert": -1}}, `type_limits: "alert" is negative`},
+	} {
+		err := c.policy.Check()
+		if got := new(civil.Error); c.want == "" && err != nil || c.want != "" && (!errors.As(err, &got) || got.Message != c.want) {
+			t.Errorf("%+v: got %v, want %q", c.policy, err, c.want)
+		}
+	}
+}
