@@ -1,0 +1,255 @@
+package arch
+
+// Layer says what kind of code a package may hold.
+type Layer string
+
+const (
+	// Pure code decides: no context, log, SQL, files, network, clock or chance (see ImpureStd).
+	Pure Layer = "pure"
+	// Port code is a door to the world: the clock, outgoing requests, channels, sinks.
+	Port Layer = "port"
+	// Shell code keeps state and runs things.
+	Shell Layer = "shell"
+	// Public code is what other programs import or run.
+	Public Layer = "public"
+	// Harness code serves tests and measurements, may import everything, and is never part of the product.
+	Harness Layer = "harness"
+)
+
+// Row says what one package is for and what its files, tests aside, may import beside the standard library.
+type Row struct {
+	// Path is the folder below internal, or below the root when it begins with "./". A last element * stands for
+	// any one folder.
+	Path    string
+	Layer   Layer
+	Purpose string
+	// Imports are paths of other rows, or "@pure", "@port" for all of a layer, or "@above" for the pure rows above
+	// this one.
+	Imports []string
+	// Modules are import paths of other modules, each with what lies below it.
+	Modules []string
+}
+
+// Table lists every package of the module. The packages of the pure layer stand in the order in which they build on
+// each other.
+func Table() []Row {
+	return []Row{
+		{Path: "civil", Layer: Pure, Purpose: "dates, times of day, zones, the one gap and overlap rule"},
+		{Path: "reason", Layer: Pure, Purpose: "every named outcome once, with its sentence for people"},
+		{Path: "key", Layer: Pure, Purpose: "deterministic keys, hashes, canonical JSON, public ids and links"},
+		{
+			Path: "subject", Layer: Pure, Purpose: "events, records, contacts and their ids",
+			Imports: []string{"civil"},
+		},
+		{
+			Path: "schedule", Layer: Pure, Purpose: "when: offsets, reminders, recurrences, windows, stop rules",
+			Imports: []string{"civil"},
+			Modules: []string{"github.com/teambition/rrule-go", "github.com/netresearch/go-cron"},
+		},
+		{
+			Path: "expr", Layer: Pure, Purpose: "conditions in CEL: compile, evaluate within a bound, explain",
+			Imports: []string{"civil", "reason"},
+			Modules: []string{"cel.dev", "google.golang.org/protobuf"},
+		},
+		{
+			Path: "trigger", Layer: Pure, Purpose: "whether: firing policies, condition state and its transitions",
+			Imports: []string{"expr", "reason"},
+		},
+		{
+			Path: "cadence", Layer: Pure, Purpose: "how often: slots, caps, quiet hours, the next free instant",
+			Imports: []string{"civil", "reason"},
+		},
+		{
+			Path: "message", Layer: Pure, Purpose: "templates, locales, plurals, unsubscribe headers",
+			Imports: []string{"subject", "reason"},
+			Modules: []string{
+				"github.com/osteele/liquid", "github.com/yuin/goldmark", "github.com/k3a/html2text",
+				"github.com/aymerick/douceur", "golang.org/x/text", "golang.org/x/net/html",
+			},
+		},
+		{
+			Path: "survey", Layer: Pure, Purpose: "questions, validation, show-if, the state of a conversation",
+			Imports: []string{"expr", "civil"},
+		},
+		{
+			Path: "digest", Layer: Pure, Purpose: "windows, covered-through cursors, which item for whom",
+			Imports: []string{"civil", "schedule"},
+		},
+		{Path: "definition/portable", Layer: Pure, Purpose: "the subset of YAML that every reader reads alike"},
+		{
+			Path: "definition", Layer: Pure, Purpose: "YAML or JSON to typed, validated, compiled definitions",
+			Imports: []string{"@above"},
+			Modules: []string{"github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6"},
+		},
+		{
+			Path: "instance", Layer: Pure, Purpose: "an occasion: its row, states and guards",
+			Imports: []string{"reason", "key", "subject"},
+		},
+		{
+			Path: "delivery", Layer: Pure, Purpose: "a message to one person: its row, states, ladder and attempts",
+			Imports: []string{"reason", "key", "subject", "schedule", "instance"},
+		},
+		{
+			Path: "plan", Layer: Pure, Purpose: "what should exist, and how that differs from what is stored",
+			Imports: []string{"@above"},
+		},
+
+		{Path: "clock", Layer: Port, Purpose: "the only door to wall time"},
+		{
+			Path: "outbound", Layer: Port, Purpose: "the one guarded HTTP client",
+			Imports: []string{"clock", "reason"},
+			Modules: []string{"go.opentelemetry.io"},
+		},
+		{
+			Path: "channel", Layer: Port, Purpose: "how messages leave",
+			Imports: []string{"outbound", "message", "reason", "clock"},
+		},
+		{
+			Path: "channel/*", Layer: Port, Purpose: "one vendor of a channel",
+			Imports: []string{"channel", "outbound", "message", "reason", "key", "clock"},
+			Modules: []string{
+				"github.com/wneessen/go-mail", "github.com/emersion/go-msgauth", "github.com/nyaruka/phonenumbers",
+				"github.com/standard-webhooks/standard-webhooks/libraries", "github.com/SherClockHolmes/webpush-go",
+			},
+		},
+		{
+			Path: "sink", Layer: Port, Purpose: "how outbox events leave",
+			Imports: []string{"outbound", "reason", "clock"},
+		},
+		{
+			Path: "sink/*", Layer: Port, Purpose: "one kind of sink",
+			Imports: []string{"sink", "outbound", "reason", "key", "clock"},
+			Modules: []string{
+				"github.com/nats-io/nats.go", "github.com/standard-webhooks/standard-webhooks/libraries",
+			},
+		},
+
+		{
+			Path: "store", Layer: Shell, Purpose: "durable state on SQLite or PostgreSQL",
+			Imports: []string{"instance", "delivery", "subject", "reason", "key", "cadence", "civil", "clock"},
+			Modules: []string{
+				"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3",
+				"github.com/exaring/otelpgx",
+			},
+		},
+		{
+			Path: "engine", Layer: Shell, Purpose: "the stages together",
+			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/*"},
+			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
+		},
+		{
+			Path: "engine/*", Layer: Shell, Purpose: "one stage: a step, its loop, its own small store interface",
+			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/*"},
+			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
+		},
+		{
+			Path: "telemetry", Layer: Shell, Purpose: "log, metrics whose labels are reasons, traces",
+			Imports: []string{"reason", "clock", "engine/journal"},
+			Modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io"},
+		},
+		{
+			Path: "api", Layer: Shell, Purpose: "the HTTP API: auth, idempotency, problem errors, OpenAPI",
+			Imports: []string{"@pure", "clock", "store", "engine/intake", "telemetry", "./client"},
+			Modules: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time", "golang.org/x/crypto"},
+		},
+		{
+			Path: "public", Layer: Shell, Purpose: "survey, unsubscribe and manage pages, without a session",
+			Imports: []string{"key", "survey", "subject", "reason", "civil", "instance", "delivery", "clock", "store"},
+			Modules: []string{"github.com/a-h/templ"},
+		},
+		{
+			Path: "console", Layer: Shell, Purpose: "the web console, rendered on the server",
+			Imports: []string{"@pure", "clock", "store", "./client"},
+			Modules: []string{
+				"github.com/a-h/templ", "github.com/alexedwards/scs/v2", "github.com/coreos/go-oidc/v3",
+				"golang.org/x/crypto", "golang.org/x/oauth2",
+			},
+		},
+		{
+			Path: "sim", Layer: Shell, Purpose: "scenarios on the manual clock, projections of live data",
+			Imports: []string{"@pure", "@port", "store", "engine", "engine/*"},
+			Modules: []string{"github.com/goccy/go-yaml"},
+		},
+		{
+			Path: "config", Layer: Shell, Purpose: "settings of the process",
+			Imports: []string{"reason"},
+			Modules: []string{"github.com/caarlos0/env/v11", "github.com/goccy/go-yaml"},
+		},
+		{
+			Path: "app", Layer: Shell, Purpose: "wiring and life cycle of the process",
+			Imports: []string{
+				"@pure", "@port", "store", "engine", "engine/*", "telemetry", "api", "public", "console", "sim", "config",
+				"./client",
+			},
+			Modules: []string{"golang.org/x/sync", "go.opentelemetry.io"},
+		},
+		{
+			Path: "cli", Layer: Shell, Purpose: "commands: verbs on nouns",
+			Imports: []string{"@pure", "@port", "store", "sim", "config", "app", "telemetry", "./client"},
+			Modules: []string{
+				"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "github.com/goccy/go-yaml",
+				"golang.org/x/crypto", "golang.org/x/term",
+			},
+		},
+
+		{
+			Path: "./", Layer: Public, Purpose: "a binary of one's own, with further audiences, sinks and channels",
+			Imports: []string{"cli", "app", "config", "channel", "sink", "subject", "message", "reason"},
+		},
+		{Path: "./client", Layer: Public, Purpose: "the Go client and the wire types of the HTTP API"},
+		{
+			Path: "./cmd/carillon", Layer: Public, Purpose: "the program",
+			Imports: []string{"./", "cli"},
+		},
+		{
+			Path: "./examples/*", Layer: Public, Purpose: "programs that show the public packages",
+			Imports: []string{"./", "./client"},
+		},
+
+		{Path: "arch", Layer: Harness, Purpose: "this table and its test"},
+		{Path: "pgtest", Layer: Harness, Purpose: "throw-away PostgreSQL servers and databases"},
+		{Path: "store/storetest", Layer: Harness, Purpose: "one suite for both databases"},
+		{Path: "webtest", Layer: Harness, Purpose: "the pages in a real browser"},
+		{Path: "chaos", Layer: Harness, Purpose: "kills, freezes and losses, and the audit afterwards"},
+	}
+}
+
+// ImpureStd are the packages of the standard library that pure code does without.
+func ImpureStd() []string {
+	return []string{
+		"context", "crypto/rand", "database/sql", "database/sql/driver", "expvar", "flag", "io/ioutil", "log",
+		"log/slog", "log/syslog", "math/rand", "math/rand/v2", "net", "net/http", "net/http/httptest", "net/rpc",
+		"net/smtp", "os", "os/exec", "os/signal", "os/user", "path/filepath", "plugin", "runtime", "runtime/debug",
+		"syscall", "testing", "unsafe",
+	}
+}
+
+// UnwantedStd are the packages of the standard library that no part of the product imports: chance comes from keyed
+// hashes, logging is slog and injected, tests stay outside.
+func UnwantedStd() []string {
+	return []string{
+		"log", "math/rand", "math/rand/v2", "net/http/httptest", "testing", "testing/fstest", "testing/synctest",
+	}
+}
+
+// WallTime are the names in package time that pure code does without: it is given an instant.
+func WallTime() []string {
+	return []string{"After", "AfterFunc", "Local", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
+}
+
+// TestModules serve tests alone.
+func TestModules() []string {
+	return []string{
+		"github.com/anishathalye/porcupine", "github.com/chromedp/chromedp", "github.com/coder/quartz",
+		"github.com/emersion/go-smtp", "github.com/google/go-cmp", "github.com/nats-io/nats-server",
+		"github.com/rogpeppe/go-internal", "go.uber.org/goleak", "pgregory.net/rapid",
+	}
+}
+
+// MaxLines is where a file asks to be split. It is soft: a file that is better whole goes into LongFiles.
+const MaxLines = 600
+
+// LongFiles are the files allowed beyond MaxLines, each with the reason.
+func LongFiles() map[string]string {
+	return map[string]string{}
+}
