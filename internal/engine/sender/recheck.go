@@ -1,0 +1,226 @@
+package sender
+
+import (
+	"errors"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+const (
+	// slotGrace is how old a slot may be at the intent before it is given up and taken anew (model.md §5).
+	slotGrace = time.Minute
+	// pause is how long a delivery of a switched off workflow waits before it is looked at again.
+	pause = time.Minute
+)
+
+// recheck is the decision inside the intent's transaction: may this delivery still go, now? It may run twice.
+type recheck struct {
+	*Sender
+	now        time.Time
+	leaseUntil time.Time
+
+	claimed, reclaimed int
+	entries            []journal.Entry
+}
+
+// rules are the definitions that a claim belongs to.
+type rules struct {
+	set      *definition.Set
+	workflow *definition.Workflow
+	trigger  *definition.Trigger
+	channel  *definition.Channel // nil: not defined
+	policy   delivery.Policy
+	off      bool // the workflow is switched off
+}
+
+// rulesOf finds the definitions of a claim: what is pinned from its own set, channels and switches from the one
+// in force.
+func rulesOf(c *catalog.Catalog, row delivery.Row) (rules, error) {
+	live, err := c.Loaded(row.Workspace, 0)
+	if err != nil {
+		return rules{}, err
+	}
+	set := live
+	if row.Definitions > 0 {
+		if set, err = c.Loaded(row.Workspace, row.Definitions); err != nil {
+			return rules{}, err
+		}
+	}
+	r := rules{set: set, workflow: set.Workflow(row.Workflow), channel: live.Channel(row.Channel)}
+	if r.workflow != nil {
+		r.trigger = r.workflow.TriggerByID(row.Trigger)
+	}
+	if now := live.Workflow(row.Workflow); now != nil {
+		r.off = !now.Enabled
+	}
+	if r.trigger == nil {
+		return r, nil
+	}
+	r.policy = delivery.Policy{
+		Timing: r.trigger.Timing, Awaits: r.trigger.Message.Survey != "",
+		Backoff: r.trigger.Retry.Backoff, Jitter: r.trigger.Retry.Jitter, Forever: r.trigger.Retry.Then == definition.RetryForever,
+		HoldUnknown: r.channel != nil && r.channel.OnUnknown == definition.OnUnknownHold,
+	}
+	return r, nil
+}
+
+func (r *recheck) decide(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
+	if !locked {
+		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
+	}
+	book := gate.NewBook()
+	verdicts := make([]store.IntentVerdict, len(claims))
+	for i, c := range claims {
+		rules, err := rulesOf(r.Catalog, c.Row)
+		if err != nil {
+			return nil, err
+		}
+		verdicts[i] = r.claim(book, c, rules, locked)
+		if verdicts[i].NeedLock {
+			continue
+		}
+		if !c.LostIntent.IsZero() {
+			r.reclaimed++
+			verdicts[i].Attempts = append([]delivery.Attempt{lost(c, r.now)}, verdicts[i].Attempts...)
+			r.tell(journal.Reclaimed, c, reason.WorkerLost, c.SendAt)
+		}
+	}
+	return verdicts, nil
+}
+
+// claim decides one claim. Everything that stops it is looked at before the limits are.
+func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, locked bool) store.IntentVerdict {
+	open := !c.LostIntent.IsZero()
+	switch {
+	case rules.trigger == nil:
+		return r.end(c, delivery.Cancelled, reason.WorkflowInactive)
+	case c.StopReason != "":
+		return r.end(c, delivery.Cancelled, c.StopReason)
+	case c.Person.Suppressed:
+		return r.end(c, delivery.Cancelled, reason.Suppressed)
+	case open && rules.policy.HoldUnknown:
+		return r.unknown(c, rules, reason.WorkerLost)
+	case rules.off:
+		v := r.move(c, journal.Held, reason.WorkflowInactive, delivery.Change{Status: c.Status, SendAt: c.SendAt, Step: c.Step, Remaining: c.RemindersRemaining})
+		v.Move.LeaseUntil = r.now.Add(pause)
+		return v
+	case rules.channel == nil:
+		v := r.move(c, journal.Failed, reason.NoChannel, delivery.NoChannel(c.Row, rules.policy))
+		v.Attempts = append(v.Attempts, delivery.Attempt{
+			Workspace: c.Workspace, Delivery: c.ID, Number: 0, Step: c.Step + 1, Channel: c.Channel, IntentAt: r.now, SettledAt: r.now,
+			Outcome: delivery.AttemptNone, Reason: reason.NoChannel,
+		})
+		return v
+	case rules.policy.Timing.Stale(r.now, c.SendAt):
+		if open { // it may have gone out, so it must not be called skipped
+			return r.unknown(c, rules, reason.WorkerLost)
+		}
+		return r.move(c, journal.Skipped, reason.Stale, delivery.Skip(c.Row, rules.policy, reason.Stale, r.now))
+	case open: // it may have arrived under its old slot, which it keeps
+		return store.IntentVerdict{}
+	case !c.Slot.IsZero() && r.now.Sub(c.Slot) <= slotGrace:
+		return store.IntentVerdict{}
+	case !locked:
+		return store.IntentVerdict{NeedLock: true}
+	}
+	return r.admit(book, c, rules)
+}
+
+// admit takes a slot at now for a delivery that has none, or whose own is too old.
+func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.IntentVerdict {
+	person := c.Person
+	person.Slots = without(person.Slots, c)
+	verdict := book.Admit(rules.set, person, r.now, rules.policy.Timing.ExpiresAt(c.NotBefore, c.NotBefore), c.Type)
+	if verdict.Reason == reason.DeferredTooLong {
+		return r.end(c, delivery.Expired, verdict.Reason)
+	}
+	if verdict.At.After(r.now) {
+		v := r.move(c, journal.Deferred, verdict.Reason, delivery.Change{Status: c.Status, SendAt: verdict.At, Step: c.Step, Remaining: c.RemindersRemaining})
+		v.Move.Slot, v.Move.DeferredBy, v.Move.Reason = verdict.At, verdict.Reason, c.Reason
+		return v
+	}
+	return store.IntentVerdict{Move: &store.IntentMove{
+		Send: true, Status: c.Status, SendAt: c.SendAt, Slot: verdict.At, DeferredBy: c.DeferredBy, Reason: c.Reason,
+		AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
+	}}
+}
+
+// without takes the delivery's own place out of its person's history: a message never stands in its own way.
+func without(slots []store.Slot, c store.Claim) []store.Slot {
+	for i, s := range slots {
+		if s.At.Equal(c.Slot) && s.Type == c.Type && s.Channel == c.Channel {
+			rest := append([]store.Slot(nil), slots...)
+			if rest[i].N--; rest[i].N <= 0 {
+				rest = append(rest[:i], rest[i+1:]...)
+			}
+			return rest
+		}
+	}
+	return slots
+}
+
+// move writes a change instead of sending; the attempt that was counted by the claim did not take place.
+func (r *recheck) move(c store.Claim, what journal.What, why reason.Reason, change delivery.Change) store.IntentVerdict {
+	slot := c.Slot
+	if change.Release {
+		slot = time.Time{}
+	}
+	r.tell(what, c, why, change.SendAt)
+	return store.IntentVerdict{Move: &store.IntentMove{
+		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
+		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Trace: c.Trace, Completed: change.Completed,
+	}}
+}
+
+// end stops a delivery for good. What was sent before stays sent; only its reminders end (model.md §3).
+func (r *recheck) end(c store.Claim, status delivery.Status, why reason.Reason) store.IntentVerdict {
+	change := delivery.Change{Status: status, Step: c.Step, Completed: true, Release: true}
+	if c.Step > 0 {
+		change.Status, change.Release = c.Status, false
+	}
+	what := journal.Cancelled
+	if status == delivery.Expired {
+		what = journal.Expired
+	}
+	return r.move(c, what, why, change)
+}
+
+// unknown leaves a delivery whose attempt may have gone out to a person, or to the provider's word.
+func (r *recheck) unknown(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
+	return r.move(c, journal.Unknown, why, delivery.Change{
+		Status: delivery.Unknown, ExpiresAt: rules.policy.Timing.ExpiresAt(r.now, c.CreatedAt), Step: c.Step, Remaining: c.RemindersRemaining,
+	})
+}
+
+// lost is the entry of the attempt whose result never came.
+func lost(c store.Claim, now time.Time) delivery.Attempt {
+	return delivery.Attempt{
+		Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo - 1, Step: c.Step + 1, Channel: c.Channel,
+		IdempotencyKey: key.Delivery(c.Key).Idempotency(c.Step + 1), IntentAt: c.LostIntent, SettledAt: now,
+		Outcome: delivery.AttemptUnknown, Reason: reason.WorkerLost,
+	}
+}
+
+func (r *recheck) tell(what journal.What, c store.Claim, why reason.Reason, until time.Time) {
+	e := describe(c)
+	e.At, e.What, e.Reason, e.Until = r.now, what, why, until
+	r.entries = append(r.entries, e)
+}
+
+func describe(c store.Claim) journal.Entry {
+	return journal.Entry{
+		Workspace: c.Workspace, Workflow: c.Workflow, WorkflowVersion: c.WorkflowVersion, Trigger: c.Trigger, Key: c.Key,
+		Event: c.Event, Instance: c.Instance, Delivery: c.ID, Contact: c.Person.ExtID, Address: c.Address, Channel: c.Channel,
+		Locale: c.Locale, Step: c.Step + 1, Attempt: c.AttemptNo, Due: c.SendAt, Remaining: c.RemindersRemaining,
+	}
+}
+
+var errNoVersion = errors.New("the version of the workflow is not known")

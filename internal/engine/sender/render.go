@@ -1,0 +1,217 @@
+package sender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// job is one claim on its way to its channel.
+type job struct {
+	claim   store.Claim
+	rules   rules
+	outlet  outlet.Outlet
+	out     channel.Outgoing
+	refused *channel.SendError // it could not be written or has no open channel: the attempt fails without a request
+	draws   key.Keyed
+}
+
+// render writes the messages of all claims. What cannot be written becomes a failed attempt of its own.
+func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time) ([]job, error) {
+	var refs []store.EventRef
+	for _, c := range claims {
+		if c.Event != 0 {
+			refs = append(refs, store.EventRef{Workspace: c.Workspace, ID: c.Event})
+		}
+	}
+	events, err := s.Store.EventsByID(ctx, refs)
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	jobs := make([]job, len(claims))
+	for i, c := range claims {
+		j := job{claim: c}
+		ws, err := s.Catalog.Workspace(c.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		if j.rules, err = rulesOf(s.Catalog, c.Row); err != nil {
+			return nil, err
+		}
+		if j.rules.trigger == nil || j.rules.channel == nil {
+			return nil, errNoVersion // the re-check let it pass with the same sets, so this cannot be
+		}
+		j.draws = key.NewKeyed(ws.Secret, key.PurposeJitter)
+		j.out, err = s.write(ws, c, j.rules, events[store.EventRef{Workspace: c.Workspace, ID: c.Event}], now)
+		if err != nil {
+			j.refused = &channel.SendError{Reason: reason.CannotRender, Err: err}
+			var bad *message.RenderError
+			if errors.As(err, &bad) {
+				j.refused.Reason = bad.Reason
+			}
+		} else if j.outlet, err = s.Outlets.Get(ws.Name, j.rules.channel); err != nil {
+			j.refused = channel.Temporary(err)
+		}
+		jobs[i] = j
+	}
+	return jobs, nil
+}
+
+// write renders the message of one claim.
+func (s *Sender) write(ws store.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time) (channel.Outgoing, error) {
+	step := c.Step + 1
+	out := channel.Outgoing{
+		Workspace: ws.Name, DeliveryID: key.NewPublicIDs(ws.Secret).Encode(key.KindDelivery, int64(c.Workspace), int64(c.ID)),
+		Workflow: c.Workflow, Channel: c.Channel, IdempotencyKey: key.Delivery(c.Key).Idempotency(step), Address: c.Address,
+		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
+	}
+	out.Link = link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
+	texts, err := textsOf(r)
+	if err != nil {
+		return out, err
+	}
+	vars := variables(c, r, ev, out, now)
+	limits := message.Limits{}
+	locales := []string{c.Locale, c.Person.Locale, r.workflow.Locale, r.set.Workspace.Locale}
+	for _, part := range []struct {
+		text message.Text
+		into *string
+	}{{texts.Subject, &out.Subject}, {texts.Text, &out.Text}, {texts.HTML, &out.HTML}} {
+		template, locale, ok := part.text.Pick(locales...)
+		if !ok {
+			continue
+		}
+		if *part.into, err = template.Render(vars, limits); err != nil {
+			return out, fmt.Errorf("render: %w", err)
+		}
+		if out.Locale == "" {
+			out.Locale = locale
+		}
+	}
+	if out.Text == "" && out.HTML == "" && out.Subject == "" {
+		return out, &message.RenderError{Reason: reason.CannotRender, Detail: "the message has no text for channel " + c.Channel}
+	}
+	return out, nil
+}
+
+// textsOf finds the texts for the channel: a survey's invitation, the texts of its kind, or the plain ones.
+func textsOf(r rules) (definition.Texts, error) {
+	m := r.trigger.Message
+	if m.Survey != "" {
+		survey := r.set.Survey(m.Survey)
+		if survey == nil {
+			return definition.Texts{}, &message.RenderError{Reason: reason.CannotRender, Detail: "no survey named " + m.Survey}
+		}
+		return survey.Invitation, nil
+	}
+	if texts, ok := m.ByKind[r.channel.Kind]; ok {
+		return texts, nil
+	}
+	return m.Default, nil
+}
+
+// link is the public address of a delivery.
+func link(workspace, server, id string) string {
+	base := workspace
+	if base == "" {
+		base = server
+	}
+	if base == "" {
+		return ""
+	}
+	return strings.TrimSuffix(base, "/") + "/s/" + id
+}
+
+func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, now time.Time) map[string]any {
+	contact := plan.ContactFields(c.Person.Contact)
+	contact["address"] = c.Address
+	if c.Locale != "" {
+		contact["locale"] = c.Locale
+	}
+	vars := map[string]any{
+		"contact": contact, "vars": r.workflow.Vars, "now": now, "due_at": c.SendAt, "detected_at": c.CreatedAt,
+		"step": out.Step, "attempt": out.Attempt, "survey": map[string]any{"link": out.Link},
+		"workspace": map[string]any{"timezone": r.set.Workspace.Timezone, "locale": r.set.Workspace.Locale, "base_url": r.set.Workspace.BaseURL},
+	}
+	if c.Event != 0 {
+		vars["event"], vars["candidate"] = plan.EventFields(ev.Event), ev.Payload
+	}
+	return vars
+}
+
+// settle turns the result of an attempt into what is written, and into what is told.
+func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error, now time.Time) (store.Settlement, journal.Entry) {
+	c := j.claim
+	change := delivery.After(c.Row, j.rules.policy, result, now, func(limit uint64) uint64 {
+		return j.draws.Uniform(limit, c.Key, fmt.Sprint(c.AttemptNo))
+	})
+	s := store.Settlement{
+		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: change.Accepted, Step: change.Step, Status: change.Status,
+		SendAt: change.SendAt, ExpiresAt: change.ExpiresAt, LeaseUntil: change.HeldBackTo, RetryCount: change.RetryCount,
+		Remaining: change.Remaining, Reason: change.Reason, Completed: change.Completed, Release: change.Release,
+		Attempt: delivery.Attempt{
+			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
+			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,
+			Reason: result.Reason, ProviderID: receipt.ProviderID,
+		},
+	}
+	if cause != nil {
+		s.Attempt.Error = clip(cause.Error())
+	}
+	if j.outlet.KeepContent && change.Accepted {
+		s.Content = &store.Content{
+			Workspace: c.Workspace, Delivery: c.ID, Step: c.Step + 1, At: now, Channel: c.Channel, Address: c.Address,
+			Locale: j.out.Locale, Subject: j.out.Subject, Text: j.out.Text, HTML: j.out.HTML,
+		}
+	}
+	e := journal.Entry{At: now, What: what(result, change), Reason: change.Reason, Until: change.SendAt, ProviderID: receipt.ProviderID, Error: s.Attempt.Error}
+	j.describe(&e)
+	e.Remaining = change.Remaining
+	return s, e
+}
+
+func what(result delivery.Result, change delivery.Change) journal.What {
+	switch {
+	case change.Accepted:
+		return journal.Sent
+	case result.Outcome == delivery.AttemptUnknown && !change.Retried:
+		return journal.Unknown
+	case change.Retried:
+		return journal.Retried
+	}
+	return journal.Failed
+}
+
+// describe fills an entry with what the claim and the rendered message say.
+func (j job) describe(e *journal.Entry) {
+	d := describe(j.claim)
+	d.At, d.What, d.Reason, d.Until, d.ProviderID, d.Error = e.At, e.What, e.Reason, e.Until, e.ProviderID, e.Error
+	d.Subject, d.Text, d.HTML = j.out.Subject, j.out.Text, j.out.HTML
+	if j.out.Locale != "" {
+		d.Locale = j.out.Locale
+	}
+	*e = d
+}
+
+// clip keeps an error's text short enough for a row.
+func clip(s string) string {
+	const most = 500
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
