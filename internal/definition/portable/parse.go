@@ -1,0 +1,397 @@
+package portable
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Parse reads the documents of a text. The problems are in the order of the text; documents come back even when
+// there are some, with Broken nodes in the place of what could not be read.
+func Parse(text string) ([]Document, []Problem) {
+	if len(text) > MaxSize {
+		return nil, []Problem{{
+			Pos:     Pos{1, 1},
+			Message: fmt.Sprintf("the file is larger than %d bytes", MaxSize),
+			Hint:    "split it; a folder may hold any number of files",
+		}}
+	}
+	src := strings.TrimPrefix(text, "\ufeff")
+	lines, problem := split(src)
+	if problem != nil {
+		return nil, []Problem{*problem}
+	}
+	var docs []Document
+	var problems []Problem
+	for begin := 0; begin < len(lines); {
+		end := begin
+		for end < len(lines) && !lines[end].separates() {
+			end++
+		}
+		p := parser{lines: lines[begin:end], first: begin + 1, seenLn: -1}
+		if root := p.document(); root != nil {
+			docs = append(docs, Document{Root: root, Text: join(p.lines), Line: begin + 1})
+		}
+		if end < len(lines) {
+			if rest := strings.TrimLeft(lines[end].text[3:], " \t"); rest != "" && rest[0] != '#' {
+				p.report(Pos{end + 1, 1}, "a document begins on the line after "+lines[end].text[:3], "move the rest of this line down")
+			}
+		}
+		problems = append(problems, p.problems...)
+		begin = end + 1
+	}
+	if len(problems) > MaxProblems {
+		last := problems[MaxProblems-1].Pos
+		problems = append(problems[:MaxProblems], Problem{Pos: last, Message: "further problems of this file are not shown"})
+	}
+	return docs, problems
+}
+
+// line is one line without its end.
+type line struct {
+	text   string
+	indent int  // spaces before the first other character
+	skip   bool // nothing but blanks and a comment
+	blank  bool // nothing but blanks
+}
+
+// separates reports whether the line parts two documents; nothing inside a document can look like it.
+func (l line) separates() bool {
+	return (strings.HasPrefix(l.text, "---") || strings.HasPrefix(l.text, "...")) &&
+		(len(l.text) == 3 || l.text[3] == ' ' || l.text[3] == '\t')
+}
+
+// split cuts the text into lines and refuses characters that no definition needs.
+func split(src string) ([]line, *Problem) {
+	var lines []line
+	for number := 1; src != ""; number++ {
+		text, rest, _ := strings.Cut(src, "\n")
+		src, text = rest, strings.TrimSuffix(text, "\r")
+		column := 1
+		for i, r := range text {
+			if r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd") {
+				return nil, &Problem{Pos{number, column}, "this is not UTF-8", "save the file as UTF-8"}
+			}
+			if r < ' ' && r != '\t' || r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' || r == '\ufeff' {
+				return nil, &Problem{Pos{number, column}, fmt.Sprintf("the control character U+%04X cannot stand in a definition", r), `write it as an escape in double quotes, such as "\t"`}
+			}
+			column++
+		}
+		l := line{text: text, indent: len(text) - len(strings.TrimLeft(text, " "))}
+		content := strings.TrimLeft(text, " \t")
+		l.blank = content == ""
+		l.skip = l.blank || content[0] == '#'
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+// join gives the lines back without the blank ones at the end.
+func join(lines []line) string {
+	for len(lines) > 0 && lines[len(lines)-1].blank {
+		lines = lines[:len(lines)-1]
+	}
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.text)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// parser reads one document. Between nodes the cursor stands at the first character of a line's content, or, after
+// a dash, in the middle of a line.
+type parser struct {
+	lines    []line
+	first    int // number of lines[0] in the file
+	ln, col  int // cursor: line, byte in the line
+	problems []Problem
+
+	// column of the byte seenCol of line seenLn, so that counting characters along a line stays linear
+	seenLn, seenCol, seenColumn int
+}
+
+func (p *parser) report(at Pos, message, hint string) *Node {
+	if len(p.problems) <= MaxProblems {
+		p.problems = append(p.problems, Problem{at, message, hint})
+	}
+	return &Node{Kind: Broken, Pos: at}
+}
+
+// pos returns the place of a byte of a line.
+func (p *parser) pos(ln, col int) Pos {
+	if ln >= len(p.lines) {
+		return Pos{p.first + len(p.lines) - 1, 1}
+	}
+	if ln != p.seenLn || col < p.seenCol {
+		p.seenLn, p.seenCol, p.seenColumn = ln, 0, 1
+	}
+	p.seenColumn += utf8.RuneCountInString(p.lines[ln].text[p.seenCol:col])
+	p.seenCol = col
+	return Pos{p.first + ln, p.seenColumn}
+}
+
+func (p *parser) here() Pos { return p.pos(p.ln, p.col) }
+
+// rest is the text from the cursor to the end of the line.
+func (p *parser) rest() string { return p.lines[p.ln].text[p.col:] }
+
+// next moves to the next line with content, from the cursor's line on.
+func (p *parser) next() bool {
+	for p.ln < len(p.lines) && p.lines[p.ln].skip {
+		p.ln++
+	}
+	if p.ln == len(p.lines) {
+		return false
+	}
+	p.col = p.lines[p.ln].indent
+	return true
+}
+
+func (p *parser) skipBlanks() {
+	text := p.lines[p.ln].text
+	for p.col < len(text) && (text[p.col] == ' ' || text[p.col] == '\t') {
+		p.col++
+	}
+}
+
+// atEnd reports whether nothing but a comment follows on the line.
+func (p *parser) atEnd() bool {
+	p.skipBlanks()
+	rest := p.rest()
+	return rest == "" || rest[0] == '#' && (p.col == 0 || isBlank(p.lines[p.ln].text[p.col-1]))
+}
+
+// abandon leaves the line and everything that is indented deeper than parent.
+func (p *parser) abandon(parent int) {
+	for p.ln++; p.ln < len(p.lines) && (p.lines[p.ln].skip || p.lines[p.ln].indent > parent); p.ln++ {
+	}
+}
+
+func (p *parser) document() *Node {
+	if !p.next() {
+		return nil
+	}
+	root := p.block(-1, 1)
+	if p.next() {
+		p.report(p.here(), "this line belongs to nothing above it", "the keys of one map begin in the same column")
+	}
+	return root
+}
+
+// block reads the node at the cursor, which lies deeper than the column parent.
+func (p *parser) block(parent, depth int) *Node {
+	if strings.HasPrefix(p.rest(), "\t") {
+		broken := p.report(p.here(), "a tab cannot indent", "use spaces")
+		p.abandon(parent)
+		return broken
+	}
+	list, mapping := isDash(p.rest()), isKey(p.rest())
+	if (list || mapping) && depth > MaxDepth {
+		broken := p.tooDeep()
+		p.abandon(parent)
+		return broken
+	}
+	switch {
+	case list:
+		return p.list(p.col, depth)
+	case mapping:
+		return p.mapping(p.col, depth)
+	}
+	return p.value(parent, depth)
+}
+
+func (p *parser) tooDeep() *Node {
+	return p.report(p.here(), fmt.Sprintf("more than %d levels lie in one another", MaxDepth), "")
+}
+
+func (p *parser) list(col, depth int) *Node {
+	n := &Node{Kind: List, Pos: p.here()}
+	for {
+		dash := p.here()
+		p.col++
+		if !p.atEnd() {
+			n.Items = append(n.Items, p.block(col, depth+1))
+		} else if p.ln++; p.next() && p.col > col {
+			n.Items = append(n.Items, p.block(col, depth+1))
+		} else {
+			n.Items = append(n.Items, p.report(dash, "this item is empty", "write a value, or remove the dash"))
+		}
+		if !p.another(col) || !isDash(p.rest()) {
+			return n
+		}
+	}
+}
+
+func (p *parser) mapping(col, depth int) *Node {
+	n := &Node{Kind: Map, Pos: p.here()}
+	seen := map[string]Pos{}
+	for {
+		key := p.key(col)
+		var value *Node
+		if key == nil {
+			key = &Node{Kind: Broken, Pos: n.Pos}
+			value = key
+		} else {
+			value = p.valueOf(key, col, depth+1)
+		}
+		p.add(n, seen, key, value)
+		if !p.another(col) {
+			return whole(n)
+		}
+	}
+}
+
+// add gives a map one more field; a key that it has already is refused.
+func (p *parser) add(n *Node, seen map[string]Pos, key, value *Node) {
+	if key.Kind == Broken {
+		n.Partial = true
+		return
+	}
+	if before, twice := seen[key.Text]; twice {
+		p.report(key.Pos, fmt.Sprintf("duplicate key %q", key.Text), fmt.Sprintf("it stands in line %d already", before.Line))
+		n.Partial = true
+		return
+	}
+	seen[key.Text] = key.Pos
+	n.Fields = append(n.Fields, Field{key, value})
+}
+
+// whole gives back a map that has been read to its end.
+func whole(n *Node) *Node {
+	if n.Partial && len(n.Fields) == 0 {
+		n.Kind = Broken
+	}
+	return n
+}
+
+// another moves to the next line of the node that begins in column col, and reports lines that lie deeper.
+func (p *parser) another(col int) bool {
+	for p.next() {
+		if p.col <= col {
+			return p.col == col
+		}
+		p.report(p.here(), "this line is indented too far", "the keys of one map and the dashes of one list begin in the same column")
+		p.abandon(col)
+	}
+	return false
+}
+
+// key reads a key and its colon; nil means that the line is no key and was reported.
+func (p *parser) key(col int) *Node {
+	at, rest := p.here(), p.rest()
+	if rest[0] == '\t' {
+		p.report(at, "a tab cannot indent", "use spaces")
+		p.abandon(col)
+		return nil
+	}
+	if isDash(rest) {
+		p.report(at, "a list item among the keys of a map", "indent the list, or give it a key of its own")
+		p.abandon(col)
+		return nil
+	}
+	if !isKey(rest) {
+		before := len(p.problems)
+		p.value(col, 1)
+		if len(p.problems) == before {
+			p.report(at, "a key and a colon are missing here", `write KEY: VALUE, with a space after the colon`)
+		}
+		return nil
+	}
+	if rest[0] == '"' || rest[0] == '\'' {
+		end := p.col + closing(rest)
+		key := p.quoted(col)
+		p.col = end
+		p.skipBlanks()
+		p.col++
+		if key == nil {
+			return &Node{Kind: Broken, Pos: at}
+		}
+		return key
+	}
+	end := colonIn(rest)
+	key := &Node{Kind: Scalar, Style: Plain, Pos: at, Text: strings.TrimRight(rest[:end], " \t")}
+	p.col += end + 1
+	if key.Text == "<<" {
+		return p.report(at, "<< is a YAML merge key", "write the keys out")
+	}
+	return p.plainText(key)
+}
+
+// valueOf reads what follows a key and its colon.
+func (p *parser) valueOf(key *Node, col, depth int) *Node {
+	if !p.atEnd() {
+		return p.value(col, depth)
+	}
+	p.ln++
+	if p.next() {
+		if p.col > col {
+			return p.block(col, depth)
+		}
+		if p.col == col && isDash(p.rest()) {
+			if depth > MaxDepth {
+				broken := p.tooDeep()
+				p.abandon(col)
+				return broken
+			}
+			return p.list(col, depth)
+		}
+	}
+	if key.Kind == Broken {
+		return key
+	}
+	return p.report(key.Pos, fmt.Sprintf("%q has no value", key.Text), "write a value, or remove the line")
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+// isDash reports whether a list item begins here.
+func isDash(s string) bool { return s != "" && s[0] == '-' && (len(s) == 1 || isBlank(s[1])) }
+
+// isKey reports whether a key with its colon begins here.
+func isKey(s string) bool {
+	if s == "" {
+		return false
+	}
+	switch s[0] {
+	case '"', '\'':
+		end := closing(s)
+		rest := strings.TrimLeft(s[end:], " \t")
+		return end > 0 && rest != "" && rest[0] == ':' && (len(rest) == 1 || isBlank(rest[1]))
+	case '[', '{', '!', '&', '*', '|', '>', '@', '%', '`', ',', ']', '}', '#':
+		return false
+	case '?':
+		if len(s) == 1 || isBlank(s[1]) {
+			return false
+		}
+	}
+	return colonIn(s) > 0
+}
+
+// closing returns the byte behind the closing quote of the quoted text that begins s, 0 when it is not on this line.
+func closing(s string) int {
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && s[0] == '"':
+			i++
+		case s[i] == s[0] && s[0] == '\'' && i+1 < len(s) && s[i+1] == '\'':
+			i++
+		case s[i] == s[0]:
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// colonIn returns where in a plain text the colon stands that ends a key, -1 when there is none before a comment.
+func colonIn(s string) int {
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == ':' && (i+1 == len(s) || isBlank(s[i+1])):
+			return i
+		case s[i] == '#' && i > 0 && isBlank(s[i-1]):
+			return -1
+		}
+	}
+	return -1
+}
