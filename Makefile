@@ -1,0 +1,105 @@
+# "make help" lists the targets. Everything runs from a fresh clone; the tools are built once into .tools.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# What the tests need from Debian: a PostgreSQL server of their own, and a C compiler for the race detector.
+DEBIAN_PACKAGES := postgresql gcc libc6-dev
+
+# The program is one static binary.
+export CGO_ENABLED := 0
+
+TOOLS := .tools/bin
+# The tools are built again when their versions, or the compiler, change.
+TOOLS_STAMP := .tools/$(shell { cat tools/go.mod tools/go.sum; go env GOVERSION; } | sha256sum | cut -c1-16)
+LINT := $(TOOLS)/golangci-lint
+
+# Runs "go test", prints what it prints and then one line with the number of tests.
+TEST := $(TOOLS)/gotestsum --format standard-quiet --hide-summary skipped --
+
+# Pure packages have no goroutines: the race detector has nothing to find there.
+RACE_PACKAGES = $$(go list ./... | grep -vE '/internal/($(PURE))(/|$$)')
+PURE := arch|civil|reason|key|subject|schedule|expr|trigger|cadence|message|survey|digest|definition|instance|delivery|plan
+
+# Targets whose code is not there are not offered.
+ABSENT := none$(if $(wildcard cmd/carillon/*.go),,|build|demo)$(if $(wildcard internal/chaos/*.go),,|reliab)
+
+.PHONY: help
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' Makefile | grep -vE '^($(ABSENT)):' | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: build
+build: ## build bin/carillon
+	go build -trimpath -o bin/ ./cmd/carillon
+
+.PHONY: test
+test: ## everything that must hold: formatting, lint, tests, race detector; one that fails stops no other
+	@$(MAKE) --no-print-directory packages tools
+	@$(MAKE) --no-print-directory --keep-going format generated vet lint unit race
+
+.PHONY: unit
+unit: $(TOOLS_STAMP) ## all tests, on SQLite and PostgreSQL
+	$(TEST) -timeout 8m ./...
+
+# SQLite in pure Go is twenty times slower under the race detector, so that half runs without it.
+.PHONY: race
+race: $(TOOLS_STAMP) ## the tests on PostgreSQL under the race detector
+	CGO_ENABLED=1 CARILLON_TEST_DB=postgres $(TEST) -race -timeout 8m $(RACE_PACKAGES)
+
+.PHONY: lint
+lint: $(TOOLS_STAMP) ## golangci-lint: staticcheck, who imports what, style
+	$(LINT) run
+
+.PHONY: vet
+vet: ## go vet
+	go vet ./...
+
+.PHONY: format
+format: $(TOOLS_STAMP)
+	@files=$$($(TOOLS)/gofumpt -l .); [ -z "$$files" ] || { printf '%s\n' "$$files" "make fmt formats these"; exit 1; }
+
+.PHONY: fmt
+fmt: $(TOOLS_STAMP) ## format the Go files
+	$(LINT) fmt
+
+.PHONY: generate
+generate: $(TOOLS_STAMP) ## write generated files again
+	$(TOOLS)/templ generate -log-level warn
+	PATH="$$PWD/$(TOOLS):$$PATH" go generate ./...
+
+.PHONY: generated
+generated: $(TOOLS_STAMP)
+	@scripts/check-generated
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for a short time (FUZZTIME=10s)
+	scripts/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: ## Go benchmarks of all packages
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: reliab
+reliab: ## kills, freezes and losses, and the audit afterwards
+	go test -tags reliab -count=1 -timeout 10m ./internal/chaos/...
+
+.PHONY: demo
+demo: build ## run the program with sample data
+	bin/carillon demo
+
+.PHONY: tools
+tools: $(TOOLS_STAMP) ## build the tools pinned in tools/go.mod
+$(TOOLS_STAMP):
+	GOBIN="$$PWD/$(TOOLS)" go install -C tools tool
+	@rm -f .tools/????????????????
+	@touch $@
+
+.PHONY: packages
+packages:
+	@scripts/debian-packages $(DEBIAN_PACKAGES)
+
+.PHONY: clean
+clean: ## remove what was built, but not the tools
+	rm -rf bin coverage.out
