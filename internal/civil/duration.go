@@ -9,9 +9,9 @@ import (
 // Duration is a length of time in calendar units: months and days of no fixed length on a calendar, and a clock part
 // of exact length. All parts have the same sign; an offset before its anchor is negative.
 type Duration struct {
-	Months int // a year is twelve
-	Days   int // a week is seven
-	Clock  time.Duration
+	Months int           // a year is twelve
+	Days   int           // a week is seven
+	Clock  time.Duration // whole seconds
 }
 
 // maxDuration bounds what can be written, so that no sum of a date and a duration overflows: a hundred years.
