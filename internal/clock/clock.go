@@ -18,6 +18,8 @@ type Clock interface {
 	// Sleep returns when the clock has reached until, or ctx is done, whichever is first; in the second case it
 	// returns the context's cause.
 	Sleep(ctx context.Context, until time.Time) error
+	// Wait is Sleep that also ends, without an error, when something is sent on wake.
+	Wait(ctx context.Context, until time.Time, wake <-chan struct{}) error
 }
 
 // System is the machine's clock plus a correction, by which the replicas of one database agree on its time.
@@ -36,7 +38,10 @@ func (c *System) Offset() time.Duration { return time.Duration(c.offset.Load()) 
 func (c *System) Now() time.Time { return time.Now().Add(c.Offset()).UTC().Truncate(time.Microsecond) }
 
 // Sleep waits on a timer of the machine.
-func (c *System) Sleep(ctx context.Context, until time.Time) error {
+func (c *System) Sleep(ctx context.Context, until time.Time) error { return c.Wait(ctx, until, nil) }
+
+// Wait waits on a timer of the machine, or for wake.
+func (c *System) Wait(ctx context.Context, until time.Time, wake <-chan struct{}) error {
 	d := until.Sub(c.Now())
 	if d <= 0 {
 		return context.Cause(ctx)
@@ -45,10 +50,10 @@ func (c *System) Sleep(ctx context.Context, until time.Time) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+	case <-wake:
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return context.Cause(ctx)
 }
 
 // Monotonic measures durations of real work, which no correction of the clock may disturb.
@@ -86,7 +91,10 @@ func (c *Manual) Set(now time.Time) {
 }
 
 // Sleep waits until the clock has been set to until or later.
-func (c *Manual) Sleep(ctx context.Context, until time.Time) error {
+func (c *Manual) Sleep(ctx context.Context, until time.Time) error { return c.Wait(ctx, until, nil) }
+
+// Wait waits until the clock has been set to until or later, or for wake.
+func (c *Manual) Wait(ctx context.Context, until time.Time, wake <-chan struct{}) error {
 	for {
 		c.mu.Lock()
 		reached, changed := !c.now.Before(until), c.changed
@@ -96,6 +104,8 @@ func (c *Manual) Sleep(ctx context.Context, until time.Time) error {
 		}
 		select {
 		case <-changed:
+		case <-wake:
+			return context.Cause(ctx)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

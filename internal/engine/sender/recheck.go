@@ -109,7 +109,7 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, locked bool
 	case open && rules.policy.HoldUnknown:
 		return r.unknown(c, rules, reason.WorkerLost)
 	case rules.off:
-		v := r.move(c, journal.Held, reason.WorkflowInactive, delivery.Change{Status: c.Status, SendAt: c.SendAt, Step: c.Step, Remaining: c.RemindersRemaining})
+		v := r.move(c, "", reason.WorkflowInactive, delivery.Change{Status: c.Status, SendAt: c.SendAt, Step: c.Step, Remaining: c.RemindersRemaining})
 		v.Move.LeaseUntil = r.now.Add(pause)
 		return v
 	case rules.channel == nil:
@@ -173,7 +173,9 @@ func (r *recheck) move(c store.Claim, what journal.What, why reason.Reason, chan
 	if change.Release {
 		slot = time.Time{}
 	}
-	r.tell(what, c, why, change.SendAt)
+	if what != "" {
+		r.tell(what, c, why, change.SendAt)
+	}
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
 		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Trace: c.Trace, Completed: change.Completed,

@@ -214,4 +214,3 @@ func clip(s string) string {
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
-

@@ -1,0 +1,205 @@
+// Package engine runs the stages of the pipeline over one store.
+//
+//	intake ─▶ instances ─▶ expander ─▶ deliveries ─▶ sender ─▶ channel
+//	                                        └─▶ sweeper (expiry)
+//
+// Every stage is a Step(ctx, now, limit) that takes a bounded batch. Tick runs each once, at one instant: that is
+// what the simulator and the tick route use. Run keeps them running: an alarm sleeps until the next due instant,
+// commits of this process wake it earlier, and a slow poll finds what other processes wrote. There is no queue
+// beside the database, and no leader.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/sender"
+	"github.com/carillonhq/carillon/internal/engine/sweeper"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const (
+	// DefaultBatch is how many rows a step takes: the measured best for both databases.
+	DefaultBatch = 500
+	// DefaultWorkers is how many senders run: two use up what a database on the same machine can do.
+	DefaultWorkers = 2
+	// DefaultPoll is how often the database is asked for work that other processes wrote.
+	DefaultPoll = time.Second
+	// TickBatch is how many deliveries one Tick sends (C17, C18).
+	TickBatch = 100
+)
+
+// Config is what an engine is made of.
+type Config struct {
+	Store     *store.Store
+	Clock     clock.Clock
+	Log       *slog.Logger       // nil: nothing is logged
+	Providers []channel.Provider // the channels that definitions may use
+	// Secret resolves a setting that refers to the environment or to a file.
+	Secret func(definition.Setting) (string, error)
+	// Journal is told every decision and outcome; nil = nobody is.
+	Journal     journal.Writer
+	Definitions definition.Options
+	Workers     int           // senders; 0 = DefaultWorkers
+	Batch       int           // rows a step of Run takes; 0 = DefaultBatch
+	Concurrency int           // requests on the wire in one step; 0 = sender.DefaultConcurrency, 1 = in order
+	Lease       time.Duration // of a claim; 0 = sender.DefaultLease
+	Timeout     time.Duration // of one request; 0 = sender.DefaultTimeout
+	Poll        time.Duration // 0 = DefaultPoll
+	PublicURL   string        // begins public links where a workspace has no base_url
+	Failpoint   func(point string) error
+}
+
+// Engine is the stages together.
+type Engine struct {
+	config   Config
+	catalog  *catalog.Catalog
+	intake   *intake.Intake
+	expander *expander.Expander
+	sender   *sender.Sender
+	sweeper  *sweeper.Sweeper
+	operator *operate.Operator
+}
+
+// New puts an engine together; it starts nothing.
+func New(c Config) (*Engine, error) {
+	if c.Store == nil || c.Clock == nil {
+		return nil, errors.New("an engine needs a store and a clock")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Secret == nil {
+		c.Secret = func(s definition.Setting) (string, error) {
+			if s.Env != "" || s.File != "" {
+				return "", errors.New("this engine resolves no secrets")
+			}
+			return s.Value, nil
+		}
+	}
+	c.Workers = max(c.Workers, 0)
+	if c.Workers == 0 {
+		c.Workers = DefaultWorkers
+	}
+	if c.Batch <= 0 {
+		c.Batch = DefaultBatch
+	}
+	if c.Poll <= 0 {
+		c.Poll = DefaultPoll
+	}
+	known := catalog.New(c.Store, c.Definitions)
+	return &Engine{
+		config:   c,
+		catalog:  known,
+		intake:   intake.New(c.Store, known, c.Journal),
+		expander: expander.New(c.Store, known, c.Journal),
+		sender: sender.New(sender.Config{
+			Store: c.Store, Catalog: known, Outlets: outlet.New(c.Providers, c.Secret), Clock: c.Clock, Journal: c.Journal,
+			Log: c.Log, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, Failpoint: c.Failpoint,
+		}),
+		sweeper:  sweeper.New(c.Store, c.Journal),
+		operator: operate.New(c.Store, c.Journal),
+	}, nil
+}
+
+// Ingest takes up to intake.MaxBatch events in, in one transaction.
+func (e *Engine) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
+	return e.intake.Ingest(ctx, ws, items, e.config.Clock.Now())
+}
+
+// Operator carries out what people ask for.
+func (e *Engine) Operator() *operate.Operator { return e.operator }
+
+// Now is the engine's time.
+func (e *Engine) Now() time.Time { return e.config.Clock.Now() }
+
+// Definitions returns the set in force.
+func (e *Engine) Definitions(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error) {
+	return e.catalog.Current(ctx, ws)
+}
+
+// PublicIDs translates row ids into those that the world sees.
+func PublicIDs(ws store.Workspace) key.PublicIDs { return key.NewPublicIDs(ws.Secret) }
+
+// NextDue is the earliest instant at which a step will find something to do; zero when there is none.
+func (e *Engine) NextDue(ctx context.Context) (time.Time, error) {
+	return e.config.Store.NextDue(ctx, e.config.Clock.Now())
+}
+
+// TickResult says what one pass over everything did (C25).
+type TickResult struct {
+	Expanded  int `json:"expanded"`  // instances
+	Processed int `json:"processed"` // deliveries that were due and taken up
+	Reclaimed int `json:"reclaimed"` // of those: taken over from a lost worker
+	Failed    int `json:"failed"`    // attempts
+	Expired   int `json:"expired"`   // deliveries
+}
+
+// Any reports whether the pass found anything to do.
+func (r TickResult) Any() bool { return r.Expanded+r.Processed+r.Expired > 0 }
+
+// Tick runs every stage once, at the clock's present instant: expand, send, expire (C17).
+func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
+	now := e.config.Clock.Now()
+	var r TickResult
+	var err error
+	if r.Expanded, err = e.expander.Step(ctx, now, TickBatch); err != nil {
+		return r, err
+	}
+	sent, err := e.sender.Step(ctx, now, TickBatch)
+	r.Processed, r.Reclaimed, r.Failed = sent.Claimed, sent.Reclaimed, sent.Failed
+	if err != nil {
+		return r, err
+	}
+	r.Expired, err = e.sweeper.Step(ctx, now, TickBatch)
+	return r, err
+}
+
+// Applied says what applying definitions did.
+type Applied struct {
+	Problems []definition.Problem // with an error among them nothing was stored
+	Number   int64
+	Changes  []store.DefinitionChange
+}
+
+// Apply checks a folder of definitions and puts it in force as the workspace's next set. Definitions that the
+// folder does not mention stay. With an error among the problems nothing changes.
+func (e *Engine) Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string) (Applied, error) {
+	set, err := e.catalog.Current(ctx, ws.ID)
+	if err != nil {
+		return Applied{}, err
+	}
+	options := e.config.Definitions
+	options.Known = set
+	bundle, problems := definition.Load(files, options)
+	applied := Applied{Problems: problems, Number: set.Number}
+	if definition.Errors(problems) > 0 {
+		return applied, nil
+	}
+	docs := make([]store.Definition, len(bundle.Documents))
+	for i, d := range bundle.Documents {
+		docs[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash}
+	}
+	now := e.config.Clock.Now()
+	audit := store.Audit{At: now, Actor: actor, Action: "apply", Target: ws.Name}
+	applied.Number, applied.Changes, err = e.config.Store.ApplyDefinitions(ctx, ws.ID, now, docs, audit)
+	if err != nil {
+		return applied, fmt.Errorf("apply definitions: %w", err)
+	}
+	_, err = e.catalog.Current(ctx, ws.ID)
+	return applied, err
+}

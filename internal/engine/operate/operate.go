@@ -1,0 +1,313 @@
+// Package operate is what people may do to instances and deliveries: cancel, retry, release, forget.
+//
+// Every action is one transaction with its audit entry. Nothing is deleted and nothing final is left: a message
+// that has ended is sent again only as a new occasion with a key of its own (P2), and a freed key comes back as
+// key:retry:n (decision 64).
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// ErrNotFound means that the workspace has no such row.
+var ErrNotFound = errors.New("not found")
+
+// StateError means that the row's state does not allow the action.
+type StateError struct {
+	Action string
+	Status string
+	Hint   string
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("%s is not possible: it is %s", e.Action, e.Status)
+}
+
+// Result says what an action did. New ids are set when it made a new occasion.
+type Result struct {
+	Instance      instance.ID
+	Deliveries    []delivery.ID // those it changed
+	NewInstance   instance.ID
+	NewKey        string
+	NewDeliveries []delivery.ID
+	Changed       bool // false: it was so already
+}
+
+// Store is what the actions need of the store.
+type Store interface {
+	Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
+		decide func(store.OperatorState) (store.OperatorChange, error)) error
+	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
+	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
+	NewID(now time.Time) int64
+}
+
+// Operator carries actions out.
+type Operator struct {
+	store   Store
+	journal journal.Writer
+}
+
+// New makes an operator.
+func New(s Store, w journal.Writer) *Operator { return &Operator{store: s, journal: w} }
+
+// action is one run of a decision.
+type action struct {
+	name    string
+	actor   string
+	target  string
+	now     time.Time
+	ids     func(time.Time) int64
+	result  Result
+	entries []journal.Entry
+}
+
+// CancelInstance cancels an occasion with all its deliveries. What was sent stays sent and gets no more reminders.
+func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
+	return o.run(ctx, ws, id, "cancel", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		var change store.OperatorChange
+		if in := s.Instance; in.Status == instance.Pending {
+			in.Status, in.Held, in.Reason, in.CompletedAt = instance.Cancelled, false, reason.CancelledByPerson, now
+			change.Instance = &in
+			a.tell(journal.Cancelled, s.Instance, reason.CancelledByPerson)
+		}
+		for _, d := range s.Deliveries {
+			if row, ok := a.cancel(d); ok {
+				change.Deliveries = append(change.Deliveries, row)
+			}
+		}
+		if change.Instance == nil && len(change.Deliveries) == 0 && s.Instance.Status != instance.Cancelled && !allEnded(s.Deliveries) {
+			return change, &StateError{Action: "cancel", Status: string(s.Instance.Status)}
+		}
+		return change, nil
+	})
+}
+
+// CancelDelivery cancels one delivery; on its way to the provider it is too late for that attempt (P5).
+func (o *Operator) CancelDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
+	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+		var change store.OperatorChange
+		row, ok := a.cancel(d)
+		if ok {
+			change.Deliveries = append(change.Deliveries, row)
+			return change, nil
+		}
+		if d.Status == delivery.Cancelled || d.StopReason != "" {
+			return change, nil
+		}
+		return change, &StateError{Action: "cancel", Status: string(d.Status), Hint: "a delivery that has ended stays as it is"}
+	})
+}
+
+// cancel changes a delivery that may still have something to send. One with an open intent is only marked: the
+// result of the attempt decides (model.md §3).
+func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
+	switch d.Status {
+	case delivery.Scheduled, delivery.Sent, delivery.Opened, delivery.Unknown:
+	default:
+		return d, false
+	}
+	if d.Status == delivery.Sent && d.SendAt.IsZero() && !d.CompletedAt.IsZero() {
+		return d, false // it was told once and for all; there is nothing to take back
+	}
+	if !d.IntentAt.IsZero() && d.LeaseUntil.After(a.now) {
+		if d.StopReason != "" {
+			return d, false
+		}
+		d.StopReason = reason.CancelledByPerson
+	} else {
+		if d.Status == delivery.Scheduled {
+			d.Slot = time.Time{}
+		}
+		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, reason.CancelledByPerson, time.Time{}, time.Time{}, a.now
+	}
+	a.result.Deliveries = append(a.result.Deliveries, d.ID)
+	a.tellDelivery(journal.Cancelled, d, reason.CancelledByPerson)
+	return d, true
+}
+
+func allEnded(rows []delivery.Row) bool {
+	for _, d := range rows {
+		switch d.Status {
+		case delivery.Scheduled, delivery.Sent, delivery.Opened, delivery.Unknown:
+			return false
+		}
+	}
+	return true
+}
+
+// Release lets a held instance go on, with a new ladder.
+func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
+	return o.run(ctx, ws, id, "release", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		in := s.Instance
+		if !in.Held {
+			return store.OperatorChange{}, &StateError{Action: "release", Status: string(in.Status) + ", not held"}
+		}
+		in.Held, in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = false, 0, 0, time.Time{}, reason.ReleasedByPerson
+		a.tell(journal.Released, in, reason.ReleasedByPerson)
+		return store.OperatorChange{Instance: &in}, nil
+	})
+}
+
+// RetryInstance takes an instance up again at once: a held or waiting one in its own row, a failed, cancelled or
+// deactivated one by setting it back to pending. A completed one is never sent again; its deliveries may be.
+func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
+	return o.run(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		in := s.Instance
+		if in.Status == instance.Completed || in.Status == instance.Skipped {
+			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(in.Status), Hint: "retry one of its deliveries; it is sent under a key of its own"}
+		}
+		in.Status, in.Held, in.RetryCount, in.NextRetryAt, in.CompletedAt = instance.Pending, false, 0, time.Time{}, time.Time{}
+		in.Reason = reason.RetryByOperator
+		a.tell(journal.Released, in, reason.RetryByOperator)
+		return store.OperatorChange{Instance: &in}, nil
+	})
+}
+
+// RetryDelivery tries a delivery again: one that still waits in its own row and under the same provider key, one
+// that has ended as a new occasion, key:retry:n, with a key of its own.
+func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
+	return o.onDelivery(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+		if d.LeaseUntil.After(now) && !d.IntentAt.IsZero() {
+			return store.OperatorChange{}, &StateError{Action: "retry", Status: "being sent", Hint: "wait for the result"}
+		}
+		switch d.Status {
+		case delivery.Responded:
+			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
+		case delivery.Scheduled, delivery.Unknown:
+			d.Status = delivery.Scheduled
+			if d.Step > 0 {
+				d.Status = delivery.Sent
+			}
+			d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
+			a.result.Deliveries = append(a.result.Deliveries, d.ID)
+			a.tellDelivery(journal.Released, d, reason.RetryByOperator)
+			return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
+		}
+		return a.again(s, d), nil
+	})
+}
+
+// again makes a new occasion for one person out of a delivery that has ended.
+func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChange {
+	in := s.Instance
+	base, _ := key.Instance(in.Key).Base()
+	fresh := base.Retry(s.Retries + 1)
+	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(fresh), a.now, a.now, a.now
+	in.Status, in.Held, in.Reason, in.Version, in.Attempts, in.RetryCount, in.Crashes = instance.Completed, false, reason.ResentByOperator, 0, 0, 0, 0
+	in.LeaseUntil, in.NextRetryAt = time.Time{}, time.Time{}
+
+	// A delivery's key is its occasion's key and, from the first bar on, the person and the channel.
+	who := d.Key[strings.IndexByte(d.Key, '|'):]
+	d.ID, d.Instance, d.Key = delivery.ID(a.ids(a.now)), in.ID, string(fresh)+who
+	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
+	d.Status, d.NotBefore, d.SendAt, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, a.now, time.Time{}, ""
+	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
+	d.LastSentAt, d.ExpiresAt, d.Reason, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, reason.ResentByOperator, "", a.now, time.Time{}
+
+	a.result.NewInstance, a.result.NewKey, a.result.NewDeliveries = in.ID, in.Key, []delivery.ID{d.ID}
+	a.tell(journal.Created, in, reason.ResentByOperator)
+	a.tellDelivery(journal.Planned, d, reason.ResentByOperator)
+	return store.OperatorChange{NewInstance: &in, NewDeliveries: []delivery.Row{d}}
+}
+
+// Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, decision 64). What
+// the forgotten instance still has to send is cancelled.
+func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceKey, actor string, now time.Time) (Result, error) {
+	base, _ := key.Instance(instanceKey).Base()
+	row, err := o.store.InstanceByKey(ctx, ws, string(base))
+	if errors.Is(err, store.ErrNotFound) {
+		return Result{}, ErrNotFound
+	} else if err != nil {
+		return Result{}, fmt.Errorf("find %s: %w", instanceKey, err)
+	}
+	return o.run(ctx, ws, row.ID, "forget", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		change := store.OperatorChange{Forget: true}
+		if in := s.Instance; in.Status == instance.Pending {
+			in.Status, in.Held, in.Reason, in.CompletedAt = instance.Cancelled, false, reason.Forgotten, now
+			change.Instance = &in
+		}
+		for _, d := range s.Deliveries {
+			if row, ok := a.cancel(d); ok {
+				change.Deliveries = append(change.Deliveries, row)
+			}
+		}
+		a.tell(journal.Forgotten, s.Instance, reason.Forgotten)
+		return change, nil
+	})
+}
+
+func (o *Operator) onDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, name, actor string, now time.Time,
+	decide func(*action, store.OperatorState, delivery.Row) (store.OperatorChange, error),
+) (Result, error) {
+	row, err := o.store.DeliveryByID(ctx, ws, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return Result{}, ErrNotFound
+	} else if err != nil {
+		return Result{}, fmt.Errorf("find the delivery: %w", err)
+	}
+	return o.run(ctx, ws, row.Instance, name, actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		for _, d := range s.Deliveries {
+			if d.ID == id {
+				a.target = d.Key
+				return decide(a, s, d)
+			}
+		}
+		return store.OperatorChange{}, ErrNotFound
+	})
+}
+
+func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.ID, name, actor string, now time.Time,
+	decide func(*action, store.OperatorState) (store.OperatorChange, error),
+) (Result, error) {
+	var a *action
+	err := o.store.Operate(ctx, ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) {
+		a = &action{name: name, actor: actor, target: s.Instance.Key, now: now, ids: o.store.NewID, result: Result{Instance: id}}
+		change, err := decide(a, s)
+		if err != nil {
+			return change, err
+		}
+		a.result.Changed = change.Instance != nil || len(change.Deliveries) > 0 || change.NewInstance != nil || change.Forget
+		detail, err := json.Marshal(map[string]any{"deliveries": len(change.Deliveries), "new_key": a.result.NewKey})
+		change.Audit = store.Audit{At: now, Actor: actor, Action: name, Target: a.target, Detail: detail}
+		return change, err
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Result{}, ErrNotFound
+	case err != nil:
+		return Result{}, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, e := range a.entries {
+		o.journal.Write(e)
+	}
+	return a.result, nil
+}
+
+func (a *action) tell(what journal.What, in instance.Row, why reason.Reason) {
+	a.entries = append(a.entries, journal.Entry{
+		At: a.now, What: what, Workspace: in.Workspace, Workflow: in.Workflow, WorkflowVersion: in.WorkflowVersion,
+		Trigger: in.Trigger, Key: in.Key, Event: in.Event, Instance: in.ID, Reason: why, Due: in.DueAt,
+	})
+}
+
+func (a *action) tellDelivery(what journal.What, d delivery.Row, why reason.Reason) {
+	a.entries = append(a.entries, journal.Entry{
+		At: a.now, What: what, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion,
+		Trigger: d.Trigger, Key: d.Key, Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: d.CustomerRef,
+		Address: d.Address, Channel: d.Channel, Step: d.Step + 1, Reason: why, Until: d.SendAt, Remaining: d.RemindersRemaining,
+	})
+}
