@@ -17,6 +17,7 @@ require (
 	github.com/emersion/go-smtp v0.25.0
 	github.com/exaring/otelpgx v0.13.0
 	github.com/goccy/go-yaml v1.19.2
+	github.com/google/go-cmp v0.7.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/k3a/html2text v1.3.0
 	github.com/nats-io/nats-server/v2 v2.15.2
