@@ -1,0 +1,384 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// filter is what stands behind | in a template.
+type filter struct {
+	run         func(s *state, in any, args []any) (any, error)
+	least, most int // arguments
+}
+
+func (f filter) count() string {
+	switch {
+	case f.most == 0:
+		return "no value"
+	case f.least == f.most && f.most == 1:
+		return "one value"
+	case f.least == f.most:
+		return fmt.Sprintf("%d values", f.most)
+	}
+	return fmt.Sprintf("%d to %d values", f.least, f.most)
+}
+
+// filterNamed finds a filter. They are Liquid's own, and date, local_time, cycle_at and raw.
+func filterNamed(name string) (filter, bool) {
+	switch name {
+	// texts
+	case "upcase":
+		return ofText(strings.ToUpper), true
+	case "downcase":
+		return ofText(strings.ToLower), true
+	case "capitalize":
+		return ofText(capitalize), true
+	case "strip":
+		return ofText(strings.TrimSpace), true
+	case "lstrip":
+		return ofText(func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }), true
+	case "rstrip":
+		return ofText(func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }), true
+	case "strip_newlines":
+		return ofText(func(s string) string { return strings.NewReplacer("\r", "", "\n", "").Replace(s) }), true
+	case "strip_html":
+		return ofText(stripHTML), true
+	case "url_encode":
+		return ofText(url.QueryEscape), true
+	case "escape":
+		return filter{run: func(_ *state, in any, _ []any) (any, error) {
+			t, err := textOf(in)
+			return safe(html.EscapeString(t)), err
+		}}, true
+	case "raw":
+		return filter{run: func(_ *state, in any, _ []any) (any, error) {
+			t, err := textOf(in)
+			return safe(t), err
+		}}, true
+	case "newline_to_br":
+		return filter{run: newlineToBr}, true
+	case "append":
+		return withText(func(t, a string) string { return t + a }), true
+	case "prepend":
+		return withText(func(t, a string) string { return a + t }), true
+	case "remove":
+		return withText(func(t, a string) string { return strings.ReplaceAll(t, a, "") }), true
+	case "remove_first":
+		return withText(func(t, a string) string { return strings.Replace(t, a, "", 1) }), true
+	case "replace":
+		return filter{run: replaced(-1), least: 2, most: 2}, true
+	case "replace_first":
+		return filter{run: replaced(1), least: 2, most: 2}, true
+	case "truncate":
+		return filter{run: truncate, most: 2}, true
+	case "truncatewords":
+		return filter{run: truncateWords, most: 2}, true
+	case "split":
+		return filter{run: split, least: 1, most: 1}, true
+	case "slice":
+		return filter{run: slice, least: 1, most: 2}, true
+	// numbers
+	case "abs":
+		return ofNumber(func(n num) (any, error) {
+			if n.f < 0 {
+				return subtract(wholeNumber(0), n)
+			}
+			return n.value(), nil
+		}), true
+	case "ceil":
+		return ofNumber(func(n num) (any, error) { return rounded(n, math.Ceil) }), true
+	case "floor":
+		return ofNumber(func(n num) (any, error) { return rounded(n, math.Floor) }), true
+	case "round":
+		return filter{run: round, most: 1}, true
+	case "plus":
+		return withNumber(add), true
+	case "minus":
+		return withNumber(subtract), true
+	case "times":
+		return withNumber(multiply), true
+	case "divided_by":
+		return withNumber(divide), true
+	case "modulo":
+		return withNumber(modulo), true
+	case "at_least":
+		return withNumber(func(a, b num) (any, error) { return larger(a, b).value(), nil }), true
+	case "at_most":
+		return withNumber(func(a, b num) (any, error) {
+			if a.compare(b) < 0 {
+				return a.value(), nil
+			}
+			return b.value(), nil
+		}), true
+	// times
+	case "date":
+		return filter{run: dateFilter, most: 1}, true
+	case "local_time":
+		return filter{run: localTime, most: 1}, true
+	// anything
+	case "default":
+		return filter{run: func(_ *state, in any, args []any) (any, error) {
+			if in == false || empty(in) {
+				return args[0], nil
+			}
+			return in, nil
+		}, least: 1, most: 1}, true
+	}
+	return listFilter(name)
+}
+
+func filterNames() []string {
+	return []string{
+		"abs", "append", "at_least", "at_most", "capitalize", "ceil", "compact", "concat", "cycle_at", "date", "default",
+		"divided_by", "downcase", "escape", "first", "floor", "join", "last", "local_time", "lstrip", "map", "minus", "modulo",
+		"newline_to_br", "plus", "prepend", "raw", "remove", "remove_first", "replace", "replace_first", "reverse", "round",
+		"rstrip", "size", "slice", "sort", "split", "strip", "strip_html", "strip_newlines", "sum", "times", "truncate",
+		"truncatewords", "uniq", "upcase", "url_encode", "where",
+	}
+}
+
+func textOf(v any) (string, error) {
+	t, ok := text(v)
+	if !ok {
+		return "", fmt.Errorf("needs a text, not %s", kindOf(v))
+	}
+	return t, nil
+}
+
+func ofText(change func(string) string) filter {
+	return filter{run: func(_ *state, in any, _ []any) (any, error) {
+		t, err := textOf(in)
+		if err != nil {
+			return nil, err
+		}
+		return change(t), nil
+	}}
+}
+
+func withText(change func(t, arg string) string) filter {
+	return filter{least: 1, most: 1, run: func(_ *state, in any, args []any) (any, error) {
+		t, err := textOf(in)
+		if err != nil {
+			return nil, err
+		}
+		arg, err := textOf(args[0])
+		if err != nil {
+			return nil, err
+		}
+		return change(t, arg), nil
+	}}
+}
+
+func capitalize(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + strings.ToLower(s[n:])
+}
+
+// stripHTML drops everything between < and >.
+func stripHTML(s string) string {
+	var b strings.Builder
+	for {
+		open := strings.IndexByte(s, '<')
+		if open < 0 {
+			return b.String() + s
+		}
+		b.WriteString(s[:open])
+		length := strings.IndexByte(s[open:], '>')
+		if length < 0 {
+			return b.String()
+		}
+		s = s[open+length+1:]
+	}
+}
+
+func newlineToBr(s *state, in any, _ []any) (any, error) {
+	t, err := textOf(in)
+	if err != nil {
+		return nil, err
+	}
+	if _, done := in.(safe); !done && s.t.format == HTML {
+		t = html.EscapeString(t)
+	}
+	return safe(strings.ReplaceAll(strings.ReplaceAll(t, "\r\n", "\n"), "\n", "<br>\n")), nil
+}
+
+// replaced computes the length of its result first: replacing a letter by a page is how small texts become huge.
+func replaced(times int) func(*state, any, []any) (any, error) {
+	return func(s *state, in any, args []any) (any, error) {
+		t, err := textOf(in)
+		if err != nil {
+			return nil, err
+		}
+		old, err := textOf(args[0])
+		if err != nil {
+			return nil, err
+		}
+		by, err := textOf(args[1])
+		if err != nil {
+			return nil, err
+		}
+		n := strings.Count(t, old)
+		if times > 0 {
+			n = min(n, times)
+		}
+		if err := s.work(n * max(len(by)-len(old), 0)); err != nil {
+			return nil, err
+		}
+		return strings.Replace(t, old, by, times), nil
+	}
+}
+
+func truncate(_ *state, in any, args []any) (any, error) {
+	t, err := textOf(in)
+	if err != nil {
+		return nil, err
+	}
+	length, ending, err := lengthAndEnding(args, 50)
+	if err != nil {
+		return nil, err
+	}
+	runes := []rune(t)
+	if len(runes) <= length {
+		return t, nil
+	}
+	return string(runes[:max(0, length-utf8.RuneCountInString(ending))]) + ending, nil
+}
+
+func truncateWords(_ *state, in any, args []any) (any, error) {
+	t, err := textOf(in)
+	if err != nil {
+		return nil, err
+	}
+	length, ending, err := lengthAndEnding(args, 15)
+	if err != nil {
+		return nil, err
+	}
+	words := strings.Fields(t)
+	if len(words) <= max(length, 1) {
+		return t, nil
+	}
+	return strings.Join(words[:max(length, 1)], " ") + ending, nil
+}
+
+func lengthAndEnding(args []any, length int) (int, string, error) {
+	ending := "..."
+	if len(args) > 0 {
+		n, ok := number(args[0])
+		if !ok || n.truncated() < 0 {
+			return 0, "", errors.New("needs a length")
+		}
+		length = int(min(n.truncated(), math.MaxInt32))
+	}
+	if len(args) > 1 {
+		var err error
+		if ending, err = textOf(args[1]); err != nil {
+			return 0, "", err
+		}
+	}
+	return length, ending, nil
+}
+
+func split(s *state, in any, args []any) (any, error) {
+	t, err := textOf(in)
+	if err != nil {
+		return nil, err
+	}
+	by, err := textOf(args[0])
+	if err != nil {
+		return nil, err
+	}
+	if t == "" {
+		return []any{}, nil
+	}
+	const itemCost = 16 // an item takes more memory than the byte it may stand for
+	if err := s.work(itemCost * (strings.Count(t, by) + 1)); err != nil {
+		return nil, err
+	}
+	parts := strings.Split(t, by)
+	for len(parts) > 0 && parts[len(parts)-1] == "" { // as Ruby does
+		parts = parts[:len(parts)-1]
+	}
+	return convert(parts), nil
+}
+
+// slice takes a part of a text or a list: from an index, one item or as many as told.
+func slice(_ *state, in any, args []any) (any, error) {
+	from, ok := number(args[0])
+	if !ok {
+		return nil, errors.New("needs an index")
+	}
+	count := int64(1)
+	if len(args) > 1 {
+		n, ok := number(args[1])
+		if !ok {
+			return nil, errors.New("needs a length")
+		}
+		count = max(0, n.truncated())
+	}
+	cut := func(n int) (int, int) {
+		start := from.truncated()
+		if start < 0 {
+			start += int64(n)
+		}
+		if start < 0 || start > int64(n) {
+			return 0, 0
+		}
+		return int(start), int(start + min(count, int64(n)-start))
+	}
+	if items, ok := list(in); ok {
+		a, b := cut(len(items))
+		return slices.Clone(items[a:b]), nil
+	}
+	t, err := textOf(in)
+	if err != nil {
+		return nil, err
+	}
+	runes := []rune(t)
+	a, b := cut(len(runes))
+	return string(runes[a:b]), nil
+}
+
+// didYouMean returns a hint when one of the names is a slip of the pen away.
+func didYouMean(name string, names []string) string {
+	best, least := "", 3
+	if len(name) < 4 {
+		least = 2
+	}
+	for _, n := range names {
+		if d := distance(name, n); d < least {
+			best, least = n, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "did you mean " + best + "?"
+}
+
+// distance counts insertions, deletions and substitutions (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,275 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// listFilter finds the filters of lists.
+func listFilter(name string) (filter, bool) {
+	switch name {
+	case "size":
+		return filter{run: func(_ *state, in any, _ []any) (any, error) {
+			if items, ok := list(in); ok {
+				return int64(len(items)), nil
+			}
+			if m, ok := in.(map[string]any); ok {
+				return int64(len(m)), nil
+			}
+			t, err := textOf(in)
+			return int64(len([]rune(t))), err
+		}}, true
+	case "first", "last":
+		return ofList(func(items []any) (any, error) {
+			if len(items) == 0 {
+				return nil, nil
+			}
+			if name == "first" {
+				return items[0], nil
+			}
+			return items[len(items)-1], nil
+		}), true
+	case "reverse":
+		return ofList(func(items []any) (any, error) {
+			items = slices.Clone(items)
+			slices.Reverse(items)
+			return items, nil
+		}), true
+	case "compact":
+		return ofList(func(items []any) (any, error) {
+			return slices.DeleteFunc(slices.Clone(items), func(v any) bool { return v == nil }), nil
+		}), true
+	case "uniq":
+		return filter{run: uniq}, true
+	case "join":
+		return filter{run: join, most: 1}, true
+	case "concat":
+		return filter{run: concat, least: 1, most: 1}, true
+	case "map":
+		return filter{run: mapFilter, least: 1, most: 1}, true
+	case "where":
+		return filter{run: where, least: 1, most: 2}, true
+	case "sort":
+		return filter{run: sortFilter, most: 1}, true
+	case "sum":
+		return filter{run: sum, most: 1}, true
+	case "cycle_at":
+		return filter{run: cycleAt, least: 1, most: 1}, true
+	}
+	return filter{}, false
+}
+
+// listOf reads a list; nothing is an empty one.
+func listOf(v any) ([]any, error) {
+	items, ok := list(v)
+	if !ok && v != nil {
+		return nil, fmt.Errorf("needs a list, not %s", kindOf(v))
+	}
+	return items, nil
+}
+
+func ofList(change func([]any) (any, error)) filter {
+	return filter{run: func(_ *state, in any, _ []any) (any, error) {
+		items, err := listOf(in)
+		if err != nil {
+			return nil, err
+		}
+		return change(items)
+	}}
+}
+
+func join(s *state, in any, args []any) (any, error) {
+	items, err := listOf(in)
+	if err != nil {
+		return nil, err
+	}
+	by := " "
+	if len(args) > 0 {
+		if by, err = textOf(args[0]); err != nil {
+			return nil, err
+		}
+	}
+	parts := make([]string, len(items))
+	total := len(by) * len(items)
+	for i, item := range items {
+		if parts[i], err = textOf(item); err != nil {
+			return nil, err
+		}
+		total += len(parts[i])
+	}
+	if err := s.work(total); err != nil {
+		return nil, err
+	}
+	return strings.Join(parts, by), nil
+}
+
+func concat(_ *state, in any, args []any) (any, error) {
+	items, err := listOf(in)
+	if err != nil {
+		return nil, err
+	}
+	more, err := listOf(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(items, more), nil
+}
+
+// uniq keeps the first of values that read the same.
+func uniq(s *state, in any, _ []any) (any, error) {
+	items, err := listOf(in)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	var out []any
+	for _, item := range items {
+		key, ok := text(item)
+		if !ok {
+			return nil, fmt.Errorf("needs a list of plain values, not of %s", kindOf(item))
+		}
+		if err := s.work(len(key)); err != nil {
+			return nil, err
+		}
+		if !seen[key] {
+			seen[key] = true
+			out = append(out, item)
+		}
+	}
+	return out, nil
+}
+
+// property reads a field of an item; one that lacks it gives nothing.
+func property(item any, name string) (any, error) {
+	m, ok := item.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("needs a list of objects, not of %s", kindOf(item))
+	}
+	return m[name], nil
+}
+
+// properties reads a field of every item.
+func properties(in, name any) (items, values []any, err error) {
+	if items, err = listOf(in); err != nil {
+		return nil, nil, err
+	}
+	field, err := textOf(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	values = make([]any, len(items))
+	for i, item := range items {
+		if values[i], err = property(item, field); err != nil {
+			return nil, nil, err
+		}
+	}
+	return items, values, nil
+}
+
+func mapFilter(_ *state, in any, args []any) (any, error) {
+	_, values, err := properties(in, args[0])
+	return values, err
+}
+
+// where keeps the items whose field has the value, or is neither false nor nothing.
+func where(_ *state, in any, args []any) (any, error) {
+	items, values, err := properties(in, args[0])
+	if err != nil {
+		return nil, err
+	}
+	out := []any{}
+	for i, v := range values {
+		if len(args) == 1 && truthy(v) || len(args) == 2 && same(v, args[1]) {
+			out = append(out, items[i])
+		}
+	}
+	return out, nil
+}
+
+// sortFilter puts nothing last and values without an order where they were.
+func sortFilter(s *state, in any, args []any) (any, error) {
+	items, err := listOf(in)
+	if err != nil {
+		return nil, err
+	}
+	keys := items
+	if len(args) > 0 {
+		if _, keys, err = properties(in, args[0]); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.work(len(items) * int(math.Log2(float64(len(items)+2)))); err != nil {
+		return nil, err
+	}
+	index := make([]int, len(items))
+	for i := range index {
+		index[i] = i
+	}
+	slices.SortStableFunc(index, func(a, b int) int {
+		x, y := keys[a], keys[b]
+		if x == nil || y == nil {
+			switch {
+			case x == nil && y != nil:
+				return 1
+			case x != nil && y == nil:
+				return -1
+			}
+			return 0
+		}
+		o, _ := order(x, y)
+		return o
+	})
+	out := make([]any, len(items))
+	for i, at := range index {
+		out[i] = items[at]
+	}
+	return out, nil
+}
+
+func sum(_ *state, in any, args []any) (any, error) {
+	values, err := listOf(in)
+	if err == nil && len(args) > 0 {
+		_, values, err = properties(in, args[0])
+	}
+	if err != nil {
+		return nil, err
+	}
+	var total any = int64(0)
+	for _, v := range values {
+		if v == nil {
+			continue
+		}
+		n, err := numberOf(v)
+		if err != nil {
+			return nil, err
+		}
+		t, _ := number(total)
+		if total, err = add(t, n); err != nil {
+			return nil, err
+		}
+	}
+	return total, nil
+}
+
+// cycleAt is the nth item, counted from 1, going round: the tip of week 8 out of 7 is the first again.
+func cycleAt(_ *state, in any, args []any) (any, error) {
+	items, err := listOf(in)
+	if err != nil {
+		return nil, err
+	}
+	n, ok := number(args[0])
+	if !ok || !n.whole {
+		return nil, errors.New("needs a whole number, such as iteration")
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	k := (n.i - 1) % int64(len(items))
+	if k < 0 {
+		k += int64(len(items))
+	}
+	return items[k], nil
+}

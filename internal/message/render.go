@@ -1,0 +1,402 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// Options are what a rendering needs besides the values.
+type Options struct {
+	Limits Limits
+	Zone   *time.Location // in which instants are written; nil is UTC
+	Locale string         // in whose language dates are written
+}
+
+// Render writes the text for these values. vars holds JSON values and times and is only read. Its errors are
+// *RenderError, with a detail that names variables and never their values.
+func (t *Template) Render(vars map[string]any, opts Options) (string, error) {
+	s := &state{t: t, vars: vars, limits: opts.Limits.withDefaults(), zone: opts.Zone, locale: opts.Locale}
+	if s.zone == nil {
+		s.zone = time.UTC
+	}
+	s.out = make([]byte, 0, len(t.src)+len(t.src)/4)
+	if _, err := s.nodes(t.root); err != nil {
+		return "", s.failure(err)
+	}
+	return string(s.out), nil
+}
+
+// workPerByte bounds the steps of a rendering and what its filters read and make, in terms of the output: enough for
+// every byte to pass through a long chain of filters, too little to keep a processor busy for a second.
+const workPerByte = 32
+
+// state is one rendering.
+type state struct {
+	t      *Template
+	vars   map[string]any
+	own    []variable // what the template made itself; the last of a name counts
+	limits Limits
+	zone   *time.Location
+	locale string
+
+	out   []byte
+	turns int
+	done  int // work of filters so far
+	at    int // where the last node stands, for errors
+	cycle map[*cycleNode]int
+}
+
+type variable struct {
+	name  string
+	value any
+}
+
+// limitError ends a rendering that would become too large.
+type limitError struct{ detail string }
+
+func (e *limitError) Error() string { return e.detail }
+
+func tooLarge(format string, args ...any) error { return &limitError{fmt.Sprintf(format, args...)} }
+
+func (s *state) failure(err error) *RenderError {
+	line, _ := position(s.t.src, s.at)
+	out := &RenderError{Reason: reason.CannotRender, Detail: err.Error(), Line: line}
+	var limit *limitError
+	if errors.As(err, &limit) {
+		out.Reason = reason.OutputTooLarge
+	}
+	return out
+}
+
+func (s *state) lookup(name string) (any, bool) {
+	for i := len(s.own) - 1; i >= 0; i-- {
+		if s.own[i].name == name {
+			return s.own[i].value, true
+		}
+	}
+	s.done += len(s.own) / 8
+	v, ok := s.vars[name]
+	return v, ok || s.t.own[name]
+}
+
+// set makes a variable of the template, which outlives the loop it is made in.
+func (s *state) set(name string, value any) {
+	for i := len(s.own) - 1; i >= 0; i-- {
+		if s.own[i].name == name {
+			s.own[i].value = value
+			return
+		}
+	}
+	s.own = append(s.own, variable{name, value})
+}
+
+func (s *state) work(n int) error {
+	s.done += n
+	if s.done > workPerByte*s.limits.MaxOutput {
+		return tooLarge("this text takes too much work")
+	}
+	return nil
+}
+
+func (s *state) write(text string) error {
+	if len(s.out)+len(text) > s.limits.MaxOutput {
+		return tooLarge("the text is longer than %d bytes", s.limits.MaxOutput)
+	}
+	s.out = append(s.out, text...)
+	return nil
+}
+
+// show writes a value, escaped where the format wants it. A list is written item by item.
+func (s *state) show(v any, depth int) error {
+	if t, ok := v.(time.Time); ok {
+		v = t.In(s.zone)
+	}
+	if t, ok := text(v); ok {
+		if _, isSafe := v.(safe); s.t.format == HTML && !isSafe {
+			t = html.EscapeString(t)
+		}
+		return s.write(t)
+	}
+	items, ok := list(v)
+	if !ok {
+		return fmt.Errorf("%s cannot be written out", kindOf(v))
+	}
+	if depth >= s.limits.MaxDepth {
+		return tooLarge("lists are nested deeper than %d", s.limits.MaxDepth)
+	}
+	for _, item := range items {
+		if err := s.show(item, depth+1); err != nil {
+			return err
+		}
+	}
+	return s.work(len(items))
+}
+
+// jump is how a loop is left early.
+type jump int
+
+const (
+	goOn jump = iota
+	leaveLoop
+	nextTurn
+)
+
+// node is a part of a template.
+type node interface {
+	render(s *state) (jump, error)
+}
+
+func (s *state) nodes(nodes []node) (jump, error) {
+	for _, n := range nodes {
+		if err := s.work(1); err != nil {
+			return goOn, err
+		}
+		if j, err := n.render(s); j != goOn || err != nil {
+			return j, err
+		}
+	}
+	return goOn, nil
+}
+
+type textNode string
+
+func (n textNode) render(s *state) (jump, error) { return goOn, s.write(string(n)) }
+
+type outputNode struct {
+	e  expression
+	at int
+}
+
+func (n *outputNode) render(s *state) (jump, error) {
+	s.at = n.at
+	v, err := n.e.eval(s, false)
+	if err != nil {
+		return goOn, err
+	}
+	return goOn, s.show(v, 0)
+}
+
+type branch struct {
+	cond    expression // nil for else
+	negated bool
+	body    []node
+	at      int
+}
+
+type ifNode struct{ branches []branch }
+
+func (n *ifNode) render(s *state) (jump, error) {
+	for _, b := range n.branches {
+		if b.cond != nil {
+			s.at = b.at
+			v, err := b.cond.eval(s, true)
+			if err != nil {
+				return goOn, err
+			}
+			if truthy(v) == b.negated {
+				continue
+			}
+		}
+		return s.nodes(b.body)
+	}
+	return goOn, nil
+}
+
+type when struct {
+	values []expression // nil for else
+	body   []node
+}
+
+type caseNode struct {
+	subject expression
+	whens   []when
+	at      int
+}
+
+func (n *caseNode) render(s *state) (jump, error) {
+	s.at = n.at
+	subject, err := n.subject.eval(s, true)
+	if err != nil {
+		return goOn, err
+	}
+	for _, w := range n.whens {
+		hit := w.values == nil
+		for _, e := range w.values {
+			v, err := e.eval(s, true)
+			if err != nil {
+				return goOn, err
+			}
+			hit = hit || same(subject, v)
+			if err := s.work(weight(v)); err != nil {
+				return goOn, err
+			}
+		}
+		if hit {
+			return s.nodes(w.body)
+		}
+	}
+	return goOn, nil
+}
+
+type forNode struct {
+	name            string
+	items           expression
+	limit, offset   expression
+	reversed        bool
+	body, otherwise []node
+	at              int
+}
+
+// forloop is what a loop's body knows of its turn.
+type forloop struct{ index, length int }
+
+func (f forloop) field(key any) (any, bool) {
+	switch key {
+	case "index":
+		return int64(f.index + 1), true
+	case "index0":
+		return int64(f.index), true
+	case "rindex":
+		return int64(f.length - f.index), true
+	case "rindex0":
+		return int64(f.length - f.index - 1), true
+	case "first":
+		return f.index == 0, true
+	case "last":
+		return f.index == f.length-1, true
+	case "length":
+		return int64(f.length), true
+	}
+	return nil, false
+}
+
+func (n *forNode) render(s *state) (jump, error) {
+	s.at = n.at
+	v, err := n.items.eval(s, false)
+	if err != nil {
+		return goOn, err
+	}
+	items, ok := list(v)
+	if !ok && v != nil {
+		return goOn, fmt.Errorf("for needs a list, not %s", kindOf(v))
+	}
+	if items, err = n.window(s, items); err != nil {
+		return goOn, err
+	}
+	if len(items) == 0 {
+		return s.nodes(n.otherwise)
+	}
+	base := len(s.own)
+	s.own = append(s.own, variable{"forloop", nil}, variable{n.name, nil})
+	defer func() { s.own = append(s.own[:base], s.own[base+2:]...) }() // what the body assigned stays
+	for i := range items {
+		if s.turns++; s.turns > s.limits.MaxTurns {
+			return goOn, tooLarge("the loops of this text take more than %d turns", s.limits.MaxTurns)
+		}
+		item := items[i]
+		if n.reversed {
+			item = items[len(items)-1-i]
+		}
+		s.own[base].value, s.own[base+1].value = forloop{i, len(items)}, item
+		switch j, err := s.nodes(n.body); {
+		case err != nil:
+			return goOn, err
+		case j == leaveLoop:
+			return goOn, nil
+		}
+	}
+	return goOn, nil
+}
+
+// window applies offset and limit.
+func (n *forNode) window(s *state, items []any) ([]any, error) {
+	for _, o := range []struct {
+		e   expression
+		cut func(k int)
+	}{
+		{n.offset, func(k int) { items = items[min(k, len(items)):] }},
+		{n.limit, func(k int) { items = items[:min(k, len(items))] }},
+	} {
+		if o.e == nil {
+			continue
+		}
+		v, err := o.e.eval(s, false)
+		if err != nil {
+			return nil, err
+		}
+		k, ok := number(v)
+		if !ok || k.truncated() < 0 {
+			return nil, errors.New("limit and offset need a number")
+		}
+		o.cut(int(min(k.truncated(), int64(len(items)))))
+	}
+	return items, nil
+}
+
+type assignNode struct {
+	name string
+	e    expression
+	at   int
+}
+
+func (n *assignNode) render(s *state) (jump, error) {
+	s.at = n.at
+	v, err := n.e.eval(s, false)
+	if err == nil {
+		s.set(n.name, v)
+	}
+	return goOn, err
+}
+
+type captureNode struct {
+	name string
+	body []node
+}
+
+// render keeps what the body writes instead of sending it; in HTML it is escaped already.
+func (n *captureNode) render(s *state) (jump, error) {
+	start := len(s.out)
+	j, err := s.nodes(n.body)
+	written := string(s.out[start:])
+	s.out = s.out[:start]
+	if err != nil {
+		return goOn, err
+	}
+	if s.t.format == HTML {
+		s.set(n.name, safe(written))
+	} else {
+		s.set(n.name, written)
+	}
+	return j, s.work(len(written))
+}
+
+type cycleNode struct {
+	values []expression
+	at     int
+}
+
+func (n *cycleNode) render(s *state) (jump, error) {
+	s.at = n.at
+	if s.cycle == nil {
+		s.cycle = map[*cycleNode]int{}
+	}
+	v, err := n.values[s.cycle[n]%len(n.values)].eval(s, false)
+	if err != nil {
+		return goOn, err
+	}
+	s.cycle[n]++
+	return goOn, s.show(v, 0)
+}
+
+type jumpNode string
+
+func (n jumpNode) render(*state) (jump, error) {
+	if n == "break" {
+		return leaveLoop, nil
+	}
+	return nextTurn, nil
+}
