@@ -1,0 +1,154 @@
+package delivery
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/schedule"
+	"github.com/google/go-cmp/cmp"
+)
+
+const day = 24 * time.Hour
+
+var (
+	created = time.Date(2026, 5, 14, 5, 12, 34, 0, time.UTC)
+	now     = created.Add(26 * time.Second)
+	ladder  = []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}
+)
+
+func timing(t *testing.T, reminders ...string) schedule.Timing {
+	t.Helper()
+	var all []civil.Duration
+	for _, r := range reminders {
+		d, err := civil.ParseDuration(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, d)
+	}
+	return schedule.Timing{Reminders: all}
+}
+
+// Shows: C19, C20, C23, C45, C46, C47.
+func TestAfter(t *testing.T) {
+	t.Parallel()
+	survey := Policy{Timing: timing(t, "1d"), Awaits: true, Backoff: ladder}
+	alert := Policy{Timing: timing(t), Backoff: ladder}
+	hold := survey
+	hold.HoldUnknown = true
+	literal := Policy{Timing: timing(t, "1d"), Awaits: true, Forever: true}
+	forever := Policy{Timing: timing(t), Backoff: ladder, Forever: true}
+	first := Row{Status: Scheduled, NotBefore: created, SendAt: created, CreatedAt: created, RemindersRemaining: 1}
+	climbed := func(n int) Row { r := first; r.RetryCount = n; return r }
+	reminder := Row{Status: Sent, NotBefore: created, SendAt: now, CreatedAt: created, Step: 1, LastSentAt: created}
+	opened := reminder
+	opened.Status = Opened
+	delivered := Result{Outcome: AttemptDelivered, Reason: reason.Delivered}
+	temporary := Result{Outcome: AttemptFailed, Reason: reason.TemporaryError, Retry: true}
+	permanent := Result{Outcome: AttemptFailed, Reason: reason.PermanentError}
+	lost := Result{Outcome: AttemptUnknown, Reason: reason.ReplyLost, Retry: true}
+	wished := temporary
+	wished.RetryAfter = 40 * time.Minute
+
+	tests := []struct {
+		name   string
+		row    Row
+		policy Policy
+		result Result
+		want   Change
+	}{
+		{"C19 C20 delivered plans the reminder", first, survey, delivered,
+			Change{Accepted: true, Status: Sent, Step: 1, SendAt: now.Add(day), Reason: reason.Delivered}},
+		{"C20 C21 the last reminder waits for an answer", reminder, survey, delivered,
+			Change{Accepted: true, Status: Sent, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.Delivered}},
+		{"opened stays opened", opened, survey, delivered,
+			Change{Accepted: true, Status: Opened, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.Delivered}},
+		{"what asks nothing is over when sent", first, alert, delivered,
+			Change{Accepted: true, Status: Sent, Step: 1, Remaining: 1, Completed: true, Reason: reason.Delivered}},
+		{"C46 C47 first failure", first, survey, temporary,
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
+		{"third failure", climbed(2), survey, temporary,
+			Change{Status: Scheduled, SendAt: now.Add(time.Hour), RetryCount: 3, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
+		{"C47 the ladder ends", climbed(3), survey, temporary,
+			Change{Status: Failed, RetryCount: 3, Remaining: 1, Reason: reason.RetriesUsedUp, Completed: true, Release: true}},
+		{"a permanent error ends it at once", first, survey, permanent,
+			Change{Status: Failed, Remaining: 1, Reason: reason.PermanentError, Completed: true, Release: true}},
+		{"a reminder that fails for good ends only itself", reminder, survey, permanent,
+			Change{Status: Sent, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.PermanentError}},
+		{"the provider's wish counts when it is longer", first, survey, wished,
+			Change{Status: Scheduled, SendAt: now.Add(40 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
+		{"a lost reply is tried again", first, survey, lost,
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.ReplyLost, Retried: true}},
+		{"a lost reply is held where the channel says so", first, hold, lost,
+			Change{Status: Unknown, ExpiresAt: now.Add(30 * day), Remaining: 1, Reason: reason.ReplyLost}},
+		{"a lost reply is never a failure", climbed(3), survey, lost,
+			Change{Status: Unknown, RetryCount: 3, ExpiresAt: now.Add(30 * day), Remaining: 1, Reason: reason.ReplyLost}},
+		{"C45 the source's literal reading keeps the instant", first, literal, temporary,
+			Change{Status: Scheduled, SendAt: created, HeldBackTo: now.Add(NextTick), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
+		{"forever stays on the last rung", climbed(9), forever, temporary,
+			Change{Status: Scheduled, SendAt: now.Add(time.Hour), RetryCount: 10, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := After(test.row, test.policy, test.result, now, func(uint64) uint64 { t.Error("drew without jitter"); return 0 })
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestJitterStaysWithinItsShare(t *testing.T) {
+	t.Parallel()
+	policy := Policy{Backoff: ladder, Jitter: 20}
+	row := Row{Status: Scheduled, SendAt: created, CreatedAt: created}
+	result := Result{Outcome: AttemptFailed, Reason: reason.TemporaryError, Retry: true}
+	for _, draw := range []uint64{0, 500, 999} {
+		got := After(row, policy, result, now, func(limit uint64) uint64 {
+			if limit != jitterSteps {
+				t.Errorf("draw below %d", limit)
+			}
+			return draw
+		}).SendAt.Sub(now)
+		want := 5*time.Minute + time.Minute*time.Duration(draw)/jitterSteps
+		if got != want {
+			t.Errorf("draw %d: waits %s, want %s", draw, got, want)
+		}
+	}
+}
+
+func TestSkip(t *testing.T) {
+	t.Parallel()
+	policy := Policy{Timing: timing(t, "5d", "10d"), Awaits: true}
+	tests := []struct {
+		name string
+		row  Row
+		want Change
+	}{
+		{"a late first step skips the delivery", Row{Status: Scheduled, RemindersRemaining: 2},
+			Change{Status: Skipped, Remaining: 2, Reason: reason.Stale, Completed: true, Release: true}},
+		{"a late reminder skips itself and the next counts from now", Row{Status: Sent, Step: 1, RemindersRemaining: 1},
+			Change{Status: Sent, Step: 2, SendAt: now.Add(10 * day), Reason: reason.Stale}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, Skip(test.row, policy, reason.Stale, now)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// Shows: C29, C44.
+func TestNoChannelExpiresFromItsCreation(t *testing.T) {
+	t.Parallel()
+	got := NoChannel(Row{Status: Scheduled, CreatedAt: created, RemindersRemaining: 1, SendAt: created}, Policy{})
+	want := Change{Status: Scheduled, Remaining: 1, Reason: reason.NoChannel, ExpiresAt: created.Add(30 * day)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
