@@ -1,0 +1,111 @@
+// Package config holds the settings of the process.
+//
+// One struct is the whole truth: its fields name the flag, the environment variable and the key of the settings
+// file, with default, unit and meaning; the command line, the file's check and the reference page are made from
+// it. A flag wins over the environment, the environment over the file, the file over the default. What messages
+// are sent is never a setting: that is a definition.
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Database is where the state lies.
+type Database struct {
+	DB string `name:"db" env:"CARILLON_DB" default:"carillon.db" placeholder:"DB" help:"The database: a SQLite file, or postgres://user@host/name."`
+}
+
+// Server is the settings of "carillon serve".
+type Server struct {
+	Database
+
+	Listen        string         `name:"listen" env:"CARILLON_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the HTTP API and the console listen. Port 0 takes a free one."`
+	PublicURL     string         `name:"public-url" env:"CARILLON_PUBLIC_URL" placeholder:"URL" help:"What links in messages begin with. Default: http:// and the address of listen."`
+	Workers       int            `name:"workers" env:"CARILLON_WORKERS" default:"2" placeholder:"N" help:"How many senders work at once."`
+	Batch         int            `name:"batch" env:"CARILLON_BATCH" default:"500" placeholder:"N" help:"How many rows one step takes up."`
+	Migrate       bool           `name:"migrate" env:"CARILLON_MIGRATE" default:"true" negatable:"" help:"Bring the database's schema up to date at the start."`
+	OutboundAllow []netip.Prefix `name:"outbound-allow" env:"CARILLON_OUTBOUND_ALLOW" placeholder:"CIDR,…" help:"Networks that channels may reach although they are not public, such as 127.0.0.0/8 or 10.1.0.0/16."`
+	StopTimeout   time.Duration  `name:"stop-timeout" env:"CARILLON_STOP_TIMEOUT" default:"25s" placeholder:"DURATION" help:"How long a stop waits for what is on its way. Below the 30s after which supervisors kill."`
+	LogLevel      string         `name:"log-level" env:"CARILLON_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"The least level that is logged: ${enum}."`
+	LogFormat     string         `name:"log-format" env:"CARILLON_LOG_FORMAT" default:"text" enum:"text,json" help:"How the log is written: ${enum}."`
+}
+
+// Setting is one setting as the reference shows it.
+type Setting struct {
+	Flag    string // --listen
+	Env     string // CARILLON_LISTEN
+	Key     string // listen: in the settings file
+	Default string
+	Value   string // what it takes: HOST:PORT, text|json …
+	Help    string
+}
+
+// Settings lists the settings of "carillon serve" in their order.
+func Settings() []Setting { return settingsOf(reflect.TypeFor[Server]()) }
+
+func settingsOf(t reflect.Type) []Setting {
+	var list []Setting
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if field.Anonymous {
+			list = append(list, settingsOf(field.Type)...)
+			continue
+		}
+		tag := field.Tag
+		s := Setting{
+			Flag: "--" + tag.Get("name"), Env: tag.Get("env"), Key: strings.ReplaceAll(tag.Get("name"), "-", "_"),
+			Default: tag.Get("default"), Value: tag.Get("placeholder"),
+		}
+		if enum := tag.Get("enum"); enum != "" {
+			s.Value = strings.ReplaceAll(enum, ",", "|")
+		}
+		if field.Type.Kind() == reflect.Bool {
+			s.Value = "true|false"
+		}
+		s.Help = strings.ReplaceAll(tag.Get("help"), "${enum}", strings.ReplaceAll(tag.Get("enum"), ",", ", "))
+		list = append(list, s)
+	}
+	return list
+}
+
+// Reference is the page docs/reference/settings.md.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(`# Settings
+
+<!-- Generated from internal/config; change it there. -->
+
+Settings of ` + "`carillon serve`" + `. A flag wins over the environment variable, the environment variable over the
+settings file, the file over the default. The file is YAML with the keys of the third column:
+
+` + "```yaml" + `
+# carillon.yaml: carillon serve --config carillon.yaml
+db: postgres://carillon@db.internal/carillon
+listen: 0.0.0.0:8080
+public_url: https://carillon.example.org
+outbound_allow: [10.1.0.0/16]
+` + "```" + `
+
+Unknown keys are refused. Secrets of channels are no settings: definitions name the environment variable or the file
+that holds them.
+
+| flag | environment | key | value | default | meaning |
+|---|---|---|---|---|---|
+`)
+	for _, s := range Settings() {
+		value, def := code(strings.ReplaceAll(s.Value, "|", `\|`)), code(s.Default)
+		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` | %s | %s | %s |\n", s.Flag, s.Env, s.Key, value, def, s.Help)
+	}
+	return b.String()
+}
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}

@@ -1,0 +1,99 @@
+package config
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+//nolint:gochecknoglobals // the flag of go test
+var update = flag.Bool("update", false, "write the reference page")
+
+func TestReferenceIsCurrent(t *testing.T) {
+	t.Parallel()
+	page := filepath.Join("..", "..", "docs", "reference", "settings.md")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(page), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(page, []byte(Reference()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != Reference() {
+		t.Error("docs/reference/settings.md is not current: go test ./internal/config -update")
+	}
+}
+
+func TestSettingsAreDocumented(t *testing.T) {
+	t.Parallel()
+	for _, s := range Settings() {
+		if s.Help == "" || s.Value == "" || s.Env != "CARILLON_"+strings.ToUpper(s.Key) {
+			t.Errorf("incomplete: %+v", s)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, text string
+		want       map[string]string
+		err        string
+	}{
+		{name: "empty", want: map[string]string{}},
+		{name: "comment", text: "# nothing\n", want: map[string]string{}},
+		{name: "one", text: "listen: 0.0.0.0:80\n", want: map[string]string{"listen": "0.0.0.0:80"}},
+		{
+			name: "kinds", text: "db: \"x y.db\"\nworkers: 4\nmigrate: false\nstop_timeout: 5s\noutbound_allow: [10.0.0.0/8, '::1/128']\n",
+			want: map[string]string{
+				"db": "x y.db", "workers": "4", "migrate": "false", "stop_timeout": "5s", "outbound_allow": "10.0.0.0/8,::1/128",
+			},
+		},
+		{name: "unknown", text: "db: x\nlisten_on: y\n", err: `f.yaml:2:1: unknown setting "listen_on"; there are db, listen,`},
+		{name: "flag spelling", text: "public-url: y\n", err: `f.yaml:1:1: unknown setting "public-url"`},
+		{name: "twice", text: "db: x\ndb: y\n", err: "f.yaml"},
+		{name: "nested", text: "db: {file: x}\n", err: "db: is neither a value nor a list of values"},
+		{name: "nothing given", text: "db:\n", err: "db: is neither a value nor a list of values"},
+		{name: "list", text: "- db\n", err: "f.yaml:1:1: is not a mapping"},
+		{name: "two documents", text: "db: x\n---\ndb: y\n", err: "holds 2 documents"},
+		{name: "broken", text: "db: [\n", err: "f.yaml: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parse("f.yaml", []byte(tt.text))
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Fatalf("got %v, want %s", err, tt.err)
+				}
+				return
+			}
+			if err != nil || !maps.Equal(got, tt.want) {
+				t.Errorf("got %v, error %v, want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("db: x\nworkers: 4\noutbound_allow: [a, b]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := parse("f.yaml", []byte(text))
+		if err != nil {
+			return
+		}
+		for key := range values {
+			if !known(key) {
+				t.Errorf("took %q", key)
+			}
+		}
+	})
+}
