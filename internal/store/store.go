@@ -125,12 +125,6 @@ type EventRow struct {
 	Trace       string // JSON: what each trigger made of it
 }
 
-// EventRef names an event across workspaces.
-type EventRef struct {
-	Workspace subject.WorkspaceID
-	ID        subject.EventID
-}
-
 // Decision is a decision that left no instance behind: filtered, deduplicated, throttled …
 type Decision struct {
 	ID              int64
@@ -241,6 +235,7 @@ type LeaseRef struct {
 
 // Content is what was rendered for one step of a delivery.
 type Content struct {
+	ID        int64 // given by the store
 	Workspace subject.WorkspaceID
 	Delivery  delivery.ID
 	Step      int
@@ -273,8 +268,9 @@ type OperatorChange struct {
 
 // Audit is one privileged change.
 type Audit struct {
-	At     time.Time
-	Actor  string // name of the API key
+	ID     int64     // given by the store
+	At     time.Time // zero: the transaction's now
+	Actor  string    // name of the API key
 	Action string
 	Target string
 	Detail json.RawMessage
