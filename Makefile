@@ -50,6 +50,7 @@ race: $(TOOLS_STAMP) ## the tests on PostgreSQL under the race detector
 
 .PHONY: lint
 lint: $(TOOLS_STAMP) ## golangci-lint: staticcheck, who imports what, style
+	$(LINT) config verify
 	$(LINT) run
 
 .PHONY: vet

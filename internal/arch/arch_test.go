@@ -97,7 +97,9 @@ func TestCheckFindsWhatDeparts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	imports := func(name, pkg, imp string) { file(name, "package %s\n\nimport _ %q\n", pkg, imp) }
+	imports := func(name, pkg, imp string) {
+		file(name, "// Package %[1]s.\npackage %[1]s\n\nimport _ %[2]q\n", pkg, imp)
+	}
 	imports("internal/reason/zz_std.go", "reason", "os")
 	imports("internal/reason/zz_store.go", "reason", ModulePath+"/internal/store")
 	imports("internal/reason/zz_test.go", "reason", "os")

@@ -61,7 +61,7 @@ func Table() []Row {
 		},
 		{
 			Path: "message", Layer: Pure, Purpose: "templates, locales, plurals, unsubscribe headers",
-			Imports: []string{"subject", "reason"},
+			Imports: []string{"civil", "subject", "reason"},
 			Modules: []string{
 				"github.com/osteele/liquid", "github.com/yuin/goldmark", "github.com/k3a/html2text",
 				"github.com/aymerick/douceur", "golang.org/x/text", "golang.org/x/net/html",
