@@ -113,14 +113,15 @@ func rawBody(src string, at int) (inner string, next int, ok bool) {
 			return "", 0, false
 		}
 		open += i
-		end := strings.Index(src[open:], "%}")
+		start := open + 2
+		end := strings.Index(src[start:], "%}")
 		if end < 0 {
 			return "", 0, false
 		}
-		if strings.TrimSpace(strings.Trim(src[open+2:open+end], "-")) == "endraw" {
-			return src[at:open], open + end + 2, true
+		if strings.TrimSpace(strings.Trim(src[start:start+end], "-")) == "endraw" {
+			return src[at:open], start + end + 2, true
 		}
-		i = open + 2
+		i = start
 	}
 }
 

@@ -36,7 +36,7 @@ func TestRender(t *testing.T) {
 	for _, tt := range []struct {
 		name, src, want string
 		format          Format
-		opts            Options
+		reader          Reader
 	}{
 		{name: "text", src: "plain } { %", want: "plain } { %"},
 		{name: "value", src: "{{ record.name }}", want: "Gate <3>"},
@@ -78,11 +78,11 @@ func TestRender(t *testing.T) {
 		{name: "strings", src: "{{ 'a-b' | replace: '-', '+' | upcase | append: '!' | prepend: '>' }}", want: ">A+B!"},
 		{name: "truncate", src: "{{ 'مرحبا بالعالم' | truncate: 8 }} {{ 'a b c' | truncatewords: 2 }}", want: "مرحبا... a b..."},
 		{name: "date", src: "{{ record.due | date }}", want: "25 May 2026"},
-		{name: "date in Swahili", src: "Miadi yako ni {{ record.due | date }}.", opts: Options{Locale: "sw"}, want: "Miadi yako ni 25 Mei 2026."},
-		{name: "date in German", src: "{{ record.due | date }}", opts: Options{Locale: "de-AT"}, want: "25. Mai 2026"},
-		{name: "date in a language without names", src: "{{ record.due | date }}", opts: Options{Locale: "xx"}, want: "2026-05-25"},
-		{name: "a date is in no zone, an instant is", src: "{{ record.due | local_time }}, {{ record.seen_at | local_time }}", opts: Options{Zone: berlin}, want: "25 May 2026, 26 May 2026 00:30"},
-		{name: "date by pattern", src: "{{ due_at | date: '%-d.%m.%y %H:%M' }}", opts: Options{Zone: berlin}, want: "2.03.26 00:30"},
+		{name: "date in Swahili", src: "Miadi yako ni {{ record.due | date }}.", reader: Reader{Locale: "sw"}, want: "Miadi yako ni 25 Mei 2026."},
+		{name: "date in German", src: "{{ record.due | date }}", reader: Reader{Locale: "de-AT"}, want: "25. Mai 2026"},
+		{name: "date in a language without names", src: "{{ record.due | date }}", reader: Reader{Locale: "xx"}, want: "2026-05-25"},
+		{name: "a date is in no zone, an instant is", src: "{{ record.due | local_time }}, {{ record.seen_at | local_time }}", reader: Reader{Zone: berlin}, want: "25 May 2026, 26 May 2026 00:30"},
+		{name: "date by pattern", src: "{{ due_at | date: '%-d.%m.%y %H:%M' }}", reader: Reader{Zone: berlin}, want: "2.03.26 00:30"},
 		{name: "date of nothing", src: "[{{ record.nickname | date }}]", want: "[]"},
 		{name: "cycle_at", src: "{{ vars.tips | cycle_at: 1 }} {{ vars.tips | cycle_at: 4 }}", want: "one two"},
 		{name: "apostrophe outside of tags", src: "it's {{ step }} o'clock", want: "it's 2 o'clock"},
@@ -93,7 +93,7 @@ func TestRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := tpl.Render(world(), tt.opts)
+			got, err := tpl.RenderFor(tt.reader, world(), Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,7 +182,7 @@ func TestPayloads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := tpl.Render(vars, Options{})
+			out, err := tpl.Render(vars, Limits{})
 			var got *RenderError
 			if !errors.As(err, &got) {
 				t.Fatalf("got %q and error %v, want %s", out, err, tt.want)
@@ -200,7 +200,7 @@ func TestErrorsNameNoValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = tpl.Render(world(), Options{})
+	_, err = tpl.Render(world(), Limits{})
 	want := &RenderError{Reason: reason.CannotRender, Detail: "filter date: needs a date, and this text is none", Line: 2}
 	var got *RenderError
 	if !errors.As(err, &got) || *got != *want {
@@ -273,7 +273,7 @@ func TestConcurrentRenders(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				if got, err := tpl.Render(vars, Options{}); err != nil || got != "aLOW_BATTERYbOFFLINE2" {
+				if got, err := tpl.Render(vars, Limits{}); err != nil || got != "aLOW_BATTERYbOFFLINE2" {
 					t.Errorf("got %q, %v", got, err)
 					return
 				}
@@ -305,7 +305,7 @@ func FuzzRender(f *testing.F) {
 			return
 		}
 		limits := Limits{MaxOutput: 2000, MaxTurns: 100}
-		out, err := tpl.Render(world(), Options{Limits: limits})
+		out, err := tpl.Render(world(), limits)
 		if len(out) > limits.MaxOutput {
 			t.Fatalf("%d bytes, more than allowed", len(out))
 		}
@@ -324,7 +324,7 @@ func BenchmarkRender(b *testing.B) {
 	vars := world()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := tpl.Render(vars, Options{}); err != nil {
+		if _, err := tpl.Render(vars, Limits{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,17 +9,21 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Options are what a rendering needs besides the values.
-type Options struct {
-	Limits Limits
+// Reader is whom a text is written for.
+type Reader struct {
+	Locale string         // in whose language dates are written; "" is English
 	Zone   *time.Location // in which instants are written; nil is UTC
-	Locale string         // in whose language dates are written
 }
 
-// Render writes the text for these values. vars holds JSON values and times and is only read. Its errors are
-// *RenderError, with a detail that names variables and never their values.
-func (t *Template) Render(vars map[string]any, opts Options) (string, error) {
-	s := &state{t: t, vars: vars, limits: opts.Limits.withDefaults(), zone: opts.Zone, locale: opts.Locale}
+// Render writes the text for these values, in English and UTC. vars holds JSON values and times and is only read. Its
+// errors are *RenderError, with a detail that names variables and never their values.
+func (t *Template) Render(vars map[string]any, limits Limits) (string, error) {
+	return t.RenderFor(Reader{}, vars, limits)
+}
+
+// RenderFor is Render with dates and times as the reader knows them.
+func (t *Template) RenderFor(reader Reader, vars map[string]any, limits Limits) (string, error) {
+	s := &state{t: t, vars: vars, limits: limits.withDefaults(), zone: reader.Zone, locale: reader.Locale}
 	if s.zone == nil {
 		s.zone = time.UTC
 	}
