@@ -39,7 +39,7 @@ type Change struct {
 	Status     Status
 	SendAt     time.Time
 	HeldBackTo time.Time // nobody takes the row up before; none: it is free at once
-	ExpiresAt  time.Time
+	ExpiresAt  time.Time // counts once nothing more is planned, which a stop may bring about before SendAt
 	Step       int
 	RetryCount int
 	Remaining  int
@@ -112,13 +112,12 @@ func NoChannel(row Row, policy Policy) Change {
 // advance ends the step and plans the next one.
 func (c *Change) advance(row Row, policy Policy, now time.Time) {
 	c.Step++
-	at, remaining, more := policy.Timing.Next(now, row.NotBefore, row.RemindersRemaining)
-	switch {
-	case more:
-		c.SendAt, c.Remaining = at, remaining
-	case policy.Awaits:
+	if policy.Awaits {
 		c.ExpiresAt = policy.Timing.ExpiresAt(now, row.CreatedAt)
-	default:
+	}
+	if at, remaining, more := policy.Timing.Next(now, row.NotBefore, row.RemindersRemaining); more {
+		c.SendAt, c.Remaining = at, remaining
+	} else if !policy.Awaits {
 		c.Completed = true
 	}
 }

@@ -60,7 +60,7 @@ func TestAfter(t *testing.T) {
 		want   Change
 	}{
 		{"C19 C20 delivered plans the reminder", first, survey, delivered,
-			Change{Accepted: true, Status: Sent, Step: 1, SendAt: now.Add(day), Reason: reason.Delivered}},
+			Change{Accepted: true, Status: Sent, Step: 1, SendAt: now.Add(day), ExpiresAt: now.Add(30 * day), Reason: reason.Delivered}},
 		{"C20 C21 the last reminder waits for an answer", reminder, survey, delivered,
 			Change{Accepted: true, Status: Sent, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.Delivered}},
 		{"opened stays opened", opened, survey, delivered,
@@ -131,7 +131,7 @@ func TestSkip(t *testing.T) {
 		{"a late first step skips the delivery", Row{Status: Scheduled, RemindersRemaining: 2},
 			Change{Status: Skipped, Remaining: 2, Reason: reason.Stale, Completed: true, Release: true}},
 		{"a late reminder skips itself and the next counts from now", Row{Status: Sent, Step: 1, RemindersRemaining: 1},
-			Change{Status: Sent, Step: 2, SendAt: now.Add(10 * day), Reason: reason.Stale}},
+			Change{Status: Sent, Step: 2, SendAt: now.Add(10 * day), ExpiresAt: now.Add(30 * day), Reason: reason.Stale}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -176,6 +176,9 @@ func (r *recheck) move(c store.Claim, what journal.What, why reason.Reason, chan
 	if what != "" {
 		r.tell(what, c, why, change.SendAt)
 	}
+	if !change.SendAt.IsZero() {
+		change.ExpiresAt = time.Time{} // it counts only when nothing more is planned
+	}
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
 		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Trace: c.Trace, Completed: change.Completed,

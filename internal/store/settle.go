@@ -1,0 +1,149 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// While an attempt is under way, others may write stop_reason and raise the rank to opened or responded; neither
+// changes version. So the outcome is written over the row as it is now:
+//
+//	stopped      the attempt was not accepted and nothing was before: cancelled for the reason of the stop
+//	answered     stays responded, and nothing more is sent
+//	any stop     nothing more is sent; without an expiry to wait for, the delivery is complete
+//	opened       stays opened where the outcome is scheduled, sent or unknown
+const stopped = `(delivery.stop_reason <> '' AND delivery.step = 0 AND r.accepted = 0 AND r.status <> 'unknown' AND delivery.status <> 'responded')`
+
+const settleDeliveries = `
+UPDATE delivery SET
+  status = CASE
+    WHEN delivery.status = 'responded' THEN 'responded'
+    WHEN ` + stopped + ` THEN 'cancelled'
+    WHEN delivery.status = 'opened' AND r.status IN ('scheduled', 'sent', 'unknown') THEN 'opened'
+    WHEN delivery.stop_reason <> '' AND r.accepted = 0 AND r.status = 'scheduled' THEN delivery.status
+    ELSE r.status END,
+  send_at = CASE WHEN delivery.status = 'responded' OR delivery.stop_reason <> '' THEN 0 ELSE r.send_at END,
+  expires_at = CASE
+    WHEN delivery.status = 'responded' OR ` + stopped + ` THEN 0
+    WHEN delivery.stop_reason <> '' OR r.send_at = 0 THEN r.expires_at
+    ELSE 0 END,
+  reason = CASE
+    WHEN delivery.status = 'responded' THEN delivery.reason
+    WHEN ` + stopped + ` THEN delivery.stop_reason
+    ELSE r.reason END,
+  completed_at = CASE
+    WHEN delivery.completed_at > 0 THEN delivery.completed_at
+    WHEN r.completed = 1 OR ` + stopped + ` OR (delivery.stop_reason <> '' AND r.expires_at = 0) THEN $1
+    ELSE 0 END,
+  step = r.step,
+  last_sent_at = CASE WHEN r.accepted = 1 THEN $1 ELSE delivery.last_sent_at END,
+  retry_count = r.retry_count, reminders_remaining = r.reminders_remaining,
+  lease_until = r.lease_until, intent_at = 0, version = delivery.version + 1
+FROM /*ROWS $2 (ws bigint, id bigint, version bigint, accepted bigint, step bigint, lease_until bigint, status text, send_at bigint, expires_at bigint, retry_count bigint,
+  reminders_remaining bigint, reason text, completed bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id` + settleFence + `
+RETURNING delivery.ws, delivery.id, delivery.status`
+
+// Apart from the settlement, which never names slot: on SQLite that would write the index of persons each time.
+const releaseSlots = `
+UPDATE delivery SET slot = 0
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id`
+
+type deliveryRef struct {
+	ws subject.WorkspaceID
+	id delivery.ID
+}
+
+func compareDeliveryRef(a, b deliveryRef) int {
+	return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.ws, b.ws))
+}
+
+// Settle writes the results of attempts, each guarded by the version of its claim, and returns those that came too
+// late: their row belongs to somebody else by now, and nothing of them is kept. For a status that is not final
+// ExpiresAt should always be given: it counts when nothing more is planned, which a stop may bring about meanwhile.
+func (s *Store) Settle(ctx context.Context, now time.Time, list []Settlement) (stale []delivery.ID, err error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	err = s.write(ctx, func(t *session) error {
+		stale, err = t.settle(ctx, now, list)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("settle attempts: %w", err)
+	}
+	return stale, nil
+}
+
+func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) ([]delivery.ID, error) {
+	byRef := make(map[deliveryRef]Settlement, len(list))
+	for _, s := range list {
+		if _, ok := byRef[deliveryRef{s.Workspace, s.ID}]; ok {
+			return nil, fmt.Errorf("%w: delivery %d twice in one batch", ErrInvalid, s.ID)
+		}
+		byRef[deliveryRef{s.Workspace, s.ID}] = s
+	}
+	refs := slices.SortedFunc(maps.Keys(byRef), compareDeliveryRef) // one order everywhere: no deadlock
+	var rows rowset
+	for _, ref := range refs {
+		s := byRef[ref]
+		send, _ := planned(s.Status, dueMicros(s.SendAt), 0)
+		_, expire := planned(s.Status, 0, dueMicros(s.ExpiresAt))
+		rows.row().int(int64(s.Workspace)).int(int64(s.ID)).int(s.Version).flag(s.Accepted).int(int64(s.Step)).time(s.LeaseUntil).text(string(s.Status)).int(send).int(expire).
+			int(int64(s.RetryCount)).int(int64(s.Remaining)).text(string(s.Reason)).flag(s.Completed)
+		t.due(max(send, micros(s.LeaseUntil)))
+		t.due(expire)
+	}
+	type settled struct {
+		deliveryRef
+		status delivery.Status
+	}
+	done, err := query(ctx, t, func(rows *sql.Rows) (v settled, err error) {
+		return v, rows.Scan(&v.ws, &v.id, &v.status)
+	}, settleDeliveries, micros(now), &rows)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(done, func(a, b settled) int { return compareDeliveryRef(a.deliveryRef, b.deliveryRef) })
+	var released rowset
+	var attempts []delivery.Attempt
+	var contents []Content
+	for _, d := range done {
+		s := byRef[d.deliveryRef]
+		delete(byRef, d.deliveryRef)
+		attempts = append(attempts, s.Attempt)
+		if s.Content != nil {
+			contents = append(contents, *s.Content)
+		}
+		// An unknown outcome keeps its place: the message may have arrived.
+		cancelled := d.status == delivery.Cancelled && s.Status != delivery.Cancelled && s.Attempt.Outcome != delivery.AttemptUnknown
+		if s.Release || cancelled {
+			released.row().int(int64(d.ws)).int(int64(d.id))
+		}
+	}
+	if _, err := t.exec(ctx, releaseSlots, &released); err != nil {
+		return nil, fmt.Errorf("release slots: %w", err)
+	}
+	if err := t.insertAttempts(ctx, attempts); err != nil {
+		return nil, err
+	}
+	if err := t.insertContents(ctx, contents); err != nil {
+		return nil, err
+	}
+	var stale []delivery.ID
+	for _, s := range list {
+		if _, ok := byRef[deliveryRef{s.Workspace, s.ID}]; ok {
+			stale = append(stale, s.ID)
+		}
+	}
+	return stale, nil
+}
