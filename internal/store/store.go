@@ -125,6 +125,12 @@ type EventRow struct {
 	Trace       string // JSON: what each trigger made of it
 }
 
+// EventRef names an event across workspaces.
+type EventRef struct {
+	Workspace subject.WorkspaceID
+	ID        subject.EventID
+}
+
 // Decision is a decision that left no instance behind: filtered, deduplicated, throttled …
 type Decision struct {
 	ID              int64

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const attemptSpec = `ws bigint, delivery_id bigint, number bigint, step bigint, channel text, idempotency_key text, intent_at bigint,
+  settled_at bigint, outcome text, reason text, provider_id text, error text`
+
+const insertAttempts = `
+INSERT INTO attempt (/*NAMES (` + attemptSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + attemptSpec + `)*/ AS r
+WHERE true
+ON CONFLICT DO NOTHING`
+
+// insertAttempts logs attempts. Each is written once, with its outcome; the fence of the row it belongs to sees to
+// that.
+func (t *session) insertAttempts(ctx context.Context, list []delivery.Attempt) error {
+	var rows rowset
+	for _, a := range list {
+		rows.row().int(int64(a.Workspace)).int(int64(a.Delivery)).int(int64(a.Number)).int(int64(a.Step)).text(a.Channel).
+			text(a.IdempotencyKey).time(a.IntentAt).time(a.SettledAt).text(string(a.Outcome)).text(string(a.Reason)).text(a.ProviderID).
+			text(a.Error)
+	}
+	if _, err := t.exec(ctx, insertAttempts, &rows); err != nil {
+		return fmt.Errorf("insert attempts: %w", err)
+	}
+	return nil
+}
+
+const attempts = `
+SELECT /*NAMES (` + attemptSpec + `)*/
+FROM attempt
+WHERE ws = $1 AND delivery_id = $2
+ORDER BY settled_at, number, step`
+
+// Attempts lists what was tried for a delivery, the oldest first.
+func (s *Store) Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error) {
+	return all(s, ctx, "list attempts", scanAttempt, attempts, int64(ws), int64(id))
+}
+
+func scanAttempt(rows *sql.Rows) (a delivery.Attempt, err error) {
+	return a, rows.Scan(&a.Workspace, &a.Delivery, &a.Number, &a.Step, &a.Channel, &a.IdempotencyKey, instant{&a.IntentAt},
+		instant{&a.SettledAt}, &a.Outcome, &a.Reason, &a.ProviderID, &a.Error)
+}
+
+const contentSpec = `ws bigint, delivery_id bigint, step bigint, id bigint, at bigint, channel text, address text, locale text,
+  subject text, text text, html text`
+
+// A repeated step was rendered from the same inputs; what was sent first stays.
+const insertContents = `
+INSERT INTO content (/*NAMES (` + contentSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + contentSpec + `)*/ AS r
+WHERE true
+ON CONFLICT (ws, delivery_id, step) DO NOTHING`
+
+func (t *session) insertContents(ctx context.Context, list []Content) error {
+	var rows rowset
+	for _, c := range list {
+		rows.row().int(int64(c.Workspace)).int(int64(c.Delivery)).int(int64(c.Step)).int(t.s.NewID(c.At)).time(c.At).text(c.Channel).
+			text(c.Address).text(c.Locale).text(c.Subject).text(c.Text).text(c.HTML)
+	}
+	if _, err := t.exec(ctx, insertContents, &rows); err != nil {
+		return fmt.Errorf("insert contents: %w", err)
+	}
+	return nil
+}
+
+const selectContents = `
+SELECT /*NAMES c (` + contentSpec + `)*/
+FROM content AS c`
+
+// Contents lists what was rendered, the newest first; id narrows it to one delivery (0 = all).
+func (s *Store) Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p Page) ([]Content, error) {
+	l := list(selectContents, "c", int64(ws), p)
+	if id != 0 {
+		l.and("c.delivery_id = ?", int64(id))
+	}
+	text, args := l.end("c", p)
+	return all(s, ctx, "list contents", scanContent, text, args...)
+}
+
+func scanContent(rows *sql.Rows) (c Content, err error) {
+	return c, rows.Scan(&c.Workspace, &c.Delivery, &c.Step, &c.ID, instant{&c.At}, &c.Channel, &c.Address, &c.Locale, &c.Subject, &c.Text,
+		&c.HTML)
+}

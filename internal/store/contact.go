@@ -1,0 +1,328 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// slotHistory is how far back the slots of a person are loaded: the longest window of a limit is a calendar month
+// in whatever zone, and a cooldown may be as long again.
+const slotHistory = 62 * 24 * time.Hour
+
+const contactSpec = `ws bigint, id bigint, ext_id text, address text, locale text, timezone text, created_at bigint`
+
+// contactColumns are what decisions see of a contact; their scan is scanContact.
+const contactColumns = `p.id, p.ext_id, p.address, p.locale, p.timezone, c.suppressed`
+
+func scanContact(rows *sql.Rows, before ...any) (c subject.Contact, err error) {
+	return c, rows.Scan(append(before, &c.ID, &c.ExtID, &c.Address, &c.Locale, &c.Timezone, &c.Suppressed)...)
+}
+
+// PersonRef names a contact.
+type PersonRef struct {
+	Workspace subject.WorkspaceID
+	ID        subject.ContactID
+}
+
+// The CTE is there for PostgreSQL, which then joins by the id found instead of searching with each candidate.
+const findRecipients = `
+WITH found AS MATERIALIZED (
+  SELECT r.n, r.ws, COALESCE(
+    (SELECT x.id FROM contact AS x WHERE x.ws = r.ws AND x.ext_id = r.ext_id AND r.ext_id <> ''),
+    (SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AND a.hash = r.hash AND r.hash <> ''),
+    (SELECT x.id FROM contact AS x WHERE x.ws = r.ws AND x.ext_id = r.new_ext_id AND r.new_ext_id <> '')) AS id
+  FROM /*ROWS $1 (n bigint, ws bigint, ext_id text, hash text, new_ext_id text)*/ AS r)
+SELECT f.n, ` + contactColumns + `
+FROM found AS f CROSS JOIN contact AS p CROSS JOIN cadence AS c
+WHERE p.ws = f.ws AND p.id = f.id
+  AND c.ws = f.ws AND c.contact_id = f.id`
+
+const insertContacts = `
+INSERT INTO contact (/*NAMES (` + contactSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + contactSpec + `)*/ AS r
+WHERE true
+ON CONFLICT DO NOTHING`
+
+const insertCadences = `
+INSERT INTO cadence (ws, contact_id)
+SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
+WHERE true
+ON CONFLICT DO NOTHING`
+
+const insertAddresses = `
+INSERT INTO address (ws, hash, contact_id)
+SELECT r.ws, r.hash, r.contact_id FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r
+WHERE true
+ON CONFLICT DO NOTHING`
+
+// recipient is a reference with its workspace.
+type recipient struct {
+	ws subject.WorkspaceID
+	RecipientRef
+}
+
+type extID struct {
+	ws subject.WorkspaceID
+	id string
+}
+
+// persons finds the recipients, makes those that are missing and may be made, and locks those whose slots may be
+// taken. The answer stands in the order of refs. A reference meets what earlier ones of the same call made, as if
+// they had come one after the other.
+func (t *session) persons(ctx context.Context, now time.Time, refs []recipient) ([]Person, error) {
+	persons := make([]Person, len(refs))
+	var wanted rowset
+	for i, r := range refs {
+		made := r.NewExtID
+		if !r.Create {
+			made = ""
+		}
+		wanted.row().int(int64(i)).int(int64(r.ws)).text(r.ExtID).text(r.AddressHash).text(made)
+	}
+	type hit struct {
+		n int
+		c subject.Contact
+	}
+	hits, err := query(ctx, t, func(rows *sql.Rows) (h hit, err error) {
+		h.c, err = scanContact(rows, &h.n)
+		return h, err
+	}, findRecipients, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("find recipients: %w", err)
+	}
+	for _, h := range hits {
+		persons[h.n] = Person{Contact: h.c, Found: true}
+	}
+	if err := t.makeContacts(ctx, now, refs, persons); err != nil {
+		return nil, err
+	}
+	var lock []PersonRef
+	for i, r := range refs {
+		if r.Lock && persons[i].Found {
+			lock = append(lock, PersonRef{r.ws, persons[i].ID})
+		}
+	}
+	locked, err := t.lockPersons(ctx, now, lock)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range refs {
+		if p, ok := locked[PersonRef{r.ws, persons[i].ID}]; ok {
+			persons[i] = p
+		}
+	}
+	return persons, nil
+}
+
+// makeContacts fills the gaps in persons with contacts made for them. Somebody else making the same one meanwhile
+// has the whole transaction done again; then it is found.
+func (t *session) makeContacts(ctx context.Context, now time.Time, refs []recipient, persons []Person) error {
+	byExtID, byHash := map[extID]int{}, map[extID]int{} // index of the reference that made it
+	for i, r := range refs {
+		if persons[i].Found {
+			continue
+		}
+		ext, hash, made := extID{r.ws, r.ExtID}, extID{r.ws, r.AddressHash}, extID{r.ws, r.NewExtID}
+		if n, ok := byExtID[ext]; ok && r.ExtID != "" {
+			persons[i] = persons[n]
+		} else if n, ok := byHash[hash]; ok && r.AddressHash != "" {
+			persons[i] = persons[n]
+		} else if n, ok := byExtID[made]; ok && r.Create {
+			persons[i] = persons[n]
+		} else if r.Create {
+			if r.NewExtID == "" {
+				return fmt.Errorf("%w: a contact needs an ext_id", ErrInvalid)
+			}
+			persons[i] = Person{Found: true, Contact: subject.Contact{
+				ID: subject.ContactID(t.s.NewID(now)), ExtID: r.NewExtID, Address: r.Address, Locale: r.Locale,
+			}}
+			byExtID[made] = i
+			if r.AddressHash != "" {
+				byHash[hash] = i
+			}
+		}
+	}
+	if len(byExtID) == 0 {
+		return nil
+	}
+	var contacts, cadences, addresses rowset
+	for _, made := range slices.SortedFunc(maps.Keys(byExtID), compareExtID) { // one order everywhere: no deadlock
+		c := persons[byExtID[made]].Contact
+		contacts.row().int(int64(made.ws)).int(int64(c.ID)).text(c.ExtID).text(c.Address).text(c.Locale).text(c.Timezone).time(now)
+		cadences.row().int(int64(made.ws)).int(int64(c.ID))
+	}
+	for _, hash := range slices.SortedFunc(maps.Keys(byHash), compareExtID) {
+		addresses.row().int(int64(hash.ws)).text(hash.id).int(int64(persons[byHash[hash]].ID))
+	}
+	for _, insert := range []struct {
+		text string
+		rows *rowset
+	}{{insertContacts, &contacts}, {insertCadences, &cadences}, {insertAddresses, &addresses}} {
+		if n, err := t.exec(ctx, insert.text, insert.rows); err != nil {
+			return fmt.Errorf("insert contacts: %w", err)
+		} else if n < int64(insert.rows.n) {
+			return errAgain
+		}
+	}
+	return nil
+}
+
+func compareExtID(a, b extID) int {
+	return cmp.Or(cmp.Compare(a.ws, b.ws), strings.Compare(a.id, b.id))
+}
+
+const personsByID = `
+SELECT p.ws, ` + contactColumns + `
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN cadence AS c CROSS JOIN contact AS p
+WHERE c.ws = r.ws AND c.contact_id = r.id
+  AND p.ws = r.ws AND p.id = r.id`
+
+// Always in the order of ids, so that no two transactions wait for each other.
+const lockPersonsByID = personsByID + `
+ORDER BY c.contact_id, c.ws
+/*LOCK c*/`
+
+// A statement of its own after the lock: the lock's statement sees the rows as they were before it began to wait.
+const slotsOfPersons = `
+SELECT r.ws, r.id, COALESCE((
+  SELECT string_agg(CAST(d.slot AS text) || ' ' || d.type || ' ' || d.channel, ';') FROM delivery AS d
+  WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1), '')
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r`
+
+func personRows(refs []PersonRef) *rowset {
+	refs = slices.SortedFunc(slices.Values(refs), func(a, b PersonRef) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Workspace, b.Workspace))
+	})
+	var rows rowset
+	for _, r := range slices.Compact(refs) {
+		rows.row().int(int64(r.Workspace)).int(int64(r.ID))
+	}
+	return &rows
+}
+
+// readPersons loads persons without lock and without slots.
+func (t *session) readPersons(ctx context.Context, refs []PersonRef) (map[PersonRef]Person, error) {
+	persons, err := t.personsBy(ctx, personsByID, personRows(refs), false)
+	if err != nil {
+		return nil, fmt.Errorf("read persons: %w", err)
+	}
+	return persons, nil
+}
+
+// lockPersons locks persons until the transaction ends and loads their slots.
+func (t *session) lockPersons(ctx context.Context, now time.Time, refs []PersonRef) (map[PersonRef]Person, error) {
+	rows := personRows(refs)
+	persons, err := t.personsBy(ctx, lockPersonsByID, rows, true)
+	if err != nil {
+		return nil, fmt.Errorf("lock persons: %w", err)
+	}
+	type taken struct {
+		ref  PersonRef
+		list string
+	}
+	lists, err := query(ctx, t, func(rows *sql.Rows) (v taken, err error) {
+		return v, rows.Scan(&v.ref.Workspace, &v.ref.ID, &v.list)
+	}, slotsOfPersons, max(micros(now.Add(-slotHistory)), 1), rows)
+	if err != nil {
+		return nil, fmt.Errorf("load slots: %w", err)
+	}
+	for _, l := range lists {
+		p, ok := persons[l.ref]
+		if !ok {
+			continue
+		}
+		if p.Slots, err = parseSlots(l.list); err != nil {
+			return nil, fmt.Errorf("load slots: %w", err)
+		}
+		persons[l.ref] = p
+	}
+	return persons, nil
+}
+
+func (t *session) personsBy(ctx context.Context, text string, rows *rowset, locked bool) (map[PersonRef]Person, error) {
+	persons := make(map[PersonRef]Person, rows.n)
+	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var ref PersonRef
+		c, err := scanContact(rows, &ref.Workspace)
+		ref.ID = c.ID
+		persons[ref] = Person{Contact: c, Found: true, Locked: locked}
+		return struct{}{}, err
+	}, text, rows)
+	return persons, err
+}
+
+// parseSlots reads "µs type channel;…" into slots ordered by instant, type and channel, equal ones counted.
+func parseSlots(list string) ([]Slot, error) {
+	if list == "" {
+		return nil, nil
+	}
+	parts := strings.Split(list, ";")
+	slots := make([]Slot, 0, len(parts))
+	for _, part := range parts {
+		at, rest, _ := strings.Cut(part, " ")
+		kind, channel, ok := strings.Cut(rest, " ")
+		µ, err := strconv.ParseInt(at, 10, 64)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("slot %q is not readable", part)
+		}
+		slots = append(slots, Slot{At: fromMicros(µ), Type: kind, Channel: channel, N: 1})
+	}
+	slices.SortFunc(slots, func(a, b Slot) int {
+		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Type, b.Type), strings.Compare(a.Channel, b.Channel))
+	})
+	last := 0
+	for _, s := range slots[1:] {
+		if p := &slots[last]; p.At.Equal(s.At) && p.Type == s.Type && p.Channel == s.Channel {
+			p.N++
+			continue
+		}
+		last++
+		slots[last] = s
+	}
+	return slots[:last+1], nil
+}
+
+const contactByExtID = `
+SELECT ` + contactColumns + `
+FROM contact AS p CROSS JOIN cadence AS c
+WHERE p.ws = $1 AND p.ext_id = $2
+  AND c.ws = p.ws AND c.contact_id = p.id`
+
+// ContactByExtID returns the contact whom the caller knows by that id.
+func (s *Store) ContactByExtID(ctx context.Context, ws subject.WorkspaceID, id string) (subject.Contact, bool, error) {
+	scan := func(rows *sql.Rows) (subject.Contact, error) { return scanContact(rows) }
+	return first(s, ctx, "read contact", scan, contactByExtID, int64(ws), id)
+}
+
+// ContactByID returns one contact.
+func (s *Store) ContactByID(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) (subject.Contact, bool, error) {
+	contacts, err := s.ContactsByID(ctx, ws, []subject.ContactID{id})
+	c, ok := contacts[id]
+	return c, ok, err
+}
+
+// ContactsByID returns those of the contacts that exist.
+func (s *Store) ContactsByID(ctx context.Context, ws subject.WorkspaceID, ids []subject.ContactID) (map[subject.ContactID]subject.Contact, error) {
+	refs := make([]PersonRef, len(ids))
+	for i, id := range ids {
+		refs[i] = PersonRef{ws, id}
+	}
+	contacts := make(map[subject.ContactID]subject.Contact, len(ids))
+	err := s.read(ctx, func(t *session) error {
+		persons, err := t.readPersons(ctx, refs)
+		for ref, p := range persons {
+			contacts[ref.ID] = p.Contact
+		}
+		return err
+	})
+	return contacts, err
+}

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// One statement, so that the numbers belong to one moment.
+const counts = `
+SELECT 'event' AS what, '' AS status, COUNT(*) AS n FROM event WHERE ws = $1
+UNION ALL SELECT 'instance', status, COUNT(*) FROM instance WHERE ws = $1 GROUP BY status
+UNION ALL SELECT 'delivery', status, COUNT(*) FROM delivery WHERE ws = $1 GROUP BY status
+UNION ALL SELECT 'held', '', COUNT(*) FROM instance WHERE ws = $1 AND held = 1
+UNION ALL SELECT 'due', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ws = $1 ORDER BY ready_at, id LIMIT 1), 0)
+UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND ws = $1 ORDER BY send_at, id LIMIT 1), 0)`
+
+// Counts counts a workspace. OldestDue is the earliest instant at which an instance or a delivery wants to be taken
+// up, in the past or not.
+func (s *Store) Counts(ctx context.Context, ws subject.WorkspaceID) (Counts, error) {
+	c := Counts{InstancesByStatus: map[instance.Status]int64{}, DeliveriesByStatus: map[delivery.Status]int64{}}
+	type line struct {
+		what, status string
+		n            int64
+	}
+	lines, err := all(s, ctx, "count", func(rows *sql.Rows) (l line, err error) {
+		return l, rows.Scan(&l.what, &l.status, &l.n)
+	}, counts, int64(ws))
+	if err != nil {
+		return c, err
+	}
+	for _, l := range lines {
+		switch l.what {
+		case "event":
+			c.Events = l.n
+		case "instance":
+			c.InstancesByStatus[instance.Status(l.status)] = l.n
+		case "delivery":
+			c.DeliveriesByStatus[delivery.Status(l.status)] = l.n
+		case "held":
+			c.Held = l.n
+		case "due":
+			if at := fromMicros(l.n); !at.IsZero() && (c.OldestDue.IsZero() || at.Before(c.OldestDue)) {
+				c.OldestDue = at
+			}
+		default:
+			return c, fmt.Errorf("count: unknown line %q", l.what)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const decisionSpec = `ws bigint, id bigint, at bigint, event_id bigint, instance_id bigint, workflow text, workflow_version bigint,
+  trigger text, reason text, trace text`
+
+const insertDecisions = `
+INSERT INTO decision (/*NAMES (` + decisionSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + decisionSpec + `)*/ AS r`
+
+func (t *session) insertDecisions(ctx context.Context, ws subject.WorkspaceID, list []Decision) error {
+	var rows rowset
+	for _, d := range list {
+		if d.ID == 0 {
+			d.ID = t.s.NewID(d.At)
+		}
+		rows.row().int(int64(ws)).int(d.ID).time(d.At).int(int64(d.Event)).int(int64(d.Instance)).text(d.Workflow).int(d.WorkflowVersion).
+			text(d.Trigger).text(string(d.Reason)).text(d.Trace)
+	}
+	if _, err := t.exec(ctx, insertDecisions, &rows); err != nil {
+		return fmt.Errorf("insert decisions: %w", err)
+	}
+	return nil
+}
+
+const selectDecisions = `
+SELECT /*NAMES d (` + decisionSpec + `)*/
+FROM decision AS d`
+
+// Decisions lists what left no instance behind, the newest first; event narrows it to one event (0 = all).
+func (s *Store) Decisions(ctx context.Context, ws subject.WorkspaceID, event subject.EventID, p Page) ([]Decision, error) {
+	l := list(selectDecisions, "d", int64(ws), p)
+	if event != 0 {
+		l.and("d.event_id = ?", int64(event))
+	}
+	text, args := l.end("d", p)
+	return all(s, ctx, "list decisions", scanDecision, text, args...)
+}
+
+func scanDecision(rows *sql.Rows) (d Decision, err error) {
+	var ws int64
+	return d, rows.Scan(&ws, &d.ID, instant{&d.At}, &d.Event, &d.Instance, &d.Workflow, &d.WorkflowVersion, &d.Trigger, &d.Reason, &d.Trace)
+}
+
+const insertAudit = `
+INSERT INTO audit (ws, id, at, actor, action, target, detail)
+VALUES ($1, $2, $3, $4, $5, $6, $7)`
+
+// audit writes the entry of a privileged change in the transaction of that change.
+func (t *session) audit(ctx context.Context, ws subject.WorkspaceID, now time.Time, a Audit) error {
+	if a.At.IsZero() {
+		a.At = now
+	}
+	_, err := t.exec(ctx, insertAudit, int64(ws), t.s.NewID(a.At), micros(a.At), a.Actor, a.Action, a.Target, string(a.Detail))
+	if err != nil {
+		return fmt.Errorf("insert audit: %w", err)
+	}
+	return nil
+}
+
+const selectAudit = `
+SELECT a.id, a.at, a.actor, a.action, a.target, a.detail
+FROM audit AS a`
+
+// AuditLog lists privileged changes, the newest first.
+func (s *Store) AuditLog(ctx context.Context, ws subject.WorkspaceID, p Page) ([]Audit, error) {
+	text, args := list(selectAudit, "a", int64(ws), p).end("a", p)
+	return all(s, ctx, "list audit", scanAudit, text, args...)
+}
+
+func scanAudit(rows *sql.Rows) (a Audit, err error) {
+	var detail string
+	err = rows.Scan(&a.ID, instant{&a.At}, &a.Actor, &a.Action, &a.Target, &detail)
+	if detail != "" {
+		a.Detail = json.RawMessage(detail)
+	}
+	return a, err
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const definitionSpec = `ws bigint, kind text, name text, version bigint, text text, hash text, added_in bigint`
+
+const lockDefinitions = `
+SELECT w.definitions FROM workspace AS w
+WHERE w.id = $1
+/*LOCK w*/`
+
+const currentDefinitions = `
+SELECT kind, name, version, text, hash
+FROM definition
+WHERE ws = $1 AND removed_in = 0`
+
+const closeDefinitions = `
+UPDATE definition SET removed_in = $1
+FROM /*ROWS $2 (ws bigint, kind text, name text)*/ AS r
+WHERE definition.ws = r.ws AND definition.kind = r.kind AND definition.name = r.name AND definition.removed_in = 0`
+
+const insertDefinitions = `
+INSERT INTO definition (/*NAMES (` + definitionSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + definitionSpec + `)*/ AS r`
+
+const setDefinitions = `
+UPDATE workspace SET definitions = $2
+WHERE id = $1`
+
+// ApplyDefinitions makes the documents part of the definition set in force. What differs from it by its hash
+// becomes the next version of its name and makes a new set; when nothing differs the number stays and no audit
+// entry is written. Documents of the set that are not mentioned stay in it. The changes stand in the order of docs.
+func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit) (number int64, changes []DefinitionChange, err error) {
+	err = s.write(ctx, func(t *session) error {
+		number, changes, err = t.applyDefinitions(ctx, ws, now, docs, audit)
+		return err
+	})
+	if err != nil {
+		return 0, nil, fmt.Errorf("apply definitions: %w", err)
+	}
+	return number, changes, nil
+}
+
+func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit) (int64, []DefinitionChange, error) {
+	numbers, err := query(ctx, t, scanInt, lockDefinitions, int64(ws))
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(numbers) == 0 {
+		return 0, nil, fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
+	}
+	rows, err := query(ctx, t, scanDefinition, currentDefinitions, int64(ws))
+	if err != nil {
+		return 0, nil, err
+	}
+	type name struct{ kind, name string }
+	current := map[name]Definition{}
+	for _, d := range rows {
+		current[name{d.Kind, d.Name}] = d
+	}
+	number := numbers[0] + 1
+	var changes []DefinitionChange
+	var closed, added rowset
+	seen := map[name]bool{}
+	for _, d := range docs {
+		id := name{d.Kind, d.Name}
+		if seen[id] {
+			return 0, nil, fmt.Errorf("%w: %s %q stands twice in one set", ErrInvalid, d.Kind, d.Name)
+		}
+		seen[id] = true
+		old, found := current[id]
+		if found && old.Hash == d.Hash {
+			changes = append(changes, DefinitionChange{d.Kind, d.Name, old.Version, "unchanged"})
+			continue
+		}
+		action := "added"
+		if found {
+			action = "changed"
+			closed.row().int(int64(ws)).text(d.Kind).text(d.Name)
+		}
+		changes = append(changes, DefinitionChange{d.Kind, d.Name, old.Version + 1, action})
+		added.row().int(int64(ws)).text(d.Kind).text(d.Name).int(old.Version + 1).text(d.Text).text(d.Hash).int(number)
+	}
+	if added.n == 0 {
+		return numbers[0], changes, nil
+	}
+	if _, err := t.exec(ctx, closeDefinitions, number, &closed); err != nil {
+		return 0, nil, err
+	}
+	if _, err := t.exec(ctx, insertDefinitions, &added); err != nil {
+		return 0, nil, err
+	}
+	if _, err := t.exec(ctx, setDefinitions, int64(ws), number); err != nil {
+		return 0, nil, err
+	}
+	return number, changes, t.audit(ctx, ws, now, audit)
+}
+
+const definitionSet = `
+SELECT kind, name, version, text, hash
+FROM definition
+WHERE ws = $1 AND added_in <= $2 AND (removed_in = 0 OR removed_in > $2)
+ORDER BY kind, name`
+
+// DefinitionSet returns the documents of the set with that number, by kind and name.
+func (s *Store) DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]Definition, error) {
+	return all(s, ctx, "read definition set", scanDefinition, definitionSet, int64(ws), number)
+}
+
+const definitionsNumber = `
+SELECT definitions FROM workspace
+WHERE id = $1`
+
+// DefinitionsNumber returns the number of the set in force, 0 when there is none yet.
+func (s *Store) DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error) {
+	number, ok, err := first(s, ctx, "read the number of the definitions", scanInt, definitionsNumber, int64(ws))
+	if err == nil && !ok {
+		err = fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
+	}
+	return number, err
+}
+
+func scanDefinition(rows *sql.Rows) (d Definition, err error) {
+	return d, rows.Scan(&d.Kind, &d.Name, &d.Version, &d.Text, &d.Hash)
+}

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// deliverySpec is what delivery.Row holds; lost_intent is the store's own.
+const deliverySpec = `ws bigint, id bigint, key text, instance_id bigint, event_id bigint, contact_id bigint, workflow text,
+  workflow_version bigint, definitions bigint, type text, trigger text, channel text, address text, locale text, customer_ref text,
+  status text, not_before bigint, send_at bigint, slot bigint, deferred_by text, lease_until bigint, version bigint, step bigint,
+  attempt_no bigint, intent_at bigint, retry_count bigint, reminders_remaining bigint, last_sent_at bigint, expires_at bigint, reason text,
+  stop_reason text, trace text, created_at bigint, completed_at bigint`
+
+func deliveryRow(rows *rowset, d delivery.Row) {
+	rows.row().int(int64(d.Workspace)).int(int64(d.ID)).text(d.Key).int(int64(d.Instance)).int(int64(d.Event)).int(int64(d.Contact)).
+		text(d.Workflow).int(d.WorkflowVersion).int(d.Definitions).text(d.Type).text(d.Trigger).text(d.Channel).text(d.Address).
+		text(d.Locale).text(d.CustomerRef).text(string(d.Status)).time(d.NotBefore).int(dueMicros(d.SendAt)).int(dueMicros(d.Slot)).
+		text(string(d.DeferredBy)).time(d.LeaseUntil).int(d.Version).int(int64(d.Step)).int(int64(d.AttemptNo)).time(d.IntentAt).
+		int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LastSentAt).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).
+		text(string(d.StopReason)).text(d.Trace).time(d.CreatedAt).time(d.CompletedAt)
+}
+
+func scanDelivery(rows *sql.Rows) (delivery.Row, error) { return scanDeliveryAnd(rows) }
+
+func scanDeliveryAnd(rows *sql.Rows, after ...any) (d delivery.Row, err error) {
+	return d, rows.Scan(append([]any{
+		&d.Workspace, &d.ID, &d.Key, &d.Instance, &d.Event, &d.Contact, &d.Workflow,
+		&d.WorkflowVersion, &d.Definitions, &d.Type, &d.Trigger, &d.Channel, &d.Address, &d.Locale, &d.CustomerRef,
+		&d.Status, instant{&d.NotBefore}, instant{&d.SendAt}, instant{&d.Slot}, &d.DeferredBy, instant{&d.LeaseUntil}, &d.Version, &d.Step,
+		&d.AttemptNo, instant{&d.IntentAt}, &d.RetryCount, &d.RemindersRemaining, instant{&d.LastSentAt}, instant{&d.ExpiresAt}, &d.Reason,
+		&d.StopReason, &d.Trace, instant{&d.CreatedAt}, instant{&d.CompletedAt},
+	}, after...)...)
+}
+
+// sendable reports whether a row of that status may have something to send; the schema lists the same states
+// (C27), so that a new state is never polled by accident.
+func sendable(s delivery.Status) bool {
+	return s == delivery.Scheduled || s == delivery.Sent || s == delivery.Opened
+}
+
+// planned keeps the rule between the three columns that say what comes next: only a sendable row is sent again,
+// and only one for which nothing more is planned, or whose outcome is unknown, waits for its end.
+func planned(status delivery.Status, sendAt, expiresAt int64) (send, expire int64) {
+	if !sendable(status) {
+		sendAt = 0
+	}
+	if sendAt != 0 || !sendable(status) && status != delivery.Unknown {
+		expiresAt = 0
+	}
+	return sendAt, expiresAt
+}
+
+// check refuses a row that could not be found again.
+func checkDelivery(d delivery.Row, ws subject.WorkspaceID) error {
+	switch {
+	case d.Workspace != ws, d.ID == 0, d.Key == "":
+		return fmt.Errorf("%w: delivery %q lacks its id or belongs to another workspace", ErrInvalid, d.Key)
+	case strings.ContainsAny(d.Type+d.Channel, " ;"):
+		return fmt.Errorf("%w: type %q or channel %q of a delivery contains a blank or semicolon", ErrInvalid, d.Type, d.Channel)
+	}
+	send, expire := planned(d.Status, dueMicros(d.SendAt), dueMicros(d.ExpiresAt))
+	if send != dueMicros(d.SendAt) || expire != dueMicros(d.ExpiresAt) {
+		return fmt.Errorf("%w: delivery %q is %s: send_at or expires_at does not go with that", ErrInvalid, d.Key, d.Status)
+	}
+	return nil
+}
+
+const insertDeliveries = `
+INSERT INTO delivery (/*NAMES (` + deliverySpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r
+WHERE true
+ON CONFLICT (ws, key) DO NOTHING`
+
+// insertDeliveries inserts new rows in the order of their keys and returns how many did not exist.
+func (t *session) insertDeliveries(ctx context.Context, list []delivery.Row) (int, error) {
+	list = slices.SortedFunc(slices.Values(list), func(a, b delivery.Row) int { return strings.Compare(a.Key, b.Key) })
+	var rows rowset
+	for n, d := range list {
+		if n > 0 && list[n-1].Key == d.Key && list[n-1].Workspace == d.Workspace {
+			return 0, fmt.Errorf("insert deliveries: %w: key %q twice in one batch", ErrInvalid, d.Key)
+		}
+		deliveryRow(&rows, d)
+		t.dueDelivery(d)
+	}
+	n, err := t.exec(ctx, insertDeliveries, &rows)
+	if err != nil {
+		return 0, fmt.Errorf("insert deliveries: %w", err)
+	}
+	return int(n), nil
+}
+
+// dueDelivery notes from when somebody has to look at the row.
+func (t *session) dueDelivery(d delivery.Row) {
+	if at := dueMicros(d.SendAt); at > 0 {
+		t.due(max(at, micros(d.LeaseUntil)))
+	}
+	t.due(dueMicros(d.ExpiresAt))
+}
+
+const selectDeliveries = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM delivery AS d`
+
+const deliveryByID = selectDeliveries + `
+WHERE d.ws = $1 AND d.id = $2`
+
+// DeliveryByID returns one delivery, else ErrNotFound.
+func (s *Store) DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error) {
+	return one(s, ctx, "read delivery", scanDelivery, deliveryByID, int64(ws), int64(id))
+}
+
+// Deliveries lists deliveries, the newest first.
+func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f DeliveryFilter, p Page) ([]delivery.Row, error) {
+	l := list(selectDeliveries, "d", int64(ws), p)
+	if f.Workflow != "" {
+		l.and("d.workflow = ?", f.Workflow)
+	}
+	if f.Status != "" {
+		l.and("d.status = ?", string(f.Status))
+	}
+	if f.Channel != "" {
+		l.and("d.channel = ?", f.Channel)
+	}
+	if f.Reason != "" {
+		l.and("d.reason = ?", string(f.Reason))
+	}
+	if f.Contact != 0 {
+		l.and("d.contact_id = ?", int64(f.Contact))
+	}
+	if f.To != "" {
+		l.and("(d.address = ? OR d.contact_id IN (SELECT p.id FROM contact AS p WHERE p.ws = $1 AND p.ext_id = ?))", f.To)
+	}
+	if f.Instance != 0 {
+		l.and("d.instance_id = ?", int64(f.Instance))
+	}
+	text, args := l.end("d", p)
+	return all(s, ctx, "list deliveries", scanDelivery, text, args...)
+}

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+)
+
+const dueInstances = `
+SELECT /*NAMES i (` + instanceSpec + `)*/
+FROM instance AS i
+WHERE i.ready_at > 0 AND i.ready_at <= $1 AND i.lease_until <= $1
+ORDER BY i.ready_at, i.id
+LIMIT $2
+/*SKIP LOCKED*/`
+
+const settleInstances = `
+UPDATE instance SET status = r.status, held = r.held, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
+  reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, completed_at = r.completed_at,
+  attempts = instance.attempts + 1, lease_until = 0, version = instance.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
+  reason text, trace text, completed_at bigint)*/ AS r
+WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
+
+// ExpandDue takes up to limit due instances of all workspaces, asks resolve whom each concerns and decide what
+// becomes of them, and writes the deliveries and the outcome, in one transaction. n is how many were taken.
+//
+// They are held by row locks and not by a lease: a worker that dies leaves them as they were. For the same reason
+// no other transaction makes deliveries of a held instance, so a delivery whose key exists is one of an earlier
+// expansion of the same occasion, such as one that an operator had tried again; it is left out and stays as it is.
+// The place that was decided for it stays free: limits are never exceeded by that.
+func (s *Store) ExpandDue(
+	ctx context.Context, now time.Time, limit int,
+	resolve func([]DueInstance) ([][]RecipientRef, error),
+	decide func([]DueInstance, [][]Person) ([]ExpandResult, error),
+) (n int, err error) {
+	err = s.write(ctx, func(t *session) error {
+		due, err := t.dueInstances(ctx, now, limit)
+		n = len(due)
+		if err != nil || n == 0 {
+			return err
+		}
+		wanted, err := resolve(due)
+		if err != nil {
+			return err
+		}
+		if len(wanted) != n {
+			return fmt.Errorf("%w: recipients of %d instances instead of %d", ErrInvalid, len(wanted), n)
+		}
+		var refs []recipient
+		for i, list := range wanted {
+			for _, ref := range list {
+				refs = append(refs, recipient{due[i].Workspace, ref})
+			}
+		}
+		found, err := t.persons(ctx, now, refs)
+		if err != nil {
+			return err
+		}
+		persons := make([][]Person, n)
+		for i, list := range wanted {
+			persons[i], found = found[:len(list):len(list)], found[len(list):]
+		}
+		results, err := decide(due, persons)
+		if err != nil {
+			return err
+		}
+		if len(results) != n {
+			return fmt.Errorf("%w: results of %d instances instead of %d", ErrInvalid, len(results), n)
+		}
+		return t.settleInstances(ctx, now, due, results)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("expand due instances: %w", err)
+	}
+	return n, nil
+}
+
+func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([]DueInstance, error) {
+	rows, err := query(ctx, t, scanInstance, dueInstances, dueMicros(now), int64(limit))
+	if err != nil {
+		return nil, fmt.Errorf("find due instances: %w", err)
+	}
+	var refs []EventRef
+	for _, i := range rows {
+		if i.Event != 0 {
+			refs = append(refs, EventRef{i.Workspace, i.Event})
+		}
+	}
+	events, err := t.eventsByID(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	due := make([]DueInstance, len(rows))
+	for n, i := range rows {
+		due[n] = DueInstance{Row: i, EventRow: events[EventRef{i.Workspace, i.Event}]}
+	}
+	return due, nil
+}
+
+func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueInstance, results []ExpandResult) error {
+	var deliveries []delivery.Row
+	var rows rowset
+	for n, r := range results {
+		i := due[n].Row
+		for _, d := range r.Deliveries {
+			if err := checkDelivery(d, i.Workspace); err != nil {
+				return err
+			}
+		}
+		deliveries = append(deliveries, r.Deliveries...)
+		i.Status, i.Held, i.NextRetryAt = r.Status, r.Held, r.NextRetryAt
+		completed := time.Time{}
+		if i.Status != instance.Pending {
+			completed = now
+		}
+		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).flag(i.Held).int(readyAt(i)).
+			time(i.NextRetryAt).int(int64(r.RetryCount)).text(string(r.Reason)).text(r.Trace).time(completed)
+		t.due(readyAt(i))
+	}
+	if _, err := t.insertDeliveries(ctx, slices.Clip(deliveries)); err != nil {
+		return err
+	}
+	n, err := t.exec(ctx, settleInstances, &rows)
+	if err != nil {
+		return fmt.Errorf("settle instances: %w", err)
+	}
+	if n < int64(len(due)) { // they are locked: nobody can have changed them
+		return fmt.Errorf("settle instances: %w: %d of %d rows", ErrConflict, n, len(due))
+	}
+	return nil
+}

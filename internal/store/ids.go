@@ -1,0 +1,52 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// nodeBits are the low bits of an id, which hold the number of the process that made it.
+const nodeBits = 10
+
+// ids makes ids. Two processes have different numbers until 1024 have been started; two ids of one process differ
+// in their time.
+type ids struct {
+	mu    sync.Mutex
+	taken bool
+	node  int64
+	last  int64 // µs
+}
+
+// NewID makes an id that is unique in the database and greater than every earlier one of this process: µs since
+// 1970, then the process's number. Migrate, or Open on a migrated database, must have succeeded before.
+func (s *Store) NewID(now time.Time) int64 {
+	s.ids.mu.Lock()
+	defer s.ids.mu.Unlock()
+	s.ids.last = max(now.UnixMicro(), s.ids.last+1)
+	return s.ids.last<<nodeBits | s.ids.node
+}
+
+const takeNode = `
+UPDATE node SET taken = taken + 1
+WHERE id = 1
+RETURNING taken`
+
+func (s *Store) takeNode(ctx context.Context) error {
+	s.ids.mu.Lock()
+	taken := s.ids.taken
+	s.ids.mu.Unlock()
+	if taken {
+		return nil
+	}
+	return s.write(ctx, func(t *session) error {
+		taken, err := query(ctx, t, scanInt, takeNode)
+		if err != nil {
+			return err
+		}
+		s.ids.mu.Lock()
+		defer s.ids.mu.Unlock()
+		s.ids.node, s.ids.taken = taken[0]%(1<<nodeBits), true
+		return nil
+	})
+}

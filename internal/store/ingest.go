@@ -1,0 +1,80 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Ingest stores events and what they make, in one transaction: it finds or makes the recipients, finds the
+// instances that the planned keys meet, locks the persons whose slots may be taken and then loads these, asks
+// decide, and writes. When somebody else inserted one of the keys meanwhile, the whole is done again and decide
+// finds their rows. ErrStaleDefinitions: another set than the request's is in force.
+func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, now time.Time, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
+	err := s.write(ctx, func(t *session) error { return t.ingest(ctx, ws, now, r, decide) })
+	if err != nil {
+		return fmt.Errorf("ingest: %w", err)
+	}
+	return nil
+}
+
+func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, now time.Time, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
+	number, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
+	switch {
+	case err != nil:
+		return err
+	case len(number) == 0:
+		return fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
+	case number[0] != r.Definitions:
+		return ErrStaleDefinitions
+	}
+	refs := make([]recipient, len(r.Recipients))
+	for i, ref := range r.Recipients {
+		refs[i] = recipient{ws, ref}
+	}
+	var state IngestState
+	if state.Persons, err = t.persons(ctx, now, refs); err != nil {
+		return err
+	}
+	if state.Instances, state.Forgotten, err = t.existing(ctx, ws, r.Keys); err != nil {
+		return err
+	}
+	writes, err := decide(state)
+	if err != nil {
+		return err
+	}
+	return t.writeIngest(ctx, ws, writes)
+}
+
+func (t *session) writeIngest(ctx context.Context, ws subject.WorkspaceID, w IngestWrites) error {
+	if err := t.insertEvents(ctx, ws, w.Events); err != nil {
+		return err
+	}
+	if err := t.insertInstances(ctx, ws, w.Instances); err != nil {
+		return err
+	}
+	for _, d := range w.Deliveries {
+		if err := checkDelivery(d, ws); err != nil {
+			return err
+		}
+	}
+	n, err := t.insertDeliveries(ctx, w.Deliveries)
+	if err != nil {
+		return err
+	}
+	if n < len(w.Deliveries) {
+		return errAgain
+	}
+	if err := t.insertDecisions(ctx, ws, w.Decisions); err != nil {
+		return err
+	}
+	return t.holdInstances(ctx, ws, w.Held)
+}
+
+// sortedKeys are the keys of m in ascending order: rows are always touched in one order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

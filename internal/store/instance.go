@@ -1,0 +1,193 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// instanceSpec is what instance.Row holds; ready_at and forgotten are the store's own.
+const instanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
+  event_id bigint, status text, held bigint, due_at bigint, next_retry_at bigint, lease_until bigint, version bigint, attempts bigint,
+  retry_count bigint, crashes bigint, reason text, input_hash text, trace text, created_at bigint, completed_at bigint`
+
+func instanceRow(rows *rowset, i instance.Row) {
+	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
+		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).flag(i.Held).time(i.DueAt).time(i.NextRetryAt).time(i.LeaseUntil).
+		int(i.Version).int(int64(i.Attempts)).int(int64(i.RetryCount)).int(int64(i.Crashes)).text(string(i.Reason)).text(i.InputHash).
+		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt)
+}
+
+func scanInstance(rows *sql.Rows) (i instance.Row, err error) {
+	return i, rows.Scan(&i.Workspace, &i.ID, &i.Key, &i.Workflow, &i.WorkflowVersion, &i.Definitions, &i.Type, &i.Trigger,
+		&i.Event, &i.Status, &i.Held, instant{&i.DueAt}, instant{&i.NextRetryAt}, instant{&i.LeaseUntil}, &i.Version, &i.Attempts,
+		&i.RetryCount, &i.Crashes, &i.Reason, &i.InputHash, &i.Trace, instant{&i.CreatedAt}, instant{&i.CompletedAt})
+}
+
+// readyAt is from when a worker may take the instance: µs, 0 = never.
+func readyAt(i instance.Row) int64 {
+	if i.Status != instance.Pending || i.Held {
+		return 0
+	}
+	return max(dueMicros(i.DueAt), dueMicros(i.NextRetryAt), 1)
+}
+
+const insertInstances = `
+INSERT INTO instance (/*NAMES (` + instanceSpec + `)*/, ready_at)
+SELECT r.* FROM /*ROWS $1 (` + instanceSpec + `, ready_at bigint)*/ AS r
+WHERE true
+ON CONFLICT (ws, key) DO NOTHING`
+
+// insertInstances inserts new rows in the order of their keys. A key that exists already has the whole done again.
+func (t *session) insertInstances(ctx context.Context, ws subject.WorkspaceID, list []instance.Row) error {
+	list = slices.SortedFunc(slices.Values(list), func(a, b instance.Row) int { return strings.Compare(a.Key, b.Key) })
+	var rows rowset
+	for n, i := range list {
+		if i.Workspace != ws || i.ID == 0 || i.Key == "" {
+			return fmt.Errorf("insert instances: %w: %q lacks its id or belongs to another workspace", ErrInvalid, i.Key)
+		}
+		if n > 0 && list[n-1].Key == i.Key {
+			return fmt.Errorf("insert instances: %w: key %q twice in one batch", ErrInvalid, i.Key)
+		}
+		instanceRow(&rows, i)
+		rows.int(readyAt(i))
+		t.due(readyAt(i))
+	}
+	n, err := t.exec(ctx, insertInstances, &rows)
+	if err != nil {
+		return fmt.Errorf("insert instances: %w", err)
+	}
+	if n < int64(len(list)) {
+		return errAgain
+	}
+	return nil
+}
+
+// The row that stands for the occasion: since its key was freed (decision 64) that is key:retry:n.
+const existingInstances = `
+SELECT b.key, b.forgotten, COALESCE(i.id, 0), COALESCE(i.key, ''), COALESCE(i.status, ''), COALESCE(i.input_hash, '')
+FROM /*ROWS $1 (ws bigint, key text)*/ AS r CROSS JOIN instance AS b
+LEFT JOIN instance AS i
+  ON i.ws = b.ws AND i.key = CASE WHEN b.forgotten = 0 THEN b.key ELSE b.key || ':retry:' || CAST(b.forgotten AS text) END
+WHERE b.ws = r.ws AND b.key = r.key`
+
+const existingDeliveries = `
+SELECT d.instance_id, d.id, d.channel, d.status
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.ws = r.ws AND d.instance_id = r.id
+ORDER BY d.id`
+
+// existing finds the instances that stand for planned keys, with their deliveries.
+func (t *session) existing(ctx context.Context, ws subject.WorkspaceID, keys []string) (map[string]ExistingInstance, map[string]int, error) {
+	found, forgotten := map[string]ExistingInstance{}, map[string]int{}
+	var wanted, ids rowset
+	for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
+		wanted.row().int(int64(ws)).text(key)
+	}
+	planned := map[instance.ID]string{}
+	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var key string
+		var n int
+		var e ExistingInstance
+		if err := rows.Scan(&key, &n, &e.ID, &e.Key, &e.Status, &e.InputHash); err != nil {
+			return struct{}{}, err
+		}
+		if n > 0 {
+			forgotten[key] = n
+		}
+		if e.ID != 0 {
+			found[key] = e
+			planned[e.ID] = key
+			ids.row().int(int64(ws)).int(int64(e.ID))
+		}
+		return struct{}{}, nil
+	}, existingInstances, &wanted)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find existing instances: %w", err)
+	}
+	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var id instance.ID
+		var d ExistingDelivery
+		if err := rows.Scan(&id, &d.ID, &d.Channel, &d.Status); err != nil {
+			return struct{}{}, err
+		}
+		e := found[planned[id]]
+		e.Deliveries = append(e.Deliveries, d)
+		found[planned[id]] = e
+		return struct{}{}, nil
+	}, existingDeliveries, &ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find existing deliveries: %w", err)
+	}
+	return found, forgotten, nil
+}
+
+const holdInstances = `
+UPDATE instance SET held = 1, ready_at = 0, reason = r.reason, version = instance.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, reason text)*/ AS r
+WHERE instance.ws = r.ws AND instance.id = r.id AND instance.held = 0`
+
+func (t *session) holdInstances(ctx context.Context, ws subject.WorkspaceID, list []HeldInstance) error {
+	reasons := map[instance.ID]reason.Reason{}
+	for _, h := range list {
+		if _, ok := reasons[h.ID]; !ok {
+			reasons[h.ID] = h.Reason
+		}
+	}
+	var rows rowset
+	for _, id := range sortedKeys(reasons) {
+		rows.row().int(int64(ws)).int(int64(id)).text(string(reasons[id]))
+	}
+	if _, err := t.exec(ctx, holdInstances, &rows); err != nil {
+		return fmt.Errorf("hold instances: %w", err)
+	}
+	return nil
+}
+
+const selectInstances = `
+SELECT /*NAMES i (` + instanceSpec + `)*/
+FROM instance AS i`
+
+const instanceByID = selectInstances + `
+WHERE i.ws = $1 AND i.id = $2`
+
+// InstanceByID returns one instance, else ErrNotFound.
+func (s *Store) InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error) {
+	return one(s, ctx, "read instance", scanInstance, instanceByID, int64(ws), int64(id))
+}
+
+const instanceByKey = selectInstances + `
+WHERE i.ws = $1 AND i.key = $2`
+
+// InstanceByKey returns the instance of exactly that key, else ErrNotFound.
+func (s *Store) InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error) {
+	return one(s, ctx, "read instance", scanInstance, instanceByKey, int64(ws), key)
+}
+
+// Instances lists instances, the newest first.
+func (s *Store) Instances(ctx context.Context, ws subject.WorkspaceID, f InstanceFilter, p Page) ([]instance.Row, error) {
+	l := list(selectInstances, "i", int64(ws), p)
+	if f.Workflow != "" {
+		l.and("i.workflow = ?", f.Workflow)
+	}
+	if f.Status != "" {
+		l.and("i.status = ?", string(f.Status))
+	}
+	if f.Held {
+		l.and("i.held = ?", int64(1))
+	}
+	if f.Event != 0 {
+		l.and("i.event_id = ?", int64(f.Event))
+	}
+	if f.Key != "" {
+		l.and("i.key = ?", f.Key)
+	}
+	text, args := l.end("i", p)
+	return all(s, ctx, "list instances", scanInstance, text, args...)
+}

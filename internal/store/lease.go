@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+)
+
+const renewLeases = `
+UPDATE delivery SET lease_until = $1
+FROM /*ROWS $2 (ws bigint, id bigint, version bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
+RETURNING delivery.ws, delivery.id`
+
+// RenewLeases extends claims to until and returns those that belong to somebody else by now. A lease that has run
+// out is renewed as long as nobody has taken the row up.
+func (s *Store) RenewLeases(ctx context.Context, now, until time.Time, leases []LeaseRef) (lost []delivery.ID, err error) {
+	if len(leases) == 0 {
+		return nil, nil
+	}
+	var kept map[deliveryRef]bool
+	err = s.write(ctx, func(t *session) error {
+		kept = make(map[deliveryRef]bool, len(leases))
+		_, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+			var ref deliveryRef
+			err = rows.Scan(&ref.ws, &ref.id)
+			kept[ref] = true
+			return v, err
+		}, renewLeases, micros(until), leaseRows(leases))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("renew leases: %w", err)
+	}
+	for _, l := range leases {
+		if !kept[deliveryRef{l.Workspace, l.ID}] {
+			lost = append(lost, l.ID)
+		}
+	}
+	return lost, nil
+}
+
+const releaseClaims = `
+UPDATE delivery SET lease_until = 0, intent_at = 0, attempt_no = delivery.attempt_no - 1, version = delivery.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
+RETURNING delivery.send_at`
+
+// ReleaseClaims gives back claims whose request has not begun: lease, intent and the number of the attempt. Those
+// that belong to somebody else by now stay as they are.
+func (s *Store) ReleaseClaims(ctx context.Context, now time.Time, leases []LeaseRef) error {
+	if len(leases) == 0 {
+		return nil
+	}
+	err := s.write(ctx, func(t *session) error {
+		due, err := query(ctx, t, scanInt, releaseClaims, leaseRows(leases))
+		for _, at := range due {
+			t.due(at)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release claims: %w", err)
+	}
+	return nil
+}
+
+func leaseRows(leases []LeaseRef) *rowset {
+	leases = slices.SortedFunc(slices.Values(leases), func(a, b LeaseRef) int {
+		return compareDeliveryRef(deliveryRef{a.Workspace, a.ID}, deliveryRef{b.Workspace, b.ID})
+	})
+	var rows rowset
+	for _, l := range leases {
+		rows.row().int(int64(l.Workspace)).int(int64(l.ID)).int(l.Version)
+	}
+	return &rows
+}
+
+// The place in the person's limits stays taken: what was sent was sent, and the rest lies in the past.
+const expireDeliveries = `
+WITH due AS MATERIALIZED (
+  SELECT ws, id FROM delivery
+  WHERE expires_at > 0 AND expires_at < $1 AND lease_until <= $1
+  ORDER BY expires_at, id
+  LIMIT $2
+  /*SKIP LOCKED*/)
+UPDATE delivery SET status = 'expired', expires_at = 0, completed_at = $1, version = delivery.version + 1,
+  reason = CASE WHEN delivery.status = 'unknown' THEN 'never_settled' WHEN delivery.reason = 'no_channel' THEN 'no_channel' ELSE 'no_response' END
+FROM due
+WHERE delivery.ws = due.ws AND delivery.id = due.id
+RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
+
+// ExpireDue ends up to limit deliveries whose expiry lies strictly before now (C28) and returns them, the earliest
+// ids first.
+func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]delivery.Row, error) {
+	var expired []delivery.Row
+	err := s.write(ctx, func(t *session) (err error) {
+		expired, err = query(ctx, t, scanDelivery, expireDeliveries, micros(now), int64(limit))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("expire deliveries: %w", err)
+	}
+	slices.SortFunc(expired, func(a, b delivery.Row) int {
+		return compareDeliveryRef(deliveryRef{a.Workspace, a.ID}, deliveryRef{b.Workspace, b.ID})
+	})
+	return expired, nil
+}
+
+// The first free row of each index. ORDER BY … LIMIT walks the partial index and stops; MIN() over a filter might
+// read all of it. An expiry is due from the µs after it.
+const nextFree = `
+SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0),
+  COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0),
+  COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0)`
+
+// The ends of the leases of what is due. It is asked only when no due row is free, so that it reads no backlog.
+const nextLease = `
+SELECT COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0),
+  COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND send_at <= $1 AND lease_until > $1), 0),
+  COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0)`
+
+// NextDue is the earliest instant at which ExpandDue, CommitIntents or ExpireDue finds something to do: in the past
+// when there is work already, the end of a lease when all that is due is held. The zero time: nothing is planned.
+func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
+	var next int64
+	err := s.read(ctx, func(t *session) error {
+		for _, text := range []string{nextFree, nextLease} {
+			found, err := query(ctx, t, scanEarliest, text, dueMicros(now))
+			if err != nil {
+				return err
+			}
+			if found[0] != 0 && (next == 0 || found[0] < next) {
+				next = found[0]
+			}
+			if next != 0 && next <= micros(now) {
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("find the next due instant: %w", err)
+	}
+	return fromMicros(next), nil
+}
+
+func scanEarliest(rows *sql.Rows) (earliest int64, err error) {
+	var at [3]int64
+	err = rows.Scan(&at[0], &at[1], &at[2])
+	for _, v := range at {
+		if v != 0 && (earliest == 0 || v < earliest) {
+			earliest = v
+		}
+	}
+	return earliest, err
+}

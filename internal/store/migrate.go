@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+const (
+	// migrationLock is the key of the advisory lock; any number that nobody else uses on the same database.
+	migrationLock = 0x6361726c6e // "carln"
+	// migrationLockTries at one a second: a migration of a large table in another process may take minutes.
+	migrationLockTries = 600
+)
+
+// Migrate brings the schema up to this binary. Processes that start together wait for one another. A schema that
+// is newer than the binary gives ErrNewerSchema and stays as it is.
+//
+// PostgreSQL: the lock belongs to a session, so url must reach the server itself and not a pooler that gives
+// every transaction another connection.
+func (s *Store) Migrate(ctx context.Context) error {
+	if err := s.migrate(ctx); err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	if err := s.takeNode(ctx); err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) migrate(ctx context.Context) error {
+	const tries = 3 // SQLite: a process that came second finds the tables made, and on its next try nothing to do
+	for try := 1; ; try++ {
+		have, want, err := s.SchemaVersion(ctx)
+		switch {
+		case err != nil:
+			return err
+		case have > want:
+			return fmt.Errorf("%w: schema %d, this binary knows %d", ErrNewerSchema, have, want)
+		case have == want:
+			return nil
+		}
+		if err := s.migrateOnce(ctx); err != nil && (s.writer == nil || try == tries) {
+			return err
+		}
+	}
+}
+
+func (s *Store) migrateOnce(ctx context.Context) error {
+	if s.writer != nil {
+		if err := s.writer.acquire(ctx); err != nil {
+			return err
+		}
+		defer s.writer.release()
+		if err := s.writer.drop(); err != nil {
+			return err
+		}
+	}
+	provider, err := s.provider()
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+func (s *Store) provider() (*goose.Provider, error) {
+	folder, err := fs.Sub(migrations, "migrations/"+s.dialect.name)
+	if err != nil {
+		return nil, err
+	}
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	if s.writer != nil {
+		return goose.NewProvider(goose.DialectSQLite3, s.writers, folder, options...)
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(1, migrationLockTries))
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectPostgres, s.writers, folder, append(options, goose.WithSessionLocker(locker))...)
+}
+
+const schemaTable = `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'`
+
+const schemaTablePostgres = `SELECT COUNT(to_regclass('goose_db_version'))`
+
+const schemaVersion = `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`
+
+// SchemaVersion is the schema's version in the database (0 = none) and in this binary.
+func (s *Store) SchemaVersion(ctx context.Context) (have, want int64, err error) {
+	provider, err := s.provider()
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the schema's version: %w", err)
+	}
+	for _, source := range provider.ListSources() {
+		want = max(want, source.Version)
+	}
+	err = s.read(ctx, func(t *session) error {
+		table := schemaTable
+		if s.writer == nil {
+			table = schemaTablePostgres
+		}
+		found, err := query(ctx, t, scanInt, table)
+		if err != nil || found[0] == 0 {
+			return err
+		}
+		version, err := query(ctx, t, scanInt, schemaVersion)
+		if err != nil {
+			return err
+		}
+		have = version[0]
+		return nil
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the schema's version: %w", err)
+	}
+	return have, want, nil
+}

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite" // registers the driver
+)
+
+// Errors on which callers branch.
+var (
+	ErrNotFound         = errors.New("not found")
+	ErrConflict         = errors.New("conflict")                                            // somebody else changed it meanwhile, or it exists
+	ErrInvalid          = errors.New("cannot be stored")                                    // the value itself is wrong; trying again is useless
+	ErrStaleDefinitions = errors.New("another definition set is in force")                  // compile again with the new one
+	ErrNewerSchema      = errors.New("the database belongs to a newer version of carillon") // its schema is unknown to this binary
+)
+
+// DefaultMaxConns is the size of the pool: the engine's loops, the API's requests and the console share it. Two
+// workers saturate a database of two cores; eight leave room for readers.
+const DefaultMaxConns = 8
+
+// Options are the settings of a store.
+type Options struct {
+	// MaxConns bounds the connections. PostgreSQL: of the whole pool. SQLite: of the readers, beside the one writer.
+	// 0 = DefaultMaxConns.
+	MaxConns int
+}
+
+// Store is an open database. It is safe for concurrent use.
+type Store struct {
+	dialect dialect
+	writers *sql.DB // PostgreSQL: the pool; SQLite: one connection
+	readers *sql.DB // PostgreSQL, :memory:: the same as writers
+	memory  bool
+	writer  *writer // SQLite: the writing connection
+
+	statements sync.Map // query → statement
+	sent       atomic.Int64
+	ids        ids
+
+	mu        sync.Mutex
+	listeners []func(earliest time.Time)
+}
+
+// Open opens postgres://… (or postgresql://…), a SQLite file, or ":memory:", a private database that lives as long
+// as the store. It does not change the schema; see Migrate. On a database in which Migrate has been run it takes
+// this process's number for NewID.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	if o.MaxConns < 0 {
+		return nil, fmt.Errorf("open the database: %w: MaxConns %d", ErrInvalid, o.MaxConns)
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = DefaultMaxConns
+	}
+	s := &Store{}
+	var err error
+	switch {
+	case url == "":
+		return nil, fmt.Errorf("open the database: %w: no address", ErrInvalid)
+	case strings.HasPrefix(url, "postgres://"), strings.HasPrefix(url, "postgresql://"):
+		err = s.openPostgres(url, o)
+	default:
+		err = s.openSQLite(url, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the database: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) openPostgres(url string, o Options) error {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return err
+	}
+	// No named statements, so that it works behind a pooler that gives every transaction another connection.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "carillon"
+	}
+	s.dialect = postgres()
+	s.writers = stdlib.OpenDB(*config)
+	s.readers = s.writers
+	s.writers.SetMaxOpenConns(o.MaxConns)
+	s.writers.SetMaxIdleConns(o.MaxConns)
+	return nil
+}
+
+func (s *Store) openSQLite(path string, o Options) error {
+	// FULL: what was committed survives a power loss. The log is folded back after 64 MB instead of 4, and 64 MB of
+	// pages stay in memory: both were measured to be worth it.
+	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
+		"&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(16384)&_pragma=temp_store(MEMORY)"
+	s.dialect = sqliteDialect()
+	s.memory = path == ":memory:"
+	name := "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path) + pragmas
+	if s.memory {
+		name = ":memory:"
+	}
+	var err error
+	if s.writers, err = sql.Open("sqlite", name); err != nil {
+		return err
+	}
+	s.writers.SetMaxOpenConns(1)
+	s.writers.SetMaxIdleConns(1)
+	s.writer = newWriter(s.writers)
+	if s.readers = s.writers; s.memory {
+		return nil
+	}
+	if s.readers, err = sql.Open("sqlite", name+"&_pragma=query_only(1)"); err != nil {
+		return err
+	}
+	s.readers.SetMaxOpenConns(o.MaxConns)
+	s.readers.SetMaxIdleConns(o.MaxConns)
+	return nil
+}
+
+func (s *Store) start(ctx context.Context) error {
+	have, want, err := s.SchemaVersion(ctx)
+	if err != nil || have != want {
+		return err
+	}
+	return s.takeNode(ctx)
+}
+
+// Close closes every connection. Calls under way fail.
+func (s *Store) Close() error {
+	var errs []error
+	if s.readers != nil && s.readers != s.writers {
+		errs = append(errs, s.readers.Close())
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	if s.writers != nil {
+		errs = append(errs, s.writers.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.read(ctx, func(t *session) error {
+		_, err := query(ctx, t, scanInt, "SELECT 1")
+		return err
+	})
+}
+
+// Dialect is "sqlite" or "postgres".
+func (s *Store) Dialect() string { return s.dialect.name }
+
+// Statements is the number of statements sent so far, the beginnings and ends of transactions included.
+func (s *Store) Statements() int64 { return s.sent.Load() }
+
+// OnCommit has f called after every commit that made work due, with the earliest instant of that work. It runs on
+// the goroutine that committed and must not block. Several may be added, before the store is used.
+func (s *Store) OnCommit(f func(earliest time.Time)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners = append(s.listeners, f)
+}
+
+func (s *Store) committed(earliest int64) {
+	if earliest == 0 {
+		return
+	}
+	s.mu.Lock()
+	listeners := s.listeners
+	s.mu.Unlock()
+	for _, f := range listeners {
+		f(fromMicros(earliest))
+	}
+}
+
+// ClockOffset is how far the database's clock is ahead of ours: what has to be added to now. Half of the round
+// trip is taken into account. SQLite: 0, it has no clock of its own.
+func (s *Store) ClockOffset(ctx context.Context, now func() time.Time) (time.Duration, error) {
+	if s.dialect.clock == "" {
+		return 0, nil
+	}
+	var offset time.Duration
+	err := s.read(ctx, func(t *session) error {
+		before := now()
+		theirs, err := query(ctx, t, scanInt, s.dialect.clock)
+		if err != nil {
+			return err
+		}
+		after := now()
+		offset = time.UnixMicro(theirs[0]).Sub(before.Add(after.Sub(before) / 2))
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("ask for the database's time: %w", err)
+	}
+	return offset, nil
+}

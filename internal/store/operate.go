@@ -1,0 +1,202 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const lockInstance = selectInstances + `
+WHERE i.ws = $1 AND i.id = $2
+/*LOCK i*/`
+
+const lockDeliveries = selectDeliveries + `
+WHERE d.ws = $1 AND d.instance_id = $2
+ORDER BY d.id
+/*LOCK d*/`
+
+// retryInfix stands between a key and the number of its repetition (model.md §4).
+const retryInfix = ":retry:"
+
+// The keys of an occasion's repetitions, as a range: ';' follows ':'.
+const retryKeys = `
+SELECT key FROM instance
+WHERE ws = $1 AND key > $2 AND key < $3`
+
+const updateInstance = `
+UPDATE instance SET status = $4, held = $5, due_at = $6, next_retry_at = $7, ready_at = $8, lease_until = $9, attempts = $10,
+  retry_count = $11, crashes = $12, reason = $13, trace = $14, completed_at = $15, version = version + 1
+WHERE ws = $1 AND id = $2 AND version = $3`
+
+const updateDeliveries = `
+UPDATE delivery SET status = r.status, not_before = r.not_before, send_at = r.send_at, slot = r.slot, deferred_by = r.deferred_by,
+  lease_until = r.lease_until, step = r.step, attempt_no = r.attempt_no, intent_at = r.intent_at, retry_count = r.retry_count,
+  reminders_remaining = r.reminders_remaining, last_sent_at = r.last_sent_at, expires_at = r.expires_at, reason = r.reason,
+  stop_reason = r.stop_reason, trace = r.trace, completed_at = r.completed_at, version = delivery.version + 1
+FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
+
+const stopDeliveries = `
+UPDATE delivery SET stop_reason = r.stop_reason
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, stop_reason text)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
+
+const forgetKey = `
+UPDATE instance SET forgotten = $3, version = version + 1
+WHERE ws = $1 AND key = $2`
+
+// Operate carries out one person's action on an instance: it locks the instance and its deliveries, asks decide,
+// and writes what it returned with its audit entry, in one transaction. A change that changes nothing leaves no
+// entry. ErrNotFound: the workspace has no such instance.
+//
+// A delivery that is being sent (an open intent under a lease that runs) takes a stop_reason only; the result of
+// the attempt applies it. Any other change of such a row is ErrConflict.
+func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID, decide func(OperatorState) (OperatorChange, error)) error {
+	err := s.write(ctx, func(t *session) error {
+		state, err := t.operatorState(ctx, ws, id)
+		if err != nil {
+			return err
+		}
+		change, err := decide(state)
+		if err != nil {
+			return err
+		}
+		return t.operate(ctx, ws, now, state, change)
+	})
+	if err != nil {
+		return fmt.Errorf("operate: %w", err)
+	}
+	return nil
+}
+
+func (t *session) operatorState(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (OperatorState, error) {
+	var state OperatorState
+	found, err := query(ctx, t, scanInstance, lockInstance, int64(ws), int64(id))
+	if err != nil {
+		return state, fmt.Errorf("lock instance: %w", err)
+	}
+	if len(found) == 0 {
+		return state, fmt.Errorf("instance %d: %w", id, ErrNotFound)
+	}
+	state.Instance = found[0]
+	if state.Deliveries, err = query(ctx, t, scanDelivery, lockDeliveries, int64(ws), int64(id)); err != nil {
+		return state, fmt.Errorf("lock deliveries: %w", err)
+	}
+	prefix := baseKey(state.Instance.Key) + retryInfix
+	keys, err := query(ctx, t, func(rows *sql.Rows) (key string, err error) {
+		return key, rows.Scan(&key)
+	}, retryKeys, int64(ws), prefix, strings.TrimSuffix(prefix, ":")+";")
+	if err != nil {
+		return state, fmt.Errorf("find repetitions: %w", err)
+	}
+	for _, key := range keys {
+		if n, err := strconv.Atoi(strings.TrimPrefix(key, prefix)); err == nil {
+			state.Retries = max(state.Retries, n)
+		}
+	}
+	return state, nil
+}
+
+// baseKey is the key without the number of its repetition. The grammar of keys admits the infix nowhere else.
+func baseKey(key string) string {
+	base, _, _ := strings.Cut(key, retryInfix)
+	return base
+}
+
+func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, state OperatorState, c OperatorChange) error {
+	if c.Instance == nil && len(c.Deliveries) == 0 && c.NewInstance == nil && len(c.NewDeliveries) == 0 && !c.Forget {
+		return nil
+	}
+	if c.Instance != nil {
+		if err := t.updateInstance(ctx, state.Instance, *c.Instance); err != nil {
+			return err
+		}
+	}
+	if err := t.updateDeliveries(ctx, now, state.Deliveries, c.Deliveries); err != nil {
+		return err
+	}
+	if c.NewInstance != nil {
+		if err := t.insertInstances(ctx, ws, []instance.Row{*c.NewInstance}); err != nil {
+			return err
+		}
+	}
+	for _, d := range c.NewDeliveries {
+		if err := checkDelivery(d, ws); err != nil {
+			return err
+		}
+	}
+	if n, err := t.insertDeliveries(ctx, c.NewDeliveries); err != nil {
+		return err
+	} else if n < len(c.NewDeliveries) {
+		return errAgain
+	}
+	if c.Forget {
+		if _, err := t.exec(ctx, forgetKey, int64(ws), baseKey(state.Instance.Key), int64(state.Retries+1)); err != nil {
+			return fmt.Errorf("forget key: %w", err)
+		}
+	}
+	return t.audit(ctx, ws, now, c.Audit)
+}
+
+func (t *session) updateInstance(ctx context.Context, old, i instance.Row) error {
+	if i.Workspace != old.Workspace || i.ID != old.ID {
+		return fmt.Errorf("update instance: %w: another row than the one that is locked", ErrInvalid)
+	}
+	n, err := t.exec(ctx, updateInstance, int64(i.Workspace), int64(i.ID), old.Version, string(i.Status), flag(i.Held), micros(i.DueAt),
+		micros(i.NextRetryAt), readyAt(i), micros(i.LeaseUntil), int64(i.Attempts), int64(i.RetryCount), int64(i.Crashes), string(i.Reason),
+		i.Trace, micros(i.CompletedAt))
+	if err != nil {
+		return fmt.Errorf("update instance: %w", err)
+	}
+	if n == 0 {
+		return fmt.Errorf("update instance: %w", ErrConflict)
+	}
+	t.due(readyAt(i))
+	return nil
+}
+
+func (t *session) updateDeliveries(ctx context.Context, now time.Time, old, changed []delivery.Row) error {
+	read := map[delivery.ID]delivery.Row{}
+	for _, d := range old {
+		read[d.ID] = d
+	}
+	var whole, stops rowset
+	for _, d := range changed {
+		was, ok := read[d.ID]
+		if !ok || d.Workspace != was.Workspace {
+			return fmt.Errorf("update deliveries: %w: delivery %d is not one of the instance's", ErrInvalid, d.ID)
+		}
+		delete(read, d.ID) // twice is as wrong as never
+		d.Version = was.Version
+		if !was.IntentAt.IsZero() && was.LeaseUntil.After(now) {
+			if was.StopReason = d.StopReason; was != d {
+				return fmt.Errorf("update deliveries: %w: delivery %d is being sent", ErrConflict, d.ID)
+			}
+			stops.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.StopReason))
+			continue
+		}
+		if err := checkDelivery(d, d.Workspace); err != nil {
+			return fmt.Errorf("update deliveries: %w", err)
+		}
+		deliveryRow(&whole, d)
+		t.dueDelivery(d)
+	}
+	for _, update := range []struct {
+		text string
+		rows *rowset
+	}{{updateDeliveries, &whole}, {stopDeliveries, &stops}} {
+		if n, err := t.exec(ctx, update.text, update.rows); err != nil {
+			return fmt.Errorf("update deliveries: %w", err)
+		} else if n < int64(update.rows.n) {
+			return fmt.Errorf("update deliveries: %w", ErrConflict)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// DefaultPage is the size of a page whose Limit is not set.
+const DefaultPage = 100
+
+// all reads every row of one query.
+func all[T any](s *Store, ctx context.Context, action string, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
+	var out []T
+	err := s.read(ctx, func(t *session) (err error) {
+		out, err = query(ctx, t, scan, text, args...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", action, err)
+	}
+	return out, nil
+}
+
+// first reads the first row of one query; ok is false when there is none.
+func first[T any](s *Store, ctx context.Context, action string, scan func(*sql.Rows) (T, error), text string, args ...any) (v T, ok bool, err error) {
+	rows, err := all(s, ctx, action, scan, text, args...)
+	if err != nil || len(rows) == 0 {
+		return v, false, err
+	}
+	return rows[0], true, nil
+}
+
+// one reads the first row of one query, else ErrNotFound.
+func one[T any](s *Store, ctx context.Context, action string, scan func(*sql.Rows) (T, error), text string, args ...any) (T, error) {
+	v, ok, err := first(s, ctx, action, scan, text, args...)
+	if err == nil && !ok {
+		err = fmt.Errorf("%s: %w", action, ErrNotFound)
+	}
+	return v, err
+}
+
+// listing builds the query of one page, the newest rows first. Its parts are constants; what callers give is
+// bound as parameters only.
+type listing struct {
+	text strings.Builder
+	args []any
+}
+
+// list begins a listing. The query ends with the alias of the table whose ws and id it pages by.
+func list(query, alias string, ws int64, p Page) *listing {
+	l := &listing{}
+	l.text.WriteString(query)
+	l.text.WriteString("\nWHERE ")
+	l.bind(alias+".ws = ?", ws)
+	if p.Before > 0 {
+		l.and(alias+".id < ?", p.Before)
+	}
+	return l
+}
+
+// and adds a condition; every ? in it stands for value.
+func (l *listing) and(condition string, value any) {
+	l.text.WriteString("\n  AND ")
+	l.bind(condition, value)
+}
+
+func (l *listing) bind(condition string, value any) {
+	l.args = append(l.args, value)
+	l.text.WriteString(strings.ReplaceAll(condition, "?", "$"+strconv.Itoa(len(l.args))))
+}
+
+// end closes the query and returns it with its parameters.
+func (l *listing) end(alias string, p Page) (string, []any) {
+	limit := p.Limit
+	if limit <= 0 {
+		limit = DefaultPage
+	}
+	l.text.WriteString("\nORDER BY " + alias + ".id DESC\nLIMIT ")
+	l.bind("?", int64(limit))
+	return l.text.String(), l.args
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// maxTries bounds how often a transaction is done. Whoever fails has waited for the one that won, so the next
+	// try sees its rows; more than a few tries mean that something is wrong.
+	maxTries = 20
+	// rollbackTimeout bounds the wait for a rollback whose caller has gone.
+	rollbackTimeout = 5 * time.Second
+)
+
+// errAgain ends a transaction that met rows which did not exist when it began to decide.
+var errAgain = errors.New("somebody else inserted the same key meanwhile")
+
+// session is a connection, inside a transaction or for one read.
+type session struct {
+	s        *Store
+	conn     conn
+	earliest int64 // µs; the first instant at which something written here is due
+}
+
+type conn interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// due notes that work was made due at an instant (µs, 0 = none).
+func (t *session) due(at int64) {
+	if at > 0 && (t.earliest == 0 || at < t.earliest) {
+		t.earliest = at
+	}
+}
+
+// args checks and flattens parameters; empty tells that the statement's rowset has no rows.
+func (t *session) args(st statement, in []any) (out []any, empty bool, err error) {
+	for _, arg := range in {
+		switch arg := arg.(type) {
+		case *rowset:
+			if arg.n == 0 {
+				return nil, true, nil
+			}
+			if err := arg.check(st.spec); err != nil {
+				return nil, false, err
+			}
+			out = append(out, t.s.dialect.bind(arg)...)
+		case string:
+			if err := storable(arg); err != nil {
+				return nil, false, err
+			}
+			out = append(out, arg)
+		default:
+			out = append(out, arg)
+		}
+	}
+	return out, false, nil
+}
+
+// exec runs a statement and returns the number of rows it changed. With an empty rowset nothing is sent.
+func (t *session) exec(ctx context.Context, text string, in ...any) (int64, error) {
+	st := t.s.statement(text)
+	args, empty, err := t.args(st, in)
+	if err != nil || empty {
+		return 0, err
+	}
+	t.s.sent.Add(1)
+	result, err := t.conn.ExecContext(ctx, st.text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// query runs a statement and collects what scan makes of its rows. With an empty rowset nothing is sent.
+func query[T any](ctx context.Context, t *session, scan func(*sql.Rows) (T, error), text string, in ...any) ([]T, error) {
+	st := t.s.statement(text)
+	args, empty, err := t.args(st, in)
+	if err != nil || empty {
+		return nil, err
+	}
+	t.s.sent.Add(1)
+	rows, err := t.conn.QueryContext(ctx, st.text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() // after Next has returned false it is closed already; then this does nothing
+	var out []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}
+
+func scanInt(rows *sql.Rows) (v int64, err error) { return v, rows.Scan(&v) }
+
+// statement returns the query in the database's spelling, expanded at its first use.
+func (s *Store) statement(text string) statement {
+	if st, ok := s.statements.Load(text); ok {
+		return st.(statement)
+	}
+	st := s.dialect.expand(text)
+	s.statements.Store(text, st)
+	return st
+}
+
+// read runs work outside a transaction.
+func (s *Store) read(ctx context.Context, work func(*session) error) error {
+	if !s.memory {
+		return work(&session{s: s, conn: s.readers})
+	}
+	if err := s.writer.acquire(ctx); err != nil {
+		return err
+	}
+	defer s.writer.release()
+	return work(&session{s: s, conn: s.writer})
+}
+
+// write runs work in a transaction, and again when the database asks for it.
+func (s *Store) write(ctx context.Context, work func(*session) error) error {
+	for try := 1; ; try++ {
+		earliest, err := s.once(ctx, work)
+		if err == nil {
+			s.committed(earliest)
+			return nil
+		}
+		again := errors.Is(err, errAgain) || s.dialect.retriable(err)
+		if !again || ctx.Err() != nil {
+			return err
+		}
+		if try == maxTries {
+			return fmt.Errorf("%w: gave up after %d tries: %w", ErrConflict, try, err)
+		}
+	}
+}
+
+func (s *Store) once(ctx context.Context, work func(*session) error) (earliest int64, err error) {
+	c, release, err := s.acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	t := &session{s: s, conn: c}
+	open := true
+	defer func() {
+		if !open {
+			return
+		}
+		// Also when work panics. A connection on which this fails is not used again: the pool asks PostgreSQL's for
+		// its transaction state, and SQLite has rolled back by itself.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_, _ = t.exec(ctx, "ROLLBACK")
+	}()
+	if _, err := t.exec(ctx, s.dialect.begin); err != nil {
+		return 0, fmt.Errorf("begin: %w", err)
+	}
+	if err := work(t); err != nil {
+		return 0, err
+	}
+	if _, err := t.exec(ctx, "COMMIT"); err != nil {
+		return 0, fmt.Errorf("commit: %w", err)
+	}
+	open = false
+	return t.earliest, nil
+}
+
+func (s *Store) acquire(ctx context.Context) (conn, func(), error) {
+	if s.writer != nil {
+		if err := s.writer.acquire(ctx); err != nil {
+			return nil, nil, err
+		}
+		return s.writer, s.writer.release, nil
+	}
+	c, err := s.writers.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, func() { _ = c.Close() }, nil // gives it back to the pool
+}

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// writer is SQLite's one writing connection. Whoever holds it is alone; it keeps every statement prepared, which
+// saves parsing them anew in each transaction.
+type writer struct {
+	db       *sql.DB
+	turn     chan struct{}
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+}
+
+func newWriter(db *sql.DB) *writer {
+	return &writer{db: db, turn: make(chan struct{}, 1), prepared: map[string]*sql.Stmt{}}
+}
+
+// acquire waits for the turn and for the connection.
+func (w *writer) acquire(ctx context.Context) error {
+	select {
+	case w.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if w.conn != nil {
+		return nil
+	}
+	var err error
+	if w.conn, err = w.db.Conn(ctx); err != nil {
+		w.conn = nil
+		<-w.turn
+	}
+	return err
+}
+
+func (w *writer) release() { <-w.turn }
+
+// drop gives the connection back to the pool; the caller holds the turn.
+func (w *writer) drop() error {
+	var errs []error
+	for _, stmt := range w.prepared {
+		errs = append(errs, stmt.Close())
+	}
+	clear(w.prepared)
+	if w.conn != nil {
+		errs = append(errs, w.conn.Close())
+		w.conn = nil
+	}
+	return errors.Join(errs...)
+}
+
+func (w *writer) close() error {
+	w.turn <- struct{}{}
+	defer w.release()
+	return w.drop()
+}
+
+func (w *writer) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
+	if stmt := w.prepared[text]; stmt != nil {
+		return stmt, nil
+	}
+	stmt, err := w.conn.PrepareContext(ctx, text)
+	if err == nil {
+		w.prepared[text] = stmt
+	}
+	return stmt, err
+}
+
+// ExecContext runs a prepared statement; the caller holds the turn.
+func (w *writer) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	stmt, err := w.prepare(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.ExecContext(ctx, args...)
+}
+
+// QueryContext runs a prepared statement; the caller holds the turn until the rows are closed.
+func (w *writer) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	stmt, err := w.prepare(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.QueryContext(ctx, args...)
+}
