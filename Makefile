@@ -92,6 +92,7 @@ demo: build ## run the program with sample data
 
 .PHONY: tools
 tools: $(TOOLS_STAMP) ## build the tools pinned in tools/go.mod
+	@:
 $(TOOLS_STAMP):
 	GOBIN="$$PWD/$(TOOLS)" go install -C tools tool
 	@rm -f .tools/????????????????
