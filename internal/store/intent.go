@@ -172,6 +172,9 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 // moved is the claim as its move leaves it.
 func moved(c Claim, m IntentMove, now time.Time) Claim {
 	c.Status, c.SendAt, c.Slot, c.ExpiresAt, c.DeferredBy, c.Reason = m.Status, m.SendAt, m.Slot, m.ExpiresAt, m.DeferredBy, m.Reason
+	if !c.SendAt.IsZero() {
+		c.ExpiresAt = time.Time{}
+	}
 	c.AttemptNo, c.Step, c.RemindersRemaining = m.AttemptNo, m.Step, m.Remaining
 	if m.Trace != "" {
 		c.Trace = m.Trace

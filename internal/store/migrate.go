@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 
@@ -85,6 +87,23 @@ func (s *Store) provider() (*goose.Provider, error) {
 		return nil, err
 	}
 	return goose.NewProvider(goose.DialectPostgres, s.writers, folder, append(options, goose.WithSessionLocker(locker))...)
+}
+
+// Fingerprint changes with every change of a migration: a copy of a migrated database is only good for one.
+func Fingerprint() string {
+	sum := sha256.New()
+	err := fs.WalkDir(migrations, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := migrations.ReadFile(path)
+		fmt.Fprintf(sum, "%s\x00%s\x00", path, text)
+		return err
+	})
+	if err != nil { // the files are part of the binary
+		panic(err)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 const schemaTable = `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'`

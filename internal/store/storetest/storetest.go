@@ -1,0 +1,105 @@
+// Package storetest runs a test on every database that the store knows.
+//
+// It is for tests only. A PostgreSQL server is started by the first test that needs one (see pgtest); the schema
+// is migrated once a process and copied for each test.
+package storetest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/pgtest"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// EnvDatabase names the environment variable that selects one database: sqlite or postgres. Without it every test
+// runs on both.
+const EnvDatabase = "CARILLON_TEST_DB"
+
+// Each runs f as a parallel subtest on SQLite and on PostgreSQL, each with an empty, migrated store of its own.
+func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
+	t.Helper()
+	for _, database := range Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			f(t, Open(t, URL(t, database)))
+		})
+	}
+}
+
+// All is Each and a store in memory.
+func All(t *testing.T, f func(t *testing.T, s *store.Store)) {
+	t.Helper()
+	Each(t, f)
+	if os.Getenv(EnvDatabase) == "postgres" {
+		return
+	}
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		f(t, Memory(t))
+	})
+}
+
+// Databases are the names of those that are selected.
+func Databases(t *testing.T) []string {
+	t.Helper()
+	switch name := os.Getenv(EnvDatabase); name {
+	case "":
+		return []string{"sqlite", "postgres"}
+	case "sqlite", "postgres":
+		return []string{name}
+	default:
+		t.Fatalf("%s is %q, want sqlite or postgres", EnvDatabase, name)
+		return nil
+	}
+}
+
+// URL makes a migrated database for one test.
+func URL(t *testing.T, database string) string {
+	t.Helper()
+	if database == "postgres" {
+		return pgtest.NewFrom(t, pgtest.Template{Version: store.Fingerprint(), Prepare: migrate})
+	}
+	path := filepath.Join(t.TempDir(), "carillon.db")
+	if err := migrate(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Memory opens a migrated store in memory.
+func Memory(t *testing.T) *store.Store {
+	t.Helper()
+	s := Open(t, ":memory:")
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Open opens a store and closes it at the end of the test.
+func Open(t *testing.T, url string) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.Context(), url, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the store: %v", err)
+		}
+	})
+	return s
+}
+
+func migrate(ctx context.Context, url string) error {
+	s, err := store.Open(ctx, url, store.Options{MaxConns: 2})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.Migrate(ctx)
+}
+
