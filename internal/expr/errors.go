@@ -91,17 +91,13 @@ func assignment(src string) bool {
 	return regexp.MustCompile(`[^=!<>]=[^=]`).MatchString(regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(src, `""`))
 }
 
-func checkError(src string, scope Scope, iss *cel.Issues) *Error {
+func checkError(src string, iss *cel.Issues) *Error {
 	e := first(src, iss)
 	if name, ok := between(e.Message, "undeclared reference to '", "'"); ok {
 		e.Message = "there is no function " + name
 		if hint := didYouMean(name, functionNames()); hint != "" {
 			e.Hint = hint
 		}
-		return e
-	}
-	if name, ok := between(e.Message, "undefined field '", "'"); ok {
-		e.Message = "undefined field '" + name + "'"
 		return e
 	}
 	if name, ok := between(e.Message, "found no matching overload for '", "'"); ok {
@@ -178,9 +174,8 @@ func plainError(err error) string {
 	return strings.TrimPrefix(text, "error optimizing constant expression: ")
 }
 
-// fits checks the type of the whole expression against what its place wants.
-func fits(src string, out *cel.Type, want Type) error {
-	kind := kindOfType(out)
+// fits checks the kind of the whole expression against what its place wants.
+func fits(src, kind string, want Type) error {
 	if kind == "" || want == Any {
 		return nil
 	}

@@ -81,28 +81,21 @@ func (c *Compiler) Compile(src string, scope Scope, want Type) (*Program, error)
 	if err := iss.Err(); err != nil {
 		return nil, syntaxError(src, iss)
 	}
-	l := lowering{src: src, scope: scope, tree: parsed.NativeRep(), fac: ast.NewExprFactory(), calls: map[int64][]string{}}
+	l := &lowering{src: src, scope: scope, tree: parsed.NativeRep(), fac: ast.NewExprFactory(), calls: map[int64][]string{}}
 	if err := l.run(); err != nil {
 		return nil, err
 	}
-	env := c.env
-	if opts := scope.declarations(); len(opts) > 0 {
-		var err error
-		if env, err = env.Extend(opts...); err != nil {
-			return nil, &Error{Message: err.Error(), Hint: "in: " + src}
-		}
-	}
-	checked, iss := env.Check(parsed)
+	checked, iss := c.env.Check(parsed)
 	if err := iss.Err(); err != nil {
-		return nil, checkError(src, scope, iss)
+		return nil, checkError(src, iss)
 	}
-	if err := fits(src, checked.OutputType(), want); err != nil {
+	if err := fits(src, l.kindOf(checked.NativeRep(), checked.NativeRep().Expr()), want); err != nil {
 		return nil, err
 	}
 	if err := l.lint(checked.NativeRep()); err != nil {
 		return nil, err
 	}
-	prg, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(CostLimit),
+	prg, err := c.env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(CostLimit),
 		cel.CostTracking(costs{}), cel.OptimizeRegex(constantPattern()))
 	if err != nil {
 		return nil, programError(src, err)

@@ -109,8 +109,8 @@ func functions() []cel.EnvOption {
 		two("startsWith", onTexts(strings.HasPrefix), texts...),
 		two("endsWith", onTexts(strings.HasSuffix), texts...),
 		two(fnMatches, matches, texts[:1]...),
-		one("lower", onText(strings.ToLower), signature{in: []*cel.Type{s}, out: s}),
-		one("trim", onText(strings.TrimSpace), signature{in: []*cel.Type{s}, out: s}),
+		one("lower", onText(strings.ToLower), signature{in: []*cel.Type{s}, out: s}, signature{in: []*cel.Type{s}, out: s, member: true}),
+		one("trim", onText(strings.TrimSpace), signature{in: []*cel.Type{s}, out: s}, signature{in: []*cel.Type{s}, out: s, member: true}),
 		one("size", size, signature{in: []*cel.Type{s}, out: i}, signature{in: []*cel.Type{list}, out: i}, signature{in: []*cel.Type{cel.MapType(s, cel.DynType)}, out: i},
 			signature{in: []*cel.Type{s}, out: i, member: true}, signature{in: []*cel.Type{list}, out: i, member: true}),
 

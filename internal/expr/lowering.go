@@ -52,6 +52,9 @@ func (l *lowering) run() error {
 func (l *lowering) lower(e ast.Expr, locals []string) {
 	if p, ok := l.path(e, locals); ok {
 		l.read(p)
+		if l.scope.RecordType.lacks(p) {
+			l.fail(firstStep(e), "undefined field '"+p[1]+"'", "")
+		}
 	}
 	switch e.Kind() {
 	case ast.IdentKind:

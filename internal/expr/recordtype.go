@@ -1,8 +1,13 @@
 package expr
 
-import "cel.dev/cel-go/cel"
+import (
+	"slices"
 
-// RecordType declares the fields of a record, so that a misspelt one is an error when the definition is read.
+	"cel.dev/cel-go/common/ast"
+)
+
+// RecordType declares the fields of a record, so that a misspelt one is an error when the definition is read. A field
+// that names another record or a place is of type Any.
 type RecordType struct {
 	Name   string
 	Fields map[string]Type
@@ -20,5 +25,38 @@ func (t *RecordType) kindOf(p Path) (string, bool) {
 	return article(kind), true
 }
 
-// declarations are what a scope adds to the language.
-func (s Scope) declarations() []cel.EnvOption { return nil }
+// lacks reports whether p reads a field that no record of the type has.
+func (t *RecordType) lacks(p Path) bool {
+	if t == nil || len(p) < 2 || p[0] != "record" {
+		return false
+	}
+	_, declared := t.Fields[p[1]]
+	return !declared && !slices.Contains(recordNames(), p[1])
+}
+
+// recordNames are the names that every record has besides its fields.
+func recordNames() []string {
+	return []string{
+		"id", "type", "closed", "created_at", "updated_at", "timezone", "owner", "parent", "parents", "children",
+		"last_modified_by", "props",
+	}
+}
+
+// firstStep returns the node of a path at which its first field stands.
+func firstStep(e ast.Expr) ast.Expr {
+	for {
+		var below ast.Expr
+		switch e.Kind() {
+		case ast.SelectKind:
+			below = e.AsSelect().Operand()
+		case ast.CallKind:
+			below = e.AsCall().Args()[0]
+		default:
+			return e
+		}
+		if below.Kind() == ast.IdentKind {
+			return e
+		}
+		e = below
+	}
+}
