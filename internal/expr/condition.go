@@ -153,16 +153,16 @@ func (c *Condition) judgeLine(in *Input) Clause {
 		clause.Reason, clause.Detail = reason.ExpressionFailed, "must be true or false, and is "+typeName(val)
 	}
 	if clause.Reason != reason.ValueMissing {
-		if p := c.line.subject(); p != nil {
-			clause.Field, clause.Value = p.String(), in.lookup(p)
+		if about := c.line.about; about != nil {
+			clause.Field, clause.Value = c.line.aboutText, in.lookup(about)
 		}
 	}
 	return clause
 }
 
 // subject is the field that a line is about: the first one it reads that is no constant.
-func (p *Program) subject() Path {
-	for _, path := range p.paths {
+func subject(paths []Path) Path {
+	for _, path := range paths {
 		if path[0] != "now" && path[0] != "vars" {
 			return path
 		}

@@ -67,12 +67,14 @@ func NewCompiler() (*Compiler, error) {
 
 // Program is a compiled expression.
 type Program struct {
-	source string
-	want   Type
-	prg    cel.Program
-	paths  []Path             // what it reads, in the order of the text
-	calls  map[int64][]string // call → the field each operand reads, for naming what is missing
-	whole  string             // the path when the expression is nothing but a path
+	source    string
+	want      Type
+	prg       cel.Program
+	paths     []Path // what it reads, in the order of the text
+	about     Path   // the one that explains a judgement
+	aboutText string
+	calls     map[int64][]string // call → the field each operand reads, for naming what is missing
+	whole     string             // the path when the expression is nothing but a path
 }
 
 // Compile checks src against the names of scope and the type that its place wants. Its errors are *Error.
@@ -100,7 +102,10 @@ func (c *Compiler) Compile(src string, scope Scope, want Type) (*Program, error)
 	if err != nil {
 		return nil, programError(src, err)
 	}
-	return &Program{source: src, want: want, prg: prg, paths: l.paths, calls: l.calls, whole: l.whole}, nil
+	about := subject(l.paths)
+	return &Program{
+		source: src, want: want, prg: prg, paths: l.paths, about: about, aboutText: about.String(), calls: l.calls, whole: l.whole,
+	}, nil
 }
 
 // Source returns the text as it was written.
