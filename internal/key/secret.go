@@ -122,7 +122,10 @@ func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool)
 	switch {
 	case len(text) == 36:
 		plain := strings.ReplaceAll(text, "-", "")
-		if n, err := hex.Decode(block[:], []byte(plain)); err != nil || n != len(block) || len(plain) != 32 {
+		if len(plain) != hex.EncodedLen(len(block)) {
+			return 0, 0, 0, false
+		}
+		if _, err := hex.Decode(block[:], []byte(plain)); err != nil {
 			return 0, 0, 0, false
 		}
 	case len(text) == 28 && text[1] == '_':

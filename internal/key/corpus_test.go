@@ -1,0 +1,140 @@
+package key
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "append new entries to the corpus; what stands there is never changed")
+
+// entry is one line of the corpus: a call, by name and arguments, and what it returned when it was added.
+type entry struct {
+	Call string   `json:"call"`
+	Args []string `json:"args"`
+	Want string   `json:"want"`
+}
+
+func (e entry) id() string { return e.Call + "(" + strings.Join(e.Args, "; ") + ")" }
+
+// run carries an entry's call out.
+func (e entry) run() (string, error) {
+	number := func(i int) (n int) {
+		_, err := fmt.Sscan(e.Args[i], &n)
+		if err != nil {
+			panic(err)
+		}
+		return n
+	}
+	value := func(i int) (v any, err error) {
+		d := json.NewDecoder(strings.NewReader(e.Args[i]))
+		d.UseNumber()
+		err = d.Decode(&v)
+		return v, err
+	}
+	switch e.Call {
+	case "event":
+		return string(Event(e.Args[0], e.Args[1], e.Args[2])), nil
+	case "retry":
+		return string(Instance(e.Args[0]).Retry(number(1))), nil
+	case "delivery":
+		return string(Instance(e.Args[0]).Delivery(e.Args[1], e.Args[2])), nil
+	case "idempotency":
+		return Delivery(e.Args[0]).Idempotency(number(1)), nil
+	case "hash":
+		return Hash(e.Args[0]), nil
+	case "dedup": // path, JSON value, path, JSON value …
+		var recipe []string
+		values := map[string]any{}
+		for i := 0; i+1 < len(e.Args); i += 2 {
+			recipe = append(recipe, e.Args[i])
+			if e.Args[i+1] == "" {
+				continue
+			}
+			v, err := value(i + 1)
+			if err != nil {
+				return "", err
+			}
+			values[e.Args[i]] = v
+		}
+		text, _ := DedupString(recipe, func(path string) (any, bool) { v, ok := values[path]; return v, ok })
+		return Hash(text), nil
+	case "canonical":
+		v, err := value(0)
+		if err != nil {
+			return "", err
+		}
+		b, err := CanonicalJSON(v)
+		return string(b), err
+	case "input_hash":
+		v, err := value(0)
+		if err != nil {
+			return "", err
+		}
+		return InputHash(v)
+	case "event_hash":
+		v, err := value(1)
+		if err != nil {
+			return "", err
+		}
+		return EventHash(e.Args[0], v.(map[string]any), e.Args[3:], e.Args[2]), nil
+	case "public_id":
+		return NewPublicIDs([]byte(e.Args[0])).Encode(Kind(e.Args[1][0]), int64(number(2)), int64(number(3))), nil
+	case "uuid":
+		return NewPublicIDs([]byte(e.Args[0])).UUID(Kind(e.Args[1][0]), int64(number(2)), int64(number(3))), nil
+	case "keyed":
+		return NewKeyed([]byte(e.Args[0]), Purpose(e.Args[1])).Hash(e.Args[2:]...), nil
+	case "uniform":
+		return fmt.Sprint(NewKeyed([]byte(e.Args[0]), Purpose(e.Args[1])).Uniform(uint64(number(2)), e.Args[3:]...)), nil
+	}
+	return "", fmt.Errorf("unknown call %q", e.Call)
+}
+
+// TestCorpus replays every name and hash that was ever made: a key in a database must be found again for ever.
+//
+// Shows: B17.
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join("testdata", "corpus.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var corpus []entry
+	if err := json.Unmarshal(text, &corpus); err != nil {
+		t.Fatal(err)
+	}
+	if len(corpus) < 40 {
+		t.Fatalf("the corpus has %d entries", len(corpus))
+	}
+	seen := map[string]bool{}
+	changed := false
+	for i, e := range corpus {
+		if seen[e.id()] {
+			t.Errorf("%s stands twice", e.id())
+		}
+		seen[e.id()] = true
+		got, err := e.run()
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", e.id(), err)
+		case e.Want == "" && *update:
+			corpus[i].Want, changed = got, true
+		case got != e.Want:
+			t.Errorf("%s\n got %s\nwant %s", e.id(), got, e.Want)
+		}
+	}
+	if changed {
+		out, err := json.MarshalIndent(corpus, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, append(out, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
