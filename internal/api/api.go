@@ -1,0 +1,235 @@
+// Package api is the HTTP API: JSON in, JSON out, errors as problems (RFC 9457), described by OpenAPI 3.1.
+//
+// It knows who is asking, what they may do and how to say what came of it; everything else is done by the engine
+// and the store behind two small interfaces. Routes stand in one table with the scope that each needs. A caller
+// sees one workspace: the id of anything in another one is an id of nothing (404), because ids are made and read
+// with the workspace's own secret.
+//
+// Requests are bounded before they are read, JSON is read strictly (unknown and doubled keys are refused), and no
+// error repeats a value of the request. Nothing here sends, plans or decides.
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const (
+	// MaxBody bounds a request, in bytes.
+	MaxBody = 1 << 20
+	// MaxBatchBody bounds a request of the routes that take many items: /v1/events, /v1/definitions and the
+	// compatible ingest.
+	MaxBatchBody = 16 << 20
+	// readTimeout is how long a caller may take to send a request's body.
+	readTimeout = 30 * time.Second
+)
+
+// Store is what the API reads by itself.
+type Store interface {
+	Ping(ctx context.Context) error
+	KeyByHash(ctx context.Context, hash string) (store.APIKey, bool, error)
+	Workspaces(ctx context.Context) ([]store.Workspace, error)
+	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
+	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
+	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, bool, error)
+	Deliveries(ctx context.Context, ws subject.WorkspaceID, f store.DeliveryFilter, p store.Page) ([]delivery.Row, error)
+	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, bool, error)
+	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
+	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
+	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
+	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
+}
+
+// Engine does what callers ask for. Its errors may be *client.Problem, which is answered as it is, or wrap
+// store.ErrNotFound.
+type Engine interface {
+	Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error)
+	Tick(ctx context.Context) (client.Tick, error)
+	Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string) (Applied, error)
+	Operate(ctx context.Context, ws store.Workspace, actor string, action Action) (Operated, error)
+}
+
+// Applied says what applying definitions did; with an error among the problems it did nothing.
+type Applied struct {
+	Problems []definition.Problem
+	Number   int64
+	Changes  []store.DefinitionChange
+}
+
+// Verb is what a person may do to an instance or a delivery.
+type Verb string
+
+// The verbs.
+const (
+	Cancel  Verb = "cancel"
+	Retry   Verb = "retry"
+	Release Verb = "release"
+	Forget  Verb = "forget"
+)
+
+// Action is a verb and what it is done to: exactly one of Instance, Delivery and Key is set.
+type Action struct {
+	Verb     Verb
+	Instance instance.ID
+	Delivery delivery.ID
+	Key      string
+}
+
+// Operated says what an action did.
+type Operated struct {
+	Changed       bool
+	Instance      instance.ID
+	Deliveries    []delivery.ID
+	NewInstance   instance.ID
+	NewKey        string
+	NewDeliveries []delivery.ID
+}
+
+// Deps are what an API is made of; all are needed.
+type Deps struct {
+	Store   Store
+	Engine  Engine
+	Clock   clock.Clock
+	Log     *slog.Logger
+	Version string // of the program, for the description
+}
+
+// API answers requests.
+type API struct {
+	Deps
+	auth   *authenticator
+	mux    *http.ServeMux
+	huma   huma.API
+	routes []Route
+}
+
+// Route is one route with the scope that a key needs for it; without a scope it is open to everybody.
+type Route struct {
+	Method string
+	Path   string // with {names}
+	Scope  Scope
+}
+
+// New puts an API together.
+func New(d Deps) *API {
+	a := &API{Deps: d, auth: newAuthenticator(d.Store, d.Clock), mux: http.NewServeMux()}
+	a.huma = humago.New(a.mux, describe(d.Version))
+	a.health()
+	a.events()
+	a.definitions()
+	a.instances()
+	a.deliveries()
+	a.ticks()
+	a.surveysTriggers()
+	a.finishDescription()
+	a.mux.HandleFunc("GET /openapi.json", a.serveDescription)
+	a.mux.HandleFunc("/", a.notFound)
+	a.routes = append(a.routes, Route{Method: http.MethodGet, Path: "/openapi.json"})
+	return a
+}
+
+// Routes lists every route.
+func (a *API) Routes() []Route { return a.routes }
+
+// ServeHTTP answers a request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if p := checkRequest(r); p != nil {
+		writeProblem(w, p)
+		return
+	}
+	a.mux.ServeHTTP(w, r)
+}
+
+// route registers an operation that is answered by way of its description. Handlers return a *client.Problem, an
+// error wrapping store.ErrNotFound, or any other error, which is logged and answered without details.
+func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation, handle func(context.Context, Caller, *I) (*O, error)) {
+	a.routes = append(a.routes, Route{Method: method, Path: path, Scope: scope})
+	op.Method, op.Path = method, path
+	op.BodyReadTimeout, op.RejectUnknownQueryParameters = readTimeout, true
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = MaxBody
+	}
+	op.Security = []map[string][]string{{"key": {}}}
+	op.Extensions = map[string]any{"x-scope": string(scope)}
+	op.Responses = map[string]*huma.Response{"default": problemResponse()}
+	op.Middlewares = huma.Middlewares{func(ctx huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(ctx)
+		caller, problem := a.caller(r, scope)
+		if problem != nil {
+			writeProblem(w, problem)
+			return
+		}
+		next(huma.WithValue(ctx, callerKey{}, caller))
+	}}
+	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
+		caller, _ := ctx.Value(callerKey{}).(Caller)
+		out, err := handle(ctx, caller, in)
+		if err != nil {
+			return nil, a.problem(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// plain registers a handler that reads and writes its bodies by itself.
+func (a *API) plain(method, path string, scope Scope, handle func(http.ResponseWriter, *http.Request, Caller) error) {
+	a.routes = append(a.routes, Route{Method: method, Path: path, Scope: scope})
+	a.mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
+		caller, problem := a.caller(r, scope)
+		if problem == nil {
+			err := handle(w, r, caller)
+			if err == nil {
+				return
+			}
+			problem = a.problem(r.Context(), err)
+		}
+		writeProblem(w, problem)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, kind string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	// A caller who has gone away is no concern of ours.
+	_, _ = w.Write(append(raw, '\n'))
+	return nil
+}
+
+func (a *API) health() {
+	open := func(path string, check func(context.Context) error) {
+		a.routes = append(a.routes, Route{Method: http.MethodGet, Path: path})
+		a.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			status, text := http.StatusOK, "ok\n"
+			if err := check(r.Context()); err != nil {
+				a.Log.WarnContext(r.Context(), "not ready", "error", err)
+				status, text = http.StatusServiceUnavailable, "the database does not answer\n"
+			}
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(text))
+		})
+	}
+	open("/healthz", func(context.Context) error { return nil })
+	open("/readyz", a.Store.Ping)
+}

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// KeyPrefix begins every API key, so that one that leaks is recognised.
+const KeyPrefix = "car_"
+
+// Scope is what a key may do.
+type Scope string
+
+// The scopes. A key has only those it was made with; admin contains the others.
+const (
+	ScopeAdmin       Scope = "admin"       // everything, and freeing keys
+	ScopeIngest      Scope = "ingest"      // post events
+	ScopeRead        Scope = "read"        // see instances, deliveries, definitions, reasons
+	ScopeOperate     Scope = "operate"     // cancel, retry, release, tick
+	ScopeDefinitions Scope = "definitions" // apply definitions
+)
+
+// Scopes lists every scope.
+func Scopes() []Scope {
+	return []Scope{ScopeAdmin, ScopeIngest, ScopeRead, ScopeOperate, ScopeDefinitions}
+}
+
+// HashKey is what is stored of a key: a key is 256 random bits, so a plain hash cannot be turned back.
+func HashKey(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// Caller is who is asking.
+type Caller struct {
+	Workspace store.Workspace
+	Name      string // of the API key: the actor of the audit log
+	scopes    []string
+}
+
+// May reports whether the caller's key has the scope.
+func (c Caller) May(s Scope) bool {
+	return slices.Contains(c.scopes, string(s)) || slices.Contains(c.scopes, string(ScopeAdmin))
+}
+
+type callerKey struct{}
+
+// caller says who sent r, or why the request is refused.
+func (a *API) caller(r *http.Request, scope Scope) (Caller, *client.Problem) {
+	kind, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(kind, "Bearer") || !strings.HasPrefix(key, KeyPrefix) {
+		p := client.NewProblem(http.StatusUnauthorized, "Unauthorized", client.CodeUnauthorized, "an API key is needed")
+		p.Hint = "send the header Authorization: Bearer car_…; carillon keys create makes a key"
+		return Caller{}, p
+	}
+	caller, ok, err := a.auth.authenticate(r.Context(), key)
+	switch {
+	case err != nil:
+		return Caller{}, a.problem(r.Context(), fmt.Errorf("look the key up: %w", err))
+	case !ok:
+		return Caller{}, client.NewProblem(http.StatusUnauthorized, "Unauthorized", client.CodeUnauthorized, "the API key is not known or has been revoked")
+	case !caller.May(scope):
+		p := client.NewProblem(http.StatusForbidden, "Forbidden", client.CodeForbidden, "the API key lacks the scope "+string(scope))
+		p.Hint = "carillon keys create --scopes " + string(scope)
+		return Caller{}, p
+	}
+	return caller, nil
+}
+
+const (
+	// RevokedWithin is how long a revoked key may still work: keys that were just looked up are not looked up
+	// again, which spares small requests a quarter of their work.
+	RevokedWithin = 5 * time.Second
+	// maxKnown bounds the keys that are remembered.
+	maxKnown = 1024
+)
+
+// authenticator knows keys by their hash.
+type authenticator struct {
+	store Store
+	clock clock.Clock
+
+	mu         sync.Mutex
+	known      map[string]knownKey
+	workspaces map[subject.WorkspaceID]store.Workspace
+}
+
+type knownKey struct {
+	caller Caller
+	until  time.Time
+}
+
+func newAuthenticator(s Store, c clock.Clock) *authenticator {
+	return &authenticator{store: s, clock: c, known: map[string]knownKey{}, workspaces: map[subject.WorkspaceID]store.Workspace{}}
+}
+
+func (a *authenticator) authenticate(ctx context.Context, key string) (Caller, bool, error) {
+	hash, now := HashKey(key), a.clock.Now()
+	a.mu.Lock()
+	known, ok := a.known[hash]
+	a.mu.Unlock()
+	if ok && now.Before(known.until) {
+		return known.caller, true, nil
+	}
+	row, ok, err := a.store.KeyByHash(ctx, hash)
+	if err != nil || !ok || !row.RevokedAt.IsZero() {
+		return Caller{}, false, err
+	}
+	ws, ok, err := a.workspace(ctx, row.Workspace)
+	if err != nil || !ok {
+		return Caller{}, false, err
+	}
+	caller := Caller{Workspace: ws, Name: row.Name, scopes: row.Scopes}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.known) >= maxKnown {
+		clear(a.known)
+	}
+	a.known[hash] = knownKey{caller, now.Add(RevokedWithin)}
+	return caller, true, nil
+}
+
+// workspace remembers workspaces: their ids and secrets never change.
+func (a *authenticator) workspace(ctx context.Context, id subject.WorkspaceID) (store.Workspace, bool, error) {
+	a.mu.Lock()
+	ws, ok := a.workspaces[id]
+	a.mu.Unlock()
+	if ok {
+		return ws, true, nil
+	}
+	all, err := a.store.Workspaces(ctx)
+	if err != nil {
+		return store.Workspace{}, false, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, ws := range all {
+		a.workspaces[ws.ID] = ws
+	}
+	ws, ok = a.workspaces[id]
+	return ws, ok, nil
+}

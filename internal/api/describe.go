@@ -1,0 +1,106 @@
+package api
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+// describe is the frame of the OpenAPI document. There is no page that draws it: such pages load their code from
+// elsewhere. docs/reference/http-api.md is made from it.
+func describe(version string) huma.Config {
+	format := huma.Format{
+		Marshal: func(w io.Writer, v any) error {
+			e := json.NewEncoder(w)
+			e.SetEscapeHTML(false)
+			return e.Encode(v)
+		},
+		Unmarshal: unmarshal,
+	}
+	c := huma.DefaultConfig("Carillon", version)
+	c.Info.Description = "Triggered, scheduled and rate-limited messages. Requests carry an API key as a bearer token; " +
+		"each route names the scope that the key needs (x-scope). Errors are problems (RFC 9457)."
+	c.Formats = map[string]huma.Format{"application/json": format, "json": format}
+	c.CreateHooks = nil
+	c.DocsPath, c.SchemasPath, c.OpenAPIPath = "", "", ""
+	c.Transformers = []huma.Transformer{translate}
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "An API key: car_…"}}
+	return c
+}
+
+func problemResponse() *huma.Response {
+	return &huma.Response{
+		Description: "A problem",
+		Content:     map[string]*huma.MediaType{client.ProblemType: {Schema: &huma.Schema{Ref: "#/components/schemas/Problem"}}},
+	}
+}
+
+// finishDescription adds what is answered without the router: errors and the two plain routes.
+func (a *API) finishDescription() {
+	doc := a.huma.OpenAPI()
+	schemas := doc.Components.Schemas
+	add := func(method, path, id, summary string, scope Scope, request, response *huma.Schema) {
+		op := &huma.Operation{
+			Method: method, Path: path, OperationID: id, Summary: summary, Tags: []string{"events"},
+			Security:   []map[string][]string{{"key": {}}},
+			Extensions: map[string]any{"x-scope": string(scope)},
+			Responses: map[string]*huma.Response{
+				"200":     {Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: response}}},
+				"default": problemResponse(),
+			},
+		}
+		if request != nil {
+			op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: request}}}
+		}
+		doc.AddOperation(op)
+	}
+	event := schemas.Schema(reflect.TypeFor[client.Event](), true, "")
+	batch := &huma.Schema{
+		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"events"},
+		Properties: map[string]*huma.Schema{"events": {Type: huma.TypeArray, Items: event, MaxItems: new(client.MaxEvents)}},
+	}
+	add(http.MethodPost, "/v1/events", "post-events", "Take events in, up to 1,000, or one", ScopeIngest,
+		&huma.Schema{OneOf: []*huma.Schema{batch, event}}, schemas.Schema(reflect.TypeFor[client.EventsAnswer](), true, ""))
+	add(http.MethodPost, surveysTriggersPath+"/ingest", "surveys-ingest", "Take events in, in the words of ADP Surveys", ScopeIngest,
+		surveysRequest(), schemas.Schema(reflect.TypeFor[surveysAnswer](), true, ""))
+	add(http.MethodPost, surveysTriggersPath+"/scheduler/tick", "surveys-tick", "Run every pass once, in the words of ADP Surveys", ScopeOperate,
+		nil, schemas.Schema(reflect.TypeFor[surveysTick](), true, ""))
+	schemas.Schema(reflect.TypeFor[client.Problem](), true, "")
+	delete(schemas.Map(), "ErrorModel")
+	delete(schemas.Map(), "ErrorDetail")
+}
+
+func surveysRequest() *huma.Schema {
+	text := &huma.Schema{Type: huma.TypeString}
+	object := func(required []string, properties map[string]*huma.Schema) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeObject, Required: required, Properties: properties}
+	}
+	return object([]string{"eventKind", "items"}, map[string]*huma.Schema{
+		"eventKind": text,
+		"items": {Type: huma.TypeArray, MaxItems: new(client.MaxEvents), Items: object([]string{"payload", "recipient"}, map[string]*huma.Schema{
+			"payload":    {Type: huma.TypeObject},
+			"occurredAt": {Type: huma.TypeString, Format: "date-time"},
+			"recipient":  object([]string{"address"}, map[string]*huma.Schema{"address": text, "locale": text, "customerRef": text}),
+		})},
+	})
+}
+
+// Description is the OpenAPI document as JSON.
+func (a *API) Description() ([]byte, error) { return json.MarshalIndent(a.huma.OpenAPI(), "", "  ") }
+
+func (a *API) serveDescription(w http.ResponseWriter, r *http.Request) {
+	raw, err := a.Description()
+	if err != nil {
+		writeProblem(w, a.problem(r.Context(), err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
+	_, _ = w.Write(raw)
+}
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,167 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+func (a *API) events() {
+	a.plain(http.MethodPost, "/v1/events", ScopeIngest, a.postEvents)
+	route(a, http.MethodGet, "/v1/events/{id}", ScopeRead, huma.Operation{
+		OperationID: "get-event", Summary: "An event that was taken in", Tags: []string{"events"},
+	}, func(ctx context.Context, c Caller, in *byID) (*body[client.EventDetail], error) {
+		x := idsOf(c.Workspace)
+		id, err := x.eventID(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		ref := store.EventRef{Workspace: c.Workspace.ID, ID: id}
+		rows, err := a.Store.EventsByID(ctx, []store.EventRef{ref})
+		if err != nil {
+			return nil, fmt.Errorf("read the event: %w", err)
+		}
+		row, ok := rows[ref]
+		if !ok {
+			return nil, notFound("event")
+		}
+		return &body[client.EventDetail]{x.eventDetail(row)}, nil
+	})
+}
+
+// byID is the input of a route to one thing.
+type byID struct {
+	ID string `path:"id" maxLength:"100"`
+}
+
+// body is an output that is only a body.
+type body[T any] struct{ Body T }
+
+// postEvents takes a batch in. One bad event fails no other one; the answer says what became of each.
+func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error {
+	raw, err := readBody(w, r, MaxBatchBody)
+	if err != nil {
+		return err
+	}
+	events, err := splitEvents(raw)
+	if err != nil {
+		return err
+	}
+	now := a.Clock.Now()
+	items := make([]intake.Item, len(events))
+	for i, event := range events {
+		items[i] = intake.Parse(event, now)
+	}
+	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items)
+	if err != nil {
+		return fmt.Errorf("take events in: %w", err)
+	}
+	return writeJSON(w, http.StatusOK, "application/json", idsOf(c.Workspace).eventsAnswer(results))
+}
+
+// splitEvents takes {"events": […]} apart, or takes the whole as one event. The JSON is valid.
+func splitEvents(raw []byte) ([]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return nil, invalid("body", "it is not a JSON object", `write {"events": [{"kind": "…"}]}, or one event`)
+	}
+	var first string
+	if d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, invalid("body", "it cannot be read", "")
+		}
+		first, _ = token.(string)
+	}
+	if first != "events" {
+		return []json.RawMessage{raw}, nil
+	}
+	token, err := d.Token()
+	if err != nil || token != json.Delim('[') {
+		return nil, invalid("body.events", "it is not a list", `write {"events": [{"kind": "…"}]}`)
+	}
+	events := []json.RawMessage{}
+	for d.More() {
+		if len(events) == client.MaxEvents {
+			return nil, invalid("body.events", fmt.Sprintf("it holds more than %d events", client.MaxEvents), "send them in parts")
+		}
+		var event json.RawMessage
+		if err := d.Decode(&event); err != nil {
+			return nil, invalid("body.events", "it cannot be read", "")
+		}
+		events = append(events, event)
+	}
+	if _, err := d.Token(); err != nil || d.More() {
+		return nil, invalid("body", "it holds more than events", `write {"events": [{"kind": "…"}]}`)
+	}
+	return events, nil
+}
+
+func (x ids) eventsAnswer(results []intake.Result) client.EventsAnswer {
+	answer := client.EventsAnswer{Items: make([]client.EventResult, len(results))}
+	for i, r := range results {
+		switch r.Outcome {
+		case intake.Created:
+			answer.Created++
+		case intake.Skipped:
+			answer.Skipped++
+		case intake.NoMatch:
+			answer.NoMatch++
+		case intake.Failed:
+			answer.Failed++
+		}
+		answer.Items[i] = x.eventResult(r)
+	}
+	return answer
+}
+
+func (x ids) eventResult(r intake.Result) client.EventResult {
+	out := client.EventResult{
+		Outcome: string(r.Outcome), Reason: string(r.Reason), Event: x.event(r.Event), Warnings: r.Warnings,
+		Instances: make([]client.InstanceRef, len(r.Instances)),
+	}
+	if r.Reason != "" {
+		out.Message = r.Reason.Sentence()
+	}
+	if e := r.Error; e != nil {
+		out.Message, out.Field, out.Hint = e.Message, e.Field, e.Hint
+	}
+	for i, one := range r.Instances {
+		ref := client.InstanceRef{
+			ID: x.instance(one.ID), Key: one.Key, Workflow: one.Workflow, Trigger: one.Trigger,
+			Outcome: string(one.Outcome), Reason: string(one.Reason), Deliveries: make([]client.DeliveryRef, len(one.Deliveries)),
+		}
+		for j, d := range one.Deliveries {
+			ref.Deliveries[j] = client.DeliveryRef{ID: x.delivery(d.ID), Channel: d.Channel, Status: string(d.Status)}
+		}
+		out.Instances[i] = ref
+	}
+	return out
+}
+
+func (x ids) eventDetail(row store.EventRow) client.EventDetail {
+	e := client.EventDetail{
+		ID: x.event(row.ID), ExtID: row.ExtID, Kind: row.Kind, OccurredAt: row.OccurredAt, ReceivedAt: row.ReceivedAt,
+		Payload: document(row.PayloadJSON), Trace: document(row.Trace),
+	}
+	if p := row.Recipient; p != nil {
+		e.Recipient = &client.Recipient{Address: p.Address, Locale: p.Locale, CustomerRef: p.CustomerRef}
+	}
+	return e
+}
+
+// document is stored JSON; nil when there is none.
+func document(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
+}

@@ -1,0 +1,242 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// maxDeliveries bounds the deliveries that are shown with their instance; the list of deliveries has pages.
+const maxDeliveries = 100
+
+type listInstances struct {
+	Workflow string `query:"workflow" maxLength:"200" doc:"Of this workflow."`
+	Status   string `query:"status" enum:"pending,completed,deactivated,failed,cancelled,skipped"`
+	Held     bool   `query:"held" doc:"Only those that wait for a person."`
+	Event    string `query:"event" maxLength:"100" doc:"Of this event."`
+	Key      string `query:"key" maxLength:"2000" doc:"The one with this key."`
+	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor   string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+}
+
+type forgetKey struct {
+	Body struct {
+		Key string `json:"key" minLength:"1" maxLength:"2000" doc:"The key of an instance."`
+	}
+}
+
+func (a *API) instances() {
+	tags := []string{"instances"}
+	route(a, http.MethodGet, "/v1/instances", ScopeRead, huma.Operation{
+		OperationID: "list-instances", Summary: "Instances, newest first", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *listInstances) (*body[client.Page[client.Instance]], error) {
+		x := idsOf(c.Workspace)
+		page, err := x.page(key.KindInstance, in.Limit, in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		filter := store.InstanceFilter{Workflow: in.Workflow, Status: instance.Status(in.Status), Held: in.Held, Key: in.Key}
+		if in.Event != "" {
+			if filter.Event, err = x.eventID(in.Event); err != nil {
+				return &body[client.Page[client.Instance]]{client.Page[client.Instance]{Items: []client.Instance{}}}, nil
+			}
+		}
+		rows, err := a.Store.Instances(ctx, c.Workspace.ID, filter, page)
+		if err != nil {
+			return nil, fmt.Errorf("list instances: %w", err)
+		}
+		return &body[client.Page[client.Instance]]{pageOf(rows, in.Limit, x.wireInstance, func(r instance.Row) string { return x.instance(r.ID) })}, nil
+	})
+	route(a, http.MethodGet, "/v1/instances/{id}", ScopeRead, huma.Operation{
+		OperationID: "get-instance", Summary: "An instance with its deliveries", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *byID) (*body[client.InstanceDetail], error) {
+		x := idsOf(c.Workspace)
+		id, err := x.instanceID(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		row, ok, err := a.Store.InstanceByID(ctx, c.Workspace.ID, id)
+		if err != nil {
+			return nil, fmt.Errorf("read the instance: %w", err)
+		}
+		if !ok {
+			return nil, notFound("instance")
+		}
+		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, store.DeliveryFilter{Instance: id}, store.Page{Limit: maxDeliveries})
+		if err != nil {
+			return nil, fmt.Errorf("list its deliveries: %w", err)
+		}
+		detail := client.InstanceDetail{Instance: x.wireInstance(row), Trace: document(row.Trace), Deliveries: make([]client.Delivery, len(rows))}
+		for i, d := range rows {
+			detail.Deliveries[i] = a.wireDelivery(x, d)
+		}
+		return &body[client.InstanceDetail]{detail}, nil
+	})
+	for verb, what := range map[Verb]string{
+		Cancel:  "Stop an instance and what has not left of its deliveries",
+		Retry:   "Take an instance up again at once",
+		Release: "Let a held instance go on",
+	} {
+		route(a, http.MethodPost, "/v1/instances/{id}/"+string(verb), ScopeOperate, huma.Operation{
+			OperationID: string(verb) + "-instance", Summary: what, Tags: tags,
+		}, func(ctx context.Context, c Caller, in *byID) (*body[client.Operated], error) {
+			id, err := idsOf(c.Workspace).instanceID(in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return a.operate(ctx, c, Action{Verb: verb, Instance: id})
+		})
+	}
+	route(a, http.MethodPost, "/v1/instances/forget", ScopeAdmin, huma.Operation{
+		OperationID: "forget-instance", Summary: "Free a key, so that the next such event counts as new", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *forgetKey) (*body[client.Operated], error) {
+		return a.operate(ctx, c, Action{Verb: Forget, Key: in.Body.Key})
+	})
+}
+
+func (a *API) operate(ctx context.Context, c Caller, action Action) (*body[client.Operated], error) {
+	done, err := a.Engine.Operate(ctx, c.Workspace, c.Name, action)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", action.Verb, err)
+	}
+	x := idsOf(c.Workspace)
+	return &body[client.Operated]{client.Operated{
+		Changed: done.Changed, Instance: x.instance(done.Instance), Deliveries: x.deliveries(done.Deliveries),
+		NewInstance: x.instance(done.NewInstance), NewKey: done.NewKey, NewDeliveries: x.deliveries(done.NewDeliveries),
+	}}, nil
+}
+
+func (x ids) wireInstance(r instance.Row) client.Instance {
+	return client.Instance{
+		ID: x.instance(r.ID), Key: r.Key, Workflow: r.Workflow, WorkflowVersion: r.WorkflowVersion, Type: r.Type,
+		Trigger: r.Trigger, Event: x.event(r.Event), Status: string(r.Status), Held: r.Held, Reason: string(r.Reason),
+		Message: sentence(r.Reason), DueAt: r.DueAt, NextRetryAt: r.NextRetryAt, Attempts: r.Attempts,
+		RetryCount: r.RetryCount, Crashes: r.Crashes, InputHash: r.InputHash, CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
+	}
+}
+
+func sentence(r reason.Reason) string {
+	if r == "" {
+		return ""
+	}
+	return r.Sentence()
+}
+
+type listDeliveries struct {
+	Workflow string `query:"workflow" maxLength:"200" doc:"Of this workflow."`
+	Status   string `query:"status" enum:"scheduled,sent,opened,responded,expired,skipped,failed,superseded,cancelled,unknown"`
+	Channel  string `query:"channel" maxLength:"200" doc:"Of this channel, as kind:name."`
+	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
+	To       string `query:"to" maxLength:"256" doc:"To this address, or to the contact whom you know by this id."`
+	Instance string `query:"instance" maxLength:"100" doc:"Of this instance."`
+	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor   string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+}
+
+func (a *API) deliveries() {
+	tags := []string{"deliveries"}
+	route(a, http.MethodGet, "/v1/deliveries", ScopeRead, huma.Operation{
+		OperationID: "list-deliveries", Summary: "Deliveries, newest first", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *listDeliveries) (*body[client.Page[client.Delivery]], error) {
+		x := idsOf(c.Workspace)
+		page, err := x.page(key.KindDelivery, in.Limit, in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		filter := store.DeliveryFilter{
+			Workflow: in.Workflow, Status: delivery.Status(in.Status), Channel: in.Channel, Reason: reason.Reason(in.Reason), To: in.To,
+		}
+		if in.Instance != "" {
+			if filter.Instance, err = x.instanceID(in.Instance); err != nil {
+				return &body[client.Page[client.Delivery]]{client.Page[client.Delivery]{Items: []client.Delivery{}}}, nil
+			}
+		}
+		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, filter, page)
+		if err != nil {
+			return nil, fmt.Errorf("list deliveries: %w", err)
+		}
+		wire := func(r delivery.Row) client.Delivery { return a.wireDelivery(x, r) }
+		return &body[client.Page[client.Delivery]]{pageOf(rows, in.Limit, wire, func(r delivery.Row) string { return x.delivery(r.ID) })}, nil
+	})
+	route(a, http.MethodGet, "/v1/deliveries/{id}", ScopeRead, huma.Operation{
+		OperationID: "get-delivery", Summary: "A delivery with its attempts and its content", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *byID) (*body[client.DeliveryDetail], error) {
+		x := idsOf(c.Workspace)
+		id, err := x.deliveryID(in.ID)
+		if err != nil {
+			return nil, err
+		}
+		detail, err := a.deliveryDetail(ctx, c, x, id)
+		if err != nil {
+			return nil, err
+		}
+		return &body[client.DeliveryDetail]{detail}, nil
+	})
+	for verb, what := range map[Verb]string{
+		Cancel: "Stop a delivery",
+		Retry:  "Try a delivery again; one that has ended is sent as a new occasion",
+	} {
+		route(a, http.MethodPost, "/v1/deliveries/{id}/"+string(verb), ScopeOperate, huma.Operation{
+			OperationID: string(verb) + "-delivery", Summary: what, Tags: tags,
+		}, func(ctx context.Context, c Caller, in *byID) (*body[client.Operated], error) {
+			id, err := idsOf(c.Workspace).deliveryID(in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return a.operate(ctx, c, Action{Verb: verb, Delivery: id})
+		})
+	}
+}
+
+func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.ID) (client.DeliveryDetail, error) {
+	row, ok, err := a.Store.DeliveryByID(ctx, c.Workspace.ID, id)
+	if err != nil {
+		return client.DeliveryDetail{}, fmt.Errorf("read the delivery: %w", err)
+	}
+	if !ok {
+		return client.DeliveryDetail{}, notFound("delivery")
+	}
+	attempts, err := a.Store.Attempts(ctx, c.Workspace.ID, id)
+	if err != nil {
+		return client.DeliveryDetail{}, fmt.Errorf("list its attempts: %w", err)
+	}
+	contents, err := a.Store.Contents(ctx, c.Workspace.ID, id, store.Page{Limit: maxDeliveries})
+	if err != nil {
+		return client.DeliveryDetail{}, fmt.Errorf("list its contents: %w", err)
+	}
+	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Trace: document(row.Trace), Attempts: make([]client.Attempt, len(attempts))}
+	for i, t := range attempts {
+		detail.Attempts[i] = client.Attempt{
+			Number: t.Number, Step: t.Step, Channel: t.Channel, IdempotencyKey: t.IdempotencyKey, IntentAt: t.IntentAt,
+			SettledAt: t.SettledAt, Outcome: string(t.Outcome), Reason: string(t.Reason), ProviderID: t.ProviderID, Error: t.Error,
+		}
+	}
+	for _, t := range contents {
+		detail.Contents = append(detail.Contents, client.Content{
+			Step: t.Step, At: t.At, Channel: t.Channel, Address: t.Address, Locale: t.Locale, Subject: t.Subject, Text: t.Text, HTML: t.HTML,
+		})
+	}
+	return detail, nil
+}
+
+func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
+	return client.Delivery{
+		ID: x.delivery(r.ID), Key: r.Key, Instance: x.instance(r.Instance), Event: x.event(r.Event), Workflow: r.Workflow,
+		WorkflowVersion: r.WorkflowVersion, Type: r.Type, Trigger: r.Trigger, Channel: r.Channel, Address: r.Address,
+		Locale: r.Locale, CustomerRef: r.CustomerRef, Status: string(r.Status),
+		Sending: !r.IntentAt.IsZero() && r.LeaseUntil.After(a.Clock.Now()),
+		Reason:  string(r.Reason), Message: sentence(r.Reason), StopReason: string(r.StopReason), NotBefore: r.NotBefore,
+		SendAt: r.SendAt, DeferredBy: string(r.DeferredBy), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
+		Attempts: r.AttemptNo, RetryCount: r.RetryCount, LastSentAt: r.LastSentAt, ExpiresAt: r.ExpiresAt,
+		CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
+	}
+}

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+func newProblem(status int, code, detail string) *client.Problem {
+	return client.NewProblem(status, http.StatusText(status), code, detail)
+}
+
+func writeProblem(w http.ResponseWriter, p *client.Problem) {
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	// A problem is plain texts and always encodes.
+	_ = writeJSON(w, p.Status, client.ProblemType, p)
+}
+
+func notFound(what string) *client.Problem {
+	return newProblem(http.StatusNotFound, client.CodeNotFound, "there is no such "+what)
+}
+
+func invalid(field, detail, hint string) *client.Problem {
+	p := newProblem(http.StatusUnprocessableEntity, client.CodeInvalidRequest, detail)
+	p.Field, p.Hint = field, hint
+	return p
+}
+
+// problem turns any error into what the caller is told. What is not meant for them goes to the log.
+func (a *API) problem(ctx context.Context, err error) *client.Problem {
+	var known *client.Problem
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.Is(err, store.ErrNotFound):
+		return newProblem(http.StatusNotFound, client.CodeNotFound, "there is no such thing in this workspace")
+	case errors.Is(err, store.ErrConflict):
+		return newProblem(http.StatusConflict, client.CodeConflict, "it was changed by somebody else meanwhile")
+	case ctx.Err() != nil:
+		// The caller has gone, or the server is being stopped; nobody or the next server answers.
+		return newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "the request was interrupted")
+	}
+	a.Log.ErrorContext(ctx, "request failed", "error", err)
+	return newProblem(http.StatusInternalServerError, client.CodeInternal, "something went wrong here; the server's log says what")
+}
+
+// translate turns the router's own errors into problems. It drops the values that they carry.
+func translate(_ huma.Context, _ string, v any) (any, error) {
+	e, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	code := map[int]string{
+		http.StatusBadRequest: client.CodeInvalidJSON, http.StatusUnprocessableEntity: client.CodeInvalidRequest,
+		http.StatusRequestEntityTooLarge: client.CodeTooLarge, http.StatusUnsupportedMediaType: client.CodeMediaType,
+		http.StatusRequestTimeout: client.CodeRequestTimeout,
+	}[e.Status]
+	if code == "" {
+		code = client.CodeInternal
+	}
+	p := newProblem(e.Status, code, e.Detail)
+	if len(e.Errors) > 0 {
+		p.Detail, p.Field = e.Errors[0].Message, e.Errors[0].Location
+	}
+	if e.Status == http.StatusBadRequest && len(e.Errors) == 0 {
+		p.Field = "body"
+	}
+	if e.Status == http.StatusInternalServerError {
+		p.Detail, p.Field = "something went wrong here", ""
+	}
+	return p, nil
+}
+
+// checkRequest refuses what no route can use.
+func checkRequest(r *http.Request) *client.Problem {
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		p := newProblem(http.StatusUnsupportedMediaType, client.CodeMediaType, "compressed requests are not read")
+		p.Hint = "leave out the header Content-Encoding"
+		return p
+	}
+	for name, values := range r.URL.Query() {
+		for _, value := range values {
+			if strings.ContainsRune(value, 0) || !utf8.ValidString(value) {
+				return invalid("query."+strings.ToValidUTF8(name, "?"), "holds a character that no value has", "")
+			}
+		}
+	}
+	// Bodies are JSON whatever their declared type: curl -d declares a form.
+	r.Header.Set("Content-Type", "application/json")
+	return nil
+}
+
+// notFound answers for paths and methods that are not there.
+func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		if _, pattern := a.mux.Handler(probe); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		writeProblem(w, notFound("route"))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	writeProblem(w, newProblem(http.StatusMethodNotAllowed, client.CodeNotAllowed,
+		fmt.Sprintf("this route takes %s", strings.Join(allowed, " and "))))
+}

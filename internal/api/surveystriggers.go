@@ -1,0 +1,178 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/key"
+)
+
+// The routes of this file speak the words of another system, ADP Surveys, so that its callers can be pointed here
+// without a change: the same paths, the same bodies (C1, C12, C13, C25, C26; decisions 41 and 45).
+
+const surveysTriggersPath = "/api/Surveys/Triggers"
+
+// The outcomes of an item, in that system's spelling.
+func surveysOutcome(o intake.Outcome) string {
+	switch o {
+	case intake.Created:
+		return "Created"
+	case intake.Skipped:
+		return "Skipped"
+	case intake.NoMatch:
+		return "NoMatch"
+	case intake.Failed:
+	}
+	return "Failed"
+}
+
+type surveysAnswer struct {
+	Created int           `json:"created"`
+	Skipped int           `json:"skipped"`
+	Failed  int           `json:"failed"`
+	NoMatch int           `json:"no_match,omitempty"` // not said by that system: present only when it counts (decision 41)
+	Items   []surveysItem `json:"items"`
+}
+
+type surveysItem struct {
+	Outcome   string            `json:"outcome"`
+	Error     string            `json:"error,omitempty"`
+	Instances []surveysInstance `json:"instances"`
+}
+
+type surveysInstance struct {
+	SurveyID  any    `json:"surveyId"` // a number where the workflow's ext_id is one
+	TriggerID string `json:"triggerId"`
+	PublicID  string `json:"publicId"`
+}
+
+type surveysTick struct {
+	Processed int `json:"processed"`
+	Expired   int `json:"expired"`
+	Failed    int `json:"failed"`
+}
+
+func (a *API) surveysTriggers() {
+	a.plain(http.MethodPost, surveysTriggersPath+"/ingest", ScopeIngest, a.surveysIngest)
+	a.plain(http.MethodPost, surveysTriggersPath+"/scheduler/tick", ScopeOperate, func(w http.ResponseWriter, r *http.Request, _ Caller) error {
+		tick, err := a.Engine.Tick(r.Context())
+		if err != nil {
+			return fmt.Errorf("tick: %w", err)
+		}
+		return writeJSON(w, http.StatusOK, "application/json", surveysTick{tick.Processed, tick.Expired, tick.Failed})
+	})
+}
+
+func (a *API) surveysIngest(w http.ResponseWriter, r *http.Request, c Caller) error {
+	raw, err := readBody(w, r, MaxBatchBody)
+	if err != nil {
+		return err
+	}
+	fields, err := object(raw, "eventKind", "items")
+	if err != nil {
+		return err
+	}
+	var kind string
+	if json.Unmarshal(fields["eventKind"], &kind) != nil || kind == "" {
+		return invalid("body.eventKind", "it is not a text", "")
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(fields["items"], &list) != nil {
+		return invalid("body.items", "it is not a list", "")
+	}
+	if len(list) > intake.MaxBatch {
+		return invalid("body.items", fmt.Sprintf("it holds more than %d items", intake.MaxBatch), "send them in parts")
+	}
+	now := a.Clock.Now()
+	items := make([]intake.Item, len(list))
+	for i, item := range list {
+		items[i] = surveysParse(kind, item, now)
+	}
+	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items)
+	if err != nil {
+		return fmt.Errorf("take events in: %w", err)
+	}
+	return writeJSON(w, http.StatusOK, "application/json", idsOf(c.Workspace).surveysAnswer(results))
+}
+
+// surveysParse writes an item as an event of ours and has it read as strictly as any other. Unlike at our own
+// route keys that are not known are passed over, as that system does.
+func surveysParse(kind string, raw json.RawMessage, now time.Time) intake.Item {
+	var item struct {
+		Payload    json.RawMessage `json:"payload,omitempty"`
+		OccurredAt json.RawMessage `json:"occurredAt,omitempty"`
+		Recipient  *struct {
+			Address     json.RawMessage `json:"address,omitempty"`
+			Locale      json.RawMessage `json:"locale,omitempty"`
+			CustomerRef json.RawMessage `json:"customerRef,omitempty"`
+		} `json:"recipient,omitempty"`
+	}
+	if err := json.Unmarshal(raw, &item); err != nil {
+		return intake.Parse(raw, now)
+	}
+	event := map[string]any{"kind": kind}
+	set := func(in map[string]any, name string, value json.RawMessage) {
+		if value != nil {
+			in[name] = value
+		}
+	}
+	set(event, "payload", item.Payload)
+	set(event, "occurred_at", item.OccurredAt)
+	if p := item.Recipient; p != nil {
+		recipient := map[string]any{}
+		set(recipient, "address", p.Address)
+		set(recipient, "locale", p.Locale)
+		set(recipient, "customer_ref", p.CustomerRef)
+		event["recipient"] = recipient
+	}
+	text, err := json.Marshal(event)
+	if err != nil {
+		return intake.Parse(raw, now)
+	}
+	return intake.Parse(text, now)
+}
+
+func (x ids) surveysAnswer(results []intake.Result) surveysAnswer {
+	counts := x.eventsAnswer(results)
+	answer := surveysAnswer{
+		Created: counts.Created, Skipped: counts.Skipped, Failed: counts.Failed, NoMatch: counts.NoMatch,
+		Items: make([]surveysItem, len(results)),
+	}
+	for i, r := range results {
+		item := surveysItem{Outcome: surveysOutcome(r.Outcome), Instances: []surveysInstance{}}
+		if r.Error != nil {
+			item.Error = r.Error.Error()
+		}
+		for _, one := range r.Instances {
+			if one.ID == 0 {
+				continue
+			}
+			item.Instances = append(item.Instances, surveysInstance{
+				SurveyID: number(one.WorkflowExtID), TriggerID: one.Trigger, PublicID: x.surveysPublicID(one),
+			})
+		}
+		answer.Items[i] = item
+	}
+	return answer
+}
+
+// surveysPublicID is the id in the link that the customer gets: the delivery's. An occasion without one yet is
+// named by its own.
+func (x ids) surveysPublicID(one intake.InstanceResult) string {
+	if len(one.Deliveries) > 0 {
+		return x.uuid(key.KindDelivery, int64(one.Deliveries[0].ID))
+	}
+	return x.uuid(key.KindInstance, int64(one.ID))
+}
+
+// number is text as the number that it spells, or the text.
+func number(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
+		return n
+	}
+	return text
+}

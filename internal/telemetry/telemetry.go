@@ -1,0 +1,92 @@
+// Package telemetry is what operators watch: the log.
+//
+// A line is a static message with snake_case attributes. What happened to messages is told from the engine's
+// journal, with the same words and reasons as everywhere else. Addresses, texts, payloads and secrets are never
+// logged: keys and ids name things, and keys hold no personal data.
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// NewLog makes a logger that writes lines of at least that level (debug, info, warn, error) as text or json, with
+// times in UTC.
+func NewLog(w io.Writer, level, format string) (*slog.Logger, error) {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("log level %q: not debug, info, warn or error", level)
+	}
+	options := &slog.HandlerOptions{Level: least, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Time(slog.TimeKey, a.Value.Time().UTC().Truncate(time.Millisecond))
+		}
+		return a
+	}}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, fmt.Errorf("log format %q: not text or json", format)
+}
+
+// LogJournal writes entries of the journal to the log: what needs a person's eye as warnings, what a person did as
+// information, everything else for debugging.
+func LogJournal(log *slog.Logger) journal.Writer {
+	return func(e journal.Entry) {
+		level := levelOf(e)
+		if !log.Enabled(context.Background(), level) {
+			return
+		}
+		log.LogAttrs(context.Background(), level, string(e.What), attributes(e)...)
+	}
+}
+
+func levelOf(e journal.Entry) slog.Level {
+	switch e.What {
+	case journal.Failed, journal.Unknown, journal.Held, journal.StaleRefused:
+		return slog.LevelWarn
+	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed:
+		return slog.LevelInfo
+	}
+	if info, ok := reason.Lookup(e.Reason); ok && info.Class == reason.Failure {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
+}
+
+func attributes(e journal.Entry) []slog.Attr {
+	list := make([]slog.Attr, 0, 12)
+	text := func(name, value string) {
+		if value != "" {
+			list = append(list, slog.String(name, value))
+		}
+	}
+	number := func(name string, value int64) {
+		if value != 0 {
+			list = append(list, slog.Int64(name, value))
+		}
+	}
+	text("workflow", e.Workflow)
+	number("workflow_version", e.WorkflowVersion)
+	text("trigger", e.Trigger)
+	text("key", e.Key)
+	text("channel", e.Channel)
+	number("step", int64(e.Step))
+	number("attempt", int64(e.Attempt))
+	text("reason", string(e.Reason))
+	if !e.Until.IsZero() {
+		list = append(list, slog.Time("until", e.Until))
+	}
+	text("provider_id", e.ProviderID)
+	text("error", e.Error)
+	return list
+}
