@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/schedule"
@@ -35,6 +35,9 @@ const (
 	RetryFail       = "fail" // retry.then
 	RetryForever    = "forever"
 )
+
+// EventResponseCompleted is the outcome that sinks get by default.
+const EventResponseCompleted = "response.completed"
 
 // Document is one definition as written: the unit of storing and of versions.
 type Document struct {
@@ -109,6 +112,8 @@ type Trigger struct {
 	Message      Message
 	Retry        Retry
 	Pin          bool
+
+	at, dedupAt portable.Pos
 }
 
 // Audience is one entry of who is told.
@@ -139,12 +144,35 @@ type Retry struct {
 	Then    string          // fail or forever (decision 31)
 }
 
-// Survey is a form; until its pages exist only the invitation is used.
+// Survey is a form; until its pages exist only the invitation is used. Its title is the invitation's subject.
 type Survey struct {
 	Name       string
 	Version    int64
 	Title      message.Text
 	Invitation Texts
+	Questions  []Question
+
+	broken bool // its invitation was refused already
+}
+
+// Question is one question of a survey.
+type Question struct {
+	ID        string
+	Type      string // choice multiple number rating text date yes_no
+	Text      message.Text
+	Required  bool
+	Options   []Option // of choice and multiple
+	Min, Max  *float64 // of number and rating, inclusive; nil = no bound
+	MaxLength int      // of text, in characters; 0 = no bound
+	Pattern   string   // of text: a regular expression
+	ShowWhen  *expr.Condition
+	ValidWhen *expr.Condition
+}
+
+// Option is one answer to choose from.
+type Option struct {
+	Value string
+	Text  message.Text
 }
 
 // Channel names a provider and its settings.
@@ -169,7 +197,11 @@ type Sink struct {
 	Name     string
 	Provider string
 	Settings map[string]Setting
-	Raw      json.RawMessage
+	Events   []string
+	When     *expr.Condition
+	Backoff  []time.Duration
+	Attempts int             // 0 = the default
+	Raw      json.RawMessage // the document as JSON
 }
 
 // SinkRef is a workflow's use of a sink.
@@ -205,4 +237,17 @@ func (w *Workflow) TriggerByID(id string) *Trigger {
 	return nil
 }
 
-var _ civil.Duration // durations in definitions are civil durations until they are exact
+// ExtIDValue is ext_id for an answer in JSON: a number when it is spelled as one, as the systems that have numbers for
+// ids expect it (C12), else a text.
+func (w *Workflow) ExtIDValue() any {
+	const exactDigits = 15 // every reader of JSON keeps whole numbers up to here
+	if len(w.ExtID) > exactDigits || w.ExtID == "" || w.ExtID[0] == '0' && w.ExtID != "0" {
+		return w.ExtID
+	}
+	for _, c := range w.ExtID {
+		if c < '0' || c > '9' {
+			return w.ExtID
+		}
+	}
+	return json.Number(w.ExtID)
+}

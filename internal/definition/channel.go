@@ -1,0 +1,272 @@
+package definition
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+)
+
+const (
+	// DefaultJitter spreads tries after an outage without moving any by much (model.md §6).
+	DefaultJitter = 20
+	// DefaultTimezone and DefaultLocale are a workspace's.
+	DefaultTimezone = "UTC"
+	DefaultLocale   = "en"
+)
+
+// defaultRetry is decision 31's ladder: enough for an outage of an hour.
+func defaultRetry() Retry {
+	return Retry{Backoff: []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, Jitter: DefaultJitter, Then: RetryFail}
+}
+
+func defaultWorkspace() Workspace {
+	return Workspace{Timezone: DefaultTimezone, Locale: DefaultLocale, Retry: defaultRetry()}
+}
+
+func (r *reader) workspace(root *portable.Node) Workspace {
+	w := defaultWorkspace()
+	f, ok := r.fields(root, "workspace")
+	if !ok {
+		return w
+	}
+	if n := f.get("timezone"); n != nil {
+		if text, ok := r.text(n); ok {
+			if _, err := civil.LoadZone(text); err != nil {
+				r.refuse(n, err)
+			} else {
+				w.Timezone = text
+			}
+		}
+	}
+	if locale := r.locale(f.get("locale")); locale != "" {
+		w.Locale = locale
+	}
+	if n := f.get("base_url"); n != nil {
+		if text, ok := r.text(n); ok {
+			if u, err := url.Parse(text); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+				r.invalid(n.Pos, fmt.Sprintf("%q is not the base of links", text), "such as https://carillon.example.org")
+			} else {
+				w.BaseURL = strings.TrimRight(text, "/")
+			}
+		}
+	}
+	if n := f.get("retry"); n != nil {
+		w.Retry = r.retry(n)
+	}
+	return w
+}
+
+func (r *reader) channel(root *portable.Node) *Channel {
+	c := &Channel{Key: r.name, OnUnknown: OnUnknownResend}
+	c.Kind, _, _ = strings.Cut(r.name, ":")
+	f, ok := r.fields(root, "channel")
+	if !ok {
+		return c
+	}
+	r.need(f)
+	c.OnUnknown = r.word(f.get("on_unknown"), "on_unknown", OnUnknownResend, []string{OnUnknownResend, OnUnknownHold})
+	var info *ProviderInfo
+	if n := f.get("provider"); n != nil {
+		c.Provider, _ = r.defName(n)
+		info = r.provider(n, c.Provider)
+	}
+	settings := f.get("settings")
+	c.Settings = r.settings(settings, info)
+	if info != nil && (settings == nil || settings.Kind == portable.Map && !settings.Partial) {
+		var lacking []string
+		for _, s := range info.Settings {
+			if _, given := c.Settings[s.Name]; s.Required && !given && (settings == nil || settings.Get(s.Name) == nil) {
+				lacking = append(lacking, s.Name)
+			}
+		}
+		at := root.Pos
+		if settings != nil {
+			at = settings.Pos
+		}
+		if len(lacking) > 0 {
+			r.report(CodeMissing, at, fmt.Sprintf("provider %s needs the settings %s", info.Name, sentence(lacking)), "")
+		}
+	}
+	return c
+}
+
+// provider finds a provider of channels; nil when it is not known or nothing is known of any.
+func (r *reader) provider(n *portable.Node, name string) *ProviderInfo {
+	if r.opts.Providers == nil || name == "" {
+		return nil
+	}
+	var names []string
+	for i := range r.opts.Providers {
+		if r.opts.Providers[i].Name == name {
+			return &r.opts.Providers[i]
+		}
+		names = append(names, r.opts.Providers[i].Name)
+	}
+	hint := didYouMean(name, names)
+	if hint == "" {
+		hint = "providers are " + sentence(names)
+	}
+	r.report(CodeReference, n.Pos, fmt.Sprintf("no provider named %q", name), hint)
+	r.problems[len(r.problems)-1].Warning = r.stored
+	return nil
+}
+
+// settings reads a provider's settings: a literal, or where a secret is kept.
+func (r *reader) settings(n *portable.Node, info *ProviderInfo) map[string]Setting {
+	if n == nil || n.Kind == portable.Broken {
+		return nil
+	}
+	if n.Kind != portable.Map {
+		r.wrong(n, "a map of settings", "")
+		return nil
+	}
+	all := make(map[string]Setting, len(n.Fields))
+	for _, f := range n.Fields {
+		secret := false
+		if info != nil {
+			var names []string
+			known := false
+			for _, s := range info.Settings {
+				names = append(names, s.Name)
+				if s.Name == f.Key.Text {
+					known, secret = true, s.Secret
+				}
+			}
+			if !known && !r.stored {
+				hint := didYouMean(f.Key.Text, names)
+				if hint == "" {
+					hint = "its settings are " + sentence(names)
+				}
+				if len(names) == 0 {
+					hint = "it has no settings"
+				}
+				r.report(CodeUnknownKey, f.Key.Pos, fmt.Sprintf("provider %s has no setting %q", info.Name, f.Key.Text), hint)
+				continue
+			}
+		}
+		if s, ok := r.setting(f.Value, secret); ok {
+			all[f.Key.Text] = s
+		}
+	}
+	return all
+}
+
+func (r *reader) setting(n *portable.Node, secret bool) (Setting, bool) {
+	const places = "write {env: NAME} or {file: PATH}"
+	if n.Kind != portable.Map {
+		text, ok := r.text(n)
+		if ok && secret {
+			r.invalid(n.Pos, "a secret is never written into a definition", places)
+			return Setting{}, false
+		}
+		return Setting{Value: text}, ok
+	}
+	if len(n.Fields) != 1 || n.Fields[0].Key.Text != "env" && n.Fields[0].Key.Text != "file" {
+		if !n.Partial {
+			r.invalid(n.Pos, "a setting is a text, or the place of a secret", places)
+		}
+		return Setting{}, false
+	}
+	place, ok := r.text(n.Fields[0].Value)
+	if !ok {
+		return Setting{}, false
+	}
+	if n.Fields[0].Key.Text == "file" {
+		return Setting{File: place}, true
+	}
+	if !isMadeOf(place, "_") {
+		r.invalid(n.Fields[0].Value.Pos, fmt.Sprintf("%q is not the name of an environment variable", place), "")
+		return Setting{}, false
+	}
+	return Setting{Env: place}, true
+}
+
+// channelRef reads the channel of a workflow. One that is not defined is no error: its messages wait (C44).
+func (r *reader) channelRef(n *portable.Node, set *Set) (string, bool) {
+	key, ok := r.channelKey(n)
+	if !ok {
+		return "", false
+	}
+	if set.Channel(key) == nil {
+		names := r.defined(KindChannel)
+		for _, kind := range addressKinds() {
+			names = append(names, kind+":default")
+		}
+		hint := didYouMean(key, names)
+		if hint == "" {
+			hint = "define it with channel: " + key
+		}
+		r.warn(CodeReference, n.Pos, fmt.Sprintf("no channel named %q", n.Text), hint)
+	}
+	return key, true
+}
+
+func (r *reader) sink(root *portable.Node) *Sink {
+	s := &Sink{Name: r.name, Events: []string{EventResponseCompleted}}
+	f, ok := r.fields(root, "sink")
+	if !ok {
+		return s
+	}
+	r.need(f)
+	s.Provider, _ = r.defName(f.get("provider"))
+	s.Settings = r.settings(f.get("settings"), nil)
+	if n := f.get("events"); n != nil {
+		s.Events = r.names(n)
+	}
+	s.When = r.condition(f.get("when"), outcomeScope())
+	if n := f.get("retry"); n != nil {
+		if own, ok := r.fields(n, "sink_retry"); ok {
+			s.Backoff = exact(r.durations(own.get("backoff")))
+			s.Attempts = r.count(own.get("attempts"))
+			r.jitter(own.get("jitter"), DefaultJitter)
+		}
+	}
+	if raw, err := json.Marshal(root.Value()); err == nil {
+		s.Raw = raw
+	}
+	return s
+}
+
+// outcomeScope is what a sink's condition may read.
+func outcomeScope() expr.Scope {
+	return expr.Scope{Event: true, Answers: true, Contact: true, Vars: true, Workspace: true, Now: true}
+}
+
+func (r *reader) names(n *portable.Node) []string {
+	var all []string
+	for _, item := range r.items(n) {
+		if name, ok := r.defName(item); ok {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// sinkRefs reads the sinks of a workflow; one that is not defined may come later.
+func (r *reader) sinkRefs(n *portable.Node, set *Set) []SinkRef {
+	var all []SinkRef
+	for _, item := range r.items(n) {
+		f, ok := r.fields(item, "sink_ref")
+		if !ok {
+			continue
+		}
+		r.need(f)
+		s := SinkRef{Events: []string{EventResponseCompleted}, When: r.condition(f.get("when"), outcomeScope())}
+		if name, ok := r.defName(f.get("sink")); ok {
+			if s.Sink = name; set.Sink(name) == nil {
+				r.warn(CodeReference, f.get("sink").Pos, fmt.Sprintf("no sink named %q", name), r.undefined(KindSink, name))
+			}
+		}
+		if events := f.get("events"); events != nil {
+			s.Events = r.names(events)
+		}
+		all = append(all, s)
+	}
+	return all
+}

@@ -1,0 +1,73 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
+)
+
+// lint warns of recipes that work and probably do not mean what they say (C14, decision 39).
+func (l *loader) lint(set *Set) {
+	type use struct {
+		r *reader
+		w *Workflow
+		t *Trigger
+	}
+	byRecipe := map[string]use{} // event and recipe → the first trigger with them
+	l.each(KindWorkflow, func(r *reader, s *source) {
+		w := set.workflows[s.document.Name]
+		if w == nil {
+			return
+		}
+		for _, t := range w.Trigger {
+			if t.Event == "" {
+				continue
+			}
+			at := t.dedupAt
+			if at == (portable.Pos{}) {
+				at = t.at
+			}
+			r.lintRecipe(t, at)
+			recipe := t.Event + "\n" + strings.Join(t.Dedup, "\n")
+			first, shared := byRecipe[recipe]
+			switch {
+			case !shared:
+				byRecipe[recipe] = use{r, w, t}
+			case first.w == w:
+				r.warn(CodeLint, at, fmt.Sprintf("triggers %s and %s make the same event one occasion: only the first that fires sends", first.t.ID, t.ID),
+					"make their when exclude each other, or give them recipes of their own")
+			case t.Dedup != nil && !slices.Contains(t.Dedup, "templateId"):
+				r.warn(CodeLint, at, fmt.Sprintf("workflow %s has the same recipe for the same event", first.w.Name),
+					"add templateId, so that the hashes of the two differ")
+			}
+		}
+	})
+}
+
+// lintRecipe follows C14: too narrow loses events, too wide never finds a duplicate.
+func (r *reader) lintRecipe(t *Trigger, at portable.Pos) {
+	if t.Dedup == nil {
+		return
+	}
+	address, natural := false, false
+	for _, path := range t.Dedup {
+		root, _, _ := strings.Cut(path, ".")
+		switch {
+		case root == "recipient":
+			address = address || path == "recipient.address" || path == "recipient.customer_ref" || path == "recipient.customerRef"
+		case path == "event.occurred_at" || path == "occurred_at" || path == "event.received_at" || path == "received_at":
+			r.warn(CodeLint, at, fmt.Sprintf("%s differs every time, so no event is ever the same", path), "leave it out of the recipe")
+		case path != "templateId" && path != "kind" && path != "event.kind":
+			natural = true
+		}
+	}
+	toRecipient := slices.ContainsFunc(t.Audience, func(a Audience) bool { return a.EventRecipient })
+	switch {
+	case !natural:
+		r.warn(CodeLint, at, "the recipe has no id of the event itself: a second event for the same person is lost", "add id or a field of the payload, such as candidate.wip")
+	case !address && toRecipient && !slices.Contains(t.Dedup, "id"):
+		r.warn(CodeLint, at, "the recipe has no recipient.address: the same event for another person is lost", "add recipient.address")
+	}
+}

@@ -1,0 +1,316 @@
+package definition
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+)
+
+// File is a file of definitions, or a scenario.
+type File struct {
+	Name string
+	Text []byte
+}
+
+// Options are what definitions may refer to beside one another.
+type Options struct {
+	// Providers of channels that this program knows; nil leaves the providers of channels unchecked.
+	Providers []ProviderInfo
+	// Compiler compiles expressions; nil makes one for the call. One serves a whole process.
+	Compiler *expr.Compiler
+}
+
+// ProviderInfo says which settings a provider of channels takes.
+type ProviderInfo struct {
+	Name     string
+	Settings []SettingInfo
+}
+
+// SettingInfo is one setting of a provider.
+type SettingInfo struct {
+	Name     string
+	Required bool
+	Secret   bool // must be {env: NAME} or {file: PATH}
+}
+
+// Bundle is what a folder defines.
+type Bundle struct {
+	Documents []Document // in the order of the files; scenarios are not among them
+	Scenarios []File
+	Set       *Set // with number 0 and versions 0
+}
+
+// Load reads the files of a folder and reports everything that is wrong with them at once. The bundle is usable only
+// when no problem is more than a warning (HasErrors).
+func Load(files []File, opts Options) (Bundle, []Problem) {
+	l, err := newLoader(opts)
+	if err != nil {
+		return Bundle{}, []Problem{{Message: err.Error(), Code: CodeInvalid}}
+	}
+	var b Bundle
+	for _, file := range files {
+		docs, problems := portable.Parse(string(file.Text))
+		if slices.ContainsFunc(docs, isScenario) {
+			b.Scenarios = append(b.Scenarios, file) // its problems are told by who knows scenarios
+			continue
+		}
+		for _, p := range problems {
+			l.problems = append(l.problems, Problem{
+				File: file.Name, Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint, Code: CodeSyntax,
+			})
+		}
+		for _, doc := range docs {
+			l.add(file.Name, doc, 0)
+		}
+	}
+	b.Set = l.compile(0)
+	for _, s := range l.sources {
+		b.Documents = append(b.Documents, s.document)
+	}
+	return b, tidy(l.problems, files)
+}
+
+// Compile makes the set of that number from the rows of the store, through the same code as Load. A provider that
+// this program does not know is no error here: its channel is missing when something is sent (C44).
+func Compile(number int64, docs []Stored, opts Options) (*Set, error) {
+	l, err := newLoader(opts)
+	if err != nil {
+		return nil, err
+	}
+	l.stored = true
+	for _, d := range docs {
+		name := string(d.Kind) + " " + d.Name
+		parsed, problems := portable.Parse(d.Text)
+		for _, p := range problems {
+			l.problems = append(l.problems, Problem{File: name, Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint, Code: CodeSyntax})
+		}
+		for _, doc := range parsed {
+			l.add(name, doc, d.Version)
+		}
+	}
+	set := l.compile(number)
+	var errs []error
+	for _, p := range tidy(l.problems, nil) {
+		if !p.Warning {
+			errs = append(errs, errors.New(p.String()))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("compile the definitions: %w", errors.Join(errs...))
+	}
+	return set, nil
+}
+
+// loader holds what the documents of a set share while they are read.
+type loader struct {
+	opts     Options
+	compiler *expr.Compiler
+	tables   tables
+	stored   bool // from the store: what was once accepted is not refused for a provider that has gone
+	problems []Problem
+	sources  []*source
+
+	recordTypes map[string]*expr.RecordType
+	templates   map[string]Message
+}
+
+// source is a document on its way into a set.
+type source struct {
+	document Document
+	root     *portable.Node
+	nameAt   portable.Pos
+	version  int64
+}
+
+func newLoader(opts Options) (*loader, error) {
+	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), recordTypes: map[string]*expr.RecordType{}, templates: map[string]Message{}}
+	if l.compiler == nil {
+		c, err := expr.NewCompiler()
+		if err != nil {
+			return nil, err
+		}
+		l.compiler = c
+	}
+	return l, nil
+}
+
+func isScenario(d portable.Document) bool {
+	return d.Root.Kind == portable.Map && d.Root.Fields[0].Key.Text == string(KindScenario)
+}
+
+// add reads the first key of a document, which says its kind and its name.
+func (l *loader) add(file string, doc portable.Document, version int64) {
+	r := &reader{loader: l, file: file}
+	if doc.Root.Kind == portable.Broken {
+		return
+	}
+	kinds := append([]string{}, laterKinds()...)
+	for _, k := range builtKinds() {
+		kinds = append(kinds, string(k))
+	}
+	slices.Sort(kinds)
+	hint := "it is one of " + alternatives(kinds)
+	if doc.Root.Kind != portable.Map {
+		r.wrong(doc.Root, "a definition", "its first key is its kind, its value the name, such as workflow: csi-gr")
+		return
+	}
+	first := doc.Root.Fields[0]
+	kind := first.Key.Text
+	if !slices.Contains(kinds, kind) {
+		if slices.ContainsFunc(doc.Root.Fields, func(f portable.Field) bool { return slices.Contains(kinds, f.Key.Text) }) {
+			hint = "the first key is the kind: move it to the first line"
+		} else if meant := didYouMean(kind, kinds); meant != "" {
+			hint = meant
+		}
+		r.report(CodeUnknownKey, first.Key.Pos, fmt.Sprintf("unknown kind %q", kind), hint)
+		return
+	}
+	read := r.defName
+	switch {
+	case kind == string(KindWorkflow):
+		read = r.slug
+	case kind == string(KindChannel):
+		read = r.channelKey
+	}
+	name, ok := read(first.Value)
+	if !ok {
+		name = ""
+	}
+	s := &source{
+		document: Document{Kind: Kind(kind), Name: name, Text: doc.Text, Hash: meaning(doc.Root), File: file, Line: doc.Root.Pos.Line},
+		root:     doc.Root, nameAt: first.Value.Pos, version: version,
+	}
+	if ok {
+		for _, other := range l.sources {
+			if other.document.Kind == s.document.Kind && other.document.Name == name {
+				r.report(CodeDuplicate, s.nameAt, fmt.Sprintf("%s %s is defined twice", kind, name),
+					fmt.Sprintf("the other one stands at %s:%d", other.document.File, other.nameAt.Line))
+			}
+		}
+	}
+	l.sources = append(l.sources, s)
+}
+
+// meaning is a hash over what a document says: comments, the order of keys and blanks do not count.
+func meaning(root *portable.Node) string {
+	canonical, err := json.Marshal(root.Value()) // sorts keys; values are JSON values
+	if err != nil {
+		canonical = []byte(root.Text)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:])
+}
+
+// each calls f for the documents of a kind.
+func (l *loader) each(kind Kind, f func(r *reader, s *source)) {
+	for _, s := range l.sources {
+		if s.document.Kind == kind {
+			f(&reader{loader: l, file: s.document.File, kind: kind, name: s.document.Name}, s)
+		}
+	}
+}
+
+// defined returns the names of a kind, sorted.
+func (l *loader) defined(kind Kind) []string {
+	var names []string
+	for _, s := range l.sources {
+		if s.document.Kind == kind && s.document.Name != "" {
+			names = append(names, s.document.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// compile makes the set of everything that was added. The order is that of reference: what is named is read first.
+func (l *loader) compile(number int64) *Set {
+	set := &Set{
+		Number: number, Workspace: defaultWorkspace(),
+		workflows: map[string]*Workflow{}, surveys: map[string]*Survey{}, channels: map[string]*Channel{},
+		sinks: map[string]*Sink{}, byEvent: map[string][]Match{},
+	}
+	l.later()
+	workspaces := 0
+	l.each(KindWorkspace, func(r *reader, s *source) {
+		if workspaces++; workspaces > 1 {
+			r.report(CodeDuplicate, s.nameAt, "there is one workspace in a set of definitions", "put the definitions of another workspace into a folder of their own")
+		}
+		set.Workspace = r.workspace(s.root)
+	})
+	l.each(KindChannel, func(r *reader, s *source) {
+		c := r.channel(s.root)
+		c.Hash = s.document.Hash
+		set.channels[c.Key] = c
+	})
+	l.each(KindSink, func(r *reader, s *source) { set.sinks[s.document.Name] = r.sink(s.root) })
+	l.each(KindSurvey, func(r *reader, s *source) {
+		survey := r.survey(s.root)
+		survey.Version = s.version
+		set.surveys[survey.Name] = survey
+	})
+	l.each(KindTemplate, func(r *reader, s *source) { l.templates[s.document.Name] = r.templateDocument(s.root) })
+	l.each(KindWorkflow, func(r *reader, s *source) {
+		w := r.workflow(s.root, set)
+		w.Version = s.version
+		set.workflows[w.Name] = w
+	})
+	l.lint(set)
+	for _, name := range l.defined(KindWorkflow) {
+		w := set.workflows[name]
+		for _, t := range w.Trigger {
+			if t.Event != "" {
+				set.byEvent[t.Event] = append(set.byEvent[t.Event], Match{Workflow: w, Trigger: t})
+			}
+		}
+	}
+	return set
+}
+
+// later reports the documents of kinds that are not built, and reads what others need of them for their own checks.
+func (l *loader) later() {
+	for _, kind := range laterKinds() {
+		l.each(Kind(kind), func(r *reader, s *source) {
+			r.notYet(s.root.Fields[0].Key.Pos, kind, "")
+			switch kind {
+			case "group":
+				r.condition(s.root.Get("where"), expr.Scope{Contact: true, Vars: true, Workspace: true, Now: true})
+			case "record_type":
+				l.recordTypes[s.document.Name] = recordType(s.root)
+			}
+		})
+	}
+}
+
+// recordType reads the types of a record's fields, so that expressions on it are checked already.
+func recordType(root *portable.Node) *expr.RecordType {
+	t := &expr.RecordType{Name: root.Fields[0].Value.Text, Fields: map[string]expr.Type{}}
+	fields := root.Get("fields")
+	if fields == nil {
+		return t
+	}
+	for _, f := range fields.Fields {
+		kind, _, _ := strings.Cut(f.Value.Text, "(")
+		switch kind {
+		case "text", "time":
+			t.Fields[f.Key.Text] = expr.Text
+		case "number":
+			t.Fields[f.Key.Text] = expr.Number
+		case "bool":
+			t.Fields[f.Key.Text] = expr.Bool
+		case "date", "datetime":
+			t.Fields[f.Key.Text] = expr.Time
+		case "list":
+			t.Fields[f.Key.Text] = expr.List
+		default:
+			t.Fields[f.Key.Text] = expr.Any
+		}
+	}
+	return t
+}

@@ -1,0 +1,64 @@
+package definition_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/definition"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func read(t *testing.T, paths ...string) []definition.File {
+	t.Helper()
+	files := make([]definition.File, len(paths))
+	for i, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[i] = definition.File{Name: filepath.Base(path), Text: text}
+	}
+	return files
+}
+
+// TestErrorGoldens shows the whole output for each of the documented mistakes. The record types and the personas that
+// they refer to are loaded beside them, as in the folder they come from.
+func TestErrorGoldens(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("../../examples/errors/*.yaml")
+	if err != nil || len(paths) != 15 {
+		t.Fatalf("found %d files, %v, want 15", len(paths), err)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := definition.Load(read(t, path, "testdata/context/record-types.yaml", "testdata/context/personas.yaml"), definition.Options{})
+			var out strings.Builder
+			for _, p := range problems {
+				if p.File == filepath.Base(path) {
+					out.WriteString(p.String() + "\n")
+				}
+			}
+			golden := filepath.Join("testdata", "errors", name+".golden")
+			if *update {
+				if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), out.String()); diff != "" {
+				t.Errorf("output differs from %s (-want +got):\n%s", golden, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package definition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/message"
+)
+
+// message reads what is said: texts, a template's, or a survey's invitation. The channel is known by then, so a
+// message that has nothing to say there is refused here and not when it is sent.
+func (r *reader) message(n *portable.Node, set *Set, channel string) Message {
+	f, ok := r.fields(n, "message")
+	if !ok {
+		return Message{}
+	}
+	m := r.texts(f)
+	template, survey, mode := f.get("template"), f.get("survey"), f.get("mode")
+	r.word(mode, "mode", "link", []string{"link"})
+	switch {
+	case template != nil && survey != nil || template != nil && len(m.ByKind) > 0:
+		r.invalid(n.Pos, "a message has a template, a survey or texts of its own", "keep one of them")
+	case survey != nil && len(m.ByKind) > 0:
+		for _, kind := range addressKinds() {
+			if own := f.get(kind); own != nil {
+				r.report(CodeNotSupportedYet, own.Pos, "texts beside a survey are not supported yet", "the survey's invitation is sent")
+			}
+		}
+	case template != nil:
+		m = r.templateRef(template)
+	case survey != nil:
+		return r.surveyRef(survey, set)
+	case mode != nil:
+		r.invalid(mode.Pos, "mode says how a survey is asked, and there is no survey", "")
+	case len(m.ByKind) == 0 && !f.node.Partial && len(n.Fields) == len(f.values):
+		r.report(CodeMissing, n.Pos, "this message says nothing", "write texts for the channel, or template: NAME, or survey: NAME")
+	}
+	r.speaks(n, m, channel)
+	return m
+}
+
+// speaks checks that a message has texts for the kind of channel by which it leaves.
+func (r *reader) speaks(n *portable.Node, m Message, channel string) {
+	kind, _, _ := strings.Cut(channel, ":")
+	if len(m.ByKind) == 0 || !contains(addressKinds(), kind) {
+		return
+	}
+	if _, ok := m.ByKind[kind]; !ok {
+		r.report(CodeMissing, n.Pos, fmt.Sprintf("this message has no texts for %s, by which it leaves", kind), fmt.Sprintf("write %s: below it", kind))
+	}
+}
+
+// texts reads the texts for each kind of channel. A channel of another kind takes the plainest of them.
+func (r *reader) texts(f fields) Message {
+	m := Message{ByKind: map[string]Texts{}}
+	for _, kind := range []string{"inbox", "push", "email", "whatsapp", "sms", "webhook"} {
+		n := f.get(kind)
+		if n == nil || n.Kind == portable.Broken {
+			continue
+		}
+		own, ok := r.fields(n, kind)
+		if !ok {
+			continue
+		}
+		r.need(own)
+		t := Texts{
+			Subject: r.localized(own.get("subject"), message.Plain),
+			Text:    r.localized(own.get("text"), message.Plain),
+			HTML:    r.localized(own.get("html"), message.HTML),
+		}
+		if body := own.get("body"); body != nil {
+			t.Text = r.localized(body, message.Plain)
+		}
+		if kind == "email" && own.get("text") == nil && own.get("html") == nil && !own.node.Partial {
+			r.report(CodeMissing, n.Pos, "email needs text or html", "")
+		}
+		if len(m.ByKind) == 0 {
+			m.Default = t
+		}
+		m.ByKind[kind] = t
+	}
+	return m
+}
+
+func (r *reader) templateRef(n *portable.Node) Message {
+	name, ok := r.defName(n)
+	if !ok {
+		return Message{}
+	}
+	m, ok := r.templates[name]
+	if !ok {
+		r.report(CodeReference, n.Pos, fmt.Sprintf("no template named %q", name), r.undefined(KindTemplate, name))
+	}
+	return m
+}
+
+// surveyRef names a survey; one that is not defined may come later (C44).
+func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
+	name, ok := r.defName(n)
+	if !ok {
+		return Message{}
+	}
+	switch survey := set.Survey(name); {
+	case survey == nil:
+		r.warn(CodeReference, n.Pos, fmt.Sprintf("no survey named %q", name), r.undefined(KindSurvey, name))
+	case survey.Invitation.Text.IsZero() && !survey.broken:
+		r.report(CodeMissing, n.Pos, fmt.Sprintf("survey %s has no invitation", name), "write invitation: with a text")
+	}
+	return Message{Survey: name}
+}
+
+// undefined is the hint at a name that is not defined.
+func (r *reader) undefined(kind Kind, name string) string {
+	if hint := didYouMean(name, r.defined(kind)); hint != "" {
+		return hint
+	}
+	return fmt.Sprintf("define it with %s: %s", kind, name)
+}
+
+// templateDocument reads a template's texts.
+func (r *reader) templateDocument(root *portable.Node) Message {
+	f, ok := r.fields(root, "template")
+	if !ok {
+		return Message{}
+	}
+	m := r.texts(f)
+	if len(m.ByKind) == 0 && !f.node.Partial && len(f.values) == 1 {
+		r.report(CodeMissing, root.Pos, fmt.Sprintf("template %s says nothing", r.name), "write email:, sms: or another kind of channel with its texts")
+	}
+	return m
+}

@@ -1,0 +1,286 @@
+package definition
+
+// The tables of this file are the whole vocabulary of definitions (format.md §2, §3): which keys there are in which
+// block, what their values look like, and which of them have an effect in this release. The loader refuses what is
+// not in them, the JSON Schema is made from them. A release that builds a key changes its line here.
+
+// entry is one key of a block.
+type entry struct {
+	name     string
+	value    shape
+	required bool
+	later    bool   // known, and refused with code not_supported_yet
+	hint     string // for a later key: what to do instead
+	doc      string
+}
+
+// block is what may stand in one map.
+type block struct {
+	name    string // as messages call it
+	entries []entry
+}
+
+func (b *block) entry(name string) *entry {
+	for i := range b.entries {
+		if b.entries[i].name == name {
+			return &b.entries[i]
+		}
+	}
+	return nil
+}
+
+func (b *block) names() []string {
+	names := make([]string, len(b.entries))
+	for i, e := range b.entries {
+		names[i] = e.name
+	}
+	return names
+}
+
+func built(name string, value shape, doc string) entry {
+	return entry{name: name, value: value, doc: doc}
+}
+
+func required(name string, value shape, doc string) entry {
+	return entry{name: name, value: value, doc: doc, required: true}
+}
+
+func later(name, hint string) entry {
+	if hint == "" {
+		hint = "leave it out for now"
+	}
+	return entry{name: name, later: true, hint: hint}
+}
+
+// The kinds that are known and not built.
+func laterKinds() []string { return []string{"persona", "topic", "group", "record_type"} }
+
+func builtKinds() []Kind {
+	return []Kind{KindWorkflow, KindSurvey, KindTemplate, KindChannel, KindSink, KindWorkspace, KindScenario}
+}
+
+// tables are all blocks by their name in the schema. A kind's block has the kind's name.
+type tables map[string]*block
+
+func newTables() tables {
+	return tables{
+		"workflow": {"a workflow", []entry{
+			required("workflow", aSlug, "Its name, part of every key."),
+			required("type", oneOf(workflowTypes()...), "The type that limits count by, and the prefix of every key."),
+			built("description", aText, "For people."),
+			built("enabled", aBool, "false: nothing new is made, and what waits is kept. Default: true."),
+			built("ext_id", aText, "Its id in another system: templateId in dedup, surveyId in the answer to an ingest. Default: its name."),
+			built("locale", aLocale, "The text for people without a locale of their own. Default: the workspace's."),
+			built("vars", anyMap, "Constants, read as vars.NAME."),
+			required("triggers", listOf(ref("trigger")), "What makes an occasion."),
+			built("timing", ref("timing"), "When a message is due and what follows it. Default: at once."),
+			built("audience", oneOrMore(ref("audience")), "Who is told."),
+			built("channel", aChannel, "Where it leaves: email stands for email:default."),
+			built("message", ref("message"), "What it says."),
+			built("sinks", oneOrMore(ref("sink_ref")), "Where its outcomes go."),
+			built("retry", ref("retry"), "What follows a failed try."),
+			built("pin", aBool, "An occasion keeps the version of its moment. Default: true."),
+			later("fallback", "a message leaves by its one channel for now"),
+			later("resolved", ""),
+			later("limits", ""),
+			later("priority", ""),
+			later("digest", ""),
+		}},
+		"trigger": {"a trigger", []entry{
+			required("id", aSlug, "Its name, part of the answer to an ingest."),
+			built("enabled", aBool, "false: it makes no new occasions. Default: true."),
+			built("description", aText, "For people."),
+			built("event", aName, "The kind of event that makes an occasion."),
+			built("when", ref("condition"), "It is an occasion only if this holds."),
+			built("dedup", oneOrMore(aText), "Paths whose values make an event the same event. Default: its id, else its content."),
+			built("dedup_scope", oneOf(DedupWorkflow, DedupWorkspace), "Where an event is the same event. Default: workflow."),
+			built("dedup_missing", oneOf(DedupAllow, DedupReject), "What follows a path without a value. Default: allow."),
+			built("timing", ref("timing"), "Replaces the workflow's."),
+			built("audience", oneOrMore(ref("audience")), "Replaces the workflow's."),
+			built("channel", aChannel, "Replaces the workflow's."),
+			built("message", ref("message"), "Replaces the workflow's."),
+			later("record", "a trigger listens to an event for now: post one when the record changes"),
+			later("schedule", "a trigger listens to an event for now: post one at the time"),
+			later("for", ""),
+			later("issues", ""),
+			later("metric", ""),
+			later("check", ""),
+			later("fire", ""),
+			later("cooldown", ""),
+			later("reconcile", ""),
+			later("fallback", "a message leaves by its one channel for now"),
+			later("resolved", ""),
+			later("limits", ""),
+			later("priority", ""),
+		}},
+		"timing": {"timing", []entry{
+			built("anchor", anExpression, "A date, now, or an expression that gives an instant. Default: event.occurred_at."),
+			built("offset", oneOrMore(anOffset), "From the anchor to the message: -2d is two days before. Default: 0d."),
+			built("reminders", oneOrMore(aDuration), "After the message, as long as there is no answer."),
+			built("reminders_from", oneOf("previous", "anchor"), "Whence a reminder counts. Default: previous."),
+			built("expire_after", aDuration, "How long after the last message an answer is awaited. Default: 30d."),
+			built("catch_up", aText, "How late a message is still sent: a duration, never or forever. Default: 48h."),
+			later("start_on", ""),
+			later("at", ""),
+			later("timezone", ""),
+			later("follow_zone", ""),
+			later("first", ""),
+			later("sequence", ""),
+			later("repeat", ""),
+			later("reset_on", ""),
+			later("stop_when", "an answer and a cancel stop the reminders"),
+			later("accept_late", ""),
+			later("backlog", ""),
+			later("missing_day", ""),
+			later("dst", ""),
+			later("late_joiner", ""),
+		}},
+		"audience": {"an entry of the audience", []entry{
+			built("to", anExpression, "event.recipient, or an expression that gives ids of contacts."),
+			built("address", anExpression, "An expression that gives an address or a list of them."),
+			built("kind", oneOf(addressKinds()...), "What kind of address it is."),
+			built("where", ref("condition"), "Only people for whom this holds."),
+			later("persona", ""),
+			later("group", ""),
+			later("place", ""),
+			later("below", ""),
+			later("place_types", ""),
+			later("topics", ""),
+			later("frequency", ""),
+			later("function", ""),
+			later("everyone", ""),
+		}},
+		"message": {"a message", []entry{
+			built("email", ref("email"), ""),
+			built("sms", ref("sms"), ""),
+			built("whatsapp", ref("whatsapp"), ""),
+			built("push", ref("push"), ""),
+			built("inbox", ref("inbox"), ""),
+			built("webhook", ref("webhook"), ""),
+			built("template", aName, "Takes the texts of a template."),
+			built("survey", aName, "Sends the invitation of a survey."),
+			built("mode", oneOf("link"), "How a survey is asked. Default: link."),
+			later("function", ""),
+			later("metadata", ""),
+			later("data", ""),
+		}},
+		"template": {"a template", []entry{
+			required("template", aName, "Its name."),
+			built("email", ref("email"), ""),
+			built("sms", ref("sms"), ""),
+			built("whatsapp", ref("whatsapp"), ""),
+			built("push", ref("push"), ""),
+			built("inbox", ref("inbox"), ""),
+			built("webhook", ref("webhook"), ""),
+		}},
+		"email": {"email", []entry{
+			required("subject", localized, ""),
+			built("text", localized, "The plain text."),
+			built("html", localized, "Values are escaped."),
+			later("markdown", "write text, html or both"),
+			later("from", "the channel's setting from is used"),
+			later("reply_to", ""),
+			later("headers", ""),
+		}},
+		"sms":      {"sms", []entry{required("text", localized, "")}},
+		"whatsapp": {"whatsapp", []entry{required("text", localized, "")}},
+		"push":     {"push", []entry{built("subject", localized, ""), required("text", localized, "")}},
+		"inbox":    {"inbox", []entry{built("subject", localized, ""), required("text", localized, "")}},
+		"webhook":  {"webhook", []entry{required("body", localized, "The body of the request.")}},
+		"retry": {"retry", []entry{
+			built("backoff", oneOrMore(aDuration), "Waits between tries. Default: 5m, 15m, 1h."),
+			built("jitter", aText, "Up to this much longer: none, or a percentage such as 20%. Default: 20%."),
+			built("then", oneOf(RetryFail, RetryForever), "After the last wait. Default: fail."),
+			later("on_crash", ""),
+			later("lease", ""),
+		}},
+		"sink_ref": {"a sink of the workflow", []entry{
+			required("sink", aName, "The sink's name."),
+			built("events", oneOrMore(aName), "Which outcomes. Default: response.completed."),
+			built("when", ref("condition"), "Only outcomes for which this holds."),
+		}},
+		"survey": {"a survey", []entry{
+			required("survey", aName, "Its name."),
+			required("title", localized, "The heading of the form, and the subject of the invitation."),
+			built("invitation", ref("invitation"), "What a message with this survey says."),
+			required("questions", listOf(ref("question")), "In the order of asking."),
+			later("conversation", "a survey is asked by its link for now"),
+		}},
+		"invitation": {"an invitation", []entry{required("text", localized, "{{ survey.link }} is the link to the form.")}},
+		"question": {"a question", []entry{
+			required("id", aSlug, "Its name, read as answers.NAME."),
+			required("type", oneOf(questionTypes()...), ""),
+			required("text", localized, "The question."),
+			built("required", aBool, "It must be answered. Default: false."),
+			built("options", listOf(ref("option")), "The answers to choose from."),
+			built("min", aNumber, "The smallest answer."),
+			built("max", aNumber, "The largest answer."),
+			built("max_length", aCount, "The longest answer, in characters."),
+			built("pattern", aText, "A regular expression that the answer must match."),
+			built("show_when", ref("condition"), "It is asked only if this holds."),
+			built("valid_when", ref("condition"), "An answer is taken only if this holds."),
+		}},
+		"option": {"an option", []entry{
+			required("value", aText, "What the answer holds."),
+			required("text", localized, "What people read."),
+		}},
+		"channel": {"a channel", []entry{
+			required("channel", aChannel, "KIND:NAME, or KIND for KIND:default."),
+			required("provider", aName, "What sends the messages."),
+			built("settings", ref("settings"), "The provider's."),
+			built("on_unknown", oneOf(OnUnknownResend, OnUnknownHold), "What follows a send of unknown outcome. Default: resend."),
+			later("rate", ""),
+			later("send_window", ""),
+			later("retry", "a workflow's or the workspace's retry is used"),
+		}},
+		"sink": {"a sink", []entry{
+			required("sink", aName, "Its name."),
+			required("provider", aName, "What carries the outcomes."),
+			built("settings", ref("settings"), "The provider's."),
+			built("events", oneOrMore(aName), "Which outcomes. Default: response.completed."),
+			built("when", ref("condition"), "Only outcomes for which this holds."),
+			built("retry", ref("sink_retry"), "What follows a failed try."),
+		}},
+		"sink_retry": {"retry", []entry{
+			built("backoff", oneOrMore(aDuration), "Waits between tries."),
+			built("jitter", aText, "none, or a percentage such as 20%."),
+			built("attempts", aCount, "After so many tries an outcome is dead."),
+		}},
+		"workspace": {"a workspace", []entry{
+			required("workspace", aName, "Its name."),
+			built("timezone", aText, "A name of the tz database. Default: UTC."),
+			built("locale", aLocale, "Default: en."),
+			built("base_url", aText, "Public links begin with it."),
+			built("retry", ref("retry"), "For workflows without one."),
+			later("cadence", ""),
+		}},
+		"condition": {"a condition", []entry{
+			built("all", listOf(ref("condition")), "Every one must hold."),
+			built("any", listOf(ref("condition")), "At least one must hold."),
+			built("field", aText, "A field such as candidate.jobType."),
+			built("op", aText, "How it is compared."),
+			built("value", anything, "With what."),
+		}},
+	}
+}
+
+// laterValues are words that a key knows and this release refuses.
+func laterValues() map[string][]string {
+	return map[string][]string{
+		"mode":       {"conversation"},
+		"on_unknown": {"verify"},
+		"then":       {"hold", "daily"},
+		"event":      {"item.published", "response.completed", "delivery.failed"},
+	}
+}
+
+func workflowTypes() []string {
+	return []string{"alert", "reminder", "report", "survey", "broadcast", "digest", "story_so_far", "custom"}
+}
+
+func questionTypes() []string {
+	return []string{"choice", "multiple", "number", "rating", "text", "date", "yes_no"}
+}
+
+// addressKinds are the kinds of channels that have texts and addresses of their own.
+func addressKinds() []string { return []string{"email", "sms", "whatsapp", "push", "inbox", "webhook"} }

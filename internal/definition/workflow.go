@@ -1,0 +1,399 @@
+package definition
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/schedule"
+)
+
+// blocks are what a trigger may replace, whole (format.md §2).
+type blocks struct{ timing, audience, channel, message *portable.Node }
+
+func blocksOf(f fields) blocks {
+	return blocks{f.get("timing"), f.get("audience"), f.get("channel"), f.get("message")}
+}
+
+// over returns the blocks with those of a trigger in their place.
+func (b blocks) over(own blocks) blocks {
+	for _, p := range []struct{ into, own **portable.Node }{
+		{&b.timing, &own.timing}, {&b.audience, &own.audience}, {&b.channel, &own.channel}, {&b.message, &own.message},
+	} {
+		if *p.own != nil {
+			*p.into = *p.own
+		}
+	}
+	return b
+}
+
+func (b blocks) lacking() []string {
+	var names []string
+	for _, p := range []struct {
+		name string
+		node *portable.Node
+	}{{"audience", b.audience}, {"channel", b.channel}, {"message", b.message}} {
+		if p.node == nil {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// workflow reads a workflow and resolves what its triggers replace.
+func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
+	f, _ := r.fields(root, "workflow")
+	w := &Workflow{
+		Name: r.name, Type: r.word(f.get("type"), "type", "", workflowTypes()), Enabled: r.bool(f.get("enabled"), true),
+		ExtID: r.name, Locale: r.locale(f.get("locale")), Vars: r.vars(f.get("vars")),
+	}
+	if n := f.get("ext_id"); n != nil {
+		w.ExtID, _ = r.text(n)
+	}
+	r.text(f.get("description"))
+	retry := set.Workspace.Retry
+	if n := f.get("retry"); n != nil {
+		retry = r.retry(n)
+	}
+	pin := r.bool(f.get("pin"), true)
+	shared := blocksOf(f)
+	var problems []string
+	problems = append(problems, r.missing(f)...)
+
+	triggers := f.get("triggers")
+	if triggers != nil && triggers.Kind != portable.List && triggers.Kind != portable.Broken {
+		r.wrong(triggers, "a list of triggers", "write - id: NAME below it")
+		triggers = nil
+	}
+	items := r.items(triggers)
+	if triggers != nil && triggers.Kind == portable.List && len(items) == 0 {
+		r.invalid(triggers.Pos, "a workflow needs at least one trigger", "")
+	}
+	if triggers == nil || triggers.Kind == portable.Broken || len(items) == 0 {
+		r.blocks(shared, expr.Scope{}, set, &Trigger{}) // its mistakes are told nevertheless
+		if !root.Partial {
+			problems = append(problems, shared.lacking()...)
+		}
+	}
+	ids := map[string]bool{}
+	for _, item := range items {
+		t, own := r.trigger(item, ids)
+		t.Retry, t.Pin = retry, pin
+		whole := shared.over(own)
+		if lacking := whole.lacking(); len(lacking) > 0 && !f.node.Partial && item.Kind == portable.Map && !item.Partial {
+			if len(items) == 1 || len(shared.lacking()) == len(lacking) && len(problems) == 0 {
+				problems = appendNew(problems, lacking)
+			} else if len(problems) == 0 {
+				r.report(CodeMissing, item.Pos, fmt.Sprintf("trigger %s has no %s", t.ID, sentence(lacking)), "write it here, or once for the whole workflow")
+			}
+		}
+		r.blocks(whole, r.scope(item), set, t)
+		w.Trigger = append(w.Trigger, t)
+	}
+	if len(problems) > 0 {
+		r.report(CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), "")
+	}
+	w.Sinks = r.sinkRefs(f.get("sinks"), set)
+	return w
+}
+
+func appendNew(list, more []string) []string {
+	for _, name := range more {
+		if !contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func contains(list []string, name string) bool {
+	for _, have := range list {
+		if have == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reader) vars(n *portable.Node) map[string]any {
+	if n == nil || n.Kind == portable.Broken {
+		return nil
+	}
+	if n.Kind != portable.Map {
+		r.wrong(n, "a map of names and values", "")
+		return nil
+	}
+	for _, f := range n.Fields {
+		if name := f.Key.Text; !isMadeOf(name, "_") || '0' <= name[0] && name[0] <= '9' {
+			r.invalid(f.Key.Pos, fmt.Sprintf("%q is not a name that an expression can read", name), "it has letters, digits and _, and does not begin with a digit")
+		}
+	}
+	vars, _ := n.Value().(map[string]any)
+	return vars
+}
+
+// scope says which names exist in the expressions of a trigger.
+func (r *reader) scope(trigger *portable.Node) expr.Scope {
+	s := expr.Scope{Vars: true, Workspace: true, Now: true}
+	switch record := trigger.Get("record"); {
+	case record != nil:
+		s.Record, s.RecordType = true, r.recordTypes[record.Text]
+	case trigger.Get("schedule") != nil:
+		s.Period, s.Iteration = true, true
+	default:
+		s.Event = true
+	}
+	return s
+}
+
+// trigger reads what a trigger says of itself, and the blocks of its own.
+func (r *reader) trigger(n *portable.Node, ids map[string]bool) (*Trigger, blocks) {
+	t := &Trigger{Enabled: true, DedupScope: DedupWorkflow, DedupMissing: DedupAllow, at: n.Pos}
+	f, ok := r.fields(n, "trigger")
+	if !ok {
+		return t, blocks{}
+	}
+	r.need(f)
+	if id := f.get("id"); id != nil {
+		t.ID, _ = r.slug(id)
+		if t.ID != "" && ids[t.ID] {
+			r.report(CodeDuplicate, id.Pos, fmt.Sprintf("there are two triggers %s", t.ID), "")
+		}
+		ids[t.ID] = true
+	}
+	r.text(f.get("description"))
+	t.Enabled = r.bool(f.get("enabled"), true)
+	event, record, schedule := f.get("event"), f.get("record"), f.get("schedule")
+	switch given := present(event, record, schedule); {
+	case given == 0 && !f.node.Partial:
+		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has no event", t.ID), "event: the kind of event that makes an occasion")
+	case given > 1:
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: event, record and schedule exclude each other", t.ID), "")
+	}
+	if name, ok := r.defName(event); ok {
+		t.Event = name
+		if contains(laterValues()["event"], name) {
+			r.notYet(event.Pos, name, "the events of this product itself are not told yet")
+		}
+	}
+	scope := r.scope(n)
+	t.When = r.condition(f.get("when"), scope)
+	r.laterInTrigger(f, t.ID)
+	t.DedupScope = r.word(f.get("dedup_scope"), "dedup_scope", DedupWorkflow, []string{DedupWorkflow, DedupWorkspace})
+	t.DedupMissing = r.word(f.get("dedup_missing"), "dedup_missing", DedupAllow, []string{DedupAllow, DedupReject})
+	if dedup := f.get("dedup"); dedup != nil {
+		t.dedupAt = dedup.Pos
+		t.Dedup = r.dedup(dedup)
+	}
+	return t, blocksOf(f)
+}
+
+func present(nodes ...*portable.Node) int {
+	count := 0
+	for _, n := range nodes {
+		if n != nil {
+			count++
+		}
+	}
+	return count
+}
+
+// dedup reads the recipe: paths into the event (C8).
+func (r *reader) dedup(n *portable.Node) []string {
+	var paths []string
+	for _, item := range r.items(n) {
+		path, ok := r.text(item)
+		if !ok {
+			continue
+		}
+		root, field, nested := strings.Cut(path, ".")
+		recipient := []string{"address", "locale", "customer_ref", "customerRef"}
+		switch {
+		case strings.ContainsAny(path, " \t\n=") || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, ".."):
+			r.invalid(item.Pos, fmt.Sprintf("%q is not a path", path), "a path is written candidate.wip, recipient.address, templateId or id")
+		case root == "recipient" && !contains(recipient, field):
+			hint := didYouMean(field, recipient)
+			if hint == "" {
+				hint = "a recipient has " + sentence(recipient[:3])
+			}
+			r.invalid(item.Pos, fmt.Sprintf("a recipient has no %q", field), hint)
+		case !nested && didYouMean(path, []string{"templateId"}) != "" && path != "templateId":
+			r.invalid(item.Pos, fmt.Sprintf("%q is not a path", path), "did you mean templateId?")
+		case contains(paths, path):
+			r.invalid(item.Pos, fmt.Sprintf("%q stands twice in the recipe", path), "")
+		default:
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// blocks reads timing, audience, channel and message into a trigger.
+func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, t *Trigger) {
+	if b.timing != nil {
+		r.timing(b.timing, scope, t)
+	}
+	t.Audience = r.audience(b.audience, scope)
+	if key, ok := r.channelRef(b.channel, set); ok {
+		t.Channel = key
+	}
+	if b.message != nil {
+		t.Message = r.message(b.message, set, t.Channel)
+	}
+}
+
+func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
+	f, ok := r.fields(n, "timing")
+	if !ok {
+		return
+	}
+	t.Anchor = r.anchor(f.get("anchor"), scope)
+	r.laterInTiming(f, scope)
+	if offsets := r.items(f.get("offset")); len(offsets) > 0 {
+		for i, n := range offsets {
+			text, ok := r.text(n)
+			if !ok {
+				continue
+			}
+			offset, err := civil.ParseOffset(text)
+			switch {
+			case err != nil:
+				r.refuse(n, err)
+			case i > 0:
+				r.report(CodeNotSupportedYet, n.Pos, "several offsets are not supported yet", "write a trigger for each, with a timing of its own")
+			default:
+				t.Timing.Offset = offset
+			}
+		}
+	}
+	t.Timing.Reminders = r.durations(f.get("reminders"))
+	from := r.word(f.get("reminders_from"), "reminders_from", string(schedule.FromPrevious), []string{string(schedule.FromPrevious), string(schedule.FromAnchor)})
+	t.Timing.RemindersFrom = schedule.From(from)
+	if t.Timing.RemindersFrom == schedule.FromAnchor {
+		for i := 1; i < len(t.Timing.Reminders); i++ {
+			if t.Timing.Reminders[i].Exact() <= t.Timing.Reminders[i-1].Exact() {
+				r.invalid(f.get("reminders").Pos, "reminders that count from the anchor must ascend", "[5d, 15d, 30d]")
+				break
+			}
+		}
+	}
+	t.Timing.ExpireAfter, _ = r.duration(f.get("expire_after"))
+	if n := f.get("catch_up"); n != nil {
+		if text, ok := r.text(n); ok {
+			late, err := schedule.ParseCatchUp(text)
+			if err != nil {
+				r.refuse(n, err)
+			}
+			t.Timing.CatchUp = late
+		}
+	}
+}
+
+// anchor reads a date, now, or an expression; what begins like a date must be one (format.md §1).
+func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
+	text, ok := r.text(n)
+	if !ok || text == "event.occurred_at" {
+		return nil
+	}
+	if text[0] >= '0' && text[0] <= '9' {
+		if _, err := civil.ParseDate(text); err != nil {
+			r.refuse(n, err)
+			return nil
+		}
+		p, err := r.compiler.Compile(`date("`+text+`")`, scope, expr.Time)
+		if err != nil {
+			r.refuse(n, err)
+		}
+		return p
+	}
+	return r.expression(n, scope, expr.Time)
+}
+
+// audience reads the entries of who is told.
+func (r *reader) audience(n *portable.Node, scope expr.Scope) []Audience {
+	var all []Audience
+	items := r.items(n)
+	if n != nil && n.Kind == portable.List && len(items) == 0 {
+		r.invalid(n.Pos, "the audience is empty", "")
+	}
+	for _, item := range items {
+		f, ok := r.fields(item, "audience")
+		if !ok {
+			continue
+		}
+		r.laterInAudience(f)
+		var a Audience
+		to, address, kind := f.get("to"), f.get("address"), f.get("kind")
+		people := scope
+		people.Contact = true
+		a.Where = r.condition(f.get("where"), people)
+		switch {
+		case to != nil && address != nil:
+			r.invalid(item.Pos, "to and address exclude each other", "write two entries")
+		case to != nil && to.Text == "event.recipient" && scope.Event:
+			a.EventRecipient = true
+		case to != nil:
+			a.To = r.expression(to, scope, expr.Any)
+		case address != nil:
+			a.Address = r.expression(address, scope, expr.Any)
+		case len(f.values) == 0 && !f.node.Partial || present(f.get("where")) == len(f.values) && !f.node.Partial:
+			r.report(CodeMissing, item.Pos, "an entry of the audience needs to or address", "such as to: event.recipient")
+		}
+		switch {
+		case kind != nil && address == nil:
+			r.invalid(kind.Pos, "kind says what kind of address it is, and there is no address", "")
+		case kind != nil:
+			a.AddressKind = r.word(kind, "kind", "", addressKinds())
+		case address != nil && !f.node.Partial:
+			r.report(CodeMissing, item.Pos, "an address needs its kind", "kind is "+alternatives(addressKinds()))
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// retry reads what follows a failed try; what is not written has its default.
+func (r *reader) retry(n *portable.Node) Retry {
+	retry := defaultRetry()
+	f, ok := r.fields(n, "retry")
+	if !ok {
+		return retry
+	}
+	if backoff := f.get("backoff"); backoff != nil {
+		retry.Backoff = exact(r.durations(backoff))
+	}
+	if jitter := f.get("jitter"); jitter != nil {
+		retry.Jitter = r.jitter(jitter, retry.Jitter)
+	}
+	retry.Then = r.word(f.get("then"), "then", retry.Then, []string{RetryFail, RetryForever})
+	return retry
+}
+
+func exact(all []civil.Duration) []time.Duration {
+	lengths := make([]time.Duration, len(all))
+	for i, d := range all {
+		lengths[i] = d.Exact()
+	}
+	return lengths
+}
+
+// jitter reads none or a percentage.
+func (r *reader) jitter(n *portable.Node, byDefault int) int {
+	text, ok := r.text(n)
+	if !ok {
+		return byDefault
+	}
+	if text == "none" {
+		return 0
+	}
+	var percent int
+	var rest string
+	if count, _ := fmt.Sscanf(text, "%d%s", &percent, &rest); count != 2 || rest != "%" || percent < 0 || percent > 100 || !isMadeOf(text[:len(text)-1], "") {
+		r.invalid(n.Pos, fmt.Sprintf("%q is not a jitter", text), "write none, or a percentage such as 20%")
+		return byDefault
+	}
+	return percent
+}
