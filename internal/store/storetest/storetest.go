@@ -102,4 +102,3 @@ func migrate(ctx context.Context, url string) error {
 	defer s.Close()
 	return s.Migrate(ctx)
 }
-

@@ -1,0 +1,47 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Exec runs a statement in a transaction of its own, for states that no method of the store brings about yet.
+func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
+	var n int64
+	err := s.write(ctx, func(t *session) (err error) {
+		n, err = t.exec(ctx, text, args...)
+		return err
+	})
+	return n, err
+}
+
+// Strings reads the first column of a query, planned like the statements of the engine.
+func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string, error) {
+	var out []string
+	err := s.write(ctx, func(t *session) (err error) {
+		out, err = query(ctx, t, func(rows *sql.Rows) (string, error) {
+			columns, err := rows.Columns()
+			if err != nil {
+				return "", err
+			}
+			var v string
+			into := make([]any, len(columns))
+			for i := range into {
+				into[i] = new(any)
+			}
+			into[len(into)-1] = &v // SQLite: the text of a plan is its last column
+			return v, rows.Scan(into...)
+		}, text, args...)
+		return err
+	})
+	return out, err
+}
+
+// The statements whose plans are tested.
+const (
+	ClaimDeliveries  = claimDeliveries
+	DueInstances     = dueInstances
+	ExpireDeliveries = expireDeliveries
+	NextFree         = nextFree
+	SlotsOfPersons   = slotsOfPersons
+)

@@ -1,0 +1,178 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+var now = time.Date(2026, 5, 14, 5, 12, 34, 123456000, time.UTC)
+
+// fixture is one workspace of a store, and short ways to fill it.
+type fixture struct {
+	*testing.T
+	s  *store.Store
+	ws subject.WorkspaceID
+}
+
+func setup(t *testing.T, s *store.Store) fixture {
+	t.Helper()
+	w, err := s.EnsureWorkspace(t.Context(), "clinic", []byte("secret"), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fixture{t, s, w.ID}
+}
+
+func (f fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f fixture) mustBe(err, want error) {
+	f.Helper()
+	if !errors.Is(err, want) {
+		f.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+func person(ext, address string) store.RecipientRef {
+	ref := store.RecipientRef{ExtID: ext, Address: address, NewExtID: ext, Locale: "ar", Create: true}
+	if address != "" {
+		ref.AddressHash = "hash of " + address
+		if ext == "" {
+			ref.NewExtID = "addr:" + ref.AddressHash
+		}
+	}
+	return ref
+}
+
+func (f fixture) event(kind string) store.EventRow {
+	return store.EventRow{
+		Event: subject.Event{
+			ID: subject.EventID(f.s.NewID(now)), ExtID: "e-" + kind, Kind: kind, OccurredAt: now.Add(-time.Hour), OccurredGiven: true,
+			ReceivedAt: now, Recipient: &subject.Recipient{Address: "+96477", Locale: "ar"},
+		},
+		PayloadJSON: `{"n":1.50,"text":"<a> \"b\" \\ é"}`, Trace: `[]`,
+	}
+}
+
+func (f fixture) instance(key string, status instance.Status) instance.Row {
+	return instance.Row{
+		Workspace: f.ws, ID: instance.ID(f.s.NewID(now)), Key: key, Workflow: "visit", WorkflowVersion: 2, Definitions: 3, Type: "survey",
+		Trigger: "closed", Status: status, DueAt: now, InputHash: "h1", CreatedAt: now,
+	}
+}
+
+// delivery is one that is due now.
+func (f fixture) delivery(i instance.Row, p subject.ContactID) delivery.Row {
+	return delivery.Row{
+		Workspace: f.ws, ID: delivery.ID(f.s.NewID(now)), Key: fmt.Sprintf("%s|%d|sms:twilio", i.Key, p), Instance: i.ID, Event: i.Event,
+		Contact: p, Workflow: i.Workflow, WorkflowVersion: 2, Definitions: 3, Type: "survey", Trigger: "closed", Channel: "sms:twilio",
+		Address: "+96477", Locale: "ar", CustomerRef: "c-1", Status: delivery.Scheduled, NotBefore: now, SendAt: now, Slot: now,
+		RemindersRemaining: 2, Trace: `{"rule":1}`, CreatedAt: now,
+	}
+}
+
+func (f fixture) ingest(r store.IngestRequest, decide func(store.IngestState) (store.IngestWrites, error)) {
+	f.Helper()
+	f.must(f.s.Ingest(f.Context(), f.ws, now, r, decide))
+}
+
+// contact makes a contact.
+func (f fixture) contact(ext string) subject.ContactID {
+	f.Helper()
+	var id subject.ContactID
+	f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{person(ext, "")}}, func(s store.IngestState) (store.IngestWrites, error) {
+		id = s.Persons[0].ID
+		return store.IngestWrites{}, nil
+	})
+	return id
+}
+
+// add stores rows.
+func (f fixture) add(w store.IngestWrites) {
+	f.Helper()
+	f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) { return w, nil })
+}
+
+// scheduled stores n deliveries of one completed instance to one person, each changed by change, and returns them.
+func (f fixture) scheduled(n int, change func(i int, d *delivery.Row)) []delivery.Row {
+	f.Helper()
+	p := f.contact(fmt.Sprintf("person-%d", f.s.NewID(now)))
+	var w store.IngestWrites
+	for i := range n {
+		in := f.instance(fmt.Sprintf("survey:visit:event:%d", f.s.NewID(now)), instance.Completed)
+		d := f.delivery(in, p)
+		if change != nil {
+			change(i, &d)
+		}
+		w.Instances, w.Deliveries = append(w.Instances, in), append(w.Deliveries, d)
+	}
+	f.add(w)
+	return w.Deliveries
+}
+
+func (f fixture) row(id delivery.ID) delivery.Row {
+	f.Helper()
+	row, err := f.s.DeliveryByID(f.Context(), f.ws, id)
+	f.must(err)
+	return row
+}
+
+func send(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
+	return make([]store.IntentVerdict, len(claims)), nil
+}
+
+// claim claims what is due at an instant for 30 seconds and lets it all go.
+func (f fixture) claim(at time.Time) []store.Claim {
+	f.Helper()
+	claims, err := f.s.CommitIntents(f.Context(), at, at.Add(30*time.Second), 1000, send)
+	f.must(err)
+	return claims
+}
+
+func (f fixture) exec(text string, args ...any) {
+	f.Helper()
+	n, err := f.s.Exec(f.Context(), text, args...)
+	f.must(err)
+	if n == 0 {
+		f.Fatalf("no row changed: %s", text)
+	}
+}
+
+// accepted is the settlement of a first message that was accepted, with a reminder a day later.
+func accepted(c store.Claim) store.Settlement {
+	return store.Settlement{
+		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: true, Step: c.Step + 1, Status: delivery.Sent,
+		SendAt: now.Add(24 * time.Hour), ExpiresAt: now.Add(30 * 24 * time.Hour), Remaining: 1, Reason: reason.Delivered,
+		Attempt: delivery.Attempt{
+			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel, IdempotencyKey: "k",
+			IntentAt: c.IntentAt, SettledAt: now, Outcome: delivery.AttemptDelivered, Reason: reason.Delivered, ProviderID: "p-1",
+		},
+	}
+}
+
+// refused is the settlement of a try that failed and is repeated in five minutes.
+func refused(c store.Claim) store.Settlement {
+	s := accepted(c)
+	s.Accepted, s.Step, s.Status, s.SendAt, s.RetryCount, s.Remaining = false, c.Step, c.Status, now.Add(5*time.Minute), 1, c.RemindersRemaining
+	s.Reason, s.Attempt.Outcome, s.Attempt.Reason, s.Attempt.ProviderID = reason.TemporaryError, delivery.AttemptFailed, reason.TemporaryError, ""
+	return s
+}
+
+func (f fixture) settle(list ...store.Settlement) []delivery.ID {
+	f.Helper()
+	stale, err := f.s.Settle(f.Context(), now, list)
+	f.must(err)
+	return stale
+}

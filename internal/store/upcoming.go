@@ -1,0 +1,44 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// It walks the index of what is due, so that the number of finished rows does not matter.
+const upcoming = selectDeliveries + `
+WHERE d.ws = $1 AND d.send_at > 0
+ORDER BY d.send_at, d.id
+LIMIT $2`
+
+// Upcoming lists the deliveries that have something to send, the next first.
+func (s *Store) Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error) {
+	return all(s, ctx, "list upcoming deliveries", scanDelivery, upcoming, int64(ws), int64(limit))
+}
+
+const deliveriesByID = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM /*ROWS $2 (id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.ws = $1 AND d.id = r.id`
+
+// DeliveriesByID returns those of the deliveries that exist, in one statement.
+func (s *Store) DeliveriesByID(ctx context.Context, ws subject.WorkspaceID, ids []delivery.ID) (map[delivery.ID]delivery.Row, error) {
+	found := make(map[delivery.ID]delivery.Row, len(ids))
+	var rows rowset
+	for _, id := range ids {
+		if _, again := found[id]; !again {
+			found[id] = delivery.Row{}
+			rows.row().int(int64(id))
+		}
+	}
+	clear(found)
+	_, err := all(s, ctx, "read deliveries", func(r *sql.Rows) (struct{}, error) {
+		d, err := scanDelivery(r)
+		found[d.ID] = d
+		return struct{}{}, err
+	}, deliveriesByID, int64(ws), &rows)
+	return found, err
+}
