@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,6 +26,8 @@ type Options struct {
 	Providers []ProviderInfo
 	// Compiler compiles expressions; nil makes one for the call. One serves a whole process.
 	Compiler *expr.Compiler
+	// Known are the definitions in force. Load lets files refer to those that they do not define anew.
+	Known []Stored
 }
 
 // ProviderInfo says which settings a provider of channels takes.
@@ -48,7 +51,7 @@ type Bundle struct {
 }
 
 // Load reads the files of a folder and reports everything that is wrong with them at once. The bundle is usable only
-// when no problem is more than a warning (HasErrors).
+// when no problem is more than a warning (Errors).
 func Load(files []File, opts Options) (Bundle, []Problem) {
 	l, err := newLoader(opts)
 	if err != nil {
@@ -70,15 +73,31 @@ func Load(files []File, opts Options) (Bundle, []Problem) {
 			l.add(file.Name, doc, 0)
 		}
 	}
+	given := len(l.sources)
+	for _, d := range opts.Known {
+		if slices.Contains(l.defined(d.Kind), d.Name) {
+			continue
+		}
+		docs, _ := portable.Parse(d.Text)
+		for _, doc := range docs {
+			l.add(inForce, doc, d.Version)
+		}
+	}
 	b.Set = l.compile(0)
-	for _, s := range l.sources {
+	for _, s := range l.sources[:given] {
 		b.Documents = append(b.Documents, s.document)
 	}
+	// What is in force was accepted when it came, and its author is not here to mend it.
+	l.problems = slices.DeleteFunc(l.problems, func(p Problem) bool { return p.File == inForce })
 	return b, tidy(l.problems, files)
 }
 
-// Compile makes the set of that number from the rows of the store, through the same code as Load. A provider that
-// this program does not know is no error here: its channel is missing when something is sent (C44).
+// inForce stands for the file of a definition that is known and not among the files.
+const inForce = "\x00in force"
+
+// Compile makes the set of that number from the rows of the store, through the same code as Load. What leads to
+// nothing in this set, such as a provider that this program does not know or a template that has gone, is no error
+// here: it shows when something is sent (C44).
 func Compile(number int64, docs []Stored, opts Options) (*Set, error) {
 	l, err := newLoader(opts)
 	if err != nil {
@@ -118,7 +137,6 @@ type loader struct {
 	sources  []*source
 
 	recordTypes map[string]*expr.RecordType
-	templates   map[string]Message
 }
 
 // source is a document on its way into a set.
@@ -130,7 +148,7 @@ type source struct {
 }
 
 func newLoader(opts Options) (*loader, error) {
-	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), recordTypes: map[string]*expr.RecordType{}, templates: map[string]Message{}}
+	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), recordTypes: map[string]*expr.RecordType{}}
 	if l.compiler == nil {
 		c, err := expr.NewCompiler()
 		if err != nil {
@@ -232,7 +250,7 @@ func (l *loader) defined(kind Kind) []string {
 // compile makes the set of everything that was added. The order is that of reference: what is named is read first.
 func (l *loader) compile(number int64) *Set {
 	set := &Set{
-		Number: number, Workspace: defaultWorkspace(),
+		Number: number, Workspace: defaultWorkspace(), templates: map[string]Message{},
 		workflows: map[string]*Workflow{}, surveys: map[string]*Survey{}, channels: map[string]*Channel{},
 		sinks: map[string]*Sink{}, byEvent: map[string][]Match{},
 	}
@@ -255,14 +273,14 @@ func (l *loader) compile(number int64) *Set {
 		survey.Version = s.version
 		set.surveys[survey.Name] = survey
 	})
-	l.each(KindTemplate, func(r *reader, s *source) { l.templates[s.document.Name] = r.templateDocument(s.root) })
+	l.each(KindTemplate, func(r *reader, s *source) { set.templates[s.document.Name] = r.templateDocument(s.root) })
 	l.each(KindWorkflow, func(r *reader, s *source) {
 		w := r.workflow(s.root, set)
 		w.Version = s.version
 		set.workflows[w.Name] = w
 	})
 	l.lint(set)
-	for _, name := range l.defined(KindWorkflow) {
+	for _, name := range slices.Sorted(maps.Keys(set.workflows)) {
 		w := set.workflows[name]
 		for _, t := range w.Trigger {
 			if t.Event != "" {

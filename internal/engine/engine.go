@@ -179,15 +179,15 @@ type Applied struct {
 // Apply checks a folder of definitions and puts it in force as the workspace's next set. Definitions that the
 // folder does not mention stay. With an error among the problems nothing changes.
 func (e *Engine) Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string) (Applied, error) {
-	set, err := e.catalog.Current(ctx, ws.ID)
+	number, known, err := e.catalog.Documents(ctx, ws.ID)
 	if err != nil {
 		return Applied{}, err
 	}
 	options := e.config.Definitions
-	options.Known = set
+	options.Known = known
 	bundle, problems := definition.Load(files, options)
-	applied := Applied{Problems: problems, Number: set.Number}
-	if definition.Errors(problems) > 0 {
+	applied := Applied{Problems: problems, Number: number}
+	if definition.HasErrors(problems) {
 		return applied, nil
 	}
 	docs := make([]store.Definition, len(bundle.Documents))

@@ -40,7 +40,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		default:
 		}
 	}
-	forget := e.config.Store.OnCommit(func(earliest time.Time) {
+	e.config.Store.OnCommit(func(earliest time.Time) {
 		if !earliest.After(e.config.Clock.Now()) {
 			for _, s := range stages {
 				if s.name != "send more" {
@@ -50,7 +50,6 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		ring()
 	})
-	defer forget()
 
 	var running sync.WaitGroup
 	for _, s := range stages {

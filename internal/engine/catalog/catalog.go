@@ -89,11 +89,16 @@ func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definit
 	return c.At(ctx, ws, number)
 }
 
-// At returns the set of that number.
-func (c *Catalog) At(ctx context.Context, ws subject.WorkspaceID, number int64) (*definition.Set, error) {
-	if set := c.lookup(id{ws, number}); set != nil {
-		return set, nil
+// Documents returns the documents in force, as written, and the number of their set.
+func (c *Catalog) Documents(ctx context.Context, ws subject.WorkspaceID) (number int64, docs []definition.Stored, err error) {
+	if number, err = c.store.DefinitionsNumber(ctx, ws); err != nil {
+		return 0, nil, fmt.Errorf("read the number of the definitions: %w", err)
 	}
+	docs, err = c.documents(ctx, ws, number)
+	return number, docs, err
+}
+
+func (c *Catalog) documents(ctx context.Context, ws subject.WorkspaceID, number int64) ([]definition.Stored, error) {
 	rows, err := c.store.DefinitionSet(ctx, ws, number)
 	if err != nil {
 		return nil, fmt.Errorf("read definition set %d: %w", number, err)
@@ -104,6 +109,18 @@ func (c *Catalog) At(ctx context.Context, ws subject.WorkspaceID, number int64) 
 			Document: definition.Document{Kind: definition.Kind(row.Kind), Name: row.Name, Text: row.Text, Hash: row.Hash},
 			Version:  row.Version,
 		}
+	}
+	return docs, nil
+}
+
+// At returns the set of that number.
+func (c *Catalog) At(ctx context.Context, ws subject.WorkspaceID, number int64) (*definition.Set, error) {
+	if set := c.lookup(id{ws, number}); set != nil {
+		return set, nil
+	}
+	docs, err := c.documents(ctx, ws, number)
+	if err != nil {
+		return nil, err
 	}
 	set, err := definition.Compile(number, docs, c.options)
 	if err != nil {

@@ -62,7 +62,7 @@ func (b *Book) Admit(set *definition.Set, person store.Person, now, until time.T
 			history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N})
 		}
 	}
-	verdict := cadence.Decide(policy, history, zone(set, person), now, until, typ)
+	verdict := cadence.Decide(policy, history, Zone(set, person), now, until, typ)
 	if verdict.Reason != reason.DeferredTooLong {
 		history = append(history, cadence.Slot{At: verdict.At, Type: typ, N: 1})
 	}
@@ -70,7 +70,8 @@ func (b *Book) Admit(set *definition.Set, person store.Person, now, until time.T
 	return verdict
 }
 
-func zone(set *definition.Set, person store.Person) *time.Location {
+// Zone is where a person's days begin and end: their own zone, else the workspace's.
+func Zone(set *definition.Set, person store.Person) *time.Location {
 	for _, name := range []string{person.Timezone, set.Workspace.Timezone} {
 		if loc, err := civil.LoadZone(name); err == nil {
 			return loc

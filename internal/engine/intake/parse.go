@@ -61,11 +61,11 @@ func Parse(raw json.RawMessage, now time.Time) Item {
 	if err != nil {
 		return Item{Err: err}
 	}
-	return New(ev, now)
+	return Accept(ev, now)
 }
 
-// New checks an event that was put together by another route than Parse and completes its instants.
-func New(ev subject.Event, now time.Time) Item {
+// Accept checks an event that was put together by another route than Parse and completes its instants.
+func Accept(ev subject.Event, now time.Time) Item {
 	ev.ReceivedAt = now
 	if !ev.OccurredGiven {
 		ev.OccurredAt = now

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/key"
@@ -84,7 +85,7 @@ func (s *Sender) write(ws store.Workspace, c store.Claim, r rules, ev store.Even
 		return out, err
 	}
 	vars := variables(c, r, ev, out, now)
-	limits := message.Limits{}
+	reader := message.Reader{Zone: gate.Zone(r.set, c.Person)}
 	locales := []string{c.Locale, c.Person.Locale, r.workflow.Locale, r.set.Workspace.Locale}
 	for _, part := range []struct {
 		text message.Text
@@ -94,7 +95,8 @@ func (s *Sender) write(ws store.Workspace, c store.Claim, r rules, ev store.Even
 		if !ok {
 			continue
 		}
-		if *part.into, err = template.Render(vars, limits); err != nil {
+		reader.Locale = locale
+		if *part.into, err = template.RenderFor(reader, vars, message.Limits{}); err != nil {
 			return out, fmt.Errorf("render: %w", err)
 		}
 		if out.Locale == "" {
