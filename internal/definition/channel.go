@@ -113,7 +113,6 @@ func (r *reader) provider(n *portable.Node, name string) *ProviderInfo {
 		hint = "providers are " + sentence(names)
 	}
 	r.report(CodeReference, n.Pos, fmt.Sprintf("no provider named %q", name), hint)
-	r.problems[len(r.problems)-1].Warning = r.stored
 	return nil
 }
 

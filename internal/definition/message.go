@@ -28,7 +28,7 @@ func (r *reader) message(n *portable.Node, set *Set, channel string) Message {
 			}
 		}
 	case template != nil:
-		m = r.templateRef(template)
+		m = r.templateRef(template, set)
 	case survey != nil:
 		return r.surveyRef(survey, set)
 	case mode != nil:
@@ -83,12 +83,12 @@ func (r *reader) texts(f fields) Message {
 	return m
 }
 
-func (r *reader) templateRef(n *portable.Node) Message {
+func (r *reader) templateRef(n *portable.Node, set *Set) Message {
 	name, ok := r.defName(n)
 	if !ok {
 		return Message{}
 	}
-	m, ok := r.templates[name]
+	m, ok := set.templates[name]
 	if !ok {
 		r.report(CodeReference, n.Pos, fmt.Sprintf("no template named %q", name), r.undefined(KindTemplate, name))
 	}
@@ -105,7 +105,7 @@ func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
 	case survey == nil:
 		r.warn(CodeReference, n.Pos, fmt.Sprintf("no survey named %q", name), r.undefined(KindSurvey, name))
 	case survey.Invitation.Text.IsZero() && !survey.broken:
-		r.report(CodeMissing, n.Pos, fmt.Sprintf("survey %s has no invitation", name), "write invitation: with a text")
+		r.report(CodeReference, n.Pos, fmt.Sprintf("survey %s has no invitation", name), "write invitation: with a text")
 	}
 	return Message{Survey: name}
 }

@@ -45,10 +45,19 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// HasErrors reports whether one of the problems is more than a warning.
-func HasErrors(problems []Problem) bool {
-	return slices.ContainsFunc(problems, func(p Problem) bool { return !p.Warning })
+// Errors counts the problems that are more than warnings.
+func Errors(problems []Problem) int {
+	count := 0
+	for _, p := range problems {
+		if !p.Warning {
+			count++
+		}
+	}
+	return count
 }
+
+// HasErrors reports whether one of the problems is more than a warning.
+func HasErrors(problems []Problem) bool { return Errors(problems) > 0 }
 
 // tidy puts problems in the order of the files and lines, each once.
 func tidy(problems []Problem, files []File) []Problem {

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/message"
 )
 
@@ -26,6 +27,7 @@ type reader struct {
 func (r *reader) report(code string, at portable.Pos, message, hint string) {
 	r.problems = append(r.problems, Problem{
 		File: r.file, Line: at.Line, Column: at.Column, Message: message, Hint: hint, Code: code,
+		Warning: r.stored && code == CodeReference,
 	})
 }
 
@@ -91,24 +93,24 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 		return f, false
 	}
 	for _, field := range n.Fields {
-		key := field.Key.Text
-		e := b.entry(key)
+		name := field.Key.Text
+		e := b.entry(name)
 		switch {
 		case e == nil:
-			hint := didYouMean(key, b.names())
+			hint := didYouMean(name, b.names())
 			if hint == "" {
-				hint = r.elsewhere(key, b)
+				hint = r.elsewhere(name, b)
 			}
-			r.report(CodeUnknownKey, field.Key.Pos, fmt.Sprintf("unknown key %q", key), hint)
+			r.report(CodeUnknownKey, field.Key.Pos, fmt.Sprintf("unknown key %q", name), hint)
 			f.node = &portable.Node{Kind: portable.Map, Pos: n.Pos, Fields: n.Fields, Partial: n.Partial}
 			if miss := strings.TrimSuffix(strings.TrimPrefix(hint, "did you mean "), "?"); miss != hint {
 				f.values[miss] = &portable.Node{Kind: portable.Broken, Pos: field.Key.Pos} // not missing, only misspelt
 			}
 			continue
 		case e.later:
-			r.notYet(field.Key.Pos, key, e.hint)
+			r.notYet(field.Key.Pos, name, e.hint)
 		}
-		f.values[key] = field.Value
+		f.values[name] = field.Value
 	}
 	return f, true
 }
@@ -300,11 +302,8 @@ func (r *reader) slug(n *portable.Node) (string, bool) {
 	switch {
 	case !ok:
 		return "", false
-	case !isMadeOf(text, "-_."):
-		r.invalid(n.Pos, fmt.Sprintf("%q is not a name", text), "this name is part of keys: it has letters, digits, - _ and dots")
-		return "", false
-	case slices.Contains([]string{"once", "event", "context", "threshold", "scheduled", "manual", "retry"}, text):
-		r.invalid(n.Pos, fmt.Sprintf("%q has a meaning of its own in keys", text), "choose another name")
+	case key.Slug(text) != nil:
+		r.invalid(n.Pos, key.Slug(text).Error(), "")
 		return "", false
 	}
 	return text, true

@@ -65,6 +65,7 @@ type Set struct {
 	surveys   map[string]*Survey
 	channels  map[string]*Channel
 	sinks     map[string]*Sink
+	templates map[string]Message
 	byEvent   map[string][]Match
 }
 
