@@ -1,0 +1,305 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// actor is who does what a scenario's operator does.
+const actor = "scenario"
+
+// do carries an action out now, and puts its repetitions on the agenda.
+func (w *world) do(ctx context.Context, a *Action) error {
+	if !a.every.IsZero() {
+		next := w.clock.Now().Add(a.every.Exact())
+		if a.until.IsZero() || !next.After(a.until) {
+			w.later(next, func(ctx context.Context) error { return w.do(ctx, a) })
+		}
+	}
+	switch {
+	case a.Event != nil:
+		return w.event(ctx, a)
+	case a.Load != nil:
+		return w.load(a)
+	case a.Operator != nil:
+		return w.operate(ctx, a)
+	case a.Channel != nil:
+		c := a.Channel
+		var until time.Time
+		if !c.during.IsZero() {
+			until = w.clock.Now().Add(c.during.Exact())
+		}
+		w.wire.behave(c.key, c.behave, c.times, until)
+	case a.Apply != nil:
+		path := filepath.Join(filepath.Dir(w.scenario.File), a.Apply.file)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return w.change(ctx, a, []definition.File{{Name: path, Text: text}})
+	case a.Edit != nil:
+		return w.edit(ctx, a)
+	case a.Engine != nil:
+		return w.control(a)
+	}
+	return nil
+}
+
+func (w *world) control(a *Action) error {
+	switch e := a.Engine; {
+	case e.verb == "stop", e.verb == "crash" && e.point == "":
+		w.engine, w.crash = nil, "none"
+	case e.verb == "crash":
+		w.crash = e.point
+	case w.engine == nil:
+		return w.start()
+	}
+	return nil
+}
+
+// event hands an event to the engine, as the API does.
+func (w *world) event(ctx context.Context, a *Action) error {
+	e := a.Event
+	var b bytes.Buffer
+	b.WriteString(`{"kind":`)
+	writeString(&b, e.kind)
+	if e.id != "" {
+		b.WriteString(`,"id":`)
+		writeString(&b, e.id)
+	}
+	if !e.occurredAt.IsZero() {
+		fmt.Fprintf(&b, `,"occurred_at":%q`, e.occurredAt.UTC().Format(time.RFC3339Nano))
+	}
+	if e.payload != nil {
+		fmt.Fprintf(&b, `,"payload":%s`, e.payload)
+	}
+	if e.recipient != nil {
+		fmt.Fprintf(&b, `,"recipient":%s`, e.recipient)
+	}
+	b.WriteByte('}')
+	return w.ingest(ctx, a, "event "+e.kind, b.Bytes())
+}
+
+// ingest hands one event over and keeps the answer. A stopped engine takes no events: its process is gone.
+func (w *world) ingest(ctx context.Context, a *Action, what string, raw []byte) error {
+	if w.engine == nil {
+		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
+		return nil
+	}
+	results, err := w.engine.Ingest(ctx, w.workspace, []intake.Item{intake.Parse(raw, w.clock.Now())})
+	if err != nil {
+		return err
+	}
+	r := results[0]
+	cells := map[string]cell{"outcome": textCell(string(r.Outcome)), "reason": textCell(string(r.Reason))}
+	if r.Error != nil {
+		cells["field"], cells["error"] = textCell(r.Error.Field), textCell(r.Error.Message)
+	}
+	w.answered(a, what, cells)
+	return nil
+}
+
+// answered compares what an action was told. One that fails and whose answer nobody named is a difference: nothing
+// breaks unnoticed.
+func (w *world) answered(a *Action, what string, cells map[string]cell) {
+	spec := listSpec{name: "answer to " + what, answer: true}
+	for _, f := range answerFields(a.verb()) {
+		spec.fields = append(spec.fields, f)
+		if f.kind == fieldText {
+			spec.show = append(spec.show, f.name)
+		}
+	}
+	e := expectation{spec: spec, pos: a.pos, count: -1, value: a.node}
+	var actual []row
+	switch {
+	case a.answer != nil:
+		e.rows = []expectedRow{{pos: a.answer.pos, times: 1, fields: a.answer.fields, value: a.node}}
+		actual = []row{{entry: -1, cells: cells}}
+	case cells["error"].text != "":
+		actual = []row{{entry: -1, cells: cells}}
+	default:
+		return
+	}
+	w.told = append(w.told, compare(e, actual))
+}
+
+// verb is the first key of an action.
+func (a *Action) verb() string {
+	switch {
+	case a.Event != nil:
+		return "event"
+	case a.Operator != nil:
+		return "operator"
+	case a.Edit != nil, a.Apply != nil:
+		return "apply"
+	}
+	return ""
+}
+
+// operate does what a person would do to the rows that the action names: cancel all that may still send something,
+// retry the latest, release all that are held.
+func (w *world) operate(ctx context.Context, a *Action) error {
+	o := a.Operator
+	what := "operator " + o.verb
+	if w.engine == nil {
+		w.answered(a, what, map[string]cell{"error": textCell("the engine is stopped")})
+		return nil
+	}
+	deliveries, instances, err := w.matching(ctx, o)
+	if err != nil {
+		return err
+	}
+	on, now := w.engine.Operator(), w.clock.Now()
+	var failed error
+	count := 0
+	each := func(_ operate.Result, err error) {
+		count++
+		failed = errors.Join(failed, err)
+	}
+	switch o.verb {
+	case "cancel":
+		for _, d := range deliveries {
+			if open(d) {
+				each(on.CancelDelivery(ctx, w.workspace.ID, d.ID, actor, now))
+			}
+		}
+		for _, i := range instances {
+			if i.Status == instance.Pending {
+				each(on.CancelInstance(ctx, w.workspace.ID, i.ID, actor, now))
+			}
+		}
+		if count == 0 && len(deliveries) > 0 {
+			each(on.CancelDelivery(ctx, w.workspace.ID, deliveries[len(deliveries)-1].ID, actor, now))
+		}
+	case "retry":
+		switch {
+		case len(deliveries) > 0:
+			each(on.RetryDelivery(ctx, w.workspace.ID, deliveries[len(deliveries)-1].ID, actor, now))
+		case len(instances) > 0:
+			each(on.RetryInstance(ctx, w.workspace.ID, instances[len(instances)-1].ID, actor, now))
+		}
+	case "release":
+		for _, i := range instances {
+			if i.Held {
+				each(on.Release(ctx, w.workspace.ID, i.ID, actor, now))
+			}
+		}
+	}
+	cells := map[string]cell{}
+	var state *operate.StateError
+	switch {
+	case count == 0:
+		cells["error"] = textCell("there is nothing to " + o.verb)
+	case errors.As(failed, &state):
+		cells["error"] = textCell(state.Error())
+	case failed != nil:
+		return failed
+	}
+	w.answered(a, what, cells)
+	return nil
+}
+
+// open reports whether a delivery may still send something.
+func open(d delivery.Row) bool {
+	switch d.Status {
+	case delivery.Scheduled, delivery.Unknown:
+		return true
+	case delivery.Sent, delivery.Opened:
+		return d.CompletedAt.IsZero()
+	case delivery.Responded, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
+	}
+	return false
+}
+
+// matching returns the rows that an operator's action names, the oldest first.
+func (w *world) matching(ctx context.Context, o *operatorAction) ([]delivery.Row, []instance.Row, error) {
+	deliveries, err := w.deliveries(ctx, store.DeliveryFilter{Workflow: o.workflow, To: o.to})
+	if err != nil || o.to != "" {
+		return deliveries, nil, err
+	}
+	instances, err := w.instances(ctx, store.InstanceFilter{Workflow: o.workflow})
+	return deliveries, instances, err
+}
+
+// pageSize is how many rows are read at once.
+const pageSize = 1000
+
+func (w *world) deliveries(ctx context.Context, f store.DeliveryFilter) ([]delivery.Row, error) {
+	var rows []delivery.Row
+	page := store.Page{Limit: pageSize}
+	for {
+		some, err := w.store.Deliveries(ctx, w.workspace.ID, f, page)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+		if len(some) < pageSize {
+			slices.Reverse(rows)
+			return rows, nil
+		}
+		page.Before = int64(some[len(some)-1].ID)
+	}
+}
+
+func (w *world) instances(ctx context.Context, f store.InstanceFilter) ([]instance.Row, error) {
+	var rows []instance.Row
+	page := store.Page{Limit: pageSize}
+	for {
+		some, err := w.store.Instances(ctx, w.workspace.ID, f, page)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, some...)
+		if len(some) < pageSize {
+			slices.Reverse(rows)
+			return rows, nil
+		}
+		page.Before = int64(some[len(some)-1].ID)
+	}
+}
+
+// state reads the lists of `state`.
+func (w *world) state(ctx context.Context) (map[string][]row, error) {
+	lists := map[string][]row{}
+	deliveries, err := w.deliveries(ctx, store.DeliveryFilter{})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range deliveries {
+		r := deliveryRow(d, contactOf(d.Key))
+		lists["deliveries"] = append(lists["deliveries"], r)
+		if !d.SendAt.IsZero() && open(d) {
+			lists["queued"] = append(lists["queued"], r)
+		}
+		if d.Status == delivery.Unknown && d.SendAt.IsZero() {
+			lists["held"] = append(lists["held"], r)
+		}
+	}
+	instances, err := w.instances(ctx, store.InstanceFilter{})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range instances {
+		r := instanceRow(i)
+		switch {
+		case i.Held:
+			lists["held"] = append(lists["held"], r)
+		case i.Status == instance.Pending:
+			lists["pending"] = append(lists["pending"], r)
+		}
+	}
+	return lists, nil
+}

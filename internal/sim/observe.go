@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+)
+
+// listOf returns the list of `expect` that an entry belongs to, empty when it belongs to none.
+func listOf(e journal.Entry) string {
+	switch e.What {
+	case journal.Created:
+		return "created"
+	case journal.Sent:
+		return "sent"
+	case journal.Deferred:
+		return "deferred"
+	case journal.Retried:
+		return "retried"
+	case journal.Skipped:
+		return "skipped"
+	case journal.Failed:
+		return "failed"
+	case journal.Unknown:
+		return "unknown"
+	case journal.Held:
+		return "held"
+	case journal.Cancelled:
+		return "cancelled"
+	case journal.Expired:
+		return "expired"
+	case journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.StaleRefused,
+		journal.Released, journal.Forgotten, journal.Settled:
+	}
+	return ""
+}
+
+// entryRow is an entry of the journal as a row.
+func entryRow(e journal.Entry, index int) row {
+	r := row{
+		entry: index, instance: int64(e.Instance), delivery: int64(e.Delivery), alias: []string{e.Contact},
+		cells: map[string]cell{
+			"at": instantCell(e.At), "workflow": textCell(e.Workflow), "trigger": textCell(e.Trigger), "key": textCell(e.Key),
+			"to": textCell(e.Address), "channel": textCell(e.Channel), "locale": textCell(e.Locale),
+			"step": numberCell(e.Step), "attempt": numberCell(e.Attempt), "reason": textCell(string(e.Reason)),
+			"due": instantCell(e.Due), "until": instantCell(e.Until), "remaining": numberCell(e.Remaining),
+			"subject": textCell(e.Subject), "text": textCell(e.Text),
+		},
+	}
+	if e.Address == "" {
+		r.cells["to"] = textCell(e.Contact)
+	}
+	return r
+}
+
+// deliveredRow is a message that reached its person as a row.
+func deliveredRow(d delivered) row {
+	return row{
+		entry: -1,
+		cells: map[string]cell{
+			"at": instantCell(d.at), "workflow": textCell(d.Workflow), "to": textCell(d.Address), "channel": textCell(d.Channel),
+			"locale": textCell(d.Locale), "step": numberCell(d.Step), "attempt": numberCell(d.Attempt),
+			"subject": textCell(d.Subject), "text": textCell(d.Text),
+		},
+	}
+}
+
+// instanceRow is a stored instance as a row.
+func instanceRow(i instance.Row) row {
+	return row{
+		entry: -1, instance: int64(i.ID),
+		cells: map[string]cell{
+			"workflow": textCell(i.Workflow), "trigger": textCell(i.Trigger), "key": textCell(i.Key),
+			"due": instantCell(i.DueAt), "status": textCell(string(i.Status)), "reason": textCell(string(i.Reason)),
+		},
+	}
+}
+
+// deliveryRow is a stored delivery as a row.
+func deliveryRow(d delivery.Row, contact string) row {
+	why := d.Reason
+	if why == "" {
+		why = d.DeferredBy
+	}
+	return row{
+		entry: -1, instance: int64(d.Instance), delivery: int64(d.ID), alias: []string{contact},
+		cells: map[string]cell{
+			"workflow": textCell(d.Workflow), "trigger": textCell(d.Trigger), "key": textCell(d.Key), "to": textCell(d.Address),
+			"channel": textCell(d.Channel), "status": textCell(string(d.Status)), "send_at": instantCell(d.SendAt),
+			"due": instantCell(d.NotBefore), "attempt": numberCell(d.AttemptNo), "remaining": numberCell(d.RemindersRemaining),
+			"locale": textCell(d.Locale), "reason": textCell(string(why)),
+		},
+	}
+}
+
+// contactOf returns the ext_id of the contact in a delivery's key: instance key | contact | channel (model.md §4).
+func contactOf(key string) string {
+	parts := strings.Split(key, "|")
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[1]
+}

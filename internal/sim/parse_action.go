@@ -1,0 +1,321 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+)
+
+// verbs are the actions of this release; the first key of an action names it.
+func verbs() []string {
+	return []string{"event", "load", "operator", "channel", "edit", "apply", "engine"}
+}
+
+// laterVerbs are the actions of the format that this release does not have.
+func laterVerbs() []string {
+	return []string{
+		"record", "contact", "subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "run", "sink",
+		"http", "database", "clock_skew",
+	}
+}
+
+func (p *parser) actions(list *portable.Node) []Action {
+	if list == nil {
+		return nil
+	}
+	var actions []Action
+	for _, n := range p.items(list, "this") {
+		if a, ok := p.action(n); ok {
+			actions = append(actions, a)
+		}
+	}
+	return actions
+}
+
+func (p *parser) action(n *portable.Node) (Action, bool) {
+	a := Action{pos: n.Pos, node: n}
+	if n.Kind == portable.Broken {
+		return a, false
+	}
+	if n.Kind != portable.Map || len(n.Fields) == 0 {
+		p.problem(n.Pos, "an action is a block of keys", "its first key is one of: "+strings.Join(verbs(), " "))
+		return a, false
+	}
+	verb := n.Fields[0].Key
+	if slices.Contains(laterVerbs(), verb.Text) {
+		p.notYet(verb, "action")
+		return a, false
+	}
+	if !slices.Contains(verbs(), verb.Text) {
+		p.unknown(verb, "action", verbs())
+		return a, false
+	}
+	before := len(p.problems)
+	target, _ := p.scalar(n.Fields[0].Value, "a name")
+	switch verb.Text {
+	case "event":
+		a.Event = p.event(n, target)
+	case "load":
+		a.Load = p.load(n, target)
+	case "operator":
+		a.Operator = p.operator(n)
+	case "channel":
+		a.Channel = p.channel(n, target)
+	case "edit":
+		a.Edit = p.edit(n, target)
+	case "apply":
+		p.actionFields(n)
+		a.Apply = &applyAction{file: target, pos: n.Fields[0].Value.Pos}
+	case "engine":
+		a.Engine = p.engine(n)
+	}
+	p.repetition(&a, n)
+	a.answer = p.answer(n.Get("answer"), verb.Text)
+	return a, len(p.problems) == before
+}
+
+// actionFields checks the keys of an action: its verb, its own and those that every action may have.
+func (p *parser) actionFields(n *portable.Node, own ...string) map[string]*portable.Node {
+	known := slices.Concat([]string{n.Fields[0].Key.Text}, own, []string{"every", "until", "answer"})
+	fields, _ := p.fields(n, "an action", known...)
+	return fields
+}
+
+func (p *parser) event(n *portable.Node, kind string) *eventAction {
+	fields := p.actionFields(n, "id", "occurred_at", "payload", "recipient")
+	e := &eventAction{kind: kind}
+	e.id, _ = p.optional(fields["id"], "a text")
+	if at := fields["occurred_at"]; at != nil {
+		e.occurredAt, _ = p.instant(at)
+	}
+	if payload := fields["payload"]; payload != nil {
+		e.payload = p.object(payload, "the payload")
+	}
+	if recipient := fields["recipient"]; recipient != nil {
+		e.recipient = p.object(recipient, "the recipient")
+	}
+	return e
+}
+
+func (p *parser) object(n *portable.Node, what string) []byte {
+	if n.Kind != portable.Map {
+		if n.Kind != portable.Broken {
+			p.problem(n.Pos, what+" is a block of keys", "")
+		}
+		return nil
+	}
+	var b bytes.Buffer
+	writeJSON(&b, n)
+	return b.Bytes()
+}
+
+// writeJSON writes a node as JSON: keys in the order of the file, numbers in their spelling.
+func writeJSON(b *bytes.Buffer, n *portable.Node) {
+	switch n.Kind {
+	case portable.Scalar:
+		if _, isBool := n.Bool(); isBool || n.IsNumber() || n.IsNull() {
+			b.WriteString(n.Text)
+			return
+		}
+		writeString(b, n.Text)
+	case portable.List:
+		b.WriteByte('[')
+		for i, item := range n.Items {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			writeJSON(b, item)
+		}
+		b.WriteByte(']')
+	case portable.Map:
+		b.WriteByte('{')
+		for i, f := range n.Fields {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			writeString(b, f.Key.Text)
+			b.WriteByte(':')
+			writeJSON(b, f.Value)
+		}
+		b.WriteByte('}')
+	case portable.Broken:
+		b.WriteString("null")
+	}
+}
+
+func writeString(b *bytes.Buffer, s string) {
+	encoder := json.NewEncoder(b)
+	encoder.SetEscapeHTML(false)
+	// A string always has a JSON form, and a buffer takes whatever is written.
+	_ = encoder.Encode(s)
+	b.Truncate(b.Len() - 1)
+}
+
+func (p *parser) load(n *portable.Node, file string) *loadAction {
+	fields := p.actionFields(n, "as")
+	as := fields["as"]
+	switch {
+	case as == nil:
+		p.report(n.Pos, definition.CodeMissing, "load needs to know what the file holds", "add as: events")
+	case as.Text == "records" || as.Text == "contacts" || as.Text == "items":
+		p.notYet(as, "as")
+	default:
+		p.oneOf(as, "as", "events")
+	}
+	if !strings.HasSuffix(file, ".csv") && !strings.HasSuffix(file, ".ndjson") {
+		p.problem(n.Fields[0].Value.Pos, fmt.Sprintf("%q is neither CSV nor NDJSON", file), "its name ends in .csv or .ndjson")
+	}
+	return &loadAction{file: file, pos: n.Fields[0].Value.Pos}
+}
+
+func (p *parser) operator(n *portable.Node) *operatorAction {
+	verb := n.Fields[0].Value
+	switch verb.Text {
+	case "redrive", "pause", "resume", "cancel_run", "accept_restore":
+		p.notYet(verb, "operator")
+		return nil
+	}
+	o := &operatorAction{}
+	o.verb, _ = p.oneOf(verb, "operator", "cancel", "retry", "release")
+	if on := n.Get("on_record"); on != nil {
+		p.report(on.Pos, definition.CodeNotSupportedYet, "on_record is not supported yet", "name the workflow and to")
+		return nil
+	}
+	fields := p.actionFields(n, "workflow", "to")
+	o.workflow, _ = p.optional(fields["workflow"], "a workflow")
+	o.to, _ = p.optional(fields["to"], "an address or a contact")
+	if o.workflow == "" && o.to == "" {
+		p.report(n.Pos, definition.CodeMissing, "nothing says what to "+o.verb, "add workflow, to or both")
+	}
+	return o
+}
+
+func (p *parser) channel(n *portable.Node, key string) *channelAction {
+	fields := p.actionFields(n, "behave", "times", "during")
+	c := &channelAction{key: channelKey(key)}
+	behave := fields["behave"]
+	switch {
+	case behave == nil:
+		p.report(n.Pos, definition.CodeMissing, "nothing says how the channel behaves", "add behave: temporary")
+		return c
+	case behave.Text == "accept_then_bounce" || behave.Text == "slow":
+		p.notYet(behave, "behave")
+		return c
+	}
+	word, _ := p.oneOf(behave, "behave", string(behaveOK), string(behaveTemporary), string(behavePermanent), string(behaveLoseReply), string(behaveDown))
+	c.behave = behaviour(word)
+	if times := fields["times"]; times != nil {
+		c.times, _ = p.number(times, 1)
+	}
+	if during := fields["during"]; during != nil {
+		c.during, _ = p.duration(during)
+	}
+	return c
+}
+
+func (p *parser) edit(n *portable.Node, target string) *editAction {
+	fields := p.actionFields(n, "set")
+	kind, name, ok := strings.Cut(target, "/")
+	if !ok || kind == "" || name == "" {
+		p.problem(n.Fields[0].Value.Pos, fmt.Sprintf("%q names no definition", target), "write KIND/NAME: workflow/csi-gr")
+	}
+	e := &editAction{kind: kind, name: name}
+	set := fields["set"]
+	switch {
+	case set == nil:
+		p.report(n.Pos, definition.CodeMissing, "nothing says what to change", "add set: {timing.at: \"07:00\"}")
+	case set.Kind != portable.Map || len(set.Fields) == 0:
+		if set.Kind != portable.Broken {
+			p.problem(set.Pos, "set is a block of path: value", "such as timing.offset: 2d")
+		}
+	default:
+		e.set = set.Fields
+	}
+	return e
+}
+
+func (p *parser) engine(n *portable.Node) *engineAction {
+	e := &engineAction{}
+	e.verb, _ = p.oneOf(n.Fields[0].Value, "engine", "start", "stop", "crash")
+	if e.verb != "crash" {
+		p.actionFields(n)
+		return e
+	}
+	if at := p.actionFields(n, "point")["point"]; at != nil {
+		word, _ := p.oneOf(at, "point", string(beforeIntent), string(afterIntent), string(beforeResult))
+		e.point = point(word)
+	}
+	return e
+}
+
+func (p *parser) repetition(a *Action, n *portable.Node) {
+	every, until := n.Get("every"), n.Get("until")
+	if every != nil {
+		d, ok := p.duration(every)
+		if ok && d.IsZero() {
+			p.problem(every.Pos, "every needs a length", "such as every: 1m")
+		}
+		a.every = d
+	}
+	if until == nil {
+		return
+	}
+	if every == nil {
+		p.problem(until.Pos, "until has no effect without every", "add every: 1m, or leave until out")
+		return
+	}
+	a.until, _ = p.instant(until)
+}
+
+// answerFields are what the answer to an action may be asked about.
+func answerFields(verb string) []fieldSpec {
+	switch verb {
+	case "event":
+		return []fieldSpec{
+			{"outcome", fieldText, "outcome"}, {"reason", fieldText, "reason"}, {"field", fieldText, "field"},
+			{"error", fieldText, "error"}, {"error_has", fieldHas, "error"},
+		}
+	case "operator", "edit", "apply":
+		return []fieldSpec{{"error", fieldText, "error"}, {"error_has", fieldHas, "error"}}
+	}
+	return nil
+}
+
+func (p *parser) answer(n *portable.Node, verb string) *answer {
+	if n == nil || n.Kind == portable.Broken {
+		return nil
+	}
+	specs := answerFields(verb)
+	if len(specs) == 0 {
+		p.problem(n.Pos, verb+" is not answered", "leave answer out")
+		return nil
+	}
+	if n.Kind != portable.Map || len(n.Fields) == 0 {
+		p.problem(n.Pos, "an answer is a block of keys", "such as answer: {"+specs[0].name+": VALUE}")
+		return nil
+	}
+	a := &answer{pos: n.Pos}
+	var known []string
+	for _, s := range specs {
+		known = append(known, s.name)
+	}
+	for _, f := range n.Fields {
+		i := slices.IndexFunc(specs, func(s fieldSpec) bool { return s.name == f.Key.Text })
+		switch {
+		case i >= 0:
+			if value, ok := p.field(specs[i], f.Value); ok {
+				a.fields = append(a.fields, value)
+			}
+		case f.Key.Text == "status" || f.Key.Text == "links":
+			p.notYet(f.Key, "field")
+		default:
+			p.unknown(f.Key, "field of answer", known)
+		}
+	}
+	return a
+}

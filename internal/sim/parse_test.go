@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/google/go-cmp/cmp"
+)
+
+// head begins a scenario whose first step begins on line 4.
+const head = "scenario: A title\nstart: 2026-05-14 09:00\nsteps:\n"
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, text, want string
+	}{
+		{"an empty file", "", "f.yaml:1:1: the file is empty\n    a scenario begins with scenario: TITLE"},
+		{"a list", "- a\n", "f.yaml:1:1: a scenario is a block of keys\n    its keys: scenario covers definitions define timezone start ticks given steps"},
+		{"two documents", head + "  - at: \"10:00\"\n---\nscenario: B\n", "f.yaml:6:1: a file holds one scenario\n    move this document to a file of its own"},
+		{"another first key", "start: 2026-05-14 09:00\nscenario: A\nsteps: []\n", "f.yaml:1:1: a scenario begins with its title\n    write scenario: TITLE as the first key"},
+		{"an unknown key", "scenario: A\nstrat: 2026-05-14 09:00\n", "f.yaml:1:1: start is missing\n    start: 2026-05-14 09:00 is the instant at which the scenario begins\n" +
+			"f.yaml:2:1: unknown key \"strat\"\n    did you mean start?"},
+		{"no steps", "scenario: A\nstart: 2026-05-14 09:00\n", "f.yaml:1:1: steps are missing\n    a scenario expects something at an instant: steps: with a list of at, do, expect"},
+		{"a start without a date", "scenario: A\nstart: \"09:00\"\nsteps: []\n", "f.yaml:2:8: \"09:00\" is not an instant with its date\n    write start: 2026-05-14 09:00"},
+		{"a start that is an offset", "scenario: A\nstart: +5m\nsteps: []\n", "f.yaml:2:8: \"+5m\" is not an instant with its date\n    write start: 2026-05-14 09:00"},
+		{"a bad date", "scenario: A\nstart: 2026-13-14 09:00\nsteps: []\n", "f.yaml:2:8: 2026-13-14 does not exist\n    months are 01 to 12"},
+		{"a bad zone", "scenario: A\ntimezone: Europe/Berln\nstart: 2026-05-14 09:00\n", "f.yaml:2:11: \"Europe/Berln\" is not a zone\n    use a name of the tz database, such as Europe/Berlin, or UTC"},
+		{"another word for ticks", "scenario: A\nstart: 2026-05-14 09:00\nticks: manuel\nsteps: []\n", "f.yaml:3:8: unknown ticks \"manuel\"\n    did you mean manual?"},
+		{"steps that are no list", "scenario: A\nstart: 2026-05-14 09:00\nsteps: {at: \"10:00\"}\n", "f.yaml:3:8: steps is a list\n    write - before each entry"},
+		{"a step without an instant", head + "  - note: a\n", "f.yaml:4:5: a step needs its instant\n    add at: \"10:05\""},
+		{"a step before the one above", head + "  - at: \"10:00\"\n  - at: \"09:59\"\n",
+			"f.yaml:5:9: steps ascend, and this one is before 2026-05-14 10:00:00\n    a time of day is on the day of the step above: write the date too where the day is another one"},
+		{"a local time that happens twice", "scenario: A\ntimezone: Europe/Berlin\nstart: 2026-10-24 09:00\nsteps:\n  - at: 2026-10-25 02:30\n",
+			"f.yaml:5:9: 2026-10-25 02:30 happens twice in Europe/Berlin\n    write 2026-10-25T02:30:00+02:00 or 2026-10-25T02:30:00+01:00"},
+		{"a tick that has no effect", head + "  - at: \"10:00\"\n    tick: true\n", "f.yaml:5:11: tick has no effect: passes run by themselves\n    add ticks: manual at the top, or leave tick out"},
+		{"a tick that is no truth value", "scenario: A\nstart: 2026-05-14 09:00\nticks: manual\nsteps:\n  - at: \"10:00\"\n    tick: 1\n", "f.yaml:6:11: this must be true or false"},
+		{"an unknown key of a step", head + "  - at: \"10:00\"\n    expects:\n      sent: none\n", "f.yaml:5:5: unknown key \"expects\"\n    did you mean expect?"},
+
+		{"an unknown action", head + "  - at: \"10:00\"\n    do:\n      - evnt: a\n", "f.yaml:6:9: unknown action \"evnt\"\n    did you mean event?"},
+		{"an action of a later release", head + "  - at: \"10:00\"\n    do:\n      - record: kiosk/1\n        set: {a: 1}\n",
+			"f.yaml:6:9: action \"record\" is not supported yet\n    this release does not have it; leave it out"},
+		{"an action that is a text", head + "  - at: \"10:00\"\n    do: [stop]\n", "f.yaml:5:10: an action is a block of keys\n    its first key is one of: event load operator channel edit apply engine"},
+		{"an unknown key of an action", head + "  - at: \"10:00\"\n    do:\n      - event: a\n        payloads: {a: 1}\n", "f.yaml:7:9: unknown key \"payloads\"\n    did you mean payload?"},
+		{"a payload that is a text", head + "  - at: \"10:00\"\n    do:\n      - event: a\n        payload: x\n", "f.yaml:7:18: the payload is a block of keys"},
+		{"load without its kind", head + "  - at: \"10:00\"\n    do:\n      - load: a.csv\n", "f.yaml:6:9: load needs to know what the file holds\n    add as: events"},
+		{"load of records", head + "  - at: \"10:00\"\n    do:\n      - load: a.csv\n        as: records\n", "f.yaml:7:13: as \"records\" is not supported yet\n    this release does not have it; leave it out"},
+		{"load of another format", head + "  - at: \"10:00\"\n    do:\n      - load: a.xml\n        as: events\n", "f.yaml:6:15: \"a.xml\" is neither CSV nor NDJSON\n    its name ends in .csv or .ndjson"},
+		{"an operator of a later release", head + "  - at: \"10:00\"\n    do:\n      - operator: redrive\n", "f.yaml:6:19: operator \"redrive\" is not supported yet\n    this release does not have it; leave it out"},
+		{"an unknown operator", head + "  - at: \"10:00\"\n    do:\n      - operator: cancle\n        to: a\n", "f.yaml:6:19: unknown operator \"cancle\"\n    did you mean cancel?"},
+		{"an operator without a target", head + "  - at: \"10:00\"\n    do:\n      - operator: cancel\n", "f.yaml:6:9: nothing says what to cancel\n    add workflow, to or both"},
+		{"a channel that does nothing", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n", "f.yaml:6:9: nothing says how the channel behaves\n    add behave: temporary"},
+		{"an unknown behaviour", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: temporal\n", "f.yaml:7:17: unknown behave \"temporal\"\n    did you mean temporary?"},
+		{"a behaviour of a later release", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: slow\n", "f.yaml:7:17: behave \"slow\" is not supported yet\n    this release does not have it; leave it out"},
+		{"times of none", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: ok\n        times: 0\n", "f.yaml:8:16: \"0\" is not a whole number from 1 to 1000000"},
+		{"a bad duration", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: down\n        during: 5 minutes\n",
+			"f.yaml:8:17: \"5 minutes\" is not a duration\n    a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m"},
+		{"an edit of nothing", head + "  - at: \"10:00\"\n    do:\n      - edit: csi\n", "f.yaml:6:9: nothing says what to change\n    add set: {timing.at: \"07:00\"}\nf.yaml:6:15: \"csi\" names no definition\n    write KIND/NAME: workflow/csi-gr"},
+		{"an unknown point", head + "  - at: \"10:00\"\n    do:\n      - engine: crash\n        point: before_intents\n", "f.yaml:7:16: unknown point \"before_intents\"\n    did you mean before_intent?"},
+		{"a point without a crash", head + "  - at: \"10:00\"\n    do:\n      - engine: stop\n        point: before_intent\n", "f.yaml:7:9: unknown key \"point\"\n    one of: engine every until answer"},
+		{"until without every", head + "  - at: \"10:00\"\n    do:\n      - event: a\n        until: \"11:00\"\n", "f.yaml:7:16: until has no effect without every\n    add every: 1m, or leave until out"},
+		{"every nothing", head + "  - at: \"10:00\"\n    do:\n      - event: a\n        every: 0s\n", "f.yaml:7:16: every needs a length\n    such as every: 1m"},
+		{"an answer that never comes", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: ok\n        answer: {outcome: created}\n", "f.yaml:8:17: channel is not answered\n    leave answer out"},
+		{"an unknown field of an answer", head + "  - at: \"10:00\"\n    do:\n      - event: a\n        answer: {outcom: created}\n", "f.yaml:7:18: unknown field of answer \"outcom\"\n    did you mean outcome?"},
+
+		{"an unknown list", head + "  - at: \"10:00\"\n    expect:\n      send: none\n", "f.yaml:6:7: unknown list \"send\"\n    did you mean sent?"},
+		{"a list of state in expect", head + "  - at: \"10:00\"\n    expect:\n      pending: none\n", "f.yaml:6:7: unknown list \"pending\"\n    one of: created sent received deferred retried skipped failed unknown held cancelled expired"},
+		{"a list of a later release", head + "  - at: \"10:00\"\n    expect:\n      throttled: none\n", "f.yaml:6:7: list \"throttled\" is not supported yet\n    this release does not have it; leave it out"},
+		{"a list twice", head + "  - at: \"10:00\"\n    expect:\n      sent: none\n      sent_at_least: 1\n", "f.yaml:7:7: sent is said twice\n    a list is either complete or sent_at_least"},
+		{"at least of a looked-up list", head + "  - at: \"10:00\"\n    state:\n      deliveries_at_least: 1\n", "f.yaml:6:7: deliveries is looked up by row, so it never was complete\n    write deliveries"},
+		{"at least none", head + "  - at: \"10:00\"\n    expect:\n      sent_at_least: none\n", "f.yaml:6:22: none says nothing about at least\n    write a number or a list of rows"},
+		{"a word for a list", head + "  - at: \"10:00\"\n    expect:\n      sent: some\n", "f.yaml:6:13: \"some\" is not a list\n    write rows, a number, none or any"},
+		{"an empty list", head + "  - at: \"10:00\"\n    expect:\n      sent: []\n", "f.yaml:6:13: the list is empty\n    write none"},
+		{"a row that is a text", head + "  - at: \"10:00\"\n    expect:\n      sent: [alice]\n", "f.yaml:6:14: a row names its fields\n    such as to: VALUE"},
+		{"a row of nothing but times", head + "  - at: \"10:00\"\n    expect:\n      sent:\n        - times: 3\n", "f.yaml:7:11: a row of nothing but times says nothing\n    write the number in place of the list"},
+		{"an unknown field", head + "  - at: \"10:00\"\n    expect:\n      sent:\n        - chanel: email\n", "f.yaml:7:11: unknown field of sent \"chanel\"\n    did you mean channel?"},
+		{"a field of another list", head + "  - at: \"10:00\"\n    expect:\n      created:\n        - locale: en\n", "f.yaml:7:11: unknown field of created \"locale\"\n    one of: times workflow trigger key at due reason"},
+		{"a field of a later release", head + "  - at: \"10:00\"\n    expect:\n      sent:\n        - record: a/1\n", "f.yaml:7:11: field \"record\" is not supported yet\n    this release does not have it; leave it out"},
+		{"a number that is a text", head + "  - at: \"10:00\"\n    expect:\n      sent:\n        - step: one\n", "f.yaml:7:17: \"one\" is not a whole number from 0 to 1000000"},
+		{"too many times", head + "  - at: \"10:00\"\n    expect:\n      sent:\n        - {to: a, times: 20000}\n", "f.yaml:7:26: times is at most 10000\n    write the number in place of the list"},
+		{"a bad instant in a row", head + "  - at: \"10:00\"\n    expect:\n      sent:\n        - at: noon\n", "f.yaml:7:15: \"noon\" is not an instant\n    " + instantHint},
+		{"a bad regular expression", head + "  - at: \"10:00\"\n    expect:\n      sent:\n        - text_matches: \"(\"\n", "f.yaml:7:25: error parsing regexp: missing closing ): `(`\n    a regular expression of Go (RE2)"},
+		{"definitions in brackets", "scenario: A\nstart: 2026-05-14 09:00\ndefine: [{workflow: a}]\nsteps: []\n", "f.yaml:3:9: definitions stand below one another\n    write one - per definition, on lines of its own"},
+		{"a definition that is a text", "scenario: A\nstart: 2026-05-14 09:00\ndefine:\n  - workflow\nsteps: []\n", "f.yaml:4:5: a definition is a block of keys\n    its first key is its kind: workflow: NAME"},
+		{"what YAML readers disagree about", head + "  - at: \"10:00\"\n    note: yes\n", "f.yaml:5:11: yes means true or false to some YAML readers\n    write \"yes\" in quotes, or true / false"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := Parse("f.yaml", []byte(test.text))
+			var got []string
+			for _, p := range problems {
+				got = append(got, p.String())
+				if p.Code == "" {
+					t.Errorf("%s has no code", p)
+				}
+			}
+			if diff := cmp.Diff(test.want, strings.Join(got, "\n")); diff != "" {
+				t.Errorf("problems differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseDefine(t *testing.T) {
+	t.Parallel()
+	text := "scenario: A\nstart: 2026-05-14 09:00\ndefine:\n  - workflow: a   # first\n    vars:\n      x: |\n        y\n\n" +
+		"# between\n  - survey: é\n    title: t\nsteps:\n  - at: \"10:00\"\n"
+	s, problems := Parse("f.yaml", []byte(text))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	want := []definition.File{
+		{Name: "f.yaml", Text: []byte("\n\n\n    workflow: a   # first\n    vars:\n      x: |\n        y\n\n\n")},
+		{Name: "f.yaml", Text: []byte("\n\n\n\n\n\n\n\n\n    survey: é\n    title: t\n")},
+	}
+	if diff := cmp.Diff(want, s.Define); diff != "" {
+		t.Errorf("definitions differ (-want +got):\n%s", diff)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(head + "  - at: \"10:00\"\n    do:\n      - event: a\n        payload: {a: 1.10, b: [true, null, \"x\"]}\n        every: 1m\n    expect:\n      sent:\n        - {to: a, times: 3}\n")
+	f.Add("scenario: A\ntimezone: Europe/Berlin\nstart: 2026-10-24 09:00\ndefine:\n  - workflow: a\n    x: |\n      y\nticks: manual\nsteps:\n  - at: +1d\n    tick: true\n    state:\n      pending: none\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, problems := Parse("f.yaml", []byte(text))
+		lines := strings.Count(text, "\n") + 1
+		for _, p := range problems {
+			if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" {
+				t.Errorf("%q: %s", text, p)
+			}
+		}
+		if len(problems) > 0 {
+			return
+		}
+		if s.Title == "" && !strings.Contains(text, "\"\"") && !strings.Contains(text, "''") {
+			t.Errorf("%q: no title", text)
+		}
+		at := s.Start
+		for _, step := range s.Steps {
+			if step.At.Before(at) {
+				t.Errorf("%q: steps do not ascend", text)
+			}
+			at = step.At
+		}
+	})
+}

@@ -1,0 +1,432 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/carillonhq/carillon/internal/engine/journal"
+)
+
+const (
+	lineColumn = 64 // where "line 57" begins, when the row leaves room (output.md)
+	maxColumn  = 80
+	shownRows  = 20 // of a list that is only counted
+	longText   = 32 // characters from which a text is shown line by line
+)
+
+// printer writes results as people read them (output.md, "test: a failure"). Colour only repeats what a sign says.
+type printer struct {
+	w      io.Writer
+	colour bool
+	all    bool // every step that differs, not only the first
+}
+
+// summary writes the line of one scenario.
+func (p printer) summary(name string, r Result) {
+	status, paint := "ok", ""
+	if !r.Held() {
+		status, paint = "FAIL", red
+	}
+	fmt.Fprintf(p.w, "%s%-33s %s %11s in %3d ms\n",
+		p.paint(fmt.Sprintf("%-6s", status), paint), name, steps(len(r.steps)), formatSpan(r.Span()), r.Took.Milliseconds())
+}
+
+func steps(n int) string {
+	if n == 1 {
+		return "1 step "
+	}
+	return fmt.Sprintf("%d steps", n)
+}
+
+// failure writes where a scenario differs.
+func (p printer) failure(name string, r Result) {
+	var wrong []stepResult
+	for _, s := range r.steps {
+		if !s.held() {
+			wrong = append(wrong, s)
+		}
+	}
+	shown := wrong[:1]
+	if p.all {
+		shown = wrong
+	}
+	for _, s := range shown {
+		fmt.Fprintln(p.w)
+		p.step(name, r, s)
+	}
+	if rest := wrong[len(shown):]; len(rest) > 0 {
+		rows, where := 0, make([]string, len(rest))
+		for i, s := range rest {
+			rows += s.differences()
+			where[i] = strconv.Itoa(s.number)
+		}
+		plural, noun := "rows differ", "steps"
+		if rows == 1 {
+			plural = "row differs"
+		}
+		if len(rest) == 1 {
+			noun = "step"
+		}
+		fmt.Fprintf(p.w, "    Later steps were run: %d more %s in %s %s (--all shows them).\n", rows, plural, noun, strings.Join(where, ", "))
+	}
+	fmt.Fprintln(p.w)
+}
+
+func (p printer) step(name string, r Result, s stepResult) {
+	zone := r.Scenario.Zone
+	at := s.At.In(zone).Format("2006-01-02 15:04")
+	if s.At.Second() != 0 {
+		at = s.At.In(zone).Format(time.DateTime)
+	}
+	fmt.Fprintf(p.w, "  %s:%d  step %d, %s %s\n", name, s.pos.Line, s.number, at, zone)
+	if s.Note != "" {
+		fmt.Fprintf(p.w, "  %s\n", strings.TrimSpace(s.Note))
+	}
+	fmt.Fprintln(p.w)
+	for _, o := range s.outcomes {
+		if !o.held {
+			p.outcome(o, s.Step, zone)
+		}
+	}
+	if why := because(r, s); len(why) > 0 {
+		fmt.Fprintln(p.w)
+		for _, line := range why {
+			fmt.Fprintln(p.w, line)
+		}
+	}
+}
+
+// outcome writes one list that differs.
+func (p printer) outcome(o outcome, s *Step, zone *time.Location) {
+	name := o.spec.name
+	if o.spec.state {
+		name = "state " + name
+	}
+	line := o.pos.Line
+	switch {
+	case o.count >= 0:
+		least := ""
+		if o.partial {
+			least = "at least "
+		}
+		p.lined(fmt.Sprintf("    %s, expected %s%d, got %d", name, least, o.count, len(o.actual)), line)
+		shown := o.actual
+		if !p.all && len(shown) > shownRows {
+			shown = shown[:shownRows]
+		}
+		for _, a := range shown {
+			fmt.Fprintf(p.w, "        %s\n", strings.TrimRight(strings.Join(p.extra(o.spec, a, s, zone), "   "), " "))
+		}
+		if rest := len(o.actual) - len(shown); rest > 0 {
+			fmt.Fprintf(p.w, "        %d more (--all shows them)\n", rest)
+		}
+		return
+	case len(o.rows) == 0:
+		p.lined(fmt.Sprintf("    %s, expected none", name), line)
+	default:
+		fmt.Fprintf(p.w, "    %s\n", name)
+	}
+	table := make([][]string, len(o.pairs))
+	for i, pr := range o.pairs {
+		if pr.expected >= 0 {
+			for _, f := range o.rows[pr.expected].fields {
+				table[i] = append(table[i], f.name+": "+shortened(f.text, f.kind))
+			}
+			continue
+		}
+		table[i] = p.extra(o.spec, o.actual[pr.actual], s, zone)
+	}
+	widths := columnWidths(table)
+	for i, pr := range o.pairs {
+		p.pair(o, pr, table[i], widths, s, zone)
+	}
+}
+
+// pair writes one row with its sign and, where values differ, what was seen below what was expected.
+func (p printer) pair(o outcome, pr pair, cells []string, widths map[string]int, s *Step, zone *time.Location) {
+	text := "      " + string(pr.sign) + " " + padded(cells, widths)
+	switch pr.sign {
+	case signKept:
+		fmt.Fprintln(p.w, strings.TrimRight(text, " "))
+	case signMissing:
+		p.lined(p.painted(text, red), o.rows[pr.expected].pos.Line)
+	case signExtra:
+		fmt.Fprintln(p.w, strings.TrimRight(p.painted(text, green), " "))
+		fmt.Fprintln(p.w, "        not expected")
+	case signChanged:
+		want, got := o.rows[pr.expected], o.actual[pr.actual]
+		fmt.Fprintln(p.w, strings.TrimRight(p.painted(text, yellow), " "))
+		seen := make([]string, len(cells))
+		inline := false
+		for i, f := range want.fields {
+			if i < pr.wrong[0] {
+				seen[i] = strings.Repeat(" ", utf8.RuneCountInString(cells[i]))
+				continue
+			}
+			seen[i] = f.name + ": " + shortened(shown(got.cells[f.of], s.At, zone), f.kind)
+			inline = inline || slices.Contains(pr.wrong, i) && !f.isBody(got)
+		}
+		if inline {
+			p.lined("        "+padded(seen, widths), want.pos.Line)
+		} else {
+			p.lined("        differs in", want.pos.Line)
+		}
+		for _, i := range pr.wrong {
+			if f := want.fields[i]; f.isBody(got) {
+				p.body(f, got.cells[f.of].text)
+			}
+		}
+	}
+}
+
+// body writes how a text differs.
+func (p printer) body(f field, got string) {
+	var lines []string
+	switch f.kind {
+	case fieldHas:
+		fmt.Fprintf(p.w, "        %s, of\n", f.name)
+		for _, part := range f.parts {
+			if !strings.Contains(got, part) {
+				lines = append(lines, signed("- ", strings.Split(part, "\n"), true)...)
+			}
+		}
+		lines = append(lines, signed("  ", strings.Split(got, "\n"), true)...)
+	case fieldMatches:
+		fmt.Fprintf(p.w, "        %s, of\n", f.name)
+		lines = append(signed("- ", strings.Split(f.text, "\n"), true), signed("  ", strings.Split(got, "\n"), true)...)
+	case fieldText, fieldPerson, fieldChannel, fieldNumber, fieldInstant:
+		fmt.Fprintf(p.w, "        %s\n", f.name)
+		lines = diffLines(f.text, got)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(p.w, strings.TrimRight("          "+line, " "))
+	}
+}
+
+// isBody reports whether a difference of the field is shown line by line.
+func (f field) isBody(got row) bool {
+	switch f.kind {
+	case fieldHas, fieldMatches:
+		return true
+	case fieldText:
+		text := got.cells[f.of].text
+		return utf8.RuneCountInString(f.text) > longText || utf8.RuneCountInString(text) > longText ||
+			strings.Contains(f.text+text, "\n") || visible(f.text) != f.text || visible(text) != text
+	case fieldPerson, fieldChannel, fieldNumber, fieldInstant:
+	}
+	return false
+}
+
+// extra returns an observed row by the fields of its list that tell the most, a message with how it begins.
+func (p printer) extra(spec listSpec, a row, s *Step, zone *time.Location) []string {
+	var cells []string
+	for _, name := range spec.show {
+		f := spec.field(name)
+		if value := shown(a.cells[f.of], s.At, zone); value != "" {
+			cells = append(cells, name+": "+value)
+		}
+	}
+	begin := a.cells["subject"].text
+	if begin == "" {
+		begin = a.cells["text"].text
+	}
+	if begin != "" {
+		cells = append(cells, strconv.Quote(shortened(begin, fieldText)))
+	}
+	return cells
+}
+
+func (l listSpec) field(name string) fieldSpec {
+	i := slices.IndexFunc(l.fields, func(f fieldSpec) bool { return f.name == name })
+	return l.fields[i]
+}
+
+// shown writes an observed value.
+func shown(c cell, base time.Time, zone *time.Location) string {
+	if c.timed {
+		return formatInstant(c.at, base, zone)
+	}
+	return c.text
+}
+
+// shortened keeps a row of texts on one line: the first line, or its beginning.
+func shortened(s string, kind fieldKind) string {
+	switch kind {
+	case fieldText, fieldHas, fieldMatches:
+	case fieldPerson, fieldChannel, fieldNumber, fieldInstant:
+		return s
+	}
+	first, _, more := strings.Cut(s, "\n")
+	if r := []rune(first); len(r) > longText && strings.Contains(first, " ") {
+		return string(r[:longText-1]) + "…"
+	}
+	if more {
+		return first + "…"
+	}
+	return first
+}
+
+// columnWidths returns the widest cell of every field name.
+func columnWidths(table [][]string) map[string]int {
+	widths := map[string]int{}
+	for _, cells := range table {
+		for _, c := range cells {
+			name, _, _ := strings.Cut(c, ":")
+			widths[name] = max(widths[name], utf8.RuneCountInString(c))
+		}
+	}
+	return widths
+}
+
+func padded(cells []string, widths map[string]int) string {
+	var b strings.Builder
+	for i, c := range cells {
+		if i > 0 {
+			b.WriteString("   ")
+		}
+		b.WriteString(c)
+		name, _, _ := strings.Cut(c, ":")
+		if n := widths[name] - utf8.RuneCountInString(c); n > 0 && i < len(cells)-1 {
+			b.WriteString(strings.Repeat(" ", n))
+		}
+	}
+	return b.String()
+}
+
+// lined writes a line with the number of the file's line at its right.
+func (p printer) lined(text string, line int) {
+	if line == 0 {
+		fmt.Fprintln(p.w, strings.TrimRight(text, " "))
+		return
+	}
+	gap := max(3, lineColumn-utf8.RuneCountInString(plain(text)))
+	fmt.Fprintf(p.w, "%s%sline %d\n", text, strings.Repeat(" ", gap), line)
+}
+
+// because returns the decisions behind the first wrong row, as far as the journal has them.
+func because(r Result, s stepResult) []string {
+	for _, o := range s.outcomes {
+		for _, pr := range o.pairs {
+			if pr.sign == signKept {
+				continue
+			}
+			about, who := concerned(r, s, o, pr)
+			if who == "" {
+				return nil
+			}
+			if len(about) == 0 {
+				return []string{fmt.Sprintf("    why %s   the journal has nothing about it up to here", who)}
+			}
+			return reasons(r, s, about, who)
+		}
+	}
+	return nil
+}
+
+// concerned returns the entries about the row of a pair and the name by which it is called.
+func concerned(r Result, s stepResult, o outcome, pr pair) (about []journal.Entry, who string) {
+	known := r.Journal[:s.to]
+	if pr.actual >= 0 {
+		a := o.actual[pr.actual]
+		for _, e := range known {
+			if a.delivery != 0 && int64(e.Delivery) == a.delivery || a.instance != 0 && e.Delivery == 0 && int64(e.Instance) == a.instance {
+				about = append(about, e)
+			}
+		}
+		who = a.cells["to"].text
+		if who == "" {
+			who = a.cells["workflow"].text
+		}
+		return about, who
+	}
+	want := expectedRow{}
+	for _, f := range o.rows[pr.expected].fields {
+		switch f.of {
+		case "to", "workflow", "channel", "key":
+			want.fields = append(want.fields, f)
+			if f.of == "to" || who == "" {
+				who = f.text
+			}
+		}
+	}
+	for i, e := range known {
+		if len(want.differing(entryRow(e, i))) == 0 {
+			about = append(about, e)
+		}
+	}
+	return about, who
+}
+
+// reasonLines is how many decisions a failure shows.
+const reasonLines = 4
+
+func reasons(r Result, s stepResult, about []journal.Entry, who string) []string {
+	if len(about) > reasonLines {
+		about = about[len(about)-reasonLines:]
+	}
+	head := "    why " + who
+	var lines []string
+	for _, e := range about {
+		text := fmt.Sprintf("%s   %s %s", head, formatInstant(e.At, s.At, r.Scenario.Zone), e.What)
+		if e.Attempt > 0 {
+			text += fmt.Sprintf(", attempt %d", e.Attempt)
+		}
+		if e.Reason != "" {
+			text += fmt.Sprintf(", %s: %s", e.Reason, e.Reason.Sentence())
+		}
+		if !e.Until.IsZero() {
+			text += " Next " + formatInstant(e.Until, s.At, r.Scenario.Zone) + "."
+		}
+		if e.Error != "" {
+			text += " (" + e.Error + ")"
+		}
+		lines = append(lines, wrapped(text, utf8.RuneCountInString(head)+3)...)
+		head = strings.Repeat(" ", utf8.RuneCountInString(head))
+	}
+	return lines
+}
+
+// wrapped breaks a line at blanks, the rest under the given column.
+func wrapped(text string, column int) []string {
+	var lines []string
+	for utf8.RuneCountInString(text) > maxColumn {
+		r := []rune(text)
+		at := maxColumn
+		for at > column && r[at] != ' ' {
+			at--
+		}
+		if at == column {
+			break
+		}
+		lines = append(lines, string(r[:at]))
+		text = strings.Repeat(" ", column) + strings.TrimLeft(string(r[at:]), " ")
+	}
+	return append(lines, text)
+}
+
+// The colours of a terminal.
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	reset  = "\x1b[0m"
+)
+
+func (p printer) paint(text, colour string) string {
+	if !p.colour || colour == "" {
+		return text
+	}
+	return colour + text + reset
+}
+
+func (p printer) painted(text, colour string) string { return p.paint(text, colour) }
+
+// plain is the text without its colours.
+func plain(text string) string {
+	return strings.NewReplacer(red, "", green, "", yellow, "", reset, "").Replace(text)
+}

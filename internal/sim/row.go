@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// cell is one observed value: a text, or an instant when timed is set.
+type cell struct {
+	text  string
+	at    time.Time
+	timed bool
+}
+
+func textCell(s string) cell       { return cell{text: s} }
+func numberCell(n int) cell        { return cell{text: strconv.Itoa(n)} }
+func instantCell(t time.Time) cell { return cell{at: t, timed: true} }
+
+// row is one thing that happened or that is there, as the expectations may name it.
+type row struct {
+	cells map[string]cell
+	// alias are further texts by which the person of the row may be named in `to`.
+	alias []string
+	// entry is where the row comes from in the journal, -1 for a row of the state.
+	entry    int
+	instance int64
+	delivery int64
+}
+
+// fieldKind says how an expected value is read and compared.
+type fieldKind int
+
+const (
+	fieldText    fieldKind = iota // equal
+	fieldPerson                   // an address in any spelling, or the ext_id of a contact
+	fieldChannel                  // kind or kind:name
+	fieldNumber                   // a whole number
+	fieldInstant                  // an instant, or none
+	fieldHas                      // every part is contained
+	fieldMatches                  // a regular expression matches
+)
+
+// fieldSpec is one field that a row of a list may name.
+type fieldSpec struct {
+	name string
+	kind fieldKind
+	of   string // the observed cell
+}
+
+// field is one expected value.
+type field struct {
+	fieldSpec
+	pos   portable.Pos
+	text  string   // as written
+	parts []string // of fieldHas
+	at    time.Time
+	re    *regexp.Regexp
+	value *portable.Node // where it stands, for --update
+}
+
+// holds reports whether the observed row has the expected value.
+func (f field) holds(r row) bool {
+	got := r.cells[f.of]
+	switch f.kind {
+	case fieldPerson:
+		want := subject.NormalizeAddress(f.text)
+		return want == subject.NormalizeAddress(got.text) || slices.Contains(r.alias, f.text)
+	case fieldChannel:
+		return channelKey(f.text) == channelKey(got.text)
+	case fieldInstant:
+		return f.at.Equal(got.at)
+	case fieldHas:
+		return !slices.ContainsFunc(f.parts, func(part string) bool { return !strings.Contains(got.text, part) })
+	case fieldMatches:
+		return f.re.MatchString(got.text)
+	case fieldText, fieldNumber:
+	}
+	return f.text == got.text
+}
+
+// channelKey spells a channel in full: email means email:default.
+func channelKey(s string) string {
+	if s == "" || strings.Contains(s, ":") {
+		return s
+	}
+	return s + ":default"
+}
+
+// listSpec is one list that `expect` or `state` may name.
+type listSpec struct {
+	name   string
+	state  bool
+	lookup bool // its rows are looked for; others may be there
+	silent bool // not mentioned means none
+	answer bool // not a list: what an action was told
+	fields []fieldSpec
+	show   []string // the fields by which an unexpected row is shown, and a new row is written
+}
+
+// lists returns every list of this release. Rows are found in the journal for `expect`, in the store for `state`.
+func lists() []listSpec {
+	at := fieldSpec{"at", fieldInstant, "at"}
+	workflow := fieldSpec{"workflow", fieldText, "workflow"}
+	trigger := fieldSpec{"trigger", fieldText, "trigger"}
+	key := fieldSpec{"key", fieldText, "key"}
+	to := fieldSpec{"to", fieldPerson, "to"}
+	channel := fieldSpec{"channel", fieldChannel, "channel"}
+	step := fieldSpec{"step", fieldNumber, "step"}
+	attempt := fieldSpec{"attempt", fieldNumber, "attempt"}
+	until := fieldSpec{"until", fieldInstant, "until"}
+	due := fieldSpec{"due", fieldInstant, "due"}
+	sendAt := fieldSpec{"send_at", fieldInstant, "send_at"}
+	reason := fieldSpec{"reason", fieldText, "reason"}
+	status := fieldSpec{"status", fieldText, "status"}
+	locale := fieldSpec{"locale", fieldText, "locale"}
+	remaining := fieldSpec{"remaining", fieldNumber, "remaining"}
+	content := []fieldSpec{
+		{"subject", fieldText, "subject"}, {"subject_has", fieldHas, "subject"},
+		{"text", fieldText, "text"}, {"text_has", fieldHas, "text"}, {"text_matches", fieldMatches, "text"},
+	}
+	message := []fieldSpec{workflow, trigger, key, to, channel, step, attempt, at, locale}
+	occasion := []fieldSpec{workflow, trigger, key, at, due, reason}
+	return []listSpec{
+		{name: "created", fields: occasion, show: []string{"workflow", "key"}},
+		{name: "sent", silent: true, fields: slices.Concat(message, []fieldSpec{due, remaining}, content), show: []string{"to", "channel", "step"}},
+		{name: "received", fields: slices.Concat([]fieldSpec{workflow, to, channel, step, attempt, at, locale}, content), show: []string{"to", "channel", "step"}},
+		{name: "deferred", fields: slices.Concat(message, []fieldSpec{until, due, reason}), show: []string{"to", "until", "reason"}},
+		{name: "retried", fields: slices.Concat(message, []fieldSpec{until, due, reason}), show: []string{"to", "attempt", "until", "reason"}},
+		{name: "skipped", fields: slices.Concat(message, []fieldSpec{due, until, reason}), show: []string{"workflow", "to", "reason"}},
+		{name: "failed", silent: true, fields: slices.Concat(message, []fieldSpec{due, until, reason}), show: []string{"to", "channel", "reason"}},
+		{name: "unknown", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "channel", "reason"}},
+		{name: "held", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
+		{name: "cancelled", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
+		{name: "expired", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "reason"}},
+
+		{name: "pending", state: true, fields: []fieldSpec{workflow, trigger, key, due, status, reason}, show: []string{"workflow", "key", "due"}},
+		{
+			name: "queued", state: true,
+			fields: []fieldSpec{workflow, trigger, key, to, channel, status, sendAt, due, attempt, remaining, locale, reason},
+			show:   []string{"to", "channel", "send_at"},
+		},
+		{
+			name: "deliveries", state: true, lookup: true,
+			fields: []fieldSpec{workflow, trigger, key, to, channel, status, sendAt, due, attempt, remaining, locale, reason},
+			show:   []string{"to", "channel", "status", "send_at"},
+		},
+		{
+			name: "held", state: true,
+			fields: []fieldSpec{workflow, trigger, key, to, channel, status, due, reason},
+			show:   []string{"workflow", "to", "reason"},
+		},
+	}
+}
+
+// later names the lists of the format that this release does not have.
+func laterLists() []string {
+	return []string{
+		"throttled", "withdrawn", "superseded", "opened", "responded", "folded", "moved", "dispatched", "logged",
+		"caps", "throttles", "subscriptions", "sessions", "runs", "outbox", "upcoming", "explain",
+	}
+}

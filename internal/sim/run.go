@@ -1,0 +1,332 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+const (
+	// maxRounds bounds the passes at one instant: a million deliveries of one second take 10,000 of them.
+	maxRounds = 20_000
+	// maxIdle is how many passes in a row may find nothing while the store says that something is due.
+	maxIdle = 3
+	// maxJumps bounds the instants between two steps: a message every minute for ten years.
+	maxJumps = 10_000_000
+)
+
+// errCrashed ends a pass in which the process dies.
+var errCrashed = errors.New("the simulated process died")
+
+// ProblemsError says that a scenario's definitions cannot be used.
+type ProblemsError []definition.Problem
+
+func (e ProblemsError) Error() string {
+	return fmt.Sprintf("%s (%d problems)", e[0], len(e))
+}
+
+// Run carries a scenario out on an engine and a store of its own. An error means that it could not be carried out; a
+// difference between what was expected and what happened stands in the result.
+func Run(ctx context.Context, s Scenario, o Options) (r Result, err error) {
+	elapsed := clock.Monotonic()
+	w := &world{scenario: &s, providers: o.Providers, clock: clock.NewManual(s.Start), crash: "none"}
+	defer func() { err = errors.Join(err, w.close()) }()
+	if w.store, w.close, err = openStore(ctx, o.DB); err != nil {
+		w.close = func() error { return nil }
+		return Result{}, err
+	}
+	if err := w.begin(ctx); err != nil {
+		return Result{}, err
+	}
+	for i := range s.Steps {
+		step := &s.Steps[i]
+		if err := w.step(ctx, step); err != nil {
+			return Result{}, fmt.Errorf("%s:%d: step %d: %w", s.File, step.pos.Line, step.number, err)
+		}
+	}
+	return Result{Scenario: &s, Journal: w.journal, Took: elapsed(), steps: w.results}, nil
+}
+
+// world is one scenario under way.
+type world struct {
+	scenario  *Scenario
+	providers []channel.Provider
+	clock     *clock.Manual
+	store     *store.Store
+	close     func() error
+	workspace store.Workspace
+	wire      *wire
+	engine    *engine.Engine // nil: stopped or dead
+	crash     point          // where the engine dies next
+	docs      []document
+	agenda    []appointment
+	journal   []journal.Entry
+	results   []stepResult
+
+	told []outcome // what actions were told, since the step above
+	seen int       // messages that had been received at the step above
+}
+
+// appointment is an action that is done at an instant of its own.
+type appointment struct {
+	at time.Time
+	do func(context.Context) error
+}
+
+// begin makes the workspace, puts the definitions in force, starts the engine and does what is given.
+func (w *world) begin(ctx context.Context) (err error) {
+	secret := make([]byte, 32) // always the same, so that ids, keys and draws are
+	copy(secret, "the secret of every simulation")
+	if w.workspace, err = w.store.EnsureWorkspace(ctx, "default", secret, w.clock.Now()); err != nil {
+		return err
+	}
+	w.wire = newWire(w.clock)
+	if err := w.start(); err != nil {
+		return err
+	}
+	files, err := readDefinitions(w.scenario)
+	if err != nil {
+		return err
+	}
+	if err := w.apply(ctx, files); err != nil {
+		return err
+	}
+	for i := range w.scenario.Given {
+		if err := w.do(ctx, &w.scenario.Given[i]); err != nil {
+			return err
+		}
+	}
+	return w.settle(ctx)
+}
+
+// readDefinitions reads the files that a scenario names, and adds what it defines in place.
+func readDefinitions(s *Scenario) ([]definition.File, error) {
+	var files []definition.File
+	for _, name := range s.Definitions {
+		path := filepath.Join(filepath.Dir(s.File), name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, definition.File{Name: path, Text: text})
+	}
+	return append(files, s.Define...), nil
+}
+
+// start makes a new engine over the store, as a new process would.
+func (w *world) start() (err error) {
+	w.engine, err = engine.New(engine.Config{
+		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Journal: w.note, Concurrency: 1,
+		Secret:      func(definition.Setting) (string, error) { return "simulated", nil },
+		Definitions: w.options(), Failpoint: w.reach, PublicURL: "https://carillon.example",
+	})
+	return err
+}
+
+// options tells the loader of definitions which providers there are.
+func (w *world) options() definition.Options {
+	var o definition.Options
+	for _, p := range w.providers {
+		info := definition.ProviderInfo{Name: p.Name}
+		for _, s := range p.Settings {
+			info.Settings = append(info.Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
+		}
+		o.Providers = append(o.Providers, info)
+	}
+	return o
+}
+
+func (w *world) note(e journal.Entry) { w.journal = append(w.journal, e) }
+
+// reach ends the step where the engine is told to die.
+func (w *world) reach(at string) error {
+	if string(w.crash) != at {
+		return nil
+	}
+	return errCrashed
+}
+
+// step lives up to its instant, does its actions, and compares.
+func (w *world) step(ctx context.Context, s *Step) error {
+	from := len(w.journal)
+	if len(w.results) == 0 {
+		from = 0 // what was given belongs to the first step
+	}
+	if err := w.live(ctx, s.At); err != nil {
+		return err
+	}
+	for i := range s.Do {
+		if err := w.do(ctx, &s.Do[i]); err != nil {
+			return err
+		}
+	}
+	if s.Tick {
+		if err := w.pass(ctx, nil); err != nil {
+			return err
+		}
+	}
+	if err := w.settle(ctx); err != nil {
+		return err
+	}
+	outcomes, err := w.compare(ctx, s, from)
+	if err != nil {
+		return err
+	}
+	w.results = append(w.results, stepResult{Step: s, outcomes: append(w.told, outcomes...), from: from, to: len(w.journal)})
+	w.told, w.seen = nil, len(w.wire.received)
+	return nil
+}
+
+// live lets everything happen that is due before an instant, and stops the clock at it.
+func (w *world) live(ctx context.Context, until time.Time) error {
+	for range maxJumps {
+		now := w.clock.Now()
+		next, err := w.next(ctx)
+		if err != nil {
+			return err
+		}
+		if next.IsZero() || !next.Before(until) {
+			w.clock.Set(until)
+			return nil
+		}
+		if !next.After(now) {
+			return fmt.Errorf("at %s something is due and nothing takes it up", w.local(now))
+		}
+		w.clock.Set(next)
+		if err := w.keep(ctx); err != nil {
+			return err
+		}
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("more than %d instants lie before %s", maxJumps, w.local(until))
+}
+
+// next is the next instant at which something happens by itself; none: nothing will.
+func (w *world) next(ctx context.Context) (next time.Time, err error) {
+	if w.engine != nil && !w.scenario.Manual {
+		if next, err = w.engine.NextDue(ctx); err != nil {
+			return next, err
+		}
+	}
+	if len(w.agenda) > 0 && (next.IsZero() || w.agenda[0].at.Before(next)) {
+		next = w.agenda[0].at
+	}
+	return next, nil
+}
+
+// keep does what is on the agenda for this instant.
+func (w *world) keep(ctx context.Context) error {
+	for len(w.agenda) > 0 && !w.agenda[0].at.After(w.clock.Now()) {
+		first := w.agenda[0]
+		w.agenda = w.agenda[1:]
+		if err := first.do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// later puts an action on the agenda, behind those of the same instant.
+func (w *world) later(at time.Time, do func(context.Context) error) {
+	i, _ := slices.BinarySearchFunc(w.agenda, at, func(a appointment, at time.Time) int {
+		return cmp.Or(a.at.Compare(at), -1)
+	})
+	w.agenda = slices.Insert(w.agenda, i, appointment{at, do})
+}
+
+// settle lets the engine run at this instant until nothing more is due.
+func (w *world) settle(ctx context.Context) error {
+	if err := w.keep(ctx); err != nil {
+		return err
+	}
+	if w.scenario.Manual {
+		return nil
+	}
+	idle := 0
+	for range maxRounds {
+		if w.engine == nil {
+			return nil
+		}
+		due, err := w.engine.NextDue(ctx)
+		if err != nil {
+			return err
+		}
+		if due.IsZero() || due.After(w.clock.Now()) {
+			return nil
+		}
+		found := false
+		if err := w.pass(ctx, &found); err != nil {
+			return err
+		}
+		idle++
+		if found {
+			idle = 0
+		}
+		if idle == maxIdle {
+			break
+		}
+	}
+	return fmt.Errorf("it does not settle: at %s something stays due", w.local(w.clock.Now()))
+}
+
+// pass runs every stage once. A crash on the way leaves the engine dead and the store as it was committed.
+func (w *world) pass(ctx context.Context, found *bool) error {
+	if w.engine == nil {
+		return nil
+	}
+	did, err := w.engine.Tick(ctx)
+	if errors.Is(err, errCrashed) {
+		w.engine, w.crash = nil, "none"
+		return nil
+	}
+	if found != nil {
+		*found = did.Any()
+	}
+	return err
+}
+
+// compare holds a step's lists against the journal, the wire and the store.
+func (w *world) compare(ctx context.Context, s *Step, from int) ([]outcome, error) {
+	happened := map[string][]row{}
+	for i, e := range w.journal[from:] {
+		if name := listOf(e); name != "" {
+			happened[name] = append(happened[name], entryRow(e, from+i))
+		}
+	}
+	for _, d := range w.wire.received[w.seen:] {
+		happened["received"] = append(happened["received"], deliveredRow(d))
+	}
+	var outcomes []outcome
+	for _, e := range s.expect {
+		outcomes = append(outcomes, compare(e, happened[e.spec.name]))
+	}
+	if len(s.state) == 0 {
+		return outcomes, nil
+	}
+	present, err := w.state(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range s.state {
+		outcomes = append(outcomes, compare(e, present[e.spec.name]))
+	}
+	return outcomes, nil
+}
+
+func (w *world) local(t time.Time) string {
+	return t.In(w.scenario.Zone).Format("2006-01-02 15:04:05 MST")
+}

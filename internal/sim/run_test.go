@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/channel"
+)
+
+const examples = "../../examples/scenarios"
+
+// providers are those that definitions of scenarios may name.
+func providers() []channel.Provider {
+	return []channel.Provider{
+		{Name: "memory"}, {Name: "inbox"},
+		{Name: "http", Settings: []channel.Setting{{Name: "url", Required: true}, {Name: "token", Secret: true}}},
+	}
+}
+
+// run reads and runs a file that must be readable.
+func run(t testing.TB, file, db string) Result {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, problems := Parse(file, text)
+	if len(problems) > 0 {
+		t.Fatalf("%v", problems)
+	}
+	r, err := Run(t.Context(), s, Options{Providers: providers(), DB: db})
+	if err != nil {
+		t.Fatalf("run %s: %v", file, err)
+	}
+	return r
+}
+
+func mustHold(t *testing.T, file string, r Result) {
+	t.Helper()
+	if r.Held() {
+		return
+	}
+	var b bytes.Buffer
+	printer{w: &b, all: true}.failure(filepath.Base(file), r)
+	t.Errorf("%s\n%s", file, b.String())
+	for _, e := range r.Journal {
+		t.Logf("%s %s %s step %d attempt %d %s %s", e.At.Format("01-02 15:04:05.999999"), e.What, e.Address, e.Step, e.Attempt, e.Reason, e.Error)
+	}
+}
+
+func exampleFiles(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob(examples + "/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	return files
+}
+
+func TestExamplesOnSQLite(t *testing.T) {
+	t.Parallel()
+	for _, file := range exampleFiles(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			mustHold(t, file, run(t, file, ""))
+		})
+	}
+}

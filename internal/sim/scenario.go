@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+)
+
+// Scenario is one scenario file, read and checked (format.md §5).
+type Scenario struct {
+	File        string // as given
+	Title       string
+	Covers      []string // requirement ids
+	Definitions []string // files, relative to the scenario's folder until they are read
+	Define      []definition.File
+	Zone        *time.Location
+	Start       time.Time
+	Manual      bool // passes run only at a step's `tick: true`
+	Given       []Action
+	Steps       []Step
+
+	text          []byte // for --update
+	definitionsAt []portable.Pos
+}
+
+// Step is one instant at which things are done or looked at.
+type Step struct {
+	At     time.Time
+	Note   string
+	Tick   bool
+	Do     []Action
+	expect []expectation
+	state  []expectation
+
+	pos    portable.Pos
+	node   *portable.Node
+	number int // from 1
+}
+
+// Action is one thing that is done to the engine from outside. Exactly one of the pointers is set.
+type Action struct {
+	Event    *eventAction
+	Load     *loadAction
+	Operator *operatorAction
+	Channel  *channelAction
+	Edit     *editAction
+	Apply    *applyAction
+	Engine   *engineAction
+
+	every  civil.Duration // it is done again after so long; zero: once
+	until  time.Time      // the last instant at which it is done again; none: as long as the scenario lasts
+	answer *answer
+	node   *portable.Node
+	pos    portable.Pos
+}
+
+// answer is what an action is expected to be told.
+type answer struct {
+	fields []field
+	pos    portable.Pos
+}
+
+type eventAction struct {
+	kind       string
+	id         string
+	occurredAt time.Time // none: not given
+	payload    []byte    // JSON; nil: not given
+	recipient  []byte    // JSON; nil: not given
+}
+
+type loadAction struct {
+	file string // relative to the scenario's folder
+	pos  portable.Pos
+}
+
+type operatorAction struct {
+	verb     string // cancel, retry or release
+	workflow string
+	to       string
+}
+
+type channelAction struct {
+	key    string // kind:name
+	behave behaviour
+	times  int            // the next so many messages; 0: no such bound
+	during civil.Duration // for so long; zero: no such bound
+}
+
+type editAction struct {
+	kind, name string
+	set        []portable.Field
+}
+
+type applyAction struct {
+	file string // relative to the scenario's folder
+	pos  portable.Pos
+}
+
+type engineAction struct {
+	verb  string // start, stop or crash
+	point point  // of a crash; empty: at once
+}
+
+// behaviour is what the simulated provider does with a message.
+type behaviour string
+
+const (
+	behaveOK        behaviour = "ok"         // accepts it
+	behaveTemporary behaviour = "temporary"  // refuses it for now
+	behavePermanent behaviour = "permanent"  // refuses it for good
+	behaveLoseReply behaviour = "lose_reply" // accepts it, and its answer never arrives
+	behaveDown      behaviour = "down"       // cannot be reached
+)
+
+// point is a place in the engine where its process can die.
+type point string
+
+const (
+	beforeIntent point = "before_intent" // nothing about the attempt is stored
+	afterIntent  point = "after_intent"  // the intent is stored, the provider has nothing
+	beforeResult point = "before_result" // the provider has it, the result is not stored
+)

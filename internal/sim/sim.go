@@ -1,0 +1,278 @@
+// Package sim runs scenarios: files that say what happens to the engine and what it must then have done.
+//
+// The engine and its store are the real ones; only the clock, the providers behind the channels and the moments at
+// which a process dies are simulated. Nothing runs while time stands still: the clock jumps to the next instant at
+// which something is due, and the engine makes its passes there until nothing is due any more. So virtual time is
+// exact, a year of it takes milliseconds, and the same scenario gives the same journal to the byte.
+//
+//	Parse ─▶ Run: live up to a step ─▶ do ─▶ settle ─▶ compare ─▶ print, --update, JSON, JUnit
+//
+// The package decides nothing about messages; what it knows of the engine is the journal, the store and what reached
+// the simulated providers. An expectation that is not held is a result, not an error: an error means that a scenario
+// could not be carried out.
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+)
+
+// Exit statuses of Main.
+const (
+	StatusHeld       = 0 // all as expected
+	StatusDifference = 1 // a difference
+	StatusUnreadable = 2 // a file that cannot be read or carried out
+)
+
+// Options are the settings of `carillon test`.
+type Options struct {
+	Paths  []string // files, and folders that are searched; none = the current folder
+	Run    string   // only scenarios whose title contains it
+	Update bool     // write what happened into the files
+	All    bool     // show every step that differs, not only the first
+	JSON   bool     // write a report as JSON in place of text
+	JUnit  string   // write a report for CI systems to this file too
+	DB     string   // a PostgreSQL database in which each scenario gets a schema of its own; empty = SQLite in memory
+
+	// Providers are the channels that definitions may name. The simulated one stands in for each of them.
+	Providers []channel.Provider
+	Stdout    io.Writer
+	Stderr    io.Writer
+	Colour    bool
+}
+
+// Main runs the scenarios of the options and returns the exit status.
+func Main(ctx context.Context, o Options) int {
+	elapsed := clock.Monotonic()
+	files, err := find(o.Paths)
+	if err != nil {
+		fmt.Fprintln(o.Stderr, err)
+		return StatusUnreadable
+	}
+	out := printer{w: o.Stdout, colour: o.Colour, all: o.All}
+	if o.JSON {
+		out.w = io.Discard
+	}
+	var reports []report
+	for _, file := range files {
+		r := runFile(ctx, file, o)
+		if r.result == nil && r.err == nil && len(r.problems) == 0 {
+			continue // not asked for
+		}
+		if o.Update && r.result != nil && !r.held() {
+			r = update(ctx, r, o, out)
+		}
+		reports = append(reports, r)
+		switch {
+		case r.result == nil:
+			fmt.Fprintf(out.w, "%s%s\n\n", out.paint(fmt.Sprintf("%-6s", "ERROR"), red), shortName(file))
+			fmt.Fprintln(out.w, indented(problemText(r)))
+		default:
+			out.summary(shortName(file), *r.result)
+			if !r.held() {
+				fmt.Fprintln(out.w)
+				out.failure(shortName(file), *r.result)
+			}
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return conclude(reports, elapsed(), o, out)
+}
+
+// conclude writes the last line and the reports, and returns the exit status.
+func conclude(reports []report, took time.Duration, o Options, out printer) int {
+	status, failed, unreadable := StatusHeld, 0, 0
+	for _, r := range reports {
+		switch {
+		case r.result == nil:
+			unreadable++
+		case !r.held():
+			failed++
+		}
+	}
+	seconds := fmt.Sprintf("%.1f s", took.Seconds())
+	switch {
+	case len(reports) == 0:
+		fmt.Fprintln(o.Stderr, "there is no scenario here: a file that begins with scenario: TITLE")
+		return StatusUnreadable
+	case unreadable > 0:
+		status = StatusUnreadable
+		fmt.Fprintf(out.w, "%d of %s failed, %d could not be run, %s\n", failed, scenarios(len(reports)), unreadable, seconds)
+	case failed > 0:
+		status = StatusDifference
+		fmt.Fprintf(out.w, "%d of %s failed, %s\n", failed, scenarios(len(reports)), seconds)
+	default:
+		fmt.Fprintf(out.w, "%s held, %s\n", scenarios(len(reports)), seconds)
+	}
+	var err error
+	if o.JSON {
+		err = writeReport(o.Stdout, reports)
+	}
+	if o.JUnit != "" {
+		err = errors.Join(err, writeJUnit(o.JUnit, reports))
+	}
+	if err != nil {
+		fmt.Fprintln(o.Stderr, err)
+		return StatusUnreadable
+	}
+	return status
+}
+
+func scenarios(n int) string {
+	if n == 1 {
+		return "1 scenario"
+	}
+	return fmt.Sprintf("%d scenarios", n)
+}
+
+// runFile reads and runs one file. The report is empty when the file's title was not asked for.
+func runFile(ctx context.Context, file string, o Options) report {
+	r := report{file: file}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		r.err = err
+		return r
+	}
+	s, problems := Parse(file, text)
+	if o.Run != "" && !strings.Contains(s.Title, o.Run) {
+		return report{}
+	}
+	r.title, r.problems = s.Title, problems
+	if len(problems) > 0 {
+		return r
+	}
+	result, err := Run(ctx, s, o)
+	var refused ProblemsError
+	switch {
+	case errors.As(err, &refused):
+		r.problems = refused
+	case err != nil:
+		r.err = err
+	default:
+		r.result = &result
+	}
+	return r
+}
+
+// update writes what happened into the file and runs it again.
+func update(ctx context.Context, r report, o Options, out printer) report {
+	text, err := Update(*r.result)
+	if err == nil {
+		if _, problems := Parse(r.file, text); len(problems) > 0 {
+			err = fmt.Errorf("%s: the updated text would not be a scenario: %s", r.file, problems[0])
+		}
+	}
+	if err == nil {
+		err = os.WriteFile(r.file, text, 0o644)
+	}
+	if err != nil {
+		r.err, r.result = fmt.Errorf("update: %w", err), nil
+		return r
+	}
+	fmt.Fprintf(out.w, "%-6s%s\n", "wrote", shortName(r.file))
+	return runFile(ctx, r.file, o)
+}
+
+// find returns the files to run: those named, and in folders every YAML file that holds a scenario, by name.
+func find(paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	var files []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.IsDir():
+				if at != path && strings.HasPrefix(entry.Name(), ".") {
+					return fs.SkipDir
+				}
+				return nil
+			case !slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(at)):
+				return nil
+			}
+			text, err := os.ReadFile(at)
+			if err == nil && IsScenario(text) {
+				files = append(files, at)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// IsScenario reports whether the first key of a YAML text is `scenario`.
+func IsScenario(text []byte) bool {
+	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
+		line = strings.TrimRight(line, " \r\n")
+		if line == "" || line[0] == '#' || line == "---" {
+			continue
+		}
+		return strings.HasPrefix(line, "scenario:")
+	}
+	return false
+}
+
+// Check reads a scenario file and looks whether the files it names exist; it runs nothing. File.Name is the path from
+// which those files are reached.
+func Check(file definition.File) []definition.Problem {
+	s, problems := Parse(file.Name, file.Text)
+	missing := func(at portable.Pos, name string) {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(file.Name), name)); err != nil {
+			problems = append(problems, definition.Problem{
+				File: file.Name, Line: at.Line, Column: at.Column,
+				Message: fmt.Sprintf("there is no file %q", name), Hint: "files are named from the folder of the scenario",
+			})
+		}
+	}
+	for i, name := range s.Definitions {
+		missing(s.definitionsAt[i], name)
+	}
+	actions := slices.Clone(s.Given)
+	for _, step := range s.Steps {
+		actions = append(actions, step.Do...)
+	}
+	for _, a := range actions {
+		switch {
+		case a.Apply != nil:
+			missing(a.Apply.pos, a.Apply.file)
+		case a.Load != nil:
+			missing(a.Load.pos, a.Load.file)
+		}
+	}
+	return problems
+}
+
+// shortName is a file's name as it stands in the output.
+func shortName(file string) string { return filepath.Base(file) }
+
+func indented(text string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
+}

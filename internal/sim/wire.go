@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/clock"
+)
+
+// wire is the simulated world behind every channel: it behaves as the scenario says, keeps what it accepted, and
+// accepts a message once per idempotency key, as a provider does that honours them (P3).
+type wire struct {
+	clock clock.Clock
+
+	mu       sync.Mutex
+	rules    map[string]*rule // by channel key
+	accepted map[string]channel.Receipt
+	received []delivered
+}
+
+// rule is how a channel behaves until it is used up.
+type rule struct {
+	behave behaviour
+	left   int       // messages; -1 = no bound
+	until  time.Time // none = no bound
+}
+
+// delivered is a message that reached its person.
+type delivered struct {
+	at time.Time
+	channel.Outgoing
+}
+
+func newWire(c clock.Clock) *wire {
+	return &wire{clock: c, rules: map[string]*rule{}, accepted: map[string]channel.Receipt{}}
+}
+
+// behave sets how a channel behaves from now on.
+func (w *wire) behave(key string, to behaviour, times int, until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if times == 0 {
+		times = -1
+	}
+	w.rules[key] = &rule{behave: to, left: times, until: until}
+}
+
+// present returns how a channel behaves towards one more message.
+func (w *wire) present(key string, now time.Time) behaviour {
+	r, ok := w.rules[key]
+	switch {
+	case !ok:
+		return behaveOK
+	case !r.until.IsZero() && !now.Before(r.until), r.left == 0:
+		delete(w.rules, key)
+		return behaveOK
+	case r.left > 0:
+		r.left--
+	}
+	return r.behave
+}
+
+// Send takes a message as the rule of its channel says.
+func (w *wire) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.clock.Now()
+	switch w.present(out.Channel, now) {
+	case behaveTemporary:
+		return channel.Receipt{}, channel.Temporary(errors.New("the simulated provider refuses for now"))
+	case behavePermanent:
+		return channel.Receipt{}, channel.Permanent(errors.New("the simulated provider refuses for good"))
+	case behaveDown:
+		return channel.Receipt{}, channel.Temporary(errors.New("the simulated provider cannot be reached"))
+	case behaveLoseReply:
+		w.accept(out, now)
+		return channel.Receipt{}, channel.Lost(errors.New("the simulated provider's answer was lost"))
+	case behaveOK:
+	}
+	return w.accept(out, now), nil
+}
+
+func (w *wire) accept(out channel.Outgoing, now time.Time) channel.Receipt {
+	if r, ok := w.accepted[out.IdempotencyKey]; ok {
+		return r
+	}
+	r := channel.Receipt{ProviderID: fmt.Sprintf("sim-%d", len(w.accepted)+1)}
+	w.accepted[out.IdempotencyKey] = r
+	w.received = append(w.received, delivered{at: now, Outgoing: out})
+	return r
+}
+
+// stand returns the providers with the wire in the place of each: same name, same settings, nothing sent.
+func (w *wire) stand(providers []channel.Provider) []channel.Provider {
+	stands := make([]channel.Provider, len(providers))
+	for i, p := range providers {
+		p.Open = func(map[string]string) (channel.Channel, error) { return w, nil }
+		stands[i] = p
+	}
+	return stands
+}
