@@ -1,0 +1,221 @@
+// Package enginetest sets an engine up for a test: on a store, a clock that stands still, and a provider that
+// does what the test says. It is for tests only.
+package enginetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// Start is the instant at which every test begins: the arrival of the worked example's event.
+var Start = time.Date(2026, 5, 14, 5, 12, 34, 0, time.UTC)
+
+// Bundle is an engine with everything around it.
+type Bundle struct {
+	testing.TB
+	*engine.Engine
+	Store     *store.Store
+	Clock     *clock.Manual
+	Provider  *Provider
+	Workspace store.Workspace
+
+	mu      sync.Mutex
+	entries []journal.Entry
+}
+
+// Setup makes an engine at Start with these definitions (YAML). Change adjusts its configuration; it may be nil.
+func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine.Config)) *Bundle {
+	t.Helper()
+	b := &Bundle{TB: t, Store: s, Clock: clock.NewManual(Start), Provider: &Provider{accepted: map[string]bool{}}}
+	providers := []channel.Provider{}
+	for _, name := range []string{"memory", "inbox", "http"} {
+		providers = append(providers, channel.Provider{
+			Name: name, KeepContent: name == "inbox", Settings: []channel.Setting{{Name: "url"}, {Name: "token", Secret: true}},
+			Open: func(map[string]string) (channel.Channel, error) { return b.Provider, nil },
+		})
+	}
+	config := engine.Config{
+		Store: s, Clock: b.Clock, Providers: providers, Definitions: Options(providers), Concurrency: 1,
+		Journal: func(e journal.Entry) { b.mu.Lock(); defer b.mu.Unlock(); b.entries = append(b.entries, e) },
+	}
+	if change != nil {
+		change(&config)
+	}
+	var err error
+	if b.Workspace, err = s.EnsureWorkspace(t.Context(), "default", []byte("0123456789abcdef0123456789abcdef"), Start); err != nil {
+		t.Fatal(err)
+	}
+	if b.Engine, err = engine.New(config); err != nil {
+		t.Fatal(err)
+	}
+	if definitions != "" {
+		b.Apply(definitions)
+	}
+	return b
+}
+
+// Options are the checks' view of providers.
+func Options(providers []channel.Provider) definition.Options {
+	var o definition.Options
+	for _, p := range providers {
+		info := definition.ProviderInfo{Name: p.Name}
+		for _, s := range p.Settings {
+			info.Settings = append(info.Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
+		}
+		o.Providers = append(o.Providers, info)
+	}
+	return o
+}
+
+// Apply puts definitions in force and fails the test when they are not accepted.
+func (b *Bundle) Apply(definitions string) {
+	b.Helper()
+	applied, err := b.Engine.Apply(b.ctx(), b.Workspace, []definition.File{{Name: "test.yaml", Text: []byte(definitions)}}, "test")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if definition.HasErrors(applied.Problems) {
+		b.Fatalf("definitions refused: %v", applied.Problems)
+	}
+}
+
+func (b *Bundle) ctx() context.Context { return context.WithoutCancel(b.TB.Context()) }
+
+// Post takes one event in, given as JSON.
+func (b *Bundle) Post(event string) intake.Result {
+	b.Helper()
+	return b.PostAll(event)[0]
+}
+
+// PostAll takes events in as one batch.
+func (b *Bundle) PostAll(events ...string) []intake.Result {
+	b.Helper()
+	items := make([]intake.Item, len(events))
+	for i, e := range events {
+		items[i] = intake.Parse(json.RawMessage(e), b.Clock.Now())
+	}
+	results, err := b.Ingest(b.ctx(), b.Workspace, items)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return results
+}
+
+// At sets the clock and runs every stage once.
+func (b *Bundle) At(at time.Time) engine.TickResult {
+	b.Helper()
+	b.Clock.Set(at)
+	result, err := b.Tick(b.ctx())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return result
+}
+
+// Delivery reads a delivery.
+func (b *Bundle) Delivery(id delivery.ID) delivery.Row {
+	b.Helper()
+	row, err := b.Store.DeliveryByID(b.ctx(), b.Workspace.ID, id)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return row
+}
+
+// Instance reads an instance.
+func (b *Bundle) Instance(id instance.ID) instance.Row {
+	b.Helper()
+	row, err := b.Store.InstanceByID(b.ctx(), b.Workspace.ID, id)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return row
+}
+
+// Attempts reads a delivery's attempts in order.
+func (b *Bundle) Attempts(id delivery.ID) []delivery.Attempt {
+	b.Helper()
+	attempts, err := b.Store.Attempts(b.ctx(), b.Workspace.ID, id)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return attempts
+}
+
+// Journal returns the entries since the last call.
+func (b *Bundle) Journal() []journal.Entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	entries := b.entries
+	b.entries = nil
+	return entries
+}
+
+// Provider is a channel that honours idempotency keys and does what it is told.
+type Provider struct {
+	mu       sync.Mutex
+	behave   []error
+	sent     []channel.Outgoing
+	accepted map[string]bool
+	Repeats  int // requests whose key it had accepted before
+}
+
+// ErrThrow makes the channel break down instead of answering.
+var ErrThrow = errors.New("the channel threw")
+
+// Next makes the next calls end in these errors, nil being acceptance. A lost reply is accepted first.
+func (p *Provider) Next(results ...error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.behave = append(p.behave, results...)
+}
+
+// Send implements channel.Channel.
+func (p *Provider) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var result error
+	if len(p.behave) > 0 {
+		result, p.behave = p.behave[0], p.behave[1:]
+	}
+	if errors.Is(result, ErrThrow) {
+		panic(ErrThrow)
+	}
+	var known *channel.SendError
+	if result == nil || errors.As(result, &known) && known.Unknown {
+		if p.accepted[out.IdempotencyKey] {
+			p.Repeats++
+		} else {
+			p.accepted[out.IdempotencyKey] = true
+			p.sent = append(p.sent, out)
+		}
+	}
+	if result != nil {
+		return channel.Receipt{}, result
+	}
+	return channel.Receipt{ProviderID: fmt.Sprintf("mem-%.8s", out.IdempotencyKey)}, nil
+}
+
+// Sent returns what was accepted since the last call, each message once.
+func (p *Provider) Sent() []channel.Outgoing {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sent := p.sent
+	p.sent = nil
+	return sent
+}
