@@ -85,7 +85,9 @@ func (p printer) step(name string, r Result, s stepResult) {
 	}
 	fmt.Fprintf(p.w, "  %s:%d  step %d, %s %s\n", name, s.pos.Line, s.number, at, zone)
 	if s.Note != "" {
-		fmt.Fprintf(p.w, "  %s\n", strings.TrimSpace(s.Note))
+		for _, line := range wrapped("  "+strings.Join(strings.Fields(s.Note), " "), 2) {
+			fmt.Fprintln(p.w, line)
+		}
 	}
 	fmt.Fprintln(p.w)
 	for _, o := range s.outcomes {
@@ -331,7 +333,7 @@ func because(r Result, s stepResult) []string {
 // concerned returns the entries about the row of a pair and the name by which it is called.
 func concerned(r Result, s stepResult, o outcome, pr pair) (about []journal.Entry, who string) {
 	known := r.Journal[:s.to]
-	if pr.actual >= 0 {
+	if pr.actual >= 0 && o.actual[pr.actual].known() {
 		a := o.actual[pr.actual]
 		for _, e := range known {
 			if a.delivery != 0 && int64(e.Delivery) == a.delivery || a.instance != 0 && e.Delivery == 0 && int64(e.Instance) == a.instance {
@@ -345,13 +347,22 @@ func concerned(r Result, s stepResult, o outcome, pr pair) (about []journal.Entr
 		return about, who
 	}
 	want := expectedRow{}
-	for _, f := range o.rows[pr.expected].fields {
-		switch f.of {
-		case "to", "workflow", "channel", "key":
-			want.fields = append(want.fields, f)
-			if f.of == "to" || who == "" {
-				who = f.text
+	if pr.expected >= 0 {
+		want.fields = o.rows[pr.expected].fields
+	} else {
+		a := o.actual[pr.actual]
+		for _, name := range []string{"to", "workflow"} {
+			if text := a.cells[name].text; text != "" {
+				want.fields = append(want.fields, field{fieldSpec: fieldSpec{name, fieldText, name}, text: text})
 			}
+		}
+	}
+	want.fields = slices.DeleteFunc(slices.Clone(want.fields), func(f field) bool {
+		return f.of != "to" && f.of != "workflow" && f.of != "channel" && f.of != "key"
+	})
+	for _, f := range want.fields {
+		if f.of == "to" || who == "" {
+			who = f.text
 		}
 	}
 	for i, e := range known {
@@ -376,11 +387,11 @@ func reasons(r Result, s stepResult, about []journal.Entry, who string) []string
 		if e.Attempt > 0 {
 			text += fmt.Sprintf(", attempt %d", e.Attempt)
 		}
+		if e.Until.After(e.At) {
+			text += ", next " + formatInstant(e.Until, s.At, r.Scenario.Zone)
+		}
 		if e.Reason != "" {
 			text += fmt.Sprintf(", %s: %s", e.Reason, e.Reason.Sentence())
-		}
-		if !e.Until.IsZero() {
-			text += " Next " + formatInstant(e.Until, s.At, r.Scenario.Zone) + "."
 		}
 		if e.Error != "" {
 			text += " (" + e.Error + ")"

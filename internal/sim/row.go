@@ -33,6 +33,9 @@ type row struct {
 	delivery int64
 }
 
+// known reports whether the row belongs to an instance or delivery of the journal.
+func (r row) known() bool { return r.instance != 0 || r.delivery != 0 }
+
 // fieldKind says how an expected value is read and compared.
 type fieldKind int
 

@@ -34,7 +34,10 @@ var errCrashed = errors.New("the simulated process died")
 type ProblemsError []definition.Problem
 
 func (e ProblemsError) Error() string {
-	return fmt.Sprintf("%s (%d problems)", e[0], len(e))
+	if len(e) == 1 {
+		return e[0].String()
+	}
+	return fmt.Sprintf("%s\nand %d more", e[0], len(e)-1)
 }
 
 // Run carries a scenario out on an engine and a store of its own. An error means that it could not be carried out; a

@@ -2,11 +2,17 @@ package sim
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/pgtest"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/google/go-cmp/cmp"
 )
 
 const examples = "../../examples/scenarios"
@@ -67,4 +73,51 @@ func TestExamplesOnSQLite(t *testing.T) {
 			mustHold(t, file, run(t, file, ""))
 		})
 	}
+}
+
+func TestExamplesOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	if !slices.Contains(storetest.Databases(t), "postgres") {
+		t.Skip("another database is selected")
+	}
+	db := pgtest.New(t)
+	for _, file := range exampleFiles(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			mustHold(t, file, run(t, file, db))
+		})
+	}
+}
+
+// Two runs of one scenario agree to the byte, and so do both databases (P8).
+func TestSameScenarioSameJournal(t *testing.T) {
+	t.Parallel()
+	db := ""
+	if slices.Contains(storetest.Databases(t), "postgres") {
+		db = pgtest.New(t)
+	}
+	for _, file := range exampleFiles(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			first := journalOf(t, run(t, file, ""))
+			if second := journalOf(t, run(t, file, "")); first != second {
+				t.Errorf("two runs differ (-first +second):\n%s", cmp.Diff(first, second))
+			}
+			if other := journalOf(t, run(t, file, db)); first != other {
+				t.Errorf("two databases differ (-SQLite +PostgreSQL):\n%s", cmp.Diff(first, other))
+			}
+		})
+	}
+}
+
+func journalOf(t *testing.T, r Result) string {
+	t.Helper()
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	for _, e := range r.Journal {
+		if err := encoder.Encode(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
 }

@@ -83,7 +83,6 @@ func Main(ctx context.Context, o Options) int {
 		default:
 			out.summary(shortName(file), *r.result)
 			if !r.held() {
-				fmt.Fprintln(out.w)
 				out.failure(shortName(file), *r.result)
 			}
 		}
@@ -112,10 +111,10 @@ func conclude(reports []report, took time.Duration, o Options, out printer) int 
 		return StatusUnreadable
 	case unreadable > 0:
 		status = StatusUnreadable
-		fmt.Fprintf(out.w, "%d of %s failed, %d could not be run, %s\n", failed, scenarios(len(reports)), unreadable, seconds)
+		fmt.Fprintf(out.w, "%d of %d scenarios failed, %d could not be run, %s\n", failed, len(reports), unreadable, seconds)
 	case failed > 0:
 		status = StatusDifference
-		fmt.Fprintf(out.w, "%d of %s failed, %s\n", failed, scenarios(len(reports)), seconds)
+		fmt.Fprintf(out.w, "%d of %d scenarios failed, %s\n", failed, len(reports), seconds)
 	default:
 		fmt.Fprintf(out.w, "%s held, %s\n", scenarios(len(reports)), seconds)
 	}
