@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +65,9 @@ func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Ti
 		if err != nil {
 			return err
 		}
-		change, err := decide(state)
+		theirs := state
+		theirs.Deliveries = slices.Clone(state.Deliveries) // decide may change them in place
+		change, err := decide(theirs)
 		if err != nil {
 			return err
 		}

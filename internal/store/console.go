@@ -1,5 +1,7 @@
 package store
 
+// What only the console asks for.
+
 import (
 	"context"
 	"database/sql"
@@ -41,4 +43,17 @@ func (s *Store) DeliveriesByID(ctx context.Context, ws subject.WorkspaceID, ids 
 		return struct{}{}, err
 	}, deliveriesByID, int64(ws), &rows)
 	return found, err
+}
+
+const selectEvents = `
+SELECT /*NAMES e (` + eventSpec + `)*/
+FROM event AS e`
+
+// Events lists events, the newest first.
+func (s *Store) Events(ctx context.Context, ws subject.WorkspaceID, p Page) ([]EventRow, error) {
+	text, args := list(selectEvents, "e", int64(ws), p).end("e", p)
+	return all(s, ctx, "list events", func(rows *sql.Rows) (EventRow, error) {
+		_, e, err := scanEvent(rows)
+		return e, err
+	}, text, args...)
 }

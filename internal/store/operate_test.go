@@ -1,0 +1,238 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/google/go-cmp/cmp"
+)
+
+func (f fixture) operate(id instance.ID, decide func(store.OperatorState) store.OperatorChange) error {
+	return f.s.Operate(f.Context(), f.ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) { return decide(s), nil })
+}
+
+func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		in := f.instance("k:1", instance.Pending)
+		first, second := f.delivery(in, f.contact("c-1")), f.delivery(in, f.contact("c-2"))
+		second.Status, second.SendAt = delivery.Unknown, time.Time{}
+		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{first, second}})
+		audit := store.Audit{At: now, Actor: "ops", Action: "cancel", Target: "k:1", Detail: json.RawMessage(`{"n":1}`)}
+		f.must(f.operate(in.ID, func(got store.OperatorState) store.OperatorChange {
+			if diff := cmp.Diff(store.OperatorState{Instance: in, Deliveries: []delivery.Row{first, second}}, got); diff != "" {
+				t.Errorf("state (-want +got)\n%s", diff)
+			}
+			in.Status, in.Held, in.DueAt, in.NextRetryAt, in.LeaseUntil = instance.Cancelled, false, now.Add(1), now.Add(2), now.Add(3)
+			in.DueAt, in.NextRetryAt, in.LeaseUntil = now.Add(time.Second), now.Add(2*time.Second), now.Add(3*time.Second)
+			in.Attempts, in.RetryCount, in.Crashes, in.Reason, in.Trace, in.CompletedAt = 1, 2, 3, reason.CancelledByPerson, "t", now
+			second.Status, second.NotBefore, second.SendAt, second.Slot, second.DeferredBy = delivery.Sent, now.Add(time.Second), now.Add(time.Hour), time.Time{}, reason.CadenceDaily
+			second.LeaseUntil, second.Step, second.AttemptNo, second.IntentAt, second.RetryCount = now.Add(time.Minute), 1, 2, now, 3
+			second.RemindersRemaining, second.LastSentAt, second.Reason, second.StopReason = 4, now, reason.RetryByOperator, reason.Suppressed
+			second.Trace, second.CompletedAt = "x", now
+			return store.OperatorChange{Instance: &in, Deliveries: []delivery.Row{second}, Audit: audit}
+		}))
+		in.Version, second.Version = 1, 1
+		got, err := s.InstanceByID(t.Context(), f.ws, in.ID)
+		f.must(err)
+		if diff := cmp.Diff(in, got); diff != "" {
+			t.Errorf("instance (-want +got)\n%s", diff)
+		}
+		for _, want := range []delivery.Row{first, second} {
+			if diff := cmp.Diff(want, f.row(want.ID)); diff != "" {
+				t.Errorf("delivery (-want +got)\n%s", diff)
+			}
+		}
+		f.must(f.operate(in.ID, func(store.OperatorState) store.OperatorChange { return store.OperatorChange{Audit: audit} }))
+		log, err := s.AuditLog(t.Context(), f.ws, store.Page{})
+		f.must(err)
+		if len(log) == 1 {
+			audit.ID = log[0].ID
+		}
+		if diff := cmp.Diff([]store.Audit{audit}, log); diff != "" || audit.ID == 0 {
+			t.Errorf("audit (-want +got)\n%s", diff)
+		}
+	})
+}
+
+func TestOperateReleasesWork(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		in := f.instance("k:1", instance.Pending)
+		in.Held = true
+		f.add(store.IngestWrites{Instances: []instance.Row{in}})
+		f.must(f.operate(in.ID, func(got store.OperatorState) store.OperatorChange {
+			got.Instance.Held = false
+			return store.OperatorChange{Instance: &got.Instance}
+		}))
+		if n := f.expand(nil); n != 1 {
+			t.Errorf("a released instance is not due")
+		}
+	})
+}
+
+func TestOperateRefuses(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		rows := f.scheduled(2, nil)
+		tests := []struct {
+			name   string
+			change func(store.OperatorState) store.OperatorChange
+			want   error
+		}{
+			{"another instance's row", func(got store.OperatorState) store.OperatorChange {
+				got.Instance.ID++
+				return store.OperatorChange{Instance: &got.Instance}
+			}, store.ErrInvalid},
+			{"another instance's delivery", func(store.OperatorState) store.OperatorChange {
+				return store.OperatorChange{Deliveries: []delivery.Row{rows[1]}}
+			}, store.ErrInvalid},
+			{"a delivery twice", func(got store.OperatorState) store.OperatorChange {
+				return store.OperatorChange{Deliveries: append(got.Deliveries, got.Deliveries...)}
+			}, store.ErrInvalid},
+			{"C27 a final delivery that would be sent", func(got store.OperatorState) store.OperatorChange {
+				got.Deliveries[0].Status = delivery.Cancelled
+				return store.OperatorChange{Deliveries: got.Deliveries}
+			}, store.ErrInvalid},
+		}
+		for _, test := range tests {
+			if err := f.operate(rows[0].Instance, test.change); err == nil {
+				t.Errorf("%s was written", test.name)
+			} else {
+				f.mustBe(err, test.want)
+			}
+		}
+		f.mustBe(f.operate(1, nil), store.ErrNotFound)
+		f.mustBe(s.Operate(t.Context(), f.ws+1, now, rows[0].Instance, nil), store.ErrNotFound)
+		for _, want := range rows {
+			if diff := cmp.Diff(want, f.row(want.ID)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestOperateOnADeliveryThatIsBeingSent(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		id := f.scheduled(1, nil)[0].Instance
+		claim := f.claim(now)[0]
+		f.mustBe(f.operate(id, func(got store.OperatorState) store.OperatorChange {
+			got.Deliveries[0].Status, got.Deliveries[0].SendAt = delivery.Cancelled, time.Time{}
+			return store.OperatorChange{Deliveries: got.Deliveries}
+		}), store.ErrConflict)
+		f.must(f.operate(id, func(got store.OperatorState) store.OperatorChange {
+			got.Deliveries[0].StopReason = reason.CancelledByPerson
+			return store.OperatorChange{Deliveries: got.Deliveries}
+		}))
+		want := claim.Row
+		want.StopReason = reason.CancelledByPerson
+		if diff := cmp.Diff(want, f.row(want.ID)); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		if stale := f.settle(refused(claim)); len(stale) != 0 {
+			t.Errorf("a stop took the claim away")
+		}
+		if d := f.row(want.ID); d.Status != delivery.Cancelled || d.Reason != reason.CancelledByPerson {
+			t.Errorf("%s %s", d.Status, d.Reason)
+		}
+	})
+}
+
+func TestOperateMakesRepetitions(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		const operators = 16
+		f := setup(t, s)
+		in := f.instance("k:1", instance.Completed)
+		longer := f.instance("k:10", instance.Completed) // not a repetition of k:1
+		p := f.contact("c-1")
+		f.add(store.IngestWrites{Instances: []instance.Row{in, longer}, Deliveries: []delivery.Row{f.delivery(in, p)}})
+		race(t, operators, func(int) error {
+			return f.operate(in.ID, func(got store.OperatorState) store.OperatorChange {
+				again := f.instance(fmt.Sprintf("k:1:retry:%d", got.Retries+1), instance.Completed)
+				return store.OperatorChange{NewInstance: &again, NewDeliveries: []delivery.Row{f.delivery(again, p)}, Audit: store.Audit{Action: "retry"}}
+			})
+		})
+		last, err := s.InstanceByKey(t.Context(), f.ws, fmt.Sprintf("k:1:retry:%d", operators))
+		f.must(err)
+		f.must(f.operate(last.ID, func(got store.OperatorState) store.OperatorChange {
+			if got.Retries != operators || len(got.Deliveries) != 1 {
+				t.Errorf("%d repetitions, %d deliveries", got.Retries, len(got.Deliveries))
+			}
+			return store.OperatorChange{}
+		}))
+		log, err := s.AuditLog(t.Context(), f.ws, store.Page{})
+		if err != nil || len(log) != operators {
+			t.Errorf("%d audit entries %v", len(log), err)
+		}
+	})
+}
+
+// Senders, operators and results at once: no deadlock ends in an error, nothing is sent after a stop.
+func TestOperateRacesSenders(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		const deliveries = 60
+		f := setup(t, s)
+		rows := f.scheduled(deliveries, nil)
+		race(t, 6, func(n int) error {
+			if n%2 == 0 {
+				for _, d := range rows {
+					err := f.operate(d.Instance, func(got store.OperatorState) store.OperatorChange {
+						d := got.Deliveries[0]
+						switch {
+						case !d.IntentAt.IsZero() && d.LeaseUntil.After(now):
+							d.StopReason = reason.CancelledByPerson
+						case d.Status == delivery.Scheduled:
+							d.Status, d.SendAt, d.Slot, d.StopReason = delivery.Cancelled, time.Time{}, time.Time{}, reason.CancelledByPerson
+						default:
+							return store.OperatorChange{}
+						}
+						return store.OperatorChange{Deliveries: []delivery.Row{d}}
+					})
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			for {
+				claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 3, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
+					for _, c := range claims {
+						if c.StopReason != "" {
+							t.Errorf("claimed after a stop")
+						}
+					}
+					return make([]store.IntentVerdict, len(claims)), nil
+				})
+				if err != nil || len(claims) == 0 {
+					return err
+				}
+				list := make([]store.Settlement, len(claims))
+				for i, c := range claims {
+					list[i] = accepted(c)
+				}
+				if stale, err := s.Settle(t.Context(), now, list); err != nil || len(stale) > 0 {
+					return fmt.Errorf("%d stale: %w", len(stale), err)
+				}
+			}
+		})
+		counts, err := s.Counts(t.Context(), f.ws)
+		f.must(err)
+		if counts.DeliveriesByStatus[delivery.Sent]+counts.DeliveriesByStatus[delivery.Cancelled] != deliveries {
+			t.Errorf("%+v", counts)
+		}
+	})
+}

@@ -1,0 +1,280 @@
+package store_test
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/pgtest"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/google/go-cmp/cmp"
+	_ "github.com/jackc/pgx/v5/stdlib"
+)
+
+// raw opens the database of a URL beside the store.
+func raw(t *testing.T, url string) *sql.DB {
+	t.Helper()
+	driver := "sqlite"
+	if strings.HasPrefix(url, "postgres") {
+		driver = "pgx"
+	}
+	db, err := sql.Open(driver, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func column(t *testing.T, db *sql.DB, query string) []string {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var out []string
+	for rows.Next() {
+		var v string
+		if err := rows.Scan(&v); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, v)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestBothCatalogsAreTheSame(t *testing.T) {
+	t.Parallel()
+	if len(storetest.Databases(t)) < 2 {
+		t.Skip("one database is selected")
+	}
+	lite, pg := raw(t, storetest.URL(t, "sqlite")), raw(t, storetest.URL(t, "postgres"))
+	columns := map[string][2]string{
+		"columns": {
+			`SELECT m.name || '.' || c.name || ' ' || lower(c.type) || CASE WHEN c."notnull" = 1 THEN '' ELSE ' NULL' END ||
+				COALESCE(' DEFAULT ' || c.dflt_value, '')
+			FROM sqlite_master m, pragma_table_info(m.name) c
+			WHERE m.type = 'table' AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'sqlite%' ORDER BY m.name, c.cid`,
+			`SELECT table_name || '.' || column_name || ' ' || data_type || CASE WHEN is_nullable = 'NO' THEN '' ELSE ' NULL' END ||
+				COALESCE(' DEFAULT ' || replace(replace(column_default, '''::bigint', ''), '::text', ''), '')
+			FROM information_schema.columns
+			WHERE table_schema = 'public' AND table_name NOT LIKE 'goose%' ORDER BY table_name COLLATE "C", ordinal_position`,
+		},
+		"indexes": {
+			`SELECT m.name || CASE WHEN i."unique" = 1 THEN ' unique (' ELSE ' (' END ||
+				(SELECT group_concat(x.name, ', ') FROM (SELECT name FROM pragma_index_info(i.name) ORDER BY seqno) x) || ')' ||
+				COALESCE((SELECT substr(s.sql, instr(s.sql, ' WHERE ')) FROM sqlite_master s WHERE s.name = i.name AND i.partial = 1), '')
+			FROM sqlite_master m, pragma_index_list(m.name) i
+			WHERE m.type = 'table' AND m.name NOT LIKE 'goose%' AND m.name NOT LIKE 'sqlite%' ORDER BY 1`,
+			`SELECT x FROM (SELECT t.relname || CASE WHEN i.indisunique THEN ' unique (' ELSE ' (' END ||
+				(SELECT string_agg(a.attname, ', ' ORDER BY k.n) FROM unnest(i.indkey) WITH ORDINALITY k(attnum, n)
+				 JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.attnum) || ')' ||
+				COALESCE(' WHERE ' || trim(both '()' FROM pg_get_expr(i.indpred, i.indrelid)), '') AS x
+			FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
+			WHERE t.relnamespace = 'public'::regnamespace AND t.relname NOT LIKE 'goose%') i ORDER BY x COLLATE "C"`,
+		},
+	}
+	for what, query := range columns {
+		left, right := column(t, lite, query[0]), column(t, pg, query[1])
+		if len(left) == 0 {
+			t.Errorf("no %s read", what)
+		}
+		if diff := cmp.Diff(left, right); diff != "" {
+			t.Errorf("%s (-sqlite +postgres)\n%s", what, diff)
+		}
+		if what == "columns" {
+			for _, c := range left {
+				if !regexp.MustCompile(`^\w+\.\w+ (bigint|text)( DEFAULT \S+)?$`).MatchString(c) {
+					t.Errorf("column %s is not bigint or text and NOT NULL", c)
+				}
+			}
+		}
+	}
+	for _, index := range column(t, lite, columns["indexes"][0]) {
+		table, key, _ := strings.Cut(index, " unique ")
+		if key != "" && !strings.HasPrefix(key, "(ws, ") && table != "workspace" && table != "node" {
+			t.Errorf("unique key %s does not begin with the workspace", index)
+		}
+	}
+	// Beyond names, the files say the same but for what each of them explains at its head.
+	strip := regexp.MustCompile(`--[^\n]*| COLLATE "C"| WITHOUT ROWID| WITH \([^)]*\)|\s+`)
+	left, right := strip.ReplaceAllString(migration(t, "sqlite"), ""), strip.ReplaceAllString(migration(t, "postgres"), "")
+	if left != right {
+		t.Errorf("migrations differ\n%s", cmp.Diff(left, right))
+	}
+}
+
+func migration(t *testing.T, database string) string {
+	t.Helper()
+	text, err := os.ReadFile("migrations/" + database + "/00001_initial.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			url := storetest.URL(t, database)
+			if _, err := raw(t, url).ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)`); err != nil {
+				t.Fatal(err)
+			}
+			s := storetest.Open(t, url)
+			f := fixture{T: t, s: s}
+			f.mustBe(s.Migrate(t.Context()), store.ErrNewerSchema)
+			have, want, err := s.SchemaVersion(t.Context())
+			if err != nil || have != 99 || want == 99 {
+				t.Errorf("%d %d %v", have, want, err)
+			}
+		})
+	}
+}
+
+func TestMigrateTogether(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			url := filepath.Join(t.TempDir(), "50% new?#.db")
+			if database == "postgres" {
+				url = pgtest.New(t)
+			}
+			stores := make([]*store.Store, 4)
+			for i := range stores {
+				stores[i] = storetest.Open(t, url)
+				if have, _, err := stores[i].SchemaVersion(t.Context()); have != 0 || err != nil {
+					t.Errorf("new: %d %v", have, err)
+				}
+			}
+			race(t, len(stores), func(n int) error { return stores[n].Migrate(t.Context()) })
+			nodes := map[int64]bool{}
+			for _, s := range stores {
+				if err := s.Migrate(t.Context()); err != nil {
+					t.Error(err)
+				}
+				nodes[s.NewID(now)&1023] = true
+			}
+			nodes[storetest.Open(t, url).NewID(now)&1023] = true
+			if len(nodes) != len(stores)+1 {
+				t.Errorf("%d processes share %d numbers", len(stores)+1, len(nodes))
+			}
+		})
+	}
+}
+
+func TestNewID(t *testing.T) {
+	t.Parallel()
+	a, b := storetest.Memory(t), storetest.Memory(t)
+	last := int64(0)
+	for _, at := range []time.Time{now, now, now.Add(-time.Hour), now.Add(time.Second), now.Add(time.Second)} {
+		id := a.NewID(at)
+		if id <= last {
+			t.Errorf("%d after %d", id, last)
+		}
+		if again := b.NewID(at); again != id {
+			t.Errorf("in memory %d and %d: not the same twice", id, again)
+		}
+		last = id
+	}
+	if got := last >> 10; got != now.Add(time.Second).UnixMicro()+1 {
+		t.Errorf("the time of an id is %d", got)
+	}
+}
+
+func TestClockOffset(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		ours := now
+		offset, err := s.ClockOffset(t.Context(), func() time.Time { ours = ours.Add(time.Second); return ours })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Dialect() == "sqlite" {
+			if offset != 0 {
+				t.Errorf("offset %s", offset)
+			}
+			return
+		}
+		theirs, err := s.Strings(t.Context(), `SELECT CAST(CAST(extract(epoch FROM clock_timestamp()) AS bigint) AS text)`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seconds, err := strconv.ParseInt(theirs[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := time.Unix(seconds, 0).Sub(now.Add(1500 * time.Millisecond))
+		if d := offset - want; d < -time.Minute || d > time.Minute {
+			t.Errorf("offset %s, want about %s", offset, want)
+		}
+	})
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		url  string
+		conn int
+	}{
+		"no address":       {"", 0},
+		"a negative pool":  {":memory:", -1},
+		"not a URL":        {"postgres://[", 0},
+		"no such folder":   {filepath.Join(t.TempDir(), "none", "x.db"), 0},
+		"a server is gone": {"postgres://x@127.0.0.1:1/x?connect_timeout=1", 0},
+	} {
+		if s, err := store.Open(t.Context(), test.url, store.Options{MaxConns: test.conn}); err == nil {
+			t.Errorf("%s: opened", name)
+			s.Close()
+		}
+	}
+}
+
+// Shows: C27.
+func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.scheduled(20, nil)
+		at, lease := int64(now.UnixMicro()), now.Add(time.Minute).UnixMicro()
+		tests := []struct {
+			name, text string
+			args       []any
+			index      []string
+		}{
+			{"claim", store.ClaimDeliveries, []any{at, int64(500), lease}, []string{"delivery_due"}},
+			{"expand", store.DueInstances, []any{at, int64(500)}, []string{"instance_due"}},
+			{"expire", store.ExpireDeliveries, []any{at, int64(500)}, []string{"delivery_expiry"}},
+			{"next", store.NextFree, []any{at}, []string{"instance_due", "delivery_due", "delivery_expiry"}},
+		}
+		explain := "EXPLAIN "
+		if s.Dialect() == "sqlite" {
+			explain = "EXPLAIN QUERY PLAN "
+		}
+		for _, test := range tests {
+			plan, err := s.Strings(t.Context(), explain+test.text, test.args...)
+			f.must(err)
+			text := strings.Join(plan, "\n")
+			for _, index := range test.index {
+				if !strings.Contains(text, index) {
+					t.Errorf("%s does not use %s:\n%s", test.name, index, text)
+				}
+			}
+			if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery)($|\n)`).MatchString(text) || strings.Contains(text, "TEMP B-TREE") {
+				t.Errorf("%s reads a whole table or sorts:\n%s", test.name, text)
+			}
+		}
+	})
+}
