@@ -64,12 +64,9 @@ func (a *API) instances() {
 		if err != nil {
 			return nil, err
 		}
-		row, ok, err := a.Store.InstanceByID(ctx, c.Workspace.ID, id)
+		row, err := a.Store.InstanceByID(ctx, c.Workspace.ID, id)
 		if err != nil {
 			return nil, fmt.Errorf("read the instance: %w", err)
-		}
-		if !ok {
-			return nil, notFound("instance")
 		}
 		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, store.DeliveryFilter{Instance: id}, store.Page{Limit: maxDeliveries})
 		if err != nil {
@@ -198,12 +195,9 @@ func (a *API) deliveries() {
 }
 
 func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.ID) (client.DeliveryDetail, error) {
-	row, ok, err := a.Store.DeliveryByID(ctx, c.Workspace.ID, id)
+	row, err := a.Store.DeliveryByID(ctx, c.Workspace.ID, id)
 	if err != nil {
 		return client.DeliveryDetail{}, fmt.Errorf("read the delivery: %w", err)
-	}
-	if !ok {
-		return client.DeliveryDetail{}, notFound("delivery")
 	}
 	attempts, err := a.Store.Attempts(ctx, c.Workspace.ID, id)
 	if err != nil {

@@ -2,7 +2,7 @@
 //
 // A line is a static message with snake_case attributes. What happened to messages is told from the engine's
 // journal, with the same words and reasons as everywhere else. Addresses, texts, payloads and secrets are never
-// logged: keys and ids name things, and keys hold no personal data.
+// logged; keys name things, by the callers' own ids at most.
 package telemetry
 
 import (

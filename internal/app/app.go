@@ -1,0 +1,279 @@
+// Package app puts the process together and runs it: store, engine, HTTP API and console, from the settings to a
+// stop that leaves nothing unknown.
+//
+// It is the only place where the parts meet, it decides nothing about messages, and it can be embedded: tests and
+// the demo start the same thing that "carillon serve" does.
+//
+// A stop runs in this order: no new connections; requests under way are answered; the engine finishes what is on
+// the wire and gives the rest back; the database is closed.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/api"
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/outbound"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/telemetry"
+)
+
+const (
+	// DefaultWorkspace is the workspace that every database begins with.
+	DefaultWorkspace = "default"
+
+	// readHeaderTimeout and the others bound what a slow or idle caller can hold.
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 90 * time.Second // a full batch on a busy database
+	idleTimeout       = 2 * time.Minute
+	maxHeader         = 32 << 10
+)
+
+// Config is what a process is made of.
+type Config struct {
+	config.Server
+
+	Log *slog.Logger // nil: nothing is logged
+	// Version of the program, for the API's description.
+	Version string
+	// Clock to run by; nil is the machine's, kept in step with PostgreSQL's.
+	Clock clock.Clock
+	// Providers of channels beside the built-in ones.
+	Providers []channel.Provider
+	// Journal is told every decision and outcome, beside the log; nil = nobody is.
+	Journal journal.Writer
+}
+
+// App is a running process.
+type App struct {
+	config    Config
+	log       *slog.Logger
+	clock     clock.Clock
+	store     *store.Store
+	workspace store.Workspace
+	engine    *engine.Engine
+	outbound  *outbound.Client
+	server    *http.Server
+	listener  net.Listener
+
+	halt    context.CancelFunc // ends the engine and what keeps the clock
+	running sync.WaitGroup
+	failed  chan error // capacity 1: why the process cannot go on
+	stopped sync.Once
+	stopErr error
+}
+
+// Start brings a process up. When it returns without an error, requests are answered and due work is done; ctx
+// bounds only the start. Stop ends it.
+func Start(ctx context.Context, c Config) (*App, error) {
+	a := &App{config: c, log: c.Log, clock: c.Clock, failed: make(chan error, 1)}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if err := a.start(ctx); err != nil {
+		return nil, errors.Join(err, a.Stop(ctx))
+	}
+	return a, nil
+}
+
+func (a *App) start(ctx context.Context) (err error) {
+	system := &clock.System{}
+	if a.clock == nil {
+		a.clock = system
+	}
+	if a.store, a.workspace, err = OpenStore(ctx, a.config.DB, a.config.Migrate, a.clock.Now); err != nil {
+		return err
+	}
+	if err := a.setClock(ctx, system); err != nil {
+		return err
+	}
+	if a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", a.config.Listen); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if a.config.PublicURL == "" {
+		a.config.PublicURL = a.URL()
+	}
+	a.outbound = outbound.New(outbound.Options{
+		Policy: outbound.Policy{Allow: a.config.OutboundAllow}, UserAgent: "carillon/" + a.config.Version,
+	})
+	providers := append(Providers(a.outbound), a.config.Providers...)
+	a.engine, err = engine.New(engine.Config{
+		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: secret, Journal: a.tell(),
+		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
+	})
+	if err != nil {
+		return fmt.Errorf("make the engine: %w", err)
+	}
+	a.server = a.newServer()
+	a.run(system)
+	a.log.Info("started", "database", a.store.Dialect(), "url", a.URL())
+	return nil
+}
+
+// OpenStore opens a database, brings its schema up to date when migrate is set, and makes the default workspace
+// where there is none.
+func OpenStore(ctx context.Context, db string, migrate bool, now func() time.Time) (*store.Store, store.Workspace, error) {
+	s, err := store.Open(ctx, db, store.Options{})
+	if err != nil {
+		return nil, store.Workspace{}, err
+	}
+	ws, err := prepare(ctx, s, migrate, now)
+	if err != nil {
+		return nil, store.Workspace{}, errors.Join(err, s.Close())
+	}
+	return s, ws, nil
+}
+
+func prepare(ctx context.Context, s *store.Store, migrate bool, now func() time.Time) (store.Workspace, error) {
+	if migrate {
+		if err := s.Migrate(ctx); err != nil {
+			return store.Workspace{}, err
+		}
+	}
+	have, want, err := s.SchemaVersion(ctx)
+	if err != nil {
+		return store.Workspace{}, err
+	}
+	if have != want {
+		return store.Workspace{}, fmt.Errorf("the database's schema has version %d and this program needs %d: start with --migrate", have, want)
+	}
+	return s.EnsureWorkspace(ctx, DefaultWorkspace, newSecret(), now())
+}
+
+// tell passes the journal's entries to the log and to whoever else wants them.
+func (a *App) tell() journal.Writer {
+	log := telemetry.LogJournal(a.log)
+	return func(e journal.Entry) {
+		log.Write(e)
+		a.config.Journal.Write(e)
+	}
+}
+
+func (a *App) newServer() *http.Server {
+	routes := api.New(api.Deps{
+		Store: a.store, Engine: operations{a.engine}, Clock: a.clock, Log: a.log, Version: a.config.Version,
+	})
+	return &http.Server{
+		Handler: a.handler(routes), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+}
+
+func (a *App) run(system *clock.System) {
+	ctx, halt := context.WithCancel(context.Background())
+	a.halt = halt
+	a.running.Go(func() {
+		if err := a.engine.Run(ctx); err != nil {
+			a.fail(fmt.Errorf("engine: %w", err))
+		}
+	})
+	a.running.Go(func() { a.keepClock(ctx, system) })
+	go func() {
+		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
+			a.fail(fmt.Errorf("serve: %w", err))
+		}
+	}()
+}
+
+func (a *App) fail(err error) {
+	select {
+	case a.failed <- err:
+	default:
+	}
+}
+
+// URL is where the process can be reached from this machine, such as http://127.0.0.1:8080.
+func (a *App) URL() string {
+	host, port, err := net.SplitHostPort(a.listener.Addr().String())
+	if err != nil {
+		return "http://" + a.listener.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Store is the open database.
+func (a *App) Store() *store.Store { return a.store }
+
+// Engine is the running engine.
+func (a *App) Engine() *engine.Engine { return a.engine }
+
+// Workspace is the default workspace.
+func (a *App) Workspace() store.Workspace { return a.workspace }
+
+// Failed receives an error when the process cannot go on by itself.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// Stop ends the process; ctx bounds how long it may take. What is not finished then has a lease that runs out, and
+// whoever runs next takes it over. It may be called several times.
+func (a *App) Stop(ctx context.Context) error {
+	a.stopped.Do(func() { a.stopErr = a.stop(ctx) })
+	return a.stopErr
+}
+
+func (a *App) stop(ctx context.Context) error {
+	var errs []error
+	switch {
+	case a.server != nil:
+		if err := a.server.Shutdown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("answer the last requests: %w", errors.Join(err, a.server.Close())))
+		}
+	case a.listener != nil:
+		errs = append(errs, a.listener.Close())
+	}
+	if a.halt != nil {
+		a.halt()
+		finished := make(chan struct{})
+		go func() {
+			a.running.Wait()
+			close(finished)
+		}()
+		select {
+		case <-finished:
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("finish what is on its way: %w", context.Cause(ctx)))
+		}
+	}
+	if a.outbound != nil {
+		a.outbound.Close()
+	}
+	if a.store != nil {
+		errs = append(errs, a.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Run starts a process, tells ready where it listens, and stops it when ctx ends or it cannot go on.
+func Run(ctx context.Context, c Config, ready func(*App)) error {
+	a, err := Start(ctx, c)
+	if err != nil {
+		return err
+	}
+	ready(a)
+	select {
+	case <-ctx.Done():
+		a.log.Info("stopping")
+	case err = <-a.Failed():
+		a.log.Error("stopping", "error", err)
+	}
+	end, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.StopTimeout, fmt.Errorf("stop took longer than %s", c.StopTimeout))
+	defer cancel()
+	err = errors.Join(err, a.Stop(end))
+	a.log.Info("stopped")
+	return err
+}

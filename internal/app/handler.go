@@ -1,0 +1,89 @@
+package app
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/carillonhq/carillon/internal/clock"
+)
+
+// handler puts what answers under its paths. The API has paths of its own; everything else belongs to the console.
+func (a *App) handler(routes http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{"/v1/", "/api/", "/openapi.json", "/healthz", "/readyz"} {
+		mux.Handle(path, routes)
+	}
+	mux.HandleFunc("/s/", notHere)
+	mux.Handle("/", routes)
+	return a.observe(mux)
+}
+
+const notHerePage = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>Nothing here</title>
+<p>There is nothing at this address.
+</html>
+`
+
+// notHere answers public links that lead nowhere. It says the same for every id, so that nobody learns which exist.
+func notHere(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = io.WriteString(w, notHerePage)
+}
+
+// observe logs requests and keeps one that panics from ending the process.
+func (a *App) observe(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen := &statusWriter{ResponseWriter: w}
+		elapsed := clock.Monotonic()
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler {
+					panic(p)
+				}
+				a.log.ErrorContext(r.Context(), "request panicked", "method", r.Method, "route", r.Pattern, "panic", p, "stack", string(debug.Stack()))
+				if seen.status == 0 {
+					seen.WriteHeader(http.StatusInternalServerError)
+				}
+			}
+			// Neither the path nor the query is logged: they hold ids and addresses.
+			a.log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("method", r.Method), slog.String("route", r.Pattern),
+				slog.Int("status", seen.status), slog.Duration("took", elapsed()))
+		}()
+		next.ServeHTTP(seen, r)
+	})
+}
+
+// statusWriter remembers the status that was answered.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

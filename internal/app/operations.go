@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/api"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// operations is the engine as the API sees it.
+type operations struct{ engine *engine.Engine }
+
+func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
+	return o.engine.Ingest(ctx, ws, items)
+}
+
+func (o operations) Tick(ctx context.Context) (client.Tick, error) {
+	r, err := o.engine.Tick(ctx)
+	return client.Tick{Processed: r.Processed, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed}, err
+}
+
+func (o operations) Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string) (api.Applied, error) {
+	applied, err := o.engine.Apply(ctx, ws, files, actor)
+	return api.Applied{Problems: applied.Problems, Number: applied.Number, Changes: applied.Changes}, err
+}
+
+func (o operations) Operate(ctx context.Context, ws store.Workspace, actor string, action api.Action) (api.Operated, error) {
+	operator, now := o.engine.Operator(), o.engine.Now()
+	var r operate.Result
+	var err error
+	switch onDelivery := action.Delivery != 0; {
+	case action.Verb == api.Cancel && onDelivery:
+		r, err = operator.CancelDelivery(ctx, ws.ID, action.Delivery, actor, now)
+	case action.Verb == api.Cancel:
+		r, err = operator.CancelInstance(ctx, ws.ID, action.Instance, actor, now)
+	case action.Verb == api.Retry && onDelivery:
+		r, err = operator.RetryDelivery(ctx, ws.ID, action.Delivery, actor, now)
+	case action.Verb == api.Retry:
+		r, err = operator.RetryInstance(ctx, ws.ID, action.Instance, actor, now)
+	case action.Verb == api.Release:
+		r, err = operator.Release(ctx, ws.ID, action.Instance, actor, now)
+	case action.Verb == api.Forget:
+		r, err = operator.Forget(ctx, ws.ID, action.Key, actor, now)
+	default:
+		err = errors.New("unknown verb")
+	}
+	if err != nil {
+		return api.Operated{}, answer(err)
+	}
+	return api.Operated{
+		Changed: r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,
+		NewInstance: r.NewInstance, NewKey: r.NewKey, NewDeliveries: r.NewDeliveries,
+	}, nil
+}
+
+// answer turns what an operator may run into into what the caller is told.
+func answer(err error) error {
+	var state *operate.StateError
+	switch {
+	case errors.Is(err, operate.ErrNotFound):
+		return store.ErrNotFound
+	case errors.As(err, &state):
+		p := client.NewProblem(http.StatusConflict, http.StatusText(http.StatusConflict), client.CodeNotPossible, state.Error())
+		p.Hint = state.Hint
+		return p
+	}
+	return err
+}

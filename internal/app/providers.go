@@ -1,0 +1,66 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/channel/httpchan"
+	"github.com/carillonhq/carillon/internal/channel/inbox"
+	"github.com/carillonhq/carillon/internal/channel/memory"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/outbound"
+)
+
+// maxSecretFile bounds a file that holds a secret, in bytes.
+const maxSecretFile = 64 << 10
+
+// Providers lists the built-in providers of channels.
+func Providers(client *outbound.Client) []channel.Provider {
+	return []channel.Provider{memory.Provider(), inbox.Provider(), httpchan.Provider(client)}
+}
+
+// DefinitionOptions says which providers and settings definitions may name.
+func DefinitionOptions(providers []channel.Provider) definition.Options {
+	var o definition.Options
+	for _, p := range providers {
+		info := definition.ProviderInfo{Name: p.Name}
+		for _, s := range p.Settings {
+			info.Settings = append(info.Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
+		}
+		o.Providers = append(o.Providers, info)
+	}
+	return o
+}
+
+// secret resolves a setting of a channel. Errors name where it was looked for, never what was found.
+func secret(s definition.Setting) (string, error) {
+	switch {
+	case s.Env != "":
+		value, ok := os.LookupEnv(s.Env)
+		if !ok || value == "" {
+			return "", fmt.Errorf("the environment variable %s is not set", s.Env)
+		}
+		return value, nil
+	case s.File != "":
+		info, err := os.Stat(s.File)
+		if err != nil {
+			return "", err
+		}
+		if info.Size() > maxSecretFile {
+			return "", fmt.Errorf("%s is larger than %d KiB", s.File, maxSecretFile>>10)
+		}
+		raw, err := os.ReadFile(s.File)
+		if err != nil {
+			return "", err
+		}
+		value := strings.TrimRight(string(raw), "\r\n")
+		if value == "" {
+			return "", errors.New(s.File + " is empty")
+		}
+		return value, nil
+	}
+	return s.Value, nil
+}

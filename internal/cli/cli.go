@@ -1,0 +1,179 @@
+// Package cli is the command line: verbs on nouns.
+//
+// A command parses what it was given, calls one thing, and prints what came of it. Lists and details are aligned
+// on a terminal and parted by tabs in a pipe, where nothing is ever coloured, shortened or animated; --json prints
+// the API's own answer. Results go to the standard output, everything else to the standard error.
+//
+// Exit status: 0 done · 1 refused or failed · 64 the command line itself is wrong. Where a command has more, its
+// help says so.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+// Exit statuses.
+const (
+	ExitOK     = 0
+	ExitFailed = 1
+	ExitUsage  = 64 // EX_USAGE of sysexits.h; 2 and 3 are results of commands that compare
+)
+
+// Stdio is where a command reads and writes.
+type Stdio struct {
+	In       io.Reader
+	Out      io.Writer
+	Err      io.Writer
+	Terminal bool // Out is read by a person
+}
+
+// grammar is every command.
+type grammar struct {
+	Serve serveCmd `cmd:"" help:"Run the engine, the HTTP API and the console."`
+
+	Check       checkCmd       `cmd:"" group:"rules" help:"Check definition files, without a server."`
+	Apply       applyCmd       `cmd:"" group:"rules" help:"Put definition files in force."`
+	Definitions definitionsCmd `cmd:"" group:"rules" help:"See the definitions in force."`
+
+	Events     eventsCmd     `cmd:"" group:"work" help:"Post events."`
+	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
+	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
+	Tick       tickCmd       `cmd:"" group:"work" help:"Run every pass once, now."`
+	Reasons    reasonsCmd    `cmd:"" group:"work" help:"List every named outcome with its sentence."`
+
+	Keys    keysCmd    `cmd:"" group:"admin" help:"Make, list and revoke API keys."`
+	Version versionCmd `cmd:"" group:"admin" help:"Print the version."`
+}
+
+const description = `Triggered, scheduled and rate-limited messages: the right one, to the right person, at the
+right moment, once, and never too often.
+
+Commands that talk to a server find it by --server and --key, or CARILLON_SERVER and CARILLON_KEY.`
+
+// session is what a command runs with.
+type session struct {
+	ctx context.Context
+	Stdio
+	command string
+}
+
+// exit ends a command with a status of its own; what there was to say has been said.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// stop is how the parser's hooks (--help) end the run.
+type stop struct{ status int }
+
+// Run runs one command and returns its exit status.
+func Run(ctx context.Context, args []string, stdio Stdio) (status int) {
+	defer func() {
+		if p := recover(); p != nil {
+			ended, ok := p.(stop)
+			if !ok {
+				panic(p)
+			}
+			status = ended.status
+		}
+	}()
+	parser, err := newParser(stdio)
+	if err != nil {
+		fmt.Fprintln(stdio.Err, "carillon:", err)
+		return ExitUsage
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintln(stdio.Err, "carillon:", err)
+		fmt.Fprintln(stdio.Err, "    carillon", usageOf(err), "--help")
+		return ExitUsage
+	}
+	err = parsed.Run(&session{ctx: ctx, Stdio: stdio, command: parsed.Command()})
+	return report(stdio.Err, err)
+}
+
+func newParser(stdio Stdio) (*kong.Kong, error) {
+	return kong.New(&grammar{},
+		kong.Name("carillon"),
+		kong.Description(description),
+		kong.Writers(stdio.Out, stdio.Err),
+		kong.Exit(func(status int) { panic(stop{status}) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "rules", Title: "Definitions:"},
+			{Key: "work", Title: "Messages:"},
+			{Key: "admin", Title: "Administration:"},
+		}),
+		kong.Vars{"scopes": strings.Join(scopes(), ",")},
+	)
+}
+
+// usageOf is the command that an error of the parser is about.
+func usageOf(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context != nil {
+		words := strings.Fields(wrong.Context.Command())
+		for i, word := range words {
+			if strings.HasPrefix(word, "<") {
+				words = words[:i]
+				break
+			}
+		}
+		return strings.Join(words, " ")
+	}
+	return ""
+}
+
+// report says what went wrong, with the remedy on a line of its own, and gives the exit status.
+func report(w io.Writer, err error) int {
+	var own exit
+	var problem *client.Problem
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &own):
+		return int(own)
+	case errors.As(err, &problem):
+		printProblem(w, problem)
+	default:
+		fmt.Fprintln(w, "carillon:", err)
+	}
+	return ExitFailed
+}
+
+func printProblem(w io.Writer, p *client.Problem) {
+	for _, one := range p.Problems {
+		fmt.Fprintln(w, problemText(one))
+	}
+	text := p.Detail
+	if text == "" {
+		text = p.Title
+	}
+	if p.Field != "" {
+		text = p.Field + ": " + text
+	}
+	fmt.Fprintf(w, "carillon: %s (%s)\n", text, p.Code)
+	if p.Hint != "" {
+		fmt.Fprintln(w, "   ", p.Hint)
+	}
+}
+
+func problemText(p client.DefinitionProblem) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:%d:%d: ", p.File, p.Line, p.Column)
+	if p.Warning {
+		b.WriteString("warning: ")
+	}
+	b.WriteString(p.Message)
+	if p.Hint != "" {
+		b.WriteString("\n    " + p.Hint)
+	}
+	return b.String()
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+type deliveriesCmd struct {
+	List   listDeliveriesCmd `cmd:"" help:"List deliveries, the newest first."`
+	Show   showDeliveryCmd   `cmd:"" help:"Show a delivery with its attempts and its content."`
+	Cancel cancelDeliveryCmd `cmd:"" help:"Stop a delivery."`
+	Retry  retryDeliveryCmd  `cmd:"" help:"Try a delivery again."`
+}
+
+type listDeliveriesCmd struct {
+	Workflow string `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
+	Status   string `name:"status" placeholder:"STATUS" help:"In this state: scheduled, sent, opened, responded, expired, skipped, failed, superseded, cancelled, unknown."`
+	Channel  string `name:"channel" placeholder:"CHANNEL" help:"Of this channel, such as sms:twilio."`
+	Reason   string `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
+	To       string `name:"to" placeholder:"PERSON" help:"To this address, or to the person whom you know by this id."`
+	Instance string `name:"instance" placeholder:"ID" help:"Of this instance."`
+	paging
+	remote
+	output
+}
+
+// Run lists deliveries.
+func (c *listDeliveriesCmd) Run(s *session) error {
+	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Delivery], error) {
+		return call(c.remote, func(api *client.Client) (client.Page[client.Delivery], error) {
+			return api.Deliveries(s.ctx, client.DeliveryQuery{
+				Workflow: c.Workflow, Status: c.Status, Channel: c.Channel, Reason: c.Reason, To: c.To, Instance: c.Instance, Limit: limit, Cursor: cursor,
+			})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, page)
+	}
+	s.printDeliveries(c.output, page.Items)
+	s.more(page.NextCursor)
+	return nil
+}
+
+func (s *session) printDeliveries(o output, list []client.Delivery) {
+	rows := make([][]string, len(list))
+	for i, d := range list {
+		rows[i] = []string{d.ID, d.Workflow, d.Channel, d.Address, deliveryStatus(d), o.at(d.SendAt), fmt.Sprint(d.Attempts), d.Reason}
+	}
+	s.table([]string{"id", "workflow", "channel", "address", "status", "send_at", "attempts", "reason"}, rows)
+}
+
+func deliveryStatus(d client.Delivery) string {
+	if d.Sending {
+		return d.Status + ",sending"
+	}
+	return d.Status
+}
+
+type showDeliveryCmd struct {
+	ID string `arg:"" help:"The delivery's id."`
+	remote
+	output
+}
+
+// Run shows a delivery.
+func (c *showDeliveryCmd) Run(s *session) error {
+	d, err := call(c.remote, func(api *client.Client) (client.DeliveryDetail, error) { return api.Delivery(s.ctx, c.ID) })
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, d)
+	}
+	s.fields("delivery", d.ID, "key", d.Key, "instance", d.Instance, "workflow", versioned(d.Workflow, d.WorkflowVersion), "trigger", d.Trigger,
+		"event", d.Event, "channel", d.Channel, "address", d.Address, "locale", d.Locale, "customer_ref", d.CustomerRef,
+		"status", deliveryStatus(d.Delivery), "reason", because(d.Reason, d.Message), "stop_reason", d.StopReason,
+		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), "deferred_by", d.DeferredBy, "steps", positive(d.Step),
+		"reminders_remaining", positive(d.RemindersRemaining), "last_sent_at", c.at(d.LastSentAt), "expires_at", c.at(d.ExpiresAt),
+		"created_at", c.at(d.CreatedAt), "completed_at", c.at(d.CompletedAt))
+	if len(d.Attempts) > 0 {
+		s.title("attempts")
+		rows := make([][]string, len(d.Attempts))
+		for i, t := range d.Attempts {
+			rows[i] = []string{fmt.Sprint(t.Number), fmt.Sprint(t.Step), c.at(t.IntentAt), t.Outcome, t.Reason, t.ProviderID, t.Error}
+		}
+		s.table([]string{"number", "step", "intent_at", "outcome", "reason", "provider_id", "error"}, rows)
+	}
+	for _, t := range d.Contents {
+		s.title(fmt.Sprintf("step %d, %s", t.Step, c.at(t.At)))
+		if t.Subject != "" {
+			fmt.Fprintln(s.Out, "subject:", cell(t.Subject))
+		}
+		for line := range strings.Lines(t.Text) {
+			fmt.Fprintln(s.Out, "  "+cell(strings.TrimRight(line, "\r\n")))
+		}
+	}
+	s.printTrace(d.Trace)
+	return nil
+}
+
+type onDelivery struct {
+	ID string `arg:"" help:"The delivery's id."`
+	remote
+	jsonOnly
+}
+
+type (
+	cancelDeliveryCmd struct{ onDelivery }
+	retryDeliveryCmd  struct{ onDelivery }
+)
+
+// Run cancels a delivery.
+func (c *cancelDeliveryCmd) Run(s *session) error {
+	return s.operated(c.remote, c.JSON, "cancelled", func(api *client.Client) (client.Operated, error) { return api.CancelDelivery(s.ctx, c.ID) })
+}
+
+// Help is the long help.
+func (retryDeliveryCmd) Help() string {
+	return `One that still waits is tried at once, under the same key at the provider. One that has ended is sent again as a
+new occasion with a key of its own, so that the provider does not take it for the first one.`
+}
+
+// Run retries a delivery.
+func (c *retryDeliveryCmd) Run(s *session) error {
+	return s.operated(c.remote, c.JSON, "retried", func(api *client.Client) (client.Operated, error) { return api.RetryDelivery(s.ctx, c.ID) })
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+type instancesCmd struct {
+	List    listInstancesCmd   `cmd:"" help:"List instances, the newest first."`
+	Show    showInstanceCmd    `cmd:"" help:"Show an instance with its deliveries."`
+	Cancel  cancelInstanceCmd  `cmd:"" help:"Stop an instance and what has not left of its deliveries."`
+	Retry   retryInstanceCmd   `cmd:"" help:"Take an instance up again at once."`
+	Release releaseInstanceCmd `cmd:"" help:"Let a held instance go on."`
+	Forget  forgetCmd          `cmd:"" help:"Free a key, so that the next such event counts as new."`
+}
+
+// paging is how much of a list is shown.
+type paging struct {
+	Limit  int    `name:"limit" default:"50" placeholder:"N" help:"How many, at most."`
+	Cursor string `name:"cursor" placeholder:"CURSOR" help:"Begin after this one; printed when there are more."`
+}
+
+// Validate refuses a limit that shows nothing.
+func (p paging) Validate() error {
+	if p.Limit < 1 {
+		return fmt.Errorf("--limit must be at least 1")
+	}
+	return nil
+}
+
+// collect reads as many pages as the limit needs.
+func collect[T any](p paging, page func(limit int, cursor string) (client.Page[T], error)) (client.Page[T], error) {
+	all := client.Page[T]{Items: []T{}, NextCursor: p.Cursor}
+	for {
+		next, err := page(min(p.Limit-len(all.Items), client.MaxLimit), all.NextCursor)
+		if err != nil {
+			return all, err
+		}
+		all.Items, all.NextCursor = append(all.Items, next.Items...), next.NextCursor
+		if all.NextCursor == "" || len(all.Items) >= p.Limit {
+			return all, nil
+		}
+	}
+}
+
+// more says how to see the rest.
+func (s *session) more(cursor string) {
+	if cursor != "" {
+		s.note("There are more: --cursor %s", cursor)
+	}
+}
+
+type listInstancesCmd struct {
+	Workflow string `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
+	Status   string `name:"status" placeholder:"STATUS" help:"In this state: pending, completed, deactivated, failed, cancelled, skipped."`
+	Held     bool   `name:"held" help:"Only those that wait for a person."`
+	Event    string `name:"event" placeholder:"ID" help:"Of this event."`
+	paging
+	remote
+	output
+}
+
+// Run lists instances.
+func (c *listInstancesCmd) Run(s *session) error {
+	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Instance], error) {
+		return call(c.remote, func(api *client.Client) (client.Page[client.Instance], error) {
+			return api.Instances(s.ctx, client.InstanceQuery{Workflow: c.Workflow, Status: c.Status, Held: c.Held, Event: c.Event, Limit: limit, Cursor: cursor})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, page)
+	}
+	rows := make([][]string, len(page.Items))
+	for i, one := range page.Items {
+		rows[i] = []string{one.ID, one.Workflow, status(one), c.at(one.DueAt), one.Reason, one.Key}
+	}
+	s.table([]string{"id", "workflow", "status", "due_at", "reason", "key"}, rows)
+	s.more(page.NextCursor)
+	return nil
+}
+
+func status(one client.Instance) string {
+	if one.Held {
+		return one.Status + ",held"
+	}
+	return one.Status
+}
+
+type showInstanceCmd struct {
+	ID string `arg:"" help:"The instance's id."`
+	remote
+	output
+}
+
+// Run shows an instance.
+func (c *showInstanceCmd) Run(s *session) error {
+	one, err := call(c.remote, func(api *client.Client) (client.InstanceDetail, error) { return api.Instance(s.ctx, c.ID) })
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, one)
+	}
+	s.fields("instance", one.ID, "key", one.Key, "workflow", versioned(one.Workflow, one.WorkflowVersion), "trigger", one.Trigger,
+		"event", one.Event, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt),
+		"next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
+		"created_at", c.at(one.CreatedAt), "completed_at", c.at(one.CompletedAt))
+	if len(one.Deliveries) > 0 {
+		s.title("deliveries")
+		s.printDeliveries(c.output, one.Deliveries)
+	}
+	s.printTrace(one.Trace)
+	return nil
+}
+
+func versioned(workflow string, version int64) string {
+	return fmt.Sprintf("%s, version %d", workflow, version)
+}
+
+func because(reason, sentence string) string {
+	if reason == "" {
+		return ""
+	}
+	return reason + ": " + sentence
+}
+
+func positive(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+type onInstance struct {
+	ID string `arg:"" help:"The instance's id."`
+	remote
+	jsonOnly
+}
+
+type (
+	cancelInstanceCmd  struct{ onInstance }
+	retryInstanceCmd   struct{ onInstance }
+	releaseInstanceCmd struct{ onInstance }
+)
+
+// Help is the long help.
+func (cancelInstanceCmd) Help() string {
+	return `What was sent stays sent and gets no more reminders. A message that is on its way to the provider cannot be
+called back; what follows it is stopped.`
+}
+
+// Run cancels an instance.
+func (c *cancelInstanceCmd) Run(s *session) error {
+	return s.operated(c.remote, c.JSON, "cancelled", func(api *client.Client) (client.Operated, error) { return api.CancelInstance(s.ctx, c.ID) })
+}
+
+// Help is the long help.
+func (retryInstanceCmd) Help() string {
+	return `One that is held, failed, cancelled or deactivated becomes pending again. A completed one is never done again:
+retry one of its deliveries.`
+}
+
+// Run retries an instance.
+func (c *retryInstanceCmd) Run(s *session) error {
+	return s.operated(c.remote, c.JSON, "retried", func(api *client.Client) (client.Operated, error) { return api.RetryInstance(s.ctx, c.ID) })
+}
+
+// Run releases an instance.
+func (c *releaseInstanceCmd) Run(s *session) error {
+	return s.operated(c.remote, c.JSON, "released", func(api *client.Client) (client.Operated, error) { return api.ReleaseInstance(s.ctx, c.ID) })
+}
+
+type forgetCmd struct {
+	InstanceKey string `arg:"" name:"instance-key" help:"The key of an instance, as instances list prints it."`
+	remote
+	jsonOnly
+}
+
+// Help is the long help.
+func (forgetCmd) Help() string {
+	return `Nothing is deleted: the instance stays as history, and what it still had to send is cancelled. The next event
+of the same occasion makes a new instance, whose key ends in :retry:1. Needs a key with the scope admin; it is
+audited.`
+}
+
+// Run frees a key.
+func (c *forgetCmd) Run(s *session) error {
+	return s.operated(c.remote, c.JSON, "forgot", func(api *client.Client) (client.Operated, error) { return api.Forget(s.ctx, c.InstanceKey) })
+}
+
+// operated carries an action out and says what it did.
+func (s *session) operated(r remote, asJSON bool, done string, do func(*client.Client) (client.Operated, error)) error {
+	o, err := call(r, do)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(s.Out, o)
+	}
+	if !o.Changed {
+		s.rows([][]string{{"=", o.Instance, "it was so already"}})
+		return nil
+	}
+	s.rows([][]string{{"~ " + done, o.Instance, strings.Join(o.Deliveries, ", ")}})
+	if o.NewInstance != "" {
+		s.rows([][]string{{"+ created", o.NewInstance, strings.Join(o.NewDeliveries, ", ")}})
+	}
+	return nil
+}

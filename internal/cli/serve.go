@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/telemetry"
+)
+
+type serveCmd struct {
+	Config settingsFile `name:"config" env:"CARILLON_CONFIG" placeholder:"FILE" help:"A YAML file with settings; flags and the environment win over it."`
+	config.Server
+}
+
+// Help is the long help.
+func (serveCmd) Help() string {
+	return `Everything runs in this one process: what is due is sent, requests are answered. Several may share one
+PostgreSQL database. The first line printed is "listening on" and the address; the log goes to the standard error.
+
+SIGTERM or SIGINT stop it: requests under way are answered, messages on their way are finished, the rest is given
+back. A second signal ends it at once; then what was on its way is taken over when its lease has run out.`
+}
+
+// Run serves until a signal.
+func (c *serveCmd) Run(s *session) error {
+	log, err := telemetry.NewLog(s.Err, c.LogLevel, c.LogFormat)
+	if err != nil {
+		return err
+	}
+	return app.Run(s.ctx, app.Config{Server: c.Server, Log: log, Version: version()}, func(a *app.App) {
+		fmt.Fprintln(s.Out, "listening on", a.URL())
+		keys, err := a.Store().Keys(s.ctx, a.Workspace().ID)
+		if err == nil && len(keys) == 0 {
+			s.note("no API key yet: carillon keys create --db %s --name admin --scopes admin", shellQuoted(c.DB))
+		}
+	})
+}
+
+// shellQuoted is text as a shell takes it; the password of a database's address is left out.
+func shellQuoted(text string) string {
+	if strings.Contains(text, "@") {
+		return "$CARILLON_DB"
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`'"\$*?&|;<>()`, r) }) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
+}
+
+// settingsFile is a flag that names a file with further settings.
+type settingsFile string
+
+// BeforeResolve has the parser ask the file for what neither flag nor environment gave.
+func (settingsFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
+	path, ok := ctx.FlagValue(trace.Flag).(settingsFile)
+	if !ok || path == "" {
+		return nil
+	}
+	values, err := config.ReadFile(string(path))
+	if err != nil {
+		return err
+	}
+	ctx.AddResolver(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+		for _, name := range flag.Envs {
+			if _, set := os.LookupEnv(name); set {
+				return nil, nil
+			}
+		}
+		if value, ok := values[strings.ReplaceAll(flag.Name, "-", "_")]; ok {
+			return value, nil
+		}
+		return nil, nil
+	}))
+	return nil
+}
