@@ -17,6 +17,9 @@ import (
 // operations is the engine as the API sees it.
 type operations struct{ engine *engine.Engine }
 
+// Operations is an engine in the shape that the API asks for.
+func Operations(e *engine.Engine) api.Engine { return operations{e} }
+
 func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
 	return o.engine.Ingest(ctx, ws, items)
 }

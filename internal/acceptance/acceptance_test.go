@@ -1,0 +1,266 @@
+// Package acceptance holds the product against the facts of the systems that it replaces: walkthroughs, tables and
+// worked examples, as data in testdata/acceptance or in the folder that CARILLON_ACCEPTANCE_DIR names.
+//
+// An adapter turns a case into calls of the real product and reads the expectation only afterwards; it computes
+// nothing of what it checks. TestAcceptanceBites changes one expected value in each file and demands a failure.
+package acceptance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/api"
+	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// folder is where the data lies.
+func folder() string {
+	if dir := os.Getenv("CARILLON_ACCEPTANCE_DIR"); dir != "" {
+		return dir
+	}
+	return filepath.Join("..", "..", "testdata", "acceptance")
+}
+
+// read decodes a file of the sources; numbers stay as they are spelled.
+func read(t testing.TB, name string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder(), "sources", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object(t, text)
+}
+
+func object(t testing.TB, text []byte) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v map[string]any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return v
+}
+
+// outcome is what a file's adapter found.
+type outcome struct {
+	cases   int
+	waiting []string // cases of features that have no page yet, each with the reason
+	diffs   []string
+}
+
+func (o *outcome) differ(format string, args ...any) {
+	o.diffs = append(o.diffs, fmt.Sprintf(format, args...))
+}
+
+// equal notes a difference between what a case wants and what the product did. A want of the form $NAME is bound
+// to the first value it meets; objects are compared by the fields that the case names.
+func (o *outcome) equal(where string, want, got any, bound map[string]any) {
+	switch w := want.(type) {
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok {
+			o.differ("%s: got %v, want an object", where, got)
+			return
+		}
+		for name := range w {
+			o.equal(where+"."+name, w[name], g[name], bound)
+		}
+		return
+	case []any:
+		g, ok := got.([]any)
+		if !ok || len(g) != len(w) {
+			o.differ("%s: got %v, want %v", where, got, want)
+			return
+		}
+		for i := range w {
+			o.equal(fmt.Sprintf("%s[%d]", where, i), w[i], g[i], bound)
+		}
+		return
+	case string:
+		if name, ok := strings.CutPrefix(w, "$"); ok {
+			if _, ok := bound[name]; !ok {
+				bound[name] = got
+			}
+			want = bound[name]
+		}
+	}
+	if !reflect.DeepEqual(want, got) {
+		o.differ("%s: got %v, want %v", where, got, want)
+	}
+}
+
+// world is the product as a caller meets it: the HTTP API over the engine, on a clock that the case sets.
+type world struct {
+	*enginetest.Bundle
+	handler http.Handler
+	key     string
+}
+
+func newWorld(t testing.TB, s *store.Store, definitions string) *world {
+	t.Helper()
+	b := enginetest.Setup(t, s, definitions, nil)
+	w := &world{Bundle: b, key: app.NewKey()}
+	w.handler = api.New(api.Deps{
+		Store: s, Engine: app.Operations(b.Engine), Clock: b.Clock, Log: slog.New(slog.DiscardHandler), Version: "test",
+	})
+	err := s.CreateKey(t.Context(), store.APIKey{
+		ID: s.NewID(enginetest.Start), Workspace: b.Workspace.ID, Name: "acceptance", Hash: api.HashKey(w.key), Scopes: []string{"admin"}, CreatedAt: enginetest.Start,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// post sends a body and returns the status and the decoded answer.
+func (w *world) post(path string, body any) (int, map[string]any) {
+	w.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(text))
+	r.Header.Set("Authorization", "Bearer "+w.key)
+	r.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	w.handler.ServeHTTP(answer, r)
+	return answer.Code, object(w, answer.Body.Bytes())
+}
+
+const (
+	ingestPath = "/api/Surveys/Triggers/ingest"
+	tickPath   = "/api/Surveys/Triggers/scheduler/tick"
+)
+
+func (w *world) tick() map[string]any {
+	w.Helper()
+	status, answer := w.post(tickPath, map[string]any{})
+	if status != http.StatusOK {
+		w.Fatalf("tick: %d %v", status, answer)
+	}
+	return answer
+}
+
+// rows are all deliveries, oldest first.
+func (w *world) rows() []delivery.Row {
+	w.Helper()
+	rows, err := w.Store.Deliveries(w.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 100})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for i, j := 0, len(rows)-1; i < j; i, j = i+1, j-1 {
+		rows[i], rows[j] = rows[j], rows[i]
+	}
+	return rows
+}
+
+// their words for ours (README of the data).
+func theirStatus(s delivery.Status, words string) string {
+	if s == delivery.Scheduled && words != "ours" {
+		return "pending"
+	}
+	return string(s)
+}
+
+func instant(at time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// row is a delivery in the source's words. The source's log holds only what a channel answered: an attempt that
+// broke down leaves no entry there (decision 33).
+func (w *world) row(d delivery.Row) map[string]any {
+	return map[string]any{
+		"status": theirStatus(d.Status, ""), "next_send_at": instant(d.SendAt), "last_sent_at": instant(d.LastSentAt),
+		"reminders_remaining": json.Number(fmt.Sprint(d.RemindersRemaining)), "attempts": json.Number(fmt.Sprint(len(w.log(d)))),
+	}
+}
+
+func (w *world) log(d delivery.Row) []any {
+	entries := []any{}
+	for _, a := range w.Attempts(d.ID) {
+		status := string(a.Outcome)
+		switch {
+		case a.Reason == "send_threw":
+			continue
+		case a.Outcome == delivery.AttemptNone:
+			status = strings.ReplaceAll(string(a.Reason), "_", "-")
+		}
+		entries = append(entries, map[string]any{"attempt": json.Number(fmt.Sprint(a.Number)), "status": status})
+	}
+	return entries
+}
+
+func at(t testing.TB, v any) time.Time {
+	t.Helper()
+	instant, err := time.Parse(time.RFC3339, fmt.Sprint(v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return instant
+}
+
+// adapter runs the cases of one file on one store.
+type adapter func(t testing.TB, open func() *store.Store, data map[string]any) outcome
+
+// file is one file with its adapter and with the change that must make it fail.
+type file struct {
+	name string
+	run  adapter
+	bite func(data map[string]any)
+}
+
+// check runs a file on both databases and prints how many cases there were.
+func check(t *testing.T, f file) {
+	t.Helper()
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			open := func() *store.Store { return storetest.Open(t, storetest.URL(t, database)) }
+			got := f.run(t, open, read(t, f.name))
+			t.Logf("%s on %s: %d cases run, %d waiting for their feature", f.name, database, got.cases, len(got.waiting))
+			for _, w := range got.waiting {
+				t.Logf("  waiting: %s", w)
+			}
+			for _, d := range got.diffs {
+				t.Error(d)
+			}
+			if got.cases == 0 {
+				t.Error("no case was run")
+			}
+		})
+	}
+}
+
+func TestAcceptanceBites(t *testing.T) {
+	t.Parallel()
+	for _, f := range adpFiles() {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			data := read(t, f.name)
+			f.bite(data)
+			got := f.run(t, func() *store.Store { return storetest.Memory(t) }, data)
+			if len(got.diffs) == 0 {
+				t.Error("a changed expectation went unnoticed")
+			}
+		})
+	}
+}

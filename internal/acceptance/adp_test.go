@@ -1,0 +1,411 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+func adpFiles() []file {
+	dig := func(v any, path ...any) map[string]any {
+		for _, p := range path {
+			switch p := p.(type) {
+			case string:
+				v = v.(map[string]any)[p]
+			case int:
+				v = v.([]any)[p]
+			}
+		}
+		return v.(map[string]any)
+	}
+	return []file{
+		{"adp-csi-gr.json", csiGR, func(d map[string]any) {
+			dig(d, "timeline", 2, "expect", "row")["next_send_at"] = "2026-05-15T05:13:01Z"
+		}},
+		{"adp-voc.json", voc, func(d map[string]any) { dig(d, "timeline", 3, "row")["reminders_remaining"] = json.Number("3") }},
+		{"adp-dedup-hash.json", dedupHash, func(d map[string]any) { dig(d, "vectors", 0)["sha256"] = "00" }},
+		{"adp-expiry.json", expiry, func(d map[string]any) { dig(d, "cases", 1)["after"] = "expired" }},
+		{"adp-failure-modes.json", failureModes, func(d map[string]any) {
+			dig(d, "default", "ladder", 1)["next"] = "+16m"
+		}},
+	}
+}
+
+func adp(t *testing.T, name string) {
+	t.Helper()
+	for _, f := range adpFiles() {
+		if f.name == name {
+			check(t, f)
+			return
+		}
+	}
+	t.Fatalf("no adapter for %s", name)
+}
+
+// Shows: C1, C12, C13, C18, C24, C25.
+func TestAcceptanceADPCsiGR(t *testing.T) { adp(t, "adp-csi-gr.json") }
+
+// Shows: C20, C22, C28.
+func TestAcceptanceADPVoc(t *testing.T) { adp(t, "adp-voc.json") }
+
+// Shows: C8, C9.
+func TestAcceptanceADPDedupHash(t *testing.T) { adp(t, "adp-dedup-hash.json") }
+
+// Shows: C28, C29, C30, C31.
+func TestAcceptanceADPExpiry(t *testing.T) { adp(t, "adp-expiry.json") }
+
+// Shows: C44, C45, C46, C47.
+func TestAcceptanceADPFailureModes(t *testing.T) { adp(t, "adp-failure-modes.json") }
+
+// survey writes a workflow of the source in our format.
+type survey struct {
+	extID, trigger, event, filter, dedup, channel, offset, grace, retry string
+	reminders                                                           []string
+	undefined                                                           bool // leave the channel out
+}
+
+func (s survey) yaml() string {
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	p("workflow: survey\ntype: survey\next_id: %q\ntriggers:\n  - id: %s\n    event: %s", s.extID, s.trigger, s.event)
+	if s.filter != "" {
+		p("    when:\n%s", s.filter)
+	}
+	if s.dedup != "" {
+		p("    dedup: %s", s.dedup)
+	}
+	p("timing:\n  offset: %s\n  catch_up: forever", s.offset)
+	if len(s.reminders) > 0 {
+		p("  reminders: [%s]", strings.Join(s.reminders, ", "))
+	}
+	p("  expire_after: %s", s.grace)
+	p("audience:\n  - to: event.recipient\nchannel: %s\nmessage:\n  survey: form", s.channel)
+	if s.retry != "" {
+		p("retry:\n%s", s.retry)
+	}
+	p("---\nsurvey: form\ntitle: Form\ninvitation:\n  text: \"{{ survey.link }}\"\nquestions:\n  - id: rate\n    type: rating\n    text: Rate\n    min: 1\n    max: 5")
+	if !s.undefined {
+		p("---\nchannel: %s\nprovider: memory", s.channel)
+	}
+	return b.String()
+}
+
+// csiGR walks through the source's worked example, tick by tick.
+func csiGR(t testing.TB, open func() *store.Store, data map[string]any) outcome {
+	var o outcome
+	config := data["config"].(map[string]any)
+	filter := config["filter"].(map[string]any)
+	var recipe, reminders []string
+	for _, path := range config["dedup"].([]any) {
+		recipe = append(recipe, path.(string))
+	}
+	for _, r := range config["reminders"].([]any) {
+		reminders = append(reminders, r.(string))
+	}
+	definitions := survey{
+		extID: fmt.Sprint(config["survey"]), trigger: config["trigger"].(string), event: "service-visit-closed",
+		filter: fmt.Sprintf("      field: %s\n      op: %q\n      value: %s", filter["questionId"], filter["op"], filter["value"]),
+		dedup:  "[" + strings.Join(recipe, ", ") + "]", channel: config["channel"].(string),
+		offset: config["initialDelay"].(string), reminders: reminders, grace: config["grace"].(string),
+	}.yaml()
+	w := newWorld(t, open(), definitions)
+	bound := map[string]any{}
+	var body any
+	for _, step := range data["timeline"].([]any) {
+		step := step.(map[string]any)
+		w.Clock.Set(at(t, step["at"]))
+		where := "at " + step["at"].(string)
+		got := map[string]any{}
+		waiting := false
+		for _, action := range step["do"].([]any) {
+			action := action.(map[string]any)
+			switch op := action["op"]; op {
+			case "ingest":
+				if action["body"] != "same" {
+					body = action["body"]
+				}
+				status, answer := w.post(ingestPath, body)
+				if status != 200 {
+					t.Fatalf("%s: %d %v", where, status, answer)
+				}
+				got["response"] = answer
+			case "tick":
+				got["processed"] = w.tick()["processed"]
+			case "submit":
+				waiting = true
+				o.waiting = append(o.waiting, where+": answers are not taken yet")
+			default:
+				o.differ("%s: unknown op %v", where, op)
+			}
+		}
+		if waiting {
+			continue
+		}
+		o.cases++
+		rows := w.rows()
+		if len(rows) == 0 {
+			o.differ("%s: no row", where)
+			continue
+		}
+		d := rows[len(rows)-1]
+		got["rows"], got["row"], got["log"] = json.Number(fmt.Sprint(len(rows))), w.row(d), w.log(d)
+		got["row_fixed"] = map[string]any{"triggered_by": "event:" + w.eventKind(d), "channel": d.Channel, "locale": d.Locale, "customer_ref": d.CustomerRef}
+		o.equal(where, step["expect"], got, bound)
+	}
+
+	other := data["filtered_out"].(map[string]any)
+	fresh := newWorld(t, open(), definitions)
+	_, answer := fresh.post(ingestPath, other["body"])
+	o.cases++
+	o.equal("filtered out", other["response"], answer, bound)
+	if rows := fresh.rows(); len(rows) > 0 {
+		o.differ("filtered out: %d rows", len(rows))
+	}
+	for _, c := range data["submit"].([]any) {
+		c := c.(map[string]any)
+		o.waiting = append(o.waiting, fmt.Sprintf("submit, %v: answers are not taken yet", c["when"]))
+	}
+	return o
+}
+
+func (w *world) eventKind(d delivery.Row) string {
+	w.Helper()
+	ref := store.EventRef{Workspace: d.Workspace, ID: d.Event}
+	events, err := w.Store.EventsByID(w.Context(), []store.EventRef{ref})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return events[ref].Kind
+}
+
+// voc walks through the long schedule: 60 days, then 5, 10 and 15.
+func voc(t testing.TB, open func() *store.Store, data map[string]any) outcome {
+	var o outcome
+	config := data["config"].(map[string]any)
+	var reminders []string
+	for _, r := range config["reminders"].([]any) {
+		reminders = append(reminders, r.(string))
+	}
+	w := newWorld(t, open(), survey{
+		extID: "1", trigger: "voc", event: "vehicle-invoiced", channel: "memory:default", offset: config["initialDelay"].(string),
+		reminders: reminders, grace: "30d",
+	}.yaml())
+	w.Clock.Set(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	w.post(ingestPath, map[string]any{"eventKind": "vehicle-invoiced", "items": []any{map[string]any{
+		"payload": map[string]any{"salesInvoiceNumber": 1}, "recipient": map[string]any{"address": "+9647700000001"},
+	}}})
+	for _, step := range data["timeline"].([]any) {
+		step := step.(map[string]any)
+		o.cases++
+		w.Clock.Set(at(t, step["at"]))
+		before := w.rows()[0]
+		processed := w.tick()["processed"]
+		after := w.rows()[0]
+		where := fmt.Sprintf("day %v", step["day"])
+		o.equal(where+" row", step["row"], w.row(after), nil)
+		o.equal(where+" remaining_before", step["remaining_before"], json.Number(fmt.Sprint(before.RemindersRemaining)), nil)
+		o.equal(where+" sent", step["sent"], processed == json.Number("1") && after.Step == before.Step+1, nil)
+		var next any
+		if !after.SendAt.IsZero() {
+			next = json.Number(fmt.Sprint(int(after.SendAt.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Hours() / 24)))
+		}
+		o.equal(where+" next_day", step["next_day"], next, nil)
+	}
+	return o
+}
+
+// dedupHash replays the vectors of the dedup string.
+func dedupHash(_ testing.TB, _ func() *store.Store, data map[string]any) outcome {
+	var o outcome
+	for _, v := range data["vectors"].([]any) {
+		v := v.(map[string]any)
+		var recipe []string
+		for _, path := range v["recipe"].([]any) {
+			recipe = append(recipe, path.(string))
+		}
+		values := v["values"].(map[string]any)
+		text, _ := key.DedupString(recipe, func(path string) (any, bool) { value, ok := values[path]; return value, ok })
+		where := v["name"].(string)
+		o.cases++
+		o.equal(where+" canonical", v["canonical"], strings.ReplaceAll(text, "\x1f", "␟"), nil)
+		o.equal(where+" sha256", v["sha256"], key.Hash(text), nil)
+		if where == "worked example" {
+			o.equal("byte_length", data["byte_length"], json.Number(fmt.Sprint(len(text))), nil)
+		}
+	}
+	return o
+}
+
+// expiry brings a row into the state that a case describes by living through it, and then sweeps once.
+func expiry(t testing.TB, open func() *store.Store, data map[string]any) outcome {
+	var o outcome
+	run := func(where, grace string, c map[string]any) {
+		row := c["row"].(map[string]any)
+		status := row["status"].(string)
+		now := at(t, c["now"])
+		last, sent := now, false
+		if v, ok := row["last"]; ok {
+			last, sent = at(t, v), true
+		}
+		triggered := last
+		if v, ok := row["triggered"]; ok {
+			triggered = at(t, v)
+		}
+		s := survey{
+			extID: "1", trigger: "t", event: "e", channel: "memory:default", grace: grace, undefined: !sent,
+			offset: fmt.Sprintf("%dh", int(max(last.Sub(triggered), 0).Hours())),
+		}
+		if !sent {
+			s.offset = "0d"
+		}
+		if v, ok := row["next"]; ok {
+			s.reminders = []string{fmt.Sprintf("%dd", int(at(t, v).Sub(last).Hours()/24))}
+		}
+		w := newWorld(t, open(), s.yaml())
+		w.Clock.Set(triggered)
+		w.post(ingestPath, map[string]any{"eventKind": "e", "items": []any{map[string]any{"recipient": map[string]any{"address": "+9647700000001"}}}})
+		if sent {
+			w.Clock.Set(last)
+		}
+		w.tick()
+		if status == "opened" || status == "responded" {
+			w.reach(delivery.Status(status)) // its page does not exist yet, so the state is set as that page will set it
+		}
+		o.cases++
+		o.equal(where+": before", status, theirStatus(w.rows()[0].Status, ""), nil)
+		w.Clock.Set(now)
+		w.tick()
+		o.equal(where, c["after"], theirStatus(w.rows()[0].Status, ""), nil)
+	}
+	for _, c := range data["cases"].([]any) {
+		c := c.(map[string]any)
+		run(c["name"].(string), data["grace"].(string), c)
+	}
+	own := data["per_workflow"].(map[string]any)
+	_, grace, _ := strings.Cut(own["config"].(string), ": ")
+	run("per workflow", grace, own)
+	return o
+}
+
+// reach raises the only delivery's rank.
+func (w *world) reach(status delivery.Status) {
+	w.Helper()
+	d := w.rows()[0]
+	err := w.Store.Operate(w.Context(), d.Workspace, w.Now(), d.Instance, func(s store.OperatorState) (store.OperatorChange, error) {
+		row := s.Deliveries[0]
+		row.Status = status
+		if status == delivery.Responded {
+			row.SendAt, row.ExpiresAt, row.CompletedAt = time.Time{}, time.Time{}, w.Now()
+		}
+		return store.OperatorChange{Deliveries: []delivery.Row{row}, Audit: store.Audit{At: w.Now(), Actor: "test", Action: string(status)}}, nil
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// failureModes holds each way of failing against the source's table (literal) and against ours (default).
+func failureModes(t testing.TB, open func() *store.Store, data map[string]any) outcome {
+	var o outcome
+	ingested := time.Date(2026, 5, 14, 5, 0, 0, 0, time.UTC)
+	start := func(s survey) *world {
+		w := newWorld(t, open(), s.yaml())
+		w.Clock.Set(ingested)
+		w.post(ingestPath, map[string]any{"eventKind": "e", "items": []any{map[string]any{"recipient": map[string]any{"address": "+9647700000001"}}}})
+		return w
+	}
+	base := survey{extID: "1", trigger: "t", event: "e", channel: "memory:default", offset: "0d", grace: "30d", reminders: []string{"1d"}}
+	literal := data["literal"].(map[string]any)
+	for _, c := range literal["rows"].([]any) {
+		c := c.(map[string]any)
+		where := "literal " + c["outcome"].(string)
+		s := base
+		s.retry = "  backoff: []\n  then: forever"
+		s.undefined = c["outcome"] == "no-channel"
+		w := start(s)
+		switch c["outcome"] {
+		case "throws":
+			w.Provider.Next(enginetest.ErrThrow)
+		case "failed":
+			w.Provider.Next(channel.Temporary(errors.New("not delivered")))
+		}
+		w.Clock.Set(ingested.Add(time.Minute))
+		w.tick()
+		d := w.rows()[0]
+		o.cases++
+		o.equal(where+" row", c["row"], w.row(d), nil)
+		o.equal(where+" log", c["log"], w.log(d), nil)
+		if c["outcome"] == "throws" || c["outcome"] == "failed" {
+			w.Clock.Set(ingested.Add(2 * time.Minute)) // the next tick of the source's ticker tries again
+			w.tick()
+			if d := w.rows()[0]; d.Status != delivery.Sent {
+				o.differ("%s: the next tick did not send it: %+v", where, d)
+			}
+		}
+	}
+
+	ours := data["default"].(map[string]any)
+	s := base
+	s.retry = "  backoff: [5m, 15m, 1h]\n  jitter: none\n  then: fail"
+	w := start(s)
+	now := ingested
+	for _, c := range ours["ladder"].([]any) {
+		c := c.(map[string]any)
+		where := fmt.Sprintf("default, failure %v", c["fail"])
+		w.Provider.Next(channel.Temporary(errors.New("not delivered")))
+		w.Clock.Set(now)
+		w.tick()
+		d := w.rows()[0]
+		o.cases++
+		if next, ok := c["next"].(string); ok {
+			wait, err := time.ParseDuration(strings.TrimPrefix(next, "+"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.equal(where, instant(now.Add(wait)), instant(d.SendAt), nil)
+			now = d.SendAt
+		}
+		if row, ok := c["row"]; ok {
+			o.equal(where, row, w.row(d), nil)
+		}
+	}
+
+	w = start(base)
+	w.Provider.Next(enginetest.ErrThrow)
+	w.tick()
+	o.cases++
+	if log := w.Attempts(w.rows()[0].ID); len(log) != 1 || log[0].Outcome != delivery.AttemptFailed || log[0].Error == "" {
+		o.differ("default throws: %+v", log)
+	}
+
+	s = base
+	s.undefined = true
+	w = start(s)
+	w.tick()
+	d := w.rows()[0]
+	o.cases++
+	want := ours["no_channel"].(map[string]any)["row"]
+	o.equal("default no_channel", want, map[string]any{
+		"next_send_at": instant(d.SendAt), "status": theirStatus(d.Status, "ours"), "reason": strings.ReplaceAll(string(d.Reason), "_", "-"),
+	}, nil)
+	w.Clock.Set(ingested.Add(30 * 24 * time.Hour))
+	w.tick()
+	if d := w.rows()[0]; d.Status != delivery.Scheduled {
+		o.differ("no_channel within the grace: %s", d.Status)
+	}
+	w.Clock.Set(ingested.Add(30*24*time.Hour + time.Second))
+	w.tick()
+	if d := w.rows()[0]; d.Status != delivery.Expired {
+		o.differ("no_channel past the grace: %s", d.Status)
+	}
+	return o
+}
