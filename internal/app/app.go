@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/outbound"
@@ -54,6 +56,10 @@ type Config struct {
 	Providers []channel.Provider
 	// Journal is told every decision and outcome, beside the log; nil = nobody is.
 	Journal journal.Writer
+	// Guest names a workspace that everybody who reaches the console may read without a key; empty = none.
+	Guest string
+	// Notice stands above every page of the console; empty = none.
+	Notice string
 }
 
 // App is a running process.
@@ -64,6 +70,7 @@ type App struct {
 	store     *store.Store
 	workspace store.Workspace
 	engine    *engine.Engine
+	feed      console.Feed
 	outbound  *outbound.Client
 	server    *http.Server
 	listener  net.Listener
@@ -116,7 +123,9 @@ func (a *App) start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("make the engine: %w", err)
 	}
-	a.server = a.newServer()
+	if a.server, err = a.newServer(); err != nil {
+		return err
+	}
 	a.run(system)
 	a.log.Info("started", "database", a.store.Dialect(), "url", a.URL())
 	return nil
@@ -152,34 +161,44 @@ func prepare(ctx context.Context, s *store.Store, migrate bool, now func() time.
 	return s.EnsureWorkspace(ctx, DefaultWorkspace, newSecret(), now())
 }
 
-// tell passes the journal's entries to the log and to whoever else wants them.
+// tell passes the journal's entries to the log, to the console and to whoever else wants them.
 func (a *App) tell() journal.Writer {
 	log := telemetry.LogJournal(a.log)
 	return func(e journal.Entry) {
 		log.Write(e)
+		a.feed.Write(e)
 		a.config.Journal.Write(e)
 	}
 }
 
-func (a *App) newServer() *http.Server {
+func (a *App) newServer() (*http.Server, error) {
 	routes := api.New(api.Deps{
 		Store: a.store, Engine: operations{a.engine}, Clock: a.clock, Log: a.log, Version: a.config.Version,
 	})
+	pages, err := console.New(console.Deps{
+		Store: a.store, Definitions: a.engine, Feed: &a.feed, Clock: a.clock, Log: a.log, Guest: a.config.Guest,
+		Secure: strings.HasPrefix(a.config.PublicURL, "https://"), Notice: a.config.Notice,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the console: %w", err)
+	}
 	return &http.Server{
-		Handler: a.handler(routes), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		Handler: a.handler(routes, pages), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-	}
+	}, nil
 }
 
 func (a *App) run(system *clock.System) {
 	ctx, halt := context.WithCancel(context.Background())
 	a.halt = halt
-	a.running.Go(func() {
-		if err := a.engine.Run(ctx); err != nil {
-			a.fail(fmt.Errorf("engine: %w", err))
-		}
-	})
+	if a.config.Work {
+		a.running.Go(func() {
+			if err := a.engine.Run(ctx); err != nil {
+				a.fail(fmt.Errorf("engine: %w", err))
+			}
+		})
+	}
 	a.running.Go(func() { a.keepClock(ctx, system) })
 	go func() {
 		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {

@@ -10,13 +10,13 @@ import (
 )
 
 // handler puts what answers under its paths. The API has paths of its own; everything else belongs to the console.
-func (a *App) handler(routes http.Handler) http.Handler {
+func (a *App) handler(routes, pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	for _, path := range []string{"/v1/", "/api/", "/openapi.json", "/healthz", "/readyz"} {
 		mux.Handle(path, routes)
 	}
 	mux.HandleFunc("/s/", notHere)
-	mux.Handle("/", routes)
+	mux.Handle("/", pages)
 	return a.observe(mux)
 }
 

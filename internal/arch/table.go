@@ -159,11 +159,8 @@ func Table() []Row {
 		},
 		{
 			Path: "console", Layer: Shell, Purpose: "the web console, rendered on the server",
-			Imports: []string{"@pure", "clock", "store", "./client"},
-			Modules: []string{
-				"github.com/a-h/templ", "github.com/alexedwards/scs/v2", "github.com/coreos/go-oidc/v3",
-				"golang.org/x/crypto", "golang.org/x/oauth2",
-			},
+			Imports: []string{"@pure", "clock", "store", "engine/journal"},
+			Modules: []string{"github.com/a-h/templ"},
 		},
 		{
 			Path: "sim", Layer: Shell, Purpose: "scenarios on the manual clock, projections of live data",

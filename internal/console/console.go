@@ -1,0 +1,162 @@
+// Package console is the web console: what is due, what was sent, what was left out, and why.
+//
+// Pages are rendered on the server and read only; nothing here changes state but a person's own session. They are
+// whole without scripts; a script of a few lines fetches the page's part that lives again and swaps it when it has
+// changed. Every asset is embedded, every request goes to this server, and the content security policy allows
+// nothing else.
+//
+// Whoever opens it signs in with an API key of scope read or admin; the session names the key and ends with it. Only
+// Deps.Guest, meant for a demo on the own machine, opens one workspace to everybody.
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Store is what the console reads of the store.
+type Store interface {
+	Accounts
+	Messages
+	Counts(ctx context.Context, ws subject.WorkspaceID) (store.Counts, error)
+	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
+	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
+	Events(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.EventRow, error)
+	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
+	Decisions(ctx context.Context, ws subject.WorkspaceID, event subject.EventID, p store.Page) ([]store.Decision, error)
+}
+
+// Accounts is what signing in reads.
+type Accounts interface {
+	Workspaces(ctx context.Context) ([]store.Workspace, error)
+	KeyByHash(ctx context.Context, hash string) (store.APIKey, bool, error)
+}
+
+// Messages is what the pages about deliveries read.
+type Messages interface {
+	Deliveries(ctx context.Context, ws subject.WorkspaceID, f store.DeliveryFilter, p store.Page) ([]delivery.Row, error)
+	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
+	DeliveriesByID(ctx context.Context, ws subject.WorkspaceID, ids []delivery.ID) (map[delivery.ID]delivery.Row, error)
+	Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error)
+	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
+	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
+}
+
+// Definitions gives the compiled set in force; an engine is one.
+type Definitions interface {
+	Definitions(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
+}
+
+// Deps is what a console is made of. Store, Definitions, Feed and Clock are required.
+type Deps struct {
+	Store       Store
+	Definitions Definitions
+	Feed        *Feed // what happened lately in this process
+	Clock       clock.Clock
+	Log         *slog.Logger // nil: nothing is logged
+	// Guest names a workspace that everybody who reaches the console may read. Empty: a key is needed.
+	Guest string
+	// Secure marks the session's cookie for HTTPS only. Set it where the outside address begins with https.
+	Secure bool
+	// Notice stands above every page, such as what a demo is about. Empty: none.
+	Notice string
+}
+
+//go:embed assets
+var assets embed.FS
+
+// policy lets a page load from this server alone, and run only what lies in assets.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// partHeader asks for the living part of a page alone.
+const partHeader = "Carillon-Part"
+
+type console struct {
+	Deps
+	versions map[string]string // of assets, by name: the beginning of their hash
+	counts   counter
+}
+
+// New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /instances, /events,
+// /decisions, /signin, /signout and /assets/; every other path is not found.
+func New(d Deps) (http.Handler, error) {
+	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
+		return nil, errors.New("a console needs a store, definitions, a feed and a clock")
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &console{Deps: d, versions: map[string]string{}}
+	files, err := fs.Sub(assets, "assets")
+	if err != nil {
+		return nil, fmt.Errorf("open the console's assets: %w", err)
+	}
+	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, name)
+		sum := sha256.Sum256(text)
+		c.versions[name] = hex.EncodeToString(sum[:6])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the console's assets: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /assets/", http.StripPrefix("/assets/", cached(http.FileServerFS(files))))
+	mux.HandleFunc("GET /signin", c.signInPage)
+	mux.HandleFunc("POST /signin", c.signIn)
+	mux.HandleFunc("POST /signout", c.signOut)
+	mux.HandleFunc("GET /{$}", c.page(c.overview))
+	mux.HandleFunc("GET /inbox", c.page(c.inbox))
+	mux.HandleFunc("GET /deliveries", c.page(c.deliveries))
+	mux.HandleFunc("GET /deliveries/{id}", c.page(c.delivery))
+	mux.HandleFunc("GET /instances", c.page(c.instances))
+	mux.HandleFunc("GET /instances/{id}", c.page(c.instance))
+	mux.HandleFunc("GET /events", c.page(c.events))
+	mux.HandleFunc("GET /events/{id}", c.page(c.event))
+	mux.HandleFunc("GET /decisions", c.page(c.decisions))
+	mux.HandleFunc("/", c.page(func(context.Context, visit) (view, error) { return view{}, store.ErrNotFound }))
+	return guard(http.NewCrossOriginProtection().Handler(mux)), nil
+}
+
+// guard sets the headers that every answer has.
+func guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// cached lets browsers keep an asset for ever when it is asked for by its version.
+func cached(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("v") {
+			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// asset is the address of an embedded file, changing when its text does.
+func (c *console) asset(name string) string { return "/assets/" + name + "?v=" + c.versions[name] }

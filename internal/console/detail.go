@@ -1,0 +1,289 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// fact is one line of what is known about a row.
+type fact struct {
+	name  string
+	value string
+	at    time.Time // instead of value
+	href  string
+	code  bool // a name of machines, set in fixed width
+}
+
+type deliveryDetail struct {
+	scale
+	title    string
+	state    badge
+	story    []phrase
+	facts    []fact
+	moments  []moment
+	messages []card
+	event    *eventDetail
+	trace    string
+}
+
+func (c *console) delivery(ctx context.Context, v visit) (view, error) {
+	id, err := v.row(key.KindDelivery)
+	if err != nil {
+		return view{}, err
+	}
+	d, err := c.Store.DeliveryByID(ctx, v.workspace.ID, delivery.ID(id))
+	if err != nil {
+		return view{}, err
+	}
+	in, err := c.Store.InstanceByID(ctx, v.workspace.ID, d.Instance)
+	if err != nil {
+		return view{}, err
+	}
+	attempts, err := c.Store.Attempts(ctx, v.workspace.ID, d.ID)
+	if err != nil {
+		return view{}, err
+	}
+	contents, err := c.Store.Contents(ctx, v.workspace.ID, d.ID, store.Page{Limit: pageSize})
+	if err != nil {
+		return view{}, err
+	}
+	event, err := c.eventOf(ctx, v, d.Event)
+	if err != nil {
+		return view{}, err
+	}
+	page := deliveryDetail{
+		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), facts: v.deliveryFacts(d),
+		moments: timeline(d, in, attempts), event: event, trace: d.Trace,
+	}
+	for _, content := range contents {
+		made := v.card(content, d)
+		made.href, made.why = "", "" // it is this page
+		page.messages = append(page.messages, made)
+	}
+	return view{title: d.Workflow + " to " + to(d), section: "/deliveries", body: deliveryPage(page), live: true}, nil
+}
+
+func (v visit) deliveryFacts(d delivery.Row) []fact {
+	facts := []fact{
+		{name: "workflow", value: fmt.Sprintf("%s, version %d", d.Workflow, d.WorkflowVersion), href: "/deliveries?workflow=" + d.Workflow},
+		{name: "trigger", value: d.Trigger},
+		{name: "instance", value: v.public(key.KindInstance, int64(d.Instance)), href: "/instances/" + v.public(key.KindInstance, int64(d.Instance)), code: true},
+		{name: "id", value: v.public(key.KindDelivery, int64(d.ID)), code: true},
+		{name: "key", value: d.Key, code: true},
+		{name: "channel", value: d.Channel},
+		{name: "address", value: d.Address},
+		{name: "locale", value: d.Locale},
+		{name: "customer_ref", value: d.CustomerRef},
+		{name: "not before", at: d.NotBefore},
+		{name: "sends left", value: fmt.Sprint(sendsLeft(d))},
+		{name: "attempts", value: fmt.Sprint(d.AttemptNo)},
+	}
+	if d.Definitions != 0 {
+		facts = append(facts, fact{name: "pinned to", value: fmt.Sprintf("definition set %d", d.Definitions)})
+	}
+	return known(facts)
+}
+
+// known leaves out the facts without a value.
+func known(facts []fact) []fact {
+	var out []fact
+	for _, f := range facts {
+		if f.value != "" || !f.at.IsZero() {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+type instanceDetail struct {
+	scale
+	title      string
+	state      badge
+	why        string
+	facts      []fact
+	deliveries []deliveryLine
+	event      *eventDetail
+	trace      string
+}
+
+func (c *console) instance(ctx context.Context, v visit) (view, error) {
+	id, err := v.row(key.KindInstance)
+	if err != nil {
+		return view{}, err
+	}
+	in, err := c.Store.InstanceByID(ctx, v.workspace.ID, instance.ID(id))
+	if err != nil {
+		return view{}, err
+	}
+	rows, err := c.Store.Deliveries(ctx, v.workspace.ID, store.DeliveryFilter{Instance: in.ID}, store.Page{Limit: pageSize})
+	if err != nil {
+		return view{}, err
+	}
+	event, err := c.eventOf(ctx, v, in.Event)
+	if err != nil {
+		return view{}, err
+	}
+	page := instanceDetail{
+		scale: v.scale, title: in.Workflow, state: instanceBadge(in), facts: v.instanceFacts(in), event: event, trace: in.Trace,
+	}
+	if in.Reason != "" {
+		page.why = in.Reason.Sentence()
+	}
+	for _, d := range rows {
+		page.deliveries = append(page.deliveries, v.deliveryLine(d))
+	}
+	return view{title: "Instance of " + in.Workflow, section: "/instances", body: instancePage(page), live: true}, nil
+}
+
+func (v visit) instanceFacts(in instance.Row) []fact {
+	return known([]fact{
+		{name: "workflow", value: fmt.Sprintf("%s, version %d", in.Workflow, in.WorkflowVersion), href: "/instances?workflow=" + in.Workflow},
+		{name: "trigger", value: in.Trigger},
+		{name: "id", value: v.public(key.KindInstance, int64(in.ID)), code: true},
+		{name: "key", value: in.Key, code: true},
+		{name: "due", at: in.DueAt},
+		{name: "next try", at: in.NextRetryAt},
+		{name: "made", at: in.CreatedAt},
+		{name: "completed", at: in.CompletedAt},
+		{name: "definition set", value: fmt.Sprint(in.Definitions)},
+	})
+}
+
+// clause is one judged line of a condition, as intake keeps it.
+type clause struct {
+	Line   string        `json:"line"`
+	Met    bool          `json:"met"`
+	Reason reason.Reason `json:"reason"`
+	Field  string        `json:"field"`
+	Value  any           `json:"value"`
+}
+
+func (c clause) value() string {
+	if c.Field == "" {
+		return ""
+	}
+	text, err := json.Marshal(c.Value)
+	if err != nil {
+		return ""
+	}
+	return c.Field + " is " + string(text)
+}
+
+// verdict is what one trigger made of an event, as intake keeps it.
+type verdict struct {
+	Workflow string        `json:"workflow"`
+	Version  int64         `json:"version"`
+	Trigger  string        `json:"trigger"`
+	Reason   reason.Reason `json:"reason"`
+	Missing  []string      `json:"missing"`
+	Clauses  []clause      `json:"clauses"`
+}
+
+// sentence says why, with the value that decided where one line did.
+func (v verdict) sentence() string {
+	for _, c := range v.Clauses {
+		if !c.Met && c.value() != "" {
+			return v.Reason.Sentence() + " " + capital(c.value()) + "."
+		}
+	}
+	return v.Reason.Sentence()
+}
+
+type eventDetail struct {
+	scale
+	href      string
+	kind      string
+	facts     []fact
+	payload   string
+	verdicts  []verdict
+	instances []instanceLine
+}
+
+// eventOf reads the event of a row; nil when it has none.
+func (c *console) eventOf(ctx context.Context, v visit, id subject.EventID) (*eventDetail, error) {
+	if id == 0 {
+		return nil, nil
+	}
+	ref := store.EventRef{Workspace: v.workspace.ID, ID: id}
+	events, err := c.Store.EventsByID(ctx, []store.EventRef{ref})
+	if err != nil {
+		return nil, err
+	}
+	e, ok := events[ref]
+	if !ok {
+		return nil, nil // its payload was erased or is no longer kept
+	}
+	out := &eventDetail{
+		scale: v.scale, href: "/events/" + v.public(key.KindEvent, int64(id)), kind: e.Kind, payload: pretty(e.PayloadJSON),
+		facts: []fact{
+			{name: "id", value: v.public(key.KindEvent, int64(id)), code: true},
+			{name: "your id", value: e.ExtID, code: true},
+			{name: "occurred", at: e.OccurredAt},
+			{name: "received", at: e.ReceivedAt},
+		},
+	}
+	out.facts = known(append(out.facts, fact{name: "recipient", value: recipient(e)}))
+	out.verdicts, err = verdictsOf(e)
+	return out, err
+}
+
+func verdictsOf(e store.EventRow) (verdicts []verdict, err error) {
+	if e.Trace == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(e.Trace), &verdicts); err != nil {
+		return nil, fmt.Errorf("read the trace of event %d: %w", e.ID, err)
+	}
+	return verdicts, nil
+}
+
+// recipient is whom an event names, in one line.
+func recipient(e store.EventRow) string {
+	if e.Recipient == nil {
+		return ""
+	}
+	return strings.Join(nonEmpty(e.Recipient.Address, e.Recipient.CustomerRef, e.Recipient.Locale), ", ")
+}
+
+func nonEmpty(values ...string) []string {
+	var out []string
+	for _, value := range values {
+		if value != "" {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// event shows what each trigger made of one event.
+func (c *console) event(ctx context.Context, v visit) (view, error) {
+	id, err := v.row(key.KindEvent)
+	if err != nil {
+		return view{}, err
+	}
+	page, err := c.eventOf(ctx, v, subject.EventID(id))
+	if err != nil {
+		return view{}, err
+	}
+	if page == nil {
+		return view{}, store.ErrNotFound
+	}
+	made, err := c.Store.Instances(ctx, v.workspace.ID, store.InstanceFilter{Event: subject.EventID(id)}, store.Page{Limit: pageSize})
+	if err != nil {
+		return view{}, err
+	}
+	for _, in := range made {
+		page.instances = append(page.instances, v.instanceLine(in))
+	}
+	return view{title: "Event " + page.kind, section: "/events", body: eventPage(*page)}, nil
+}

@@ -1,0 +1,273 @@
+package console
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// instantOf is an instant that knows how it is written.
+type instantOf struct {
+	scale
+	at time.Time
+}
+
+// chip is one choice of a filter.
+type chip struct {
+	name string
+	href string
+	on   bool
+}
+
+// filter is what narrows a list.
+type filter struct {
+	chips    []chip
+	workflow string
+	to       string // only deliveries have one
+	status   string
+	asksTo   bool
+}
+
+type deliveryLine struct {
+	id       string
+	href     string
+	state    badge
+	to       string
+	workflow string
+	channel  string
+	sent     time.Time
+	next     time.Time
+	left     int
+	why      string
+}
+
+type deliveryList struct {
+	scale
+	filter
+	rows  []deliveryLine
+	older string
+	paged bool
+}
+
+func (c *console) deliveries(ctx context.Context, v visit) (view, error) {
+	f := store.DeliveryFilter{
+		Workflow: v.query.Get("workflow"), To: v.query.Get("to"), Channel: v.query.Get("channel"),
+		Reason: reason.Reason(v.query.Get("reason")), Status: delivery.Status(v.query.Get("status")),
+	}
+	rows, err := c.Store.Deliveries(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1})
+	if err != nil {
+		return view{}, err
+	}
+	list := deliveryList{
+		scale: v.scale, paged: v.before() > 0,
+		filter: filter{workflow: f.Workflow, to: f.To, status: string(f.Status), asksTo: true},
+	}
+	if len(rows) > pageSize {
+		rows = rows[:pageSize]
+		list.older = v.older("/deliveries", int64(rows[len(rows)-1].ID))
+	}
+	list.chips = chips("/deliveries", v.query, "status", deliveryStatuses())
+	for _, d := range rows {
+		list.rows = append(list.rows, v.deliveryLine(d))
+	}
+	return view{title: "Deliveries", section: "/deliveries", body: deliveriesPage(list), live: v.before() == 0}, nil
+}
+
+func (v visit) deliveryLine(d delivery.Row) deliveryLine {
+	l := deliveryLine{
+		id: v.delivery(d.ID), href: v.delivery(d.ID), state: deliveryBadge(d, v.now), to: to(d), workflow: d.Workflow,
+		channel: d.Channel, sent: d.LastSentAt, next: d.SendAt, left: sendsLeft(d),
+	}
+	if d.Reason != reason.Delivered || d.DeferredBy != "" {
+		l.why = why(d)
+	}
+	return l
+}
+
+type instanceLine struct {
+	id       string
+	href     string
+	state    badge
+	key      string
+	workflow string
+	trigger  string
+	due      time.Time
+	made     time.Time
+	why      string
+}
+
+type instanceList struct {
+	scale
+	filter
+	rows  []instanceLine
+	older string
+	paged bool
+}
+
+func (c *console) instances(ctx context.Context, v visit) (view, error) {
+	f := store.InstanceFilter{
+		Workflow: v.query.Get("workflow"), Status: instance.Status(v.query.Get("status")), Key: v.query.Get("key"),
+		Held: v.query.Get("held") == "true",
+	}
+	rows, err := c.Store.Instances(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1})
+	if err != nil {
+		return view{}, err
+	}
+	list := instanceList{
+		scale: v.scale, paged: v.before() > 0,
+		filter: filter{workflow: f.Workflow, status: string(f.Status)},
+	}
+	if len(rows) > pageSize {
+		rows = rows[:pageSize]
+		list.older = v.older("/instances", int64(rows[len(rows)-1].ID))
+	}
+	list.chips = chips("/instances", v.query, "status", instanceStatuses())
+	held := url.Values{"held": {"true"}}
+	list.chips = append(list.chips, chip{"held", "/instances?" + held.Encode(), f.Held})
+	if f.Held {
+		list.chips[0].on = false
+	}
+	for _, i := range rows {
+		list.rows = append(list.rows, v.instanceLine(i))
+	}
+	return view{title: "Instances", section: "/instances", body: instancesPage(list), live: v.before() == 0}, nil
+}
+
+func (v visit) instanceLine(i instance.Row) instanceLine {
+	href := "/instances/" + v.public(key.KindInstance, int64(i.ID))
+	l := instanceLine{
+		id: href, href: href, state: instanceBadge(i), key: i.Key, workflow: i.Workflow, trigger: i.Trigger,
+		due: i.DueAt, made: i.CreatedAt,
+	}
+	if i.Reason != "" && i.Reason != reason.Expanded && i.Reason != reason.Matched {
+		l.why = i.Reason.Sentence()
+	}
+	return l
+}
+
+// eventLine is one event, or one occasion that was known already.
+type eventLine struct {
+	id    string
+	href  string
+	at    time.Time
+	kind  string // empty: it was not kept
+	who   string
+	marks []mark
+}
+
+// mark is what one trigger made of an event.
+type mark struct {
+	badge    badge
+	workflow string
+	why      string
+}
+
+type eventList struct {
+	scale
+	chips []chip
+	rows  []eventLine
+	older string
+	paged bool
+	known bool
+}
+
+func eventChips(known bool) []chip {
+	return []chip{{"taken in", "/events", !known}, {"known already", "/decisions", known}}
+}
+
+func (c *console) events(ctx context.Context, v visit) (view, error) {
+	rows, err := c.Store.Events(ctx, v.workspace.ID, store.Page{Before: v.before(), Limit: pageSize + 1})
+	if err != nil {
+		return view{}, err
+	}
+	list := eventList{scale: v.scale, paged: v.before() > 0, chips: eventChips(false)}
+	if len(rows) > pageSize {
+		rows = rows[:pageSize]
+		list.older = v.older("/events", int64(rows[len(rows)-1].ID))
+	}
+	for _, e := range rows {
+		verdicts, err := verdictsOf(e)
+		if err != nil {
+			return view{}, err
+		}
+		l := eventLine{href: "/events/" + v.public(key.KindEvent, int64(e.ID)), at: e.ReceivedAt, kind: e.Kind, who: recipient(e)}
+		l.id = l.href
+		for _, one := range verdicts {
+			l.marks = append(l.marks, mark{badge{reasonTone(one.Reason), words(string(one.Reason))}, one.Workflow, one.sentence()})
+		}
+		if len(verdicts) == 0 {
+			l.marks = []mark{{badge{quiet, words(string(reason.NoWorkflow))}, "", reason.NoWorkflow.Sentence()}}
+		}
+		list.rows = append(list.rows, l)
+	}
+	return view{title: "Events", section: "/events", body: eventsPage(list), live: v.before() == 0}, nil
+}
+
+// decisions lists the occasions that made nothing new, and why.
+func (c *console) decisions(ctx context.Context, v visit) (view, error) {
+	rows, err := c.Store.Decisions(ctx, v.workspace.ID, 0, store.Page{Before: v.before(), Limit: pageSize + 1})
+	if err != nil {
+		return view{}, err
+	}
+	list := eventList{scale: v.scale, paged: v.before() > 0, chips: eventChips(true), known: true}
+	if len(rows) > pageSize {
+		rows = rows[:pageSize]
+		list.older = v.older("/decisions", rows[len(rows)-1].ID)
+	}
+	for _, d := range rows {
+		l := eventLine{
+			id: strconv.FormatInt(d.ID, 36), at: d.At,
+			marks: []mark{{badge{reasonTone(d.Reason), words(string(d.Reason))}, d.Workflow, d.Reason.Sentence()}},
+		}
+		if d.Instance != 0 {
+			l.href = "/instances/" + v.public(key.KindInstance, int64(d.Instance))
+		}
+		list.rows = append(list.rows, l)
+	}
+	return view{title: "Events known already", section: "/events", body: eventsPage(list), live: v.before() == 0}, nil
+}
+
+// chips are the choices of one field of a list's query, all first; the other fields stay, the cursor does not.
+func chips(path string, query url.Values, field string, choices []string) []chip {
+	rest := url.Values{}
+	for name, values := range query {
+		if name != field && name != "before" && name != "held" {
+			rest[name] = values
+		}
+	}
+	address := func() string {
+		if len(rest) == 0 {
+			return path
+		}
+		return path + "?" + rest.Encode()
+	}
+	out := []chip{{"all", address(), query.Get(field) == ""}}
+	for _, choice := range choices {
+		rest.Set(field, choice)
+		out = append(out, chip{choice, address(), query.Get(field) == choice})
+	}
+	return out
+}
+
+func deliveryStatuses() []string {
+	var out []string
+	for _, s := range delivery.Statuses() {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+func instanceStatuses() []string {
+	var out []string
+	for _, s := range instance.Statuses() {
+		out = append(out, string(s))
+	}
+	return out
+}

@@ -1,0 +1,168 @@
+package console
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+const (
+	// latest is how many entries of the journal the overview shows: one screen.
+	latest = 24
+	// soon is how many coming messages it shows.
+	soon = 8
+)
+
+// tile is a number that leads to its list.
+type tile struct {
+	badge badge
+	n     int64
+	href  string
+}
+
+// line is one entry of the journal.
+type line struct {
+	id     string // tells new lines from those that were there
+	at     time.Time
+	badge  badge
+	what   string // workflow
+	to     string
+	why    string
+	href   string
+	detail string
+}
+
+// coming is a message that will go out.
+type coming struct {
+	at       time.Time
+	workflow string
+	to       string
+	step     string
+	href     string
+}
+
+type overview struct {
+	scale
+	sentences []phrase
+	attention []tile // what needs a person
+	tiles     []tile
+	lines     []line
+	coming    []coming
+	events    int64
+}
+
+func (c *console) overview(ctx context.Context, v visit) (view, error) {
+	counts, err := c.count(ctx, v)
+	if err != nil {
+		return view{}, err
+	}
+	next, err := c.Store.Upcoming(ctx, v.workspace.ID, soon)
+	if err != nil {
+		return view{}, err
+	}
+	o := overview{scale: v.scale, events: counts.Events, tiles: tiles(counts), attention: attention(counts)}
+	for _, d := range next {
+		o.coming = append(o.coming, coming{d.SendAt, d.Workflow, to(d), stepName(d.Step + 1), v.delivery(d.ID)})
+	}
+	for _, e := range c.Feed.Recent(v.workspace.ID, latest, telling) {
+		o.lines = append(o.lines, v.line(e))
+	}
+	o.sentences = summary(counts, next)
+	return view{title: "Overview", section: "/", body: overviewPage(o), live: true}, nil
+}
+
+// summary says in words how things are.
+func summary(c store.Counts, next []delivery.Row) []phrase {
+	var sent int64
+	for _, s := range []delivery.Status{delivery.Sent, delivery.Opened, delivery.Responded, delivery.Expired} {
+		sent += c.DeliveriesByStatus[s]
+	}
+	told := []phrase{{text: plural(c.Events, "event", "events") + " taken in, " + plural(sent, "delivery", "deliveries") + " sent."}}
+	switch {
+	case len(next) > 0:
+		return append(told, phrase{"The next message goes out at", next[0].SendAt, "."})
+	case !c.OldestDue.IsZero():
+		return append(told, phrase{"The next occasion is due at", c.OldestDue, "."})
+	}
+	return append(told, phrase{text: "Nothing is waiting."})
+}
+
+// attention lists what does not go on by itself.
+func attention(c store.Counts) []tile {
+	all := []tile{
+		{badge{hold, "held"}, c.Held, "/instances?held=true"},
+		{badge{odd, "unknown"}, c.DeliveriesByStatus[delivery.Unknown], "/deliveries?status=unknown"},
+		{badge{bad, "failed"}, c.DeliveriesByStatus[delivery.Failed], "/deliveries?status=failed"},
+	}
+	var out []tile
+	for _, t := range all {
+		if t.n > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// tiles counts deliveries by status: the common states always, the others when there are any.
+func tiles(c store.Counts) []tile {
+	var out []tile
+	for _, s := range delivery.Statuses() {
+		n := c.DeliveriesByStatus[s]
+		if n > 0 || s == delivery.Scheduled || s == delivery.Sent {
+			out = append(out, tile{badge{deliveryTone(s), string(s)}, n, "/deliveries?" + url.Values{"status": {string(s)}}.Encode()})
+		}
+	}
+	if n := c.InstancesByStatus[instance.Pending]; n > 0 {
+		out = append(out, tile{badge{wait, "pending occasions"}, n, "/instances?status=pending"})
+	}
+	return out
+}
+
+// telling leaves out entries that only repeat another one: a delivery that goes out at once is told when it is sent.
+func telling(e journal.Entry) bool {
+	switch e.What {
+	case journal.Settled, journal.Expanded:
+		return false
+	case journal.Planned:
+		return e.Until.After(e.At)
+	case journal.Created:
+		return e.Due.After(e.At)
+	default:
+		return true
+	}
+}
+
+func (v visit) line(e journal.Entry) line {
+	l := line{at: e.At, badge: badge{journalTone(e.What), words(string(e.What))}, what: e.Workflow, to: e.Address, detail: e.Error}
+	if l.to == "" {
+		l.to = e.Contact
+	}
+	if e.Reason != "" && e.Reason != reason.Delivered {
+		l.why = e.Reason.Sentence()
+	}
+	if e.What == journal.Sent && e.Step > 1 {
+		l.why = capital(stepName(e.Step)) + "."
+	}
+	switch {
+	case e.Delivery != 0:
+		l.href = v.delivery(e.Delivery)
+	case e.Instance != 0:
+		l.href = "/instances/" + v.public(key.KindInstance, int64(e.Instance))
+	case e.Event != 0:
+		l.href = "/events/" + v.public(key.KindEvent, int64(e.Event))
+	}
+	l.id = strconv.FormatInt(e.At.UnixMicro(), 36) + string(e.What) + l.href
+	return l
+}
+
+func (v visit) delivery(id delivery.ID) string {
+	return "/deliveries/" + v.public(key.KindDelivery, int64(id))
+}

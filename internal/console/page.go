@@ -1,0 +1,234 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const (
+	// pageSize is how many rows a list shows: about three screens.
+	pageSize = 50
+	// every is how often a page that lives asks for its part again.
+	every = 2 * time.Second
+)
+
+// visit is one request of somebody who may read.
+type visit struct {
+	reader
+	scale
+	ids   key.PublicIDs
+	id    string // of the address
+	query url.Values
+}
+
+// view is what a handler made of a visit.
+type view struct {
+	title   string
+	section string // of the navigation
+	body    templ.Component
+	live    bool // it is fetched again while it is looked at
+}
+
+// frame is what stands around a page.
+type frame struct {
+	title, section, notice string
+	workspace, who, zone   string // empty workspace: nobody is signed in
+	every                  int    // milliseconds between two looks; 0 = the page does not live
+	asset                  func(name string) string
+}
+
+func (c *console) frame(title string) frame {
+	return frame{title: title, notice: c.Notice, asset: c.asset}
+}
+
+// page turns what show makes into an answer, for those who may read.
+func (c *console) page(show func(context.Context, visit) (view, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		who, ok, err := c.reader(r)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		if !ok {
+			c.refuse(w, r)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			c.write(w, r, http.StatusMethodNotAllowed, message(c.frame("Not possible"), "Pages can only be read."))
+			return
+		}
+		zone, err := c.zone(r.Context(), who.workspace.ID)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		v := visit{
+			reader: who, scale: scale{now: c.Clock.Now(), zone: zone}, ids: key.NewPublicIDs(who.workspace.Secret),
+			id: r.PathValue("id"), query: r.URL.Query(),
+		}
+		made, err := show(r.Context(), v)
+		f := c.frame(made.title)
+		f.section, f.workspace, f.who, f.zone = made.section, who.workspace.Name, who.name, zone.String()
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			f.title = "Not found"
+			c.write(w, r, http.StatusNotFound, message(f, "There is nothing at this address. It may belong to another workspace."))
+			return
+		case err != nil:
+			c.fail(w, r, err)
+			return
+		}
+		if made.live {
+			f.every = int(every / time.Millisecond)
+		}
+		if r.Header.Get(partHeader) != "" {
+			c.write(w, r, http.StatusOK, made.body)
+			return
+		}
+		c.write(w, r, http.StatusOK, whole(f, made.body))
+	}
+}
+
+// refuse sends a stranger to the form; a script that asks for a part learns that the session is over.
+func (c *console) refuse(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet || r.Header.Get(partHeader) != "" {
+		c.write(w, r, http.StatusUnauthorized, message(c.frame("Sign in"), "The session is over. Sign in again."))
+		return
+	}
+	to := "/signin"
+	if r.URL.Path != "/" {
+		to += "?" + url.Values{"next": {r.URL.RequestURI()}}.Encode()
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// fail logs what went wrong and says only that it did.
+func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // the reader has left
+	}
+	c.Log.Error("console page failed", "path", r.URL.Path, "error", err)
+	c.write(w, r, http.StatusInternalServerError, message(c.frame("Something went wrong"), "The page could not be made. The log says why; nothing was changed."))
+}
+
+// write renders the whole answer before it sends the first byte, so that an error never leaves half a page. An
+// answer that the browser has already costs only its head.
+func (c *console) write(w http.ResponseWriter, r *http.Request, status int, body templ.Component) {
+	var page bytes.Buffer
+	if err := body.Render(r.Context(), &page); err != nil {
+		c.Log.Error("console page was not rendered", "path", r.URL.Path, "error", err)
+		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
+		return
+	}
+	sum := sha256.Sum256(page.Bytes())
+	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Cookie, "+partHeader)
+	if status == http.StatusOK {
+		h.Set("ETag", tag)
+		if r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	h.Set("Content-Length", strconv.Itoa(page.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(page.Bytes()) // the reader has left: there is nobody to tell
+}
+
+// zone is the workspace's, in which every time of a page is written.
+func (c *console) zone(ctx context.Context, ws subject.WorkspaceID) (*time.Location, error) {
+	set, err := c.Definitions.Definitions(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	if set.Workspace.Timezone == "" {
+		return time.UTC, nil
+	}
+	return civil.LoadZone(set.Workspace.Timezone)
+}
+
+// counter remembers counts, which read whole tables: the next look comes when twenty times as long has passed as the
+// last one took, so that watching costs the database at most a twentieth of one connection, whoever watches.
+type counter struct {
+	mu    sync.Mutex
+	known map[subject.WorkspaceID]counted
+}
+
+type counted struct {
+	counts store.Counts
+	until  time.Time
+}
+
+// freshFor is the least time for which counts are kept: less than the pause between two looks.
+const freshFor = time.Second
+
+func (c *console) count(ctx context.Context, v visit) (store.Counts, error) {
+	c.counts.mu.Lock()
+	defer c.counts.mu.Unlock()
+	if known, ok := c.counts.known[v.workspace.ID]; ok && v.now.Before(known.until) {
+		return known.counts, nil
+	}
+	elapsed := clock.Monotonic()
+	counts, err := c.Store.Counts(ctx, v.workspace.ID)
+	if err != nil {
+		return counts, err
+	}
+	if c.counts.known == nil {
+		c.counts.known = map[subject.WorkspaceID]counted{}
+	}
+	c.counts.known[v.workspace.ID] = counted{counts, v.now.Add(max(freshFor, 20*elapsed()))}
+	return counts, nil
+}
+
+// before reads the cursor of a list.
+func (v visit) before() int64 {
+	n, err := strconv.ParseInt(v.query.Get("before"), 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// older is the address of the page of a list that begins below the row last. Lists ask for one row more than they
+// show, and so know whether there is one.
+func (v visit) older(path string, last int64) string {
+	q := url.Values{}
+	for name, values := range v.query {
+		q[name] = values
+	}
+	q.Set("before", strconv.FormatInt(last, 10))
+	return path + "?" + q.Encode()
+}
+
+// row reads the id of the address.
+func (v visit) row(kind key.Kind) (int64, error) {
+	k, ws, id, ok := v.ids.Decode(v.id)
+	if !ok || k != kind || ws != int64(v.workspace.ID) {
+		return 0, store.ErrNotFound
+	}
+	return id, nil
+}
+
+func (v visit) public(kind key.Kind, id int64) string {
+	return v.ids.Encode(kind, int64(v.workspace.ID), id)
+}

@@ -1,0 +1,320 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// tone is the colour of a word. It only repeats what the word says.
+type tone string
+
+const (
+	good  tone = "good"  // it went on as it should
+	wait  tone = "wait"  // later
+	quiet tone = "quiet" // ended rightly, nothing to do
+	hold  tone = "hold"  // a person, or another try
+	bad   tone = "bad"   // went wrong
+	odd   tone = "odd"   // nobody knows
+)
+
+// badge is a state in one word.
+type badge struct {
+	tone tone
+	word string
+}
+
+func deliveryTone(s delivery.Status) tone {
+	switch s {
+	case delivery.Scheduled:
+		return wait
+	case delivery.Sent, delivery.Opened, delivery.Responded:
+		return good
+	case delivery.Failed:
+		return bad
+	case delivery.Unknown:
+		return odd
+	case delivery.Expired, delivery.Skipped, delivery.Superseded, delivery.Cancelled:
+		return quiet
+	}
+	return quiet
+}
+
+func instanceTone(s instance.Status) tone {
+	switch s {
+	case instance.Pending:
+		return wait
+	case instance.Completed:
+		return good
+	case instance.Failed:
+		return bad
+	case instance.Deactivated, instance.Cancelled, instance.Skipped:
+		return quiet
+	}
+	return quiet
+}
+
+func reasonTone(r reason.Reason) tone {
+	info, _ := reason.Lookup(r)
+	switch info.Class {
+	case reason.Progress:
+		return good
+	case reason.Wait:
+		return wait
+	case reason.Held:
+		return hold
+	case reason.Failure, reason.Rejected:
+		return bad
+	case reason.Unknown:
+		return odd
+	case reason.NoMatch, reason.Skip, reason.Stop:
+		return quiet
+	}
+	return quiet
+}
+
+func journalTone(w journal.What) tone {
+	switch w {
+	case journal.Created, journal.Sent, journal.Expanded, journal.Released:
+		return good
+	case journal.Planned, journal.Deferred:
+		return wait
+	case journal.Retried, journal.Held, journal.Reclaimed, journal.StaleRefused:
+		return hold
+	case journal.Failed, journal.Rejected:
+		return bad
+	case journal.Unknown:
+		return odd
+	case journal.Skipped, journal.NoMatch, journal.Cancelled, journal.Expired, journal.Forgotten, journal.Settled:
+		return quiet
+	}
+	return quiet
+}
+
+// words turns a snake_case name into words.
+func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// deliveryBadge is the state of a delivery at now. Sending and deferred are no statuses of their own: a lease and an
+// open intent make the first, a limit the second.
+func deliveryBadge(d delivery.Row, now time.Time) badge {
+	switch {
+	case sending(d, now):
+		return badge{wait, "sending"}
+	case d.Status == delivery.Scheduled && d.DeferredBy != "":
+		return badge{wait, "deferred"}
+	}
+	return badge{deliveryTone(d.Status), string(d.Status)}
+}
+
+func sending(d delivery.Row, now time.Time) bool {
+	return d.LeaseUntil.After(now) && !d.IntentAt.IsZero()
+}
+
+func instanceBadge(i instance.Row) badge {
+	if i.Held {
+		return badge{hold, "held"}
+	}
+	return badge{instanceTone(i.Status), string(i.Status)}
+}
+
+// sendsLeft is how many messages of a delivery are still planned, the next one included (decision 36).
+func sendsLeft(d delivery.Row) int {
+	if d.SendAt.IsZero() {
+		return 0
+	}
+	return d.RemindersRemaining + 1
+}
+
+// stepName is what the step-th message of a delivery is called.
+func stepName(step int) string {
+	if step <= 1 {
+		return "message"
+	}
+	return fmt.Sprintf("reminder %d", step-1)
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func plural(n int64, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + more
+}
+
+// number writes a count with a comma at every thousand.
+func number(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// to is the person of a delivery as people know them.
+func to(d delivery.Row) string {
+	switch {
+	case d.Address != "":
+		return d.Address
+	case d.CustomerRef != "":
+		return d.CustomerRef
+	}
+	return "nobody"
+}
+
+// why is the sentence that explains the present state; empty when nothing is out of the ordinary.
+func why(d delivery.Row) string {
+	switch {
+	case d.StopReason != "" && d.CompletedAt.IsZero():
+		return d.StopReason.Sentence()
+	case d.Status == delivery.Scheduled && d.DeferredBy != "":
+		return d.DeferredBy.Sentence()
+	case d.Reason != "":
+		return d.Reason.Sentence()
+	}
+	return ""
+}
+
+// phrase is a sentence about a row with the instant that it turns on, such as "The next goes out at" an instant.
+type phrase struct {
+	text string
+	at   time.Time
+	rest string
+}
+
+// story tells in sentences where a delivery stands.
+func story(d delivery.Row, now time.Time) []phrase {
+	var told []phrase
+	tell := func(text string, at time.Time, rest string) { told = append(told, phrase{text, at, rest}) }
+	if !d.LastSentAt.IsZero() && d.Status != delivery.Failed {
+		tell(capital(stepName(d.Step))+" sent at", d.LastSentAt, ".")
+	}
+	switch d.Status {
+	case delivery.Scheduled, delivery.Sent, delivery.Opened:
+		switch {
+		case sending(d, now):
+			tell("It is being sent.", time.Time{}, "")
+		case !d.SendAt.IsZero() && d.RetryCount > 0:
+			tell(fmt.Sprintf("%s did not get through. The next try is at", plural(int64(d.RetryCount), "try", "tries")), d.SendAt, ". "+why(d))
+		case !d.SendAt.IsZero() && d.DeferredBy != "" && d.Step == 0:
+			tell("It waits until", d.SendAt, ". "+why(d))
+		case !d.SendAt.IsZero():
+			tell("The "+stepName(d.Step+1)+" goes out at", d.SendAt, ".")
+		case d.CompletedAt.IsZero() && d.Reason != "" && d.Reason != reason.Delivered:
+			tell("Nothing is planned. "+why(d), time.Time{}, "")
+		}
+		if !d.ExpiresAt.IsZero() {
+			tell("An answer counts until", d.ExpiresAt, ".")
+		}
+		if d.CompletedAt.IsZero() || d.Reason == "" || d.Reason == reason.Delivered {
+			break
+		}
+		tell("Nothing follows. "+why(d), time.Time{}, "")
+	case delivery.Unknown:
+		tell(why(d)+" A person, or the provider's word, settles it.", time.Time{}, "")
+	case delivery.Responded, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
+		tell(capital(string(d.Status))+" at", d.CompletedAt, ". "+why(d))
+	}
+	return told
+}
+
+// moment is one point of a timeline.
+type moment struct {
+	at     time.Time
+	badge  badge
+	text   string
+	detail string
+	ahead  bool
+}
+
+// timeline is the life of a delivery: what happened, then what is planned.
+func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt) []moment {
+	var line []moment
+	add := func(at time.Time, b badge, text, detail string) {
+		if !at.IsZero() {
+			line = append(line, moment{at: at, badge: b, text: text, detail: detail})
+		}
+	}
+	add(in.CreatedAt, badge{quiet, "occasion"}, "Trigger "+d.Trigger+" of "+d.Workflow+" found it.", "")
+	planned := "For the " + d.Channel + " channel."
+	if d.NotBefore.After(d.CreatedAt) {
+		planned = "Not before its time has come."
+	}
+	add(d.CreatedAt, badge{wait, "planned"}, planned, "")
+	for _, a := range attempts {
+		name, text := capital(stepName(a.Step)), ""
+		var b badge
+		switch a.Outcome {
+		case delivery.AttemptDelivered:
+			b, text = badge{good, "sent"}, name+" accepted by "+a.Channel+"."
+		case delivery.AttemptFailed:
+			b, text = badge{bad, "failed"}, name+". "+a.Reason.Sentence()
+		case delivery.AttemptUnknown:
+			b, text = badge{odd, "unknown"}, name+". "+a.Reason.Sentence()
+		case delivery.AttemptNone:
+			b, text = badge{hold, "not tried"}, name+". "+a.Reason.Sentence()
+		}
+		add(a.SettledAt, b, text, a.Error)
+	}
+	if d.Status != delivery.Sent && d.Status != delivery.Failed {
+		add(d.CompletedAt, badge{deliveryTone(d.Status), string(d.Status)}, why(d), "")
+	}
+	slices.SortStableFunc(line, func(a, b moment) int { return a.at.Compare(b.at) })
+	if !d.SendAt.IsZero() {
+		text := capital(stepName(d.Step+1)) + " goes out"
+		if left := sendsLeft(d) - 1; left > 0 {
+			text += ", then " + plural(int64(left), "reminder", "reminders") + " more"
+		}
+		line = append(line, moment{at: d.SendAt, badge: badge{wait, "next"}, text: text + ".", ahead: true})
+	}
+	if !d.ExpiresAt.IsZero() {
+		line = append(line, moment{at: d.ExpiresAt, badge: badge{quiet, "expires"}, text: "Unless somebody has answered.", ahead: true})
+	}
+	return line
+}
+
+// scale writes instants as people of a workspace read them.
+type scale struct {
+	now  time.Time
+	zone *time.Location
+}
+
+// short leaves out what goes without saying: the day when it is today, the year when it is this one.
+func (s scale) short(at time.Time) string {
+	t, now := at.In(s.zone), s.now.In(s.zone)
+	switch {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return t.Format("15:04:05")
+	case t.Year() == now.Year():
+		return t.Format("2 Jan 15:04")
+	}
+	return t.Format("2 Jan 2006 15:04")
+}
+
+// full is the whole instant with its zone.
+func (s scale) full(at time.Time) string { return at.In(s.zone).Format("Mon 2 Jan 2006 15:04:05 MST") }
+
+// machine is the instant for scripts.
+func machine(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// pretty indents JSON; a text that is none stays as it is.
+func pretty(text string) string {
+	var out bytes.Buffer
+	if json.Indent(&out, []byte(text), "", "  ") != nil {
+		return text
+	}
+	return out.String()
+}
