@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -30,7 +31,7 @@ func (r *reader) weekdays(schedule *portable.Node) {
 	names := []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
 	for _, day := range r.items(days) {
 		text, ok := r.text(day)
-		if !ok || contains(names, text) {
+		if !ok || slices.Contains(names, text) {
 			continue
 		}
 		hint := "weekdays are " + strings.Join(names, " ")
@@ -66,7 +67,7 @@ func (r *reader) laterInAudience(f fields) {
 	if n == nil || n.Kind != portable.Scalar {
 		return
 	}
-	if personas := r.defined("persona"); !contains(personas, n.Text) {
+	if personas := r.defined("persona"); !slices.Contains(personas, n.Text) {
 		r.report(CodeReference, n.Pos, fmt.Sprintf("no persona named %q", n.Text), didYouMean(n.Text, personas))
 	}
 }

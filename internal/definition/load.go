@@ -75,7 +75,7 @@ func Load(files []File, opts Options) (Bundle, []Problem) {
 	}
 	given := len(l.sources)
 	for _, d := range opts.Known {
-		if slices.Contains(l.defined(d.Kind), d.Name) {
+		if l.byName[identity{d.Kind, d.Name}] != nil {
 			continue
 		}
 		docs, _ := portable.Parse(d.Text)
@@ -135,6 +135,7 @@ type loader struct {
 	stored   bool // from the store: what was once accepted is not refused for a provider that has gone
 	problems []Problem
 	sources  []*source
+	byName   map[identity]*source
 
 	recordTypes map[string]*expr.RecordType
 }
@@ -148,7 +149,7 @@ type source struct {
 }
 
 func newLoader(opts Options) (*loader, error) {
-	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), recordTypes: map[string]*expr.RecordType{}}
+	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), byName: map[identity]*source{}, recordTypes: map[string]*expr.RecordType{}}
 	if l.compiler == nil {
 		c, err := expr.NewCompiler()
 		if err != nil {
@@ -160,7 +161,7 @@ func newLoader(opts Options) (*loader, error) {
 }
 
 func isScenario(d portable.Document) bool {
-	return d.Root.Kind == portable.Map && d.Root.Fields[0].Key.Text == string(KindScenario)
+	return d.Root.Kind == portable.Map && len(d.Root.Fields) > 0 && d.Root.Fields[0].Key.Text == string(KindScenario)
 }
 
 // add reads the first key of a document, which says its kind and its name.
@@ -175,13 +176,16 @@ func (l *loader) add(file string, doc portable.Document, version int64) {
 	}
 	slices.Sort(kinds)
 	hint := "it is one of " + alternatives(kinds)
-	if doc.Root.Kind != portable.Map {
+	if doc.Root.Kind != portable.Map || len(doc.Root.Fields) == 0 {
 		r.wrong(doc.Root, "a definition", "its first key is its kind, its value the name, such as workflow: csi-gr")
 		return
 	}
 	first := doc.Root.Fields[0]
 	kind := first.Key.Text
 	if !slices.Contains(kinds, kind) {
+		if doc.Root.Partial {
+			return // the line with the kind may be the one that could not be read
+		}
 		if slices.ContainsFunc(doc.Root.Fields, func(f portable.Field) bool { return slices.Contains(kinds, f.Key.Text) }) {
 			hint = "the first key is the kind: move it to the first line"
 		} else if meant := didYouMean(kind, kinds); meant != "" {
@@ -205,15 +209,23 @@ func (l *loader) add(file string, doc portable.Document, version int64) {
 		document: Document{Kind: Kind(kind), Name: name, Text: doc.Text, Hash: meaning(doc.Root), File: file, Line: doc.Root.Pos.Line},
 		root:     doc.Root, nameAt: first.Value.Pos, version: version,
 	}
-	if ok {
-		for _, other := range l.sources {
-			if other.document.Kind == s.document.Kind && other.document.Name == name {
-				r.report(CodeDuplicate, s.nameAt, fmt.Sprintf("%s %s is defined twice", kind, name),
-					fmt.Sprintf("the other one stands at %s:%d", other.document.File, other.nameAt.Line))
-			}
-		}
-	}
 	l.sources = append(l.sources, s)
+	if !ok {
+		return
+	}
+	id := identity{s.document.Kind, name}
+	if other := l.byName[id]; other != nil {
+		r.report(CodeDuplicate, s.nameAt, fmt.Sprintf("%s %s is defined twice", kind, name),
+			fmt.Sprintf("the other one stands at %s:%d", other.document.File, other.nameAt.Line))
+		return
+	}
+	l.byName[id] = s
+}
+
+// identity is what no two documents of a set have in common.
+type identity struct {
+	kind Kind
+	name string
 }
 
 // meaning is a hash over what a document says: comments, the order of keys and blanks do not count.
@@ -255,12 +267,17 @@ func (l *loader) compile(number int64) *Set {
 		sinks: map[string]*Sink{}, byEvent: map[string][]Match{},
 	}
 	l.later()
-	workspaces := 0
+	var one *source
 	l.each(KindWorkspace, func(r *reader, s *source) {
-		if workspaces++; workspaces > 1 {
+		switch {
+		case one == nil:
+			one, set.Workspace = s, r.workspace(s.root)
+		case s.document.File == inForce:
+			r = &reader{loader: l, file: one.document.File}
+			r.report(CodeDuplicate, one.nameAt, "this workspace is called "+s.document.Name, "definitions of another workspace are applied to that workspace")
+		default:
 			r.report(CodeDuplicate, s.nameAt, "there is one workspace in a set of definitions", "put the definitions of another workspace into a folder of their own")
 		}
-		set.Workspace = r.workspace(s.root)
 	})
 	l.each(KindChannel, func(r *reader, s *source) {
 		c := r.channel(s.root)

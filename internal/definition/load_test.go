@@ -62,3 +62,32 @@ func TestErrorGoldens(t *testing.T) {
 		})
 	}
 }
+
+// providers are those that the program ships with.
+func providers() []definition.ProviderInfo {
+	return []definition.ProviderInfo{
+		{Name: "memory"},
+		{Name: "inbox"},
+		{Name: "http", Settings: []definition.SettingInfo{{Name: "url", Required: true}, {Name: "token", Secret: true}}},
+	}
+}
+
+func examples(t *testing.T) []definition.File {
+	t.Helper()
+	paths, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(paths) < 6 {
+		t.Fatalf("found %d files, %v", len(paths), err)
+	}
+	return read(t, paths...)
+}
+
+func TestExamplesLoadClean(t *testing.T) {
+	t.Parallel()
+	bundle, problems := definition.Load(examples(t), definition.Options{Providers: providers()})
+	for _, p := range problems {
+		t.Error(p)
+	}
+	if len(bundle.Documents) < 14 || bundle.Set == nil {
+		t.Errorf("loaded %d documents", len(bundle.Documents))
+	}
+}

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
@@ -29,6 +30,12 @@ func (r *reader) message(n *portable.Node, set *Set, channel string) Message {
 		}
 	case template != nil:
 		m = r.templateRef(template, set)
+		for _, name := range m.variables() {
+			if rest, ok := strings.CutPrefix(name, "vars."); ok {
+				field, _, _ := strings.Cut(rest, ".")
+				r.constant(template.Pos, field)
+			}
+		}
 	case survey != nil:
 		return r.surveyRef(survey, set)
 	case mode != nil:
@@ -43,7 +50,7 @@ func (r *reader) message(n *portable.Node, set *Set, channel string) Message {
 // speaks checks that a message has texts for the kind of channel by which it leaves.
 func (r *reader) speaks(n *portable.Node, m Message, channel string) {
 	kind, _, _ := strings.Cut(channel, ":")
-	if len(m.ByKind) == 0 || !contains(addressKinds(), kind) {
+	if len(m.ByKind) == 0 || !slices.Contains(addressKinds(), kind) {
 		return
 	}
 	if _, ok := m.ByKind[kind]; !ok {
@@ -108,6 +115,18 @@ func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
 		r.report(CodeReference, n.Pos, fmt.Sprintf("survey %s has no invitation", name), "write invitation: with a text")
 	}
 	return Message{Survey: name}
+}
+
+// variables are the paths that the texts of a message read, sorted.
+func (m Message) variables() []string {
+	var all []string
+	for _, texts := range m.ByKind {
+		for _, text := range []message.Text{texts.Subject, texts.Text, texts.HTML} {
+			text.Templates(func(_ string, t *message.Template) { all = append(all, t.Variables()...) })
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // undefined is the hint at a name that is not defined.

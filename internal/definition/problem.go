@@ -65,10 +65,16 @@ func tidy(problems []Problem, files []File) []Problem {
 	for i, f := range files {
 		order[f.Name] = i
 	}
+	seen := make(map[Problem]bool, len(problems))
+	problems = slices.DeleteFunc(problems, func(p Problem) bool {
+		twice := seen[p]
+		seen[p] = true
+		return twice
+	})
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(order[a.File], order[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	return slices.Compact(problems)
+	return problems
 }
 
 // didYouMean is a hint at the name that is a slip of the pen away, or empty.

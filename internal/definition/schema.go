@@ -33,9 +33,11 @@ func aChannel() map[string]any { return spelled(`^[A-Za-z0-9._-]+(:[A-Za-z0-9._-
 func aLocale() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$`}
 }
+
 func aDuration() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^([0-9]+(y|mo|w|d|h|m|s))+$`}
 }
+
 func anOffset() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^[-+]?([0-9]+(y|mo|w|d|h|m|s))+$`}
 }
@@ -56,12 +58,8 @@ func oneOf(words ...string) shape {
 	}
 }
 
+// listOf is a list; a list of one may be written bare (format.md §1).
 func listOf(item shape) shape {
-	return func() map[string]any { return map[string]any{"type": "array", "items": item(), "minItems": 1} }
-}
-
-// oneOrMore is a list; a list of one may be written bare (format.md §1).
-func oneOrMore(item shape) shape {
 	return func() map[string]any {
 		return map[string]any{"anyOf": []any{item(), map[string]any{"type": "array", "items": item()}}}
 	}

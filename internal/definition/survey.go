@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -22,13 +23,8 @@ func (r *reader) survey(root *portable.Node) *Survey {
 		}
 		s.broken = n.Kind == portable.Broken || len(r.problems) > before
 	}
-	questions := f.get("questions")
-	if questions != nil && questions.Kind != portable.List {
-		r.wrong(questions, "a list of questions", "write - id: NAME below it")
-		return s
-	}
 	ids := map[string]bool{}
-	for _, n := range r.items(questions) {
+	for _, n := range r.items(f.get("questions")) {
 		if q, ok := r.question(n, ids); ok {
 			s.Questions = append(s.Questions, q)
 		}
@@ -62,7 +58,7 @@ func (r *reader) question(n *portable.Node, ids map[string]bool) (Question, bool
 		"options": {"choice", "multiple"}, "min": {"number", "rating"}, "max": {"number", "rating"},
 		"max_length": {"text"}, "pattern": {"text"},
 	} {
-		if own := f.get(key); own != nil && q.Type != "" && !contains(types, q.Type) {
+		if own := f.get(key); own != nil && q.Type != "" && !slices.Contains(types, q.Type) {
 			r.invalid(own.Pos, fmt.Sprintf("%s is not for questions of type %s", key, q.Type), "it is for "+sentence(types))
 		}
 	}

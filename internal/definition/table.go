@@ -74,10 +74,10 @@ func newTables() tables {
 			built("vars", anyMap, "Constants, read as vars.NAME."),
 			required("triggers", listOf(ref("trigger")), "What makes an occasion."),
 			built("timing", ref("timing"), "When a message is due and what follows it. Default: at once."),
-			built("audience", oneOrMore(ref("audience")), "Who is told."),
+			built("audience", listOf(ref("audience")), "Who is told."),
 			built("channel", aChannel, "Where it leaves: email stands for email:default."),
 			built("message", ref("message"), "What it says."),
-			built("sinks", oneOrMore(ref("sink_ref")), "Where its outcomes go."),
+			built("sinks", listOf(ref("sink_ref")), "Where its outcomes go."),
 			built("retry", ref("retry"), "What follows a failed try."),
 			built("pin", aBool, "An occasion keeps the version of its moment. Default: true."),
 			later("fallback", "a message leaves by its one channel for now"),
@@ -92,11 +92,11 @@ func newTables() tables {
 			built("description", aText, "For people."),
 			built("event", aName, "The kind of event that makes an occasion."),
 			built("when", ref("condition"), "It is an occasion only if this holds."),
-			built("dedup", oneOrMore(aText), "Paths whose values make an event the same event. Default: its id, else its content."),
+			built("dedup", listOf(aText), "Paths whose values make an event the same event. Default: its id, else its content."),
 			built("dedup_scope", oneOf(DedupWorkflow, DedupWorkspace), "Where an event is the same event. Default: workflow."),
 			built("dedup_missing", oneOf(DedupAllow, DedupReject), "What follows a path without a value. Default: allow."),
 			built("timing", ref("timing"), "Replaces the workflow's."),
-			built("audience", oneOrMore(ref("audience")), "Replaces the workflow's."),
+			built("audience", listOf(ref("audience")), "Replaces the workflow's."),
 			built("channel", aChannel, "Replaces the workflow's."),
 			built("message", ref("message"), "Replaces the workflow's."),
 			later("record", "a trigger listens to an event for now: post one when the record changes"),
@@ -115,8 +115,8 @@ func newTables() tables {
 		}},
 		"timing": {"timing", []entry{
 			built("anchor", anExpression, "A date, now, or an expression that gives an instant. Default: event.occurred_at."),
-			built("offset", oneOrMore(anOffset), "From the anchor to the message: -2d is two days before. Default: 0d."),
-			built("reminders", oneOrMore(aDuration), "After the message, as long as there is no answer."),
+			built("offset", listOf(anOffset), "From the anchor to the message: -2d is two days before. Default: 0d."),
+			built("reminders", listOf(aDuration), "After the message, as long as there is no answer."),
 			built("reminders_from", oneOf("previous", "anchor"), "Whence a reminder counts. Default: previous."),
 			built("expire_after", aDuration, "How long after the last message an answer is awaited. Default: 30d."),
 			built("catch_up", aText, "How late a message is still sent: a duration, never or forever. Default: 48h."),
@@ -188,7 +188,7 @@ func newTables() tables {
 		"inbox":    {"inbox", []entry{built("subject", localized, ""), required("text", localized, "")}},
 		"webhook":  {"webhook", []entry{required("body", localized, "The body of the request.")}},
 		"retry": {"retry", []entry{
-			built("backoff", oneOrMore(aDuration), "Waits between tries. Default: 5m, 15m, 1h."),
+			built("backoff", listOf(aDuration), "Waits between tries. Default: 5m, 15m, 1h."),
 			built("jitter", aText, "Up to this much longer: none, or a percentage such as 20%. Default: 20%."),
 			built("then", oneOf(RetryFail, RetryForever), "After the last wait. Default: fail."),
 			later("on_crash", ""),
@@ -196,7 +196,7 @@ func newTables() tables {
 		}},
 		"sink_ref": {"a sink of the workflow", []entry{
 			required("sink", aName, "The sink's name."),
-			built("events", oneOrMore(aName), "Which outcomes. Default: response.completed."),
+			built("events", listOf(aName), "Which outcomes. Default: response.completed."),
 			built("when", ref("condition"), "Only outcomes for which this holds."),
 		}},
 		"survey": {"a survey", []entry{
@@ -237,12 +237,12 @@ func newTables() tables {
 			required("sink", aName, "Its name."),
 			required("provider", aName, "What carries the outcomes."),
 			built("settings", ref("settings"), "The provider's."),
-			built("events", oneOrMore(aName), "Which outcomes. Default: response.completed."),
+			built("events", listOf(aName), "Which outcomes. Default: response.completed."),
 			built("when", ref("condition"), "Only outcomes for which this holds."),
 			built("retry", ref("sink_retry"), "What follows a failed try."),
 		}},
 		"sink_retry": {"retry", []entry{
-			built("backoff", oneOrMore(aDuration), "Waits between tries."),
+			built("backoff", listOf(aDuration), "Waits between tries."),
 			built("jitter", aText, "none, or a percentage such as 20%."),
 			built("attempts", aCount, "After so many tries an outcome is dead."),
 		}},
@@ -271,6 +271,26 @@ func laterValues() map[string][]string {
 		"on_unknown": {"verify"},
 		"then":       {"hold", "daily"},
 		"event":      {"item.published", "response.completed", "delivery.failed"},
+	}
+}
+
+// textNames are the names that a text may write, with their fields where these are fixed; nil leaves them open.
+func textNames() map[string][]string {
+	return map[string][]string{
+		"event": nil, "candidate": nil, "vars": nil,
+		"contact":   {"id", "address", "locale", "timezone"},
+		"workspace": {"timezone", "locale", "base_url"},
+		"survey":    {"link"},
+		"now":       {}, "due_at": {}, "detected_at": {}, "step": {}, "attempt": {},
+	}
+}
+
+// laterTextNames are names and fields that texts will be able to write.
+func laterTextNames() []string {
+	return []string{
+		"record", "item", "issues", "metric", "answers", "period", "iteration", "data", "days_left", "digest", "trigger",
+		"unsubscribe_link", "manage_link", "contact.name", "contact.email", "contact.sms", "contact.persona", "contact.groups",
+		"contact.place", "contact.attributes",
 	}
 }
 

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,18 @@ func (b blocks) over(own blocks) blocks {
 	return b
 }
 
+// without drops the blocks that a trigger inherits, and thereby reads.
+func (b blocks) without(own blocks) blocks {
+	for _, p := range []struct{ from, own **portable.Node }{
+		{&b.timing, &own.timing}, {&b.audience, &own.audience}, {&b.channel, &own.channel}, {&b.message, &own.message},
+	} {
+		if *p.own == nil {
+			*p.from = nil
+		}
+	}
+	return b
+}
+
 func (b blocks) lacking() []string {
 	var names []string
 	for _, p := range []struct {
@@ -46,9 +59,10 @@ func (b blocks) lacking() []string {
 // workflow reads a workflow and resolves what its triggers replace.
 func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	f, _ := r.fields(root, "workflow")
+	r.vars = r.constantsOf(f.get("vars"))
 	w := &Workflow{
 		Name: r.name, Type: r.word(f.get("type"), "type", "", workflowTypes()), Enabled: r.bool(f.get("enabled"), true),
-		ExtID: r.name, Locale: r.locale(f.get("locale")), Vars: r.vars(f.get("vars")),
+		ExtID: r.name, Locale: r.locale(f.get("locale")), Vars: r.vars,
 	}
 	if n := f.get("ext_id"); n != nil {
 		w.ExtID, _ = r.text(n)
@@ -64,25 +78,20 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	problems = append(problems, r.missing(f)...)
 
 	triggers := f.get("triggers")
-	if triggers != nil && triggers.Kind != portable.List && triggers.Kind != portable.Broken {
-		r.wrong(triggers, "a list of triggers", "write - id: NAME below it")
-		triggers = nil
-	}
 	items := r.items(triggers)
 	if triggers != nil && triggers.Kind == portable.List && len(items) == 0 {
 		r.invalid(triggers.Pos, "a workflow needs at least one trigger", "")
 	}
-	if triggers == nil || triggers.Kind == portable.Broken || len(items) == 0 {
-		r.blocks(shared, expr.Scope{}, set, &Trigger{}) // its mistakes are told nevertheless
-		if !root.Partial {
-			problems = append(problems, shared.lacking()...)
-		}
+	if len(items) == 0 && !f.node.Partial {
+		problems = append(problems, shared.lacking()...)
 	}
 	ids := map[string]bool{}
+	unused, scope := shared, expr.Scope{Event: true, Vars: true, Workspace: true, Now: true}
 	for _, item := range items {
 		t, own := r.trigger(item, ids)
 		t.Retry, t.Pin = retry, pin
 		whole := shared.over(own)
+		unused, scope = unused.without(own), r.scope(item)
 		if lacking := whole.lacking(); len(lacking) > 0 && !f.node.Partial && item.Kind == portable.Map && !item.Partial {
 			if len(items) == 1 || len(shared.lacking()) == len(lacking) && len(problems) == 0 {
 				problems = appendNew(problems, lacking)
@@ -90,9 +99,10 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 				r.report(CodeMissing, item.Pos, fmt.Sprintf("trigger %s has no %s", t.ID, sentence(lacking)), "write it here, or once for the whole workflow")
 			}
 		}
-		r.blocks(whole, r.scope(item), set, t)
+		r.blocks(whole, scope, set, t)
 		w.Trigger = append(w.Trigger, t)
 	}
+	r.blocks(unused, scope, set, &Trigger{}) // the mistakes of blocks that every trigger replaces
 	if len(problems) > 0 {
 		r.report(CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), "")
 	}
@@ -102,23 +112,14 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 
 func appendNew(list, more []string) []string {
 	for _, name := range more {
-		if !contains(list, name) {
+		if !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
 	return list
 }
 
-func contains(list []string, name string) bool {
-	for _, have := range list {
-		if have == name {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *reader) vars(n *portable.Node) map[string]any {
+func (r *reader) constantsOf(n *portable.Node) map[string]any {
 	if n == nil || n.Kind == portable.Broken {
 		return nil
 	}
@@ -175,7 +176,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool) (*Trigger, block
 	}
 	if name, ok := r.defName(event); ok {
 		t.Event = name
-		if contains(laterValues()["event"], name) {
+		if slices.Contains(laterValues()["event"], name) {
 			r.notYet(event.Pos, name, "the events of this product itself are not told yet")
 		}
 	}
@@ -209,20 +210,20 @@ func (r *reader) dedup(n *portable.Node) []string {
 		if !ok {
 			continue
 		}
-		root, field, nested := strings.Cut(path, ".")
+		root, field, _ := strings.Cut(path, ".")
 		recipient := []string{"address", "locale", "customer_ref", "customerRef"}
 		switch {
 		case strings.ContainsAny(path, " \t\n=") || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, ".."):
 			r.invalid(item.Pos, fmt.Sprintf("%q is not a path", path), "a path is written candidate.wip, recipient.address, templateId or id")
-		case root == "recipient" && !contains(recipient, field):
+		case root == "recipient" && !slices.Contains(recipient, field):
 			hint := didYouMean(field, recipient)
 			if hint == "" {
 				hint = "a recipient has " + sentence(recipient[:3])
 			}
 			r.invalid(item.Pos, fmt.Sprintf("a recipient has no %q", field), hint)
-		case !nested && didYouMean(path, []string{"templateId"}) != "" && path != "templateId":
+		case path != "templateId" && strings.EqualFold(path, "templateId"):
 			r.invalid(item.Pos, fmt.Sprintf("%q is not a path", path), "did you mean templateId?")
-		case contains(paths, path):
+		case slices.Contains(paths, path):
 			r.invalid(item.Pos, fmt.Sprintf("%q stands twice in the recipe", path), "")
 		default:
 			paths = append(paths, path)

@@ -86,11 +86,7 @@ func split(src string) ([]line, *Problem) {
 	return lines, nil
 }
 
-// join gives the lines back without the blank ones at the end.
 func join(lines []line) string {
-	for len(lines) > 0 && lines[len(lines)-1].blank {
-		lines = lines[:len(lines)-1]
-	}
 	var b strings.Builder
 	for _, l := range lines {
 		b.WriteString(l.text)
@@ -181,9 +177,7 @@ func (p *parser) document() *Node {
 
 // block reads the node at the cursor, which lies deeper than the column parent.
 func (p *parser) block(parent, depth int) *Node {
-	if strings.HasPrefix(p.rest(), "\t") {
-		broken := p.report(p.here(), "a tab cannot indent", "use spaces")
-		p.abandon(parent)
+	if broken := p.tabbed(parent); broken != nil {
 		return broken
 	}
 	list, mapping := isDash(p.rest()), isKey(p.rest())
@@ -199,6 +193,16 @@ func (p *parser) block(parent, depth int) *Node {
 		return p.mapping(p.col, depth)
 	}
 	return p.value(parent, depth)
+}
+
+// tabbed refuses a line that begins with a tab.
+func (p *parser) tabbed(parent int) *Node {
+	if p.rest()[0] != '\t' {
+		return nil
+	}
+	broken := p.report(p.here(), "a tab cannot indent", "use spaces")
+	p.abandon(parent)
+	return broken
 }
 
 func (p *parser) tooDeep() *Node {
@@ -279,12 +283,10 @@ func (p *parser) another(col int) bool {
 
 // key reads a key and its colon; nil means that the line is no key and was reported.
 func (p *parser) key(col int) *Node {
-	at, rest := p.here(), p.rest()
-	if rest[0] == '\t' {
-		p.report(at, "a tab cannot indent", "use spaces")
-		p.abandon(col)
+	if p.tabbed(col) != nil {
 		return nil
 	}
+	at, rest := p.here(), p.rest()
 	if isDash(rest) {
 		p.report(at, "a list item among the keys of a map", "indent the list, or give it a key of its own")
 		p.abandon(col)
@@ -327,6 +329,9 @@ func (p *parser) valueOf(key *Node, col, depth int) *Node {
 	if p.next() {
 		if p.col > col {
 			return p.block(col, depth)
+		}
+		if broken := p.tabbed(col); broken != nil {
+			return broken
 		}
 		if p.col == col && isDash(p.rest()) {
 			if depth > MaxDepth {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -156,10 +155,42 @@ func yesOrNo(s string) bool {
 	return false
 }
 
-// numberLike is what YAML 1.1, 1.2 or one of their well-known readers takes for a number.
-var numberLike = regexp.MustCompile(`^[-+]?(0[xXoObB][0-9a-fA-F_]+|[0-9][0-9_]*(\.[0-9_]*)?([eE][-+]?[0-9]+)?|\.[0-9][0-9_]*([eE][-+]?[0-9]+)?|\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
-
-func looksLikeNumber(s string) bool { return len(s) < 400 && numberLike.MatchString(s) }
+// looksLikeNumber reports whether YAML 1.1, 1.2 or one of their well-known readers takes s for a number:
+// [-+]?(0[xob]HEX | DIGITS[.DIGITS][eN] | .DIGITS[eN] | .inf | .nan), with _ among digits.
+func looksLikeNumber(s string) bool {
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		s = s[1:]
+	}
+	if s == "" {
+		return false
+	}
+	switch strings.ToLower(s) {
+	case ".inf", ".nan":
+		return true
+	}
+	digits := func(from string) (rest string, any bool) {
+		rest = strings.TrimLeft(from, "0123456789_")
+		return rest, len(rest) < len(from) && from[0] != '_'
+	}
+	if len(s) > 2 && s[0] == '0' && strings.IndexByte("xXoObB", s[1]) >= 0 {
+		return strings.Trim(s[2:], "0123456789abcdefABCDEF_") == ""
+	}
+	rest, whole := digits(s)
+	if strings.HasPrefix(rest, ".") {
+		after, fraction := digits(rest[1:])
+		if !whole && !fraction {
+			return false
+		}
+		rest, whole = after, true
+	}
+	if whole && rest != "" && (rest[0] == 'e' || rest[0] == 'E') {
+		rest = strings.TrimLeft(rest[1:], "+-")
+		var exponent bool
+		rest, exponent = digits(rest)
+		return exponent && rest == ""
+	}
+	return whole && rest == ""
+}
 
 func isJSONNumber(s string) bool {
 	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') {
@@ -313,10 +344,11 @@ func (p *parser) blockText(parent int) *Node {
 	}
 	end := p.ln // behind the last line of content
 	for ln := p.ln; ln < len(p.lines); ln++ {
-		if !p.lines[ln].blank {
-			if p.lines[ln].indent < indent {
-				break
-			}
+		l := p.lines[ln]
+		if !l.blank && l.indent < indent {
+			break
+		}
+		if !l.blank || l.indent >= indent && len(l.text) > indent { // blanks beyond the indentation are text
 			end = ln + 1
 		}
 	}
