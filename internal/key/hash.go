@@ -1,15 +1,16 @@
 package key
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // separator parts the values of a dedup string: the unit separator (C8).
@@ -25,8 +26,9 @@ func Hash(text string) string {
 // joined by U+001F (C8). A text stands as it is, a number as it was spelled, true and false as such, null and a
 // missing value as nothing, a list or object as canonical JSON. Missing names the paths that were not found.
 //
-// The format is the source's own. A value that itself holds U+001F and the next path can be mistaken for two;
-// for every other value, different values give different strings.
+// The format is the source's own and has no escapes. Texts of values give different strings when they are
+// different, as long as none of them holds U+001F followed by the recipe's next path and an equals sign. Null,
+// a missing value and an empty text are alike, and so are 1 and "1".
 func DedupString(recipe []string, lookup func(path string) (value any, found bool)) (text string, missing []string) {
 	var b strings.Builder
 	for i, path := range recipe {
@@ -60,15 +62,16 @@ func DedupString(recipe []string, lookup func(path string) (value any, found boo
 }
 
 // EventHash names an event that has no id and whose trigger has no recipe: the hash of its kind, payload,
-// recipient (address, locale, customer_ref) and the time of its occurrence, where the caller gave one.
+// recipient (address, locale, customer_ref) and the time of its occurrence, where the caller gave one. The payload
+// was decoded from JSON; EventHash panics on one that holds anything else.
 func EventHash(kind string, payload map[string]any, recipient []string, occurredAt string) string {
 	who := make([]any, len(recipient))
 	for i, r := range recipient {
 		who[i] = r
 	}
 	canonical, err := CanonicalJSON([]any{kind, payload, who, occurredAt})
-	if err != nil { // the payload came from JSON, so that it has a canonical form
-		canonical = []byte(err.Error())
+	if err != nil { // any hash made here would merge different events
+		panic(fmt.Sprintf("key: hash of an event: %v", err))
 	}
 	return Hash(string(canonical))
 }
@@ -83,8 +86,9 @@ func InputHash(v any) (string, error) {
 }
 
 // CanonicalJSON writes a JSON value in the one form in which equal values are equal bytes: keys sorted by bytes,
-// no blanks, numbers as the shortest decimal (80, not 80.0 or 8e1), texts with the fewest escapes. It accepts
-// what encoding/json decodes, json.Number and the integer types; anything else, NaN and infinities are errors.
+// no blanks, numbers as exact decimals without needless digits (80, not 80.0 or 8e1), texts with the fewest escapes.
+// It accepts every value that encoding/json decodes, with or without json.Number, and int, int64 and []string;
+// anything else, NaN and infinities are errors.
 func CanonicalJSON(v any) ([]byte, error) { return appendJSON(nil, v) }
 
 func appendJSON(b []byte, v any) ([]byte, error) {
@@ -146,63 +150,74 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 	return nil, fmt.Errorf("a %T is not a JSON value", v)
 }
 
-// maxExponent bounds the zeros that a number may be written out with; beyond it the scientific form stays.
-const maxExponent = 400
+// maxZeros is the most zeros that a number's exponent is written out with, enough for every integer of 64 bits. A
+// longer row of them keeps its exponent, so that six bytes of a caller cannot become a megabyte.
+const maxZeros = 20
 
-// appendNumber writes a decimal in its shortest form without an exponent: all digits count, none is rounded.
+// appendNumber writes a number of JSON's grammar. All its digits count, none is rounded: the digits between the
+// first and the last that is not 0, and the place of the point, are the same for every spelling of a number.
 func appendNumber(b []byte, s string) ([]byte, error) {
-	mantissa, exponent := s, 0
-	if at := strings.IndexAny(s, "eE"); at >= 0 {
-		e, err := strconv.Atoi(s[at+1:])
-		if err != nil {
-			return nil, fmt.Errorf("%q is not a number", s)
-		}
-		mantissa, exponent = s[:at], e
+	if !isNumber(s) {
+		return nil, fmt.Errorf("%q is not a JSON number", s)
 	}
-	negative := strings.HasPrefix(mantissa, "-")
-	mantissa = strings.TrimPrefix(mantissa, "-")
+	unsigned := strings.TrimPrefix(s, "-")
+	mantissa, power := unsigned, ""
+	if at := strings.IndexAny(unsigned, "eE"); at >= 0 {
+		mantissa, power = unsigned[:at], unsigned[at+1:]
+	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits := whole + fraction
-	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return nil, fmt.Errorf("%q is not a number", s)
+	digits := strings.TrimLeft(whole+fraction, "0")
+	significant := strings.TrimRight(digits, "0")
+	if significant == "" {
+		return append(b, '0'), nil // minus zero too
 	}
-	point := len(whole) + exponent // the decimal point stands before digits[point]
-	lead := len(digits) - len(strings.TrimLeft(digits, "0"))
-	digits, point = digits[lead:], point-lead
-	digits = strings.TrimRight(digits, "0")
-	if digits == "" {
-		return append(b, '0'), nil
-	}
-	if negative {
+	if len(unsigned) < len(s) {
 		b = append(b, '-')
 	}
-	switch {
-	case point > maxExponent || point < -maxExponent:
-		b = append(append(b, digits...), 'e')
-		return strconv.AppendInt(b, int64(point-len(digits)), 10), nil
+
+	// The number is significant × 10^exponent.
+	shift := len(digits) - len(significant) - len(fraction)
+	exponent, err := strconv.Atoi(cmp.Or(power, "0"))
+	if err != nil || exponent > math.MaxInt32 || exponent < math.MinInt32 {
+		long, _ := new(big.Int).SetString(power, 10)
+		return long.Add(long, big.NewInt(int64(shift))).Append(append(append(b, significant...), 'e'), 10), nil
+	}
+	exponent += shift
+
+	switch point := len(significant) + exponent; { // the decimal point stands before significant[point]
+	case exponent > maxZeros || -point > maxZeros:
+		return strconv.AppendInt(append(append(b, significant...), 'e'), int64(exponent), 10), nil
+	case exponent >= 0:
+		return append(append(b, significant...), strings.Repeat("0", exponent)...), nil
 	case point <= 0:
 		b = append(append(b, "0."...), strings.Repeat("0", -point)...)
-		return append(b, digits...), nil
-	case point >= len(digits):
-		return append(append(b, digits...), strings.Repeat("0", point-len(digits))...), nil
+		return append(b, significant...), nil
+	default:
+		b = append(append(b, significant[:point]...), '.')
+		return append(b, significant[point:]...), nil
 	}
-	b = append(append(b, digits[:point]...), '.')
-	return append(b, digits[point:]...), nil
 }
 
-// appendText writes a JSON text: only quotes, backslashes and controls are escaped. Bytes that are not UTF-8
-// become U+FFFD.
+// isNumber tells whether s is a number as JSON writes it (RFC 8259, section 6): a JSON value that begins with a digit
+// or a minus and ends, without a blank, with a digit.
+func isNumber(s string) bool {
+	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
+	return s != "" && (s[0] == '-' || isDigit(s[0])) && isDigit(s[len(s)-1]) && json.Valid([]byte(s))
+}
+
+// appendText writes a JSON text: only quotes, backslashes and controls are escaped. All other bytes stay as given:
+// what is not UTF-8, which no JSON holds, stays distinct as well.
 func appendText(b []byte, s string) []byte {
 	const hexDigits = "0123456789abcdef"
 	b = append(b, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r < ' ':
-			b = append(b, '\\', 'u', '0', '0', hexDigits[r>>4], hexDigits[r&15])
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ':
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		default:
-			b = utf8.AppendRune(b, r)
+			b = append(b, c)
 		}
 	}
 	return append(b, '"')

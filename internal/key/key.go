@@ -27,15 +27,16 @@ type Delivery string
 // AnyWorkflow stands in the place of the workflow where an occasion is one for the whole workspace (decision 39).
 const AnyWorkflow = "*"
 
-const retryMark = ":retry:"
+// What stands before the number of a retry, and before a zone.
+const (
+	retryMark = ":retry:"
+	zoneMark  = ":z:"
+)
 
 // Event names the occasion of an event with that dedup hash (C8). The trigger is no part of it: two triggers of
 // one workflow with equal recipes make one occasion (decision 39).
 func Event(workflowType, workflow, hash string) Instance {
-	if workflow != AnyWorkflow {
-		workflow = escape(workflow)
-	}
-	return Instance(kind(workflowType) + ":" + workflow + ":event:" + escape(hash))
+	return name(kind(workflowType), workflow, "event", hash)
 }
 
 // kind is the first part of a key: the workflow's type, with the source's word for reports (B14).
@@ -43,13 +44,25 @@ func kind(workflowType string) string {
 	if workflowType == "report" {
 		return "report-subscription"
 	}
-	return escape(workflowType)
+	return workflowType
 }
 
-// Retry is the n-th name of the same occasion, for one that was freed or is sent again by a person (decision 64).
-// The names do not stack: the retry of a retry counts on from the occasion's first name.
+// name builds every key: the parts, escaped, with colons between them. Different lists of parts give different keys.
+func name(parts ...string) Instance {
+	for i, part := range parts {
+		parts[i] = escape(part, ":")
+	}
+	return Instance(strings.Join(parts, ":"))
+}
+
+// Retry is the n-th further name of the same occasion, for one that was freed or is sent again by a person
+// (decision 64). The names do not stack: the retry of a retry is one of the occasion's first name, which is what 0
+// stands for.
 func (k Instance) Retry(n int) Instance {
 	base, _ := k.Base()
+	if n < 1 {
+		return base
+	}
 	return base + Instance(retryMark+strconv.Itoa(n))
 }
 
@@ -59,48 +72,70 @@ func (k Instance) Base() (Instance, int) {
 	if at < 0 {
 		return k, 0
 	}
-	n, err := strconv.Atoi(string(k[at+len(retryMark):]))
-	if err != nil || n < 1 || strconv.Itoa(n) != string(k[at+len(retryMark):]) {
+	number := string(k[at+len(retryMark):])
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || strconv.Itoa(n) != number {
 		return k, 0
 	}
 	return k[:at], n
 }
 
-// Delivery names the delivery of this occasion to one contact on one channel (kind:name).
+// Delivery names the delivery of this occasion to one contact on one channel, written kind:name. The zone is no
+// part of it: whoever moves from one zone to another has the occasion once (R15).
 func (k Instance) Delivery(contactExtID, channel string) Delivery {
-	return Delivery(string(k) + "|" + escape(contactExtID) + "|" + channel)
+	// What parts a delivery's key is the bar: the channel keeps its colon.
+	return Delivery(string(k.withoutZone()) + "|" + escape(contactExtID, ":") + "|" + escape(channel, ""))
+}
+
+// withoutZone takes the part :z:zone out, which stands at the end or before the retry. The names of zones, and
+// nothing else that ends a key behind a part z, begin with a capital letter.
+func (k Instance) withoutZone() Instance {
+	if !strings.Contains(string(k), zoneMark) { // as nearly all keys: nothing to take apart
+		return k
+	}
+	base, n := k.Base()
+	at := strings.LastIndex(string(base), zoneMark)
+	if at < 0 {
+		return k
+	}
+	zone := string(base[at+len(zoneMark):])
+	if zone == "" || zone[0] < 'A' || zone[0] > 'Z' || strings.Contains(zone, ":") {
+		return k
+	}
+	return base[:at].Retry(n)
 }
 
 // Idempotency is the key under which a provider gets one step of a delivery, 1 being the message itself. It is
 // the same in every attempt of that step (P3).
 func (d Delivery) Idempotency(step int) string { return Hash(string(d) + "|" + strconv.Itoa(step)) }
 
-// escape makes a part that holds none of the grammar's separators. Everything else stays as given: no case is
-// folded and nothing is normalised.
-func escape(part string) string {
-	clean := true
+// escape writes a part with percent signs, bars, the controls of ASCII and the bytes of also as %XX, so that it
+// holds none of the grammar's separators. Everything else stays as given: no case is folded and nothing is
+// normalised.
+func escape(part, also string) string {
+	const hexDigits = "0123456789ABCDEF"
+	var b []byte
+	clean := 0 // what stands before is in b
 	for i := range len(part) {
-		if special(part[i]) {
-			clean = false
-			break
+		if c := part[i]; special(c, also) {
+			b = append(append(b, part[clean:i]...), '%', hexDigits[c>>4], hexDigits[c&15])
+			clean = i + 1
 		}
 	}
-	if clean {
+	if clean == 0 {
 		return part
 	}
-	const hex = "0123456789ABCDEF"
-	b := make([]byte, 0, len(part)+8)
-	for i := range len(part) {
-		if c := part[i]; special(c) {
-			b = append(b, '%', hex[c>>4], hex[c&15])
-		} else {
-			b = append(b, c)
-		}
-	}
-	return string(b)
+	return string(append(b, part[clean:]...))
 }
 
-func special(c byte) bool { return c == '%' || c == ':' || c == '|' || c < ' ' || c == 0x7f }
+func special(c byte, also string) bool {
+	for i := range len(also) {
+		if c == also[i] {
+			return true
+		}
+	}
+	return c == '%' || c == '|' || c < ' ' || c == 0x7f
+}
 
 // reserved are the words of the grammar, which no name may be.
 func reserved() []string {

@@ -37,7 +37,7 @@ func derive(secret []byte, purpose Purpose, length int) []byte {
 // Keyed makes hashes that nobody without the workspace's secret can make or check.
 type Keyed struct{ key []byte }
 
-// NewKeyed prepares the hashes of one purpose.
+// NewKeyed prepares the hashes of one purpose. The secret is the workspace's: 32 random bytes.
 func NewKeyed(secret []byte, purpose Purpose) Keyed {
 	return Keyed{derive(secret, purpose, sha256.Size)}
 }
@@ -48,13 +48,8 @@ func (k Keyed) Hash(parts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Equal compares a hash in constant time.
-func (k Keyed) Equal(hash string, parts ...string) bool {
-	return hmac.Equal([]byte(k.Hash(parts...)), []byte(hash))
-}
-
 // Uniform draws a whole number in [0, limit), the same for the same parts in every replay: jitter and random
-// minutes need no random source. A limit of 0 gives 0.
+// minutes need no random source. A limit of 0 gives 0. No number is preferred by more than limit / 2^64.
 func (k Keyed) Uniform(limit uint64, parts ...string) uint64 {
 	sum := k.sum(parts)
 	high, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:]), limit)
@@ -85,28 +80,33 @@ const (
 )
 
 // PublicIDs turns row ids into ids for the world and back. An id is one AES block over (kind, workspace, row id):
-// it looks random, tells nothing of order or number, and cannot be guessed, since of all 2^128 blocks only those
-// with the right kind and workspace decode. It needs no column and no index.
-type PublicIDs struct{ block cipher.Block }
+// it looks random, tells nothing of order or number, and needs no column and no index.
+//
+// Ids of rows and workspaces nearly fill their 64 bits, hence Decode itself cannot refuse every text that nobody
+// made. The proof is the workspace: whoever decodes compares it, and the kind, with the expected ones. A changed or
+// guessed id passes that once in 2^62 times, and would then have to meet a row.
+type PublicIDs struct {
+	block   cipher.Block
+	letters *base32.Encoding
+}
 
-// NewPublicIDs prepares the ids of one workspace.
+// NewPublicIDs prepares the ids of one workspace from its secret, 32 random bytes.
 func NewPublicIDs(secret []byte) PublicIDs {
 	block, err := aes.NewCipher(derive(secret, PurposePublicID, 16))
 	if err != nil {
 		panic(fmt.Sprintf("key: %v", err)) // a key of 16 bytes is always accepted
 	}
-	return PublicIDs{block}
+	return PublicIDs{block, base32.NewEncoding(letters).WithPadding(base32.NoPadding)}
 }
 
 // letters is Crockford's base 32: no letter that reads like a digit.
 const letters = "0123456789abcdefghjkmnpqrstvwxyz"
 
-func encoding() *base32.Encoding { return base32.NewEncoding(letters).WithPadding(base32.NoPadding) }
-
-// Encode writes an id as kind_ and 26 characters, such as d_2x5…. Workspace and id are positive.
+// Encode writes an id as kind_ and 26 characters, such as d_2x5…. Workspaces and rows have ids in [1, 2^62); others
+// give a public id that Decode refuses. An unknown kind panics.
 func (p PublicIDs) Encode(kind Kind, workspace, id int64) string {
 	block := p.seal(kind, workspace, id)
-	return string(kind) + "_" + encoding().EncodeToString(block[:])
+	return string(kind) + "_" + p.letters.EncodeToString(block[:])
 }
 
 // UUID writes the same 16 bytes in the form of a GUID, for systems that expect one (C15).
@@ -116,7 +116,7 @@ func (p PublicIDs) UUID(kind Kind, workspace, id int64) string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// Decode reads either form. Ok is false for everything that Encode and UUID of this workspace do not write.
+// Decode reads either form, a GUID in capitals too. The caller compares kind and workspace with the expected ones.
 func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool) {
 	var block [aes.BlockSize]byte
 	switch {
@@ -129,38 +129,67 @@ func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool)
 			return 0, 0, 0, false
 		}
 	case len(text) == 28 && text[1] == '_':
-		n, err := encoding().Decode(block[:], []byte(text[2:]))
-		if err != nil || n != len(block) {
+		// Line breaks are skipped, so that fewer bytes may come out than there is room for, never more.
+		if n, err := p.letters.Decode(block[:], []byte(text[2:])); err != nil || n != len(block) {
 			return 0, 0, 0, false
 		}
 	default:
 		return 0, 0, 0, false
 	}
-	p.block.Decrypt(block[:], block[:])
-	kind, block[0] = Kind(block[0]), 0
-	workspace = int64(binary.BigEndian.Uint64(block[:8]))
-	id = int64(binary.BigEndian.Uint64(block[8:]))
-	switch kind {
-	case KindDelivery, KindInstance, KindEvent, KindContact:
-	default:
+	if kind, workspace, id, ok = p.open(block); !ok {
 		return 0, 0, 0, false
 	}
-	if workspace <= 0 || id <= 0 {
-		return 0, 0, 0, false
-	}
-	if again := p.Encode(kind, workspace, id); len(text) == 28 && again != text {
-		return 0, 0, 0, false // other spellings of the same bits
-	}
-	if len(text) == 36 && p.UUID(kind, workspace, id) != strings.ToLower(text) {
+	// Only what Encode and UUID write is an id: no other spelling of the same bits.
+	if text != p.Encode(kind, workspace, id) && strings.ToLower(text) != p.UUID(kind, workspace, id) {
 		return 0, 0, 0, false
 	}
 	return kind, workspace, id, true
 }
 
+// The two layouts of a block. A workspace of up to 56 bits leaves a byte for the kind's letter, whose highest bit is
+// 0. A larger one, such as an id made of the time, leaves 3 bits for the kind's place in kinds, behind a bit that
+// is 1:
+//
+//	0 kind:7 workspace:56 id:64
+//	1 kind:3 workspace:62 id:62
+const (
+	maxShort = 1<<56 - 1       // workspace of the first layout
+	maxLong  = 1<<62 - 1       // workspace and row of the second
+	longMark = uint64(1) << 63 // the bit of the second
+	kinds    = "deic"          // a new kind goes to the end
+)
+
 func (p PublicIDs) seal(kind Kind, workspace, id int64) (block [aes.BlockSize]byte) {
-	binary.BigEndian.PutUint64(block[:8], uint64(workspace))
-	block[0] = byte(kind)
-	binary.BigEndian.PutUint64(block[8:], uint64(id))
+	place := strings.IndexByte(kinds, byte(kind))
+	if place < 0 {
+		panic(fmt.Sprintf("key: public id of an unknown kind %q", byte(kind)))
+	}
+	if workspace < 1 || workspace > maxLong || id < 1 || workspace > maxShort && id > maxLong {
+		workspace, id = 0, 0 // which open refuses
+	}
+	high, low := uint64(kind)<<56|uint64(workspace), uint64(id)
+	if workspace > maxShort {
+		high, low = longMark|uint64(place)<<60|uint64(workspace)>>2, uint64(workspace)<<62|uint64(id)
+	}
+	binary.BigEndian.PutUint64(block[:8], high)
+	binary.BigEndian.PutUint64(block[8:], low)
 	p.block.Encrypt(block[:], block[:])
 	return block
+}
+
+// open is seal backwards.
+func (p PublicIDs) open(block [aes.BlockSize]byte) (kind Kind, workspace, id int64, ok bool) {
+	p.block.Decrypt(block[:], block[:])
+	high, low := binary.BigEndian.Uint64(block[:8]), binary.BigEndian.Uint64(block[8:])
+	if high&longMark == 0 {
+		kind, workspace, id = Kind(high>>56), int64(high&maxShort), int64(low)
+		known := strings.IndexByte(kinds, byte(kind)) >= 0
+		return kind, workspace, id, known && workspace > 0 && id > 0
+	}
+	place := int(high >> 60 & 7)
+	if place >= len(kinds) {
+		return 0, 0, 0, false
+	}
+	workspace, id = int64(high<<2&maxLong|low>>62), int64(low&maxLong)
+	return Kind(kinds[place]), workspace, id, workspace > maxShort && id > 0
 }
