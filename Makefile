@@ -79,7 +79,11 @@ fuzz: ## every fuzz target for a short time (FUZZTIME=10s)
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## Go benchmarks of all packages
+bench: ## beside peers and limits, in five minutes; writes docs/reference/performance.md
+	go run -C bench . -write ../docs/reference/performance.md
+
+.PHONY: micro
+micro: ## Go benchmarks of all packages
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: reliab

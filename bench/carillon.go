@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/channel/memory"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/sender"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Every event makes one instance, and that one one delivery: the audience names one person, who is looked up,
+// locked and booked when the instance is expanded.
+const definitions = `
+workflow: invoice-due
+type: reminder
+triggers:
+  - id: due
+    event: invoice-due
+    dedup: [id]
+audience:
+  - to: event.person
+channel: memory
+message:
+  sms:
+    text: "Invoice {{ event.invoice }} over {{ event.amount }} is due on {{ due_at | date: '%d %B' }}. Questions? {{ workspace.base_url }}"
+---
+channel: memory:default
+provider: memory
+---
+workspace: default
+base_url: https://example.org
+timezone: Europe/Berlin
+`
+
+// contactsPerRow: most people of a workspace are not concerned by what is due now.
+const contactsPerRow = 2
+
+// product is Carillon on one database, with the stages as an engine runs them.
+type product struct {
+	store     *store.Store
+	engine    *engine.Engine
+	workspace store.Workspace
+	expander  *expander.Expander
+	sender    *sender.Sender
+	clock     *clock.System
+	accepted  *atomic.Int64
+}
+
+// counting is a channel that accepts every message; sending costs nothing, so that everything around it is seen.
+type counting struct {
+	memory.Channel
+	accepted *atomic.Int64
+}
+
+func (c counting) Send(ctx context.Context, out channel.Outgoing) (channel.Receipt, error) {
+	if out.Text == "" {
+		return channel.Receipt{}, channel.Permanent(errors.New("the message is empty"))
+	}
+	c.accepted.Add(1)
+	return c.Channel.Send(ctx, out)
+}
+
+func newProduct(ctx context.Context, url string) (*product, error) {
+	s, err := store.Open(ctx, url, store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	p := &product{store: s, clock: &clock.System{}, accepted: &atomic.Int64{}}
+	return p, p.start(ctx)
+}
+
+func (p *product) start(ctx context.Context) error {
+	if err := p.store.Migrate(ctx); err != nil {
+		return err
+	}
+	provider := memory.Provider()
+	provider.Open = func(map[string]string) (channel.Channel, error) { return counting{accepted: p.accepted}, nil }
+	options := definition.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}}}
+	var err error
+	if p.engine, err = engine.New(engine.Config{Store: p.store, Clock: p.clock, Providers: []channel.Provider{provider}, Definitions: options}); err != nil {
+		return err
+	}
+	if p.workspace, err = p.store.EnsureWorkspace(ctx, "default", []byte(strings.Repeat("k", 32)), p.clock.Now()); err != nil {
+		return err
+	}
+	applied, err := p.engine.Apply(ctx, p.workspace, []definition.File{{Name: "bench.yaml", Text: []byte(definitions)}}, "bench")
+	if err != nil {
+		return err
+	}
+	if definition.HasErrors(applied.Problems) {
+		return fmt.Errorf("definitions: %v", applied.Problems)
+	}
+	known := catalog.New(p.store, options)
+	p.expander = expander.New(p.store, known, nil)
+	p.sender = sender.New(sender.Config{
+		Store: p.store, Catalog: known, Clock: p.clock,
+		Outlets: outlet.New([]channel.Provider{provider}, func(s definition.Setting) (string, error) { return s.Value, nil }),
+	})
+	return nil
+}
+
+// fill makes contacts, and takes in as many events as there are rows to be measured.
+func (p *product) fill(ctx context.Context, rows int) error {
+	number, err := p.store.DefinitionsNumber(ctx, p.workspace.ID)
+	if err != nil {
+		return err
+	}
+	contacts := rows * contactsPerRow
+	for first := 0; first < contacts; first += intake.MaxBatch {
+		var people []store.RecipientRef
+		for i := first; i < min(first+intake.MaxBatch, contacts); i++ {
+			people = append(people, store.RecipientRef{NewExtID: person(i), Address: person(i) + "@example.org", AddressHash: person(i), Create: true})
+		}
+		err := p.store.Ingest(ctx, p.workspace.ID, p.clock.Now(), store.IngestRequest{Definitions: number, Recipients: people},
+			func(store.IngestState) (store.IngestWrites, error) { return store.IngestWrites{}, nil })
+		if err != nil {
+			return err
+		}
+	}
+	for first := 0; first < rows; first += intake.MaxBatch {
+		var items []intake.Item
+		for i := first; i < min(first+intake.MaxBatch, rows); i++ {
+			items = append(items, intake.Accept(subject.Event{
+				ExtID: fmt.Sprintf("event-%d", i), Kind: "invoice-due",
+				Payload: map[string]any{
+					"person": person(i * stride % contacts), "invoice": fmt.Sprintf("R-%06d", i), "amount": "120.50",
+					"status": "open", "owner": "u-1042", "site": "district-7", "note": strings.Repeat("x", 60),
+				},
+			}, p.clock.Now()))
+		}
+		results, err := p.engine.Ingest(ctx, p.workspace, items)
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			if r.Outcome != intake.Created {
+				return fmt.Errorf("event was %s: %s", r.Outcome, r.Reason)
+			}
+		}
+	}
+	return nil
+}
+
+// stride spreads the people concerned over the table; it has no factor in common with any round number.
+const stride = 7919
+
+func person(i int) string { return fmt.Sprintf("person-%07d", i) }
+
+// measure fills the database and measures both stages, one after the other. Calm brings the database to rest.
+func (p *product) measure(
+	ctx context.Context, s settings, rows int, expand, send string, calm func() error, record func(string, int, time.Duration),
+) error {
+	if err := p.fill(ctx, rows); err != nil {
+		return fmt.Errorf("fill: %w", err)
+	}
+	for _, stage := range []struct {
+		name string
+		run  func(context.Context, int) (time.Duration, error)
+	}{{expand, p.expand}, {send, p.send}} {
+		if err := calm(); err != nil {
+			return err
+		}
+		took, err := profiled(s.profile, stage.name, func() (time.Duration, error) { return stage.run(ctx, rows) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", stage.name, err)
+		}
+		record(stage.name, rows, took)
+	}
+	return nil
+}
+
+// expand has all due instances expanded and counts what was made.
+func (p *product) expand(ctx context.Context, rows int) (time.Duration, error) {
+	took, err := inParallel(ctx, func(ctx context.Context) (int, error) { return p.expander.Step(ctx, p.clock.Now(), batch) })
+	if err != nil {
+		return 0, err
+	}
+	counts, err := p.store.Counts(ctx, p.workspace.ID)
+	if n := counts.DeliveriesByStatus["scheduled"]; err == nil && n != int64(rows) {
+		err = fmt.Errorf("%d deliveries of %d instances", n, rows)
+	}
+	return took, err
+}
+
+// send has all due deliveries sent and counts what came of them.
+func (p *product) send(ctx context.Context, rows int) (time.Duration, error) {
+	took, err := inParallel(ctx, func(ctx context.Context) (int, error) {
+		counts, err := p.sender.Step(ctx, p.clock.Now(), batch)
+		return counts.Claimed, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	counts, err := p.store.Counts(ctx, p.workspace.ID)
+	if n, m := counts.DeliveriesByStatus["sent"], p.accepted.Load(); err == nil && (n != int64(rows) || m != int64(rows)) {
+		err = fmt.Errorf("%d deliveries sent and %d accepted of %d", n, m, rows)
+	}
+	return took, err
+}
+
+// inParallel repeats a step on every worker until it finds nothing.
+func inParallel(ctx context.Context, step func(context.Context) (int, error)) (time.Duration, error) {
+	var running sync.WaitGroup
+	errs := make([]error, workers)
+	elapsed := clock.Monotonic()
+	for w := range workers {
+		running.Go(func() {
+			for {
+				n, err := step(ctx)
+				if err != nil || n == 0 {
+					errs[w] = err
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	return elapsed(), errors.Join(errs...)
+}
+
+// profiled has measure write a CPU profile when a folder for it is given; a later round replaces it.
+func profiled(folder, name string, measure func() (time.Duration, error)) (time.Duration, error) {
+	if folder == "" {
+		return measure()
+	}
+	f, err := os.Create(filepath.Join(folder, strings.ReplaceAll(name, " ", "-")+".pprof"))
+	if err != nil {
+		return 0, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return 0, errors.Join(err, f.Close())
+	}
+	took, err := measure()
+	pprof.StopCPUProfile()
+	return took, errors.Join(err, f.Close())
+}
