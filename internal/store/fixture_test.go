@@ -17,12 +17,12 @@ var now = time.Date(2026, 5, 14, 5, 12, 34, 123456000, time.UTC)
 
 // fixture is one workspace of a store, and short ways to fill it.
 type fixture struct {
-	*testing.T
+	testing.TB
 	s  *store.Store
 	ws subject.WorkspaceID
 }
 
-func setup(t *testing.T, s *store.Store) fixture {
+func setup(t testing.TB, s *store.Store) fixture {
 	t.Helper()
 	w, err := s.EnsureWorkspace(t.Context(), "clinic", []byte("secret"), now)
 	if err != nil {

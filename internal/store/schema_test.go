@@ -133,7 +133,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := storetest.Open(t, url)
-			f := fixture{T: t, s: s}
+			f := fixture{TB: t, s: s}
 			f.mustBe(s.Migrate(t.Context()), store.ErrNewerSchema)
 			have, want, err := s.SchemaVersion(t.Context())
 			if err != nil || have != 99 || want == 99 {

@@ -43,7 +43,7 @@ func All(t *testing.T, f func(t *testing.T, s *store.Store)) {
 }
 
 // Databases are the names of those that are selected.
-func Databases(t *testing.T) []string {
+func Databases(t testing.TB) []string {
 	t.Helper()
 	switch name := os.Getenv(EnvDatabase); name {
 	case "":
@@ -57,7 +57,7 @@ func Databases(t *testing.T) []string {
 }
 
 // URL makes a migrated database for one test.
-func URL(t *testing.T, database string) string {
+func URL(t testing.TB, database string) string {
 	t.Helper()
 	if database == "postgres" {
 		return pgtest.NewFrom(t, pgtest.Template{Version: store.Fingerprint(), Prepare: migrate})
@@ -70,7 +70,7 @@ func URL(t *testing.T, database string) string {
 }
 
 // Memory opens a migrated store in memory.
-func Memory(t *testing.T) *store.Store {
+func Memory(t testing.TB) *store.Store {
 	t.Helper()
 	s := Open(t, ":memory:")
 	if err := s.Migrate(t.Context()); err != nil {
@@ -80,7 +80,7 @@ func Memory(t *testing.T) *store.Store {
 }
 
 // Open opens a store and closes it at the end of the test.
-func Open(t *testing.T, url string) *store.Store {
+func Open(t testing.TB, url string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), url, store.Options{})
 	if err != nil {

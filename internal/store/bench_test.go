@@ -1,0 +1,142 @@
+package store_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+const (
+	benchBatch    = 500
+	benchContacts = 10_000
+)
+
+// benchmark runs step on as many workers as usual for the database until it reports that nothing is left.
+func benchmark(b *testing.B, prepare func(f fixture, n int), step func(f fixture) (int, error)) {
+	for _, database := range storetest.Databases(b) {
+		b.Run(database, func(b *testing.B) {
+			s := storetest.Open(b, storetest.URL(b, database))
+			f := setup(b, s)
+			prepare(f, b.N)
+			if database == "postgres" {
+				if _, err := s.Exec(b.Context(), "ANALYZE"); err != nil {
+					b.Fatal(err)
+				}
+			}
+			workers := map[string]int{"postgres": 4, "sqlite": 1}[database]
+			var done atomic.Int64
+			b.ResetTimer()
+			var group sync.WaitGroup
+			for range workers {
+				group.Go(func() {
+					for {
+						n, err := step(f)
+						if err != nil {
+							b.Error(err)
+						}
+						if done.Add(int64(n)); n == 0 || err != nil {
+							return
+						}
+					}
+				})
+			}
+			group.Wait()
+			if done.Load() != int64(b.N) {
+				b.Errorf("%d done, want %d", done.Load(), b.N)
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
+func benchPerson(i int) store.RecipientRef {
+	ref := person(fmt.Sprintf("c-%d", i%benchContacts), "")
+	ref.Lock = true
+	return ref
+}
+
+// benchInstances stores n due instances and all contacts.
+func benchInstances(f fixture, n int) {
+	var refs []store.RecipientRef
+	for i := range benchContacts {
+		refs = append(refs, person(fmt.Sprintf("c-%d", i), ""))
+	}
+	f.ingest(store.IngestRequest{Recipients: refs}, func(store.IngestState) (w store.IngestWrites, err error) { return w, nil })
+	for i := 0; i < n; i += 1000 {
+		var w store.IngestWrites
+		for k := i; k < min(i+1000, n); k++ {
+			w.Instances = append(w.Instances, f.instance(fmt.Sprintf("survey:visit:event:%064x", k*7919), instance.Pending))
+		}
+		f.add(w)
+	}
+}
+
+func BenchmarkExpand(b *testing.B) {
+	benchmark(b, benchInstances, func(f fixture) (int, error) {
+		return f.s.ExpandDue(f.Context(), now, benchBatch, func(due []store.DueInstance) ([][]store.RecipientRef, error) {
+			refs := make([][]store.RecipientRef, len(due))
+			for i, in := range due {
+				refs[i] = []store.RecipientRef{benchPerson(int(in.ID >> 10))}
+			}
+			return refs, nil
+		}, func(due []store.DueInstance, people [][]store.Person) ([]store.ExpandResult, error) {
+			results, err := complete(due, people)
+			for i, in := range due {
+				results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i][0].ID)}
+			}
+			return results, err
+		})
+	})
+}
+
+func BenchmarkSend(b *testing.B) {
+	benchmark(b, func(f fixture, n int) {
+		p := make([]store.RecipientRef, benchContacts)
+		for i := range p {
+			p[i] = person(fmt.Sprintf("c-%d", i), "")
+		}
+		var people []store.Person
+		f.ingest(store.IngestRequest{Recipients: p}, func(s store.IngestState) (w store.IngestWrites, err error) { people = s.Persons; return w, nil })
+		for i := 0; i < n; i += 1000 {
+			var w store.IngestWrites
+			for k := i; k < min(i+1000, n); k++ {
+				w.Deliveries = append(w.Deliveries, f.delivery(f.instance(fmt.Sprintf("survey:visit:event:%064x", k*7919), instance.Completed), people[k%benchContacts].ID))
+			}
+			f.add(w)
+		}
+	}, func(f fixture) (int, error) {
+		claims, err := f.s.CommitIntents(f.Context(), now, now.Add(30*time.Second), benchBatch, send)
+		if err != nil || len(claims) == 0 {
+			return 0, err
+		}
+		list := make([]store.Settlement, len(claims))
+		for i, c := range claims {
+			list[i] = accepted(c)
+		}
+		_, err = f.s.Settle(f.Context(), now, list)
+		return len(claims), err
+	})
+}
+
+// One event a transaction, as an API without batches posts them.
+func BenchmarkIngestOne(b *testing.B) {
+	var left atomic.Int64
+	benchmark(b, func(_ fixture, n int) { left.Store(int64(n)) }, func(f fixture) (int, error) {
+		i := int(left.Add(-1))
+		if i < 0 {
+			return 0, nil
+		}
+		return 1, f.s.Ingest(f.Context(), f.ws, now, store.IngestRequest{Keys: []string{fmt.Sprint(i)}, Recipients: []store.RecipientRef{benchPerson(i)}}, func(s store.IngestState) (store.IngestWrites, error) {
+			event, in := f.event("x"), f.instance(fmt.Sprint(i), instance.Completed)
+			in.Event = event.ID
+			return store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{in}, Deliveries: []delivery.Row{f.delivery(in, s.Persons[0].ID)}}, nil
+		})
+	})
+}
