@@ -118,7 +118,7 @@ func (w *world) answered(a *Action, what string, cells map[string]cell) {
 	spec := listSpec{name: "answer to " + what, answer: true}
 	for _, f := range answerFields(a.verb()) {
 		spec.fields = append(spec.fields, f)
-		if f.kind == fieldText {
+		if f.kind == fieldName {
 			spec.show = append(spec.show, f.name)
 		}
 	}

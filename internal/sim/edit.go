@@ -23,11 +23,20 @@ func documentsOf(files []definition.File) []document {
 		parsed, _ := portable.Parse(string(f.Text))
 		for _, d := range parsed {
 			if d.Root.Kind == portable.Map && len(d.Root.Fields) > 0 {
-				docs = append(docs, document{d.Root.Fields[0].Key.Text, d.Root.Fields[0].Value.Text, d.Root})
+				first := d.Root.Fields[0]
+				docs = append(docs, document{first.Key.Text, nameOf(first.Key.Text, first.Value.Text), d.Root})
 			}
 		}
 	}
 	return docs
+}
+
+// nameOf is the name of a definition in full.
+func nameOf(kind, name string) string {
+	if kind == string(definition.KindChannel) {
+		return channelKey(name)
+	}
+	return name
 }
 
 // remember replaces the documents of the same kind and name.
@@ -91,7 +100,7 @@ func errorsOf(problems []definition.Problem) []definition.Problem {
 // edit sets values of one definition and puts it in force.
 func (w *world) edit(ctx context.Context, a *Action) error {
 	for _, d := range w.docs {
-		if d.kind != a.Edit.kind || d.name != a.Edit.name {
+		if d.kind != a.Edit.kind || d.name != nameOf(a.Edit.kind, a.Edit.name) {
 			continue
 		}
 		root := clone(d.root)

@@ -277,11 +277,11 @@ func answerFields(verb string) []fieldSpec {
 	switch verb {
 	case "event":
 		return []fieldSpec{
-			{"outcome", fieldText, "outcome"}, {"reason", fieldText, "reason"}, {"field", fieldText, "field"},
-			{"error", fieldText, "error"}, {"error_has", fieldHas, "error"},
+			{"outcome", fieldName, "outcome"}, {"reason", fieldName, "reason"}, {"field", fieldName, "field"},
+			{"error", fieldName, "error"}, {"error_has", fieldHas, "error"},
 		}
 	case "operator", "edit", "apply":
-		return []fieldSpec{{"error", fieldText, "error"}, {"error_has", fieldHas, "error"}}
+		return []fieldSpec{{"error", fieldName, "error"}, {"error_has", fieldHas, "error"}}
 	}
 	return nil
 }

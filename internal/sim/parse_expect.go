@@ -184,9 +184,9 @@ func (p *parser) field(spec fieldSpec, n *portable.Node) (field, bool) {
 			return f, false
 		}
 		f.re = re
-	case fieldPerson, fieldChannel, fieldText:
+	case fieldPerson, fieldChannel, fieldText, fieldName:
 		if text == "" {
-			p.problem(n.Pos, spec.name+" is empty", "")
+			p.problem(n.Pos, spec.name+" is empty", "leave it out, or write none where there may be none")
 			return f, false
 		}
 	case fieldHas:

@@ -122,7 +122,7 @@ func (p printer) outcome(o outcome, s *Step, zone *time.Location) {
 			shown = shown[:shownRows]
 		}
 		for _, a := range shown {
-			fmt.Fprintf(p.w, "        %s\n", strings.TrimRight(strings.Join(p.extra(o.spec, a, s, zone), "   "), " "))
+			fmt.Fprintf(p.w, "        %s\n", strings.Join(extra(o, a, s, zone), "   "))
 		}
 		if rest := len(o.actual) - len(shown); rest > 0 {
 			fmt.Fprintf(p.w, "        %d more (--all shows them)\n", rest)
@@ -133,65 +133,62 @@ func (p printer) outcome(o outcome, s *Step, zone *time.Location) {
 	default:
 		fmt.Fprintf(p.w, "    %s\n", name)
 	}
-	table := make([][]string, len(o.pairs))
+	wanted, seen := make([][]string, len(o.pairs)), make([][]string, len(o.pairs))
 	for i, pr := range o.pairs {
-		if pr.expected >= 0 {
-			for _, f := range o.rows[pr.expected].fields {
-				table[i] = append(table[i], f.name+": "+shortened(f.text, f.kind))
-			}
+		if pr.expected < 0 {
+			wanted[i] = extra(o, o.actual[pr.actual], s, zone)
 			continue
 		}
-		table[i] = p.extra(o.spec, o.actual[pr.actual], s, zone)
+		for k, f := range o.rows[pr.expected].fields {
+			wanted[i] = append(wanted[i], f.name+": "+shortened(f.text, f.kind))
+			if pr.sign == signChanged && k >= pr.wrong[0] {
+				got := o.actual[pr.actual].shown(f.fieldSpec, s.At, zone)
+				seen[i] = append(seen[i], f.name+": "+shortened(got, f.kind))
+			}
+		}
 	}
-	widths := columnWidths(table)
+	widths := columnWidths(slices.Concat(wanted, seen))
 	for i, pr := range o.pairs {
-		p.pair(o, pr, table[i], widths, s, zone)
+		text := p.painted("      "+string(pr.sign)+" "+padded(wanted[i], widths), pr.sign)
+		switch pr.sign {
+		case signKept:
+			fmt.Fprintln(p.w, text)
+		case signMissing:
+			p.lined(text, o.rows[pr.expected].pos.Line)
+		case signExtra:
+			fmt.Fprintln(p.w, text)
+			fmt.Fprintln(p.w, "        not expected")
+		case signChanged:
+			fmt.Fprintln(p.w, text)
+			same := len(wanted[i]) - len(seen[i])
+			gap := utf8.RuneCountInString(padded(append(wanted[i][:same:same], ""), widths))
+			p.seen(o.rows[pr.expected], o.actual[pr.actual], pr.wrong, strings.Repeat(" ", 8+gap)+padded(seen[i], widths))
+		}
 	}
 }
 
-// pair writes one row with its sign and, where values differ, what was seen below what was expected.
-func (p printer) pair(o outcome, pr pair, cells []string, widths map[string]int, s *Step, zone *time.Location) {
-	text := "      " + string(pr.sign) + " " + padded(cells, widths)
-	switch pr.sign {
-	case signKept:
-		fmt.Fprintln(p.w, strings.TrimRight(text, " "))
-	case signMissing:
-		p.lined(p.painted(text, red), o.rows[pr.expected].pos.Line)
-	case signExtra:
-		fmt.Fprintln(p.w, strings.TrimRight(p.painted(text, green), " "))
-		fmt.Fprintln(p.w, "        not expected")
-	case signChanged:
-		want, got := o.rows[pr.expected], o.actual[pr.actual]
-		fmt.Fprintln(p.w, strings.TrimRight(p.painted(text, yellow), " "))
-		seen := make([]string, len(cells))
-		inline := false
-		for i, f := range want.fields {
-			if i < pr.wrong[0] {
-				seen[i] = strings.Repeat(" ", utf8.RuneCountInString(cells[i]))
-				continue
-			}
-			seen[i] = f.name + ": " + shortened(shown(got.cells[f.of], s.At, zone), f.kind)
-			inline = inline || slices.Contains(pr.wrong, i) && !f.isBody(got)
-		}
-		if inline {
-			p.lined("        "+padded(seen, widths), want.pos.Line)
-		} else {
-			p.lined("        differs in", want.pos.Line)
-		}
-		for _, i := range pr.wrong {
-			if f := want.fields[i]; f.isBody(got) {
-				p.body(f, got.cells[f.of].text)
-			}
+// seen writes, below an expected row, what was seen in its place: the line of the values, unless only texts differ,
+// and these line by line.
+func (p printer) seen(want expectedRow, got row, wrong []int, values string) {
+	line := want.pos.Line
+	if slices.ContainsFunc(wrong, func(i int) bool { return !want.fields[i].isBody(got) }) {
+		p.lined(values, line)
+		line = 0
+	}
+	for _, i := range wrong {
+		if f := want.fields[i]; f.isBody(got) {
+			p.body(f, got.cells[f.of].text, line)
+			line = 0
 		}
 	}
 }
 
 // body writes how a text differs.
-func (p printer) body(f field, got string) {
+func (p printer) body(f field, got string, line int) {
 	var lines []string
 	switch f.kind {
 	case fieldHas:
-		fmt.Fprintf(p.w, "        %s, of\n", f.name)
+		p.lined("        "+f.name+", of", line)
 		for _, part := range f.parts {
 			if !strings.Contains(got, part) {
 				lines = append(lines, signed("- ", strings.Split(part, "\n"), true)...)
@@ -199,11 +196,14 @@ func (p printer) body(f field, got string) {
 		}
 		lines = append(lines, signed("  ", strings.Split(got, "\n"), true)...)
 	case fieldMatches:
-		fmt.Fprintf(p.w, "        %s, of\n", f.name)
+		p.lined("        "+f.name+", of", line)
 		lines = append(signed("- ", strings.Split(f.text, "\n"), true), signed("  ", strings.Split(got, "\n"), true)...)
-	case fieldText, fieldPerson, fieldChannel, fieldNumber, fieldInstant:
-		fmt.Fprintf(p.w, "        %s\n", f.name)
+	case fieldText, fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant:
+		p.lined("        "+f.name, line)
 		lines = diffLines(f.text, got)
+	}
+	for len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) == "" {
+		lines = lines[:len(lines)-1]
 	}
 	for _, line := range lines {
 		fmt.Fprintln(p.w, strings.TrimRight("          "+line, " "))
@@ -219,28 +219,45 @@ func (f field) isBody(got row) bool {
 		text := got.cells[f.of].text
 		return utf8.RuneCountInString(f.text) > longText || utf8.RuneCountInString(text) > longText ||
 			strings.Contains(f.text+text, "\n") || visible(f.text) != f.text || visible(text) != text
-	case fieldPerson, fieldChannel, fieldNumber, fieldInstant:
+	case fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant:
 	}
 	return false
 }
 
-// extra returns an observed row by the fields of its list that tell the most, a message with how it begins.
-func (p printer) extra(spec listSpec, a row, s *Step, zone *time.Location) []string {
+// extra returns an observed row by the fields that the list's first row names, else by those that tell the most, and
+// a message with how it begins.
+func extra(o outcome, a row, s *Step, zone *time.Location) []string {
+	names := o.spec.show
+	if len(o.rows) > 0 {
+		names = nil
+		for _, f := range o.rows[0].fields {
+			names = append(names, f.name)
+		}
+	}
 	var cells []string
-	for _, name := range spec.show {
-		f := spec.field(name)
-		if value := shown(a.cells[f.of], s.At, zone); value != "" {
-			cells = append(cells, name+": "+value)
+	told := false
+	for _, name := range names {
+		f := o.spec.field(name)
+		if f.kind == fieldHas || f.kind == fieldMatches {
+			continue
+		}
+		told = told || f.of == "text" || f.of == "subject"
+		if value := a.shown(f, s.At, zone); value != "" && (value != "none" || len(o.rows) > 0) {
+			cells = append(cells, name+": "+shortened(value, f.kind))
 		}
 	}
 	begin := a.cells["subject"].text
 	if begin == "" {
-		begin = a.cells["text"].text
+		begin = strings.TrimSpace(a.cells["text"].text)
 	}
-	if begin != "" {
+	if begin != "" && !told && o.spec.has("text") {
 		cells = append(cells, strconv.Quote(shortened(begin, fieldText)))
 	}
 	return cells
+}
+
+func (l listSpec) has(name string) bool {
+	return slices.ContainsFunc(l.fields, func(f fieldSpec) bool { return f.name == name })
 }
 
 func (l listSpec) field(name string) fieldSpec {
@@ -249,18 +266,24 @@ func (l listSpec) field(name string) fieldSpec {
 }
 
 // shown writes an observed value.
-func shown(c cell, base time.Time, zone *time.Location) string {
-	if c.timed {
+func (r row) shown(f fieldSpec, base time.Time, zone *time.Location) string {
+	switch c := r.cells[f.of]; {
+	case c.timed:
 		return formatInstant(c.at, base, zone)
+	case f.kind == fieldChannel:
+		return shortChannel(c.text)
+	case f.kind == fieldName:
+		return c.name()
+	default:
+		return c.text
 	}
-	return c.text
 }
 
 // shortened keeps a row of texts on one line: the first line, or its beginning.
 func shortened(s string, kind fieldKind) string {
 	switch kind {
 	case fieldText, fieldHas, fieldMatches:
-	case fieldPerson, fieldChannel, fieldNumber, fieldInstant:
+	case fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant:
 		return s
 	}
 	first, _, more := strings.Cut(s, "\n")
@@ -435,7 +458,20 @@ func (p printer) paint(text, colour string) string {
 	return colour + text + reset
 }
 
-func (p printer) painted(text, colour string) string { return p.paint(text, colour) }
+// painted gives a row the colour of its sign.
+func (p printer) painted(text string, s sign) string {
+	text = strings.TrimRight(text, " ")
+	switch s {
+	case signMissing:
+		return p.paint(text, red)
+	case signExtra:
+		return p.paint(text, green)
+	case signChanged:
+		return p.paint(text, yellow)
+	case signKept:
+	}
+	return text
+}
 
 // plain is the text without its colours.
 func plain(text string) string {

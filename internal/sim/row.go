@@ -18,6 +18,14 @@ type cell struct {
 	timed bool
 }
 
+// name is the text of a cell, none where there is none.
+func (c cell) name() string {
+	if c.text == "" {
+		return "none"
+	}
+	return c.text
+}
+
 func textCell(s string) cell       { return cell{text: s} }
 func numberCell(n int) cell        { return cell{text: strconv.Itoa(n)} }
 func instantCell(t time.Time) cell { return cell{at: t, timed: true} }
@@ -41,6 +49,7 @@ type fieldKind int
 
 const (
 	fieldText    fieldKind = iota // equal
+	fieldName                     // equal, or none
 	fieldPerson                   // an address in any spelling, or the ext_id of a contact
 	fieldChannel                  // kind or kind:name
 	fieldNumber                   // a whole number
@@ -82,6 +91,8 @@ func (f field) holds(r row) bool {
 		return !slices.ContainsFunc(f.parts, func(part string) bool { return !strings.Contains(got.text, part) })
 	case fieldMatches:
 		return f.re.MatchString(got.text)
+	case fieldName:
+		return f.text == got.name()
 	case fieldText, fieldNumber:
 	}
 	return f.text == got.text
@@ -94,6 +105,9 @@ func channelKey(s string) string {
 	}
 	return s + ":default"
 }
+
+// shortChannel is the short spelling of a channel.
+func shortChannel(s string) string { return strings.TrimSuffix(s, ":default") }
 
 // listSpec is one list that `expect` or `state` may name.
 type listSpec struct {
@@ -109,9 +123,9 @@ type listSpec struct {
 // lists returns every list of this release. Rows are found in the journal for `expect`, in the store for `state`.
 func lists() []listSpec {
 	at := fieldSpec{"at", fieldInstant, "at"}
-	workflow := fieldSpec{"workflow", fieldText, "workflow"}
-	trigger := fieldSpec{"trigger", fieldText, "trigger"}
-	key := fieldSpec{"key", fieldText, "key"}
+	workflow := fieldSpec{"workflow", fieldName, "workflow"}
+	trigger := fieldSpec{"trigger", fieldName, "trigger"}
+	key := fieldSpec{"key", fieldName, "key"}
 	to := fieldSpec{"to", fieldPerson, "to"}
 	channel := fieldSpec{"channel", fieldChannel, "channel"}
 	step := fieldSpec{"step", fieldNumber, "step"}
@@ -119,9 +133,9 @@ func lists() []listSpec {
 	until := fieldSpec{"until", fieldInstant, "until"}
 	due := fieldSpec{"due", fieldInstant, "due"}
 	sendAt := fieldSpec{"send_at", fieldInstant, "send_at"}
-	reason := fieldSpec{"reason", fieldText, "reason"}
-	status := fieldSpec{"status", fieldText, "status"}
-	locale := fieldSpec{"locale", fieldText, "locale"}
+	reason := fieldSpec{"reason", fieldName, "reason"}
+	status := fieldSpec{"status", fieldName, "status"}
+	locale := fieldSpec{"locale", fieldName, "locale"}
 	remaining := fieldSpec{"remaining", fieldNumber, "remaining"}
 	content := []fieldSpec{
 		{"subject", fieldText, "subject"}, {"subject_has", fieldHas, "subject"},

@@ -45,11 +45,12 @@ func (e ProblemsError) Error() string {
 func Run(ctx context.Context, s Scenario, o Options) (r Result, err error) {
 	elapsed := clock.Monotonic()
 	w := &world{scenario: &s, providers: o.Providers, clock: clock.NewManual(s.Start), crash: "none"}
-	defer func() { err = errors.Join(err, w.close()) }()
-	if w.store, w.close, err = openStore(ctx, o.DB); err != nil {
-		w.close = func() error { return nil }
+	opened, closeStore, err := openStore(ctx, o.DB)
+	if err != nil {
 		return Result{}, err
 	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+	w.store = opened
 	if err := w.begin(ctx); err != nil {
 		return Result{}, err
 	}
@@ -68,7 +69,6 @@ type world struct {
 	providers []channel.Provider
 	clock     *clock.Manual
 	store     *store.Store
-	close     func() error
 	workspace store.Workspace
 	wire      *wire
 	engine    *engine.Engine // nil: stopped or dead

@@ -121,3 +121,16 @@ func journalOf(t *testing.T, r Result) string {
 	}
 	return b.String()
 }
+
+func TestHoldingScenarios(t *testing.T) {
+	t.Parallel()
+	for _, file := range files(t, "testdata/holding/*.yaml") {
+		if filepath.Base(file) == "later.yaml" {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			mustHold(t, file, run(t, file, ""))
+		})
+	}
+}

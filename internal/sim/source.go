@@ -2,12 +2,12 @@ package sim
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
@@ -241,15 +241,21 @@ func isPlain(text string) bool {
 	return true
 }
 
-// quoted writes a text in double quotes.
+// quoted writes a text in double quotes, with an escape for every character that cannot be seen.
 func quoted(text string) string {
 	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(text); err != nil {
-		return fmt.Sprintf("%q", text)
+	writeString(&b, text)
+	var out strings.Builder
+	for _, r := range b.String() {
+		if r == ' ' || unicode.IsPrint(r) {
+			out.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return out.String()
 }
 
 // regexpOf is the expression that matches a text and nothing else.

@@ -117,10 +117,8 @@ func (u *updater) list(s *Step, o outcome) error {
 
 // row edits one row some of whose occurrences are as expected (kept) or nearly (changed).
 func (u *updater) row(s *Step, o outcome, r expectedRow, kept, changed []pair) error {
-	if r.times > 1 {
-		if err := u.value(r.timesN, strconv.Itoa(max(1, len(kept)))); err != nil {
-			return err
-		}
+	if err := u.times(r, max(1, len(kept))); err != nil {
+		return err
 	}
 	if len(kept) > 0 {
 		return nil
@@ -131,6 +129,31 @@ func (u *updater) row(s *Step, o outcome, r expectedRow, kept, changed []pair) e
 			return err
 		}
 	}
+	return nil
+}
+
+// times changes how many rows a row stands for, and takes the word away where that is one.
+func (u *updater) times(r expectedRow, n int) error {
+	if r.timesN == nil || r.times == n {
+		return nil
+	}
+	i := slices.IndexFunc(r.value.Fields, func(f portable.Field) bool { return f.Value == r.timesN })
+	if n > 1 || i == 0 {
+		return u.value(r.timesN, strconv.Itoa(n))
+	}
+	_, from, err := u.span(r.value.Fields[i-1].Value)
+	if err != nil {
+		return err
+	}
+	_, to, err := u.span(r.timesN)
+	if err != nil {
+		return err
+	}
+	if !r.value.Flow {
+		from = u.lines[r.timesN.Pos.Line-1]
+		to = u.lines[r.timesN.Pos.Line]
+	}
+	u.replace(from, to, "")
 	return nil
 }
 
@@ -340,9 +363,15 @@ func (u *updater) written(f fieldSpec, a row, base time.Time, flow bool, indent 
 		return text
 	case fieldNumber:
 		return c.text
+	case fieldName:
+		if c.text == "" {
+			return c.name()
+		}
 	case fieldMatches:
 		return quoted(regexpOf(c.text))
-	case fieldText, fieldPerson, fieldChannel, fieldHas:
+	case fieldChannel:
+		return scalarText(shortChannel(c.text), flow, indent)
+	case fieldText, fieldPerson, fieldHas:
 	}
 	return scalarText(c.text, flow, indent)
 }
