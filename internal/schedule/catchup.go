@@ -46,3 +46,16 @@ func (c CatchUp) misses(late time.Duration) bool {
 	}
 	return late > c.Within
 }
+
+// String is the setting as it is written in a definition.
+func (c CatchUp) String() string {
+	switch {
+	case c.Never:
+		return "never"
+	case c.Forever:
+		return "forever"
+	case c.Within == 0:
+		return DefaultCatchUp.String()
+	}
+	return c.Within.String()
+}

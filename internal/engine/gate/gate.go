@@ -111,6 +111,9 @@ func (b *Book) Delivery(o Occasion, r Recipient) delivery.Row {
 		}
 		row.SendAt, row.Slot, row.DeferredBy = verdict.At, verdict.At, verdict.Reason
 	}
+	if why := row.Reason + row.DeferredBy; why != "" { // never both
+		row.Trace = Trace(row, t.Timing, why, o.Now, row.SendAt)
+	}
 	return row
 }
 

@@ -128,14 +128,14 @@ func (d *decision) refused(o plan.Occasion, why reason.Reason) InstanceResult {
 func (d *decision) occasion(ev subject.Event, o plan.Occasion, person int) (InstanceResult, error) {
 	planned := string(o.Key)
 	if first, ok := d.made[planned]; ok {
-		return d.duplicate(ev, o, first), nil
+		return d.duplicate(ev, o, first)
 	}
 	if old, ok := d.state.Instances[planned]; ok {
 		existing := InstanceResult{ID: old.ID, Key: old.Key}
 		for _, one := range old.Deliveries {
 			existing.Deliveries = append(existing.Deliveries, DeliveryResult{ID: one.ID, Channel: one.Channel, Status: one.Status})
 		}
-		return d.duplicate(ev, o, existing), nil
+		return d.duplicate(ev, o, existing)
 	}
 	if person < 0 && toRecipient(o.Trigger) {
 		return d.refused(o, reason.NoRecipient), nil
@@ -175,18 +175,29 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, person int) (Inst
 }
 
 // duplicate answers with what the first event of this key made (C11).
-func (d *decision) duplicate(ev subject.Event, o plan.Occasion, first InstanceResult) InstanceResult {
+func (d *decision) duplicate(ev subject.Event, o plan.Occasion, first InstanceResult) (InstanceResult, error) {
+	note, err := encode(duplicateTrace{Key: first.Key, EventID: ev.ExtID, Received: ev.ReceivedAt})
+	if err != nil {
+		return first, fmt.Errorf("encode the trace: %w", err)
+	}
 	first.Workflow, first.WorkflowExtID, first.Trigger = o.Workflow.Name, o.Workflow.ExtID, o.Trigger.ID
 	first.Outcome, first.Reason = Skipped, reason.Duplicate
 	d.writes.Decisions = append(d.writes.Decisions, store.Decision{
 		ID: d.store.NewID(d.now), At: d.now, Instance: first.ID, Workflow: o.Workflow.Name,
-		WorkflowVersion: o.Workflow.Version, Trigger: o.Trigger.ID, Reason: reason.Duplicate,
+		WorkflowVersion: o.Workflow.Version, Trigger: o.Trigger.ID, Reason: reason.Duplicate, Trace: note,
 	})
 	d.entries = append(d.entries, journal.Entry{
 		At: d.now, What: journal.Skipped, Workspace: d.ws.ID, Workflow: o.Workflow.Name, WorkflowVersion: o.Workflow.Version,
 		Trigger: o.Trigger.ID, Key: first.Key, Instance: first.ID, Reason: reason.Duplicate, Address: addressOf(ev),
 	})
-	return first
+	return first, nil
+}
+
+// duplicateTrace says which occasion an event met, and when it came.
+type duplicateTrace struct {
+	Key      string    `json:"key"`
+	EventID  string    `json:"event_id,omitempty"`
+	Received time.Time `json:"received_at"`
 }
 
 func addressOf(ev subject.Event) string {

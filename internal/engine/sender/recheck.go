@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -109,11 +110,11 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, locked bool
 	case open && rules.policy.HoldUnknown:
 		return r.unknown(c, rules, reason.WorkerLost)
 	case rules.off:
-		v := r.move(c, "", reason.WorkflowInactive, delivery.Change{Status: c.Status, SendAt: c.SendAt, Step: c.Step, Remaining: c.RemindersRemaining})
+		v := r.move(c, rules.policy.Timing, "", reason.WorkflowInactive, delivery.Change{Status: c.Status, SendAt: c.SendAt, Step: c.Step, Remaining: c.RemindersRemaining})
 		v.Move.LeaseUntil = r.now.Add(pause)
 		return v
 	case rules.channel == nil:
-		v := r.move(c, journal.Failed, reason.NoChannel, delivery.NoChannel(c.Row, rules.policy))
+		v := r.move(c, rules.policy.Timing, journal.Failed, reason.NoChannel, delivery.NoChannel(c.Row, rules.policy))
 		v.Attempts = append(v.Attempts, delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: 0, Step: c.Step + 1, Channel: c.Channel, IntentAt: r.now, SettledAt: r.now,
 			Outcome: delivery.AttemptNone, Reason: reason.NoChannel,
@@ -123,7 +124,7 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, locked bool
 		if open { // it may have gone out, so it must not be called skipped
 			return r.unknown(c, rules, reason.WorkerLost)
 		}
-		return r.move(c, journal.Skipped, reason.Stale, delivery.Skip(c.Row, rules.policy, reason.Stale, r.now))
+		return r.move(c, rules.policy.Timing, journal.Skipped, reason.Stale, delivery.Skip(c.Row, rules.policy, reason.Stale, r.now))
 	case open: // it may have arrived under its old slot, which it keeps
 		return store.IntentVerdict{}
 	case !c.Slot.IsZero() && r.now.Sub(c.Slot) <= slotGrace:
@@ -143,7 +144,7 @@ func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.Inten
 		return r.end(c, delivery.Expired, verdict.Reason)
 	}
 	if verdict.At.After(r.now) {
-		v := r.move(c, journal.Deferred, verdict.Reason, delivery.Change{Status: c.Status, SendAt: verdict.At, Step: c.Step, Remaining: c.RemindersRemaining})
+		v := r.move(c, rules.policy.Timing, journal.Deferred, verdict.Reason, delivery.Change{Status: c.Status, SendAt: verdict.At, Step: c.Step, Remaining: c.RemindersRemaining})
 		v.Move.Slot, v.Move.DeferredBy, v.Move.Reason = verdict.At, verdict.Reason, c.Reason
 		return v
 	}
@@ -168,7 +169,7 @@ func without(slots []store.Slot, c store.Claim) []store.Slot {
 }
 
 // move writes a change instead of sending; the attempt that was counted by the claim did not take place.
-func (r *recheck) move(c store.Claim, what journal.What, why reason.Reason, change delivery.Change) store.IntentVerdict {
+func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What, why reason.Reason, change delivery.Change) store.IntentVerdict {
 	slot := c.Slot
 	if change.Release {
 		slot = time.Time{}
@@ -181,7 +182,8 @@ func (r *recheck) move(c store.Claim, what journal.What, why reason.Reason, chan
 	}
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
-		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Trace: c.Trace, Completed: change.Completed,
+		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Completed: change.Completed,
+		Trace: gate.Trace(c.Row, timing, why, r.now, change.SendAt),
 	}}
 }
 
@@ -195,12 +197,12 @@ func (r *recheck) end(c store.Claim, status delivery.Status, why reason.Reason) 
 	if status == delivery.Expired {
 		what = journal.Expired
 	}
-	return r.move(c, what, why, change)
+	return r.move(c, schedule.Timing{}, what, why, change)
 }
 
 // unknown leaves a delivery whose attempt may have gone out to a person, or to the provider's word.
 func (r *recheck) unknown(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
-	return r.move(c, journal.Unknown, why, delivery.Change{
+	return r.move(c, rules.policy.Timing, journal.Unknown, why, delivery.Change{
 		Status: delivery.Unknown, ExpiresAt: rules.policy.Timing.ExpiresAt(r.now, c.CreatedAt), Step: c.Step, Remaining: c.RemindersRemaining,
 	})
 }
