@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func read(t *testing.T, paths ...string) []definition.File {
+func read(t testing.TB, paths ...string) []definition.File {
 	t.Helper()
 	files := make([]definition.File, len(paths))
 	for i, path := range paths {
