@@ -10,6 +10,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -205,14 +206,16 @@ func (a *API) plain(method, path string, scope Scope, handle func(http.ResponseW
 }
 
 func writeJSON(w http.ResponseWriter, status int, kind string, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	// A caller who has gone away is no concern of ours.
-	_, _ = w.Write(append(raw, '\n'))
+	_, _ = w.Write(text.Bytes())
 	return nil
 }
 
@@ -231,5 +234,5 @@ func (a *API) health() {
 		})
 	}
 	open("/healthz", func(context.Context) error { return nil })
-	open("/readyz", a.Store.Ping)
+	open("/readyz", func(ctx context.Context) error { return a.Store.Ping(ctx) })
 }

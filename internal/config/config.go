@@ -7,7 +7,6 @@
 package config
 
 import (
-	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -27,6 +26,7 @@ type Server struct {
 	PublicURL     string         `name:"public-url" env:"CARILLON_PUBLIC_URL" placeholder:"URL" help:"What links in messages begin with. Default: http:// and the address of listen."`
 	Workers       int            `name:"workers" env:"CARILLON_WORKERS" default:"2" placeholder:"N" help:"How many senders work at once."`
 	Batch         int            `name:"batch" env:"CARILLON_BATCH" default:"500" placeholder:"N" help:"How many rows one step takes up."`
+	Work          bool           `name:"work" env:"CARILLON_WORK" default:"true" negatable:"" help:"Do what is due. Without it (--no-work) this process only answers requests; others, or ticks, do the work."`
 	Migrate       bool           `name:"migrate" env:"CARILLON_MIGRATE" default:"true" negatable:"" help:"Bring the database's schema up to date at the start."`
 	OutboundAllow []netip.Prefix `name:"outbound-allow" env:"CARILLON_OUTBOUND_ALLOW" placeholder:"CIDR,…" help:"Networks that channels may reach although they are not public, such as 127.0.0.0/8 or 10.1.0.0/16."`
 	StopTimeout   time.Duration  `name:"stop-timeout" env:"CARILLON_STOP_TIMEOUT" default:"25s" placeholder:"DURATION" help:"How long a stop waits for what is on its way. Below the 30s after which supervisors kill."`
@@ -70,42 +70,4 @@ func settingsOf(t reflect.Type) []Setting {
 		list = append(list, s)
 	}
 	return list
-}
-
-// Reference is the page docs/reference/settings.md.
-func Reference() string {
-	var b strings.Builder
-	b.WriteString(`# Settings
-
-<!-- Generated from internal/config; change it there. -->
-
-Settings of ` + "`carillon serve`" + `. A flag wins over the environment variable, the environment variable over the
-settings file, the file over the default. The file is YAML with the keys of the third column:
-
-` + "```yaml" + `
-# carillon.yaml: carillon serve --config carillon.yaml
-db: postgres://carillon@db.internal/carillon
-listen: 0.0.0.0:8080
-public_url: https://carillon.example.org
-outbound_allow: [10.1.0.0/16]
-` + "```" + `
-
-Unknown keys are refused. Secrets of channels are no settings: definitions name the environment variable or the file
-that holds them.
-
-| flag | environment | key | value | default | meaning |
-|---|---|---|---|---|---|
-`)
-	for _, s := range Settings() {
-		value, def := code(strings.ReplaceAll(s.Value, "|", `\|`)), code(s.Default)
-		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` | %s | %s | %s |\n", s.Flag, s.Env, s.Key, value, def, s.Help)
-	}
-	return b.String()
-}
-
-func code(s string) string {
-	if s == "" {
-		return ""
-	}
-	return "`" + s + "`"
 }

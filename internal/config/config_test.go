@@ -2,6 +2,7 @@ package config
 
 import (
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(page), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(page, []byte(Reference()), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(reference()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -27,7 +28,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got) != Reference() {
+	if string(got) != reference() {
 		t.Error("docs/reference/settings.md is not current: go test ./internal/config -update")
 	}
 }
@@ -96,4 +97,42 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// reference is the page docs/reference/settings.md.
+func reference() string {
+	var b strings.Builder
+	b.WriteString(`# Settings
+
+<!-- Generated from internal/config; change it there. -->
+
+Settings of ` + "`carillon serve`" + `. A flag wins over the environment variable, the environment variable over the
+settings file, the file over the default. The file is YAML with the keys of the third column:
+
+` + "```yaml" + `
+# carillon.yaml: carillon serve --config carillon.yaml
+db: postgres://carillon@db.internal/carillon
+listen: 0.0.0.0:8080
+public_url: https://carillon.example.org
+outbound_allow: [10.1.0.0/16]
+` + "```" + `
+
+Unknown keys are refused. Secrets of channels are no settings: definitions name the environment variable or the file
+that holds them.
+
+| flag | environment | key | value | default | meaning |
+|---|---|---|---|---|---|
+`)
+	for _, s := range Settings() {
+		value, def := code(strings.ReplaceAll(s.Value, "|", `\|`)), code(s.Default)
+		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` | %s | %s | %s |\n", s.Flag, s.Env, s.Key, value, def, s.Help)
+	}
+	return b.String()
+}
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
 }

@@ -1,0 +1,207 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/api"
+)
+
+// fixture is a request that a route understands. {event}, {instance}, {delivery} and {key} stand for things of the
+// workspace that the test is about.
+type fixture struct{ path, body string }
+
+// fixtures has one for every route; a new route without one fails the tests below.
+func fixtures() map[string]fixture {
+	return map[string]fixture{
+		"GET /healthz":      {path: "/healthz"},
+		"GET /readyz":       {path: "/readyz"},
+		"GET /openapi.json": {path: "/openapi.json"},
+
+		"POST /v1/events":      {path: "/v1/events", body: `{"kind":"nothing"}`},
+		"GET /v1/events/{id}":  {path: "/v1/events/{event}"},
+		"POST /v1/definitions": {path: "/v1/definitions", body: `{"files":[{"name":"a.yaml","text":"channel: memory:more\nprovider: memory\n"}]}`},
+		"GET /v1/definitions":  {path: "/v1/definitions"},
+		"GET /v1/reasons":      {path: "/v1/reasons"},
+		"POST /v1/tick":        {path: "/v1/tick"},
+
+		"GET /v1/instances":               {path: "/v1/instances"},
+		"GET /v1/instances/{id}":          {path: "/v1/instances/{instance}"},
+		"POST /v1/instances/{id}/cancel":  {path: "/v1/instances/{instance}/cancel"},
+		"POST /v1/instances/{id}/retry":   {path: "/v1/instances/{instance}/retry"},
+		"POST /v1/instances/{id}/release": {path: "/v1/instances/{instance}/release"},
+		"POST /v1/instances/forget":       {path: "/v1/instances/forget", body: `{"key":"{key}"}`},
+
+		"GET /v1/deliveries":              {path: "/v1/deliveries"},
+		"GET /v1/deliveries/{id}":         {path: "/v1/deliveries/{delivery}"},
+		"POST /v1/deliveries/{id}/cancel": {path: "/v1/deliveries/{delivery}/cancel"},
+		"POST /v1/deliveries/{id}/retry":  {path: "/v1/deliveries/{delivery}/retry"},
+
+		"POST /api/Surveys/Triggers/ingest":         {path: "/api/Surveys/Triggers/ingest", body: `{"eventKind":"nothing","items":[]}`},
+		"POST /api/Surveys/Triggers/scheduler/tick": {path: "/api/Surveys/Triggers/scheduler/tick"},
+	}
+}
+
+func fixtureOf(t *testing.T, r api.Route) fixture {
+	t.Helper()
+	f, ok := fixtures()[r.Method+" "+r.Path]
+	if !ok {
+		t.Fatalf("%s %s has no fixture", r.Method, r.Path)
+	}
+	return f
+}
+
+// things are ids of one workspace.
+type things struct{ event, instance, delivery, key string }
+
+func (x things) in(f fixture) fixture {
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key)
+	return fixture{fill.Replace(f.path), fill.Replace(f.body)}
+}
+
+func (b *bundle) things(c *client.Client, id string) things {
+	b.Helper()
+	var x things
+	x.event, x.instance, x.delivery = b.post(c, signedUp(id))
+	one, err := c.Instance(b.Context(), x.instance)
+	if err != nil {
+		b.Fatal(err)
+	}
+	x.key = one.Key
+	return x
+}
+
+// Every route, asked with no key, with keys that are none, and with a key of each scope.
+// Shows: C1.
+func TestRoutesByScope(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		own := b.things(b.Client, "own")
+		revoked := b.newKey(b.app.Workspace(), "revoked", "admin")
+		if _, err := b.app.Store().RevokeKey(t.Context(), b.app.Workspace().ID, "revoked", b.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		keys := map[api.Scope]string{}
+		for _, scope := range api.Scopes() {
+			keys[scope] = b.newKey(b.app.Workspace(), "only "+string(scope), string(scope))
+		}
+		cells := 0
+		for _, r := range api.New(api.Deps{}).Routes() {
+			f := own.in(fixtureOf(t, r))
+			for name, key := range map[string]string{
+				"none": "", "unknown": api.KeyPrefix + "x", "without prefix": strings.TrimPrefix(b.key, api.KeyPrefix), "revoked": revoked,
+			} {
+				cells++
+				status, text := b.askAs(key, r.Method, f.path, f.body)
+				if r.Scope == "" {
+					if status != http.StatusOK {
+						t.Errorf("%s %s is open and answered %d", r.Method, f.path, status)
+					}
+					continue
+				}
+				if status != http.StatusUnauthorized || problemOf(t, text).Code != client.CodeUnauthorized {
+					t.Errorf("%s %s with key %q: got %d %s", r.Method, f.path, name, status, text)
+				}
+			}
+			for scope, key := range keys {
+				cells++
+				status, text := b.askAs(key, r.Method, f.path, f.body)
+				switch may := r.Scope == "" || scope == r.Scope || scope == api.ScopeAdmin; {
+				case may && (status == http.StatusUnauthorized || status == http.StatusForbidden || status >= 500):
+					t.Errorf("%s %s with scope %s: got %d %s", r.Method, f.path, scope, status, text)
+				case !may && (status != http.StatusForbidden || problemOf(t, text).Code != client.CodeForbidden):
+					t.Errorf("%s %s with scope %s: got %d %s, want 403", r.Method, f.path, scope, status, text)
+				}
+			}
+		}
+		t.Logf("%d cells", cells)
+	})
+}
+
+// Every route with a thing in its path or body, asked for things of another workspace, for things of another kind,
+// and for what is no id at all: 404, as if they did not exist, and nothing is changed.
+func TestRoutesByWorkspace(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		other, err := b.app.Store().EnsureWorkspace(t.Context(), "other", []byte("another workspace's secret: 32 b"), b.clock.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger := b.as(b.newKey(other, "admin", "admin"))
+		if _, err := stranger.Apply(t.Context(), []client.File{{Name: "test.yaml", Text: definitions}}); err != nil {
+			t.Fatal(err)
+		}
+		theirs := b.things(stranger, "theirs")
+		own := b.things(b.Client, "own")
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x"}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_%00", key: "no:such:key"}
+		cells := 0
+		for _, r := range api.New(api.Deps{}).Routes() {
+			f := fixtureOf(t, r)
+			if f == (things{}).in(f) {
+				continue
+			}
+			for name, x := range map[string]things{"theirs": theirs, "mixed": mixed, "none": none} {
+				cells++
+				asked := x.in(f)
+				status, text := b.ask(r.Method, asked.path, asked.body)
+				if status != http.StatusNotFound || problemOf(t, text).Code != client.CodeNotFound {
+					t.Errorf("%s %s (%s): got %d %s, want 404", r.Method, asked.path, name, status, text)
+				}
+			}
+		}
+		for _, path := range []string{
+			"/v1/instances?event=" + theirs.event, "/v1/deliveries?instance=" + theirs.instance, "/v1/deliveries?to=theirs@example.org",
+			"/v1/instances?key=" + theirs.key, "/v1/deliveries?to=cust-theirs",
+		} {
+			cells++
+			if status, text := b.ask(http.MethodGet, path, ""); status != http.StatusOK || text != `{"items":[]}` {
+				t.Errorf("%s: got %d %s", path, status, text)
+			}
+		}
+		for _, path := range []string{"/v1/instances?cursor=" + theirs.instance, "/v1/deliveries?cursor=" + own.instance} {
+			cells++
+			if status, text := b.ask(http.MethodGet, path, ""); status != http.StatusUnprocessableEntity {
+				t.Errorf("%s: got %d %s", path, status, text)
+			}
+		}
+		after, err := stranger.Instance(t.Context(), theirs.instance)
+		if err != nil || after.Deliveries[0].Status != "scheduled" {
+			t.Errorf("theirs was touched: %+v, %v", after, err)
+		}
+		list, err := b.Deliveries(t.Context(), client.DeliveryQuery{})
+		if err != nil || len(list.Items) != 1 || list.Items[0].ID != own.delivery {
+			t.Errorf("the list holds %+v, %v", list.Items, err)
+		}
+		t.Logf("%d cells", cells)
+	})
+}
+
+// A revoked key ends within the time that is promised.
+func TestRevokedKeyEnds(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		key := b.newKey(b.app.Workspace(), "temporary", "read")
+		ask := func() int {
+			status, _ := b.askAs(key, http.MethodGet, "/v1/reasons", "")
+			return status
+		}
+		if got := ask(); got != http.StatusOK {
+			t.Fatalf("got %d", got)
+		}
+		if _, err := b.app.Store().RevokeKey(t.Context(), b.app.Workspace().ID, "temporary", b.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.Set(start.Add(api.RevokedWithin - time.Millisecond))
+		if got := ask(); got != http.StatusOK {
+			t.Errorf("before the time: got %d; the key is looked up every time", got)
+		}
+		b.clock.Set(start.Add(api.RevokedWithin))
+		if got := ask(); got != http.StatusUnauthorized {
+			t.Errorf("after the time: got %d", got)
+		}
+	})
+}

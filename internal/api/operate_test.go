@@ -1,0 +1,83 @@
+package api_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// What a person does is answered with what it changed, and can be seen at once.
+// Shows: C10.
+func TestOperate(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		ctx := t.Context()
+		_, in, d := b.post(b.Client, signedUp("1"))
+
+		cancelled, err := b.CancelInstance(ctx, in)
+		if diff := cmp.Diff(client.Operated{Changed: true, Instance: in, Deliveries: []string{d}}, cancelled); err != nil || diff != "" {
+			t.Fatalf("cancel: %v (-want +got):\n%s", err, diff)
+		}
+		one, err := b.Delivery(ctx, d)
+		if err != nil || one.Status != "cancelled" || one.Reason != "cancelled_by_operator" || one.Message != reason.CancelledByPerson.Sentence() {
+			t.Errorf("got %+v, %v", one.Delivery, err)
+		}
+		again, err := b.CancelInstance(ctx, in)
+		if err != nil || again.Changed {
+			t.Errorf("cancel again: %+v, %v", again, err)
+		}
+
+		retried, err := b.RetryDelivery(ctx, d)
+		if err != nil || retried.NewInstance == "" || !strings.HasSuffix(retried.NewKey, ":retry:1") || len(retried.NewDeliveries) != 1 {
+			t.Fatalf("retry: %+v, %v", retried, err)
+		}
+		if tick, err := b.Tick(ctx); err != nil || tick.Processed != 1 {
+			t.Fatalf("tick: %+v, %v", tick, err)
+		}
+		sent, err := b.Delivery(ctx, retried.NewDeliveries[0])
+		if err != nil || sent.Status != "sent" || len(sent.Attempts) != 1 || sent.Attempts[0].Outcome != "delivered" {
+			t.Fatalf("got %+v, %v", sent, err)
+		}
+		want := []client.Content{{
+			Step: 1, At: start, Channel: "inbox:default", Address: "1@example.org", Subject: "Welcome", Text: "Welcome, Ada",
+		}}
+		if diff := cmp.Diff(want, sent.Contents); diff != "" {
+			t.Errorf("content (-want +got):\n%s", diff)
+		}
+
+		_, err = b.ReleaseInstance(ctx, in)
+		var p *client.Problem
+		if !errors.As(err, &p) || p.Status != http.StatusConflict || p.Code != client.CodeNotPossible {
+			t.Errorf("release of what is not held: %v", err)
+		}
+
+		instance, err := b.Instance(ctx, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forgot, err := b.Forget(ctx, instance.Key)
+		if err != nil || forgot.Instance != in || !forgot.Changed {
+			t.Errorf("forget: %+v, %v", forgot, err)
+		}
+		b.clock.Set(start.Add(time.Minute))
+		if _, fresh, _ := b.post(b.Client, signedUp("1")); fresh == in || fresh == retried.NewInstance {
+			t.Errorf("the event after forgetting met %s", fresh)
+		}
+	})
+}
+
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	b := setup(t, "sqlite")
+	got, err := b.Reasons(t.Context())
+	if err != nil || len(got.Reasons) != len(reason.All()) || got.Reasons[0].Reason != string(reason.All()[0].Reason) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
