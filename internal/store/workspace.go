@@ -11,10 +11,13 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
+// Workspaces are numbered from 1: their number is part of every public id, where seven bytes are its place.
 const insertWorkspace = `
 INSERT INTO workspace (id, name, secret, created_at)
-VALUES ($1, $2, $3, $4)
-ON CONFLICT (name) DO NOTHING`
+SELECT COALESCE(MAX(id), 0) + 1, $1, $2, $3
+FROM workspace
+WHERE true
+ON CONFLICT DO NOTHING`
 
 const workspaceByName = `
 SELECT id, name, secret, definitions, created_at
@@ -26,10 +29,13 @@ WHERE name = $1`
 func (s *Store) EnsureWorkspace(ctx context.Context, name string, secret []byte, now time.Time) (Workspace, error) {
 	var found []Workspace
 	err := s.write(ctx, func(t *session) (err error) {
-		if _, err = t.exec(ctx, insertWorkspace, s.NewID(now), name, hex.EncodeToString(secret), micros(now)); err != nil {
+		if _, err = t.exec(ctx, insertWorkspace, name, hex.EncodeToString(secret), micros(now)); err != nil {
 			return err
 		}
 		found, err = query(ctx, t, scanWorkspace, workspaceByName, name)
+		if err == nil && len(found) == 0 {
+			return errAgain // somebody else took the number for a workspace of theirs
+		}
 		return err
 	})
 	if err != nil {
@@ -40,7 +46,7 @@ func (s *Store) EnsureWorkspace(ctx context.Context, name string, secret []byte,
 
 // WorkspaceByName returns the workspace of that name; ok is false when there is none.
 func (s *Store) WorkspaceByName(ctx context.Context, name string) (w Workspace, ok bool, err error) {
-	return first(s, ctx, "read workspace", scanWorkspace, workspaceByName, name)
+	return first(ctx, s, "read workspace", scanWorkspace, workspaceByName, name)
 }
 
 const workspaces = `
@@ -50,7 +56,7 @@ ORDER BY id`
 
 // Workspaces lists every workspace, the oldest first.
 func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
-	return all(s, ctx, "list workspaces", scanWorkspace, workspaces)
+	return all(ctx, s, "list workspaces", scanWorkspace, workspaces)
 }
 
 func scanWorkspace(rows *sql.Rows) (w Workspace, err error) {
@@ -97,7 +103,7 @@ WHERE hash = $1`
 
 // KeyByHash returns the key with that hash, revoked or not.
 func (s *Store) KeyByHash(ctx context.Context, hash string) (k APIKey, ok bool, err error) {
-	return first(s, ctx, "read key", scanKey, keyByHash, hash)
+	return first(ctx, s, "read key", scanKey, keyByHash, hash)
 }
 
 const keys = `
@@ -108,7 +114,7 @@ ORDER BY id`
 
 // Keys lists a workspace's keys, revoked ones included.
 func (s *Store) Keys(ctx context.Context, ws subject.WorkspaceID) ([]APIKey, error) {
-	return all(s, ctx, "list keys", scanKey, keys, int64(ws))
+	return all(ctx, s, "list keys", scanKey, keys, int64(ws))
 }
 
 const revokeKey = `
