@@ -80,8 +80,12 @@ func (w *world) event(ctx context.Context, a *Action) error {
 		b.WriteString(`,"id":`)
 		writeString(&b, e.id)
 	}
-	if !e.occurredAt.IsZero() {
-		fmt.Fprintf(&b, `,"occurred_at":%q`, e.occurredAt.UTC().Format(time.RFC3339Nano))
+	at := e.occurredAt
+	if e.occursNow {
+		at = w.clock.Now()
+	}
+	if !at.IsZero() {
+		fmt.Fprintf(&b, `,"occurred_at":%q`, at.UTC().Format(time.RFC3339Nano))
 	}
 	if e.payload != nil {
 		fmt.Fprintf(&b, `,"payload":%s`, e.payload)

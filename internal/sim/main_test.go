@@ -200,7 +200,7 @@ func TestReports(t *testing.T) {
 	for _, s := range report.Scenarios {
 		got = append(got, filepath.Base(s.File)+" "+s.Status)
 	}
-	want := []string{"answers.yaml failed", "rows.yaml failed", "texts.yaml failed", "spelling.yaml unreadable", "csi-gr.yaml ok"}
+	want := []string{"adds.yaml failed", "answers.yaml failed", "rows.yaml failed", "texts.yaml failed", "spelling.yaml unreadable", "csi-gr.yaml ok"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("scenarios (-want +got):\n%s", diff)
 	}
@@ -214,10 +214,10 @@ func TestReports(t *testing.T) {
 	if err := xml.Unmarshal(text, &suites); err != nil {
 		t.Fatal(err)
 	}
-	if suites.Tests != 5 || suites.Failures != 3 || suites.Errors != 1 {
-		t.Errorf("%d tests, %d failures, %d errors; want 5, 3, 1", suites.Tests, suites.Failures, suites.Errors)
+	if suites.Tests != 6 || suites.Failures != 4 || suites.Errors != 1 {
+		t.Errorf("%d tests, %d failures, %d errors; want 6, 4, 1", suites.Tests, suites.Failures, suites.Errors)
 	}
-	if c := suites.Suites[0].Cases[1]; c.Failure == nil || !strings.Contains(c.Failure.Text, "rows.yaml:7  step 1") {
+	if c := suites.Suites[0].Cases[2]; c.Failure == nil || !strings.Contains(c.Failure.Text, "rows.yaml:7  step 1") {
 		t.Errorf("the failure of rows.yaml does not tell where: %+v", c)
 	}
 }
@@ -279,5 +279,53 @@ func TestCheck(t *testing.T) {
 		if problems := Check(definition.File{Name: file, Text: text}); len(problems) > 0 {
 			t.Errorf("%s: %v", file, problems)
 		}
+	}
+}
+
+func TestUpdateOfLinesThatEndInCRLF(t *testing.T) {
+	t.Parallel()
+	for _, file := range files(t, "testdata/failing/*.yaml") {
+		copied := inFolder(t, file)
+		text, err := os.ReadFile(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(copied, bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if status := Main(t.Context(), Options{Paths: []string{copied}, Update: true, Providers: providers(), Stdout: &out, Stderr: &out}); status != StatusHeld {
+			t.Errorf("%s: status %d\n%s", file, status, &out)
+		}
+	}
+}
+
+func TestUpdateRefuses(t *testing.T) {
+	t.Parallel()
+	const begin = "scenario: A\nstart: 2026-06-01 09:00\ndefinitions: definitions.yaml\nsteps:\n"
+	const do = "do: [{event: order-placed, payload: {number: 1, note: a}, recipient: {address: a@example.org}}]"
+	tests := []struct{ name, text, want string }{
+		{"a step in braces", begin + "  - {at: \"10:00\", " + do + "}\n", "scenario.yaml:5: " + errFlow.Error()},
+		{"expect in braces", begin + "  - at: \"10:00\"\n    " + do + "\n    expect: {created: 2}\n", "scenario.yaml:5: " + errFlow.Error()},
+		{"a text over two lines", begin + "  - at: \"10:00\"\n    " + do + "\n    expect:\n      sent:\n        - text: a\n            b\n          to: a@example.org\n", "scenario.yaml:8: " + errPlain.Error()},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(filepath.Dir(inFolder(t, "testdata/failing/rows.yaml")), "scenario.yaml")
+			if err := os.WriteFile(file, []byte(test.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if status := Main(t.Context(), Options{Paths: []string{file}, Update: true, Providers: providers(), Stdout: &out, Stderr: &out}); status != StatusUnreadable {
+				t.Errorf("status %d, want %d", status, StatusUnreadable)
+			}
+			if !strings.Contains(out.String(), test.want) {
+				t.Errorf("got\n%s\nwant %s", &out, test.want)
+			}
+			if text, err := os.ReadFile(file); err != nil || string(text) != test.text {
+				t.Errorf("the file was changed: %v\n%s", err, text)
+			}
+		})
 	}
 }

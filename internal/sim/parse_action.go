@@ -90,7 +90,11 @@ func (p *parser) event(n *portable.Node, kind string) *eventAction {
 	fields := p.actionFields(n, "id", "occurred_at", "payload", "recipient")
 	e := &eventAction{kind: kind}
 	e.id, _ = p.optional(fields["id"], "a text")
-	if at := fields["occurred_at"]; at != nil {
+	switch at := fields["occurred_at"]; {
+	case at == nil:
+	case at.Text == "now":
+		e.occursNow = true
+	default:
 		e.occurredAt, _ = p.instant(at)
 	}
 	if payload := fields["payload"]; payload != nil {

@@ -66,6 +66,7 @@ type eventAction struct {
 	kind       string
 	id         string
 	occurredAt time.Time // none: not given
+	occursNow  bool      // the instant of the action, each time it is done
 	payload    []byte    // JSON; nil: not given
 	recipient  []byte    // JSON; nil: not given
 }

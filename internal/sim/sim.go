@@ -68,22 +68,22 @@ func Main(ctx context.Context, o Options) int {
 	}
 	var reports []report
 	for _, file := range files {
-		r := runFile(ctx, file, o)
+		r := runFile(ctx, file.path, o)
 		if r.result == nil && r.err == nil && len(r.problems) == 0 {
 			continue // not asked for
 		}
 		if o.Update && r.result != nil && !r.held() {
-			r = update(ctx, r, o, out)
+			r = update(ctx, r, file.name, o, out)
 		}
 		reports = append(reports, r)
 		switch {
 		case r.result == nil:
-			fmt.Fprintf(out.w, "%s%s\n\n", out.paint(fmt.Sprintf("%-6s", "ERROR"), red), shortName(file))
+			fmt.Fprintf(out.w, "%s%s\n\n", out.paint(fmt.Sprintf("%-6s", "ERROR"), red), file.name)
 			fmt.Fprintln(out.w, indented(problemText(r)))
 		default:
-			out.summary(shortName(file), *r.result)
+			out.summary(file.name, *r.result)
 			if !r.held() {
-				out.failure(shortName(file), *r.result)
+				out.failure(file.name, *r.result)
 			}
 		}
 		if ctx.Err() != nil {
@@ -169,7 +169,7 @@ func runFile(ctx context.Context, file string, o Options) report {
 }
 
 // update writes what happened into the file and runs it again.
-func update(ctx context.Context, r report, o Options, out printer) report {
+func update(ctx context.Context, r report, name string, o Options, out printer) report {
 	text, err := Update(*r.result)
 	if err == nil {
 		if _, problems := Parse(r.file, text); len(problems) > 0 {
@@ -183,23 +183,26 @@ func update(ctx context.Context, r report, o Options, out printer) report {
 		r.err, r.result = fmt.Errorf("update: %w", err), nil
 		return r
 	}
-	fmt.Fprintf(out.w, "%-6s%s\n", "wrote", shortName(r.file))
+	fmt.Fprintf(out.w, "%-6s%s\n", "wrote", name)
 	return runFile(ctx, r.file, o)
 }
 
+// found is a file to run and how the output calls it: by its path below the folder that was searched.
+type found struct{ path, name string }
+
 // find returns the files to run: those named, and in folders every YAML file that holds a scenario, by name.
-func find(paths []string) ([]string, error) {
+func find(paths []string) ([]found, error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
-	var files []string
+	var files []found
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, err
 		}
 		if !info.IsDir() {
-			files = append(files, path)
+			files = append(files, found{path, filepath.Base(path)})
 			continue
 		}
 		err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
@@ -215,9 +218,11 @@ func find(paths []string) ([]string, error) {
 				return nil
 			}
 			text, err := os.ReadFile(at)
-			if err == nil && IsScenario(text) {
-				files = append(files, at)
+			if err != nil || !IsScenario(text) {
+				return err
 			}
+			name, err := filepath.Rel(path, at)
+			files = append(files, found{at, name})
 			return err
 		})
 		if err != nil {
@@ -268,9 +273,6 @@ func Check(file definition.File) []definition.Problem {
 	}
 	return problems
 }
-
-// shortName is a file's name as it stands in the output.
-func shortName(file string) string { return filepath.Base(file) }
 
 func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
