@@ -108,8 +108,8 @@ func TestCorpus(t *testing.T) {
 	if err := json.Unmarshal(text, &corpus); err != nil {
 		t.Fatal(err)
 	}
-	if len(corpus) < 40 {
-		t.Fatalf("the corpus has %d entries", len(corpus))
+	if len(corpus) < 125 { // as many as there once were: none is taken out
+		t.Fatalf("the corpus has only %d entries", len(corpus))
 	}
 	seen := map[string]bool{}
 	changed := false

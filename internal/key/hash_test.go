@@ -163,7 +163,7 @@ func TestCanonicalJSON(t *testing.T) {
 		{"no object", map[string]any(nil), "{}"},
 		{"texts", []string{"b", "a"}, `["b","a"]`},
 		{"order of bytes", map[string]any{"b": 1, "a": 2, "B": 3, "é": 4, "": 5}, `{"":5,"B":3,"a":2,"b":1,"é":4}`},
-		{"escapes", "\"\\/<>&\x00\n\x7f\u2028é", "\"\\\"\\\\/<>&\\u0000\\u000a\x7f\u2028é\""},
+		{"escapes", "\"\\/<>&\x00\n\x1f\x7f\u2028é", "\"\\\"\\\\/<>&\\u0000\\u000a\\u001f\x7f\u2028é\""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
