@@ -78,22 +78,37 @@ func (r *reader) channel(root *portable.Node) *Channel {
 	}
 	settings := f.get("settings")
 	c.Settings = r.settings(settings, info)
-	if info != nil && (settings == nil || settings.Kind == portable.Map && !settings.Partial) {
-		var lacking []string
-		for _, s := range info.Settings {
-			if _, given := c.Settings[s.Name]; s.Required && !given && (settings == nil || settings.Get(s.Name) == nil) {
-				lacking = append(lacking, s.Name)
-			}
-		}
-		at := root.Pos
-		if settings != nil {
-			at = settings.Pos
-		}
-		if len(lacking) > 0 {
-			r.report(CodeMissing, at, fmt.Sprintf("provider %s needs the settings %s", info.Name, sentence(lacking)), "")
-		}
+	if info != nil && len(c.Settings) == given(settings) {
+		r.needSettings(root, settings, info)
 	}
 	return c
+}
+
+// given counts the settings that are written.
+func given(settings *portable.Node) int {
+	if settings == nil {
+		return 0
+	}
+	if settings.Kind != portable.Map || settings.Partial {
+		return -1
+	}
+	return len(settings.Fields)
+}
+
+func (r *reader) needSettings(root, settings *portable.Node, info *ProviderInfo) {
+	at := root.Pos
+	if settings != nil {
+		at = settings.Pos
+	}
+	var lacking []string
+	for _, s := range info.Settings {
+		if s.Required && (settings == nil || settings.Get(s.Name) == nil) {
+			lacking = append(lacking, s.Name)
+		}
+	}
+	if len(lacking) > 0 && !r.stored {
+		r.report(CodeMissing, at, fmt.Sprintf("provider %s needs the setting %s", info.Name, sentence(lacking)), "")
+	}
 }
 
 // provider finds a provider of channels; nil when it is not known or nothing is known of any.

@@ -37,6 +37,9 @@ func (r *reader) message(n *portable.Node, set *Set, channel string) Message {
 			}
 		}
 	case survey != nil:
+		if mode != nil && mode.Text != "link" {
+			return Message{}
+		}
 		return r.surveyRef(survey, set)
 	case mode != nil:
 		r.invalid(mode.Pos, "mode says how a survey is asked, and there is no survey", "")

@@ -49,7 +49,7 @@ func (b blocks) lacking() []string {
 		name string
 		node *portable.Node
 	}{{"audience", b.audience}, {"channel", b.channel}, {"message", b.message}} {
-		if p.node == nil {
+		if p.node == nil && !(p.name == "message" && b.timing != nil && b.timing.Get("sequence") != nil) { // each has its own
 			names = append(names, p.name)
 		}
 	}
@@ -86,22 +86,20 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 		problems = append(problems, shared.lacking()...)
 	}
 	ids := map[string]bool{}
+	var lacking []lack
 	unused, scope := shared, expr.Scope{Event: true, Vars: true, Workspace: true, Now: true}
 	for _, item := range items {
 		t, own := r.trigger(item, ids)
 		t.Retry, t.Pin = retry, pin
 		whole := shared.over(own)
 		unused, scope = unused.without(own), r.scope(item)
-		if lacking := whole.lacking(); len(lacking) > 0 && !f.node.Partial && item.Kind == portable.Map && !item.Partial {
-			if len(items) == 1 || len(shared.lacking()) == len(lacking) && len(problems) == 0 {
-				problems = appendNew(problems, lacking)
-			} else if len(problems) == 0 {
-				r.report(CodeMissing, item.Pos, fmt.Sprintf("trigger %s has no %s", t.ID, sentence(lacking)), "write it here, or once for the whole workflow")
-			}
+		if !f.node.Partial && item.Kind == portable.Map && !item.Partial {
+			lacking = append(lacking, lack{t.ID, item.Pos, whole.lacking()})
 		}
 		r.blocks(whole, scope, set, t)
 		w.Trigger = append(w.Trigger, t)
 	}
+	problems = append(problems, r.lacking(lacking)...)
 	r.blocks(unused, scope, set, &Trigger{}) // the mistakes of blocks that every trigger replaces
 	if len(problems) > 0 {
 		r.report(CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), "")
@@ -110,13 +108,28 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	return w
 }
 
-func appendNew(list, more []string) []string {
-	for _, name := range more {
-		if !slices.Contains(list, name) {
-			list = append(list, name)
+// lack is what one trigger has neither of its own nor from its workflow.
+type lack struct {
+	id     string
+	at     portable.Pos
+	blocks []string
+}
+
+// lacking returns the blocks that every trigger lacks, and reports those that only some lack.
+func (r *reader) lacking(all []lack) []string {
+	var everywhere []string
+	if len(all) > 0 {
+		everywhere = slices.DeleteFunc(slices.Clone(all[0].blocks), func(block string) bool {
+			return slices.ContainsFunc(all, func(l lack) bool { return !slices.Contains(l.blocks, block) })
+		})
+	}
+	for _, l := range all {
+		own := slices.DeleteFunc(l.blocks, func(block string) bool { return slices.Contains(everywhere, block) })
+		if len(own) > 0 {
+			r.report(CodeMissing, l.at, fmt.Sprintf("trigger %s has no %s", l.id, sentence(own)), "write it here, or once for the whole workflow")
 		}
 	}
-	return list
+	return everywhere
 }
 
 func (r *reader) constantsOf(n *portable.Node) map[string]any {
@@ -146,6 +159,9 @@ func (r *reader) scope(trigger *portable.Node) expr.Scope {
 		s.Period, s.Iteration = true, true
 	default:
 		s.Event = true
+	}
+	if event := trigger.Get("event"); event != nil {
+		s.Event, s.Item = true, event.Text == "item.published"
 	}
 	return s
 }
@@ -178,6 +194,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool) (*Trigger, block
 		t.Event = name
 		if slices.Contains(laterValues()["event"], name) {
 			r.notYet(event.Pos, name, "the events of this product itself are not told yet")
+			t.Event = ""
 		}
 	}
 	scope := r.scope(n)
@@ -205,6 +222,10 @@ func present(nodes ...*portable.Node) int {
 // dedup reads the recipe: paths into the event (C8).
 func (r *reader) dedup(n *portable.Node) []string {
 	var paths []string
+	before := len(r.problems)
+	if n.Kind == portable.List && len(n.Items) == 0 {
+		r.invalid(n.Pos, "the recipe is empty", "leave it out: an event is known by its id then")
+	}
 	for _, item := range r.items(n) {
 		path, ok := r.text(item)
 		if !ok {
@@ -228,6 +249,9 @@ func (r *reader) dedup(n *portable.Node) []string {
 		default:
 			paths = append(paths, path)
 		}
+	}
+	if len(r.problems) > before {
+		return nil
 	}
 	return paths
 }
