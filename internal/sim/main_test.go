@@ -204,6 +204,8 @@ func TestReports(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("scenarios (-want +got):\n%s", diff)
 	}
+	out.Reset()
+	Main(t.Context(), Options{Paths: []string{"testdata/failing/adds.yaml"}, JSON: true, Providers: providers(), Stdout: &out, Stderr: &errs})
 	golden(t, "testdata/report.json", regexp.MustCompile(`"took_ms": \d+`).ReplaceAllString(out.String(), `"took_ms": 9`))
 
 	text, err := os.ReadFile(file)
