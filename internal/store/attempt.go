@@ -41,7 +41,7 @@ ORDER BY settled_at, number, step`
 
 // Attempts lists what was tried for a delivery, the oldest first.
 func (s *Store) Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error) {
-	return all(s, ctx, "list attempts", scanAttempt, attempts, int64(ws), int64(id))
+	return all(ctx, s, "list attempts", scanAttempt, attempts, int64(ws), int64(id))
 }
 
 func scanAttempt(rows *sql.Rows) (a delivery.Attempt, err error) {
@@ -82,7 +82,7 @@ func (s *Store) Contents(ctx context.Context, ws subject.WorkspaceID, id deliver
 		l.and("c.delivery_id = ?", int64(id))
 	}
 	text, args := l.end("c", p)
-	return all(s, ctx, "list contents", scanContent, text, args...)
+	return all(ctx, s, "list contents", scanContent, text, args...)
 }
 
 func scanContent(rows *sql.Rows) (c Content, err error) {

@@ -18,7 +18,7 @@ LIMIT $2`
 
 // Upcoming lists the deliveries that have something to send, the next first.
 func (s *Store) Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error) {
-	return all(s, ctx, "list upcoming deliveries", scanDelivery, upcoming, int64(ws), int64(limit))
+	return all(ctx, s, "list upcoming deliveries", scanDelivery, upcoming, int64(ws), int64(limit))
 }
 
 const deliveriesByID = `
@@ -37,7 +37,7 @@ func (s *Store) DeliveriesByID(ctx context.Context, ws subject.WorkspaceID, ids 
 		}
 	}
 	clear(found)
-	_, err := all(s, ctx, "read deliveries", func(r *sql.Rows) (struct{}, error) {
+	_, err := all(ctx, s, "read deliveries", func(r *sql.Rows) (struct{}, error) {
 		d, err := scanDelivery(r)
 		found[d.ID] = d
 		return struct{}{}, err
@@ -52,7 +52,7 @@ FROM event AS e`
 // Events lists events, the newest first.
 func (s *Store) Events(ctx context.Context, ws subject.WorkspaceID, p Page) ([]EventRow, error) {
 	text, args := list(selectEvents, "e", int64(ws), p).end("e", p)
-	return all(s, ctx, "list events", func(rows *sql.Rows) (EventRow, error) {
+	return all(ctx, s, "list events", func(rows *sql.Rows) (EventRow, error) {
 		_, e, err := scanEvent(rows)
 		return e, err
 	}, text, args...)

@@ -300,7 +300,7 @@ WHERE p.ws = $1 AND p.ext_id = $2
 // ContactByExtID returns the contact whom the caller knows by that id.
 func (s *Store) ContactByExtID(ctx context.Context, ws subject.WorkspaceID, id string) (subject.Contact, bool, error) {
 	scan := func(rows *sql.Rows) (subject.Contact, error) { return scanContact(rows) }
-	return first(s, ctx, "read contact", scan, contactByExtID, int64(ws), id)
+	return first(ctx, s, "read contact", scan, contactByExtID, int64(ws), id)
 }
 
 // ContactByID returns one contact.

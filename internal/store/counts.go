@@ -27,7 +27,7 @@ func (s *Store) Counts(ctx context.Context, ws subject.WorkspaceID) (Counts, err
 		what, status string
 		n            int64
 	}
-	lines, err := all(s, ctx, "count", func(rows *sql.Rows) (l line, err error) {
+	lines, err := all(ctx, s, "count", func(rows *sql.Rows) (l line, err error) {
 		return l, rows.Scan(&l.what, &l.status, &l.n)
 	}, counts, int64(ws))
 	if err != nil {

@@ -43,7 +43,7 @@ func (s *Store) Decisions(ctx context.Context, ws subject.WorkspaceID, event sub
 		l.and("d.event_id = ?", int64(event))
 	}
 	text, args := l.end("d", p)
-	return all(s, ctx, "list decisions", scanDecision, text, args...)
+	return all(ctx, s, "list decisions", scanDecision, text, args...)
 }
 
 func scanDecision(rows *sql.Rows) (d Decision, err error) {
@@ -74,7 +74,7 @@ FROM audit AS a`
 // AuditLog lists privileged changes, the newest first.
 func (s *Store) AuditLog(ctx context.Context, ws subject.WorkspaceID, p Page) ([]Audit, error) {
 	text, args := list(selectAudit, "a", int64(ws), p).end("a", p)
-	return all(s, ctx, "list audit", scanAudit, text, args...)
+	return all(ctx, s, "list audit", scanAudit, text, args...)
 }
 
 func scanAudit(rows *sql.Rows) (a Audit, err error) {

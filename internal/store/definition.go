@@ -111,7 +111,7 @@ ORDER BY kind, name`
 
 // DefinitionSet returns the documents of the set with that number, by kind and name.
 func (s *Store) DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]Definition, error) {
-	return all(s, ctx, "read definition set", scanDefinition, definitionSet, int64(ws), number)
+	return all(ctx, s, "read definition set", scanDefinition, definitionSet, int64(ws), number)
 }
 
 const definitionsNumber = `
@@ -120,7 +120,7 @@ WHERE id = $1`
 
 // DefinitionsNumber returns the number of the set in force, 0 when there is none yet.
 func (s *Store) DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error) {
-	number, ok, err := first(s, ctx, "read the number of the definitions", scanInt, definitionsNumber, int64(ws))
+	number, ok, err := first(ctx, s, "read the number of the definitions", scanInt, definitionsNumber, int64(ws))
 	if err == nil && !ok {
 		err = fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
 	}

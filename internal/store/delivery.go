@@ -113,7 +113,7 @@ WHERE d.ws = $1 AND d.id = $2`
 
 // DeliveryByID returns one delivery, else ErrNotFound.
 func (s *Store) DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error) {
-	return one(s, ctx, "read delivery", scanDelivery, deliveryByID, int64(ws), int64(id))
+	return one(ctx, s, "read delivery", scanDelivery, deliveryByID, int64(ws), int64(id))
 }
 
 // Deliveries lists deliveries, the newest first.
@@ -141,5 +141,5 @@ func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f Delive
 		l.and("d.instance_id = ?", int64(f.Instance))
 	}
 	text, args := l.end("d", p)
-	return all(s, ctx, "list deliveries", scanDelivery, text, args...)
+	return all(ctx, s, "list deliveries", scanDelivery, text, args...)
 }

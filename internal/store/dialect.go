@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"regexp"
@@ -44,7 +45,10 @@ func postgres() dialect {
 		lock:       "FOR NO KEY UPDATE OF ",
 		retriable: func(err error) bool {
 			var e *pgconn.PgError
-			return errors.As(err, &e) && (e.Code == "40001" || e.Code == "40P01") // serialization failure, deadlock
+			if errors.As(err, &e) {
+				return e.Code == "40001" || e.Code == "40P01" // serialization failure, deadlock
+			}
+			return errors.Is(err, driver.ErrBadConn) // the statement was never sent
 		},
 		clock: "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
 	}

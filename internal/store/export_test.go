@@ -37,6 +37,23 @@ func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string
 	return out, err
 }
 
+// ErrAgain asks for another try of a transaction.
+var ErrAgain = errAgain
+
+// Write runs work in a transaction.
+func (s *Store) Write(ctx context.Context, work func() error) error {
+	return s.write(ctx, func(*session) error { return work() })
+}
+
+// ParseSlots and AppendJSON are fuzzed.
+var (
+	ParseSlots = parseSlots
+	AppendJSON = appendJSON
+)
+
+// MaxTries bounds the tries of a transaction.
+const MaxTries = maxTries
+
 // The statements whose plans are tested.
 const (
 	ClaimDeliveries  = claimDeliveries

@@ -74,7 +74,7 @@ const existingInstances = `
 SELECT b.key, b.forgotten, COALESCE(i.id, 0), COALESCE(i.key, ''), COALESCE(i.status, ''), COALESCE(i.input_hash, '')
 FROM /*ROWS $1 (ws bigint, key text)*/ AS r CROSS JOIN instance AS b
 LEFT JOIN instance AS i
-  ON i.ws = b.ws AND i.key = CASE WHEN b.forgotten = 0 THEN b.key ELSE b.key || ':retry:' || CAST(b.forgotten AS text) END
+  ON i.ws = b.ws AND i.key = CASE WHEN b.forgotten = 0 THEN b.key ELSE b.key || '` + retryMark + `' || CAST(b.forgotten AS text) END
 WHERE b.ws = r.ws AND b.key = r.key`
 
 const existingDeliveries = `
@@ -159,7 +159,7 @@ WHERE i.ws = $1 AND i.id = $2`
 
 // InstanceByID returns one instance, else ErrNotFound.
 func (s *Store) InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error) {
-	return one(s, ctx, "read instance", scanInstance, instanceByID, int64(ws), int64(id))
+	return one(ctx, s, "read instance", scanInstance, instanceByID, int64(ws), int64(id))
 }
 
 const instanceByKey = selectInstances + `
@@ -167,7 +167,7 @@ WHERE i.ws = $1 AND i.key = $2`
 
 // InstanceByKey returns the instance of exactly that key, else ErrNotFound.
 func (s *Store) InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error) {
-	return one(s, ctx, "read instance", scanInstance, instanceByKey, int64(ws), key)
+	return one(ctx, s, "read instance", scanInstance, instanceByKey, int64(ws), key)
 }
 
 // Instances lists instances, the newest first.
@@ -189,5 +189,5 @@ func (s *Store) Instances(ctx context.Context, ws subject.WorkspaceID, f Instanc
 		l.and("i.key = ?", f.Key)
 	}
 	text, args := l.end("i", p)
-	return all(s, ctx, "list instances", scanInstance, text, args...)
+	return all(ctx, s, "list instances", scanInstance, text, args...)
 }

@@ -135,6 +135,9 @@ func (t *session) decideIntents(
 		return nil, err
 	}
 	for n, i := range odd {
+		if second[n].NeedLock { // it would go out undecided
+			return nil, fmt.Errorf("%w: a lock is wanted for delivery %d, which is locked", ErrInvalid, claims[i].ID)
+		}
 		verdicts[i] = second[n]
 	}
 	return verdicts, nil

@@ -5,12 +5,12 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -23,8 +23,8 @@ WHERE d.ws = $1 AND d.instance_id = $2
 ORDER BY d.id
 /*LOCK d*/`
 
-// retryInfix stands between a key and the number of its repetition (model.md §4).
-const retryInfix = ":retry:"
+// retryMark stands between a key and the number of its repetition (model.md §4).
+const retryMark = ":retry:"
 
 // The keys of an occasion's repetitions, as a range: ';' follows ':'.
 const retryKeys = `
@@ -92,25 +92,20 @@ func (t *session) operatorState(ctx context.Context, ws subject.WorkspaceID, id 
 	if state.Deliveries, err = query(ctx, t, scanDelivery, lockDeliveries, int64(ws), int64(id)); err != nil {
 		return state, fmt.Errorf("lock deliveries: %w", err)
 	}
-	prefix := baseKey(state.Instance.Key) + retryInfix
-	keys, err := query(ctx, t, func(rows *sql.Rows) (key string, err error) {
-		return key, rows.Scan(&key)
+	base, _ := key.Instance(state.Instance.Key).Base()
+	prefix := string(base) + retryMark
+	keys, err := query(ctx, t, func(rows *sql.Rows) (k key.Instance, err error) {
+		return k, rows.Scan(&k)
 	}, retryKeys, int64(ws), prefix, strings.TrimSuffix(prefix, ":")+";")
 	if err != nil {
 		return state, fmt.Errorf("find repetitions: %w", err)
 	}
-	for _, key := range keys {
-		if n, err := strconv.Atoi(strings.TrimPrefix(key, prefix)); err == nil {
+	for _, k := range keys {
+		if b, n := k.Base(); b == base {
 			state.Retries = max(state.Retries, n)
 		}
 	}
 	return state, nil
-}
-
-// baseKey is the key without the number of its repetition. The grammar of keys admits the infix nowhere else.
-func baseKey(key string) string {
-	base, _, _ := strings.Cut(key, retryInfix)
-	return base
 }
 
 func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, state OperatorState, c OperatorChange) error {
@@ -141,8 +136,11 @@ func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.
 		return errAgain
 	}
 	if c.Forget {
-		if _, err := t.exec(ctx, forgetKey, int64(ws), baseKey(state.Instance.Key), int64(state.Retries+1)); err != nil {
+		base, _ := key.Instance(state.Instance.Key).Base()
+		if n, err := t.exec(ctx, forgetKey, int64(ws), string(base), int64(state.Retries+1)); err != nil {
 			return fmt.Errorf("forget key: %w", err)
+		} else if n == 0 {
+			return fmt.Errorf("forget key: the occasion's first instance: %w", ErrNotFound)
 		}
 	}
 	return t.audit(ctx, ws, now, c.Audit)

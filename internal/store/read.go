@@ -12,7 +12,7 @@ import (
 const DefaultPage = 100
 
 // all reads every row of one query.
-func all[T any](s *Store, ctx context.Context, action string, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
+func all[T any](ctx context.Context, s *Store, action string, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
 	var out []T
 	err := s.read(ctx, func(t *session) (err error) {
 		out, err = query(ctx, t, scan, text, args...)
@@ -25,8 +25,8 @@ func all[T any](s *Store, ctx context.Context, action string, scan func(*sql.Row
 }
 
 // first reads the first row of one query; ok is false when there is none.
-func first[T any](s *Store, ctx context.Context, action string, scan func(*sql.Rows) (T, error), text string, args ...any) (v T, ok bool, err error) {
-	rows, err := all(s, ctx, action, scan, text, args...)
+func first[T any](ctx context.Context, s *Store, action string, scan func(*sql.Rows) (T, error), text string, args ...any) (v T, ok bool, err error) {
+	rows, err := all(ctx, s, action, scan, text, args...)
 	if err != nil || len(rows) == 0 {
 		return v, false, err
 	}
@@ -34,8 +34,8 @@ func first[T any](s *Store, ctx context.Context, action string, scan func(*sql.R
 }
 
 // one reads the first row of one query, else ErrNotFound.
-func one[T any](s *Store, ctx context.Context, action string, scan func(*sql.Rows) (T, error), text string, args ...any) (T, error) {
-	v, ok, err := first(s, ctx, action, scan, text, args...)
+func one[T any](ctx context.Context, s *Store, action string, scan func(*sql.Rows) (T, error), text string, args ...any) (T, error) {
+	v, ok, err := first(ctx, s, action, scan, text, args...)
 	if err == nil && !ok {
 		err = fmt.Errorf("%s: %w", action, ErrNotFound)
 	}

@@ -133,8 +133,10 @@ func (s *Store) write(ctx context.Context, work func(*session) error) error {
 			s.committed(earliest)
 			return nil
 		}
-		again := errors.Is(err, errAgain) || s.dialect.retriable(err)
-		if !again || ctx.Err() != nil {
+		if cause := context.Cause(ctx); cause != nil { // drivers report it in many ways
+			return fmt.Errorf("%w: %w", cause, err)
+		}
+		if !errors.Is(err, errAgain) && !s.dialect.retriable(err) {
 			return err
 		}
 		if try == maxTries {

@@ -1,9 +1,10 @@
 -- +goose Up
 -- Every column is bigint or text and NOT NULL; 0 and '' mean none. Instants are µs since 1970, UTC.
--- PostgreSQL: keys are compared as bytes (COLLATE "C"). Fillfactors below 100 leave room for updates on the same page, and the
--- hot tables are vacuumed and analysed after 2 % of changes, since their indexes on due work live from it.
+--
+-- PostgreSQL: keys are compared as bytes (COLLATE "C"). Fillfactors below 100 leave room for updates on the same
+-- page. The hot tables are vacuumed and analysed after 2 % of changes: finding due work depends on it.
 
-CREATE TABLE node (                                  -- one row: how many processes have opened the database
+CREATE TABLE node (  -- one row: how many processes have opened the database
   id    bigint NOT NULL PRIMARY KEY CHECK (id = 1),
   taken bigint NOT NULL
 );
@@ -12,8 +13,8 @@ INSERT INTO node (id, taken) VALUES (1, 0);
 CREATE TABLE workspace (
   id          bigint NOT NULL PRIMARY KEY,
   name        text COLLATE "C" NOT NULL UNIQUE,
-  secret      text NOT NULL,                         -- hex
-  definitions bigint NOT NULL DEFAULT 0,             -- number of the set in force
+  secret      text NOT NULL,              -- hex
+  definitions bigint NOT NULL DEFAULT 0,  -- number of the set in force
   created_at  bigint NOT NULL
 );
 
@@ -21,8 +22,8 @@ CREATE TABLE api_key (
   ws         bigint NOT NULL,
   id         bigint NOT NULL,
   name       text COLLATE "C" NOT NULL,
-  hash       text COLLATE "C" NOT NULL,                       -- hex SHA-256
-  scopes     text NOT NULL,                          -- JSON array
+  hash       text COLLATE "C" NOT NULL,  -- hex SHA-256
+  scopes     text NOT NULL,              -- JSON array
   created_at bigint NOT NULL,
   revoked_at bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id)
@@ -37,7 +38,7 @@ CREATE TABLE definition (
   version    bigint NOT NULL,
   text       text NOT NULL,
   hash       text NOT NULL,
-  added_in   bigint NOT NULL,                        -- numbers of the sets from which and until which it counts
+  added_in   bigint NOT NULL,  -- numbers of the sets from which and until which it counts
   removed_in bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, kind, name, version)
 );
@@ -54,14 +55,14 @@ CREATE TABLE contact (
   UNIQUE (ws, ext_id)
 );
 
-CREATE TABLE cadence (                               -- narrow: its row is the lock on a person
+CREATE TABLE cadence (  -- narrow: its row is the lock on a person
   ws         bigint NOT NULL,
   contact_id bigint NOT NULL,
   suppressed bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, contact_id)
 ) WITH (fillfactor = 50);
 
-CREATE TABLE address (                               -- by which address a person is recognised
+CREATE TABLE address (  -- by which address a person is recognised
   ws         bigint NOT NULL,
   hash       text COLLATE "C" NOT NULL,
   contact_id bigint NOT NULL,
@@ -76,9 +77,9 @@ CREATE TABLE event (
   occurred_at    bigint NOT NULL,
   occurred_given bigint NOT NULL,
   received_at    bigint NOT NULL,
-  payload        text NOT NULL,                      -- JSON
-  recipient      text NOT NULL,                      -- JSON
-  trace          text NOT NULL,                      -- JSON
+  payload        text NOT NULL,  -- JSON
+  recipient      text NOT NULL,  -- JSON
+  trace          text NOT NULL,  -- JSON
   PRIMARY KEY (ws, id)
 );
 
@@ -96,7 +97,7 @@ CREATE TABLE instance (
   held             bigint NOT NULL DEFAULT 0 CHECK (held IN (0, 1)),
   due_at           bigint NOT NULL,
   next_retry_at    bigint NOT NULL DEFAULT 0,
-  ready_at         bigint NOT NULL DEFAULT 0,        -- the later of both while a worker may take it, else 0
+  ready_at         bigint NOT NULL DEFAULT 0,  -- the later of both while a worker may take it, else 0
   lease_until      bigint NOT NULL DEFAULT 0,
   version          bigint NOT NULL DEFAULT 0,
   attempts         bigint NOT NULL DEFAULT 0,
@@ -104,8 +105,8 @@ CREATE TABLE instance (
   crashes          bigint NOT NULL DEFAULT 0,
   reason           text NOT NULL DEFAULT '',
   input_hash       text NOT NULL,
-  trace            text NOT NULL DEFAULT '',         -- JSON
-  forgotten        bigint NOT NULL DEFAULT 0,        -- n of key:retry:n that stands for the occasion since the key was freed
+  trace            text NOT NULL DEFAULT '',   -- JSON
+  forgotten        bigint NOT NULL DEFAULT 0,  -- n of key:retry:n that stands for the occasion since the key was freed
   created_at       bigint NOT NULL,
   completed_at     bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
@@ -127,29 +128,29 @@ CREATE TABLE delivery (
   definitions         bigint NOT NULL,
   type                text NOT NULL,
   trigger             text NOT NULL,
-  channel             text NOT NULL,                 -- kind:name
+  channel             text NOT NULL,              -- kind:name
   address             text NOT NULL,
   locale              text NOT NULL,
   customer_ref        text NOT NULL,
   status              text NOT NULL CHECK (status IN ('scheduled', 'sent', 'opened', 'responded', 'expired', 'skipped',
                                                       'failed', 'superseded', 'cancelled', 'unknown')),
   not_before          bigint NOT NULL,
-  send_at             bigint NOT NULL,               -- 0: nothing more is planned
-  slot                bigint NOT NULL,               -- 0: holds no place in any limit
+  send_at             bigint NOT NULL,            -- 0: nothing more is planned
+  slot                bigint NOT NULL,            -- 0: holds no place in any limit
   deferred_by         text NOT NULL DEFAULT '',
   lease_until         bigint NOT NULL DEFAULT 0,
   version             bigint NOT NULL DEFAULT 0,
   step                bigint NOT NULL DEFAULT 0,
   attempt_no          bigint NOT NULL DEFAULT 0,
-  intent_at           bigint NOT NULL DEFAULT 0,     -- of the open attempt
-  lost_intent         bigint NOT NULL DEFAULT 0,     -- what intent_at was before the latest claim
+  intent_at           bigint NOT NULL DEFAULT 0,  -- of the open attempt
+  lost_intent         bigint NOT NULL DEFAULT 0,  -- what intent_at was before the latest claim
   retry_count         bigint NOT NULL DEFAULT 0,
   reminders_remaining bigint NOT NULL DEFAULT 0,
   last_sent_at        bigint NOT NULL DEFAULT 0,
   expires_at          bigint NOT NULL DEFAULT 0,
   reason              text NOT NULL DEFAULT '',
   stop_reason         text NOT NULL DEFAULT '',
-  trace               text NOT NULL DEFAULT '',      -- JSON
+  trace               text NOT NULL DEFAULT '',   -- JSON
   created_at          bigint NOT NULL,
   completed_at        bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
@@ -166,7 +167,7 @@ CREATE INDEX delivery_instance ON delivery (ws, instance_id);
 CREATE TABLE attempt (
   ws              bigint NOT NULL,
   delivery_id     bigint NOT NULL,
-  number          bigint NOT NULL,                   -- 0: nothing was tried, the entry says why
+  number          bigint NOT NULL,  -- 0: nothing was tried, the entry says why
   step            bigint NOT NULL,
   channel         text NOT NULL,
   idempotency_key text NOT NULL,
@@ -195,17 +196,17 @@ CREATE TABLE content (
 );
 CREATE INDEX content_id ON content (ws, id);
 
-CREATE TABLE decision (                              -- what left no instance behind
+CREATE TABLE decision (              -- what left no instance behind
   ws               bigint NOT NULL,
   id               bigint NOT NULL,
   at               bigint NOT NULL,
   event_id         bigint NOT NULL,
-  instance_id      bigint NOT NULL,                  -- the one that it met
+  instance_id      bigint NOT NULL,  -- the one that it met
   workflow         text NOT NULL,
   workflow_version bigint NOT NULL,
   trigger          text NOT NULL,
   reason           text NOT NULL,
-  trace            text NOT NULL,                    -- JSON
+  trace            text NOT NULL,    -- JSON
   PRIMARY KEY (ws, id)
 );
 CREATE INDEX decision_event ON decision (ws, event_id);
@@ -217,6 +218,6 @@ CREATE TABLE audit (
   actor  text NOT NULL,
   action text NOT NULL,
   target text NOT NULL,
-  detail text NOT NULL,                              -- JSON
+  detail text NOT NULL,  -- JSON
   PRIMARY KEY (ws, id)
 );

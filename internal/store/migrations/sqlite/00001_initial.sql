@@ -1,8 +1,9 @@
 -- +goose Up
 -- Every column is bigint or text and NOT NULL; 0 and '' mean none. Instants are µs since 1970, UTC.
+--
 -- SQLite: rows are stored in their primary key (WITHOUT ROWID).
 
-CREATE TABLE node (                                  -- one row: how many processes have opened the database
+CREATE TABLE node (  -- one row: how many processes have opened the database
   id    bigint NOT NULL PRIMARY KEY CHECK (id = 1),
   taken bigint NOT NULL
 ) WITHOUT ROWID;
@@ -11,8 +12,8 @@ INSERT INTO node (id, taken) VALUES (1, 0);
 CREATE TABLE workspace (
   id          bigint NOT NULL PRIMARY KEY,
   name        text NOT NULL UNIQUE,
-  secret      text NOT NULL,                         -- hex
-  definitions bigint NOT NULL DEFAULT 0,             -- number of the set in force
+  secret      text NOT NULL,              -- hex
+  definitions bigint NOT NULL DEFAULT 0,  -- number of the set in force
   created_at  bigint NOT NULL
 ) WITHOUT ROWID;
 
@@ -20,8 +21,8 @@ CREATE TABLE api_key (
   ws         bigint NOT NULL,
   id         bigint NOT NULL,
   name       text NOT NULL,
-  hash       text NOT NULL,                       -- hex SHA-256
-  scopes     text NOT NULL,                          -- JSON array
+  hash       text NOT NULL,  -- hex SHA-256
+  scopes     text NOT NULL,  -- JSON array
   created_at bigint NOT NULL,
   revoked_at bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id)
@@ -36,7 +37,7 @@ CREATE TABLE definition (
   version    bigint NOT NULL,
   text       text NOT NULL,
   hash       text NOT NULL,
-  added_in   bigint NOT NULL,                        -- numbers of the sets from which and until which it counts
+  added_in   bigint NOT NULL,  -- numbers of the sets from which and until which it counts
   removed_in bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, kind, name, version)
 ) WITHOUT ROWID;
@@ -53,14 +54,14 @@ CREATE TABLE contact (
   UNIQUE (ws, ext_id)
 ) WITHOUT ROWID;
 
-CREATE TABLE cadence (                               -- narrow: its row is the lock on a person
+CREATE TABLE cadence (  -- narrow: its row is the lock on a person
   ws         bigint NOT NULL,
   contact_id bigint NOT NULL,
   suppressed bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, contact_id)
 ) WITHOUT ROWID;
 
-CREATE TABLE address (                               -- by which address a person is recognised
+CREATE TABLE address (  -- by which address a person is recognised
   ws         bigint NOT NULL,
   hash       text NOT NULL,
   contact_id bigint NOT NULL,
@@ -75,9 +76,9 @@ CREATE TABLE event (
   occurred_at    bigint NOT NULL,
   occurred_given bigint NOT NULL,
   received_at    bigint NOT NULL,
-  payload        text NOT NULL,                      -- JSON
-  recipient      text NOT NULL,                      -- JSON
-  trace          text NOT NULL,                      -- JSON
+  payload        text NOT NULL,  -- JSON
+  recipient      text NOT NULL,  -- JSON
+  trace          text NOT NULL,  -- JSON
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
 
@@ -95,7 +96,7 @@ CREATE TABLE instance (
   held             bigint NOT NULL DEFAULT 0 CHECK (held IN (0, 1)),
   due_at           bigint NOT NULL,
   next_retry_at    bigint NOT NULL DEFAULT 0,
-  ready_at         bigint NOT NULL DEFAULT 0,        -- the later of both while a worker may take it, else 0
+  ready_at         bigint NOT NULL DEFAULT 0,  -- the later of both while a worker may take it, else 0
   lease_until      bigint NOT NULL DEFAULT 0,
   version          bigint NOT NULL DEFAULT 0,
   attempts         bigint NOT NULL DEFAULT 0,
@@ -103,8 +104,8 @@ CREATE TABLE instance (
   crashes          bigint NOT NULL DEFAULT 0,
   reason           text NOT NULL DEFAULT '',
   input_hash       text NOT NULL,
-  trace            text NOT NULL DEFAULT '',         -- JSON
-  forgotten        bigint NOT NULL DEFAULT 0,        -- n of key:retry:n that stands for the occasion since the key was freed
+  trace            text NOT NULL DEFAULT '',   -- JSON
+  forgotten        bigint NOT NULL DEFAULT 0,  -- n of key:retry:n that stands for the occasion since the key was freed
   created_at       bigint NOT NULL,
   completed_at     bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
@@ -126,29 +127,29 @@ CREATE TABLE delivery (
   definitions         bigint NOT NULL,
   type                text NOT NULL,
   trigger             text NOT NULL,
-  channel             text NOT NULL,                 -- kind:name
+  channel             text NOT NULL,              -- kind:name
   address             text NOT NULL,
   locale              text NOT NULL,
   customer_ref        text NOT NULL,
   status              text NOT NULL CHECK (status IN ('scheduled', 'sent', 'opened', 'responded', 'expired', 'skipped',
                                                       'failed', 'superseded', 'cancelled', 'unknown')),
   not_before          bigint NOT NULL,
-  send_at             bigint NOT NULL,               -- 0: nothing more is planned
-  slot                bigint NOT NULL,               -- 0: holds no place in any limit
+  send_at             bigint NOT NULL,            -- 0: nothing more is planned
+  slot                bigint NOT NULL,            -- 0: holds no place in any limit
   deferred_by         text NOT NULL DEFAULT '',
   lease_until         bigint NOT NULL DEFAULT 0,
   version             bigint NOT NULL DEFAULT 0,
   step                bigint NOT NULL DEFAULT 0,
   attempt_no          bigint NOT NULL DEFAULT 0,
-  intent_at           bigint NOT NULL DEFAULT 0,     -- of the open attempt
-  lost_intent         bigint NOT NULL DEFAULT 0,     -- what intent_at was before the latest claim
+  intent_at           bigint NOT NULL DEFAULT 0,  -- of the open attempt
+  lost_intent         bigint NOT NULL DEFAULT 0,  -- what intent_at was before the latest claim
   retry_count         bigint NOT NULL DEFAULT 0,
   reminders_remaining bigint NOT NULL DEFAULT 0,
   last_sent_at        bigint NOT NULL DEFAULT 0,
   expires_at          bigint NOT NULL DEFAULT 0,
   reason              text NOT NULL DEFAULT '',
   stop_reason         text NOT NULL DEFAULT '',
-  trace               text NOT NULL DEFAULT '',      -- JSON
+  trace               text NOT NULL DEFAULT '',   -- JSON
   created_at          bigint NOT NULL,
   completed_at        bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
@@ -165,7 +166,7 @@ CREATE INDEX delivery_instance ON delivery (ws, instance_id);
 CREATE TABLE attempt (
   ws              bigint NOT NULL,
   delivery_id     bigint NOT NULL,
-  number          bigint NOT NULL,                   -- 0: nothing was tried, the entry says why
+  number          bigint NOT NULL,  -- 0: nothing was tried, the entry says why
   step            bigint NOT NULL,
   channel         text NOT NULL,
   idempotency_key text NOT NULL,
@@ -194,17 +195,17 @@ CREATE TABLE content (
 ) WITHOUT ROWID;
 CREATE INDEX content_id ON content (ws, id);
 
-CREATE TABLE decision (                              -- what left no instance behind
+CREATE TABLE decision (              -- what left no instance behind
   ws               bigint NOT NULL,
   id               bigint NOT NULL,
   at               bigint NOT NULL,
   event_id         bigint NOT NULL,
-  instance_id      bigint NOT NULL,                  -- the one that it met
+  instance_id      bigint NOT NULL,  -- the one that it met
   workflow         text NOT NULL,
   workflow_version bigint NOT NULL,
   trigger          text NOT NULL,
   reason           text NOT NULL,
-  trace            text NOT NULL,                    -- JSON
+  trace            text NOT NULL,    -- JSON
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
 CREATE INDEX decision_event ON decision (ws, event_id);
@@ -216,6 +217,6 @@ CREATE TABLE audit (
   actor  text NOT NULL,
   action text NOT NULL,
   target text NOT NULL,
-  detail text NOT NULL,                              -- JSON
+  detail text NOT NULL,  -- JSON
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;

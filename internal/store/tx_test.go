@@ -1,0 +1,211 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTriesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := storetest.Memory(t)
+	f := fixture{TB: t, s: s}
+	tries := 0
+	f.mustBe(s.Write(t.Context(), func() error { tries++; return store.ErrAgain }), store.ErrConflict)
+	if tries != store.MaxTries {
+		t.Errorf("%d tries, want %d", tries, store.MaxTries)
+	}
+	tries = 0
+	f.mustBe(s.Write(t.Context(), func() error { tries++; return errBroken }), errBroken)
+	if tries != 1 {
+		t.Errorf("%d tries of what is broken", tries)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	tries = 0
+	if err := s.Write(ctx, func() error { tries++; cancel(); return store.ErrAgain }); err == nil || tries != 1 {
+		t.Errorf("%d tries after the end: %v", tries, err)
+	}
+}
+
+// A caller that goes away leaves nothing behind and breaks nothing; a database in memory lives on.
+func TestCancelledCallsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("before", instance.Completed)}})
+		for range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			err := s.Ingest(ctx, f.ws, now, store.IngestRequest{Recipients: []store.RecipientRef{person("c-1", "")}}, func(store.IngestState) (store.IngestWrites, error) {
+				cancel()
+				return store.IngestWrites{Instances: []instance.Row{f.instance("cancelled", instance.Completed)}}, nil
+			})
+			f.mustBe(err, context.Canceled)
+			cancelled, stop := context.WithCancel(t.Context())
+			stop()
+			if _, err := s.Instances(cancelled, f.ws, store.InstanceFilter{}, store.Page{}); !errors.Is(err, context.Canceled) {
+				t.Errorf("a read of a caller that is gone: %v", err)
+			}
+		}
+		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("after", instance.Completed)}})
+		rows, err := s.Instances(t.Context(), f.ws, store.InstanceFilter{}, store.Page{})
+		f.must(err)
+		if len(rows) != 2 || rows[0].Key != "after" || rows[1].Key != "before" {
+			t.Errorf("%d instances", len(rows))
+		}
+	})
+}
+
+// An ingest that holds a person wants an instance; an expansion that holds the instance wants the person.
+func TestDeadlocksAreDoneAgain(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		if database == "sqlite" {
+			continue // one writer: nothing to wait for
+		}
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			s := storetest.Open(t, storetest.URL(t, database))
+			f := setup(t, s)
+			in := f.instance("k:1", instance.Pending)
+			f.contact("c-1")
+			f.add(store.IngestWrites{Instances: []instance.Row{in}})
+			ref := person("c-1", "")
+			ref.Lock = true
+			personHeld, instanceHeld := make(chan struct{}), make(chan struct{})
+			once := func(c chan struct{}) {
+				select {
+				case <-c:
+				default:
+					close(c)
+				}
+			}
+			tries := make(chan string, 10)
+			race(t, 2, func(n int) error {
+				if n == 0 {
+					return s.Ingest(t.Context(), f.ws, now, store.IngestRequest{Recipients: []store.RecipientRef{ref}}, func(store.IngestState) (store.IngestWrites, error) {
+						tries <- "ingest"
+						once(personHeld)
+						<-instanceHeld
+						return store.IngestWrites{Held: []store.HeldInstance{{ID: in.ID, Reason: reason.InputConflict}}}, nil
+					})
+				}
+				<-personHeld
+				_, err := s.ExpandDue(t.Context(), now, 10, func(due []store.DueInstance) ([][]store.RecipientRef, error) {
+					tries <- "expand"
+					once(instanceHeld)
+					refs := make([][]store.RecipientRef, len(due))
+					for i := range refs {
+						refs[i] = []store.RecipientRef{ref}
+					}
+					return refs, nil
+				}, complete)
+				return err
+			})
+			got, err := s.InstanceByID(t.Context(), f.ws, in.ID)
+			f.must(err)
+			if !got.Held {
+				t.Errorf("not held: %+v", got)
+			}
+			if len(tries) < 2 || len(tries) == 2 && got.Status == instance.Completed {
+				t.Errorf("%d tries: they did not meet", len(tries))
+			}
+		})
+	}
+}
+
+// Two processes on one database: what one holds the other passes over, and what one froze on the other takes up.
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			const deliveries = 120
+			url := storetest.URL(t, database)
+			stores := [2]*store.Store{storetest.Open(t, url), storetest.Open(t, url)}
+			f := setup(t, stores[0])
+			f.scheduled(deliveries, nil)
+			frozen := f.claim(now)[:7]
+			var rest []store.LeaseRef
+			claims := f.claim(now.Add(30 * time.Second)) // everything again, a lease later
+			for _, c := range claims {
+				rest = append(rest, lease(c))
+			}
+			f.must(stores[0].ReleaseClaims(t.Context(), now, rest))
+			race(t, 4, func(n int) error {
+				s := stores[n%2]
+				for {
+					claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, send)
+					if err != nil || len(claims) == 0 {
+						return err
+					}
+					var list []store.Settlement
+					for _, c := range claims {
+						list = append(list, accepted(c))
+					}
+					if stale, err := s.Settle(t.Context(), now, list); err != nil || len(stale) > 0 {
+						return errors.Join(err, errors.New("stale"))
+					}
+				}
+			})
+			var late []store.Settlement
+			for _, c := range frozen {
+				late = append(late, refused(c))
+			}
+			if stale := f.settle(late...); len(stale) != len(late) {
+				t.Errorf("%d of %d late results refused", len(stale), len(late))
+			}
+			counts, err := stores[1].Counts(t.Context(), f.ws)
+			if err != nil || counts.DeliveriesByStatus[delivery.Sent] != deliveries {
+				t.Errorf("%+v %v", counts, err)
+			}
+		})
+	}
+}
+
+func FuzzAppendJSON(f *testing.F) {
+	for _, s := range []string{"", "a", `"`, `\`, "\x00\x1f", "é\u2028<&>", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if !utf8.ValidString(s) {
+			return // refused before
+		}
+		var got string
+		if err := json.Unmarshal(store.AppendJSON(nil, s), &got); err != nil || got != s {
+			t.Errorf("%q came back as %q, %v", s, got, err)
+		}
+	})
+}
+
+func FuzzParseSlots(f *testing.F) {
+	for _, s := range []string{"", "1 survey sms:x", "2 a b;1 a b;1 a b", "1 a", "x a b", ";", "9223372036854775808 a b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		slots, err := store.ParseSlots(s)
+		if err != nil {
+			return
+		}
+		n := 0
+		for i, slot := range slots {
+			n += slot.N
+			if i > 0 && !slots[i-1].At.Before(slot.At) && cmp.Equal(slots[i-1].Type+" "+slots[i-1].Channel, slot.Type+" "+slot.Channel) {
+				t.Errorf("slot %d of %q stands twice", i, s)
+			}
+		}
+		if want := strings.Count(s, ";") + 1; s != "" && n != want {
+			t.Errorf("%d slots in %q, want %d", n, s, want)
+		}
+	})
+}
