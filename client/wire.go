@@ -102,7 +102,7 @@ type DefinitionChange struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
 	Version int64  `json:"version" doc:"Counts the changes of this definition, from 1."`
-	Action  string `json:"action" enum:"added,changed,unchanged,removed"`
+	Action  string `json:"action" enum:"added,changed,unchanged"`
 }
 
 // Definitions is the set in force.

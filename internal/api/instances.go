@@ -8,7 +8,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -78,13 +77,9 @@ func (a *API) instances() {
 		}
 		return &body[client.InstanceDetail]{detail}, nil
 	})
-	for verb, what := range map[Verb]string{
-		Cancel:  "Stop an instance and what has not left of its deliveries",
-		Retry:   "Take an instance up again at once",
-		Release: "Let a held instance go on",
-	} {
+	act := func(verb Verb, summary string) {
 		route(a, http.MethodPost, "/v1/instances/{id}/"+string(verb), ScopeOperate, huma.Operation{
-			OperationID: string(verb) + "-instance", Summary: what, Tags: tags,
+			OperationID: string(verb) + "-instance", Summary: summary, Tags: tags,
 		}, func(ctx context.Context, c Caller, in *byID) (*body[client.Operated], error) {
 			id, err := idsOf(c.Workspace).instanceID(in.ID)
 			if err != nil {
@@ -93,6 +88,9 @@ func (a *API) instances() {
 			return a.operate(ctx, c, Action{Verb: verb, Instance: id})
 		})
 	}
+	act(Cancel, "Stop an instance and what has not left of its deliveries")
+	act(Retry, "Take an instance up again at once")
+	act(Release, "Let a held instance go on")
 	route(a, http.MethodPost, "/v1/instances/forget", ScopeAdmin, huma.Operation{
 		OperationID: "forget-instance", Summary: "Free a key, so that the next such event counts as new", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *forgetKey) (*body[client.Operated], error) {
@@ -126,111 +124,4 @@ func sentence(r reason.Reason) string {
 		return ""
 	}
 	return r.Sentence()
-}
-
-type listDeliveries struct {
-	Workflow string `query:"workflow" maxLength:"200" doc:"Of this workflow."`
-	Status   string `query:"status" enum:"scheduled,sent,opened,responded,expired,skipped,failed,superseded,cancelled,unknown"`
-	Channel  string `query:"channel" maxLength:"200" doc:"Of this channel, as kind:name."`
-	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
-	To       string `query:"to" maxLength:"256" doc:"To this address, or to the contact whom you know by this id."`
-	Instance string `query:"instance" maxLength:"100" doc:"Of this instance."`
-	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
-	Cursor   string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
-}
-
-func (a *API) deliveries() {
-	tags := []string{"deliveries"}
-	route(a, http.MethodGet, "/v1/deliveries", ScopeRead, huma.Operation{
-		OperationID: "list-deliveries", Summary: "Deliveries, newest first", Tags: tags,
-	}, func(ctx context.Context, c Caller, in *listDeliveries) (*body[client.Page[client.Delivery]], error) {
-		x := idsOf(c.Workspace)
-		page, err := x.page(key.KindDelivery, in.Limit, in.Cursor)
-		if err != nil {
-			return nil, err
-		}
-		filter := store.DeliveryFilter{
-			Workflow: in.Workflow, Status: delivery.Status(in.Status), Channel: in.Channel, Reason: reason.Reason(in.Reason), To: in.To,
-		}
-		if in.Instance != "" {
-			if filter.Instance, err = x.instanceID(in.Instance); err != nil {
-				return &body[client.Page[client.Delivery]]{client.Page[client.Delivery]{Items: []client.Delivery{}}}, nil
-			}
-		}
-		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, filter, page)
-		if err != nil {
-			return nil, fmt.Errorf("list deliveries: %w", err)
-		}
-		wire := func(r delivery.Row) client.Delivery { return a.wireDelivery(x, r) }
-		return &body[client.Page[client.Delivery]]{pageOf(rows, in.Limit, wire, func(r delivery.Row) string { return x.delivery(r.ID) })}, nil
-	})
-	route(a, http.MethodGet, "/v1/deliveries/{id}", ScopeRead, huma.Operation{
-		OperationID: "get-delivery", Summary: "A delivery with its attempts and its content", Tags: tags,
-	}, func(ctx context.Context, c Caller, in *byID) (*body[client.DeliveryDetail], error) {
-		x := idsOf(c.Workspace)
-		id, err := x.deliveryID(in.ID)
-		if err != nil {
-			return nil, err
-		}
-		detail, err := a.deliveryDetail(ctx, c, x, id)
-		if err != nil {
-			return nil, err
-		}
-		return &body[client.DeliveryDetail]{detail}, nil
-	})
-	for verb, what := range map[Verb]string{
-		Cancel: "Stop a delivery",
-		Retry:  "Try a delivery again; one that has ended is sent as a new occasion",
-	} {
-		route(a, http.MethodPost, "/v1/deliveries/{id}/"+string(verb), ScopeOperate, huma.Operation{
-			OperationID: string(verb) + "-delivery", Summary: what, Tags: tags,
-		}, func(ctx context.Context, c Caller, in *byID) (*body[client.Operated], error) {
-			id, err := idsOf(c.Workspace).deliveryID(in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return a.operate(ctx, c, Action{Verb: verb, Delivery: id})
-		})
-	}
-}
-
-func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.ID) (client.DeliveryDetail, error) {
-	row, err := a.Store.DeliveryByID(ctx, c.Workspace.ID, id)
-	if err != nil {
-		return client.DeliveryDetail{}, fmt.Errorf("read the delivery: %w", err)
-	}
-	attempts, err := a.Store.Attempts(ctx, c.Workspace.ID, id)
-	if err != nil {
-		return client.DeliveryDetail{}, fmt.Errorf("list its attempts: %w", err)
-	}
-	contents, err := a.Store.Contents(ctx, c.Workspace.ID, id, store.Page{Limit: maxDeliveries})
-	if err != nil {
-		return client.DeliveryDetail{}, fmt.Errorf("list its contents: %w", err)
-	}
-	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Trace: document(row.Trace), Attempts: make([]client.Attempt, len(attempts))}
-	for i, t := range attempts {
-		detail.Attempts[i] = client.Attempt{
-			Number: t.Number, Step: t.Step, Channel: t.Channel, IdempotencyKey: t.IdempotencyKey, IntentAt: t.IntentAt,
-			SettledAt: t.SettledAt, Outcome: string(t.Outcome), Reason: string(t.Reason), ProviderID: t.ProviderID, Error: t.Error,
-		}
-	}
-	for _, t := range contents {
-		detail.Contents = append(detail.Contents, client.Content{
-			Step: t.Step, At: t.At, Channel: t.Channel, Address: t.Address, Locale: t.Locale, Subject: t.Subject, Text: t.Text, HTML: t.HTML,
-		})
-	}
-	return detail, nil
-}
-
-func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
-	return client.Delivery{
-		ID: x.delivery(r.ID), Key: r.Key, Instance: x.instance(r.Instance), Event: x.event(r.Event), Workflow: r.Workflow,
-		WorkflowVersion: r.WorkflowVersion, Type: r.Type, Trigger: r.Trigger, Channel: r.Channel, Address: r.Address,
-		Locale: r.Locale, CustomerRef: r.CustomerRef, Status: string(r.Status),
-		Sending: !r.IntentAt.IsZero() && r.LeaseUntil.After(a.Clock.Now()),
-		Reason:  string(r.Reason), Message: sentence(r.Reason), StopReason: string(r.StopReason), NotBefore: r.NotBefore,
-		SendAt: r.SendAt, DeferredBy: string(r.DeferredBy), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
-		Attempts: r.AttemptNo, RetryCount: r.RetryCount, LastSentAt: r.LastSentAt, ExpiresAt: r.ExpiresAt,
-		CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
-	}
 }

@@ -28,10 +28,10 @@ type Server struct {
 	Batch         int            `name:"batch" env:"CARILLON_BATCH" default:"500" placeholder:"N" help:"How many rows one step takes up."`
 	Work          bool           `name:"work" env:"CARILLON_WORK" default:"true" negatable:"" help:"Do what is due. Without it (--no-work) this process only answers requests; others, or ticks, do the work."`
 	Migrate       bool           `name:"migrate" env:"CARILLON_MIGRATE" default:"true" negatable:"" help:"Bring the database's schema up to date at the start."`
-	OutboundAllow []netip.Prefix `name:"outbound-allow" env:"CARILLON_OUTBOUND_ALLOW" placeholder:"CIDR,…" help:"Networks that channels may reach although they are not public, such as 127.0.0.0/8 or 10.1.0.0/16."`
+	OutboundAllow []netip.Prefix `name:"outbound-allow" env:"CARILLON_OUTBOUND_ALLOW" placeholder:"CIDR" help:"Networks that channels may reach although they are not public, such as 127.0.0.0/8 or 10.1.0.0/16."`
 	StopTimeout   time.Duration  `name:"stop-timeout" env:"CARILLON_STOP_TIMEOUT" default:"25s" placeholder:"DURATION" help:"How long a stop waits for what is on its way. Below the 30s after which supervisors kill."`
-	LogLevel      string         `name:"log-level" env:"CARILLON_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"The least level that is logged: ${enum}."`
-	LogFormat     string         `name:"log-format" env:"CARILLON_LOG_FORMAT" default:"text" enum:"text,json" help:"How the log is written: ${enum}."`
+	LogLevel      string         `name:"log-level" env:"CARILLON_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"The least level that is logged: ${enum}."`
+	LogFormat     string         `name:"log-format" env:"CARILLON_LOG_FORMAT" default:"text" enum:"text,json" placeholder:"FORMAT" help:"How the log is written: ${enum}."`
 }
 
 // Setting is one setting as the reference shows it.
@@ -63,8 +63,11 @@ func settingsOf(t reflect.Type) []Setting {
 		if enum := tag.Get("enum"); enum != "" {
 			s.Value = strings.ReplaceAll(enum, ",", "|")
 		}
-		if field.Type.Kind() == reflect.Bool {
+		switch field.Type.Kind() { //nolint:exhaustive // the other kinds are what their placeholder says
+		case reflect.Bool:
 			s.Value = "true|false"
+		case reflect.Slice:
+			s.Value += ",…"
 		}
 		s.Help = strings.ReplaceAll(tag.Get("help"), "${enum}", strings.ReplaceAll(tag.Get("enum"), ",", ", "))
 		list = append(list, s)
