@@ -82,9 +82,9 @@ const (
 // PublicIDs turns row ids into ids for the world and back. An id is one AES block over (kind, workspace, row id):
 // it looks random, tells nothing of order or number, and needs no column and no index.
 //
-// Ids of rows and workspaces nearly fill their 64 bits, hence Decode itself cannot refuse every text that nobody
-// made. The proof is the workspace: whoever decodes compares it, and the kind, with the expected ones. A changed or
-// guessed id passes that once in 2^62 times, and would then have to meet a row.
+// Workspaces are numbered from 1, rows have ids that nearly fill 64 bits. So the proof that an id was made here is its
+// workspace: whoever decodes compares it, and the kind, with the expected ones. A changed or guessed id passes that
+// once in 2^64 times, and would then have to meet a row.
 type PublicIDs struct {
 	block   cipher.Block
 	letters *base32.Encoding
@@ -102,8 +102,8 @@ func NewPublicIDs(secret []byte) PublicIDs {
 // letters is Crockford's base 32: no letter that reads like a digit.
 const letters = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// Encode writes an id as kind_ and 26 characters, such as d_2x5…. Workspaces and rows have ids in [1, 2^62); others
-// give a public id that Decode refuses. An unknown kind panics.
+// Encode writes an id as kind_ and 26 characters, such as d_2x5…. A workspace is in [1, 2^56), a row's id
+// greater than 0; others give a public id that Decode refuses. An unknown kind panics.
 func (p PublicIDs) Encode(kind Kind, workspace, id int64) string {
 	block := p.seal(kind, workspace, id)
 	return string(kind) + "_" + p.letters.EncodeToString(block[:])
@@ -146,33 +146,18 @@ func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool)
 	return kind, workspace, id, true
 }
 
-// The two layouts of a block. A workspace of up to 56 bits leaves a byte for the kind's letter, whose highest bit is
-// 0. A larger one, such as an id made of the time, leaves 3 bits for the kind's place in kinds, behind a bit that
-// is 1:
-//
-//	0 kind:7 workspace:56 id:64
-//	1 kind:3 workspace:62 id:62
-const (
-	maxShort = 1<<56 - 1       // workspace of the first layout
-	maxLong  = 1<<62 - 1       // workspace and row of the second
-	longMark = uint64(1) << 63 // the bit of the second
-	kinds    = "deic"          // a new kind goes to the end
-)
+// The block: kind:8 workspace:56 id:64.
+const maxWorkspace = 1<<56 - 1
 
 func (p PublicIDs) seal(kind Kind, workspace, id int64) (block [aes.BlockSize]byte) {
-	place := strings.IndexByte(kinds, byte(kind))
-	if place < 0 {
+	if !kind.known() {
 		panic(fmt.Sprintf("key: public id of an unknown kind %q", byte(kind)))
 	}
-	if workspace < 1 || workspace > maxLong || id < 1 || workspace > maxShort && id > maxLong {
+	if workspace < 1 || workspace > maxWorkspace || id < 1 {
 		workspace, id = 0, 0 // which open refuses
 	}
-	high, low := uint64(kind)<<56|uint64(workspace), uint64(id)
-	if workspace > maxShort {
-		high, low = longMark|uint64(place)<<60|uint64(workspace)>>2, uint64(workspace)<<62|uint64(id)
-	}
-	binary.BigEndian.PutUint64(block[:8], high)
-	binary.BigEndian.PutUint64(block[8:], low)
+	binary.BigEndian.PutUint64(block[:8], uint64(kind)<<56|uint64(workspace))
+	binary.BigEndian.PutUint64(block[8:], uint64(id))
 	p.block.Encrypt(block[:], block[:])
 	return block
 }
@@ -180,16 +165,15 @@ func (p PublicIDs) seal(kind Kind, workspace, id int64) (block [aes.BlockSize]by
 // open is seal backwards.
 func (p PublicIDs) open(block [aes.BlockSize]byte) (kind Kind, workspace, id int64, ok bool) {
 	p.block.Decrypt(block[:], block[:])
-	high, low := binary.BigEndian.Uint64(block[:8]), binary.BigEndian.Uint64(block[8:])
-	if high&longMark == 0 {
-		kind, workspace, id = Kind(high>>56), int64(high&maxShort), int64(low)
-		known := strings.IndexByte(kinds, byte(kind)) >= 0
-		return kind, workspace, id, known && workspace > 0 && id > 0
+	high := binary.BigEndian.Uint64(block[:8])
+	kind, workspace, id = Kind(high>>56), int64(high&maxWorkspace), int64(binary.BigEndian.Uint64(block[8:]))
+	return kind, workspace, id, kind.known() && workspace > 0 && id > 0
+}
+
+func (k Kind) known() bool {
+	switch k {
+	case KindDelivery, KindInstance, KindEvent, KindContact:
+		return true
 	}
-	place := int(high >> 60 & 7)
-	if place >= len(kinds) {
-		return 0, 0, 0, false
-	}
-	workspace, id = int64(high<<2&maxLong|low>>62), int64(low&maxLong)
-	return Kind(kinds[place]), workspace, id, workspace > maxShort && id > 0
+	return false
 }

@@ -14,10 +14,10 @@ import (
 
 var secret = []byte("a secret of a workspace, 32 byte")
 
-// row draws the id of a row or workspace: small ones, ones of every size, and ones made of the time.
+// row draws the id of a row: small ones, ones of every size, and ones made of the time.
 func row() *rapid.Generator[int64] {
 	return rapid.OneOf(
-		rapid.Int64Range(1, 100), rapid.Int64Range(1, maxLong), rapid.Int64Range(maxShort-2, maxShort+3),
+		rapid.Int64Range(1, 100), rapid.Int64Range(1, math.MaxInt64),
 		rapid.Map(rapid.Int64Range(1_700_000_000_000_000, 4_400_000_000_000_000), func(micros int64) int64 { return micros << 10 }),
 	)
 }
@@ -30,7 +30,7 @@ func TestPublicIDsRoundTrip(t *testing.T) {
 		ws, id int64
 	}
 	draw := rapid.Custom(func(t *rapid.T) public {
-		return public{Kind(rapid.SampledFrom([]byte(kinds)).Draw(t, "kind")), row().Draw(t, "workspace"), row().Draw(t, "id")}
+		return public{Kind(rapid.SampledFrom([]byte("deic")).Draw(t, "kind")), rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, maxWorkspace), rapid.Int64Range(maxWorkspace-3, maxWorkspace)).Draw(t, "workspace"), row().Draw(t, "id")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw.Draw(t, "a"), draw.Draw(t, "b")
@@ -66,7 +66,7 @@ func TestPublicIDsRefuseEveryFlippedBit(t *testing.T) {
 	t.Parallel()
 	ids := NewPublicIDs(secret)
 	for _, kind := range []Kind{KindDelivery, KindInstance, KindEvent, KindContact} {
-		for _, ws := range []int64{1, 7, maxShort, maxShort + 1, 1_795_175_000_000_000 << 10} {
+		for _, ws := range []int64{1, 7, maxWorkspace} {
 			const id = 1_795_175_000_000_001<<10 | 3
 			if !accepts(ids, ids.Encode(kind, ws, id), kind, ws) || !accepts(ids, ids.UUID(kind, ws, id), kind, ws) {
 				t.Fatalf("an id of workspace %d is refused", ws)
@@ -112,11 +112,8 @@ func TestPublicIDsOfNoRowAreRefused(t *testing.T) {
 		{1, -1},
 		{math.MinInt64, 1},
 		{1, math.MinInt64},
-		{maxLong + 1, 1},
+		{maxWorkspace + 1, 1},
 		{math.MaxInt64, 1},
-		{maxShort + 1, 0},
-		{maxShort + 1, maxLong + 1},
-		{maxShort + 1, math.MaxInt64},
 	} {
 		for _, text := range []string{ids.Encode(KindEvent, test.ws, test.id), ids.UUID(KindEvent, test.ws, test.id)} {
 			if kind, ws, id, ok := ids.Decode(text); ok {
