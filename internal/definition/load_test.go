@@ -63,6 +63,37 @@ func TestErrorGoldens(t *testing.T) {
 	}
 }
 
+// TestDocumentedErrors holds the goldens against the page that authors read: every error that format.md §4 prints
+// comes out word for word.
+func TestDocumentedErrors(t *testing.T) {
+	t.Parallel()
+	documented, err := os.ReadFile("testdata/documented.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	goldens, err := filepath.Glob("testdata/errors/*.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, path := range goldens {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	problems := strings.Split(strings.ReplaceAll(string(documented), "\n    ", "\x00"), "\n")
+	for _, problem := range problems {
+		if problem = strings.ReplaceAll(problem, "\x00", "\n    "); !strings.Contains(all.String(), problem+"\n") {
+			t.Errorf("does not come out:\n%s", problem)
+		}
+	}
+	if len(problems) != 9 {
+		t.Errorf("only %d problems are documented", len(problems))
+	}
+}
+
 // providers are those that the program ships with.
 func providers() []definition.ProviderInfo {
 	return []definition.ProviderInfo{

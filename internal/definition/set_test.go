@@ -96,6 +96,49 @@ func TestWorkflowValues(t *testing.T) {
 	}
 }
 
+// TestSourceExamples shows the two surveys of the source as the examples define them: their triggers, recipes and
+// durations.
+//
+// Shows: C3, C7.
+func TestSourceExamples(t *testing.T) {
+	t.Parallel()
+	set := bundleOf(t, examples(t)...).Set
+	days := func(all ...int) []civil.Duration {
+		var list []civil.Duration
+		for _, n := range all {
+			list = append(list, civil.Duration{Days: n})
+		}
+		return list
+	}
+	for name, want := range map[string]*definition.Trigger{
+		"csi-gr": {
+			ID: "csi-gr-trigger", Enabled: true, Event: "service-visit-closed", Channel: "memory:default",
+			Dedup:  []string{"templateId", "recipient.address", "candidate.dealerId", "candidate.wip"},
+			Timing: schedule.Timing{Reminders: days(1), RemindersFrom: schedule.FromPrevious, ExpireAfter: civil.Duration{Days: 30}},
+		},
+		"voc-new-vehicle": {
+			ID: "voc", Enabled: true, Event: "vehicle-invoiced", Channel: "whatsapp:default",
+			Dedup: []string{"templateId", "recipient.address", "candidate.dealerId", "candidate.salesInvoiceNumber"},
+			Timing: schedule.Timing{
+				Offset: civil.Duration{Days: 60}, Reminders: days(5, 10, 15), RemindersFrom: schedule.FromPrevious,
+				ExpireAfter: civil.Duration{Days: 30}, CatchUp: schedule.CatchUp{Forever: true},
+			},
+		},
+	} {
+		got := set.Workflow(name).Trigger[0]
+		ignored := cmpopts.IgnoreFields(definition.Trigger{}, "When", "Audience", "Message", "Retry", "DedupScope", "DedupMissing", "Pin")
+		if diff := cmp.Diff(want, got, bySource(), ignored, cmpopts.IgnoreTypes(portable.Pos{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if !got.Audience[0].EventRecipient || got.Message.Survey != name {
+			t.Errorf("%s: audience %+v, message %+v", name, got.Audience, got.Message)
+		}
+	}
+	if w := set.Workflow("csi-gr"); w.ExtIDValue() != json.Number("4523") || len(w.Sinks) != 2 {
+		t.Errorf("csi-gr: ext_id %v, sinks %v", w.ExtIDValue(), w.Sinks)
+	}
+}
+
 // TestDefaults shows what a short definition means.
 func TestDefaults(t *testing.T) {
 	t.Parallel()

@@ -121,9 +121,7 @@ func TestLaterKeysAreRefused(t *testing.T) {
 	}
 }
 
-// TestEverythingIsUsed shows that one file can use every key that is built, and that the file below does.
-//
-// Shows: C3, C7.
+// TestEverythingIsUsed shows that one file can use every key that is built.
 func TestEverythingIsUsed(t *testing.T) {
 	t.Parallel()
 	files := read(t, "testdata/everything.yaml")

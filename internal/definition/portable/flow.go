@@ -97,7 +97,8 @@ func (p *parser) flowField(n *Node, seen map[string]Pos, parent, depth int) bool
 	if value == nil {
 		return false
 	}
-	if value.Kind == Scalar && (strings.Contains(value.Text, "{{") || strings.Contains(value.Text, "{%")) {
+	json := key.Style == Quoted && value.Style == Quoted // there is no other way to write a map in JSON
+	if value.Kind == Scalar && !json && (strings.Contains(value.Text, "{{") || strings.Contains(value.Text, "{%")) {
 		value = p.report(value.Pos, "a text with Liquid cannot stand in an inline map", "write the map as a block, with each key on a line of its own")
 	}
 	p.add(n, seen, key, value)

@@ -38,6 +38,7 @@ func TestValues(t *testing.T) {
 		"colon without a blank":   {"a: http://x:1/#y", `{"a":"http://x:1/#y"}`},
 		"quoted key":              {"\"a: b\" : c", `{"a: b":"c"}`},
 		"Windows":                 {"\ufeffa: b\r\nc: |\r\n  d\r\n", `{"a":"b","c":"d\n"}`},
+		"Liquid in JSON":          {`{"a": {"b": "{{ c }}"}}`, `{"a":{"b":"{{ c }}"}}`},
 		"comments":                {"# x\na: # y\n  # z\n  b: c\n# end", `{"a":{"b":"c"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -309,6 +310,7 @@ func fromOurs(n *portable.Node) any {
 			m[f.Key.Text] = fromOurs(f.Value)
 		}
 		return m
+	case portable.Scalar, portable.Broken:
 	}
 	kind := "text"
 	if _, ok := n.Value().(string); !ok {
