@@ -131,9 +131,9 @@ func (w *world) answered(a *Action, what string, cells map[string]cell) {
 	switch {
 	case a.answer != nil:
 		e.rows = []expectedRow{{pos: a.answer.pos, times: 1, fields: a.answer.fields, value: a.node}}
-		actual = []row{{entry: -1, cells: cells}}
+		actual = []row{{cells: cells}}
 	case cells["error"].text != "":
-		actual = []row{{entry: -1, cells: cells}}
+		actual = []row{{cells: cells}}
 	default:
 		return
 	}

@@ -28,7 +28,7 @@ func messages(lines ...string) []row {
 			name, value, _ := strings.Cut(word, "=")
 			cells[strings.TrimSpace(name)] = textCell(value)
 		}
-		rows[i] = row{cells: cells, entry: i, alias: []string{cells["contact"].text}}
+		rows[i] = row{cells: cells, alias: []string{cells["contact"].text}}
 	}
 	return rows
 }

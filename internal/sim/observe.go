@@ -38,9 +38,9 @@ func listOf(e journal.Entry) string {
 }
 
 // entryRow is an entry of the journal as a row.
-func entryRow(e journal.Entry, index int) row {
+func entryRow(e journal.Entry) row {
 	r := row{
-		entry: index, instance: int64(e.Instance), delivery: int64(e.Delivery), alias: []string{e.Contact},
+		instance: int64(e.Instance), delivery: int64(e.Delivery), alias: []string{e.Contact},
 		cells: map[string]cell{
 			"at": instantCell(e.At), "workflow": textCell(e.Workflow), "trigger": textCell(e.Trigger), "key": textCell(e.Key),
 			"to": textCell(e.Address), "channel": textCell(e.Channel), "locale": textCell(e.Locale),
@@ -58,7 +58,6 @@ func entryRow(e journal.Entry, index int) row {
 // deliveredRow is a message that reached its person as a row.
 func deliveredRow(d delivered) row {
 	return row{
-		entry: -1,
 		cells: map[string]cell{
 			"at": instantCell(d.at), "workflow": textCell(d.Workflow), "to": textCell(d.Address), "channel": textCell(d.Channel),
 			"locale": textCell(d.Locale), "step": numberCell(d.Step), "attempt": numberCell(d.Attempt),
@@ -70,7 +69,7 @@ func deliveredRow(d delivered) row {
 // instanceRow is a stored instance as a row.
 func instanceRow(i instance.Row) row {
 	return row{
-		entry: -1, instance: int64(i.ID),
+		instance: int64(i.ID),
 		cells: map[string]cell{
 			"workflow": textCell(i.Workflow), "trigger": textCell(i.Trigger), "key": textCell(i.Key),
 			"due": instantCell(i.DueAt), "status": textCell(string(i.Status)), "reason": textCell(string(i.Reason)),
@@ -85,7 +84,7 @@ func deliveryRow(d delivery.Row, contact string) row {
 		why = d.DeferredBy
 	}
 	return row{
-		entry: -1, instance: int64(d.Instance), delivery: int64(d.ID), alias: []string{contact},
+		instance: int64(d.Instance), delivery: int64(d.ID), alias: []string{contact},
 		cells: map[string]cell{
 			"workflow": textCell(d.Workflow), "trigger": textCell(d.Trigger), "key": textCell(d.Key), "to": textCell(d.Address),
 			"channel": textCell(d.Channel), "status": textCell(string(d.Status)), "send_at": instantCell(d.SendAt),

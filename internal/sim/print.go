@@ -32,13 +32,13 @@ func (p printer) summary(name string, r Result) {
 	if !r.Held() {
 		status, paint = "FAIL", red
 	}
-	fmt.Fprintf(p.w, "%s%-33s %s %11s in %3d ms\n",
+	fmt.Fprintf(p.w, "%s%-32s %8s %11s in %3d ms\n",
 		p.paint(fmt.Sprintf("%-6s", status), paint), name, steps(len(r.steps)), formatSpan(r.Span()), r.Took.Milliseconds())
 }
 
 func steps(n int) string {
 	if n == 1 {
-		return "1 step "
+		return "1 step"
 	}
 	return fmt.Sprintf("%d steps", n)
 }
@@ -191,13 +191,13 @@ func (p printer) body(f field, got string, line int) {
 		p.lined("        "+f.name+", of", line)
 		for _, part := range f.parts {
 			if !strings.Contains(got, part) {
-				lines = append(lines, signed("- ", strings.Split(part, "\n"), true)...)
+				lines = append(lines, signed("- ", strings.Split(part, "\n"))...)
 			}
 		}
-		lines = append(lines, signed("  ", strings.Split(got, "\n"), true)...)
+		lines = append(lines, signed("  ", strings.Split(got, "\n"))...)
 	case fieldMatches:
 		p.lined("        "+f.name+", of", line)
-		lines = append(signed("- ", strings.Split(f.text, "\n"), true), signed("  ", strings.Split(got, "\n"), true)...)
+		lines = append(signed("- ", strings.Split(f.text, "\n")), signed("  ", strings.Split(got, "\n"))...)
 	case fieldText, fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant:
 		p.lined("        "+f.name, line)
 		lines = diffLines(f.text, got)
@@ -388,8 +388,8 @@ func concerned(r Result, s stepResult, o outcome, pr pair) (about []journal.Entr
 			who = f.text
 		}
 	}
-	for i, e := range known {
-		if len(want.differing(entryRow(e, i))) == 0 {
+	for _, e := range known {
+		if len(want.differing(entryRow(e))) == 0 {
 			about = append(about, e)
 		}
 	}
@@ -417,7 +417,7 @@ func reasons(r Result, s stepResult, about []journal.Entry, who string) []string
 			text += fmt.Sprintf(", %s: %s", e.Reason, e.Reason.Sentence())
 		}
 		if e.Error != "" {
-			text += " (" + e.Error + ")"
+			text += " (" + strings.TrimPrefix(e.Error, string(e.Reason)+": ") + ")"
 		}
 		lines = append(lines, wrapped(text, utf8.RuneCountInString(head)+3)...)
 		head = strings.Repeat(" ", utf8.RuneCountInString(head))

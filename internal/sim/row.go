@@ -34,9 +34,7 @@ func instantCell(t time.Time) cell { return cell{at: t, timed: true} }
 type row struct {
 	cells map[string]cell
 	// alias are further texts by which the person of the row may be named in `to`.
-	alias []string
-	// entry is where the row comes from in the journal, -1 for a row of the state.
-	entry    int
+	alias    []string
 	instance int64
 	delivery int64
 }

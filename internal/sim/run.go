@@ -305,9 +305,9 @@ func (w *world) pass(ctx context.Context, found *bool) error {
 // compare holds a step's lists against the journal, the wire and the store.
 func (w *world) compare(ctx context.Context, s *Step, from int) ([]outcome, error) {
 	happened := map[string][]row{}
-	for i, e := range w.journal[from:] {
+	for _, e := range w.journal[from:] {
 		if name := listOf(e); name != "" {
-			happened[name] = append(happened[name], entryRow(e, from+i))
+			happened[name] = append(happened[name], entryRow(e))
 		}
 	}
 	for _, d := range w.wire.received[w.seen:] {

@@ -134,3 +134,27 @@ func TestHoldingScenarios(t *testing.T) {
 		})
 	}
 }
+
+// The page about scenarios begins with one; it holds.
+func TestDocumentedScenario(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/how-to/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, ok := strings.Cut(rest, "```\n")
+	if !ok {
+		t.Fatal("the page has no scenario")
+	}
+	file := examples + "/page.yaml" // its definitions lie beside the examples
+	s, problems := Parse(file, []byte(text))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	r, err := Run(t.Context(), s, Options{Providers: providers()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustHold(t, file, r)
+}

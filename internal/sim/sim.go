@@ -218,7 +218,7 @@ func find(paths []string) ([]found, error) {
 				return nil
 			}
 			text, err := os.ReadFile(at)
-			if err != nil || !IsScenario(text) {
+			if err != nil || !isScenario(text) {
 				return err
 			}
 			name, err := filepath.Rel(path, at)
@@ -232,8 +232,8 @@ func find(paths []string) ([]found, error) {
 	return files, nil
 }
 
-// IsScenario reports whether the first key of a YAML text is `scenario`.
-func IsScenario(text []byte) bool {
+// isScenario reports whether the first key of a YAML text is `scenario`.
+func isScenario(text []byte) bool {
 	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) {
 		line = strings.TrimRight(line, " \r\n")
 		if line == "" || line[0] == '#' || line == "---" {

@@ -13,7 +13,7 @@ const maxDiff = 1 << 20
 func diffLines(want, got string) []string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	if len(a)*len(b) > maxDiff {
-		return append(signed("- ", a, true), signed("+ ", b, true)...)
+		return append(signed("- ", a), signed("+ ", b)...)
 	}
 	// common[i][j] is the length of the longest common subsequence of a[i:] and b[j:].
 	common := make([][]int, len(a)+1)
@@ -47,13 +47,10 @@ func diffLines(want, got string) []string {
 	return lines
 }
 
-func signed(sign string, lines []string, show bool) []string {
+func signed(sign string, lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
-		if show {
-			line = visible(line)
-		}
-		out[i] = sign + line
+		out[i] = sign + visible(line)
 	}
 	return out
 }
