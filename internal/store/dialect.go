@@ -4,6 +4,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,6 +24,7 @@ type dialect struct {
 	skipLocked string                                                  // locks rows and passes over those that others hold
 	lock       string                                                  // locks the rows of the alias that follows, in the order of ORDER BY
 	retriable  func(error) bool                                        // the transaction had no effect and may succeed when done again
+	broken     func(error) bool                                        // the connection is gone: what only reads may be done again
 	clock      string                                                  // asks for the database's time in µs; empty: it has none of its own
 }
 
@@ -50,6 +53,14 @@ func postgres() dialect {
 			}
 			return errors.Is(err, driver.ErrBadConn) // the statement was never sent
 		},
+		broken: func(err error) bool {
+			var network *net.OpError
+			var server *pgconn.PgError
+			if errors.As(err, &server) {
+				return strings.HasPrefix(server.Code, "57P") // the server is stopping or starting
+			}
+			return errors.As(err, &network) && network.Op != "dial" || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+		},
 		clock: "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
 	}
 }
@@ -72,6 +83,7 @@ func sqliteDialect() dialect {
 			var e *sqlite.Error
 			return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_BUSY || e.Code()&0xff == sqlite3.SQLITE_LOCKED)
 		},
+		broken: func(error) bool { return false },
 	}
 }
 

@@ -16,8 +16,12 @@ const (
 	rollbackTimeout = 5 * time.Second
 )
 
-// errAgain ends a transaction that met rows which did not exist when it began to decide.
-var errAgain = errors.New("somebody else inserted the same key meanwhile")
+var (
+	// errAgain ends a transaction that met rows which did not exist when it began to decide.
+	errAgain = errors.New("somebody else inserted the same key meanwhile")
+	// errBegin is a transaction that did not begin, as on the connections of a server that was started again.
+	errBegin = errors.New("begin")
+)
 
 // session is a connection, inside a transaction or for one read.
 type session struct {
@@ -113,10 +117,16 @@ func (s *Store) statement(text string) statement {
 	return st
 }
 
-// read runs work outside a transaction.
+// read runs work outside a transaction, and again when its connection turns out to be gone: after a restart of the
+// server those of the whole pool are.
 func (s *Store) read(ctx context.Context, work func(*session) error) error {
 	if !s.memory {
-		return work(&session{s: s, conn: s.readers})
+		for try := 1; ; try++ {
+			err := work(&session{s: s, conn: s.readers})
+			if err == nil || ctx.Err() != nil || try == maxTries || !s.dialect.broken(err) {
+				return err
+			}
+		}
 	}
 	if err := s.writer.acquire(ctx); err != nil {
 		return err
@@ -136,7 +146,7 @@ func (s *Store) write(ctx context.Context, work func(*session) error) error {
 		if cause := context.Cause(ctx); cause != nil { // drivers report it in many ways
 			return fmt.Errorf("%w: %w", cause, err)
 		}
-		if !errors.Is(err, errAgain) && !s.dialect.retriable(err) {
+		if !errors.Is(err, errAgain) && !errors.Is(err, errBegin) && !s.dialect.retriable(err) {
 			return err
 		}
 		if try == maxTries {
@@ -164,7 +174,7 @@ func (s *Store) once(ctx context.Context, work func(*session) error) (earliest i
 		_, _ = t.exec(ctx, "ROLLBACK")
 	}()
 	if _, err := t.exec(ctx, s.dialect.begin); err != nil {
-		return 0, fmt.Errorf("begin: %w", err)
+		return 0, fmt.Errorf("%w: %w", errBegin, err)
 	}
 	if err := work(t); err != nil {
 		return 0, err

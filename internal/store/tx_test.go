@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -208,4 +209,40 @@ func FuzzParseSlots(f *testing.F) {
 			t.Errorf("%d slots in %q, want %d", n, s, want)
 		}
 	})
+}
+
+// The pool's connections are dead after a restart of the server; callers do not notice.
+func TestServerRestart(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		if database == "sqlite" {
+			continue // no server
+		}
+		server, err := pgtest.Start(t.Context(), pgtest.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		url, err := server.Create(t.Context(), pgtest.Template{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := storetest.Open(t, url)
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f := setup(t, s)
+		race(t, 8, func(int) error { return s.Ping(t.Context()) }) // fills the pool
+		f.must(server.Crash(t.Context()))
+		if err := s.Ping(t.Context()); err == nil {
+			t.Error("a server that is gone answers")
+		}
+		f.must(server.Resume(t.Context()))
+		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("k:1", instance.Completed)}})
+		race(t, 16, func(int) error { _, err := s.Counts(t.Context(), f.ws); return err })
+	}
 }
