@@ -61,6 +61,7 @@ type Config struct {
 	Timeout     time.Duration // of one request; 0 = sender.DefaultTimeout
 	Poll        time.Duration // 0 = DefaultPoll
 	PublicURL   string        // begins public links where a workspace has no base_url
+	NoJitter    bool          // retries wait exactly as long as their definition says
 	Failpoint   func(point string) error
 }
 
@@ -109,7 +110,7 @@ func New(c Config) (*Engine, error) {
 		expander: expander.New(c.Store, known, c.Journal),
 		sender: sender.New(sender.Config{
 			Store: c.Store, Catalog: known, Outlets: outlet.New(c.Providers, c.Secret), Clock: c.Clock, Journal: c.Journal,
-			Log: c.Log, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, Failpoint: c.Failpoint,
+			Log: c.Log, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Failpoint: c.Failpoint,
 		}),
 		sweeper:  sweeper.New(c.Store, c.Journal),
 		operator: operate.New(c.Store, c.Journal),

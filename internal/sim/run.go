@@ -131,7 +131,7 @@ func readDefinitions(s *Scenario) ([]definition.File, error) {
 // start makes a new engine over the store, as a new process would.
 func (w *world) start() (err error) {
 	w.engine, err = engine.New(engine.Config{
-		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Journal: w.note, Concurrency: 1,
+		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Journal: w.note, Concurrency: 1, NoJitter: true,
 		Secret:      func(definition.Setting) (string, error) { return "simulated", nil },
 		Definitions: w.options(), Failpoint: w.reach, PublicURL: "https://carillon.example",
 	})

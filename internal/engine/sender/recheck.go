@@ -6,7 +6,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/key"
@@ -44,7 +43,8 @@ type rules struct {
 
 // rulesOf finds the definitions of a claim: what is pinned from its own set, channels and switches from the one
 // in force.
-func rulesOf(c *catalog.Catalog, row delivery.Row) (rules, error) {
+func (s *Sender) rulesOf(row delivery.Row) (rules, error) {
+	c := s.Catalog
 	live, err := c.Loaded(row.Workspace, 0)
 	if err != nil {
 		return rules{}, err
@@ -70,6 +70,9 @@ func rulesOf(c *catalog.Catalog, row delivery.Row) (rules, error) {
 		Backoff: r.trigger.Retry.Backoff, Jitter: r.trigger.Retry.Jitter, Forever: r.trigger.Retry.Then == definition.RetryForever,
 		HoldUnknown: r.channel != nil && r.channel.OnUnknown == definition.OnUnknownHold,
 	}
+	if s.NoJitter {
+		r.policy.Jitter = 0
+	}
 	return r, nil
 }
 
@@ -80,7 +83,7 @@ func (r *recheck) decide(claims []store.Claim, locked bool) ([]store.IntentVerdi
 	book := gate.NewBook()
 	verdicts := make([]store.IntentVerdict, len(claims))
 	for i, c := range claims {
-		rules, err := rulesOf(r.Catalog, c.Row)
+		rules, err := r.rulesOf(c.Row)
 		if err != nil {
 			return nil, err
 		}

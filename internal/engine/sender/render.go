@@ -49,7 +49,7 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		if err != nil {
 			return nil, err
 		}
-		if j.rules, err = rulesOf(s.Catalog, c.Row); err != nil {
+		if j.rules, err = s.rulesOf(c.Row); err != nil {
 			return nil, err
 		}
 		if j.rules.trigger == nil || j.rules.channel == nil {

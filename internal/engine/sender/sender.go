@@ -63,6 +63,7 @@ type Config struct {
 	Timeout     time.Duration // of one request; 0 = DefaultTimeout
 	Concurrency int           // requests on the wire at once; 0 = DefaultConcurrency, 1 = in order
 	PublicURL   string        // begins public links where the workspace has no base_url
+	NoJitter    bool          // retries wait exactly as long as their definition says: for replays
 	// Failpoint is asked at named points; an error ends the step there as if the process had died. nil = never.
 	Failpoint func(point string) error
 }
