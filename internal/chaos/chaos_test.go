@@ -1,0 +1,182 @@
+package chaos_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/chaos"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/engine/sender"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// envOut names the environment variable with the file to which the reports are written as JSON.
+const envOut = "CARILLON_RELIAB_OUT"
+
+// limit bounds one run on a busy machine; on an idle one the longest takes half a minute.
+const limit = 3 * time.Minute
+
+func TestMain(m *testing.M) {
+	if task := os.Getenv(chaos.EnvWorker); task != "" {
+		os.Exit(chaos.Work(task, os.Stdin, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// Shows: B9, B26, C52.
+func TestReliability(t *testing.T) {
+	t.Parallel()
+	b := &board{}
+	t.Cleanup(func() { b.publish(t) })
+	dir := t.TempDir()
+	unfenced := sync.OnceValues(func() (string, error) { return buildWithoutFence(dir) })
+	for _, database := range storetest.Databases(t) {
+		t.Run("storm/"+database, func(t *testing.T) {
+			t.Parallel()
+			report, err := chaos.Storm(t.Context(), storm(t, database, os.Args[0]))
+			check(t, report, err)
+			b.add(report)
+			if zero := report.Unproven(); len(zero) > 0 {
+				t.Errorf("stayed at zero: %s", strings.Join(zero, ", "))
+			}
+		})
+		t.Run("sabotage/"+database, func(t *testing.T) {
+			t.Parallel()
+			binary, err := unfenced()
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := storm(t, database, binary)
+			o.Name, o.Events, o.Kills, o.Freezes = "no fence", 600, 0, 3
+			report, err := chaos.Storm(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.add(report)
+			if report.Unfenced == 0 {
+				t.Errorf("a store without its fence was not found out: %+v", report)
+			}
+			if report.StaleRefused > 0 {
+				t.Errorf("a store without its fence refused %d results: is the tag still there?", report.StaleRefused)
+			}
+		})
+		for _, point := range []string{sender.BeforeIntent, sender.AfterIntent, sender.BeforeResult} {
+			t.Run(point+"/"+database, func(t *testing.T) {
+				t.Parallel()
+				o := storm(t, database, os.Args[0])
+				o.Name, o.Crash, o.Events = point, point, 100
+				report, err := chaos.CrashPoint(t.Context(), o)
+				check(t, report, err)
+				b.add(report)
+				if sent := report.Repeats > 0; sent != (point == sender.BeforeResult) {
+					t.Errorf("%d requests were repeated", report.Repeats)
+				}
+				if lost := report.WorkerLost > 0; lost != (point != sender.BeforeIntent) {
+					t.Errorf("%d attempts have lost their worker", report.WorkerLost)
+				}
+			})
+		}
+	}
+}
+
+func storm(t *testing.T, database, binary string) chaos.Options {
+	t.Helper()
+	o := chaos.Options{
+		Name: "storm", DB: storetest.URL(t, database), Dialect: database, Dir: t.TempDir(), Binary: binary, Workers: 4,
+		Events: stormEvents, Kills: stormKills, Freezes: stormFreezes,
+		Seed: uint64((&clock.System{}).Now().UnixNano()), Limit: limit,
+	}
+	if database == "sqlite" {
+		o.Workers = 1
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			showLogs(t, o.Dir)
+		}
+	})
+	return o
+}
+
+func check(t *testing.T, r chaos.Report, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("seed %d: %v", r.Seed, err)
+	}
+	for _, v := range r.Violations {
+		t.Errorf("seed %d: %s", r.Seed, v)
+	}
+	if r.ViolationCount > len(r.Violations) {
+		t.Errorf("and %d more", r.ViolationCount-len(r.Violations))
+	}
+}
+
+// buildWithoutFence builds this test's binary with a store whose fence is taken out.
+func buildWithoutFence(dir string) (binary string, err error) {
+	binary = filepath.Join(dir, "nofence.test")
+	out, err := exec.Command("go", "test", "-c", "-tags", "nofence", "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build without the fence: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// showLogs repeats the end of what the workers said.
+func showLogs(t *testing.T, dir string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "worker-*.log"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+		}
+		if len(text) > 0 {
+			t.Logf("%s:\n%s", filepath.Base(name), text[max(0, len(text)-4096):])
+		}
+	}
+}
+
+// board collects the reports of all runs.
+type board struct {
+	mu      sync.Mutex
+	reports []chaos.Report
+}
+
+func (b *board) add(r chaos.Report) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reports = append(b.reports, r)
+}
+
+// publish shows the reports as a table, and writes them to a file when asked to.
+func (b *board) publish(t *testing.T) {
+	order := []string{"storm", "no fence", sender.BeforeIntent, sender.AfterIntent, sender.BeforeResult}
+	slices.SortFunc(b.reports, func(x, y chaos.Report) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, x.Name), slices.Index(order, y.Name)), cmp.Compare(x.Database, y.Database))
+	})
+	var table strings.Builder
+	if err := chaos.Table(&table, b.reports); err != nil {
+		t.Error(err)
+	}
+	t.Logf("\n%s", table.String())
+	name := os.Getenv(envOut)
+	if name == "" {
+		return
+	}
+	raw, err := json.MarshalIndent(b.reports, "", "  ")
+	if err := errors.Join(err, os.WriteFile(name, append(raw, '\n'), 0o644)); err != nil {
+		t.Error(fmt.Errorf("write the report: %w", err))
+	}
+}

@@ -1,0 +1,172 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// ambushFor is how long a worker has to walk into an ambush.
+	ambushFor = 3 * time.Second
+	// freezeFor bounds a freeze: the lease ends, somebody looks, sends again and settles.
+	freezeFor = 3 * lease
+	// maxTries bounds how often a freeze is tried until somebody else overtakes the frozen worker.
+	maxTries = 3
+	// gap is the longest pause between two kills.
+	gap = 400 * time.Millisecond
+)
+
+// nemesis kills and freezes workers until it has done both as often as it should. Events are posted in step with it,
+// so that its last blow falls on as much work as its first.
+func (r *run) nemesis(ctx context.Context) error {
+	var kills, freezes atomic.Int64
+	advance := func() {
+		share := func(n *atomic.Int64, of int) float64 { return float64(n.Load()+1) / float64(of+1) }
+		progress := min(share(&kills, r.Kills), share(&freezes, r.Freezes))
+		r.poster.release(int(progress * float64(len(r.poster.batches))))
+	}
+	advance()
+	var freezing sync.WaitGroup
+	var freezeErr error
+	var frozen atomic.Bool
+	freezing.Go(func() {
+		defer frozen.Store(true)
+		for i := 0; r.effective < r.Freezes && i < maxTries*r.Freezes && freezeErr == nil; i++ {
+			freezeErr = r.freeze(ctx, r.slots[i%len(r.slots)])
+			freezes.Add(1)
+			advance()
+		}
+	})
+	var err error
+	for i := 0; err == nil && (i < r.Kills || r.Kills > 0 && !frozen.Load()); i++ {
+		victim := r.chance.IntN(len(r.slots))
+		if i%2 == 0 {
+			err = r.pause(ctx, time.Duration(r.chance.Int64N(int64(gap))))
+		} else if n, ok := r.poster.caught(gap); ok {
+			victim = n
+		}
+		if err == nil {
+			err = r.killOne(victim)
+			kills.Add(1)
+			advance()
+		}
+	}
+	freezing.Wait()
+	r.poster.release(len(r.poster.batches))
+	return errors.Join(err, freezeErr)
+}
+
+// killOne kills a worker that is not frozen, this one if it can be, and starts the next life in its place. When all
+// are frozen it waits for one.
+func (r *run) killOne(victim int) error {
+	s := r.slots[victim]
+	for i := 0; !s.mu.TryLock(); i++ {
+		if i == len(r.slots) {
+			s.mu.Lock()
+			break
+		}
+		s = r.slots[s.number%len(r.slots)] // the next one
+	}
+	defer s.mu.Unlock()
+	if err := s.kill(); err != nil {
+		return err
+	}
+	return s.start()
+}
+
+// freeze stops a worker while the provider has its requests, for longer than its lease, and lets it go on when
+// somebody else has done its work: what it then believes is out of date. Where it is the only worker, a second one
+// takes its place, as a supervisor would have it.
+func (r *run) freeze(ctx context.Context, s *slot) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	zombie := s.now
+	if err := zombie.alive(); err != nil {
+		return err
+	}
+	caught := r.provider.ambush(zombie.life)
+	release := sync.OnceFunc(func() { r.provider.release(zombie.life) })
+	defer release()
+	if err := r.await(ctx, caught.held, ambushFor); err != nil {
+		if errors.Is(err, errNoTraffic) {
+			return nil
+		}
+		return err
+	}
+	f := s.fates[zombie.life]
+	f.frozen = true
+	s.fates[zombie.life] = f
+	if err := r.stopOutsideTransaction(ctx, zombie); err != nil {
+		return err
+	}
+	defer func() { _ = zombie.signal(syscall.SIGCONT) }() // also when something goes wrong in between
+	if len(r.slots) == 1 {
+		if err := s.start(); err != nil {
+			return errors.Join(err, zombie.kill())
+		}
+		defer func() { _ = zombie.kill() }()
+	}
+	release() // the answers wait in its sockets
+	r.frozen++
+	bounded, cancel := context.WithTimeout(ctx, freezeFor)
+	defer cancel()
+	err := r.until(bounded, func() (bool, error) { return r.provider.takenOver(caught, zombie.life), nil })
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil {
+		r.effective++
+	}
+	if err := r.pause(ctx, settled); err != nil {
+		return err
+	}
+	if err := zombie.signal(syscall.SIGCONT); err != nil {
+		return err
+	}
+	if err := r.pause(ctx, settled); err != nil || s.now == zombie {
+		return err
+	}
+	return zombie.stop()
+}
+
+// stopOutsideTransaction freezes a worker. SQLite: not while it holds the only write lock, which would freeze
+// everybody and show nothing.
+func (r *run) stopOutsideTransaction(ctx context.Context, p *process) error {
+	for {
+		if err := p.signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		if err := r.pause(ctx, beat); err != nil {
+			return errors.Join(err, p.signal(syscall.SIGCONT))
+		}
+		free, err := r.db.writable(ctx)
+		if err != nil || free {
+			return err
+		}
+		if err := p.signal(syscall.SIGCONT); err != nil {
+			return err
+		}
+		if err := r.pause(ctx, beat); err != nil {
+			return err
+		}
+	}
+}
+
+// await waits for a channel to be closed; errNoTraffic says that it took too long.
+func (r *run) await(ctx context.Context, ch <-chan struct{}, most time.Duration) error {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ch:
+		return nil
+	case <-timer.C:
+		return errNoTraffic
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a worker's requests: %w", context.Cause(ctx))
+	}
+}

@@ -1,0 +1,10 @@
+//go:build reliab
+
+package chaos_test
+
+// The storms of make reliab.
+const (
+	stormEvents  = 10_000
+	stormKills   = 60
+	stormFreezes = 6
+)

@@ -1,0 +1,10 @@
+//go:build !reliab
+
+package chaos_test
+
+// The storms that every test run makes.
+const (
+	stormEvents  = 2000
+	stormKills   = 12
+	stormFreezes = 2
+)

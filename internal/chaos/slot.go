@@ -1,0 +1,180 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// slot is the place of a worker. Workers come and go, and each life has a name; the socket stays, so that whoever
+// connects while nobody lives there waits for the next one.
+type slot struct {
+	run      *run
+	number   int
+	url      string
+	listener *net.TCPListener
+	socket   *os.File // the listener's, for inheriting
+	log      *os.File
+
+	mu    sync.Mutex // held by whoever kills, freezes or replaces the worker
+	lives int
+	now   *process
+	fates map[string]fate
+	kills int
+}
+
+// fate is what was done to a life.
+type fate struct{ killed, frozen bool }
+
+// process is one life.
+type process struct {
+	life  string
+	cmd   *exec.Cmd
+	stdin interface{ Close() error } // its lifeline: it ends when this is closed
+	ended chan struct{}
+	err   error // valid once ended is closed
+}
+
+func newSlot(r *run, number int) (*slot, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &slot{run: r, number: number, url: "http://" + l.Addr().String(), listener: l.(*net.TCPListener), fates: map[string]fate{}}
+	if s.socket, err = s.listener.File(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if s.log, err = os.Create(filepath.Join(r.Dir, fmt.Sprintf("worker-%d.log", number))); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// start begins a new life. The process is the leader of a group of its own; when this one dies it reads the end of
+// its lifeline, or, being stopped, is hung up on by the kernel.
+func (s *slot) start() error {
+	s.lives++
+	p := &process{life: fmt.Sprintf("%d.%d", s.number, s.lives), ended: make(chan struct{})}
+	raw, err := json.Marshal(task{Life: p.life, DB: s.run.DB, Journal: s.journal(), Crash: s.run.Crash})
+	if err != nil {
+		return err
+	}
+	p.cmd = exec.Command(s.run.Binary)
+	p.cmd.Env = append(os.Environ(), EnvWorker+"="+string(raw))
+	p.cmd.ExtraFiles = []*os.File{s.socket}
+	p.cmd.Stderr = s.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("start a worker: %w", err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	s.now = p
+	return nil
+}
+
+func (s *slot) journal() string {
+	return filepath.Join(s.run.Dir, fmt.Sprintf("journal-%d.jsonl", s.number))
+}
+
+// kill ends the present life as a power cut would.
+func (s *slot) kill() error {
+	if err := s.now.alive(); err != nil {
+		return err
+	}
+	f := s.fates[s.now.life]
+	f.killed = true
+	s.fates[s.now.life] = f
+	s.kills++
+	return s.now.kill()
+}
+
+// crashed waits until the present life has ended at its failpoint.
+func (s *slot) crashed(ctx context.Context) error {
+	select {
+	case <-s.now.ended:
+	case <-ctx.Done():
+		return fmt.Errorf("never reached: %w", context.Cause(ctx))
+	}
+	var exit *exec.ExitError
+	if !errors.As(s.now.err, &exit) || exit.ExitCode() != exitCrash {
+		return fmt.Errorf("worker %s ended otherwise: %w", s.now.life, s.now.err)
+	}
+	s.fates[s.now.life] = fate{killed: true}
+	s.kills++
+	return nil
+}
+
+// stop asks the present life to end in good order.
+func (s *slot) stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now.stop()
+}
+
+func (s *slot) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	if s.now != nil {
+		errs = append(errs, s.now.kill())
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	return errors.Join(append(errs, s.socket.Close(), s.listener.Close())...)
+}
+
+// alive returns an error when the process has ended by itself.
+func (p *process) alive() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("worker %s ended by itself: %w", p.life, p.err)
+	default:
+		return nil
+	}
+}
+
+func (p *process) signal(s syscall.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("worker %s: %w", p.life, err)
+	}
+	return nil
+}
+
+func (p *process) kill() error {
+	err := p.signal(syscall.SIGKILL)
+	<-p.ended
+	_ = p.stdin.Close() // Wait has closed it already
+	return err
+}
+
+func (p *process) stop() error {
+	if err := errors.Join(p.alive(), p.signal(syscall.SIGTERM)); err != nil {
+		return err
+	}
+	timer := time.NewTimer(2 * stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-p.ended:
+	case <-timer.C:
+		return errors.Join(fmt.Errorf("worker %s does not stop", p.life), p.kill())
+	}
+	if p.err != nil {
+		return fmt.Errorf("worker %s stopped with an error: %w", p.life, p.err)
+	}
+	return nil
+}

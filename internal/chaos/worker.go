@@ -1,0 +1,168 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/api"
+	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/outbound"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// EnvWorker names the environment variable that makes a binary a worker; it holds a task as JSON.
+const EnvWorker = "CARILLON_CHAOS_WORKER"
+
+const (
+	// batch is small, so that a kill leaves many claims of several batches behind and not one of all.
+	batch = 100
+	// listenerFD is the first descriptor that a process inherits beside the standard ones.
+	listenerFD = 3
+	// exitCrash is the status of a worker that ended at its failpoint.
+	exitCrash = 9
+	// orphaned is the status of a worker whose starter has gone.
+	orphaned = 10
+	// stopTimeout bounds an orderly end.
+	stopTimeout = 10 * time.Second
+)
+
+// task is what a worker is to do.
+type task struct {
+	Life    string `json:"life"` // slot and life, such as 2.5
+	DB      string `json:"db"`
+	Journal string `json:"journal"` // appended to
+	Crash   string `json:"crash,omitempty"`
+}
+
+// line is one entry of a worker's journal, as far as it is counted.
+type line struct {
+	Life     string       `json:"life"`
+	What     journal.What `json:"what"`
+	Delivery int64        `json:"delivery"`
+	Step     int          `json:"step"`
+	Answered bool         `json:"answered"` // a request was made, and something came of it
+}
+
+// Work is the worker: it serves the API and runs the engine until it is told to stop, is killed, or the process that
+// started it has gone (end of file on stdin). It returns the process's exit status.
+func Work(taskJSON string, stdin io.Reader, stderr io.Writer) int {
+	var t task
+	if err := json.Unmarshal([]byte(taskJSON), &t); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin)
+		os.Exit(orphaned)
+	}()
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	if err := work(ctx, t, stderr); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", t.Life, err)
+		return 1
+	}
+	return 0
+}
+
+func work(ctx context.Context, t task, stderr io.Writer) (err error) {
+	book, err := os.OpenFile(t.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, book.Close()) }()
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})).With("life", t.Life)
+	s, err := store.Open(ctx, t.DB, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	client := outbound.New(outbound.Options{
+		Policy: outbound.Policy{Allow: outbound.Loopback()}, UserAgent: t.Life,
+	})
+	defer client.Close()
+	providers := app.Providers(client)
+	crash := failpoint{at: t.Crash}
+	workers := engine.DefaultWorkers
+	if t.Crash != "" {
+		workers = 1 // so that nothing else is on the wire when it ends
+	}
+	e, err := engine.New(engine.Config{
+		Store: s, Clock: &clock.System{}, Log: log, Providers: providers, Definitions: app.DefinitionOptions(providers),
+		Workers: workers, Batch: batch, Lease: lease, Failpoint: crash.hit,
+		Journal: func(e journal.Entry) {
+			raw, err := json.Marshal(line{
+				Life: t.Life, What: e.What, Delivery: int64(e.Delivery), Step: e.Step, Answered: e.ProviderID != "" || e.Error != "",
+			})
+			if err == nil {
+				_, err = book.Write(append(raw, '\n')) // one write: it is there whatever happens next
+			}
+			if err != nil {
+				log.Error("journal", "error", err)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := net.FileListener(os.NewFile(listenerFD, "listener"))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler: api.New(api.Deps{
+			Store: s, Engine: ingest{engine: e, arm: &crash.armed}, Clock: &clock.System{}, Log: log, Version: "chaos",
+		}),
+		ReadHeaderTimeout: stopTimeout,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	err = e.Run(ctx)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	err = errors.Join(err, server.Shutdown(end))
+	if serving := <-served; !errors.Is(serving, http.ErrServerClosed) {
+		err = errors.Join(err, serving)
+	}
+	return err
+}
+
+// failpoint ends the process at a named point, once events have been posted to it.
+type failpoint struct {
+	at    string
+	armed atomic.Bool
+}
+
+func (f *failpoint) hit(point string) error {
+	if f.at != "" && point == f.at && f.armed.Load() {
+		os.Exit(exitCrash)
+	}
+	return nil
+}
+
+// ingest is the engine as the API needs it here. The key that the poster has can do nothing else.
+type ingest struct {
+	api.Engine
+	engine *engine.Engine
+	arm    *atomic.Bool
+}
+
+func (i ingest) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
+	i.arm.Store(true)
+	return i.engine.Ingest(ctx, ws, items)
+}
