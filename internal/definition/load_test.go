@@ -31,7 +31,7 @@ func read(t testing.TB, paths ...string) []definition.File {
 // they refer to are loaded beside them, as in the folder they come from.
 func TestErrorGoldens(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("../../examples/errors/*.yaml")
+	paths, err := filepath.Glob("testdata/errors/*.yaml")
 	if err != nil || len(paths) != 15 {
 		t.Fatalf("found %d files, %v, want 15", len(paths), err)
 	}

@@ -364,7 +364,7 @@ func TestKnown(t *testing.T) {
 
 // FuzzLoad shows that no text is too strange, and that every problem lies in it.
 func FuzzLoad(f *testing.F) {
-	for _, name := range []string{"testdata/everything.yaml", "../../examples/csi-gr.yaml", "../../examples/errors/08-times.yaml", "../../examples/errors/09-reference.yaml"} {
+	for _, name := range []string{"testdata/everything.yaml", "../../examples/csi-gr.yaml", "testdata/errors/08-times.yaml", "testdata/errors/09-reference.yaml"} {
 		f.Add(string(read(f, name)[0].Text))
 	}
 	for _, place := range places() {
