@@ -71,9 +71,6 @@ func (p *parser) flowField(n *Node, seen map[string]Pos, parent, depth int) bool
 		return false
 	}
 	at := key.Pos
-	if key.Kind == Scalar && key.Style == Plain && key.Text == "<<" {
-		key = p.report(at, "<< is a YAML merge key", "write the keys out")
-	}
 	p.skipBlanks()
 	noValue := func() bool {
 		if key.Kind == Broken {

@@ -314,9 +314,6 @@ func (p *parser) key(col int) *Node {
 	end := colonIn(rest)
 	key := &Node{Kind: Scalar, Style: Plain, Pos: at, Text: strings.TrimRight(rest[:end], " \t")}
 	p.col += end + 1
-	if key.Text == "<<" {
-		return p.report(at, "<< is a YAML merge key", "write the keys out")
-	}
 	return p.plainText(key)
 }
 
@@ -363,12 +360,8 @@ func isKey(s string) bool {
 		end := closing(s)
 		rest := strings.TrimLeft(s[end:], " \t")
 		return end > 0 && rest != "" && rest[0] == ':' && (len(rest) == 1 || isBlank(rest[1]))
-	case '[', '{', '!', '&', '*', '|', '>', '@', '%', '`', ',', ']', '}', '#':
+	case '[', '{', '!', '&', '*', '|', '>', '@', '%', '`', ',', ']', '}', '#', '?':
 		return false
-	case '?':
-		if len(s) == 1 || isBlank(s[1]) {
-			return false
-		}
 	}
 	return colonIn(s) > 0
 }

@@ -241,6 +241,7 @@ func FuzzParse(f *testing.F) {
 	}
 	for _, seed := range []string{
 		"a: |2-\n   x\n\n  y\n", "a: >+\n  x\n\n   y\n  z\n\n", "a: \"x\n\n  y\\\n  z\"", "- - a: b\n    c: d\n  - e", "a: [x, {b: c}]\nd: 'e\n  f'",
+		"a: 1E444", "a: {?: c}", "a: [?m]", "a: <<", "0: >\n 0\n  \n",
 	} {
 		f.Add(seed)
 	}

@@ -57,7 +57,7 @@ func (p *parser) refused(rest string) *Node {
 		return p.report(at, "a value beginning with * is a YAML alias", "write the value out, or put a text in quotes")
 	case c == '-' && blankAfter:
 		return p.report(at, "a list begins on a line of its own", "")
-	case c == '?' && blankAfter:
+	case c == '?':
 		return p.report(at, "a value beginning with ? is a YAML key", "put the whole value in quotes")
 	case c == ':' && blankAfter:
 		return p.report(at, "a key is missing before the colon", "")
@@ -133,6 +133,8 @@ func (p *parser) plain(parent int) *Node {
 // plainText refuses bare words and numbers that readers of YAML take for different values.
 func (p *parser) plainText(n *Node) *Node {
 	switch text := n.Text; {
+	case text == "<<":
+		return p.report(n.Pos, "<< is a YAML merge key", "write the keys out")
 	case yesOrNo(text):
 		return p.report(n.Pos, text+" means true or false to some YAML readers", fmt.Sprintf("write %q in quotes, or true / false", text))
 	case text == "~" || text == "Null" || text == "NULL":
@@ -195,6 +197,9 @@ func looksLikeNumber(s string) bool {
 func isJSONNumber(s string) bool {
 	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') {
 		return false
+	}
+	if _, err := strconv.ParseFloat(s, 64); err != nil {
+		return false // too large for a number of 64 bits
 	}
 	return json.Valid([]byte(s))
 }
