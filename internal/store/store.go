@@ -3,8 +3,9 @@
 // A method that needs a decision takes it as a function: it locks and loads what the decision needs for a whole
 // batch, calls the function, writes what it returned, and commits, all in one transaction. When the database asks
 // for it (busy, serialization failure, deadlock, a key that another transaction inserted meanwhile) the whole is
-// done again, so a decision may run more than once and must have no effects. An error of a decision rolls back
-// and is returned as it is. Statements are set-based: a batch of any size costs the same number of them.
+// done again, so a decision may run more than once and must have no effects; nor may it call the store. An error
+// of a decision rolls back and is returned, wrapped. Statements are set-based: a batch of any size costs the same
+// number of them.
 //
 // Instants are stored as whole microseconds since 1970 UTC, 0 for none; states and hashes as text. The store
 // never decides, never reads a clock and never calls out.
