@@ -3,7 +3,7 @@
 // A method that needs a decision takes it as a function: it locks and loads what the decision needs for a whole
 // batch, calls the function, writes what it returned, and commits, all in one transaction. When the database asks
 // for it (busy, serialization failure, deadlock, a key that another transaction inserted meanwhile) the whole is
-// done again, so a decision may run more than once and must have no effects; nor may it call the store. An error
+// done again, so a decision may run more than once and must have no effects; of the store it may call NewID only. An error
 // of a decision rolls back and is returned, wrapped. Statements are set-based: a batch of any size costs the same
 // number of them.
 //
