@@ -181,8 +181,14 @@ func Table() []Row {
 			Modules: []string{"golang.org/x/sync", "go.opentelemetry.io"},
 		},
 		{
+			Path: "demo", Layer: Shell, Purpose: "the process at work on sample data, with a log for people",
+			Imports: []string{
+				"@pure", "clock", "store", "engine/journal", "config", "app", "console", "./client", "./examples",
+			},
+		},
+		{
 			Path: "cli", Layer: Shell, Purpose: "commands: verbs on nouns",
-			Imports: []string{"@pure", "@port", "store", "sim", "config", "app", "telemetry", "./client"},
+			Imports: []string{"@pure", "@port", "store", "sim", "config", "app", "demo", "telemetry", "./client"},
 			Modules: []string{
 				"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "github.com/goccy/go-yaml",
 				"golang.org/x/crypto", "golang.org/x/term",
@@ -198,6 +204,7 @@ func Table() []Row {
 			Path: "./cmd/carillon", Layer: Public, Purpose: "the program",
 			Imports: []string{"./", "cli"},
 		},
+		{Path: "./examples", Layer: Public, Purpose: "the example definitions, embedded"},
 		{
 			Path: "./examples/*", Layer: Public, Purpose: "programs that show the public packages",
 			Imports: []string{"./", "./client"},
@@ -206,6 +213,7 @@ func Table() []Row {
 		{Path: "arch", Layer: Harness, Purpose: "this table and its test"},
 		{Path: "pgtest", Layer: Harness, Purpose: "throw-away PostgreSQL servers and databases"},
 		{Path: "store/storetest", Layer: Harness, Purpose: "one suite for both databases"},
+		{Path: "engine/enginetest", Layer: Harness, Purpose: "an engine with everything around it, for one test"},
 		{Path: "webtest", Layer: Harness, Purpose: "the pages in a real browser"},
 		{Path: "chaos", Layer: Harness, Purpose: "kills, freezes and losses, and the audit afterwards"},
 	}

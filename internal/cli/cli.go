@@ -37,9 +37,11 @@ type Stdio struct {
 
 // grammar is every command.
 type grammar struct {
+	Demo  demoCmd  `cmd:"" help:"See it at work on this machine, in ten seconds."`
 	Serve serveCmd `cmd:"" help:"Run the engine, the HTTP API and the console."`
 
 	Check       checkCmd       `cmd:"" group:"rules" help:"Check definition files, without a server."`
+	Test        testCmd        `cmd:"" group:"rules" help:"Run scenarios: proof of what the definitions do, in virtual time."`
 	Apply       applyCmd       `cmd:"" group:"rules" help:"Put definition files in force."`
 	Definitions definitionsCmd `cmd:"" group:"rules" help:"See the definitions in force."`
 
@@ -89,10 +91,13 @@ func Run(ctx context.Context, args []string, stdio Stdio) (status int) {
 		fmt.Fprintln(stdio.Err, "carillon:", err)
 		return ExitUsage
 	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintln(stdio.Err, "carillon:", err)
-		fmt.Fprintln(stdio.Err, "    carillon", usageOf(err), "--help")
+		fmt.Fprintln(stdio.Err, "   ", strings.Join(append(usageOf(err), "--help"), " "))
 		return ExitUsage
 	}
 	err = parsed.Run(&session{ctx: ctx, Stdio: stdio, command: parsed.Command()})
@@ -105,6 +110,7 @@ func newParser(stdio Stdio) (*kong.Kong, error) {
 		kong.Description(description),
 		kong.Writers(stdio.Out, stdio.Err),
 		kong.Exit(func(status int) { panic(stop{status}) }),
+		kong.ValueFormatter(helpOf),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "rules", Title: "Definitions:"},
@@ -116,19 +122,33 @@ func newParser(stdio Stdio) (*kong.Kong, error) {
 }
 
 // usageOf is the command that an error of the parser is about.
-func usageOf(err error) string {
+func usageOf(err error) []string {
+	usage := []string{"carillon"}
 	var wrong *kong.ParseError
 	if errors.As(err, &wrong) && wrong.Context != nil {
-		words := strings.Fields(wrong.Context.Command())
-		for i, word := range words {
+		for _, word := range strings.Fields(wrong.Context.Command()) {
 			if strings.HasPrefix(word, "<") {
-				words = words[:i]
 				break
 			}
+			usage = append(usage, word)
 		}
-		return strings.Join(words, " ")
 	}
-	return ""
+	return usage
+}
+
+// helpOf is a flag's help with its default and its environment variable.
+func helpOf(v *kong.Value) string {
+	var more []string
+	if v.HasDefault && v.Default != "" && !v.IsBool() {
+		more = append(more, "default "+v.Default)
+	}
+	for _, env := range v.Tag.Envs {
+		more = append(more, "$"+env)
+	}
+	if len(more) == 0 {
+		return v.Help
+	}
+	return v.Help + " (" + strings.Join(more, ", ") + ")"
 }
 
 // report says what went wrong, with the remedy on a line of its own, and gives the exit status.

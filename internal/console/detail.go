@@ -232,7 +232,7 @@ func (c *console) eventOf(ctx context.Context, v visit, id subject.EventID) (*ev
 			{name: "received", at: e.ReceivedAt},
 		},
 	}
-	out.facts = known(append(out.facts, fact{name: "recipient", value: recipient(e)}))
+	out.facts = known(append(out.facts, fact{name: "recipient", value: strings.Join(recipient(e), ", ")}))
 	out.verdicts, err = verdictsOf(e)
 	return out, err
 }
@@ -247,22 +247,16 @@ func verdictsOf(e store.EventRow) (verdicts []verdict, err error) {
 	return verdicts, nil
 }
 
-// recipient is whom an event names, in one line.
-func recipient(e store.EventRow) string {
-	if e.Recipient == nil {
-		return ""
-	}
-	return strings.Join(nonEmpty(e.Recipient.Address, e.Recipient.CustomerRef, e.Recipient.Locale), ", ")
-}
-
-func nonEmpty(values ...string) []string {
-	var out []string
-	for _, value := range values {
-		if value != "" {
-			out = append(out, value)
+// recipient is whom an event names: address, reference and locale, those that there are.
+func recipient(e store.EventRow) (known []string) {
+	if r := e.Recipient; r != nil {
+		for _, value := range []string{r.Address, r.CustomerRef, r.Locale} {
+			if value != "" {
+				known = append(known, value)
+			}
 		}
 	}
-	return out
+	return known
 }
 
 // event shows what each trigger made of one event.

@@ -11,8 +11,8 @@ import (
 const FeedSize = 500
 
 // Feed keeps the latest entries of the journal in memory, so that a page can show them without a query. It forgets
-// what is older and what happened before the process began; the truth is in the store. Texts are not kept. The zero
-// value is ready for use, by any number of goroutines.
+// what is older and what happened before the process began; the truth is in the store. Of messages it keeps the
+// subject alone. The zero is ready for use, by any number of goroutines.
 type Feed struct {
 	mu      sync.Mutex
 	entries [FeedSize]journal.Entry
@@ -21,7 +21,7 @@ type Feed struct {
 
 // Write takes an entry; it is a journal.Writer.
 func (f *Feed) Write(e journal.Entry) {
-	e.Subject, e.Text, e.HTML = "", "", ""
+	e.Text, e.HTML = "", ""
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.entries[f.total%FeedSize] = e

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -24,6 +25,7 @@ type chip struct {
 	name string
 	href string
 	on   bool
+	n    int64 // of the whole workspace; 0 = not shown
 }
 
 // filter is what narrows a list.
@@ -73,7 +75,11 @@ func (c *console) deliveries(ctx context.Context, v visit) (view, error) {
 		rows = rows[:pageSize]
 		list.older = v.older("/deliveries", int64(rows[len(rows)-1].ID))
 	}
-	list.chips = chips("/deliveries", v.query, "status", deliveryStatuses())
+	counts, err := c.count(ctx, v)
+	if err != nil {
+		return view{}, err
+	}
+	list.chips = chips("/deliveries", v.query, deliveryCounts(counts))
 	for _, d := range rows {
 		list.rows = append(list.rows, v.deliveryLine(d))
 	}
@@ -128,11 +134,14 @@ func (c *console) instances(ctx context.Context, v visit) (view, error) {
 		rows = rows[:pageSize]
 		list.older = v.older("/instances", int64(rows[len(rows)-1].ID))
 	}
-	list.chips = chips("/instances", v.query, "status", instanceStatuses())
-	held := url.Values{"held": {"true"}}
-	list.chips = append(list.chips, chip{"held", "/instances?" + held.Encode(), f.Held})
-	if f.Held {
-		list.chips[0].on = false
+	counts, err := c.count(ctx, v)
+	if err != nil {
+		return view{}, err
+	}
+	list.chips = chips("/instances", v.query, instanceCounts(counts))
+	if counts.Held > 0 || f.Held {
+		list.chips[0].on = list.chips[0].on && !f.Held
+		list.chips = append(list.chips, chip{"held", "/instances?held=true", f.Held, counts.Held})
 	}
 	for _, i := range rows {
 		list.rows = append(list.rows, v.instanceLine(i))
@@ -143,13 +152,19 @@ func (c *console) instances(ctx context.Context, v visit) (view, error) {
 func (v visit) instanceLine(i instance.Row) instanceLine {
 	href := "/instances/" + v.public(key.KindInstance, int64(i.ID))
 	l := instanceLine{
-		id: href, href: href, state: instanceBadge(i), key: i.Key, workflow: i.Workflow, trigger: i.Trigger,
+		id: href, href: href, state: instanceBadge(i), key: occasion(i), workflow: i.Workflow, trigger: i.Trigger,
 		due: i.DueAt, made: i.CreatedAt,
 	}
 	if i.Reason != "" && i.Reason != reason.Expanded && i.Reason != reason.Matched {
 		l.why = i.Reason.Sentence()
 	}
 	return l
+}
+
+// occasion is what a key adds to the type and the workflow, which a row shows already.
+func occasion(i instance.Row) string {
+	parts := strings.SplitN(i.Key, ":", 3)
+	return parts[len(parts)-1]
 }
 
 // eventLine is one event, or one occasion that was known already.
@@ -179,7 +194,7 @@ type eventList struct {
 }
 
 func eventChips(known bool) []chip {
-	return []chip{{"taken in", "/events", !known}, {"known already", "/decisions", known}}
+	return []chip{{name: "taken in", href: "/events", on: !known}, {name: "known already", href: "/decisions", on: known}}
 }
 
 func (c *console) events(ctx context.Context, v visit) (view, error) {
@@ -197,10 +212,17 @@ func (c *console) events(ctx context.Context, v visit) (view, error) {
 		if err != nil {
 			return view{}, err
 		}
-		l := eventLine{href: "/events/" + v.public(key.KindEvent, int64(e.ID)), at: e.ReceivedAt, kind: e.Kind, who: recipient(e)}
+		l := eventLine{href: "/events/" + v.public(key.KindEvent, int64(e.ID)), at: e.ReceivedAt, kind: e.Kind}
+		if who := recipient(e); len(who) > 0 {
+			l.who = who[0]
+		}
 		l.id = l.href
 		for _, one := range verdicts {
-			l.marks = append(l.marks, mark{badge{reasonTone(one.Reason), words(string(one.Reason))}, one.Workflow, one.sentence()})
+			m := mark{badge{reasonTone(one.Reason), words(string(one.Reason))}, one.Workflow, one.sentence()}
+			if one.Reason == reason.Matched {
+				m.why = "" // the word says it all
+			}
+			l.marks = append(l.marks, m)
 		}
 		if len(verdicts) == 0 {
 			l.marks = []mark{{badge{quiet, words(string(reason.NoWorkflow))}, "", reason.NoWorkflow.Sentence()}}
@@ -234,11 +256,18 @@ func (c *console) decisions(ctx context.Context, v visit) (view, error) {
 	return view{title: "Events known already", section: "/events", body: eventsPage(list), live: v.before() == 0}, nil
 }
 
-// chips are the choices of one field of a list's query, all first; the other fields stay, the cursor does not.
-func chips(path string, query url.Values, field string, choices []string) []chip {
+// choice is a status and how many rows have it.
+type choice struct {
+	name string
+	n    int64
+}
+
+// chips are the statuses that occur, and the chosen one, with all first. The other fields of the query stay, its
+// cursor does not.
+func chips(path string, query url.Values, choices []choice) []chip {
 	rest := url.Values{}
 	for name, values := range query {
-		if name != field && name != "before" && name != "held" {
+		if name != "status" && name != "before" && name != "held" {
 			rest[name] = values
 		}
 	}
@@ -248,26 +277,27 @@ func chips(path string, query url.Values, field string, choices []string) []chip
 		}
 		return path + "?" + rest.Encode()
 	}
-	out := []chip{{"all", address(), query.Get(field) == ""}}
-	for _, choice := range choices {
-		rest.Set(field, choice)
-		out = append(out, chip{choice, address(), query.Get(field) == choice})
+	chosen := query.Get("status")
+	out := []chip{{name: "all", href: address(), on: chosen == ""}}
+	for _, one := range choices {
+		if one.n > 0 || one.name == chosen {
+			rest.Set("status", one.name)
+			out = append(out, chip{one.name, address(), one.name == chosen, one.n})
+		}
 	}
 	return out
 }
 
-func deliveryStatuses() []string {
-	var out []string
+func deliveryCounts(c store.Counts) (out []choice) {
 	for _, s := range delivery.Statuses() {
-		out = append(out, string(s))
+		out = append(out, choice{string(s), c.DeliveriesByStatus[s]})
 	}
 	return out
 }
 
-func instanceStatuses() []string {
-	var out []string
+func instanceCounts(c store.Counts) (out []choice) {
 	for _, s := range instance.Statuses() {
-		out = append(out, string(s))
+		out = append(out, choice{string(s), c.InstancesByStatus[s]})
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -72,7 +73,7 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 	for _, d := range next {
 		o.coming = append(o.coming, coming{d.SendAt, d.Workflow, to(d), stepName(d.Step + 1), v.delivery(d.ID)})
 	}
-	for _, e := range c.Feed.Recent(v.workspace.ID, latest, telling) {
+	for _, e := range c.Feed.Recent(v.workspace.ID, latest, Notable) {
 		o.lines = append(o.lines, v.line(e))
 	}
 	o.sentences = summary(counts, next)
@@ -126,8 +127,8 @@ func tiles(c store.Counts) []tile {
 	return out
 }
 
-// telling leaves out entries that only repeat another one: a delivery that goes out at once is told when it is sent.
-func telling(e journal.Entry) bool {
+// Notable leaves out entries that only repeat another one: a delivery that goes out at once is told when it is sent.
+func Notable(e journal.Entry) bool {
 	switch e.What {
 	case journal.Settled, journal.Expanded:
 		return false
@@ -148,8 +149,10 @@ func (v visit) line(e journal.Entry) line {
 	if e.Reason != "" && e.Reason != reason.Delivered {
 		l.why = e.Reason.Sentence()
 	}
-	if e.What == journal.Sent && e.Step > 1 {
-		l.why = capital(stepName(e.Step)) + "."
+	if e.What == journal.Sent {
+		if l.why = e.Subject; e.Step > 1 {
+			l.why = strings.TrimSuffix(capital(stepName(e.Step))+": "+e.Subject, ": ")
+		}
 	}
 	switch {
 	case e.Delivery != 0:

@@ -141,6 +141,14 @@ func stepName(step int) string {
 	return fmt.Sprintf("reminder %d", step-1)
 }
 
+// comes is stepName at the beginning of a sentence about what is ahead.
+func comes(step int) string {
+	if step <= 1 {
+		return "The message"
+	}
+	return capital(stepName(step))
+}
+
 func capital(s string) string {
 	if s == "" {
 		return s
@@ -163,6 +171,9 @@ func number(n int64) string {
 	}
 	return s
 }
+
+// channelName is a channel as people write it: default is understood.
+func channelName(channel string) string { return strings.TrimSuffix(channel, ":default") }
 
 // to is the person of a delivery as people know them.
 func to(d delivery.Row) string {
@@ -191,8 +202,8 @@ func why(d delivery.Row) string {
 // phrase is a sentence about a row with the instant that it turns on, such as "The next goes out at" an instant.
 type phrase struct {
 	text string
-	at   time.Time
-	rest string
+	at   time.Time // zero: the text is all
+	rest string    // after the instant
 }
 
 // story tells in sentences where a delivery stands.
@@ -212,7 +223,7 @@ func story(d delivery.Row, now time.Time) []phrase {
 		case !d.SendAt.IsZero() && d.DeferredBy != "" && d.Step == 0:
 			tell("It waits until", d.SendAt, ". "+why(d))
 		case !d.SendAt.IsZero():
-			tell("The "+stepName(d.Step+1)+" goes out at", d.SendAt, ".")
+			tell(comes(d.Step+1)+" goes out at", d.SendAt, ".")
 		case d.CompletedAt.IsZero() && d.Reason != "" && d.Reason != reason.Delivered:
 			tell("Nothing is planned. "+why(d), time.Time{}, "")
 		}
@@ -249,7 +260,7 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt) []mo
 		}
 	}
 	add(in.CreatedAt, badge{quiet, "occasion"}, "Trigger "+d.Trigger+" of "+d.Workflow+" found it.", "")
-	planned := "For the " + d.Channel + " channel."
+	planned := "To leave through " + channelName(d.Channel) + "."
 	if d.NotBefore.After(d.CreatedAt) {
 		planned = "Not before its time has come."
 	}
@@ -259,7 +270,7 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt) []mo
 		var b badge
 		switch a.Outcome {
 		case delivery.AttemptDelivered:
-			b, text = badge{good, "sent"}, name+" accepted by "+a.Channel+"."
+			b, text = badge{good, "sent"}, name+" accepted by "+channelName(a.Channel)+"."
 		case delivery.AttemptFailed:
 			b, text = badge{bad, "failed"}, name+". "+a.Reason.Sentence()
 		case delivery.AttemptUnknown:
@@ -274,7 +285,7 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt) []mo
 	}
 	slices.SortStableFunc(line, func(a, b moment) int { return a.at.Compare(b.at) })
 	if !d.SendAt.IsZero() {
-		text := capital(stepName(d.Step+1)) + " goes out"
+		text := comes(d.Step+1) + " goes out"
 		if left := sendsLeft(d) - 1; left > 0 {
 			text += ", then " + plural(int64(left), "reminder", "reminders") + " more"
 		}

@@ -1,0 +1,243 @@
+// Package demo shows Carillon at work on one machine, with nothing installed and nothing sent to anybody.
+//
+// It starts the very process that "carillon serve" starts, on a SQLite file in a temporary folder, puts the example
+// definitions in force, and posts events through the HTTP API: the history of packages of this host, and visits to a
+// workshop. Every message leaves through the built-in inbox channel and is read in the console. Nothing is simulated:
+// the clock is the real one, so a reminder of tomorrow is seen as planned, never as sent.
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/examples"
+	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/config"
+)
+
+const (
+	// DefaultLog is where Debian and its kin keep the history of packages.
+	DefaultLog = "/var/log/dpkg.log"
+	// DefaultListen is tried first; when it is taken, a free port is used.
+	DefaultListen = "127.0.0.1:8080"
+	// DefaultPace is the time between two batches: slow enough to be read.
+	DefaultPace = time.Second
+	// stopWithin bounds the end: nothing here is slow.
+	stopWithin = 10 * time.Second
+	// lookEvery is how often the log of packages is looked at for more.
+	lookEvery = 2 * time.Second
+)
+
+// Options are the settings of a demo.
+type Options struct {
+	For     time.Duration // how long it runs; 0 = until ctx ends
+	Listen  string        // empty = DefaultListen, or a free port when that is taken
+	Log     string        // the log of packages; empty = DefaultLog. Without it a shipped sample is told
+	Pace    time.Duration // between two batches; 0 = DefaultPace, or less when For is short
+	Keep    bool          // leave the database there at the end, and say where
+	Out     io.Writer
+	Errors  *slog.Logger // where the process logs what went wrong; nil = nowhere
+	Colour  bool
+	Version string // of the program
+}
+
+// Run runs the demo until its time is over or ctx ends, both of which are no errors.
+func Run(ctx context.Context, o Options) (err error) {
+	if o.Log == "" {
+		o.Log = DefaultLog
+	}
+	dir, err := os.MkdirTemp("", "carillon-demo-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the demo: %w", err)
+	}
+	defer func() {
+		if !o.Keep {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	packages, changes, err := open(o.Log)
+	if err != nil {
+		return err
+	}
+	d := &demo{Options: o, dir: dir, clock: &clock.System{}, packages: packages, printer: &printer{out: o.Out, colour: o.Colour}}
+	if d.app, err = d.start(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+		defer cancel()
+		err = errors.Join(err, d.app.Stop(end))
+	}()
+	return d.run(ctx, story(changes, d.clock.Now()))
+}
+
+type demo struct {
+	Options
+	dir      string
+	clock    *clock.System
+	app      *app.App
+	api      *client.Client
+	packages *source
+	printer  *printer
+	guest    bool // the console is open to whoever reaches it
+}
+
+// start brings the process up, at the usual address when it is free.
+func (d *demo) start(ctx context.Context) (*app.App, error) {
+	listen := d.Listen
+	if listen == "" {
+		listen = DefaultListen
+	}
+	a, err := app.Start(ctx, d.config(listen))
+	if d.Listen == "" && errors.Is(err, syscall.EADDRINUSE) {
+		return app.Start(ctx, d.config("127.0.0.1:0"))
+	}
+	return a, err
+}
+
+func (d *demo) config(listen string) app.Config {
+	c := app.Config{
+		Server: config.Server{
+			Database: config.Database{DB: d.database()}, Listen: listen, Workers: 2, Batch: 500, Work: true, Migrate: true,
+			StopTimeout: stopWithin,
+		},
+		Log: d.Errors, Version: d.Version, Journal: d.printer.entry,
+		Notice: "A demo: everything is delivered to the inbox, nothing leaves this machine, and its data goes when it stops.",
+	}
+	if d.Keep {
+		c.Notice = "A demo: everything is delivered to the inbox, and nothing leaves this machine."
+	}
+	if d.guest = loopback(listen); d.guest {
+		c.Guest = app.DefaultWorkspace
+	}
+	return c
+}
+
+func (d *demo) database() string { return filepath.Join(d.dir, "carillon.db") }
+
+// loopback reports whether only this machine reaches an address.
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (d *demo) run(ctx context.Context, told []batch) error {
+	elapsed := clock.Monotonic()
+	key, err := app.CreateKey(ctx, d.app.Store(), d.app.Workspace(), "demo", []string{"admin"}, d.clock.Now())
+	if err != nil {
+		return err
+	}
+	if d.api, err = client.New(d.app.URL(), key); err != nil {
+		return err
+	}
+	files, err := definitions()
+	if err != nil {
+		return err
+	}
+	applied, err := d.api.Apply(ctx, files)
+	if err != nil {
+		return fmt.Errorf("put the examples in force: %w", err)
+	}
+	d.welcome(key, len(applied.Changes))
+
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if d.For > 0 {
+		limited, cancel = context.WithTimeout(ctx, d.For)
+	}
+	defer cancel()
+	if err := d.tell(limited, told); err != nil {
+		return err
+	}
+	return d.farewell(context.WithoutCancel(ctx), elapsed())
+}
+
+// tell posts the story, then what the log of packages tells from now on, until ctx ends.
+func (d *demo) tell(ctx context.Context, told []batch) error {
+	pace := d.Pace
+	if pace == 0 {
+		pace = DefaultPace
+		if d.For > 0 { // three quarters of the time for the story, so that its end is seen too
+			pace = min(pace, d.For*3/4/time.Duration(len(told)))
+		}
+	}
+	for _, b := range told {
+		if err := d.post(ctx, b); err != nil || d.rest(ctx, pace) != nil {
+			return d.unless(ctx, err)
+		}
+	}
+	if d.packages.path != "" {
+		d.printer.note(d.clock.Now(), "That was the history. What is installed or removed from now on appears as it happens.")
+	} else {
+		d.printer.note(d.clock.Now(), "That was the sample. Post events of your own; the page stays up.")
+	}
+	return d.unless(ctx, d.packages.follow(ctx, func(ctx context.Context) error { return d.rest(ctx, lookEvery) }, d.post))
+}
+
+// unless is the error, but nil when ctx has ended: then it is only how that came to be noticed.
+func (d *demo) unless(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		err = nil
+	}
+	return errors.Join(err, d.printer.failed())
+}
+
+// rest waits; it ends early with an error when ctx ends, the process cannot go on or nobody reads any more.
+func (d *demo) rest(ctx context.Context, pause time.Duration) error {
+	if err := d.printer.failed(); err != nil {
+		return err
+	}
+	return d.clock.Sleep(ctx, d.clock.Now().Add(pause))
+}
+
+func (d *demo) post(ctx context.Context, b batch) error {
+	if b.note != "" {
+		d.printer.note(d.clock.Now(), b.note)
+	}
+	answer, err := d.api.PostEvents(ctx, b.events...)
+	if err != nil {
+		return fmt.Errorf("post events: %w", err)
+	}
+	for _, item := range answer.Items {
+		if item.Outcome == "failed" {
+			return fmt.Errorf("an event of the demo was refused: %s: %s", item.Field, item.Message)
+		}
+	}
+	return nil
+}
+
+// definitions are the examples. Their channels are replaced by the inbox, so that every message can be read and none
+// leaves; and public links begin with this process's own address.
+func definitions() ([]client.File, error) {
+	names, err := fs.Glob(examples.Files, "*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("list the examples: %w", err)
+	}
+	var files []client.File
+	for _, name := range names {
+		text, err := examples.Files.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read an example: %w", err)
+		}
+		text = regexp.MustCompile(`(?m)^channel: (memory|whatsapp)$`).ReplaceAll(text, []byte("channel: inbox"))
+		text = regexp.MustCompile(`(?m)^base_url: .*\n`).ReplaceAll(text, nil)
+		files = append(files, client.File{Name: name, Text: string(bytes.TrimSpace(text)) + "\n"})
+	}
+	return files, nil
+}
