@@ -102,5 +102,3 @@ func (a *API) serveDescription(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/vnd.oai.openapi+json;version=3.1")
 	_, _ = w.Write(raw)
 }
-
-func ptr[T any](v T) *T { return &v }

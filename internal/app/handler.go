@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -49,7 +50,7 @@ func (a *App) observe(next http.Handler) http.Handler {
 		elapsed := clock.Monotonic()
 		defer func() {
 			if p := recover(); p != nil {
-				if p == http.ErrAbortHandler {
+				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 					panic(p)
 				}
 				a.log.ErrorContext(r.Context(), "request panicked", "method", r.Method, "route", r.Pattern, "panic", p, "stack", string(debug.Stack()))

@@ -125,8 +125,6 @@ func (s *session) printApplied(a client.Applied) {
 			continue
 		case "added":
 			sign = "+"
-		case "removed":
-			sign = "-"
 		}
 		rows = append(rows, []string{sign + " " + change.Kind + " " + change.Name, fmt.Sprintf("version %d", change.Version)})
 	}

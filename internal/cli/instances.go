@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
@@ -18,15 +19,20 @@ type instancesCmd struct {
 
 // paging is how much of a list is shown.
 type paging struct {
-	Limit  int    `name:"limit" default:"50" placeholder:"N" help:"How many, at most."`
+	Limit  limit  `name:"limit" default:"50" placeholder:"N" help:"How many, at most."`
 	Cursor string `name:"cursor" placeholder:"CURSOR" help:"Begin after this one; printed when there are more."`
 }
 
-// Validate refuses a limit that shows nothing.
-func (p paging) Validate() error {
-	if p.Limit < 1 {
-		return fmt.Errorf("--limit must be at least 1")
+// limit is a number of things, at least one.
+type limit int
+
+// UnmarshalText reads the number.
+func (l *limit) UnmarshalText(text []byte) error {
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is not a number from 1", text)
 	}
+	*l = limit(n)
 	return nil
 }
 
@@ -34,12 +40,12 @@ func (p paging) Validate() error {
 func collect[T any](p paging, page func(limit int, cursor string) (client.Page[T], error)) (client.Page[T], error) {
 	all := client.Page[T]{Items: []T{}, NextCursor: p.Cursor}
 	for {
-		next, err := page(min(p.Limit-len(all.Items), client.MaxLimit), all.NextCursor)
+		next, err := page(min(int(p.Limit)-len(all.Items), client.MaxLimit), all.NextCursor)
 		if err != nil {
 			return all, err
 		}
 		all.Items, all.NextCursor = append(all.Items, next.Items...), next.NextCursor
-		if all.NextCursor == "" || len(all.Items) >= p.Limit {
+		if all.NextCursor == "" || len(all.Items) >= int(p.Limit) {
 			return all, nil
 		}
 	}

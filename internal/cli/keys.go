@@ -22,7 +22,7 @@ type keysCmd struct {
 type createKeyCmd struct {
 	config.Database
 	Name   string   `name:"name" required:"" placeholder:"NAME" help:"What the key is for; it stands in the audit log."`
-	Scopes []string `name:"scopes" required:"" sep:"," enum:"${scopes}" placeholder:"SCOPE,…" help:"What it may do: ${scopes}. admin contains the others."`
+	Scopes []string `name:"scopes" required:"" sep:"," enum:"${scopes}" placeholder:"SCOPE" help:"What it may do: ${scopes}. admin contains the others."`
 	jsonOnly
 }
 

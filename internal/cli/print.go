@@ -11,8 +11,8 @@ import (
 
 // output is how a command prints what it found.
 type output struct {
-	JSON     bool   `name:"json" help:"Print the API's answer as JSON."`
-	Timezone string `name:"timezone" default:"UTC" placeholder:"ZONE" help:"The zone of printed times, such as Europe/Berlin. JSON is always UTC."`
+	JSON     bool `name:"json" help:"Print the API's answer as JSON."`
+	Timezone zone `name:"timezone" default:"UTC" placeholder:"ZONE" help:"The zone of printed times, such as Europe/Berlin; JSON is always in UTC."`
 }
 
 // jsonOnly is output for commands that print no times.
@@ -20,24 +20,23 @@ type jsonOnly struct {
 	JSON bool `name:"json" help:"Print the API's answer as JSON."`
 }
 
-// Validate refuses a zone that does not exist.
-func (o output) Validate() error {
-	if _, err := time.LoadLocation(o.Timezone); err != nil || o.Timezone == "Local" {
-		return fmt.Errorf("--timezone: there is no zone %q", o.Timezone)
-	}
-	return nil
-}
-
 // at prints an instant; none is a dash.
 func (o output) at(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	zone, err := time.LoadLocation(o.Timezone)
-	if err != nil {
-		zone = time.UTC
+	return t.In(o.Timezone.Location).Format(time.RFC3339)
+}
+
+// zone is a time zone by its name in the tz database.
+type zone struct{ *time.Location }
+
+// UnmarshalText finds the zone.
+func (z *zone) UnmarshalText(text []byte) (err error) {
+	if z.Location, err = time.LoadLocation(string(text)); err != nil || string(text) == "Local" {
+		return fmt.Errorf("there is no zone %q", text)
 	}
-	return t.In(zone).Format(time.RFC3339)
+	return nil
 }
 
 func printJSON(w io.Writer, v any) error {

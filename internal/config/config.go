@@ -63,11 +63,12 @@ func settingsOf(t reflect.Type) []Setting {
 		if enum := tag.Get("enum"); enum != "" {
 			s.Value = strings.ReplaceAll(enum, ",", "|")
 		}
-		switch field.Type.Kind() { //nolint:exhaustive // the other kinds are what their placeholder says
+		switch field.Type.Kind() {
 		case reflect.Bool:
 			s.Value = "true|false"
 		case reflect.Slice:
 			s.Value += ",…"
+		default:
 		}
 		s.Help = strings.ReplaceAll(tag.Get("help"), "${enum}", strings.ReplaceAll(tag.Get("enum"), ",", ", "))
 		list = append(list, s)

@@ -46,7 +46,7 @@ func LogJournal(log *slog.Logger) journal.Writer {
 		if !log.Enabled(context.Background(), level) {
 			return
 		}
-		log.LogAttrs(context.Background(), level, string(e.What), attributes(e)...)
+		log.LogAttrs(context.Background(), level, "journal", attributes(e)...)
 	}
 }
 
@@ -56,6 +56,7 @@ func levelOf(e journal.Entry) slog.Level {
 		return slog.LevelWarn
 	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed:
 		return slog.LevelInfo
+	default:
 	}
 	if info, ok := reason.Lookup(e.Reason); ok && info.Class == reason.Failure {
 		return slog.LevelWarn
@@ -64,7 +65,7 @@ func levelOf(e journal.Entry) slog.Level {
 }
 
 func attributes(e journal.Entry) []slog.Attr {
-	list := make([]slog.Attr, 0, 12)
+	list := make([]slog.Attr, 0, 13)
 	text := func(name, value string) {
 		if value != "" {
 			list = append(list, slog.String(name, value))
@@ -75,6 +76,7 @@ func attributes(e journal.Entry) []slog.Attr {
 			list = append(list, slog.Int64(name, value))
 		}
 	}
+	text("what", string(e.What))
 	text("workflow", e.Workflow)
 	number("workflow_version", e.WorkflowVersion)
 	text("trigger", e.Trigger)

@@ -46,7 +46,7 @@ func TestLogJournal(t *testing.T) {
 			if err := json.Unmarshal(out.Bytes(), &line); err != nil {
 				t.Fatal(err)
 			}
-			if line["level"] != tt.level || line["msg"] != string(tt.what) || line["reason"] != string(tt.reason) ||
+			if line["level"] != tt.level || line["what"] != string(tt.what) || line["reason"] != string(tt.reason) ||
 				line["key"] != entry.Key || line["until"] != "2026-05-14T05:17:00Z" {
 				t.Errorf("got %v", line)
 			}

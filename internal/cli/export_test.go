@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Commands lists every command by its words, groups of commands included.
+func Commands() [][]string {
+	parser, err := newParser(Stdio{Out: io.Discard, Err: io.Discard})
+	if err != nil {
+		panic(err)
+	}
+	var list [][]string
+	err = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if command, ok := node.(*kong.Node); ok && command.Type == kong.CommandNode {
+			list = append(list, strings.Fields(command.FullPath())[1:])
+		}
+		return next(nil)
+	})
+	if err != nil {
+		panic(err)
+	}
+	return list
+}
