@@ -17,8 +17,8 @@ const (
 	freezeFor = 3 * lease
 	// maxTries bounds how often a freeze is tried until somebody else overtakes the frozen worker.
 	maxTries = 3
-	// gap is the longest pause between two kills.
-	gap = 400 * time.Millisecond
+	// lifetime is how long a worker lives at most, on average over all of them.
+	lifetime = 1200 * time.Millisecond
 )
 
 // nemesis kills and freezes workers until it has done both as often as it should. Events are posted in step with it,
@@ -30,30 +30,33 @@ func (r *run) nemesis(ctx context.Context) error {
 		progress := min(share(&kills, r.Kills), share(&freezes, r.Freezes))
 		r.poster.release(int(progress * float64(len(r.poster.batches))))
 	}
-	advance()
 	var freezing sync.WaitGroup
 	var freezeErr error
 	var frozen atomic.Bool
 	freezing.Go(func() {
 		defer frozen.Store(true)
 		for i := 0; r.effective < r.Freezes && i < maxTries*r.Freezes && freezeErr == nil; i++ {
+			advance()
 			freezeErr = r.freeze(ctx, r.slots[i%len(r.slots)])
 			freezes.Add(1)
-			advance()
 		}
 	})
 	var err error
+	gap := lifetime / time.Duration(len(r.slots))
 	for i := 0; err == nil && (i < r.Kills || r.Kills > 0 && !frozen.Load()); i++ {
 		victim := r.chance.IntN(len(r.slots))
-		if i%2 == 0 {
-			err = r.pause(ctx, time.Duration(r.chance.Int64N(int64(gap))))
-		} else if n, ok := r.poster.caught(gap); ok {
-			victim = n
+		if wait := time.Duration(r.chance.Int64N(int64(gap))); i%2 == 0 {
+			advance()
+			err = r.pause(ctx, wait) // at any moment
+		} else if err = r.pause(ctx, wait); err == nil {
+			advance()
+			if n, ok := r.poster.caught(gap); ok {
+				victim = n // while it takes events in
+			}
 		}
 		if err == nil {
 			err = r.killOne(victim)
 			kills.Add(1)
-			advance()
 		}
 	}
 	freezing.Wait()

@@ -6,5 +6,5 @@ package chaos_test
 const (
 	stormEvents  = 10_000
 	stormKills   = 60
-	stormFreezes = 6
+	stormFreezes = 4
 )
