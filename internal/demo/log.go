@@ -58,7 +58,7 @@ func (p *printer) format(e journal.Entry) string {
 		whom = e.Contact
 	}
 	return strings.TrimRight(fmt.Sprintf(columns, p.paint(dim, clockTime(e.At)), p.paint(colour, sign),
-		p.paint(colour, padded(string(e.What), 8)), padded(e.Workflow, 15), padded(whom, 17), more(e)), " ")
+		p.paint(colour, padded(string(e.What), 9)), padded(e.Workflow, 15), padded(whom, 17), more(e)), " ")
 }
 
 // more is the last column: what was said, when it goes out, or why not.
@@ -89,7 +89,7 @@ func more(e journal.Entry) string {
 			parts = append(parts, e.Error)
 		}
 	}
-	return strings.Join(parts, " ")
+	return clean(strings.Join(parts, " "))
 }
 
 // distance says how far ahead something is, in its two largest units.
@@ -105,10 +105,14 @@ func distance(d time.Duration) string {
 		return fmt.Sprintf("in %ds", int(d.Seconds()))
 	case d < time.Hour:
 		return fmt.Sprintf("in %dm", minutes)
+	case days == 0 && minutes == 0:
+		return fmt.Sprintf("in %dh", hours)
 	case days == 0:
-		return strings.TrimSuffix(fmt.Sprintf("in %dh%dm", hours, minutes), "0m")
+		return fmt.Sprintf("in %dh%dm", hours, minutes)
+	case hours == 0:
+		return fmt.Sprintf("in %dd", days)
 	}
-	return strings.TrimSuffix(fmt.Sprintf("in %dd%dh", days, hours), "0h")
+	return fmt.Sprintf("in %dd%dh", days, hours)
 }
 
 // signOf is the one sign and the colour of what happened.
@@ -151,16 +155,20 @@ func (p *printer) paint(colour, text string) string {
 func clockTime(at time.Time) string { return at.UTC().Format("15:04:05") }
 
 // padded fills text up to a column's width; a longer one is not cut. Nothing is a dash, so that columns can be
-// counted, and what would break the line is replaced.
+// counted.
 func padded(text string, width int) string {
-	if text == "" {
+	if text = clean(text); text == "" {
 		text = "-"
 	}
-	text = strings.Map(func(r rune) rune {
+	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+}
+
+// clean replaces what would break a line or steer a terminal.
+func clean(text string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			return ' '
 		}
 		return r
 	}, text)
-	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }

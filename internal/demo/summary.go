@@ -3,9 +3,11 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -51,10 +53,13 @@ func (d *demo) farewell(ctx context.Context, ran time.Duration) error {
 	if err != nil {
 		return err
 	}
-	next, err := d.app.Store().Upcoming(ctx, ws, 3)
+	next, err := d.app.Store().Upcoming(ctx, ws, client.MaxEvents)
 	if err != nil {
 		return err
 	}
+	now := d.clock.Now()
+	next = slices.DeleteFunc(next, func(r delivery.Row) bool { return !r.SendAt.After(now) }) // on its way already
+	next = next[:min(3, len(next))]
 	d.printer.line("")
 	for _, row := range summary(counts, known, next, ran) {
 		d.printer.line("%s", row)
