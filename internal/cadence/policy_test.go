@@ -22,11 +22,15 @@ func TestEffective(t *testing.T) {
 		{"a persona is not topped up from the default", cadence.Policy{}, manager, manager},
 		{"neither is a person", cadence.Policy{MaxPerDay: 3}, cadence.Policy{}, cadence.Policy{MaxPerDay: 3}},
 		{
-			"a person's field over the persona's", cadence.Policy{MaxPerDay: 1, MaxPerSlot: 1}, manager,
+			"a person's field over the persona's",
+			cadence.Policy{MaxPerDay: 1, MaxPerSlot: 1},
+			manager,
 			cadence.Policy{Cooldown: 2 * time.Hour, MaxPerDay: 1, MaxPerSlot: 1, TypeLimits: map[string]int{"alert": 3}},
 		},
 		{
-			"limits by type are one field", cadence.Policy{TypeLimits: map[string]int{"report": 1}}, manager,
+			"limits by type are one field",
+			cadence.Policy{TypeLimits: map[string]int{"report": 1}},
+			manager,
 			cadence.Policy{Cooldown: 2 * time.Hour, MaxPerDay: 5, TypeLimits: map[string]int{"report": 1}},
 		},
 	} {

@@ -132,8 +132,10 @@ func TestBounds(t *testing.T) {
 // Weeks and months are made of whole days, with neither hole nor overlap.
 func TestBoundsCoverTheTimeLine(t *testing.T) {
 	t.Parallel()
-	names := []string{"Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "America/Havana", "America/St_Johns", "America/Toronto",
-		"Australia/Lord_Howe", "Africa/Casablanca", "America/Scoresbysund", "Pacific/Kwajalein", "Asia/Tehran", "UTC"}
+	names := []string{
+		"Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "America/Havana", "America/St_Johns", "America/Toronto",
+		"Australia/Lord_Howe", "Africa/Casablanca", "America/Scoresbysund", "Pacific/Kwajalein", "Asia/Tehran", "UTC",
+	}
 	zones := map[string]*time.Location{}
 	for _, name := range names {
 		zones[name] = zone(t, name)

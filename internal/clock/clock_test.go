@@ -50,8 +50,8 @@ func TestManualSleepsUntilSet(t *testing.T) {
 		c.Set(start.Add(59 * time.Second))
 		synctest.Wait()
 		select {
-		case <-done:
-			t.Fatal("woke a second early")
+		case err := <-done:
+			t.Fatalf("woke a second early: %v", err)
 		default:
 		}
 		c.Set(start.Add(time.Minute))

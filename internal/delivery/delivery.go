@@ -39,6 +39,16 @@ func Statuses() []Status {
 	return []Status{Scheduled, Sent, Opened, Responded, Expired, Skipped, Failed, Superseded, Cancelled, Unknown}
 }
 
+// Final reports whether nothing can follow, but for the answer that a failed delivery may still get.
+func (s Status) Final() bool {
+	switch s {
+	case Scheduled, Sent, Opened, Unknown:
+		return false
+	case Responded, Expired, Skipped, Failed, Superseded, Cancelled:
+	}
+	return true
+}
+
 // Row is one delivery as stored. Instants are UTC; the zero time means none.
 type Row struct {
 	Workspace          subject.WorkspaceID

@@ -4,10 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
-	"github.com/google/go-cmp/cmp"
 )
 
 const day = 24 * time.Hour
@@ -59,36 +60,66 @@ func TestAfter(t *testing.T) {
 		result Result
 		want   Change
 	}{
-		{"C19 C20 delivered plans the reminder", first, survey, delivered,
-			Change{Accepted: true, Status: Sent, Step: 1, SendAt: now.Add(day), ExpiresAt: now.Add(30 * day), Reason: reason.Delivered}},
-		{"C20 C21 the last reminder waits for an answer", reminder, survey, delivered,
-			Change{Accepted: true, Status: Sent, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.Delivered}},
-		{"opened stays opened", opened, survey, delivered,
-			Change{Accepted: true, Status: Opened, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.Delivered}},
-		{"what asks nothing is over when sent", first, alert, delivered,
-			Change{Accepted: true, Status: Sent, Step: 1, Remaining: 1, Completed: true, Reason: reason.Delivered}},
-		{"C46 C47 first failure", first, survey, temporary,
-			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
-		{"third failure", climbed(2), survey, temporary,
-			Change{Status: Scheduled, SendAt: now.Add(time.Hour), RetryCount: 3, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
-		{"C47 the ladder ends", climbed(3), survey, temporary,
-			Change{Status: Failed, RetryCount: 3, Remaining: 1, Reason: reason.RetriesUsedUp, Completed: true, Release: true}},
-		{"a permanent error ends it at once", first, survey, permanent,
-			Change{Status: Failed, Remaining: 1, Reason: reason.PermanentError, Completed: true, Release: true}},
-		{"a reminder that fails for good ends only itself", reminder, survey, permanent,
-			Change{Status: Sent, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.PermanentError}},
-		{"the provider's wish counts when it is longer", first, survey, wished,
-			Change{Status: Scheduled, SendAt: now.Add(40 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
-		{"a lost reply is tried again", first, survey, lost,
-			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.ReplyLost, Retried: true}},
-		{"a lost reply is held where the channel says so", first, hold, lost,
-			Change{Status: Unknown, ExpiresAt: now.Add(30 * day), Remaining: 1, Reason: reason.ReplyLost}},
-		{"a lost reply is never a failure", climbed(3), survey, lost,
-			Change{Status: Unknown, RetryCount: 3, ExpiresAt: now.Add(30 * day), Remaining: 1, Reason: reason.ReplyLost}},
-		{"C45 the source's literal reading keeps the instant", first, literal, temporary,
-			Change{Status: Scheduled, SendAt: created, HeldBackTo: now.Add(NextTick), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
-		{"forever stays on the last rung", climbed(9), forever, temporary,
-			Change{Status: Scheduled, SendAt: now.Add(time.Hour), RetryCount: 10, Remaining: 1, Reason: reason.TemporaryError, Retried: true}},
+		{
+			"C19 C20 delivered plans the reminder", first, survey, delivered,
+			Change{Accepted: true, Status: Sent, Step: 1, SendAt: now.Add(day), ExpiresAt: now.Add(30 * day), Reason: reason.Delivered},
+		},
+		{
+			"C20 C21 the last reminder waits for an answer", reminder, survey, delivered,
+			Change{Accepted: true, Status: Sent, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.Delivered},
+		},
+		{
+			"opened stays opened", opened, survey, delivered,
+			Change{Accepted: true, Status: Opened, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.Delivered},
+		},
+		{
+			"what asks nothing is over when sent", first, alert, delivered,
+			Change{Accepted: true, Status: Sent, Step: 1, Remaining: 1, Completed: true, Reason: reason.Delivered},
+		},
+		{
+			"C46 C47 first failure", first, survey, temporary,
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true},
+		},
+		{
+			"third failure", climbed(2), survey, temporary,
+			Change{Status: Scheduled, SendAt: now.Add(time.Hour), RetryCount: 3, Remaining: 1, Reason: reason.TemporaryError, Retried: true},
+		},
+		{
+			"C47 the ladder ends", climbed(3), survey, temporary,
+			Change{Status: Failed, RetryCount: 3, Remaining: 1, Reason: reason.RetriesUsedUp, Completed: true, Release: true},
+		},
+		{
+			"a permanent error ends it at once", first, survey, permanent,
+			Change{Status: Failed, Remaining: 1, Reason: reason.PermanentError, Completed: true, Release: true},
+		},
+		{
+			"a reminder that fails for good ends only itself", reminder, survey, permanent,
+			Change{Status: Sent, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.PermanentError},
+		},
+		{
+			"the provider's wish counts when it is longer", first, survey, wished,
+			Change{Status: Scheduled, SendAt: now.Add(40 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true},
+		},
+		{
+			"a lost reply is tried again", first, survey, lost,
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.ReplyLost, Retried: true},
+		},
+		{
+			"a lost reply is held where the channel says so", first, hold, lost,
+			Change{Status: Unknown, ExpiresAt: now.Add(30 * day), Remaining: 1, Reason: reason.ReplyLost},
+		},
+		{
+			"a lost reply is never a failure", climbed(3), survey, lost,
+			Change{Status: Unknown, RetryCount: 3, ExpiresAt: now.Add(30 * day), Remaining: 1, Reason: reason.ReplyLost},
+		},
+		{
+			"C45 the source's literal reading keeps the instant", first, literal, temporary,
+			Change{Status: Scheduled, SendAt: created, HeldBackTo: now.Add(NextTick), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true},
+		},
+		{
+			"forever stays on the last rung", climbed(9), forever, temporary,
+			Change{Status: Scheduled, SendAt: now.Add(time.Hour), RetryCount: 10, Remaining: 1, Reason: reason.TemporaryError, Retried: true},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -128,10 +159,16 @@ func TestSkip(t *testing.T) {
 		row  Row
 		want Change
 	}{
-		{"a late first step skips the delivery", Row{Status: Scheduled, RemindersRemaining: 2},
-			Change{Status: Skipped, Remaining: 2, Reason: reason.Stale, Completed: true, Release: true}},
-		{"a late reminder skips itself and the next counts from now", Row{Status: Sent, Step: 1, RemindersRemaining: 1},
-			Change{Status: Sent, Step: 2, SendAt: now.Add(10 * day), ExpiresAt: now.Add(30 * day), Reason: reason.Stale}},
+		{
+			"a late first step skips the delivery",
+			Row{Status: Scheduled, RemindersRemaining: 2},
+			Change{Status: Skipped, Remaining: 2, Reason: reason.Stale, Completed: true, Release: true},
+		},
+		{
+			"a late reminder skips itself and the next counts from now",
+			Row{Status: Sent, Step: 1, RemindersRemaining: 1},
+			Change{Status: Sent, Step: 2, SendAt: now.Add(10 * day), ExpiresAt: now.Add(30 * day), Reason: reason.Stale},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

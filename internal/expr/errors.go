@@ -179,14 +179,7 @@ func fits(src, kind string, want Type) error {
 	if kind == "" || want == Any {
 		return nil
 	}
-	ok := kind == article(want)
-	switch want {
-	case Text:
-		ok = ok || kind == "a number"
-	case Time:
-		ok = ok || kind == "a text" // that spells one
-	}
-	if ok {
+	if kind == article(want) || want == Text && kind == "a number" || want == Time && kind == "a text" { // that spells one
 		return nil
 	}
 	return &Error{Message: "this must be " + article(want) + ", and is " + kind, Hint: "in: " + src}

@@ -37,7 +37,7 @@ func newEnv() (*cel.Env, error) {
 		cel.StdLib(cel.StdLibSubset(&env.LibrarySubset{IncludeFunctions: []*env.Function{
 			env.NewFunction(operators.LogicalAnd), env.NewFunction(operators.LogicalOr),
 			env.NewFunction(operators.Conditional), env.NewFunction(operators.Index),
-			env.NewFunction(operators.NotStrictlyFalse), env.NewFunction(operators.OldNotStrictlyFalse),
+			env.NewFunction(operators.NotStrictlyFalse),
 		}})),
 		cel.CustomTypeAdapter(adapter{}),
 		cel.ParserExpressionSizeLimit(maxSource),
@@ -57,8 +57,13 @@ func functions() []cel.EnvOption {
 		list       = cel.ListType(a)
 	)
 	order := []signature{
-		{in: []*cel.Type{i, i}, out: b}, {in: []*cel.Type{f, f}, out: b}, {in: []*cel.Type{i, f}, out: b}, {in: []*cel.Type{f, i}, out: b},
-		{in: []*cel.Type{s, s}, out: b}, {in: []*cel.Type{t, t}, out: b}, {in: []*cel.Type{d, d}, out: b},
+		{in: []*cel.Type{i, i}, out: b},
+		{in: []*cel.Type{f, f}, out: b},
+		{in: []*cel.Type{i, f}, out: b},
+		{in: []*cel.Type{f, i}, out: b},
+		{in: []*cel.Type{s, s}, out: b},
+		{in: []*cel.Type{t, t}, out: b},
+		{in: []*cel.Type{d, d}, out: b},
 	}
 	numeric := func(whole *cel.Type, more ...signature) []signature {
 		return append([]signature{

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
 func TestEditPath(t *testing.T) {

@@ -27,10 +27,14 @@ func TestParseInstant(t *testing.T) {
 		{"date and seconds", "2026-01-02 10:05:07", "2026-01-02T09:05:07Z", ""},
 		{"own offset", "2026-01-02T10:05:00-03:00", "2026-01-02T13:05:00Z", ""},
 		{"fraction", "2026-01-02T10:05:00.0000015Z", "2026-01-02T10:05:00.000001Z", ""},
-		{"twice", "2026-10-25 02:30", "2026-10-25 02:30 happens twice in Europe/Berlin",
-			"write 2026-10-25T02:30:00+02:00 or 2026-10-25T02:30:00+01:00"},
-		{"never", "2026-03-29 02:30", "2026-03-29 02:30 does not exist in Europe/Berlin",
-			"write 2026-03-29T01:30:00+01:00 or 2026-03-29T03:30:00+02:00"},
+		{
+			"twice", "2026-10-25 02:30", "2026-10-25 02:30 happens twice in Europe/Berlin",
+			"write 2026-10-25T02:30:00+02:00 or 2026-10-25T02:30:00+01:00",
+		},
+		{
+			"never", "2026-03-29 02:30", "2026-03-29 02:30 does not exist in Europe/Berlin",
+			"write 2026-03-29T01:30:00+01:00 or 2026-03-29T03:30:00+02:00",
+		},
 		{"date alone", "2026-01-02", "2026-01-02 has no time of day", "add the time of day: 2026-01-02 00:00"},
 		{"no such day", "2026-02-30 10:00", "2026-02-30 does not exist", "February 2026 has 28 days"},
 		{"no such hour", "25:00", `"25:00" is not an instant`, instantHint},
@@ -99,8 +103,14 @@ func TestFormatSpan(t *testing.T) {
 		in   time.Duration
 		want string
 	}{
-		{0, "0s"}, {7 * time.Second, "7s"}, {90 * time.Second, "1m 30s"}, {5 * time.Minute, "5m"},
-		{126 * time.Minute, "2h 6m"}, {3 * time.Hour, "3h"}, {24 * time.Hour, "1 day"}, {31*24*time.Hour + time.Hour, "31 days"},
+		{0, "0s"},
+		{7 * time.Second, "7s"},
+		{90 * time.Second, "1m 30s"},
+		{5 * time.Minute, "5m"},
+		{126 * time.Minute, "2h 6m"},
+		{3 * time.Hour, "3h"},
+		{24 * time.Hour, "1 day"},
+		{31*24*time.Hour + time.Hour, "31 days"},
 	}
 	for _, test := range tests {
 		if got := formatSpan(test.in); got != test.want {

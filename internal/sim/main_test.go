@@ -12,8 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/definition"
 )
 
 var updateGoldens = flag.Bool("update", false, "write the golden files anew")

@@ -281,8 +281,11 @@ func answerFields(verb string) []fieldSpec {
 	switch verb {
 	case "event":
 		return []fieldSpec{
-			{"outcome", fieldName, "outcome"}, {"reason", fieldName, "reason"}, {"field", fieldName, "field"},
-			{"error", fieldName, "error"}, {"error_has", fieldHas, "error"},
+			{"outcome", fieldName, "outcome"},
+			{"reason", fieldName, "reason"},
+			{"field", fieldName, "field"},
+			{"error", fieldName, "error"},
+			{"error_has", fieldHas, "error"},
 		}
 	case "operator", "edit", "apply":
 		return []fieldSpec{{"error", fieldName, "error"}, {"error_has", fieldHas, "error"}}

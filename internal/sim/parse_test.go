@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/definition"
 )
 
 // head begins a scenario whose first step begins on line 4.
@@ -30,17 +31,23 @@ func TestParseRefuses(t *testing.T) {
 		{"another word for ticks", "scenario: A\nstart: 2026-05-14 09:00\nticks: manuel\nsteps: []\n", "f.yaml:3:8: unknown ticks \"manuel\"\n    did you mean manual?"},
 		{"steps that are no list", "scenario: A\nstart: 2026-05-14 09:00\nsteps: {at: \"10:00\"}\n", "f.yaml:3:8: steps is a list\n    write - before each entry"},
 		{"a step without an instant", head + "  - note: a\n", "f.yaml:4:5: a step needs its instant\n    add at: \"10:05\""},
-		{"a step before the one above", head + "  - at: \"10:00\"\n  - at: \"09:59\"\n",
-			"f.yaml:5:9: steps ascend, and this one is before 2026-05-14 10:00:00\n    a time of day is on the day of the step above: write the date too where the day is another one"},
-		{"a local time that happens twice", "scenario: A\ntimezone: Europe/Berlin\nstart: 2026-10-24 09:00\nsteps:\n  - at: 2026-10-25 02:30\n",
-			"f.yaml:5:9: 2026-10-25 02:30 happens twice in Europe/Berlin\n    write 2026-10-25T02:30:00+02:00 or 2026-10-25T02:30:00+01:00"},
+		{
+			"a step before the one above", head + "  - at: \"10:00\"\n  - at: \"09:59\"\n",
+			"f.yaml:5:9: steps ascend, and this one is before 2026-05-14 10:00:00\n    a time of day is on the day of the step above: write the date too where the day is another one",
+		},
+		{
+			"a local time that happens twice", "scenario: A\ntimezone: Europe/Berlin\nstart: 2026-10-24 09:00\nsteps:\n  - at: 2026-10-25 02:30\n",
+			"f.yaml:5:9: 2026-10-25 02:30 happens twice in Europe/Berlin\n    write 2026-10-25T02:30:00+02:00 or 2026-10-25T02:30:00+01:00",
+		},
 		{"a tick that has no effect", head + "  - at: \"10:00\"\n    tick: true\n", "f.yaml:5:11: tick has no effect: passes run by themselves\n    add ticks: manual at the top, or leave tick out"},
 		{"a tick that is no truth value", "scenario: A\nstart: 2026-05-14 09:00\nticks: manual\nsteps:\n  - at: \"10:00\"\n    tick: 1\n", "f.yaml:6:11: this must be true or false"},
 		{"an unknown key of a step", head + "  - at: \"10:00\"\n    expects:\n      sent: none\n", "f.yaml:5:5: unknown key \"expects\"\n    did you mean expect?"},
 
 		{"an unknown action", head + "  - at: \"10:00\"\n    do:\n      - evnt: a\n", "f.yaml:6:9: unknown action \"evnt\"\n    did you mean event?"},
-		{"an action of a later release", head + "  - at: \"10:00\"\n    do:\n      - record: kiosk/1\n        set: {a: 1}\n",
-			"f.yaml:6:9: action \"record\" is not supported yet\n    this release does not have it; leave it out"},
+		{
+			"an action of a later release", head + "  - at: \"10:00\"\n    do:\n      - record: kiosk/1\n        set: {a: 1}\n",
+			"f.yaml:6:9: action \"record\" is not supported yet\n    this release does not have it; leave it out",
+		},
 		{"an action that is a text", head + "  - at: \"10:00\"\n    do: [stop]\n", "f.yaml:5:10: an action is a block of keys\n    its first key is one of: event load operator channel edit apply engine"},
 		{"an unknown key of an action", head + "  - at: \"10:00\"\n    do:\n      - event: a\n        payloads: {a: 1}\n", "f.yaml:7:9: unknown key \"payloads\"\n    did you mean payload?"},
 		{"a payload that is a text", head + "  - at: \"10:00\"\n    do:\n      - event: a\n        payload: x\n", "f.yaml:7:18: the payload is a block of keys"},
@@ -54,8 +61,10 @@ func TestParseRefuses(t *testing.T) {
 		{"an unknown behaviour", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: temporal\n", "f.yaml:7:17: unknown behave \"temporal\"\n    did you mean temporary?"},
 		{"a behaviour of a later release", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: slow\n", "f.yaml:7:17: behave \"slow\" is not supported yet\n    this release does not have it; leave it out"},
 		{"times of none", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: ok\n        times: 0\n", "f.yaml:8:16: \"0\" is not a whole number from 1 to 1000000"},
-		{"a bad duration", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: down\n        during: 5 minutes\n",
-			"f.yaml:8:17: \"5 minutes\" is not a duration\n    a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m"},
+		{
+			"a bad duration", head + "  - at: \"10:00\"\n    do:\n      - channel: email\n        behave: down\n        during: 5 minutes\n",
+			"f.yaml:8:17: \"5 minutes\" is not a duration\n    a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m",
+		},
 		{"an edit of nothing", head + "  - at: \"10:00\"\n    do:\n      - edit: csi\n", "f.yaml:6:9: nothing says what to change\n    add set: {timing.at: \"07:00\"}\nf.yaml:6:15: \"csi\" names no definition\n    write KIND/NAME: workflow/csi-gr"},
 		{"an unknown point", head + "  - at: \"10:00\"\n    do:\n      - engine: crash\n        point: before_intents\n", "f.yaml:7:16: unknown point \"before_intents\"\n    did you mean before_intent?"},
 		{"a point without a crash", head + "  - at: \"10:00\"\n    do:\n      - engine: stop\n        point: before_intent\n", "f.yaml:7:9: unknown key \"point\"\n    one of: engine every until answer"},

@@ -136,8 +136,11 @@ func lists() []listSpec {
 	locale := fieldSpec{"locale", fieldName, "locale"}
 	remaining := fieldSpec{"remaining", fieldNumber, "remaining"}
 	content := []fieldSpec{
-		{"subject", fieldText, "subject"}, {"subject_has", fieldHas, "subject"},
-		{"text", fieldText, "text"}, {"text_has", fieldHas, "text"}, {"text_matches", fieldMatches, "text"},
+		{"subject", fieldText, "subject"},
+		{"subject_has", fieldHas, "subject"},
+		{"text", fieldText, "text"},
+		{"text_has", fieldHas, "text"},
+		{"text_matches", fieldMatches, "text"},
 	}
 	message := []fieldSpec{workflow, trigger, key, to, channel, step, attempt, at, locale}
 	occasion := []fieldSpec{workflow, trigger, key, at, due, reason}

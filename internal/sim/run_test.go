@@ -9,10 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store/storetest"
-	"github.com/google/go-cmp/cmp"
 )
 
 const examples = "../../examples/scenarios"
@@ -20,7 +21,8 @@ const examples = "../../examples/scenarios"
 // providers are those that definitions of scenarios may name.
 func providers() []channel.Provider {
 	return []channel.Provider{
-		{Name: "memory"}, {Name: "inbox"},
+		{Name: "memory"},
+		{Name: "inbox"},
 		{Name: "http", Settings: []channel.Setting{{Name: "url", Required: true}, {Name: "token", Secret: true}}},
 	}
 }

@@ -33,9 +33,22 @@ func scanDeliveryAnd(rows *sql.Rows, after ...any) (d delivery.Row, err error) {
 	return d, rows.Scan(append([]any{
 		&d.Workspace, &d.ID, &d.Key, &d.Instance, &d.Event, &d.Contact, &d.Workflow,
 		&d.WorkflowVersion, &d.Definitions, &d.Type, &d.Trigger, &d.Channel, &d.Address, &d.Locale, &d.CustomerRef,
-		&d.Status, instant{&d.NotBefore}, instant{&d.SendAt}, instant{&d.Slot}, &d.DeferredBy, instant{&d.LeaseUntil}, &d.Version, &d.Step,
-		&d.AttemptNo, instant{&d.IntentAt}, &d.RetryCount, &d.RemindersRemaining, instant{&d.LastSentAt}, instant{&d.ExpiresAt}, &d.Reason,
-		&d.StopReason, &d.Trace, instant{&d.CreatedAt}, instant{&d.CompletedAt},
+		&d.Status,
+		instant{&d.NotBefore},
+		instant{&d.SendAt},
+		instant{&d.Slot},
+		&d.DeferredBy,
+		instant{&d.LeaseUntil},
+		&d.Version, &d.Step,
+		&d.AttemptNo,
+		instant{&d.IntentAt},
+		&d.RetryCount, &d.RemindersRemaining,
+		instant{&d.LastSentAt},
+		instant{&d.ExpiresAt},
+		&d.Reason,
+		&d.StopReason, &d.Trace,
+		instant{&d.CreatedAt},
+		instant{&d.CompletedAt},
 	}, after...)...)
 }
 

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
-	"github.com/google/go-cmp/cmp"
 )
 
 // Shows: C18, C27.
@@ -91,26 +92,44 @@ func TestIntentMoves(t *testing.T) {
 		want func(d *delivery.Row) // the claimed row → the row afterwards
 		sent bool
 	}{
-		{"deferred", store.IntentMove{Status: delivery.Scheduled, SendAt: later, Slot: later, DeferredBy: reason.CadenceDaily, Remaining: 2},
+		{
+			"deferred",
+			store.IntentMove{Status: delivery.Scheduled, SendAt: later, Slot: later, DeferredBy: reason.CadenceDaily, Remaining: 2},
 			func(d *delivery.Row) {
 				d.SendAt, d.Slot, d.DeferredBy, d.AttemptNo = later, later, reason.CadenceDaily, 0
-			}, false},
-		{"cancelled", store.IntentMove{Status: delivery.Cancelled, Reason: reason.Suppressed, Completed: true, Trace: "why"},
+			}, false,
+		},
+		{
+			"cancelled",
+			store.IntentMove{Status: delivery.Cancelled, Reason: reason.Suppressed, Completed: true, Trace: "why"},
 			func(d *delivery.Row) {
 				d.Status, d.SendAt, d.Slot, d.Reason, d.AttemptNo, d.CompletedAt, d.Trace, d.RemindersRemaining = delivery.Cancelled, time.Time{}, time.Time{}, reason.Suppressed, 0, now, "why", 0
-			}, false},
-		{"a new slot and sent", store.IntentMove{Send: true, Status: delivery.Scheduled, SendAt: now, Slot: now.Add(time.Second), AttemptNo: 1, Remaining: 2},
-			func(d *delivery.Row) { d.Slot = now.Add(time.Second) }, true},
-		{"kept back", store.IntentMove{Status: delivery.Scheduled, SendAt: now, Slot: now, LeaseUntil: later, Remaining: 2},
-			func(d *delivery.Row) { d.LeaseUntil, d.AttemptNo = later, 0 }, false},
-		{"a step skipped, a reminder planned", store.IntentMove{Status: delivery.Sent, SendAt: later, Slot: now, ExpiresAt: later.Add(time.Hour), Step: 2, Remaining: 1},
+			}, false,
+		},
+		{
+			"a new slot and sent",
+			store.IntentMove{Send: true, Status: delivery.Scheduled, SendAt: now, Slot: now.Add(time.Second), AttemptNo: 1, Remaining: 2},
+			func(d *delivery.Row) { d.Slot = now.Add(time.Second) }, true,
+		},
+		{
+			"kept back",
+			store.IntentMove{Status: delivery.Scheduled, SendAt: now, Slot: now, LeaseUntil: later, Remaining: 2},
+			func(d *delivery.Row) { d.LeaseUntil, d.AttemptNo = later, 0 }, false,
+		},
+		{
+			"a step skipped, a reminder planned",
+			store.IntentMove{Status: delivery.Sent, SendAt: later, Slot: now, ExpiresAt: later.Add(time.Hour), Step: 2, Remaining: 1},
 			func(d *delivery.Row) {
 				d.Status, d.SendAt, d.Step, d.RemindersRemaining, d.AttemptNo = delivery.Sent, later, 2, 1, 0
-			}, false},
-		{"parked", store.IntentMove{Status: delivery.Scheduled, Slot: now, ExpiresAt: later, Reason: reason.NoChannel, Remaining: 2},
+			}, false,
+		},
+		{
+			"parked",
+			store.IntentMove{Status: delivery.Scheduled, Slot: now, ExpiresAt: later, Reason: reason.NoChannel, Remaining: 2},
 			func(d *delivery.Row) {
 				d.SendAt, d.ExpiresAt, d.Reason, d.AttemptNo = time.Time{}, later, reason.NoChannel, 0
-			}, false},
+			}, false,
+		},
 	}
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)

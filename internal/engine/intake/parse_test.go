@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
-	"github.com/google/go-cmp/cmp"
 )
 
 var now = time.Date(2026, 5, 14, 5, 12, 34, 0, time.UTC)

@@ -115,9 +115,7 @@ func (o *Operator) CancelDelivery(ctx context.Context, ws subject.WorkspaceID, i
 // cancel changes a delivery that may still have something to send. One with an open intent is only marked: the
 // result of the attempt decides (model.md §3).
 func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
-	switch d.Status {
-	case delivery.Scheduled, delivery.Sent, delivery.Opened, delivery.Unknown:
-	default:
+	if d.Status.Final() {
 		return d, false
 	}
 	if d.Status == delivery.Sent && d.SendAt.IsZero() && !d.CompletedAt.IsZero() {
@@ -141,8 +139,7 @@ func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
 
 func allEnded(rows []delivery.Row) bool {
 	for _, d := range rows {
-		switch d.Status {
-		case delivery.Scheduled, delivery.Sent, delivery.Opened, delivery.Unknown:
+		if !d.Status.Final() {
 			return false
 		}
 	}
@@ -187,6 +184,8 @@ func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id
 		switch d.Status {
 		case delivery.Responded:
 			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
+		case delivery.Sent, delivery.Opened, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
+			return a.again(s, d), nil
 		case delivery.Scheduled, delivery.Unknown:
 			d.Status = delivery.Scheduled
 			if d.Step > 0 {
@@ -197,7 +196,7 @@ func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id
 			a.tellDelivery(journal.Released, d, reason.RetryByOperator)
 			return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
 		}
-		return a.again(s, d), nil
+		return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
 	})
 }
 
