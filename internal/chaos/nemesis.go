@@ -45,17 +45,24 @@ func (r *run) nemesis(ctx context.Context) error {
 	gap := lifetime / time.Duration(len(r.slots))
 	for i := 0; err == nil && (i < r.Kills || r.Kills > 0 && !frozen.Load()); i++ {
 		victim := r.chance.IntN(len(r.slots))
-		if wait := time.Duration(r.chance.Int64N(int64(gap))); i%2 == 0 {
+		wait := time.Duration(r.chance.Int64N(int64(gap)))
+		onWire := false
+		switch i % 3 {
+		case 0: // at any moment
 			advance()
-			err = r.pause(ctx, wait) // at any moment
-		} else if err = r.pause(ctx, wait); err == nil {
+			err = r.pause(ctx, wait)
+		case 1: // while it takes events in
+			err = r.pause(ctx, wait)
 			advance()
 			if n, ok := r.poster.caught(gap); ok {
-				victim = n // while it takes events in
+				victim = n
 			}
+		case 2: // while the provider has its requests
+			advance()
+			onWire = true
 		}
 		if err == nil {
-			err = r.killOne(victim)
+			err = r.killOne(ctx, victim, onWire)
 			kills.Add(1)
 		}
 	}
@@ -65,8 +72,9 @@ func (r *run) nemesis(ctx context.Context) error {
 }
 
 // killOne kills a worker that is not frozen, this one if it can be, and starts the next life in its place. When all
-// are frozen it waits for one.
-func (r *run) killOne(victim int) error {
+// are frozen it waits for one. OnWire lies in wait for its next request, for as long as it would be left alone
+// otherwise.
+func (r *run) killOne(ctx context.Context, victim int, onWire bool) error {
 	s := r.slots[victim]
 	for i := 0; !s.mu.TryLock(); i++ {
 		if i == len(r.slots) {
@@ -76,6 +84,14 @@ func (r *run) killOne(victim int) error {
 		s = r.slots[s.number%len(r.slots)] // the next one
 	}
 	defer s.mu.Unlock()
+	if onWire {
+		life := s.now.life
+		caught := r.provider.ambush(life)
+		defer r.provider.release(life)
+		if err := r.await(ctx, caught.held, lifetime); err != nil && !errors.Is(err, errNoTraffic) {
+			return err
+		}
+	}
 	if err := s.kill(); err != nil {
 		return err
 	}
