@@ -130,7 +130,10 @@ func TestAll(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, `{"items":[{"id":"a"},{"id":"b"}],"next_cursor":"2"}`)
 	})
-	for range c.AllInstances(t.Context(), client.InstanceQuery{}) {
+	for _, err := range c.AllInstances(t.Context(), client.InstanceQuery{}) {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	if pages != 1 {

@@ -274,3 +274,29 @@ func TestPages(t *testing.T) {
 		}
 	})
 }
+
+// A database that does not answer is seen by whoever balances the load, and its failures hold no details.
+func TestDatabaseGone(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		if status, text := b.askAs("", http.MethodGet, "/readyz", ""); status != http.StatusOK || text != "ok" {
+			t.Errorf("got %d %s", status, text)
+		}
+		b.ask(http.MethodGet, "/v1/reasons", "") // the key is known from here on
+		if err := b.app.Store().Close(); err != nil {
+			t.Fatal(err)
+		}
+		if status, _ := b.askAs("", http.MethodGet, "/readyz", ""); status != http.StatusServiceUnavailable {
+			t.Errorf("got %d", status)
+		}
+		if status, _ := b.askAs("", http.MethodGet, "/healthz", ""); status != http.StatusOK {
+			t.Errorf("got %d", status)
+		}
+		for _, path := range []string{"/v1/events", "/v1/tick"} {
+			status, text := b.ask(http.MethodPost, path, `{"kind":"other"}`)
+			if p := problemOf(t, text); status != http.StatusInternalServerError || p.Code != client.CodeInternal || strings.Contains(text, "sql") {
+				t.Errorf("%s: got %d %s", path, status, text)
+			}
+		}
+	})
+}

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/channel/httpchan"
 	"github.com/carillonhq/carillon/internal/channel/inbox"
 	"github.com/carillonhq/carillon/internal/channel/memory"
+	"github.com/carillonhq/carillon/internal/config"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/outbound"
 )
@@ -35,9 +37,13 @@ func DefinitionOptions(providers []channel.Provider) definition.Options {
 	return o
 }
 
-// secret resolves a setting of a channel. Errors name where it was looked for, never what was found.
+// secret resolves a setting of a channel. Errors name where it was looked for, never what was found. Whoever writes
+// definitions decides where a secret is sent, so the process's own settings, the database's password among them,
+// are not given out.
 func secret(s definition.Setting) (string, error) {
 	switch {
+	case s.Env == "CARILLON_KEY", slices.ContainsFunc(config.Settings(), func(c config.Setting) bool { return c.Env == s.Env }):
+		return "", fmt.Errorf("the environment variable %s belongs to this process and is not for channels", s.Env)
 	case s.Env != "":
 		value, ok := os.LookupEnv(s.Env)
 		if !ok || value == "" {

@@ -1,0 +1,92 @@
+package app
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// On PostgreSQL our clock is brought to the database's, however wrong it was; SQLite has none.
+func TestSetClock(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		a := &App{store: s, log: slog.New(slog.DiscardHandler)}
+		system := &clock.System{}
+		system.SetOffset(time.Hour)
+		if err := a.setClock(t.Context(), system); err != nil {
+			t.Fatal(err)
+		}
+		corrected := system.Offset().Abs() < 10*time.Minute
+		if want := s.Dialect() == "postgres"; corrected != want {
+			t.Errorf("the offset is now %s", system.Offset())
+		}
+	})
+}
+
+// A request that panics is answered with 500 and logged without its path; the process goes on.
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	a := &App{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	handler := a.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/fine" {
+			_, _ = w.Write([]byte("fine"))
+			return
+		}
+		panic("on purpose")
+	}))
+	get := func(path string) int {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w.Code
+	}
+	if got := get("/secret-id?to=ada@example.org"); got != http.StatusInternalServerError {
+		t.Errorf("got %d", got)
+	}
+	if got := get("/fine"); got != http.StatusOK {
+		t.Errorf("got %d", got)
+	}
+	text := log.String()
+	if !strings.Contains(text, "request panicked") || !strings.Contains(text, "on purpose") || !strings.Contains(text, "status=500") || !strings.Contains(text, "status=200") {
+		t.Errorf("the log is %s", text)
+	}
+	if strings.Contains(text, "secret-id") || strings.Contains(text, "ada@example.org") {
+		t.Errorf("the log repeats the request: %s", text)
+	}
+}
+
+func TestSecretIsNotOurs(t *testing.T) {
+	for _, name := range []string{"CARILLON_DB", "CARILLON_KEY", "CARILLON_LISTEN"} {
+		t.Setenv(name, "canary")
+		if value, err := secret(definition.Setting{Env: name}); err == nil || value != "" || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: got %q, %v", name, value, err)
+		}
+	}
+	t.Setenv("TWILIO_TOKEN", "token")
+	if value, err := secret(definition.Setting{Env: "TWILIO_TOKEN"}); err != nil || value != "token" {
+		t.Errorf("got %q, %v", value, err)
+	}
+	if value, err := secret(definition.Setting{Value: "plain"}); err != nil || value != "plain" {
+		t.Errorf("got %q, %v", value, err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []definition.Setting{{Env: "TWILIO_NONE"}, {File: empty}, {File: empty + ".not"}} {
+		if value, err := secret(s); err == nil {
+			t.Errorf("%+v: got %q", s, value)
+		}
+	}
+}
