@@ -9,43 +9,54 @@ import (
 // shape gives the JSON Schema of a value.
 type shape func() map[string]any
 
+// Every shape but a list, a block and a choice of words has a title: editors show it, and the reference page calls the
+// value so.
+
 // A text may be written as a number or a truth value, whose spelling it then is.
 func aText() map[string]any {
-	return map[string]any{"type": []any{"string", "number", "boolean"}}
+	return map[string]any{"title": "text", "type": []any{"string", "number", "boolean"}}
 }
 
-func aBool() map[string]any   { return map[string]any{"type": "boolean"} }
-func aNumber() map[string]any { return map[string]any{"type": "number"} }
-func aCount() map[string]any  { return map[string]any{"type": "integer", "minimum": 1} }
+func aBool() map[string]any   { return map[string]any{"title": "true or false", "type": "boolean"} }
+func aNumber() map[string]any { return map[string]any{"title": "number", "type": "number"} }
+func aCount() map[string]any {
+	return map[string]any{"title": "whole number", "type": "integer", "minimum": 1}
+}
+
 func anExpression() map[string]any {
-	return map[string]any{"type": []any{"string", "boolean", "number"}}
+	return map[string]any{"title": "expression", "type": []any{"string", "boolean", "number"}}
 }
-func anything() map[string]any { return map[string]any{} }
-func anyMap() map[string]any   { return map[string]any{"type": "object"} }
+func anything() map[string]any { return map[string]any{"title": "any value"} }
+func anyMap() map[string]any   { return map[string]any{"title": "map", "type": "object"} }
 
-func spelled(pattern string) map[string]any {
-	return map[string]any{"anyOf": []any{map[string]any{"type": "string", "pattern": pattern}, map[string]any{"type": []any{"number", "boolean"}}}}
+func spelled(title, pattern string) map[string]any {
+	return map[string]any{"title": title, "anyOf": []any{
+		map[string]any{"type": "string", "pattern": pattern}, map[string]any{"type": []any{"number", "boolean"}},
+	}}
 }
 
-func aSlug() map[string]any    { return spelled(`^[A-Za-z0-9._-]+$`) }
-func aName() map[string]any    { return spelled(`^[A-Za-z0-9._:-]+$`) }
-func aChannel() map[string]any { return spelled(`^[A-Za-z0-9._-]+(:[A-Za-z0-9._-]+)?$`) }
+func aSlug() map[string]any { return spelled("slug", `^[A-Za-z0-9._-]+$`) }
+func aName() map[string]any { return spelled("name", `^[A-Za-z0-9._:-]+$`) }
+func aChannel() map[string]any {
+	return spelled("channel", `^[A-Za-z0-9._-]+(:[A-Za-z0-9._-]+)?$`)
+}
+
 func aLocale() map[string]any {
-	return map[string]any{"type": "string", "pattern": `^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$`}
+	return map[string]any{"title": "locale", "type": "string", "pattern": `^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$`}
 }
 
 func aDuration() map[string]any {
-	return map[string]any{"type": "string", "pattern": `^([0-9]+(y|mo|w|d|h|m|s))+$`}
+	return map[string]any{"title": "duration", "type": "string", "pattern": `^([0-9]+(y|mo|w|d|h|m|s))+$`}
 }
 
 func anOffset() map[string]any {
-	return map[string]any{"type": "string", "pattern": `^[-+]?([0-9]+(y|mo|w|d|h|m|s))+$`}
+	return map[string]any{"title": "offset", "type": "string", "pattern": `^[-+]?([0-9]+(y|mo|w|d|h|m|s))+$`}
 }
 
 // A localized text is one text or a map from locales to texts.
 func localized() map[string]any {
 	byLocale := map[string]any{"type": "object", "minProperties": 1, "propertyNames": aLocale(), "additionalProperties": aText()}
-	return map[string]any{"anyOf": []any{aText(), byLocale}}
+	return map[string]any{"title": "template", "anyOf": []any{aText(), byLocale}}
 }
 
 func oneOf(words ...string) shape {
