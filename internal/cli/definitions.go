@@ -170,6 +170,7 @@ type showDefinitionCmd struct {
 	Kind string `arg:"" help:"Its kind, such as workflow."`
 	Name string `arg:"" help:"Its name."`
 	remote
+	jsonOnly
 }
 
 // Run prints a definition.
@@ -179,10 +180,14 @@ func (c *showDefinitionCmd) Run(s *session) error {
 		return err
 	}
 	for _, d := range set.Definitions {
-		if d.Kind == c.Kind && d.Name == c.Name {
-			fmt.Fprintln(s.Out, strings.TrimRight(d.Text, "\n"))
-			return nil
+		if d.Kind != c.Kind || d.Name != c.Name {
+			continue
 		}
+		if c.JSON {
+			return printJSON(s.Out, d)
+		}
+		fmt.Fprintln(s.Out, strings.TrimRight(d.Text, "\n"))
+		return nil
 	}
 	return fmt.Errorf("there is no %s %q in force", c.Kind, c.Name)
 }
