@@ -18,6 +18,7 @@ func (r *run) judge(ctx context.Context) (Report, error) {
 	report := Report{
 		Name: r.Name, Database: r.Dialect, Workers: r.Workers, Seed: r.Seed, Events: r.Events, Freezes: r.frozen,
 		Overtaken: r.effective, BrokenPosts: int(r.poster.broken.Load()), Skipped: int(r.poster.skipped.Load()),
+		Violations: []string{},
 	}
 	for _, s := range r.slots {
 		report.Kills += s.kills
