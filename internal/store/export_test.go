@@ -56,9 +56,17 @@ const MaxTries = maxTries
 
 // The statements whose plans are tested.
 const (
-	ClaimDeliveries  = claimDeliveries
-	DueInstances     = dueInstances
-	ExpireDeliveries = expireDeliveries
-	NextFree         = nextFree
-	SlotsOfPersons   = slotsOfPersons
+	ClaimDeliveries    = claimDeliveries
+	ExistingDeliveries = existingDeliveries
+	DueInstances       = dueInstances
+	ExpireDeliveries   = expireDeliveries
+	NextFree           = nextFree
+	SlotsOfPersons     = slotsOfPersons
 )
+
+// OneRef is a rowset of one (ws, id).
+func OneRef(ws, id int64) any {
+	var rows rowset
+	rows.row().int(ws).int(id)
+	return &rows
+}

@@ -254,11 +254,13 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			name, text string
 			args       []any
 			index      []string
+			sorts      bool // few rows, in an order that no index has
 		}{
-			{"claim", store.ClaimDeliveries, []any{at, int64(500), lease}, []string{"delivery_due"}},
-			{"expand", store.DueInstances, []any{at, int64(500)}, []string{"instance_due"}},
-			{"expire", store.ExpireDeliveries, []any{at, int64(500)}, []string{"delivery_expiry"}},
-			{"next", store.NextFree, []any{at}, []string{"instance_due", "delivery_due", "delivery_expiry"}},
+			{"deliveries of existing instances", store.ExistingDeliveries, []any{store.OneRef(1, 2)}, []string{"delivery_instance"}, true},
+			{"claim", store.ClaimDeliveries, []any{at, int64(500), lease}, []string{"delivery_due"}, false},
+			{"expand", store.DueInstances, []any{at, int64(500)}, []string{"instance_due"}, false},
+			{"expire", store.ExpireDeliveries, []any{at, int64(500)}, []string{"delivery_expiry"}, false},
+			{"next", store.NextFree, []any{at}, []string{"instance_due", "delivery_due", "delivery_expiry"}, false},
 		}
 		explain := "EXPLAIN "
 		if s.Dialect() == "sqlite" {
@@ -273,7 +275,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 					t.Errorf("%s does not use %s:\n%s", test.name, index, text)
 				}
 			}
-			if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery)($|\n)`).MatchString(text) || strings.Contains(text, "TEMP B-TREE") {
+			if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery)($|\n)`).MatchString(text) || strings.Contains(text, "TEMP B-TREE") && !test.sorts {
 				t.Errorf("%s reads a whole table or sorts:\n%s", test.name, text)
 			}
 		}

@@ -113,7 +113,9 @@ CREATE TABLE instance (
   CHECK (ready_at = 0 OR (status = 'pending' AND held = 0))
 ) WITHOUT ROWID;
 CREATE INDEX instance_due ON instance (ready_at, id) WHERE ready_at > 0;
-CREATE INDEX instance_event ON instance (ws, event_id);
+-- Row ids are unique across workspaces. An index over them begins with the id: with ws in front SQLite prefers to read the
+-- whole workspace by its primary key.
+CREATE INDEX instance_event ON instance (event_id);
 
 CREATE TABLE delivery (
   ws                  bigint NOT NULL,
@@ -161,7 +163,7 @@ CREATE TABLE delivery (
 CREATE INDEX delivery_due ON delivery (send_at, id) WHERE send_at > 0;
 CREATE INDEX delivery_expiry ON delivery (expires_at, id) WHERE expires_at > 0;
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
-CREATE INDEX delivery_instance ON delivery (ws, instance_id);
+CREATE INDEX delivery_instance ON delivery (instance_id);
 
 CREATE TABLE attempt (
   ws              bigint NOT NULL,
@@ -208,7 +210,7 @@ CREATE TABLE decision (              -- what left no instance behind
   trace            text NOT NULL,    -- JSON
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
-CREATE INDEX decision_event ON decision (ws, event_id);
+CREATE INDEX decision_event ON decision (event_id);
 
 CREATE TABLE audit (
   ws     bigint NOT NULL,
