@@ -81,7 +81,7 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 		o.Reason, o.Field = reason.DedupMissing, missing[0]
 		return o
 	}
-	anchor, why, field := anchor(t, in, ev, set.Workspace.Timezone)
+	notBefore, why, field := notBefore(t, in, ev, set.Workspace.Timezone)
 	if why != "" {
 		o.Reason, o.Field = why, field
 		return o
@@ -97,7 +97,7 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 	}
 	o.Reason, o.Missing, o.InputHash = reason.Matched, missing, inputs
 	o.Key = key.Event(w.Type, scope, hash)
-	o.NotBefore = t.Timing.NotBefore(anchor)
+	o.NotBefore = notBefore
 	return o
 }
 
@@ -192,9 +192,11 @@ func descend(fields map[string]any, path string) (any, bool) {
 	return descend(below, rest)
 }
 
-func anchor(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, why reason.Reason, field string) {
+// notBefore is when the first message is due. Days and longer are calendar units on a date, and exact on an instant
+// (format.md §1).
+func notBefore(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, why reason.Reason, field string) {
 	if t.Anchor == nil {
-		return ev.OccurredAt, "", ""
+		return t.Timing.NotBefore(ev.OccurredAt), "", ""
 	}
 	value, err := t.Anchor.Eval(in)
 	if err != nil {
@@ -202,14 +204,15 @@ func anchor(t *definition.Trigger, in expr.Input, ev subject.Event, zone string)
 	}
 	switch value := value.(type) {
 	case time.Time:
-		return value.UTC().Truncate(time.Microsecond), "", ""
+		return t.Timing.NotBefore(value.UTC().Truncate(time.Microsecond)), "", ""
 	case civil.Date:
 		loc, err := civil.LoadZone(zone)
 		if err != nil {
 			return time.Time{}, reason.ExpressionFailed, zone
 		}
-		at, _ := civil.Resolve(value, morning, loc, civil.Rule{})
-		return at.UTC(), "", ""
+		offset := t.Timing.Offset
+		at, _ := civil.Resolve(value.Add(offset), morning, loc, civil.Rule{}) // a gap moves it forward, so it exists
+		return at.Add(offset.Clock).UTC(), "", ""
 	case nil:
 		return time.Time{}, reason.ValueMissing, t.Anchor.Source()
 	}
