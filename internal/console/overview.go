@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strconv"
@@ -34,7 +35,7 @@ type line struct {
 	id     string // tells new lines from those that were there
 	at     time.Time
 	badge  badge
-	what   string // workflow
+	what   string // the workflow, or an event's kind
 	to     string
 	why    string
 	href   string
@@ -142,10 +143,7 @@ func Notable(e journal.Entry) bool {
 }
 
 func (v visit) line(e journal.Entry) line {
-	l := line{at: e.At, badge: badge{journalTone(e.What), words(string(e.What))}, what: e.Workflow, to: e.Address, detail: e.Error}
-	if l.to == "" {
-		l.to = e.Contact
-	}
+	l := line{at: e.At, badge: badge{journalTone(e.What), words(string(e.What))}, what: cmp.Or(e.Workflow, e.Kind, "event"), to: cmp.Or(e.Address, e.Contact), detail: e.Error}
 	if e.Reason != "" && e.Reason != reason.Delivered {
 		l.why = e.Reason.Sentence()
 	}

@@ -24,7 +24,9 @@ func TestPartAndTag(t *testing.T) {
 	if strings.Contains(part.body, "<html") || !strings.Contains(part.body, "summary") || part.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("the part is %q", part.body)
 	}
-	same := func() answer { return get(t, h, "/", "Carillon-Part", "main", "If-None-Match", part.header.Get("ETag")) }
+	same := func() answer {
+		return get(t, h, "/", "Carillon-Part", "main", "If-None-Match", part.header.Get("ETag"))
+	}
 	b.clock.Set(b.clock.Now().Add(time.Minute))
 	if a := same(); a.status != http.StatusNotModified || a.body != "" {
 		t.Errorf("nothing happened: status %d", a.status)

@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 	for _, want := range []string{
 		`console      http://127\.0\.0\.1:\d+  no key`, `key          car_[a-z2-7]{52}`, `a shipped sample, since .*none\.log is not there`,
 		`> sent      package-changes operator          \S+ \S+ → \S+`, `= skipped   csi-gr          \+964 770 000 0001 duplicate`,
-		`\. no_match  -               -                 condition_false`, `~ planned   voc-new-vehicle \+964 770 000 0004 goes out in 5d`,
+		`\. no_match  service-visit-closed -                 condition_false`, `~ planned   voc-new-vehicle \+964 770 000 0004 goes out in 5d`,
 		`After \d+s:`, `events       \d+ kept, 1 known already`, `next         .* reminder 1 of csi-gr to \+964 770 000 0001`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
@@ -157,7 +157,7 @@ func TestOutput(t *testing.T) {
 			{What: journal.Sent, Workflow: "csi-gr", Address: "+964 770 000 0001", Subject: "Your visit", Text: "How was it?", Until: at.Add(24 * time.Hour)},
 			{What: journal.Sent, Workflow: "a-workflow-with-a-long-name", Contact: "alice", Text: "No subject.\nTwo lines."},
 			{What: journal.Skipped, Workflow: "csi-gr", Address: "+964 770 000 0001", Reason: reason.Duplicate},
-			{What: journal.NoMatch, Reason: reason.ConditionFalse},
+			{What: journal.NoMatch, Kind: "service-visit-closed", Reason: reason.ConditionFalse},
 			{What: journal.Deferred, Workflow: "csi-gr", Address: "bob", Reason: reason.CadenceCooldown, Until: at.Add(25 * time.Minute)},
 			{What: journal.Retried, Workflow: "csi-gr", Address: "bob", Reason: reason.TemporaryError, Until: at.Add(5 * time.Second), Error: "connection refused"},
 			{What: journal.Failed, Workflow: "csi-gr", Address: "a\x1b[31mb", Reason: reason.PermanentError},

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -53,12 +54,8 @@ const columns = "%s %s %s %s %s %s"
 
 func (p *printer) format(e journal.Entry) string {
 	sign, colour := signOf(e.What)
-	whom := e.Address
-	if whom == "" {
-		whom = e.Contact
-	}
 	return strings.TrimRight(fmt.Sprintf(columns, p.paint(dim, clockTime(e.At)), p.paint(colour, sign),
-		p.paint(colour, padded(string(e.What), 9)), padded(e.Workflow, 15), padded(whom, 17), more(e)), " ")
+		p.paint(colour, padded(string(e.What), 9)), padded(cmp.Or(e.Workflow, e.Kind), 15), padded(cmp.Or(e.Address, e.Contact), 17), more(e)), " ")
 }
 
 // more is the last column: what was said, when it goes out, or why not.

@@ -33,7 +33,7 @@ func (d *demo) welcome(key string, definitions int) {
 		"  their times  are the log's own, kept as payload.logged_at; for the engine they happen now",
 		"",
 		"  Try it:      curl -s " + url + "/v1/events -H 'Authorization: Bearer " + key + `' \`,
-		`                 --json '{"events":[{"kind":"package.installed","recipient":{"address":"you"},` + `"payload":{"package":"bell","version":"1","arch":"all"}}]}'`,
+		`                 -d '{"kind":"package.installed","recipient":{"address":"you"},"payload":{"package":"bell","version":"1","arch":"all"}}'`,
 		"",
 		"  > sent   ~ later   = known already   . concerns no workflow   ! look at it.  Times are UTC. Ctrl-C ends it.",
 		"",

@@ -56,7 +56,7 @@ func (d *decision) event(ev subject.Event, p planned) (Result, error) {
 		return result, nil
 	}
 	if result.Outcome == NoMatch {
-		d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.NoMatch, Workspace: d.ws.ID, Event: ev.ID, Reason: result.Reason})
+		d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.NoMatch, Workspace: d.ws.ID, Event: ev.ID, Kind: ev.Kind, Reason: result.Reason})
 	}
 	result.Event = ev.ID
 	row, err := eventRow(ev, traces)

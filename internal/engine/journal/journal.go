@@ -49,6 +49,7 @@ type Entry struct {
 	Trigger         string
 	Key             string // of the instance or delivery
 	Event           subject.EventID
+	Kind            string // of an event that concerns no workflow
 	Instance        instance.ID
 	Delivery        delivery.ID
 	Contact         string // ext_id
