@@ -3,6 +3,7 @@ package civil
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	_ "time/tzdata" // a system without zone files knows every zone too
 )
@@ -27,4 +28,21 @@ func LoadZone(name string) (*time.Location, error) {
 		return nil, refused
 	}
 	return loc, nil
+}
+
+// Zones are the zones that were loaded once, so that a path over many people reads no file for each. The zero
+// value is empty and ready for use; it is safe for concurrent use and must not be copied. It never holds more than
+// there are zones.
+type Zones struct{ loaded sync.Map } // name → *time.Location
+
+// Load is LoadZone, once for each name.
+func (z *Zones) Load(name string) (*time.Location, error) {
+	if loc, ok := z.loaded.Load(name); ok {
+		return loc.(*time.Location), nil
+	}
+	loc, err := LoadZone(name)
+	if err == nil {
+		z.loaded.Store(name, loc)
+	}
+	return loc, err
 }

@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -29,13 +31,16 @@ type Store interface {
 
 // Catalog holds compiled sets. It is safe for concurrent use.
 type Catalog struct {
+	// Zones are the zones of the people and workspaces that were met.
+	Zones civil.Zones
+
 	store   Store
 	options definition.Options
 
 	mu         sync.Mutex
 	sets       map[id]*definition.Set
 	order      []id
-	workspaces map[subject.WorkspaceID]store.Workspace
+	workspaces map[subject.WorkspaceID]Workspace
 }
 
 type id struct {
@@ -43,9 +48,17 @@ type id struct {
 	number    int64
 }
 
+// Workspace is a workspace with what is derived from its secret, which never changes.
+type Workspace struct {
+	store.Workspace
+	IDs       key.PublicIDs
+	Addresses key.Keyed
+	Jitter    key.Keyed
+}
+
 // New makes an empty catalog.
 func New(s Store, options definition.Options) *Catalog {
-	return &Catalog{store: s, options: options, sets: map[id]*definition.Set{}, workspaces: map[subject.WorkspaceID]store.Workspace{}}
+	return &Catalog{store: s, options: options, sets: map[id]*definition.Set{}, workspaces: map[subject.WorkspaceID]Workspace{}}
 }
 
 // Missing says that a set is not loaded yet.
@@ -65,19 +78,26 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, ws := range all {
-		c.workspaces[ws.ID] = ws
+		known, ok := c.workspaces[ws.ID]
+		if !ok {
+			known.IDs = key.NewPublicIDs(ws.Secret)
+			known.Addresses = key.NewKeyed(ws.Secret, key.PurposeAddress)
+			known.Jitter = key.NewKeyed(ws.Secret, key.PurposeJitter)
+		}
+		known.Workspace = ws
+		c.workspaces[ws.ID] = known
 	}
 	return nil
 }
 
 // Workspace returns a workspace as it was last read; the error is a *Missing.
-func (c *Catalog) Workspace(ws subject.WorkspaceID) (store.Workspace, error) {
+func (c *Catalog) Workspace(ws subject.WorkspaceID) (Workspace, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.workspaces[ws]; ok {
 		return known, nil
 	}
-	return store.Workspace{}, &Missing{Workspace: ws}
+	return Workspace{}, &Missing{Workspace: ws}
 }
 
 // Current returns the set in force. It asks the store for its number every time.

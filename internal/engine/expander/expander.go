@@ -18,7 +18,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
-	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -135,7 +134,6 @@ func (r *run) audience(i int, in store.DueInstance, entries []definition.Audienc
 	if err != nil {
 		return nil, err
 	}
-	addresses := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	var refs []store.RecipientRef
 	for k := range entries {
 		entry := &entries[k]
@@ -151,7 +149,7 @@ func (r *run) audience(i int, in store.DueInstance, entries []definition.Audienc
 			r.targets[i] = append(r.targets[i], target{where: entry})
 		}
 		for _, address := range written {
-			ref := intake.Recipient(addresses, subject.Recipient{Address: address})
+			ref := intake.Recipient(ws.Addresses, subject.Recipient{Address: address})
 			ref.Create, ref.Lock = true, true
 			refs = append(refs, ref)
 			r.targets[i] = append(r.targets[i], target{where: entry})
@@ -163,7 +161,7 @@ func (r *run) audience(i int, in store.DueInstance, entries []definition.Audienc
 // decide makes the deliveries of each instance.
 func (r *run) decide(due []store.DueInstance, people [][]store.Person) ([]store.ExpandResult, error) {
 	r.entries = nil
-	book := gate.NewBook()
+	book := gate.NewBook(&r.catalog.Zones)
 	results := make([]store.ExpandResult, len(due))
 	for i, in := range due {
 		if err := r.failed[i]; err != nil {

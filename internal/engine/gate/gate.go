@@ -39,11 +39,14 @@ type Recipient struct {
 // Book keeps the slots that one transaction has given out, on top of those that were loaded, so that the
 // decisions of a batch see each other.
 type Book struct {
+	zones *civil.Zones
 	slots map[subject.ContactID][]cadence.Slot
 }
 
 // NewBook makes an empty book for one run of a decision.
-func NewBook() *Book { return &Book{slots: map[subject.ContactID][]cadence.Slot{}} }
+func NewBook(zones *civil.Zones) *Book {
+	return &Book{zones: zones, slots: map[subject.ContactID][]cadence.Slot{}}
+}
 
 // PolicyOf returns the limits that hold for a person. No definition can set any yet, so that everybody is
 // unlimited; the path through Decide and the lock is the one that limits will take.
@@ -62,7 +65,7 @@ func (b *Book) Admit(set *definition.Set, person store.Person, now, until time.T
 			history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N})
 		}
 	}
-	verdict := cadence.Decide(policy, history, Zone(set, person), now, until, typ)
+	verdict := cadence.Decide(policy, history, Zone(b.zones, set, person), now, until, typ)
 	if verdict.Reason != reason.DeferredTooLong {
 		history = append(history, cadence.Slot{At: verdict.At, Type: typ, N: 1})
 	}
@@ -71,9 +74,12 @@ func (b *Book) Admit(set *definition.Set, person store.Person, now, until time.T
 }
 
 // Zone is where a person's days begin and end: their own zone, else the workspace's.
-func Zone(set *definition.Set, person store.Person) *time.Location {
+func Zone(zones *civil.Zones, set *definition.Set, person store.Person) *time.Location {
 	for _, name := range []string{person.Timezone, set.Workspace.Timezone} {
-		if loc, err := civil.LoadZone(name); err == nil {
+		if name == "" {
+			continue
+		}
+		if loc, err := zones.Load(name); err == nil {
 			return loc
 		}
 	}

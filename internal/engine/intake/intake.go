@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
@@ -103,7 +104,7 @@ func (in *Intake) Ingest(ctx context.Context, ws store.Workspace, items []Item, 
 		if set, err = in.catalog.Current(ctx, ws.ID); err != nil {
 			return nil, err
 		}
-		b := newBatch(in.store, ws, set, items, now)
+		b := newBatch(in.store, &in.catalog.Zones, ws, set, items, now)
 		err = in.store.Ingest(ctx, ws.ID, now, b.request(), b.decide)
 		if err == nil {
 			for _, entry := range b.entries {
@@ -121,6 +122,7 @@ func (in *Intake) Ingest(ctx context.Context, ws store.Workspace, items []Item, 
 // batch is the plan of one call: pure until decide, which may run more than once.
 type batch struct {
 	store     Store
+	zones     *civil.Zones
 	ws        store.Workspace
 	set       *definition.Set
 	items     []Item
@@ -139,8 +141,8 @@ type planned struct {
 	person    int // index into people; -1 = nobody
 }
 
-func newBatch(s Store, ws store.Workspace, set *definition.Set, items []Item, now time.Time) *batch {
-	b := &batch{store: s, ws: ws, set: set, items: items, now: now, addresses: key.NewKeyed(ws.Secret, key.PurposeAddress)}
+func newBatch(s Store, zones *civil.Zones, ws store.Workspace, set *definition.Set, items []Item, now time.Time) *batch {
+	b := &batch{store: s, zones: zones, ws: ws, set: set, items: items, now: now, addresses: key.NewKeyed(ws.Secret, key.PurposeAddress)}
 	b.planned = make([]planned, len(items))
 	for i, item := range items {
 		b.planned[i].person = -1
@@ -206,7 +208,7 @@ func (b *batch) request() store.IngestRequest {
 
 // decide turns the plan into rows against what exists. It fills results and entries anew each time.
 func (b *batch) decide(state store.IngestState) (store.IngestWrites, error) {
-	d := decision{batch: b, state: state, made: map[string]InstanceResult{}, book: gate.NewBook()}
+	d := decision{batch: b, state: state, made: map[string]InstanceResult{}, book: gate.NewBook(b.zones)}
 	b.results = make([]Result, len(b.items))
 	b.entries = nil
 	for i, item := range b.items {

@@ -80,7 +80,7 @@ func (r *recheck) decide(claims []store.Claim, locked bool) ([]store.IntentVerdi
 	if !locked {
 		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
 	}
-	book := gate.NewBook()
+	book := gate.NewBook(&r.Catalog.Zones)
 	verdicts := make([]store.IntentVerdict, len(claims))
 	for i, c := range claims {
 		rules, err := r.rulesOf(c.Row)

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
@@ -55,7 +56,7 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		if j.rules.trigger == nil || j.rules.channel == nil {
 			return nil, errNoVersion // the re-check let it pass with the same sets, so this cannot be
 		}
-		j.draws = key.NewKeyed(ws.Secret, key.PurposeJitter)
+		j.draws = ws.Jitter
 		j.out, err = s.write(ws, c, j.rules, events[store.EventRef{Workspace: c.Workspace, ID: c.Event}], now)
 		if err != nil {
 			j.refused = &channel.SendError{Reason: reason.CannotRender, Err: err}
@@ -72,10 +73,10 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 }
 
 // write renders the message of one claim.
-func (s *Sender) write(ws store.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time) (channel.Outgoing, error) {
+func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time) (channel.Outgoing, error) {
 	step := c.Step + 1
 	out := channel.Outgoing{
-		Workspace: ws.Name, DeliveryID: key.NewPublicIDs(ws.Secret).Encode(key.KindDelivery, int64(c.Workspace), int64(c.ID)),
+		Workspace: ws.Name, DeliveryID: ws.IDs.Encode(key.KindDelivery, int64(c.Workspace), int64(c.ID)),
 		Workflow: c.Workflow, Channel: c.Channel, IdempotencyKey: key.Delivery(c.Key).Idempotency(step), Address: c.Address,
 		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
 	}
@@ -85,7 +86,7 @@ func (s *Sender) write(ws store.Workspace, c store.Claim, r rules, ev store.Even
 		return out, err
 	}
 	vars := variables(c, r, ev, out, now)
-	reader := message.Reader{Zone: gate.Zone(r.set, c.Person)}
+	reader := message.Reader{Zone: gate.Zone(&s.Catalog.Zones, r.set, c.Person)}
 	locales := []string{c.Locale, c.Person.Locale, r.workflow.Locale, r.set.Workspace.Locale}
 	for _, part := range []struct {
 		text message.Text

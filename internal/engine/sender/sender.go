@@ -175,7 +175,8 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 	}
 	renewing, finished := context.WithCancel(f.ctx)
 	var renewal sync.WaitGroup
-	renewal.Go(func() { f.renew(renewing) })
+	first := f.leaseUntil.Add(-f.Lease).Add(f.Lease / 3) // the lease has been running since the claim
+	renewal.Go(func() { f.renew(renewing, first) })
 
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -305,9 +306,9 @@ func (f *flight) settle(least int) {
 }
 
 // renew keeps the leases of what is still on the wire, at a third of their length, and settles what is done.
-func (f *flight) renew(ctx context.Context) {
-	for {
-		if err := f.Clock.Sleep(ctx, f.Clock.Now().Add(f.Lease/3)); err != nil {
+func (f *flight) renew(ctx context.Context, next time.Time) {
+	for ; ; next = f.Clock.Now().Add(f.Lease / 3) {
+		if err := f.Clock.Sleep(ctx, next); err != nil {
 			return
 		}
 		f.settle(0)
