@@ -33,18 +33,13 @@ type PersonRef struct {
 	ID        subject.ContactID
 }
 
-// The CTE is there for PostgreSQL, which then joins by the id found instead of searching with each candidate.
+// Ids alone: the persons are read after they were locked.
 const findRecipients = `
-WITH found AS MATERIALIZED (
-  SELECT r.n, r.ws, COALESCE(
-    (SELECT x.id FROM contact AS x WHERE x.ws = r.ws AND x.ext_id = r.ext_id AND r.ext_id <> ''),
-    (SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AND a.hash = r.hash AND r.hash <> ''),
-    (SELECT x.id FROM contact AS x WHERE x.ws = r.ws AND x.ext_id = r.new_ext_id AND r.new_ext_id <> '')) AS id
-  FROM /*ROWS $1 (n bigint, ws bigint, ext_id text, hash text, new_ext_id text)*/ AS r)
-SELECT f.n, ` + contactColumns + `
-FROM found AS f CROSS JOIN contact AS p CROSS JOIN cadence AS c
-WHERE p.ws = f.ws AND p.id = f.id
-  AND c.ws = f.ws AND c.contact_id = f.id`
+SELECT r.n, COALESCE(
+  (SELECT x.id FROM contact AS x WHERE x.ws = r.ws AND x.ext_id = r.ext_id AND r.ext_id <> ''),
+  (SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AND a.hash = r.hash AND r.hash <> ''),
+  (SELECT x.id FROM contact AS x WHERE x.ws = r.ws AND x.ext_id = r.new_ext_id AND r.new_ext_id <> ''), 0)
+FROM /*ROWS $1 (n bigint, ws bigint, ext_id text, hash text, new_ext_id text)*/ AS r`
 
 const insertContacts = `
 INSERT INTO contact (/*NAMES (` + contactSpec + `)*/)
@@ -88,36 +83,42 @@ func (t *session) persons(ctx context.Context, now time.Time, refs []recipient) 
 		}
 		wanted.row().int(int64(i)).int(int64(r.ws)).text(r.ExtID).text(r.AddressHash).text(made)
 	}
-	type hit struct {
-		n int
-		c subject.Contact
-	}
-	hits, err := query(ctx, t, func(rows *sql.Rows) (h hit, err error) {
-		h.c, err = scanContact(rows, &h.n)
-		return h, err
+	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var n int
+		var id subject.ContactID
+		err := rows.Scan(&n, &id)
+		if err == nil && id != 0 {
+			persons[n] = Person{Contact: subject.Contact{ID: id}, Found: true}
+		}
+		return struct{}{}, err
 	}, findRecipients, &wanted)
 	if err != nil {
 		return nil, fmt.Errorf("find recipients: %w", err)
 	}
-	for _, h := range hits {
-		persons[h.n] = Person{Contact: h.c, Found: true}
-	}
 	if err := t.makeContacts(ctx, now, refs, persons); err != nil {
 		return nil, err
 	}
-	var lock []PersonRef
+	var lock, read []PersonRef
 	for i, r := range refs {
-		if r.Lock && persons[i].Found {
+		switch {
+		case persons[i].Found && r.Lock:
 			lock = append(lock, PersonRef{r.ws, persons[i].ID})
+		case persons[i].Found:
+			read = append(read, PersonRef{r.ws, persons[i].ID})
 		}
+	}
+	known, err := t.readPersons(ctx, read)
+	if err != nil {
+		return nil, err
 	}
 	locked, err := t.lockPersons(ctx, now, lock)
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(known, locked)
 	for i, r := range refs {
-		if p, ok := locked[PersonRef{r.ws, persons[i].ID}]; ok {
-			persons[i] = p
+		if persons[i].Found {
+			persons[i] = known[PersonRef{r.ws, persons[i].ID}]
 		}
 	}
 	return persons, nil

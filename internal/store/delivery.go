@@ -75,7 +75,7 @@ func checkDelivery(d delivery.Row, ws subject.WorkspaceID) error {
 	switch {
 	case d.Workspace != ws, d.ID == 0, d.Key == "":
 		return fmt.Errorf("%w: delivery %q lacks its id or belongs to another workspace", ErrInvalid, d.Key)
-	case strings.ContainsAny(d.Type+d.Channel, " ;"):
+	case parted(d.Type), parted(d.Channel):
 		return fmt.Errorf("%w: type %q or channel %q of a delivery contains a blank or semicolon", ErrInvalid, d.Type, d.Channel)
 	}
 	send, expire := planned(d.Status, dueMicros(d.SendAt), dueMicros(d.ExpiresAt))
@@ -85,6 +85,9 @@ func checkDelivery(d delivery.Row, ws subject.WorkspaceID) error {
 	return nil
 }
 
+// parted reports whether a text would fall apart in the list of a person's slots.
+func parted(s string) bool { return strings.IndexByte(s, ' ') >= 0 || strings.IndexByte(s, ';') >= 0 }
+
 const insertDeliveries = `
 INSERT INTO delivery (/*NAMES (` + deliverySpec + `)*/)
 SELECT r.* FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r
@@ -93,14 +96,18 @@ ON CONFLICT (ws, key) DO NOTHING`
 
 // insertDeliveries inserts new rows in the order of their keys and returns how many did not exist.
 func (t *session) insertDeliveries(ctx context.Context, list []delivery.Row) (int, error) {
-	list = slices.SortedFunc(slices.Values(list), func(a, b delivery.Row) int { return strings.Compare(a.Key, b.Key) })
+	sorted := make([]*delivery.Row, len(list))
+	for i := range list {
+		sorted[i] = &list[i]
+	}
+	slices.SortFunc(sorted, func(a, b *delivery.Row) int { return strings.Compare(a.Key, b.Key) })
 	var rows rowset
-	for n, d := range list {
-		if n > 0 && list[n-1].Key == d.Key && list[n-1].Workspace == d.Workspace {
+	for n, d := range sorted {
+		if n > 0 && sorted[n-1].Key == d.Key && sorted[n-1].Workspace == d.Workspace {
 			return 0, fmt.Errorf("insert deliveries: %w: key %q twice in one batch", ErrInvalid, d.Key)
 		}
-		deliveryRow(&rows, d)
-		t.dueDelivery(d)
+		deliveryRow(&rows, *d)
+		t.dueDelivery(*d)
 	}
 	n, err := t.exec(ctx, insertDeliveries, &rows)
 	if err != nil {

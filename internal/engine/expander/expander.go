@@ -77,30 +77,34 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 type run struct {
 	*Expander
 	now     time.Time
-	targets [][]target
-	failed  []error
+	planned []planned
 	entries []journal.Entry
 }
 
-// target is one recipient of an instance; its place is that of its RecipientRef.
-type target struct {
-	where *definition.Audience
+// planned is what is known of an instance before its people are: the definitions it belongs to, what expressions
+// may read, and which entry of the audience each of its RecipientRefs comes from.
+type planned struct {
+	set      *definition.Set
+	trigger  *definition.Trigger
+	input    expr.Input
+	audience []*definition.Audience
+	err      error
 }
 
 // resolve names the recipients of each instance.
 func (r *run) resolve(due []store.DueInstance) ([][]store.RecipientRef, error) {
-	r.targets, r.failed = make([][]target, len(due)), make([]error, len(due))
+	r.planned = make([]planned, len(due))
 	refs := make([][]store.RecipientRef, len(due))
 	for i, in := range due {
-		_, trigger, input, err := r.definitionOf(in)
-		if err == nil {
-			refs[i], err = r.audience(i, in, trigger.Audience, input)
+		p := &r.planned[i]
+		p.set, p.trigger, p.input, p.err = r.definitionOf(in)
+		if p.err == nil {
+			refs[i], p.err = r.audience(p, in)
 		}
 		var missing *catalog.Missing
-		if errors.As(err, &missing) {
-			return nil, err
+		if errors.As(p.err, &missing) {
+			return nil, p.err
 		}
-		r.failed[i] = err
 	}
 	return refs, nil
 }
@@ -129,30 +133,30 @@ func (r *run) definitionOf(in store.DueInstance) (set *definition.Set, t *defini
 	return set, t, plan.Input(set, w, plan.EventFields(in.EventRow.Event), r.now), nil
 }
 
-func (r *run) audience(i int, in store.DueInstance, entries []definition.Audience, input expr.Input) ([]store.RecipientRef, error) {
+func (r *run) audience(p *planned, in store.DueInstance) ([]store.RecipientRef, error) {
 	ws, err := r.catalog.Workspace(in.Workspace)
 	if err != nil {
 		return nil, err
 	}
 	var refs []store.RecipientRef
-	for k := range entries {
-		entry := &entries[k]
+	for k := range p.trigger.Audience {
+		entry := &p.trigger.Audience[k]
 		if entry.EventRecipient {
 			continue // intake made it
 		}
-		ids, written, err := plan.Recipients(*entry, input)
+		ids, written, err := plan.Recipients(*entry, p.input)
 		if err != nil {
 			return nil, err
 		}
 		for _, id := range ids {
 			refs = append(refs, store.RecipientRef{ExtID: id, Lock: true})
-			r.targets[i] = append(r.targets[i], target{where: entry})
+			p.audience = append(p.audience, entry)
 		}
 		for _, address := range written {
 			ref := intake.Recipient(ws.Addresses, subject.Recipient{Address: address})
 			ref.Create, ref.Lock = true, true
 			refs = append(refs, ref)
-			r.targets[i] = append(r.targets[i], target{where: entry})
+			p.audience = append(p.audience, entry)
 		}
 	}
 	return refs, nil
@@ -164,13 +168,10 @@ func (r *run) decide(due []store.DueInstance, people [][]store.Person) ([]store.
 	book := gate.NewBook(&r.catalog.Zones)
 	results := make([]store.ExpandResult, len(due))
 	for i, in := range due {
-		if err := r.failed[i]; err != nil {
-			results[i] = r.fail(in, err)
+		p := r.planned[i]
+		if p.err != nil {
+			results[i] = r.fail(in, p.err)
 			continue
-		}
-		set, trigger, input, err := r.definitionOf(in)
-		if err != nil {
-			return nil, err
 		}
 		result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded}
 		seen := map[subject.ContactID]bool{}
@@ -178,20 +179,20 @@ func (r *run) decide(due []store.DueInstance, people [][]store.Person) ([]store.
 			if !person.Found || seen[person.ID] {
 				continue
 			}
-			if where := r.targets[i][k].where.Where; where != nil {
-				input.Contact = plan.ContactFields(person.Contact)
-				if !where.Judge(input).Met {
+			if where := p.audience[k].Where; where != nil {
+				p.input.Contact = plan.ContactFields(person.Contact)
+				if !where.Judge(p.input).Met {
 					continue
 				}
 			}
 			seen[person.ID] = true // one person gets one delivery of an occasion
-			row := book.Delivery(gate.Occasion{Instance: in.Row, Trigger: trigger, Set: set, Now: r.now},
+			row := book.Delivery(gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.set, Now: r.now},
 				gate.Recipient{Person: person, Address: person.Address, Locale: person.Locale, CustomerRef: person.ExtID})
 			row.ID = delivery.ID(r.store.NewID(r.now))
 			result.Deliveries = append(result.Deliveries, row)
 			r.entries = append(r.entries, gate.Entry(row, person.ExtID, r.now))
 		}
-		if len(result.Deliveries) == 0 && !hasRecipient(trigger) {
+		if len(result.Deliveries) == 0 && !hasRecipient(p.trigger) {
 			result.Reason = reason.NoRecipient
 		}
 		results[i] = result

@@ -35,8 +35,10 @@ const (
 	DefaultTimeout = 20 * time.Second
 	// DefaultConcurrency is how many requests of one step are on the wire at once.
 	DefaultConcurrency = 64
-	// settleAt is how many results are committed together while others are still on the wire.
-	settleAt = 100
+	// settleAt is how many results are committed together while others are still on the wire, and settleEvery how
+	// long they are gathered at least: a channel that answers at once has a whole batch written in one transaction.
+	settleAt    = 100
+	settleEvery = 50 * time.Millisecond
 	// loads is how many definition sets one step may have to fetch before it gives up.
 	loads = 20
 )
@@ -159,6 +161,7 @@ type flight struct {
 
 	mu         sync.Mutex
 	leaseUntil time.Time
+	settledAt  time.Time // when the last results were committed; at first when sending began
 	onWire     map[delivery.ID]store.LeaseRef
 	done       []store.Settlement
 	entries    []journal.Entry
@@ -169,6 +172,7 @@ type flight struct {
 
 // fly sends every job and settles the results as they come. stop ends the taking of further jobs.
 func (f *flight) fly(stop context.Context, jobs []job) error {
+	f.settledAt = f.Clock.Now()
 	f.onWire = make(map[delivery.ID]store.LeaseRef, len(jobs))
 	for _, j := range jobs {
 		f.onWire[j.claim.ID] = ref(j.claim)
@@ -219,10 +223,11 @@ func (f *flight) one(j job) {
 		return
 	}
 	result, receipt, cause := f.send(j)
-	settlement, entry := j.settle(result, receipt, cause, f.Clock.Now())
+	now = f.Clock.Now()
+	settlement, entry := j.settle(result, receipt, cause, now)
 	f.keep(j, &settlement, entry)
 	f.mu.Lock()
-	ready := len(f.done) >= settleAt && f.Concurrency > 1
+	ready := len(f.done) >= settleAt && now.Sub(f.settledAt) >= settleEvery && f.Concurrency > 1
 	f.mu.Unlock()
 	if ready {
 		f.settle(settleAt)
@@ -281,7 +286,7 @@ func (f *flight) settle(least int) {
 		return
 	}
 	done, entries := f.done, f.entries
-	f.done, f.entries = nil, nil
+	f.done, f.entries, f.settledAt = nil, nil, f.Clock.Now()
 	f.mu.Unlock()
 
 	stale, err := f.Store.Settle(f.ctx, f.Clock.Now(), done)
