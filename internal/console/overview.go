@@ -147,10 +147,17 @@ func (v visit) line(e journal.Entry) line {
 	if e.Reason != "" && e.Reason != reason.Delivered {
 		l.why = e.Reason.Sentence()
 	}
-	if e.What == journal.Sent {
-		if l.why = e.Subject; e.Step > 1 {
-			l.why = strings.TrimSuffix(capital(stepName(e.Step))+": "+e.Subject, ": ")
-		}
+	switch {
+	case e.What == journal.Sent && e.Step > 1:
+		l.why = strings.TrimSuffix(capital(stepName(e.Step))+": "+e.Subject, ": ")
+	case e.What == journal.Sent:
+		l.why = e.Subject
+	case e.What == journal.Created:
+		l.why = "Due at " + v.short(e.Due) + "."
+	case e.What == journal.Planned:
+		l.why = comes(e.Step) + " goes out at " + v.short(e.Until) + "."
+	case e.Until.After(e.At):
+		l.why += " Looked at again at " + v.short(e.Until) + "."
 	}
 	switch {
 	case e.Delivery != 0:

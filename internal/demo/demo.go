@@ -34,7 +34,7 @@ const (
 	// DefaultListen is tried first; when it is taken, a free port is used.
 	DefaultListen = "127.0.0.1:8080"
 	// DefaultPace is the time between two batches: slow enough to be read.
-	DefaultPace = time.Second
+	DefaultPace = 700 * time.Millisecond
 	// stopWithin bounds the end: nothing here is slow.
 	stopWithin = 10 * time.Second
 	// lookEvery is how often the log of packages is looked at for more.

@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// history is how many changes of the log are told: enough for a page that lives, a minute at the usual pace.
+// history is how many changes of the log are told: enough for a page that lives, half a minute at the usual pace.
 const history = 200
 
 //go:embed sample.log
@@ -84,8 +84,12 @@ type batch struct {
 	events []client.Event
 }
 
-// batchSize is how many changes of packages are posted at once: few, so that one sees them come.
-const batchSize = 8
+// How many changes of packages are posted at once: few, so that one sees them come, and fewer while there is something
+// to see between them.
+const (
+	batchSize  = 4
+	firstBatch = 2
+)
 
 // story is what the demo tells: the changes in small batches and, between them, visits to a workshop, one of them
 // twice and one that no workflow asks for, and a car that was sold 55 days ago.
@@ -110,7 +114,11 @@ func story(changes []change, now time.Time) []batch {
 	}
 	var out []batch
 	for i := 0; len(changes) > 0 || i < len(asides); i++ {
-		if n := min(batchSize, len(changes)); n > 0 {
+		n := min(batchSize, len(changes))
+		if i < len(asides) {
+			n = min(firstBatch, len(changes))
+		}
+		if n > 0 {
 			b := batch{}
 			for _, c := range changes[:n] {
 				b.events = append(b.events, c.event())
