@@ -88,7 +88,7 @@ micro: ## Go benchmarks of all packages
 
 .PHONY: reliab
 reliab: ## kills, freezes and losses, and the audit afterwards
-	go test -tags reliab -count=1 -timeout 10m ./internal/chaos/...
+	go test -v -tags reliab -count=1 -timeout 10m ./internal/chaos/...
 
 .PHONY: demo
 demo: build ## run the program with sample data
