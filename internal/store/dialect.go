@@ -37,11 +37,12 @@ func postgres() dialect {
 		begin: "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; " +
 			"SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off",
 		rows: func(first int, columns []columnSpec, as string) string {
-			arrays, names := make([]string, len(columns)), make([]string, len(columns))
+			// In the list of a subquery they run in step; in FROM each would be stored away first (0.4 of the time).
+			arrays := make([]string, len(columns))
 			for i, c := range columns {
-				arrays[i], names[i] = fmt.Sprintf("$%d::%s[]", first+i, c.kind), c.name
+				arrays[i] = fmt.Sprintf("unnest($%d::%s[]) AS %s", first+i, c.kind, c.name)
 			}
-			return fmt.Sprintf("unnest(%s) AS %s(%s)", strings.Join(arrays, ", "), as, strings.Join(names, ", "))
+			return fmt.Sprintf("(SELECT %s) AS %s", strings.Join(arrays, ", "), as)
 		},
 		bind:       (*rowset).arrays,
 		skipLocked: "FOR NO KEY UPDATE SKIP LOCKED",
