@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/demo"
@@ -33,6 +35,8 @@ func (c demoCmd) Validate() error {
 
 // Run runs the demo.
 func (c *demoCmd) Run(s *session) error {
+	// A reader that goes away (| head) is an error like any other, so that nothing is left behind.
+	signal.Ignore(syscall.SIGPIPE)
 	log, err := telemetry.NewLog(s.Err, "error", "text")
 	if err != nil {
 		return err
