@@ -13,6 +13,8 @@ import (
 )
 
 // What happened to the row between intent and result, and what the result then makes of it.
+//
+// Shows: C32.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	reminder := now.Add(24 * time.Hour)
