@@ -262,7 +262,7 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt) []mo
 	add(in.CreatedAt, badge{quiet, "occasion"}, "Trigger "+d.Trigger+" of "+d.Workflow+" found it.", "")
 	planned := "To leave through " + channelName(d.Channel) + "."
 	if d.NotBefore.After(d.CreatedAt) {
-		planned = "Not before its time has come."
+		planned = "It waits for its time."
 	}
 	add(d.CreatedAt, badge{wait, "planned"}, planned, "")
 	for _, a := range attempts {
