@@ -13,7 +13,7 @@ import (
 const dueInstances = `
 SELECT /*NAMES i (` + instanceSpec + `)*/
 FROM instance AS i
-WHERE i.ready_at > 0 AND i.ready_at <= $1 AND i.lease_until <= $1
+WHERE i.ready_at > 0 AND i.ready_at <= $1 AND (i.ready_at, i.id) > ($3, $4) AND i.lease_until <= $1
 ORDER BY i.ready_at, i.id
 LIMIT $2
 /*SKIP LOCKED*/`
@@ -81,7 +81,14 @@ func (s *Store) ExpandDue(
 }
 
 func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([]DueInstance, error) {
-	rows, err := query(ctx, t, scanInstance, dueInstances, dueMicros(now), int64(limit))
+	rows, err := takeUp(t, &t.s.dueInstances, dueMicros(now), limit, func(from position) ([]instance.Row, position, error) {
+		rows, err := query(ctx, t, scanInstance, dueInstances, dueMicros(now), int64(limit), from.at, from.id)
+		var last position
+		if n := len(rows); n > 0 {
+			last = position{readyAt(rows[n-1]), int64(rows[n-1].ID)}
+		}
+		return rows, last, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("find due instances: %w", err)
 	}

@@ -17,7 +17,7 @@ import (
 const claimDeliveries = `
 WITH due AS MATERIALIZED (
   SELECT ws, id FROM delivery
-  WHERE send_at > 0 AND send_at <= $1 AND lease_until <= $1
+  WHERE send_at > 0 AND send_at <= $1 AND (send_at, id) > ($4, $5) AND lease_until <= $1
   ORDER BY send_at, id
   LIMIT $2
   /*SKIP LOCKED*/)
@@ -66,10 +66,15 @@ func (s *Store) CommitIntents(
 }
 
 func (t *session) claim(ctx context.Context, now, leaseUntil time.Time, limit int) ([]Claim, error) {
-	claims, err := query(ctx, t, func(rows *sql.Rows) (c Claim, err error) {
-		c.Row, err = scanDeliveryAnd(rows, instant{&c.LostIntent})
-		return c, err
-	}, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil))
+	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from position) ([]Claim, position, error) {
+		var last position
+		claims, err := query(ctx, t, func(rows *sql.Rows) (c Claim, err error) {
+			c.Row, err = scanDeliveryAnd(rows, instant{&c.LostIntent})
+			last = later(last, position{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
+			return c, err
+		}, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
+		return claims, last, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("claim due deliveries: %w", err)
 	}

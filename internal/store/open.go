@@ -47,6 +47,8 @@ type Store struct {
 	sent       atomic.Int64
 	ids        ids
 
+	dueInstances, dueDeliveries mark
+
 	mu        sync.Mutex
 	listeners []func(earliest time.Time)
 }
@@ -181,6 +183,8 @@ func (s *Store) committed(earliest int64) {
 	if earliest == 0 {
 		return
 	}
+	s.dueInstances.due(earliest)
+	s.dueDeliveries.due(earliest)
 	s.mu.Lock()
 	listeners := s.listeners
 	s.mu.Unlock()

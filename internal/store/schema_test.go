@@ -257,8 +257,8 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			sorts      bool // few rows, in an order that no index has
 		}{
 			{"deliveries of existing instances", store.ExistingDeliveries, []any{store.OneRef(1, 2)}, []string{"delivery_instance"}, true},
-			{"claim", store.ClaimDeliveries, []any{at, int64(500), lease}, []string{"delivery_due"}, false},
-			{"expand", store.DueInstances, []any{at, int64(500)}, []string{"instance_due"}, false},
+			{"claim", store.ClaimDeliveries, []any{at, int64(500), lease, at - 1, int64(1)}, []string{"delivery_due"}, false},
+			{"expand", store.DueInstances, []any{at, int64(500), at - 1, int64(1)}, []string{"instance_due"}, false},
 			{"expire", store.ExpireDeliveries, []any{at, int64(500)}, []string{"delivery_expiry"}, false},
 			{"next", store.NextFree, []any{at}, []string{"instance_due", "delivery_due", "delivery_expiry"}, false},
 		}

@@ -28,6 +28,7 @@ type session struct {
 	s        *Store
 	conn     conn
 	earliest int64 // µs; the first instant at which something written here is due
+	marks    []*mark
 }
 
 type conn interface {
@@ -166,6 +167,9 @@ func (s *Store) once(ctx context.Context, work func(*session) error) (earliest i
 	defer func() {
 		if !open {
 			return
+		}
+		for _, m := range t.marks {
+			m.taken(position{}, false)
 		}
 		// Also when work panics. A connection on which this fails is not used again: the pool asks PostgreSQL's for
 		// its transaction state, and SQLite has rolled back by itself.

@@ -1,0 +1,74 @@
+package store_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			url := storetest.URL(t, database)
+			f, other := setup(t, storetest.Open(t, url)), setup(t, storetest.Open(t, url))
+			names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "k"}
+			f.scheduled(len(names), func(i int, d *delivery.Row) { d.Key, d.SendAt = names[i], now.Add(-time.Hour) })
+			overdue := func(f fixture, key string) {
+				f.scheduled(1, func(_ int, d *delivery.Row) { d.Key, d.SendAt = key, now.Add(-2*time.Hour) })
+			}
+			broken := errors.New("broken")
+			steps := []struct {
+				name string
+				do   func()
+				at   time.Time
+				fail error
+				want []string
+			}{
+				{name: "from the beginning", at: now, want: []string{"a", "b"}},
+				{name: "past it", at: now, want: []string{"c", "d"}},
+				{name: "what this process wrote before the mark", do: func() { overdue(f, "ours") }, at: now, want: []string{"e", "ours"}},
+				{name: "past it again", at: now, want: []string{"f", "g"}},
+				{name: "a batch that fails", at: now, fail: broken},
+				{name: "is taken up anew", at: now, want: []string{"h", "i"}},
+				{name: "what another process wrote there comes later", do: func() { overdue(other, "theirs") }, at: now, want: []string{"k"}},
+				{name: "after the end the beginning", at: now, want: []string{"theirs"}},
+				{name: "nothing is left", at: now},
+				{
+					name: "again a backlog", at: now, want: []string{"l", "m"},
+					do: func() {
+						f.scheduled(4, func(i int, d *delivery.Row) { d.Key, d.SendAt = string(rune('l'+i)), now.Add(-time.Hour) })
+					},
+				},
+				{name: "and a second later its beginning", do: func() { overdue(other, "late") }, at: now.Add(time.Second + time.Microsecond), want: []string{"late", "n"}},
+			}
+			for _, step := range steps {
+				if step.do != nil {
+					step.do()
+				}
+				var got []string
+				claims, err := f.s.CommitIntents(t.Context(), step.at, step.at.Add(30*time.Second), 2, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
+					if step.fail != nil {
+						return nil, step.fail
+					}
+					return send(claims, locked)
+				})
+				f.mustBe(err, step.fail)
+				for _, c := range claims {
+					got = append(got, c.Key)
+				}
+				if diff := cmp.Diff(step.want, slices.Sorted(slices.Values(got))); diff != "" {
+					t.Errorf("%s (-want +got)\n%s", step.name, diff)
+				}
+			}
+		})
+	}
+}
