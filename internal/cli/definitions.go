@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/sim"
 )
 
 type checkCmd struct {
@@ -33,6 +34,9 @@ func (c *checkCmd) Run(s *session) error {
 		return err
 	}
 	bundle, problems := definition.Load(files, app.DefinitionOptions(app.Providers(nil)))
+	for _, scenario := range bundle.Scenarios {
+		problems = append(problems, sim.Check(scenario)...)
+	}
 	wire := make([]client.DefinitionProblem, len(problems))
 	errs := 0
 	for i, p := range problems {

@@ -97,16 +97,10 @@ func (p *parser) scenario(s *Scenario, n *portable.Node) {
 		mode, _ := p.oneOf(ticks, "ticks", "auto", "manual")
 		s.Manual = mode == "manual"
 	}
-	start := fields["start"]
-	switch {
-	case start == nil:
+	p.base = time.Unix(0, 0) // where start is wrong the rest is read all the same, from a day long ago
+	if start := fields["start"]; start == nil {
 		p.report(n.Pos, definition.CodeMissing, "start is missing", "start: 2026-05-14 09:00 is the instant at which the scenario begins")
-		return
-	default:
-		at, ok := p.start(start)
-		if !ok {
-			return
-		}
+	} else if at, ok := p.start(start); ok {
 		s.Start, p.base = at, at
 	}
 	s.Given = p.actions(fields["given"])
@@ -151,7 +145,7 @@ func (p *parser) steps(s *Scenario, list, root *portable.Node) {
 		if !ok {
 			continue
 		}
-		if t.Before(p.base) {
+		if t.Before(p.base) && !s.Start.IsZero() {
 			p.problem(at.Pos, "steps ascend, and this one is before "+p.base.In(p.loc).Format("2006-01-02 15:04:05"),
 				"a time of day is on the day of the step above: write the date too where the day is another one")
 			continue

@@ -21,7 +21,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a list", "- a\n", "f.yaml:1:1: a scenario is a block of keys\n    its keys: scenario covers definitions define timezone start ticks given steps"},
 		{"two documents", head + "  - at: \"10:00\"\n---\nscenario: B\n", "f.yaml:6:1: a file holds one scenario\n    move this document to a file of its own"},
 		{"another first key", "start: 2026-05-14 09:00\nscenario: A\nsteps: []\n", "f.yaml:1:1: a scenario begins with its title\n    write scenario: TITLE as the first key"},
-		{"an unknown key", "scenario: A\nstrat: 2026-05-14 09:00\n", "f.yaml:1:1: start is missing\n    start: 2026-05-14 09:00 is the instant at which the scenario begins\n" +
+		{"an unknown key", "scenario: A\nstrat: 2026-05-14 09:00\nsteps: []\n", "f.yaml:1:1: start is missing\n    start: 2026-05-14 09:00 is the instant at which the scenario begins\n" +
 			"f.yaml:2:1: unknown key \"strat\"\n    did you mean start?"},
 		{"no steps", "scenario: A\nstart: 2026-05-14 09:00\n", "f.yaml:1:1: steps are missing\n    a scenario expects something at an instant: steps: with a list of at, do, expect"},
 		{"a start without a date", "scenario: A\nstart: \"09:00\"\nsteps: []\n", "f.yaml:2:8: \"09:00\" is not an instant with its date\n    write start: 2026-05-14 09:00"},
