@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +22,8 @@ type stage struct {
 	pulse chan struct{} // capacity 1: a pulse that is not yet taken covers all that came before
 	step  func(ctx context.Context, now time.Time) (full bool, err error)
 	next  *stage // also woken when a step was full: there is more than one can carry
+	// helper: only another stage wakes it.
+	helper bool
 }
 
 func (s *stage) wake() {
@@ -33,29 +37,14 @@ func (s *stage) wake() {
 // and returns nil.
 func (e *Engine) Run(ctx context.Context) error {
 	stages := e.stages()
-	alarm := make(chan struct{}, 1)
-	ring := func() {
-		select {
-		case alarm <- struct{}{}:
-		default:
-		}
-	}
-	e.config.Store.OnCommit(func(earliest time.Time) {
-		if !earliest.After(e.config.Clock.Now()) {
-			for _, s := range stages {
-				if s.name != "send more" {
-					s.wake()
-				}
-			}
-		}
-		ring()
-	})
+	a := alarm{engine: e, stages: stages, sooner: make(chan struct{}, 1)}
+	e.config.Store.OnCommit(a.committed)
 
 	var running sync.WaitGroup
 	for _, s := range stages {
 		running.Go(func() { e.keep(ctx, s) })
 	}
-	running.Go(func() { e.watch(ctx, stages, alarm) })
+	running.Go(func() { a.watch(ctx) })
 	running.Wait()
 	return nil
 }
@@ -80,7 +69,7 @@ func (e *Engine) stages() []*stage {
 	}
 	var more *stage
 	for range e.config.Workers - 1 {
-		more = &stage{name: "send more", pulse: make(chan struct{}, 1), step: send, next: more}
+		more = &stage{name: "send more", pulse: make(chan struct{}, 1), step: send, next: more, helper: true}
 		stages = append(stages, more)
 	}
 	return append(stages, &stage{name: "send", pulse: make(chan struct{}, 1), step: send, next: more})
@@ -116,31 +105,62 @@ func (e *Engine) keep(ctx context.Context, s *stage) {
 	}
 }
 
-// watch pulses the stages at the next due instant, or after the poll's interval.
-func (e *Engine) watch(ctx context.Context, stages []*stage, alarm <-chan struct{}) {
-	for ctx.Err() == nil {
-		now := e.config.Clock.Now()
-		until := now.Add(e.config.Poll)
-		due, err := e.config.Store.NextDue(ctx, now)
-		if err != nil && ctx.Err() == nil {
-			e.config.Log.Error("next due instant is not known", "error", err)
+// alarm wakes the stages when something is due: at the instant it knows of, when a commit of this process made
+// something due, and otherwise as often as the poll finds something that another process wrote.
+type alarm struct {
+	engine *Engine
+	stages []*stage
+	sooner chan struct{} // capacity 1: something is due before until
+	until  atomic.Int64  // µs: what watch sleeps for
+}
+
+// committed is told of every commit that planned something.
+func (a *alarm) committed(earliest time.Time) {
+	switch {
+	case !earliest.After(a.engine.config.Clock.Now()):
+		a.wake()
+	case earliest.UnixMicro() < a.until.Load():
+		select {
+		case a.sooner <- struct{}{}:
+		default:
 		}
-		if !due.IsZero() && due.Before(until) {
+	}
+}
+
+func (a *alarm) wake() {
+	for _, s := range a.stages {
+		if !s.helper {
+			s.wake()
+		}
+	}
+}
+
+// watch sleeps until the next due instant or the next poll. A poll that finds nothing due wakes nobody.
+func (a *alarm) watch(ctx context.Context) {
+	clock := a.engine.config.Clock
+	for ctx.Err() == nil {
+		now := clock.Now()
+		until := now.Add(a.engine.config.Poll)
+		a.until.Store(math.MaxInt64) // what is committed while the database is asked may not be in its answer
+		due, err := a.engine.config.Store.NextDue(ctx, now)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				a.engine.config.Log.Error("next due instant is not known", "error", err)
+			}
+		case due.IsZero():
+		case !due.After(now):
+			a.wake()
+			until = now.Add(calm)
+		case due.Before(until):
 			until = due
 		}
-		if until.Before(now.Add(calm)) && !due.After(now) {
-			until = now.Add(calm)
-		}
-		if e.config.Clock.Wait(ctx, until, alarm) != nil {
+		a.until.Store(until.UnixMicro())
+		if clock.Wait(ctx, until, a.sooner) != nil {
 			return
 		}
-		if e.config.Clock.Now().Before(until) {
-			continue // woken early: something new is due at another instant
-		}
-		for _, s := range stages {
-			if s.name != "send more" {
-				s.wake()
-			}
+		if due.After(now) && !clock.Now().Before(due) {
+			a.wake()
 		}
 	}
 }
