@@ -20,7 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/pgtest"
 )
 
-// Sizes are chosen so that a measurement takes a few seconds and the whole about five minutes on two cores.
+// Sizes are chosen so that a measurement takes a second or two and the whole about two minutes on two cores.
 const (
 	defaultRounds = 5
 	defaultRows   = 40000
