@@ -11,6 +11,7 @@ package sender
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -39,6 +40,9 @@ const (
 	// long they are gathered at least: a channel that answers at once has a whole batch written in one transaction.
 	settleAt    = 100
 	settleEvery = 50 * time.Millisecond
+	// settleWithin is how long a result waits at most while others are still on the wire: what a channel has
+	// answered is not left unknown by a crash because another channel hangs.
+	settleWithin = 500 * time.Millisecond
 	// loads is how many definition sets one step may have to fetch before it gives up.
 	loads = 20
 )
@@ -181,6 +185,9 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 	var renewal sync.WaitGroup
 	first := f.leaseUntil.Add(-f.Lease).Add(f.Lease / 3) // the lease has been running since the claim
 	renewal.Go(func() { f.renew(renewing, first) })
+	if f.Concurrency > 1 {
+		renewal.Go(func() { f.gather(renewing) })
+	}
 
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -207,6 +214,7 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 		return err
 	}
 	f.settle(0)
+	f.settleAgain()
 	f.giveBack(jobs, int(next.Load()))
 	return f.err
 }
@@ -297,8 +305,11 @@ func (f *flight) settle(least int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
-		// The rows keep their open intents; whoever takes them over knows that the outcome is unknown.
+		// A row without its result keeps its open intent; whoever takes it over knows that the outcome is unknown.
 		f.err = fmt.Errorf("write results: %w", err)
+		if !errors.Is(err, store.ErrInvalid) {
+			f.done, f.entries = append(done, f.done...), append(entries, f.entries...)
+		}
 		return
 	}
 	f.stale += len(stale)
@@ -307,6 +318,41 @@ func (f *flight) settle(least int) {
 			e.What, e.Reason = journal.StaleRefused, reason.LeaseLost
 		}
 		f.Journal.Write(e)
+	}
+}
+
+// settleAgain writes what could not be written before, for as long as the lease holds: a database that is away for
+// a few seconds makes no message unknown whose outcome is known. A flight in order makes no second try: it is a
+// replay, and nobody moves its clock meanwhile.
+func (f *flight) settleAgain() {
+	for f.Concurrency > 1 {
+		f.mu.Lock()
+		left, until := len(f.done), f.leaseUntil
+		if left == 0 {
+			f.mu.Unlock()
+			return
+		}
+		err := f.err
+		f.err = nil
+		f.mu.Unlock()
+		now := f.Clock.Now()
+		if !now.Before(until) {
+			f.err = err
+			return
+		}
+		f.Log.Warn("results are not written yet", "error", err, "deliveries", left)
+		if err := f.Clock.Sleep(f.ctx, now.Add(settleWithin)); err != nil {
+			f.err = err
+			return
+		}
+		f.settle(0)
+	}
+}
+
+// gather settles what has waited long enough.
+func (f *flight) gather(ctx context.Context) {
+	for f.Clock.Sleep(ctx, f.Clock.Now().Add(settleWithin)) == nil {
+		f.settle(0)
 	}
 }
 

@@ -1,0 +1,137 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/sender"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// away is a store that cannot be reached while results are written.
+type away struct {
+	*store.Store
+	gone  atomic.Bool
+	tried chan struct{}
+}
+
+func (a *away) Settle(ctx context.Context, now time.Time, results []store.Settlement) ([]delivery.ID, error) {
+	if a.gone.Load() {
+		a.tried <- struct{}{}
+		return nil, errors.New("too many connections")
+	}
+	return a.Store.Settle(ctx, now, results)
+}
+
+// sendersOf is a sender as Run has it, with many requests on the wire at once, on the bundle's clock.
+func sendersOf(b *enginetest.Bundle, s sender.Store, providers ...channel.Provider) *sender.Sender {
+	plain := func(s definition.Setting) (string, error) { return s.Value, nil }
+	return sender.New(sender.Config{
+		Store: s, Catalog: catalog.New(b.Store, enginetest.Options(providers)), Outlets: outlet.New(providers, plain),
+		Clock: b.Clock, Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func provider(name string, send func() error) channel.Provider {
+	return channel.Provider{
+		Name: name, Settings: []channel.Setting{{Name: "url"}, {Name: "token", Secret: true}},
+		Open: func(map[string]string) (channel.Channel, error) { return sendFunc(send), nil },
+	}
+}
+
+// A database that is away for less than the lease makes no message unknown whose outcome is known.
+func TestResultsAreWrittenWhenTheDatabaseIsBack(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := enginetest.Setup(t, s, csi, nil)
+		id := b.Post(visit).Instances[0].Deliveries[0].ID
+		db := &away{Store: s, tried: make(chan struct{})}
+		db.gone.Store(true)
+		var sent atomic.Int64
+		w := sendersOf(b, db, provider("memory", func() error { sent.Add(1); return nil }))
+		times := told{b.Clock, make(chan time.Time)}
+		w.Clock = times
+		done := make(chan error, 1)
+		go func() { _, err := w.Step(context.WithoutCancel(t.Context()), b.Clock.Now(), 10); done <- err }()
+		for tries := 0; ; {
+			select {
+			case until := <-times.asleep:
+				if until.Before(b.Clock.Now().Add(time.Second)) { // the renewal of the lease sleeps longer
+					b.Clock.Set(until)
+				}
+			case <-db.tried:
+				if tries++; tries == 4 {
+					db.gone.Store(false)
+				}
+			case err := <-done:
+				if err != nil {
+					t.Fatalf("the results were given up: %v", err)
+				}
+				if row := b.Delivery(id); row.Status != delivery.Sent || len(b.Attempts(id)) != 1 || sent.Load() != 1 {
+					t.Errorf("sent %d times: %+v", sent.Load(), row)
+				}
+				return
+			}
+		}
+	})
+}
+
+// told is a clock that says until when somebody is about to sleep.
+type told struct {
+	*clock.Manual
+	asleep chan time.Time
+}
+
+func (c told) Sleep(ctx context.Context, until time.Time) error {
+	select {
+	case c.asleep <- until:
+	case <-ctx.Done():
+	}
+	return c.Manual.Sleep(ctx, until)
+}
+
+// What a channel has answered is written while another channel hangs.
+func TestResultsDoNotWaitForASlowChannel(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		definitions := alert("quick", "up", "") + strings.Replace(alert("slow", "up", ""), "channel: memory", "channel: http", 1) + memory +
+			"---\nchannel: http:default\nprovider: http\nsettings:\n  url: http://x\n"
+		b := enginetest.Setup(t, s, definitions, nil)
+		var quick delivery.ID
+		for _, i := range b.Post(event("up", "1", "a@x.org")).Instances {
+			if i.Workflow == "quick" {
+				quick = i.Deliveries[0].ID
+			}
+		}
+		hanging, goOn := make(chan struct{}), make(chan struct{})
+		w := sendersOf(b, s, provider("memory", func() error { return nil }), provider("http", func() error { close(hanging); <-goOn; return nil }))
+		done := make(chan error, 1)
+		go func() { _, err := w.Step(context.WithoutCancel(t.Context()), b.Clock.Now(), 10); done <- err }()
+		<-hanging
+		for now := b.Clock.Now(); b.Delivery(quick).Status != delivery.Sent; {
+			if t.Context().Err() != nil {
+				t.Fatal("the result waits for the other channel's")
+			}
+			if b.Clock.Now().Before(now.Add(sender.DefaultLease / 4)) {
+				b.Clock.Set(b.Clock.Now().Add(100 * time.Millisecond))
+			}
+		}
+		close(goOn)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
