@@ -7,7 +7,11 @@
 package config
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"net/url"
 	"reflect"
 	"strings"
 	"time"
@@ -32,6 +36,35 @@ type Server struct {
 	StopTimeout   time.Duration  `name:"stop-timeout" env:"CARILLON_STOP_TIMEOUT" default:"25s" placeholder:"DURATION" help:"How long a stop waits for what is on its way. Below the 30s after which supervisors kill."`
 	LogLevel      string         `name:"log-level" env:"CARILLON_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"The least level that is logged: ${enum}."`
 	LogFormat     string         `name:"log-format" env:"CARILLON_LOG_FORMAT" default:"text" enum:"text,json" placeholder:"FORMAT" help:"How the log is written: ${enum}."`
+}
+
+// The most that a setting may ask for: beyond it lies a slip of the finger, not a machine.
+const (
+	maxWorkers = 64
+	maxBatch   = 10_000
+)
+
+// Validate refuses values that would do nothing, or something else than they say.
+func (s *Server) Validate() error {
+	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
+		return errors.New("--listen: write HOST:PORT, such as 127.0.0.1:8080")
+	}
+	if s.PublicURL != "" {
+		u, err := url.Parse(s.PublicURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return errors.New("--public-url: write the base of links, such as https://carillon.example.org")
+		}
+	}
+	if s.Workers < 1 || s.Workers > maxWorkers {
+		return fmt.Errorf("--workers: from 1 to %d; --no-work does none", maxWorkers)
+	}
+	if s.Batch < 1 || s.Batch > maxBatch {
+		return fmt.Errorf("--batch: from 1 to %d", maxBatch)
+	}
+	if s.StopTimeout < 0 {
+		return errors.New("--stop-timeout: not below zero")
+	}
+	return nil
 }
 
 // Setting is one setting as the reference shows it.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 //nolint:gochecknoglobals // the flag of go test
@@ -135,4 +136,44 @@ func code(s string) string {
 		return ""
 	}
 	return "`" + s + "`"
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	good := func() Server {
+		return Server{Listen: "127.0.0.1:8080", Workers: 2, Batch: 500, StopTimeout: time.Second}
+	}
+	tests := []struct {
+		name, want string
+		change     func(*Server)
+	}{
+		{"the defaults", "", func(*Server) {}},
+		{"a port alone", "", func(s *Server) { s.Listen = ":8080" }},
+		{"a public URL", "", func(s *Server) { s.PublicURL = "https://x.example/base" }},
+		{"no stop timeout", "", func(s *Server) { s.StopTimeout = 0 }},
+		// net.Listen takes it for any port of every interface.
+		{"nowhere to listen", "--listen", func(s *Server) { s.Listen = "" }},
+		{"no port", "--listen", func(s *Server) { s.Listen = "127.0.0.1" }},
+		{"a script as URL", "--public-url", func(s *Server) { s.PublicURL = "javascript:alert(1)" }},
+		{"a query in the URL", "--public-url", func(s *Server) { s.PublicURL = "http://x?a=b" }},
+		{"no workers", "--workers", func(s *Server) { s.Workers = 0 }},
+		{"fewer than none", "--workers", func(s *Server) { s.Workers = -1 }},
+		{"a crowd", "--workers", func(s *Server) { s.Workers = 99999999 }},
+		{"an empty batch", "--batch", func(s *Server) { s.Batch = 0 }},
+		{"a negative timeout", "--stop-timeout", func(s *Server) { s.StopTimeout = -time.Second }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := good()
+			test.change(&s)
+			err := s.Validate()
+			if got := err == nil; got != (test.want == "") {
+				t.Fatalf("got %v", err)
+			}
+			if err != nil && !strings.HasPrefix(err.Error(), test.want+":") {
+				t.Errorf("got %v, want it to begin with %s", err, test.want)
+			}
+		})
+	}
 }

@@ -138,7 +138,9 @@ func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, dra
 	}
 	wait := policy.Backoff[rung]
 	if policy.Jitter > 0 {
-		wait += wait * time.Duration(policy.Jitter) / 100 * time.Duration(draw(jitterSteps)) / jitterSteps
+		// Divided first: a wait of years times a percentage goes beyond what a duration holds. Waits are whole
+		// seconds, so nothing is lost.
+		wait += wait / (100 * jitterSteps) * time.Duration(policy.Jitter) * time.Duration(draw(jitterSteps))
 	}
 	c.SendAt = now.Add(max(wait, result.RetryAfter)).Truncate(time.Microsecond)
 	return true

@@ -151,6 +151,16 @@ func TestJitterStaysWithinItsShare(t *testing.T) {
 	}
 }
 
+func TestJitterOfTheLongestWait(t *testing.T) {
+	t.Parallel()
+	policy := Policy{Backoff: []time.Duration{100 * 365 * 24 * time.Hour}, Jitter: 100}
+	row := Row{Status: Scheduled, SendAt: created, CreatedAt: created}
+	got := After(row, policy, Result{Outcome: AttemptFailed, Reason: reason.TemporaryError, Retry: true}, now, func(uint64) uint64 { return 500 }).SendAt
+	if want := now.Add(150 * 365 * 24 * time.Hour); !got.Equal(want) {
+		t.Errorf("tried again at %s, want %s", got, want)
+	}
+}
+
 func TestSkip(t *testing.T) {
 	t.Parallel()
 	policy := Policy{Timing: timing(t, "5d", "10d"), Awaits: true}
