@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/reason"
@@ -90,11 +91,14 @@ func check(ev subject.Event) *ItemError {
 		}
 	}
 	for _, name := range names {
+		if name.value != "" && strings.TrimSpace(name.value) == "" {
+			return invalid(name.field, "is blank", "write it out, or leave it out")
+		}
 		if len(name.value) > maxName {
 			return invalid(name.field, fmt.Sprintf("is longer than %d bytes", maxName), "")
 		}
 		for _, r := range name.value {
-			if r < ' ' || r == 0x7f || r == utf8.RuneError {
+			if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError {
 				return invalid(name.field, "holds a control or an invalid character", "")
 			}
 		}
