@@ -152,6 +152,7 @@ func TestProblems(t *testing.T) {
 		{"key twice", "POST", "/v1/instances/forget", `{"key":"secret","key":"x"}`, 400, "invalid_json", "body", "a key stands twice in one object"},
 		{"unknown key", "POST", "/v1/instances/forget", `{"key":"secret","more":1}`, 422, "invalid_request", "body.more", "unexpected property"},
 		{"number", "POST", "/v1/instances/forget", `{"key":42}`, 422, "invalid_request", "body.key", "expected string"},
+		{"deeper than the decoder goes", "POST", "/v1/events", strings.Repeat("[", 20000) + strings.Repeat("]", 20000), 400, "invalid_json", "body", "it is nested deeper than 32 levels"},
 		{"deep", "POST", "/v1/instances/forget", deep, 400, "invalid_json", "body", "it is nested deeper than 32 levels"},
 		{"U+0000 in a text", "POST", "/v1/instances/forget", `{"key":"\u0000"}`, 400, "invalid_json", "body", "a text holds the character U+0000"},
 		{"no UTF-8 in a text", "POST", "/v1/instances/forget", "{\"key\":\"\xff\"}", 400, "invalid_json", "body", "the text is not valid UTF-8"},

@@ -96,6 +96,9 @@ func checkText(token json.Token) error {
 func malformed(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
+		if strings.Contains(syntax.Error(), "max depth") {
+			return fmt.Errorf("it is nested deeper than %d levels", intake.MaxDepth)
+		}
 		return fmt.Errorf("it is not valid JSON, at byte %d", syntax.Offset)
 	}
 	return errors.New("it is not valid JSON: it ends too early")

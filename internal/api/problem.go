@@ -51,6 +51,11 @@ func (a *API) problem(ctx context.Context, err error) *client.Problem {
 		return newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "the request was interrupted")
 	}
 	a.Log.ErrorContext(ctx, "request failed", "error", err)
+	if store.Unavailable(err) {
+		p := newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "the database does not answer")
+		p.Hint = "send it again later"
+		return p
+	}
 	return newProblem(http.StatusInternalServerError, client.CodeInternal, "something went wrong here; the server's log says what")
 }
 

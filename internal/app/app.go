@@ -39,6 +39,7 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
 	writeTimeout      = 90 * time.Second // a full batch on a busy database
+	answerTimeout     = 80 * time.Second // of an API request: it ends early enough for the caller to hear of it
 	idleTimeout       = 2 * time.Minute
 	maxHeader         = 32 << 10
 )
@@ -154,6 +155,9 @@ func prepare(ctx context.Context, s *store.Store, migrate bool, now func() time.
 	have, want, err := s.SchemaVersion(ctx)
 	if err != nil {
 		return store.Workspace{}, err
+	}
+	if have > want {
+		return store.Workspace{}, fmt.Errorf("%w: its schema has version %d, this program knows %d", store.ErrNewerSchema, have, want)
 	}
 	if have != want {
 		return store.Workspace{}, fmt.Errorf("the database's schema has version %d and this program needs %d: start with --migrate", have, want)

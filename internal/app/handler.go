@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -13,12 +14,22 @@ import (
 // handler puts what answers under its paths. The API has paths of its own; everything else belongs to the console.
 func (a *App) handler(routes, pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
+	routes = bounded(routes)
 	for _, path := range []string{"/v1/", "/api/", "/openapi.json", "/healthz", "/readyz"} {
 		mux.Handle(path, routes)
 	}
 	mux.HandleFunc("/s/", notHere)
 	mux.Handle("/", pages)
 	return a.observe(mux)
+}
+
+// bounded ends requests that the database keeps waiting, so that a stalled one does not gather them for ever.
+func bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 const notHerePage = `<!doctype html>

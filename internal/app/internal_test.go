@@ -84,9 +84,28 @@ func TestSecretIsNotOurs(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []definition.Setting{{Env: "TWILIO_NONE"}, {File: empty}, {File: empty + ".not"}} {
+	large := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(large, make([]byte, maxSecretFile+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Reading the device would never end.
+	for _, s := range []definition.Setting{{Env: "TWILIO_NONE"}, {File: empty}, {File: empty + ".not"}, {File: large}, {File: "/dev/zero"}, {File: t.TempDir()}} {
 		if value, err := secret(s); err == nil {
 			t.Errorf("%+v: got %q", s, value)
 		}
+	}
+}
+
+// A request that a stalled database keeps waiting ends before its connection is closed.
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	handler := bounded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if _, ok := r.Context().Deadline(); !ok {
+			t.Error("the request may wait for ever")
+		}
+	}))
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/reasons", nil))
+	if answerTimeout >= writeTimeout {
+		t.Error("the answer would come when its connection is closed")
 	}
 }

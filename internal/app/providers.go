@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -51,14 +52,7 @@ func secret(s definition.Setting) (string, error) {
 		}
 		return value, nil
 	case s.File != "":
-		info, err := os.Stat(s.File)
-		if err != nil {
-			return "", err
-		}
-		if info.Size() > maxSecretFile {
-			return "", fmt.Errorf("%s is larger than %d KiB", s.File, maxSecretFile>>10)
-		}
-		raw, err := os.ReadFile(s.File)
+		raw, err := readSecret(s.File)
 		if err != nil {
 			return "", err
 		}
@@ -69,4 +63,25 @@ func secret(s definition.Setting) (string, error) {
 		return value, nil
 	}
 	return s.Value, nil
+}
+
+// readSecret reads a file that holds a secret. A device or a pipe is none: reading it may never end.
+func readSecret(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	raw, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
+	if len(raw) > maxSecretFile {
+		return nil, fmt.Errorf("%s is larger than %d KiB", path, maxSecretFile>>10)
+	}
+	return raw, err
 }

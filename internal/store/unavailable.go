@@ -1,0 +1,37 @@
+package store
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Unavailable reports whether err tells of a database that cannot be reached, is starting or stopping, or has no
+// room left: nothing is wrong with what was asked, and later it may succeed.
+func Unavailable(err error) bool {
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		for _, class := range []string{"08", "53", "57P"} { // connection, resources, intervention by an operator
+			if strings.HasPrefix(server.Code, class) {
+				return true
+			}
+		}
+		return false
+	}
+	var file *sqlite.Error
+	if errors.As(err, &file) {
+		switch file.Code() & 0xff {
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+			return true
+		}
+		return false
+	}
+	var connect *pgconn.ConnectError
+	var network *net.OpError
+	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF)
+}
