@@ -155,10 +155,47 @@ func conversion(t time.Time, letter byte, locale string) (string, bool) {
 	case 's':
 		return strconv.FormatInt(t.Unix(), 10), true
 	}
-	layouts := map[byte]string{
-		'Y': "2006", 'y': "06", 'm': "01", 'b': "Jan", 'd': "02", 'H': "15", 'I': "03", 'M': "04", 'S': "05",
-		'p': "PM", 'A': "Monday", 'a': "Mon", 'Z': "MST", 'z': "-0700", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04",
-	}
-	layout, ok := layouts[letter]
+	layout, ok := layout(letter)
 	return t.Format(layout), ok
+}
+
+// layout is what Go calls a conversion.
+func layout(letter byte) (string, bool) {
+	switch letter {
+	case 'Y':
+		return "2006", true
+	case 'y':
+		return "06", true
+	case 'm':
+		return "01", true
+	case 'b':
+		return "Jan", true
+	case 'd':
+		return "02", true
+	case 'H':
+		return "15", true
+	case 'I':
+		return "03", true
+	case 'M':
+		return "04", true
+	case 'S':
+		return "05", true
+	case 'p':
+		return "PM", true
+	case 'A':
+		return "Monday", true
+	case 'a':
+		return "Mon", true
+	case 'Z':
+		return "MST", true
+	case 'z':
+		return "-0700", true
+	case 'F':
+		return "2006-01-02", true
+	case 'T':
+		return "15:04:05", true
+	case 'R':
+		return "15:04", true
+	}
+	return "", false
 }

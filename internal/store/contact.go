@@ -107,15 +107,18 @@ func (t *session) persons(ctx context.Context, now time.Time, refs []recipient) 
 			read = append(read, PersonRef{r.ws, persons[i].ID})
 		}
 	}
-	known, err := t.readPersons(ctx, read)
+	known, err := t.lockPersons(ctx, now, lock)
 	if err != nil {
 		return nil, err
 	}
-	locked, err := t.lockPersons(ctx, now, lock)
-	if err != nil {
-		return nil, err
+	if len(read) > 0 {
+		others, err := t.readPersons(ctx, read)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(others, known) // who is locked for one reference is so for all
+		known = others
 	}
-	maps.Copy(known, locked)
 	for i, r := range refs {
 		if persons[i].Found {
 			persons[i] = known[PersonRef{r.ws, persons[i].ID}]

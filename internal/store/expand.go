@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -110,7 +109,11 @@ func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([
 }
 
 func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueInstance, results []ExpandResult) error {
-	var deliveries []delivery.Row
+	made := 0
+	for _, r := range results {
+		made += len(r.Deliveries)
+	}
+	deliveries := make([]delivery.Row, 0, made)
 	var rows rowset
 	for n, r := range results {
 		i := due[n].Row
@@ -129,7 +132,7 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 			time(i.NextRetryAt).int(int64(r.RetryCount)).text(string(r.Reason)).text(r.Trace).time(completed)
 		t.due(readyAt(i))
 	}
-	if _, err := t.insertDeliveries(ctx, slices.Clip(deliveries)); err != nil {
+	if _, err := t.insertDeliveries(ctx, deliveries); err != nil {
 		return err
 	}
 	n, err := t.exec(ctx, settleInstances, &rows)

@@ -149,7 +149,7 @@ func (t *session) decideIntents(
 }
 
 func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict) ([]Claim, error) {
-	var send []Claim
+	send := make([]Claim, 0, len(claims))
 	var moves rowset
 	var attempts []delivery.Attempt
 	for i, v := range verdicts {

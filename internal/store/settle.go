@@ -115,7 +115,7 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 	}
 	slices.SortFunc(done, func(a, b settled) int { return compareDeliveryRef(a.deliveryRef, b.deliveryRef) })
 	var released rowset
-	var attempts []delivery.Attempt
+	attempts := make([]delivery.Attempt, 0, len(done))
 	var contents []Content
 	for _, d := range done {
 		s := byRef[d.deliveryRef]

@@ -164,7 +164,7 @@ func (r *run) audience(p *planned, in store.DueInstance) ([]store.RecipientRef, 
 
 // decide makes the deliveries of each instance.
 func (r *run) decide(due []store.DueInstance, people [][]store.Person) ([]store.ExpandResult, error) {
-	r.entries = nil
+	r.entries = make([]journal.Entry, 0, 2*len(due))
 	book := gate.NewBook(&r.catalog.Zones)
 	results := make([]store.ExpandResult, len(due))
 	for i, in := range due {

@@ -177,6 +177,7 @@ type flight struct {
 // fly sends every job and settles the results as they come. stop ends the taking of further jobs.
 func (f *flight) fly(stop context.Context, jobs []job) error {
 	f.settledAt = f.Clock.Now()
+	f.done, f.entries = make([]store.Settlement, 0, len(jobs)), make([]journal.Entry, 0, len(jobs))
 	f.onWire = make(map[delivery.ID]store.LeaseRef, len(jobs))
 	for _, j := range jobs {
 		f.onWire[j.claim.ID] = ref(j.claim)
