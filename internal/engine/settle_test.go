@@ -36,6 +36,37 @@ func (a *away) Settle(ctx context.Context, now time.Time, results []store.Settle
 	return a.Store.Settle(ctx, now, results)
 }
 
+// blind is a store whose events cannot be read.
+type blind struct{ *store.Store }
+
+func (blind) EventsByID(context.Context, []store.EventRef) (map[store.EventRef]store.EventRow, error) {
+	return nil, errors.New("too many connections")
+}
+
+// What was claimed and could not be rendered has not left: it is not unknown, and tried again at once.
+func TestWhatWasNeverSentIsNotUnknown(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := enginetest.Setup(t, s, csi, nil)
+		id := b.Post(visit).Instances[0].Deliveries[0].ID
+		w := sendersOf(b, blind{s}, provider("memory", func() error { return nil }))
+		if _, err := w.Step(t.Context(), b.Now(), 10); err == nil {
+			t.Fatal("no error")
+		}
+		if row := b.Delivery(id); !row.IntentAt.IsZero() || row.LeaseUntil.After(b.Now()) {
+			t.Errorf("it still counts as on its way: %+v", row)
+		}
+		b.At(b.Now())
+		var outcomes []delivery.Outcome
+		for _, a := range b.Attempts(id) {
+			outcomes = append(outcomes, a.Outcome)
+		}
+		if row := b.Delivery(id); row.Status != delivery.Sent || len(outcomes) != 1 {
+			t.Errorf("%s after %v", row.Status, outcomes)
+		}
+	})
+}
+
 // sendersOf is a sender as Run has it, with many requests on the wire at once, on the bundle's clock.
 func sendersOf(b *enginetest.Bundle, s sender.Store, providers ...channel.Provider) *sender.Sender {
 	plain := func(s definition.Setting) (string, error) { return s.Value, nil }

@@ -27,7 +27,7 @@ import (
 // ladder is what a run waits after each failure before it is held (decision 31).
 var ladder = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}
 
-// loads is how many definition sets one step may have to fetch before it gives up.
+// loads is how many definition sets are fetched before a smaller batch is tried.
 const loads = 20
 
 // Store is what the expander needs of the store.
@@ -55,7 +55,8 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 	if err := x.catalog.Refresh(ctx); err != nil {
 		return 0, err
 	}
-	for range loads {
+	// Each instance of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
+	for tries := 1; ; tries++ {
 		r := run{Expander: x, now: now}
 		n, err := x.store.ExpandDue(ctx, now, limit, r.resolve, r.decide)
 		if err == nil {
@@ -69,8 +70,13 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 		} else if !loaded {
 			return 0, fmt.Errorf("expand due instances: %w", err)
 		}
+		if tries%loads == 0 {
+			limit = max(limit/4, 1)
+		}
+		if err := context.Cause(ctx); err != nil {
+			return 0, fmt.Errorf("expand due instances: %w", err)
+		}
 	}
-	return 0, errors.New("expand due instances: too many definition sets in one batch")
 }
 
 // run is one attempt of a step; its functions may be called again from the beginning.

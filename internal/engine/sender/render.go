@@ -50,7 +50,7 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		if err != nil {
 			return nil, err
 		}
-		if j.rules, err = s.rulesOf(c.Row); err != nil {
+		if j.rules, err = s.rulesNow(ctx, c.Row); err != nil {
 			return nil, err
 		}
 		if j.rules.trigger == nil || j.rules.channel == nil {
@@ -70,6 +70,22 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		jobs[i] = j
 	}
 	return jobs, nil
+}
+
+// rulesNow is rulesOf outside of a transaction: definitions that came into force, or were put away, since the
+// re-check are loaded.
+func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (rules, error) {
+	for try := 1; ; try++ {
+		r, err := s.rulesOf(row)
+		if err == nil || try == loads {
+			return r, err
+		}
+		if loaded, loadErr := s.Catalog.Load(ctx, err); loadErr != nil {
+			return r, loadErr
+		} else if !loaded {
+			return r, err
+		}
+	}
 }
 
 // write renders the message of one claim.

@@ -43,7 +43,7 @@ const (
 	// settleWithin is how long a result waits at most while others are still on the wire: what a channel has
 	// answered is not left unknown by a crash because another channel hangs.
 	settleWithin = 500 * time.Millisecond
-	// loads is how many definition sets one step may have to fetch before it gives up.
+	// loads is how many definition sets are fetched before a smaller batch is tried.
 	loads = 20
 )
 
@@ -130,7 +130,12 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	held := context.WithoutCancel(ctx)
 	jobs, err := s.render(held, claims, now)
 	if err != nil {
-		return counts, fmt.Errorf("render: %w", err)
+		// Nothing has left yet: given back, nothing of it is unknown.
+		refs := make([]store.LeaseRef, len(claims))
+		for i, c := range claims {
+			refs[i] = ref(c)
+		}
+		return counts, errors.Join(fmt.Errorf("render: %w", err), s.Store.ReleaseClaims(held, now, refs))
 	}
 	f := flight{Sender: s, ctx: held, leaseUntil: now.Add(s.Lease)}
 	err = f.fly(ctx, jobs)
@@ -139,7 +144,8 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 }
 
 func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Counts) ([]store.Claim, error) {
-	for range loads {
+	// Each delivery of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
+	for tries := 1; ; tries++ {
 		r := recheck{Sender: s, now: now, leaseUntil: now.Add(s.Lease)}
 		claims, err := s.Store.CommitIntents(ctx, now, r.leaseUntil, limit, r.decide)
 		if err == nil {
@@ -154,8 +160,13 @@ func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Co
 		} else if !loaded {
 			return nil, fmt.Errorf("commit intents: %w", err)
 		}
+		if tries%loads == 0 {
+			limit = max(limit/4, 1)
+		}
+		if err := context.Cause(ctx); err != nil {
+			return nil, fmt.Errorf("commit intents: %w", err)
+		}
 	}
-	return nil, fmt.Errorf("commit intents: too many definition sets in one batch")
 }
 
 // flight is the part of a step between intent and result.
