@@ -70,10 +70,12 @@ func (a *API) caller(r *http.Request, scope Scope) (Caller, *client.Problem) {
 	case err != nil:
 		return Caller{}, a.problem(r.Context(), fmt.Errorf("look the key up: %w", err))
 	case !ok:
-		return Caller{}, client.NewProblem(http.StatusUnauthorized, "Unauthorized", client.CodeUnauthorized, "the API key is not known or has been revoked")
+		p := client.NewProblem(http.StatusUnauthorized, "Unauthorized", client.CodeUnauthorized, "the API key is not known or has been revoked")
+		p.Hint = "keys belong to one database: carillon keys list, with the --db of this server, shows those that it knows"
+		return Caller{}, p
 	case !caller.May(scope):
 		p := client.NewProblem(http.StatusForbidden, "Forbidden", client.CodeForbidden, "the API key lacks the scope "+string(scope))
-		p.Hint = "carillon keys create --scopes " + string(scope)
+		p.Hint = "carillon keys create --name NAME --scopes " + string(scope)
 		return Caller{}, p
 	}
 	return caller, nil

@@ -88,7 +88,7 @@ func (applyCmd) Help() string {
 	return `All files together become the next set of definitions, or none of them does. Definitions that they do not
 mention stay in force; scenarios are left out.
 
-  + added   ~ changed   = unchanged   ! a warning
+  = unchanged   + added   ~ changed   ! a warning
 
 Exit status: 0 done, or nothing to change · 1 there is an error, nothing was changed.`
 }

@@ -28,7 +28,7 @@ func (postEventsCmd) Help() string {
 	return `The file holds JSON: one event, a list of events, {"events": […]}, or one event a line. They are sent in
 requests of 1,000; one that is refused stops no other one.
 
-  + created   = existed already   . concerns no workflow   ! refused
+  = existed already   + created   . concerns no workflow   ! refused
 
   echo '{"kind": "service-visit-closed", "payload": {"wip": "40956"}}' | carillon events post -
 
@@ -78,8 +78,12 @@ func (c *postEventsCmd) read(s *session) ([]json.RawMessage, error) {
 		defer file.Close()
 		in, name = file, c.File
 	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
 	var events []json.RawMessage
-	for d := json.NewDecoder(in); ; {
+	for d := json.NewDecoder(bytes.NewReader(text)); ; {
 		var value json.RawMessage
 		err := d.Decode(&value)
 		switch {
@@ -88,10 +92,21 @@ func (c *postEventsCmd) read(s *session) ([]json.RawMessage, error) {
 		case errors.Is(err, io.EOF):
 			return events, nil
 		case err != nil:
-			return nil, fmt.Errorf("%s: not valid JSON near byte %d", name, d.InputOffset())
+			return nil, notJSON(name, text, err)
 		}
 		events = append(events, split(value)...)
 	}
+}
+
+// notJSON says where text stops being JSON.
+func notJSON(name string, text []byte, err error) error {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return fmt.Errorf("%s: not valid JSON: it ends too early", name)
+	}
+	before := text[:min(max(syntax.Offset-1, 0), int64(len(text)))]
+	line, column := bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')
+	return fmt.Errorf("%s:%d:%d: not valid JSON: %w", name, line, column, syntax)
 }
 
 // split takes a list, or {"events": […]}, apart; anything else is one event and is judged by the server.

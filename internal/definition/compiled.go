@@ -69,7 +69,8 @@ func (r *reader) variable(n *portable.Node, path string) {
 	case !ok:
 		hint := didYouMean(root, slices.Sorted(maps.Keys(known)))
 		if hint == "" {
-			hint = "there are " + sentence(slices.Sorted(maps.Keys(known)))
+			hint = fmt.Sprintf("a field of the event is event.%s; besides event there are %s", path,
+				sentence(slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(name string) bool { return name == "event" })))
 		}
 		r.report(CodeTemplate, at, fmt.Sprintf("there is no variable %q", root), hint)
 	case nested && len(fields) > 0 && !slices.Contains(fields, field):

@@ -86,7 +86,7 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 	b := r.tables[table]
 	f = fields{node: n, block: b, values: map[string]*portable.Node{}}
 	if n.Kind != portable.Map {
-		r.wrong(n, b.name+" with its keys", "its keys are "+sentence(b.names()))
+		r.wrong(n, b.name+" with its keys", "its keys are "+sentence(b.supported()))
 		return f, false
 	}
 	for _, field := range n.Fields {
@@ -123,7 +123,7 @@ func (r *reader) elsewhere(key string, here *block) string {
 	if len(found) == 1 {
 		return "it is a key of " + found[0]
 	}
-	return "the keys here are " + sentence(here.names())
+	return "the keys here are " + sentence(here.supported())
 }
 
 // missing names the required keys of a block that are not written.

@@ -37,6 +37,17 @@ func (b *block) names() []string {
 	return names
 }
 
+// supported returns the names that are not refused with "not supported yet".
+func (b *block) supported() []string {
+	var names []string
+	for _, e := range b.entries {
+		if !e.later {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
 func built(name string, value shape, doc string) entry {
 	return entry{name: name, value: value, doc: doc}
 }

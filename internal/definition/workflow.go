@@ -102,10 +102,25 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	problems = append(problems, r.lacking(lacking)...)
 	r.blocks(unused, scope, set, &Trigger{}) // the mistakes of blocks that every trigger replaces
 	if len(problems) > 0 {
-		r.report(CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), "")
+		r.report(CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), suchAs(problems))
 	}
 	w.Sinks = r.sinkRefs(f.get("sinks"), set)
 	return w
+}
+
+// suchAs shows how the first of the missing keys is written.
+func suchAs(missing []string) string {
+	if missing[0] == "type" {
+		return "type is " + alternatives(workflowTypes())
+	}
+	lines := map[string]string{
+		"triggers": "triggers: [{id: placed, event: order-placed}]",
+		"audience": "audience: {to: event.recipient}", "channel": "channel: inbox", "message": "message: {inbox: {text: Hello}}",
+	}
+	if line := lines[missing[0]]; line != "" {
+		return "write it like " + line
+	}
+	return ""
 }
 
 // lack is what one trigger has neither of its own nor from its workflow.

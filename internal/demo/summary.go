@@ -35,7 +35,7 @@ func (d *demo) welcome(key string, definitions int) {
 		"  Try it:      curl -s " + url + "/v1/events -H 'Authorization: Bearer " + key + `' \`,
 		`                 -d '{"kind":"package.installed","recipient":{"address":"you"},"payload":{"package":"bell","version":"1","arch":"all"}}'`,
 		"",
-		"  > sent   ~ later   = known already   . concerns no workflow   ! look at it.  Times are UTC. Ctrl-C ends it.",
+		"  > sent   + new   ~ later   = known already   . concerns no workflow   ! look at it.  Times are UTC. Ctrl-C ends it.",
 		"",
 	} {
 		d.printer.line("%s", text)

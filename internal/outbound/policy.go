@@ -19,7 +19,7 @@ type Forbidden struct {
 }
 
 func (e *Forbidden) Error() string {
-	return fmt.Sprintf("%s is not allowed: %s", e.Addr, e.Why)
+	return fmt.Sprintf("%s is not allowed: %s (the setting outbound_allow says which networks are)", e.Addr.Unmap(), e.Why)
 }
 
 // Loopback returns the ranges of this machine alone.
