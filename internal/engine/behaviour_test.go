@@ -534,3 +534,48 @@ func TestRunSendsByItselfAndStopsCleanly(t *testing.T) {
 		}
 	})
 }
+
+// A provider that never answers keeps its sender waiting, and nobody else's message.
+func TestASilentProviderHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		silence := make(chan struct{})
+		sent := make(chan journal.Entry, 100)
+		b := enginetest.Setup(t, s, "", func(c *engine.Config) {
+			c.Clock = &clock.System{}
+			c.Workers = 1
+			c.Patience, c.Concurrency = 20*time.Millisecond, sender.DefaultConcurrency
+			c.Providers = append(c.Providers, channel.Provider{Name: "silent", Open: func(map[string]string) (channel.Channel, error) {
+				return sendFunc(func() error { <-silence; return nil }), nil
+			}})
+			c.Definitions = enginetest.Options(c.Providers)
+			c.Journal = func(e journal.Entry) {
+				if e.What == journal.Sent {
+					sent <- e
+				}
+			}
+		})
+		b.Apply(alert("good", "good", "") + memory + "---\n" + strings.Replace(alert("bad", "bad", ""), "channel: memory", "channel: sms", 1) +
+			"channel: sms:default\nprovider: silent\n")
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- b.Run(ctx) }()
+		var now clock.System
+		for i := range 3 {
+			b.Clock.Set(now.Now())
+			b.Post(event("bad", fmt.Sprint("bad", i), "a@x.org"))
+			b.Post(event("good", fmt.Sprint("good", i), "a@x.org"))
+			if e := <-sent; e.Workflow != "good" {
+				t.Errorf("sent %s", e.Workflow)
+			}
+		}
+		close(silence)
+		for range 3 {
+			<-sent
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

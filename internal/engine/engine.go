@@ -60,6 +60,7 @@ type Config struct {
 	Lease       time.Duration // of a claim; 0 = sender.DefaultLease
 	Timeout     time.Duration // of one request; 0 = sender.DefaultTimeout
 	Poll        time.Duration // 0 = DefaultPoll
+	Patience    time.Duration // of a sender with its providers; 0 = DefaultPatience
 	PublicURL   string        // begins public links where a workspace has no base_url
 	NoJitter    bool          // retries wait exactly as long as their definition says
 	Failpoint   func(point string) error
@@ -101,6 +102,9 @@ func New(c Config) (*Engine, error) {
 	}
 	if c.Poll <= 0 {
 		c.Poll = DefaultPoll
+	}
+	if c.Patience <= 0 {
+		c.Patience = DefaultPatience
 	}
 	known := catalog.New(c.Store, c.Definitions)
 	return &Engine{

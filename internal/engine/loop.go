@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,11 @@ const (
 	calm = 50 * time.Millisecond
 	// afterError is how long a stage rests when its step failed.
 	afterError = time.Second
+	// DefaultPatience is how long a sender may wait for its providers before another one stands in for it: far
+	// longer than a healthy answer takes, short enough that one silent provider does not delay the others' messages.
+	DefaultPatience = time.Second
+	// maxStandIns bounds the senders that wait for silent providers, and so what is on the wire for nothing.
+	maxStandIns = 16
 )
 
 // stage is one step that is kept running.
@@ -36,31 +42,40 @@ func (s *stage) wake() {
 // Run keeps the stages going until ctx ends; then it lets each finish what is on the wire, gives the rest back,
 // and returns nil.
 func (e *Engine) Run(ctx context.Context) error {
-	stages := e.stages()
-	a := alarm{engine: e, stages: stages, sooner: make(chan struct{}, 1)}
-	e.config.Store.OnCommit(a.committed)
-
-	var running sync.WaitGroup
-	for _, s := range stages {
-		running.Go(func() { e.keep(ctx, s) })
+	l := loops{Engine: e, sooner: make(chan struct{}, 1), standIns: make(chan struct{}, maxStandIns)}
+	l.stages = l.begin()
+	e.config.Store.OnCommit(l.committed)
+	for _, s := range l.stages {
+		l.running.Go(func() { l.keep(ctx, s) })
 	}
-	running.Go(func() { a.watch(ctx) })
-	running.Wait()
+	l.running.Go(func() { l.watch(ctx) })
+	l.running.Wait()
 	return nil
 }
 
-func (e *Engine) stages() []*stage {
-	batch := e.config.Batch
+// loops is one Run: its stages, and the alarm that wakes them when something is due: at the instant it knows of,
+// when a commit of this process made something due, and otherwise as often as the poll finds something that
+// another process wrote.
+type loops struct {
+	*Engine
+	running  sync.WaitGroup
+	standIns chan struct{} // holds a token for each sender that stands in for another
+	sooner   chan struct{} // capacity 1: something is due before until
+	until    atomic.Int64  // µs: what watch sleeps for
+
+	mu     sync.Mutex
+	stages []*stage
+}
+
+// begin makes the stages of a Run.
+func (l *loops) begin() []*stage {
+	batch := l.config.Batch
 	expand := func(ctx context.Context, now time.Time) (bool, error) {
-		n, err := e.expander.Step(ctx, now, batch)
+		n, err := l.expander.Step(ctx, now, batch)
 		return n >= batch, err
 	}
-	send := func(ctx context.Context, now time.Time) (bool, error) {
-		n, err := e.sender.Step(ctx, now, batch)
-		return n.Claimed >= batch, err
-	}
 	sweep := func(ctx context.Context, now time.Time) (bool, error) {
-		n, err := e.sweeper.Step(ctx, now, batch)
+		n, err := l.sweeper.Step(ctx, now, batch)
 		return n >= batch, err
 	}
 	stages := []*stage{
@@ -68,26 +83,56 @@ func (e *Engine) stages() []*stage {
 		{name: "expire", pulse: make(chan struct{}, 1), step: sweep},
 	}
 	var more *stage
-	for range e.config.Workers - 1 {
-		more = &stage{name: "send more", pulse: make(chan struct{}, 1), step: send, next: more, helper: true}
+	for range l.config.Workers - 1 {
+		more = &stage{name: "send more", pulse: make(chan struct{}, 1), step: l.send, next: more, helper: true}
 		stages = append(stages, more)
 	}
-	return append(stages, &stage{name: "send", pulse: make(chan struct{}, 1), step: send, next: more})
+	return append(stages, &stage{name: "send", pulse: make(chan struct{}, 1), step: l.send, next: more})
+}
+
+// send is one step of a sender. While it is out of patience with its providers another sender stands in for it.
+func (l *loops) send(ctx context.Context, now time.Time) (bool, error) {
+	over, end := context.WithCancel(ctx)
+	defer end()
+	l.running.Go(func() { l.standIn(over, now.Add(l.config.Patience)) })
+	n, err := l.sender.Step(ctx, now, l.config.Batch)
+	return n.Claimed >= l.config.Batch, err
+}
+
+// standIn keeps another sender going from the instant at until over ends.
+func (l *loops) standIn(over context.Context, at time.Time) {
+	if l.config.Clock.Sleep(over, at) != nil {
+		return
+	}
+	select {
+	case l.standIns <- struct{}{}:
+		defer func() { <-l.standIns }()
+	default:
+		return
+	}
+	s := &stage{name: "stand in", pulse: make(chan struct{}, 1), step: l.send}
+	l.mu.Lock()
+	l.stages = append(l.stages, s)
+	l.mu.Unlock()
+	l.keep(over, s)
+	l.mu.Lock()
+	l.stages = slices.DeleteFunc(l.stages, func(other *stage) bool { return other == s })
+	l.mu.Unlock()
 }
 
 // keep runs one stage: at every pulse until nothing is left.
-func (e *Engine) keep(ctx context.Context, s *stage) {
+func (l *loops) keep(ctx context.Context, s *stage) {
 	for {
-		full, err := s.step(ctx, e.config.Clock.Now())
+		full, err := s.step(ctx, l.config.Clock.Now())
 		switch {
 		case ctx.Err() != nil:
 			if err != nil && !errors.Is(err, ctx.Err()) {
-				e.config.Log.Error("stage ended with an error", "stage", s.name, "error", err)
+				l.config.Log.Error("stage ended with an error", "stage", s.name, "error", err)
 			}
 			return
 		case err != nil:
-			e.config.Log.Error("step failed", "stage", s.name, "error", err)
-			if e.config.Clock.Sleep(ctx, e.config.Clock.Now().Add(afterError)) != nil {
+			l.config.Log.Error("step failed", "stage", s.name, "error", err)
+			if l.config.Clock.Sleep(ctx, l.config.Clock.Now().Add(afterError)) != nil {
 				return
 			}
 			continue
@@ -105,30 +150,23 @@ func (e *Engine) keep(ctx context.Context, s *stage) {
 	}
 }
 
-// alarm wakes the stages when something is due: at the instant it knows of, when a commit of this process made
-// something due, and otherwise as often as the poll finds something that another process wrote.
-type alarm struct {
-	engine *Engine
-	stages []*stage
-	sooner chan struct{} // capacity 1: something is due before until
-	until  atomic.Int64  // µs: what watch sleeps for
-}
-
 // committed is told of every commit that planned something.
-func (a *alarm) committed(earliest time.Time) {
+func (l *loops) committed(earliest time.Time) {
 	switch {
-	case !earliest.After(a.engine.config.Clock.Now()):
-		a.wake()
-	case earliest.UnixMicro() < a.until.Load():
+	case !earliest.After(l.config.Clock.Now()):
+		l.wake()
+	case earliest.UnixMicro() < l.until.Load():
 		select {
-		case a.sooner <- struct{}{}:
+		case l.sooner <- struct{}{}:
 		default:
 		}
 	}
 }
 
-func (a *alarm) wake() {
-	for _, s := range a.stages {
+func (l *loops) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.stages {
 		if !s.helper {
 			s.wake()
 		}
@@ -136,31 +174,31 @@ func (a *alarm) wake() {
 }
 
 // watch sleeps until the next due instant or the next poll. A poll that finds nothing due wakes nobody.
-func (a *alarm) watch(ctx context.Context) {
-	clock := a.engine.config.Clock
+func (l *loops) watch(ctx context.Context) {
+	clock := l.config.Clock
 	for ctx.Err() == nil {
 		now := clock.Now()
-		until := now.Add(a.engine.config.Poll)
-		a.until.Store(math.MaxInt64) // what is committed while the database is asked may not be in its answer
-		due, err := a.engine.config.Store.NextDue(ctx, now)
+		until := now.Add(l.config.Poll)
+		l.until.Store(math.MaxInt64) // what is committed while the database is asked may not be in its answer
+		due, err := l.config.Store.NextDue(ctx, now)
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
-				a.engine.config.Log.Error("next due instant is not known", "error", err)
+				l.config.Log.Error("next due instant is not known", "error", err)
 			}
 		case due.IsZero():
 		case !due.After(now):
-			a.wake()
+			l.wake()
 			until = now.Add(calm)
 		case due.Before(until):
 			until = due
 		}
-		a.until.Store(until.UnixMicro())
-		if clock.Wait(ctx, until, a.sooner) != nil {
+		l.until.Store(until.UnixMicro())
+		if clock.Wait(ctx, until, l.sooner) != nil {
 			return
 		}
 		if due.After(now) && !clock.Now().Before(due) {
-			a.wake()
+			l.wake()
 		}
 	}
 }
