@@ -324,6 +324,9 @@ func (f *flight) settle(least int) {
 		}
 		return
 	}
+	if !errors.Is(f.err, store.ErrInvalid) {
+		f.err = nil // what an earlier try could not write was among these
+	}
 	f.stale += len(stale)
 	for i, e := range entries {
 		if refused[done[i].ID] {
