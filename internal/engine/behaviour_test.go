@@ -422,6 +422,10 @@ func TestOperators(t *testing.T) {
 		if len(sent) != 1 {
 			t.Fatalf("sent %d", len(sent))
 		}
+		var twice *operate.StateError
+		if _, err := op.RetryDelivery(ctx, ws, id, "ann", b.Now()); !errors.As(err, &twice) {
+			t.Errorf("the same retry again: %v", err)
+		}
 
 		if _, err := op.Forget(ctx, ws, first.Key, "ann", b.Now()); err != nil {
 			t.Fatal(err)

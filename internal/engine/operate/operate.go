@@ -185,6 +185,9 @@ func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id
 		case delivery.Responded:
 			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
 		case delivery.Sent, delivery.Opened, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
+			if d.StopReason == reason.ResentByOperator {
+				return store.OperatorChange{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
+			}
 			return a.again(s, d), nil
 		case delivery.Scheduled, delivery.Unknown:
 			d.Status = delivery.Scheduled
@@ -200,8 +203,14 @@ func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id
 	})
 }
 
-// again makes a new occasion for one person out of a delivery that has ended.
+// again makes a new occasion for one person out of a delivery that has ended, and marks that one, so that the same
+// wish said twice sends once.
 func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChange {
+	old := d
+	old.StopReason = reason.ResentByOperator
+	if !old.SendAt.IsZero() { // the new one has the reminders
+		old.SendAt, old.CompletedAt = time.Time{}, a.now
+	}
 	in := s.Instance
 	base, _ := key.Instance(in.Key).Base()
 	fresh := base.Retry(s.Retries + 1)
@@ -220,7 +229,7 @@ func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChan
 	a.result.NewInstance, a.result.NewKey, a.result.NewDeliveries = in.ID, in.Key, []delivery.ID{d.ID}
 	a.tell(journal.Created, in, reason.ResentByOperator)
 	a.tellDelivery(journal.Planned, d, reason.ResentByOperator)
-	return store.OperatorChange{NewInstance: &in, NewDeliveries: []delivery.Row{d}}
+	return store.OperatorChange{Deliveries: []delivery.Row{old}, NewInstance: &in, NewDeliveries: []delivery.Row{d}}
 }
 
 // Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, decision 64). What
