@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,6 +117,11 @@ func (s *Store) openSQLite(path string, o Options) error {
 	if s.memory {
 		name = ":memory:"
 	}
+	if !s.memory {
+		if err := touch(path); err != nil {
+			return err
+		}
+	}
 	var err error
 	if s.writers, err = sql.Open("sqlite", name); err != nil {
 		return err
@@ -132,6 +138,16 @@ func (s *Store) openSQLite(path string, o Options) error {
 	s.readers.SetMaxOpenConns(o.MaxConns)
 	s.readers.SetMaxIdleConns(o.MaxConns)
 	return nil
+}
+
+// touch makes the file of a new database, readable for its owner only: it holds secrets and addresses. SQLite gives
+// the files beside it the same mode, and its own errors do not name the path.
+func touch(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 func (s *Store) start(ctx context.Context) error {
