@@ -131,7 +131,7 @@ func tiles(c store.Counts) []tile {
 // Notable leaves out entries that only repeat another one: a delivery that goes out at once is told when it is sent.
 func Notable(e journal.Entry) bool {
 	switch e.What {
-	case journal.Settled, journal.Expanded:
+	case journal.Expanded:
 		return false
 	case journal.Planned:
 		return e.Until.After(e.At)

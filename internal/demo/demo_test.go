@@ -163,7 +163,6 @@ func TestOutput(t *testing.T) {
 			{What: journal.Failed, Workflow: "csi-gr", Address: "a\x1b[31mb", Reason: reason.PermanentError},
 			{What: journal.Unknown, Workflow: "csi-gr", Address: "bob", Reason: reason.ReplyLost},
 			{What: journal.Cancelled, Workflow: "csi-gr", Address: "bob", Reason: reason.CancelledByPerson},
-			{What: journal.Settled, Workflow: "csi-gr"},
 		} {
 			e.At = at
 			p.entry(e)

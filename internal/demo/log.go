@@ -123,7 +123,7 @@ func signOf(w journal.What) (string, string) {
 		return "~", blue
 	case journal.Skipped:
 		return "=", dim
-	case journal.NoMatch, journal.Settled:
+	case journal.NoMatch:
 		return ".", dim
 	case journal.Cancelled, journal.Expired, journal.Released, journal.Forgotten:
 		return "-", dim

@@ -32,7 +32,7 @@ func listOf(e journal.Entry) string {
 	case journal.Expired:
 		return "expired"
 	case journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.StaleRefused,
-		journal.Released, journal.Forgotten, journal.Settled:
+		journal.Released, journal.Forgotten:
 	}
 	return ""
 }

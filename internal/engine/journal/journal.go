@@ -36,7 +36,6 @@ const (
 	StaleRefused What = "stale_refused" // a result came after its row had been taken over
 	Released     What = "released"      // by a person
 	Forgotten    What = "forgotten"     // a key was freed
-	Settled      What = "settled"       // nothing follows for this delivery
 )
 
 // Entry is one thing that happened. Only the fields that apply are set.
