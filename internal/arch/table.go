@@ -36,6 +36,7 @@ func Table() []Row {
 	return []Row{
 		{Path: "civil", Layer: Pure, Purpose: "dates, times of day, zones, the one gap and overlap rule"},
 		{Path: "reason", Layer: Pure, Purpose: "every named outcome once, with its sentence for people"},
+		{Path: "slip", Layer: Pure, Purpose: "the word that somebody meant to write"},
 		{Path: "key", Layer: Pure, Purpose: "deterministic keys, hashes, canonical JSON, public ids and links"},
 		{
 			Path: "subject", Layer: Pure, Purpose: "events, records, contacts and their ids",
@@ -48,7 +49,7 @@ func Table() []Row {
 		},
 		{
 			Path: "expr", Layer: Pure, Purpose: "conditions in CEL: compile, evaluate within a bound, explain",
-			Imports: []string{"civil", "reason"},
+			Imports: []string{"civil", "reason", "slip"},
 			Modules: []string{"cel.dev", "google.golang.org/protobuf"},
 		},
 		{
@@ -61,9 +62,9 @@ func Table() []Row {
 		},
 		{
 			Path: "message", Layer: Pure, Purpose: "templates, locales, plurals, unsubscribe headers",
-			Imports: []string{"civil", "subject", "reason"},
+			Imports: []string{"civil", "subject", "reason", "slip"},
 			Modules: []string{
-				"github.com/osteele/liquid", "github.com/yuin/goldmark", "github.com/k3a/html2text",
+				"github.com/yuin/goldmark", "github.com/k3a/html2text",
 				"github.com/aymerick/douceur", "golang.org/x/text", "golang.org/x/net/html",
 			},
 		},
@@ -79,7 +80,7 @@ func Table() []Row {
 		{
 			Path: "definition", Layer: Pure, Purpose: "YAML or JSON to typed, validated, compiled definitions",
 			Imports: []string{"@above"},
-			Modules: []string{"github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6"},
+			Modules: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
 		},
 		{
 			Path: "instance", Layer: Pure, Purpose: "an occasion: its row, states and guards",
@@ -165,7 +166,6 @@ func Table() []Row {
 		{
 			Path: "sim", Layer: Shell, Purpose: "scenarios on the manual clock, projections of live data",
 			Imports: []string{"@pure", "@port", "store", "engine", "engine/*"},
-			Modules: []string{"github.com/goccy/go-yaml"},
 		},
 		{
 			Path: "config", Layer: Shell, Purpose: "settings of the process",

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 const (
@@ -123,7 +124,7 @@ func (r *reader) provider(n *portable.Node, name string) *ProviderInfo {
 		}
 		names = append(names, r.opts.Providers[i].Name)
 	}
-	hint := didYouMean(name, names)
+	hint := slip.DidYouMean(name, names)
 	if hint == "" {
 		hint = "providers are " + sentence(names)
 	}
@@ -153,7 +154,7 @@ func (r *reader) settings(n *portable.Node, info *ProviderInfo) map[string]Setti
 				}
 			}
 			if !known && !r.stored {
-				hint := didYouMean(f.Key.Text, names)
+				hint := slip.DidYouMean(f.Key.Text, names)
 				if hint == "" {
 					hint = "its settings are " + sentence(names)
 				}
@@ -212,7 +213,7 @@ func (r *reader) channelRef(n *portable.Node, set *Set) (string, bool) {
 		for _, kind := range addressKinds() {
 			names = append(names, kind+":default")
 		}
-		hint := didYouMean(key, names)
+		hint := slip.DidYouMean(key, names)
 		if hint == "" {
 			hint = "define it with channel: " + key
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // localized reads a template, or one for every locale.
@@ -67,14 +68,14 @@ func (r *reader) variable(n *portable.Node, path string) {
 	case slices.Contains(laterTextNames(), root) || slices.Contains(laterTextNames(), root+"."+field):
 		r.notYet(at, path, "a text can write "+sentence(slices.Sorted(maps.Keys(known))))
 	case !ok:
-		hint := didYouMean(root, slices.Sorted(maps.Keys(known)))
+		hint := slip.DidYouMean(root, slices.Sorted(maps.Keys(known)))
 		if hint == "" {
 			hint = fmt.Sprintf("a field of the event is event.%s; besides event there are %s", path,
 				sentence(slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(name string) bool { return name == "event" })))
 		}
 		r.report(CodeTemplate, at, fmt.Sprintf("there is no variable %q", root), hint)
 	case nested && len(fields) > 0 && !slices.Contains(fields, field):
-		hint := didYouMean(field, fields)
+		hint := slip.DidYouMean(field, fields)
 		if hint == "" {
 			hint = root + " has " + sentence(fields)
 		}
@@ -90,7 +91,7 @@ func (r *reader) constant(at portable.Pos, name string) {
 		return
 	}
 	if _, ok := r.vars[name]; !ok {
-		hint := didYouMean(name, slices.Sorted(maps.Keys(r.vars)))
+		hint := slip.DidYouMean(name, slices.Sorted(maps.Keys(r.vars)))
 		if hint == "" {
 			hint = "write it below vars:"
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // What a later release builds is refused, and read nevertheless where that is cheap: its author learns of a slip of
@@ -68,6 +69,6 @@ func (r *reader) laterInAudience(f fields) {
 		return
 	}
 	if personas := r.defined("persona"); !slices.Contains(personas, n.Text) {
-		r.report(CodeReference, n.Pos, fmt.Sprintf("no persona named %q", n.Text), didYouMean(n.Text, personas))
+		r.report(CodeReference, n.Pos, fmt.Sprintf("no persona named %q", n.Text), slip.DidYouMean(n.Text, personas))
 	}
 }

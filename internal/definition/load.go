@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // File is a file of definitions, or a scenario.
@@ -188,7 +189,7 @@ func (l *loader) add(file string, doc portable.Document, version int64) {
 		}
 		if slices.ContainsFunc(doc.Root.Fields, func(f portable.Field) bool { return slices.Contains(kinds, f.Key.Text) }) {
 			hint = "the first key is the kind: move it to the first line"
-		} else if meant := didYouMean(kind, kinds); meant != "" {
+		} else if meant := slip.DidYouMean(kind, kinds); meant != "" {
 			hint = meant
 		}
 		r.report(CodeUnknownKey, first.Key.Pos, fmt.Sprintf("unknown kind %q", kind), hint)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // message reads what is said: texts, a template's, or a survey's invitation. The channel is known by then, so a
@@ -134,7 +135,7 @@ func (m Message) variables() []string {
 
 // undefined is the hint at a name that is not defined.
 func (r *reader) undefined(kind Kind, name string) string {
-	if hint := didYouMean(name, r.defined(kind)); hint != "" {
+	if hint := slip.DidYouMean(name, r.defined(kind)); hint != "" {
 		return hint
 	}
 	return fmt.Sprintf("define it with %s: %s", kind, name)

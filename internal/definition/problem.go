@@ -77,53 +77,6 @@ func tidy(problems []Problem, files []File) []Problem {
 	return problems
 }
 
-// didYouMean is a hint at the name that is a slip of the pen away, or empty.
-func didYouMean(written string, names []string) string {
-	best, least := "", 3
-	if n := len([]rune(written)); n < 4 {
-		least = 2
-	}
-	for _, name := range names {
-		if d := slips(strings.ToLower(written), strings.ToLower(name)); d < least && d < len(name) {
-			best, least = name, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "did you mean " + best + "?"
-}
-
-// slips counts what must be typed otherwise: letters added, left out, replaced, or swapped with their neighbour.
-func slips(a, b string) int {
-	if a == b {
-		return 0
-	}
-	s, t := []rune(a), []rune(b)
-	if len(s) > 64 || len(t) > 64 {
-		return 64
-	}
-	before, last, row := make([]int, len(t)+1), make([]int, len(t)+1), make([]int, len(t)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range s {
-		row[0] = i + 1
-		for j := range t {
-			cost := 1
-			if s[i] == t[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(t)]
-}
-
 // sentence joins names for people: a, b and c.
 func sentence(names []string) string {
 	if len(names) < 2 {

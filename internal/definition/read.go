@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // reader reads the nodes of one document. Every method that finds something wrong reports it and gives back a zero
@@ -94,7 +95,7 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 		e := b.entry(name)
 		switch {
 		case e == nil:
-			hint := didYouMean(name, b.names())
+			hint := slip.DidYouMean(name, b.names())
 			if hint == "" {
 				hint = r.elsewhere(name, b)
 			}

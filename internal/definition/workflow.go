@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/schedule"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // blocks are what a trigger may replace, whole (format.md §2).
@@ -252,7 +253,7 @@ func (r *reader) dedup(n *portable.Node) []string {
 		case strings.ContainsAny(path, " \t\n=") || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, ".."):
 			r.invalid(item.Pos, fmt.Sprintf("%q is not a path", path), "a path is written candidate.wip, recipient.address, templateId or id")
 		case root == "recipient" && !slices.Contains(recipient, field):
-			hint := didYouMean(field, recipient)
+			hint := slip.DidYouMean(field, recipient)
 			if hint == "" {
 				hint = "a recipient has " + sentence(recipient[:3])
 			}

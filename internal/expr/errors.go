@@ -10,6 +10,8 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // Error says why a text is no expression for its place (format.md §4).
@@ -95,7 +97,7 @@ func checkError(src string, iss *cel.Issues) *Error {
 	e := first(src, iss)
 	if name, ok := between(e.Message, "undeclared reference to '", "'"); ok {
 		e.Message = "there is no function " + name
-		if hint := didYouMean(name, functionNames()); hint != "" {
+		if hint := slip.DidYouMean(name, functionNames()); hint != "" {
 			e.Hint = hint
 		}
 		return e
@@ -287,42 +289,4 @@ func functionNames() []string {
 		"age", "all", "contains", "date", "days", "days_since", "days_until", "duration", "endsWith", "exists", "exists_one", "filter",
 		"has", "hours", "lower", "map", "matches", "minutes", "size", "startsWith", "today", "trim",
 	}
-}
-
-// didYouMean returns a hint when one of the names is a slip of the pen away.
-func didYouMean(name string, names []string) string {
-	best, at := "", 3
-	if len(name) < 4 {
-		at = 2
-	}
-	for _, n := range names {
-		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < at {
-			best, at = n, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "did you mean " + best + "?"
-}
-
-// distance counts insertions, deletions and substitutions (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -9,6 +9,7 @@ import (
 	"cel.dev/cel-go/common/types"
 
 	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // lowering rewrites the parsed expression, before it is checked, into calls with our semantics:
@@ -222,7 +223,7 @@ func (l *lowering) knows(e ast.Expr, locals []string) {
 		l.fail(e, "there is no now here", "")
 		return
 	}
-	l.fail(e, "undefined name '"+name+"'", didYouMean(name, l.names))
+	l.fail(e, "undefined name '"+name+"'", slip.DidYouMean(name, l.names))
 }
 
 func (l *lowering) fail(e ast.Expr, message, hint string) {

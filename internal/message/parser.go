@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // parser reads the expressions inside {{ }} and {% %}.
@@ -105,7 +107,7 @@ func (p *parser) filteredValue() (expression, *Error) {
 		apply, ok := filterNamed(name)
 		if !ok {
 			p.pos = start
-			return nil, p.fail("unknown filter "+quote(name), didYouMean(name, filterNames()))
+			return nil, p.fail("unknown filter "+quote(name), slip.DidYouMean(name, filterNames()))
 		}
 		f := &filtered{input: e, name: name, apply: apply}
 		for p.take(":") || len(f.args) > 0 && p.take(",") {

@@ -3,6 +3,8 @@ package message
 import (
 	"slices"
 	"strings"
+
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // Template is a parsed text.
@@ -176,7 +178,7 @@ func (b *builder) tag(t *tag, depth int) (node, *Error) {
 		}
 		return jumpNode(t.name), t.p.end()
 	}
-	return nil, errorAt(b.src, t.at, "unknown tag "+quote(t.name), didYouMean(t.name, []string{
+	return nil, errorAt(b.src, t.at, "unknown tag "+quote(t.name), slip.DidYouMean(t.name, []string{
 		"if", "unless", "case", "for", "assign", "capture", "comment", "cycle", "break", "continue", "raw",
 		"else", "elsif", "when", "endif", "endunless", "endcase", "endfor", "endcapture", "endcomment", "endraw",
 	}))

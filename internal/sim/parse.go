@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // Parse reads one scenario file. It reports all problems at once; the scenario is usable only when there is none.
@@ -233,7 +234,7 @@ func (p *parser) fields(n *portable.Node, what string, known ...string) (map[str
 // unknown reports a word that is not on the list, with the nearest one that is.
 func (p *parser) unknown(n *portable.Node, what string, known []string) {
 	hint := "one of: " + strings.Join(known, " ")
-	if near := nearestWord(n.Text, known); near != "" {
+	if near := slip.Nearest(n.Text, known); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	p.report(n.Pos, definition.CodeUnknownKey, fmt.Sprintf("unknown %s %q", what, n.Text), hint)
