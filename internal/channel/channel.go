@@ -30,8 +30,11 @@ type Outgoing struct {
 	Subject        string
 	Text           string
 	HTML           string
-	Link           string // the public link of the delivery; may be empty
-	Event          []byte // the event's payload as JSON; may be empty (C43)
+	From           string            // empty: the channel's own
+	ReplyTo        string            // may be empty
+	Headers        map[string]string // further headers of the message; may be nil
+	Link           string            // the public link of the delivery; may be empty
+	Event          []byte            // the event's payload as JSON; may be empty (C43)
 }
 
 // Receipt is what an accepting provider said.
@@ -44,6 +47,13 @@ type Channel interface {
 	// Send returns nil when the provider accepted the message; a *SendError says what else happened. Any other
 	// error counts as temporary, with reason send_threw (C45).
 	Send(ctx context.Context, out Outgoing) (Receipt, error)
+}
+
+// Verifier is a Channel that can tell what became of a message whose answer never came (on_unknown: verify).
+type Verifier interface {
+	// Verify looks the message up by its idempotency key. It is found with its receipt, or the provider surely has not
+	// got it, or an error as of Send says that nobody knows yet.
+	Verify(ctx context.Context, out Outgoing) (receipt Receipt, found bool, err error)
 }
 
 // SendError says why a provider did not accept a message.
@@ -96,8 +106,14 @@ type Provider struct {
 	Name     string
 	Doc      string
 	Settings []Setting
+	// Check looks at the settings that are written literally, when definitions are checked; a secret's value is empty.
+	// Its error names the setting and never repeats a value. nil: nothing to look at.
+	Check func(settings map[string]string) error
+	// Verifies names the settings without which its channels cannot Verify; nil: they never can.
+	Verifies []string
 	// KeepContent: what was rendered is stored with the result, because the store is where people read it.
 	KeepContent bool
-	// Open makes a channel. Settings hold resolved values only; errors name the setting.
+	// Open makes a channel. Settings hold resolved values only; errors name the setting. A channel that is an
+	// io.Closer is closed when its definition has changed and at the stop.
 	Open func(settings map[string]string) (Channel, error)
 }

@@ -1,0 +1,31 @@
+-- +goose Up
+
+-- Since when the present step of a delivery may have arrived without an answer: the intent of its first attempt of
+-- unknown outcome. 0: every outcome of the step is known.
+ALTER TABLE delivery ADD COLUMN doubt_at bigint NOT NULL DEFAULT 0;
+
+CREATE TABLE pace (            -- when a channel with a rate may send next, for all processes
+  ws      bigint NOT NULL,
+  channel text COLLATE "C" NOT NULL,  -- kind:name
+  next_at bigint NOT NULL,
+  PRIMARY KEY (ws, channel)
+) WITH (fillfactor = 50);
+
+CREATE TABLE idempotency (     -- answers to writing requests, stored with what these did
+  ws         bigint NOT NULL,
+  key        text COLLATE "C" NOT NULL,  -- hex SHA-256 of route and Idempotency-Key
+  request    text NOT NULL,              -- hex SHA-256 of the body
+  status     bigint NOT NULL,            -- HTTP status
+  answer     text NOT NULL,
+  created_at bigint NOT NULL,
+  PRIMARY KEY (ws, key)
+);
+CREATE INDEX idempotency_age ON idempotency (created_at);
+
+CREATE TABLE secret (          -- settings of channels, sealed
+  ws         bigint NOT NULL,
+  name       text COLLATE "C" NOT NULL,
+  sealed     text NOT NULL,              -- base64: key id, nonce, AES-256-GCM
+  updated_at bigint NOT NULL,
+  PRIMARY KEY (ws, name)
+);
