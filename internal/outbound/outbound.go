@@ -1,4 +1,5 @@
-// Package outbound is the one HTTP client by which the engine calls other systems.
+// Package outbound is the one door by which the engine calls other systems: an HTTP client, and connections for
+// protocols of another kind (Dial).
 //
 // A call is at most one request on the wire: no redirect is followed, no proxy is asked, and the transport cannot
 // repeat a request behind the caller's back (it does so for any request with an Idempotency-Key whose reused
@@ -12,6 +13,8 @@ package outbound
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +49,8 @@ type Options struct {
 	Timeout     time.Duration
 	MaxResponse int64 // bytes of an answer that are read
 	UserAgent   string
+	// Roots are the authorities that sign the certificates of other systems; nil: the machine's.
+	Roots *x509.CertPool
 }
 
 // Client calls other systems. It is safe for concurrent use.
@@ -110,8 +115,9 @@ func New(o Options) *Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	c.transport = &http.Transport{
-		DialContext:         c.dial,
+		DialContext:         c.Dial,
 		Protocols:           protocols,
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: maxIdlePerHost,
 		IdleConnTimeout:     idleTimeout,
@@ -180,9 +186,13 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 	return req, nil
 }
 
-// dial connects to the first reachable address of a name that the policy allows. The address that was looked at
-// is the one that is dialled, so a name cannot change in between.
-func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial opens a connection (tcp, tcp4, tcp6) to the first reachable address of host:port that the policy allows. The
+// address that was looked at is the one that is dialled, so a name cannot change in between. Each address is given
+// 4 seconds; ctx bounds the whole. What is spoken over the connection, and for how long, is the caller's concern.
+func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if network != "tcp" && network != "tcp4" && network != "tcp6" {
+		return nil, fmt.Errorf("no connection over %q is made, only over tcp", network)
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err

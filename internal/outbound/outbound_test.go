@@ -196,6 +196,31 @@ func TestDialNeverReachesForbidden(t *testing.T) {
 	}
 }
 
+// Dial serves other protocols under the same policy.
+func TestDial(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	conn, err := local(t, Options{}).Dial(t.Context(), "tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	var refused *Forbidden
+	if _, err := New(Options{}).Dial(t.Context(), "tcp", listener.Addr().String()); !errors.As(err, &refused) {
+		t.Errorf("loopback without leave: got %v", err)
+	}
+	for _, network := range []string{"udp", "unix", "ip", ""} {
+		if conn, err := local(t, Options{}).Dial(t.Context(), network, listener.Addr().String()); err == nil {
+			conn.Close()
+			t.Errorf("%q was dialled", network)
+		}
+	}
+}
+
 // A name with several addresses is reached by those that are allowed.
 func TestDialTakesAllowed(t *testing.T) {
 	t.Parallel()
