@@ -1,9 +1,10 @@
 // Package outbound is the one door by which the engine calls other systems: an HTTP client, and connections for
 // protocols of another kind (Dial).
 //
-// A call is at most one request on the wire: no redirect is followed, no proxy is asked, and the transport cannot
-// repeat a request behind the caller's back (it does so for any request with an Idempotency-Key whose reused
-// connection dies before the answer). The address that is about to be connected to, not the name in the URL, is
+// A call is at most one request on the wire, over HTTP/1.1 and HTTP/2: no redirect is followed, no proxy is asked, and
+// the transport cannot repeat a request behind the caller's back (left alone it does so for any request with an
+// Idempotency-Key whose reused connection dies before the answer, and for any stream that a server of HTTP/2 refuses
+// or leaves behind with GOAWAY). The address that is about to be connected to, not the name in the URL, is
 // held against a policy, so that no name, redirect or spelling leads to the inside of a network. Time and the size
 // of an answer are bounded.
 //
@@ -39,6 +40,12 @@ const (
 	// idleTimeout stays below the 5 s after which common servers close an idle connection: a request written into
 	// a closing connection has an unknown outcome.
 	idleTimeout = 4 * time.Second
+	// maxHeader bounds the head of an answer, in bytes; no vendor's comes near it.
+	maxHeader = 64 << 10
+	// pingAfter and pingTimeout find a connection of HTTP/2 that died in silence, before every call that shares it has
+	// waited in vain: together they stay below the time of one call.
+	pingAfter   = 4 * time.Second
+	pingTimeout = 4 * time.Second
 	// maxIdlePerHost keeps one connection for each call that senders have on their way.
 	maxIdlePerHost = 64
 )
@@ -114,15 +121,18 @@ func New(o Options) *Client {
 	c.connect = dialer.DialContext
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	c.transport = &http.Transport{
-		DialContext:         c.Dial,
-		Protocols:           protocols,
-		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: maxIdlePerHost,
-		IdleConnTimeout:     idleTimeout,
-		TLSHandshakeTimeout: c.timeout,
-		Proxy:               nil,
+		DialContext:            c.Dial,
+		Protocols:              protocols,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    maxIdlePerHost,
+		MaxResponseHeaderBytes: maxHeader,
+		IdleConnTimeout:        idleTimeout,
+		TLSHandshakeTimeout:    c.timeout,
+		Proxy:                  nil,
 	}
 	return c
 }
@@ -160,7 +170,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 }
 
 // request builds the request so that the transport cannot send it twice: it repeats only what it can rewind, and
-// takes a request without a body for repeatable, so there always is one.
+// takes a request without a body for repeatable, so there always is one. A stream that a server of HTTP/2 surely did
+// not take up is therefore seen as an answer that never came; whoever called decides about it, as about any other.
 func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) {
 	u, err := url.Parse(r.URL)
 	switch {

@@ -137,6 +137,89 @@ func TestDoGivesUp(t *testing.T) {
 	}
 }
 
+// An endpoint that answers for ever, in whatever part, holds a call no longer than its time and no more than its size.
+func TestDoBoundsEndlessAnswers(t *testing.T) {
+	t.Parallel()
+	const head = "HTTP/1.1 200 OK\r\n"
+	for _, tt := range []struct {
+		name  string
+		begin string
+		piece string
+		pause time.Duration
+		want  string // of the error; empty: an answer, cut off
+	}{
+		{name: "status line by drips", piece: "H", pause: time.Millisecond, want: "no answer within 150ms"},
+		{name: "head by drips", begin: head, piece: "X-A: b\r\n", pause: 5 * time.Millisecond, want: "no answer within 150ms"},
+		{name: "endless head", begin: head, piece: "X-A: " + strings.Repeat("b", 1000) + "\r\n", want: "headers exceeded"},
+		{name: "one endless line", begin: head + "X-A: ", piece: strings.Repeat("b", 1000), want: "headers exceeded"},
+		{name: "endless interim answers", piece: "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n", want: "exceeded"},
+		{name: "endless body", begin: head + "\r\n", piece: strings.Repeat("b", 1000)},
+		{name: "endless chunks", begin: head + "Transfer-Encoding: chunked\r\n\r\n", piece: "3e8\r\n" + strings.Repeat("b", 1000) + "\r\n"},
+		{name: "body by drips", begin: head + "\r\n", piece: "b", pause: time.Millisecond},
+		{name: "body that stops", begin: head + "Content-Length: 100\r\n\r\nbbb"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			address := endless(t, tt.begin, tt.piece, tt.pause)
+			timeout := 5 * time.Second // what is endless is cut off by its size, long before
+			if tt.pause > 0 || tt.piece == "" {
+				timeout = 150 * time.Millisecond
+			}
+			client := local(t, Options{Timeout: timeout, MaxResponse: 2000})
+			began := time.Now()
+			got, err := client.Do(t.Context(), Request{Method: http.MethodPost, URL: "http://" + address})
+			if took := time.Since(began); took > 4*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			if tt.want == "" {
+				if err != nil || got.Status != http.StatusOK || !got.Truncated || len(got.Body) > 2000 {
+					t.Errorf("got status %d, %d bytes, truncated %v, error %v", got.Status, len(got.Body), got.Truncated, err)
+				}
+				return
+			}
+			var lost *Error
+			if !errors.As(err, &lost) || !lost.Sent || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// endless answers every request with begin and then piece after piece, until the caller hangs up.
+func endless(t *testing.T, begin, piece string, pause time.Duration) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+					return
+				}
+				if _, err := io.WriteString(conn, begin); err != nil || piece == "" {
+					_, _ = conn.Read(make([]byte, 1))
+					return
+				}
+				for {
+					if _, err := io.WriteString(conn, piece); err != nil {
+						return
+					}
+					time.Sleep(pause)
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
 func TestDoNotSent(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
