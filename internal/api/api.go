@@ -108,6 +108,7 @@ type Deps struct {
 	Clock   clock.Clock
 	Log     *slog.Logger
 	Version string // of the program, for the description
+	Metrics http.Handler
 }
 
 // API answers requests.
@@ -137,6 +138,7 @@ func New(d Deps) *API {
 	a.deliveries()
 	a.ticks()
 	a.surveysTriggers()
+	a.metrics()
 	a.finishDescription()
 	a.mux.HandleFunc("GET /openapi.json", a.serveDescription)
 	a.mux.HandleFunc("/", a.notFound)
@@ -217,6 +219,14 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) error {
 	// A caller who has gone away is no concern of ours.
 	_, _ = w.Write(text.Bytes())
 	return nil
+}
+
+// metrics shows the numbers of the process to keys of a scope of their own: they know no workspaces.
+func (a *API) metrics() {
+	a.plain(http.MethodGet, "/metrics", ScopeMetrics, func(w http.ResponseWriter, r *http.Request, _ Caller) error {
+		a.Metrics.ServeHTTP(w, r)
+		return nil
+	})
 }
 
 func (a *API) health() {

@@ -30,11 +30,12 @@ const (
 	ScopeRead        Scope = "read"        // see instances, deliveries, definitions, reasons
 	ScopeOperate     Scope = "operate"     // cancel, retry, release, tick
 	ScopeDefinitions Scope = "definitions" // apply definitions
+	ScopeMetrics     Scope = "metrics"     // see the numbers of the process, which know no workspaces
 )
 
 // Scopes lists every scope.
 func Scopes() []Scope {
-	return []Scope{ScopeAdmin, ScopeIngest, ScopeRead, ScopeOperate, ScopeDefinitions}
+	return []Scope{ScopeAdmin, ScopeIngest, ScopeRead, ScopeOperate, ScopeDefinitions, ScopeMetrics}
 }
 
 // HashKey is what is stored of a key: a key is 256 random bits, so a plain hash cannot be turned back.

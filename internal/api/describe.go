@@ -70,6 +70,15 @@ func (a *API) finishDescription() {
 		surveysRequest(), schemas.Schema(reflect.TypeFor[surveysAnswer](), true, ""))
 	add(http.MethodPost, surveysTriggersPath+"/scheduler/tick", "surveys-tick", "Run every pass once, in the words of ADP Surveys", ScopeOperate,
 		nil, schemas.Schema(reflect.TypeFor[surveysTick](), true, ""))
+	doc.AddOperation(&huma.Operation{
+		Method: http.MethodGet, Path: "/metrics", OperationID: "metrics", Summary: "The numbers of this process, for Prometheus",
+		Description: "They count all workspaces together. With --metrics-listen they are also answered without a key, at an address of their own.",
+		Tags:        []string{"metrics"}, Security: []map[string][]string{{"key": {}}}, Extensions: map[string]any{"x-scope": string(ScopeMetrics)},
+		Responses: map[string]*huma.Response{
+			"200":     {Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}},
+			"default": problemResponse(),
+		},
+	})
 	schemas.Schema(reflect.TypeFor[client.Problem](), true, "")
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")

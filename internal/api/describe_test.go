@@ -187,7 +187,13 @@ func reference(d document) string {
 		if body, ok := op.RequestBody.Content["application/json"]; ok {
 			fmt.Fprintf(&b, "\nBody: %s\n", typeOf(body.Schema))
 		}
-		fmt.Fprintf(&b, "\nAnswer: %s\n", typeOf(op.Responses["200"].Content["application/json"].Schema))
+		for kind, content := range op.Responses["200"].Content {
+			if kind != "application/json" {
+				fmt.Fprintf(&b, "\nAnswer: `%s`\n", kind)
+				continue
+			}
+			fmt.Fprintf(&b, "\nAnswer: %s\n", typeOf(content.Schema))
+		}
 	}
 	b.WriteString("\n## Objects\n")
 	for _, name := range slices.Sorted(maps.Keys(d.Components.Schemas)) {

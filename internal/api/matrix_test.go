@@ -20,6 +20,7 @@ func fixtures() map[string]fixture {
 		"GET /healthz":      {path: "/healthz"},
 		"GET /readyz":       {path: "/readyz"},
 		"GET /openapi.json": {path: "/openapi.json"},
+		"GET /metrics":      {path: "/metrics"},
 
 		"POST /v1/events":      {path: "/v1/events", body: `{"kind":"nothing"}`},
 		"GET /v1/events/{id}":  {path: "/v1/events/{event}"},

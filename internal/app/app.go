@@ -72,8 +72,10 @@ type App struct {
 	workspace store.Workspace
 	engine    *engine.Engine
 	feed      console.Feed
+	metrics   *telemetry.Metrics
 	outbound  *outbound.Client
 	server    *http.Server
+	beside    []*http.Server // for operators alone
 	listener  net.Listener
 
 	halt    context.CancelFunc // ends the engine and what keeps the clock
@@ -107,8 +109,8 @@ func (a *App) start(ctx context.Context) (err error) {
 	if err := a.setClock(ctx, system); err != nil {
 		return err
 	}
-	if a.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", a.config.Listen); err != nil {
-		return fmt.Errorf("listen: %w", err)
+	if a.listener, err = listen(ctx, "--listen", a.config.Listen); err != nil {
+		return err
 	}
 	if a.config.PublicURL == "" {
 		a.config.PublicURL = a.URL()
@@ -116,6 +118,7 @@ func (a *App) start(ctx context.Context) (err error) {
 	a.outbound = outbound.New(outbound.Options{
 		Policy: outbound.Policy{Allow: a.config.OutboundAllow}, UserAgent: "carillon/" + a.config.Version,
 	})
+	a.metrics = a.newMetrics()
 	providers := append(Providers(a.outbound), a.config.Providers...)
 	a.engine, err = engine.New(engine.Config{
 		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: secret, Journal: a.tell(),
@@ -125,6 +128,9 @@ func (a *App) start(ctx context.Context) (err error) {
 		return fmt.Errorf("make the engine: %w", err)
 	}
 	if a.server, err = a.newServer(); err != nil {
+		return err
+	}
+	if err := a.watchers(ctx); err != nil {
 		return err
 	}
 	a.run(system)
@@ -170,6 +176,7 @@ func (a *App) tell() journal.Writer {
 	log := telemetry.LogJournal(a.log)
 	return func(e journal.Entry) {
 		log.Write(e)
+		a.metrics.Write(e)
 		a.feed.Write(e)
 		a.config.Journal.Write(e)
 	}
@@ -177,7 +184,8 @@ func (a *App) tell() journal.Writer {
 
 func (a *App) newServer() (*http.Server, error) {
 	routes := api.New(api.Deps{
-		Store: a.store, Engine: operations{a.engine}, Clock: a.clock, Log: a.log, Version: a.config.Version,
+		Store: a.store, Engine: operations{a.engine, a.metrics.Event}, Clock: a.clock, Log: a.log, Version: a.config.Version,
+		Metrics: a.metrics,
 	})
 	pages, err := console.New(console.Deps{
 		Store: a.store, Definitions: a.engine, Feed: &a.feed, Clock: a.clock, Log: a.log, Guest: a.config.Guest,
@@ -259,6 +267,7 @@ func (a *App) stop(ctx context.Context) error {
 	case a.listener != nil:
 		errs = append(errs, a.listener.Close())
 	}
+	errs = append(errs, a.closeWatchers())
 	if a.halt != nil {
 		a.halt()
 		finished := make(chan struct{})

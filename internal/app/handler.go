@@ -15,7 +15,7 @@ import (
 func (a *App) handler(routes, pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	routes = bounded(routes)
-	for _, path := range []string{"/v1/", "/api/", "/openapi.json", "/healthz", "/readyz"} {
+	for _, path := range []string{"/v1/", "/api/", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
 		mux.Handle(path, routes)
 	}
 	mux.HandleFunc("/s/", notHere)
@@ -28,7 +28,9 @@ func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
+		inside := r.WithContext(ctx)
+		defer func() { r.Pattern = inside.Pattern }() // for whoever counts the request
+		next.ServeHTTP(w, inside)
 	})
 }
 
@@ -69,9 +71,11 @@ func (a *App) observe(next http.Handler) http.Handler {
 					seen.WriteHeader(http.StatusInternalServerError)
 				}
 			}
+			took := elapsed()
+			a.metrics.Request(r.Pattern, seen.status, took)
 			// Neither the path nor the query is logged: they hold ids and addresses.
 			a.log.LogAttrs(r.Context(), slog.LevelDebug, "request", slog.String("method", r.Method), slog.String("route", r.Pattern),
-				slog.Int("status", seen.status), slog.Duration("took", elapsed()))
+				slog.Int("status", seen.status), slog.Duration("took", took))
 		}()
 		next.ServeHTTP(seen, r)
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
 // On PostgreSQL our clock is brought to the database's, however wrong it was; SQLite has none.
@@ -38,7 +39,7 @@ func TestSetClock(t *testing.T) {
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	a := &App{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	a := &App{metrics: telemetry.NewMetrics(telemetry.MetricsOptions{}), log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	handler := a.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/fine" {
 			_, _ = w.Write([]byte("fine"))

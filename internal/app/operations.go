@@ -11,17 +11,27 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
 // operations is the engine as the API sees it.
-type operations struct{ engine *engine.Engine }
+type operations struct {
+	engine *engine.Engine
+	count  func(outcome string, why reason.Reason) // of each event; nil = nobody counts
+}
 
 // Operations is an engine in the shape that the API asks for.
-func Operations(e *engine.Engine) api.Engine { return operations{e} }
+func Operations(e *engine.Engine) api.Engine { return operations{engine: e} }
 
 func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
-	return o.engine.Ingest(ctx, ws, items)
+	results, err := o.engine.Ingest(ctx, ws, items)
+	if o.count != nil {
+		for _, r := range results {
+			o.count(string(r.Outcome), r.Reason)
+		}
+	}
+	return results, err
 }
 
 func (o operations) Tick(ctx context.Context) (client.Tick, error) {

@@ -36,6 +36,7 @@ the key is stored, so it cannot be shown again.
   read         see instances, deliveries, definitions, reasons
   operate      cancel, retry, release, tick
   definitions  apply definitions
+  metrics      see the numbers at /metrics
 
   export CARILLON_KEY=$(carillon keys create --name laptop --scopes admin)`
 }

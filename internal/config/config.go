@@ -27,6 +27,8 @@ type Server struct {
 	Database
 
 	Listen        string         `name:"listen" env:"CARILLON_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the HTTP API and the console listen. Port 0 takes a free one."`
+	MetricsListen string         `name:"metrics-listen" env:"CARILLON_METRICS_LISTEN" placeholder:"HOST:PORT" help:"Where /metrics is answered without a key, beside /metrics with a key of scope metrics at listen. Default: nowhere."`
+	DebugListen   string         `name:"debug-listen" env:"CARILLON_DEBUG_LISTEN" placeholder:"HOST:PORT" help:"Where Go's profiles are answered, below /debug/pprof/; an address of this machine such as 127.0.0.1:6060. Default: nowhere."`
 	PublicURL     string         `name:"public-url" env:"CARILLON_PUBLIC_URL" placeholder:"URL" help:"What links in messages begin with. Default: http:// and the address of listen."`
 	Workers       int            `name:"workers" env:"CARILLON_WORKERS" default:"2" placeholder:"N" help:"How many senders work at once."`
 	Batch         int            `name:"batch" env:"CARILLON_BATCH" default:"500" placeholder:"N" help:"How many rows one step takes up."`
@@ -49,6 +51,14 @@ func (s *Server) Validate() error {
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		return errors.New("--listen: write HOST:PORT, such as 127.0.0.1:8080")
 	}
+	if s.MetricsListen != "" {
+		if _, _, err := net.SplitHostPort(s.MetricsListen); err != nil {
+			return errors.New("--metrics-listen: write HOST:PORT, such as 127.0.0.1:9090")
+		}
+	}
+	if s.DebugListen != "" && !loopback(s.DebugListen) {
+		return errors.New("--debug-listen: profiles show what is in memory: write an address that only this machine reaches, such as 127.0.0.1:6060")
+	}
 	if s.PublicURL != "" {
 		u, err := url.Parse(s.PublicURL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -65,6 +75,16 @@ func (s *Server) Validate() error {
 		return errors.New("--stop-timeout: not below zero")
 	}
 	return nil
+}
+
+// loopback reports whether an address with its port can be reached from this machine alone.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Setting is one setting as the reference shows it.

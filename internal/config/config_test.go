@@ -154,6 +154,11 @@ func TestValidate(t *testing.T) {
 		// net.Listen takes it for any port of every interface.
 		{"nowhere to listen", "--listen", func(s *Server) { s.Listen = "" }},
 		{"no port", "--listen", func(s *Server) { s.Listen = "127.0.0.1" }},
+		{"metrics without a port", "--metrics-listen", func(s *Server) { s.MetricsListen = "127.0.0.1" }},
+		{"metrics for the network", "", func(s *Server) { s.MetricsListen = ":9090" }},
+		{"profiles for this machine", "", func(s *Server) { s.DebugListen = "[::1]:6060" }},
+		{"profiles for everybody", "--debug-listen", func(s *Server) { s.DebugListen = ":6060" }},
+		{"profiles for the network", "--debug-listen", func(s *Server) { s.DebugListen = "10.0.0.1:6060" }},
 		{"a script as URL", "--public-url", func(s *Server) { s.PublicURL = "javascript:alert(1)" }},
 		{"a query in the URL", "--public-url", func(s *Server) { s.PublicURL = "http://x?a=b" }},
 		{"no workers", "--workers", func(s *Server) { s.Workers = 0 }},

@@ -61,6 +61,7 @@ const (
 	DueInstances       = dueInstances
 	ExpireDeliveries   = expireDeliveries
 	NextFree           = nextFree
+	BacklogQuery       = backlog
 	SlotsOfPersons     = slotsOfPersons
 )
 

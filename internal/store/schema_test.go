@@ -80,7 +80,7 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 			`SELECT x FROM (SELECT t.relname || CASE WHEN i.indisunique THEN ' unique (' ELSE ' (' END ||
 				(SELECT string_agg(a.attname, ', ' ORDER BY k.n) FROM unnest(i.indkey) WITH ORDINALITY k(attnum, n)
 				 JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.attnum) || ')' ||
-				COALESCE(' WHERE ' || trim(both '()' FROM pg_get_expr(i.indpred, i.indrelid)), '') AS x
+				COALESCE(' WHERE ' || replace(trim(both '()' FROM pg_get_expr(i.indpred, i.indrelid)), '''::text', ''''), '') AS x
 			FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
 			WHERE t.relnamespace = 'public'::regnamespace AND t.relname NOT LIKE 'goose%') i ORDER BY x COLLATE "C"`,
 		},
@@ -287,6 +287,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"claim", store.ClaimDeliveries, []any{at, int64(500), lease, at - 1, int64(1)}, []string{"delivery_due"}, false},
 			{"expand", store.DueInstances, []any{at, int64(500), at - 1, int64(1)}, []string{"instance_due"}, false},
 			{"expire", store.ExpireDeliveries, []any{at, int64(500)}, []string{"delivery_expiry"}, false},
+			{"backlog", store.BacklogQuery, []any{at, int64(10), int64(10)}, []string{"instance_due", "delivery_due", "instance_held", "delivery_unknown"}, true},
 			{"next", store.NextFree, []any{at}, []string{"instance_due", "delivery_due", "delivery_expiry"}, false},
 		}
 		explain := "EXPLAIN "

@@ -59,6 +59,7 @@ type Entry struct {
 	Attempt         int
 	Reason          reason.Reason
 	Due             time.Time // when it was planned for
+	HandedAt        time.Time // of an attempt: when the provider was given the message; At is when the answer was there
 	Until           time.Time // when it is looked at again
 	Remaining       int       // reminders
 	Subject         string

@@ -242,9 +242,13 @@ func (f *flight) one(j job) {
 		f.keep(j, nil, journal.Entry{What: journal.StaleRefused, Reason: reason.LeaseLost})
 		return
 	}
+	handed := now
 	result, receipt, cause := f.send(j)
 	now = f.Clock.Now()
 	settlement, entry := j.settle(result, receipt, cause, now)
+	if j.refused == nil {
+		entry.HandedAt = handed
+	}
 	f.keep(j, &settlement, entry)
 	f.mu.Lock()
 	ready := len(f.done) >= settleAt && now.Sub(f.settledAt) >= settleEvery && f.Concurrency > 1

@@ -29,3 +29,7 @@ CREATE TABLE secret (          -- settings of channels, sealed
   updated_at bigint NOT NULL,
   PRIMARY KEY (ws, name)
 );
+
+-- What waits for a person, for the metrics and the console.
+CREATE INDEX instance_held ON instance (ws, id) WHERE held = 1;
+CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';

@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"syscall"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/telemetry"
+)
+
+// newMetrics makes the numbers of this process; what they say of the database is read when they are asked for.
+func (a *App) newMetrics() *telemetry.Metrics {
+	return telemetry.NewMetrics(telemetry.MetricsOptions{Version: a.config.Version, Now: a.clock.Now, Database: a.readDatabase})
+}
+
+func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
+	stats := a.store.Connections()
+	d := telemetry.Database{Pool: telemetry.Pool{
+		Open: stats.OpenConnections, InUse: stats.InUse, Max: stats.MaxOpenConnections, Waits: stats.WaitCount, Waited: stats.WaitDuration,
+	}}
+	now := a.clock.Now()
+	b, err := a.store.Backlog(ctx, now)
+	if err != nil {
+		return d, err
+	}
+	d.DueInstances, d.DueDeliveries, d.Held, d.Unknown, d.Definitions = b.DueInstances, b.DueDeliveries, b.Held, b.Unknown, b.Definitions
+	if !b.OldestDue.IsZero() {
+		d.OldestDue = now.Sub(b.OldestDue)
+	}
+	return d, nil
+}
+
+// listen opens an address for connections; setting names the flag that an error is about.
+func listen(ctx context.Context, setting, address string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s: %s is taken: another program, perhaps another carillon, listens there; stop it, or give another port: %w",
+			setting, address, syscall.EADDRINUSE)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("%s: this user may not listen on %s; ports below 1024 need a privilege: %w", setting, address, syscall.EACCES)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s: %s is no address of this machine: %w", setting, address, syscall.EADDRNOTAVAIL)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	return listener, nil
+}
+
+// watchers opens the addresses that only operators use.
+func (a *App) watchers(ctx context.Context) error {
+	for _, w := range []struct {
+		setting, address string
+		handler          http.Handler
+	}{
+		{"--metrics-listen", a.config.MetricsListen, metricsOnly(a.metrics)},
+		{"--debug-listen", a.config.DebugListen, profiles()},
+	} {
+		if w.address == "" {
+			continue
+		}
+		listener, err := listen(ctx, w.setting, w.address)
+		if err != nil {
+			return err
+		}
+		server := &http.Server{
+			Handler: w.handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: profileTimeout,
+			IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		}
+		a.beside = append(a.beside, server)
+		a.log.Info("listening", "setting", w.setting, "address", listener.Addr().String())
+		a.running.Go(func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				a.fail(fmt.Errorf("%s: %w", w.setting, err))
+			}
+		})
+	}
+	return nil
+}
+
+// profileTimeout leaves time for a profile of 30 s, which is what go tool pprof asks for, and for long traces.
+const profileTimeout = 3 * time.Minute
+
+func metricsOnly(metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	return mux
+}
+
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// closeWatchers ends what only operators use; a profile under way is cut off.
+func (a *App) closeWatchers() error {
+	var errs []error
+	for _, server := range a.beside {
+		errs = append(errs, server.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,45 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// What waits is counted at an instant, over all workspaces; nothing else is.
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		got, err := s.Backlog(t.Context(), now)
+		f.must(err)
+		if diff := cmp.Diff(store.Backlog{Definitions: map[string]int64{"clinic": 0}}, got); diff != "" {
+			t.Errorf("empty (-want +got):\n%s", diff)
+		}
+		f.scheduled(3, nil)
+		got, err = s.Backlog(t.Context(), now.Add(-time.Second))
+		f.must(err)
+		if got.DueDeliveries != 0 || !got.OldestDue.IsZero() {
+			t.Errorf("before they are due: %+v", got)
+		}
+		if _, err := s.Exec(t.Context(), "UPDATE delivery SET status = 'unknown', send_at = 0 WHERE id = (SELECT MIN(id) FROM delivery)"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Exec(t.Context(), "UPDATE instance SET held = 1, ready_at = 0"); err != nil {
+			t.Fatal(err)
+		}
+		got, err = s.Backlog(t.Context(), now.Add(time.Minute))
+		f.must(err)
+		want := store.Backlog{DueDeliveries: 2, OldestDue: now, Unknown: 1, Held: got.Held, Definitions: map[string]int64{"clinic": 0}}
+		if diff := cmp.Diff(want, got); diff != "" || got.Held == 0 {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if c := s.Connections(); c.OpenConnections == 0 || c.MaxOpenConnections == 0 {
+			t.Errorf("connections: %+v", c)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Database is what a scrape reads of the database.
+type Database struct {
+	Pool Pool
+	// The rest is read by queries, and missing when these fail.
+	DueInstances, DueDeliveries int64
+	OldestDue                   time.Duration
+	Held, Unknown               int64
+	Definitions                 map[string]int64 // number of the set in force by workspace
+}
+
+// Pool is the state of the connections, which is known without asking.
+type Pool struct {
+	Open, InUse, Max int
+	Waits            int64
+	Waited           time.Duration
+}
+
+// gauges are read at the scrape, at most once in gaugesFor. A database that does not answer makes carillon_database_up
+// 0 and leaves the other gauges out: an old number would be taken for a fresh one.
+type gauges struct {
+	read  func(context.Context) (Database, error)
+	now   func() time.Time
+	descs map[string]*prometheus.Desc
+
+	mu   sync.Mutex
+	at   time.Time
+	last Database
+	err  error
+}
+
+func newGauges(read func(context.Context) (Database, error), now func() time.Time) *gauges {
+	g := &gauges{read: read, now: now, descs: map[string]*prometheus.Desc{}}
+	for _, info := range gaugeTable() {
+		g.descs[info.Name] = prometheus.NewDesc(info.Name, info.Help, info.Labels, nil)
+	}
+	return g
+}
+
+// Describe implements prometheus.Collector.
+func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range g.descs {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g *gauges) Collect(ch chan<- prometheus.Metric) {
+	tell := func(info Metric, value float64, labels ...string) {
+		kind := prometheus.GaugeValue
+		if info.Kind == "counter" {
+			kind = prometheus.CounterValue
+		}
+		ch <- prometheus.MustNewConstMetric(g.descs[info.Name], kind, value, labels...)
+	}
+	d, err := g.current()
+	tell(connections(), float64(d.Pool.Open), "open")
+	tell(connections(), float64(d.Pool.InUse), "in_use")
+	tell(connections(), float64(d.Pool.Max), "max")
+	tell(connectionWaits(), float64(d.Pool.Waits))
+	tell(connectionWaitSeconds(), d.Pool.Waited.Seconds())
+	if err != nil {
+		tell(databaseUp(), 0)
+		return
+	}
+	tell(databaseUp(), 1)
+	tell(due(), float64(d.DueInstances), "instances")
+	tell(due(), float64(d.DueDeliveries), "deliveries")
+	tell(oldestDue(), seconds(d.OldestDue))
+	tell(held(), float64(d.Held))
+	tell(unknown(), float64(d.Unknown))
+	for workspace, number := range d.Definitions {
+		tell(definitionsNumber(), float64(number), workspace)
+	}
+}
+
+func (g *gauges) current() (Database, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.now()
+	if age := now.Sub(g.at); g.at.IsZero() || age >= gaugesFor || age < 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), gaugesWithin)
+		defer cancel()
+		g.last, g.err = g.read(ctx)
+		g.at = now
+	}
+	return g.last, g.err
+}

@@ -1,0 +1,154 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+const (
+	// MaxNames bounds the values of a label that people choose, channels and workflows: the first so many are told
+	// apart, all further ones together are OtherName. Each value costs every series that carries the label.
+	MaxNames = 100
+	// OtherName stands for the names beyond MaxNames.
+	OtherName = "other"
+	// gaugesFor is how long what was read from the database is shown again: several scrapers cost no more than one.
+	gaugesFor = 5 * time.Second
+	// gaugesWithin bounds the reading, well inside the 10 s after which Prometheus gives a scrape up.
+	gaugesWithin = 3 * time.Second
+)
+
+// MetricsOptions are what metrics are made of.
+type MetricsOptions struct {
+	Version string
+	// Now is the process's time, by which gauges grow old.
+	Now func() time.Time
+	// Database reads the gauges; nil: there are none.
+	Database func(context.Context) (Database, error)
+}
+
+// Metrics counts what the journal tells, what callers asked for, and what the database holds. It is safe for
+// concurrent use. Reasons are labels only as they stand in package reason.
+type Metrics struct {
+	registry  *prometheus.Registry
+	handler   http.Handler
+	reasons   map[reason.Reason]bool
+	channels  names
+	workflows names
+
+	events, instances, deliveries, requests *prometheus.CounterVec
+	sendTook, lateness, requestTook         *prometheus.HistogramVec
+}
+
+// NewMetrics makes metrics with a registry of their own.
+func NewMetrics(o MetricsOptions) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), reasons: map[reason.Reason]bool{"": true}}
+	for _, info := range reason.All() {
+		m.reasons[info.Reason] = true
+	}
+	counter := func(info Metric) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: info.Name, Help: info.Help}, info.Labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	histogram := func(info Metric, buckets []float64) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: info.Name, Help: info.Help, Buckets: buckets}, info.Labels)
+		m.registry.MustRegister(h)
+		return h
+	}
+	m.events, m.instances, m.deliveries = counter(eventsTotal()), counter(instancesTotal()), counter(deliveriesTotal())
+	m.sendTook = histogram(sendSeconds(), []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
+	m.lateness = histogram(latenessSeconds(), []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400})
+	m.requests = counter(requestsTotal())
+	m.requestTook = histogram(requestSeconds(), []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo().Name, Help: buildInfo().Help}, buildInfo().Labels)
+	build.WithLabelValues(o.Version, runtime.Version()).Set(1)
+	m.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if o.Database != nil {
+		m.registry.MustRegister(newGauges(o.Database, o.Now))
+	}
+	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 2 * gaugesWithin})
+	return m
+}
+
+// ServeHTTP answers a scrape in Prometheus' text format.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
+
+// Event counts what became of one event.
+func (m *Metrics) Event(outcome string, why reason.Reason) {
+	m.events.WithLabelValues(outcome, m.reason(why)).Inc()
+}
+
+// Write counts an entry of the journal; it is a journal.Writer.
+func (m *Metrics) Write(e journal.Entry) {
+	switch {
+	case e.Delivery != 0:
+		channel := m.channels.bound(e.Channel)
+		m.deliveries.WithLabelValues(channel, string(e.What), m.reason(e.Reason)).Inc()
+		if !e.HandedAt.IsZero() {
+			m.sendTook.WithLabelValues(channel).Observe(seconds(e.At.Sub(e.HandedAt)))
+			m.lateness.WithLabelValues(channel).Observe(seconds(e.HandedAt.Sub(e.Due)))
+		}
+	case e.Instance != 0:
+		m.instances.WithLabelValues(m.workflows.bound(e.Workflow), string(e.What), m.reason(e.Reason)).Inc()
+	}
+	// What is left is about events, which Event counts with every outcome.
+}
+
+// Request counts an answered request; route is the pattern that it matched, never its path.
+func (m *Metrics) Request(route string, status int, took time.Duration) {
+	if route == "" {
+		route = OtherName
+	}
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.requestTook.WithLabelValues(route).Observe(seconds(took))
+}
+
+// reason is a reason as a label.
+func (m *Metrics) reason(r reason.Reason) string {
+	if !m.reasons[r] {
+		return OtherName
+	}
+	return string(r)
+}
+
+// seconds is a duration for a histogram; a clock that was set back makes none negative.
+func seconds(d time.Duration) float64 { return max(d, 0).Seconds() }
+
+// names are the values of a label that people choose, the first MaxNames of them.
+type names struct {
+	mu    sync.RWMutex
+	known map[string]bool
+}
+
+func (n *names) bound(name string) string {
+	n.mu.RLock()
+	known, full := n.known[name], len(n.known) >= MaxNames
+	n.mu.RUnlock()
+	if known {
+		return name
+	}
+	if full {
+		return OtherName
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known == nil {
+		n.known = map[string]bool{}
+	}
+	if len(n.known) >= MaxNames && !n.known[name] {
+		return OtherName
+	}
+	n.known[name] = true
+	return name
+}

@@ -1,0 +1,99 @@
+package telemetry
+
+// Metric describes one metric; the page docs/operate/metrics.md is made from these.
+type Metric struct {
+	Name   string
+	Kind   string // counter, histogram or gauge
+	Labels []string
+	Help   string
+}
+
+// Table lists every metric of ours. Those of the Go runtime (go_*) and of the process (process_*) stand beside them.
+func Table() []Metric {
+	return append([]Metric{
+		eventsTotal(), instancesTotal(), deliveriesTotal(), sendSeconds(), latenessSeconds(), requestsTotal(), requestSeconds(),
+	}, append(gaugeTable(), buildInfo())...)
+}
+
+func eventsTotal() Metric {
+	return Metric{"carillon_events_total", "counter", []string{"outcome", "reason"}, "Events that were taken in or refused."}
+}
+
+func instancesTotal() Metric {
+	return Metric{
+		"carillon_instances_total", "counter", []string{"workflow", "what", "reason"},
+		"What happened to instances: created, skipped, expanded, held, cancelled and so on.",
+	}
+}
+
+func deliveriesTotal() Metric {
+	return Metric{
+		"carillon_deliveries_total", "counter", []string{"channel", "what", "reason"},
+		"What happened to deliveries: planned, skipped, deferred, sent, retried, failed, unknown, reclaimed, stale_refused and so on.",
+	}
+}
+
+func sendSeconds() Metric {
+	return Metric{"carillon_send_seconds", "histogram", []string{"channel"}, "How long providers took to answer, refusals and silence included."}
+}
+
+func latenessSeconds() Metric {
+	return Metric{
+		"carillon_lateness_seconds", "histogram", []string{"channel"},
+		"From the instant at which a message or a retry was due until it was handed to the provider.",
+	}
+}
+
+func requestsTotal() Metric {
+	return Metric{"carillon_http_requests_total", "counter", []string{"route", "status"}, "Requests that were answered."}
+}
+
+func requestSeconds() Metric {
+	return Metric{"carillon_http_request_seconds", "histogram", []string{"route"}, "How long requests took."}
+}
+
+func buildInfo() Metric {
+	return Metric{"carillon_build_info", "gauge", []string{"version", "go"}, "1, with the version of the program."}
+}
+
+func databaseUp() Metric {
+	return Metric{"carillon_database_up", "gauge", nil, "Whether the database answered the scrape; without it the gauges below are absent."}
+}
+
+func due() Metric {
+	return Metric{"carillon_due", "gauge", []string{"kind"}, "Instances and deliveries whose time has come, those on their way included, counted up to 100,000."}
+}
+
+func oldestDue() Metric {
+	return Metric{"carillon_oldest_due_seconds", "gauge", nil, "How long the oldest of these has been waiting; 0 when none is."}
+}
+
+func held() Metric {
+	return Metric{"carillon_held", "gauge", nil, "Instances that wait for a person, counted up to 100,000."}
+}
+
+func unknown() Metric {
+	return Metric{"carillon_unknown", "gauge", nil, "Deliveries of which nobody knows whether they arrived, counted up to 100,000."}
+}
+
+func definitionsNumber() Metric {
+	return Metric{"carillon_definitions_number", "gauge", []string{"workspace"}, "The number of the definition set in force."}
+}
+
+func connections() Metric {
+	return Metric{"carillon_database_connections", "gauge", []string{"state"}, "Connections to the database: open, in_use, and the most there may be (max)."}
+}
+
+func connectionWaits() Metric {
+	return Metric{"carillon_database_waits_total", "counter", nil, "How often work had to wait for a connection."}
+}
+
+func connectionWaitSeconds() Metric {
+	return Metric{"carillon_database_wait_seconds_total", "counter", nil, "How long it waited in all."}
+}
+
+func gaugeTable() []Metric {
+	return []Metric{
+		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), held(), unknown(), definitionsNumber(),
+	}
+}
