@@ -21,14 +21,16 @@ func eventsTotal() Metric {
 
 func instancesTotal() Metric {
 	return Metric{
-		"carillon_instances_total", "counter", []string{"workflow", "what", "reason"},
+		"carillon_instances_total", "counter",
+		[]string{"workflow", "what", "reason"},
 		"What happened to instances: created, skipped, expanded, held, cancelled and so on.",
 	}
 }
 
 func deliveriesTotal() Metric {
 	return Metric{
-		"carillon_deliveries_total", "counter", []string{"channel", "what", "reason"},
+		"carillon_deliveries_total", "counter",
+		[]string{"channel", "what", "reason"},
 		"What happened to deliveries: planned, skipped, deferred, sent, retried, failed, unknown, reclaimed, stale_refused and so on.",
 	}
 }
@@ -39,7 +41,8 @@ func sendSeconds() Metric {
 
 func latenessSeconds() Metric {
 	return Metric{
-		"carillon_lateness_seconds", "histogram", []string{"channel"},
+		"carillon_lateness_seconds", "histogram",
+		[]string{"channel"},
 		"From the instant at which a message or a retry was due until it was handed to the provider.",
 	}
 }
