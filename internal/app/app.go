@@ -103,7 +103,7 @@ func (a *App) start(ctx context.Context) (err error) {
 	if a.clock == nil {
 		a.clock = system
 	}
-	if a.store, a.workspace, err = OpenStore(ctx, a.config.DB, a.config.Migrate, a.clock.Now); err != nil {
+	if a.store, a.workspace, err = OpenStore(ctx, a.config.DB, store.Options{Direct: a.config.DBDirect}, a.config.Migrate, a.clock.Now); err != nil {
 		return err
 	}
 	if err := a.setClock(ctx, system); err != nil {
@@ -140,8 +140,8 @@ func (a *App) start(ctx context.Context) (err error) {
 
 // OpenStore opens a database, brings its schema up to date when migrate is set, and makes the default workspace
 // where there is none.
-func OpenStore(ctx context.Context, db string, migrate bool, now func() time.Time) (*store.Store, store.Workspace, error) {
-	s, err := store.Open(ctx, db, store.Options{})
+func OpenStore(ctx context.Context, db string, o store.Options, migrate bool, now func() time.Time) (*store.Store, store.Workspace, error) {
+	s, err := store.Open(ctx, db, o)
 	if err != nil {
 		return nil, store.Workspace{}, err
 	}
@@ -210,6 +210,8 @@ func (a *App) run(system *clock.System) {
 				a.fail(fmt.Errorf("engine: %w", err))
 			}
 		})
+	} else {
+		a.running.Go(func() { a.engine.Announce(ctx) })
 	}
 	a.running.Go(func() { a.keepClock(ctx, system) })
 	go func() {

@@ -85,7 +85,7 @@ func prepare(ctx context.Context, o Options, provider string) (d *database, err 
 	}()
 	system := &clock.System{}
 	var ws store.Workspace
-	if d.store, ws, err = app.OpenStore(ctx, o.DB, false, system.Now); err != nil {
+	if d.store, ws, err = app.OpenStore(ctx, o.DB, store.Options{}, false, system.Now); err != nil {
 		return d, err
 	}
 	client := outbound.New(outbound.Options{})

@@ -123,7 +123,7 @@ func (c *revokeKeyCmd) Run(s *session) error {
 
 // withStore opens a database for one piece of work.
 func withStore(s *session, db string, migrate bool, work func(*store.Store, store.Workspace) error) error {
-	opened, ws, err := app.OpenStore(s.ctx, db, migrate, (&clock.System{}).Now)
+	opened, ws, err := app.OpenStore(s.ctx, db, store.Options{}, migrate, (&clock.System{}).Now)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type Server struct {
 	Batch         int            `name:"batch" env:"CARILLON_BATCH" default:"500" placeholder:"N" help:"How many rows one step takes up."`
 	Work          bool           `name:"work" env:"CARILLON_WORK" default:"true" negatable:"" help:"Do what is due. Without it (--no-work) this process only answers requests; others, or ticks, do the work."`
 	Migrate       bool           `name:"migrate" env:"CARILLON_MIGRATE" default:"true" negatable:"" help:"Bring the database's schema up to date at the start."`
+	DBDirect      string         `name:"db-direct" env:"CARILLON_DB_DIRECT" placeholder:"DB" help:"The address of the same PostgreSQL past a pooler, for notifications between processes. Default: that of db."`
 	OutboundAllow []netip.Prefix `name:"outbound-allow" env:"CARILLON_OUTBOUND_ALLOW" placeholder:"CIDR" help:"Networks that channels may reach although they are not public, such as 127.0.0.0/8 or 10.1.0.0/16."`
 	StopTimeout   time.Duration  `name:"stop-timeout" env:"CARILLON_STOP_TIMEOUT" default:"25s" placeholder:"DURATION" help:"How long a stop waits for what is on its way. Below the 30s after which supervisors kill."`
 	LogLevel      string         `name:"log-level" env:"CARILLON_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"The least level that is logged: ${enum}."`
@@ -48,6 +49,9 @@ const (
 
 // Validate refuses values that would do nothing, or something else than they say.
 func (s *Server) Validate() error {
+	if s.DBDirect != "" && (!isPostgres(s.DBDirect) || !isPostgres(s.DB)) {
+		return errors.New("--db-direct: another address of the PostgreSQL that --db names: postgres://user@host/name")
+	}
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		return errors.New("--listen: write HOST:PORT, such as 127.0.0.1:8080")
 	}
@@ -85,6 +89,10 @@ func loopback(address string) bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func isPostgres(db string) bool {
+	return strings.HasPrefix(db, "postgres://") || strings.HasPrefix(db, "postgresql://")
 }
 
 // Setting is one setting as the reference shows it.

@@ -5,8 +5,8 @@
 //
 // Every stage is a Step(ctx, now, limit) that takes a bounded batch. Tick runs each once, at one instant: that is
 // what the simulator and the tick route use. Run keeps them running: an alarm sleeps until the next due instant,
-// commits of this process wake it earlier, and a slow poll finds what other processes wrote. There is no queue
-// beside the database, and no leader.
+// commits of this process and notifications of others wake it earlier, and a slow poll finds what nobody told. There
+// is no queue beside the database, and no leader.
 package engine
 
 import (
@@ -37,7 +37,7 @@ const (
 	DefaultBatch = 500
 	// DefaultWorkers is how many senders run: two use up what a database on the same machine can do.
 	DefaultWorkers = 2
-	// DefaultPoll is how often the database is asked for work that other processes wrote.
+	// DefaultPoll is how often the database is asked for work that other processes wrote, when they are not heard.
 	DefaultPoll = time.Second
 	// TickBatch is how many deliveries one Tick sends (C17, C18).
 	TickBatch = 100
@@ -60,6 +60,7 @@ type Config struct {
 	Lease       time.Duration // of a claim; 0 = sender.DefaultLease
 	Timeout     time.Duration // of one request; 0 = sender.DefaultTimeout
 	Poll        time.Duration // 0 = DefaultPoll
+	SlowPoll    time.Duration // while other processes are heard; 0 = DefaultSlowPoll
 	Patience    time.Duration // of a sender with its providers; 0 = DefaultPatience
 	PublicURL   string        // begins public links where a workspace has no base_url
 	NoJitter    bool          // retries wait exactly as long as their definition says
@@ -75,6 +76,7 @@ type Engine struct {
 	sender   *sender.Sender
 	sweeper  *sweeper.Sweeper
 	operator *operate.Operator
+	news     chan struct{} // capacity 1: other processes do not know yet that there is work
 }
 
 // New puts an engine together; it starts nothing.
@@ -103,12 +105,16 @@ func New(c Config) (*Engine, error) {
 	if c.Poll <= 0 {
 		c.Poll = DefaultPoll
 	}
+	if c.SlowPoll <= 0 {
+		c.SlowPoll = DefaultSlowPoll
+	}
 	if c.Patience <= 0 {
 		c.Patience = DefaultPatience
 	}
 	known := catalog.New(c.Store, c.Definitions)
-	return &Engine{
+	e := &Engine{
 		config:   c,
+		news:     make(chan struct{}, 1),
 		catalog:  known,
 		intake:   intake.New(c.Store, known, c.Journal),
 		expander: expander.New(c.Store, known, c.Journal),
@@ -118,7 +124,9 @@ func New(c Config) (*Engine, error) {
 		}),
 		sweeper:  sweeper.New(c.Store, c.Journal),
 		operator: operate.New(c.Store, c.Journal),
-	}, nil
+	}
+	c.Store.OnCommit(e.worth)
+	return e, nil
 }
 
 // Ingest takes up to intake.MaxBatch events in, in one transaction.

@@ -49,19 +49,22 @@ func (e *Engine) Run(ctx context.Context) error {
 		l.running.Go(func() { l.keep(ctx, s) })
 	}
 	l.running.Go(func() { l.watch(ctx) })
+	l.running.Go(func() { l.listen(ctx) })
+	l.running.Go(func() { e.Announce(ctx) })
 	l.running.Wait()
 	return nil
 }
 
 // loops is one Run: its stages, and the alarm that wakes them when something is due: at the instant it knows of,
-// when a commit of this process made something due, and otherwise as often as the poll finds something that
-// another process wrote.
+// when a commit of this process made something due, when another process says so, and otherwise as often as the
+// poll finds something that another process wrote.
 type loops struct {
 	*Engine
-	running  sync.WaitGroup
-	standIns chan struct{} // holds a token for each sender that stands in for another
-	sooner   chan struct{} // capacity 1: something is due before until
-	until    atomic.Int64  // µs: what watch sleeps for
+	running   sync.WaitGroup
+	standIns  chan struct{} // holds a token for each sender that stands in for another
+	sooner    chan struct{} // capacity 1: something is due before until
+	until     atomic.Int64  // µs: what watch sleeps for
+	listening atomic.Bool   // other processes are heard
 
 	mu     sync.Mutex
 	stages []*stage
@@ -156,10 +159,7 @@ func (l *loops) committed(earliest time.Time) {
 	case !earliest.After(l.config.Clock.Now()):
 		l.wake()
 	case earliest.UnixMicro() < l.until.Load():
-		select {
-		case l.sooner <- struct{}{}:
-		default:
-		}
+		l.look()
 	}
 }
 
@@ -178,7 +178,7 @@ func (l *loops) watch(ctx context.Context) {
 	clock := l.config.Clock
 	for ctx.Err() == nil {
 		now := clock.Now()
-		until := now.Add(l.config.Poll)
+		until := now.Add(l.poll())
 		l.until.Store(math.MaxInt64) // what is committed while the database is asked may not be in its answer
 		due, err := l.config.Store.NextDue(ctx, now)
 		switch {

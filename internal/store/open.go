@@ -34,6 +34,8 @@ type Options struct {
 	// MaxConns bounds the connections. PostgreSQL: of the whole pool. SQLite: of the readers, beside the one writer.
 	// 0 = DefaultMaxConns.
 	MaxConns int
+	// Direct is an address of the same PostgreSQL past any pooler, for notifications. Empty: the database's own.
+	Direct string
 }
 
 // Store is an open database. It is safe for concurrent use.
@@ -42,7 +44,8 @@ type Store struct {
 	writers *sql.DB // PostgreSQL: the pool; SQLite: one connection
 	readers *sql.DB // PostgreSQL, :memory:: the same as writers
 	memory  bool
-	writer  *writer // SQLite: the writing connection
+	writer  *writer         // SQLite: the writing connection
+	direct  *pgx.ConnConfig // PostgreSQL: where notifications are heard
 
 	statements sync.Map // query → statement
 	sent       atomic.Int64
@@ -84,9 +87,28 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 }
 
 func (s *Store) openPostgres(url string, o Options) error {
-	config, err := pgx.ParseConfig(url)
+	config, err := postgresConfig(url)
 	if err != nil {
 		return err
+	}
+	s.direct = config.Copy()
+	if o.Direct != "" {
+		if s.direct, err = postgresConfig(o.Direct); err != nil {
+			return fmt.Errorf("the direct address: %w", err)
+		}
+	}
+	s.dialect = postgres()
+	s.writers = stdlib.OpenDB(*config)
+	s.readers = s.writers
+	s.writers.SetMaxOpenConns(o.MaxConns)
+	s.writers.SetMaxIdleConns(o.MaxConns)
+	return nil
+}
+
+func postgresConfig(url string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
 	}
 	// No named statements, so that it works behind a pooler that gives every transaction another connection. The types
 	// of a statement are asked for once a connection, so that rows travel in binary. An address that asks for another
@@ -98,12 +120,7 @@ func (s *Store) openPostgres(url string, o Options) error {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "carillon"
 	}
-	s.dialect = postgres()
-	s.writers = stdlib.OpenDB(*config)
-	s.readers = s.writers
-	s.writers.SetMaxOpenConns(o.MaxConns)
-	s.writers.SetMaxIdleConns(o.MaxConns)
-	return nil
+	return config, nil
 }
 
 func (s *Store) openSQLite(path string, o Options) error {
