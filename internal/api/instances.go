@@ -99,19 +99,15 @@ func (a *API) instances() {
 }
 
 func (a *API) operate(ctx context.Context, c Caller, action Action) (*body[client.Operated], error) {
-	wire := idsOf(c.Workspace).wireOperated
-	done, err := a.Engine.Operate(ctx, c.Workspace, c.Name, action, once(a, c, wire))
+	done, err := a.Engine.Operate(ctx, c.Workspace, c.Name, action)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", action.Verb, err)
 	}
-	return &body[client.Operated]{wire(done)}, nil
-}
-
-func (x ids) wireOperated(done Operated) client.Operated {
-	return client.Operated{
+	x := idsOf(c.Workspace)
+	return &body[client.Operated]{client.Operated{
 		Changed: done.Changed, Instance: x.instance(done.Instance), Deliveries: x.deliveries(done.Deliveries),
 		NewInstance: x.instance(done.NewInstance), NewKey: done.NewKey, NewDeliveries: x.deliveries(done.NewDeliveries),
-	}
+	}}, nil
 }
 
 func (x ids) wireInstance(r instance.Row) client.Instance {

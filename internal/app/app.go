@@ -119,7 +119,7 @@ func (a *App) start(ctx context.Context) (err error) {
 		Policy: outbound.Policy{Allow: a.config.OutboundAllow}, UserAgent: "carillon/" + a.config.Version,
 	})
 	a.metrics = a.newMetrics()
-	providers := append(Providers(a.outbound), a.config.Providers...)
+	providers := append(Providers(a.outbound, a.clock), a.config.Providers...)
 	a.engine, err = engine.New(engine.Config{
 		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: secret, Journal: a.tell(),
 		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,

@@ -12,6 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/channel/httpchan"
 	"github.com/carillonhq/carillon/internal/channel/inbox"
 	"github.com/carillonhq/carillon/internal/channel/memory"
+	"github.com/carillonhq/carillon/internal/channel/smtp"
+	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/config"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/outbound"
@@ -20,9 +22,13 @@ import (
 // maxSecretFile bounds a file that holds a secret, in bytes.
 const maxSecretFile = 64 << 10
 
-// Providers lists the built-in providers of channels.
-func Providers(client *outbound.Client) []channel.Provider {
-	return []channel.Provider{memory.Provider(), inbox.Provider(), httpchan.Provider(client)}
+// Providers lists the built-in providers of channels. For checking definitions, where nothing is opened, client and
+// clk may be nil.
+func Providers(client *outbound.Client, clk clock.Clock) []channel.Provider {
+	return []channel.Provider{
+		memory.Provider(), inbox.Provider(), httpchan.Provider(client),
+		smtp.Provider(smtp.Options{Dial: client.Dial, Clock: clk}),
+	}
 }
 
 // DefinitionOptions says which providers and settings definitions may name.

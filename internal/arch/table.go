@@ -109,7 +109,7 @@ func Table() []Row {
 			Path: "channel/*", Layer: Port, Purpose: "one vendor of a channel",
 			Imports: []string{"channel", "outbound", "message", "reason", "key", "clock"},
 			Modules: []string{
-				"github.com/wneessen/go-mail", "github.com/emersion/go-msgauth", "github.com/nyaruka/phonenumbers",
+				"github.com/wneessen/go-mail", "github.com/emersion/go-msgauth", "golang.org/x/net/idna", "github.com/nyaruka/phonenumbers",
 				"github.com/standard-webhooks/standard-webhooks/libraries", "github.com/SherClockHolmes/webpush-go",
 			},
 		},

@@ -90,7 +90,7 @@ func prepare(ctx context.Context, o Options, provider string) (d *database, err 
 	}
 	client := outbound.New(outbound.Options{})
 	defer client.Close()
-	providers := app.Providers(client)
+	providers := app.Providers(client, system)
 	e, err := engine.New(engine.Config{Store: d.store, Clock: system, Definitions: app.DefinitionOptions(providers)})
 	if err != nil {
 		return d, err

@@ -95,7 +95,7 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 		Policy: outbound.Policy{Allow: outbound.Loopback()}, UserAgent: t.Life,
 	})
 	defer client.Close()
-	providers := app.Providers(client)
+	providers := app.Providers(client, &clock.System{})
 	crash := failpoint{at: t.Crash}
 	workers := engine.DefaultWorkers
 	if t.Crash != "" {
@@ -162,7 +162,7 @@ type ingest struct {
 	arm    *atomic.Bool
 }
 
-func (i ingest) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error) {
+func (i ingest) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
 	i.arm.Store(true)
-	return i.engine.IngestOnce(ctx, ws, items, once)
+	return i.engine.Ingest(ctx, ws, items)
 }

@@ -33,7 +33,7 @@ func (c *checkCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	bundle, problems := definition.Load(files, app.DefinitionOptions(app.Providers(nil)))
+	bundle, problems := definition.Load(files, app.DefinitionOptions(app.Providers(nil, nil)))
 	for _, scenario := range bundle.Scenarios {
 		problems = append(problems, sim.Check(scenario)...)
 	}

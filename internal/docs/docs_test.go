@@ -129,7 +129,7 @@ func loads(t *testing.T, b block) {
 		return
 	}
 	_, problems := definition.Load(
-		[]definition.File{{Name: fmt.Sprintf("line %d", b.first), Text: []byte(b.text())}}, app.DefinitionOptions(app.Providers(nil)))
+		[]definition.File{{Name: fmt.Sprintf("line %d", b.first), Text: []byte(b.text())}}, app.DefinitionOptions(app.Providers(nil, nil)))
 	for _, p := range problems {
 		if p.Code != definition.CodeReference { // what a block names may be defined elsewhere
 			t.Error(p)
@@ -240,7 +240,7 @@ func TestReferenceNamesEverything(t *testing.T) {
 			t.Errorf("the op %s is not on the page", op)
 		}
 	}
-	for _, provider := range app.DefinitionOptions(app.Providers(nil)).Providers {
+	for _, provider := range app.DefinitionOptions(app.Providers(nil, nil)).Providers {
 		if !strings.Contains(page, "| `"+provider.Name+"` |") {
 			t.Errorf("the provider %s is not on the page", provider.Name)
 		}

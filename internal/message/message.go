@@ -1,6 +1,7 @@
 // Package message renders the texts that leave: Liquid templates in several locales.
 //
-// It is not the mailer: it knows no channels, addresses or headers, only texts and the values they name.
+// It is not the mailer: it knows no channels, only texts and the values they name, and what may stand in an email
+// address or in a header.
 //
 // Invariants (reliability 39):
 //   - A template reaches the values that it is given and nothing else: no methods, files, hosts, environment or

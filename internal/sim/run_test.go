@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/channel/smtp"
 	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -24,6 +25,7 @@ func providers() []channel.Provider {
 		{Name: "memory"},
 		{Name: "inbox"},
 		{Name: "http", Settings: []channel.Setting{{Name: "url", Required: true}, {Name: "token", Secret: true}}},
+		smtp.Provider(smtp.Options{}),
 	}
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"time"
 )
 
 // Exec runs a statement in a transaction of its own, for states that no method of the store brings about yet.
@@ -72,6 +71,3 @@ func OneRef(ws, id int64) any {
 	rows.row().int(ws).int(id)
 	return &rows
 }
-
-// SetBusyAfter changes how long a transaction waits for another one with the same key.
-func (s *Store) SetBusyAfter(d time.Duration) { s.busyAfter = d }

@@ -1,0 +1,52 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxHeaderValue bounds the value of a header, in bytes; MTAs refuse much longer ones.
+const maxHeaderValue = 4 << 10
+
+// ownHeaders are written by the mailer alone: from other keys of a definition, or so that a mail can be told from a
+// forged one. A name that ends in * stands for all that begin so.
+var ownHeaders = []string{
+	"From", "Sender", "Reply-To", "To", "Cc", "Bcc", "Subject", "Date", "Message-ID", "MIME-Version", "Content-*",
+	"DKIM-Signature", "ARC-*", "Authentication-Results", "Received*", "Return-Path", "Resent-*", "Delivered-To",
+	"Auto-Submitted", "X-Auto-Response-Suppress", "X-Carillon-*",
+}
+
+// CheckHeader says whether a message may set the header of this name.
+func CheckHeader(name string) error {
+	if name == "" || len(name) > 76 {
+		return errors.New("a header has a name of 1 to 76 signs")
+	}
+	for i := range len(name) {
+		c := name[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
+			return fmt.Errorf("%q is not the name of a header", name)
+		}
+	}
+	for _, own := range ownHeaders {
+		prefix, all := strings.CutSuffix(own, "*")
+		if strings.EqualFold(name, own) || all && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) {
+			return fmt.Errorf("the header %s is written by Carillon", name)
+		}
+	}
+	return nil
+}
+
+// HeaderValue returns a value that can stand in a header: without line breaks, and with single blanks. Blanks at its
+// ends, a last line break among them, are cut off. The error never repeats the value.
+func HeaderValue(s string) (string, error) {
+	s = strings.ReplaceAll(strings.TrimSpace(s), "\t", " ")
+	if err := printed(s); err != nil {
+		return "", err
+	}
+	if len(s) > maxHeaderValue {
+		return "", fmt.Errorf("the value of a header is longer than %d bytes", maxHeaderValue)
+	}
+	return strings.Join(strings.Fields(s), " "), nil
+}

@@ -1,0 +1,145 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of an address, in bytes (RFC 5321 4.5.3.1). A name has none there; ours keeps its header short.
+const (
+	maxLocal  = 64
+	maxDomain = 253
+	maxLabel  = 63
+	maxName   = 200
+)
+
+// Mailbox is an email address and the name that people see before it.
+type Mailbox struct {
+	Name   string // may be empty
+	Local  string // before the @: a dot-atom, never a quoted text
+	Domain string // after it, as it was written
+}
+
+// Address is the address without the name.
+func (m Mailbox) Address() string { return m.Local + "@" + m.Domain }
+
+// ParseAddress reads an address without a name: local@example.org.
+//
+// It takes less than RFC 5322 allows. A local part is a dot-atom, in any script (RFC 6531); quoted ones are refused,
+// because they may hold what ends a command or a header, and readers that take them by the letter disagree on where.
+// So are comments, literal IP addresses and everything that is not printed. Errors never repeat the address.
+func ParseAddress(s string) (Mailbox, error) {
+	local, domain, ok := cutLast(s, "@")
+	if !ok {
+		return Mailbox{}, errors.New("an address has the form name@example.org")
+	}
+	if err := checkLocal(local); err != nil {
+		return Mailbox{}, err
+	}
+	if err := checkDomain(domain); err != nil {
+		return Mailbox{}, err
+	}
+	return Mailbox{Local: local, Domain: domain}, nil
+}
+
+// ParseMailbox reads an address with or without a name: Support <support@example.org>.
+func ParseMailbox(s string) (Mailbox, error) {
+	if err := printed(s); err != nil {
+		return Mailbox{}, err
+	}
+	if m, err := ParseAddress(s); err == nil {
+		return m, nil
+	}
+	parsed, err := mail.ParseAddress(s)
+	if err != nil {
+		return Mailbox{}, errors.New("this is not of the form Name <name@example.org>")
+	}
+	m, err := ParseAddress(parsed.Address)
+	if err != nil {
+		return Mailbox{}, err
+	}
+	// The name may have been encoded, so it is looked at once more.
+	if err := printed(parsed.Name); err != nil {
+		return Mailbox{}, err
+	}
+	if m.Name = strings.Join(strings.Fields(parsed.Name), " "); len(m.Name) > maxName {
+		return Mailbox{}, fmt.Errorf("the name before the address is longer than %d bytes", maxName)
+	}
+	return m, nil
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+func checkLocal(local string) error {
+	switch {
+	case local == "":
+		return errors.New("an address has something before its @")
+	case len(local) > maxLocal:
+		return fmt.Errorf("the part before the @ is longer than %d bytes", maxLocal)
+	case !utf8.ValidString(local):
+		return errors.New("the address is not valid UTF-8")
+	}
+	for atom := range strings.SplitSeq(local, ".") {
+		if atom == "" {
+			return errors.New("the part before the @ has a dot at an end or two in a row")
+		}
+		for _, r := range atom {
+			if !isAtomRune(r) {
+				return errors.New("the part before the @ holds a sign that it must not hold; quoted parts are refused")
+			}
+		}
+	}
+	return nil
+}
+
+// isAtomRune is RFC 5322's atext, and the letters of other scripts (RFC 6531).
+func isAtomRune(r rune) bool {
+	switch {
+	case r >= utf8.RuneSelf:
+		return unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != utf8.RuneError
+	case r >= '0' && r <= '9', r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z':
+		return true
+	}
+	return strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
+}
+
+func checkDomain(domain string) error {
+	if domain == "" || len(domain) > maxDomain || !utf8.ValidString(domain) {
+		return errors.New("the domain of the address is empty, too long or no text")
+	}
+	for label := range strings.SplitSeq(domain, ".") {
+		if label == "" || utf8.RuneCountInString(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' {
+			return errors.New("the domain of the address has a part that is empty, too long, or begins or ends with -")
+		}
+		for _, r := range label {
+			ascii := r < utf8.RuneSelf && isAtomRune(r) && !strings.ContainsRune("!#$%&'*+/=?^_`{|}~", r)
+			other := r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r))
+			if !ascii && !other {
+				return errors.New("the domain of the address holds a sign that no domain has")
+			}
+		}
+	}
+	return nil
+}
+
+// printed refuses what could end a header or a command: control characters, and bytes that are no UTF-8.
+func printed(s string) error {
+	if !utf8.ValidString(s) {
+		return errors.New("this is not valid UTF-8")
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return errors.New("this holds a line break or another control character")
+		}
+	}
+	return nil
+}
