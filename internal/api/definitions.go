@@ -47,7 +47,7 @@ func (a *API) definitions() {
 	}, func(ctx context.Context, c Caller, _ *struct{}) (*body[client.Definitions], error) {
 		number, err := a.Store.DefinitionsNumber(ctx, c.Workspace.ID)
 		if err != nil {
-			return nil, fmt.Errorf("read the number of the definitions: %w", err)
+			return nil, err
 		}
 		rows, err := a.Store.DefinitionSet(ctx, c.Workspace.ID, number)
 		if err != nil {

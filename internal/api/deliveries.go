@@ -45,7 +45,7 @@ func (a *API) deliveries() {
 		}
 		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, filter, page)
 		if err != nil {
-			return nil, fmt.Errorf("list deliveries: %w", err)
+			return nil, err
 		}
 		wire := func(r delivery.Row) client.Delivery { return a.wireDelivery(x, r) }
 		return &body[client.Page[client.Delivery]]{pageOf(rows, in.Limit, wire, func(r delivery.Row) string { return x.delivery(r.ID) })}, nil

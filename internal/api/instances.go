@@ -51,7 +51,7 @@ func (a *API) instances() {
 		}
 		rows, err := a.Store.Instances(ctx, c.Workspace.ID, filter, page)
 		if err != nil {
-			return nil, fmt.Errorf("list instances: %w", err)
+			return nil, err
 		}
 		return &body[client.Page[client.Instance]]{pageOf(rows, in.Limit, x.wireInstance, func(r instance.Row) string { return x.instance(r.ID) })}, nil
 	})
@@ -101,7 +101,7 @@ func (a *API) instances() {
 func (a *API) operate(ctx context.Context, c Caller, action Action) (*body[client.Operated], error) {
 	done, err := a.Engine.Operate(ctx, c.Workspace, c.Name, action)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", action.Verb, err)
+		return nil, err
 	}
 	x := idsOf(c.Workspace)
 	return &body[client.Operated]{client.Operated{

@@ -92,6 +92,7 @@ func Start(ctx context.Context, c Config) (*App, error) {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
+	a.log = telemetry.Calm(a.log, store.Unavailable)
 	if err := a.start(ctx); err != nil {
 		return nil, errors.Join(err, a.Stop(ctx))
 	}

@@ -2,12 +2,17 @@ package app_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -263,4 +268,117 @@ func TestAddressIsTaken(t *testing.T) {
 			}
 		}
 	}
+}
+
+// proxy passes connections on to a database until it is cut.
+type proxy struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// through starts a proxy to the database of a URL and returns the URL by way of it.
+func through(t *testing.T, database string) (*proxy, string) {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query, network, target := u.Query(), "tcp", u.Host
+	if dir := query.Get("host"); dir != "" {
+		network, target = "unix", filepath.Join(dir, ".s.PGSQL."+cmp.Or(query.Get("port"), u.Port(), "5432"))
+		query.Del("host")
+		query.Del("port")
+		u.RawQuery = query.Encode()
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l}
+	t.Cleanup(p.cut)
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			to, err := (&net.Dialer{}).Dial(network, target)
+			if err != nil {
+				from.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, from, to)
+			p.mu.Unlock()
+			go func() { _, _ = io.Copy(to, from); to.Close() }()
+			go func() { _, _ = io.Copy(from, to); from.Close() }()
+		}
+	}()
+	u.Host = l.Addr().String()
+	return p, u.String()
+}
+
+func (p *proxy) cut() {
+	p.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+}
+
+// While the database is away every request and every stage fails; the log says so once a second.
+func TestLogWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	if !slices.Contains(storetest.Databases(t), "postgres") {
+		t.Skip("SQLite is never away")
+	}
+	p, db := through(t, storetest.URL(t, "postgres"))
+	var log lines
+	a := start(t, app.Config{Server: server(db), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	c := admin(t, a)
+	if _, err := c.Deliveries(t.Context(), client.DeliveryQuery{}); err != nil {
+		t.Fatal(err)
+	}
+	elapsed := clock.Monotonic()
+	p.cut()
+	for range 200 {
+		_, err := c.Deliveries(t.Context(), client.DeliveryQuery{})
+		var problem *client.Problem
+		if !errors.As(err, &problem) || problem.Code != client.CodeUnavailable {
+			t.Fatalf("got %v", err)
+		}
+	}
+	took := elapsed()
+	text := log.String()
+	told := 0
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "level=INFO") {
+			continue
+		}
+		told++
+	}
+	if most := 2 + int(took/telemetry.CalmFor); told == 0 || told > most {
+		t.Errorf("%d lines in %s:\n%s", told, took, text)
+	}
+	t.Logf("%s:\n%s", took, text)
+}
+
+// lines is a log that is written and read at once.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
 }

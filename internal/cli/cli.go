@@ -77,6 +77,9 @@ type stop struct{ status int }
 
 // Run runs one command and returns its exit status.
 func Run(ctx context.Context, args []string, stdio Stdio) (status int) {
+	out := &checked{Writer: stdio.Out}
+	stdio.Out = out
+	defer func() { status = out.verdict(status, stdio.Err) }()
 	defer func() {
 		if p := recover(); p != nil {
 			ended, ok := p.(stop)
@@ -95,12 +98,18 @@ func Run(ctx context.Context, args []string, stdio Stdio) (status int) {
 		args = []string{"--help"}
 	}
 	parsed, err := parser.Parse(args)
+	if out.caused(err) { // the help has no room
+		return ExitFailed
+	}
 	if err != nil {
 		fmt.Fprintln(stdio.Err, "carillon:", err)
 		fmt.Fprintln(stdio.Err, "   ", strings.Join(append(usageOf(err), "--help"), " "))
 		return ExitUsage
 	}
 	err = parsed.Run(&session{ctx: ctx, Stdio: stdio, command: parsed.Command()})
+	if out.caused(err) {
+		return ExitFailed
+	}
 	return report(stdio.Err, err)
 }
 

@@ -104,7 +104,7 @@ func (c *Catalog) Workspace(ws subject.WorkspaceID) (Workspace, error) {
 func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error) {
 	number, err := c.store.DefinitionsNumber(ctx, ws)
 	if err != nil {
-		return nil, fmt.Errorf("read the number of the definitions: %w", err)
+		return nil, err
 	}
 	return c.At(ctx, ws, number)
 }
@@ -112,7 +112,7 @@ func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definit
 // Documents returns the documents in force, as written, and the number of their set.
 func (c *Catalog) Documents(ctx context.Context, ws subject.WorkspaceID) (number int64, docs []definition.Stored, err error) {
 	if number, err = c.store.DefinitionsNumber(ctx, ws); err != nil {
-		return 0, nil, fmt.Errorf("read the number of the definitions: %w", err)
+		return 0, nil, err
 	}
 	docs, err = c.documents(ctx, ws, number)
 	return number, docs, err

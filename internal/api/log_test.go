@@ -1,0 +1,90 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/api"
+	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// When the database fails, the log names what was tried, and each part of it once; the caller learns no details.
+func TestErrorsSayThingsOnce(t *testing.T) {
+	t.Parallel()
+	var log safeBuffer
+	b := &bundle{T: t, clock: clock.NewManual(start)}
+	var err error
+	b.app, err = app.Start(t.Context(), app.Config{
+		Server: config.Server{Database: config.Database{DB: storetest.URL(t, "sqlite")}, Listen: "127.0.0.1:0"},
+		Clock:  b.clock, Version: "test", Log: slog.New(slog.NewJSONHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.app.Stop(context.WithoutCancel(t.Context())) })
+	b.key = b.newKey(b.app.Workspace(), "admin", "admin")
+	b.Client = b.as(b.key)
+	b.apply(definitions)
+	own := b.things(b.Client, "own")
+	if err := b.app.Store().Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range api.New(api.Deps{}).Routes() {
+		f := own.in(fixtureOf(t, r))
+		log.Reset()
+		status, text := b.ask(r.Method, f.path, f.body)
+		if status < 500 {
+			if log.String() != "" {
+				t.Errorf("%s %s: %d, but the log says %s", r.Method, f.path, status, log.String())
+			}
+			continue
+		}
+		if strings.Contains(text, "closed") {
+			t.Errorf("%s %s tells details: %s", r.Method, f.path, text)
+		}
+		var line struct{ Level, Error string }
+		if err := json.Unmarshal([]byte(log.String()), &line); err != nil {
+			t.Errorf("%s %s: not one line in the log: %q", r.Method, f.path, log.String())
+			continue
+		}
+		seen := map[string]bool{}
+		for part := range strings.SplitSeq(line.Error, ": ") {
+			if seen[part] {
+				t.Errorf("%s %s: %q is said twice: %s", r.Method, f.path, part, line.Error)
+			}
+			seen[part] = true
+		}
+	}
+}
+
+// safeBuffer is a log that is written and read at once.
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (b *safeBuffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buf.Reset()
+}
