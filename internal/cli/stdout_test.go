@@ -24,7 +24,10 @@ func TestResultThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"version"}, {"reasons", "--help"}, {"--help"}, {"check", "--json", good},
+		{"version"},
+		{"reasons", "--help"},
+		{"--help"},
+		{"check", "--json", good},
 		{"keys", "create", "--db", filepath.Join(t.TempDir(), "x.db"), "--name", "a", "--scopes", "read"},
 	} {
 		var stderr bytes.Buffer
