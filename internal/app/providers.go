@@ -35,7 +35,7 @@ func Providers(client *outbound.Client, clk clock.Clock) []channel.Provider {
 func DefinitionOptions(providers []channel.Provider) definition.Options {
 	var o definition.Options
 	for _, p := range providers {
-		info := definition.ProviderInfo{Name: p.Name}
+		info := definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies}
 		for _, s := range p.Settings {
 			info.Settings = append(info.Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
 		}

@@ -19,6 +19,8 @@ const (
 	// DefaultTimezone and DefaultLocale are a workspace's.
 	DefaultTimezone = "UTC"
 	DefaultLocale   = "en"
+	// maxTimeout is as long as any provider plausibly takes; a stop waits for what is on its way.
+	maxTimeout = 5 * time.Minute
 )
 
 // defaultRetry is decision 31's ladder: enough for an outage of an hour.
@@ -71,7 +73,6 @@ func (r *reader) channel(root *portable.Node) *Channel {
 		return c
 	}
 	r.need(f)
-	c.OnUnknown = r.word(f.get("on_unknown"), "on_unknown", OnUnknownResend, []string{OnUnknownResend, OnUnknownHold})
 	var info *ProviderInfo
 	if n := f.get("provider"); n != nil {
 		c.Provider, _ = r.defName(n)
@@ -82,7 +83,42 @@ func (r *reader) channel(root *portable.Node) *Channel {
 	if info != nil && len(c.Settings) == given(settings) {
 		r.needSettings(root, settings, info)
 	}
+	r.unknowns(c, f, info)
+	if d, ok := r.duration(f.get("timeout")); ok {
+		if c.Timeout = d.Exact(); c.Timeout > maxTimeout {
+			r.invalid(f.get("timeout").Pos, fmt.Sprintf("a request takes at most %s", "5m"), "")
+		}
+	}
 	return c
+}
+
+// unknowns reads what follows a send of unknown outcome (P3, P4).
+func (r *reader) unknowns(c *Channel, f fields, info *ProviderInfo) {
+	n := f.get("on_unknown")
+	c.OnUnknown = r.word(n, "on_unknown", OnUnknownResend, []string{OnUnknownResend, OnUnknownHold, OnUnknownVerify})
+	if d, ok := r.duration(f.get("idempotency_ttl")); ok {
+		c.KeyLife = d.Exact()
+		if c.OnUnknown != OnUnknownResend {
+			r.invalid(f.get("idempotency_ttl").Pos, "idempotency_ttl bounds on_unknown: resend, and this channel does not send again", "remove it")
+		}
+	}
+	if c.OnUnknown != OnUnknownVerify || info == nil || r.stored {
+		return
+	}
+	const hint = "write resend if it recognises a repeated idempotency key, else hold"
+	if info.Verifies == nil {
+		r.invalid(n.Pos, fmt.Sprintf("provider %s cannot tell what became of a message", info.Name), hint)
+		return
+	}
+	var lacking []string
+	for _, name := range info.Verifies {
+		if _, ok := c.Settings[name]; !ok {
+			lacking = append(lacking, name)
+		}
+	}
+	if len(lacking) > 0 {
+		r.report(CodeMissing, n.Pos, fmt.Sprintf("on_unknown: verify needs the setting %s of provider %s", sentence(lacking), info.Name), hint)
+	}
 }
 
 // given counts the settings that are written.

@@ -35,6 +35,7 @@ type Options struct {
 type ProviderInfo struct {
 	Name     string
 	Settings []SettingInfo
+	Verifies []string // the settings that on_unknown: verify needs; nil: the provider cannot
 }
 
 // SettingInfo is one setting of a provider.

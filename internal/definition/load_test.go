@@ -100,6 +100,7 @@ func providers() []definition.ProviderInfo {
 		{Name: "memory"},
 		{Name: "inbox"},
 		{Name: "http", Settings: []definition.SettingInfo{{Name: "url", Required: true}, {Name: "token", Secret: true}}},
+		{Name: "asked", Settings: []definition.SettingInfo{{Name: "status_url"}}, Verifies: []string{"status_url"}},
 	}
 }
 

@@ -127,7 +127,13 @@ func TestMistakes(t *testing.T) {
 			`7:3 unknown_key: provider http has no setting "ulr" | did you mean url?`,
 			`8:10 invalid: a secret is never written into a definition | write {env: NAME} or {file: PATH}`,
 			`12:12 unknown_key: provider inbox has no setting "a" | it has no settings`,
-			`13:13 invalid: "retry" is not a value of on_unknown | it is resend or hold`,
+			`13:13 invalid: "retry" is not a value of on_unknown | it is resend, hold or verify`,
+		}},
+		{"what follows an unknown outcome", "channel: push\nprovider: http\nsettings: {url: http://127.0.0.1}\non_unknown: verify\ntimeout: 6m\n---\nchannel: sms\nprovider: asked\non_unknown: verify\n---\nchannel: email\nprovider: memory\non_unknown: hold\nidempotency_ttl: 24h\n", []string{
+			`4:13 invalid: provider http cannot tell what became of a message | write resend if it recognises a repeated idempotency key, else hold`,
+			`5:10 invalid: a request takes at most 5m`,
+			`9:13 missing: on_unknown: verify needs the setting status_url of provider asked | write resend if it recognises a repeated idempotency key, else hold`,
+			`14:18 invalid: idempotency_ttl bounds on_unknown: resend, and this channel does not send again | remove it`,
 		}},
 		{"settings that are needed", "channel: push\nprovider: http\n", []string{`1:1 missing: provider http needs the setting url`}},
 		{"survey", `survey: s

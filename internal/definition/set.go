@@ -31,8 +31,9 @@ const (
 	DedupAllow      = "allow" // dedup_missing: a missing value counts as empty
 	DedupReject     = "reject"
 	OnUnknownResend = "resend" // on_unknown: tried again under the same key
-	OnUnknownHold   = "hold"
-	RetryFail       = "fail" // retry.then
+	OnUnknownHold   = "hold"   // left to a person
+	OnUnknownVerify = "verify" // the provider is asked first
+	RetryFail       = "fail"   // retry.then
 	RetryForever    = "forever"
 )
 
@@ -182,8 +183,10 @@ type Channel struct {
 	Kind      string
 	Provider  string
 	Settings  map[string]Setting
-	OnUnknown string // resend or hold
-	Hash      string // of the document: a channel is opened anew when it changes
+	OnUnknown string        // resend, hold or verify
+	KeyLife   time.Duration // how long the provider knows an idempotency key; 0 = for ever
+	Timeout   time.Duration // of one request; 0 = the process's
+	Hash      string        // of the document: a channel is opened anew when it changes
 }
 
 // Setting is a literal or a reference to a secret; secrets are never written into definitions.

@@ -239,7 +239,9 @@ func newTables() tables {
 			required("channel", aChannel, "KIND:NAME, or KIND for KIND:default."),
 			required("provider", aName, "What sends the messages."),
 			built("settings", ref("settings"), "The provider's."),
-			built("on_unknown", oneOf(OnUnknownResend, OnUnknownHold), "What follows a send of unknown outcome: another try under the same key, or a wait for a person. Default: resend."),
+			built("on_unknown", oneOf(OnUnknownResend, OnUnknownHold, OnUnknownVerify), "What follows a send of unknown outcome: another try under the same key, a wait for a person, or a question to the provider and another try if it has nothing. Default: resend."),
+			built("idempotency_ttl", aDuration, "How long the provider knows a key: what may have arrived is sent again within it only. Default: for ever."),
+			built("timeout", aDuration, "How long a request may take, at most 5m. Default: 20s."),
 			later("rate", ""),
 			later("send_window", ""),
 			later("retry", "a workflow's or the workspace's retry is used"),
@@ -278,10 +280,9 @@ func newTables() tables {
 // laterValues are words that a key knows and this release refuses.
 func laterValues() map[string][]string {
 	return map[string][]string{
-		"mode":       {"conversation"},
-		"on_unknown": {"verify"},
-		"then":       {"hold", "daily"},
-		"event":      {"item.published", "response.completed", "delivery.failed"},
+		"mode":  {"conversation"},
+		"then":  {"hold", "daily"},
+		"event": {"item.published", "response.completed", "delivery.failed"},
 	}
 }
 

@@ -106,7 +106,6 @@ func TestLaterKeysAreRefused(t *testing.T) {
 		}
 	}
 	for place, value := range map[string]string{
-		"channel: c\nprovider: memory\non_unknown: @\n":             "verify",
 		"workflow: w\nmessage:\n  survey: s\n  mode: @\n":           "conversation",
 		"workflow: w\nretry:\n  then: @\n":                          "daily",
 		"workflow: w\ntriggers:\n  - id: t\n    event: @\n":         "response.completed",

@@ -85,7 +85,20 @@ type Row struct {
 	Trace              string // JSON
 	CreatedAt          time.Time
 	CompletedAt        time.Time
+	DoubtAt            time.Time // the intent of the present step's first attempt that may have arrived without an answer; none: all is known
+	DueAt              time.Time // when the present step was due, while its channel has moved SendAt; none: SendAt
 }
+
+// Due is the instant for which the present step was planned: what the channel lets through later was not planned later.
+func (r Row) Due() time.Time {
+	if r.DueAt.IsZero() {
+		return r.SendAt
+	}
+	return r.DueAt
+}
+
+// Doubt reports whether the present step may have reached its person although nobody was told so.
+func (r Row) Doubt() bool { return !r.DoubtAt.IsZero() }
 
 // Outcome is what became of one attempt.
 type Outcome string

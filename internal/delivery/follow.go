@@ -23,6 +23,25 @@ type Policy struct {
 	Forever bool            // never give up (decision 31)
 	// HoldUnknown: an attempt whose outcome is unknown is never repeated by the engine (P4).
 	HoldUnknown bool
+	// KeyLife is how long the provider knows an idempotency key: what may have arrived is repeated within it only (P3).
+	// 0: for ever.
+	KeyLife time.Duration
+}
+
+const (
+	// keyMargin is how long before its end a key is not used any more: the request has to get there, and clocks differ.
+	keyMargin = time.Minute
+	// keyShare bounds the margin of short lives: SNS FIFO knows a key for five minutes.
+	keyShare = 10
+)
+
+// KeyExpired reports whether a step that may have arrived already must not be sent again at an instant, since its
+// provider might have forgotten the key by then (reliability: no retry of an unknown outcome after ttl - margin).
+func (p Policy) KeyExpired(row Row, at time.Time) bool {
+	if !row.Doubt() || p.KeyLife == 0 {
+		return false
+	}
+	return at.After(row.DoubtAt.Add(p.KeyLife - min(keyMargin, p.KeyLife/keyShare)))
 }
 
 // Result is what became of one attempt.
@@ -47,6 +66,7 @@ type Change struct {
 	Completed  bool
 	Release    bool // its slot is given back
 	Retried    bool // the same step is tried again at SendAt
+	DoubtAt    time.Time
 }
 
 // After decides what follows a result at now. Draw picks a whole number in [0, max), the same for the same row
@@ -54,26 +74,38 @@ type Change struct {
 //
 // A success plans the next reminder (C20) or, after the last, the expiry (C28). A failure climbs the ladder and at
 // its end fails the delivery, or, when a reminder failed, ends only that step. An unknown outcome is tried again
-// under the same key or waits for a person, as the channel says.
+// under the same key or waits for a person, as the channel says. A step of which any try may have arrived is never
+// called failed: at its end it is unknown, and keeps its slot (P4, P6).
 func After(row Row, policy Policy, result Result, now time.Time, draw func(max uint64) uint64) Change {
 	c := Change{
 		Status: row.Status, Step: row.Step, RetryCount: row.RetryCount, Remaining: row.RemindersRemaining,
-		Reason: result.Reason,
+		Reason: result.Reason, DoubtAt: row.DoubtAt,
 	}
 	switch result.Outcome {
 	case AttemptDelivered:
-		c.Accepted, c.RetryCount = true, 0
+		c.Accepted, c.RetryCount, c.DoubtAt = true, 0, time.Time{}
 		if c.Status == Scheduled || c.Status == Unknown {
 			c.Status = Sent
 		}
 		c.advance(row, policy, now)
 	case AttemptUnknown:
-		if !policy.HoldUnknown && c.retry(row, policy, result, now, draw) {
+		if row.DoubtAt.IsZero() {
+			row.DoubtAt = row.IntentAt
+			c.DoubtAt = row.IntentAt
+		}
+		if !policy.HoldUnknown && result.Retry && c.retry(row, policy, result, now, draw) {
 			return c
 		}
-		c.Status, c.ExpiresAt = Unknown, policy.Timing.ExpiresAt(now, row.CreatedAt)
+		c.unknown(row, policy, now)
 	case AttemptFailed, AttemptNone:
 		if result.Retry && c.retry(row, policy, result, now, draw) {
+			return c
+		}
+		if row.Doubt() {
+			if c.Reason != reason.KeyExpired {
+				c.Reason = reason.EarlierUnknown
+			}
+			c.unknown(row, policy, now)
 			return c
 		}
 		if result.Retry {
@@ -109,6 +141,11 @@ func NoChannel(row Row, policy Policy) Change {
 	}
 }
 
+// unknown leaves the delivery to a person, or to the provider's word.
+func (c *Change) unknown(row Row, policy Policy, now time.Time) {
+	c.Status, c.RetryCount, c.ExpiresAt = Unknown, row.RetryCount, policy.Timing.ExpiresAt(now, row.CreatedAt)
+}
+
 // advance ends the step and plans the next one.
 func (c *Change) advance(row Row, policy Policy, now time.Time) {
 	c.Step++
@@ -122,7 +159,8 @@ func (c *Change) advance(row Row, policy Policy, now time.Time) {
 	}
 }
 
-// retry plans another try of the same step; it reports false at the end of the ladder.
+// retry plans another try of the same step; it reports false at the end of the ladder, and when the provider might
+// have forgotten by then what it may have accepted.
 func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, draw func(max uint64) uint64) bool {
 	rung := row.RetryCount
 	if rung >= len(policy.Backoff) {
@@ -131,17 +169,29 @@ func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, dra
 		}
 		rung = len(policy.Backoff) - 1
 	}
-	c.RetryCount, c.Retried = row.RetryCount+1, true
-	if rung < 0 {
-		c.SendAt, c.HeldBackTo = row.SendAt, now.Add(max(NextTick, result.RetryAfter))
-		return true
+	at, next := now.Add(max(NextTick, result.RetryAfter)), row.Due()
+	if rung >= 0 {
+		at = now.Add(max(policy.wait(rung, draw), result.RetryAfter)).Truncate(time.Microsecond)
+		next = at
 	}
-	wait := policy.Backoff[rung]
-	if policy.Jitter > 0 {
+	if policy.KeyExpired(row, at) {
+		c.Reason = reason.KeyExpired
+		return false
+	}
+	c.RetryCount, c.Retried, c.SendAt = row.RetryCount+1, true, next
+	if rung < 0 {
+		c.HeldBackTo = at
+	}
+	return true
+}
+
+// wait is how long a rung of the ladder is.
+func (p Policy) wait(rung int, draw func(max uint64) uint64) time.Duration {
+	wait := p.Backoff[rung]
+	if p.Jitter > 0 {
 		// Divided first: a wait of years times a percentage goes beyond what a duration holds. Waits are whole
 		// seconds, so nothing is lost.
-		wait += wait / (100 * jitterSteps) * time.Duration(policy.Jitter) * time.Duration(draw(jitterSteps))
+		wait += wait / (100 * jitterSteps) * time.Duration(p.Jitter) * time.Duration(draw(jitterSteps))
 	}
-	c.SendAt = now.Add(max(wait, result.RetryAfter)).Truncate(time.Microsecond)
-	return true
+	return wait
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -198,4 +199,108 @@ func TestNoChannelExpiresFromItsCreation(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+}
+
+// A key is repeated within its life only, and a step that may have arrived is never called failed.
+//
+// Shows: P3, P4, P6.
+func TestAfterADoubt(t *testing.T) {
+	t.Parallel()
+	policy := Policy{Timing: timing(t), Backoff: ladder}
+	short, long := policy, policy
+	short.KeyLife, long.KeyLife = 5*time.Minute, 24*time.Hour
+	fresh := Row{Status: Scheduled, NotBefore: created, SendAt: created, CreatedAt: created, IntentAt: created}
+	doubtful := fresh
+	doubtful.DoubtAt, doubtful.IntentAt, doubtful.RetryCount = created.Add(-time.Minute), now, 3
+	lost := Result{Outcome: AttemptUnknown, Reason: reason.ReplyLost, Retry: true}
+	permanent := Result{Outcome: AttemptFailed, Reason: reason.PermanentError}
+	temporary := Result{Outcome: AttemptFailed, Reason: reason.TemporaryError, Retry: true}
+	expiry := now.Add(30 * day)
+	tests := []struct {
+		name   string
+		row    Row
+		policy Policy
+		result Result
+		want   Change
+	}{
+		{
+			"the doubt begins with the first intent", fresh, policy, lost,
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Reason: reason.ReplyLost, Retried: true, DoubtAt: created},
+		},
+		{
+			"within the life of the key", fresh, long, lost,
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Reason: reason.ReplyLost, Retried: true, DoubtAt: created},
+		},
+		{
+			"the next rung lies beyond the life of the key", fresh, short, lost,
+			Change{Status: Unknown, ExpiresAt: expiry, Reason: reason.KeyExpired, DoubtAt: created},
+		},
+		{
+			"accepted in the end", doubtful, policy,
+			Result{Outcome: AttemptDelivered, Reason: reason.Delivered},
+			Change{Accepted: true, Status: Sent, Step: 1, Completed: true, Reason: reason.Delivered},
+		},
+		{
+			"refused for good after a doubt", doubtful, policy, permanent,
+			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, DoubtAt: doubtful.DoubtAt},
+		},
+		{
+			"the end of the ladder after a doubt", doubtful, policy, temporary,
+			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, DoubtAt: doubtful.DoubtAt},
+		},
+		{
+			"what surely never arrived needs no key", fresh, short, temporary,
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Reason: reason.TemporaryError, Retried: true},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, After(test.row, test.policy, test.result, now, nil)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whatever happens in whatever order: no try of a step that may have arrived is planned beyond the life of its key,
+// a doubt ends only when the outcome is known or a person decides, and while there is one nothing is called failed.
+func TestDoubtsProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		policy := Policy{Backoff: ladder, Forever: rapid.Bool().Draw(t, "forever"), HoldUnknown: rapid.Bool().Draw(t, "hold")}
+		policy.KeyLife = time.Duration(rapid.Int64Range(0, int64(3*time.Hour)).Draw(t, "life"))
+		row := Row{Status: Scheduled, SendAt: created, CreatedAt: created}
+		doubtful := false
+		for at := created; !row.SendAt.IsZero(); {
+			at = at.Add(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "later")))
+			if policy.KeyExpired(row, at) {
+				return // what the sender asks before it claims
+			}
+			row.IntentAt = at
+			result := rapid.SampledFrom([]Result{
+				{Outcome: AttemptDelivered},
+				{Outcome: AttemptUnknown, Retry: true},
+				{Outcome: AttemptFailed, Retry: true, RetryAfter: time.Hour},
+				{Outcome: AttemptFailed},
+			}).Draw(t, "result")
+			doubtful = doubtful || result.Outcome == AttemptUnknown
+			c := After(row, policy, result, at, nil)
+			switch {
+			case result.Outcome == AttemptDelivered:
+				if !c.Accepted || !c.DoubtAt.IsZero() {
+					t.Fatalf("accepted: %+v", c)
+				}
+			case c.DoubtAt.IsZero() == doubtful:
+				t.Fatalf("doubtful %t, since %s", doubtful, c.DoubtAt)
+			case doubtful && (c.Status == Failed || c.Release):
+				t.Fatalf("it may have arrived, and is called failed: %+v", c)
+			case c.Retried && doubtful && policy.KeyLife > 0 && c.SendAt.After(c.DoubtAt.Add(policy.KeyLife)):
+				t.Fatalf("a try at %s, the key ends at %s", c.SendAt, c.DoubtAt.Add(policy.KeyLife))
+			case c.Retried && policy.HoldUnknown && result.Outcome == AttemptUnknown:
+				t.Fatal("what is held was tried again")
+			}
+			row.Status, row.SendAt, row.DoubtAt, row.RetryCount, row.Step = c.Status, c.SendAt, c.DoubtAt, c.RetryCount, c.Step
+		}
+	})
 }

@@ -31,7 +31,7 @@ import (
 
 // Bounds of a call.
 const (
-	// DefaultTimeout is for one call as a whole; it lies well inside a lease (30 s).
+	// DefaultTimeout bounds a call as a whole whose context has no deadline; it lies well inside a lease (30 s).
 	DefaultTimeout = 10 * time.Second
 	// DefaultMaxResponse is plenty for an answer that holds an id.
 	DefaultMaxResponse = 64 << 10
@@ -143,8 +143,11 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 // Do makes the call and reads the answer. It returns an *Error when no answer came; an answer of any status, a
 // redirect included, is not an error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %s", c.timeout))
-	defer cancel()
+	if _, bounded := ctx.Deadline(); !bounded {
+		within, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %s", c.timeout))
+		defer cancel()
+		ctx = within
+	}
 	req, err := c.request(ctx, r)
 	if err != nil {
 		return Response{}, &Error{Err: err}

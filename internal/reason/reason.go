@@ -79,6 +79,13 @@ const (
 	LeaseLost      Reason = "lease_lost"
 	NoResponse     Reason = "no_response"
 	NeverSettled   Reason = "never_settled"
+	KeyExpired     Reason = "key_expired"
+	EarlierUnknown Reason = "earlier_unknown"
+	NotVerified    Reason = "not_verified"
+	ChannelDown    Reason = "channel_down"
+	RateLimited    Reason = "rate_limited"
+	NotAllowed     Reason = "not_allowed"
+	Verified       Reason = "verified"
 )
 
 // Instances.
@@ -125,6 +132,9 @@ func All() []Info {
 		{DeferredTooLong, Stop, "No free instant was left before it expires."},
 		{Stale, Skip, "It is later than catch_up allows."},
 		{Suppressed, Stop, "The person must not be messaged."},
+		{ChannelDown, Wait, "The provider is away; it is tried again later, and nothing is counted."},
+		{RateLimited, Wait, "The channel's rate is used up; it waits for its turn."},
+		{NotAllowed, Skip, "The address is not on the list of those that may be written to."},
 		{Delivered, Progress, "The provider accepted the message."},
 		{NoAddress, Skip, "The person has no address for this channel."},
 		{TemporaryError, Failure, "The provider refused for now; it is tried again."},
@@ -132,6 +142,10 @@ func All() []Info {
 		{RetriesUsedUp, Failure, "Every retry failed."},
 		{ReplyLost, Unknown, "The provider's answer never arrived, so nobody knows whether it accepted the message."},
 		{WorkerLost, Unknown, "The sending process ended before it could write down the result."},
+		{Verified, Progress, "The answer was lost; the provider was asked, and has accepted the message."},
+		{KeyExpired, Unknown, "It may have arrived, and the provider knows its key no longer, so it is not sent again."},
+		{EarlierUnknown, Unknown, "The last try failed, but an earlier one may have been accepted."},
+		{NotVerified, Unknown, "The provider could not say whether it has the message."},
 		{SendThrew, Failure, "The channel broke down while sending; it is tried again."},
 		{NoChannel, Failure, "No channel of that name is defined."},
 		{CannotRender, Failure, "The message could not be written from its template."},

@@ -142,7 +142,7 @@ func (w *world) start() (err error) {
 func (w *world) options() definition.Options {
 	var o definition.Options
 	for _, p := range w.providers {
-		info := definition.ProviderInfo{Name: p.Name}
+		info := definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies}
 		for _, s := range p.Settings {
 			info.Settings = append(info.Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
 		}

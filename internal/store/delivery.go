@@ -16,7 +16,7 @@ const deliverySpec = `ws bigint, id bigint, key text, instance_id bigint, event_
   workflow_version bigint, definitions bigint, type text, trigger text, channel text, address text, locale text, customer_ref text,
   status text, not_before bigint, send_at bigint, slot bigint, deferred_by text, lease_until bigint, version bigint, step bigint,
   attempt_no bigint, intent_at bigint, retry_count bigint, reminders_remaining bigint, last_sent_at bigint, expires_at bigint, reason text,
-  stop_reason text, trace text, created_at bigint, completed_at bigint`
+  stop_reason text, trace text, created_at bigint, completed_at bigint, doubt_at bigint, due_at bigint`
 
 func deliveryRow(rows *rowset, d delivery.Row) {
 	rows.row().int(int64(d.Workspace)).int(int64(d.ID)).text(d.Key).int(int64(d.Instance)).int(int64(d.Event)).int(int64(d.Contact)).
@@ -24,7 +24,8 @@ func deliveryRow(rows *rowset, d delivery.Row) {
 		text(d.Locale).text(d.CustomerRef).text(string(d.Status)).time(d.NotBefore).int(dueMicros(d.SendAt)).int(dueMicros(d.Slot)).
 		text(string(d.DeferredBy)).time(d.LeaseUntil).int(d.Version).int(int64(d.Step)).int(int64(d.AttemptNo)).time(d.IntentAt).
 		int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LastSentAt).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).
-		text(string(d.StopReason)).text(d.Trace).time(d.CreatedAt).time(d.CompletedAt)
+		text(string(d.StopReason)).text(d.Trace).time(d.CreatedAt).time(d.CompletedAt).
+		time(d.DoubtAt).int(dueMicros(d.DueAt))
 }
 
 func scanDelivery(rows *sql.Rows) (delivery.Row, error) { return scanDeliveryAnd(rows) }
@@ -49,6 +50,8 @@ func scanDeliveryAnd(rows *sql.Rows, after ...any) (d delivery.Row, err error) {
 		&d.StopReason, &d.Trace,
 		instant{&d.CreatedAt},
 		instant{&d.CompletedAt},
+		instant{&d.DoubtAt},
+		instant{&d.DueAt},
 	}, after...)...)
 }
 

@@ -13,7 +13,7 @@ import (
 
 // The claim is the intent: it touches no indexed column, so that the row stays where it is. intent_at is set only
 // while an attempt is open; what it was before tells of one whose result never came (SQLite: RETURNING sees the
-// updated table only, so the old value is kept in a column).
+// updated table only, so the old value is kept in a column). Such a one may have arrived: the doubt begins with it.
 const claimDeliveries = `
 WITH due AS MATERIALIZED (
   SELECT ws, id FROM delivery
@@ -22,7 +22,8 @@ WITH due AS MATERIALIZED (
   LIMIT $2
   /*SKIP LOCKED*/)
 UPDATE delivery SET lease_until = $3, version = delivery.version + 1, attempt_no = delivery.attempt_no + 1,
-  lost_intent = delivery.intent_at, intent_at = $1
+  lost_intent = delivery.intent_at, intent_at = $1,
+  doubt_at = CASE WHEN delivery.doubt_at = 0 THEN delivery.intent_at ELSE delivery.doubt_at END
 FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent`
@@ -30,9 +31,10 @@ RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent`
 const moveClaims = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, lease_until = r.lease_until, attempt_no = r.attempt_no, intent_at = r.intent_at, step = r.step,
-  reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at
+  reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at, doubt_at = r.doubt_at, due_at = r.due_at
 FROM /*ROWS $1 (ws bigint, id bigint, status text, send_at bigint, slot bigint, expires_at bigint, deferred_by text, reason text,
-  lease_until bigint, attempt_no bigint, intent_at bigint, step bigint, reminders_remaining bigint, trace text, completed_at bigint)*/ AS r
+  lease_until bigint, attempt_no bigint, intent_at bigint, step bigint, reminders_remaining bigint, trace text, completed_at bigint,
+  doubt_at bigint, due_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
 
 // CommitIntents claims up to limit due deliveries of all workspaces until leaseUntil, commits the intent to send
@@ -169,7 +171,8 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 		}
 		moves.row().int(int64(c.Workspace)).int(int64(c.ID)).text(string(c.Status)).int(dueMicros(c.SendAt)).int(dueMicros(c.Slot)).
 			int(dueMicros(c.ExpiresAt)).text(string(c.DeferredBy)).text(string(c.Reason)).time(c.LeaseUntil).int(int64(c.AttemptNo)).
-			time(c.IntentAt).int(int64(c.Step)).int(int64(c.RemindersRemaining)).text(c.Trace).time(c.CompletedAt)
+			time(c.IntentAt).int(int64(c.Step)).int(int64(c.RemindersRemaining)).text(c.Trace).time(c.CompletedAt).
+			time(c.DoubtAt).int(dueMicros(c.DueAt))
 	}
 	if _, err := t.exec(ctx, moveClaims, &moves); err != nil {
 		return nil, fmt.Errorf("move claims: %w", err)
@@ -183,7 +186,7 @@ func moved(c Claim, m IntentMove, now time.Time) Claim {
 	if !c.SendAt.IsZero() {
 		c.ExpiresAt = time.Time{}
 	}
-	c.AttemptNo, c.Step, c.RemindersRemaining = m.AttemptNo, m.Step, m.Remaining
+	c.AttemptNo, c.Step, c.RemindersRemaining, c.DoubtAt, c.DueAt = m.AttemptNo, m.Step, m.Remaining, m.DoubtAt, m.DueAt
 	if m.Trace != "" {
 		c.Trace = m.Trace
 	}

@@ -44,20 +44,32 @@ func (s *Store) RenewLeases(ctx context.Context, now, until time.Time, leases []
 	return lost, nil
 }
 
+// What was stopped meanwhile is not put off: its next claim ends it.
+const movable = `(r.send_at > 0 AND delivery.send_at > 0 AND delivery.stop_reason = '')`
+
 const releaseClaims = `
-UPDATE delivery SET lease_until = 0, intent_at = 0, attempt_no = delivery.attempt_no - 1, version = delivery.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint)*/ AS r
+UPDATE delivery SET lease_until = 0, intent_at = 0, attempt_no = delivery.attempt_no - 1, version = delivery.version + 1,
+  send_at = CASE WHEN ` + movable + ` THEN r.send_at ELSE delivery.send_at END,
+  due_at = CASE WHEN ` + movable + ` AND delivery.due_at = 0 THEN delivery.send_at ELSE delivery.due_at END,
+  reason = CASE WHEN ` + movable + ` THEN r.reason ELSE delivery.reason END,
+  trace = CASE WHEN ` + movable + ` THEN r.trace ELSE delivery.trace END
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, send_at bigint, reason text, trace text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.send_at`
 
 // ReleaseClaims gives back claims whose request has not begun: lease, intent and the number of the attempt. Those
 // that belong to somebody else by now stay as they are.
-func (s *Store) ReleaseClaims(ctx context.Context, now time.Time, leases []LeaseRef) error {
-	if len(leases) == 0 {
+func (s *Store) ReleaseClaims(ctx context.Context, claims []Release) error {
+	if len(claims) == 0 {
 		return nil
 	}
+	claims = slices.SortedFunc(slices.Values(claims), func(a, b Release) int { return compareLeases(a.LeaseRef, b.LeaseRef) })
+	var rows rowset
+	for _, c := range claims {
+		rows.row().int(int64(c.Workspace)).int(int64(c.ID)).int(c.Version).int(dueMicros(c.SendAt)).text(string(c.Reason)).text(c.Trace)
+	}
 	err := s.write(ctx, func(t *session) error {
-		due, err := query(ctx, t, scanInt, releaseClaims, leaseRows(leases))
+		due, err := query(ctx, t, scanInt, releaseClaims, &rows)
 		for _, at := range due {
 			t.due(at)
 		}
@@ -69,10 +81,12 @@ func (s *Store) ReleaseClaims(ctx context.Context, now time.Time, leases []Lease
 	return nil
 }
 
+func compareLeases(a, b LeaseRef) int {
+	return compareDeliveryRef(deliveryRef{a.Workspace, a.ID}, deliveryRef{b.Workspace, b.ID})
+}
+
 func leaseRows(leases []LeaseRef) *rowset {
-	leases = slices.SortedFunc(slices.Values(leases), func(a, b LeaseRef) int {
-		return compareDeliveryRef(deliveryRef{a.Workspace, a.ID}, deliveryRef{b.Workspace, b.ID})
-	})
+	leases = slices.SortedFunc(slices.Values(leases), compareLeases)
 	var rows rowset
 	for _, l := range leases {
 		rows.row().int(int64(l.Workspace)).int(int64(l.ID)).int(l.Version)

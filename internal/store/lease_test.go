@@ -37,7 +37,7 @@ func TestRenewAndReleaseLeases(t *testing.T) {
 		if d := f.row(claims[0].ID); !d.LeaseUntil.Equal(claims[0].LeaseUntil) {
 			t.Errorf("a lost lease was renewed")
 		}
-		f.must(s.ReleaseClaims(t.Context(), now, []store.LeaseRef{gone, lease(claims[1])}))
+		f.must(s.ReleaseClaims(t.Context(), []store.Release{{LeaseRef: gone}, {LeaseRef: lease(claims[1])}}))
 		want := claims[1].Row
 		want.LeaseUntil, want.IntentAt, want.AttemptNo, want.Version = time.Time{}, time.Time{}, 0, 2
 		if diff := cmp.Diff(want, f.row(want.ID)); diff != "" {
@@ -204,5 +204,64 @@ func TestOnCommitTellsTheEarliestInstant(t *testing.T) {
 			return store.IngestWrites{Instances: []instance.Row{f.instance("k:2", instance.Pending)}}, errBroken
 		})
 		expect("what was rolled back")
+	})
+}
+
+// What its channel cannot take now is moved, remembers when it was due, and stays where it is when it was stopped.
+func TestReleaseLater(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.scheduled(2, nil)
+		claims := f.claim(now)
+		f.exec(`UPDATE delivery SET stop_reason = 'cancelled_by_operator' WHERE id = $1`, int64(claims[1].ID))
+		later := func(c store.Claim, at time.Time) store.Release {
+			return store.Release{LeaseRef: lease(c), SendAt: at, Reason: reason.ChannelDown, Trace: `{"until":1}`}
+		}
+		at := now.Add(time.Minute)
+		f.must(s.ReleaseClaims(t.Context(), []store.Release{later(claims[0], at), later(claims[1], at)}))
+		if d := f.row(claims[0].ID); !d.SendAt.Equal(at) || !d.DueAt.Equal(now) || d.Reason != reason.ChannelDown || d.Trace == "" || d.AttemptNo != 0 || !d.IntentAt.IsZero() {
+			t.Errorf("moved %+v", d)
+		}
+		if d := f.row(claims[1].ID); !d.SendAt.Equal(now) || !d.DueAt.IsZero() || d.Reason == reason.ChannelDown {
+			t.Errorf("stopped %+v", d)
+		}
+		again := f.claim(at)
+		if again[0].ID != claims[0].ID {
+			again[0] = again[1]
+		}
+		f.must(s.ReleaseClaims(t.Context(), []store.Release{later(again[0], at.Add(time.Minute))}))
+		if d := f.row(again[0].ID); !d.DueAt.Equal(now) || !d.SendAt.Equal(at.Add(time.Minute)) {
+			t.Errorf("moved again %+v", d)
+		}
+	})
+}
+
+// A doubt begins with the intent whose result never came, outlives what follows, and ends with a known outcome.
+func TestDoubt(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		id := f.scheduled(1, nil)[0].ID
+		f.claim(now)
+		second := f.claim(now.Add(30 * time.Second))[0]
+		if !second.DoubtAt.Equal(now) || !second.LostIntent.Equal(now) {
+			t.Fatalf("claimed again: doubt since %s", second.DoubtAt)
+		}
+		f.must(s.ReleaseClaims(t.Context(), []store.Release{{LeaseRef: lease(second)}}))
+		third := f.claim(now.Add(time.Minute))[0]
+		if !third.DoubtAt.Equal(now) || !third.LostIntent.IsZero() {
+			t.Fatalf("given back: doubt since %s", third.DoubtAt)
+		}
+		kept := refused(third)
+		kept.DoubtAt = third.DoubtAt
+		f.settle(kept)
+		if d := f.row(id); !d.DoubtAt.Equal(now) {
+			t.Errorf("a refusal ended the doubt: %+v", d)
+		}
+		f.settle(accepted(f.claim(now.Add(time.Hour))[0]))
+		if d := f.row(id); d.Doubt() {
+			t.Errorf("accepted, and still in doubt: %+v", d)
+		}
 	})
 }

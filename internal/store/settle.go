@@ -46,9 +46,9 @@ UPDATE delivery SET
   step = r.step,
   last_sent_at = CASE WHEN r.accepted = 1 THEN $1 ELSE delivery.last_sent_at END,
   retry_count = r.retry_count, reminders_remaining = r.reminders_remaining,
-  lease_until = r.lease_until, intent_at = 0, version = delivery.version + 1
+  lease_until = r.lease_until, intent_at = 0, doubt_at = r.doubt_at, due_at = 0, version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, id bigint, version bigint, accepted bigint, step bigint, lease_until bigint, status text, send_at bigint, expires_at bigint, retry_count bigint,
-  reminders_remaining bigint, reason text, completed bigint)*/ AS r
+  reminders_remaining bigint, reason text, completed bigint, doubt_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id` + settleFence + `
 RETURNING delivery.ws, delivery.id, delivery.status`
 
@@ -99,7 +99,7 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		send, _ := planned(s.Status, dueMicros(s.SendAt), 0)
 		_, expire := planned(s.Status, 0, dueMicros(s.ExpiresAt))
 		rows.row().int(int64(s.Workspace)).int(int64(s.ID)).int(s.Version).flag(s.Accepted).int(int64(s.Step)).time(s.LeaseUntil).text(string(s.Status)).int(send).int(expire).
-			int(int64(s.RetryCount)).int(int64(s.Remaining)).text(string(s.Reason)).flag(s.Completed)
+			int(int64(s.RetryCount)).int(int64(s.Remaining)).text(string(s.Reason)).flag(s.Completed).time(s.DoubtAt)
 		t.due(max(send, micros(s.LeaseUntil)))
 		t.due(expire)
 	}
@@ -124,8 +124,8 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		if s.Content != nil {
 			contents = append(contents, *s.Content)
 		}
-		// An unknown outcome keeps its place: the message may have arrived.
-		cancelled := d.status == delivery.Cancelled && s.Status != delivery.Cancelled && s.Attempt.Outcome != delivery.AttemptUnknown
+		// While anything is unknown the place stays taken: the message may have arrived.
+		cancelled := d.status == delivery.Cancelled && s.Status != delivery.Cancelled && s.Attempt.Outcome != delivery.AttemptUnknown && s.DoubtAt.IsZero()
 		if s.Release || cancelled {
 			released.row().int(int64(d.ws)).int(int64(d.id))
 		}

@@ -210,6 +210,8 @@ type IntentMove struct {
 	Remaining  int // reminders
 	Trace      string
 	Completed  bool      // sets completed_at
+	DoubtAt    time.Time // none: the outcome of every try of the step is known
+	DueAt      time.Time // none: send_at is when the step is due
 	LeaseUntil time.Time // without Send: nobody takes the row up before; none: it is free at once
 }
 
@@ -228,7 +230,8 @@ type Settlement struct {
 	Remaining  int // reminders
 	Reason     reason.Reason
 	Completed  bool
-	Release    bool // a definite failure gives the slot back
+	Release    bool      // a definite failure gives the slot back
+	DoubtAt    time.Time // none: the outcome of every try of the step is known
 	Attempt    delivery.Attempt
 	Content    *Content // kept when the channel's provider is read from the store
 }
@@ -238,6 +241,14 @@ type LeaseRef struct {
 	Workspace subject.WorkspaceID
 	ID        delivery.ID
 	Version   int64
+}
+
+// Release gives a claim back whose request has not begun.
+type Release struct {
+	LeaseRef
+	SendAt time.Time // the row is moved there, and stays due when it was; none: it is free at once
+	Reason reason.Reason
+	Trace  string
 }
 
 // Content is what was rendered for one step of a delivery.

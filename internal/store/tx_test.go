@@ -138,12 +138,12 @@ func TestTwoProcesses(t *testing.T) {
 			f := setup(t, stores[0])
 			f.scheduled(deliveries, nil)
 			frozen := f.claim(now)[:7]
-			var rest []store.LeaseRef
+			var rest []store.Release
 			claims := f.claim(now.Add(30 * time.Second)) // everything again, a lease later
 			for _, c := range claims {
-				rest = append(rest, lease(c))
+				rest = append(rest, store.Release{LeaseRef: lease(c)})
 			}
-			f.must(stores[0].ReleaseClaims(t.Context(), now, rest))
+			f.must(stores[0].ReleaseClaims(t.Context(), rest))
 			race(t, 4, func(n int) error {
 				s := stores[n%2]
 				for {

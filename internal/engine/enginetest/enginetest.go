@@ -73,7 +73,7 @@ func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine
 func Options(providers []channel.Provider) definition.Options {
 	var o definition.Options
 	for _, p := range providers {
-		info := definition.ProviderInfo{Name: p.Name}
+		info := definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies}
 		for _, s := range p.Settings {
 			info.Settings = append(info.Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
 		}

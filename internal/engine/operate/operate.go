@@ -127,7 +127,7 @@ func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
 		}
 		d.StopReason = reason.CancelledByPerson
 	} else {
-		if d.Status == delivery.Scheduled {
+		if d.Status == delivery.Scheduled && !d.Doubt() {
 			d.Slot = time.Time{}
 		}
 		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, reason.CancelledByPerson, time.Time{}, time.Time{}, a.now
@@ -190,11 +190,15 @@ func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id
 			}
 			return a.again(s, d), nil
 		case delivery.Scheduled, delivery.Unknown:
+			if d.Status == delivery.Unknown {
+				d.DoubtAt = time.Time{} // a person has decided that it is sent
+			}
 			d.Status = delivery.Scheduled
 			if d.Step > 0 {
 				d.Status = delivery.Sent
 			}
 			d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
+			d.DueAt = time.Time{}
 			a.result.Deliveries = append(a.result.Deliveries, d.ID)
 			a.tellDelivery(journal.Released, d, reason.RetryByOperator)
 			return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
@@ -224,6 +228,7 @@ func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChan
 	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
 	d.Status, d.NotBefore, d.SendAt, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, a.now, time.Time{}, ""
 	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
+	d.DoubtAt, d.DueAt = time.Time{}, time.Time{}
 	d.LastSentAt, d.ExpiresAt, d.Reason, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, reason.ResentByOperator, "", a.now, time.Time{}
 
 	a.result.NewInstance, a.result.NewKey, a.result.NewDeliveries = in.ID, in.Key, []delivery.ID{d.ID}

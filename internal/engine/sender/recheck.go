@@ -68,7 +68,9 @@ func (s *Sender) rulesOf(row delivery.Row) (rules, error) {
 	r.policy = delivery.Policy{
 		Timing: r.trigger.Timing, Awaits: r.trigger.Message.Survey != "",
 		Backoff: r.trigger.Retry.Backoff, Jitter: r.trigger.Retry.Jitter, Forever: r.trigger.Retry.Then == definition.RetryForever,
-		HoldUnknown: r.channel != nil && r.channel.OnUnknown == definition.OnUnknownHold,
+	}
+	if r.channel != nil {
+		r.policy.HoldUnknown, r.policy.KeyLife = r.channel.OnUnknown == definition.OnUnknownHold, r.channel.KeyLife
 	}
 	if s.NoJitter {
 		r.policy.Jitter = 0
@@ -102,7 +104,6 @@ func (r *recheck) decide(claims []store.Claim, locked bool) ([]store.IntentVerdi
 
 // claim decides one claim. Everything that stops it is looked at before the limits are.
 func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, locked bool) store.IntentVerdict {
-	open := !c.LostIntent.IsZero()
 	switch {
 	case rules.trigger == nil:
 		return r.end(c, delivery.Cancelled, reason.WorkflowInactive)
@@ -110,10 +111,12 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, locked bool
 		return r.end(c, delivery.Cancelled, c.StopReason)
 	case c.Person.Suppressed:
 		return r.end(c, delivery.Cancelled, reason.Suppressed)
-	case open && rules.policy.HoldUnknown:
-		return r.unknown(c, rules, reason.WorkerLost)
+	case c.Doubt() && rules.policy.HoldUnknown:
+		return r.unknown(c, rules, doubt(c))
+	case rules.policy.KeyExpired(c.Row, r.now):
+		return r.unknown(c, rules, reason.KeyExpired)
 	case rules.off:
-		v := r.move(c, rules.policy.Timing, "", reason.WorkflowInactive, delivery.Change{Status: c.Status, SendAt: c.SendAt, Step: c.Step, Remaining: c.RemindersRemaining})
+		v := r.move(c, rules.policy.Timing, "", reason.WorkflowInactive, stay(c))
 		v.Move.LeaseUntil = r.now.Add(pause)
 		return v
 	case rules.channel == nil:
@@ -123,12 +126,12 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, locked bool
 			Outcome: delivery.AttemptNone, Reason: reason.NoChannel,
 		})
 		return v
-	case rules.policy.Timing.Stale(r.now, c.SendAt):
-		if open { // it may have gone out, so it must not be called skipped
-			return r.unknown(c, rules, reason.WorkerLost)
+	case rules.policy.Timing.Stale(r.now, c.Due()):
+		if c.Doubt() { // it may have gone out, so it must not be called skipped
+			return r.unknown(c, rules, doubt(c))
 		}
 		return r.move(c, rules.policy.Timing, journal.Skipped, reason.Stale, delivery.Skip(c.Row, rules.policy, reason.Stale, r.now))
-	case open: // it may have arrived under its old slot, which it keeps
+	case c.Doubt(): // it may have arrived under its old slot, which it keeps
 		return store.IntentVerdict{}
 	case !c.Slot.IsZero() && r.now.Sub(c.Slot) <= slotGrace:
 		return store.IntentVerdict{}
@@ -147,13 +150,17 @@ func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.Inten
 		return r.end(c, delivery.Expired, verdict.Reason)
 	}
 	if verdict.At.After(r.now) {
-		v := r.move(c, rules.policy.Timing, journal.Deferred, verdict.Reason, delivery.Change{Status: c.Status, SendAt: verdict.At, Step: c.Step, Remaining: c.RemindersRemaining})
+		later := stay(c)
+		later.SendAt = verdict.At
+		v := r.move(c, rules.policy.Timing, journal.Deferred, verdict.Reason, later)
 		v.Move.Slot, v.Move.DeferredBy, v.Move.Reason = verdict.At, verdict.Reason, c.Reason
+		v.Move.DueAt = time.Time{} // waiting for a limit is never lateness (R2)
 		return v
 	}
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Send: true, Status: c.Status, SendAt: c.SendAt, Slot: verdict.At, DeferredBy: c.DeferredBy, Reason: c.Reason,
 		AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
+		DoubtAt: c.DoubtAt, DueAt: c.DueAt,
 	}}
 }
 
@@ -174,7 +181,7 @@ func without(slots []store.Slot, c store.Claim) []store.Slot {
 // move writes a change instead of sending; the attempt that was counted by the claim did not take place.
 func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What, why reason.Reason, change delivery.Change) store.IntentVerdict {
 	slot := c.Slot
-	if change.Release {
+	if change.Release && !c.Doubt() {
 		slot = time.Time{}
 	}
 	if what != "" {
@@ -186,8 +193,21 @@ func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What,
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
 		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Completed: change.Completed,
-		Trace: gate.Trace(c.Row, timing, why, r.now, change.SendAt),
+		DoubtAt: c.DoubtAt, DueAt: c.DueAt, Trace: gate.Trace(c.Row, timing, why, r.now, change.SendAt),
 	}}
+}
+
+// stay is the change that changes nothing.
+func stay(c store.Claim) delivery.Change {
+	return delivery.Change{Status: c.Status, SendAt: c.SendAt, Step: c.Step, Remaining: c.RemindersRemaining}
+}
+
+// doubt says why nobody knows what became of a step.
+func doubt(c store.Claim) reason.Reason {
+	if c.LostIntent.IsZero() {
+		return reason.ReplyLost
+	}
+	return reason.WorkerLost
 }
 
 // end stops a delivery for good. What was sent before stays sent; only its reminders end (model.md §3).

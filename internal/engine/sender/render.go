@@ -27,6 +27,8 @@ type job struct {
 	rules   rules
 	outlet  outlet.Outlet
 	out     channel.Outgoing
+	verify  bool               // an earlier try may have arrived: the provider is asked first
+	absent  bool               // it was asked, and has nothing
 	refused *channel.SendError // it could not be written or has no open channel: the attempt fails without a request
 	draws   key.Keyed
 }
@@ -57,6 +59,7 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 			return nil, errNoVersion // the re-check let it pass with the same sets, so this cannot be
 		}
 		j.draws = ws.Jitter
+		j.verify = c.Doubt() && j.rules.channel.OnUnknown == definition.OnUnknownVerify
 		j.out, err = s.write(ws, c, j.rules, events[store.EventRef{Workspace: c.Workspace, ID: c.Event}], now)
 		if err != nil {
 			j.refused = &channel.SendError{Reason: reason.CannotRender, Err: err}
@@ -174,13 +177,18 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 // settle turns the result of an attempt into what is written, and into what is told.
 func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error, now time.Time) (store.Settlement, journal.Entry) {
 	c := j.claim
-	change := delivery.After(c.Row, j.rules.policy, result, now, func(limit uint64) uint64 {
+	row := c.Row
+	if j.absent {
+		row.DoubtAt = time.Time{}
+	}
+	change := delivery.After(row, j.rules.policy, result, now, func(limit uint64) uint64 {
 		return j.draws.Uniform(limit, c.Key, fmt.Sprint(c.AttemptNo))
 	})
 	s := store.Settlement{
 		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: change.Accepted, Step: change.Step, Status: change.Status,
 		SendAt: change.SendAt, ExpiresAt: change.ExpiresAt, LeaseUntil: change.HeldBackTo, RetryCount: change.RetryCount,
 		Remaining: change.Remaining, Reason: change.Reason, Completed: change.Completed, Release: change.Release,
+		DoubtAt: change.DoubtAt,
 		Attempt: delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
 			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,

@@ -32,7 +32,7 @@ const (
 	// DefaultLease is how long a claim holds without renewal: three renewals fit into the promise that work
 	// resumes within 45 seconds of a crash.
 	DefaultLease = 30 * time.Second
-	// DefaultTimeout bounds one request to a provider.
+	// DefaultTimeout bounds one request to a provider whose channel sets no timeout.
 	DefaultTimeout = 20 * time.Second
 	// DefaultConcurrency is how many requests of one step are on the wire at once.
 	DefaultConcurrency = 64
@@ -53,7 +53,7 @@ type Store interface {
 		decide func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error)) ([]store.Claim, error)
 	Settle(ctx context.Context, now time.Time, results []store.Settlement) (stale []delivery.ID, err error)
 	RenewLeases(ctx context.Context, now, until time.Time, leases []store.LeaseRef) (lost []delivery.ID, err error)
-	ReleaseClaims(ctx context.Context, now time.Time, leases []store.LeaseRef) error
+	ReleaseClaims(ctx context.Context, claims []store.Release) error
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 }
 
@@ -131,11 +131,7 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	jobs, err := s.render(held, claims, now)
 	if err != nil {
 		// Nothing has left yet: given back, nothing of it is unknown.
-		refs := make([]store.LeaseRef, len(claims))
-		for i, c := range claims {
-			refs[i] = ref(c)
-		}
-		return counts, errors.Join(fmt.Errorf("render: %w", err), s.Store.ReleaseClaims(held, now, refs))
+		return counts, errors.Join(fmt.Errorf("render: %w", err), s.Store.ReleaseClaims(held, released(claims)))
 	}
 	f := flight{Sender: s, ctx: held, leaseUntil: now.Add(s.Lease)}
 	err = f.fly(ctx, jobs)
@@ -243,7 +239,7 @@ func (f *flight) one(j job) {
 		return
 	}
 	handed := now
-	result, receipt, cause := f.send(j)
+	result, receipt, cause := f.send(&j)
 	now = f.Clock.Now()
 	settlement, entry := j.settle(result, receipt, cause, now)
 	if j.refused == nil {
@@ -259,7 +255,7 @@ func (f *flight) one(j job) {
 }
 
 // send makes one request, unless rendering has failed already. A channel that panics has thrown (C45).
-func (f *flight) send(j job) (result delivery.Result, receipt channel.Receipt, err error) {
+func (f *flight) send(j *job) (result delivery.Result, receipt channel.Receipt, err error) {
 	if j.refused != nil {
 		return delivery.Result{Outcome: delivery.AttemptFailed, Reason: j.refused.Reason, Retry: j.refused.Retry}, receipt, j.refused
 	}
@@ -270,7 +266,14 @@ func (f *flight) send(j job) (result delivery.Result, receipt channel.Receipt, e
 			f.Log.Error("channel panicked", "channel", j.claim.Channel, "panic", fmt.Sprint(p))
 		}
 	}()
-	ctx, cancel := context.WithTimeoutCause(f.ctx, f.Timeout, fmt.Errorf("no answer within %s", f.Timeout))
+	if j.verify {
+		found, receipt, result, err := f.verify(j)
+		if found || err != nil {
+			return result, receipt, err
+		}
+		j.absent = true
+	}
+	ctx, cancel := f.within(j)
 	defer cancel()
 	receipt, err = j.outlet.Send(ctx, j.out)
 	if err == nil {
@@ -282,6 +285,33 @@ func (f *flight) send(j job) (result delivery.Result, receipt channel.Receipt, e
 		result.Outcome = delivery.AttemptUnknown
 	}
 	return result, receipt, err
+}
+
+// within bounds one request.
+func (f *flight) within(j *job) (context.Context, context.CancelFunc) {
+	timeout := j.rules.channel.Timeout
+	if timeout == 0 {
+		timeout = f.Timeout
+	}
+	return context.WithTimeoutCause(f.ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+}
+
+// verify asks the provider whether it has the message. What it cannot say stays unknown, and is asked again on the
+// next rung of the ladder.
+func (f *flight) verify(j *job) (found bool, receipt channel.Receipt, result delivery.Result, err error) {
+	unknown := delivery.Result{Outcome: delivery.AttemptUnknown, Reason: reason.NotVerified}
+	verifier, ok := j.outlet.Channel.(channel.Verifier)
+	if !ok {
+		return false, receipt, unknown, errors.New("this channel cannot say what became of a message")
+	}
+	ctx, cancel := f.within(j)
+	defer cancel()
+	if receipt, found, err = verifier.Verify(ctx, j.out); err != nil {
+		known := channel.AsSendError(err)
+		unknown.Retry, unknown.RetryAfter = known.Retry, known.RetryAfter
+		return false, receipt, unknown, fmt.Errorf("ask for the message: %w", err)
+	}
+	return found, receipt, delivery.Result{Outcome: delivery.AttemptDelivered, Reason: reason.Verified}, nil
 }
 
 func (f *flight) keep(j job, s *store.Settlement, e journal.Entry) {
@@ -412,13 +442,21 @@ func (f *flight) giveBack(jobs []job, begun int) {
 	if begun >= len(jobs) {
 		return
 	}
-	refs := make([]store.LeaseRef, 0, len(jobs)-begun)
+	refs := make([]store.Release, 0, len(jobs)-begun)
 	for _, j := range jobs[begun:] {
-		refs = append(refs, ref(j.claim))
+		refs = append(refs, store.Release{LeaseRef: ref(j.claim)})
 	}
-	if err := f.Store.ReleaseClaims(f.ctx, f.Clock.Now(), refs); err != nil && f.err == nil {
+	if err := f.Store.ReleaseClaims(f.ctx, refs); err != nil && f.err == nil {
 		f.err = fmt.Errorf("give claims back: %w", err)
 	}
+}
+
+func released(claims []store.Claim) []store.Release {
+	all := make([]store.Release, len(claims))
+	for i, c := range claims {
+		all[i].LeaseRef = ref(c)
+	}
+	return all
 }
 
 func ref(c store.Claim) store.LeaseRef {

@@ -4,10 +4,14 @@
 -- unknown outcome. 0: every outcome of the step is known.
 ALTER TABLE delivery ADD COLUMN doubt_at bigint NOT NULL DEFAULT 0;
 
+-- When the present step was due, while its channel's rate or breaker has moved send_at. 0: send_at says it.
+ALTER TABLE delivery ADD COLUMN due_at bigint NOT NULL DEFAULT 0;
+
 CREATE TABLE pace (            -- when a channel with a rate may send next, for all processes
   ws      bigint NOT NULL,
   channel text NOT NULL,  -- kind:name
-  next_at bigint NOT NULL,
+  next_at bigint NOT NULL,      -- the next instant that is free
+  tail_at bigint NOT NULL,      -- behind the last of those that wait
   PRIMARY KEY (ws, channel)
 ) WITHOUT ROWID;
 
