@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -91,25 +92,52 @@ func checkDelivery(d delivery.Row, ws subject.WorkspaceID) error {
 // parted reports whether a text would fall apart in the list of a person's slots.
 func parted(s string) bool { return strings.IndexByte(s, ' ') >= 0 || strings.IndexByte(s, ';') >= 0 }
 
-const insertDeliveries = `
-INSERT INTO delivery (/*NAMES (` + deliverySpec + `)*/)
-SELECT r.* FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r
-WHERE true
-ON CONFLICT (ws, key) DO NOTHING`
+// newDeliverySpec is what a delivery can have before anything was tried; the other columns begin with their defaults.
+const newDeliverySpec = `ws bigint, id bigint, key text, instance_id bigint, event_id bigint, contact_id bigint, workflow text,
+  workflow_version bigint, definitions bigint, type text, trigger text, channel text, address text, locale text, customer_ref text,
+  status text, not_before bigint, send_at bigint, slot bigint, deferred_by text, reminders_remaining bigint, reason text, trace text,
+  created_at bigint, completed_at bigint`
 
-// insertDeliveries inserts new rows in the order of their keys and returns how many did not exist.
+func newDeliveryRow(rows *rowset, d *delivery.Row) {
+	rows.row().int(int64(d.Workspace)).int(int64(d.ID)).text(d.Key).int(int64(d.Instance)).int(int64(d.Event)).int(int64(d.Contact)).
+		text(d.Workflow).int(d.WorkflowVersion).int(d.Definitions).text(d.Type).text(d.Trigger).text(d.Channel).text(d.Address).
+		text(d.Locale).text(d.CustomerRef).text(string(d.Status)).time(d.NotBefore).int(dueMicros(d.SendAt)).int(dueMicros(d.Slot)).
+		text(string(d.DeferredBy)).int(int64(d.RemindersRemaining)).text(string(d.Reason)).text(d.Trace).time(d.CreatedAt).
+		time(d.CompletedAt)
+}
+
+// untried reports whether a row holds nothing but what newDeliveryRow writes.
+func untried(d *delivery.Row) bool {
+	return d.Version == 0 && d.Step == 0 && d.AttemptNo == 0 && d.RetryCount == 0 && d.StopReason == "" &&
+		d.LeaseUntil.IsZero() && d.IntentAt.IsZero() && d.LastSentAt.IsZero() && d.ExpiresAt.IsZero()
+}
+
+const insertDeliveries = `
+INSERT INTO delivery (/*NAMES (` + newDeliverySpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + newDeliverySpec + `)*/ AS r
+WHERE true
+ON CONFLICT (instance_id, contact_id, channel) DO NOTHING`
+
+// insertDeliveries inserts new rows in one order everywhere, so that there is no deadlock, and returns how many did not
+// exist. A delivery is one of its instance, person and channel, of which its key is made (P2).
 func (t *session) insertDeliveries(ctx context.Context, list []delivery.Row) (int, error) {
 	sorted := make([]*delivery.Row, len(list))
 	for i := range list {
 		sorted[i] = &list[i]
 	}
-	slices.SortFunc(sorted, func(a, b *delivery.Row) int { return strings.Compare(a.Key, b.Key) })
+	compare := func(a, b *delivery.Row) int {
+		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Contact, b.Contact), strings.Compare(a.Channel, b.Channel))
+	}
+	slices.SortFunc(sorted, compare)
 	var rows rowset
 	for n, d := range sorted {
-		if n > 0 && sorted[n-1].Key == d.Key && sorted[n-1].Workspace == d.Workspace {
-			return 0, fmt.Errorf("insert deliveries: %w: key %q twice in one batch", ErrInvalid, d.Key)
+		if n > 0 && compare(sorted[n-1], d) == 0 {
+			return 0, fmt.Errorf("insert deliveries: %w: %q twice in one batch", ErrInvalid, d.Key)
 		}
-		deliveryRow(&rows, *d)
+		if !untried(d) {
+			return 0, fmt.Errorf("insert deliveries: %w: %q is new and was tried already", ErrInvalid, d.Key)
+		}
+		newDeliveryRow(&rows, d)
 		t.dueDelivery(*d)
 	}
 	n, err := t.exec(ctx, insertDeliveries, &rows)
@@ -161,7 +189,7 @@ func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f Delive
 		l.and("(d.address = ? OR d.contact_id IN (SELECT p.id FROM contact AS p WHERE p.ws = $1 AND p.ext_id = ?))", f.To)
 	}
 	if f.Instance != 0 {
-		l.and("d.instance_id = ?", int64(f.Instance))
+		l.and("d.id IN (SELECT x.id FROM delivery AS x WHERE x.instance_id = ?)", int64(f.Instance))
 	}
 	text, args := l.end("d", p)
 	return all(ctx, s, "list deliveries", scanDelivery, text, args...)

@@ -44,8 +44,12 @@ WHERE e.ws = r.ws AND e.id = r.id`
 
 // EventsByID returns those of the events that exist, in one statement.
 func (s *Store) EventsByID(ctx context.Context, refs []EventRef) (map[EventRef]EventRow, error) {
+	read := s.read
+	if s.writer == nil {
+		read = s.write // PostgreSQL: outside of the engine's transactions it reads the whole table for a batch
+	}
 	var events map[EventRef]EventRow
-	err := s.read(ctx, func(t *session) (err error) {
+	err := read(ctx, func(t *session) (err error) {
 		events, err = t.eventsByID(ctx, refs)
 		return err
 	})

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
+
+	"github.com/carillonhq/carillon/internal/delivery"
 )
 
 // Exec runs a statement in a transaction of its own, for states that no method of the store brings about yet.
@@ -37,6 +39,20 @@ func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string
 	return out, err
 }
 
+// InsertTried inserts deliveries in the midst of their life, as no method of the store does.
+func (s *Store) InsertTried(ctx context.Context, list []delivery.Row) error {
+	const insert = `INSERT INTO delivery (/*NAMES (` + deliverySpec + `)*/) SELECT r.* FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r`
+	return s.write(ctx, func(t *session) error {
+		var rows rowset
+		for _, d := range list {
+			deliveryRow(&rows, d)
+			t.dueDelivery(d)
+		}
+		_, err := t.exec(ctx, insert, &rows)
+		return err
+	})
+}
+
 // ErrAgain asks for another try of a transaction.
 var ErrAgain = errAgain
 
@@ -51,6 +67,9 @@ var (
 	AppendJSON = appendJSON
 )
 
+// Untried says of a delivery whether it may be new.
+var Untried = untried
+
 // MaxTries bounds the tries of a transaction.
 const MaxTries = maxTries
 
@@ -58,6 +77,7 @@ const MaxTries = maxTries
 const (
 	ClaimDeliveries    = claimDeliveries
 	ExistingDeliveries = existingDeliveries
+	LockDeliveries     = lockDeliveries
 	DueInstances       = dueInstances
 	ExpireDeliveries   = expireDeliveries
 	NextFree           = nextFree

@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,10 +100,18 @@ func (f fixture) contact(ext string) subject.ContactID {
 	return id
 }
 
-// add stores rows.
+// add stores rows; deliveries may be in the midst of their life.
 func (f fixture) add(w store.IngestWrites) {
 	f.Helper()
+	var tried []delivery.Row
+	w.Deliveries = slices.DeleteFunc(slices.Clone(w.Deliveries), func(d delivery.Row) bool {
+		if !store.Untried(&d) {
+			tried = append(tried, d)
+		}
+		return !store.Untried(&d)
+	})
 	f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) { return w, nil })
+	f.must(f.s.InsertTried(f.Context(), tried))
 }
 
 // scheduled stores n deliveries of one completed instance to one person, each changed by change, and returns them.

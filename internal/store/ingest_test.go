@@ -31,7 +31,7 @@ func TestIngestStoresEverythingAsGiven(t *testing.T) {
 		var d delivery.Row
 		f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{person("c-1", "+96477")}}, func(s store.IngestState) (store.IngestWrites, error) {
 			d = f.delivery(in, s.Persons[0].ID)
-			d.DeferredBy, d.Reason, d.LastSentAt, d.Step, d.AttemptNo, d.RetryCount = reason.CadenceDaily, reason.Matched, now.Add(-time.Minute), 1, 2, 3
+			d.DeferredBy, d.Reason, d.CompletedAt = reason.CadenceDaily, reason.Matched, now.Add(time.Minute)
 			return store.IngestWrites{
 				Events: []store.EventRow{event}, Instances: []instance.Row{in}, Deliveries: []delivery.Row{d},
 				Decisions: []store.Decision{{At: now, Event: event.ID, Instance: in.ID, Workflow: "other", WorkflowVersion: 4, Trigger: "t", Reason: reason.ConditionFalse, Trace: `{}`}},
@@ -303,6 +303,16 @@ func TestIngestRefusesWhatCannotBeStored(t *testing.T) {
 				a := good()
 				d := f.delivery(a, 1)
 				d.Status = delivery.Failed
+				return store.IngestWrites{Instances: []instance.Row{a}, Deliveries: []delivery.Row{d}}
+			}, store.ErrInvalid},
+			{"one delivery twice", func() store.IngestWrites {
+				a := good()
+				return store.IngestWrites{Instances: []instance.Row{a}, Deliveries: []delivery.Row{f.delivery(a, 1), f.delivery(a, 1)}}
+			}, store.ErrInvalid},
+			{"a delivery that was tried before it was made", func() store.IngestWrites {
+				a := good()
+				d := f.delivery(a, 1)
+				d.AttemptNo = 1
 				return store.IngestWrites{Instances: []instance.Row{a}, Deliveries: []delivery.Row{d}}
 			}, store.ErrInvalid},
 			{"a decision that fails", nil, errBroken},

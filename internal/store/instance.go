@@ -77,10 +77,11 @@ LEFT JOIN instance AS i
   ON i.ws = b.ws AND i.key = CASE WHEN b.forgotten = 0 THEN b.key ELSE b.key || '` + retryMark + `' || CAST(b.forgotten AS text) END
 WHERE b.ws = r.ws AND b.key = r.key`
 
+// The sign before ws keeps SQLite from walking the whole workspace by its primary key.
 const existingDeliveries = `
 SELECT d.instance_id, d.id, d.channel, d.status
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
-WHERE d.ws = r.ws AND d.instance_id = r.id
+WHERE +d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id`
 
 // existing finds the instances that stand for planned keys, with their deliveries.

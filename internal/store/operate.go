@@ -18,8 +18,9 @@ const lockInstance = selectInstances + `
 WHERE i.ws = $1 AND i.id = $2
 /*LOCK i*/`
 
+// The sign before ws is that of existingDeliveries.
 const lockDeliveries = selectDeliveries + `
-WHERE d.ws = $1 AND d.instance_id = $2
+WHERE +d.ws = $1 AND d.instance_id = $2
 ORDER BY d.id
 /*LOCK d*/`
 

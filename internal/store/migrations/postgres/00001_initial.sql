@@ -156,11 +156,10 @@ CREATE TABLE delivery (
   created_at          bigint NOT NULL,
   completed_at        bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
-  UNIQUE (ws, key),
   -- The states that may have something to send, one by one: a new state must be added here to be sent at all.
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (expires_at = 0 OR (send_at = 0 AND status IN ('scheduled', 'sent', 'opened', 'unknown')))
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
 CREATE INDEX delivery_due ON delivery (send_at, id) WHERE send_at > 0;
 CREATE INDEX delivery_expiry ON delivery (expires_at, id) WHERE expires_at > 0;
 CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);

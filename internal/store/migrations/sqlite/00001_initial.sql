@@ -155,7 +155,6 @@ CREATE TABLE delivery (
   created_at          bigint NOT NULL,
   completed_at        bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
-  UNIQUE (ws, key),
   -- The states that may have something to send, one by one: a new state must be added here to be sent at all.
   CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
   CHECK (expires_at = 0 OR (send_at = 0 AND status IN ('scheduled', 'sent', 'opened', 'unknown')))

@@ -37,3 +37,8 @@ CREATE TABLE secret (          -- settings of channels, sealed
 -- What waits for a person, for the metrics and the console.
 CREATE INDEX instance_held ON instance (ws, id) WHERE held = 1;
 CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
+
+-- One delivery an instance, person and channel: its key says the same in text, and is as unique by that. The index also
+-- finds the deliveries of an instance; like every index over row ids it begins with the id.
+DROP INDEX delivery_instance;
+CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel);
