@@ -5,8 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
-# What the tests need from Debian: a PostgreSQL server of their own, and a C compiler for the race detector.
-DEBIAN_PACKAGES := postgresql gcc libc6-dev
+# What the tests need from Debian: a PostgreSQL server of their own with a pooler, and a C compiler for the race detector.
+DEBIAN_PACKAGES := postgresql pgbouncer gcc libc6-dev
 
 # The program is one static binary.
 export CGO_ENABLED := 0

@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -257,4 +258,65 @@ func (l *lines) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// Four processes share their work through a pooler that gives every transaction another connection: everything
+// leaves once.
+func TestFourProcessesThroughAPooler(t *testing.T) {
+	t.Parallel()
+	direct := postgresOnly(t)
+	url, err := pgtest.Pool(t, 6).Through(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := newWriter(t, url)
+	replicas := make([]*replica, 4)
+	for i := range replicas {
+		replicas[i] = newReplica(t, url, store.Options{}, func(c *engine.Config) { c.Clock, c.Batch, c.Poll = &clock.System{}, 20, 50*time.Millisecond })
+	}
+	const events = 400
+	for n := range events / 100 {
+		batch := make([]string, 100)
+		for i := range batch {
+			batch[i] = strings.Replace(nthVisit(100*n+i), "0001", fmt.Sprintf("%04d", 100*n+i), 1)
+		}
+		in.PostAll(batch...)
+	}
+	sent := make(chan struct{}, events)
+	ended := make(chan struct{})
+	defer close(ended)
+	for _, r := range replicas {
+		go func() {
+			for {
+				select {
+				case <-r.sent:
+					sent <- struct{}{}
+				case <-ended:
+					return
+				}
+			}
+		}()
+	}
+	for n := range events {
+		select {
+		case <-sent:
+		case <-time.After(patience):
+			t.Fatalf("%d of %d sent", n, events)
+		}
+	}
+	counts, err := in.Store.Counts(t.Context(), in.Workspace.ID)
+	if err != nil || counts.Events != events {
+		t.Errorf("%+v %v", counts, err)
+	}
+	for end := clock.Monotonic(); counts.DeliveriesByStatus["sent"] < events && end() < patience; { // their results are written together
+		if counts, err = in.Store.Counts(t.Context(), in.Workspace.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if counts.DeliveriesByStatus["sent"] != events || len(sent) > 0 {
+		t.Errorf("in the end %v, %d sent again", counts.DeliveriesByStatus, len(sent))
+	}
+	if log := replicas[0].log.String(); strings.Count(log, "a pooler stands before the database") != 1 {
+		t.Errorf("the pooler is not named once:\n%s", log)
+	}
 }

@@ -5,28 +5,27 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
+
+	"github.com/carillonhq/carillon/internal/clock"
 )
 
 //go:embed migrations
 var migrations embed.FS
 
-const (
-	// migrationLock is the key of the advisory lock; any number that nobody else uses on the same database.
-	migrationLock = 0x6361726c6e // "carln"
-	// migrationLockTries at one a second: a migration of a large table in another process may take minutes.
-	migrationLockTries = 600
-)
+// migrationLock is the key of the advisory lock; any number that nobody else uses on the same database.
+const migrationLock = 0x6361726c6e // "carln"
+
+// migrationWait is how often a process asks whether another one has migrated.
+const migrationWait = 100 * time.Millisecond
 
 // Migrate brings the schema up to this binary. Processes that start together wait for one another. A schema that
 // is newer than the binary gives ErrNewerSchema and stays as it is.
-//
-// PostgreSQL: the lock belongs to a session, so url must reach the server itself and not a pooler that gives
-// every transaction another connection.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
@@ -69,8 +68,42 @@ func (s *Store) migrateOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.writer == nil {
+		unlock, err := s.lockMigration(ctx)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	_, err = provider.Up(ctx)
 	return err
+}
+
+// lockMigration, on PostgreSQL, has one process migrate. The lock belongs to a transaction that stays open meanwhile,
+// because the locks of a session are lost, or never given back, behind a pooler that gives every transaction another
+// connection. Who waits for it holds no connection: whoever migrates needs a second one of the pooler's.
+func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
+	var wall clock.System
+	for {
+		tx, err := s.writers.BeginTx(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		locked := false
+		_, err = tx.ExecContext(ctx, `SET LOCAL idle_in_transaction_session_timeout = 0`)
+		if err == nil {
+			err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(migrationLock)).Scan(&locked)
+		}
+		if locked && err == nil {
+			return func() { _ = tx.Rollback() }, nil // when it fails the connection is gone, and the lock with it
+		}
+		if err = errors.Join(err, tx.Rollback()); err == nil {
+			err = wall.Sleep(ctx, wall.Now().Add(migrationWait))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 func (s *Store) provider() (*goose.Provider, error) {
@@ -78,15 +111,11 @@ func (s *Store) provider() (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true)}
+	dialect := goose.DialectPostgres
 	if s.writer != nil {
-		return goose.NewProvider(goose.DialectSQLite3, s.writers, folder, options...)
+		dialect = goose.DialectSQLite3
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(1, migrationLockTries))
-	if err != nil {
-		return nil, err
-	}
-	return goose.NewProvider(goose.DialectPostgres, s.writers, folder, append(options, goose.WithSessionLocker(locker))...)
+	return goose.NewProvider(dialect, s.writers, folder, goose.WithDisableGlobalRegistry(true))
 }
 
 // Fingerprint changes with every change of a migration: a copy of a migrated database is only good for one.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/pgtest"
@@ -17,6 +18,14 @@ import (
 // EnvDatabase names the environment variable that selects one database: sqlite or postgres. Without it every test
 // runs on both.
 const EnvDatabase = "CARILLON_TEST_DB"
+
+// EnvPooler names the environment variable that, when set, has every test reach PostgreSQL through PgBouncer in
+// transaction mode.
+const EnvPooler = "CARILLON_TEST_POOLER"
+
+// poolSize is how many connections the pooler has to a database: less than a store would open, so that they are
+// shared, and enough for a test in which two transactions wait for a third.
+const poolSize = 6
 
 // Each runs f as a parallel subtest on SQLite and on PostgreSQL, each with an empty, migrated store of its own.
 func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
@@ -60,13 +69,37 @@ func Databases(t testing.TB) []string {
 func URL(t testing.TB, database string) string {
 	t.Helper()
 	if database == "postgres" {
-		return pgtest.NewFrom(t, pgtest.Template{Version: store.Fingerprint(), Prepare: migrate})
+		url := pgtest.NewFrom(t, pgtest.Template{Version: store.Fingerprint(), Prepare: migrate})
+		if os.Getenv(EnvPooler) != "" {
+			return pooled(t, url)
+		}
+		return url
 	}
 	path := filepath.Join(t.TempDir(), "carillon.db")
 	if err := migrate(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// shared is the one pooler of a test process, for the same reason as pgtest's server.
+var shared struct {
+	once   sync.Once
+	pooler *pgtest.Pooler
+	err    error
+}
+
+func pooled(t testing.TB, url string) string {
+	t.Helper()
+	shared.once.Do(func() { shared.pooler, shared.err = pgtest.Shared(t).StartPooler(context.Background(), poolSize) })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	through, err := shared.pooler.Through(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return through
 }
 
 // Memory opens a migrated store in memory.
