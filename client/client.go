@@ -1,7 +1,8 @@
 // Package client is the Go client of Carillon's HTTP API and holds the API's wire types.
 //
 // The server uses the same types, so what compiles here is what travels. The client adds nothing of its own: one
-// method is one request, nothing is retried, and an answer that is not 2xx is returned as a *Problem.
+// method is one request, and an answer that is not 2xx is returned as a *Problem. Requests that change something carry an
+// Idempotency-Key, so that whoever repeats them, the transport included, has them done once.
 package client
 
 import (
@@ -29,6 +30,7 @@ const maxAnswer = 64 << 20
 type Client struct {
 	server string
 	key    string
+	once   string // Idempotency-Key of every writing request; empty: see keyFor
 	http   *http.Client
 }
 
@@ -223,6 +225,9 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 	}
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	if key := c.keyFor(method, path); key != "" {
+		req.Header.Set(IdempotencyKey, key)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {

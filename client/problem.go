@@ -5,20 +5,23 @@ const ProblemType = "application/problem+json"
 
 // Codes of problems, on which programs branch. Refused events have the reason as their code.
 const (
-	CodeUnauthorized   = "unauthorized"           // 401: no key, or one that is unknown or revoked
-	CodeForbidden      = "forbidden"              // 403: the key lacks the scope
-	CodeNotFound       = "not_found"              // 404
-	CodeNotAllowed     = "method_not_allowed"     // 405
-	CodeNotPossible    = "not_possible"           // 409: not in this state; the detail says which
-	CodeConflict       = "conflict"               // 409: somebody else changed it meanwhile; ask again
-	CodeTooLarge       = "request_too_large"      // 413
-	CodeMediaType      = "unsupported_media_type" // 415
-	CodeInvalidJSON    = "invalid_json"           // 400
-	CodeInvalidRequest = "invalid_request"        // 422: a field is wrong; the field says which
-	CodeDefinitions    = "invalid_definitions"    // 422: the list of problems says what
-	CodeRequestTimeout = "request_timeout"        // 408
-	CodeInternal       = "internal"               // 500: details are in the server's log
-	CodeUnavailable    = "unavailable"            // 503: try again
+	CodeUnauthorized   = "unauthorized"            // 401: no key, or one that is unknown or revoked
+	CodeForbidden      = "forbidden"               // 403: the key lacks the scope
+	CodeNotFound       = "not_found"               // 404
+	CodeNotAllowed     = "method_not_allowed"      // 405
+	CodeNotPossible    = "not_possible"            // 409: not in this state; the detail says which
+	CodeConflict       = "conflict"                // 409: somebody else changed it meanwhile; ask again
+	CodeTooLarge       = "request_too_large"       // 413
+	CodeMediaType      = "unsupported_media_type"  // 415
+	CodeInvalidJSON    = "invalid_json"            // 400
+	CodeIdempotencyKey = "invalid_idempotency_key" // 400: not 1 to 255 visible ASCII characters
+	CodeKeyReused      = "idempotency_key_reused"  // 422: the key belongs to another request
+	CodeInProgress     = "request_in_progress"     // 409: a request with the same key takes long; send it again later
+	CodeInvalidRequest = "invalid_request"         // 422: a field is wrong; the field says which
+	CodeDefinitions    = "invalid_definitions"     // 422: the list of problems says what
+	CodeRequestTimeout = "request_timeout"         // 408
+	CodeInternal       = "internal"                // 500: details are in the server's log
+	CodeUnavailable    = "unavailable"             // 503: try again
 	problemTypePrefix  = "urn:carillon:problem:"
 )
 

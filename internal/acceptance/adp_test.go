@@ -307,7 +307,7 @@ func (w *world) reach(status delivery.Status) {
 			row.SendAt, row.ExpiresAt, row.CompletedAt = time.Time{}, time.Time{}, w.Now()
 		}
 		return store.OperatorChange{Deliveries: []delivery.Row{row}, Audit: store.Audit{At: w.Now(), Actor: "test", Action: string(status)}}, nil
-	})
+	}, nil)
 	if err != nil {
 		w.Fatal(err)
 	}

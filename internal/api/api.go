@@ -10,9 +10,8 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -54,15 +53,17 @@ type Store interface {
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
+	Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k store.AnswerKey) error
 }
 
 // Engine does what callers ask for. Its errors may be *client.Problem, which is answered as it is, or wrap
-// store.ErrNotFound.
+// store.ErrNotFound. What it changes it changes once for a request that carries an Idempotency-Key: see store.Once,
+// which is nil for others.
 type Engine interface {
-	Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error)
+	Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error)
 	Tick(ctx context.Context) (client.Tick, error)
-	Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string) (Applied, error)
-	Operate(ctx context.Context, ws store.Workspace, actor string, action Action) (Operated, error)
+	Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error)
+	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Once[Operated]) (Operated, error)
 }
 
 // Applied says what applying definitions did; with an error among the problems it did nothing.
@@ -125,6 +126,8 @@ type Route struct {
 	Method string
 	Path   string // with {names}
 	Scope  Scope
+	// Repeatable routes change nothing that another request of theirs would not: they take no Idempotency-Key.
+	Repeatable bool
 }
 
 // New puts an API together.
@@ -163,7 +166,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route registers an operation that is answered by way of its description. Handlers return a *client.Problem, an
 // error wrapping store.ErrNotFound, or any other error, which is logged and answered without details.
 func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation, handle func(context.Context, Caller, *I) (*O, error)) {
-	a.routes = append(a.routes, Route{Method: method, Path: path, Scope: scope})
+	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath}
+	a.routes = append(a.routes, to)
 	op.Method, op.Path = method, path
 	op.BodyReadTimeout, op.RejectUnknownQueryParameters = readTimeout, true
 	if op.MaxBodyBytes == 0 {
@@ -179,12 +183,21 @@ func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation
 			writeProblem(w, problem)
 			return
 		}
+		var err error
+		if caller.asked, err = a.asked(w, r, caller, to, op.MaxBodyBytes); err != nil {
+			a.refuse(r.Context(), w, err)
+			return
+		}
 		next(huma.WithValue(ctx, callerKey{}, caller))
 	}}
 	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*O, error) {
 		caller, _ := ctx.Value(callerKey{}).(Caller)
 		out, err := handle(ctx, caller, in)
-		if err != nil {
+		var again *store.Replay
+		switch {
+		case errors.As(err, &again):
+			return nil, &replayed{again.Answer}
+		case err != nil:
 			return nil, a.problem(ctx, err)
 		}
 		return out, nil
@@ -193,31 +206,33 @@ func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation
 
 // plain registers a handler that reads and writes its bodies by itself.
 func (a *API) plain(method, path string, scope Scope, handle func(http.ResponseWriter, *http.Request, Caller) error) {
-	a.routes = append(a.routes, Route{Method: method, Path: path, Scope: scope})
+	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == surveysTickPath}
+	a.routes = append(a.routes, to)
 	a.mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
 		caller, problem := a.caller(r, scope)
-		if problem == nil {
-			err := handle(w, r, caller)
-			if err == nil {
-				return
-			}
-			problem = a.problem(r.Context(), err)
+		if problem != nil {
+			writeProblem(w, problem)
+			return
 		}
-		writeProblem(w, problem)
+		var err error
+		if caller.asked, err = a.asked(w, r, caller, to, MaxBatchBody); err == nil {
+			err = handle(w, r, caller)
+		}
+		if err != nil {
+			a.refuse(r.Context(), w, err)
+		}
 	})
 }
 
 func writeJSON(w http.ResponseWriter, status int, kind string, v any) error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	text, err := encode(v)
+	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	// A caller who has gone away is no concern of ours.
-	_, _ = w.Write(text.Bytes())
+	_, _ = w.Write(text)
 	return nil
 }
 

@@ -48,6 +48,8 @@ func HashKey(key string) string {
 type Caller struct {
 	Workspace store.Workspace
 	Name      string // of the API key: the actor of the audit log
+	keyID     int64
+	asked     *store.AnswerKey // of the request, when it carries an Idempotency-Key
 	scopes    []string
 }
 
@@ -125,7 +127,7 @@ func (a *authenticator) authenticate(ctx context.Context, key string) (Caller, b
 	if err != nil || !ok {
 		return Caller{}, false, err
 	}
-	caller := Caller{Workspace: ws, Name: row.Name, scopes: row.Scopes}
+	caller := Caller{Workspace: ws, Name: row.Name, keyID: row.ID, scopes: row.Scopes}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.known) >= maxKnown {

@@ -27,7 +27,7 @@ func (a *API) definitions() {
 		for i, f := range in.Body.Files {
 			files[i] = definition.File{Name: f.Name, Text: []byte(f.Text)}
 		}
-		applied, err := a.Engine.Apply(ctx, c.Workspace, files, c.Name)
+		applied, err := a.Engine.Apply(ctx, c.Workspace, files, c.Name, once(a, c, wireApplied))
 		if err != nil {
 			return nil, fmt.Errorf("apply definitions: %w", err)
 		}
@@ -36,11 +36,7 @@ func (a *API) definitions() {
 			p.Problems = wireProblems(applied.Problems)
 			return nil, p
 		}
-		out := client.Applied{Number: applied.Number, Warnings: wireProblems(applied.Problems), Changes: make([]client.DefinitionChange, len(applied.Changes))}
-		for i, change := range applied.Changes {
-			out.Changes[i] = client.DefinitionChange(change)
-		}
-		return &body[client.Applied]{out}, nil
+		return &body[client.Applied]{wireApplied(applied)}, nil
 	})
 	route(a, http.MethodGet, "/v1/definitions", ScopeRead, huma.Operation{
 		OperationID: "list-definitions", Summary: "The definitions in force, with their versions", Tags: tags,
@@ -70,8 +66,10 @@ func (a *API) definitions() {
 	})
 }
 
+const tickPath = "/v1/tick"
+
 func (a *API) ticks() {
-	route(a, http.MethodPost, "/v1/tick", ScopeOperate, huma.Operation{
+	route(a, http.MethodPost, tickPath, ScopeOperate, huma.Operation{
 		OperationID: "tick", Summary: "Run every pass once, now", Tags: []string{"tick"},
 		Description: "For tests and for engines that are driven from outside; a running server does all this by itself. Each pass takes a bounded batch: call again while something was done.",
 	}, func(ctx context.Context, _ Caller, _ *struct{}) (*body[client.Tick], error) {
@@ -81,6 +79,14 @@ func (a *API) ticks() {
 		}
 		return &body[client.Tick]{tick}, nil
 	})
+}
+
+func wireApplied(applied Applied) client.Applied {
+	out := client.Applied{Number: applied.Number, Warnings: wireProblems(applied.Problems), Changes: make([]client.DefinitionChange, len(applied.Changes))}
+	for i, change := range applied.Changes {
+		out.Changes[i] = client.DefinitionChange(change)
+	}
+	return out
 }
 
 func wireProblems(list []definition.Problem) []client.DefinitionProblem {

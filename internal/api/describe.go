@@ -80,8 +80,29 @@ func (a *API) finishDescription() {
 		},
 	})
 	schemas.Schema(reflect.TypeFor[client.Problem](), true, "")
+	for _, r := range a.routes {
+		item := doc.Paths[r.Path]
+		if item == nil || r.Repeatable {
+			continue
+		}
+		for method, op := range map[string]*huma.Operation{
+			http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch, http.MethodDelete: item.Delete,
+		} {
+			if op != nil && method == r.Method {
+				op.Parameters = append(op.Parameters, idempotencyKey())
+			}
+		}
+	}
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
+}
+
+func idempotencyKey() *huma.Param {
+	return &huma.Param{
+		Name: client.IdempotencyKey, In: "header",
+		Description: "The same key with the same request is answered as the first time, for 24 hours, and does nothing again.",
+		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(maxIdempotencyKey), Pattern: `^[!-~]+$`},
+	}
 }
 
 func surveysRequest() *huma.Schema {

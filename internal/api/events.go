@@ -60,11 +60,12 @@ func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error
 	for i, event := range events {
 		items[i] = intake.Parse(event, now)
 	}
-	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items)
+	wire := idsOf(c.Workspace).eventsAnswer
+	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items, once(a, c, wire))
 	if err != nil {
 		return fmt.Errorf("take events in: %w", err)
 	}
-	return writeJSON(w, http.StatusOK, "application/json", idsOf(c.Workspace).eventsAnswer(results))
+	return writeJSON(w, http.StatusOK, "application/json", wire(results))
 }
 
 // splitEvents takes {"events": […]} apart, or takes the whole as one event. The JSON is valid.

@@ -99,15 +99,19 @@ func (a *API) instances() {
 }
 
 func (a *API) operate(ctx context.Context, c Caller, action Action) (*body[client.Operated], error) {
-	done, err := a.Engine.Operate(ctx, c.Workspace, c.Name, action)
+	wire := idsOf(c.Workspace).wireOperated
+	done, err := a.Engine.Operate(ctx, c.Workspace, c.Name, action, once(a, c, wire))
 	if err != nil {
 		return nil, err
 	}
-	x := idsOf(c.Workspace)
-	return &body[client.Operated]{client.Operated{
+	return &body[client.Operated]{wire(done)}, nil
+}
+
+func (x ids) wireOperated(done Operated) client.Operated {
+	return client.Operated{
 		Changed: done.Changed, Instance: x.instance(done.Instance), Deliveries: x.deliveries(done.Deliveries),
 		NewInstance: x.instance(done.NewInstance), NewKey: done.NewKey, NewDeliveries: x.deliveries(done.NewDeliveries),
-	}}, nil
+	}
 }
 
 func (x ids) wireInstance(r instance.Row) client.Instance {

@@ -104,8 +104,8 @@ func malformed(err error) error {
 	return errors.New("it is not valid JSON: it ends too early")
 }
 
-// readBody reads a bounded body.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// readAll reads a bounded body.
+func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -115,6 +115,16 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		return nil, p
 	case err != nil:
 		return nil, newProblem(http.StatusBadRequest, client.CodeInvalidJSON, "the body could not be read")
+	}
+	return body, nil
+}
+
+// readBody reads a bounded body of JSON.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := readAll(w, r, limit)
+	switch {
+	case err != nil:
+		return nil, err
 	case len(bytes.TrimSpace(body)) == 0:
 		p := newProblem(http.StatusBadRequest, client.CodeInvalidJSON, "the body is missing")
 		p.Field = "body"

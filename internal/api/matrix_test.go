@@ -41,7 +41,7 @@ func fixtures() map[string]fixture {
 		"POST /v1/deliveries/{id}/cancel": {path: "/v1/deliveries/{delivery}/cancel"},
 		"POST /v1/deliveries/{id}/retry":  {path: "/v1/deliveries/{delivery}/retry"},
 
-		"POST /api/Surveys/Triggers/ingest":         {path: "/api/Surveys/Triggers/ingest", body: `{"eventKind":"nothing","items":[]}`},
+		"POST /api/Surveys/Triggers/ingest":         {path: "/api/Surveys/Triggers/ingest", body: `{"eventKind":"nothing","items":[{}]}`},
 		"POST /api/Surveys/Triggers/scheduler/tick": {path: "/api/Surveys/Triggers/scheduler/tick"},
 	}
 }

@@ -42,6 +42,14 @@ func (a *API) problem(ctx context.Context, err error) *client.Problem {
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.Is(err, store.ErrKeyReused):
+		p := newProblem(http.StatusUnprocessableEntity, client.CodeKeyReused, "the Idempotency-Key was sent with another request before")
+		p.Field, p.Hint = "header."+client.IdempotencyKey, "send a new key with a new request, and an old one with exactly the old request"
+		return p
+	case errors.Is(err, store.ErrBusy):
+		p := newProblem(http.StatusConflict, client.CodeInProgress, "a request with this Idempotency-Key is still under way")
+		p.Hint = "send it again later, under the same key"
+		return p
 	case errors.Is(err, store.ErrNotFound):
 		return newProblem(http.StatusNotFound, client.CodeNotFound, "there is no such thing in this workspace")
 	case errors.Is(err, store.ErrConflict):

@@ -14,7 +14,10 @@ import (
 // The routes of this file speak the words of another system, ADP Surveys, so that its callers can be pointed here
 // without a change: the same paths, the same bodies (C1, C12, C13, C25, C26; decisions 41 and 45).
 
-const surveysTriggersPath = "/api/Surveys/Triggers"
+const (
+	surveysTriggersPath = "/api/Surveys/Triggers"
+	surveysTickPath     = surveysTriggersPath + "/scheduler/tick"
+)
 
 // The outcomes of an item, in that system's spelling.
 func surveysOutcome(o intake.Outcome) string {
@@ -58,7 +61,7 @@ type surveysTick struct {
 
 func (a *API) surveysTriggers() {
 	a.plain(http.MethodPost, surveysTriggersPath+"/ingest", ScopeIngest, a.surveysIngest)
-	a.plain(http.MethodPost, surveysTriggersPath+"/scheduler/tick", ScopeOperate, func(w http.ResponseWriter, r *http.Request, _ Caller) error {
+	a.plain(http.MethodPost, surveysTickPath, ScopeOperate, func(w http.ResponseWriter, r *http.Request, _ Caller) error {
 		tick, err := a.Engine.Tick(r.Context())
 		if err != nil {
 			return fmt.Errorf("tick: %w", err)
@@ -92,11 +95,12 @@ func (a *API) surveysIngest(w http.ResponseWriter, r *http.Request, c Caller) er
 	for i, item := range list {
 		items[i] = surveysParse(kind, item, now)
 	}
-	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items)
+	wire := idsOf(c.Workspace).surveysAnswer
+	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items, once(a, c, wire))
 	if err != nil {
 		return fmt.Errorf("take events in: %w", err)
 	}
-	return writeJSON(w, http.StatusOK, "application/json", idsOf(c.Workspace).surveysAnswer(results))
+	return writeJSON(w, http.StatusOK, "application/json", wire(results))
 }
 
 // surveysParse writes an item as an event of ours and has it read as strictly as any other. Unlike at our own

@@ -24,8 +24,8 @@ type operations struct {
 // Operations is an engine in the shape that the API asks for.
 func Operations(e *engine.Engine) api.Engine { return operations{engine: e} }
 
-func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
-	results, err := o.engine.Ingest(ctx, ws, items)
+func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error) {
+	results, err := o.engine.IngestOnce(ctx, ws, items, once)
 	if o.count != nil {
 		for _, r := range results {
 			o.count(string(r.Outcome), r.Reason)
@@ -39,13 +39,17 @@ func (o operations) Tick(ctx context.Context) (client.Tick, error) {
 	return client.Tick{Processed: r.Processed, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed}, err
 }
 
-func (o operations) Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string) (api.Applied, error) {
-	applied, err := o.engine.Apply(ctx, ws, files, actor)
-	return api.Applied{Problems: applied.Problems, Number: applied.Number, Changes: applied.Changes}, err
+func (o operations) Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[api.Applied]) (api.Applied, error) {
+	result, err := o.engine.ApplyOnce(ctx, ws, files, actor, store.From(once, applied))
+	return applied(result), err
 }
 
-func (o operations) Operate(ctx context.Context, ws store.Workspace, actor string, action api.Action) (api.Operated, error) {
-	operator, now := o.engine.Operator(), o.engine.Now()
+func applied(r engine.Applied) api.Applied {
+	return api.Applied{Problems: r.Problems, Number: r.Number, Changes: r.Changes}
+}
+
+func (o operations) Operate(ctx context.Context, ws store.Workspace, actor string, action api.Action, once *store.Once[api.Operated]) (api.Operated, error) {
+	operator, now := o.engine.Operator().Once(store.From(once, operated)), o.engine.Now()
 	var r operate.Result
 	var err error
 	switch onDelivery := action.Delivery != 0; {
@@ -67,10 +71,14 @@ func (o operations) Operate(ctx context.Context, ws store.Workspace, actor strin
 	if err != nil {
 		return api.Operated{}, answer(err)
 	}
+	return operated(r), nil
+}
+
+func operated(r operate.Result) api.Operated {
 	return api.Operated{
 		Changed: r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,
 		NewInstance: r.NewInstance, NewKey: r.NewKey, NewDeliveries: r.NewDeliveries,
-	}, nil
+	}
 }
 
 // answer turns what an operator may run into into what the caller is told.

@@ -162,7 +162,7 @@ type ingest struct {
 	arm    *atomic.Bool
 }
 
-func (i ingest) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
+func (i ingest) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error) {
 	i.arm.Store(true)
-	return i.engine.Ingest(ctx, ws, items)
+	return i.engine.IngestOnce(ctx, ws, items, once)
 }

@@ -129,9 +129,14 @@ func New(c Config) (*Engine, error) {
 	return e, nil
 }
 
-// Ingest takes up to intake.MaxBatch events in, in one transaction.
+// Ingest takes up to intake.MaxBatch events in, all or none.
 func (e *Engine) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
-	return e.intake.Ingest(ctx, ws, items, e.config.Clock.Now())
+	return e.IngestOnce(ctx, ws, items, nil)
+}
+
+// IngestOnce is Ingest for a request that may come again; see store.Once.
+func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error) {
+	return e.intake.Ingest(ctx, ws, items, e.config.Clock.Now(), once)
 }
 
 // Operator carries out what people ask for.
@@ -192,6 +197,11 @@ type Applied struct {
 // Apply checks a folder of definitions and puts it in force as the workspace's next set. Definitions that the
 // folder does not mention stay. With an error among the problems nothing changes.
 func (e *Engine) Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string) (Applied, error) {
+	return e.ApplyOnce(ctx, ws, files, actor, nil)
+}
+
+// ApplyOnce is Apply for a request that may come again; see store.Once.
+func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error) {
 	number, known, err := e.catalog.Documents(ctx, ws.ID)
 	if err != nil {
 		return Applied{}, err
@@ -209,7 +219,10 @@ func (e *Engine) Apply(ctx context.Context, ws store.Workspace, files []definiti
 	}
 	now := e.config.Clock.Now()
 	audit := store.Audit{At: now, Actor: actor, Action: "apply", Target: ws.Name}
-	applied.Number, applied.Changes, err = e.config.Store.ApplyDefinitions(ctx, ws.ID, now, docs, audit)
+	applied.Number, applied.Changes, err = e.config.Store.ApplyDefinitions(ctx, ws.ID, now, docs, audit,
+		store.From(once, func(stored store.AppliedDefinitions) Applied {
+			return Applied{Problems: problems, Number: stored.Number, Changes: stored.Changes}
+		}))
 	if err != nil {
 		return applied, fmt.Errorf("apply definitions: %w", err)
 	}

@@ -37,15 +37,25 @@ WHERE id = $1`
 // ApplyDefinitions makes the documents part of the definition set in force. What differs from it by its hash
 // becomes the next version of its name and makes a new set; when nothing differs the number stays and no audit
 // entry is written. Documents of the set that are not mentioned stay in it. The changes stand in the order of docs.
-func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit) (number int64, changes []DefinitionChange, err error) {
+func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, once *Once[AppliedDefinitions]) (number int64, changes []DefinitionChange, err error) {
+	var applied AppliedDefinitions
 	err = s.write(ctx, func(t *session) error {
-		number, changes, err = t.applyDefinitions(ctx, ws, now, docs, audit)
+		applied, err = once.do(ctx, t, ws, func() (a AppliedDefinitions, err error) {
+			a.Number, a.Changes, err = t.applyDefinitions(ctx, ws, now, docs, audit)
+			return a, err
+		})
 		return err
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("apply definitions: %w", err)
 	}
-	return number, changes, nil
+	return applied.Number, applied.Changes, nil
+}
+
+// AppliedDefinitions is what applying definitions did.
+type AppliedDefinitions struct {
+	Number  int64
+	Changes []DefinitionChange
 }
 
 func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit) (int64, []DefinitionChange, error) {

@@ -26,6 +26,8 @@ type dialect struct {
 	retriable  func(error) bool                                        // the transaction had no effect and may succeed when done again
 	broken     func(error) bool                                        // the connection is gone: what only reads may be done again
 	clock      string                                                  // asks for the database's time in µs; empty: it has none of its own
+	advisory   bool                                                    // writers run side by side, so that keys without a row need locks of their own
+	busy       func(error) bool                                        // a lock was not to be had within the time that was set
 }
 
 func postgres() dialect {
@@ -62,7 +64,12 @@ func postgres() dialect {
 			}
 			return errors.As(err, &network) && network.Op != "dial" || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 		},
-		clock: "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
+		clock:    "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
+		advisory: true,
+		busy: func(err error) bool {
+			var e *pgconn.PgError
+			return errors.As(err, &e) && e.Code == "55P03" // lock not available
+		},
 	}
 }
 
@@ -85,6 +92,7 @@ func sqliteDialect() dialect {
 			return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_BUSY || e.Code()&0xff == sqlite3.SQLITE_LOCKED)
 		},
 		broken: func(error) bool { return false },
+		busy:   func(error) bool { return false },
 	}
 }
 

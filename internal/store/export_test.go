@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
 )
@@ -91,3 +92,6 @@ func OneRef(ws, id int64) any {
 	rows.row().int(ws).int(id)
 	return &rows
 }
+
+// SetBusyAfter changes how long a transaction waits for another one with the same key.
+func (s *Store) SetBusyAfter(d time.Duration) { s.busyAfter = d }

@@ -14,7 +14,8 @@ import (
 // Ingest stores events and what they make, in one transaction: it finds or makes the recipients, finds the
 // instances that the planned keys meet, locks the persons whose slots may be taken and then loads these, asks
 // decide, and writes. When somebody else inserted one of the keys meanwhile, the whole is done again and decide
-// finds their rows. ErrStaleDefinitions: another set than the request's is in force.
+// finds their rows. ErrStaleDefinitions: another set than the request's is in force. Answers that decide wants kept
+// are stored with the rest; those that exist already it finds in its state.
 func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, now time.Time, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
 	err := s.write(ctx, func(t *session) error { return t.ingest(ctx, ws, now, r, decide) })
 	if err != nil {
@@ -38,6 +39,11 @@ func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, now time.T
 		refs[i] = recipient{ws, ref}
 	}
 	var state IngestState
+	if len(r.Answers) > 0 {
+		if state.Answers, err = t.answered(ctx, ws, now, r.Answers); err != nil {
+			return err
+		}
+	}
 	if state.Persons, err = t.persons(ctx, now, refs); err != nil {
 		return err
 	}
@@ -48,7 +54,10 @@ func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, now time.T
 	if err != nil {
 		return err
 	}
-	return t.writeIngest(ctx, ws, writes)
+	if err := t.writeIngest(ctx, ws, writes); err != nil {
+		return err
+	}
+	return t.keepAnswers(ctx, ws, now, writes.Answers)
 }
 
 func (t *session) writeIngest(ctx context.Context, ws subject.WorkspaceID, w IngestWrites) error {

@@ -381,7 +381,7 @@ func TestForgottenKeyComesBackAsRetry(t *testing.T) {
 		forget := func(id instance.ID) {
 			f.must(s.Operate(t.Context(), f.ws, now, id, func(store.OperatorState) (store.OperatorChange, error) {
 				return store.OperatorChange{Forget: true, Audit: store.Audit{Action: "forget"}}, nil
-			}))
+			}, nil))
 		}
 		if e, n := look(); e == nil || n != 0 {
 			t.Fatalf("before: %v %d", e, n)
@@ -414,7 +414,7 @@ func TestKeyOrderIsBytewise(t *testing.T) {
 		for _, name := range []string{"b", "a", "B", "a-b", "a.b", "ab"} {
 			docs = append(docs, store.Definition{Kind: "workflow", Name: name, Hash: "1"})
 		}
-		_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{})
+		_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{}, nil)
 		f.must(err)
 		got, err := s.DefinitionSet(t.Context(), f.ws, 1)
 		f.must(err)

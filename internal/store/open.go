@@ -50,6 +50,7 @@ type Store struct {
 	statements sync.Map // query → statement
 	sent       atomic.Int64
 	ids        ids
+	busyAfter  time.Duration // see defaultBusyAfter
 
 	dueInstances, dueDeliveries mark
 
@@ -67,7 +68,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.MaxConns == 0 {
 		o.MaxConns = DefaultMaxConns
 	}
-	s := &Store{}
+	s := &Store{busyAfter: defaultBusyAfter}
 	var err error
 	switch {
 	case url == "":
@@ -200,6 +201,15 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // Dialect is "sqlite" or "postgres".
 func (s *Store) Dialect() string { return s.dialect.name }
+
+// Writers is how many writing transactions are worth having under way at once: SQLite has one writer, and on
+// PostgreSQL half of the default pool leaves room for everything else.
+func (s *Store) Writers() int {
+	if s.writer != nil {
+		return 1
+	}
+	return DefaultMaxConns / 2
+}
 
 // Statements is the number of statements sent so far, the beginnings and ends of transactions included.
 func (s *Store) Statements() int64 { return s.sent.Load() }

@@ -61,19 +61,24 @@ WHERE ws = $1 AND key = $2`
 //
 // A delivery that is being sent (an open intent under a lease that runs) takes a stop_reason only; the result of
 // the attempt applies it. Any other change of such a row is ErrConflict.
-func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID, decide func(OperatorState) (OperatorChange, error)) error {
+func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
+	decide func(OperatorState) (OperatorChange, error), once *Once[OperatorChange],
+) error {
 	err := s.write(ctx, func(t *session) error {
-		state, err := t.operatorState(ctx, ws, id)
-		if err != nil {
-			return err
-		}
-		theirs := state
-		theirs.Deliveries = slices.Clone(state.Deliveries) // decide may change them in place
-		change, err := decide(theirs)
-		if err != nil {
-			return err
-		}
-		return t.operate(ctx, ws, now, state, change)
+		_, err := once.do(ctx, t, ws, func() (OperatorChange, error) {
+			state, err := t.operatorState(ctx, ws, id)
+			if err != nil {
+				return OperatorChange{}, err
+			}
+			theirs := state
+			theirs.Deliveries = slices.Clone(state.Deliveries) // decide may change them in place
+			change, err := decide(theirs)
+			if err != nil {
+				return OperatorChange{}, err
+			}
+			return change, t.operate(ctx, ws, now, state, change)
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("operate: %w", err)

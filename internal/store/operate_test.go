@@ -16,7 +16,7 @@ import (
 )
 
 func (f fixture) operate(id instance.ID, decide func(store.OperatorState) store.OperatorChange) error {
-	return f.s.Operate(f.Context(), f.ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) { return decide(s), nil })
+	return f.s.Operate(f.Context(), f.ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) { return decide(s), nil }, nil)
 }
 
 func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
@@ -114,7 +114,7 @@ func TestOperateRefuses(t *testing.T) {
 			}
 		}
 		f.mustBe(f.operate(1, nil), store.ErrNotFound)
-		f.mustBe(s.Operate(t.Context(), f.ws+1, now, rows[0].Instance, nil), store.ErrNotFound)
+		f.mustBe(s.Operate(t.Context(), f.ws+1, now, rows[0].Instance, nil, nil), store.ErrNotFound)
 		for _, want := range rows {
 			if diff := cmp.Diff(want, f.row(want.ID)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

@@ -91,6 +91,7 @@ type IngestRequest struct {
 	Definitions int64 // the set that the plan was made with; another one in force gives ErrStaleDefinitions
 	Keys        []string
 	Recipients  []RecipientRef
+	Answers     []AnswerKey // of the requests that are to take effect once
 }
 
 // ExistingInstance is an instance that a planned key met.
@@ -117,6 +118,7 @@ type IngestState struct {
 	Persons   []Person
 	Instances map[string]ExistingInstance
 	Forgotten map[string]int
+	Answers   map[string]KeptAnswer // by AnswerKey.Key: these requests have taken effect before
 }
 
 // EventRow is an event with its JSON as it will be stored.
@@ -152,6 +154,7 @@ type IngestWrites struct {
 	Deliveries []delivery.Row
 	Decisions  []Decision
 	Held       []HeldInstance
+	Answers    []KeptAnswer
 }
 
 // HeldInstance raises the held flag of a row whose key came again with other inputs.

@@ -147,6 +147,9 @@ func (s *Store) write(ctx context.Context, work func(*session) error) error {
 		if cause := context.Cause(ctx); cause != nil { // drivers report it in many ways
 			return fmt.Errorf("%w: %w", cause, err)
 		}
+		if s.dialect.busy(err) {
+			return fmt.Errorf("%w: %w", ErrBusy, err)
+		}
 		if !errors.Is(err, errAgain) && !errors.Is(err, errBegin) && !s.dialect.retriable(err) {
 			return err
 		}

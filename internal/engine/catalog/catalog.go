@@ -41,6 +41,7 @@ type Catalog struct {
 	sets       map[id]*definition.Set
 	order      []id
 	workspaces map[subject.WorkspaceID]Workspace
+	latest     map[subject.WorkspaceID]int64 // the set that was in force when it was last asked for
 }
 
 type id struct {
@@ -58,7 +59,10 @@ type Workspace struct {
 
 // New makes an empty catalog.
 func New(s Store, options definition.Options) *Catalog {
-	return &Catalog{store: s, options: options, sets: map[id]*definition.Set{}, workspaces: map[subject.WorkspaceID]Workspace{}}
+	return &Catalog{
+		store: s, options: options, sets: map[id]*definition.Set{},
+		workspaces: map[subject.WorkspaceID]Workspace{}, latest: map[subject.WorkspaceID]int64{},
+	}
 }
 
 // Missing says that a set is not loaded yet.
@@ -106,7 +110,25 @@ func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definit
 	if err != nil {
 		return nil, err
 	}
-	return c.At(ctx, ws, number)
+	set, err := c.At(ctx, ws, number)
+	if err == nil {
+		c.mu.Lock()
+		c.latest[ws] = max(c.latest[ws], number)
+		c.mu.Unlock()
+	}
+	return set, err
+}
+
+// Latest returns the set that was in force when somebody last asked, and asks when nobody has. It spares a round
+// trip where the transaction that acts on the set checks its number all the same.
+func (c *Catalog) Latest(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error) {
+	c.mu.Lock()
+	set := c.sets[id{ws, c.latest[ws]}]
+	c.mu.Unlock()
+	if set != nil {
+		return set, nil
+	}
+	return c.Current(ctx, ws)
 }
 
 // Documents returns the documents in force, as written, and the number of their set.

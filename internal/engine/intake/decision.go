@@ -1,7 +1,9 @@
 package intake
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -16,20 +18,108 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// decision is one run of decide: what exists on one side, what is to be written on the other.
+// write carries a group out: one request, or several that share a transaction.
+func (in *Intake) write(ctx context.Context, group []*batch) error {
+	first := group[0]
+	request, now := requestOf(group)
+	err := in.store.Ingest(ctx, first.ws.ID, now, request, func(state store.IngestState) (store.IngestWrites, error) {
+		return in.decide(group, state)
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range group {
+		for _, entry := range b.entries {
+			in.journal.Write(entry)
+		}
+	}
+	return nil
+}
+
+// requestOf is what has to be known before a group can be decided, and the instant of its latest request.
+func requestOf(group []*batch) (store.IngestRequest, time.Time) {
+	r := store.IngestRequest{Definitions: group[0].set.Number}
+	var now time.Time
+	for _, b := range group {
+		if b.now.After(now) {
+			now = b.now
+		}
+		r.Recipients = append(r.Recipients, b.people...)
+		r.Keys = append(r.Keys, b.keys...)
+		if b.once != nil {
+			r.Answers = append(r.Answers, b.once.AnswerKey)
+		}
+	}
+	return r, now
+}
+
+// decision is one run of decide: what exists on one side, what is to be written on the other. Its batch is the one
+// that is being decided; what earlier ones of the group made counts for it as if it had been there.
 type decision struct {
 	*batch
+	in     *Intake
 	state  store.IngestState
-	made   map[string]InstanceResult // by planned key, in this batch
+	people []store.Person            // of the batch
+	made   map[string]InstanceResult // by planned key, in this group
 	book   *gate.Book
 	writes store.IngestWrites
+}
+
+// decide turns the plans of a group into rows against what exists. It fills results and entries anew each time. A
+// request that was answered before is an error: alone it is the answer, among others it has all done alone.
+func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestWrites, error) {
+	d := decision{in: in, state: state, made: map[string]InstanceResult{}, book: gate.NewBook(&in.catalog.Zones)}
+	answers := map[string]store.KeptAnswer{}
+	maps.Copy(answers, state.Answers)
+	people := state.Persons
+	for _, b := range group {
+		d.batch, d.people, people = b, people[:len(b.people)], people[len(b.people):]
+		if b.once != nil {
+			if known, ok := answers[b.once.Key]; ok {
+				return store.IngestWrites{}, known.Again(b.once.AnswerKey)
+			}
+		}
+		if err := d.all(); err != nil {
+			return store.IngestWrites{}, err
+		}
+		if b.once == nil || !b.changed() {
+			continue
+		}
+		answer, err := b.once.Answer(b.results)
+		if err != nil {
+			return store.IngestWrites{}, fmt.Errorf("make the answer: %w", err)
+		}
+		kept := store.KeptAnswer{AnswerKey: b.once.AnswerKey, Answer: answer}
+		answers[b.once.Key] = kept
+		d.writes.Answers = append(d.writes.Answers, kept)
+	}
+	return d.writes, nil
+}
+
+// all decides the events of the batch.
+func (d *decision) all() error {
+	d.results = make([]Result, len(d.items))
+	d.entries = nil
+	for i, item := range d.items {
+		if item.Err != nil {
+			d.results[i] = Result{Outcome: Failed, Reason: item.Err.Reason, Error: item.Err}
+			d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: item.Err.Reason, Error: item.Err.Error()})
+			continue
+		}
+		result, err := d.event(item.Event, d.planned[i])
+		if err != nil {
+			return err
+		}
+		d.results[i] = result
+	}
+	return nil
 }
 
 // event decides one event.
 func (d *decision) event(ev subject.Event, p planned) (Result, error) {
 	var result Result
 	traces := make([]trace, 0, len(p.occasions))
-	ev.ID = subject.EventID(d.store.NewID(d.now))
+	ev.ID = subject.EventID(d.in.store.NewID(d.now))
 	for _, o := range p.occasions {
 		traces = append(traces, traceOf(o))
 		if !o.Matched() {
@@ -159,7 +249,7 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, person int) (Inst
 			later = true
 			continue
 		}
-		if made, ok := d.delivery(ev, o, row, entry, d.state.Persons[person]); ok {
+		if made, ok := d.delivery(ev, o, row, entry, d.people[person]); ok {
 			result.Deliveries = append(result.Deliveries, made)
 		}
 	}
@@ -183,7 +273,7 @@ func (d *decision) duplicate(ev subject.Event, o plan.Occasion, first InstanceRe
 	first.Workflow, first.WorkflowExtID, first.Trigger = o.Workflow.Name, o.Workflow.ExtID, o.Trigger.ID
 	first.Outcome, first.Reason = Skipped, reason.Duplicate
 	d.writes.Decisions = append(d.writes.Decisions, store.Decision{
-		ID: d.store.NewID(d.now), At: d.now, Instance: first.ID, Workflow: o.Workflow.Name,
+		ID: d.in.store.NewID(d.now), At: d.now, Instance: first.ID, Workflow: o.Workflow.Name,
 		WorkflowVersion: o.Workflow.Version, Trigger: o.Trigger.ID, Reason: reason.Duplicate, Trace: note,
 	})
 	d.entries = append(d.entries, journal.Entry{
@@ -213,7 +303,7 @@ func (d *decision) instance(ev subject.Event, o plan.Occasion, actual key.Instan
 		return instance.Row{}, fmt.Errorf("encode the trace: %w", err)
 	}
 	return instance.Row{
-		Workspace: d.ws.ID, ID: instance.ID(d.store.NewID(d.now)), Key: string(actual),
+		Workspace: d.ws.ID, ID: instance.ID(d.in.store.NewID(d.now)), Key: string(actual),
 		Workflow: o.Workflow.Name, WorkflowVersion: o.Workflow.Version, Definitions: d.set.Number, Type: o.Workflow.Type,
 		Trigger: o.Trigger.ID, Event: ev.ID, Status: instance.Completed, DueAt: o.NotBefore, Reason: reason.Expanded,
 		InputHash: o.InputHash, Trace: note, CreatedAt: d.now, CompletedAt: d.now,
@@ -232,7 +322,7 @@ func (d *decision) delivery(ev subject.Event, o plan.Occasion, in instance.Row, 
 	row := d.book.Delivery(gate.Occasion{
 		Instance: in, Trigger: o.Trigger, Now: d.now, Set: d.set,
 	}, gate.Recipient{Person: person, Address: ev.Recipient.Address, Locale: ev.Recipient.Locale, CustomerRef: ev.Recipient.CustomerRef})
-	row.ID = delivery.ID(d.store.NewID(d.now))
+	row.ID = delivery.ID(d.in.store.NewID(d.now))
 	d.writes.Deliveries = append(d.writes.Deliveries, row)
 	d.entries = append(d.entries, gate.Entry(row, person.ExtID, d.now))
 	return DeliveryResult{ID: row.ID, Channel: row.Channel, Status: row.Status}, true

@@ -49,7 +49,7 @@ type Result struct {
 // Store is what the actions need of the store.
 type Store interface {
 	Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
-		decide func(store.OperatorState) (store.OperatorChange, error)) error
+		decide func(store.OperatorState) (store.OperatorChange, error), once *store.Once[store.OperatorChange]) error
 	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
 	NewID(now time.Time) int64
@@ -59,10 +59,16 @@ type Store interface {
 type Operator struct {
 	store   Store
 	journal journal.Writer
+	once    *store.Once[Result]
 }
 
 // New makes an operator.
 func New(s Store, w journal.Writer) *Operator { return &Operator{store: s, journal: w} }
+
+// Once is an operator for one request that may come again; see store.Once.
+func (o *Operator) Once(once *store.Once[Result]) *Operator {
+	return &Operator{store: o.store, journal: o.journal, once: once}
+}
 
 // action is one run of a decision.
 type action struct {
@@ -297,7 +303,7 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 		detail, err := json.Marshal(map[string]any{"deliveries": len(change.Deliveries), "new_key": a.result.NewKey})
 		change.Audit = store.Audit{At: now, Actor: actor, Action: name, Target: a.target, Detail: detail}
 		return change, err
-	})
+	}, store.From(o.once, func(store.OperatorChange) Result { return a.result }))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return Result{}, ErrNotFound

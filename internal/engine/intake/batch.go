@@ -1,0 +1,107 @@
+package intake
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// batch is one request with its plan. The plan is pure and made by the caller before anybody waits; the results are
+// written by whoever runs the transaction.
+type batch struct {
+	ws      store.Workspace
+	set     *definition.Set
+	items   []Item
+	now     time.Time
+	once    *store.Once[[]Result]
+	planned []planned
+	people  []store.RecipientRef
+	keys    []string
+
+	results []Result
+	entries []journal.Entry
+
+	// The rest belongs to the gathering.
+	alone bool          // its transaction holds nothing else
+	group []*batch      // what it is to write; empty when somebody else has written it
+	err   error         // what came of the transaction
+	turn  chan struct{} // closed when group or err counts
+}
+
+// planned is one event with its occasions.
+type planned struct {
+	occasions []plan.Occasion
+	person    int // index into people; -1 = nobody
+}
+
+func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Time, once *store.Once[[]Result]) *batch {
+	b := &batch{ws: ws, set: set, items: items, now: now, once: once, planned: make([]planned, len(items))}
+	addresses := key.NewKeyed(ws.Secret, key.PurposeAddress)
+	for i, item := range items {
+		b.planned[i].person = -1
+		if item.Err != nil {
+			continue
+		}
+		occasions := plan.Event(set, item.Event)
+		b.planned[i].occasions = occasions
+		if now, any := b.wantsRecipient(occasions); any && item.Event.Recipient != nil {
+			b.planned[i].person = len(b.people)
+			ref := Recipient(addresses, *item.Event.Recipient)
+			ref.Create, ref.Lock = true, now
+			b.people = append(b.people, ref)
+		}
+		for _, o := range occasions {
+			if o.Matched() {
+				b.keys = append(b.keys, string(o.Key))
+			}
+		}
+	}
+	return b
+}
+
+// wantsRecipient reports whether an occasion goes to the event's recipient, and whether one of them is due.
+func (b *batch) wantsRecipient(occasions []plan.Occasion) (due, wanted bool) {
+	for _, o := range occasions {
+		if o.Matched() && toRecipient(o.Trigger) {
+			wanted = true
+			due = due || !o.NotBefore.After(b.now)
+		}
+	}
+	return due, wanted
+}
+
+func toRecipient(t *definition.Trigger) bool {
+	for _, entry := range t.Audience {
+		if entry.EventRecipient {
+			return true
+		}
+	}
+	return false
+}
+
+// Recipient names the person of an event: by the caller's reference, else by the address (R20).
+func Recipient(addresses key.Keyed, r subject.Recipient) store.RecipientRef {
+	ref := store.RecipientRef{ExtID: r.CustomerRef, Address: r.Address, Locale: r.Locale, NewExtID: r.CustomerRef}
+	if r.Address != "" {
+		ref.AddressHash = addresses.Hash(subject.NormalizeAddress(r.Address))
+		if ref.NewExtID == "" {
+			ref.NewExtID = "addr:" + ref.AddressHash
+		}
+	}
+	return ref
+}
+
+// changed reports whether the batch left anything behind.
+func (b *batch) changed() bool {
+	for _, r := range b.results {
+		if r.Outcome != Failed {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// AnswersFor is how long the answer to a request is kept: a day is longer than any caller goes on trying, and what
+// the widespread services promise.
+const AnswersFor = 24 * time.Hour
+
+var (
+	// ErrKeyReused means that another request had the same idempotency key.
+	ErrKeyReused = errors.New("the idempotency key belongs to another request")
+	// ErrBusy means that a request with the same key, or one that changes the same, took too long.
+	ErrBusy = errors.New("a request with the same key is still under way")
+)
+
+// AnswerKey names a request that shall take effect once. Both parts are the caller's of the store to make.
+type AnswerKey struct {
+	Key     string // hex SHA-256 of who asks, what for, and their idempotency key
+	Request string // hex SHA-256 of what they ask: another one under the same key is refused
+}
+
+// Answer is what a request was answered.
+type Answer struct {
+	Status int // of HTTP
+	Body   string
+}
+
+// Once has a request take effect once: the answer, which Answer makes of the result, is stored in the transaction of
+// its effect, so that either both exist or neither. The same request again is a *Replay. A nil Once keeps nothing.
+//
+// A method of the store that can be asked once takes a *Once of its result as its last argument and wraps the work
+// of its transaction in do. What is between it and the caller passes From on.
+type Once[T any] struct {
+	AnswerKey
+	At time.Time
+	// Answer has no effects: like a decision it may run more than once.
+	Answer func(T) (Answer, error)
+}
+
+// From is the Once of a result of which result makes o's.
+func From[S, T any](o *Once[T], result func(S) T) *Once[S] {
+	if o == nil {
+		return nil
+	}
+	return &Once[S]{AnswerKey: o.AnswerKey, At: o.At, Answer: func(s S) (Answer, error) { return o.Answer(result(s)) }}
+}
+
+// Replay is returned instead of a result when the request has taken effect before. Nothing was done.
+type Replay struct{ Answer }
+
+func (r *Replay) Error() string { return "the request has taken effect before" }
+
+// do runs work unless the request has taken effect before, and keeps its answer.
+func (o *Once[T]) do(ctx context.Context, t *session, ws subject.WorkspaceID, work func() (T, error)) (result T, err error) {
+	if o == nil {
+		return work()
+	}
+	answers, err := t.answered(ctx, ws, o.At, []AnswerKey{o.AnswerKey})
+	if err != nil {
+		return result, err
+	}
+	if known, ok := answers[o.Key]; ok {
+		return result, known.Again(o.AnswerKey)
+	}
+	if result, err = work(); err != nil {
+		return result, err
+	}
+	answer, err := o.Answer(result)
+	if err != nil {
+		return result, fmt.Errorf("make the answer: %w", err)
+	}
+	return result, t.keepAnswers(ctx, ws, o.At, []KeptAnswer{{o.AnswerKey, answer}})
+}
+
+// KeptAnswer is an answer with the request that it belongs to.
+type KeptAnswer struct {
+	AnswerKey
+	Answer
+}
+
+// Again is what the same key meets: a *Replay, or ErrKeyReused.
+func (k KeptAnswer) Again(again AnswerKey) error {
+	if k.Request != again.Request {
+		return ErrKeyReused
+	}
+	return &Replay{k.Answer}
+}
+
+// defaultBusyAfter is how long a transaction waits for another one with the same key. A caller who is told to come
+// back is better off than one whose connection hangs.
+const defaultBusyAfter = 10 * time.Second
+
+// PostgreSQL: whoever has the same key waits here, before anything is read, until the first has committed. The bound
+// holds for the row locks that follow too. SQLite has one writer at a time.
+const lockAnswers = `
+SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock(r.lock)
+FROM /*ROWS $2 (lock bigint)*/ AS r`
+
+const selectAnswers = `
+SELECT a.key, a.request, a.status, a.answer
+FROM /*ROWS $2 (ws bigint, key text)*/ AS r CROSS JOIN idempotency AS a
+WHERE a.ws = r.ws AND a.key = r.key AND a.created_at > $1`
+
+const answerSpec = `ws bigint, key text, request text, status bigint, answer text, created_at bigint`
+
+// One that is too old to be found is replaced.
+const insertAnswers = `
+INSERT INTO idempotency (/*NAMES (` + answerSpec + `)*/)
+SELECT r.* FROM /*ROWS $2 (` + answerSpec + `)*/ AS r
+WHERE true
+ON CONFLICT (ws, key) DO UPDATE SET request = excluded.request, status = excluded.status, answer = excluded.answer,
+  created_at = excluded.created_at
+WHERE idempotency.created_at <= $1`
+
+// answered waits for transactions with the same keys, keeps others from beginning, and returns the answers that
+// there are, by key.
+func (t *session) answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
+	if t.s.dialect.advisory {
+		var locks rowset
+		for _, id := range slices.Compact(slices.Sorted(func(yield func(int64) bool) {
+			for _, k := range keys {
+				if !yield(lockID(ws, k.Key)) {
+					return
+				}
+			}
+		})) {
+			locks.row().int(id)
+		}
+		if _, err := t.exec(ctx, lockAnswers, fmt.Sprint(t.s.busyAfter.Milliseconds()), &locks); err != nil {
+			return nil, fmt.Errorf("lock idempotency keys: %w", err)
+		}
+	}
+	return t.answers(ctx, ws, now, keys)
+}
+
+// lockID is the number of the lock that stands for a key. Two keys with one number wait for each other, no more.
+func lockID(ws subject.WorkspaceID, key string) int64 {
+	raw, err := hex.DecodeString(key)
+	if err != nil || len(raw) < 8 {
+		raw = append([]byte(key), make([]byte, 8)...)
+	}
+	return int64(binary.BigEndian.Uint64(raw)) ^ int64(ws) //nolint:gosec // any number will do
+}
+
+func (t *session) answers(ctx context.Context, ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
+	var wanted rowset
+	for _, k := range slices.CompactFunc(slices.SortedFunc(slices.Values(keys), compareKey), sameKey) {
+		wanted.row().int(int64(ws)).text(k.Key)
+	}
+	answers := map[string]KeptAnswer{}
+	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var k KeptAnswer
+		err := rows.Scan(&k.Key, &k.Request, &k.Status, &k.Body)
+		answers[k.Key] = k
+		return struct{}{}, err
+	}, selectAnswers, micros(now.Add(-AnswersFor)), &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("find answers: %w", err)
+	}
+	return answers, nil
+}
+
+func (t *session) keepAnswers(ctx context.Context, ws subject.WorkspaceID, now time.Time, list []KeptAnswer) error {
+	list = slices.SortedFunc(slices.Values(list), func(a, b KeptAnswer) int { return compareKey(a.AnswerKey, b.AnswerKey) })
+	var rows rowset
+	for _, k := range list {
+		rows.row().int(int64(ws)).text(k.Key).text(k.Request).int(int64(k.Status)).text(k.Body).time(now)
+	}
+	n, err := t.exec(ctx, insertAnswers, micros(now.Add(-AnswersFor)), &rows)
+	if err != nil {
+		return fmt.Errorf("keep answers: %w", err)
+	}
+	if n < int64(len(list)) {
+		return errAgain
+	}
+	return nil
+}
+
+func compareKey(a, b AnswerKey) int { return cmp.Compare(a.Key, b.Key) }
+
+func sameKey(a, b AnswerKey) bool { return a.Key == b.Key }
+
+// Answered returns the answer to a request that has taken effect before: the error is then a *Replay, or ErrKeyReused
+// for another request. It spares the work that comes before a transaction; the transaction looks again.
+func (s *Store) Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k AnswerKey) error {
+	var answers map[string]KeptAnswer
+	err := s.read(ctx, func(t *session) (err error) {
+		answers, err = t.answers(ctx, ws, now, []AnswerKey{k})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if known, ok := answers[k.Key]; ok {
+		return known.Again(k)
+	}
+	return nil
+}
+
+const pruneAnswers = `
+DELETE FROM idempotency
+WHERE (ws, key) IN (
+  SELECT a.ws, a.key FROM idempotency AS a
+  WHERE a.created_at <= $1
+  ORDER BY a.created_at
+  LIMIT $2)`
+
+// PruneAnswers deletes up to limit answers that are older than AnswersFor and returns how many there were.
+func (s *Store) PruneAnswers(ctx context.Context, now time.Time, limit int) (n int, err error) {
+	err = s.write(ctx, func(t *session) error {
+		deleted, err := t.exec(ctx, pruneAnswers, micros(now.Add(-AnswersFor)), int64(limit))
+		n = int(deleted)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune answers: %w", err)
+	}
+	return n, nil
+}
