@@ -13,9 +13,11 @@ import (
 	"github.com/carillonhq/carillon/internal/channel/inbox"
 	"github.com/carillonhq/carillon/internal/channel/memory"
 	"github.com/carillonhq/carillon/internal/channel/smtp"
+	"github.com/carillonhq/carillon/internal/channel/webhook"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/config"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/outbound"
 )
 
@@ -27,21 +29,13 @@ const maxSecretFile = 64 << 10
 func Providers(client *outbound.Client, clk clock.Clock) []channel.Provider {
 	return []channel.Provider{
 		memory.Provider(), inbox.Provider(), httpchan.Provider(client),
-		smtp.Provider(smtp.Options{Dial: client.Dial, Clock: clk}),
+		smtp.Provider(smtp.Options{Dial: client.Dial, Clock: clk}), webhook.Provider(client, clk),
 	}
 }
 
 // DefinitionOptions says which providers and settings definitions may name.
 func DefinitionOptions(providers []channel.Provider) definition.Options {
-	var o definition.Options
-	for _, p := range providers {
-		info := definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies}
-		for _, s := range p.Settings {
-			info.Settings = append(info.Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
-		}
-		o.Providers = append(o.Providers, info)
-	}
-	return o
+	return definition.Options{Providers: outlet.Providers(providers)}
 }
 
 // secret resolves a setting of a channel. Errors name where it was looked for, never what was found. Whoever writes

@@ -106,8 +106,12 @@ func Table() []Row {
 			Imports: []string{"outbound", "message", "reason", "clock"},
 		},
 		{
+			Path: "channel/endpoint", Layer: Port, Purpose: "an HTTP endpoint of the user's own: its answers, its look-up",
+			Imports: []string{"channel", "outbound"},
+		},
+		{
 			Path: "channel/*", Layer: Port, Purpose: "one vendor of a channel",
-			Imports: []string{"channel", "outbound", "message", "reason", "key", "clock"},
+			Imports: []string{"channel", "channel/endpoint", "outbound", "message", "reason", "key", "clock"},
 			Modules: []string{
 				"github.com/wneessen/go-mail", "github.com/emersion/go-msgauth", "golang.org/x/net/idna", "github.com/nyaruka/phonenumbers",
 				"github.com/standard-webhooks/standard-webhooks/libraries", "github.com/SherClockHolmes/webpush-go",
@@ -206,8 +210,9 @@ func Table() []Row {
 		},
 		{Path: "./examples", Layer: Public, Purpose: "the example definitions, embedded"},
 		{
-			Path: "./examples/*", Layer: Public, Purpose: "programs that show the public packages",
+			Path: "./examples/*", Layer: Public, Purpose: "programs that show the public packages, and how others meet them",
 			Imports: []string{"./", "./client"},
+			Modules: []string{"github.com/standard-webhooks/standard-webhooks/libraries"},
 		},
 
 		{Path: "arch", Layer: Harness, Purpose: "this table and its test"},

@@ -101,13 +101,23 @@ type Setting struct {
 	Doc      string
 }
 
+// SettingError says what is wrong with one setting; it never repeats the value.
+type SettingError struct {
+	Setting string
+	Err     error
+}
+
+func (e *SettingError) Error() string { return "setting " + e.Setting + ": " + e.Err.Error() }
+
+func (e *SettingError) Unwrap() error { return e.Err }
+
 // Provider makes channels of one vendor.
 type Provider struct {
 	Name     string
 	Doc      string
 	Settings []Setting
-	// Check looks at the settings that are written literally, when definitions are checked; a secret's value is empty.
-	// Its error names the setting and never repeats a value. nil: nothing to look at.
+	// Check looks at the settings that are written literally, when definitions are checked; the value of one that is
+	// kept elsewhere is empty. A *SettingError lets the place be shown; no error repeats a value. nil: nothing to look at.
 	Check func(settings map[string]string) error
 	// Verifies names the settings without which its channels cannot Verify; nil: they never can.
 	Verifies []string

@@ -82,6 +82,7 @@ func (r *reader) channel(root *portable.Node) *Channel {
 	c.Settings = r.settings(settings, info)
 	if info != nil && len(c.Settings) == given(settings) {
 		r.needSettings(root, settings, info)
+		r.checkSettings(root, settings, info, c.Settings)
 	}
 	r.unknowns(c, f, info)
 	if d, ok := r.duration(f.get("timeout")); ok {
@@ -119,6 +120,29 @@ func (r *reader) unknowns(c *Channel, f fields, info *ProviderInfo) {
 	if len(lacking) > 0 {
 		r.report(CodeMissing, n.Pos, fmt.Sprintf("on_unknown: verify needs the setting %s of provider %s", sentence(lacking), info.Name), hint)
 	}
+}
+
+// checkSettings lets the provider look at what is written.
+func (r *reader) checkSettings(root, settings *portable.Node, info *ProviderInfo, given map[string]Setting) {
+	if info.Check == nil || r.stored {
+		return
+	}
+	values := make(map[string]string, len(given))
+	for name, s := range given {
+		values[name] = s.Value
+	}
+	wrong, err := info.Check(values)
+	if err == nil {
+		return
+	}
+	at := root.Pos
+	if settings != nil {
+		at = settings.Pos
+		if n := settings.Get(wrong); n != nil {
+			at = n.Pos
+		}
+	}
+	r.invalid(at, err.Error(), "")
 }
 
 // given counts the settings that are written.

@@ -36,6 +36,9 @@ type ProviderInfo struct {
 	Name     string
 	Settings []SettingInfo
 	Verifies []string // the settings that on_unknown: verify needs; nil: the provider cannot
+	// Check looks at the settings that are written literally; the value of one that is kept elsewhere is empty. It says
+	// which setting is wrong, if it is one alone, and why, without repeating a value. nil: nothing is looked at.
+	Check func(settings map[string]string) (setting string, err error)
 }
 
 // SettingInfo is one setting of a provider.

@@ -1,6 +1,7 @@
 package definition_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,6 +41,35 @@ message:
 channel: sms
 provider: memory
 `
+
+// What a provider says of a setting stands at its place.
+func TestProvidersCheckSettings(t *testing.T) {
+	t.Parallel()
+	check := func(settings map[string]string) (string, error) {
+		switch {
+		case settings["url"] == "ftp://x":
+			return "url", errors.New("setting url: must be an http or https address")
+		case settings["url"] == "both":
+			return "", errors.New("url and token contradict each other")
+		}
+		return "", nil
+	}
+	options := definition.Options{Providers: []definition.ProviderInfo{{
+		Name: "http", Check: check, Settings: []definition.SettingInfo{{Name: "url", Required: true}, {Name: "token", Secret: true}},
+	}}}
+	for url, want := range map[string][]string{
+		"ftp://x":    {"5:8 invalid: setting url: must be an http or https address"},
+		"both":       {"4:3 invalid: url and token contradict each other"},
+		"https://x":  nil,
+		"{env: URL}": nil,
+	} {
+		text := "channel: sms\nprovider: http\nsettings:\n  token: {env: T}\n  url: " + url + "\n"
+		_, problems := definition.Load([]definition.File{{Name: "a.yaml", Text: []byte(text)}}, options)
+		if diff := cmp.Diff(want, said(problems)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", url, diff)
+		}
+	}
+}
 
 func TestMistakes(t *testing.T) {
 	t.Parallel()

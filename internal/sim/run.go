@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -140,15 +141,7 @@ func (w *world) start() (err error) {
 
 // options tells the loader of definitions which providers there are.
 func (w *world) options() definition.Options {
-	var o definition.Options
-	for _, p := range w.providers {
-		info := definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies}
-		for _, s := range p.Settings {
-			info.Settings = append(info.Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
-		}
-		o.Providers = append(o.Providers, info)
-	}
-	return o
+	return definition.Options{Providers: outlet.Providers(w.providers)}
 }
 
 func (w *world) note(e journal.Entry) { w.journal = append(w.journal, e) }

@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -71,15 +72,7 @@ func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine
 
 // Options are the checks' view of providers.
 func Options(providers []channel.Provider) definition.Options {
-	var o definition.Options
-	for _, p := range providers {
-		info := definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies}
-		for _, s := range p.Settings {
-			info.Settings = append(info.Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
-		}
-		o.Providers = append(o.Providers, info)
-	}
-	return o
+	return definition.Options{Providers: outlet.Providers(providers)}
 }
 
 // Apply puts definitions in force and fails the test when they are not accepted.

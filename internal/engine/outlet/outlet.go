@@ -2,6 +2,7 @@
 package outlet
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -28,6 +29,28 @@ type Registry struct {
 type opened struct {
 	hash   string
 	outlet Outlet
+}
+
+// Providers is what checking definitions needs to know of providers.
+func Providers(list []channel.Provider) []definition.ProviderInfo {
+	all := make([]definition.ProviderInfo, len(list))
+	for i, p := range list {
+		all[i] = definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies}
+		for _, s := range p.Settings {
+			all[i].Settings = append(all[i].Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
+		}
+		if p.Check != nil {
+			all[i].Check = func(settings map[string]string) (string, error) {
+				err := p.Check(settings)
+				var wrong *channel.SettingError
+				if errors.As(err, &wrong) {
+					return wrong.Setting, err
+				}
+				return "", err
+			}
+		}
+	}
+	return all
 }
 
 // New makes a registry of these providers. Secret resolves references to the environment and to files.

@@ -1,0 +1,204 @@
+// Package endpoint is what providers share that hand messages to an HTTP endpoint of the user's own: where it may be,
+// what its answers mean, and the look-up of a message whose answer never came.
+//
+//	POST url             2xx                  it has taken the message, and may name it: {"id": "…"}
+//	                     408, 429, 5xx        not now; Retry-After is honoured
+//	                     anything else        never; redirects are not followed
+//	                     no answer            nobody knows, once the request has left
+//	GET lookup {key}     200 with {"id": "…"} it has taken the message
+//	                     404                  it surely has not
+//	                     anything else        nobody knows yet
+//
+// It knows nothing of what the body holds and of how requests are signed: providers do. An endpoint's text is never
+// repeated in an error: it may hold anything.
+package endpoint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/outbound"
+)
+
+const (
+	// maxRetryAfter bounds what an endpoint may ask for: a day, the longest that a ladder plausibly waits.
+	maxRetryAfter = 24 * time.Hour
+	// maxID is how much of an endpoint's id is kept, in bytes.
+	maxID = 200
+	// keyMark stands in a look-up's address for the idempotency key.
+	keyMark = "{key}"
+)
+
+// The settings of every such provider.
+const (
+	SettingURL    = "url"
+	SettingLookup = "lookup"
+)
+
+// Settings describes them.
+func Settings() []channel.Setting {
+	return []channel.Setting{
+		{Name: SettingURL, Required: true, Doc: "Where messages are posted to: http or https."},
+		{Name: SettingLookup, Doc: "Where a message is looked up whose answer never came, with {key} for its idempotency key: https://example.org/messages/{key}. Needed for on_unknown: verify."},
+	}
+}
+
+// Check looks at those whose value is known.
+func Check(settings map[string]string) error {
+	if text := settings[SettingURL]; text != "" {
+		if _, err := address(SettingURL, text); err != nil {
+			return err
+		}
+	}
+	if text := settings[SettingLookup]; text != "" {
+		return checkLookup(text)
+	}
+	return nil
+}
+
+// checkLookup: a key that could stand in the host would let it decide where the request goes.
+func checkLookup(text string) error {
+	u, err := address(SettingLookup, text)
+	if err != nil {
+		return err
+	}
+	// Parsed, the marks of the path are decoded and those of the query stand as written.
+	if strings.Contains(u.Host, keyMark) || !strings.Contains(u.Path, keyMark) && !strings.Contains(u.RawQuery, keyMark) {
+		return &channel.SettingError{Setting: SettingLookup, Err: errors.New("must hold {key} in its path or query, such as https://example.org/messages/{key}")}
+	}
+	return nil
+}
+
+func address(setting, text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+		return nil, &channel.SettingError{Setting: setting, Err: errors.New("must be an http or https address without a user or password")}
+	}
+	return u, nil
+}
+
+// Endpoint is one place that takes messages. It is safe for concurrent use.
+type Endpoint struct {
+	client *outbound.Client
+	url    string
+	lookup string
+}
+
+// Open makes an endpoint of resolved settings.
+func Open(client *outbound.Client, settings map[string]string) (*Endpoint, error) {
+	e := &Endpoint{client: client, url: settings[SettingURL], lookup: settings[SettingLookup]}
+	if _, err := address(SettingURL, e.url); err != nil {
+		return nil, err
+	}
+	return e, Check(settings)
+}
+
+// Post hands a message over by one request. The errors are *channel.SendError.
+func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (channel.Receipt, error) {
+	answer, err := e.client.Do(ctx, outbound.Request{Method: http.MethodPost, URL: e.url, Header: header, Body: body})
+	if err != nil {
+		var failed *outbound.Error
+		if errors.As(err, &failed) && failed.Sent {
+			return channel.Receipt{}, channel.Lost(err)
+		}
+		return channel.Receipt{}, channel.Temporary(err)
+	}
+	if answer.Status >= 200 && answer.Status < 300 {
+		return channel.Receipt{ProviderID: providerID(answer.Body)}, nil
+	}
+	return channel.Receipt{}, classify(answer)
+}
+
+// Find looks a message up by its idempotency key, as channel.Verifier asks. A look-up changes nothing, so each of its
+// errors may pass.
+func (e *Endpoint) Find(ctx context.Context, header http.Header, key string) (channel.Receipt, bool, error) {
+	if e.lookup == "" {
+		return channel.Receipt{}, false, channel.Temporary(errors.New("the channel has no setting lookup"))
+	}
+	answer, err := e.client.Do(ctx, outbound.Request{
+		Method: http.MethodGet, URL: strings.ReplaceAll(e.lookup, keyMark, escape(key)), Header: header,
+	})
+	if err != nil {
+		return channel.Receipt{}, false, channel.Temporary(fmt.Errorf("look-up: %w", err))
+	}
+	if answer.Status == http.StatusNotFound {
+		return channel.Receipt{}, false, nil
+	}
+	refused := channel.Temporary(fmt.Errorf("the look-up answered %d %s", answer.Status, http.StatusText(answer.Status)))
+	if answer.Status == http.StatusOK {
+		if id := providerID(answer.Body); id != "" {
+			return channel.Receipt{ProviderID: id}, true, nil
+		}
+		refused.Err = errors.New("the look-up answered 200 without an id")
+	}
+	refused.RetryAfter = retryAfter(answer.Header)
+	return channel.Receipt{}, false, refused
+}
+
+// escape writes everything as %XX that is not unreserved (RFC 3986, 2.3): it serves in a path and in a query.
+func escape(key string) string { return strings.ReplaceAll(url.QueryEscape(key), "+", "%20") }
+
+// classify says what an answer other than 2xx means.
+func classify(answer outbound.Response) *channel.SendError {
+	err := fmt.Errorf("the endpoint answered %d %s", answer.Status, http.StatusText(answer.Status))
+	switch {
+	case answer.Status == http.StatusRequestTimeout, answer.Status == http.StatusTooManyRequests, answer.Status >= 500:
+		e := channel.Temporary(err)
+		e.RetryAfter = retryAfter(answer.Header)
+		return e
+	case answer.Status >= 300 && answer.Status < 400:
+		return channel.Permanent(fmt.Errorf("%w: redirects are not followed", err))
+	}
+	return channel.Permanent(err)
+}
+
+// retryAfter reads seconds, or a date held against the answer's own date, so that no clock is compared with
+// another one (RFC 9110, 10.2.3). What cannot be read counts as no wish.
+func retryAfter(h http.Header) time.Duration {
+	value := h.Get("Retry-After")
+	wish := time.Duration(0)
+	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
+		wish = time.Duration(seconds) * time.Second
+	} else if until, err := http.ParseTime(value); err == nil {
+		if sent, err := http.ParseTime(h.Get("Date")); err == nil {
+			wish = until.Sub(sent)
+		}
+	}
+	return min(max(wish, 0), maxRetryAfter)
+}
+
+// providerID reads {"id": …}, a text or a number, from an answer; without one the message is accepted all the same.
+func providerID(body []byte) string {
+	var named struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if err := json.Unmarshal(body, &named); err != nil || bytes.Equal(named.ID, []byte("null")) {
+		return ""
+	}
+	var text string
+	if err := json.Unmarshal(named.ID, &text); err != nil {
+		var number json.Number
+		if err := json.Unmarshal(named.ID, &number); err != nil {
+			return ""
+		}
+		text = number.String()
+	}
+	if len(text) > maxID {
+		return ""
+	}
+	for _, r := range text {
+		if r < ' ' || r == 0x7f {
+			return ""
+		}
+	}
+	return text
+}
