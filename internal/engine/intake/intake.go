@@ -116,7 +116,7 @@ func (in *Intake) Ingest(ctx context.Context, ws store.Workspace, items []Item, 
 		}
 		set, err = in.catalog.Current(ctx, ws.ID)
 	}
-	return nil, fmt.Errorf("take events in: %w", err)
+	return nil, err
 }
 
 func (in *Intake) gathering(ws subject.WorkspaceID) *gathering {
