@@ -28,10 +28,11 @@ const maxAnswer = 64 << 20
 
 // Client talks to one server with one API key. It is safe for concurrent use.
 type Client struct {
-	server string
-	key    string
-	once   string // Idempotency-Key of every writing request; empty: see keyFor
-	http   *http.Client
+	server   string
+	key      string
+	once     string // Idempotency-Key of every writing request; empty: see keyFor
+	compress bool
+	http     *http.Client
 }
 
 // Option changes a new Client.
@@ -40,13 +41,17 @@ type Option func(*Client)
 // WithHTTPClient has requests made by h instead of a client with DefaultTimeout.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
+// WithCompression has large batches compressed, or not. Without this option they are, unless the server is on this
+// machine.
+func WithCompression(on bool) Option { return func(c *Client) { c.compress = on } }
+
 // New makes a client for a server such as http://127.0.0.1:8080. The key is sent with every request.
 func New(server, key string, options ...Option) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%q is not the address of a server; write it like http://127.0.0.1:8080", server)
 	}
-	c := &Client{server: strings.TrimRight(server, "/"), key: key, http: &http.Client{Timeout: DefaultTimeout}}
+	c := &Client{server: strings.TrimRight(server, "/"), key: key, compress: !loopback(u.Hostname()), http: &http.Client{Timeout: DefaultTimeout}}
 	for _, option := range options {
 		option(c)
 	}
@@ -208,10 +213,14 @@ func pages[T any](page func(cursor string) (Page[T], error)) iter.Seq2[T, error]
 
 func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
 	var content io.Reader
+	compressed := false
 	if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
 			return fmt.Errorf("write the request: %w", err)
+		}
+		if compressed = c.compress && len(raw) >= compressFrom && batch(method, path); compressed {
+			raw = compress(raw)
 		}
 		content = bytes.NewReader(raw)
 	}
@@ -222,6 +231,9 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 	req.Header.Set("Accept", "application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if compressed {
+		req.Header.Set("Content-Encoding", "gzip")
 	}
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)

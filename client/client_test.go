@@ -1,6 +1,8 @@
 package client_test
 
 import (
+	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -87,7 +89,7 @@ func TestForeignAnswers(t *testing.T) {
 		code, errors string
 	}{
 		"a proxy's page":      {502, "text/html", "<h1>Bad Gateway</h1>", "unexpected_answer", "the answer does not come from a Carillon server"},
-		"a broken problem":    {500, client.ProblemType, "{", "unexpected_answer", "the answer does not come from a Carillon server"},
+		"a broken problem":    {700, client.ProblemType, "{", "unexpected_answer", "the answer does not come from a Carillon server"},
 		"a page with success": {200, "text/html", "<h1>Hello</h1>", "", "the answer is not what a Carillon server says"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,5 +151,72 @@ func TestAll(t *testing.T) {
 	}
 	if items != 2 || failed != 1 {
 		t.Errorf("got %d items, %d errors", items, failed)
+	}
+}
+
+// Large batches travel compressed, unless the server is on this machine.
+func TestCompression(t *testing.T) {
+	t.Parallel()
+	var encoding string
+	var size int64
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		encoding, size = r.Header.Get("Content-Encoding"), r.ContentLength
+		in := io.Reader(r.Body)
+		if encoding == "gzip" {
+			unzipped, err := gzip.NewReader(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			in = unzipped
+		}
+		var body struct{ Events []client.Event }
+		if err := json.NewDecoder(in).Decode(&body); err != nil || len(body.Events) != 700 {
+			t.Errorf("%d events, %v", len(body.Events), err)
+		}
+		_, _ = io.WriteString(w, "{}")
+	}
+	events := make([]client.Event, 700)
+	for i := range events {
+		events[i] = client.Event{Kind: "something-happened"}
+	}
+	for _, test := range []struct {
+		options []client.Option
+		want    string
+	}{{nil, ""}, {[]client.Option{client.WithCompression(true)}, "gzip"}, {[]client.Option{client.WithCompression(false)}, ""}} {
+		server := httptest.NewServer(http.HandlerFunc(answer))
+		c, err := client.New(server.URL, "car_key", test.options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.PostEvents(t.Context(), events...); err != nil || encoding != test.want || encoding != "" && size > 1000 {
+			t.Errorf("sent as %q, %d bytes, %v", encoding, size, err)
+		}
+		server.Close()
+	}
+}
+
+func TestTemporary(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{400: false, 401: false, 408: true, 409: false, 413: false, 422: false, 429: true, 700: false, 502: true, 503: true, 504: true} {
+		c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if _, err := c.Tick(t.Context()); client.Temporary(err) != want {
+			t.Errorf("%d: %v is temporary: %t", status, err, !want)
+		}
+	}
+	cut := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	if _, err := cut.Tick(t.Context()); !client.Temporary(err) {
+		t.Errorf("cut off: %v", err)
+	}
+	nobody, err := client.New("http://127.0.0.1:1", "car_key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nobody.Tick(t.Context()); !client.Temporary(err) {
+		t.Errorf("nobody there: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := nobody.Tick(ctx); client.Temporary(err) {
+		t.Errorf("given up: %v", err)
 	}
 }

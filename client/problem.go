@@ -14,6 +14,7 @@ const (
 	CodeTooLarge       = "request_too_large"       // 413
 	CodeMediaType      = "unsupported_media_type"  // 415
 	CodeInvalidJSON    = "invalid_json"            // 400
+	CodeEncoding       = "invalid_encoding"        // 400: the body is not what its Content-Encoding says
 	CodeIdempotencyKey = "invalid_idempotency_key" // 400: not 1 to 255 visible ASCII characters
 	CodeKeyReused      = "idempotency_key_reused"  // 422: the key belongs to another request
 	CodeInProgress     = "request_in_progress"     // 409: a request with the same key takes long; send it again later

@@ -33,7 +33,7 @@ const (
 	// MaxBody bounds a request, in bytes.
 	MaxBody = 1 << 20
 	// MaxBatchBody bounds a request of the routes that take many items: /v1/events, /v1/definitions and the
-	// compatible ingest.
+	// compatible ingest. It counts what a compressed request holds, not what travels.
 	MaxBatchBody = 16 << 20
 	// readTimeout is how long a caller may take to send a request's body.
 	readTimeout = 30 * time.Second

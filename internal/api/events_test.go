@@ -179,20 +179,6 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestCompressedRequest(t *testing.T) {
-	t.Parallel()
-	b := setup(t, "sqlite")
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.app.URL()+"/v1/events", strings.NewReader("x"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Encoding", "gzip")
-	req.Header.Set("Authorization", "Bearer "+b.key)
-	if status, text := b.do(req); status != http.StatusUnsupportedMediaType || problemOf(t, text).Code != client.CodeMediaType {
-		t.Errorf("got %d %s", status, text)
-	}
-}
-
 // Definitions that cannot be used are refused as a whole, with every fault.
 func TestApplyDefinitions(t *testing.T) {
 	t.Parallel()

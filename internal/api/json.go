@@ -106,9 +106,13 @@ func malformed(err error) error {
 
 // readAll reads a bounded body.
 func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	body, err := decoded(w, r, limit)
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.Is(err, errEncoding):
+		p := newProblem(http.StatusBadRequest, client.CodeEncoding, "the body is not what its Content-Encoding says")
+		p.Field = "body"
+		return nil, p
 	case errors.As(err, &tooLarge):
 		p := newProblem(http.StatusRequestEntityTooLarge, client.CodeTooLarge, fmt.Sprintf("the request is larger than %d MiB", limit>>20))
 		p.Hint = "send it in parts"

@@ -96,9 +96,7 @@ func translate(_ huma.Context, _ string, v any) (any, error) {
 
 // checkRequest refuses what no route can use.
 func checkRequest(r *http.Request) *client.Problem {
-	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		p := newProblem(http.StatusUnsupportedMediaType, client.CodeMediaType, "compressed requests are not read")
-		p.Hint = "leave out the header Content-Encoding"
+	if p := checkEncoding(r); p != nil {
 		return p
 	}
 	for name, values := range r.URL.Query() {

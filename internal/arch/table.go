@@ -76,6 +76,10 @@ func Table() []Row {
 			Path: "digest", Layer: Pure, Purpose: "windows, covered-through cursors, which item for whom",
 			Imports: []string{"civil", "schedule"},
 		},
+		{
+			Path: "sheet", Layer: Pure, Purpose: "rows of CSV and NDJSON files, and which column goes into which field",
+			Imports: []string{"civil", "reason", "slip"},
+		},
 		{Path: "definition/portable", Layer: Pure, Purpose: "the subset of YAML that every reader reads alike"},
 		{
 			Path: "definition", Layer: Pure, Purpose: "YAML or JSON to typed, validated, compiled definitions",
@@ -191,8 +195,13 @@ func Table() []Row {
 			},
 		},
 		{
+			Path: "transfer", Layer: Shell, Purpose: "a file's rows to a server: batches, retries, resuming, rejected rows",
+			Imports: []string{"sheet", "reason", "clock", "./client"},
+			Modules: []string{"golang.org/x/sync"},
+		},
+		{
 			Path: "cli", Layer: Shell, Purpose: "commands: verbs on nouns",
-			Imports: []string{"@pure", "@port", "store", "sim", "config", "app", "demo", "telemetry", "./client"},
+			Imports: []string{"@pure", "@port", "store", "sim", "config", "app", "demo", "telemetry", "transfer", "./client"},
 			Modules: []string{
 				"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "github.com/goccy/go-yaml",
 				"golang.org/x/crypto", "golang.org/x/term",

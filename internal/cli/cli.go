@@ -46,6 +46,7 @@ type grammar struct {
 	Definitions definitionsCmd `cmd:"" group:"rules" help:"See the definitions in force."`
 
 	Events     eventsCmd     `cmd:"" group:"work" help:"Post events."`
+	Ingest     ingestCmd     `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
 	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
 	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
 	Tick       tickCmd       `cmd:"" group:"work" help:"Run every pass once, now."`

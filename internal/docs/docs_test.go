@@ -1,6 +1,7 @@
 // Package docs holds the pages of docs/ against the program, so that they cannot rot.
 //
-//   - A block of YAML is a definition without mistakes. One that begins with a comment naming a file is that file.
+//   - A block of YAML is a definition without mistakes. One that begins with a comment naming a file is that file, and so is
+//     a block of CSV, without the comment.
 //   - A console is run, command by command, in a folder with the files of the page; what comes out must be what the page
 //     shows, ids and instants aside. "…" stands for the rest of a line.
 //   - Lines of expressions and templates give the results behind their arrows.
@@ -91,6 +92,8 @@ func page(t *testing.T, path string) {
 			} else {
 				loads(t, b)
 			}
+		case "csv":
+			s.write(strings.TrimPrefix(b.lines[0], "# "), strings.Join(b.lines[1:], "\n")+"\n")
 		case "json":
 			if item := intake.Parse(json.RawMessage(b.text()), pageNow()); item.Err == nil {
 				ev = item.Event

@@ -37,6 +37,8 @@ const (
 	Duplicate         Reason = "duplicate"
 	DedupMissing      Reason = "dedup_missing"
 	InvalidEvent      Reason = "invalid_event"
+	InvalidContact    Reason = "invalid_contact"
+	InvalidRow        Reason = "invalid_row"
 	NoRecipient       Reason = "no_recipient"
 	WorkflowInactive  Reason = "workflow_inactive"
 	TriggerDisabled   Reason = "trigger_disabled"
@@ -116,6 +118,8 @@ func All() []Info {
 		{Duplicate, Skip, "The same occasion already exists; nothing was made a second time."},
 		{DedupMissing, Rejected, "A value that names the occasion is missing, and the trigger rejects such events."},
 		{InvalidEvent, Rejected, "The event is not valid."},
+		{InvalidContact, Rejected, "The contact is not valid."},
+		{InvalidRow, Rejected, "A row of a file cannot be read, or does not fit its mapping."},
 		{RequestTooLarge, Rejected, "The request is larger than allowed."},
 		{StaleDefinitions, Wait, "The definitions changed meanwhile; the work is done again with the new ones."},
 		{NoRecipient, Skip, "There was nobody to send to."},
