@@ -89,7 +89,7 @@ func TestForeignAnswers(t *testing.T) {
 		code, errors string
 	}{
 		"a proxy's page":      {502, "text/html", "<h1>Bad Gateway</h1>", "unexpected_answer", "the answer does not come from a Carillon server"},
-		"a broken problem":    {700, client.ProblemType, "{", "unexpected_answer", "the answer does not come from a Carillon server"},
+		"a broken problem":    {500, client.ProblemType, "{", "unexpected_answer", "the answer does not come from a Carillon server"},
 		"a page with success": {200, "text/html", "<h1>Hello</h1>", "", "the answer is not what a Carillon server says"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestCompression(t *testing.T) {
 
 func TestTemporary(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[int]bool{400: false, 401: false, 408: true, 409: false, 413: false, 422: false, 429: true, 700: false, 502: true, 503: true, 504: true} {
+	for status, want := range map[int]bool{400: false, 401: false, 408: true, 409: false, 413: false, 422: false, 429: true, 500: false, 502: true, 503: true, 504: true} {
 		c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 		if _, err := c.Tick(t.Context()); client.Temporary(err) != want {
 			t.Errorf("%d: %v is temporary: %t", status, err, !want)
