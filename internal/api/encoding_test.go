@@ -80,6 +80,27 @@ func TestCompressedBodies(t *testing.T) {
 	}
 }
 
+// What a compressed request is remembered by is what it holds.
+func TestCompressedOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, "sqlite")
+	event := `{"kind": "signed-up", "id": "z1", "recipient": {"address": "z@example.org"}, "payload": {"name": "Zoe"}}`
+	for i, body := range []string{string(zip(t, strings.NewReader(event))), event} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.app.URL()+"/v1/events", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+b.key)
+		req.Header.Set(client.IdempotencyKey, "k")
+		if i == 0 {
+			req.Header.Set("Content-Encoding", "gzip")
+		}
+		if status, text := b.do(req); status != http.StatusOK || !strings.Contains(text, `"created":1`) {
+			t.Errorf("got %d %s", status, text)
+		}
+	}
+}
+
 func (b *bundle) zipped(path string, body []byte, encoding ...string) (int, string) {
 	b.Helper()
 	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, b.app.URL()+path, bytes.NewReader(body))

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -147,7 +148,8 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	if r.state == nil {
 		return summary, err
 	}
-	if !r.hasAnswered() && !summary.Resumed { // nothing was taken in
+	var network *net.OpError
+	if r.at.Rows == 0 && errors.As(err, &network) && network.Op == "dial" { // nothing was sent
 		return summary, errors.Join(err, r.state.remove())
 	}
 	summary.StateFile = r.state.path
