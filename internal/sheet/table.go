@@ -68,7 +68,7 @@ func (t *table) record() (cells []string, line int, behind Position, wrong *Faul
 		if errors.Is(syntax.Err, csv.ErrQuote) {
 			message = "a quoted cell is not closed, or goes on behind its closing quote"
 		}
-		wrong, err = fault(t.lineOf(line), "", message, hint), nil
+		wrong = fault(t.lineOf(line), "", message, hint)
 	default:
 		return nil, 0, behind, nil, err
 	}
