@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -83,8 +84,8 @@ func (r *reader) texts(f fields) Message {
 		if body := own.get("body"); body != nil {
 			t.Text = r.localized(body, message.Plain)
 		}
-		if kind == "email" && own.get("text") == nil && own.get("html") == nil && !own.node.Partial {
-			r.report(CodeMissing, n.Pos, "email needs text or html", "")
+		if kind == "email" {
+			r.email(own, &t)
 		}
 		if len(m.ByKind) == 0 {
 			m.Default = t
@@ -92,6 +93,57 @@ func (r *reader) texts(f fields) Message {
 		m.ByKind[kind] = t
 	}
 	return m
+}
+
+// email reads what only emails have.
+func (r *reader) email(f fields, t *Texts) {
+	switch markdown := f.get("markdown"); {
+	case markdown != nil && (f.get("text") != nil || f.get("html") != nil):
+		r.invalid(markdown.Pos, "markdown stands for text and html", "keep markdown, or write text and html")
+	case markdown != nil:
+		t.HTML = r.localized(markdown, message.Markdown)
+		t.Text = t.HTML.As(message.Plain)
+	case f.get("text") == nil && f.get("html") == nil && !f.node.Partial:
+		r.report(CodeMissing, f.node.Pos, "email needs text, html or markdown", "")
+	}
+	t.From, t.ReplyTo = r.mailbox(f.get("from")), r.mailbox(f.get("reply_to"))
+	headers := f.get("headers")
+	if headers == nil || headers.Kind == portable.Broken {
+		return
+	}
+	if headers.Kind != portable.Map {
+		r.wrong(headers, "a map of headers", "")
+		return
+	}
+	t.Headers = make(map[string]message.Text, len(headers.Fields))
+	seen := map[string]bool{}
+	for _, h := range headers.Fields {
+		name := h.Key.Text
+		if err := message.CheckHeader(name); err != nil {
+			r.refuse(h.Key, err)
+			continue
+		}
+		if seen[strings.ToLower(name)] {
+			r.invalid(h.Key.Pos, fmt.Sprintf("the header %s is there twice", name), "")
+			continue
+		}
+		seen[strings.ToLower(name)] = true
+		t.Headers[name] = r.localized(h.Value, message.Plain)
+	}
+}
+
+// mailbox reads a template of an address with or without a name. One without variables is looked at now.
+func (r *reader) mailbox(n *portable.Node) message.Text {
+	text := r.localized(n, message.Plain)
+	text.Templates(func(_ string, t *message.Template) {
+		if strings.Contains(t.Source(), "{") {
+			return
+		}
+		if _, err := message.ParseMailbox(strings.TrimSpace(t.Source())); err != nil {
+			r.refuse(n, err)
+		}
+	})
+	return text
 }
 
 func (r *reader) templateRef(n *portable.Node, set *Set) Message {
@@ -125,7 +177,7 @@ func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
 func (m Message) variables() []string {
 	var all []string
 	for _, texts := range m.ByKind {
-		for _, text := range []message.Text{texts.Subject, texts.Text, texts.HTML} {
+		for _, text := range slices.AppendSeq([]message.Text{texts.Subject, texts.Text, texts.HTML, texts.From, texts.ReplyTo}, maps.Values(texts.Headers)) {
 			text.Templates(func(_ string, t *message.Template) { all = append(all, t.Variables()...) })
 		}
 	}

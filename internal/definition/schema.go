@@ -76,6 +76,14 @@ func listOf(item shape) shape {
 	}
 }
 
+// headers are templates by the names of headers.
+func headers() map[string]any {
+	return map[string]any{
+		"title": "templates by name", "type": "object", "additionalProperties": localized(),
+		"propertyNames": map[string]any{"pattern": `^[A-Za-z][A-Za-z0-9-]*$`},
+	}
+}
+
 func ref(name string) shape {
 	return func() map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
 }

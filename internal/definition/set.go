@@ -137,6 +137,9 @@ type Message struct {
 // Texts are the parts of a message for one kind of channel, each in several locales.
 type Texts struct {
 	Subject, Text, HTML message.Text
+	// Of emails alone; From and ReplyTo are the channel's where they say nothing.
+	From, ReplyTo message.Text
+	Headers       map[string]message.Text // by name
 }
 
 // Retry says what follows a failed try.

@@ -53,8 +53,11 @@ func filterNamed(name string) (filter, bool) {
 	case "url_encode":
 		return ofText(url.QueryEscape), true
 	case "escape":
-		return filter{run: func(_ *state, in any, _ []any) (any, error) {
+		return filter{run: func(s *state, in any, _ []any) (any, error) {
 			t, err := textOf(in)
+			if s.t.format == Markdown {
+				return safe(s.escape(t)), err
+			}
 			return safe(html.EscapeString(t)), err
 		}}, true
 	case "raw":
@@ -203,8 +206,11 @@ func newlineToBr(s *state, in any, _ []any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, done := in.(safe); !done && s.t.format == HTML {
-		t = html.EscapeString(t)
+	if _, done := in.(safe); !done {
+		t = s.escape(t)
+	}
+	if s.t.format == Markdown {
+		return safe(strings.ReplaceAll(strings.ReplaceAll(t, "\r\n", "\n"), "\n", "\\\n")), nil
 	}
 	return safe(strings.ReplaceAll(strings.ReplaceAll(t, "\r\n", "\n"), "\n", "<br>\n")), nil
 }

@@ -6,7 +6,7 @@
 // Invariants (reliability 39):
 //   - A template reaches the values that it is given and nothing else: no methods, files, hosts, environment or
 //     clock. Values are JSON values and times; anything else is refused rather than looked into.
-//   - In HTML every value is escaped unless it passes through `raw`.
+//   - In HTML and in Markdown every value is escaped unless it passes through `raw`.
 //   - Output, loop turns, nesting and the work of filters are bounded (Limits); neither Parse nor Render panics.
 //   - A variable that nobody gave is an error, one that is null renders as nothing.
 //   - A Template is parsed once and may be rendered by many goroutines at once.
@@ -24,8 +24,9 @@ type Format int
 
 // The formats.
 const (
-	Plain Format = iota // as they are
-	HTML                // escaped
+	Plain    Format = iota // as they are
+	HTML                   // escaped
+	Markdown               // escaped; the text becomes HTML when it is rendered
 )
 
 // Limits bound one rendering. A zero field means its default.
@@ -96,6 +97,18 @@ func Localized(by map[string]*Template) Text { return Text{by: by} }
 
 // IsZero reports whether there is no text in any locale.
 func (t Text) IsZero() bool { return t.one == nil && len(t.by) == 0 }
+
+// As is the same text in another format.
+func (t Text) As(format Format) Text {
+	if t.one != nil {
+		return One(t.one.as(format))
+	}
+	by := make(map[string]*Template, len(t.by))
+	for l, tpl := range t.by {
+		by[l] = tpl.as(format)
+	}
+	return Text{by: by}
+}
 
 // Pick returns the template for the first of the locales that has one: exactly, else by its language (ar-IQ takes
 // ar), else in a sister of that language (en takes en-GB). Without any it is the first locale in alphabetical order.

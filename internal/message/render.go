@@ -31,6 +31,13 @@ func (t *Template) RenderFor(reader Reader, vars map[string]any, limits Limits) 
 	if _, err := s.nodes(t.root); err != nil {
 		return "", s.failure(err)
 	}
+	if t.format == Markdown {
+		made, err := page(string(s.out), s.limits)
+		if err != nil {
+			return "", s.failure(err)
+		}
+		return made, nil
+	}
 	return string(s.out), nil
 }
 
@@ -120,8 +127,8 @@ func (s *state) show(v any, depth int) error {
 		v = t.In(s.zone)
 	}
 	if t, ok := text(v); ok {
-		if _, isSafe := v.(safe); s.t.format == HTML && !isSafe {
-			t = html.EscapeString(t)
+		if _, isSafe := v.(safe); !isSafe {
+			t = s.escape(t)
 		}
 		return s.write(t)
 	}
@@ -138,6 +145,18 @@ func (s *state) show(v any, depth int) error {
 		}
 	}
 	return s.work(len(items))
+}
+
+// escape writes a value as the format wants it.
+func (s *state) escape(t string) string {
+	switch s.t.format {
+	case HTML:
+		return html.EscapeString(t)
+	case Markdown:
+		return escapeMarkdown(t)
+	case Plain:
+	}
+	return t
 }
 
 // jump is how a loop is left early.
@@ -361,7 +380,7 @@ type captureNode struct {
 	body []node
 }
 
-// render keeps what the body writes instead of sending it; in HTML it is escaped already.
+// render keeps what the body writes instead of sending it; in HTML and Markdown it is escaped already.
 func (n *captureNode) render(s *state) (jump, error) {
 	start := len(s.out)
 	j, err := s.nodes(n.body)
@@ -370,7 +389,7 @@ func (n *captureNode) render(s *state) (jump, error) {
 	if err != nil {
 		return goOn, err
 	}
-	if s.t.format == HTML {
+	if s.t.format != Plain {
 		s.set(n.name, safe(written))
 	} else {
 		s.set(n.name, written)

@@ -47,6 +47,12 @@ func Parse(src string, format Format) (*Template, error) {
 // Source returns the text as it was written.
 func (t *Template) Source() string { return t.src }
 
+func (t *Template) as(format Format) *Template {
+	same := *t
+	same.format = format
+	return &same
+}
+
 // Blank reports whether the template is nothing but blanks, which counts as missing.
 func (t *Template) Blank() bool { return strings.TrimSpace(t.src) == "" }
 

@@ -95,7 +95,7 @@ func (s *settings) box(what, own string, channels message.Mailbox) (message.Mail
 	box := channels
 	if own != "" {
 		var err error
-		if box, err = message.ParseMailbox(own); err != nil {
+		if box, err = message.ParseMailbox(strings.TrimSpace(own)); err != nil {
 			return box, fmt.Errorf("%s of the message: %w", what, err)
 		}
 	}

@@ -3,7 +3,6 @@ package smtp
 import (
 	"crypto"
 	"crypto/rsa"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -68,13 +67,13 @@ func parse(given map[string]string, complete bool) (settings, error) {
 	}
 	switch {
 	case !slices.Contains([]string{"", "auto", "plain", "login", "scram-sha-256", "cram-md5"}, s.auth):
-		return s, errors.New("setting auth: must be auto, plain, login, scram-sha-256 or cram-md5")
+		return s, wrong("auth", "must be auto, plain, login, scram-sha-256 or cram-md5")
 	case has("username") != has("password") && (complete || has("username")):
-		return s, errors.New("setting password: username and password go together")
+		return s, wrong("password", "username and password go together")
 	case has("username") && s.tls == noTLS:
-		return s, errors.New("setting tls: without TLS a password would be readable on its way; write starttls or implicit")
+		return s, wrong("tls", "without TLS a password would be readable on its way; write starttls or implicit")
 	case has("auth") && !has("username"):
-		return s, errors.New("setting auth: needs username and password")
+		return s, wrong("auth", "needs username and password")
 	}
 	if err := s.sender(given); err != nil {
 		return s, err
@@ -89,16 +88,16 @@ func (s *settings) server() error {
 		s.tls = startTLS
 	case startTLS, implicit, noTLS:
 	default:
-		return errors.New("setting tls: must be starttls, implicit or none")
+		return wrong("tls", "must be starttls, implicit or none")
 	}
 	if strings.ContainsAny(s.host, "/@ \t\r\n\x00") || strings.Contains(s.host, ":") && net.ParseIP(s.host) == nil {
-		return errors.New("setting host: must be the name of a host alone; the port is a setting of its own")
+		return wrong("host", "must be the name of a host alone; the port is a setting of its own")
 	}
 	if s.port == "" {
 		s.port = map[string]string{startTLS: "587", implicit: "465", noTLS: "25"}[s.tls]
 	}
 	if n, err := strconv.ParseUint(s.port, 10, 16); err != nil || n == 0 {
-		return errors.New("setting port: must be a number from 1 to 65535")
+		return wrong("port", "must be a number from 1 to 65535")
 	}
 	return nil
 }
@@ -113,16 +112,16 @@ func (s *settings) sender(given map[string]string) (err error) {
 			continue
 		}
 		if *box.into, err = message.ParseMailbox(given[box.name]); err != nil {
-			return fmt.Errorf("setting %s: %w", box.name, err)
+			return &channel.SettingError{Setting: box.name, Err: err}
 		}
 		if _, err := asciiDomain(box.into.Domain); err != nil {
-			return fmt.Errorf("setting %s: %w", box.name, err)
+			return &channel.SettingError{Setting: box.name, Err: err}
 		}
 	}
 	if s.helo == "" {
 		s.helo, err = asciiDomain(s.from.Domain)
 	} else if s.helo, err = asciiDomain(s.helo); err != nil {
-		err = fmt.Errorf("setting helo: %w", err)
+		err = &channel.SettingError{Setting: "helo", Err: err}
 	}
 	return err
 }
@@ -140,24 +139,24 @@ func (s *settings) dkim(given map[string]string, complete bool) error {
 		return nil
 	}
 	if n < len(names) {
-		return fmt.Errorf("setting dkim_key: %s go together", strings.Join(names, ", "))
+		return wrong("dkim_key", "%s go together", strings.Join(names, ", "))
 	}
 	domain, selector := given["dkim_domain"], given["dkim_selector"]
 	if domain != "" {
 		var err error
 		if domain, err = asciiDomain(domain); err != nil {
-			return fmt.Errorf("setting dkim_domain: %w", err)
+			return &channel.SettingError{Setting: "dkim_domain", Err: err}
 		}
 	}
 	if _, err := asciiDomain(selector); selector != "" && err != nil {
-		return errors.New("setting dkim_selector: must be a name such as mail2026")
+		return wrong("dkim_selector", "must be a name such as mail2026")
 	}
 	if !complete && given["dkim_key"] == "" {
 		return nil
 	}
 	key, err := gomail.PrivKeyFromPEM([]byte(given["dkim_key"]))
 	if err != nil {
-		return errors.New("setting dkim_key: must be an RSA or Ed25519 private key as PEM (PKCS #1 or #8)")
+		return wrong("dkim_key", "must be an RSA or Ed25519 private key as PEM (PKCS #1 or #8)")
 	}
 	if err := longEnough(key); err != nil {
 		return err
@@ -168,7 +167,11 @@ func (s *settings) dkim(given map[string]string, complete bool) error {
 
 func longEnough(key crypto.Signer) error {
 	if k, ok := key.(*rsa.PrivateKey); ok && k.N.BitLen() < minRSA {
-		return fmt.Errorf("setting dkim_key: an RSA key needs %d bits, better 2048", minRSA)
+		return wrong("dkim_key", "an RSA key needs %d bits, better 2048", minRSA)
 	}
 	return nil
+}
+
+func wrong(setting, format string, args ...any) error {
+	return &channel.SettingError{Setting: setting, Err: fmt.Errorf(format, args...)}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,21 +109,46 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 	vars := variables(c, r, ev, out, now)
 	reader := message.Reader{Zone: gate.Zone(&s.Catalog.Zones, r.set, c.Person)}
 	locales := []string{c.Locale, c.Person.Locale, r.workflow.Locale, r.set.Workspace.Locale}
-	for _, part := range []struct {
-		text message.Text
-		into *string
-	}{{texts.Subject, &out.Subject}, {texts.Text, &out.Text}, {texts.HTML, &out.HTML}} {
-		template, locale, ok := part.text.Pick(locales...)
+	fill := func(text message.Text, into *string) error {
+		template, locale, ok := text.Pick(locales...)
 		if !ok {
-			continue
+			return nil
 		}
 		reader.Locale = locale
-		if *part.into, err = template.RenderFor(reader, vars, message.Limits{}); err != nil {
-			return out, fmt.Errorf("render: %w", err)
+		if *into, err = template.RenderFor(reader, vars, message.Limits{}); err != nil {
+			return fmt.Errorf("render: %w", err)
 		}
 		if out.Locale == "" {
 			out.Locale = locale
 		}
+		return nil
+	}
+	for _, part := range []struct {
+		text message.Text
+		into *string
+	}{
+		{texts.Subject, &out.Subject},
+		{texts.Text, &out.Text},
+		{texts.HTML, &out.HTML},
+		{texts.From, &out.From},
+		{texts.ReplyTo, &out.ReplyTo},
+	} {
+		if err := fill(part.text, part.into); err != nil {
+			return out, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts.Headers)) {
+		value := ""
+		if err := fill(texts.Headers[name], &value); err != nil {
+			return out, err
+		}
+		if value == "" {
+			continue
+		}
+		if out.Headers == nil {
+			out.Headers = make(map[string]string, len(texts.Headers))
+		}
+		out.Headers[name] = value
 	}
 	if out.Text == "" && out.HTML == "" && out.Subject == "" {
 		return out, &message.RenderError{Reason: reason.CannotRender, Detail: "the message has no text for channel " + c.Channel}
