@@ -3,27 +3,33 @@ package client
 // ProblemType is the media type of errors (RFC 9457).
 const ProblemType = "application/problem+json"
 
-// Codes of problems, on which programs branch. Refused events have the reason as their code.
+// Codes of problems, on which programs branch; Codes says what each means. An event that is refused alone has its reason
+// as the code.
 const (
-	CodeUnauthorized   = "unauthorized"            // 401: no key, or one that is unknown or revoked
-	CodeForbidden      = "forbidden"               // 403: the key lacks the scope
-	CodeNotFound       = "not_found"               // 404
-	CodeNotAllowed     = "method_not_allowed"      // 405
-	CodeNotPossible    = "not_possible"            // 409: not in this state; the detail says which
-	CodeConflict       = "conflict"                // 409: somebody else changed it meanwhile; ask again
-	CodeTooLarge       = "request_too_large"       // 413
-	CodeMediaType      = "unsupported_media_type"  // 415
-	CodeInvalidJSON    = "invalid_json"            // 400
-	CodeEncoding       = "invalid_encoding"        // 400: the body is not what its Content-Encoding says
-	CodeIdempotencyKey = "invalid_idempotency_key" // 400: not 1 to 255 visible ASCII characters
-	CodeKeyReused      = "idempotency_key_reused"  // 422: the key belongs to another request
-	CodeInProgress     = "request_in_progress"     // 409: a request with the same key takes long; send it again later
-	CodeInvalidRequest = "invalid_request"         // 422: a field is wrong; the field says which
-	CodeDefinitions    = "invalid_definitions"     // 422: the list of problems says what
-	CodeRequestTimeout = "request_timeout"         // 408
-	CodeInternal       = "internal"                // 500: details are in the server's log
-	CodeUnavailable    = "unavailable"             // 503: try again
-	problemTypePrefix  = "urn:carillon:problem:"
+	CodeUnauthorized    = "unauthorized"            // 401: no key, or one that is unknown or revoked
+	CodeForbidden       = "forbidden"               // 403: the key lacks the scope
+	CodeNotFound        = "not_found"               // 404
+	CodeNotAllowed      = "method_not_allowed"      // 405
+	CodeNotPossible     = "not_possible"            // 409: not in this state; the detail says which
+	CodeConflict        = "conflict"                // 409: somebody else changed it meanwhile; ask again
+	CodeTooLarge        = "request_too_large"       // 413
+	CodeURITooLong      = "uri_too_long"            // 414
+	CodeMediaType       = "unsupported_media_type"  // 415
+	CodeInvalidJSON     = "invalid_json"            // 400
+	CodeEncoding        = "invalid_encoding"        // 400: the body is not what its Content-Encoding says
+	CodeIdempotencyKey  = "invalid_idempotency_key" // 400: not 1 to 255 visible ASCII characters
+	CodeKeyReused       = "idempotency_key_reused"  // 422: the key belongs to another request
+	CodeInProgress      = "request_in_progress"     // 409: a request with the same key takes long; send it again later
+	CodeInvalidRequest  = "invalid_request"         // 422: a field is wrong; the field says which
+	CodeInvalidEvent    = "invalid_event"           // 422
+	CodeDedupMissing    = "dedup_missing"           // 422
+	CodeNoRecipient     = "no_recipient"            // 422
+	CodeDefinitions     = "invalid_definitions"     // 422: the list of problems says what
+	CodeHeadersTooLarge = "headers_too_large"       // 431
+	CodeRequestTimeout  = "request_timeout"         // 408
+	CodeInternal        = "internal"                // 500: details are in the server's log
+	CodeUnavailable     = "unavailable"             // 503: try again
+	problemTypePrefix   = "urn:carillon:problem:"
 )
 
 // Problem is an error as the API says it. It never repeats values of the request.

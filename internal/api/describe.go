@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// describe is the frame of the OpenAPI document. There is no page that draws it: such pages load their code from
-// elsewhere. docs/reference/http-api.md is made from it.
+// describe is the frame of the OpenAPI document. Our own page draws it, because others load their code from
+// elsewhere; docs/reference/http-api.md is made from it too.
 func describe(version string) huma.Config {
 	format := huma.Format{
 		Marshal: func(w io.Writer, v any) error {
@@ -93,6 +93,8 @@ func (a *API) finishDescription() {
 			}
 		}
 	}
+	a.addExamples()
+	a.addProblems()
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -45,13 +46,14 @@ type byID struct {
 // body is an output that is only a body.
 type body[T any] struct{ Body T }
 
-// postEvents takes a batch in. One bad event fails no other one; the answer says what became of each.
+// postEvents takes a batch in. One bad event fails no other one; the answer says what became of each. An event that
+// comes alone, outside of a list, is refused as a request.
 func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error {
 	raw, err := readBody(w, r, MaxBatchBody)
 	if err != nil {
 		return err
 	}
-	events, err := splitEvents(raw)
+	events, alone, err := splitEvents(raw)
 	if err != nil {
 		return err
 	}
@@ -65,45 +67,65 @@ func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error
 	if err != nil {
 		return fmt.Errorf("take events in: %w", err)
 	}
+	if alone && results[0].Outcome == intake.Failed {
+		return refusal(results[0])
+	}
 	return writeJSON(w, http.StatusOK, "application/json", wire(results))
 }
 
-// splitEvents takes {"events": […]} apart, or takes the whole as one event. The JSON is valid.
-func splitEvents(raw []byte) ([]json.RawMessage, error) {
+// refusal is the problem of an event that came alone: its code is the reason.
+func refusal(r intake.Result) *client.Problem {
+	status := http.StatusUnprocessableEntity
+	if r.Reason == reason.RequestTooLarge {
+		status = http.StatusRequestEntityTooLarge
+	}
+	p := newProblem(status, string(r.Reason), r.Reason.Sentence())
+	p.Field = "body"
+	if e := r.Error; e != nil {
+		p.Detail, p.Hint = e.Message, e.Hint
+		if e.Field != "" {
+			p.Field += "." + e.Field
+		}
+	}
+	return p
+}
+
+// splitEvents takes {"events": […]} apart, or takes the whole as one event, alone. The JSON is valid.
+func splitEvents(raw []byte) (events []json.RawMessage, alone bool, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
-		return nil, invalid("body", "it is not a JSON object", `write {"events": [{"kind": "…"}]}, or one event`)
+		return nil, false, invalid("body", "it is not a JSON object", `write {"events": [{"kind": "…"}]}, or one event`)
 	}
 	var first string
 	if d.More() {
 		token, err := d.Token()
 		if err != nil {
-			return nil, invalid("body", "it cannot be read", "")
+			return nil, false, invalid("body", "it cannot be read", "")
 		}
 		first, _ = token.(string)
 	}
 	if first != "events" {
-		return []json.RawMessage{raw}, nil
+		return []json.RawMessage{raw}, true, nil
 	}
 	token, err := d.Token()
 	if err != nil || token != json.Delim('[') {
-		return nil, invalid("body.events", "it is not a list", `write {"events": [{"kind": "…"}]}`)
+		return nil, false, invalid("body.events", "it is not a list", `write {"events": [{"kind": "…"}]}`)
 	}
-	events := []json.RawMessage{}
+	events = []json.RawMessage{}
 	for d.More() {
 		if len(events) == client.MaxEvents {
-			return nil, invalid("body.events", fmt.Sprintf("it holds more than %d events", client.MaxEvents), "send them in parts")
+			return nil, false, invalid("body.events", fmt.Sprintf("it holds more than %d events", client.MaxEvents), "send them in parts")
 		}
 		var event json.RawMessage
 		if err := d.Decode(&event); err != nil {
-			return nil, invalid("body.events", "it cannot be read", "")
+			return nil, false, invalid("body.events", "it cannot be read", "")
 		}
 		events = append(events, event)
 	}
 	if _, err := d.Token(); err != nil || d.More() {
-		return nil, invalid("body", "it holds more than events", `write {"events": [{"kind": "…"}]}`)
+		return nil, false, invalid("body", "it holds more than events", `write {"events": [{"kind": "…"}]}`)
 	}
-	return events, nil
+	return events, false, nil
 }
 
 func (x ids) eventsAnswer(results []intake.Result) client.EventsAnswer {

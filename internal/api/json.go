@@ -115,7 +115,7 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 		return nil, p
 	case errors.As(err, &tooLarge):
 		p := newProblem(http.StatusRequestEntityTooLarge, client.CodeTooLarge, fmt.Sprintf("the request is larger than %d MiB", limit>>20))
-		p.Hint = "send it in parts"
+		p.Field, p.Hint = "body", "send it in parts"
 		return nil, p
 	case err != nil:
 		return nil, newProblem(http.StatusBadRequest, client.CodeInvalidJSON, "the body could not be read")

@@ -41,7 +41,7 @@ func FuzzSplitEvents(f *testing.F) {
 		if !json.Valid(data) {
 			return
 		}
-		events, err := splitEvents(data)
+		events, _, err := splitEvents(data)
 		if err != nil {
 			return
 		}

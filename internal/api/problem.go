@@ -19,11 +19,27 @@ func newProblem(status int, code, detail string) *client.Problem {
 }
 
 func writeProblem(w http.ResponseWriter, p *client.Problem) {
+	p = helpful(p)
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
 	// A problem is plain texts and always encodes.
 	_ = writeJSON(w, p.Status, client.ProblemType, p)
+}
+
+// helpful is a problem with a hint: its own, or what the list of codes says to do.
+func helpful(p *client.Problem) *client.Problem {
+	if p.Hint != "" {
+		return p
+	}
+	for _, c := range client.Codes() {
+		if c.Code == p.Code {
+			more := *p
+			more.Hint = c.Remedy
+			return &more
+		}
+	}
+	return p
 }
 
 func notFound(what string) *client.Problem {
@@ -69,6 +85,9 @@ func (a *API) problem(ctx context.Context, err error) *client.Problem {
 
 // translate turns the router's own errors into problems. It drops the values that they carry.
 func translate(_ huma.Context, _ string, v any) (any, error) {
+	if p, ok := v.(*client.Problem); ok {
+		return helpful(p), nil
+	}
 	e, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
@@ -85,17 +104,33 @@ func translate(_ huma.Context, _ string, v any) (any, error) {
 	if len(e.Errors) > 0 {
 		p.Detail, p.Field = e.Errors[0].Message, e.Errors[0].Location
 	}
-	if e.Status == http.StatusBadRequest && len(e.Errors) == 0 {
+	if len(e.Errors) == 0 {
 		p.Field = "body"
 	}
 	if e.Status == http.StatusInternalServerError {
 		p.Detail, p.Field = "something went wrong here", ""
 	}
-	return p, nil
+	return helpful(p), nil
 }
+
+// MaxURL and MaxHeaders bound what comes before a body, in bytes.
+const (
+	MaxURL     = 8 << 10
+	MaxHeaders = 32 << 10
+)
 
 // checkRequest refuses what no route can use.
 func checkRequest(r *http.Request) *client.Problem {
+	if len(r.RequestURI) > MaxURL {
+		p := newProblem(http.StatusRequestURITooLong, client.CodeURITooLong, fmt.Sprintf("path and query are longer than %d KiB", MaxURL>>10))
+		p.Field, p.Hint = "query", "send fewer or shorter parameters"
+		return p
+	}
+	if headerSize(r.Header) > MaxHeaders {
+		p := newProblem(http.StatusRequestHeaderFieldsTooLarge, client.CodeHeadersTooLarge, fmt.Sprintf("the headers hold more than %d KiB", MaxHeaders>>10))
+		p.Field, p.Hint = "header", "no route needs more than Authorization"
+		return p
+	}
 	if p := checkEncoding(r); p != nil {
 		return p
 	}
@@ -109,6 +144,15 @@ func checkRequest(r *http.Request) *client.Problem {
 	// Bodies are JSON whatever their declared type: curl -d declares a form.
 	r.Header.Set("Content-Type", "application/json")
 	return nil
+}
+
+func headerSize(h http.Header) (n int) {
+	for name, values := range h {
+		for _, value := range values {
+			n += len(name) + len(value) + len(": \r\n")
+		}
+	}
+	return n
 }
 
 // notFound answers for paths and methods that are not there.

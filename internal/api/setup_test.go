@@ -71,6 +71,7 @@ type bundle struct {
 	app   *app.App
 	clock *clock.Manual
 	key   string
+	url   string // of the database
 	*client.Client
 }
 
@@ -87,10 +88,10 @@ func each(t *testing.T, f func(t *testing.T, b *bundle)) {
 
 func setup(t *testing.T, database string) *bundle {
 	t.Helper()
-	b := &bundle{T: t, clock: clock.NewManual(start)}
+	b := &bundle{T: t, clock: clock.NewManual(start), url: storetest.URL(t, database)}
 	var err error
 	b.app, err = app.Start(t.Context(), app.Config{
-		Server: config.Server{Database: config.Database{DB: storetest.URL(t, database)}, Listen: "127.0.0.1:0"},
+		Server: config.Server{Database: config.Database{DB: b.url}, Listen: "127.0.0.1:0"},
 		Clock:  b.clock, Version: "test",
 	})
 	if err != nil {

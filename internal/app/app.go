@@ -41,7 +41,7 @@ const (
 	writeTimeout      = 90 * time.Second // a full batch on a busy database
 	answerTimeout     = 80 * time.Second // of an API request: it ends early enough for the caller to hear of it
 	idleTimeout       = 2 * time.Minute
-	maxHeader         = 32 << 10
+	maxHeader         = 2 * api.MaxHeaders // beyond what the API answers itself, the connection ends
 )
 
 // Config is what a process is made of.

@@ -1,0 +1,41 @@
+package client
+
+import "net/http"
+
+// Code is one code of problems, with what it means and what to do about it.
+type Code struct {
+	Code    string `json:"code"`
+	Status  int    `json:"status"`
+	Meaning string `json:"meaning"`
+	Remedy  string `json:"remedy"`
+}
+
+// Codes lists every code that a server answers, by status. The page of errors and the description of the API are made
+// from this list.
+func Codes() []Code {
+	return []Code{
+		{CodeInvalidJSON, http.StatusBadRequest, "The body is missing, is not JSON in UTF-8, is nested deeper than 32 levels, holds U+0000, or holds a key twice in one object.", "Mend the body; the detail says what and where."},
+		{CodeEncoding, http.StatusBadRequest, "The body is not what its header Content-Encoding says.", "Compress it with gzip, whole, or leave the header out."},
+		{CodeIdempotencyKey, http.StatusBadRequest, "The Idempotency-Key is not 1 to 255 visible ASCII characters, or came twice.", "Send one key, such as a UUID made for this request."},
+		{CodeUnauthorized, http.StatusUnauthorized, "No API key came with the request, or one that is unknown or revoked.", "Send Authorization: Bearer car_…; carillon keys create makes a key."},
+		{CodeForbidden, http.StatusForbidden, "The API key lacks the scope of the route.", "Make a key with that scope; the detail names it."},
+		{CodeNotFound, http.StatusNotFound, "There is no such route, or no such thing in this workspace.", "Check the path and the id. The id of something in another workspace is answered in the same way."},
+		{CodeNotAllowed, http.StatusMethodNotAllowed, "The route takes other methods.", "The header Allow names them."},
+		{CodeRequestTimeout, http.StatusRequestTimeout, "The body took longer than 30 seconds to arrive.", "Send it again, in smaller parts."},
+		{CodeNotPossible, http.StatusConflict, "What was asked for is not possible in the state that the thing is in.", "The detail names the state, the hint what is possible."},
+		{CodeConflict, http.StatusConflict, "Somebody else changed it meanwhile.", "Look again, then decide again."},
+		{CodeInProgress, http.StatusConflict, "A request with the same Idempotency-Key is still under way.", "Send it again later, under the same key."},
+		{CodeTooLarge, http.StatusRequestEntityTooLarge, "The request holds more than 1 MiB (16 MiB on the routes for batches), or an event more than 256 KiB.", "Send it in parts; keep large documents elsewhere and send their address."},
+		{CodeURITooLong, http.StatusRequestURITooLong, "Path and query are longer than 8 KiB.", "Send fewer or shorter parameters."},
+		{CodeMediaType, http.StatusUnsupportedMediaType, "The body has an encoding that is not read.", "Leave out the header Content-Encoding."},
+		{CodeInvalidRequest, http.StatusUnprocessableEntity, "A parameter or a field of the body is wrong.", "Send what the description of the route allows: /docs shows it, /openapi.json says it."},
+		{CodeInvalidEvent, http.StatusUnprocessableEntity, "The event is not valid; nothing of it is kept.", "An event has id, kind, occurred_at, payload and recipient. In a batch this is an item's reason, and the others are taken in."},
+		{CodeDedupMissing, http.StatusUnprocessableEntity, "The event lacks a value that names its occasion, and the trigger rejects such events.", "Send the value; the field names it."},
+		{CodeNoRecipient, http.StatusUnprocessableEntity, "The event is for its recipient and has none.", "Send recipient with an address or a customer_ref."},
+		{CodeKeyReused, http.StatusUnprocessableEntity, "The Idempotency-Key was sent with another request before.", "Send a new key with a new request, and an old one with exactly the old request."},
+		{CodeDefinitions, http.StatusUnprocessableEntity, "The definitions have errors; nothing was changed.", "problems lists every error with its place. carillon check finds them without a server."},
+		{CodeHeadersTooLarge, http.StatusRequestHeaderFieldsTooLarge, "The headers hold more than 32 KiB.", "Send fewer: no route needs more than Authorization."},
+		{CodeInternal, http.StatusInternalServerError, "Something went wrong in the server.", "The server's log says what. Repeat a read or a post of events; look before you repeat anything else."},
+		{CodeUnavailable, http.StatusServiceUnavailable, "The database does not answer, or the server is stopping.", "Send it again later."},
+	}
+}

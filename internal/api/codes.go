@@ -1,0 +1,72 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+// codesOf are the codes that an operation may answer, beside those that every path knows (not_found of routes,
+// method_not_allowed).
+func codesOf(op *huma.Operation) []client.Code {
+	may := []string{
+		client.CodeUnauthorized, client.CodeForbidden, client.CodeInternal, client.CodeUnavailable,
+		client.CodeURITooLong, client.CodeHeadersTooLarge,
+	}
+	if op.RequestBody != nil {
+		may = append(may, client.CodeInvalidJSON, client.CodeInvalidRequest, client.CodeTooLarge, client.CodeMediaType, client.CodeRequestTimeout)
+	}
+	for _, p := range op.Parameters {
+		switch p.In {
+		case "path":
+			may = append(may, client.CodeNotFound)
+		case "query":
+			may = append(may, client.CodeInvalidRequest)
+		case "header":
+			if p.Name == client.IdempotencyKey {
+				may = append(may, client.CodeIdempotencyKey, client.CodeKeyReused, client.CodeInProgress)
+			}
+		}
+	}
+	switch {
+	case op.OperationID == "post-events":
+		may = append(may, client.CodeInvalidEvent, client.CodeDedupMissing, client.CodeNoRecipient)
+	case op.OperationID == "apply-definitions":
+		may = append(may, client.CodeDefinitions)
+	case op.OperationID == "forget-instance":
+		may = append(may, client.CodeNotFound, client.CodeNotPossible, client.CodeConflict)
+	case op.Method == http.MethodPost && strings.Contains(op.Path, "{id}"):
+		may = append(may, client.CodeNotPossible, client.CodeConflict)
+	}
+	var list []client.Code
+	for _, c := range client.Codes() {
+		if slices.Contains(may, c.Code) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// addProblems says for every operation with which status and codes it is refused.
+func (a *API) addProblems() {
+	eachOperation(a.huma.OpenAPI(), func(op *huma.Operation) {
+		for _, c := range codesOf(op) {
+			status := strconv.Itoa(c.Status)
+			text := "`" + c.Code + "`: " + c.Meaning
+			if have := op.Responses[status]; have != nil {
+				if !strings.Contains(have.Description, "`"+c.Code+"`") {
+					have.Description += " " + text
+				}
+				continue
+			}
+			res := problemResponse()
+			res.Description = text
+			op.Responses[status] = res
+		}
+	})
+}

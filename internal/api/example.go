@@ -1,0 +1,111 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// examples makes bodies that a schema accepts, for the description and its page.
+type examples struct{ registry huma.Registry }
+
+// maxExample bounds how deep an example goes.
+const maxExample = 6
+
+// of is an example of a schema: its own, or what its fields need at least.
+func (x examples) of(s *huma.Schema, depth int) any {
+	if s == nil || depth > maxExample {
+		return nil
+	}
+	if s.Ref != "" {
+		return x.of(x.registry.SchemaFromRef(s.Ref), depth)
+	}
+	switch {
+	case len(s.Examples) > 0:
+		return s.Examples[0]
+	case s.Default != nil:
+		return s.Default
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	case len(s.OneOf) > 0:
+		return x.of(s.OneOf[0], depth+1)
+	}
+	switch s.Type {
+	case huma.TypeObject:
+		out := map[string]any{}
+		for _, name := range s.Required {
+			out[name] = x.of(s.Properties[name], depth+1)
+		}
+		return out
+	case huma.TypeArray:
+		return []any{x.of(s.Items, depth+1)}
+	case huma.TypeBoolean:
+		return true
+	case huma.TypeInteger, huma.TypeNumber:
+		return 1
+	case huma.TypeString:
+		if s.Format == "date-time" {
+			return "2026-05-14T05:12:34Z"
+		}
+		return "text"
+	}
+	return map[string]any{}
+}
+
+// known are bodies of which the schema alone would make poor examples.
+func known() map[string]any {
+	event := map[string]any{
+		"id": "visit-40956", "kind": "service-visit-closed", "occurred_at": "2026-05-14T05:12:34Z",
+		"payload":   map[string]any{"wip": "40956", "dealerId": "1", "jobType": "GR"},
+		"recipient": map[string]any{"address": "+964 770 000 0001", "locale": "ar", "customer_ref": "cust-123"},
+	}
+	return map[string]any{
+		"post-events": map[string]any{"events": []any{event}},
+		"surveys-ingest": map[string]any{"eventKind": "service-visit-closed", "items": []any{map[string]any{
+			"payload": event["payload"], "occurredAt": event["occurred_at"],
+			"recipient": map[string]any{"address": "+964 770 000 0001", "locale": "ar", "customerRef": "cust-123"},
+		}}},
+		"apply-definitions": map[string]any{"files": []any{map[string]any{
+			"name": "channels.yaml", "text": "channel: inbox:default\nprovider: inbox\n",
+		}}},
+		"forget-instance": map[string]any{"key": "survey:csi-gr:event:visit-40956"},
+	}
+}
+
+// addExamples gives every body of a request an example.
+func (a *API) addExamples() {
+	doc := a.huma.OpenAPI()
+	x, own := examples{doc.Components.Schemas}, known()
+	eachOperation(doc, func(op *huma.Operation) {
+		if op.RequestBody == nil {
+			return
+		}
+		content := op.RequestBody.Content["application/json"]
+		if content == nil || content.Example != nil {
+			return
+		}
+		if content.Example = own[op.OperationID]; content.Example == nil {
+			content.Example = x.of(content.Schema, 0)
+		}
+	})
+}
+
+// eachOperation calls f for every operation of a description.
+func eachOperation(doc *huma.OpenAPI, f func(*huma.Operation)) {
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Delete, item.Patch} {
+			if op != nil {
+				f(op)
+			}
+		}
+	}
+}
+
+// indented is a value as JSON for people.
+func indented(v any) string {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
