@@ -65,7 +65,7 @@ func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error
 	wire := idsOf(c.Workspace).eventsAnswer
 	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items, once(a, c, wire))
 	if err != nil {
-		return fmt.Errorf("take events in: %w", err)
+		return err
 	}
 	if alone && results[0].Outcome == intake.Failed {
 		return refusal(results[0])

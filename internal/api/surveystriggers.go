@@ -98,7 +98,7 @@ func (a *API) surveysIngest(w http.ResponseWriter, r *http.Request, c Caller) er
 	wire := idsOf(c.Workspace).surveysAnswer
 	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items, once(a, c, wire))
 	if err != nil {
-		return fmt.Errorf("take events in: %w", err)
+		return err
 	}
 	return writeJSON(w, http.StatusOK, "application/json", wire(results))
 }
