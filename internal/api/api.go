@@ -143,6 +143,7 @@ func New(d Deps) *API {
 	a.surveysTriggers()
 	a.metrics()
 	a.finishDescription()
+	a.servePage()
 	a.mux.HandleFunc("GET /openapi.json", a.serveDescription)
 	a.mux.HandleFunc("/", a.notFound)
 	a.routes = append(a.routes, Route{Method: http.MethodGet, Path: "/openapi.json"})

@@ -128,7 +128,7 @@ func TestDescriptionIsServed(t *testing.T) {
 	if w := get("/openapi.json"); w.Code != http.StatusOK || !json.Valid(w.Body.Bytes()) {
 		t.Errorf("got %d %.100s", w.Code, w.Body)
 	}
-	for _, path := range []string{"/docs", "/schemas/Problem", "/openapi.yaml"} {
+	for _, path := range []string{"/schemas/Problem", "/openapi.yaml"} {
 		if w := get(path); w.Code != http.StatusNotFound {
 			t.Errorf("%s: got %d", path, w.Code)
 		}

@@ -17,10 +17,12 @@ type fixture struct{ path, body string }
 // fixtures has one for every route; a new route without one fails the tests below.
 func fixtures() map[string]fixture {
 	return map[string]fixture{
-		"GET /healthz":      {path: "/healthz"},
-		"GET /readyz":       {path: "/readyz"},
-		"GET /openapi.json": {path: "/openapi.json"},
-		"GET /metrics":      {path: "/metrics"},
+		"GET /healthz":       {path: "/healthz"},
+		"GET /readyz":        {path: "/readyz"},
+		"GET /openapi.json":  {path: "/openapi.json"},
+		"GET /docs":          {path: "/docs"},
+		"GET /docs/page.css": {path: "/docs/page.css"},
+		"GET /metrics":       {path: "/metrics"},
 
 		"POST /v1/events":      {path: "/v1/events", body: `{"kind":"nothing"}`},
 		"GET /v1/events/{id}":  {path: "/v1/events/{event}"},

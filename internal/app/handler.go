@@ -15,7 +15,7 @@ import (
 func (a *App) handler(routes, pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	routes = bounded(routes)
-	for _, path := range []string{"/v1/", "/api/", "/openapi.json", "/healthz", "/readyz", "/metrics"} {
+	for _, path := range []string{"/v1/", "/api/", "/openapi.json", "/healthz", "/readyz", "/metrics", "/docs", "/docs/"} {
 		mux.Handle(path, routes)
 	}
 	mux.HandleFunc("/s/", notHere)
