@@ -11,15 +11,19 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// codesOf are the codes that an operation may answer, beside those that every path knows (not_found of routes,
-// method_not_allowed).
+// commonCodes are those that every route with a key may answer.
+func commonCodes() []client.Code {
+	return only(
+		client.CodeUnauthorized, client.CodeForbidden, client.CodeURITooLong, client.CodeHeadersTooLarge,
+		client.CodeInternal, client.CodeUnavailable,
+	)
+}
+
+// codesOf are the further codes that an operation may answer.
 func codesOf(op *huma.Operation) []client.Code {
-	may := []string{
-		client.CodeUnauthorized, client.CodeForbidden, client.CodeInternal, client.CodeUnavailable,
-		client.CodeURITooLong, client.CodeHeadersTooLarge,
-	}
+	var may []string
 	if op.RequestBody != nil {
-		may = append(may, client.CodeInvalidJSON, client.CodeInvalidRequest, client.CodeTooLarge, client.CodeMediaType, client.CodeRequestTimeout)
+		may = append(may, client.CodeInvalidJSON, client.CodeInvalidRequest, client.CodeTooLarge, client.CodeMediaType, client.CodeEncoding, client.CodeRequestTimeout)
 	}
 	for _, p := range op.Parameters {
 		switch p.In {
@@ -43,9 +47,14 @@ func codesOf(op *huma.Operation) []client.Code {
 	case op.Method == http.MethodPost && strings.Contains(op.Path, "{id}"):
 		may = append(may, client.CodeNotPossible, client.CodeConflict)
 	}
+	return only(may...)
+}
+
+// only picks codes from the list, in its order.
+func only(names ...string) []client.Code {
 	var list []client.Code
 	for _, c := range client.Codes() {
-		if slices.Contains(may, c.Code) {
+		if slices.Contains(names, c.Code) {
 			list = append(list, c)
 		}
 	}
@@ -55,7 +64,7 @@ func codesOf(op *huma.Operation) []client.Code {
 // addProblems says for every operation with which status and codes it is refused.
 func (a *API) addProblems() {
 	eachOperation(a.huma.OpenAPI(), func(op *huma.Operation) {
-		for _, c := range codesOf(op) {
+		for _, c := range append(commonCodes(), codesOf(op)...) {
 			status := strconv.Itoa(c.Status)
 			text := "`" + c.Code + "`: " + c.Meaning
 			if have := op.Responses[status]; have != nil {

@@ -141,11 +141,37 @@ func TestRefusalsAreCodes(t *testing.T) {
 	for _, c := range client.Codes() {
 		codes[c.Code] = true
 	}
-	for _, info := range reason.All() {
-		if info.Class == reason.Rejected && !codes[string(info.Reason)] {
-			t.Errorf("%s refuses events and is no code", info.Reason)
-		}
+	found := 0
+	sources(t, filepath.Join("..", "engine", "intake"), func(path string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			e, ok := n.(ast.Expr)
+			if !ok {
+				return true
+			}
+			constant := selected(e, "reason")
+			for _, info := range reason.All() {
+				if constant == camel(string(info.Reason)) && (info.Class == reason.Rejected || info.Reason == reason.NoRecipient) {
+					found++
+					if !codes[string(info.Reason)] {
+						t.Errorf("%s: %s refuses events and is no code", path, info.Reason)
+					}
+				}
+			}
+			return true
+		})
+	})
+	if found < 4 {
+		t.Errorf("found %d reasons; the test looks in the wrong place", found)
 	}
+}
+
+// camel is the constant of a reason.
+func camel(word string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(word, "_") {
+		b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	}
+	return b.String()
 }
 
 func TestReferenceOfErrors(t *testing.T) {

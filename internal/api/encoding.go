@@ -30,7 +30,7 @@ func checkEncoding(r *http.Request) *client.Problem {
 		return nil
 	}
 	p := newProblem(http.StatusUnsupportedMediaType, client.CodeMediaType, "this route does not read the Content-Encoding of the request")
-	p.Hint = "leave the header out"
+	p.Field, p.Hint = "header.Content-Encoding", "leave the header out"
 	if batch {
 		p.Hint = "gzip is read, and bodies without Content-Encoding"
 	}

@@ -32,6 +32,7 @@ type page struct {
 	Intro   string
 	Groups  []pageGroup
 	Objects []pageObject
+	Common  []client.Code // of every route
 	Codes   []client.Code
 }
 
@@ -70,7 +71,7 @@ type span struct{ Text, Object string }
 // page gathers what the page shows, in the order of the routes.
 func (a *API) page() page {
 	doc := a.huma.OpenAPI()
-	p := page{Version: a.Version, Intro: doc.Info.Description, Codes: client.Codes()}
+	p := page{Version: a.Version, Intro: doc.Info.Description, Common: commonCodes(), Codes: client.Codes()}
 	places := map[string]int{}
 	for _, r := range a.routes {
 		op := operationOf(doc, r)
