@@ -79,7 +79,7 @@ fuzz: ## every fuzz target for a short time (FUZZTIME=10s)
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: ## beside peers and limits, in two minutes; writes docs/reference/performance.md
+bench: ## beside peers and limits, in about six minutes; writes docs/reference/performance.md
 	go run -C bench . -write ../docs/reference/performance.md
 
 .PHONY: micro

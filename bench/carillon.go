@@ -142,7 +142,7 @@ func (p *product) fill(ctx context.Context, rows int) error {
 				ExtID: fmt.Sprintf("event-%d", i), Kind: "invoice-due",
 				Payload: map[string]any{
 					"person": person(i * stride % contacts), "invoice": fmt.Sprintf("R-%06d", i), "amount": "120.50",
-					"status": "open", "owner": "u-1042", "site": "district-7", "note": strings.Repeat("x", 60),
+					"status": "open", "owner": "u-1042", "site": "district-7", "note": note,
 				},
 			}, p.clock.Now()))
 		}
@@ -164,10 +164,8 @@ const stride = 7919
 
 func person(i int) string { return fmt.Sprintf("person-%07d", i) }
 
-// measure fills the database and measures both stages, one after the other. Calm brings the database to rest.
-func (p *product) measure(
-	ctx context.Context, s settings, rows int, expand, send string, calm func() error, record func(string, int, time.Duration),
-) error {
+// measure fills the database and measures both stages, one after the other.
+func (p *product) measure(ctx context.Context, s settings, r *round, url string, rows int, expand, send string) error {
 	if err := p.fill(ctx, rows); err != nil {
 		return fmt.Errorf("fill: %w", err)
 	}
@@ -175,14 +173,22 @@ func (p *product) measure(
 		name string
 		run  func(context.Context, int) (time.Duration, error)
 	}{{expand, p.expand}, {send, p.send}} {
-		if err := calm(); err != nil {
+		if url != "" {
+			if err := r.calm(ctx, url); err != nil {
+				return err
+			}
+		}
+		m, err := r.meter()
+		if err != nil {
 			return err
 		}
 		took, err := profiled(s.profile, stage.name, func() (time.Duration, error) { return stage.run(ctx, rows) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", stage.name, err)
 		}
-		record(stage.name, rows, took)
+		if err := m.rate(stage.name, rows, took); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -1,10 +1,11 @@
 // Command bench sets Carillon beside its peers and beside what the databases can do at all, on this machine.
 //
 // All sides run in turn, round after round, so that other load on the machine meets each of them; what is compared
-// is the ratio of two figures of the same round. It is a module of its own, so that the peers are no dependencies
-// of the product. "make bench" at the top runs it and writes the table of docs/reference/performance.md.
+// is the ratio of two figures of the same round. CPU time is measured besides: it moves less than the clock does on
+// a machine that others use too. It is a module of its own, so that the peers are no dependencies of the product.
+// "make bench" at the top runs it and writes the tables of docs/reference/performance.md.
 //
-//	contender (ours, a peer, a limit) ──rows per second──▶ series ──ratios──▶ table
+//	contender (ours, a peer, a limit) ──figures──▶ series ──ratios──▶ tables
 package main
 
 import (
@@ -15,28 +16,37 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/carillonhq/carillon/internal/pgtest"
 )
 
-// Sizes are chosen so that a measurement takes a second or two and the whole about two minutes on two cores.
+// Sizes are chosen so that a measurement takes a few seconds and the whole about six minutes on two cores.
 const (
-	defaultRounds = 5
-	defaultRows   = 40000
-	defaultSQLite = 20000
-	workers       = 4
-	batch         = 500
+	defaultRounds  = 3
+	defaultRows    = 40000
+	defaultSQLite  = 20000
+	defaultPending = 1_000_000
+	defaultIdle    = 30 * time.Second
+	workers        = 4
+	batch          = 500
 )
 
 // limit bounds the whole: a bench that takes longer is stuck.
 const limit = 30 * time.Minute
 
+// gcPercent is for every side that runs in this process.
+const gcPercent = 400
+
 type settings struct {
 	rounds, rows, sqliteRows int
-	only                     string
+	pending                  int
+	idle                     time.Duration
+	only                     []string
 	write                    string
 	profile                  string
+	source                   string
 }
 
 func main() {
@@ -44,6 +54,7 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %s", limit))
 	defer cancel()
+	debug.SetGCPercent(gcPercent)
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -52,71 +63,52 @@ func main() {
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	var s settings
+	var only, idleRiver string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&s.rounds, "rounds", defaultRounds, "how often every side is measured")
 	flags.IntVar(&s.rows, "rows", defaultRows, "rows of one measurement on PostgreSQL")
 	flags.IntVar(&s.sqliteRows, "sqlite-rows", defaultSQLite, "rows of one measurement on SQLite")
-	flags.StringVar(&s.only, "only", "", "postgres or sqlite: leave the other one out")
-	flags.StringVar(&s.write, "write", "", "page whose table is written again")
-	flags.StringVar(&s.profile, "profile", "", "folder for CPU profiles of our side")
+	flags.IntVar(&s.pending, "pending", defaultPending, "rows that wait while the idle CPU time is measured (T7)")
+	flags.DurationVar(&s.idle, "idle", defaultIdle, "for how long in all the idle CPU time of a side is measured (T7)")
+	flags.StringVar(&only, "only", "", "rows of the table to measure, such as T3,T4; empty: all")
+	flags.StringVar(&s.write, "write", "", "page whose tables are written again; needs all rows")
+	flags.StringVar(&s.profile, "profile", "", "folder for CPU profiles of our side (T3, T4, T13)")
+	flags.StringVar(&s.source, "source", "..", "folder of the product, whose binary is built")
+	flags.StringVar(&idleRiver, "river", "", "be an idle River on the database of this address: the bench starts itself so")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || flags.NArg() > 0 {
-		return errors.New("rounds and rows are whole numbers from 1; there are no other arguments")
+	if idleRiver != "" {
+		return beIdleRiver(ctx, idleRiver, out)
 	}
-	if s.only != "" && s.only != "postgres" && s.only != "sqlite" {
-		return fmt.Errorf("-only is %q, want postgres or sqlite", s.only)
+	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.idle < time.Second || flags.NArg() > 0 {
+		return errors.New("rounds and rows are whole numbers from 1, idle is at least 1s; there are no other arguments")
 	}
-	if s.write != "" && s.only != "" {
-		return errors.New("-write needs both databases: the table is written whole")
+	known := ids()
+	for id := range strings.SplitSeq(only, ",") {
+		if id = strings.TrimSpace(id); id == "" {
+			continue
+		} else if !slices.Contains(known, id) {
+			return fmt.Errorf("-only names %q; there are %s", id, strings.Join(known, ", "))
+		}
+		s.only = append(s.only, id)
 	}
-	figures, err := measure(ctx, s, progress)
+	if s.write != "" && len(s.only) > 0 {
+		return errors.New("-write needs all rows: the tables are written whole")
+	}
+	found, err := measure(ctx, s, progress)
 	if err != nil {
 		return err
 	}
-	table := newTable(figures)
-	fmt.Fprint(out, "\n", table)
+	report := newReport(found)
+	fmt.Fprint(out, "\n", report)
 	if s.write == "" {
 		return nil
 	}
-	return table.writeInto(s.write)
+	return writeInto(s.write, report)
 }
 
-// contender is one side: it prepares what it needs, then measures, and names each of its figures.
-type contender struct {
-	name string
-	run  func(ctx context.Context, record func(name string, rows int, took time.Duration)) error
-}
-
-// measure runs every contender once a round, each round beginning with another one.
-func measure(ctx context.Context, s settings, progress io.Writer) (figures, error) {
-	var all []contender
-	if s.only != "sqlite" {
-		// As a server is in production: every commit reaches the disk. All sides share it, each in a database of its own.
-		server, err := pgtest.Start(ctx, pgtest.Options{Durable: true})
-		if err != nil {
-			return nil, err
-		}
-		defer server.Close()
-		all = append(all, onPostgres(server, s)...)
-	}
-	if s.only != "postgres" {
-		all = append(all, onSQLite(s)...)
-	}
-	found := figures{}
-	for round := range s.rounds {
-		for k := range all {
-			c := all[(k+round)%len(all)]
-			err := c.run(ctx, func(name string, rows int, took time.Duration) {
-				rate := float64(rows) / took.Seconds()
-				found[name] = append(found[name], rate)
-				fmt.Fprintf(progress, "round %d of %d: %-16s %8.0f/s\n", round+1, s.rounds, name, rate)
-			})
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.name, err)
-			}
-		}
-	}
-	return found, nil
+// wants reports whether one of the rows is to be measured.
+func (s settings) wants(rows ...string) bool {
+	return len(s.only) == 0 || slices.ContainsFunc(rows, func(id string) bool { return slices.Contains(s.only, id) })
 }

@@ -13,24 +13,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/pgtest"
 )
 
-// onPostgres are the contenders on one server.
-func onPostgres(server *pgtest.Server, s settings) []contender {
-	// on gives a contender an empty database, and calm brings the server to rest between filling and measuring.
-	on := func(name string, run func(ctx context.Context, url string, calm func() error, record func(string, int, time.Duration)) error) contender {
-		return contender{name, func(ctx context.Context, record func(string, int, time.Duration)) (err error) {
-			url, err := server.Create(ctx, pgtest.Template{})
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, server.Drop(context.WithoutCancel(ctx), url)) }()
-			return run(ctx, url, func() error { return settleServer(ctx, server.URL(), url) }, record)
-		}}
-	}
+// onPostgres are the contenders for the stages of the pipeline on one server.
+func onPostgres(s settings) []contender {
 	return []contender{
-		on("Carillon", func(ctx context.Context, url string, calm func() error, record func(string, int, time.Duration)) (err error) {
+		onDatabase("Carillon", []string{"T3", "T4"}, func(ctx context.Context, r *round, url string) (err error) {
 			p, err := newProduct(ctx, url)
 			if p != nil {
 				defer func() { err = errors.Join(err, p.store.Close()) }()
@@ -38,16 +26,19 @@ func onPostgres(server *pgtest.Server, s settings) []contender {
 			if err != nil {
 				return err
 			}
-			return p.measure(ctx, s, s.rows, expandPostgres, sendPostgres, calm, record)
+			return p.measure(ctx, s, r, url, s.rows, expandPostgres, sendPostgres)
 		}),
-		on("cycle", func(ctx context.Context, url string, calm func() error, record func(string, int, time.Duration)) error {
-			return limitPostgres(ctx, url, cycleSchema, cyclePostgres, s.rows, calm, record, cycle)
+		onDatabase("cycle", []string{"T3"}, func(ctx context.Context, r *round, url string) error {
+			return limitPostgres(ctx, r, url, cycleSchema, cyclePostgres, s.rows, cycle)
 		}),
-		on("River", func(ctx context.Context, url string, calm func() error, record func(string, int, time.Duration)) error {
-			return river(ctx, url, s.rows, calm, record)
+		onDatabase("River", []string{"T4"}, func(ctx context.Context, r *round, url string) error {
+			return river(ctx, r, url, s.rows)
 		}),
-		on("drain", func(ctx context.Context, url string, calm func() error, record func(string, int, time.Duration)) error {
-			return limitPostgres(ctx, url, drainSchema, drainPostgres, s.rows, calm, record, drain)
+		onDatabase("graphile-worker", []string{"T4"}, func(ctx context.Context, r *round, url string) error {
+			return graphileDrain(ctx, r, url, s.rows)
+		}),
+		onDatabase("drain", []string{"T4"}, func(ctx context.Context, r *round, url string) error {
+			return limitPostgres(ctx, r, url, drainSchema, drainPostgres, s.rows, drain)
 		}),
 	}
 }
@@ -140,9 +131,12 @@ UPDATE due SET status = 2, lease_until = NULL
 FROM unnest($1::bigint[], $2::int[]) AS r(id, version)
 WHERE due.id = r.id AND due.version = r.version`
 
-// payload brings a row to about 300 bytes, as the events of our side.
+// note brings a row to about 300 bytes.
+var note = strings.Repeat("x", 60)
+
+// payload is as long as that of the events of our side.
 var payload = `{"event": "case.updated", "fields": {"status": "open", "owner": "u-1042", "site": "district-7", "score": 17}, "note": "` +
-	strings.Repeat("x", 60) + `"}`
+	note + `"}`
 
 func rowKey(i int64) []byte {
 	sum := sha256.Sum256(fmt.Append(nil, i))
@@ -151,7 +145,7 @@ func rowKey(i int64) []byte {
 
 // limitPostgres fills a table, lets the workers repeat a step, and sees that everything was done.
 func limitPostgres(
-	ctx context.Context, url, schema, name string, rows int, calm func() error, record func(string, int, time.Duration),
+	ctx context.Context, r *round, url, schema, name string, rows int,
 	work func(context.Context, *pgxpool.Pool) (done int, err error),
 ) error {
 	config, err := pgxpool.ParseConfig(url)
@@ -181,7 +175,11 @@ func limitPostgres(
 			return err
 		}
 	}
-	if err := calm(); err != nil {
+	if err := r.calm(ctx, url); err != nil {
+		return err
+	}
+	m, err := r.meter()
+	if err != nil {
 		return err
 	}
 	var done atomic.Int64
@@ -196,8 +194,7 @@ func limitPostgres(
 	if done.Load() != int64(rows) {
 		return fmt.Errorf("%d rows done of %d", done.Load(), rows)
 	}
-	record(name, rows, took)
-	return nil
+	return m.rate(name, rows, took)
 }
 
 type claimed struct {

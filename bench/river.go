@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -47,7 +48,7 @@ func (w *noopWorker) Work(context.Context, *riverqueue.Job[noop]) error {
 
 // river drains due jobs that do nothing. The time ends when the last one was worked; that River writes this down
 // a little later is not held against it.
-func river(ctx context.Context, url string, rows int, calm func() error, record func(string, int, time.Duration)) error {
+func river(ctx context.Context, r *round, url string, rows int) error {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return err
@@ -58,19 +59,14 @@ func river(ctx context.Context, url string, rows int, calm func() error, record 
 		return err
 	}
 	defer pool.Close()
-	driver := riverpgxv5.New(pool)
-	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+	if err := migrateRiver(ctx, pool); err != nil {
 		return err
 	}
 	w := &noopWorker{left: &atomic.Int64{}, done: make(chan struct{})}
 	w.left.Store(int64(rows))
 	known := riverqueue.NewWorkers()
 	riverqueue.AddWorker(known, w)
-	client, err := riverqueue.NewClient(driver, &riverqueue.Config{
+	client, err := riverqueue.NewClient(riverpgxv5.New(pool), &riverqueue.Config{
 		Workers: known, Logger: slog.New(slog.DiscardHandler), FetchCooldown: riverCooldown, FetchPollInterval: riverPoll,
 		Queues: map[string]riverqueue.QueueConfig{riverqueue.QueueDefault: {MaxWorkers: riverWorkers}},
 	})
@@ -86,7 +82,11 @@ func river(ctx context.Context, url string, rows int, calm func() error, record 
 			return err
 		}
 	}
-	if err := calm(); err != nil {
+	if err := r.calm(ctx, url); err != nil {
+		return err
+	}
+	m, err := r.meter()
+	if err != nil {
 		return err
 	}
 	elapsed := clock.Monotonic()
@@ -98,6 +98,42 @@ func river(ctx context.Context, url string, rows int, calm func() error, record 
 	case <-ctx.Done():
 		return fmt.Errorf("%d jobs are left: %w", w.left.Load(), context.Cause(ctx))
 	}
-	record(drainRiver, rows, elapsed())
+	if err := m.rate(drainRiver, rows, elapsed()); err != nil {
+		return err
+	}
 	return client.Stop(ctx)
+}
+
+// beIdleRiver runs River with its default settings on a database whose jobs all lie ahead, until ctx ends.
+func beIdleRiver(ctx context.Context, url string, out io.Writer) error {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	known := riverqueue.NewWorkers()
+	riverqueue.AddWorker(known, &noopWorker{left: &atomic.Int64{}, done: make(chan struct{})})
+	client, err := riverqueue.NewClient(riverpgxv5.New(pool), &riverqueue.Config{
+		Workers: known, Logger: slog.New(slog.DiscardHandler),
+		Queues: map[string]riverqueue.QueueConfig{riverqueue.QueueDefault: {MaxWorkers: 100}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := client.Start(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "started")
+	<-ctx.Done()
+	return client.Stop(context.WithoutCancel(ctx))
+}
+
+// migrateRiver makes River's tables.
+func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
 }

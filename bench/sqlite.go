@@ -16,18 +16,18 @@ import (
 
 // onSQLite are the contenders on files, each in a folder of its own.
 func onSQLite(s settings) []contender {
-	on := func(name string, run func(ctx context.Context, path string, record func(string, int, time.Duration)) error) contender {
-		return contender{name, func(ctx context.Context, record func(string, int, time.Duration)) (err error) {
+	on := func(name string, run func(ctx context.Context, r *round, path string) error) contender {
+		return contender{name, []string{"T13"}, func(ctx context.Context, r *round) (err error) {
 			dir, err := os.MkdirTemp("", "carillon-bench-")
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-			return run(ctx, filepath.Join(dir, "bench.db"), record)
+			return run(ctx, r, filepath.Join(dir, "bench.db"))
 		}}
 	}
 	return []contender{
-		on("Carillon", func(ctx context.Context, path string, record func(string, int, time.Duration)) (err error) {
+		on("Carillon on SQLite", func(ctx context.Context, r *round, path string) (err error) {
 			p, err := newProduct(ctx, path)
 			if p != nil {
 				defer func() { err = errors.Join(err, p.store.Close()) }()
@@ -35,10 +35,10 @@ func onSQLite(s settings) []contender {
 			if err != nil {
 				return err
 			}
-			return p.measure(ctx, s, s.sqliteRows, expandSQLite, sendSQLite, func() error { return nil }, record)
+			return p.measure(ctx, s, r, "", s.sqliteRows, expandSQLite, sendSQLite)
 		}),
-		on("cycle", func(ctx context.Context, path string, record func(string, int, time.Duration)) error {
-			return limitSQLite(ctx, path, s.sqliteRows, record)
+		on("cycle on SQLite", func(ctx context.Context, r *round, path string) error {
+			return limitSQLite(ctx, r, path, s.sqliteRows)
 		}),
 	}
 }
@@ -90,7 +90,7 @@ UPDATE due SET status = 2, lease_until = NULL
 WHERE id = ? AND version = ? AND status = 1`
 
 // limitSQLite is the cycle of limitPostgres, row by row with prepared statements, on the one connection that may write.
-func limitSQLite(ctx context.Context, path string, rows int, record func(string, int, time.Duration)) (err error) {
+func limitSQLite(ctx context.Context, r *round, path string, rows int) (err error) {
 	db, err := sql.Open("sqlite", "file:"+path+sqlitePragmas)
 	if err != nil {
 		return err
@@ -118,6 +118,10 @@ func limitSQLite(ctx context.Context, path string, rows int, record func(string,
 			return err
 		}
 	}
+	m, err := r.meter()
+	if err != nil {
+		return err
+	}
 	elapsed := clock.Monotonic()
 	for done := 0; done < rows; {
 		n, err := sqliteCycle(ctx, db, now)
@@ -129,8 +133,7 @@ func limitSQLite(ctx context.Context, path string, rows int, record func(string,
 		}
 		done += n
 	}
-	record(cycleSQLite, rows, elapsed())
-	return nil
+	return m.rate(cycleSQLite, rows, elapsed())
 }
 
 func sqliteCycle(ctx context.Context, db *sql.DB, now int64) (int, error) {

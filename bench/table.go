@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// figures are rows per second by name; the n-th of every name were measured in the same round.
+// figures are measured values by name; the n-th of every name were measured in the same round.
 type figures map[string][]float64
 
 // The names of what is measured.
@@ -18,63 +18,152 @@ const (
 	cyclePostgres  = "cycle postgres"
 	drainPostgres  = "drain postgres"
 	drainRiver     = "river"
+	drainGraphile  = "graphile"
 	expandSQLite   = "expand sqlite"
 	sendSQLite     = "send sqlite"
 	cycleSQLite    = "cycle sqlite"
+	ingestOurs     = "ingest"
+	ingestProbe    = "ingest probe"
+	lateOurs       = "late"
+	lateGraphile   = "late graphile"
+	lateProbe      = "late probe"
+	idleOurs       = "idle"
+	idleRiver      = "idle river"
+	idleServer     = "idle server"
+	startReady     = "start"
+	binarySize     = "binary"
+	// cpuOf ends the name of the CPU time of a figure, in µs a row.
+	cpuOf = " cpu"
+)
+
+// unit is how a kind of figure is written.
+type unit struct {
+	name   string
+	size   float64
+	format string
+}
+
+var (
+	perSecond = unit{"k/s", 1000, "%.1f"}
+	millis    = unit{"ms", 1, "%.1f"}
+	ofACore   = unit{"% of a core", 1, "%.2f"}
+	megabytes = unit{"MB", 1, "%.0f"}
+	microsRow = unit{"µs", 1, "%.0f"}
+	ratios    = unit{"", 1, "%.2f"}
 )
 
 // comparison is one row of the table: what is ours, a peer's and the limit's figure.
 type comparison struct {
 	id, what          string
+	unit              unit
 	ours, peer, limit string
+	peerName          string
 	target            string
 }
 
 func comparisons() []comparison {
 	return []comparison{
-		{"T3", "expand, PostgreSQL", expandPostgres, "", cyclePostgres, "≥ 0.8 × limit"},
-		{"T4", "send, PostgreSQL", sendPostgres, drainRiver, drainPostgres, "≥ 1.1 × peer"},
-		{"T13", "expand, SQLite", expandSQLite, "", cycleSQLite, "≥ 0.5 × limit"},
-		{"T13", "send, SQLite", sendSQLite, "", cycleSQLite, "≥ 0.65 × limit"},
+		{"T1", "events in, 1000 a request", perSecond, per(ingestOurs, 1000), "", per(ingestProbe, 1000), "", "≥ 0.6 × limit"},
+		{"T1", "events in, 100 a request", perSecond, per(ingestOurs, 100), "", per(ingestProbe, 100), "", "≥ 0.6 × limit"},
+		{"T2", "events in, 1 a request", perSecond, per(ingestOurs, 1), "", per(ingestProbe, 1), "", "≥ 1.0 × limit"},
+		{"T3", "expand, PostgreSQL", perSecond, expandPostgres, "", cyclePostgres, "", "≥ 0.8 × limit"},
+		{"T4", "send, PostgreSQL", perSecond, sendPostgres, drainRiver, drainPostgres, "River", "≥ 1.1 × peer"},
+		{"T4", "send, PostgreSQL", perSecond, sendPostgres, drainGraphile, "", "graphile-worker", ""},
+		{"T6", "lateness at 100 due/s, p50", millis, lateOurs + " p50", lateGraphile + " p50", lateProbe + " p50", "graphile-worker", ""},
+		{"T6", "lateness at 100 due/s, p99", millis, lateOurs + " p99", lateGraphile + " p99", lateProbe + " p99", "graphile-worker", "≤ 0.1 × peer, ≤ 5 × limit"},
+		{"T7", "idle CPU, rows wait", ofACore, idleOurs, idleRiver, idleServer, "River", "≤ 1.0 × peer"},
+		{"T13", "expand, SQLite", perSecond, expandSQLite, "", cycleSQLite, "", "≥ 0.5 × limit"},
+		{"T13", "send, SQLite", perSecond, sendSQLite, "", cycleSQLite, "", "≥ 0.65 × limit"},
+		{"T15", "start to ready, empty SQLite", millis, startReady, "", "", "", "< 300 ms"},
+		{"T15", "binary, stripped", megabytes, binarySize, "", "", "", "< 60 MB"},
 	}
+}
+
+// per is the name of a figure for n events a request.
+func per(name string, n int) string { return fmt.Sprintf("%s %d", name, n) }
+
+// ids are the rows that can be measured alone.
+func ids() []string {
+	var all []string
+	for _, c := range comparisons() {
+		all = append(all, c.id)
+	}
+	return slices.Compact(all)
 }
 
 // table is what is printed and written.
 type table [][]string
 
-func newTable(f figures) table {
-	t := table{{"", "", "ours, rows/s", "peer, rows/s", "limit, rows/s", "ours ÷ peer", "ours ÷ limit", "target"}}
+// newReport is both tables: figures, and CPU time.
+func newReport(f found) string {
+	report := newTable(f).String()
+	if t := cpuTable(f.figures); len(t) > 1 {
+		report += "\nCPU time a row, in µs, of both processes together:\n\n" + t.String()
+	}
+	return report
+}
+
+func newTable(f found) table {
+	t := table{{"", "", "unit", "ours", "peer", "limit", "ours ÷ peer", "ours ÷ limit", "target"}}
 	for _, c := range comparisons() {
-		if len(f[c.ours]) > 0 {
-			t = append(t, []string{c.id, c.what, rate(f[c.ours]), rate(f[c.peer]), rate(f[c.limit]), ratio(f[c.ours], f[c.peer]), ratio(f[c.ours], f[c.limit]), c.target})
+		ours := f.figures[c.ours]
+		if len(ours) == 0 {
+			continue
 		}
+		peer := spread(f.figures[c.peer], c.unit)
+		if c.peerName != "" {
+			if why := f.why[c.peerName]; why != "" {
+				peer = why
+			}
+			peer = c.peerName + ": " + peer
+		}
+		t = append(t, []string{
+			c.id, c.what, c.unit.name, spread(ours, c.unit), peer, spread(f.figures[c.limit], c.unit),
+			ratio(ours, f.figures[c.peer]), ratio(ours, f.figures[c.limit]), c.target,
+		})
 	}
 	return t
 }
 
-// rate is the median and the spread, in thousands.
-func rate(all []float64) string { return spread(all, 1000, "%.1fk") }
+func cpuTable(f figures) table {
+	t := table{{"", "", "ours", "peer", "limit", "ours ÷ peer", "ours ÷ limit"}}
+	for _, c := range comparisons() {
+		ours, peer, limit := f[c.ours+cpuOf], f[c.peer+cpuOf], f[c.limit+cpuOf]
+		if len(ours) == 0 {
+			continue
+		}
+		what, name := c.what, spread(peer, microsRow)
+		if c.peerName != "" {
+			name = c.peerName + ": " + name
+		}
+		t = append(t, []string{c.id, what, spread(ours, microsRow), name, spread(limit, microsRow), ratio(ours, peer), ratio(ours, limit)})
+	}
+	return t
+}
 
 // ratio compares round by round, so that load which met a whole round weighs on neither side.
 func ratio(ours, theirs []float64) string {
-	if len(theirs) == 0 {
-		return "–"
+	all := make([]float64, 0, len(ours))
+	for i := range min(len(ours), len(theirs)) {
+		if theirs[i] > 0 {
+			all = append(all, ours[i]/theirs[i])
+		}
 	}
-	all := make([]float64, len(ours))
-	for i := range ours {
-		all[i] = ours[i] / theirs[i]
-	}
-	return spread(all, 1, "%.2f")
+	return spread(all, ratios)
 }
 
-func spread(all []float64, unit float64, format string) string {
+// spread is the median, and the lowest and the highest.
+func spread(all []float64, u unit) string {
 	if len(all) == 0 {
 		return "–"
 	}
 	all = slices.Sorted(slices.Values(all))
 	n := len(all)
 	median := (all[(n-1)/2] + all[n/2]) / 2
-	return fmt.Sprintf(format+" ("+format+"–"+format+")", median/unit, all[0]/unit, all[n-1]/unit)
+	if all[0] == all[n-1] {
+		return fmt.Sprintf(u.format, median/u.size)
+	}
+	return fmt.Sprintf(u.format+" ("+u.format+"–"+u.format+")", median/u.size, all[0]/u.size, all[n-1]/u.size)
 }
 
 // String is the table as Markdown, its columns aligned.
@@ -101,13 +190,13 @@ func (t table) String() string {
 	return out.String()
 }
 
-// The page's table stands between these lines.
+// The page's tables stand between these lines.
 const (
 	begin = "<!-- make bench writes from here -->\n"
 	end   = "<!-- to here -->\n"
 )
 
-func (t table) writeInto(path string) error {
+func writeInto(path, report string) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -117,5 +206,5 @@ func (t table) writeInto(path string) error {
 	if !found || !closed {
 		return fmt.Errorf("%s has no lines %q and %q", path, strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
-	return os.WriteFile(path, []byte(string(head)+begin+t.String()+end+string(tail)), 0o644)
+	return os.WriteFile(path, []byte(string(head)+begin+report+end+string(tail)), 0o644)
 }

@@ -5,24 +5,36 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestRatiosAreThoseOfTheRounds(t *testing.T) {
 	t.Parallel()
-	f := figures{
+	f := found{figures: figures{
 		sendPostgres:  {10000, 30000, 20000}, // the machine was three times as fast in the second round
 		drainRiver:    {10000, 20000, 40000},
 		drainPostgres: {40000, 40000, 40000},
-	}
+	}, why: map[string]string{"graphile-worker": "no npm"}}
 	got := newTable(f).String()
 	want := strings.Join([]string{
-		"|    |                  | ours, rows/s        | peer, rows/s        | limit, rows/s       | ours ÷ peer      | ours ÷ limit     | target       |",
-		"|----|------------------|---------------------|---------------------|---------------------|------------------|------------------|--------------|",
-		"| T4 | send, PostgreSQL | 20.0k (10.0k–30.0k) | 20.0k (10.0k–40.0k) | 40.0k (40.0k–40.0k) | 1.00 (0.50–1.50) | 0.50 (0.25–0.75) | ≥ 1.1 × peer |",
+		"|    |                  | unit | ours             | peer                    | limit | ours ÷ peer      | ours ÷ limit     | target       |",
+		"|----|------------------|------|------------------|-------------------------|-------|------------------|------------------|--------------|",
+		"| T4 | send, PostgreSQL | k/s  | 20.0 (10.0–30.0) | River: 20.0 (10.0–40.0) | 40.0  | 1.00 (0.50–1.50) | 0.50 (0.25–0.75) | ≥ 1.1 × peer |",
+		"| T4 | send, PostgreSQL | k/s  | 20.0 (10.0–30.0) | graphile-worker: no npm | –     | –                | –                |              |",
 		"",
 	}, "\n")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestCPUTimeHasATableOfItsOwn(t *testing.T) {
+	t.Parallel()
+	report := newReport(found{figures: figures{
+		expandSQLite: {1000}, expandSQLite + cpuOf: {60}, cycleSQLite: {2000}, cycleSQLite + cpuOf: {40}, startReady: {100},
+	}})
+	if !strings.Contains(report, "| T13 | expand, SQLite | 60   | –    | 40    | –           | 1.50         |") || strings.Count(report, "start to ready") != 1 {
+		t.Errorf("report\n%s", report)
 	}
 }
 
@@ -33,7 +45,7 @@ func TestTheTableIsWrittenBetweenItsLines(t *testing.T) {
 		if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := (table{{"a"}, {"b"}}).writeInto(path); err != nil {
+		if err := writeInto(path, table{{"a"}, {"b"}}.String()); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
@@ -47,7 +59,28 @@ func TestTheTableIsWrittenBetweenItsLines(t *testing.T) {
 	if err := os.WriteFile(path, []byte("no lines"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := (table{{"a"}}).writeInto(path); err == nil {
+	if err := writeInto(path, "x"); err == nil {
 		t.Error("a page without the lines was accepted")
+	}
+}
+
+func TestProcessStatusIsReadPastTheName(t *testing.T) {
+	t.Parallel()
+	s, err := parseStat("4242 (a) b (c) S 17 1 1 0 -1 4194304 100 0 0 0 250 50 30 20 20 0 1 0 100 1 1\n")
+	if err != nil || s.parent != 17 || s.own != 3*time.Second || s.children != 500*time.Millisecond {
+		t.Errorf("%+v %v", s, err)
+	}
+	if _, err := parseStat("4242 (a) S 17"); err == nil {
+		t.Error("a short line was accepted")
+	}
+}
+
+func TestFlagsAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-rounds", "0"}, {"-only", "T99"}, {"-only", "T3", "-write", "x.md"}, {"more"}, {"-idle", "1ms"}} {
+		var out strings.Builder
+		if err := run(t.Context(), args, &out, &out); err == nil {
+			t.Errorf("%v was accepted", args)
+		}
 	}
 }
