@@ -124,6 +124,7 @@ func (a *App) start(ctx context.Context) (err error) {
 	a.engine, err = engine.New(engine.Config{
 		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: secret, Journal: a.tell(),
 		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
+		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
 	})
 	if err != nil {
 		return fmt.Errorf("make the engine: %w", err)

@@ -35,6 +35,7 @@ type Server struct {
 	Work          bool           `name:"work" env:"CARILLON_WORK" default:"true" negatable:"" help:"Do what is due. Without it (--no-work) this process only answers requests; others, or ticks, do the work."`
 	Migrate       bool           `name:"migrate" env:"CARILLON_MIGRATE" default:"true" negatable:"" help:"Bring the database's schema up to date at the start."`
 	DBDirect      string         `name:"db-direct" env:"CARILLON_DB_DIRECT" placeholder:"DB" help:"The address of the same PostgreSQL past a pooler, for notifications between processes. Default: that of db."`
+	RetentionDays int            `name:"retention-days" env:"CARILLON_RETENTION_DAYS" default:"0" placeholder:"DAYS" help:"How long what is over stays: events, instances, deliveries and what hangs on them. Their keys stay used for ever. 0 keeps everything."`
 	OutboundAllow []netip.Prefix `name:"outbound-allow" env:"CARILLON_OUTBOUND_ALLOW" placeholder:"CIDR" help:"Networks that channels may reach although they are not public, such as 127.0.0.0/8 or 10.1.0.0/16."`
 	StopTimeout   time.Duration  `name:"stop-timeout" env:"CARILLON_STOP_TIMEOUT" default:"25s" placeholder:"DURATION" help:"How long a stop waits for what is on its way. Below the 30s after which supervisors kill."`
 	LogLevel      string         `name:"log-level" env:"CARILLON_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"The least level that is logged: ${enum}."`
@@ -45,6 +46,8 @@ type Server struct {
 const (
 	maxWorkers = 64
 	maxBatch   = 10_000
+	// maxRetentionDays is a century.
+	maxRetentionDays = 36_500
 )
 
 // Validate refuses values that would do nothing, or something else than they say.
@@ -74,6 +77,9 @@ func (s *Server) Validate() error {
 	}
 	if s.Batch < 1 || s.Batch > maxBatch {
 		return fmt.Errorf("--batch: from 1 to %d", maxBatch)
+	}
+	if s.RetentionDays < 0 || s.RetentionDays > maxRetentionDays {
+		return fmt.Errorf("--retention-days: from 1 to %d, or 0 to keep everything", maxRetentionDays)
 	}
 	if s.StopTimeout < 0 {
 		return errors.New("--stop-timeout: not below zero")

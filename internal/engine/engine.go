@@ -1,7 +1,7 @@
 // Package engine runs the stages of the pipeline over one store.
 //
 //	intake ─▶ instances ─▶ expander ─▶ deliveries ─▶ sender ─▶ channel
-//	                                        └─▶ sweeper (expiry)
+//	                                        └─▶ sweeper (expiry), retention
 //
 // Every stage is a Step(ctx, now, limit) that takes a bounded batch. Tick runs each once, at one instant: that is
 // what the simulator and the tick route use. Run keeps them running: an alarm sleeps until the next due instant,
@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/retention"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/engine/sweeper"
 	"github.com/carillonhq/carillon/internal/key"
@@ -61,6 +62,7 @@ type Config struct {
 	Timeout     time.Duration // of one request; 0 = sender.DefaultTimeout
 	Poll        time.Duration // 0 = DefaultPoll
 	SlowPoll    time.Duration // while other processes are heard; 0 = DefaultSlowPoll
+	Retention   time.Duration // how long what is over stays; 0 = for ever
 	Patience    time.Duration // of a sender with its providers; 0 = DefaultPatience
 	PublicURL   string        // begins public links where a workspace has no base_url
 	NoJitter    bool          // retries wait exactly as long as their definition says
@@ -76,6 +78,7 @@ type Engine struct {
 	sender   *sender.Sender
 	sweeper  *sweeper.Sweeper
 	operator *operate.Operator
+	retainer *retention.Retention
 	news     chan struct{} // capacity 1: other processes do not know yet that there is work
 }
 
@@ -124,6 +127,7 @@ func New(c Config) (*Engine, error) {
 		}),
 		sweeper:  sweeper.New(c.Store, c.Journal),
 		operator: operate.New(c.Store, c.Journal),
+		retainer: retention.New(c.Store, c.Retention, c.Log),
 	}
 	c.Store.OnCommit(e.worth)
 	return e, nil
@@ -170,7 +174,7 @@ type TickResult struct {
 // Any reports whether the pass found anything to do.
 func (r TickResult) Any() bool { return r.Expanded+r.Processed+r.Expired > 0 }
 
-// Tick runs every stage once, at the clock's present instant: expand, send, expire (C17).
+// Tick runs every stage once, at the clock's present instant: expand, send, expire (C17), and a batch of retention.
 func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	now := e.config.Clock.Now()
 	var r TickResult
@@ -183,7 +187,10 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	if err != nil {
 		return r, err
 	}
-	r.Expired, err = e.sweeper.Step(ctx, now, TickBatch)
+	if r.Expired, err = e.sweeper.Step(ctx, now, TickBatch); err != nil {
+		return r, err
+	}
+	_, err = e.retainer.Step(ctx, now, retention.DefaultBatch)
 	return r, err
 }
 

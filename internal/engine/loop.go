@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/retention"
 )
 
 const (
@@ -15,6 +17,8 @@ const (
 	calm = 50 * time.Millisecond
 	// afterError is how long a stage rests when its step failed.
 	afterError = time.Second
+	// retainPause leaves the database to others between two batches of retention.
+	retainPause = 100 * time.Millisecond
 	// DefaultPatience is how long a sender may wait for its providers before another one stands in for it: far
 	// longer than a healthy answer takes, short enough that one silent provider does not delay the others' messages.
 	DefaultPatience = time.Second
@@ -51,6 +55,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	l.running.Go(func() { l.watch(ctx) })
 	l.running.Go(func() { l.listen(ctx) })
 	l.running.Go(func() { e.Announce(ctx) })
+	if e.config.Retention > 0 {
+		l.running.Go(func() { l.retain(ctx) })
+	}
 	l.running.Wait()
 	return nil
 }
@@ -148,6 +155,27 @@ func (l *loops) keep(ctx context.Context, s *stage) {
 		select {
 		case <-s.pulse:
 		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// retain deletes what is over, beside the stages and not as one of them: nobody waits for it.
+func (l *loops) retain(ctx context.Context) {
+	for {
+		now := l.config.Clock.Now()
+		more, err := l.retainer.Step(ctx, now, retention.DefaultBatch)
+		wait := retention.Rest
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			l.config.Log.Error("step failed", "stage", "retention", "error", err)
+			wait = time.Minute
+		case more:
+			wait = retainPause
+		}
+		if l.config.Clock.Sleep(ctx, now.Add(wait)) != nil {
 			return
 		}
 	}

@@ -95,3 +95,26 @@ func OneRef(ws, id int64) any {
 
 // SetBusyAfter changes how long a transaction waits for another one with the same key.
 func (s *Store) SetBusyAfter(d time.Duration) { s.busyAfter = d }
+
+// RetainStatements are those of retention that take a batch, with parameters.
+func RetainStatements() map[string][]any {
+	of := func(cells ...any) *rowset {
+		var rows rowset
+		rows.row()
+		for _, c := range cells {
+			if text, ok := c.(string); ok {
+				rows.text(text)
+			} else {
+				rows.int(int64(c.(int)))
+			}
+		}
+		return &rows
+	}
+	at := int64(1)
+	return map[string][]any{
+		oldInstances: {at, at, at, at, at, at}, lockOccasions: {at, at, of(1, "k")}, lockRepetitions: {at, at, of(1, "k", "l")},
+		lockOccasionDeliveries: {at, at, at, of(1, 2)}, selectSpent: {of(1, "k", "h")}, deleteContents: {of(1, 2)}, deleteAttempts: {of(1, 2)},
+		deleteDeliveries: {of(1, 2)}, deleteInstances: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
+		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {of(1, "k", "h")},
+	}
+}

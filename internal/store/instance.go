@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -69,43 +70,52 @@ func (t *session) insertInstances(ctx context.Context, ws subject.WorkspaceID, l
 	return nil
 }
 
-// The row that stands for the occasion: since its key was freed (decision 64) that is key:retry:n.
+// The row that stands for the occasion: since its key was freed (decision 64) that is key:retry:n. Of an occasion that
+// was deleted, the table spent knows it.
 const existingInstances = `
-SELECT b.key, b.forgotten, COALESCE(i.id, 0), COALESCE(i.key, ''), COALESCE(i.status, ''), COALESCE(i.input_hash, '')
-FROM /*ROWS $1 (ws bigint, key text)*/ AS r CROSS JOIN instance AS b
+SELECT r.key, COALESCE(b.forgotten, s.forgotten), COALESCE(i.id, 0), COALESCE(i.key, ''), COALESCE(i.status, ''), COALESCE(i.input_hash, ''),
+  COALESCE(s.instance_id, 0), COALESCE(s.retries, 0)
+FROM /*ROWS $1 (ws bigint, key text, hash text)*/ AS r
+LEFT JOIN instance AS b ON b.ws = r.ws AND b.key = r.key
+LEFT JOIN spent AS s ON s.ws = r.ws AND s.hash = r.hash
 LEFT JOIN instance AS i
-  ON i.ws = b.ws AND i.key = CASE WHEN b.forgotten = 0 THEN b.key ELSE b.key || '` + retryMark + `' || CAST(b.forgotten AS text) END
-WHERE b.ws = r.ws AND b.key = r.key`
+  ON i.ws = r.ws AND i.key = CASE WHEN COALESCE(b.forgotten, s.forgotten) = 0 THEN r.key
+    ELSE r.key || '` + retryMark + `' || CAST(COALESCE(b.forgotten, s.forgotten) AS text) END
+WHERE b.id IS NOT NULL OR s.hash IS NOT NULL`
 
-// The sign before ws keeps SQLite from walking the whole workspace by its primary key.
 const existingDeliveries = `
 SELECT d.instance_id, d.id, d.channel, d.status
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE +d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id`
 
-// existing finds the instances that stand for planned keys, with their deliveries.
+// existing finds the instances that stand for planned keys, with their deliveries. An occasion that was deleted still
+// has its instance's id.
 func (t *session) existing(ctx context.Context, ws subject.WorkspaceID, keys []string) (map[string]ExistingInstance, map[string]int, error) {
 	found, forgotten := map[string]ExistingInstance{}, map[string]int{}
 	var wanted, ids rowset
-	for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
-		wanted.row().int(int64(ws)).text(key)
+	for _, k := range slices.Compact(slices.Sorted(slices.Values(keys))) {
+		wanted.row().int(int64(ws)).text(k).text(key.Hash(k))
 	}
 	planned := map[instance.ID]string{}
 	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
-		var key string
+		var base string
 		var n int
 		var e ExistingInstance
-		if err := rows.Scan(&key, &n, &e.ID, &e.Key, &e.Status, &e.InputHash); err != nil {
+		var spent Spent
+		if err := rows.Scan(&base, &n, &e.ID, &e.Key, &e.Status, &e.InputHash, &spent.Instance, &spent.Retries); err != nil {
 			return struct{}{}, err
 		}
 		if n > 0 {
-			forgotten[key] = n
+			forgotten[base] = n
 		}
-		if e.ID != 0 {
-			found[key] = e
-			planned[e.ID] = key
+		switch {
+		case e.ID != 0:
+			found[base] = e
+			planned[e.ID] = base
 			ids.row().int(int64(ws)).int(int64(e.ID))
+		case spent.Instance != 0 && spent.Retries >= n:
+			found[base] = ExistingInstance{ID: spent.Instance, Key: string(key.Instance(base).Retry(n))}
 		}
 		return struct{}{}, nil
 	}, existingInstances, &wanted)
@@ -167,8 +177,8 @@ const instanceByKey = selectInstances + `
 WHERE i.ws = $1 AND i.key = $2`
 
 // InstanceByKey returns the instance of exactly that key, else ErrNotFound.
-func (s *Store) InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error) {
-	return one(ctx, s, "read instance", scanInstance, instanceByKey, int64(ws), key)
+func (s *Store) InstanceByKey(ctx context.Context, ws subject.WorkspaceID, k string) (instance.Row, error) {
+	return one(ctx, s, "read instance", scanInstance, instanceByKey, int64(ws), k)
 }
 
 // Instances lists instances, the newest first.

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -27,7 +26,10 @@ ORDER BY d.id
 // retryMark stands between a key and the number of its repetition (model.md §4).
 const retryMark = ":retry:"
 
-// The keys of an occasion's repetitions, as a range: ';' follows ':'.
+// retryEnd follows every repetition in the order of keys, as ';' follows ':'.
+const retryEnd = ":retry;"
+
+// The keys of an occasion's repetitions.
 const retryKeys = `
 SELECT key FROM instance
 WHERE ws = $1 AND key > $2 AND key < $3`
@@ -54,6 +56,10 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 const forgetKey = `
 UPDATE instance SET forgotten = $3, version = version + 1
 WHERE ws = $1 AND key = $2`
+
+const forgetSpent = `
+UPDATE spent SET forgotten = $3
+WHERE ws = $1 AND hash = $2`
 
 // Operate carries out one person's action on an instance: it locks the instance and its deliveries, asks decide,
 // and writes what it returned with its audit entry, in one transaction. A change that changes nothing leaves no
@@ -100,10 +106,9 @@ func (t *session) operatorState(ctx context.Context, ws subject.WorkspaceID, id 
 		return state, fmt.Errorf("lock deliveries: %w", err)
 	}
 	base, _ := key.Instance(state.Instance.Key).Base()
-	prefix := string(base) + retryMark
 	keys, err := query(ctx, t, func(rows *sql.Rows) (k key.Instance, err error) {
 		return k, rows.Scan(&k)
-	}, retryKeys, int64(ws), prefix, strings.TrimSuffix(prefix, ":")+";")
+	}, retryKeys, int64(ws), string(base)+retryMark, string(base)+retryEnd)
 	if err != nil {
 		return state, fmt.Errorf("find repetitions: %w", err)
 	}
@@ -112,6 +117,11 @@ func (t *session) operatorState(ctx context.Context, ws subject.WorkspaceID, id 
 			state.Retries = max(state.Retries, n)
 		}
 	}
+	spent, err := t.spent(ctx, ws, []string{string(base)})
+	if err != nil {
+		return state, fmt.Errorf("find deleted repetitions: %w", err)
+	}
+	state.Retries = max(state.Retries, spent[string(base)].Retries)
 	return state, nil
 }
 
@@ -143,14 +153,24 @@ func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.
 		return errAgain
 	}
 	if c.Forget {
-		base, _ := key.Instance(state.Instance.Key).Base()
-		if n, err := t.exec(ctx, forgetKey, int64(ws), string(base), int64(state.Retries+1)); err != nil {
+		if err := t.forget(ctx, ws, state); err != nil {
 			return fmt.Errorf("forget key: %w", err)
-		} else if n == 0 {
-			return fmt.Errorf("forget key: the occasion's first instance: %w", ErrNotFound)
 		}
 	}
 	return t.audit(ctx, ws, now, c.Audit)
+}
+
+// forget frees the key of an occasion. Its first instance may have been deleted while a repetition stayed.
+func (t *session) forget(ctx context.Context, ws subject.WorkspaceID, state OperatorState) error {
+	base, _ := key.Instance(state.Instance.Key).Base()
+	n, err := t.exec(ctx, forgetKey, int64(ws), string(base), int64(state.Retries+1))
+	if err == nil && n == 0 {
+		n, err = t.exec(ctx, forgetSpent, int64(ws), key.Hash(string(base)), int64(state.Retries+1))
+	}
+	if err == nil && n == 0 {
+		err = fmt.Errorf("the occasion's first instance: %w", ErrNotFound)
+	}
+	return err
 }
 
 func (t *session) updateInstance(ctx context.Context, old, i instance.Row) error {

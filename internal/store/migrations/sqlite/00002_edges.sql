@@ -42,3 +42,12 @@ CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
 -- finds the deliveries of an instance; like every index over row ids it begins with the id.
 DROP INDEX delivery_instance;
 CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel);
+
+CREATE TABLE spent (           -- what is known for ever of an occasion whose rows were deleted
+  ws          bigint NOT NULL,
+  hash        text NOT NULL,  -- hex SHA-256 of the occasion's key
+  instance_id bigint NOT NULL,            -- the instance that stood for it; 0: the key is free
+  retries     bigint NOT NULL,            -- the highest n of key:retry:n that was used
+  forgotten   bigint NOT NULL,            -- n of key:retry:n that stands for the occasion since the key was freed
+  PRIMARY KEY (ws, hash)
+) WITHOUT ROWID;

@@ -1,0 +1,89 @@
+// Package retention deletes what was over long ago: events, instances, deliveries and what hangs on them, a whole
+// occasion at once (see store.Retain). Nothing that may still happen is touched, and keys stay used for ever (P2).
+//
+// A pass goes over every workspace from the oldest row on, in small batches, so that senders and intake find the
+// database free in between; then it rests. Where a pass stands is not stored: a process that starts begins anew.
+// Several processes may do the same work; each row is deleted once.
+package retention
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// DefaultBatch is how many rows a step looks at: on SQLite, where writers wait for each other, it takes about as long
+// as a step of a sender.
+const DefaultBatch = 200
+
+// Rest is the time between two passes. Nobody notices whether a row of last year goes an hour later.
+const Rest = time.Hour
+
+// Store is what retention needs of the store.
+type Store interface {
+	Workspaces(ctx context.Context) ([]store.Workspace, error)
+	Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, c *store.RetainCursor, limit int) (store.Retained, bool, error)
+}
+
+// Retention is the stage.
+type Retention struct {
+	store Store
+	keep  time.Duration
+	log   *slog.Logger
+
+	mu        sync.Mutex
+	restUntil time.Time
+	left      []subject.WorkspaceID // of this pass; the first is under way
+	cursor    store.RetainCursor
+	total     store.Retained
+}
+
+// New makes the stage; keep is how long what is over stays, 0 = for ever.
+func New(s Store, keep time.Duration, log *slog.Logger) *Retention {
+	return &Retention{store: s, keep: keep, log: log}
+}
+
+// Step does the next batch of up to limit rows; more tells that the pass goes on.
+func (r *Retention) Step(ctx context.Context, now time.Time, limit int) (more bool, err error) {
+	if r.keep <= 0 || !r.mu.TryLock() { // a tick beside the loop
+		return false, nil
+	}
+	defer r.mu.Unlock()
+	if now.Before(r.restUntil) {
+		return false, nil
+	}
+	if len(r.left) == 0 {
+		all, err := r.store.Workspaces(ctx)
+		if err != nil {
+			return false, fmt.Errorf("retention: %w", err)
+		}
+		for _, ws := range all {
+			r.left = append(r.left, ws.ID)
+		}
+		r.cursor, r.total = store.RetainCursor{}, store.Retained{}
+	}
+	if len(r.left) > 0 {
+		deleted, done, err := r.store.Retain(ctx, r.left[0], now, now.Add(-r.keep), &r.cursor, limit)
+		if err != nil {
+			return false, fmt.Errorf("retention: %w", err)
+		}
+		r.total.Add(deleted)
+		if done {
+			r.left = r.left[1:]
+		}
+	}
+	if len(r.left) > 0 {
+		return true, nil
+	}
+	r.restUntil = now.Add(Rest)
+	if r.total != (store.Retained{}) {
+		r.log.InfoContext(ctx, "deleted what was over", "older_than", r.keep, "instances", r.total.Instances, "deliveries", r.total.Deliveries,
+			"events", r.total.Events, "decisions", r.total.Decisions, "definition_versions", r.total.Definitions)
+	}
+	return false, nil
+}

@@ -1,0 +1,468 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Retention deletes what is over. Its unit is the occasion: the instance of a key with all its repetitions
+// (key:retry:n), their deliveries, attempts and contents, and their events with what was decided about these, as soon
+// as no other occasion needs them. An occasion goes whole, or stays whole while anything of it may still happen or
+// happened after the cutoff.
+//
+// What stays of it is one row of the table spent: that its key was used. So the same event is a duplicate for ever
+// (P2), a freed key is free once, and a repetition never gets the number of an earlier one.
+
+// Retained says what a step of retention deleted.
+type Retained struct {
+	Instances, Deliveries, Events, Decisions, Definitions int64
+}
+
+// Add adds another step's.
+func (r *Retained) Add(o Retained) {
+	r.Instances += o.Instances
+	r.Deliveries += o.Deliveries
+	r.Events += o.Events
+	r.Decisions += o.Decisions
+	r.Definitions += o.Definitions
+}
+
+// RetainCursor is how far a pass of retention over one workspace has come. The zero value is its beginning.
+type RetainCursor struct {
+	phase int
+	after int64 // row id
+}
+
+// The phases of a pass, in their order.
+const (
+	retainOccasions = iota
+	retainEvents
+	retainDecisions
+	retainDefinitions
+)
+
+// Retain looks at up to limit rows of a workspace, from the cursor on, and deletes those that were over before the
+// cutoff. done: the pass is at its end, and the cursor at its beginning again.
+func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, c *RetainCursor, limit int) (r Retained, done bool, err error) {
+	if c.phase == retainDefinitions {
+		if r.Definitions, err = s.retainDefinitions(ctx, ws); err != nil {
+			return Retained{}, false, fmt.Errorf("delete replaced definitions: %w", err)
+		}
+		*c = RetainCursor{}
+		return r, true, nil
+	}
+	var last int64
+	var full bool
+	err = s.write(ctx, func(t *session) (err error) {
+		r = Retained{}
+		switch c.phase {
+		case retainOccasions:
+			last, full, err = t.retainOccasions(ctx, ws, now, cutoff, c.after, limit, &r)
+		case retainEvents:
+			last, full, err = t.retainEvents(ctx, ws, cutoff, c.after, limit, &r)
+		case retainDecisions:
+			last, full, err = t.retainDecisions(ctx, ws, cutoff, c.after, limit, &r)
+		}
+		return err
+	})
+	if err != nil {
+		return Retained{}, false, fmt.Errorf("delete what is over: %w", err)
+	}
+	if full {
+		c.after = last
+		return r, false, nil
+	}
+	*c = RetainCursor{phase: c.phase + 1}
+	return r, false, nil
+}
+
+// firstID is below every row id made at that instant or later: ids begin with their time.
+func firstID(at time.Time) int64 { return at.UnixMicro() << nodeBits }
+
+// Whether an instance is over: nothing will happen to it by itself, and nothing has since the cutoff ($2).
+const instanceOver = `CASE WHEN i.status <> 'pending' AND i.held = 0 AND i.ready_at = 0 AND i.lease_until <= $1 AND i.created_at < $2 AND i.completed_at < $2
+  THEN 1 ELSE 0 END`
+
+const oldInstances = `
+SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `
+FROM instance AS i
+WHERE i.ws = $3 AND i.id > $4 AND i.id < $5
+ORDER BY i.id
+LIMIT $6`
+
+const lockOccasions = `
+SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `
+FROM /*ROWS $3 (ws bigint, key text)*/ AS r CROSS JOIN instance AS i
+WHERE i.ws = r.ws AND i.key = r.key
+ORDER BY i.id
+/*LOCK i*/`
+
+// The keys of repetitions, as ranges: ';' follows ':'.
+const lockRepetitions = `
+SELECT i.id, i.key, i.event_id, i.forgotten, ` + instanceOver + `
+FROM /*ROWS $3 (ws bigint, low text, high text)*/ AS r CROSS JOIN instance AS i
+WHERE i.ws = r.ws AND i.key > r.low AND i.key < r.high
+ORDER BY i.id
+/*LOCK i*/`
+
+// A place in a person's limits is needed for as long as limits look back ($3), whatever the cutoff is.
+const lockOccasionDeliveries = `
+SELECT d.id, d.instance_id, CASE WHEN d.send_at = 0 AND d.expires_at = 0 AND d.intent_at = 0 AND d.lease_until <= $1
+    AND (d.completed_at > 0 OR d.status NOT IN ('scheduled', 'sent', 'opened', 'unknown'))
+    AND d.created_at < $2 AND d.completed_at < $2 AND d.last_sent_at < $2 AND d.slot < $3
+  THEN 1 ELSE 0 END
+FROM /*ROWS $4 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.ws = r.ws AND d.instance_id = r.id
+ORDER BY d.id
+/*LOCK d*/`
+
+const selectSpent = `
+SELECT r.key, s.instance_id, s.retries, s.forgotten
+FROM /*ROWS $1 (ws bigint, key text, hash text)*/ AS r CROSS JOIN spent AS s
+WHERE s.ws = r.ws AND s.hash = r.hash`
+
+const spentSpec = `ws bigint, hash text, instance_id bigint, retries bigint, forgotten bigint`
+
+const upsertSpent = `
+INSERT INTO spent (/*NAMES (` + spentSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + spentSpec + `)*/ AS r
+WHERE true
+ON CONFLICT (ws, hash) DO UPDATE SET instance_id = excluded.instance_id, retries = excluded.retries, forgotten = excluded.forgotten`
+
+const (
+	deleteContents = `
+DELETE FROM content
+WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+	deleteAttempts = `
+DELETE FROM attempt
+WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+	deleteDeliveries = `
+DELETE FROM delivery
+WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+	deleteInstances = `
+DELETE FROM instance
+WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+	deleteEvents = `
+DELETE FROM event
+WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)
+  AND NOT EXISTS (SELECT 1 FROM instance AS i WHERE i.event_id = event.id)
+RETURNING id`
+
+	deleteDecisionsOfEvents = `
+DELETE FROM decision
+WHERE event_id IN (SELECT r.id FROM /*ROWS $2 (id bigint)*/ AS r) AND ws = $1`
+)
+
+// occasion is one base key with everything that hangs on it.
+type occasion struct {
+	base    key.Instance
+	members []occasionInstance
+	over    bool
+}
+
+type occasionInstance struct {
+	id        instance.ID
+	key       key.Instance
+	event     int64
+	forgotten int
+	over      bool
+}
+
+func scanOccasionInstance(rows *sql.Rows) (m occasionInstance, err error) {
+	return m, rows.Scan(&m.id, &m.key, &m.event, &m.forgotten, &m.over)
+}
+
+func (t *session) retainOccasions(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
+	found, err := query(ctx, t, scanOccasionInstance, oldInstances, micros(now), micros(cutoff), int64(ws), after, firstID(cutoff), int64(limit))
+	if err != nil || len(found) == 0 {
+		return 0, false, err
+	}
+	last, full = int64(found[len(found)-1].id), len(found) == limit
+	var bases []key.Instance
+	for _, m := range found {
+		if m.over {
+			base, _ := m.key.Base()
+			bases = append(bases, base)
+		}
+	}
+	slices.Sort(bases)
+	occasions, err := t.lockOccasions(ctx, ws, now, cutoff, slices.Compact(bases))
+	if err != nil {
+		return 0, false, err
+	}
+	deliveries, err := t.lockTheirDeliveries(ctx, ws, now, cutoff, occasions)
+	if err != nil {
+		return 0, false, err
+	}
+	return last, full, t.spend(ctx, ws, occasions, deliveries, r)
+}
+
+// lockOccasions reads the instances of base keys under lock, in statements of their own: what was found before may
+// have changed.
+func (t *session) lockOccasions(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, bases []key.Instance) (map[key.Instance]*occasion, error) {
+	var exact, ranges rowset
+	for _, base := range bases {
+		exact.row().int(int64(ws)).text(string(base))
+		ranges.row().int(int64(ws)).text(string(base) + retryMark).text(string(base) + retryEnd)
+	}
+	occasions := map[key.Instance]*occasion{}
+	for _, read := range []struct {
+		text string
+		rows *rowset
+	}{{lockOccasions, &exact}, {lockRepetitions, &ranges}} {
+		found, err := query(ctx, t, scanOccasionInstance, read.text, micros(now), micros(cutoff), read.rows)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range found {
+			base, _ := m.key.Base()
+			o := occasions[base]
+			if o == nil {
+				o = &occasion{base: base, over: true}
+				occasions[base] = o
+			}
+			o.members = append(o.members, m)
+			o.over = o.over && m.over
+		}
+	}
+	return occasions, nil
+}
+
+func (t *session) lockTheirDeliveries(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, occasions map[key.Instance]*occasion) (map[instance.ID][]int64, error) {
+	owner := map[instance.ID]*occasion{}
+	for _, o := range occasions {
+		for _, m := range o.members {
+			if o.over {
+				owner[m.id] = o
+			}
+		}
+	}
+	var rows rowset
+	for _, id := range sortedKeys(owner) {
+		rows.row().int(int64(ws)).int(int64(id))
+	}
+	deliveries := map[instance.ID][]int64{}
+	_, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+		var id int64
+		var in instance.ID
+		var over bool
+		if err := rows.Scan(&id, &in, &over); err != nil {
+			return v, err
+		}
+		deliveries[in] = append(deliveries[in], id)
+		owner[in].over = owner[in].over && over
+		return v, nil
+	}, lockOccasionDeliveries, micros(now), micros(cutoff), micros(now.Add(-slotHistory)), &rows)
+	return deliveries, err
+}
+
+// spend notes the keys of the occasions that are over and deletes their rows.
+func (t *session) spend(ctx context.Context, ws subject.WorkspaceID, occasions map[key.Instance]*occasion, deliveries map[instance.ID][]int64, r *Retained) error {
+	var over []*occasion
+	var keys []string
+	for _, base := range sortedKeys(occasions) {
+		if o := occasions[base]; o.over {
+			over = append(over, o)
+			keys = append(keys, string(base))
+		}
+	}
+	known, err := t.spent(ctx, ws, keys)
+	if err != nil {
+		return err
+	}
+	var notes, sent, instances, events rowset
+	var eventIDs []int64
+	for _, o := range over {
+		note := o.note(known[string(o.base)])
+		notes.row().int(int64(ws)).text(key.Hash(string(o.base))).int(int64(note.Instance)).int(int64(note.Retries)).int(int64(note.Forgotten))
+		for _, m := range o.members {
+			instances.row().int(int64(ws)).int(int64(m.id))
+			if m.event != 0 {
+				eventIDs = append(eventIDs, m.event)
+			}
+			for _, id := range deliveries[m.id] {
+				sent.row().int(int64(ws)).int(id)
+			}
+		}
+	}
+	if _, err := t.exec(ctx, upsertSpent, &notes); err != nil {
+		return err
+	}
+	for _, del := range []struct {
+		text string
+		rows *rowset
+		n    *int64
+	}{
+		{deleteContents, &sent, new(int64)},
+		{deleteAttempts, &sent, new(int64)},
+		{deleteDeliveries, &sent, &r.Deliveries},
+		{deleteInstances, &instances, &r.Instances},
+	} {
+		if *del.n, err = t.exec(ctx, del.text, del.rows); err != nil {
+			return err
+		}
+	}
+	slices.Sort(eventIDs)
+	for _, id := range slices.Compact(eventIDs) {
+		events.row().int(int64(ws)).int(id)
+	}
+	return t.deleteEvents(ctx, ws, &events, r)
+}
+
+// note is what has to be known of the occasion for ever, beside what is known of its key already.
+func (o *occasion) note(known Spent) Spent {
+	for _, m := range o.members {
+		_, n := m.key.Base()
+		known.Retries = max(known.Retries, n)
+		if n == 0 {
+			known.Forgotten = m.forgotten
+		}
+	}
+	known.Instance = 0
+	for _, m := range o.members {
+		if _, n := m.key.Base(); n == known.Forgotten {
+			known.Instance = m.id
+		}
+	}
+	return known
+}
+
+// Spent is what is known of a key whose occasion was deleted.
+type Spent struct {
+	Instance  instance.ID // the one that stood for the occasion; 0: the key is free
+	Retries   int         // the highest n of key:retry:n that was used
+	Forgotten int         // n of key:retry:n that stands for the occasion since the key was freed
+}
+
+// spent reads what is known of keys whose occasions were deleted.
+func (t *session) spent(ctx context.Context, ws subject.WorkspaceID, keys []string) (map[string]Spent, error) {
+	var rows rowset
+	for _, k := range keys {
+		rows.row().int(int64(ws)).text(k).text(key.Hash(k))
+	}
+	known := map[string]Spent{}
+	_, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+		var k string
+		var s Spent
+		err = rows.Scan(&k, &s.Instance, &s.Retries, &s.Forgotten)
+		known[k] = s
+		return v, err
+	}, selectSpent, &rows)
+	return known, err
+}
+
+func (t *session) deleteEvents(ctx context.Context, ws subject.WorkspaceID, rows *rowset, r *Retained) error {
+	gone, err := query(ctx, t, scanInt, deleteEvents, rows)
+	if err != nil {
+		return err
+	}
+	r.Events += int64(len(gone))
+	var ids rowset
+	for _, id := range gone {
+		ids.row().int(id)
+	}
+	n, err := t.exec(ctx, deleteDecisionsOfEvents, int64(ws), &ids)
+	r.Decisions += n
+	return err
+}
+
+const oldEvents = `
+SELECT id FROM event
+WHERE ws = $1 AND id > $2 AND id < $3
+ORDER BY id
+LIMIT $4`
+
+// retainEvents deletes events of which no instance was made, or is left.
+func (t *session) retainEvents(ctx context.Context, ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
+	found, err := query(ctx, t, scanInt, oldEvents, int64(ws), after, firstID(cutoff), int64(limit))
+	if err != nil || len(found) == 0 {
+		return 0, false, err
+	}
+	var rows rowset
+	for _, id := range found {
+		rows.row().int(int64(ws)).int(id)
+	}
+	return found[len(found)-1], len(found) == limit, t.deleteEvents(ctx, ws, &rows, r)
+}
+
+const oldDecisions = `
+SELECT id FROM decision
+WHERE ws = $1 AND id > $2 AND id < $3
+ORDER BY id
+LIMIT $4`
+
+const deleteDecisions = `
+DELETE FROM decision
+WHERE ws = $1 AND id > $2 AND id <= $3 AND at < $4
+  AND NOT EXISTS (SELECT 1 FROM instance AS i WHERE i.ws = decision.ws AND i.id = decision.instance_id)
+  AND NOT EXISTS (SELECT 1 FROM event AS e WHERE e.ws = decision.ws AND e.id = decision.event_id)`
+
+// retainDecisions deletes what was decided about events and instances that are gone or never were.
+func (t *session) retainDecisions(ctx context.Context, ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
+	found, err := query(ctx, t, scanInt, oldDecisions, int64(ws), after, firstID(cutoff), int64(limit))
+	if err != nil || len(found) == 0 {
+		return 0, false, err
+	}
+	last = found[len(found)-1]
+	r.Decisions, err = t.exec(ctx, deleteDecisions, int64(ws), after, last, micros(cutoff))
+	return last, len(found) == limit, err
+}
+
+// The set of the oldest instance. One that an operator made anew may refer to an earlier one, so this only tells
+// whether it is worth reading them all.
+const firstSet = `
+SELECT definitions FROM instance
+WHERE ws = $1
+ORDER BY id
+LIMIT 1`
+
+const replacedBefore = `
+SELECT COUNT(*) FROM definition
+WHERE ws = $1 AND removed_in > 0 AND removed_in <= $2`
+
+const oldestSet = `
+SELECT COALESCE(MIN(definitions), 0) FROM instance
+WHERE ws = $1`
+
+const deleteReplaced = `
+DELETE FROM definition
+WHERE ws = $1 AND removed_in > 0 AND removed_in <= $2`
+
+// retainDefinitions deletes versions that were replaced before the oldest set that an instance refers to. It looks
+// for that set outside the transaction, which would hold up others: a new instance refers to the set in force, or to
+// that of one which exists.
+func (s *Store) retainDefinitions(ctx context.Context, ws subject.WorkspaceID) (n int64, err error) {
+	oldest, err := s.DefinitionsNumber(ctx, ws)
+	if err != nil {
+		return 0, err
+	}
+	if set, found, err := first(ctx, s, "find the oldest instance", scanInt, firstSet, int64(ws)); err != nil {
+		return 0, err
+	} else if found {
+		oldest = min(oldest, set)
+	}
+	if replaced, err := one(ctx, s, "count replaced definitions", scanInt, replacedBefore, int64(ws), oldest); err != nil || replaced == 0 {
+		return 0, err
+	}
+	if set, err := one(ctx, s, "find the oldest set in use", scanInt, oldestSet, int64(ws)); err != nil {
+		return 0, err
+	} else if set > 0 {
+		oldest = min(oldest, set)
+	}
+	err = s.write(ctx, func(t *session) (err error) {
+		n, err = t.exec(ctx, deleteReplaced, int64(ws), oldest)
+		return err
+	})
+	return n, err
+}
