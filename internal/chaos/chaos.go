@@ -14,6 +14,8 @@
 // brought about (intents left open by a kill, claims taken over, late results refused, lost replies tried again) and
 // fails when one of these stayed at zero; and a binary without the fence (build tag nofence) must be found out.
 //
+// MailStorm does the same to emails: its provider is a real mail server, and its verdict is attempt by attempt.
+//
 // It is for tests only.
 package chaos
 
@@ -49,6 +51,8 @@ type Options struct {
 	Freezes int
 	Seed    uint64
 	Limit   time.Duration // of the whole run
+	Env     []string      // of the workers, beside our own
+	Lease   time.Duration // 0 = lease
 	// Crash is a failpoint of the engine at which workers end instead of being killed.
 	Crash string
 }
@@ -110,7 +114,7 @@ func start(ctx context.Context, o Options, f faults, storm func(context.Context,
 	if r.provider, err = newProvider(f, o.Seed); err != nil {
 		return report, err
 	}
-	if r.db, err = prepare(ctx, o, r.provider.url); err != nil {
+	if r.db, err = prepare(ctx, o, fmt.Sprintf(definitions, r.provider.url)); err != nil {
 		return report, err
 	}
 	for i := range o.Workers {

@@ -76,7 +76,7 @@ type database struct {
 }
 
 // prepare puts the definitions in force and makes an API key.
-func prepare(ctx context.Context, o Options, provider string) (d *database, err error) {
+func prepare(ctx context.Context, o Options, definitions string) (d *database, err error) {
 	d = &database{}
 	defer func() {
 		if err != nil {
@@ -95,7 +95,7 @@ func prepare(ctx context.Context, o Options, provider string) (d *database, err 
 	if err != nil {
 		return d, err
 	}
-	file := definition.File{Name: "chaos.yaml", Text: fmt.Appendf(nil, definitions, provider)}
+	file := definition.File{Name: "chaos.yaml", Text: []byte(definitions)}
 	applied, err := e.Apply(ctx, ws, []definition.File{file}, "chaos")
 	if err != nil {
 		return d, err

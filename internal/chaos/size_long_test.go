@@ -7,4 +7,5 @@ const (
 	stormEvents  = 10_000
 	stormKills   = 60
 	stormFreezes = 4
+	mailEvents   = 6000
 )

@@ -7,4 +7,5 @@ const (
 	stormEvents  = 2000
 	stormKills   = 12
 	stormFreezes = 2
+	mailEvents   = 600
 )

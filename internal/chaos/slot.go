@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -63,12 +65,14 @@ func newSlot(r *run, number int) (*slot, error) {
 func (s *slot) start() error {
 	s.lives++
 	p := &process{life: fmt.Sprintf("%d.%d", s.number, s.lives), ended: make(chan struct{})}
-	raw, err := json.Marshal(task{Life: p.life, DB: s.run.DB, Journal: s.journal(), Crash: s.run.Crash})
+	raw, err := json.Marshal(task{
+		Life: p.life, DB: s.run.DB, Journal: s.journal(), Crash: s.run.Crash, Lease: cmp.Or(s.run.Lease, lease),
+	})
 	if err != nil {
 		return err
 	}
 	p.cmd = exec.Command(s.run.Binary)
-	p.cmd.Env = append(os.Environ(), EnvWorker+"="+string(raw))
+	p.cmd.Env = slices.Concat(os.Environ(), s.run.Env, []string{EnvWorker + "=" + string(raw)})
 	p.cmd.ExtraFiles = []*os.File{s.socket}
 	p.cmd.Stderr = s.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/api"
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/journal"
@@ -43,10 +44,11 @@ const (
 
 // task is what a worker is to do.
 type task struct {
-	Life    string `json:"life"` // slot and life, such as 2.5
-	DB      string `json:"db"`
-	Journal string `json:"journal"` // appended to
-	Crash   string `json:"crash,omitempty"`
+	Life    string        `json:"life"` // slot and life, such as 2.5
+	DB      string        `json:"db"`
+	Journal string        `json:"journal"` // appended to
+	Crash   string        `json:"crash,omitempty"`
+	Lease   time.Duration `json:"lease"`
 }
 
 // line is one entry of a worker's journal, as far as it is counted.
@@ -103,7 +105,7 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 	}
 	e, err := engine.New(engine.Config{
 		Store: s, Clock: &clock.System{}, Log: log, Providers: providers, Definitions: app.DefinitionOptions(providers),
-		Workers: workers, Batch: batch, Lease: lease, Failpoint: crash.hit,
+		Workers: workers, Batch: batch, Lease: t.Lease, Failpoint: crash.hit, Secret: secret,
 		Journal: func(e journal.Entry) {
 			raw, err := json.Marshal(line{
 				Life: t.Life, What: e.What, Delivery: int64(e.Delivery), Step: e.Step, Answered: e.ProviderID != "" || e.Error != "",
@@ -140,6 +142,18 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 		err = errors.Join(err, serving)
 	}
 	return err
+}
+
+// secret finds a setting where definitions say; workers share our environment and files.
+func secret(s definition.Setting) (string, error) {
+	switch {
+	case s.Env != "":
+		return os.Getenv(s.Env), nil
+	case s.File != "":
+		raw, err := os.ReadFile(s.File)
+		return string(raw), err
+	}
+	return s.Value, nil
 }
 
 // failpoint ends the process at a named point, once events have been posted to it.
