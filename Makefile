@@ -37,11 +37,16 @@ build: ## build bin/carillon
 .PHONY: test
 test: ## everything that must hold: formatting, lint, tests, race detector; one that fails stops no other
 	@$(MAKE) --no-print-directory packages tools
-	@$(MAKE) --no-print-directory --keep-going format generated vet lint unit race
+	@$(MAKE) --no-print-directory --keep-going format generated vet lint unit tagged race
 
 .PHONY: unit
 unit: $(TOOLS_STAMP) ## all tests, on SQLite and PostgreSQL
 	$(TEST) -timeout 8m ./...
+
+.PHONY: tagged
+tagged: $(TOOLS_STAMP) ## the build that sends traces (-tags otlp): go vet, and its tests
+	go vet -tags otlp ./...
+	$(TEST) -tags otlp -timeout 2m -run 'Traces' ./internal/app ./internal/telemetry
 
 # SQLite in pure Go is twenty times slower under the race detector, so that half runs without it.
 .PHONY: race

@@ -73,6 +73,7 @@ type App struct {
 	engine    *engine.Engine
 	feed      console.Feed
 	metrics   *telemetry.Metrics
+	tracing   telemetry.Tracing
 	outbound  *outbound.Client
 	server    *http.Server
 	beside    []*http.Server // for operators alone
@@ -116,8 +117,11 @@ func (a *App) start(ctx context.Context) (err error) {
 	if a.config.PublicURL == "" {
 		a.config.PublicURL = a.URL()
 	}
+	if a.tracing, err = telemetry.NewTracing(ctx, a.config.Version, a.log); err != nil {
+		return err
+	}
 	a.outbound = outbound.New(outbound.Options{
-		Policy: outbound.Policy{Allow: a.config.OutboundAllow}, UserAgent: "carillon/" + a.config.Version,
+		Policy: outbound.Policy{Allow: a.config.OutboundAllow}, UserAgent: "carillon/" + a.config.Version, Wrap: a.tracing.Transport,
 	})
 	a.metrics = a.newMetrics()
 	providers := append(Providers(a.outbound, a.clock), a.config.Providers...)
@@ -125,6 +129,7 @@ func (a *App) start(ctx context.Context) (err error) {
 		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: secret, Journal: a.tell(),
 		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
 		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
+		Spans:     a.tracing.Spans,
 	})
 	if err != nil {
 		return fmt.Errorf("make the engine: %w", err)
@@ -288,6 +293,7 @@ func (a *App) stop(ctx context.Context) error {
 	if a.outbound != nil {
 		a.outbound.Close()
 	}
+	a.stopTracing(ctx)
 	if a.store != nil {
 		errs = append(errs, a.store.Close())
 	}

@@ -20,6 +20,9 @@ func (a *App) handler(routes, pages http.Handler) http.Handler {
 	}
 	mux.HandleFunc("/s/", notHere)
 	mux.Handle("/", pages)
+	if a.tracing.Handler != nil {
+		return a.tracing.Handler(a.observe(mux))
+	}
 	return a.observe(mux)
 }
 

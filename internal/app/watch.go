@@ -36,6 +36,21 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 	return d, nil
 }
 
+// stopTracing sends the last spans. A collector that is away fails no stop: nothing but a picture is lost.
+func (a *App) stopTracing(ctx context.Context) {
+	if a.tracing.Stop == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tracesTimeout)
+	defer cancel()
+	if err := a.tracing.Stop(ctx); err != nil {
+		a.log.WarnContext(ctx, "the last traces were not sent", "error", err)
+	}
+}
+
+// tracesTimeout bounds how long a stop waits for the collector.
+const tracesTimeout = 3 * time.Second
+
 // listen opens an address for connections; setting names the flag that an error is about.
 func listen(ctx context.Context, setting, address string) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)

@@ -77,6 +77,10 @@ func TestProgramHoldsNoTestCode(t *testing.T) {
 		if row.Layer == Harness || imp == "testing" || below(imp, TestModules()) {
 			t.Errorf("%s is linked into %s", imp, program)
 		}
+		// Traces are for builds with the tag otlp: their libraries add 7 MB.
+		if strings.HasPrefix(imp, "go.opentelemetry.io/") || strings.HasPrefix(imp, "google.golang.org/grpc") {
+			t.Errorf("%s is linked into %s without the build tag otlp", imp, program)
+		}
 	}
 }
 

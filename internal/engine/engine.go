@@ -31,6 +31,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
 const (
@@ -66,7 +67,9 @@ type Config struct {
 	Patience    time.Duration // of a sender with its providers; 0 = DefaultPatience
 	PublicURL   string        // begins public links where a workspace has no base_url
 	NoJitter    bool          // retries wait exactly as long as their definition says
-	Failpoint   func(point string) error
+	// Spans follows steps and sends in a trace; nil = nobody does.
+	Spans     telemetry.Spans
+	Failpoint func(point string) error
 }
 
 // Engine is the stages together.
@@ -123,7 +126,7 @@ func New(c Config) (*Engine, error) {
 		expander: expander.New(c.Store, known, c.Journal),
 		sender: sender.New(sender.Config{
 			Store: c.Store, Catalog: known, Outlets: outlet.New(c.Providers, c.Secret), Clock: c.Clock, Journal: c.Journal,
-			Log: c.Log, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Failpoint: c.Failpoint,
+			Log: c.Log, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
 		}),
 		sweeper:  sweeper.New(c.Store, c.Journal),
 		operator: operate.New(c.Store, c.Journal),

@@ -133,7 +133,9 @@ func (l *loops) standIn(over context.Context, at time.Time) {
 // keep runs one stage: at every pulse until nothing is left.
 func (l *loops) keep(ctx context.Context, s *stage) {
 	for {
-		full, err := s.step(ctx, l.config.Clock.Now())
+		inside, end := l.config.Spans.Begin(ctx, "step "+s.name)
+		full, err := s.step(inside, l.config.Clock.Now())
+		end(err)
 		switch {
 		case ctx.Err() != nil:
 			if err != nil && !errors.Is(err, ctx.Err()) {

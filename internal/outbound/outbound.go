@@ -58,6 +58,9 @@ type Options struct {
 	UserAgent   string
 	// Roots are the authorities that sign the certificates of other systems; nil: the machine's.
 	Roots *x509.CertPool
+	// Wrap is put around each request, to follow it in a trace; it must pass every request on once, as it is. nil: nothing
+	// is.
+	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
 // Client calls other systems. It is safe for concurrent use.
@@ -67,6 +70,7 @@ type Client struct {
 	max       int64
 	userAgent string
 	transport *http.Transport
+	trip      http.RoundTripper // the transport, wrapped
 	lookup    func(ctx context.Context, host string) ([]netip.Addr, error)
 	connect   func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -134,6 +138,10 @@ func New(o Options) *Client {
 		TLSHandshakeTimeout:    c.timeout,
 		Proxy:                  nil,
 	}
+	c.trip = c.transport
+	if o.Wrap != nil {
+		c.trip = o.Wrap(c.transport)
+	}
 	return c
 }
 
@@ -156,7 +164,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent.Store(true) },
 	}))
-	answer, err := c.transport.RoundTrip(req)
+	answer, err := c.trip.RoundTrip(req)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause

@@ -1,4 +1,4 @@
-// Package telemetry is what operators watch: the log and the metrics.
+// Package telemetry is what operators watch: the log, the metrics and, in a build of its own, traces.
 //
 // A line is a static message with snake_case attributes. What happened to messages is told from the engine's
 // journal, with the same words and reasons as everywhere else. Addresses, texts, payloads and secrets are never

@@ -26,6 +26,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
 const (
@@ -65,11 +66,12 @@ type Config struct {
 	Clock       clock.Clock
 	Journal     journal.Writer
 	Log         *slog.Logger
-	Lease       time.Duration // 0 = DefaultLease
-	Timeout     time.Duration // of one request; 0 = DefaultTimeout
-	Concurrency int           // requests on the wire at once; 0 = DefaultConcurrency, 1 = in order
-	PublicURL   string        // begins public links where the workspace has no base_url
-	NoJitter    bool          // retries wait exactly as long as their definition says: for replays
+	Lease       time.Duration   // 0 = DefaultLease
+	Timeout     time.Duration   // of one request; 0 = DefaultTimeout
+	Concurrency int             // requests on the wire at once; 0 = DefaultConcurrency, 1 = in order
+	PublicURL   string          // begins public links where the workspace has no base_url
+	NoJitter    bool            // retries wait exactly as long as their definition says: for replays
+	Spans       telemetry.Spans // of sends; nil = none
 	// Failpoint is asked at named points; an error ends the step there as if the process had died. nil = never.
 	Failpoint func(point string) error
 }
@@ -275,6 +277,8 @@ func (f *flight) send(j *job) (result delivery.Result, receipt channel.Receipt, 
 	}
 	ctx, cancel := f.within(j)
 	defer cancel()
+	ctx, end := f.Spans.Begin(ctx, "send", "channel", j.claim.Channel, "workflow", j.claim.Workflow)
+	defer func() { end(err) }()
 	receipt, err = j.outlet.Send(ctx, j.out)
 	if err == nil {
 		return delivery.Result{Outcome: delivery.AttemptDelivered, Reason: reason.Delivered}, receipt, nil
