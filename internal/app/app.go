@@ -170,10 +170,10 @@ func prepare(ctx context.Context, s *store.Store, migrate bool, now func() time.
 		return store.Workspace{}, err
 	}
 	if have > want {
-		return store.Workspace{}, fmt.Errorf("%w: its schema has version %d, this program knows %d", store.ErrNewerSchema, have, want)
+		return store.Workspace{}, fmt.Errorf("%w: its schema has version %d, this program knows %d: run the newer program, or restore a copy from before", store.ErrNewerSchema, have, want)
 	}
 	if have != want {
-		return store.Workspace{}, fmt.Errorf("the database's schema has version %d and this program needs %d: start with --migrate", have, want)
+		return store.Workspace{}, fmt.Errorf("the database's schema has version %d and this program needs %d: run carillon migrate, or start without --no-migrate", have, want)
 	}
 	return s.EnsureWorkspace(ctx, DefaultWorkspace, newSecret(), now())
 }

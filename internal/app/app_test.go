@@ -3,6 +3,7 @@ package app_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"io"
 	"log/slog"
 	"net/http"
@@ -255,7 +256,8 @@ func TestStartRefuses(t *testing.T) {
 		want   string
 	}{
 		{"a database that is not there", func(s *config.Server) { s.DB = filepath.Join(dir, "no", "such", "dir.db") }, "open the database"},
-		{"an old schema", func(s *config.Server) { s.DB, s.Migrate = filepath.Join(dir, "empty.db"), false }, "start with --migrate"},
+		{"an old schema", func(s *config.Server) { s.DB, s.Migrate = filepath.Join(dir, "empty.db"), false }, "run carillon migrate"},
+		{"a newer schema", func(s *config.Server) { s.DB = newer(t, dir) }, "belongs to a newer version"},
 		{"an address in use", func(s *config.Server) { s.Listen = strings.TrimPrefix(taken.URL(), "http://") }, "address already in use"},
 		{"no address", func(s *config.Server) { s.Listen = "nonsense" }, "listen"},
 	}
@@ -392,4 +394,27 @@ func (l *lockedBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// newer makes a database that is one version ahead of this program.
+func newer(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "newer.db")
+	s := storetest.Open(t, path)
+	if err := s.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, want, err := s.SchemaVersion(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES ($1, 1)`, want+1); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

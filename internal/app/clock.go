@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/store"
 )
 
 const (
@@ -34,6 +36,10 @@ func (a *App) keepClock(ctx context.Context, system *clock.System) {
 	for system.Sleep(ctx, system.Now().Add(clockEvery)) == nil {
 		if err := a.setClock(ctx, system); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "the clock was not corrected", "error", err)
+		}
+		// What this process would go on to write would be lost; one that is started again opens the new file.
+		if err := a.store.Ping(ctx); errors.Is(err, store.ErrReplaced) {
+			a.fail(err)
 		}
 	}
 }

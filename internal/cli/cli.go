@@ -53,6 +53,9 @@ type grammar struct {
 	Reasons    reasonsCmd    `cmd:"" group:"work" help:"List every named outcome with its sentence."`
 
 	Keys    keysCmd    `cmd:"" group:"admin" help:"Make, list and revoke API keys."`
+	Migrate migrateCmd `cmd:"" group:"admin" help:"Bring the database's schema up to date, or tell its state."`
+	Backup  backupCmd  `cmd:"" group:"admin" help:"Copy a SQLite database while it is in use."`
+	Restore restoreCmd `cmd:"" group:"admin" help:"Put a copy in the place of a SQLite database."`
 	Version versionCmd `cmd:"" group:"admin" help:"Print the version."`
 }
 

@@ -118,3 +118,13 @@ func RetainStatements() map[string][]any {
 		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {of(1, "k", "h")},
 	}
 }
+
+// MigrateTo brings the schema of an empty database up to an earlier version.
+func (s *Store) MigrateTo(ctx context.Context, version int64) error {
+	provider, err := s.provider()
+	if err != nil {
+		return err
+	}
+	_, err = provider.UpTo(ctx, version)
+	return err
+}

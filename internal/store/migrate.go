@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -118,6 +121,58 @@ func (s *Store) provider() (*goose.Provider, error) {
 	return goose.NewProvider(dialect, s.writers, folder, goose.WithDisableGlobalRegistry(true))
 }
 
+// Migration is one step of the schema.
+type Migration struct {
+	Version int64
+	Name    string // of its file
+	SQL     string
+}
+
+// Pending lists the migrations that the database lacks, in their order.
+func (s *Store) Pending(ctx context.Context) ([]Migration, error) {
+	have, _, err := s.SchemaVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := migrationsOf(s.dialect.name)
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	return slices.DeleteFunc(all, func(m Migration) bool { return m.Version <= have }), nil
+}
+
+// migrationsOf lists every migration of a dialect, in their order.
+func migrationsOf(dialect string) ([]Migration, error) {
+	folder := "migrations/" + dialect
+	files, err := migrations.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var all []Migration
+	for _, file := range files { // by name, and the names begin with the version
+		text, err := migrations.ReadFile(folder + "/" + file.Name())
+		if err != nil {
+			return nil, err
+		}
+		number, _, _ := strings.Cut(file.Name(), "_")
+		version, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Migration{Version: version, Name: file.Name(), SQL: string(text)})
+	}
+	return all, nil
+}
+
+// newestSchema is the version that this binary knows; it is the same for both databases.
+func newestSchema() (int64, error) {
+	all, err := migrationsOf("sqlite")
+	if err != nil {
+		return 0, err
+	}
+	return all[len(all)-1].Version, nil
+}
+
 // Fingerprint changes with every change of a migration: a copy of a migrated database is only good for one.
 func Fingerprint() string {
 	sum := sha256.New()
@@ -143,12 +198,8 @@ const schemaVersion = `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version
 
 // SchemaVersion is the schema's version in the database (0 = none) and in this binary.
 func (s *Store) SchemaVersion(ctx context.Context) (have, want int64, err error) {
-	provider, err := s.provider()
-	if err != nil {
+	if want, err = newestSchema(); err != nil {
 		return 0, 0, fmt.Errorf("read the schema's version: %w", err)
-	}
-	for _, source := range provider.ListSources() {
-		want = max(want, source.Version)
 	}
 	err = s.read(ctx, func(t *session) error {
 		table := schemaTable

@@ -44,6 +44,8 @@ type Store struct {
 	writers *sql.DB // PostgreSQL: the pool; SQLite: one connection
 	readers *sql.DB // PostgreSQL, :memory:: the same as writers
 	memory  bool
+	path    string          // SQLite: the file's name
+	file    os.FileInfo     // and what was found there
 	writer  *writer         // SQLite: the writing connection
 	direct  *pgx.ConnConfig // PostgreSQL: where notifications are heard
 
@@ -73,7 +75,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	switch {
 	case url == "":
 		return nil, fmt.Errorf("open the database: %w: no address", ErrInvalid)
-	case strings.HasPrefix(url, "postgres://"), strings.HasPrefix(url, "postgresql://"):
+	case IsPostgres(url):
 		err = s.openPostgres(url, o)
 	default:
 		err = s.openSQLite(url, o)
@@ -131,7 +133,7 @@ func (s *Store) openSQLite(path string, o Options) error {
 		"&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(16384)&_pragma=temp_store(MEMORY)"
 	s.dialect = sqliteDialect()
 	s.memory = path == ":memory:"
-	name := "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path) + pragmas
+	name := fileName(path) + pragmas
 	if s.memory {
 		name = ":memory:"
 	}
@@ -139,6 +141,11 @@ func (s *Store) openSQLite(path string, o Options) error {
 		if err := touch(path); err != nil {
 			return err
 		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		s.path, s.file = path, info
 	}
 	var err error
 	if s.writers, err = sql.Open("sqlite", name); err != nil {
@@ -191,8 +198,17 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Ping reports whether the database answers.
+// ErrReplaced means that under the name of the database's file there is another one, or none: what is written here
+// would be lost.
+var ErrReplaced = errors.New("the database's file was replaced or removed while it was open")
+
+// Ping reports whether the database answers, and is still the one that was opened.
 func (s *Store) Ping(ctx context.Context) error {
+	if s.file != nil {
+		if info, err := os.Stat(s.path); err != nil || !os.SameFile(info, s.file) {
+			return errors.Join(fmt.Errorf("%s: %w", s.path, ErrReplaced), err)
+		}
+	}
 	return s.read(ctx, func(t *session) error {
 		_, err := query(ctx, t, scanInt, "SELECT 1")
 		return err

@@ -35,5 +35,5 @@ func Unavailable(err error) bool {
 	var connect *pgconn.ConnectError
 	var network *net.OpError
 	var path *fs.PathError // the file of the database
-	return errors.As(err, &path) || errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, ErrReplaced) || errors.As(err, &path) || errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF)
 }

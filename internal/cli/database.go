@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+type migrateCmd struct {
+	config.Database
+	Status bool `name:"status" xor:"what" help:"Only tell the versions of the schema."`
+	DryRun bool `name:"dry-run" xor:"what" help:"Only print the statements that would run."`
+	jsonOnly
+}
+
+// Help is the long help.
+func (migrateCmd) Help() string {
+	return `carillon serve does this by itself at its start; with --no-migrate it refuses to start instead. Processes that
+migrate at once wait for each other. A newer schema than this program knows stays as it is.
+
+Exit status: 1 also when --status finds a schema that is not this program's.`
+}
+
+// Run migrates, or tells what it would do.
+func (c *migrateCmd) Run(s *session) (err error) {
+	if c.Status || c.DryRun {
+		if err := present(c.DB); err != nil {
+			return err
+		}
+	}
+	db, err := store.Open(s.ctx, c.DB, store.Options{MaxConns: 2})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	have, want, err := db.SchemaVersion(s.ctx)
+	if err != nil {
+		return err
+	}
+	pending, err := db.Pending(s.ctx)
+	if err != nil {
+		return err
+	}
+	if c.DryRun {
+		for _, m := range pending {
+			fmt.Fprintf(s.Out, "-- %s\n%s", m.Name, m.SQL)
+		}
+		return nil
+	}
+	if !c.Status {
+		if err := db.Migrate(s.ctx); err != nil {
+			return err
+		}
+		have = want
+	}
+	if c.JSON {
+		err = printJSON(s.Out, map[string]any{"database": db.Dialect(), "schema": have, "program": want})
+	} else {
+		fmt.Fprintf(s.Out, "%s: schema %d, this program's %d\n", db.Dialect(), have, want)
+	}
+	if err == nil && have != want {
+		return exit(ExitFailed)
+	}
+	return err
+}
+
+// present refuses a file that is not there: opening it would make it.
+func present(db string) error {
+	if store.IsPostgres(db) {
+		return nil
+	}
+	_, err := os.Stat(db)
+	return err
+}
+
+type backupCmd struct {
+	config.Database
+	File string `arg:"" help:"The copy to make."`
+}
+
+// Help is the long help.
+func (backupCmd) Help() string {
+	return `Copies a SQLite database as it is at one moment; the server may go on. The copy is one file, readable for its owner
+only, because it holds secrets and addresses. Its integrity has been checked.
+
+PostgreSQL has its own tools: pg_dump --format=custom --file=FILE "$CARILLON_DB"`
+}
+
+const postgresBackup = `this is PostgreSQL, which has its own tools
+    pg_dump --format=custom --file=FILE "$CARILLON_DB"`
+
+const postgresRestore = `this is PostgreSQL, which has its own tools
+    pg_restore --clean --if-exists --single-transaction --dbname="$CARILLON_DB" FILE`
+
+// Run copies the database.
+func (c *backupCmd) Run(s *session) error {
+	if store.IsPostgres(c.DB) {
+		return errors.New(postgresBackup)
+	}
+	if err := store.Backup(s.ctx, c.DB, c.File); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.Out, "copied", c.DB, "to", c.File)
+	return nil
+}
+
+type restoreCmd struct {
+	config.Database
+	File  string `arg:"" help:"The copy, made by carillon backup."`
+	Force bool   `name:"force" help:"Replace a database that is there. It is kept under another name."`
+}
+
+// Help is the long help.
+func (restoreCmd) Help() string {
+	return `Puts a copy in the place of a SQLite database, after checking it. The server must be stopped.
+
+What was due since the copy was made is sent when the server starts, also what the former database had sent already.
+To look at a copy without sending anything, start with --no-work: carillon serve --no-work`
+}
+
+// Run puts the copy in place.
+func (c *restoreCmd) Run(s *session) error {
+	if store.IsPostgres(c.DB) {
+		return errors.New(postgresRestore)
+	}
+	done, err := store.Restore(s.ctx, c.File, c.DB, c.Force, (&clock.System{}).Now())
+	switch {
+	case errors.Is(err, store.ErrExists) && !c.Force:
+		return fmt.Errorf("%w\n    --force replaces it; it is kept under another name", err)
+	case errors.Is(err, store.ErrInUse):
+		return fmt.Errorf("%w\n    stop the server first", err)
+	case err != nil:
+		return err
+	}
+	fmt.Fprintln(s.Out, "restored", c.DB, "from", c.File)
+	if done.Aside != "" {
+		fmt.Fprintln(s.Out, "the former database is", done.Aside)
+	}
+	s.note("what is due is sent at the next start; carillon serve --no-work sends nothing")
+	return nil
+}

@@ -1,0 +1,246 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Errors of Backup and Restore.
+var (
+	// ErrNotAFile means that the database is not a SQLite file.
+	ErrNotAFile = errors.New("the database is not a SQLite file")
+	// ErrExists means that a file stands where one should be made.
+	ErrExists = errors.New("exists already")
+	// ErrInUse means that a process has the database open.
+	ErrInUse = errors.New("a process has the database open")
+	// ErrDamaged means that a file is no database of carillon, or not a whole one.
+	ErrDamaged = errors.New("not a whole database of carillon")
+)
+
+// IsPostgres reports whether an address is PostgreSQL's and not a file.
+func IsPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+}
+
+// besides are the files that SQLite keeps beside a database.
+var besides = []string{"-wal", "-shm"}
+
+// Backup writes a copy of the SQLite file db, as it is at one moment, while others may go on writing. The copy is one
+// file, readable for its owner only; it appears under its name when it is whole. ErrExists: to is there already.
+func Backup(ctx context.Context, db, to string) error {
+	if err := isFile(db); err != nil {
+		return fmt.Errorf("back up: %w", err)
+	}
+	if _, err := os.Lstat(to); err == nil {
+		return fmt.Errorf("back up: %s %w", to, ErrExists)
+	}
+	part := to + ".part"
+	err := vacuumInto(ctx, db, part)
+	if err == nil {
+		_, err = checkFile(ctx, part)
+	}
+	if err == nil {
+		err = place(part, to)
+	}
+	if err != nil {
+		return fmt.Errorf("back up: %w", errors.Join(err, remove(part)))
+	}
+	return nil
+}
+
+func isFile(db string) error {
+	if IsPostgres(db) || db == ":memory:" {
+		return ErrNotAFile
+	}
+	info, err := os.Stat(db)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w", db, ErrNotAFile)
+	}
+	return err
+}
+
+func vacuumInto(ctx context.Context, db, to string) (err error) {
+	file, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // VACUUM INTO fills an empty file
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	source, err := sql.Open("sqlite", fileName(db)+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	_, err = source.ExecContext(ctx, `VACUUM INTO ?`, to)
+	return err
+}
+
+func fileName(path string) string {
+	return "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
+}
+
+// Restored says what Restore did.
+type Restored struct {
+	Schema int64  // the version of the copy's schema
+	Aside  string // where the former database lies now; empty: there was none
+}
+
+// Restore puts a copy of the file from in the place of the SQLite file db. The copy is checked first. A database
+// that is there is kept under another name, with force only (else ErrExists), and never while a process has it open
+// (ErrInUse).
+func Restore(ctx context.Context, from, db string, force bool, now time.Time) (Restored, error) {
+	r, err := restore(ctx, from, db, force, now)
+	if err != nil {
+		return Restored{}, fmt.Errorf("restore: %w", err)
+	}
+	return r, nil
+}
+
+func restore(ctx context.Context, from, db string, force bool, now time.Time) (r Restored, err error) {
+	if IsPostgres(db) || db == ":memory:" {
+		return r, ErrNotAFile
+	}
+	if err := isFile(from); err != nil {
+		return r, err
+	}
+	if info, err := os.Stat(from + "-wal"); err == nil && info.Size() > 0 {
+		return r, fmt.Errorf("%s has a log beside it, so it is not a copy but a database: make one with carillon backup", from)
+	}
+	_, missing := os.Lstat(db)
+	if missing == nil && !force {
+		return r, fmt.Errorf("%s %w", db, ErrExists)
+	}
+	part := db + ".part"
+	if err = copyFile(from, part); err == nil {
+		r.Schema, err = checkFile(ctx, part)
+	}
+	if err == nil && missing == nil {
+		if err = unused(ctx, db); err == nil {
+			r.Aside = db + "." + now.UTC().Format("20060102T150405Z")
+			err = setAside(db, r.Aside)
+		}
+	}
+	if err == nil {
+		err = place(part, db)
+	}
+	if err != nil {
+		return Restored{}, errors.Join(err, remove(part))
+	}
+	return r, nil
+}
+
+func copyFile(from, to string) (err error) {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	file, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, source)
+	return errors.Join(err, file.Close())
+}
+
+// checkFile reads a whole file that nobody else uses, and tells the version of its schema.
+func checkFile(ctx context.Context, path string) (schema int64, err error) {
+	db, err := sql.Open("sqlite", fileName(path))
+	if err != nil {
+		return 0, err
+	}
+	db.SetMaxOpenConns(1)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var verdict string
+	if err := db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&verdict); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if verdict != "ok" {
+		return 0, fmt.Errorf("%w: %s", ErrDamaged, verdict)
+	}
+	if err := db.QueryRowContext(ctx, schemaVersion).Scan(&schema); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	want, err := newestSchema()
+	if err == nil && schema > want {
+		err = fmt.Errorf("%w: schema %d, this binary knows %d", ErrNewerSchema, schema, want)
+	}
+	return schema, err
+}
+
+// unused reports ErrInUse for a file that somebody has open. One that cannot be read at all is nobody's.
+func unused(ctx context.Context, path string) (err error) {
+	db, err := sql.Open("sqlite", fileName(path)+"?_pragma=busy_timeout(100)&_pragma=locking_mode(EXCLUSIVE)")
+	if err != nil {
+		return err
+	}
+	db.SetMaxOpenConns(1)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	_, err = db.ExecContext(ctx, `BEGIN EXCLUSIVE; ROLLBACK`)
+	var refused *sqlite.Error
+	switch {
+	case errors.As(err, &refused) && (refused.Code()&0xff == sqlite3.SQLITE_BUSY || refused.Code()&0xff == sqlite3.SQLITE_LOCKED):
+		return fmt.Errorf("%s: %w", path, ErrInUse)
+	case errors.As(err, &refused):
+		return nil
+	}
+	return err
+}
+
+// setAside gives a database another name, with what lies beside it.
+func setAside(db, aside string) error {
+	if _, err := os.Lstat(aside); err == nil {
+		return fmt.Errorf("%s %w", aside, ErrExists)
+	}
+	for _, end := range append([]string{""}, besides...) {
+		if err := os.Rename(db+end, aside+end); err != nil && (end == "" || !errors.Is(err, os.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// place gives a finished file its name, for good.
+func place(part, path string) error {
+	file, err := os.OpenFile(part, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	for _, end := range besides {
+		if err := os.Remove(part + end); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Rename(part, path); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+func remove(path string) error {
+	var errs []error
+	for _, end := range append([]string{""}, besides...) {
+		if err := os.Remove(path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

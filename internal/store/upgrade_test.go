@@ -1,0 +1,83 @@
+package store_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/pgtest"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// What a database of the first version holds, as that version wrote it.
+const firstVersionRows = `
+INSERT INTO workspace (id, name, secret, definitions, created_at) VALUES (1, 'clinic', '736563726574', 0, 1);
+INSERT INTO contact VALUES (1, 11, 'c-1', '+96477', 'ar', '', 1);
+INSERT INTO cadence VALUES (1, 11, 0);
+INSERT INTO event VALUES (1, 21, 'e-1', 'closed', 1, 0, 1, '{}', '', '[]');
+INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, input_hash, created_at, completed_at)
+  VALUES (1, 31, 'survey:visit:event:1', 'visit', 1, 0, 'survey', 'closed', 21, 'completed', 1, 'h', 1, 1);
+INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, ready_at, input_hash, created_at)
+  VALUES (1, 32, 'survey:visit:event:2', 'visit', 1, 0, 'survey', 'closed', 21, 'pending', 1, 1, 'h', 1);
+INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, workflow_version, definitions, type, trigger, channel, address, locale,
+  customer_ref, status, not_before, send_at, slot, created_at)
+  VALUES (1, 41, 'survey:visit:event:1|c-1|sms:twilio', 31, 21, 11, 'visit', 1, 0, 'survey', 'closed', 'sms:twilio', '+96477', 'ar', 'c-1', 'scheduled', 1, 1, 1, 1);
+INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, workflow_version, definitions, type, trigger, channel, address, locale,
+  customer_ref, status, not_before, send_at, slot, created_at, completed_at)
+  VALUES (1, 42, 'survey:visit:event:1|c-1|mail:x', 31, 21, 11, 'visit', 1, 0, 'survey', 'closed', 'mail:x', 'a@b.c', 'ar', 'c-1', 'sent', 1, 0, 1, 1, 1);
+INSERT INTO attempt VALUES (1, 42, 1, 1, 'mail:x', 'k', 1, 1, 'delivered', 'delivered', 'p', '');
+INSERT INTO content VALUES (1, 42, 1, 51, 1, 'mail:x', 'a@b.c', 'ar', 's', 't', 'h')`
+
+// A database of the first version is brought up with its rows, and they are worked on as new ones are.
+func TestUpgradeOfTheFirstVersion(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			url := filepath.Join(t.TempDir(), "old.db")
+			if database == "postgres" {
+				url = pgtest.New(t)
+			}
+			old := storetest.Open(t, url)
+			f := fixture{t, old, 1}
+			f.must(old.MigrateTo(t.Context(), 1))
+			if _, err := raw(t, url).ExecContext(t.Context(), firstVersionRows); err != nil {
+				t.Fatal(err)
+			}
+			pending, err := old.Pending(t.Context())
+			if err != nil || len(pending) == 0 || pending[0].Version != 2 {
+				t.Errorf("pending %d, %v", len(pending), err)
+			}
+			f.s = storetest.Open(t, url) // another process
+			f.must(f.s.Migrate(t.Context()))
+			if have, want, err := f.s.SchemaVersion(t.Context()); have != want || err != nil {
+				t.Errorf("schema %d, want %d, %v", have, want, err)
+			}
+			claims := f.claim(now)
+			if len(claims) != 1 || claims[0].ID != 41 {
+				t.Fatalf("claimed %+v", claims)
+			}
+			f.settle(accepted(claims[0]))
+			if row := f.row(41); row.Status != delivery.Sent {
+				t.Errorf("row %+v", row)
+			}
+			n, err := f.s.ExpandDue(t.Context(), now, 10, func(due []store.DueInstance) ([][]store.RecipientRef, error) {
+				return make([][]store.RecipientRef, len(due)), nil
+			}, complete)
+			if n != 1 || err != nil {
+				t.Errorf("expanded %d, %v", n, err)
+			}
+			f.ingest(store.IngestRequest{Keys: []string{"survey:visit:event:1"}}, func(s store.IngestState) (store.IngestWrites, error) {
+				if met := s.Instances["survey:visit:event:1"]; met.ID != 31 || met.Status != instance.Completed || len(met.Deliveries) != 2 {
+					t.Errorf("met %+v", met)
+				}
+				return store.IngestWrites{}, nil
+			})
+			if attempts, err := f.s.Attempts(t.Context(), 1, 42); len(attempts) != 1 || err != nil {
+				t.Errorf("attempts %v, %v", attempts, err)
+			}
+		})
+	}
+}
