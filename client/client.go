@@ -1,8 +1,12 @@
 // Package client is the Go client of Carillon's HTTP API and holds the API's wire types.
 //
-// The server uses the same types, so what compiles here is what travels. The client adds nothing of its own: one
-// method is one request, and an answer that is not 2xx is returned as a *Problem. Requests that change something carry an
-// Idempotency-Key, so that whoever repeats them, the transport included, has them done once.
+// The server uses the same types, so what compiles here is what travels. One method is one route; each takes a context,
+// and a call without an end of its own ends after DefaultTimeout. An answer that is not 2xx is returned as a *Problem,
+// to be found with errors.As; programs branch on its Code, one of Codes. Lists come by pages, or whole by the methods
+// that begin with All.
+//
+// Requests that change something carry an Idempotency-Key, so that whoever repeats them has them done once. The client
+// repeats a call by itself only when WithRetries says so, and only where a second one changes nothing.
 package client
 
 import (
@@ -32,6 +36,7 @@ type Client struct {
 	key      string
 	once     string // Idempotency-Key of every writing request; empty: see keyFor
 	compress bool
+	tries    int // of one call; less than 2 = one
 	http     *http.Client
 }
 
@@ -212,16 +217,25 @@ func pages[T any](page func(cursor string) (Page[T], error)) iter.Seq2[T, error]
 }
 
 func (c *Client) call(ctx context.Context, method, path string, body, answer any) error {
-	var content io.Reader
+	var raw []byte
 	compressed := false
 	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
 			return fmt.Errorf("write the request: %w", err)
 		}
 		if compressed = c.compress && len(raw) >= compressFrom && batch(method, path); compressed {
 			raw = compress(raw)
 		}
+	}
+	key := c.keyFor(method, path)
+	return c.again(ctx, repeatable(method, path, key), func() error { return c.send(ctx, method, path, key, raw, compressed, answer) })
+}
+
+// send makes one request and reads its answer; raw is nil when it has no body.
+func (c *Client) send(ctx context.Context, method, path, key string, raw []byte, compressed bool, answer any) error {
+	var content io.Reader
+	if raw != nil {
 		content = bytes.NewReader(raw)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.server+path, content)
@@ -229,7 +243,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 		return err
 	}
 	req.Header.Set("Accept", "application/json")
-	if body != nil {
+	if raw != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if compressed {
@@ -238,7 +252,7 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 	if c.key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.key)
 	}
-	if key := c.keyFor(method, path); key != "" {
+	if key != "" {
 		req.Header.Set(IdempotencyKey, key)
 	}
 	res, err := c.http.Do(req)
@@ -246,14 +260,14 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 		return unwrapURL(err)
 	}
 	defer res.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if res.StatusCode/100 != 2 {
-		return problem(res, raw)
+		return problem(res, text)
 	}
-	if err := json.Unmarshal(raw, answer); err != nil {
+	if err := json.Unmarshal(text, answer); err != nil {
 		return fmt.Errorf("the answer is not what a Carillon server says: %w", err)
 	}
 	return nil
@@ -274,6 +288,6 @@ func problem(res *http.Response, raw []byte) error {
 	if err != nil || kind != ProblemType || json.Unmarshal(raw, p) != nil {
 		p = &Problem{Title: http.StatusText(res.StatusCode), Code: "unexpected_answer", Detail: "the answer does not come from a Carillon server"}
 	}
-	p.Status = res.StatusCode
+	p.Status, p.RetryAfter = res.StatusCode, retryAfter(res)
 	return p
 }

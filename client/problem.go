@@ -1,5 +1,7 @@
 package client
 
+import "time"
+
 // ProblemType is the media type of errors (RFC 9457).
 const ProblemType = "application/problem+json"
 
@@ -42,6 +44,9 @@ type Problem struct {
 	Field    string              `json:"field,omitempty" doc:"The field of the request that is wrong, such as body.files[0].name."`
 	Hint     string              `json:"hint,omitempty" doc:"What to do."`
 	Problems []DefinitionProblem `json:"problems,omitempty" doc:"Every fault of the definitions."`
+
+	// RetryAfter is how long the server wishes to be left alone; 0 = it did not say.
+	RetryAfter time.Duration `json:"-"`
 }
 
 // NewProblem makes a problem with this status and code.

@@ -14,7 +14,12 @@ type remote struct {
 	Key    string `name:"key" env:"CARILLON_KEY" placeholder:"KEY" help:"An API key of that server."`
 }
 
-func (r remote) client() (*client.Client, error) { return client.New(r.Server, r.Key) }
+// tries bounds how often a command asks a server that is busy or restarting: three times within a second.
+const tries = 3
+
+func (r remote) client() (*client.Client, error) {
+	return client.New(r.Server, r.Key, client.WithRetries(tries))
+}
 
 // call makes one call and says which server could not be reached.
 func call[T any](r remote, what func(*client.Client) (T, error)) (T, error) {
