@@ -133,7 +133,7 @@ func structured(name string) bool { return len(name) > 5 && strings.EqualFold(na
 // setBody sets the text, and the HTML as the better one of the two (RFC 2046 5.1.4).
 func setBody(msg *gomail.Msg, out channel.Outgoing) {
 	part := func(text string) (string, gomail.PartOption) {
-		text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", "\r\n")
+		text = strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n").Replace(text)
 		return text, gomail.WithPartEncoding(encoding(text))
 	}
 	text, how := part(out.Text)

@@ -40,7 +40,7 @@ func (p *pool) enter(ctx context.Context) error {
 	case p.place <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return errors.Join(errBusy, context.Cause(ctx))
+		return errBusy
 	}
 }
 

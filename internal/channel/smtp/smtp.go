@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// beginWithin bounds everything up to the final dot: half of the 20 s that a send has by default, so that the
+	// beginWithin bounds everything up to the final dot, the wait for a connection included: half of the 20 s that a send has by default, so that the
 	// server has the other half to answer when the outcome is at stake.
 	beginWithin = 10 * time.Second
 	// connections is how many are open at once to one server from one process; common servers allow 10 to 50.
@@ -103,11 +103,11 @@ func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Recei
 
 // begin brings a mail up to its final dot. Nothing of it has been accepted when it fails.
 func (c *Channel) begin(ctx context.Context, m mail) (*session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, beginWithin, errSlow)
+	defer cancel()
 	if err := c.pool.enter(ctx); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, beginWithin, errSlow)
-	defer cancel()
 	for {
 		s, err := c.pool.take(ctx)
 		if err != nil {
