@@ -23,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
@@ -32,7 +33,7 @@ import (
 const (
 	// MaxBody bounds a request, in bytes.
 	MaxBody = 1 << 20
-	// MaxBatchBody bounds a request of the routes that take many items: /v1/events, /v1/definitions and the
+	// MaxBatchBody bounds a request of the routes that take many items: /v1/events, /v1/contacts, /v1/definitions and the
 	// compatible ingest. It counts what a compressed request holds, not what travels.
 	MaxBatchBody = 16 << 20
 	// readTimeout is how long a caller may take to send a request's body.
@@ -53,6 +54,8 @@ type Store interface {
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
+	Contacts(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.ContactRow, error)
+	ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (store.ContactRow, error)
 	Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k store.AnswerKey) error
 }
 
@@ -64,6 +67,8 @@ type Engine interface {
 	Tick(ctx context.Context) (client.Tick, error)
 	Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error)
 	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Once[Operated]) (Operated, error)
+	WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error)
+	StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error)
 }
 
 // Applied says what applying definitions did; with an error among the problems it did nothing.
@@ -137,6 +142,7 @@ func New(d Deps) *API {
 	a.health()
 	a.events()
 	a.definitions()
+	a.contacts()
 	a.instances()
 	a.deliveries()
 	a.ticks()

@@ -26,9 +26,9 @@ type Scope string
 // The scopes. A key has only those it was made with; admin contains the others.
 const (
 	ScopeAdmin       Scope = "admin"       // everything, and freeing keys
-	ScopeIngest      Scope = "ingest"      // post events
-	ScopeRead        Scope = "read"        // see instances, deliveries, definitions, reasons
-	ScopeOperate     Scope = "operate"     // cancel, retry, release, tick
+	ScopeIngest      Scope = "ingest"      // post events and contacts
+	ScopeRead        Scope = "read"        // see contacts, instances, deliveries, definitions, reasons
+	ScopeOperate     Scope = "operate"     // cancel, retry, release, suppress, tick
 	ScopeDefinitions Scope = "definitions" // apply definitions
 	ScopeMetrics     Scope = "metrics"     // see the numbers of the process, which know no workspaces
 )

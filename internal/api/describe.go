@@ -44,7 +44,7 @@ func problemResponse() *huma.Response {
 func (a *API) finishDescription() {
 	doc := a.huma.OpenAPI()
 	schemas := doc.Components.Schemas
-	add := func(method, path, id, summary string, scope Scope, request, response *huma.Schema) {
+	add := func(method, path, id, summary string, scope Scope, request, response *huma.Schema) *huma.Operation {
 		op := &huma.Operation{
 			Method: method, Path: path, OperationID: id, Summary: summary, Tags: []string{"events"},
 			Security:   []map[string][]string{{"key": {}}},
@@ -58,6 +58,7 @@ func (a *API) finishDescription() {
 			op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: request}}}
 		}
 		doc.AddOperation(op)
+		return op
 	}
 	event := schemas.Schema(reflect.TypeFor[client.Event](), true, "")
 	batch := &huma.Schema{
@@ -70,6 +71,22 @@ func (a *API) finishDescription() {
 		surveysRequest(), schemas.Schema(reflect.TypeFor[surveysAnswer](), true, ""))
 	add(http.MethodPost, surveysTriggersPath+"/scheduler/tick", "surveys-tick", "Run every pass once, in the words of ADP Surveys", ScopeOperate,
 		nil, schemas.Schema(reflect.TypeFor[surveysTick](), true, ""))
+	person := schemas.Schema(reflect.TypeFor[client.ContactInput](), true, "")
+	known := schemas.Schema(reflect.TypeFor[client.Contact](), true, "")
+	id := &huma.Param{Name: "id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(256)}, Description: "Your id of the person."}
+	for _, op := range []*huma.Operation{
+		add(http.MethodPost, contactsPath, "post-contacts", "Make and change contacts, up to 1,000; what is not mentioned stays", ScopeIngest, &huma.Schema{
+			Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"contacts"},
+			Properties: map[string]*huma.Schema{"contacts": {Type: huma.TypeArray, Items: person, MaxItems: new(client.MaxContacts)}},
+		}, schemas.Schema(reflect.TypeFor[client.ContactsAnswer](), true, "")),
+		add(http.MethodPut, contactsPath+"/{id}", "put-contact", "Make a contact, or have it be this and nothing else", ScopeIngest, person, known),
+		add(http.MethodPatch, contactsPath+"/{id}", "change-contact", "Change what is mentioned of a contact; null takes a value away", ScopeIngest, person, known),
+	} {
+		op.Tags = []string{"contacts"}
+		if op.Method != http.MethodPost {
+			op.Parameters = []*huma.Param{id}
+		}
+	}
 	doc.AddOperation(&huma.Operation{
 		Method: http.MethodGet, Path: "/metrics", OperationID: "metrics", Summary: "The numbers of this process, for Prometheus",
 		Description: "They count all workspaces together. With --metrics-listen they are also answered without a key, at an address of their own.",

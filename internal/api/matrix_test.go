@@ -31,6 +31,14 @@ func fixtures() map[string]fixture {
 		"GET /v1/reasons":      {path: "/v1/reasons"},
 		"POST /v1/tick":        {path: "/v1/tick"},
 
+		"POST /v1/contacts":                 {path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},
+		"GET /v1/contacts":                  {path: "/v1/contacts"},
+		"GET /v1/contacts/{id}":             {path: "/v1/contacts/{contact}"},
+		"PUT /v1/contacts/{id}":             {path: "/v1/contacts/someone", body: `{"name":"Someone"}`},
+		"PATCH /v1/contacts/{id}":           {path: "/v1/contacts/{contact}", body: `{"name":"Someone"}`},
+		"POST /v1/contacts/{id}/suppress":   {path: "/v1/contacts/{contact}/suppress", body: `{"reason":"asked"}`},
+		"POST /v1/contacts/{id}/unsuppress": {path: "/v1/contacts/{contact}/unsuppress"},
+
 		"GET /v1/instances":               {path: "/v1/instances"},
 		"GET /v1/instances/{id}":          {path: "/v1/instances/{instance}"},
 		"POST /v1/instances/{id}/cancel":  {path: "/v1/instances/{instance}/cancel"},
@@ -58,10 +66,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key string }
+type things struct{ event, instance, delivery, key, contact string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact)
 	return fixture{fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -73,7 +81,7 @@ func (b *bundle) things(c *client.Client, id string) things {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x.key = one.Key
+	x.key, x.contact = one.Key, "cust-"+id
 	return x
 }
 
@@ -139,8 +147,8 @@ func TestRoutesByWorkspace(t *testing.T) {
 		}
 		theirs := b.things(stranger, "theirs")
 		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x"}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_%00", key: "no:such:key"}
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_%00", key: "no:such:key", contact: "no-such-contact"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)

@@ -158,7 +158,7 @@ func headerSize(h http.Header) (n int) {
 // notFound answers for paths and methods that are not there.
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch} {
 		probe := r.Clone(r.Context())
 		probe.Method = method
 		if _, pattern := a.mux.Handler(probe); pattern != "/" {

@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/api"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -79,6 +80,16 @@ func operated(r operate.Result) api.Operated {
 		Changed: r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,
 		NewInstance: r.NewInstance, NewKey: r.NewKey, NewDeliveries: r.NewDeliveries,
 	}
+}
+
+func (o operations) WriteContacts(
+	ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result],
+) ([]contact.Result, error) {
+	return o.engine.Contacts().Write(ctx, ws, mode, items, o.engine.Now(), once)
+}
+
+func (o operations) StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error) {
+	return o.engine.Contacts().Stop(ctx, ws, w, o.engine.Now(), once)
 }
 
 // answer turns what an operator may run into into what the caller is told.

@@ -158,7 +158,7 @@ func Table() []Row {
 		},
 		{
 			Path: "api", Layer: Shell, Purpose: "the HTTP API: auth, idempotency, problem errors, OpenAPI",
-			Imports: []string{"@pure", "clock", "store", "engine/intake", "telemetry", "./client"},
+			Imports: []string{"@pure", "clock", "store", "engine/contact", "engine/intake", "telemetry", "./client"},
 			Modules: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time", "golang.org/x/crypto"},
 		},
 		{

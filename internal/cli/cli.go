@@ -47,6 +47,7 @@ type grammar struct {
 
 	Events     eventsCmd     `cmd:"" group:"work" help:"Post events."`
 	Ingest     ingestCmd     `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
+	Contacts   contactsCmd   `cmd:"" group:"work" help:"Keep contacts, the people who get messages."`
 	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
 	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
 	Tick       tickCmd       `cmd:"" group:"work" help:"Run every pass once, now."`

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // localized reads a template, or one for every locale.
@@ -26,7 +27,7 @@ func (r *reader) localized(n *portable.Node, format message.Format) message.Text
 	}
 	by := make(map[string]*message.Template, len(n.Fields))
 	for _, f := range n.Fields {
-		if !isLocale(f.Key.Text) {
+		if !subject.ValidLocale(f.Key.Text) {
 			r.invalid(f.Key.Pos, fmt.Sprintf("%q is not a locale", f.Key.Text), "a text is one text, or a map of locales such as en and ar-IQ")
 			continue
 		}

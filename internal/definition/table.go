@@ -1,5 +1,7 @@
 package definition
 
+import "github.com/carillonhq/carillon/internal/subject"
+
 // The tables of this file are the whole vocabulary of definitions (format.md §2, §3): which keys there are in which
 // block, what their values look like, and which of them have an effect in this release. The loader refuses what is
 // not in them, the JSON Schema is made from them. A release that builds a key changes its line here.
@@ -290,7 +292,7 @@ func laterValues() map[string][]string {
 func textNames() map[string][]string {
 	return map[string][]string{
 		"event": nil, "candidate": nil, "vars": nil,
-		"contact":   {"id", "address", "locale", "timezone"},
+		"contact":   append([]string{"id", "address", "name", "locale", "timezone", "attributes"}, subject.AddressKinds()...),
 		"workspace": {"timezone", "locale", "base_url"},
 		"survey":    {"link"},
 		"now":       {}, "due_at": {}, "detected_at": {}, "step": {}, "attempt": {},
@@ -301,8 +303,7 @@ func textNames() map[string][]string {
 func laterTextNames() []string {
 	return []string{
 		"record", "item", "issues", "metric", "answers", "period", "iteration", "data", "days_left", "digest", "trigger",
-		"unsubscribe_link", "manage_link", "contact.name", "contact.email", "contact.sms", "contact.persona", "contact.groups",
-		"contact.place", "contact.attributes",
+		"unsubscribe_link", "manage_link", "contact.persona", "contact.groups", "contact.place",
 	}
 }
 
@@ -315,4 +316,4 @@ func questionTypes() []string {
 }
 
 // addressKinds are the kinds of channels that have texts and addresses of their own.
-func addressKinds() []string { return []string{"email", "sms", "whatsapp", "push", "inbox", "webhook"} }
+func addressKinds() []string { return subject.AddressKinds() }

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // text reads a scalar as it is spelled; numbers keep their spelling.
@@ -170,20 +171,11 @@ func (r *reader) channelKey(n *portable.Node) (string, bool) {
 // locale reads a language tag such as en or ar-IQ.
 func (r *reader) locale(n *portable.Node) string {
 	text, ok := r.text(n)
-	if ok && !isLocale(text) {
+	if ok && !subject.ValidLocale(text) {
 		r.invalid(n.Pos, fmt.Sprintf("%q is not a locale", text), "a locale is written en or ar-IQ")
 		return ""
 	}
 	return text
-}
-
-func isLocale(s string) bool {
-	for i, part := range strings.FieldsFunc(s, func(c rune) bool { return c == '-' || c == '_' }) {
-		if !isMadeOf(part, "") || len(part) > 8 || i == 0 && (len(part) < 2 || strings.ContainsAny(part, "0123456789")) {
-			return false
-		}
-	}
-	return s != "" && !strings.HasPrefix(s, "-") && !strings.HasPrefix(s, "_") && !strings.HasSuffix(s, "-") && !strings.HasSuffix(s, "_")
 }
 
 // duration reads a length of time that is longer than nothing.

@@ -111,7 +111,7 @@ func TestLaterKeysAreRefused(t *testing.T) {
 		"workflow: w\ntriggers:\n  - id: t\n    event: @\n":         "response.completed",
 		"template: t\nsms:\n  text: '{{ @ }}'\n":                    "record.name",
 		"template: t\nsms:\n  text: '{{ @ }} '\n":                   "unsubscribe_link",
-		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "contact.name",
+		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "contact.persona",
 		"workflow: w\nmessage:\n  sms:\n    text: '{{ @ }} days'\n": "days_left",
 	} {
 		if got := find(load(strings.ReplaceAll(place, "@", value)), definition.CodeNotSupportedYet, value); got == nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/expander"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/journal"
@@ -82,6 +83,7 @@ type Engine struct {
 	sweeper  *sweeper.Sweeper
 	operator *operate.Operator
 	retainer *retention.Retention
+	contacts *contact.Keeper
 	news     chan struct{} // capacity 1: other processes do not know yet that there is work
 }
 
@@ -131,6 +133,7 @@ func New(c Config) (*Engine, error) {
 		sweeper:  sweeper.New(c.Store, c.Journal),
 		operator: operate.New(c.Store, c.Journal),
 		retainer: retention.New(c.Store, c.Retention, c.Log),
+		contacts: contact.New(c.Store, c.Journal),
 	}
 	c.Store.OnCommit(e.worth)
 	return e, nil
@@ -148,6 +151,9 @@ func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []int
 
 // Operator carries out what people ask for.
 func (e *Engine) Operator() *operate.Operator { return e.operator }
+
+// Contacts keeps contacts.
+func (e *Engine) Contacts() *contact.Keeper { return e.contacts }
 
 // Now is the engine's time.
 func (e *Engine) Now() time.Time { return e.config.Clock.Now() }

@@ -6,6 +6,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -238,11 +239,17 @@ func Input(set *definition.Set, w *definition.Workflow, event map[string]any, no
 	}
 }
 
-// ContactFields is a person as expressions and texts see them.
+// ContactFields is a person as expressions and texts see them. Address is where they were first met, else one of
+// their own.
 func ContactFields(c subject.Contact) map[string]any {
-	return map[string]any{
-		"id": c.ExtID, "address": c.Address, "locale": c.Locale, "timezone": c.Timezone,
+	fields := map[string]any{
+		"id": c.ExtID, "address": cmp.Or(c.Address, c.AddressOn("")), "name": c.Name, "locale": c.Locale, "timezone": c.Timezone,
+		"attributes": c.Attributes,
 	}
+	for _, kind := range subject.AddressKinds() {
+		fields[kind] = c.Addresses[kind]
+	}
+	return fields
 }
 
 // Recipients evaluates one entry of an audience that is resolved when due. It returns ids of contacts or, where

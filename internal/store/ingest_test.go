@@ -58,7 +58,7 @@ func TestIngestStoresEverythingAsGiven(t *testing.T) {
 			t.Errorf("decisions %+v", decisions)
 		}
 		contact, ok, err := s.ContactByExtID(t.Context(), f.ws, "c-1")
-		if want := (subject.Contact{ID: d.Contact, ExtID: "c-1", Address: "+96477", Locale: "ar"}); err != nil || !ok || contact != want {
+		if want := (subject.Contact{ID: d.Contact, ExtID: "c-1", Address: "+96477", Locale: "ar"}); err != nil || !ok || !cmp.Equal(contact, want) {
 			t.Errorf("contact %+v %v %v, want %+v", contact, ok, err, want)
 		}
 	})

@@ -1,7 +1,7 @@
 // Package subject holds what messages are about and who they are for: events, recipients and contacts.
 //
-// They are plain values as the source systems gave them. Nothing here decides anything; the normal form of an
-// address, by which a person is recognised, is the only rule (R20).
+// They are plain values as the source systems gave them. The only rules here are those of addresses: the normal form by
+// which a person is recognised (R20), and which of their addresses serves a channel.
 package subject
 
 import (
@@ -36,16 +36,6 @@ type Recipient struct {
 	Address     string `json:"address"`
 	Locale      string `json:"locale,omitempty"`
 	CustomerRef string `json:"customer_ref,omitempty"`
-}
-
-// Contact is a person or an address who can be messaged.
-type Contact struct {
-	ID         ContactID
-	ExtID      string
-	Address    string // the address by which it was first known; may be empty
-	Locale     string
-	Timezone   string
-	Suppressed bool
 }
 
 // NormalizeAddress gives the form under which two spellings of one address are the same person: e-mail addresses

@@ -94,6 +94,7 @@ type planned struct {
 	trigger  *definition.Trigger
 	input    expr.Input
 	audience []*definition.Audience
+	written  []string // addresses that the audience names; empty where it names contacts
 	err      error
 }
 
@@ -156,13 +157,13 @@ func (r *run) audience(p *planned, in store.DueInstance) ([]store.RecipientRef, 
 		}
 		for _, id := range ids {
 			refs = append(refs, store.RecipientRef{ExtID: id, Lock: true})
-			p.audience = append(p.audience, entry)
+			p.audience, p.written = append(p.audience, entry), append(p.written, "")
 		}
 		for _, address := range written {
 			ref := intake.Recipient(ws.Addresses, subject.Recipient{Address: address})
 			ref.Create, ref.Lock = true, true
 			refs = append(refs, ref)
-			p.audience = append(p.audience, entry)
+			p.audience, p.written = append(p.audience, entry), append(p.written, address)
 		}
 	}
 	return refs, nil
@@ -193,7 +194,7 @@ func (r *run) decide(due []store.DueInstance, people [][]store.Person) ([]store.
 			}
 			seen[person.ID] = true // one person gets one delivery of an occasion
 			row := book.Delivery(gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.set, Now: r.now},
-				gate.Recipient{Person: person, Address: person.Address, Locale: person.Locale, CustomerRef: person.ExtID})
+				gate.Recipient{Person: person, Address: p.written[k], Locale: person.Locale, CustomerRef: person.ExtID})
 			row.ID = delivery.ID(r.store.NewID(r.now))
 			result.Deliveries = append(result.Deliveries, row)
 			r.entries = append(r.entries, gate.Entry(row, person.ExtID, r.now))

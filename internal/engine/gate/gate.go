@@ -6,6 +6,7 @@
 package gate
 
 import (
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/cadence"
@@ -31,7 +32,7 @@ type Occasion struct {
 // Recipient is who it is made for. Address and Locale are fixed in the delivery (C16).
 type Recipient struct {
 	Person      store.Person
-	Address     string
+	Address     string // empty: the person's own for the channel
 	Locale      string
 	CustomerRef string
 }
@@ -99,6 +100,10 @@ func (b *Book) Delivery(o Occasion, r Recipient) delivery.Row {
 	}
 	if t.Pin {
 		row.Definitions = o.Instance.Definitions
+	}
+	if row.Address == "" {
+		kind, _, _ := strings.Cut(t.Channel, ":")
+		row.Address = r.Person.AddressOn(kind)
 	}
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:

@@ -51,3 +51,11 @@ CREATE TABLE spent (           -- what is known for ever of an occasion whose ro
   forgotten   bigint NOT NULL,            -- n of key:retry:n that stands for the occasion since the key was freed
   PRIMARY KEY (ws, hash)
 );
+
+-- What is known of a contact beside the address by which it was first met.
+ALTER TABLE contact ADD COLUMN name text NOT NULL DEFAULT '';
+ALTER TABLE contact ADD COLUMN addresses text NOT NULL DEFAULT '';   -- JSON: kind of channel to address
+ALTER TABLE contact ADD COLUMN attributes text NOT NULL DEFAULT '';  -- JSON
+ALTER TABLE contact ADD COLUMN updated_at bigint NOT NULL DEFAULT 0;
+ALTER TABLE contact ADD COLUMN suppressed_at bigint NOT NULL DEFAULT 0;  -- cadence.suppressed decides
+ALTER TABLE contact ADD COLUMN suppress_reason text NOT NULL DEFAULT '';

@@ -1,0 +1,143 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// MaxContacts is how many contacts one request may hold.
+const MaxContacts = 1000
+
+// ContactInput is what you say about a contact.
+type ContactInput struct {
+	ID         string            `json:"id,omitempty" maxLength:"256" doc:"Your id of the person, as events name them by customer_ref."`
+	Name       string            `json:"name,omitempty" maxLength:"256"`
+	Locale     string            `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
+	Timezone   string            `json:"timezone,omitempty" doc:"A name of the tz database, such as Europe/Berlin."`
+	Addresses  map[string]string `json:"addresses,omitempty" doc:"By kind of channel: email, sms, whatsapp, push, inbox, webhook."`
+	Attributes map[string]any    `json:"attributes,omitempty" doc:"Fields of your own, up to 16 KiB."`
+}
+
+// Contact is a person or an address who can be messaged.
+type Contact struct {
+	ID             string            `json:"id" doc:"Your id of the person; addr:… for one that an event named by an address alone."`
+	Name           string            `json:"name,omitempty"`
+	Locale         string            `json:"locale,omitempty"`
+	Timezone       string            `json:"timezone,omitempty"`
+	Address        string            `json:"address,omitempty" doc:"Where an event met them first."`
+	Addresses      map[string]string `json:"addresses,omitempty" doc:"By kind of channel, in their normal spelling."`
+	Attributes     map[string]any    `json:"attributes,omitempty"`
+	Suppressed     bool              `json:"suppressed" doc:"They get no messages."`
+	SuppressReason string            `json:"suppress_reason,omitempty"`
+	SuppressedAt   time.Time         `json:"suppressed_at,omitzero"`
+	CreatedAt      time.Time         `json:"created_at"`
+	UpdatedAt      time.Time         `json:"updated_at,omitzero"`
+}
+
+// ContactsAnswer says what became of each contact of a request, in the same order.
+type ContactsAnswer struct {
+	Created   int             `json:"created"`
+	Changed   int             `json:"changed"`
+	Unchanged int             `json:"unchanged"`
+	Failed    int             `json:"failed" doc:"Contacts that were refused; nothing of them is kept."`
+	Items     []ContactResult `json:"items" doc:"One for each contact, in the order of the request."`
+}
+
+// ContactResult is what became of one contact.
+type ContactResult struct {
+	ID      string `json:"id,omitempty"`
+	Outcome string `json:"outcome" enum:"created,changed,unchanged,failed"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty" doc:"What is wrong, in words."`
+	Field   string `json:"field,omitempty" doc:"The field of the contact that is wrong."`
+	Hint    string `json:"hint,omitempty" doc:"What to do."`
+}
+
+// Suppressed says what suppressing a contact, or the end of that, did.
+type Suppressed struct {
+	Changed    bool     `json:"changed" doc:"False: it was so already."`
+	Contact    Contact  `json:"contact"`
+	Deliveries []string `json:"deliveries" doc:"Deliveries that were stopped."`
+}
+
+// ContactQuery says which page of contacts is wanted.
+type ContactQuery struct {
+	Limit  int
+	Cursor string
+}
+
+func (q ContactQuery) values() url.Values {
+	v := values{}
+	v.set("cursor", q.Cursor)
+	v.limit(q.Limit)
+	return url.Values(v)
+}
+
+// Contacts gives a page of contacts, newest first.
+func (c *Client) Contacts(ctx context.Context, q ContactQuery) (Page[Contact], error) {
+	return get[Page[Contact]](ctx, c, "/v1/contacts", q.values())
+}
+
+// AllContacts goes through every page, beginning with the query's cursor. It ends after the first error.
+func (c *Client) AllContacts(ctx context.Context, q ContactQuery) iter.Seq2[Contact, error] {
+	return pages(func(cursor string) (Page[Contact], error) {
+		if cursor != "" {
+			q.Cursor = cursor
+		}
+		return c.Contacts(ctx, q)
+	})
+}
+
+// Contact returns the contact whom you know by this id.
+func (c *Client) Contact(ctx context.Context, id string) (Contact, error) {
+	return get[Contact](ctx, c, contactPath(id), nil)
+}
+
+// PutContact has a contact be what you say, and nothing else; it is made when there is none.
+func (c *Client) PutContact(ctx context.Context, in ContactInput) (Contact, error) {
+	var answer Contact
+	err := c.call(ctx, http.MethodPut, contactPath(in.ID), in, &answer)
+	return answer, err
+}
+
+// ChangeContact changes what is mentioned of a contact; nil and "" take a value away.
+func (c *Client) ChangeContact(ctx context.Context, id string, change map[string]any) (Contact, error) {
+	var answer Contact
+	err := c.call(ctx, http.MethodPatch, contactPath(id), change, &answer)
+	return answer, err
+}
+
+// PostContacts changes what is mentioned of each contact, at most MaxContacts, and makes those that there are not. One
+// that is refused stops no other one.
+func (c *Client) PostContacts(ctx context.Context, contacts ...ContactInput) (ContactsAnswer, error) {
+	var answer ContactsAnswer
+	err := c.call(ctx, http.MethodPost, "/v1/contacts", map[string]any{"contacts": contacts}, &answer)
+	return answer, err
+}
+
+// PostRawContacts is PostContacts for contacts that are JSON already; they are sent as they are.
+func (c *Client) PostRawContacts(ctx context.Context, contacts []json.RawMessage) (ContactsAnswer, error) {
+	var answer ContactsAnswer
+	err := c.call(ctx, http.MethodPost, "/v1/contacts", map[string]any{"contacts": contacts}, &answer)
+	return answer, err
+}
+
+// SuppressContact has a contact get no more messages. When it returns, nothing leaves that was not on its way.
+func (c *Client) SuppressContact(ctx context.Context, id, reason string) (Suppressed, error) {
+	var answer Suppressed
+	err := c.call(ctx, http.MethodPost, contactPath(id)+"/suppress", map[string]any{"reason": reason}, &answer)
+	return answer, err
+}
+
+// UnsuppressContact ends a suppression. What it cancelled stays cancelled.
+func (c *Client) UnsuppressContact(ctx context.Context, id string) (Suppressed, error) {
+	var answer Suppressed
+	err := c.call(ctx, http.MethodPost, contactPath(id)+"/unsuppress", nil, &answer)
+	return answer, err
+}
+
+func contactPath(id string) string { return "/v1/contacts/" + url.PathEscape(id) }

@@ -1,0 +1,186 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const contactsPath = "/v1/contacts"
+
+type listContacts struct {
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+}
+
+// byContact is the input of a route to one contact, by the caller's own id.
+type byContact struct {
+	ID string `path:"id" maxLength:"256"`
+}
+
+type suppressContact struct {
+	ID   string `path:"id" maxLength:"256"`
+	Body struct {
+		Reason string `json:"reason" doc:"Why, in your words, such as complained." minLength:"1" maxLength:"256"`
+	}
+}
+
+func (a *API) contacts() {
+	tags := []string{"contacts"}
+	a.plain(http.MethodPost, contactsPath, ScopeIngest, a.postContacts)
+	a.plain(http.MethodPut, contactsPath+"/{id}", ScopeIngest, a.writeContact(contact.Replace))
+	a.plain(http.MethodPatch, contactsPath+"/{id}", ScopeIngest, a.writeContact(contact.Change))
+	route(a, http.MethodGet, contactsPath, ScopeRead, huma.Operation{
+		OperationID: "list-contacts", Summary: "Contacts, newest first", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *listContacts) (*body[client.Page[client.Contact]], error) {
+		x := idsOf(c.Workspace)
+		page, err := x.page(key.KindContact, in.Limit, in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := a.Store.Contacts(ctx, c.Workspace.ID, page)
+		if err != nil {
+			return nil, fmt.Errorf("a page of the list: %w", err)
+		}
+		return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r store.ContactRow) string { return x.contact(r.ID) })}, nil
+	})
+	route(a, http.MethodGet, contactsPath+"/{id}", ScopeRead, huma.Operation{
+		OperationID: "get-contact", Summary: "A contact, by your id", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *byContact) (*body[client.Contact], error) {
+		row, err := a.Store.ContactRow(ctx, c.Workspace.ID, in.ID)
+		if err != nil {
+			return nil, fmt.Errorf("a person: %w", err)
+		}
+		return &body[client.Contact]{wireContact(row)}, nil
+	})
+	route(a, http.MethodPost, contactsPath+"/{id}/suppress", ScopeOperate, huma.Operation{
+		OperationID: "suppress-contact", Summary: "Have a contact get no more messages", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *suppressContact) (*body[client.Suppressed], error) {
+		if err := contact.CheckReason(in.Body.Reason); err != nil {
+			return nil, invalid("body."+err.Field, err.Message, err.Hint)
+		}
+		return a.stopContact(ctx, c, contact.Wish{Contact: in.ID, Suppress: true, Reason: in.Body.Reason, Actor: c.Name})
+	})
+	route(a, http.MethodPost, contactsPath+"/{id}/unsuppress", ScopeOperate, huma.Operation{
+		OperationID: "unsuppress-contact", Summary: "End the suppression of a contact; what it cancelled stays cancelled", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *byContact) (*body[client.Suppressed], error) {
+		return a.stopContact(ctx, c, contact.Wish{Contact: in.ID, Actor: c.Name})
+	})
+}
+
+func (a *API) stopContact(ctx context.Context, c Caller, w contact.Wish) (*body[client.Suppressed], error) {
+	x := idsOf(c.Workspace)
+	wire := func(s contact.Stopped) client.Suppressed {
+		return client.Suppressed{Changed: s.Changed, Contact: wireContact(s.Contact), Deliveries: x.deliveries(s.Deliveries)}
+	}
+	stopped, err := a.Engine.StopContact(ctx, c.Workspace, w, once(a, c, wire))
+	if err != nil {
+		return nil, err
+	}
+	return &body[client.Suppressed]{wire(stopped)}, nil
+}
+
+// postContacts takes a batch in. One bad contact fails no other one; the answer says what became of each.
+func (a *API) postContacts(w http.ResponseWriter, r *http.Request, c Caller) error {
+	raw, err := readBody(w, r, MaxBatchBody)
+	if err != nil {
+		return err
+	}
+	fields, err := object(raw, "contacts")
+	if err != nil {
+		return err
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(fields["contacts"], &list) != nil || list == nil {
+		return invalid("body.contacts", "it is not a list", `write {"contacts": [{"id": "…"}]}`)
+	}
+	if len(list) > client.MaxContacts {
+		return invalid("body.contacts", fmt.Sprintf("it holds more than %d contacts", client.MaxContacts), "send them in parts")
+	}
+	items := make([]contact.Item, len(list))
+	for i, one := range list {
+		items[i] = parseContact(one, "")
+	}
+	results, err := a.Engine.WriteContacts(r.Context(), c.Workspace, contact.Merge, items, once(a, c, wireContacts))
+	if err != nil {
+		return fmt.Errorf("take contacts in: %w", err)
+	}
+	return writeJSON(w, http.StatusOK, "application/json", wireContacts(results))
+}
+
+// writeContact writes one contact, whose id is in the path.
+func (a *API) writeContact(mode contact.Mode) func(http.ResponseWriter, *http.Request, Caller) error {
+	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
+		raw, err := readBody(w, r, MaxBody)
+		if err != nil {
+			return err
+		}
+		item := parseContact(raw, r.PathValue("id"))
+		if item.Err != nil {
+			return refusedContact(item.Err)
+		}
+		wire := func(results []contact.Result) client.Contact { return wireContact(results[0].Contact) }
+		results, err := a.Engine.WriteContacts(r.Context(), c.Workspace, mode, []contact.Item{item}, once(a, c, wire))
+		if err != nil {
+			return fmt.Errorf("take it in: %w", err)
+		}
+		if refused := results[0].Error; refused != nil {
+			return refusedContact(refused)
+		}
+		return writeJSON(w, http.StatusOK, "application/json", wire(results))
+	}
+}
+
+func refusedContact(e *contact.Error) error {
+	field := "body"
+	if e.Field != "" {
+		field += "." + e.Field
+	}
+	return invalid(field, e.Message, e.Hint)
+}
+
+// parseContact reads a contact as strictly as everything else.
+func parseContact(raw json.RawMessage, id string) contact.Item {
+	if err := checkJSON(raw); err != nil {
+		return contact.Item{Err: contact.Malformed(err)}
+	}
+	return contact.Parse(raw, id)
+}
+
+func (x ids) contact(id subject.ContactID) string { return x.encode(key.KindContact, int64(id)) }
+
+func wireContacts(results []contact.Result) client.ContactsAnswer {
+	answer := client.ContactsAnswer{Items: make([]client.ContactResult, len(results))}
+	for i, r := range results {
+		item := client.ContactResult{ID: r.Contact.ExtID, Outcome: string(r.Outcome)}
+		switch r.Outcome {
+		case contact.Created:
+			answer.Created++
+		case contact.Changed:
+			answer.Changed++
+		case contact.Unchanged:
+			answer.Unchanged++
+		case contact.Failed:
+			answer.Failed++
+			item.Reason, item.Message, item.Field, item.Hint = string(r.Error.Reason), r.Error.Message, r.Error.Field, r.Error.Hint
+		}
+		answer.Items[i] = item
+	}
+	return answer
+}
+
+func wireContact(r store.ContactRow) client.Contact {
+	return client.Contact{
+		ID: r.ExtID, Name: r.Name, Locale: r.Locale, Timezone: r.Timezone, Address: r.Address, Addresses: r.Addresses, Attributes: r.Attributes,
+		Suppressed: r.Suppressed, SuppressReason: r.SuppressReason, SuppressedAt: r.SuppressedAt, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}

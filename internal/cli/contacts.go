@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/sheet"
+	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/transfer"
+)
+
+type contactsCmd struct {
+	Import     importContactsCmd `cmd:"" help:"Take in the rows of a CSV or NDJSON file as contacts."`
+	List       listContactsCmd   `cmd:"" help:"List contacts, the newest first."`
+	Show       showContactCmd    `cmd:"" help:"Show a contact."`
+	Suppress   suppressCmd       `cmd:"" help:"Have a contact get no more messages."`
+	Unsuppress unsuppressCmd     `cmd:"" help:"End the suppression of a contact."`
+}
+
+// shapeOfContacts is what a contact may hold.
+func shapeOfContacts() sheet.Shape {
+	s := sheet.Shape{
+		Noun: "a contact", Fields: []string{"id", "name", "locale", "timezone"}, Groups: []string{"attributes"}, Rest: "attributes",
+		Short: map[string]string{},
+	}
+	for _, kind := range subject.AddressKinds() {
+		s.Fields = append(s.Fields, "addresses."+kind)
+		s.Short[kind] = "addresses." + kind
+	}
+	return s
+}
+
+type importContactsCmd struct {
+	importing
+	ID string `name:"id" placeholder:"COLUMN" help:"The column with your id of each person, where it is not called id."`
+}
+
+// Help is the long help.
+func (importContactsCmd) Help() string {
+	return `Every row changes what it mentions of a contact, or makes one. Columns named like a field (id, name, locale, timezone,
+email, sms, whatsapp, push, inbox, webhook, attributes.NAME) go there; --map says it for others; the rest become
+attributes under their own names, as text unless a type is given. Empty cells change nothing.
+
+  carillon contacts import people.csv --id customer --map sms=mobile --map attributes.points:number=points
+
+The same file again changes nothing. An import that was interrupted goes on where it was when the same command is
+given again. Refused rows go into FILE.rejected.csv with their reasons, and stop no others.
+
+Exit status: 0 all were taken in · 1 rows were refused, or the file was not finished.`
+}
+
+// Run imports contacts.
+func (c *importContactsCmd) Run(s *session) error {
+	maps := c.Map
+	if c.ID != "" {
+		maps = append(slices.Clone(maps), "id="+c.ID)
+	}
+	f := freight{shape: shapeOfContacts(), maps: maps, outcomes: []string{"created", "changed", "unchanged"}}
+	f.check = func(mapped []string) error {
+		if !slices.Contains(mapped, "id") {
+			return errors.New("who is it? --id COLUMN names the column with your id of each person")
+		}
+		return nil
+	}
+	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]transfer.Verdict, error) {
+		answer, err := api.WithIdempotencyKey(key).PostRawContacts(ctx, objects)
+		verdicts := make([]transfer.Verdict, len(answer.Items))
+		for i, item := range answer.Items {
+			verdicts[i] = transfer.Verdict{
+				Outcome: item.Outcome, Failed: item.Outcome == "failed", Reason: item.Reason, Field: item.Field, Message: item.Message, Hint: item.Hint,
+			}
+		}
+		return verdicts, err
+	}
+	return c.carry(s, f)
+}
+
+type listContactsCmd struct {
+	paging
+	remote
+	output
+}
+
+// Run lists contacts.
+func (c *listContactsCmd) Run(s *session) error {
+	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Contact], error) {
+		return call(c.remote, func(api *client.Client) (client.Page[client.Contact], error) {
+			return api.Contacts(s.ctx, client.ContactQuery{Limit: limit, Cursor: cursor})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, page)
+	}
+	rows := make([][]string, len(page.Items))
+	for i, one := range page.Items {
+		rows[i] = []string{one.ID, one.Name, reachedAt(one), one.Locale, one.Timezone, suppression(one), c.at(one.CreatedAt)}
+	}
+	s.table([]string{"id", "name", "addresses", "locale", "timezone", "suppressed", "created_at"}, rows)
+	s.more(page.NextCursor)
+	return nil
+}
+
+func reachedAt(c client.Contact) string {
+	var all []string
+	for _, kind := range subject.AddressKinds() {
+		if address := c.Addresses[kind]; address != "" {
+			all = append(all, kind+" "+address)
+		}
+	}
+	if len(all) == 0 {
+		return c.Address
+	}
+	return strings.Join(all, ", ")
+}
+
+func suppression(c client.Contact) string {
+	if !c.Suppressed {
+		return ""
+	}
+	return c.SuppressReason
+}
+
+type onContact struct {
+	ID string `arg:"" help:"Your id of the person."`
+	remote
+}
+
+type showContactCmd struct {
+	onContact
+	output
+}
+
+// Run shows a contact.
+func (c *showContactCmd) Run(s *session) error {
+	one, err := call(c.remote, func(api *client.Client) (client.Contact, error) { return api.Contact(s.ctx, c.ID) })
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, one)
+	}
+	pairs := []string{"contact", one.ID, "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "first met at", one.Address}
+	for _, kind := range subject.AddressKinds() {
+		pairs = append(pairs, kind, one.Addresses[kind])
+	}
+	attributes := ""
+	if len(one.Attributes) > 0 {
+		raw, err := json.Marshal(one.Attributes)
+		if err != nil {
+			return err
+		}
+		attributes = string(raw)
+	}
+	s.fields(append(pairs, "attributes", attributes, "suppressed", suppression(one), "suppressed_at", c.at(one.SuppressedAt),
+		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))...)
+	return nil
+}
+
+type suppressCmd struct {
+	onContact
+	Reason string `name:"reason" required:"" placeholder:"TEXT" help:"Why, in your words, such as complained."`
+	jsonOnly
+}
+
+// Help is the long help.
+func (suppressCmd) Help() string {
+	return `When it returns, nothing more leaves for them, by whatever workflow, unless it was on its way to the provider. What
+had not been sent is cancelled, and reminders end. Contacts that events made for the same addresses are suppressed too.`
+}
+
+// Run suppresses a contact.
+func (c *suppressCmd) Run(s *session) error {
+	return s.suppressed(c.remote, c.JSON, "suppressed", func(api *client.Client) (client.Suppressed, error) {
+		return api.SuppressContact(s.ctx, c.ID, c.Reason)
+	})
+}
+
+type unsuppressCmd struct {
+	onContact
+	jsonOnly
+}
+
+// Help is the long help.
+func (unsuppressCmd) Help() string {
+	return `They may be messaged again. What the suppression cancelled stays cancelled.`
+}
+
+// Run ends a suppression.
+func (c *unsuppressCmd) Run(s *session) error {
+	return s.suppressed(c.remote, c.JSON, "unsuppressed", func(api *client.Client) (client.Suppressed, error) {
+		return api.UnsuppressContact(s.ctx, c.ID)
+	})
+}
+
+func (s *session) suppressed(r remote, asJSON bool, done string, do func(*client.Client) (client.Suppressed, error)) error {
+	answer, err := call(r, do)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(s.Out, answer)
+	}
+	if !answer.Changed {
+		s.rows([][]string{{"=", answer.Contact.ID, "it was so already"}})
+		return nil
+	}
+	s.rows([][]string{{"~ " + done, answer.Contact.ID, strings.Join(answer.Deliveries, ", ")}})
+	if n := len(answer.Deliveries); n > 0 {
+		s.note("%s", stopped(n))
+	}
+	return nil
+}
+
+func stopped(n int) string {
+	if n == 1 {
+		return "1 delivery was stopped"
+	}
+	return fmt.Sprintf("%d deliveries were stopped", n)
+}

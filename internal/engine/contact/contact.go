@@ -1,0 +1,236 @@
+// Package contact keeps contacts: it checks what callers say about people, merges it with what is known, and stops
+// whatever is on its way to somebody who must not be messaged.
+//
+// A contact is found by the caller's id (R20). Its addresses are kept normalised; an event that names only an address
+// reaches whoever had it first. A contact that was made for such an event, and has no id of the caller's, gives the
+// address up to the first contact that claims it, and its suppression with it: stop means stop (P5).
+package contact
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Bounds of one contact.
+const (
+	// MaxBatch is how many contacts one call may hold.
+	MaxBatch = 1000
+	// MaxAttributes bounds the attributes of a contact, in bytes of JSON: they are read for every message to it.
+	MaxAttributes = 16 << 10
+	maxName       = 256 // bytes of an id, a name or an address
+)
+
+// Error says why a contact was refused, where, and what to do.
+type Error struct {
+	Reason  reason.Reason
+	Field   string
+	Message string
+	Hint    string
+}
+
+// Malformed is the error of JSON that cannot be read.
+func Malformed(err error) *Error { return invalid("", err.Error(), "") }
+
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return e.Message
+	}
+	return e.Field + ": " + e.Message
+}
+
+func invalid(field, message, hint string) *Error {
+	return &Error{Reason: reason.InvalidContact, Field: field, Message: message, Hint: hint}
+}
+
+// Item is what a caller says about one contact, or why it was refused. What it does not mention is nil.
+type Item struct {
+	ID         string
+	Name       *string
+	Locale     *string
+	Timezone   *string
+	Addresses  map[string]string // by kind, normalised; an empty one goes away
+	Attributes map[string]any    // nil ones go away
+	Err        *Error
+}
+
+// Outcome is what became of an item.
+type Outcome string
+
+// The outcomes.
+const (
+	Created   Outcome = "created"
+	Changed   Outcome = "changed"
+	Unchanged Outcome = "unchanged"
+	Failed    Outcome = "failed"
+)
+
+// Result is the answer to one item. Contact is the contact as it is now.
+type Result struct {
+	Outcome Outcome
+	Error   *Error
+	Contact store.ContactRow
+}
+
+// Parse reads {id, name, locale, timezone, addresses: {email, sms, …}, attributes: {…}}. The JSON was checked: it is
+// valid, and no key stands twice. null and "" take a value away. An id in the address of the request goes before.
+func Parse(raw json.RawMessage, id string) Item {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // a number keeps its spelling
+	var fields map[string]any
+	if err := d.Decode(&fields); err != nil || fields == nil {
+		return Item{Err: invalid("", "a contact is a JSON object", `{"id": "…", "addresses": {"email": "…"}}`)}
+	}
+	item := Item{ID: id}
+	for name, value := range fields {
+		var err *Error
+		switch name {
+		case "id":
+			err = item.identify(value, id)
+		case "name":
+			item.Name, err = text(name, value)
+		case "locale":
+			item.Locale, err = text(name, value)
+		case "timezone":
+			item.Timezone, err = text(name, value)
+		case "addresses":
+			item.Addresses, err = addresses(value)
+		case "attributes":
+			item.Attributes, err = attributes(value)
+		default:
+			hint := slip.DidYouMean(name, []string{"id", "name", "locale", "timezone", "addresses", "attributes"})
+			if hint == "" {
+				hint = "a contact has id, name, locale, timezone, addresses and attributes; fields of your own go into attributes"
+			}
+			err = invalid(name, "unknown key", hint)
+		}
+		if err != nil {
+			return Item{ID: item.ID, Err: err}
+		}
+	}
+	if err := item.check(); err != nil {
+		return Item{ID: item.ID, Err: err}
+	}
+	return item
+}
+
+func (i *Item) identify(value any, id string) *Error {
+	given := ""
+	switch value := value.(type) {
+	case string:
+		given = value
+	case json.Number:
+		given = value.String()
+	default:
+		return invalid("id", "is not a text", "put it in quotes")
+	}
+	if id != "" && id != given {
+		return invalid("id", "is not the id of the address", "leave it out")
+	}
+	i.ID = given
+	return nil
+}
+
+func (i *Item) check() *Error {
+	if i.ID == "" {
+		return invalid("id", "the id of the contact is missing", "your own id of the person, as events name them by customer_ref")
+	}
+	for _, one := range []struct {
+		field string
+		value *string
+	}{{"id", &i.ID}, {"name", i.Name}, {"locale", i.Locale}, {"timezone", i.Timezone}} {
+		if one.value == nil || *one.value == "" {
+			continue
+		}
+		if err := plain(one.field, *one.value); err != nil {
+			return err
+		}
+	}
+	if strings.HasPrefix(i.ID, subject.MadePrefix) {
+		return invalid("id", "begins with "+subject.MadePrefix, "such ids are made for addresses; give the person an id of your own")
+	}
+	if l := i.Locale; l != nil && *l != "" && !subject.ValidLocale(*l) {
+		return invalid("locale", "is not a locale", "a locale is written en or ar-IQ")
+	}
+	if z := i.Timezone; z != nil && *z != "" {
+		if _, err := civil.LoadZone(*z); err != nil {
+			return invalid("timezone", "is not a zone", "use a name of the tz database, such as Europe/Berlin")
+		}
+	}
+	return nil
+}
+
+func plain(field, value string) *Error {
+	switch {
+	case strings.TrimSpace(value) == "":
+		return invalid(field, "is blank", "write it out, or leave it out")
+	case len(value) > maxName:
+		return invalid(field, fmt.Sprintf("is longer than %d bytes", maxName), "")
+	case strings.ContainsFunc(value, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
+	}):
+		return invalid(field, "holds a control or an invalid character", "")
+	}
+	return nil
+}
+
+func text(field string, value any) (*string, *Error) {
+	switch value := value.(type) {
+	case nil:
+		return new(string), nil
+	case string:
+		return &value, nil
+	}
+	return nil, invalid(field, "is not a text", "put it in quotes")
+}
+
+func addresses(value any) (map[string]string, *Error) {
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return nil, invalid("addresses", "is not an object", `{"email": "…", "sms": "…"}`)
+	}
+	all := make(map[string]string, len(fields))
+	for kind, value := range fields {
+		field := "addresses." + kind
+		if !slices.Contains(subject.AddressKinds(), kind) {
+			hint := slip.DidYouMean(kind, subject.AddressKinds())
+			if hint == "" {
+				hint = "there are " + strings.Join(subject.AddressKinds(), ", ")
+			}
+			return nil, invalid(field, "unknown kind of address", hint)
+		}
+		address, err := text(field, value)
+		if err != nil {
+			return nil, err
+		}
+		if *address == "" {
+			all[kind] = ""
+			continue
+		}
+		if err := plain(field, *address); err != nil {
+			return nil, err
+		}
+		if err := subject.CheckAddress(kind, *address); err != nil {
+			return nil, invalid(field, err.Error(), "")
+		}
+		all[kind] = subject.NormalizeAddress(*address)
+	}
+	return all, nil
+}
+
+func attributes(value any) (map[string]any, *Error) {
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return nil, invalid("attributes", "is not an object", `{"vip": true}`)
+	}
+	return fields, nil
+}

@@ -1,0 +1,190 @@
+package contact
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Store is what the package needs of the store.
+type Store interface {
+	WriteContacts(ctx context.Context, ws subject.WorkspaceID, now time.Time, ids []string,
+		decide func(map[string]store.ContactRow) ([]store.ContactWrite, error), once *store.Once[[]store.ContactWrite]) error
+	Suppress(ctx context.Context, ws subject.WorkspaceID, now time.Time, id string, others func(store.ContactRow) []string,
+		decide func(store.SuppressState) (store.SuppressChange, error), once *store.Once[store.SuppressChange]) error
+}
+
+// Keeper keeps contacts.
+type Keeper struct {
+	store   Store
+	journal journal.Writer
+}
+
+// New makes a keeper.
+func New(s Store, w journal.Writer) *Keeper { return &Keeper{store: s, journal: w} }
+
+// Mode is what an item means for a contact that exists, and for one that does not.
+type Mode string
+
+// The modes.
+const (
+	Merge   Mode = "merge"   // change what is mentioned; make the contact when there is none
+	Replace Mode = "replace" // what is not mentioned goes away; make the contact when there is none
+	Change  Mode = "change"  // change what is mentioned; a contact that does not exist is not found
+)
+
+// Write takes what is said about contacts, in one transaction. The results stand in the order of the items; an item
+// meets what earlier ones of the call did. store.ErrNotFound is for Change alone.
+func (k *Keeper) Write(ctx context.Context, ws store.Workspace, mode Mode, items []Item, now time.Time, once *store.Once[[]Result]) ([]Result, error) {
+	if len(items) > MaxBatch {
+		return nil, fmt.Errorf("a batch holds at most %d contacts, not %d", MaxBatch, len(items))
+	}
+	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
+	var ids []string
+	for _, item := range items {
+		if item.Err != nil {
+			continue
+		}
+		ids = append(ids, item.ID)
+		for _, address := range item.Addresses {
+			if address != "" {
+				ids = append(ids, subject.MadePrefix+hashes.Hash(address))
+			}
+		}
+	}
+	var results []Result
+	err := k.store.WriteContacts(ctx, ws.ID, now, ids, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
+		w := writing{hashes: hashes, mode: mode, now: now, before: known, after: maps.Clone(known), named: map[string]bool{}}
+		var err error
+		results, err = w.all(items)
+		return w.writes(), err
+	}, store.From(once, func([]store.ContactWrite) []Result { return results }))
+	return results, err
+}
+
+// writing is one run of the decision.
+type writing struct {
+	hashes key.Keyed
+	mode   Mode
+	now    time.Time
+	before map[string]store.ContactRow // as they are stored
+	after  map[string]store.ContactRow
+	named  map[string]bool
+}
+
+func (w *writing) all(items []Item) ([]Result, error) {
+	results := make([]Result, len(items))
+	for i, item := range items {
+		if item.Err != nil {
+			results[i] = Result{Outcome: Failed, Error: item.Err}
+			continue
+		}
+		old, found := w.after[item.ID]
+		if !found && w.mode == Change {
+			return nil, store.ErrNotFound
+		}
+		next, err := w.apply(old, item)
+		switch {
+		case err != nil:
+			results[i] = Result{Outcome: Failed, Error: err}
+			continue
+		case !found:
+			results[i].Outcome, next.CreatedAt = Created, w.now
+		case same(old, next):
+			results[i] = Result{Outcome: Unchanged, Contact: old}
+			continue
+		default:
+			results[i].Outcome, next.UpdatedAt = Changed, w.now
+		}
+		w.after[item.ID], w.named[item.ID] = next, true
+		results[i].Contact = next
+	}
+	return results, nil
+}
+
+// apply is the contact as the item wants it.
+func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Error) {
+	next := old
+	next.ExtID = item.ID
+	next.Addresses, next.Attributes = maps.Clone(old.Addresses), maps.Clone(old.Attributes)
+	if w.mode == Replace {
+		next.Name, next.Locale, next.Timezone, next.Addresses, next.Attributes = "", "", "", nil, nil
+	}
+	for _, one := range []struct {
+		said *string
+		into *string
+	}{{item.Name, &next.Name}, {item.Locale, &next.Locale}, {item.Timezone, &next.Timezone}} {
+		if one.said != nil {
+			*one.into = *one.said
+		}
+	}
+	for kind, address := range item.Addresses {
+		if address == "" {
+			delete(next.Addresses, kind)
+			continue
+		}
+		if next.Addresses == nil {
+			next.Addresses = map[string]string{}
+		}
+		next.Addresses[kind] = address
+		// Who must not be messaged there must not be messaged under another name.
+		if twin := w.before[subject.MadePrefix+w.hashes.Hash(address)]; twin.Suppressed && !next.Suppressed {
+			next.Suppressed, next.SuppressReason, next.SuppressedAt = true, twin.SuppressReason, twin.SuppressedAt
+		}
+	}
+	for name, value := range item.Attributes {
+		if value == nil {
+			delete(next.Attributes, name)
+			continue
+		}
+		if next.Attributes == nil {
+			next.Attributes = map[string]any{}
+		}
+		next.Attributes[name] = value
+	}
+	raw, err := json.Marshal(next.Attributes)
+	if err != nil {
+		return next, invalid("attributes", "cannot be kept", "")
+	}
+	if len(raw) > MaxAttributes {
+		return next, invalid("attributes", fmt.Sprintf("are larger than %d KiB", MaxAttributes>>10), "keep large documents elsewhere")
+	}
+	return next, nil
+}
+
+func same(a, b store.ContactRow) bool {
+	return a.Name == b.Name && a.Locale == b.Locale && a.Timezone == b.Timezone && a.Suppressed == b.Suppressed &&
+		maps.Equal(a.Addresses, b.Addresses) && (len(a.Attributes) == 0 && len(b.Attributes) == 0 || reflect.DeepEqual(a.Attributes, b.Attributes))
+}
+
+// writes are the contacts that are not what they were.
+func (w *writing) writes() []store.ContactWrite {
+	var writes []store.ContactWrite
+	for _, id := range slices.Sorted(maps.Keys(w.named)) {
+		old, next := w.before[id], w.after[id]
+		write := store.ContactWrite{ContactRow: next}
+		kept := map[string]bool{subject.NormalizeAddress(next.Address): true}
+		for _, kind := range subject.AddressKinds() {
+			if address := next.Addresses[kind]; address != "" && !kept[address] {
+				kept[address] = true
+				write.Hashes = append(write.Hashes, w.hashes.Hash(address))
+			}
+		}
+		for _, kind := range subject.AddressKinds() {
+			if address := old.Addresses[kind]; address != "" && !kept[address] {
+				write.Dropped = append(write.Dropped, w.hashes.Hash(address))
+			}
+		}
+		writes = append(writes, write)
+	}
+	return writes
+}

@@ -1,0 +1,142 @@
+package contact
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Stopped says what suppressing a contact, or the end of that, did.
+type Stopped struct {
+	Changed    bool // false: it was so already
+	Contact    store.ContactRow
+	Deliveries []delivery.ID // those that were stopped
+}
+
+// Wish is a person's wish about a contact.
+type Wish struct {
+	Contact  string // the caller's id
+	Suppress bool   // false: they may be messaged again
+	Reason   string // in the caller's words
+	Actor    string // name of the API key
+}
+
+// CheckReason says what is wrong with the reason of a suppression.
+func CheckReason(why string) *Error {
+	if why == "" {
+		return invalid("reason", "is missing", "say why in your words, such as complained or asked us to stop")
+	}
+	return plain("reason", why)
+}
+
+// Stop carries a wish out. Who is suppressed gets nothing more, by whatever workflow: what had not been sent is
+// cancelled, reminders end, and a message on its way to the provider is the last. Contacts that stand for the same
+// addresses are suppressed with them. When it ends, what was cancelled stays so.
+func (k *Keeper) Stop(ctx context.Context, ws store.Workspace, w Wish, now time.Time, once *store.Once[Stopped]) (Stopped, error) {
+	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
+	others := func(c store.ContactRow) []string {
+		var ids []string
+		for _, address := range append([]string{subject.NormalizeAddress(c.Address)}, addressesOf(c)...) {
+			if address != "" {
+				ids = append(ids, subject.MadePrefix+hashes.Hash(address))
+			}
+		}
+		return ids
+	}
+	var s *stopping
+	err := k.store.Suppress(ctx, ws.ID, now, w.Contact, others, func(state store.SuppressState) (store.SuppressChange, error) {
+		s = &stopping{Wish: w, now: now}
+		return s.decide(state)
+	}, store.From(once, func(store.SuppressChange) Stopped { return s.result }))
+	if err != nil {
+		return Stopped{}, err
+	}
+	for _, entry := range s.entries {
+		k.journal.Write(entry)
+	}
+	return s.result, nil
+}
+
+func addressesOf(c store.ContactRow) []string {
+	var all []string
+	for _, kind := range subject.AddressKinds() {
+		all = append(all, c.Addresses[kind])
+	}
+	return all
+}
+
+// stopping is one run of the decision.
+type stopping struct {
+	Wish
+	now     time.Time
+	result  Stopped
+	entries []journal.Entry
+}
+
+func (s *stopping) decide(state store.SuppressState) (store.SuppressChange, error) {
+	s.result.Contact = state.Contact
+	var change store.SuppressChange
+	for i, c := range append([]store.ContactRow{state.Contact}, state.Others...) {
+		if c.Suppressed == s.Suppress {
+			continue
+		}
+		c.Suppressed, c.SuppressReason, c.SuppressedAt, c.UpdatedAt = s.Suppress, "", time.Time{}, s.now
+		if s.Suppress {
+			c.SuppressReason, c.SuppressedAt = s.Reason, s.now
+		}
+		if i == 0 {
+			s.result.Contact = c
+		}
+		change.Contacts = append(change.Contacts, c)
+	}
+	if len(change.Contacts) == 0 {
+		return change, nil
+	}
+	s.result.Changed = true
+	if s.Suppress {
+		for _, d := range state.Deliveries {
+			if row, ok := s.stop(d); ok {
+				change.Deliveries = append(change.Deliveries, row)
+			}
+		}
+	}
+	action := "unsuppress"
+	if s.Suppress {
+		action = "suppress"
+	}
+	detail, err := json.Marshal(map[string]any{"reason": s.Reason, "deliveries": len(change.Deliveries)})
+	change.Audit = store.Audit{At: s.now, Actor: s.Actor, Action: action, Target: state.Contact.ExtID, Detail: detail}
+	return change, err
+}
+
+// stop changes a delivery that may still have something to send (model.md §3). What was sent stays sent, and its link
+// still takes an answer. One with an open intent is only marked: the result of the attempt decides.
+func (s *stopping) stop(d delivery.Row) (delivery.Row, bool) {
+	switch {
+	case d.Status.Final():
+		return d, false
+	case !d.IntentAt.IsZero() && d.LeaseUntil.After(s.now):
+		if d.StopReason != "" {
+			return d, false
+		}
+		d.StopReason = reason.Suppressed
+	case d.Step == 0:
+		d.Status, d.Reason, d.Slot, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, reason.Suppressed, time.Time{}, time.Time{}, time.Time{}, s.now
+	default:
+		d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = reason.Suppressed, time.Time{}, time.Time{}, s.now
+	}
+	s.result.Deliveries = append(s.result.Deliveries, d.ID)
+	s.entries = append(s.entries, journal.Entry{
+		At: s.now, What: journal.Cancelled, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion,
+		Trigger: d.Trigger, Key: d.Key, Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: s.result.Contact.ExtID,
+		Address: d.Address, Channel: d.Channel, Step: d.Step + 1, Reason: reason.Suppressed, Remaining: d.RemindersRemaining,
+	})
+	return d, true
+}

@@ -1,0 +1,87 @@
+package subject
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// MadePrefix begins the ids of contacts that were made for an address and have no id of the caller's (R20).
+const MadePrefix = "addr:"
+
+// Contact is a person or an address who can be messaged.
+type Contact struct {
+	ID         ContactID
+	ExtID      string
+	Address    string // the address by which it was first met in an event; may be empty
+	Name       string
+	Locale     string
+	Timezone   string
+	Addresses  map[string]string // by kind of channel, normalised; nil when there are none
+	Attributes map[string]any    // JSON values of the caller's; nil when there are none
+	Suppressed bool
+}
+
+// AddressKinds are the kinds of channels for which a contact has addresses, in the order in which one of them stands
+// for a channel of another kind.
+func AddressKinds() []string { return []string{"email", "sms", "whatsapp", "push", "inbox", "webhook"} }
+
+// AddressOn is the contact's own address for a kind of channel, empty when there is none. A contact without addresses
+// by kind is reached where it was first met; that address also serves beside others that it looks unlike. Kinds without
+// addresses of their own, such as memory, take the first there is.
+func (c Contact) AddressOn(kind string) string {
+	if own := c.Addresses[kind]; own != "" {
+		return own
+	}
+	switch {
+	case len(c.Addresses) == 0:
+		return c.Address
+	case slices.Contains(AddressKinds(), kind):
+		if shaped := kind == "email" || kind == "sms" || kind == "whatsapp"; shaped && CheckAddress(kind, c.Address) == nil {
+			return c.Address
+		}
+		return ""
+	case c.Address != "":
+		return c.Address
+	}
+	for _, kind := range AddressKinds() {
+		if own := c.Addresses[kind]; own != "" {
+			return own
+		}
+	}
+	return ""
+}
+
+// CheckAddress says what is wrong with an address of a kind. It asks for no more than what every provider does.
+func CheckAddress(kind, address string) error {
+	if address == "" || strings.ContainsFunc(address, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
+		return fmt.Errorf("is blank or holds a control character")
+	}
+	normal := NormalizeAddress(address)
+	switch kind {
+	case "email":
+		user, host, ok := strings.Cut(normal, "@")
+		if !ok || user == "" || host == "" || strings.ContainsAny(host, "@") || strings.ContainsFunc(normal, unicode.IsSpace) {
+			return fmt.Errorf("is not an e-mail address")
+		}
+	case "sms", "whatsapp":
+		digits := strings.TrimPrefix(normal, "+")
+		if len(digits) < 5 || len(digits) > 20 || strings.Trim(digits, "0123456789") != "" {
+			return fmt.Errorf("is not a telephone number")
+		}
+	}
+	return nil
+}
+
+// ValidLocale reports whether a text is built like a language tag, such as en or ar-IQ.
+func ValidLocale(s string) bool {
+	for i, part := range strings.FieldsFunc(s, func(c rune) bool { return c == '-' || c == '_' }) {
+		if len(part) > 8 || i == 0 && (len(part) < 2 || strings.ContainsAny(part, "0123456789")) {
+			return false
+		}
+	}
+	return s != "" && strings.Trim(s, "-_") == s && !strings.ContainsFunc(s, func(r rune) bool {
+		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+}
