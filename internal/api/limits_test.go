@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -84,6 +85,13 @@ func TestLimits(t *testing.T) {
 		_ = w.Close()
 		return b.String()
 	}
+	files := func(text string) string {
+		raw, err := json.Marshal(map[string]any{"files": []client.File{{Name: "a.yaml", Text: text}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
 	good := `{"id":"good","kind":"signed-up","recipient":{"address":"good@example.org"}}`
 	type headers map[string]string
 	tests := []struct {
@@ -98,6 +106,9 @@ func TestLimits(t *testing.T) {
 		{"a compatible batch", "POST", "/api/Surveys/Triggers/ingest", `{"eventKind":"signed-up","items":[` + list(`{}`, intake.MaxBatch+1) + `]}`, nil, 422, client.CodeInvalidRequest, "body.items"},
 		{"files", "POST", "/v1/definitions", `{"files":[` + list(`{"name":"a.yaml","text":""}`, 2001) + `]}`, nil, 422, client.CodeInvalidRequest, "body.files"},
 		{"the name of a file", "POST", "/v1/definitions", `{"files":[{"name":"` + x(1025) + `","text":""}]}`, nil, 422, client.CodeInvalidRequest, "body.files[0].name"},
+		{"the length of an expression", "POST", "/v1/definitions", files(strings.Replace(definitions, "when: {field: candidate.jobType, op: is, value: GR}", "when: 'event.a == \""+x(4096)+"\"'", 1)), nil, 422, client.CodeDefinitions, ""},
+		{"the length of a template", "POST", "/v1/definitions", files(strings.Replace(definitions, "Welcome, {{ event.name }}", x(300<<10), 1)), nil, 422, client.CodeDefinitions, ""},
+		{"the size of a file", "POST", "/v1/definitions", files("# " + x(1<<20) + definitions), nil, 422, client.CodeDefinitions, ""},
 		{"an event", "POST", "/v1/events", `{"kind":"signed-up","payload":{"a":"` + x(intake.MaxEvent) + `"}}`, nil, 413, client.CodeTooLarge, "body"},
 		{"the depth of an event", "POST", "/v1/events", `{"kind":"signed-up","payload":` + deep(intake.MaxDepth) + `}`, nil, 422, client.CodeInvalidEvent, "body.payload" + strings.Repeat(".a", intake.MaxDepth-1)},
 		{"depth", "POST", "/v1/instances/forget", deep(40), nil, 400, client.CodeInvalidJSON, "body"},
