@@ -36,6 +36,7 @@ func Table() []Row {
 	return []Row{
 		{Path: "civil", Layer: Pure, Purpose: "dates, times of day, zones, the one gap and overlap rule"},
 		{Path: "reason", Layer: Pure, Purpose: "every named outcome once, with its sentence for people"},
+		{Path: "strictjson", Layer: Pure, Purpose: "JSON that every reader understands alike, in one pass"},
 		{Path: "slip", Layer: Pure, Purpose: "the word that somebody meant to write"},
 		{Path: "key", Layer: Pure, Purpose: "deterministic keys, hashes, canonical JSON, public ids and links"},
 		{

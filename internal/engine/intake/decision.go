@@ -106,7 +106,7 @@ func (d *decision) all() error {
 			d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: item.Err.Reason, Error: item.Err.Error()})
 			continue
 		}
-		result, err := d.event(item.Event, d.planned[i])
+		result, err := d.event(item, d.planned[i])
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,8 @@ func (d *decision) all() error {
 }
 
 // event decides one event.
-func (d *decision) event(ev subject.Event, p planned) (Result, error) {
+func (d *decision) event(item Item, p planned) (Result, error) {
+	ev := item.Event
 	var result Result
 	traces := make([]trace, 0, len(p.occasions))
 	ev.ID = subject.EventID(d.in.store.NewID(d.now))
@@ -149,7 +150,7 @@ func (d *decision) event(ev subject.Event, p planned) (Result, error) {
 		d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.NoMatch, Workspace: d.ws.ID, Event: ev.ID, Kind: ev.Kind, Reason: result.Reason})
 	}
 	result.Event = ev.ID
-	row, err := eventRow(ev, traces)
+	row, err := eventRow(ev, item.payload, traces)
 	if err != nil {
 		return Result{}, err
 	}
@@ -157,15 +158,17 @@ func (d *decision) event(ev subject.Event, p planned) (Result, error) {
 	return result, nil
 }
 
-func eventRow(ev subject.Event, traces []trace) (store.EventRow, error) {
-	row := store.EventRow{Event: ev}
-	payload := ev.Payload
-	if payload == nil {
-		payload = map[string]any{}
-	}
+func eventRow(ev subject.Event, payload string, traces []trace) (store.EventRow, error) {
+	row := store.EventRow{Event: ev, PayloadJSON: payload}
 	var err error
-	if row.PayloadJSON, err = encode(payload); err != nil {
-		return row, fmt.Errorf("encode the payload: %w", err)
+	if payload == "" {
+		written := ev.Payload
+		if written == nil {
+			written = map[string]any{}
+		}
+		if row.PayloadJSON, err = encode(written); err != nil {
+			return row, fmt.Errorf("encode the payload: %w", err)
+		}
 	}
 	if len(traces) > 0 {
 		if row.Trace, err = encode(traces); err != nil {

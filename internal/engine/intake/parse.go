@@ -1,17 +1,16 @@
 package intake
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/strictjson"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -45,24 +44,78 @@ func invalid(field, message, hint string) *ItemError {
 type Item struct {
 	Event subject.Event
 	Err   *ItemError
+
+	payload string // the payload as it is spelled, without blanks; empty: it is written anew
 }
 
 // Parse reads one event: {id, kind, occurred_at, payload, recipient: {address, locale, customer_ref}}. Unknown
 // and doubled keys, invalid UTF-8, U+0000 and anything beyond the bounds are refused. Numbers keep their spelling.
 func Parse(raw json.RawMessage, now time.Time) Item {
-	value, err := decode(raw)
+	if len(raw) > MaxEvent {
+		return Item{Err: &ItemError{
+			Reason: reason.RequestTooLarge, Message: fmt.Sprintf("the event is larger than %d KiB", MaxEvent>>10),
+			Hint: "keep large documents elsewhere and send their address",
+		}}
+	}
+	if err := strictjson.UTF8(raw); err != nil {
+		return Item{Err: malformed(err)}
+	}
+	var p parser
+	if err := p.read(raw); err != nil {
+		return Item{Err: malformed(err)}
+	}
+	if p.wrong != nil {
+		return Item{Err: p.wrong}
+	}
+	item := Accept(p.event, now)
+	item.payload = string(p.payload)
+	return item
+}
+
+// parser reads an event. What is wrong with its fields counts only when nothing is wrong with its JSON.
+type parser struct {
+	event   subject.Event
+	payload []byte // as it is spelled, without blanks
+	seen    [5]bool
+	wrong   *ItemError // the first
+}
+
+func (p *parser) read(raw []byte) *strictjson.Error {
+	r := strictjson.NewReader(raw, MaxDepth)
+	if r.Peek() != '{' {
+		p.wrong = invalid("", "an event is a JSON object", `{"kind": "…", "payload": {…}}`)
+		if _, err := r.Value(); err != nil {
+			return err
+		}
+		return r.End()
+	}
+	var others map[string]bool
+	err := r.Object(func(name string) *strictjson.Error {
+		field := slices.Index(eventFields[:], name)
+		switch {
+		case field < 0 && others[name], field >= 0 && p.seen[field]:
+			return &strictjson.Error{Kind: strictjson.Twice}
+		case field >= 0:
+			p.seen[field] = true
+		default:
+			if others == nil {
+				others = map[string]bool{}
+			}
+			others[name] = true
+		}
+		value, text, err := r.Text()
+		if err != nil {
+			return err
+		}
+		if wrong := p.field(name, value, text); p.wrong == nil {
+			p.wrong = wrong
+		}
+		return nil
+	})
 	if err != nil {
-		return Item{Err: err}
+		return err
 	}
-	fields, ok := value.(map[string]any)
-	if !ok {
-		return Item{Err: invalid("", "an event is a JSON object", `{"kind": "…", "payload": {…}}`)}
-	}
-	ev, err := event(fields)
-	if err != nil {
-		return Item{Err: err}
-	}
-	return Accept(ev, now)
+	return r.End()
 }
 
 // Accept checks an event that was put together by another route than Parse and completes its instants.
@@ -109,35 +162,33 @@ func check(ev subject.Event) *ItemError {
 	return nil
 }
 
-func event(fields map[string]any) (ev subject.Event, err *ItemError) {
-	for name, value := range fields {
-		switch name {
-		case "id":
-			ev.ExtID, err = text(name, value)
-		case "kind":
-			ev.Kind, err = text(name, value)
-		case "occurred_at":
-			ev.OccurredAt, err = instant(name, value)
-			ev.OccurredGiven = value != nil
-		case "payload":
-			if value == nil {
-				continue
-			}
-			payload, ok := value.(map[string]any)
-			if !ok {
-				return ev, invalid(name, "is not an object", "")
-			}
-			ev.Payload = payload
-		case "recipient":
-			ev.Recipient, err = recipient(value)
-		default:
-			return ev, invalid(name, "unknown key", "an event has id, kind, occurred_at, payload and recipient; fields of your own go into payload")
+var eventFields = [...]string{"id", "kind", "occurred_at", "payload", "recipient"} //nolint:gochecknoglobals // a constant, if Go had such
+
+// field takes one field of the event over; spelled is its value as it stands there.
+func (p *parser) field(name string, value any, spelled []byte) (err *ItemError) {
+	switch name {
+	case "id":
+		p.event.ExtID, err = text(name, value)
+	case "kind":
+		p.event.Kind, err = text(name, value)
+	case "occurred_at":
+		p.event.OccurredAt, err = instant(name, value)
+		p.event.OccurredGiven = value != nil
+	case "payload":
+		if value == nil {
+			return nil
 		}
-		if err != nil {
-			return ev, err
+		payload, ok := value.(map[string]any)
+		if !ok {
+			return invalid(name, "is not an object", "")
 		}
+		p.event.Payload, p.payload = payload, spelled
+	case "recipient":
+		p.event.Recipient, err = recipient(value)
+	default:
+		err = invalid(name, "unknown key", "an event has id, kind, occurred_at, payload and recipient; fields of your own go into payload")
 	}
-	return ev, nil
+	return err
 }
 
 func recipient(value any) (*subject.Recipient, *ItemError) {
@@ -198,97 +249,22 @@ func instant(field string, value any) (time.Time, *ItemError) {
 	return at.UTC().Truncate(time.Microsecond), nil
 }
 
-// decode reads one JSON value strictly.
-func decode(raw []byte) (any, *ItemError) {
-	if len(raw) > MaxEvent {
-		return nil, &ItemError{Reason: reason.RequestTooLarge, Message: fmt.Sprintf("the event is larger than %d KiB", MaxEvent>>10), Hint: "keep large documents elsewhere and send their address"}
+// malformed says what is wrong with the JSON of an event.
+func malformed(err *strictjson.Error) *ItemError {
+	switch err.Kind {
+	case strictjson.NotUTF8:
+		return invalid("", "the event is not valid UTF-8", "")
+	case strictjson.Twice:
+		return invalid(err.Path, "stands twice", "")
+	case strictjson.Zero:
+		return invalid(err.Path, "holds the character U+0000", "")
+	case strictjson.ZeroKey:
+		return invalid(err.Path, "a key holds the character U+0000", "")
+	case strictjson.TooDeep:
+		return invalid(err.Path, fmt.Sprintf("is nested deeper than %d levels", MaxDepth), "")
+	case strictjson.Behind:
+		return invalid("", "there is text after the event", "")
+	case strictjson.Syntax:
 	}
-	if !utf8.Valid(raw) {
-		return nil, invalid("", "the event is not valid UTF-8", "")
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	value, err := decodeValue(d, "", 0)
-	if err != nil {
-		return nil, err
-	}
-	if _, end := d.Token(); !errors.Is(end, io.EOF) {
-		return nil, invalid("", "there is text after the event", "")
-	}
-	return value, nil
-}
-
-func decodeValue(d *json.Decoder, path string, depth int) (any, *ItemError) {
-	token, err := d.Token()
-	if err != nil {
-		return nil, malformed(path, err)
-	}
-	switch token := token.(type) {
-	case json.Delim:
-		if depth >= MaxDepth {
-			return nil, invalid(path, fmt.Sprintf("is nested deeper than %d levels", MaxDepth), "")
-		}
-		if token == '{' {
-			return decodeObject(d, path, depth+1)
-		}
-		return decodeList(d, path, depth+1)
-	case string:
-		if strings.ContainsRune(token, 0) {
-			return nil, invalid(path, "holds the character U+0000", "")
-		}
-		return token, nil
-	}
-	return token, nil
-}
-
-func decodeObject(d *json.Decoder, path string, depth int) (any, *ItemError) {
-	fields := map[string]any{}
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, malformed(path, err)
-		}
-		name, ok := token.(string)
-		if !ok {
-			return nil, malformed(path, fmt.Errorf("a key is not a text"))
-		}
-		below := name
-		if path != "" {
-			below = path + "." + name
-		}
-		if _, twice := fields[name]; twice {
-			return nil, invalid(below, "stands twice", "")
-		}
-		if strings.ContainsRune(name, 0) {
-			return nil, invalid(path, "a key holds the character U+0000", "")
-		}
-		value, bad := decodeValue(d, below, depth)
-		if bad != nil {
-			return nil, bad
-		}
-		fields[name] = value
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, malformed(path, err)
-	}
-	return fields, nil
-}
-
-func decodeList(d *json.Decoder, path string, depth int) (any, *ItemError) {
-	list := []any{}
-	for d.More() {
-		value, bad := decodeValue(d, fmt.Sprintf("%s[%d]", path, len(list)), depth)
-		if bad != nil {
-			return nil, bad
-		}
-		list = append(list, value)
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, malformed(path, err)
-	}
-	return list, nil
-}
-
-func malformed(path string, err error) *ItemError {
-	return invalid(path, "is not valid JSON: "+strings.TrimPrefix(err.Error(), "invalid "), "")
+	return invalid(err.Path, "is not valid JSON", "")
 }

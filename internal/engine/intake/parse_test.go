@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -25,7 +26,7 @@ func TestParse(t *testing.T) {
 		},
 		Recipient: &subject.Recipient{Address: "+964 770", Locale: "ar", CustomerRef: "12"},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Item{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if got := Parse(json.RawMessage(`{"kind": "a"}`), now); got.Err != nil || !got.Event.OccurredAt.Equal(now) || got.Event.OccurredGiven {
