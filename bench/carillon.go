@@ -129,7 +129,9 @@ func (p *product) fill(ctx context.Context, rows int) error {
 		for i := first; i < min(first+intake.MaxBatch, contacts); i++ {
 			people = append(people, store.RecipientRef{NewExtID: person(i), Address: person(i) + "@example.org", AddressHash: person(i), Create: true})
 		}
-		err := p.store.Ingest(ctx, p.workspace.ID, p.clock.Now(), store.IngestRequest{Definitions: number, Recipients: people},
+		err := p.store.Ingest(ctx, p.workspace.ID, func() store.IngestRequest {
+			return store.IngestRequest{At: p.clock.Now(), Definitions: number, Recipients: people}
+		},
 			func(store.IngestState) (store.IngestWrites, error) { return store.IngestWrites{}, nil })
 		if err != nil {
 			return err

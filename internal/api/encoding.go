@@ -42,7 +42,10 @@ func checkEncoding(r *http.Request) *client.Problem {
 func decoded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	in := http.MaxBytesReader(w, r.Body, limit)
 	if !compressed(r) {
-		return io.ReadAll(in)
+		var body bytes.Buffer
+		body.Grow(int(min(max(r.ContentLength, 0), limit)) + bytes.MinRead) // so that it is not moved while it grows
+		_, err := body.ReadFrom(in)
+		return body.Bytes(), err
 	}
 	unzip, err := gzip.NewReader(in)
 	if err != nil {

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/strictjson"
 )
 
 func (a *API) events() {
@@ -49,7 +50,7 @@ type body[T any] struct{ Body T }
 // postEvents takes a batch in. One bad event fails no other one; the answer says what became of each. An event that
 // comes alone, outside of a list, is refused as a request.
 func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error {
-	raw, err := readBody(w, r, MaxBatchBody)
+	raw, err := readText(w, r, MaxBatchBody)
 	if err != nil {
 		return err
 	}
@@ -90,42 +91,56 @@ func refusal(r intake.Result) *client.Problem {
 	return p
 }
 
-// splitEvents takes {"events": […]} apart, or takes the whole as one event, alone. The JSON is valid.
+// splitEvents takes {"events": […]} apart, or takes the whole as one event, alone. Whatever else is wrong is said of valid
+// JSON only; what is wrong with an event is its own affair.
 func splitEvents(raw []byte) (events []json.RawMessage, alone bool, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if token, err := d.Token(); err != nil || token != json.Delim('{') {
-		return nil, false, invalid("body", "it is not a JSON object", `write {"events": [{"kind": "…"}]}, or one event`)
-	}
-	var first string
-	if d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, false, invalid("body", "it cannot be read", "")
-		}
-		first, _ = token.(string)
-	}
-	if first != "events" {
-		return []json.RawMessage{raw}, true, nil
-	}
-	token, err := d.Token()
-	if err != nil || token != json.Delim('[') {
-		return nil, false, invalid("body.events", "it is not a list", `write {"events": [{"kind": "…"}]}`)
+	const shape = `write {"events": [{"kind": "…"}]}`
+	r := strictjson.NewReader(raw, strictjson.MaxDepth)
+	if r.Peek() != '{' {
+		return nil, false, cmp.Or[error](checkSyntax(raw), invalid("body", "it is not a JSON object", shape+", or one event"))
 	}
 	events = []json.RawMessage{}
-	for d.More() {
-		if len(events) == client.MaxEvents {
-			return nil, false, invalid("body.events", fmt.Sprintf("it holds more than %d events", client.MaxEvents), "send them in parts")
-		}
-		var event json.RawMessage
-		if err := d.Decode(&event); err != nil {
-			return nil, false, invalid("body.events", "it cannot be read", "")
-		}
-		events = append(events, event)
+	members := 0
+	alone = true
+	var wrong error
+	stop := func(err error) *strictjson.Error {
+		wrong = err
+		return &strictjson.Error{}
 	}
-	if _, err := d.Token(); err != nil || d.More() {
-		return nil, false, invalid("body", "it holds more than events", `write {"events": [{"kind": "…"}]}`)
+	bad := r.Object(func(name string) *strictjson.Error {
+		alone, members = name != "events" && members == 0, members+1
+		switch {
+		case alone:
+			return stop(nil)
+		case members > 1:
+			return stop(invalid("body", "it holds more than events", shape))
+		case r.Peek() != '[':
+			return stop(invalid("body.events", "it is not a list", shape))
+		}
+		return r.List(func() *strictjson.Error {
+			if len(events) == client.MaxEvents {
+				return stop(invalid("body.events", fmt.Sprintf("it holds more than %d events", client.MaxEvents), "send them in parts"))
+			}
+			r.Peek()
+			from := r.Offset()
+			err := r.Skip()
+			events = append(events, raw[from:r.Offset()])
+			return err
+		})
+	})
+	if bad == nil {
+		bad = r.End()
 	}
-	return events, false, nil
+	switch {
+	case alone:
+		return []json.RawMessage{raw}, true, checkSyntax(raw)
+	case bad == nil:
+		return events, false, nil
+	}
+	if syntax := checkSyntax(raw); syntax != nil {
+		return nil, false, syntax
+	}
+	return nil, false, cmp.Or(wrong, error(invalid("body", "it holds more than events", shape)))
 }
 
 func (x ids) eventsAnswer(results []intake.Result) client.EventsAnswer {

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/strictjson"
 )
 
 // unmarshal reads a JSON body strictly: valid UTF-8, no doubled or unknown keys, no U+0000, bounded depth, nothing
@@ -34,63 +33,24 @@ func unmarshal(data []byte, v any) error {
 
 // checkJSON looks at what the decoder lets pass.
 func checkJSON(data []byte) error {
-	if !utf8.Valid(data) {
+	_, err := strictjson.Parse(data, intake.MaxDepth)
+	if err == nil {
+		return nil
+	}
+	switch err.Kind {
+	case strictjson.NotUTF8:
 		return errors.New("the text is not valid UTF-8")
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	if err := checkValue(d, 0); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more text after the JSON value")
-	}
-	return nil
-}
-
-func checkValue(d *json.Decoder, depth int) error {
-	token, err := d.Token()
-	if err != nil {
-		return malformed(err)
-	}
-	delim, ok := token.(json.Delim)
-	if !ok {
-		return checkText(token)
-	}
-	if depth >= intake.MaxDepth {
-		return fmt.Errorf("it is nested deeper than %d levels", intake.MaxDepth)
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		if delim == '{' {
-			key, err := d.Token()
-			if err != nil {
-				return malformed(err)
-			}
-			name, _ := key.(string)
-			if err := checkText(key); err != nil {
-				return err
-			}
-			if seen[name] {
-				return errors.New("a key stands twice in one object")
-			}
-			seen[name] = true
-		}
-		if err := checkValue(d, depth+1); err != nil {
-			return err
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return malformed(err)
-	}
-	return nil
-}
-
-func checkText(token json.Token) error {
-	if text, ok := token.(string); ok && strings.ContainsRune(text, 0) {
+	case strictjson.Twice:
+		return errors.New("a key stands twice in one object")
+	case strictjson.Zero, strictjson.ZeroKey:
 		return errors.New("a text holds the character U+0000")
+	case strictjson.TooDeep:
+		return fmt.Errorf("it is nested deeper than %d levels", intake.MaxDepth)
+	case strictjson.Behind:
+		return errors.New("there is more text after the JSON value")
+	case strictjson.Syntax:
 	}
-	return nil
+	return malformed(json.Unmarshal(data, new(any)))
 }
 
 func malformed(err error) error {
@@ -123,22 +83,39 @@ func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	return body, nil
 }
 
-// readBody reads a bounded body of JSON.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// readText reads a bounded body that is not blank.
+func readText(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := readAll(w, r, limit)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(bytes.TrimSpace(body)) == 0:
+	if err == nil && len(bytes.TrimSpace(body)) == 0 {
 		p := newProblem(http.StatusBadRequest, client.CodeInvalidJSON, "the body is missing")
 		p.Field = "body"
 		return nil, p
-	case !json.Valid(body):
-		p := newProblem(http.StatusBadRequest, client.CodeInvalidJSON, malformed(json.Unmarshal(body, new(any))).Error())
-		p.Field = "body"
-		return nil, p
 	}
-	return body, nil
+	return body, err
+}
+
+// readBody reads a bounded body of JSON.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	body, err := readText(w, r, limit)
+	if err == nil {
+		err = checkSyntax(body)
+	}
+	return body, err
+}
+
+// checkSyntax says where a text stops being JSON.
+func checkSyntax(text []byte) error {
+	r := strictjson.NewReader(text, strictjson.MaxDepth)
+	wrong := r.Skip()
+	if wrong == nil {
+		wrong = r.End()
+	}
+	if wrong == nil {
+		return nil
+	}
+	p := newProblem(http.StatusBadRequest, client.CodeInvalidJSON, malformed(json.Unmarshal(text, new(any))).Error())
+	p.Field = "body"
+	return p
 }
 
 // object splits a JSON object into its fields, each key once and each known. The JSON is valid.

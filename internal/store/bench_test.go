@@ -133,7 +133,7 @@ func BenchmarkIngestOne(b *testing.B) {
 		if i < 0 {
 			return 0, nil
 		}
-		return 1, f.s.Ingest(f.Context(), f.ws, now, store.IngestRequest{Keys: []string{fmt.Sprint(i)}, Recipients: []store.RecipientRef{benchPerson(i)}}, func(s store.IngestState) (store.IngestWrites, error) {
+		return 1, f.s.Ingest(f.Context(), f.ws, asking(store.IngestRequest{Keys: []string{fmt.Sprint(i)}, Recipients: []store.RecipientRef{benchPerson(i)}}), func(s store.IngestState) (store.IngestWrites, error) {
 			event, in := f.event("x"), f.instance(fmt.Sprint(i), instance.Completed)
 			in.Event = event.ID
 			return store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{in}, Deliveries: []delivery.Row{f.delivery(in, s.Persons[0].ID)}}, nil

@@ -32,6 +32,14 @@ func setup(t testing.TB, s *store.Store) fixture {
 	return fixture{t, s, w.ID}
 }
 
+// asking is a request that is known beforehand.
+func asking(r store.IngestRequest) func() store.IngestRequest {
+	if r.At.IsZero() {
+		r.At = now
+	}
+	return func() store.IngestRequest { return r }
+}
+
 func (f fixture) must(err error) {
 	f.Helper()
 	if err != nil {
@@ -86,7 +94,7 @@ func (f fixture) delivery(i instance.Row, p subject.ContactID) delivery.Row {
 
 func (f fixture) ingest(r store.IngestRequest, decide func(store.IngestState) (store.IngestWrites, error)) {
 	f.Helper()
-	f.must(f.s.Ingest(f.Context(), f.ws, now, r, decide))
+	f.must(f.s.Ingest(f.Context(), f.ws, asking(r), decide))
 }
 
 // contact makes a contact.

@@ -6,25 +6,24 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Ingest stores events and what they make, in one transaction: it finds or makes the recipients, finds the
+// Ingest stores events and what they make, in one transaction: once it has begun it asks what for, finds or makes the recipients, finds the
 // instances that the planned keys meet, locks the persons whose slots may be taken and then loads these, asks
 // decide, and writes. When somebody else inserted one of the keys meanwhile, the whole is done again and decide
 // finds their rows. ErrStaleDefinitions: another set than the request's is in force. Answers that decide wants kept
 // are stored with the rest; those that exist already it finds in its state.
-func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, now time.Time, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
-	err := s.write(ctx, func(t *session) error { return t.ingest(ctx, ws, now, r, decide) })
+func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, request func() IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
+	err := s.write(ctx, func(t *session) error { return t.ingest(ctx, ws, request(), decide) })
 	if err != nil {
 		return fmt.Errorf("ingest: %w", err)
 	}
 	return nil
 }
 
-func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, now time.Time, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
+func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
 	number, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
 	switch {
 	case err != nil:
@@ -40,11 +39,11 @@ func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, now time.T
 	}
 	var state IngestState
 	if len(r.Answers) > 0 {
-		if state.Answers, err = t.answered(ctx, ws, now, r.Answers); err != nil {
+		if state.Answers, err = t.answered(ctx, ws, r.At, r.Answers); err != nil {
 			return err
 		}
 	}
-	if state.Persons, err = t.persons(ctx, now, refs); err != nil {
+	if state.Persons, err = t.persons(ctx, r.At, refs); err != nil {
 		return err
 	}
 	if state.Instances, state.Forgotten, err = t.existing(ctx, ws, r.Keys); err != nil {
@@ -57,7 +56,7 @@ func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, now time.T
 	if err := t.writeIngest(ctx, ws, writes); err != nil {
 		return err
 	}
-	return t.keepAnswers(ctx, ws, now, writes.Answers)
+	return t.keepAnswers(ctx, ws, r.At, writes.Answers)
 }
 
 func (t *session) writeIngest(ctx context.Context, ws subject.WorkspaceID, w IngestWrites) error {

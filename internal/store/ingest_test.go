@@ -82,7 +82,7 @@ func TestIngestMeetsWhatExists(t *testing.T) {
 			}
 			return store.IngestWrites{}, nil
 		})
-		f.mustBe(s.Ingest(t.Context(), f.ws+1, now, store.IngestRequest{}, nil), store.ErrNotFound)
+		f.mustBe(s.Ingest(t.Context(), f.ws+1, asking(store.IngestRequest{}), nil), store.ErrNotFound)
 	})
 }
 
@@ -119,7 +119,7 @@ func TestIngestFindsOrMakesRecipients(t *testing.T) {
 		if again[0].ID == known || again[1].ID != got[1].ID {
 			t.Errorf("again %d %d", again[0].ID, again[1].ID)
 		}
-		if err := s.Ingest(t.Context(), f.ws, now, store.IngestRequest{Recipients: []store.RecipientRef{{AddressHash: "h", Create: true}}}, nil); !errors.Is(err, store.ErrInvalid) {
+		if err := s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{{AddressHash: "h", Create: true}}}), nil); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("a contact without ext_id: %v", err)
 		}
 	})
@@ -178,7 +178,7 @@ func TestSlotsOfOnePersonAreTakenOnce(t *testing.T) {
 		ref := person("c-1", "")
 		ref.Lock = true
 		race(t, writers, func(n int) error {
-			return s.Ingest(t.Context(), f.ws, now, store.IngestRequest{Recipients: []store.RecipientRef{ref}}, func(got store.IngestState) (store.IngestWrites, error) {
+			return s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{ref}}), func(got store.IngestState) (store.IngestWrites, error) {
 				in := f.instance(fmt.Sprintf("k:%d", n), instance.Completed)
 				d := f.delivery(in, got.Persons[0].ID)
 				d.Slot = now.Add(time.Duration(len(got.Persons[0].Slots)) * time.Hour)
@@ -231,7 +231,7 @@ func TestRacingPostersMakeOneInstanceAndOneDeliveryEach(t *testing.T) {
 				request.Recipients = append(request.Recipients, ref)
 			}
 			made := 0
-			err := s.Ingest(t.Context(), f.ws, now, request, func(got store.IngestState) (w store.IngestWrites, err error) {
+			err := s.Ingest(t.Context(), f.ws, asking(request), func(got store.IngestState) (w store.IngestWrites, err error) {
 				made = 0
 				for k, key := range request.Keys {
 					if e, ok := got.Instances[key]; ok {
@@ -318,7 +318,7 @@ func TestIngestRefusesWhatCannotBeStored(t *testing.T) {
 			{"a decision that fails", nil, errBroken},
 		}
 		for _, test := range tests {
-			err := s.Ingest(t.Context(), f.ws, now, store.IngestRequest{Recipients: []store.RecipientRef{person("made-on-the-way", "")}}, func(store.IngestState) (store.IngestWrites, error) {
+			err := s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{person("made-on-the-way", "")}}), func(store.IngestState) (store.IngestWrites, error) {
 				if test.writes == nil {
 					return store.IngestWrites{}, errBroken
 				}

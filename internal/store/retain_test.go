@@ -84,7 +84,7 @@ func (w *world) post() {
 	}
 	free := !o.ever || o.freed > o.retries
 	var made *modelInstance
-	err := w.s.Ingest(w.Context(), w.ws, w.now, store.IngestRequest{Keys: []string{base}, Recipients: []store.RecipientRef{person("p", "")}}, func(state store.IngestState) (out store.IngestWrites, err error) {
+	err := w.s.Ingest(w.Context(), w.ws, asking(store.IngestRequest{At: w.now, Keys: []string{base}, Recipients: []store.RecipientRef{person("p", "")}}), func(state store.IngestState) (out store.IngestWrites, err error) {
 		met, duplicate := state.Instances[base]
 		switch {
 		case duplicate && free:

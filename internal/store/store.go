@@ -88,6 +88,7 @@ type Person struct {
 
 // IngestRequest is what has to be locked and loaded before events can be decided.
 type IngestRequest struct {
+	At          time.Time
 	Definitions int64 // the set that the plan was made with; another one in force gives ErrStaleDefinitions
 	Keys        []string
 	Recipients  []RecipientRef

@@ -48,7 +48,7 @@ func TestCancelledCallsLeaveNothing(t *testing.T) {
 		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("before", instance.Completed)}})
 		for range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
-			err := s.Ingest(ctx, f.ws, now, store.IngestRequest{Recipients: []store.RecipientRef{person("c-1", "")}}, func(store.IngestState) (store.IngestWrites, error) {
+			err := s.Ingest(ctx, f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{person("c-1", "")}}), func(store.IngestState) (store.IngestWrites, error) {
 				cancel()
 				return store.IngestWrites{Instances: []instance.Row{f.instance("cancelled", instance.Completed)}}, nil
 			})
@@ -95,7 +95,7 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 			tries := make(chan string, 10)
 			race(t, 2, func(n int) error {
 				if n == 0 {
-					return s.Ingest(t.Context(), f.ws, now, store.IngestRequest{Recipients: []store.RecipientRef{ref}}, func(store.IngestState) (store.IngestWrites, error) {
+					return s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{Recipients: []store.RecipientRef{ref}}), func(store.IngestState) (store.IngestWrites, error) {
 						tries <- "ingest"
 						once(personHeld)
 						<-instanceHeld

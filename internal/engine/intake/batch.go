@@ -28,9 +28,10 @@ type batch struct {
 
 	// The rest belongs to the gathering.
 	alone bool          // its transaction holds nothing else
-	group []*batch      // what it is to write; empty when somebody else has written it
+	first bool          // it is the caller's turn to write
+	gone  bool          // the caller has left while others wrote for them
 	err   error         // what came of the transaction
-	turn  chan struct{} // closed when group or err counts
+	turn  chan struct{} // told when first or err counts; capacity 1
 }
 
 // planned is one event with its occasions.
@@ -40,7 +41,7 @@ type planned struct {
 }
 
 func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Time, once *store.Once[[]Result]) *batch {
-	b := &batch{ws: ws, set: set, items: items, now: now, once: once, planned: make([]planned, len(items))}
+	b := &batch{ws: ws, set: set, items: items, now: now, once: once, planned: make([]planned, len(items)), turn: make(chan struct{}, 1)}
 	addresses := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	for i, item := range items {
 		b.planned[i].person = -1

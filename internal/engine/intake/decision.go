@@ -18,13 +18,14 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// write carries a group out: one request, or several that share a transaction.
-func (in *Intake) write(ctx context.Context, group []*batch) error {
-	first := group[0]
-	request, now := requestOf(group)
-	err := in.store.Ingest(ctx, first.ws.ID, now, request, func(state store.IngestState) (store.IngestWrites, error) {
-		return in.decide(group, state)
-	})
+// write carries a group out: one request, or several that share a transaction. It asks who belongs to the group when
+// the transaction has begun, and again when it is done again.
+func (in *Intake) write(ctx context.Context, ws subject.WorkspaceID, members func() []*batch) error {
+	var group []*batch
+	err := in.store.Ingest(ctx, ws, func() store.IngestRequest {
+		group = members()
+		return requestOf(group)
+	}, func(state store.IngestState) (store.IngestWrites, error) { return in.decide(group, state) })
 	if err != nil {
 		return err
 	}
@@ -36,13 +37,12 @@ func (in *Intake) write(ctx context.Context, group []*batch) error {
 	return nil
 }
 
-// requestOf is what has to be known before a group can be decided, and the instant of its latest request.
-func requestOf(group []*batch) (store.IngestRequest, time.Time) {
+// requestOf is what has to be known before a group can be decided, at the instant of its latest request.
+func requestOf(group []*batch) store.IngestRequest {
 	r := store.IngestRequest{Definitions: group[0].set.Number}
-	var now time.Time
 	for _, b := range group {
-		if b.now.After(now) {
-			now = b.now
+		if b.now.After(r.At) {
+			r.At = b.now
 		}
 		r.Recipients = append(r.Recipients, b.people...)
 		r.Keys = append(r.Keys, b.keys...)
@@ -50,7 +50,7 @@ func requestOf(group []*batch) (store.IngestRequest, time.Time) {
 			r.Answers = append(r.Answers, b.once.AnswerKey)
 		}
 	}
-	return r, now
+	return r
 }
 
 // decision is one run of decide: what exists on one side, what is to be written on the other. Its batch is the one

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 const (
@@ -25,17 +26,18 @@ const (
 var errGroupTimeout = errors.New("the database took too long")
 
 // gathering joins the requests of one workspace into transactions (group commit). Nobody waits for company: who finds
-// no transaction under way begins one at once, and who finds one waits for its end among those who came meanwhile;
-// then the first of them writes all.
+// no transaction under way begins one at once, and takes along who came until it had begun. Who finds one waits for its
+// end; then the first of those who wait begins the next.
 //
-//	request ──▶ nothing under way ──▶ write it
-//	       └──▶ waiting ──▶ first: write the group ──▶ ended well: everybody has their answer
-//	                   └──▶ others: wait            └──▶ else: everybody writes their own, alone
+//	request ──▶ nothing under way ──▶ begin ──▶ write all who wait ──▶ ended well: everybody has their answer
+//	       └──▶ wait ──▶ first ────────┘  └──▶ others: wait       └──▶ else: everybody writes their own, alone
 //
 // Whoever writes does so on the goroutine of their own caller. A caller who goes away while waiting takes their
-// request back; after that it is written with the rest, as it may be when a connection is lost during a commit.
+// request back; once it is being written with others it is written all the same, as it may be when a connection is
+// lost during a commit.
 type gathering struct {
 	intake *Intake
+	ws     subject.WorkspaceID
 	lanes  int // transactions at once
 
 	mu      sync.Mutex
@@ -46,98 +48,131 @@ type gathering struct {
 
 // commit has b written, in a transaction of its own or with others, and returns what came of it.
 func (g *gathering) commit(ctx context.Context, b *batch) error {
+	g.mu.Lock()
+	g.line(len(g.waiting), b)
+	g.dispatch()
+	g.mu.Unlock()
 	for {
-		g.join(b)
 		select {
 		case <-b.turn:
 		case <-ctx.Done():
-			if g.leave(b) {
+			if !g.turned(b) {
 				return context.Cause(ctx)
 			}
-			if len(b.group) == 0 {
-				return context.Cause(ctx)
-			}
+			<-b.turn
 		}
-		if len(b.group) > 0 {
-			g.write(ctx, b.group)
-		}
-		if !errors.Is(b.err, errAlone) {
+		if !b.first || g.write(ctx, b) {
 			return b.err
 		}
-		b.alone = true
 	}
 }
 
-// errAlone tells the callers of a group that failed to try it each for themselves.
-var errAlone = errors.New("the group failed")
-
-// join puts b in line.
-func (g *gathering) join(b *batch) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	b.group, b.err, b.turn = nil, nil, make(chan struct{})
-	g.waiting = append(g.waiting, b)
-	g.items += len(b.items)
-	g.dispatch()
-}
-
-// leave takes b out of the line; false: it is being written, or is to write others.
-func (g *gathering) leave(b *batch) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	i := slices.Index(g.waiting, b)
-	if i < 0 {
-		return false
+// line puts batches in line. The caller holds mu.
+func (g *gathering) line(at int, list ...*batch) {
+	g.waiting = slices.Insert(g.waiting, at, list...)
+	for _, b := range list {
+		b.first = false
+		g.items += len(b.items)
 	}
-	g.waiting = slices.Delete(g.waiting, i, i+1)
-	g.items -= len(b.items)
-	return true
 }
 
-// dispatch gives the turn to the first in line, for as many as one transaction may hold. The caller holds mu.
+// turned reports whether it is b's turn. If not it leaves the line, or those who have taken it along.
+func (g *gathering) turned(b *batch) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.waiting, b); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		g.items -= len(b.items)
+	}
+	b.gone = !b.first
+	return b.first
+}
+
+// dispatch gives the turn to the first in line, while there is a lane for it. The caller holds mu.
 func (g *gathering) dispatch() {
 	for len(g.waiting) > 0 && (g.running == 0 || g.running < g.lanes && g.items >= worthOwn) {
-		first := g.waiting[0]
-		n, items := 1, len(first.items)
-		if !first.alone {
-			for _, b := range g.waiting[1:] {
-				if b.alone || b.set != first.set || items+len(b.items) > groupItems {
-					break
-				}
-				n, items = n+1, items+len(b.items)
-			}
-		}
-		first.group = slices.Clone(g.waiting[:n])
-		g.waiting = slices.Delete(g.waiting, 0, n)
-		g.items -= items
+		b := g.waiting[0]
+		g.waiting = slices.Delete(g.waiting, 0, 1)
+		g.items -= len(b.items)
 		g.running++
-		close(first.turn)
+		b.first = true
+		b.turn <- struct{}{}
 	}
 }
 
-// write runs the transaction of a group whose first is the caller's own, and tells the others.
-func (g *gathering) write(ctx context.Context, group []*batch) {
+// company takes along those in line whom one transaction with b can hold.
+func (g *gathering) company(b *batch) []*batch {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, items := 0, len(b.items)
+	for _, other := range g.waiting {
+		if b.alone || other.alone || other.set != b.set || items+len(other.items) > groupItems {
+			break
+		}
+		n, items = n+1, items+len(other.items)
+	}
+	others := slices.Clone(g.waiting[:n])
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	g.items -= items - len(b.items)
+	return others
+}
+
+// write runs a transaction for b, whose caller this is, and for who came meanwhile, and tells these. It reports false
+// when the group failed: then all of it are back in line, in their order, each for a transaction of their own.
+func (g *gathering) write(ctx context.Context, b *batch) (done bool) {
+	group := []*batch{b}
 	err := errPanicked
 	defer func() {
-		for _, b := range group[1:] {
-			b.err = err
-			close(b.turn)
-		}
-		group[0].err = err
 		g.mu.Lock()
+		defer g.mu.Unlock()
+		if done = len(group) == 1 || !separable(err); done {
+			for _, one := range group {
+				one.err = err
+			}
+			for _, other := range group[1:] {
+				other.turn <- struct{}{}
+			}
+		} else {
+			g.back(group)
+		}
 		g.running--
 		g.dispatch()
-		g.mu.Unlock()
 	}()
-	if len(group) > 1 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(context.WithoutCancel(ctx), groupTimeout, errGroupTimeout)
-		defer cancel()
+	run, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), groupTimeout, errGroupTimeout)
+	defer cancel()
+	run, cancelCause := context.WithCancelCause(run)
+	defer cancelCause(nil)
+	// The caller may cancel as long as only their own request is concerned.
+	mayCancel := func() func() bool { return context.AfterFunc(ctx, func() { cancelCause(context.Cause(ctx)) }) }
+	stop := mayCancel()
+	defer func() { stop() }()
+	asked := false
+	err = g.intake.write(run, g.ws, func() []*batch {
+		if !asked && stop() { // else the transaction is done again, or the caller has gone
+			asked = true
+			if group = append(group, g.company(b)...); len(group) == 1 {
+				stop = mayCancel()
+			}
+		}
+		return group
+	})
+	return false
+}
+
+// separable reports whether a group that failed may succeed one by one. All plan again for new definitions, and a
+// database that is away is so for each of them.
+func separable(err error) bool {
+	return err != nil && !errors.Is(err, errPanicked) && !errors.Is(err, store.ErrStaleDefinitions) &&
+		!errors.Is(err, errGroupTimeout) && !store.Unavailable(err)
+}
+
+// back puts a group in line before all others. The caller holds mu.
+func (g *gathering) back(group []*batch) {
+	here := slices.DeleteFunc(slices.Clone(group), func(b *batch) bool { return b.gone })
+	for _, b := range here {
+		b.alone = true
 	}
-	err = g.intake.write(ctx, group)
-	if err != nil && len(group) > 1 && !errors.Is(err, store.ErrStaleDefinitions) && !errors.Is(err, errGroupTimeout) && !store.Unavailable(err) {
-		err = errAlone
-	}
+	g.line(0, here...)
 }
 
 // errPanicked is what the others of a group are told when writing it panicked on the first one's goroutine.

@@ -73,7 +73,7 @@ type DeliveryResult struct {
 
 // Store is what intake needs of the store.
 type Store interface {
-	Ingest(ctx context.Context, ws subject.WorkspaceID, now time.Time, request store.IngestRequest,
+	Ingest(ctx context.Context, ws subject.WorkspaceID, request func() store.IngestRequest,
 		decide func(store.IngestState) (store.IngestWrites, error)) error
 	NewID(now time.Time) int64
 	Writers() int
@@ -124,7 +124,7 @@ func (in *Intake) gathering(ws subject.WorkspaceID) *gathering {
 	defer in.mu.Unlock()
 	g := in.gatherings[ws]
 	if g == nil {
-		g = &gathering{intake: in, lanes: in.store.Writers()}
+		g = &gathering{intake: in, ws: ws, lanes: in.store.Writers()}
 		in.gatherings[ws] = g
 	}
 	return g
