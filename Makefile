@@ -83,9 +83,10 @@ generated: $(TOOLS_STAMP)
 fuzz: ## every fuzz target for a short time (FUZZTIME=10s)
 	scripts/fuzz $(FUZZTIME)
 
+# It is a module of its own; -mod=mod has it follow the product's.
 .PHONY: bench
 bench: ## beside peers and limits, in about six minutes; writes docs/reference/performance.md
-	go run -C bench . -write ../docs/reference/performance.md
+	go run -C bench -mod=mod . -write ../docs/reference/performance.md
 
 .PHONY: micro
 micro: ## Go benchmarks of all packages
