@@ -82,6 +82,7 @@ func (l *loops) begin() []*stage {
 	batch := l.config.Batch
 	expand := func(ctx context.Context, now time.Time) (bool, error) {
 		n, err := l.expander.Step(ctx, now, batch)
+		l.took(n)
 		return n >= batch, err
 	}
 	sweep := func(ctx context.Context, now time.Time) (bool, error) {
@@ -106,7 +107,16 @@ func (l *loops) send(ctx context.Context, now time.Time) (bool, error) {
 	defer end()
 	l.running.Go(func() { l.standIn(over, now.Add(l.config.Patience)) })
 	n, err := l.sender.Step(ctx, now, l.config.Batch)
+	l.took(n.Claimed)
 	return n.Claimed >= l.config.Batch, err
+}
+
+// took has the alarm look for what is due next when a step has taken something. Otherwise it would rest, since it has
+// seen these rows due: what falls due in the meantime would be late by as much.
+func (l *loops) took(n int) {
+	if n > 0 {
+		l.look()
+	}
 }
 
 // standIn keeps another sender going from the instant at until over ends.
