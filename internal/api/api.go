@@ -111,6 +111,7 @@ type Operated struct {
 type Deps struct {
 	Store   Store
 	Engine  Engine
+	Secrets Secrets
 	Clock   clock.Clock
 	Log     *slog.Logger
 	Version string // of the program, for the description
@@ -145,6 +146,7 @@ func New(d Deps) *API {
 	a.contacts()
 	a.instances()
 	a.deliveries()
+	a.secrets()
 	a.ticks()
 	a.surveysTriggers()
 	a.metrics()
@@ -173,7 +175,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route registers an operation that is answered by way of its description. Handlers return a *client.Problem, an
 // error wrapping store.ErrNotFound, or any other error, which is logged and answered without details.
 func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation, handle func(context.Context, Caller, *I) (*O, error)) {
-	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath}
+	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath || path == secretPath}
 	a.routes = append(a.routes, to)
 	op.Method, op.Path = method, path
 	op.BodyReadTimeout, op.RejectUnknownQueryParameters = readTimeout, true

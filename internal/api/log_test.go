@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/secret"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
@@ -24,7 +25,7 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 	var err error
 	b.app, err = app.Start(t.Context(), app.Config{
 		Server: config.Server{Database: config.Database{DB: storetest.URL(t, "sqlite")}, Listen: "127.0.0.1:0"},
-		Clock:  b.clock, Version: "test", Log: slog.New(slog.NewJSONHandler(&log, nil)),
+		Clock:  b.clock, Version: "test", SecretKey: secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), Log: slog.New(slog.NewJSONHandler(&log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

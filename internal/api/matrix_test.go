@@ -29,7 +29,12 @@ func fixtures() map[string]fixture {
 		"POST /v1/definitions": {path: "/v1/definitions", body: `{"files":[{"name":"a.yaml","text":"channel: memory:more\nprovider: memory\n"}]}`},
 		"GET /v1/definitions":  {path: "/v1/definitions"},
 		"GET /v1/reasons":      {path: "/v1/reasons"},
-		"POST /v1/tick":        {path: "/v1/tick"},
+
+		"PUT /v1/secrets/{name}":    {path: "/v1/secrets/TOKEN", body: `{"value":"hunter2"}`},
+		"GET /v1/secrets":           {path: "/v1/secrets"},
+		"DELETE /v1/secrets/{name}": {path: "/v1/secrets/{secret}"},
+
+		"POST /v1/tick": {path: "/v1/tick"},
 
 		"POST /v1/contacts":                 {path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},
 		"GET /v1/contacts":                  {path: "/v1/contacts"},
@@ -66,10 +71,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact string }
+type things struct{ event, instance, delivery, key, contact, secret string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret)
 	return fixture{fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -81,7 +86,10 @@ func (b *bundle) things(c *client.Client, id string) things {
 	if err != nil {
 		b.Fatal(err)
 	}
-	x.key, x.contact = one.Key, "cust-"+id
+	x.key, x.contact, x.secret = one.Key, "cust-"+id, "of-"+id
+	if _, err := c.SetSecret(b.Context(), x.secret, "hunter2"); err != nil {
+		b.Fatal(err)
+	}
 	return x
 }
 
@@ -147,8 +155,8 @@ func TestRoutesByWorkspace(t *testing.T) {
 		}
 		theirs := b.things(stranger, "theirs")
 		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_%00", key: "no:such:key", contact: "no-such-contact"}
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x"}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_%00", key: "no:such:key", contact: "no-such-contact", secret: "none"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/secret"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -92,7 +93,7 @@ func setup(t *testing.T, database string) *bundle {
 	var err error
 	b.app, err = app.Start(t.Context(), app.Config{
 		Server: config.Server{Database: config.Database{DB: b.url}, Listen: "127.0.0.1:0"},
-		Clock:  b.clock, Version: "test",
+		Clock:  b.clock, Version: "test", SecretKey: secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
 	})
 	if err != nil {
 		t.Fatal(err)

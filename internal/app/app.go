@@ -27,6 +27,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/outbound"
+	"github.com/carillonhq/carillon/internal/secret"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
@@ -51,6 +52,8 @@ type Config struct {
 	Log *slog.Logger // nil: nothing is logged
 	// Version of the program, for the API's description.
 	Version string
+	// SecretKey are keys for secrets beside those of the settings' file (secret.ParseKeyring).
+	SecretKey secret.Value
 	// Clock to run by; nil is the machine's, kept in step with PostgreSQL's.
 	Clock clock.Clock
 	// Providers of channels beside the built-in ones.
@@ -75,6 +78,7 @@ type App struct {
 	metrics   *telemetry.Metrics
 	tracing   telemetry.Tracing
 	outbound  *outbound.Client
+	vault     *vault
 	server    *http.Server
 	beside    []*http.Server // for operators alone
 	listener  net.Listener
@@ -120,13 +124,16 @@ func (a *App) start(ctx context.Context) (err error) {
 	if a.tracing, err = telemetry.NewTracing(ctx, a.config.Version, a.log); err != nil {
 		return err
 	}
+	if a.vault, err = newVault(a.config, a.store, a.clock.Now); err != nil {
+		return err
+	}
 	a.outbound = outbound.New(outbound.Options{
 		Policy: outbound.Policy{Allow: a.config.OutboundAllow}, UserAgent: "carillon/" + a.config.Version, Wrap: a.tracing.Transport,
 	})
 	a.metrics = a.newMetrics()
 	providers := append(Providers(a.outbound, a.clock), a.config.Providers...)
 	a.engine, err = engine.New(engine.Config{
-		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: secret, Journal: a.tell(),
+		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.tell(),
 		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
 		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
 		Spans:     a.tracing.Spans,
@@ -191,7 +198,7 @@ func (a *App) tell() journal.Writer {
 
 func (a *App) newServer() (*http.Server, error) {
 	routes := api.New(api.Deps{
-		Store: a.store, Engine: operations{a.engine, a.metrics.Event}, Clock: a.clock, Log: a.log, Version: a.config.Version,
+		Store: a.store, Engine: operations{a.engine, a.metrics.Event}, Secrets: a.vault, Clock: a.clock, Log: a.log, Version: a.config.Version,
 		Metrics: a.metrics,
 	})
 	pages, err := console.New(console.Deps{

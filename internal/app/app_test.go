@@ -32,6 +32,7 @@ func server(db string) config.Server {
 	return config.Server{
 		Database: config.Database{DB: db}, Listen: "127.0.0.1:0", Work: true, Migrate: true, StopTimeout: patience,
 		OutboundAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		SecretEnv:     []string{"TEST_GATEWAY_*"}, SecretDir: []string{os.TempDir()},
 	}
 }
 
@@ -312,12 +313,12 @@ func TestPublicLinks(t *testing.T) {
 // Secrets come from the environment or a file, and never reach the log, the API or an error.
 func TestSecrets(t *testing.T) {
 	const canary = "hunter2-canary"
-	t.Setenv("CARILLON_TEST_TOKEN", canary)
+	t.Setenv("TEST_GATEWAY_TOKEN", canary)
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(canary+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, reference := range map[string]string{"env": "{env: CARILLON_TEST_TOKEN}", "file": "{file: " + file + "}", "missing": "{env: CARILLON_TEST_NONE}"} {
+	for name, reference := range map[string]string{"env": "{env: TEST_GATEWAY_TOKEN}", "file": "{file: " + file + "}", "missing": "{env: TEST_GATEWAY_NONE}"} {
 		t.Run(name, func(t *testing.T) {
 			tokens := make(chan string, 1)
 			gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -341,7 +342,7 @@ func TestSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name == "missing" {
-				waitFor(t, settled, func(e journal.Entry) bool { return strings.Contains(e.Error, "CARILLON_TEST_NONE") })
+				waitFor(t, settled, func(e journal.Entry) bool { return strings.Contains(e.Error, "TEST_GATEWAY_NONE") })
 				return
 			}
 			select {

@@ -5,14 +5,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/telemetry"
@@ -64,36 +61,6 @@ func TestObserve(t *testing.T) {
 	}
 	if strings.Contains(text, "secret-id") || strings.Contains(text, "ada@example.org") {
 		t.Errorf("the log repeats the request: %s", text)
-	}
-}
-
-func TestSecretIsNotOurs(t *testing.T) {
-	for _, name := range []string{"CARILLON_DB", "CARILLON_KEY", "CARILLON_LISTEN"} {
-		t.Setenv(name, "canary")
-		if value, err := secret(definition.Setting{Env: name}); err == nil || value != "" || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: got %q, %v", name, value, err)
-		}
-	}
-	t.Setenv("TWILIO_TOKEN", "token")
-	if value, err := secret(definition.Setting{Env: "TWILIO_TOKEN"}); err != nil || value != "token" {
-		t.Errorf("got %q, %v", value, err)
-	}
-	if value, err := secret(definition.Setting{Value: "plain"}); err != nil || value != "plain" {
-		t.Errorf("got %q, %v", value, err)
-	}
-	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	large := filepath.Join(t.TempDir(), "large")
-	if err := os.WriteFile(large, make([]byte, maxSecretFile+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	// Reading the device would never end.
-	for _, s := range []definition.Setting{{Env: "TWILIO_NONE"}, {File: empty}, {File: empty + ".not"}, {File: large}, {File: "/dev/zero"}, {File: t.TempDir()}} {
-		if value, err := secret(s); err == nil {
-			t.Errorf("%+v: got %q", s, value)
-		}
 	}
 }
 

@@ -101,6 +101,7 @@ func Table() []Row {
 		},
 
 		{Path: "clock", Layer: Port, Purpose: "the only door to wall time"},
+		{Path: "secret", Layer: Port, Purpose: "secrets of channels: sealed at rest, three stars in between"},
 		{
 			Path: "outbound", Layer: Port, Purpose: "the one guarded HTTP client",
 			Imports: []string{"clock", "reason"},
@@ -159,7 +160,7 @@ func Table() []Row {
 		},
 		{
 			Path: "api", Layer: Shell, Purpose: "the HTTP API: auth, idempotency, problem errors, OpenAPI",
-			Imports: []string{"@pure", "clock", "store", "engine/contact", "engine/intake", "telemetry", "./client"},
+			Imports: []string{"@pure", "clock", "secret", "store", "engine/contact", "engine/intake", "telemetry", "./client"},
 			Modules: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time", "golang.org/x/crypto"},
 		},
 		{

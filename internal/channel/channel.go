@@ -97,7 +97,7 @@ func AsSendError(err error) *SendError {
 type Setting struct {
 	Name     string
 	Required bool
-	Secret   bool // must be given as {env: NAME} or {file: PATH}
+	Secret   bool // must be given as {secret: NAME}, {env: NAME} or {file: PATH}
 	Doc      string
 }
 

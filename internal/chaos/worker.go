@@ -24,6 +24,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/outbound"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // EnvWorker names the environment variable that makes a binary a worker; it holds a task as JSON.
@@ -145,7 +146,7 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 }
 
 // secret finds a setting where definitions say; workers share our environment and files.
-func secret(s definition.Setting) (string, error) {
+func secret(_ subject.WorkspaceID, s definition.Setting) (string, error) {
 	switch {
 	case s.Env != "":
 		return os.Getenv(s.Env), nil

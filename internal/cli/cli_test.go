@@ -20,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/cli"
 	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/secret"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
@@ -64,7 +65,7 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	ctx := context.Background()
 	a, err := app.Start(ctx, app.Config{Server: config.Server{
 		Database: config.Database{DB: ts.MkAbs("server.db")}, Listen: "127.0.0.1:0", Migrate: true,
-	}})
+	}, SecretKey: secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")})
 	ts.Check(err)
 	ts.Defer(func() { ts.Check(a.Stop(ctx)) })
 	key, err := app.CreateKey(ctx, a.Store(), a.Workspace(), "script", []string{"admin"}, a.Engine().Now())

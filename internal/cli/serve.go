@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/secret"
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
@@ -32,7 +33,7 @@ func (c *serveCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return app.Run(s.ctx, app.Config{Server: c.Server, Log: log, Version: version()}, func(a *app.App) {
+	return app.Run(s.ctx, app.Config{Server: c.Server, Log: log, Version: version(), SecretKey: secret.New(os.Getenv(config.SecretKeyEnv))}, func(a *app.App) {
 		fmt.Fprintln(s.Out, "listening on", a.URL())
 		keys, err := a.Store().Keys(s.ctx, a.Workspace().ID)
 		if err == nil && len(keys) == 0 {

@@ -12,6 +12,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"time"
@@ -37,10 +39,16 @@ type Server struct {
 	DBDirect      string         `name:"db-direct" env:"CARILLON_DB_DIRECT" placeholder:"DB" help:"The address of the same PostgreSQL past a pooler, for notifications between processes. Default: that of db."`
 	RetentionDays int            `name:"retention-days" env:"CARILLON_RETENTION_DAYS" default:"0" placeholder:"DAYS" help:"How long what is over stays: events, instances, deliveries and what hangs on them. Their keys stay used for ever. 0 keeps everything."`
 	OutboundAllow []netip.Prefix `name:"outbound-allow" env:"CARILLON_OUTBOUND_ALLOW" placeholder:"CIDR" help:"Networks that channels may reach although they are not public, such as 127.0.0.0/8 or 10.1.0.0/16."`
+	SecretKeyFile string         `name:"secret-key-file" env:"CARILLON_SECRET_KEY_FILE" placeholder:"FILE" help:"A file with keys for the secrets of channels, 32 bytes in base64 each: the first seals, every one opens. The variable CARILLON_SECRET_KEY holds them as well."`
+	SecretEnv     []string       `name:"secret-env" env:"CARILLON_SECRET_ENV" default:"*" placeholder:"PATTERN" help:"The environment variables that channels may read by {env: NAME}, such as SMS_*. Never CARILLON_* and the database's own."`
+	SecretDir     []string       `name:"secret-dir" env:"CARILLON_SECRET_DIR" default:"/run/secrets,/etc/carillon/secrets" placeholder:"DIR" help:"The folders from which channels may read by {file: PATH}."`
 	StopTimeout   time.Duration  `name:"stop-timeout" env:"CARILLON_STOP_TIMEOUT" default:"25s" placeholder:"DURATION" help:"How long a stop waits for what is on its way. Below the 30s after which supervisors kill."`
 	LogLevel      string         `name:"log-level" env:"CARILLON_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"The least level that is logged: ${enum}."`
 	LogFormat     string         `name:"log-format" env:"CARILLON_LOG_FORMAT" default:"text" enum:"text,json" placeholder:"FORMAT" help:"How the log is written: ${enum}."`
 }
+
+// SecretKeyEnv is the variable with keys for secrets. There is no such flag: everybody on a machine sees flags.
+const SecretKeyEnv = "CARILLON_SECRET_KEY"
 
 // The most that a setting may ask for: beyond it lies a slip of the finger, not a machine.
 const (
@@ -80,6 +88,16 @@ func (s *Server) Validate() error {
 	}
 	if s.RetentionDays < 0 || s.RetentionDays > maxRetentionDays {
 		return fmt.Errorf("--retention-days: from 1 to %d, or 0 to keep everything", maxRetentionDays)
+	}
+	for _, pattern := range s.SecretEnv {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return errors.New("--secret-env: write names with * for any text, such as SMS_*")
+		}
+	}
+	for _, dir := range s.SecretDir {
+		if !filepath.IsAbs(dir) {
+			return errors.New("--secret-dir: write whole paths, such as /run/secrets")
+		}
 	}
 	if s.StopTimeout < 0 {
 		return errors.New("--stop-timeout: not below zero")

@@ -118,8 +118,8 @@ public_url: https://carillon.example.org
 outbound_allow: [10.1.0.0/16]
 ` + "```" + `
 
-Unknown keys are refused. Secrets of channels are no settings: definitions name the environment variable or the file
-that holds them.
+Unknown keys are refused. Secrets of channels are no settings: definitions say where they are kept
+([secrets](../operate/secrets.md)). Keys for them also stand in the variable CARILLON_SECRET_KEY.
 
 | flag | environment | key | value | default | meaning |
 |---|---|---|---|---|---|

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -233,7 +234,7 @@ func (r *reader) settings(n *portable.Node, info *ProviderInfo) map[string]Setti
 }
 
 func (r *reader) setting(n *portable.Node, secret bool) (Setting, bool) {
-	const places = "write {env: NAME} or {file: PATH}"
+	const places = "write {secret: NAME}, {env: NAME} or {file: PATH}"
 	if n.Kind != portable.Map {
 		text, ok := r.text(n)
 		if ok && secret {
@@ -242,21 +243,34 @@ func (r *reader) setting(n *portable.Node, secret bool) (Setting, bool) {
 		}
 		return Setting{Value: text}, ok
 	}
-	if len(n.Fields) != 1 || n.Fields[0].Key.Text != "env" && n.Fields[0].Key.Text != "file" {
+	if len(n.Fields) != 1 || !slices.Contains([]string{"env", "file", "secret"}, n.Fields[0].Key.Text) {
 		if !n.Partial {
 			r.invalid(n.Pos, "a setting is a text, or the place of a secret", places)
 		}
 		return Setting{}, false
 	}
-	place, ok := r.text(n.Fields[0].Value)
+	at := n.Fields[0].Value
+	place, ok := r.text(at)
 	if !ok {
 		return Setting{}, false
 	}
-	if n.Fields[0].Key.Text == "file" {
+	switch n.Fields[0].Key.Text {
+	case "file":
 		return Setting{File: place}, true
+	case "secret":
+		if !isMadeOf(place, "_-.") {
+			r.invalid(at.Pos, fmt.Sprintf("%q is not the name of a secret", place), "")
+			return Setting{}, false
+		}
+		if r.opts.Secret != nil && !r.stored {
+			if err := r.opts.Secret(place); err != nil {
+				r.warn(CodeReference, at.Pos, err.Error(), "carillon secrets set "+place)
+			}
+		}
+		return Setting{Secret: place}, true
 	}
 	if !isMadeOf(place, "_") {
-		r.invalid(n.Fields[0].Value.Pos, fmt.Sprintf("%q is not the name of an environment variable", place), "")
+		r.invalid(at.Pos, fmt.Sprintf("%q is not the name of an environment variable", place), "")
 		return Setting{}, false
 	}
 	return Setting{Env: place}, true

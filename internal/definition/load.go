@@ -25,6 +25,8 @@ type File struct {
 type Options struct {
 	// Providers of channels that this program knows; nil leaves the providers of channels unchecked.
 	Providers []ProviderInfo
+	// Secret says why the secret of that name cannot be used, which is a warning; nil leaves secrets unchecked.
+	Secret func(name string) error
 	// Compiler compiles expressions; nil makes one for the call. One serves a whole process.
 	Compiler *expr.Compiler
 	// Known are the definitions in force. Load lets files refer to those that they do not define anew.
@@ -45,7 +47,7 @@ type ProviderInfo struct {
 type SettingInfo struct {
 	Name     string
 	Required bool
-	Secret   bool // must be {env: NAME} or {file: PATH}
+	Secret   bool // must be {secret: NAME}, {env: NAME} or {file: PATH}
 }
 
 // Bundle is what a folder defines.

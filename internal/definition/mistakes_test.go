@@ -71,6 +71,26 @@ func TestProvidersCheckSettings(t *testing.T) {
 	}
 }
 
+// A secret that is not there yet stops nobody: the definition may come first.
+func TestSecretsAreLookedFor(t *testing.T) {
+	t.Parallel()
+	options := definition.Options{Secret: func(name string) error {
+		if name == "HAVE" {
+			return nil
+		}
+		return errors.New("there is no secret named " + name)
+	}}
+	const text = "channel: sms\nprovider: http\nsettings:\n  url: {secret: HAVE}\n  token: {secret: HAVE_NOT}\n  more: {secret: a b}\n"
+	_, problems := definition.Load([]definition.File{{Name: "a.yaml", Text: []byte(text)}}, options)
+	want := []string{
+		"warning 5:19 reference: there is no secret named HAVE_NOT | carillon secrets set HAVE_NOT",
+		`6:18 invalid: "a b" is not the name of a secret`,
+	}
+	if diff := cmp.Diff(want, said(problems)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -155,7 +175,7 @@ func TestMistakes(t *testing.T) {
 		{"channel", "channel: sms\nprovider: htp\n---\nchannel: push\nprovider: http\nsettings:\n  ulr: http://127.0.0.1\n  token: s3cret\n---\nchannel: inbox\nprovider: inbox\nsettings: {a: b}\non_unknown: retry\n", []string{
 			`2:11 reference: no provider named "htp" | did you mean http?`,
 			`7:3 unknown_key: provider http has no setting "ulr" | did you mean url?`,
-			`8:10 invalid: a secret is never written into a definition | write {env: NAME} or {file: PATH}`,
+			`8:10 invalid: a secret is never written into a definition | write {secret: NAME}, {env: NAME} or {file: PATH}`,
 			`12:12 unknown_key: provider inbox has no setting "a" | it has no settings`,
 			`13:13 invalid: "retry" is not a value of on_unknown | it is resend, hold or verify`,
 		}},

@@ -106,7 +106,7 @@ func Schema() ([]byte, error) {
 			"required": []any{key}, "additionalProperties": false,
 		}
 	}
-	defs["settings"] = map[string]any{"type": "object", "additionalProperties": map[string]any{"anyOf": []any{aText(), secret("env"), secret("file")}}}
+	defs["settings"] = map[string]any{"type": "object", "additionalProperties": map[string]any{"anyOf": []any{aText(), secret("secret"), secret("env"), secret("file")}}}
 	defs["scenario"] = map[string]any{"type": "object", "required": []any{"scenario"}}
 	var kinds []any
 	for _, kind := range builtKinds() {

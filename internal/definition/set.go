@@ -197,6 +197,8 @@ type Setting struct {
 	Value string
 	Env   string
 	File  string
+	// Secret is the name of one of the workspace's secrets.
+	Secret string
 }
 
 // Sink is where outcomes go; stored and checked, acted on once outcomes leave.

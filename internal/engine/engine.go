@@ -52,8 +52,10 @@ type Config struct {
 	Clock     clock.Clock
 	Log       *slog.Logger       // nil: nothing is logged
 	Providers []channel.Provider // the channels that definitions may use
-	// Secret resolves a setting that refers to the environment or to a file.
-	Secret func(definition.Setting) (string, error)
+	// Secret gives the value of a setting of a workspace's channel, wherever it is kept.
+	Secret func(subject.WorkspaceID, definition.Setting) (string, error)
+	// SecretCheck tells, when definitions are applied, why secrets that they name cannot be used; nil: nobody looks.
+	SecretCheck func(context.Context, subject.WorkspaceID) (func(name string) error, error)
 	// Journal is told every decision and outcome; nil = nobody is.
 	Journal     journal.Writer
 	Definitions definition.Options
@@ -96,8 +98,8 @@ func New(c Config) (*Engine, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Secret == nil {
-		c.Secret = func(s definition.Setting) (string, error) {
-			if s.Env != "" || s.File != "" {
+		c.Secret = func(_ subject.WorkspaceID, s definition.Setting) (string, error) {
+			if s.Env != "" || s.File != "" || s.Secret != "" {
 				return "", errors.New("this engine resolves no secrets")
 			}
 			return s.Value, nil
@@ -224,6 +226,11 @@ func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []defi
 	}
 	options := e.config.Definitions
 	options.Known = known
+	if e.config.SecretCheck != nil {
+		if options.Secret, err = e.config.SecretCheck(ctx, ws.ID); err != nil {
+			return Applied{}, fmt.Errorf("look for secrets: %w", err)
+		}
+	}
 	bundle, problems := definition.Load(files, options)
 	applied := Applied{Problems: problems, Number: number}
 	if definition.HasErrors(problems) {

@@ -19,6 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // away is a store that cannot be reached while results are written.
@@ -69,7 +70,7 @@ func TestWhatWasNeverSentIsNotUnknown(t *testing.T) {
 
 // sendersOf is a sender as Run has it, with many requests on the wire at once, on the bundle's clock.
 func sendersOf(b *enginetest.Bundle, s sender.Store, providers ...channel.Provider) *sender.Sender {
-	plain := func(s definition.Setting) (string, error) { return s.Value, nil }
+	plain := func(_ subject.WorkspaceID, s definition.Setting) (string, error) { return s.Value, nil }
 	return sender.New(sender.Config{
 		Store: s, Catalog: catalog.New(b.Store, enginetest.Options(providers)), Outlets: outlet.New(providers, plain),
 		Clock: b.Clock, Log: slog.New(slog.DiscardHandler),

@@ -76,6 +76,7 @@ const (
 	WorkerLost     Reason = "worker_lost"
 	SendThrew      Reason = "send_threw"
 	NoChannel      Reason = "no_channel"
+	SecretMissing  Reason = "secret_missing"
 	CannotRender   Reason = "cannot_render"
 	OutputTooLarge Reason = "output_too_large"
 	LeaseLost      Reason = "lease_lost"
@@ -152,6 +153,7 @@ func All() []Info {
 		{NotVerified, Unknown, "The provider could not say whether it has the message."},
 		{SendThrew, Failure, "The channel broke down while sending; it is tried again."},
 		{NoChannel, Failure, "No channel of that name is defined."},
+		{SecretMissing, Failure, "A secret that the channel needs is not set, not allowed or cannot be opened; it is tried again."},
 		{CannotRender, Failure, "The message could not be written from its template."},
 		{OutputTooLarge, Failure, "The message is longer than allowed."},
 		{LeaseLost, Wait, "Another worker took the delivery over; this one stopped before sending."},

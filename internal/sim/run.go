@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 const (
@@ -133,7 +134,7 @@ func readDefinitions(s *Scenario) ([]definition.File, error) {
 func (w *world) start() (err error) {
 	w.engine, err = engine.New(engine.Config{
 		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Journal: w.note, Concurrency: 1, NoJitter: true,
-		Secret:      func(definition.Setting) (string, error) { return "simulated", nil },
+		Secret:      func(subject.WorkspaceID, definition.Setting) (string, error) { return "simulated", nil },
 		Definitions: w.options(), Failpoint: w.reach, PublicURL: "https://carillon.example",
 	})
 	return err

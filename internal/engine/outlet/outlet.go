@@ -4,10 +4,13 @@ package outlet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Outlet is an open channel with what its definition and its provider say about it.
@@ -20,15 +23,21 @@ type Outlet struct {
 // Registry opens channels on first use. It is safe for concurrent use.
 type Registry struct {
 	providers map[string]channel.Provider
-	secret    func(definition.Setting) (string, error)
+	secret    func(subject.WorkspaceID, definition.Setting) (string, error)
 
 	mu   sync.Mutex
-	open map[string]opened
+	open map[name]opened
+}
+
+type name struct {
+	workspace subject.WorkspaceID
+	channel   string // kind:name
 }
 
 type opened struct {
-	hash   string
-	outlet Outlet
+	hash     string
+	settings map[string]string
+	outlet   Outlet
 }
 
 // Providers is what checking definitions needs to know of providers.
@@ -53,40 +62,51 @@ func Providers(list []channel.Provider) []definition.ProviderInfo {
 	return all
 }
 
-// New makes a registry of these providers. Secret resolves references to the environment and to files.
-func New(providers []channel.Provider, secret func(definition.Setting) (string, error)) *Registry {
+// New makes a registry of these providers. Secret gives the values of settings.
+func New(providers []channel.Provider, secret func(subject.WorkspaceID, definition.Setting) (string, error)) *Registry {
 	byName := make(map[string]channel.Provider, len(providers))
 	for _, p := range providers {
 		byName[p.Name] = p
 	}
-	return &Registry{providers: byName, secret: secret, open: map[string]opened{}}
+	return &Registry{providers: byName, secret: secret, open: map[name]opened{}}
 }
 
-// Get returns the open channel of a definition; it is opened anew when the definition's hash has changed.
-func (r *Registry) Get(workspace string, def *definition.Channel) (Outlet, error) {
+// Get returns the open channel of a definition; it is opened anew when the definition or one of its secrets has changed.
+func (r *Registry) Get(ws subject.WorkspaceID, def *definition.Channel) (Outlet, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := workspace + "/" + def.Key
-	if o, ok := r.open[at]; ok && o.hash == def.Hash {
+	at := name{ws, def.Key}
+	settings, err := r.settings(ws, def)
+	if err != nil {
+		return Outlet{}, err
+	}
+	if o, ok := r.open[at]; ok && o.hash == def.Hash && maps.Equal(o.settings, settings) {
 		return o.outlet, nil
 	}
 	provider, ok := r.providers[def.Provider]
 	if !ok {
 		return Outlet{}, fmt.Errorf("channel %s: this process has no provider %q", def.Key, def.Provider)
 	}
-	settings := make(map[string]string, len(def.Settings))
-	for name, setting := range def.Settings {
-		value, err := r.secret(setting)
-		if err != nil {
-			return Outlet{}, fmt.Errorf("channel %s: setting %s: %w", def.Key, name, err)
-		}
-		settings[name] = value
-	}
 	ch, err := provider.Open(settings)
 	if err != nil {
 		return Outlet{}, fmt.Errorf("channel %s: %w", def.Key, err)
 	}
 	o := Outlet{Channel: ch, KeepContent: provider.KeepContent, HoldUnknown: def.OnUnknown == definition.OnUnknownHold}
-	r.open[at] = opened{hash: def.Hash, outlet: o}
+	r.open[at] = opened{hash: def.Hash, settings: settings, outlet: o}
 	return o, nil
+}
+
+// settings are the values of a channel's settings as they are now. The error is a *channel.SendError.
+func (r *Registry) settings(ws subject.WorkspaceID, def *definition.Channel) (map[string]string, error) {
+	values := make(map[string]string, len(def.Settings))
+	for name, setting := range def.Settings {
+		value, err := r.secret(ws, setting)
+		if err != nil {
+			return nil, &channel.SendError{
+				Reason: reason.SecretMissing, Retry: true, Err: fmt.Errorf("channel %s: setting %s: %w", def.Key, name, err),
+			}
+		}
+		values[name] = value
+	}
+	return values, nil
 }

@@ -69,8 +69,10 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 			if errors.As(err, &bad) {
 				j.refused.Reason = bad.Reason
 			}
-		} else if j.outlet, err = s.Outlets.Get(ws.Name, j.rules.channel); err != nil {
-			j.refused = channel.Temporary(err)
+		} else if j.outlet, err = s.Outlets.Get(c.Workspace, j.rules.channel); err != nil {
+			if !errors.As(err, &j.refused) {
+				j.refused = channel.Temporary(err)
+			}
 		}
 		jobs[i] = j
 	}
