@@ -51,6 +51,14 @@ func TestClientKnowsEveryRoute(t *testing.T) {
 				args = append(args, reflect.ValueOf(t.Context()))
 			case in.Kind() == reflect.String:
 				args = append(args, reflect.ValueOf("x").Convert(in))
+			case in.Kind() == reflect.Struct: // a thing whose id may stand in the path
+				thing := reflect.New(in).Elem()
+				for k := range thing.NumField() {
+					if thing.Field(k).Kind() == reflect.String {
+						thing.Field(k).SetString("x")
+					}
+				}
+				args = append(args, thing)
 			default:
 				args = append(args, reflect.Zero(in))
 			}
