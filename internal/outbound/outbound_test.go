@@ -222,12 +222,8 @@ func endless(t *testing.T, begin, piece string, pause time.Duration) (address st
 
 func TestDoNotSent(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := listener.Addr().String()
-	listener.Close()
+	// Nobody is given a port below 1024; one that was closed may be another test's by now.
+	const closed = "127.0.0.1:1"
 	for _, tt := range []struct {
 		name, url, want string
 	}{
