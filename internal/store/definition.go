@@ -59,6 +59,11 @@ type AppliedDefinitions struct {
 }
 
 func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit) (int64, []DefinitionChange, error) {
+	if t.s.dialect.lockPlans != "" {
+		if _, err := t.exec(ctx, t.s.dialect.lockPlans); err != nil {
+			return 0, nil, err
+		}
+	}
 	numbers, err := query(ctx, t, scanInt, lockDefinitions, int64(ws))
 	if err != nil {
 		return 0, nil, err

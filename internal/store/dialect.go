@@ -19,6 +19,8 @@ import (
 type dialect struct {
 	name       string
 	begin      string                                                  // opens a writing transaction
+	beginPlan  string                                                  // the same for one that plans by the definitions in force, which no apply changes meanwhile
+	lockPlans  string                                                  // in an apply: waits for those, and has later ones wait; empty: there is one writer
 	rows       func(first int, columns []columnSpec, as string) string // the spelling of a rowset
 	bind       func(*rowset) []any                                     // its parameters
 	skipLocked string                                                  // locks rows and passes over those that others hold
@@ -30,14 +32,22 @@ type dialect struct {
 	busy       func(error) bool                                        // a lock was not to be had within the time that was set
 }
 
+// planLock is the key of the advisory lock between an apply and what is planned by definitions.
+const planLock = "426836651120" // "carlp"
+
 func postgres() dialect {
+	// One round trip. The engine's statements are written for index lookups in the order of their rowset. On tables
+	// whose statistics are older than their contents the planner prefers to read them whole (measured: 163 ms instead
+	// of 4), so these transactions do without the other ways. Sorting stays on.
+	begin := "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; " +
+		"SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off"
 	return dialect{
-		name: "postgres",
-		// One round trip. The engine's statements are written for index lookups in the order of their rowset. On
-		// tables whose statistics are older than their contents the planner prefers to read them whole (measured:
-		// 163 ms instead of 4), so these transactions do without the other ways. Sorting stays on.
-		begin: "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; " +
-			"SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off",
+		name:  "postgres",
+		begin: begin,
+		// A lock in memory: one on the workspace's row would be a write of it in every transaction. Taken before the
+		// first statement that reads, which so sees what an apply that it waited for has committed.
+		beginPlan: begin + "; SELECT pg_advisory_xact_lock_shared(" + planLock + ")",
+		lockPlans: "SELECT pg_advisory_xact_lock(" + planLock + ")",
 		rows: func(first int, columns []columnSpec, as string) string {
 			// In the list of a subquery they run in step; in FROM each would be stored away first (0.4 of the time).
 			arrays := make([]string, len(columns))
@@ -76,7 +86,7 @@ func postgres() dialect {
 func sqliteDialect() dialect {
 	return dialect{
 		name:  "sqlite",
-		begin: "BEGIN IMMEDIATE",
+		begin: "BEGIN IMMEDIATE", beginPlan: "BEGIN IMMEDIATE",
 		// jsonb_each, because json_each writes each row as text and every ->> parses that again (measured: 1.5 times
 		// the time of an expansion).
 		rows: func(first int, columns []columnSpec, as string) string {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -9,8 +10,9 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 )
 
+// With each the set in force, so that what is not pinned is planned by that of the transaction.
 const dueInstances = `
-SELECT /*NAMES i (` + instanceSpec + `)*/
+SELECT /*NAMES i (` + instanceSpec + `)*/, (SELECT w.definitions FROM workspace AS w WHERE w.id = i.ws)
 FROM instance AS i
 WHERE i.ready_at > 0 AND i.ready_at <= $1 AND (i.ready_at, i.id) > ($3, $4) AND i.lease_until <= $1
 ORDER BY i.ready_at, i.id
@@ -37,7 +39,7 @@ func (s *Store) ExpandDue(
 	resolve func([]DueInstance) ([][]RecipientRef, error),
 	decide func([]DueInstance, [][]Person) ([]ExpandResult, error),
 ) (n int, err error) {
-	err = s.write(ctx, func(t *session) error {
+	err = s.plan(ctx, func(t *session) error {
 		due, err := t.dueInstances(ctx, now, limit)
 		n = len(due)
 		if err != nil || n == 0 {
@@ -80,11 +82,11 @@ func (s *Store) ExpandDue(
 }
 
 func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([]DueInstance, error) {
-	rows, err := takeUp(t, &t.s.dueInstances, dueMicros(now), limit, func(from position) ([]instance.Row, position, error) {
-		rows, err := query(ctx, t, scanInstance, dueInstances, dueMicros(now), int64(limit), from.at, from.id)
+	due, err := takeUp(t, &t.s.dueInstances, dueMicros(now), limit, func(from position) ([]DueInstance, position, error) {
+		rows, err := query(ctx, t, scanDueInstance, dueInstances, dueMicros(now), int64(limit), from.at, from.id)
 		var last position
 		if n := len(rows); n > 0 {
-			last = position{readyAt(rows[n-1]), int64(rows[n-1].ID)}
+			last = position{readyAt(rows[n-1].Row), int64(rows[n-1].ID)}
 		}
 		return rows, last, err
 	})
@@ -92,7 +94,7 @@ func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([
 		return nil, fmt.Errorf("find due instances: %w", err)
 	}
 	var refs []EventRef
-	for _, i := range rows {
+	for _, i := range due {
 		if i.Event != 0 {
 			refs = append(refs, EventRef{i.Workspace, i.Event})
 		}
@@ -101,11 +103,15 @@ func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([
 	if err != nil {
 		return nil, err
 	}
-	due := make([]DueInstance, len(rows))
-	for n, i := range rows {
-		due[n] = DueInstance{Row: i, EventRow: events[EventRef{i.Workspace, i.Event}]}
+	for n, i := range due {
+		due[n].EventRow = events[EventRef{i.Workspace, i.Event}]
 	}
 	return due, nil
+}
+
+func scanDueInstance(rows *sql.Rows) (d DueInstance, err error) {
+	d.Row, err = scanInstanceAnd(rows, &d.InForce)
+	return d, err
 }
 
 func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueInstance, results []ExpandResult) error {

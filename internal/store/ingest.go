@@ -16,7 +16,7 @@ import (
 // finds their rows. ErrStaleDefinitions: another set than the request's is in force. Answers that decide wants kept
 // are stored with the rest; those that exist already it finds in its state.
 func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, request func() IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
-	err := s.write(ctx, func(t *session) error { return t.ingest(ctx, ws, request(), decide) })
+	err := s.plan(ctx, func(t *session) error { return t.ingest(ctx, ws, request(), decide) })
 	if err != nil {
 		return fmt.Errorf("ingest: %w", err)
 	}

@@ -169,6 +169,7 @@ type HeldInstance struct {
 type DueInstance struct {
 	instance.Row
 	EventRow EventRow // zero when the instance has no event
+	InForce  int64    // number of its workspace's definition set in force, which stays so until the transaction ends
 }
 
 // ExpandResult is what became of one due instance.

@@ -138,8 +138,18 @@ func (s *Store) read(ctx context.Context, work func(*session) error) error {
 
 // write runs work in a transaction, and again when the database asks for it.
 func (s *Store) write(ctx context.Context, work func(*session) error) error {
+	return s.writeFrom(ctx, s.dialect.begin, work)
+}
+
+// plan is write for work that follows from the definitions in force: until it has committed, no other set comes into
+// force. So nothing is committed after an apply that was planned by the set before.
+func (s *Store) plan(ctx context.Context, work func(*session) error) error {
+	return s.writeFrom(ctx, s.dialect.beginPlan, work)
+}
+
+func (s *Store) writeFrom(ctx context.Context, begin string, work func(*session) error) error {
 	for try := 1; ; try++ {
-		earliest, err := s.once(ctx, work)
+		earliest, err := s.once(ctx, begin, work)
 		if err == nil {
 			s.committed(earliest)
 			return nil
@@ -159,7 +169,7 @@ func (s *Store) write(ctx context.Context, work func(*session) error) error {
 	}
 }
 
-func (s *Store) once(ctx context.Context, work func(*session) error) (earliest int64, err error) {
+func (s *Store) once(ctx context.Context, begin string, work func(*session) error) (earliest int64, err error) {
 	c, release, err := s.acquire(ctx)
 	if err != nil {
 		return 0, err
@@ -180,7 +190,7 @@ func (s *Store) once(ctx context.Context, work func(*session) error) (earliest i
 		defer cancel()
 		_, _ = t.exec(ctx, "ROLLBACK")
 	}()
-	if _, err := t.exec(ctx, s.dialect.begin); err != nil {
+	if _, err := t.exec(ctx, begin); err != nil {
 		return 0, fmt.Errorf("%w: %w", errBegin, err)
 	}
 	if err := work(t); err != nil {

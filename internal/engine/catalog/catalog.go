@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -19,8 +20,12 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// keep is how many sets of one workspace stay compiled: the latest and the pinned ones of the last hundred edits.
-const keep = 100
+const (
+	// keep is how many sets stay compiled: the latest and the pinned ones of the last hundred edits.
+	keep = 100
+	// keepText bounds what they were compiled from, in bytes: compiled it takes about twenty times as much memory.
+	keepText = 4 << 20
+)
 
 // Store is where the documents lie.
 type Store interface {
@@ -38,8 +43,9 @@ type Catalog struct {
 	options definition.Options
 
 	mu         sync.Mutex
-	sets       map[id]*definition.Set
-	order      []id
+	sets       map[id]kept
+	order      []id // the one that was asked for longest ago first
+	text       int  // bytes
 	workspaces map[subject.WorkspaceID]Workspace
 	latest     map[subject.WorkspaceID]int64 // the set that was in force when it was last asked for
 }
@@ -47,6 +53,12 @@ type Catalog struct {
 type id struct {
 	workspace subject.WorkspaceID
 	number    int64
+}
+
+// kept is a compiled set and the size of its documents.
+type kept struct {
+	set  *definition.Set
+	text int
 }
 
 // Workspace is a workspace with what is derived from its secret, which never changes.
@@ -60,7 +72,7 @@ type Workspace struct {
 // New makes an empty catalog.
 func New(s Store, options definition.Options) *Catalog {
 	return &Catalog{
-		store: s, options: options, sets: map[id]*definition.Set{},
+		store: s, options: options, sets: map[id]kept{},
 		workspaces: map[subject.WorkspaceID]Workspace{}, latest: map[subject.WorkspaceID]int64{},
 	}
 }
@@ -123,9 +135,9 @@ func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definit
 // trip where the transaction that acts on the set checks its number all the same.
 func (c *Catalog) Latest(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error) {
 	c.mu.Lock()
-	set := c.sets[id{ws, c.latest[ws]}]
+	number := c.latest[ws]
 	c.mu.Unlock()
-	if set != nil {
+	if set := c.lookup(id{ws, number}); set != nil {
 		return set, nil
 	}
 	return c.Current(ctx, ws)
@@ -168,17 +180,30 @@ func (c *Catalog) At(ctx context.Context, ws subject.WorkspaceID, number int64) 
 	if err != nil {
 		return nil, fmt.Errorf("compile definition set %d: %w", number, err)
 	}
+	size := 0
+	for _, d := range docs {
+		size += len(d.Text)
+	}
+	c.keep(id{ws, number}, kept{set, size})
+	return set, nil
+}
+
+// keep remembers a set and forgets those that nobody asked for lately, until what is left fits. The newest one stays
+// whatever its size.
+func (c *Catalog) keep(at id, k kept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.sets[id{ws, number}]; !ok {
-		c.sets[id{ws, number}] = set
-		c.order = append(c.order, id{ws, number})
-		if len(c.order) > keep {
-			delete(c.sets, c.order[0])
-			c.order = c.order[1:]
-		}
+	if _, known := c.sets[at]; known {
+		return
 	}
-	return set, nil
+	c.sets[at] = k
+	c.order = append(c.order, at)
+	c.text += k.text
+	for len(c.order) > 1 && (len(c.order) > keep || c.text > keepText) {
+		c.text -= c.sets[c.order[0]].text
+		delete(c.sets, c.order[0])
+		c.order = c.order[1:]
+	}
 }
 
 // Loaded returns the set of that number without touching the store; number 0 is the one in force at the last
@@ -214,5 +239,10 @@ func (c *Catalog) Load(ctx context.Context, err error) (bool, error) {
 func (c *Catalog) lookup(at id) *definition.Set {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.sets[at]
+	k, known := c.sets[at]
+	if known && c.order[len(c.order)-1] != at {
+		n := slices.Index(c.order, at)
+		c.order = append(slices.Delete(c.order, n, n+1), at)
+	}
+	return k.set
 }

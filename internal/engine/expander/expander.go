@@ -129,7 +129,7 @@ func (r *run) definitionOf(in store.DueInstance) (set *definition.Set, t *defini
 	}
 	t = w.TriggerByID(in.Trigger)
 	if !t.Pin {
-		if set, err = r.catalog.Loaded(in.Workspace, 0); err != nil {
+		if set, err = r.catalog.Loaded(in.Workspace, in.InForce); err != nil {
 			return nil, nil, input, err
 		}
 		if w = set.Workflow(in.Workflow); w == nil || w.TriggerByID(in.Trigger) == nil {
