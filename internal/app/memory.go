@@ -12,7 +12,7 @@ import (
 
 const (
 	// roomyPercent is how far the heap may grow beyond what is alive before it is collected: with 400 instead of Go's
-	// 100 a process under load was measured to spend a quarter to a third less of the processor's time.
+	// 100 a process under load was measured to spend an eighth to a third less of the processor's time.
 	roomyPercent = 400
 	// roomyFrom is the memory from which on a machine has room for that: a process then stays at a quarter of it.
 	roomyFrom = 1 << 30
