@@ -28,9 +28,17 @@ func instanceRow(rows *rowset, i instance.Row) {
 func scanInstance(rows *sql.Rows) (instance.Row, error) { return scanInstanceAnd(rows) }
 
 func scanInstanceAnd(rows *sql.Rows, after ...any) (i instance.Row, err error) {
-	return i, rows.Scan(append([]any{&i.Workspace, &i.ID, &i.Key, &i.Workflow, &i.WorkflowVersion, &i.Definitions, &i.Type, &i.Trigger,
-		&i.Event, &i.Status, &i.Held, instant{&i.DueAt}, instant{&i.NextRetryAt}, instant{&i.LeaseUntil}, &i.Version, &i.Attempts,
-		&i.RetryCount, &i.Crashes, &i.Reason, &i.InputHash, &i.Trace, instant{&i.CreatedAt}, instant{&i.CompletedAt}}, after...)...)
+	return i, rows.Scan(append([]any{
+		&i.Workspace, &i.ID, &i.Key, &i.Workflow, &i.WorkflowVersion, &i.Definitions, &i.Type, &i.Trigger,
+		&i.Event, &i.Status, &i.Held,
+		instant{&i.DueAt},
+		instant{&i.NextRetryAt},
+		instant{&i.LeaseUntil},
+		&i.Version, &i.Attempts,
+		&i.RetryCount, &i.Crashes, &i.Reason, &i.InputHash, &i.Trace,
+		instant{&i.CreatedAt},
+		instant{&i.CompletedAt},
+	}, after...)...)
 }
 
 // readyAt is from when a worker may take the instance: µs, 0 = never.
