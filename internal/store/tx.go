@@ -14,6 +14,8 @@ const (
 	maxTries = 20
 	// rollbackTimeout bounds the wait for a rollback whose caller has gone.
 	rollbackTimeout = 5 * time.Second
+	// commitTimeout bounds a commit, whose caller may have gone: the longest stall of a disk that still comes to an end.
+	commitTimeout = 10 * time.Second
 )
 
 var (
@@ -196,7 +198,14 @@ func (s *Store) once(ctx context.Context, begin string, work func(*session) erro
 	if err := work(t); err != nil {
 		return 0, err
 	}
-	if _, err := t.exec(ctx, "COMMIT"); err != nil {
+	if err := context.Cause(ctx); err != nil {
+		return 0, err // nothing is written
+	}
+	// A commit that its caller breaks off may have happened all the same: intents would be left open that nobody knows
+	// of. So whoever has come this far hears what became of it.
+	commit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), commitTimeout, fmt.Errorf("no answer to COMMIT within %s", commitTimeout))
+	defer cancel()
+	if _, err := t.exec(commit, "COMMIT"); err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	open = false

@@ -203,9 +203,9 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 	var workers sync.WaitGroup
 	for range min(f.Concurrency, len(jobs)) {
 		work := func() {
-			for {
+			for stop.Err() == nil { // whoever takes a number sends: what has none is given back
 				k := int(next.Add(1)) - 1
-				if k >= len(jobs) || stop.Err() != nil {
+				if k >= len(jobs) {
 					return
 				}
 				f.one(jobs[k])

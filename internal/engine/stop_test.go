@@ -1,0 +1,67 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// A step that is stopped gives back all that it has not begun: nothing of it is unknown, and somebody else sends it at
+// once.
+//
+// Shows: P4.
+func TestStopLeavesNothingUnknown(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		const messages = 20
+		b := enginetest.Setup(t, s, `
+channel: email
+provider: memory
+---
+workflow: letter
+type: alert
+triggers: [{id: t, event: e}]
+audience: [{to: event.recipient}]
+channel: email
+message: {email: {subject: Hello, text: Hello}}
+`, func(c *engine.Config) {
+			c.Concurrency = 4
+			open := c.Providers[0].Open
+			c.Providers[0].Open = func(settings map[string]string) (channel.Channel, error) {
+				ch, err := open(settings)
+				return stopping{ch, stop}, err
+			}
+		})
+		for i := range messages {
+			b.Post(fmt.Sprintf(`{"id": "%d", "kind": "e", "payload": {}, "recipient": {"address": "p%d@example.org"}}`, i, i))
+		}
+		_, _ = b.Tick(ctx) // is stopped by its first message
+		first := len(b.Provider.Sent())
+		if first == 0 || first > 4 {
+			t.Fatalf("%d messages left before the stop", first)
+		}
+		b.At(enginetest.Start)
+		if rest := len(b.Provider.Sent()); first+rest != messages || b.Provider.Repeats > 0 {
+			t.Errorf("%d and %d messages left of %d, %d twice", first, rest, messages, b.Provider.Repeats)
+		}
+	})
+}
+
+// stopping is a channel whose first message stops the engine.
+type stopping struct {
+	channel.Channel
+	stop context.CancelFunc
+}
+
+func (s stopping) Send(ctx context.Context, out channel.Outgoing) (channel.Receipt, error) {
+	s.stop()
+	return s.Channel.Send(ctx, out)
+}
