@@ -188,7 +188,7 @@ type mailRow struct{ id, status, outcome, failure string }
 
 // judgeMails compares the attempts of every delivery, one by one, with what the server did.
 func (r *run) judgeMails(ctx context.Context, server *mailServer, keys mailKeys) (report MailReport, err error) {
-	const query = `SELECT d.address, d.status, a.outcome, a.error FROM delivery d JOIN attempt a ON a.ws = d.ws AND a.delivery_id = d.id
+	const query = `SELECT d.address, d.status, a.outcome, a.reason || ': ' || a.error FROM delivery d JOIN attempt a ON a.ws = d.ws AND a.delivery_id = d.id
 WHERE a.number > 0 ORDER BY d.id, a.number`
 	all, err := rows(ctx, r.db.raw, query, func(rs *sql.Rows) (m mailRow, err error) {
 		return m, rs.Scan(&m.id, &m.status, &m.outcome, &m.failure)

@@ -66,6 +66,10 @@ func parse(given map[string]string, complete bool) (settings, error) {
 		return s, err
 	}
 	switch {
+	case complete && s.host == "":
+		return s, wrong("host", "must be the name of the mail server")
+	case complete && given["from"] == "":
+		return s, wrong("from", "must be the sender's address")
 	case !slices.Contains([]string{"", "auto", "plain", "login", "scram-sha-256", "cram-md5"}, s.auth):
 		return s, wrong("auth", "must be auto, plain, login, scram-sha-256 or cram-md5")
 	case has("username") != has("password") && (complete || has("username")):
