@@ -21,7 +21,7 @@ TEST := $(TOOLS)/gotestsum --format standard-quiet --hide-summary skipped --
 
 # Pure packages have no goroutines: the race detector has nothing to find there.
 RACE_PACKAGES = $$(go list ./... | grep -vE '/internal/($(PURE))(/|$$)')
-PURE := arch|civil|reason|strictjson|slip|key|subject|schedule|expr|trigger|cadence|message|survey|digest|definition|instance|delivery|plan
+PURE := arch|civil|reason|strictjson|slip|key|subject|schedule|expr|trigger|cadence|flow|message|survey|digest|definition|instance|delivery|plan
 
 # Targets whose code is not there are not offered.
 ABSENT := none$(if $(wildcard cmd/carillon/*.go),,|build|demo)$(if $(wildcard internal/chaos/*.go),,|reliab)

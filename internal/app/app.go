@@ -137,6 +137,7 @@ func (a *App) start(ctx context.Context) (err error) {
 		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
 		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
 		Spans:     a.tracing.Spans,
+		OnlyTo:    a.config.OnlyTo,
 	})
 	if err != nil {
 		return fmt.Errorf("make the engine: %w", err)
@@ -296,6 +297,9 @@ func (a *App) stop(ctx context.Context) error {
 		case <-ctx.Done():
 			errs = append(errs, fmt.Errorf("finish what is on its way: %w", context.Cause(ctx)))
 		}
+	}
+	if a.engine != nil {
+		errs = append(errs, a.engine.Close())
 	}
 	if a.outbound != nil {
 		a.outbound.Close()

@@ -62,6 +62,10 @@ func Table() []Row {
 			Imports: []string{"civil", "reason"},
 		},
 		{
+			Path: "flow", Layer: Pure, Purpose: "how much a channel lets through: its rate, its breaker, its list of addresses",
+			Imports: []string{"civil"},
+		},
+		{
 			Path: "message", Layer: Pure, Purpose: "templates, locales, plurals, unsubscribe headers",
 			Imports: []string{"civil", "subject", "reason", "slip"},
 			Modules: []string{
@@ -137,7 +141,7 @@ func Table() []Row {
 
 		{
 			Path: "store", Layer: Shell, Purpose: "durable state on SQLite or PostgreSQL",
-			Imports: []string{"instance", "delivery", "subject", "reason", "key", "cadence", "civil", "clock"},
+			Imports: []string{"instance", "delivery", "subject", "reason", "key", "cadence", "flow", "civil", "clock"},
 			Modules: []string{
 				"github.com/jackc/pgx/v5", "modernc.org/sqlite", "github.com/pressly/goose/v3",
 				"github.com/exaring/otelpgx",
@@ -179,7 +183,7 @@ func Table() []Row {
 		},
 		{
 			Path: "config", Layer: Shell, Purpose: "settings of the process",
-			Imports: []string{"reason"},
+			Imports: []string{"reason", "flow"},
 			Modules: []string{"github.com/caarlos0/env/v11", "github.com/goccy/go-yaml"},
 		},
 		{

@@ -64,7 +64,10 @@ type SendError struct {
 	// on_unknown.
 	Unknown    bool
 	RetryAfter time.Duration // the provider's wish; 0 = none
-	Err        error
+	// Away: the provider cannot be reached or does not work, for any message. Some of these in a row, or of Unknown, and
+	// the channel rests. A refusal of this message is not one of them.
+	Away bool
+	Err  error
 }
 
 func (e *SendError) Error() string { return fmt.Sprintf("%s: %v", e.Reason, e.Err) }
@@ -76,12 +79,17 @@ func Temporary(err error) *SendError {
 	return &SendError{Reason: reason.TemporaryError, Retry: true, Err: err}
 }
 
+// Away is a definite failure that is the provider's: no connection, or an answer that says that it is out of order.
+func Away(err error) *SendError {
+	return &SendError{Reason: reason.TemporaryError, Retry: true, Away: true, Err: err}
+}
+
 // Permanent is a definite refusal for good.
 func Permanent(err error) *SendError { return &SendError{Reason: reason.PermanentError, Err: err} }
 
 // Lost means that the request left and no answer came.
 func Lost(err error) *SendError {
-	return &SendError{Reason: reason.ReplyLost, Retry: true, Unknown: true, Err: err}
+	return &SendError{Reason: reason.ReplyLost, Retry: true, Unknown: true, Away: true, Err: err}
 }
 
 // AsSendError classifies any error of Send.

@@ -17,6 +17,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/flow"
 )
 
 // Database is where the state lies.
@@ -42,6 +44,7 @@ type Server struct {
 	SecretKeyFile string         `name:"secret-key-file" env:"CARILLON_SECRET_KEY_FILE" placeholder:"FILE" help:"A file with keys for the secrets of channels, 32 bytes in base64 each: the first seals, every one opens. The variable CARILLON_SECRET_KEY holds them as well."`
 	SecretEnv     []string       `name:"secret-env" env:"CARILLON_SECRET_ENV" default:"*" placeholder:"PATTERN" help:"The environment variables that channels may read by {env: NAME}, such as SMS_*. Never CARILLON_* and the database's own."`
 	SecretDir     []string       `name:"secret-dir" env:"CARILLON_SECRET_DIR" default:"/run/secrets,/etc/carillon/secrets" placeholder:"DIR" help:"The folders from which channels may read by {file: PATH}."`
+	OnlyTo        []string       `name:"only-to" env:"CARILLON_ONLY_TO" placeholder:"ADDRESS" help:"Whom this process may write to: addresses, or patterns such as *@example.org. Messages to others are skipped. For trials."`
 	StopTimeout   time.Duration  `name:"stop-timeout" env:"CARILLON_STOP_TIMEOUT" default:"25s" placeholder:"DURATION" help:"How long a stop waits for what is on its way. Below the 30s after which supervisors kill."`
 	LogLevel      string         `name:"log-level" env:"CARILLON_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"The least level that is logged: ${enum}."`
 	LogFormat     string         `name:"log-format" env:"CARILLON_LOG_FORMAT" default:"text" enum:"text,json" placeholder:"FORMAT" help:"How the log is written: ${enum}."`
@@ -97,6 +100,11 @@ func (s *Server) Validate() error {
 	for _, dir := range s.SecretDir {
 		if !filepath.IsAbs(dir) {
 			return errors.New("--secret-dir: write whole paths, such as /run/secrets")
+		}
+	}
+	for _, pattern := range s.OnlyTo {
+		if err := flow.CheckPattern(pattern); err != nil {
+			return fmt.Errorf("--only-to: %w", err)
 		}
 	}
 	if s.StopTimeout < 0 {

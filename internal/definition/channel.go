@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/slip"
 )
 
@@ -22,6 +23,8 @@ const (
 	DefaultLocale   = "en"
 	// maxTimeout is as long as any provider plausibly takes; a stop waits for what is on its way.
 	maxTimeout = 5 * time.Minute
+	// maxConcurrency is a bound for slips of the finger: each request on the wire holds a connection.
+	maxConcurrency = 1000
 )
 
 // defaultRetry is decision 31's ladder: enough for an outage of an hour.
@@ -86,12 +89,44 @@ func (r *reader) channel(root *portable.Node) *Channel {
 		r.checkSettings(root, settings, info, c.Settings)
 	}
 	r.unknowns(c, f, info)
+	r.flow(c, f)
 	if d, ok := r.duration(f.get("timeout")); ok {
 		if c.Timeout = d.Exact(); c.Timeout > maxTimeout {
 			r.invalid(f.get("timeout").Pos, fmt.Sprintf("a request takes at most %s", "5m"), "")
 		}
 	}
 	return c
+}
+
+// flow reads how much the channel lets through, and to whom.
+func (r *reader) flow(c *Channel, f fields) {
+	if n := f.get("rate"); n != nil {
+		if text, ok := r.text(n); ok {
+			rate, err := flow.ParseRate(text)
+			if err != nil {
+				r.refuse(n, err)
+			}
+			c.Rate = rate
+		}
+	}
+	if c.Concurrency = r.count(f.get("concurrency")); c.Concurrency > maxConcurrency {
+		r.invalid(f.get("concurrency").Pos, fmt.Sprintf("at most %d requests are on the wire at once", maxConcurrency), "")
+		c.Concurrency = maxConcurrency
+	}
+	for _, item := range r.items(f.get("only_to")) {
+		text, ok := r.text(item)
+		if !ok {
+			continue
+		}
+		if err := flow.CheckPattern(text); err != nil {
+			r.invalid(item.Pos, err.Error(), "")
+			continue
+		}
+		c.OnlyTo = append(c.OnlyTo, text)
+	}
+	if n := f.get("only_to"); n != nil && n.Kind == portable.List && len(n.Items) == 0 {
+		r.invalid(n.Pos, "an empty list would allow everybody", "name who may be written to, or remove the line")
+	}
 }
 
 // unknowns reads what follows a send of unknown outcome (P3, P4).

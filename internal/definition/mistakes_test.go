@@ -185,6 +185,14 @@ func TestMistakes(t *testing.T) {
 			`9:13 missing: on_unknown: verify needs the setting status_url of provider asked | write resend if it recognises a repeated idempotency key, else hold`,
 			`14:18 invalid: idempotency_ttl bounds on_unknown: resend, and this channel does not send again | remove it`,
 		}},
+		{"what a channel lets through", "channel: push\nprovider: memory\nrate: 50\nconcurrency: 2000\nonly_to: [ann@example.org, '*']\n---\nchannel: sms\nprovider: memory\nrate: 0/s\nconcurrency: none\nonly_to: []\n", []string{
+			`3:7 invalid: "50" is not a rate | a rate is written 50/s, 600/m or 1000/h`,
+			`4:14 invalid: at most 1000 requests are on the wire at once`,
+			`5:28 invalid: "*" allows everybody: leave the list out`,
+			`9:7 invalid: "0/s" is not a rate | a rate is written 50/s, 600/m or 1000/h`,
+			`10:14 invalid: this must be a whole number from 1 to 1000000, and is a text`,
+			`11:10 invalid: an empty list would allow everybody | name who may be written to, or remove the line`,
+		}},
 		{"settings that are needed", "channel: push\nprovider: http\n", []string{`1:1 missing: provider http needs the setting url`}},
 		{"survey", `survey: s
 title: S

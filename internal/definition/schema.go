@@ -49,6 +49,10 @@ func aDuration() map[string]any {
 	return map[string]any{"title": "duration", "type": "string", "pattern": `^([0-9]+(y|mo|w|d|h|m|s))+$`}
 }
 
+func aRate() map[string]any {
+	return map[string]any{"title": "rate", "type": "string", "pattern": `^[0-9]+/[smh]$`}
+}
+
 func anOffset() map[string]any {
 	return map[string]any{"title": "offset", "type": "string", "pattern": `^[-+]?([0-9]+(y|mo|w|d|h|m|s))+$`}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/schedule"
 )
@@ -189,7 +190,11 @@ type Channel struct {
 	OnUnknown string        // resend, hold or verify
 	KeyLife   time.Duration // how long the provider knows an idempotency key; 0 = for ever
 	Timeout   time.Duration // of one request; 0 = the process's
-	Hash      string        // of the document: a channel is opened anew when it changes
+	// Concurrency is how many requests a process has on the wire at once; 0 = the process's.
+	Concurrency int
+	Rate        flow.Rate  // over all processes; zero = no bound
+	OnlyTo      flow.Allow // whom it may write to; nil = everybody
+	Hash        string     // of the document: a channel is opened anew when it changes
 }
 
 // Setting is a literal or a reference to a secret; secrets are never written into definitions.

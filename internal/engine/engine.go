@@ -29,6 +29,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/retention"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/engine/sweeper"
+	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -61,7 +62,8 @@ type Config struct {
 	Definitions definition.Options
 	Workers     int           // senders; 0 = DefaultWorkers
 	Batch       int           // rows a step of Run takes; 0 = DefaultBatch
-	Concurrency int           // requests on the wire in one step; 0 = sender.DefaultConcurrency, 1 = in order
+	Concurrency int           // 1 = one request at a time, in order, for replays; 0 = by channel
+	OnlyTo      flow.Allow    // whom this process may write to; nil = everybody
 	Lease       time.Duration // of a claim; 0 = sender.DefaultLease
 	Timeout     time.Duration // of one request; 0 = sender.DefaultTimeout
 	Poll        time.Duration // 0 = DefaultPoll
@@ -79,6 +81,7 @@ type Config struct {
 type Engine struct {
 	config   Config
 	catalog  *catalog.Catalog
+	outlets  *outlet.Registry
 	intake   *intake.Intake
 	expander *expander.Expander
 	sender   *sender.Sender
@@ -122,15 +125,17 @@ func New(c Config) (*Engine, error) {
 		c.Patience = DefaultPatience
 	}
 	known := catalog.New(c.Store, c.Definitions)
+	outlets := outlet.New(c.Providers, c.Secret, sender.DefaultConcurrency, c.Log)
 	e := &Engine{
 		config:   c,
 		news:     make(chan struct{}, 1),
 		catalog:  known,
+		outlets:  outlets,
 		intake:   intake.New(c.Store, known, c.Journal),
 		expander: expander.New(c.Store, known, c.Journal),
 		sender: sender.New(sender.Config{
-			Store: c.Store, Catalog: known, Outlets: outlet.New(c.Providers, c.Secret), Clock: c.Clock, Journal: c.Journal,
-			Log: c.Log, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
+			Store: c.Store, Catalog: known, Outlets: outlets, Clock: c.Clock, Journal: c.Journal,
+			Log: c.Log, OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
 		}),
 		sweeper:  sweeper.New(c.Store, c.Journal),
 		operator: operate.New(c.Store, c.Journal),
@@ -150,6 +155,12 @@ func (e *Engine) Ingest(ctx context.Context, ws store.Workspace, items []intake.
 func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error) {
 	return e.intake.Ingest(ctx, ws, items, e.config.Clock.Now(), once)
 }
+
+// Channels tells what this process knows of the channels that it has used.
+func (e *Engine) Channels() []outlet.State { return e.outlets.States(e.config.Clock.Now()) }
+
+// Close closes the channels. Nothing is sent after it.
+func (e *Engine) Close() error { return e.outlets.Close() }
 
 // Operator carries out what people ask for.
 func (e *Engine) Operator() *operate.Operator { return e.operator }

@@ -75,13 +75,24 @@ func (w *wire) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, e
 	case behavePermanent:
 		return channel.Receipt{}, channel.Permanent(errors.New("the simulated provider refuses for good"))
 	case behaveDown:
-		return channel.Receipt{}, channel.Temporary(errors.New("the simulated provider cannot be reached"))
+		return channel.Receipt{}, channel.Away(errors.New("the simulated provider cannot be reached"))
 	case behaveLoseReply:
 		w.accept(out, now)
 		return channel.Receipt{}, channel.Lost(errors.New("the simulated provider's answer was lost"))
 	case behaveOK:
 	}
 	return w.accept(out, now), nil
+}
+
+// Verify says whether it has a message, as a provider does that can be asked.
+func (w *wire) Verify(_ context.Context, out channel.Outgoing) (channel.Receipt, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r, ok := w.rules[out.Channel]; ok && r.behave == behaveDown && w.present(out.Channel, w.clock.Now()) == behaveDown {
+		return channel.Receipt{}, false, channel.Away(errors.New("the simulated provider cannot be reached"))
+	}
+	receipt, found := w.accepted[out.IdempotencyKey]
+	return receipt, found, nil
 }
 
 func (w *wire) accept(out channel.Outgoing, now time.Time) channel.Receipt {

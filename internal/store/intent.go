@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/flow"
 )
 
 // The claim is the intent: it touches no indexed column, so that the row stays where it is. intent_at is set only
@@ -41,7 +42,8 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id`
 // them, and returns those that are to be sent now, in the order of their slots (else send_at) and ids.
 //
 // decide is asked about every claim with its person as read without lock, and again, with the person locked and
-// their slots loaded, about those whose verdict says NeedLock. Slots of a person hold every place that is taken,
+// their slots loaded, about those whose verdict says NeedLock, and with the pace of their channel locked and loaded
+// about those whose verdict says NeedPace. Slots of a person hold every place that is taken,
 // the claim's own included: the decision leaves out one slot of the claim's instant, type and channel. A claim
 // that is moved without Send gives its intent back, and its lease unless the move sets another.
 func (s *Store) CommitIntents(
@@ -119,10 +121,16 @@ func (t *session) decideIntents(
 	}
 	var odd []int
 	var refs []PersonRef
+	var channels []PaceRef
 	for i, v := range verdicts {
-		if v.NeedLock {
+		if v.NeedLock || v.NeedPace {
 			odd = append(odd, i)
+		}
+		if v.NeedLock {
 			refs = append(refs, PersonRef{claims[i].Workspace, claims[i].Contact})
+		}
+		if v.NeedPace {
+			channels = append(channels, PaceRef{claims[i].Workspace, claims[i].Channel})
 		}
 	}
 	if len(odd) == 0 {
@@ -132,18 +140,29 @@ func (t *session) decideIntents(
 	if err != nil {
 		return nil, err
 	}
+	paces, err := t.lockPaces(ctx, channels)
+	if err != nil {
+		return nil, err
+	}
 	again := make([]Claim, len(odd))
 	for n, i := range odd {
-		claims[i].Person = locked[refs[n]]
-		again[n] = claims[i]
+		c := &claims[i]
+		if verdicts[i].NeedLock {
+			c.Person = locked[PersonRef{c.Workspace, c.Contact}]
+		}
+		if verdicts[i].NeedPace {
+			pace := paces[PaceRef{c.Workspace, c.Channel}]
+			c.Pace = &pace
+		}
+		again[n] = *c
 	}
 	second, err := ask(again, true)
 	if err != nil {
 		return nil, err
 	}
 	for n, i := range odd {
-		if second[n].NeedLock { // it would go out undecided
-			return nil, fmt.Errorf("%w: a lock is wanted for delivery %d, which is locked", ErrInvalid, claims[i].ID)
+		if second[n].NeedLock || second[n].NeedPace { // it would go out undecided
+			return nil, fmt.Errorf("%w: a lock is wanted again for delivery %d", ErrInvalid, claims[i].ID)
 		}
 		verdicts[i] = second[n]
 	}
@@ -154,9 +173,13 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 	send := make([]Claim, 0, len(claims))
 	var moves rowset
 	var attempts []delivery.Attempt
+	paces := map[PaceRef]flow.Pace{}
 	for i, v := range verdicts {
 		attempts = append(attempts, v.Attempts...)
 		c := claims[i]
+		if v.Pace != nil {
+			paces[PaceRef{c.Workspace, c.Channel}] = *v.Pace
+		}
 		if v.Move == nil {
 			send = append(send, c)
 			continue
@@ -176,6 +199,9 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 	}
 	if _, err := t.exec(ctx, moveClaims, &moves); err != nil {
 		return nil, fmt.Errorf("move claims: %w", err)
+	}
+	if err := t.updatePaces(ctx, paces); err != nil {
+		return nil, err
 	}
 	return send, t.insertAttempts(ctx, attempts)
 }

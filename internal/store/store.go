@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -188,6 +189,7 @@ type Claim struct {
 	delivery.Row           // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent
 	LostIntent   time.Time // the intent of an attempt whose result never came; none: there was none
 	Person       Person
+	Pace         *flow.Pace // of its channel, locked; nil unless the decision asked for it
 }
 
 // IntentVerdict is the decision about one claim. The zero value lets it go as claimed.
@@ -195,6 +197,11 @@ type IntentVerdict struct {
 	// NeedLock asks for the same decision again, with the person locked and their slots loaded. Only meaningful
 	// in the first round.
 	NeedLock bool
+	// NeedPace asks for the same decision again, with the pace of the claim's channel locked and loaded. Only meaningful
+	// in the first round.
+	NeedPace bool
+	// Pace is the channel's pace after this claim; that of its last claim is kept. nil: as it was.
+	Pace *flow.Pace
 	// Move changes the row instead of, or besides, sending it.
 	Move *IntentMove
 	// Attempts are entries to be logged: the lost one, or why nothing was tried.

@@ -110,7 +110,7 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (c
 		if errors.As(err, &failed) && failed.Sent {
 			return channel.Receipt{}, channel.Lost(err)
 		}
-		return channel.Receipt{}, channel.Temporary(err)
+		return channel.Receipt{}, channel.Away(err)
 	}
 	if answer.Status >= 200 && answer.Status < 300 {
 		return channel.Receipt{ProviderID: providerID(answer.Body)}, nil
@@ -128,7 +128,7 @@ func (e *Endpoint) Find(ctx context.Context, header http.Header, key string) (ch
 		Method: http.MethodGet, URL: strings.ReplaceAll(e.lookup, keyMark, escape(key)), Header: header,
 	})
 	if err != nil {
-		return channel.Receipt{}, false, channel.Temporary(fmt.Errorf("look-up: %w", err))
+		return channel.Receipt{}, false, channel.Away(fmt.Errorf("look-up: %w", err))
 	}
 	if answer.Status == http.StatusNotFound {
 		return channel.Receipt{}, false, nil
@@ -140,7 +140,7 @@ func (e *Endpoint) Find(ctx context.Context, header http.Header, key string) (ch
 		}
 		refused.Err = errors.New("the look-up answered 200 without an id")
 	}
-	refused.RetryAfter = retryAfter(answer.Header)
+	refused.RetryAfter, refused.Away = retryAfter(answer.Header), answer.Status >= 500
 	return channel.Receipt{}, false, refused
 }
 
@@ -153,7 +153,7 @@ func classify(answer outbound.Response) *channel.SendError {
 	switch {
 	case answer.Status == http.StatusRequestTimeout, answer.Status == http.StatusTooManyRequests, answer.Status >= 500:
 		e := channel.Temporary(err)
-		e.RetryAfter = retryAfter(answer.Header)
+		e.RetryAfter, e.Away = retryAfter(answer.Header), answer.Status >= 500
 		return e
 	case answer.Status >= 300 && answer.Status < 400:
 		return channel.Permanent(fmt.Errorf("%w: redirects are not followed", err))

@@ -57,7 +57,7 @@ func (m *mail) refused(err error) *channel.SendError {
 	case r == nil && failed.handed:
 		return channel.Lost(fmt.Errorf("%s: no answer: %s", failed.phase, m.clean(failed.err.Error())))
 	case r == nil:
-		return channel.Temporary(fmt.Errorf("%s: %s", failed.phase, m.clean(failed.err.Error())))
+		return channel.Away(fmt.Errorf("%s: %s", failed.phase, m.clean(failed.err.Error())))
 	}
 	told := fmt.Errorf("%s: the server answered %d %s", failed.phase, r.Code, m.clean(r.Msg))
 	switch {
@@ -65,9 +65,11 @@ func (m *mail) refused(err error) *channel.SendError {
 		// Neither 250, which is no error, nor a refusal: nobody can say what it means.
 		return channel.Lost(told)
 	case failed.phase == "AUTH":
-		return channel.Temporary(fmt.Errorf("%w: look at username and password", told))
+		return channel.Away(fmt.Errorf("%w: look at username and password", told))
 	case r.Code >= 500 && r.Code < 600 && failed.aboutMail(r.Code):
 		return channel.Permanent(told)
+	case r.Code == closing, !failed.aboutMail(r.Code):
+		return channel.Away(told)
 	}
 	return channel.Temporary(told)
 }

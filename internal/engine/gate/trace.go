@@ -24,7 +24,7 @@ type trace struct {
 
 // Trace writes that account for a row as it stands, decided at now; until is when it goes on, zero for never.
 func Trace(row delivery.Row, timing schedule.Timing, why reason.Reason, now, until time.Time) string {
-	t := trace{At: now, Version: row.WorkflowVersion, Reason: why, Step: row.Step + 1, Due: row.SendAt}
+	t := trace{At: now, Version: row.WorkflowVersion, Reason: why, Step: row.Step + 1, Due: row.Due()}
 	if t.Due.IsZero() {
 		t.Due = row.NotBefore
 	}

@@ -1,112 +1,121 @@
-// Package outlet opens the channels that definitions name and keeps them open while their definition stays.
+// Package outlet opens the channels that definitions name, and keeps each open with its state while its definition
+// stays: how many requests are on the wire, and whether its provider is there.
 package outlet
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"sync"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/flow"
 )
 
-// Outlet is an open channel with what its definition and its provider say about it.
+// ErrClosed says that the channel's definition has changed since: the message is for the one that is open now.
+var ErrClosed = errors.New("the channel's definition has changed")
+
+// Outlet is an open channel with what its definition and its provider say about it. It is safe for concurrent use.
 type Outlet struct {
 	channel.Channel
 	KeepContent bool
-	HoldUnknown bool
-}
 
-// Registry opens channels on first use. It is safe for concurrent use.
-type Registry struct {
-	providers map[string]channel.Provider
-	secret    func(subject.WorkspaceID, definition.Setting) (string, error)
-
-	mu   sync.Mutex
-	open map[name]opened
-}
-
-type name struct {
-	workspace subject.WorkspaceID
-	channel   string // kind:name
-}
-
-type opened struct {
-	hash     string
+	key      name
+	def      *definition.Channel
 	settings map[string]string
-	outlet   Outlet
+	slots    chan struct{} // holds a token for each request on the wire
+
+	mu         sync.Mutex
+	breaker    flow.Breaker
+	requests   int  // begun and not ended
+	closed     bool // no more requests
+	acceptedAt time.Time
+	failedAt   time.Time
+	failure    string
 }
 
-// Providers is what checking definitions needs to know of providers.
-func Providers(list []channel.Provider) []definition.ProviderInfo {
-	all := make([]definition.ProviderInfo, len(list))
-	for i, p := range list {
-		all[i] = definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies}
-		for _, s := range p.Settings {
-			all[i].Settings = append(all[i].Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
+// Enter waits until one more request may be on the wire. Leave follows.
+func (o *Outlet) Enter(ctx context.Context) error {
+	select {
+	case o.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Concurrency is how many requests are on the wire at once at most.
+func (o *Outlet) Concurrency() int { return cap(o.slots) }
+
+// Leave frees the place that Enter took.
+func (o *Outlet) Leave() { <-o.slots }
+
+// Begin asks whether a message may be handed over now. When it may, End follows.
+func (o *Outlet) Begin(now time.Time) (flow.Verdict, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return flow.Verdict{}, ErrClosed
+	}
+	var v flow.Verdict
+	if o.breaker, v = o.breaker.Ask(now); v.OK {
+		o.requests++
+	}
+	return v, nil
+}
+
+// Outcome is what a request said about its provider.
+type Outcome struct {
+	Signal flow.Signal
+	Wish   time.Duration // for how long the provider asked to be left alone; 0 = it did not
+	Err    error         // nil: accepted
+}
+
+// End takes note of how a request ended.
+func (o *Outlet) End(now time.Time, v flow.Verdict, out Outcome) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.requests--
+	o.breaker = o.breaker.After(now, out.Signal, v.Probe, out.Wish)
+	if out.Err == nil {
+		o.acceptedAt = now
+	} else {
+		o.failedAt, o.failure = now, out.Err.Error()
+	}
+	return o.shut()
+}
+
+// Resting is the breaker's answer to those who would come now; OK when they may.
+func (o *Outlet) Resting(now time.Time) flow.Verdict {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, v := o.breaker.Ask(now)
+	v.OK = v.OK || o.breaker.State(now) != flow.Open
+	return v
+}
+
+// retire closes the channel as soon as nothing of it is on the wire.
+func (o *Outlet) retire() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return nil
+	}
+	o.closed = true
+	return o.shut()
+}
+
+func (o *Outlet) shut() error {
+	if !o.closed || o.requests > 0 {
+		return nil
+	}
+	if c, ok := o.Channel.(io.Closer); ok {
+		if err := c.Close(); err != nil {
+			return fmt.Errorf("close channel %s: %w", o.def.Key, err)
 		}
-		if p.Check != nil {
-			all[i].Check = func(settings map[string]string) (string, error) {
-				err := p.Check(settings)
-				var wrong *channel.SettingError
-				if errors.As(err, &wrong) {
-					return wrong.Setting, err
-				}
-				return "", err
-			}
-		}
 	}
-	return all
-}
-
-// New makes a registry of these providers. Secret gives the values of settings.
-func New(providers []channel.Provider, secret func(subject.WorkspaceID, definition.Setting) (string, error)) *Registry {
-	byName := make(map[string]channel.Provider, len(providers))
-	for _, p := range providers {
-		byName[p.Name] = p
-	}
-	return &Registry{providers: byName, secret: secret, open: map[name]opened{}}
-}
-
-// Get returns the open channel of a definition; it is opened anew when the definition or one of its secrets has changed.
-func (r *Registry) Get(ws subject.WorkspaceID, def *definition.Channel) (Outlet, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := name{ws, def.Key}
-	settings, err := r.settings(ws, def)
-	if err != nil {
-		return Outlet{}, err
-	}
-	if o, ok := r.open[at]; ok && o.hash == def.Hash && maps.Equal(o.settings, settings) {
-		return o.outlet, nil
-	}
-	provider, ok := r.providers[def.Provider]
-	if !ok {
-		return Outlet{}, fmt.Errorf("channel %s: this process has no provider %q", def.Key, def.Provider)
-	}
-	ch, err := provider.Open(settings)
-	if err != nil {
-		return Outlet{}, fmt.Errorf("channel %s: %w", def.Key, err)
-	}
-	o := Outlet{Channel: ch, KeepContent: provider.KeepContent, HoldUnknown: def.OnUnknown == definition.OnUnknownHold}
-	r.open[at] = opened{hash: def.Hash, settings: settings, outlet: o}
-	return o, nil
-}
-
-// settings are the values of a channel's settings as they are now. The error is a *channel.SendError.
-func (r *Registry) settings(ws subject.WorkspaceID, def *definition.Channel) (map[string]string, error) {
-	values := make(map[string]string, len(def.Settings))
-	for name, setting := range def.Settings {
-		value, err := r.secret(ws, setting)
-		if err != nil {
-			return nil, &channel.SendError{
-				Reason: reason.SecretMissing, Retry: true, Err: fmt.Errorf("channel %s: setting %s: %w", def.Key, name, err),
-			}
-		}
-		values[name] = value
-	}
-	return values, nil
+	return nil
 }

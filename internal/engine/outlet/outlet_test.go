@@ -1,62 +1,106 @@
 package outlet_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
-	"github.com/carillonhq/carillon/internal/channel/memory"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
-	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// A channel is opened once, and anew when its definition or one of its secrets has changed; a secret that lacks is a
-// failure with a name of its own.
-func TestGetOpensAnew(t *testing.T) {
+var now = time.Date(2026, 5, 14, 8, 0, 0, 0, time.UTC)
+
+type door struct{ closed int }
+
+func (*door) Send(context.Context, channel.Outgoing) (channel.Receipt, error) {
+	return channel.Receipt{}, nil
+}
+
+func (d *door) Close() error { d.closed++; return nil }
+
+func TestAChannelIsClosedWhenItsDefinitionChanges(t *testing.T) {
 	t.Parallel()
-	opened := 0
-	provider := channel.Provider{Name: "p", Open: func(map[string]string) (channel.Channel, error) {
-		opened++
-		return memory.Channel{}, nil
-	}}
-	values := map[string]string{"TOKEN": "one"}
-	registry := outlet.New([]channel.Provider{provider}, func(_ subject.WorkspaceID, s definition.Setting) (string, error) {
-		if value, ok := values[s.Secret]; ok {
-			return value, nil
-		}
-		return "", errors.New("there is none")
-	})
-	def := definition.Channel{Key: "sms:default", Provider: "p", Hash: "1", Settings: map[string]definition.Setting{"token": {Secret: "TOKEN"}}}
-	get := func(ws subject.WorkspaceID, want int) error {
+	var doors []*door
+	r := outlet.New([]channel.Provider{{Name: "door", Open: func(map[string]string) (channel.Channel, error) {
+		doors = append(doors, &door{})
+		return doors[len(doors)-1], nil
+	}}}, func(_ subject.WorkspaceID, s definition.Setting) (string, error) { return s.Value, nil }, 64, slog.New(slog.DiscardHandler))
+	get := func(hash string) *outlet.Outlet {
 		t.Helper()
-		_, err := registry.Get(ws, &def)
-		if opened != want {
-			t.Errorf("opened %d times, want %d", opened, want)
+		o, err := r.Get(1, &definition.Channel{Key: "sms:a", Provider: "door", Hash: hash, Concurrency: 2})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return err
+		return o
 	}
-	for _, step := range []struct {
-		change func()
-		ws     subject.WorkspaceID
-		want   int
-	}{
-		{func() {}, 1, 1},
-		{func() {}, 1, 1},
-		{func() {}, 2, 2},
-		{func() { values["TOKEN"] = "two" }, 1, 3},
-		{func() {}, 1, 3},
-		{func() { def.Hash = "2" }, 1, 4},
-	} {
-		step.change()
-		if err := get(step.ws, step.want); err != nil {
-			t.Error(err)
+	old := get("1")
+	if get("1") != old || len(doors) != 1 {
+		t.Fatal("opened twice")
+	}
+	verdict, err := old.Begin(now)
+	if err != nil || !verdict.OK {
+		t.Fatal(verdict, err)
+	}
+	if get("2") == old || len(doors) != 2 {
+		t.Fatal("not opened anew")
+	}
+	if doors[0].closed != 0 {
+		t.Error("closed with a request on the wire")
+	}
+	if _, err := old.Begin(now); !errors.Is(err, outlet.ErrClosed) {
+		t.Errorf("one more request: %v", err)
+	}
+	if err := old.End(now, verdict, outlet.Outcome{Signal: flow.Answered}); err != nil || doors[0].closed != 1 {
+		t.Errorf("closed %d times, %v", doors[0].closed, err)
+	}
+	if err := r.Close(); err != nil || doors[0].closed != 1 || doors[1].closed != 1 {
+		t.Errorf("at the stop: %v, closed %d and %d times", err, doors[0].closed, doors[1].closed)
+	}
+}
+
+func TestStates(t *testing.T) {
+	t.Parallel()
+	r := outlet.New([]channel.Provider{{Name: "door", Open: func(map[string]string) (channel.Channel, error) { return &door{}, nil }}},
+		func(_ subject.WorkspaceID, s definition.Setting) (string, error) { return s.Value, nil }, 64, slog.New(slog.DiscardHandler))
+	def := &definition.Channel{Key: "sms:a", Provider: "door", Hash: "1", Rate: flow.Rate{Count: 5, Per: time.Second}}
+	if v := r.Resting(1, def, now); !v.OK {
+		t.Errorf("a channel that nobody used rests: %+v", v)
+	}
+	o, err := r.Get(1, def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range flow.Threshold {
+		v, err := o.Begin(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.End(now, v, outlet.Outcome{Signal: flow.Away, Err: errors.New("gone")}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	delete(values, "TOKEN")
-	var refused *channel.SendError
-	if err := get(1, 4); !errors.As(err, &refused) || refused.Reason != reason.SecretMissing || !refused.Retry {
-		t.Errorf("got %v", err)
+	want := outlet.State{
+		Workspace: 1, Channel: "sms:a", Provider: "door", Breaker: flow.Open, Failures: flow.Threshold, OpenUntil: now.Add(10 * time.Second),
+		Concurrency: 64, Rate: "5/s", FailedAt: now, Failure: "gone",
+	}
+	if got := r.States(now); len(got) != 1 || got[0] != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if v := r.Resting(1, def, now); v.OK || !v.Until.Equal(want.OpenUntil) {
+		t.Errorf("resting %+v", v)
+	}
+	other := *def
+	other.Hash = "2"
+	if v := r.Resting(1, &other, now); !v.OK {
+		t.Error("a new definition rests because of the old one")
+	}
+	if v := r.Resting(1, def, want.OpenUntil); !v.OK {
+		t.Error("it rests although a probe is due")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
@@ -29,6 +30,8 @@ type recheck struct {
 
 	claimed, reclaimed int
 	entries            []journal.Entry
+	instants           map[delivery.ID]time.Time // when those leave whose channel has a rate
+	paces              map[store.PaceRef]flow.Pace
 }
 
 // rules are the definitions that a claim belongs to.
@@ -82,6 +85,7 @@ func (r *recheck) decide(claims []store.Claim, locked bool) ([]store.IntentVerdi
 	if !locked {
 		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
 	}
+	r.instants, r.paces = map[delivery.ID]time.Time{}, map[store.PaceRef]flow.Pace{}
 	book := gate.NewBook(&r.Catalog.Zones)
 	verdicts := make([]store.IntentVerdict, len(claims))
 	for i, c := range claims {
@@ -89,8 +93,11 @@ func (r *recheck) decide(claims []store.Claim, locked bool) ([]store.IntentVerdi
 		if err != nil {
 			return nil, err
 		}
-		verdicts[i] = r.claim(book, c, rules, locked)
-		if verdicts[i].NeedLock {
+		verdicts[i], err = r.claim(book, c, rules)
+		if err != nil {
+			return nil, err
+		}
+		if verdicts[i].NeedLock || verdicts[i].NeedPace {
 			continue
 		}
 		if !c.LostIntent.IsZero() {
@@ -103,42 +110,125 @@ func (r *recheck) decide(claims []store.Claim, locked bool) ([]store.IntentVerdi
 }
 
 // claim decides one claim. Everything that stops it is looked at before the limits are.
-func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, locked bool) store.IntentVerdict {
+func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules) (store.IntentVerdict, error) {
+	if v, stopped := r.stopped(c, rules); stopped {
+		return v, nil
+	}
+	if v, resting, err := r.rest(c, rules); resting || err != nil {
+		return v, err
+	}
+	// What may have arrived did so under its old slot, which it keeps.
+	admitted := c.Doubt() || !c.Slot.IsZero() && r.now.Sub(c.Slot) <= slotGrace
+	rate := rules.channel.Rate
+	if need := (store.IntentVerdict{NeedLock: !admitted && !c.Person.Locked, NeedPace: rate.Count > 0 && c.Pace == nil}); need.NeedLock || need.NeedPace {
+		return need, nil
+	}
+	var pace flow.Pace
+	var at time.Time
+	ref := store.PaceRef{Workspace: c.Workspace, Channel: c.Channel}
+	if rate.Count > 0 {
+		var now bool
+		if pace, at, now = r.pace(ref, c).Take(rate, r.now, r.ahead()); !now {
+			r.paces[ref] = pace
+			v := r.later(c, rules, at, reason.RateLimited)
+			v.Pace = &pace
+			return v, nil
+		}
+	}
+	var v store.IntentVerdict
+	if !admitted {
+		if v = r.admit(book, c, rules); !v.Move.Send {
+			return v, nil
+		}
+	}
+	if rate.Count > 0 {
+		r.paces[ref], r.instants[c.ID], v.Pace = pace, at, &pace
+	}
+	return v, nil
+}
+
+// pace is how far the instants of a channel are given out, by others and by this batch.
+func (r *recheck) pace(ref store.PaceRef, c store.Claim) flow.Pace {
+	if p, ok := r.paces[ref]; ok {
+		return p
+	}
+	return *c.Pace
+}
+
+// ahead is how far ahead of its instant a message is taken up. A flight in order waits for nothing: nobody moves the
+// clock of a replay meanwhile.
+func (r *recheck) ahead() time.Duration {
+	if r.Concurrency == 1 {
+		return 0
+	}
+	return horizon
+}
+
+// rest puts a message off whose channel rests, since its provider is away.
+func (r *recheck) rest(c store.Claim, rules rules) (v store.IntentVerdict, resting bool, err error) {
+	verdict := r.Outlets.Resting(c.Workspace, rules.channel, r.now)
+	if verdict.OK {
+		return v, false, nil
+	}
+	ws, err := r.Catalog.Workspace(c.Workspace)
+	if err != nil {
+		return v, false, err
+	}
+	return r.later(c, rules, r.spread(ws.Jitter, c, verdict), reason.ChannelDown), true, nil
+}
+
+// later moves a message to an instant at which its channel can take it. Its place in its person's limits stays, and it
+// stays due when it was: to wait for a channel is lateness, other than to wait for a limit (R2).
+func (r *recheck) later(c store.Claim, rules rules, at time.Time, why reason.Reason) store.IntentVerdict {
+	change := stay(c)
+	change.SendAt = at
+	v := r.move(c, rules.policy.Timing, journal.Deferred, why, change)
+	v.Move.DueAt = c.Due()
+	return v
+}
+
+// stopped looks at everything that keeps a message from going at all.
+func (r *recheck) stopped(c store.Claim, rules rules) (v store.IntentVerdict, stopped bool) {
+	stopped = true
 	switch {
 	case rules.trigger == nil:
-		return r.end(c, delivery.Cancelled, reason.WorkflowInactive)
+		v = r.end(c, delivery.Cancelled, reason.WorkflowInactive)
 	case c.StopReason != "":
-		return r.end(c, delivery.Cancelled, c.StopReason)
+		v = r.end(c, delivery.Cancelled, c.StopReason)
 	case c.Person.Suppressed:
-		return r.end(c, delivery.Cancelled, reason.Suppressed)
+		v = r.end(c, delivery.Cancelled, reason.Suppressed)
 	case c.Doubt() && rules.policy.HoldUnknown:
-		return r.unknown(c, rules, doubt(c))
+		v = r.unknown(c, rules, doubt(c))
 	case rules.policy.KeyExpired(c.Row, r.now):
-		return r.unknown(c, rules, reason.KeyExpired)
+		v = r.unknown(c, rules, reason.KeyExpired)
 	case rules.off:
-		v := r.move(c, rules.policy.Timing, "", reason.WorkflowInactive, stay(c))
+		v = r.move(c, rules.policy.Timing, "", reason.WorkflowInactive, stay(c))
 		v.Move.LeaseUntil = r.now.Add(pause)
-		return v
 	case rules.channel == nil:
-		v := r.move(c, rules.policy.Timing, journal.Failed, reason.NoChannel, delivery.NoChannel(c.Row, rules.policy))
+		v = r.move(c, rules.policy.Timing, journal.Failed, reason.NoChannel, delivery.NoChannel(c.Row, rules.policy))
 		v.Attempts = append(v.Attempts, delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: 0, Step: c.Step + 1, Channel: c.Channel, IntentAt: r.now, SettledAt: r.now,
 			Outcome: delivery.AttemptNone, Reason: reason.NoChannel,
 		})
-		return v
-	case rules.policy.Timing.Stale(r.now, c.Due()):
-		if c.Doubt() { // it may have gone out, so it must not be called skipped
-			return r.unknown(c, rules, doubt(c))
+	case !r.allowed(c, rules), rules.policy.Timing.Stale(r.now, c.Due()):
+		why := reason.Stale
+		if !r.allowed(c, rules) {
+			why = reason.NotAllowed
 		}
-		return r.move(c, rules.policy.Timing, journal.Skipped, reason.Stale, delivery.Skip(c.Row, rules.policy, reason.Stale, r.now))
-	case c.Doubt(): // it may have arrived under its old slot, which it keeps
-		return store.IntentVerdict{}
-	case !c.Slot.IsZero() && r.now.Sub(c.Slot) <= slotGrace:
-		return store.IntentVerdict{}
-	case !locked:
-		return store.IntentVerdict{NeedLock: true}
+		if c.Doubt() { // it may have gone out, so it must not be called skipped
+			v = r.unknown(c, rules, doubt(c))
+		} else {
+			v = r.move(c, rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, rules.policy, why, r.now))
+		}
+	default:
+		stopped = false
 	}
-	return r.admit(book, c, rules)
+	return v, stopped
+}
+
+// allowed reports whether the channel and this process may write to the address at all.
+func (r *recheck) allowed(c store.Claim, rules rules) bool {
+	return rules.channel.OnlyTo.Allows(c.Address) && r.OnlyTo.Allows(c.Address)
 }
 
 // admit takes a slot at now for a delivery that has none, or whose own is too old.
@@ -249,7 +339,7 @@ func describe(c store.Claim) journal.Entry {
 	return journal.Entry{
 		Workspace: c.Workspace, Workflow: c.Workflow, WorkflowVersion: c.WorkflowVersion, Trigger: c.Trigger, Key: c.Key,
 		Event: c.Event, Instance: c.Instance, Delivery: c.ID, Contact: c.Person.ExtID, Address: c.Address, Channel: c.Channel,
-		Locale: c.Locale, Step: c.Step + 1, Attempt: c.AttemptNo, Due: c.SendAt, Remaining: c.RemindersRemaining,
+		Locale: c.Locale, Step: c.Step + 1, Attempt: c.AttemptNo, Due: c.Due(), Remaining: c.RemindersRemaining,
 	}
 }
 

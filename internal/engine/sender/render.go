@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -27,7 +28,9 @@ import (
 type job struct {
 	claim   store.Claim
 	rules   rules
-	outlet  outlet.Outlet
+	outlet  *outlet.Outlet // nil: refused
+	at      time.Time      // when it may leave at the earliest; none: at once
+	signal  flow.Signal    // what its request said about the provider
 	out     channel.Outgoing
 	verify  bool               // an earlier try may have arrived: the provider is asked first
 	absent  bool               // it was asked, and has nothing
@@ -193,7 +196,7 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 		contact["locale"] = c.Locale
 	}
 	vars := map[string]any{
-		"contact": contact, "vars": r.workflow.Vars, "now": now, "due_at": c.SendAt, "detected_at": c.CreatedAt,
+		"contact": contact, "vars": r.workflow.Vars, "now": now, "due_at": c.Due(), "detected_at": c.CreatedAt,
 		"step": out.Step, "attempt": out.Attempt, "survey": map[string]any{"link": out.Link},
 		"workspace": map[string]any{"timezone": r.set.Workspace.Timezone, "locale": r.set.Workspace.Locale, "base_url": r.set.Workspace.BaseURL},
 	}
@@ -227,7 +230,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 	if cause != nil {
 		s.Attempt.Error = clip(cause.Error())
 	}
-	if j.outlet.KeepContent && change.Accepted {
+	if j.outlet != nil && j.outlet.KeepContent && change.Accepted {
 		s.Content = &store.Content{
 			Workspace: c.Workspace, Delivery: c.ID, Step: c.Step + 1, At: now, Channel: c.Channel, Address: c.Address,
 			Locale: j.out.Locale, Subject: j.out.Subject, Text: j.out.Text, HTML: j.out.HTML,

@@ -1,0 +1,212 @@
+package sender
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// flight is the part of a step between intent and result. Every channel of a batch flies by itself, with as many
+// requests at once as it allows, so that a silent provider delays nobody else's messages.
+type flight struct {
+	*Sender
+	ctx context.Context // outlives the step's own: results are written in any case
+
+	mu         sync.Mutex
+	leaseUntil time.Time
+	settledAt  time.Time // when the last results were committed; at first when sending began
+	onWire     map[delivery.ID]store.LeaseRef
+	done       []store.Settlement
+	entries    []journal.Entry
+	back       []store.Release // claims that are given back
+	putOff     []journal.Entry // of them, those that are moved
+	err        error
+	failed     int
+	stale      int
+}
+
+// fly sends every job and settles the results as they come. stop ends the taking of further jobs.
+func (f *flight) fly(stop context.Context, jobs []job) error {
+	f.settledAt = f.Clock.Now()
+	f.done, f.entries = make([]store.Settlement, 0, len(jobs)), make([]journal.Entry, 0, len(jobs))
+	f.onWire = make(map[delivery.ID]store.LeaseRef, len(jobs))
+	for _, j := range jobs {
+		f.onWire[j.claim.ID] = ref(j.claim)
+	}
+	renewing, finished := context.WithCancel(f.ctx)
+	var renewal sync.WaitGroup
+	first := f.leaseUntil.Add(-f.Lease).Add(f.Lease / 3) // the lease has been running since the claim
+	renewal.Go(func() { f.renew(renewing, first) })
+	if f.Concurrency > 1 {
+		renewal.Go(func() { f.gather(renewing) })
+		f.together(stop, jobs)
+	} else {
+		for i := 0; i < len(jobs) && stop.Err() == nil; i++ {
+			f.one(stop, jobs[i])
+		}
+	}
+	finished()
+	renewal.Wait()
+	if err := f.Failpoint(BeforeResult); err != nil {
+		return err
+	}
+	f.settle(0)
+	f.settleAgain()
+	for _, r := range f.onWire { // what has not begun
+		f.back = append(f.back, store.Release{LeaseRef: r})
+	}
+	if err := f.giveBack(); err != nil && f.err == nil {
+		f.err = err
+	}
+	return f.err
+}
+
+// together sends the jobs of each channel side by side with those of the others.
+func (f *flight) together(stop context.Context, jobs []job) {
+	byChannel := map[*outlet.Outlet][]job{}
+	for _, j := range jobs {
+		byChannel[j.outlet] = append(byChannel[j.outlet], j)
+	}
+	var workers sync.WaitGroup
+	for o, jobs := range byChannel {
+		many := f.Concurrency
+		if o != nil {
+			many = o.Concurrency()
+		}
+		slices.SortStableFunc(jobs, func(a, b job) int { return a.at.Compare(b.at) })
+		next := new(atomic.Int64)
+		for range min(many, len(jobs)) {
+			workers.Go(func() {
+				for stop.Err() == nil {
+					k := int(next.Add(1)) - 1
+					if k >= len(jobs) {
+						return
+					}
+					f.one(stop, jobs[k])
+				}
+			})
+		}
+	}
+	workers.Wait()
+}
+
+// one hands one message over when its turn has come and its channel lets it through, and keeps what came of it. When
+// stop ends before that, nothing has begun.
+func (f *flight) one(stop context.Context, j job) {
+	if j.refused != nil {
+		f.hand(j, flow.Verdict{})
+		return
+	}
+	if !j.at.IsZero() && f.Clock.Sleep(stop, j.at) != nil {
+		return
+	}
+	if j.outlet.Enter(stop) != nil {
+		return
+	}
+	defer j.outlet.Leave()
+	now := f.Clock.Now()
+	f.mu.Lock()
+	_, mine := f.onWire[j.claim.ID]
+	mine = mine && now.Before(f.leaseUntil)
+	f.mu.Unlock()
+	switch {
+	case !mine:
+		f.keep(j, nil, journal.Entry{What: journal.StaleRefused, Reason: reason.LeaseLost})
+		return
+	case !j.at.IsZero() && now.After(j.at.Add(flow.Slack)), // its instant is over: it takes another one
+		!j.verify && j.rules.policy.KeyExpired(j.claim.Row, now):
+		f.putBack(j, time.Time{}, "")
+		return
+	}
+	verdict, err := j.outlet.Begin(now)
+	switch {
+	case err != nil: // it is for the channel that is open now
+		f.putBack(j, time.Time{}, "")
+	case !verdict.OK:
+		f.putBack(j, f.spread(j.draws, j.claim, verdict), reason.ChannelDown)
+	default:
+		f.hand(j, verdict)
+	}
+}
+
+// hand makes the request.
+func (f *flight) hand(j job, verdict flow.Verdict) {
+	handed := f.Clock.Now()
+	result, receipt, cause := f.send(&j)
+	now := f.Clock.Now()
+	if verdict.OK {
+		said := outlet.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause}
+		if err := j.outlet.End(now, verdict, said); err != nil {
+			f.Log.Warn("a channel was not closed", "error", err)
+		}
+	}
+	settlement, entry := j.settle(result, receipt, cause, now)
+	if j.refused == nil {
+		entry.HandedAt = handed
+	}
+	f.keep(j, &settlement, entry)
+	f.mu.Lock()
+	ready := len(f.done) >= settleAt && now.Sub(f.settledAt) >= settleEvery && f.Concurrency > 1
+	f.mu.Unlock()
+	if ready {
+		f.settle(settleAt)
+	}
+}
+
+// putBack gives a claim back whose request was not made: moved to an instant with a reason, or due as it is. No try
+// is counted.
+func (f *flight) putBack(j job, until time.Time, why reason.Reason) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.onWire, j.claim.ID)
+	r := store.Release{LeaseRef: ref(j.claim), SendAt: until, Reason: why}
+	if why != "" {
+		now := f.Clock.Now()
+		r.Trace = gate.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until)
+		e := journal.Entry{At: now, What: journal.Deferred, Reason: why, Until: until}
+		j.describe(&e)
+		f.putOff = append(f.putOff, e)
+	}
+	f.back = append(f.back, r)
+}
+
+// giveBack writes what was put back. What cannot be written stays for the next time.
+func (f *flight) giveBack() error {
+	f.mu.Lock()
+	back, putOff := f.back, f.putOff
+	f.back, f.putOff = nil, nil
+	f.mu.Unlock()
+	if err := f.Store.ReleaseClaims(f.ctx, back); err != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.back, f.putOff = append(back, f.back...), append(putOff, f.putOff...)
+		return fmt.Errorf("give claims back: %w", err)
+	}
+	for _, e := range putOff {
+		f.Journal.Write(e)
+	}
+	return nil
+}
+
+func released(claims []store.Claim) []store.Release {
+	all := make([]store.Release, len(claims))
+	for i, c := range claims {
+		all[i].LeaseRef = ref(c)
+	}
+	return all
+}
+
+func ref(c store.Claim) store.LeaseRef {
+	return store.LeaseRef{Workspace: c.Workspace, ID: c.ID, Version: c.Version}
+}

@@ -1,0 +1,139 @@
+package sender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+func (f *flight) keep(j job, s *store.Settlement, e journal.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.onWire, j.claim.ID)
+	if s == nil {
+		f.stale++
+		j.describe(&e)
+		e.At = f.Clock.Now()
+		f.Journal.Write(e)
+		return
+	}
+	if s.Attempt.Outcome == delivery.AttemptFailed {
+		f.failed++
+	}
+	f.done = append(f.done, *s)
+	f.entries = append(f.entries, e)
+}
+
+// settle commits the results that are there, if there are at least least.
+func (f *flight) settle(least int) {
+	f.mu.Lock()
+	if len(f.done) < max(least, 1) {
+		f.mu.Unlock()
+		return
+	}
+	done, entries := f.done, f.entries
+	f.done, f.entries, f.settledAt = nil, nil, f.Clock.Now()
+	f.mu.Unlock()
+
+	stale, err := f.Store.Settle(f.ctx, f.Clock.Now(), done)
+	refused := make(map[delivery.ID]bool, len(stale))
+	for _, id := range stale {
+		refused[id] = true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		// A row without its result keeps its open intent; whoever takes it over knows that the outcome is unknown.
+		f.err = fmt.Errorf("write results: %w", err)
+		if !errors.Is(err, store.ErrInvalid) {
+			f.done, f.entries = append(done, f.done...), append(entries, f.entries...)
+		}
+		return
+	}
+	if !errors.Is(f.err, store.ErrInvalid) {
+		f.err = nil // what an earlier try could not write was among these
+	}
+	f.stale += len(stale)
+	for i, e := range entries {
+		if refused[done[i].ID] {
+			e.What, e.Reason = journal.StaleRefused, reason.LeaseLost
+		}
+		f.Journal.Write(e)
+	}
+}
+
+// settleAgain writes what could not be written before, for as long as the lease holds: a database that is away for
+// a few seconds makes no message unknown whose outcome is known. A flight in order makes no second try: it is a
+// replay, and nobody moves its clock meanwhile.
+func (f *flight) settleAgain() {
+	for f.Concurrency > 1 {
+		f.mu.Lock()
+		left, until := len(f.done), f.leaseUntil
+		if left == 0 {
+			f.mu.Unlock()
+			return
+		}
+		err := f.err
+		f.err = nil
+		f.mu.Unlock()
+		now := f.Clock.Now()
+		if !now.Before(until) {
+			f.err = err
+			return
+		}
+		f.Log.Warn("results are not written yet", "error", err, "deliveries", left)
+		if err := f.Clock.Sleep(f.ctx, now.Add(settleWithin)); err != nil {
+			f.err = err
+			return
+		}
+		f.settle(0)
+	}
+}
+
+// gather settles what has waited long enough, and gives back what was put back.
+func (f *flight) gather(ctx context.Context) {
+	for f.Clock.Sleep(ctx, f.Clock.Now().Add(settleWithin)) == nil {
+		f.settle(0)
+		if err := f.giveBack(); err != nil && ctx.Err() == nil {
+			f.Log.Warn("claims are not given back yet", "error", err)
+		}
+	}
+}
+
+// renew keeps the leases of what is still on the wire, at a third of their length, and settles what is done.
+func (f *flight) renew(ctx context.Context, next time.Time) {
+	for ; ; next = f.Clock.Now().Add(f.Lease / 3) {
+		if err := f.Clock.Sleep(ctx, next); err != nil {
+			return
+		}
+		f.settle(0)
+		f.mu.Lock()
+		refs := make([]store.LeaseRef, 0, len(f.onWire))
+		for _, r := range f.onWire {
+			refs = append(refs, r)
+		}
+		f.mu.Unlock()
+		if len(refs) == 0 {
+			continue
+		}
+		now := f.Clock.Now()
+		lost, err := f.Store.RenewLeases(ctx, now, now.Add(f.Lease), refs)
+		f.mu.Lock()
+		if err == nil {
+			f.leaseUntil = now.Add(f.Lease)
+		}
+		for _, id := range lost {
+			delete(f.onWire, id) // it must not be sent any more; if it is on the wire, its result will be refused
+		}
+		f.mu.Unlock()
+		if err != nil && ctx.Err() == nil {
+			f.Log.Warn("leases were not renewed", "error", err, "deliveries", len(refs))
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package flow_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/flow"
+)
+
+var start = time.Date(2026, 5, 14, 8, 0, 0, 0, time.UTC)
+
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		pattern, address string
+		want             bool
+	}{
+		{"ann@example.org", "Ann@Example.org", true},
+		{"ann@example.org", "joann@example.org", false},
+		{"*@example.org", "ann@example.org", true},
+		{"*@example.org", "ann@example.org.evil.net", false},
+		{"*@example.org", "@example.org", true},
+		{"+49*", "+49 30 000001", true},
+		{"+49*", "+4", false},
+		{"+49*", "0049", false},
+		{"a*b*c", "a1b2c", true},
+		{"a*b*c", "a1c", false},
+		{"a*a", "a", false},
+		{"*x*", "axb", true},
+	}
+	for _, test := range tests {
+		if got := (flow.Allow{"nobody@x.org", test.pattern}).Allows(test.address); got != test.want {
+			t.Errorf("%s allows %s: %t", test.pattern, test.address, got)
+		}
+	}
+	if !(flow.Allow{}).Allows("anybody") {
+		t.Error("an empty list refuses")
+	}
+	for pattern, ok := range map[string]bool{"*@x.org": true, "+49*": true, "*": false, "**": false, "": false, " a@x.org": false} {
+		if err := flow.CheckPattern(pattern); (err == nil) != ok {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+}
+
+func TestParseRate(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]flow.Rate{
+		"50/s": {Count: 50, Per: time.Second}, "600/m": {Count: 600, Per: time.Minute}, "1/h": {Count: 1, Per: time.Hour},
+		"": {}, "0/s": {}, "-1/s": {}, "+1/s": {}, "5": {}, "5/d": {}, "1.5/s": {}, "/s": {}, "1000001/s": {}, "5/": {}, "5 /s": {},
+	} {
+		got, err := flow.ParseRate(text)
+		if got != want || (err == nil) != (want.Count > 0) {
+			t.Errorf("%q: %v %v", text, got, err)
+		}
+		if err == nil && got.String() != text {
+			t.Errorf("%q is written %q", text, got)
+		}
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	var b flow.Breaker
+	now := start
+	ask := func() flow.Verdict {
+		var v flow.Verdict
+		b, v = b.Ask(now)
+		return v
+	}
+	fail := func(n int) {
+		for range n {
+			if !ask().OK {
+				t.Fatalf("not let through at %s", now)
+			}
+			b = b.After(now, flow.Away, false, 0)
+		}
+	}
+	fail(flow.Threshold - 1)
+	b = b.After(now, flow.Answered, false, 0)
+	fail(flow.Threshold - 1)
+	b = b.After(now, flow.Nothing, false, 0)
+	if v := ask(); !v.OK || v.Probe {
+		t.Fatalf("opened too soon: %+v", v)
+	}
+	fail(1)
+	opening := 10 * time.Second
+	for range 8 {
+		v := ask()
+		if v.OK || !v.Until.Equal(now.Add(opening)) || v.Spread != opening || b.State(now) != flow.Open {
+			t.Fatalf("%+v, want open for %s", v, opening)
+		}
+		b = b.After(now, flow.Answered, false, 0) // was on its way before
+		if b.State(now) != flow.Open {
+			t.Fatal("an old answer closed it")
+		}
+		now = v.Until
+		if v := ask(); !v.OK || !v.Probe {
+			t.Fatalf("no probe: %+v", v)
+		}
+		if v := ask(); v.OK || !v.Until.After(now) {
+			t.Fatalf("two probes at once: %+v", v)
+		}
+		b = b.After(now, flow.Away, true, 0)
+		opening = min(2*opening, 2*time.Minute)
+	}
+	now = now.Add(opening)
+	ask()
+	b = b.After(now, flow.Nothing, true, 0) // the probe itself broke down
+	if v := ask(); !v.Probe {
+		t.Fatalf("no second probe: %+v", v)
+	}
+	if b = b.After(now, flow.Answered, true, 0); b.State(now) != flow.Closed || b.Failures() != 0 {
+		t.Fatalf("an answer did not close it: %+v", b)
+	}
+	b = b.After(now, flow.Answered, false, 90*time.Second)
+	if v := ask(); v.OK || !v.Until.Equal(now.Add(90*time.Second)) {
+		t.Fatalf("the provider's wish: %+v", v)
+	}
+	if b = b.After(now, flow.Away, false, 100*time.Hour); !b.Until().Equal(now.Add(time.Hour)) {
+		t.Errorf("an absurd wish holds until %s", b.Until())
+	}
+}
+
+// However answers come: it is open only after Threshold failures in a row or a wish, one probe at most is on its way,
+// and a provider that is back is let through within the longest opening.
+func TestBreakerProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var b flow.Breaker
+		now, row, probes := start, 0, 0
+		for range rapid.IntRange(1, 200).Draw(t, "requests") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(30*time.Second)).Draw(t, "later")))
+			was := b.State(now)
+			var v flow.Verdict
+			b, v = b.Ask(now)
+			if v.OK != (was != flow.Open) || v.Probe != (was == flow.HalfOpen) {
+				t.Fatalf("%s: %+v", was, v)
+			}
+			if !v.OK {
+				if v.Until.Sub(now) > 2*time.Minute {
+					t.Fatalf("closed for %s", v.Until.Sub(now))
+				}
+				continue
+			}
+			if v.Probe {
+				probes++
+			}
+			away := rapid.Bool().Draw(t, "away")
+			signal := flow.Answered
+			row++
+			if away {
+				signal = flow.Away
+			} else {
+				row = 0
+			}
+			b = b.After(now, signal, v.Probe, 0)
+			if opened := b.State(now) == flow.Open; opened != (away && (v.Probe || row >= flow.Threshold)) {
+				t.Fatalf("%s after %d failures, probe %t", b.State(now), row, v.Probe)
+			}
+		}
+	})
+}
+
+// Whoever asks whenever, in whatever batches, with however many others on their way: no period sees more than the
+// rate, even when each leaves as late as it may; and a backlog that is taken up when its places come is moved once.
+func TestPaceProperty(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		rate := flow.Rate{Count: rapid.IntRange(1, 60).Draw(t, "count"), Per: rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "per")}
+		within := rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "within")
+		var p flow.Pace
+		var left []time.Time
+		line := []time.Time{} // places of those that wait
+		now, moved := start, 0
+		fresh := rapid.IntRange(1, 300).Draw(t, "backlog")
+		total := fresh
+		take := func() {
+			var at time.Time
+			var ok bool
+			if p, at, ok = p.Take(rate, now, within); !ok {
+				if !at.After(now) {
+					t.Fatalf("moved to %s at %s", at, now)
+				}
+				line = append(line, at)
+				moved++
+				return
+			}
+			if at.Before(now) || at.Sub(now) > within {
+				t.Fatalf("at %s, now %s", at, now)
+			}
+			left = append(left, at.Add(time.Duration(rapid.Int64Range(0, int64(flow.Slack)).Draw(t, "slack"))))
+		}
+		for range fresh {
+			take()
+		}
+		for len(line) > 0 {
+			slices.SortFunc(line, time.Time.Compare)
+			now = line[0]
+			for len(line) > 0 && !line[0].After(now) {
+				line = line[1:]
+				take()
+			}
+		}
+		if len(left) != total {
+			t.Fatalf("%d of %d left", len(left), total)
+		}
+		if moved > total {
+			t.Fatalf("%d moves of %d messages", moved, total)
+		}
+		slices.SortFunc(left, time.Time.Compare)
+		for i := range left {
+			if k := i + rate.Count; k < len(left) && left[k].Sub(left[i]) < rate.Per {
+				t.Fatalf("%s: %d messages within %s", rate, rate.Count+1, left[k].Sub(left[i]))
+			}
+		}
+		if span, least := left[len(left)-1].Sub(start), time.Duration(total-1)*rate.Every(); span > least+flow.Slack {
+			t.Fatalf("%d messages took %s, at the rate it is %s", total, span, least)
+		}
+	})
+}
+
+// With new messages coming all the time and senders that stand still now and then nothing stands in line for ever.
+func TestPaceUnderLoad(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		rate := flow.Rate{Count: 10, Per: time.Second}
+		var p flow.Pace
+		var left, line []time.Time
+		now := start
+		for step := 0; step < 400 || len(line) > 0; step++ {
+			if step > 4000 {
+				t.Fatalf("%d still wait after %s", len(line), now.Sub(start))
+			}
+			pause := 300 * time.Millisecond
+			if step < 400 && rapid.IntRange(0, 50).Draw(t, "stops") == 0 {
+				pause = time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "pause"))
+			}
+			now = now.Add(pause)
+			come := 0
+			if step < 400 {
+				come = rapid.IntRange(0, 3).Draw(t, "new")
+			}
+			slices.SortFunc(line, time.Time.Compare)
+			for len(line) > 0 && !line[0].After(now) {
+				line = line[1:]
+				come++
+			}
+			for range come {
+				var at time.Time
+				var ok bool
+				if p, at, ok = p.Take(rate, now, time.Second); ok {
+					left = append(left, at)
+				} else {
+					line = append(line, at)
+				}
+			}
+		}
+		slices.SortFunc(left, time.Time.Compare)
+		for i := range left {
+			if k := i + rate.Count; k < len(left) && left[k].Sub(left[i]) < rate.Per {
+				t.Fatalf("%d messages within %s", rate.Count+1, left[k].Sub(left[i]))
+			}
+		}
+	})
+}

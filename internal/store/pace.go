@@ -1,0 +1,84 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// PaceRef names a channel of a workspace.
+type PaceRef struct {
+	Workspace subject.WorkspaceID
+	Channel   string // kind:name
+}
+
+func comparePaceRef(a, b PaceRef) int {
+	return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Channel, b.Channel))
+}
+
+const insertPaces = `
+INSERT INTO pace (ws, channel, next_at, tail_at)
+SELECT r.ws, r.channel, 0, 0 FROM /*ROWS $1 (ws bigint, channel text)*/ AS r
+WHERE true
+ON CONFLICT (ws, channel) DO NOTHING`
+
+const lockPaces = `
+SELECT p.ws, p.channel, p.next_at, p.tail_at
+FROM /*ROWS $1 (ws bigint, channel text)*/ AS r CROSS JOIN pace AS p
+WHERE p.ws = r.ws AND p.channel = r.channel
+ORDER BY p.ws, p.channel
+/*LOCK p*/`
+
+const updatePaces = `
+UPDATE pace SET next_at = r.next_at, tail_at = r.tail_at
+FROM /*ROWS $1 (ws bigint, channel text, next_at bigint, tail_at bigint)*/ AS r
+WHERE pace.ws = r.ws AND pace.channel = r.channel`
+
+// lockPaces locks the paces of channels, after the persons and in one order everywhere, and reads them. Those that do
+// not exist yet are made.
+func (t *session) lockPaces(ctx context.Context, refs []PaceRef) (map[PaceRef]flow.Pace, error) {
+	slices.SortFunc(refs, comparePaceRef)
+	refs = slices.Compact(refs)
+	found := make(map[PaceRef]flow.Pace, len(refs))
+	for range 2 {
+		var rows rowset
+		for _, ref := range refs {
+			rows.row().int(int64(ref.Workspace)).text(ref.Channel)
+		}
+		_, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+			var ref PaceRef
+			var p flow.Pace
+			err = rows.Scan(&ref.Workspace, &ref.Channel, instant{&p.NextAt}, instant{&p.TailAt})
+			found[ref] = p
+			return v, err
+		}, lockPaces, &rows)
+		if err != nil {
+			return nil, fmt.Errorf("lock the paces of channels: %w", err)
+		}
+		if len(found) == len(refs) {
+			return found, nil
+		}
+		if _, err := t.exec(ctx, insertPaces, &rows); err != nil {
+			return nil, fmt.Errorf("make the paces of channels: %w", err)
+		}
+	}
+	return nil, errAgain
+}
+
+func (t *session) updatePaces(ctx context.Context, paces map[PaceRef]flow.Pace) error {
+	var rows rowset
+	for _, ref := range slices.SortedFunc(maps.Keys(paces), comparePaceRef) {
+		p := paces[ref]
+		rows.row().int(int64(ref.Workspace)).text(ref.Channel).time(p.NextAt).time(p.TailAt)
+	}
+	if _, err := t.exec(ctx, updatePaces, &rows); err != nil {
+		return fmt.Errorf("write the paces of channels: %w", err)
+	}
+	return nil
+}
