@@ -1,12 +1,15 @@
 package definition
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/schedule"
 )
@@ -116,7 +119,24 @@ type Trigger struct {
 	Retry        Retry
 	Pin          bool
 
+	inputs      string // see Inputs
 	at, dedupAt portable.Pos
+}
+
+// Inputs is the hash of what an instance's key stands for but does not spell (decision 20): the recipe. It is made
+// when the definitions are compiled, because every event asks for it.
+func (t *Trigger) Inputs() string { return cmp.Or(t.inputs, inputHash(t.Dedup)) }
+
+func inputHash(dedup []string) string {
+	paths := make([]any, len(dedup))
+	for i, path := range dedup {
+		paths[i] = path
+	}
+	hash, err := key.InputHash(map[string]any{"dedup": paths})
+	if err != nil { // a list of texts has always a canonical form
+		panic(fmt.Sprintf("definition: hash of a recipe: %v", err))
+	}
+	return hash
 }
 
 // Audience is one entry of who is told.

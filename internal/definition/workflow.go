@@ -222,6 +222,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool) (*Trigger, block
 		t.dedupAt = dedup.Pos
 		t.Dedup = r.dedup(dedup)
 	}
+	t.inputs = inputHash(t.Dedup)
 	return t, blocksOf(f)
 }
 

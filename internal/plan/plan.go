@@ -49,13 +49,19 @@ func Event(set *definition.Set, ev subject.Event) []Occasion {
 	if len(matches) == 0 {
 		return nil
 	}
-	fields := EventFields(ev)
+	var fields map[string]any
+	if slices.ContainsFunc(matches, func(m definition.Match) bool { return reads(m.Trigger) }) {
+		fields = EventFields(ev)
+	}
 	occasions := make([]Occasion, len(matches))
 	for i, match := range matches {
 		occasions[i] = occasion(set, match, ev, fields)
 	}
 	return occasions
 }
+
+// reads reports whether a trigger has expressions that look at an event before it is due.
+func reads(t *definition.Trigger) bool { return t.When != nil || t.Anchor != nil }
 
 func occasion(set *definition.Set, match definition.Match, ev subject.Event, fields map[string]any) Occasion {
 	w, t := match.Workflow, match.Trigger
@@ -68,7 +74,10 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 		o.Reason = reason.TriggerDisabled
 		return o
 	}
-	in := Input(set, w, fields, ev.ReceivedAt)
+	var in expr.Input
+	if reads(t) {
+		in = Input(set, w, fields, ev.ReceivedAt)
+	}
 	if t.When != nil {
 		verdict := t.When.Judge(in)
 		o.Clauses = verdict.Clauses
@@ -91,23 +100,10 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 	if t.DedupScope == definition.DedupWorkspace {
 		scope = key.AnyWorkflow
 	}
-	inputs, err := key.InputHash(map[string]any{"dedup": recipe(t)})
-	if err != nil { // a list of texts has always a canonical form
-		o.Reason, o.Field = reason.ExpressionFailed, err.Error()
-		return o
-	}
-	o.Reason, o.Missing, o.InputHash = reason.Matched, missing, inputs
+	o.Reason, o.Missing, o.InputHash = reason.Matched, missing, t.Inputs()
 	o.Key = key.Event(w.Type, scope, hash)
 	o.NotBefore = notBefore
 	return o
-}
-
-func recipe(t *definition.Trigger) []any {
-	paths := make([]any, len(t.Dedup))
-	for i, path := range t.Dedup {
-		paths[i] = path
-	}
-	return paths
 }
 
 // Dedup returns the hash by which an event is the same event, and the paths of the recipe that had no value. An

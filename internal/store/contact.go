@@ -41,9 +41,9 @@ type PersonRef struct {
 // Ids alone: the persons are read after they were locked.
 const findRecipients = `
 SELECT r.n, COALESCE(
-  (SELECT x.id FROM contact AS x WHERE x.ws = r.ws AND x.ext_id = r.ext_id AND r.ext_id <> ''),
+  (SELECT x.id FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.ext_id AND r.ext_id <> ''),
   (SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AND a.hash = r.hash AND r.hash <> ''),
-  (SELECT x.id FROM contact AS x WHERE x.ws = r.ws AND x.ext_id = r.new_ext_id AND r.new_ext_id <> ''), 0)
+  (SELECT x.id FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.new_ext_id AND r.new_ext_id <> ''), 0)
 FROM /*ROWS $1 (n bigint, ws bigint, ext_id text, hash text, new_ext_id text)*/ AS r`
 
 const insertContacts = `
@@ -303,7 +303,7 @@ func parseSlots(list string) ([]Slot, error) {
 const contactByExtID = `
 SELECT ` + contactColumns + `
 FROM contact AS p CROSS JOIN cadence AS c
-WHERE p.ws = $1 AND p.ext_id = $2
+WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
   AND c.ws = p.ws AND c.contact_id = p.id`
 
 // ContactByExtID returns the contact whom the caller knows by that id.

@@ -76,7 +76,7 @@ func writeDetails(c subject.Contact) (addresses, attributes string, err error) {
 const contactRow = `
 SELECT ` + contactRowColumns + `
 FROM contact AS p CROSS JOIN cadence AS c
-WHERE p.ws = $1 AND p.ext_id = $2
+WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
   AND c.ws = p.ws AND c.contact_id = p.id`
 
 // ContactRow returns the contact whom the caller knows by that id, else ErrNotFound.
@@ -107,7 +107,7 @@ type ContactWrite struct {
 const lockContacts = `
 SELECT ` + contactRowColumns + `
 FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS c
-WHERE p.ws = r.ws AND p.ext_id = r.ext_id
+WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id
   AND c.ws = p.ws AND c.contact_id = p.id
 ORDER BY c.contact_id
 /*LOCK c*/`

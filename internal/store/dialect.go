@@ -23,6 +23,7 @@ type dialect struct {
 	lockPlans  string                                                  // in an apply: waits for those, and has later ones wait; empty: there is one writer
 	rows       func(first int, columns []columnSpec, as string) string // the spelling of a rowset
 	bind       func(*rowset) []any                                     // its parameters
+	byName     string                                                  // before a column that no index shall be chosen by
 	skipLocked string                                                  // locks rows and passes over those that others hold
 	lock       string                                                  // locks the rows of the alias that follows, in the order of ORDER BY
 	retriable  func(error) bool                                        // the transaction had no effect and may succeed when done again
@@ -57,6 +58,7 @@ func postgres() dialect {
 			return fmt.Sprintf("(SELECT %s) AS %s", strings.Join(arrays, ", "), as)
 		},
 		bind:       (*rowset).arrays,
+		byName:     "+",
 		skipLocked: "FOR NO KEY UPDATE SKIP LOCKED",
 		lock:       "FOR NO KEY UPDATE OF ",
 		retriable: func(err error) bool {
@@ -135,6 +137,7 @@ type statement struct {
 //	/*ROWS $3 (id bigint, key text)*/ AS r   a rowset from the parameters $3 …, which stand last
 //	/*NAMES d (id bigint, key text)*/        d.id, d.key; without the alias: id, key
 //	/*SKIP LOCKED*/                          row locks that pass over what others hold
+//	/*BY NAME*/b.ws                          keeps an index that begins with ws away from a look-up by name
 //	/*LOCK c*/                               row locks on alias c
 func (d dialect) expand(query string) statement {
 	var spec []columnSpec
@@ -157,6 +160,7 @@ func (d dialect) expand(query string) statement {
 		return strings.Join(names, ", ")
 	})
 	text = strings.ReplaceAll(text, "/*SKIP LOCKED*/", d.skipLocked)
+	text = strings.ReplaceAll(text, "/*BY NAME*/", d.byName)
 	text = lockHook.ReplaceAllStringFunc(text, func(hook string) string {
 		if d.lock == "" {
 			return ""

@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
 )
 
 // Exec runs a statement in a transaction of its own, for states that no method of the store brings about yet.
@@ -86,6 +88,16 @@ const (
 	SlotsOfPersons     = slotsOfPersons
 )
 
+// ByName are the statements that look many rows up by their names, with parameters.
+func ByName() map[string][]any {
+	var keys, people rowset
+	for i := range 100 {
+		keys.row().int(1).text(fmt.Sprint("k", i)).text(fmt.Sprint("h", i))
+		people.row().int(int64(i)).int(1).text(fmt.Sprint("c", i)).text("").text("")
+	}
+	return map[string][]any{existingInstances: {int64(1), &keys}, findRecipients: {&people}}
+}
+
 // OneRef is a rowset of one (ws, id).
 func OneRef(ws, id int64) any {
 	var rows rowset
@@ -115,7 +127,7 @@ func RetainStatements() map[string][]any {
 		oldInstances: {at, at, at, at, at, at}, lockOccasions: {at, at, of(1, "k")}, lockRepetitions: {at, at, of(1, "k", "l")},
 		lockOccasionDeliveries: {at, at, at, of(1, 2)}, selectSpent: {of(1, "k", "h")}, deleteContents: {of(1, 2)}, deleteAttempts: {of(1, 2)},
 		deleteDeliveries: {of(1, 2)}, deleteInstances: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
-		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {of(1, "k", "h")},
+		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {int64(1), of(1, "k", "h")},
 	}
 }
 
@@ -127,4 +139,32 @@ func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	}
 	_, err = provider.UpTo(ctx, version)
 	return err
+}
+
+// Fresh says of an instance whether it may be new.
+var Fresh = fresh
+
+func instanceRow(rows *rowset, i instance.Row) {
+	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
+		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).flag(i.Held).time(i.DueAt).time(i.NextRetryAt).time(i.LeaseUntil).
+		int(i.Version).int(int64(i.Attempts)).int(int64(i.RetryCount)).int(int64(i.Crashes)).text(string(i.Reason)).text(i.InputHash).
+		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt)
+}
+
+const insertTriedInstances = `
+INSERT INTO instance (/*NAMES (` + instanceSpec + `)*/, ready_at)
+SELECT r.* FROM /*ROWS $1 (` + instanceSpec + `, ready_at bigint)*/ AS r`
+
+// InsertTriedInstances inserts instances in the midst of their life.
+func (s *Store) InsertTriedInstances(ctx context.Context, list []instance.Row) error {
+	return s.write(ctx, func(t *session) error {
+		var rows rowset
+		for _, i := range list {
+			instanceRow(&rows, i)
+			rows.int(readyAt(i))
+			t.due(readyAt(i))
+		}
+		_, err := t.exec(ctx, insertTriedInstances, &rows)
+		return err
+	})
 }

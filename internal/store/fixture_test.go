@@ -94,7 +94,21 @@ func (f fixture) delivery(i instance.Row, p subject.ContactID) delivery.Row {
 
 func (f fixture) ingest(r store.IngestRequest, decide func(store.IngestState) (store.IngestWrites, error)) {
 	f.Helper()
-	f.must(f.s.Ingest(f.Context(), f.ws, asking(r), decide))
+	var tried []instance.Row // those in the midst of their life
+	f.must(f.s.Ingest(f.Context(), f.ws, asking(r), func(s store.IngestState) (store.IngestWrites, error) {
+		w, err := decide(s)
+		tried = nil
+		w.Instances = slices.DeleteFunc(slices.Clone(w.Instances), func(i instance.Row) bool {
+			if !store.Fresh(&i) {
+				tried = append(tried, i)
+			}
+			return !store.Fresh(&i)
+		})
+		return w, err
+	}))
+	if len(tried) > 0 {
+		f.must(f.s.InsertTriedInstances(f.Context(), tried))
+	}
 }
 
 // contact makes a contact.

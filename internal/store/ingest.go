@@ -24,29 +24,22 @@ func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, request func
 }
 
 func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
-	number, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
-	switch {
-	case err != nil:
-		return err
-	case len(number) == 0:
-		return fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
-	case number[0] != r.Definitions:
-		return ErrStaleDefinitions
-	}
 	refs := make([]recipient, len(r.Recipients))
 	for i, ref := range r.Recipients {
 		refs[i] = recipient{ws, ref}
 	}
 	var state IngestState
+	var err error
 	if len(r.Answers) > 0 {
 		if state.Answers, err = t.answered(ctx, ws, r.At, r.Answers); err != nil {
 			return err
 		}
 	}
-	if state.Persons, err = t.persons(ctx, r.At, refs); err != nil {
+	// Before the persons are locked: who wrote one of the keys meanwhile has the insert fail, and all is done again.
+	if state.Instances, state.Forgotten, err = t.existing(ctx, ws, r.Definitions, r.Keys); err != nil {
 		return err
 	}
-	if state.Instances, state.Forgotten, err = t.existing(ctx, ws, r.Keys); err != nil {
+	if state.Persons, err = t.persons(ctx, r.At, refs); err != nil {
 		return err
 	}
 	writes, err := decide(state)

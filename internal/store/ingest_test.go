@@ -423,3 +423,29 @@ func TestKeyOrderIsBytewise(t *testing.T) {
 		}
 	})
 }
+
+// A batch that is looked up by name takes the index of the names, also in a table that has grown since it was last
+// looked at: the primary key begins with the workspace too, and through it each name would read all of it.
+func TestLookUpsByNameOfAYoungTable(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t, storetest.URL(t, "postgres"))
+	f := setup(t, s)
+	var w store.IngestWrites
+	var people []store.RecipientRef
+	for i := range 500 {
+		w.Instances = append(w.Instances, f.instance(fmt.Sprint("young", i), instance.Completed))
+		people = append(people, person(fmt.Sprint("young", i), ""))
+	}
+	f.add(store.IngestWrites{Instances: []instance.Row{f.instance("first", instance.Completed)}})
+	f.contact("first")
+	_, err := s.Exec(t.Context(), "ANALYZE")
+	f.must(err)
+	f.ingest(store.IngestRequest{Recipients: people}, func(store.IngestState) (store.IngestWrites, error) { return w, nil })
+	for text, args := range store.ByName() {
+		plan, err := s.Strings(t.Context(), "EXPLAIN "+text, args...)
+		f.must(err)
+		if lines := strings.Join(plan, "\n"); strings.Contains(lines, "instance_pkey") || strings.Contains(lines, "contact_pkey") {
+			t.Errorf("%s\n%s", text, lines)
+		}
+	}
+}

@@ -18,13 +18,6 @@ const instanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_ve
   event_id bigint, status text, held bigint, due_at bigint, next_retry_at bigint, lease_until bigint, version bigint, attempts bigint,
   retry_count bigint, crashes bigint, reason text, input_hash text, trace text, created_at bigint, completed_at bigint`
 
-func instanceRow(rows *rowset, i instance.Row) {
-	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
-		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).flag(i.Held).time(i.DueAt).time(i.NextRetryAt).time(i.LeaseUntil).
-		int(i.Version).int(int64(i.Attempts)).int(int64(i.RetryCount)).int(int64(i.Crashes)).text(string(i.Reason)).text(i.InputHash).
-		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt)
-}
-
 func scanInstance(rows *sql.Rows) (instance.Row, error) { return scanInstanceAnd(rows) }
 
 func scanInstanceAnd(rows *sql.Rows, after ...any) (i instance.Row, err error) {
@@ -49,26 +42,48 @@ func readyAt(i instance.Row) int64 {
 	return max(dueMicros(i.DueAt), dueMicros(i.NextRetryAt), 1)
 }
 
+// newInstanceSpec is what an instance can have before anything was tried; the other columns begin with their defaults.
+const newInstanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
+  event_id bigint, status text, due_at bigint, ready_at bigint, reason text, input_hash text, trace text, created_at bigint,
+  completed_at bigint`
+
+func newInstanceRow(rows *rowset, i *instance.Row) {
+	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
+		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).time(i.DueAt).int(readyAt(*i)).text(string(i.Reason)).text(i.InputHash).
+		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt)
+}
+
+// fresh reports whether a row holds nothing but what newInstanceRow writes.
+func fresh(i *instance.Row) bool {
+	return !i.Held && i.NextRetryAt.IsZero() && i.LeaseUntil.IsZero() && i.Version == 0 && i.Attempts == 0 && i.RetryCount == 0 && i.Crashes == 0
+}
+
 const insertInstances = `
-INSERT INTO instance (/*NAMES (` + instanceSpec + `)*/, ready_at)
-SELECT r.* FROM /*ROWS $1 (` + instanceSpec + `, ready_at bigint)*/ AS r
+INSERT INTO instance (/*NAMES (` + newInstanceSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + newInstanceSpec + `)*/ AS r
 WHERE true
 ON CONFLICT (ws, key) DO NOTHING`
 
 // insertInstances inserts new rows in the order of their keys. A key that exists already has the whole done again.
 func (t *session) insertInstances(ctx context.Context, ws subject.WorkspaceID, list []instance.Row) error {
-	list = slices.SortedFunc(slices.Values(list), func(a, b instance.Row) int { return strings.Compare(a.Key, b.Key) })
+	sorted := make([]*instance.Row, len(list))
+	for i := range list {
+		sorted[i] = &list[i]
+	}
+	slices.SortFunc(sorted, func(a, b *instance.Row) int { return strings.Compare(a.Key, b.Key) })
 	var rows rowset
-	for n, i := range list {
+	for n, i := range sorted {
 		if i.Workspace != ws || i.ID == 0 || i.Key == "" {
 			return fmt.Errorf("insert instances: %w: %q lacks its id or belongs to another workspace", ErrInvalid, i.Key)
 		}
-		if n > 0 && list[n-1].Key == i.Key {
+		if n > 0 && sorted[n-1].Key == i.Key {
 			return fmt.Errorf("insert instances: %w: key %q twice in one batch", ErrInvalid, i.Key)
 		}
-		instanceRow(&rows, i)
-		rows.int(readyAt(i))
-		t.due(readyAt(i))
+		if !fresh(i) {
+			return fmt.Errorf("insert instances: %w: %q is new and was tried already", ErrInvalid, i.Key)
+		}
+		newInstanceRow(&rows, i)
+		t.due(readyAt(*i))
 	}
 	n, err := t.exec(ctx, insertInstances, &rows)
 	if err != nil {
@@ -82,14 +97,19 @@ func (t *session) insertInstances(ctx context.Context, ws subject.WorkspaceID, l
 
 // The row that stands for the occasion: since its key was freed (decision 64) that is key:retry:n. Of an occasion that
 // was deleted, the table spent knows it.
+// The first row is the number of the definition set in force: one round trip for both.
 const existingInstances = `
+SELECT '', w.definitions, 0, '', '', '', 0, 0
+FROM workspace AS w
+WHERE w.id = $1
+UNION ALL
 SELECT r.key, COALESCE(b.forgotten, s.forgotten), COALESCE(i.id, 0), COALESCE(i.key, ''), COALESCE(i.status, ''), COALESCE(i.input_hash, ''),
   COALESCE(s.instance_id, 0), COALESCE(s.retries, 0)
-FROM /*ROWS $1 (ws bigint, key text, hash text)*/ AS r
-LEFT JOIN instance AS b ON b.ws = r.ws AND b.key = r.key
+FROM /*ROWS $2 (ws bigint, key text, hash text)*/ AS r
+LEFT JOIN instance AS b ON /*BY NAME*/b.ws = r.ws AND b.key = r.key
 LEFT JOIN spent AS s ON s.ws = r.ws AND s.hash = r.hash
 LEFT JOIN instance AS i
-  ON i.ws = r.ws AND i.key = CASE WHEN COALESCE(b.forgotten, s.forgotten) = 0 THEN r.key
+  ON /*BY NAME*/i.ws = r.ws AND i.key = CASE WHEN COALESCE(b.forgotten, s.forgotten) = 0 THEN r.key
     ELSE r.key || '` + retryMark + `' || CAST(COALESCE(b.forgotten, s.forgotten) AS text) END
 WHERE b.id IS NOT NULL OR s.hash IS NOT NULL`
 
@@ -99,10 +119,28 @@ FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE +d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id`
 
-// existing finds the instances that stand for planned keys, with their deliveries. An occasion that was deleted still
-// has its instance's id.
-func (t *session) existing(ctx context.Context, ws subject.WorkspaceID, keys []string) (map[string]ExistingInstance, map[string]int, error) {
+// inForce makes sure that the definition set of that number is in force.
+func (t *session) inForce(ctx context.Context, ws subject.WorkspaceID, number int64) error {
+	found, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
+	switch {
+	case err != nil:
+		return err
+	case len(found) == 0:
+		return fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
+	case found[0] != number:
+		return ErrStaleDefinitions
+	}
+	return nil
+}
+
+// existing finds the instances that stand for planned keys, with their deliveries, when the definition set of that
+// number is in force. An occasion that was deleted still has its instance's id.
+func (t *session) existing(ctx context.Context, ws subject.WorkspaceID, number int64, keys []string) (map[string]ExistingInstance, map[string]int, error) {
+	if len(keys) == 0 {
+		return nil, nil, t.inForce(ctx, ws, number)
+	}
 	found, forgotten := map[string]ExistingInstance{}, map[string]int{}
+	inForce := int64(-1) // no such workspace
 	var wanted, ids rowset
 	for _, k := range slices.Compact(slices.Sorted(slices.Values(keys))) {
 		wanted.row().int(int64(ws)).text(k).text(key.Hash(k))
@@ -116,6 +154,10 @@ func (t *session) existing(ctx context.Context, ws subject.WorkspaceID, keys []s
 		if err := rows.Scan(&base, &n, &e.ID, &e.Key, &e.Status, &e.InputHash, &spent.Instance, &spent.Retries); err != nil {
 			return struct{}{}, err
 		}
+		if base == "" {
+			inForce = int64(n)
+			return struct{}{}, nil
+		}
 		if n > 0 {
 			forgotten[base] = n
 		}
@@ -128,9 +170,14 @@ func (t *session) existing(ctx context.Context, ws subject.WorkspaceID, keys []s
 			found[base] = ExistingInstance{ID: spent.Instance, Key: string(key.Instance(base).Retry(n))}
 		}
 		return struct{}{}, nil
-	}, existingInstances, &wanted)
-	if err != nil {
+	}, existingInstances, int64(ws), &wanted)
+	switch {
+	case err != nil:
 		return nil, nil, fmt.Errorf("find existing instances: %w", err)
+	case inForce < 0:
+		return nil, nil, fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
+	case inForce != number:
+		return nil, nil, ErrStaleDefinitions
 	}
 	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
 		var id instance.ID
@@ -184,7 +231,7 @@ func (s *Store) InstanceByID(ctx context.Context, ws subject.WorkspaceID, id ins
 }
 
 const instanceByKey = selectInstances + `
-WHERE i.ws = $1 AND i.key = $2`
+WHERE /*BY NAME*/i.ws = $1 AND i.key = $2`
 
 // InstanceByKey returns the instance of exactly that key, else ErrNotFound.
 func (s *Store) InstanceByKey(ctx context.Context, ws subject.WorkspaceID, k string) (instance.Row, error) {

@@ -50,11 +50,11 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 				}
 				return w, nil
 			}
-			// begin, definitions, recipients, 3 for new contacts, lock, slots, instances, events, instances,
+			// begin, definitions with instances, recipients, 3 for new contacts, lock, slots, events, instances,
 			// deliveries, decisions, commit
-			count("ingest", n, 14, func() { f.ingest(request, write) })
-			// begin, definitions, recipients, lock, slots, instances, their deliveries, commit
-			count("ingest of duplicates", n, 8, func() { f.ingest(request, write) })
+			count("ingest", n, 13, func() { f.ingest(request, write) })
+			// begin, definitions with instances, their deliveries, recipients, lock, slots, commit
+			count("ingest of duplicates", n, 7, func() { f.ingest(request, write) })
 			// begin, due, events, recipients, lock, slots, deliveries, instances, commit
 			count("expand", n, 9, func() {
 				got, err := s.ExpandDue(t.Context(), now, 1000, func(due []store.DueInstance) ([][]store.RecipientRef, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -61,6 +62,7 @@ type decision struct {
 	state  store.IngestState
 	people []store.Person            // of the batch
 	made   map[string]InstanceResult // by planned key, in this group
+	traces map[*definition.Trigger]string
 	book   *gate.Book
 	writes store.IngestWrites
 }
@@ -68,7 +70,7 @@ type decision struct {
 // decide turns the plans of a group into rows against what exists. It fills results and entries anew each time. A
 // request that was answered before is an error: alone it is the answer, among others it has all done alone.
 func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestWrites, error) {
-	d := decision{in: in, state: state, made: map[string]InstanceResult{}, book: gate.NewBook(&in.catalog.Zones)}
+	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, book: gate.NewBook(&in.catalog.Zones)}
 	answers := map[string]store.KeptAnswer{}
 	maps.Copy(answers, state.Answers)
 	people := state.Persons
@@ -119,10 +121,14 @@ func (d *decision) all() error {
 func (d *decision) event(item Item, p planned) (Result, error) {
 	ev := item.Event
 	var result Result
-	traces := make([]trace, 0, len(p.occasions))
+	traces := make([]string, 0, len(p.occasions))
 	ev.ID = subject.EventID(d.in.store.NewID(d.now))
 	for _, o := range p.occasions {
-		traces = append(traces, traceOf(o))
+		note, err := d.trace(o)
+		if err != nil {
+			return Result{}, err
+		}
+		traces = append(traces, note)
 		if !o.Matched() {
 			if o.Reason == reason.DedupMissing {
 				result.Instances = append(result.Instances, d.refused(o, reason.DedupMissing))
@@ -130,7 +136,7 @@ func (d *decision) event(item Item, p planned) (Result, error) {
 			continue
 		}
 		result.Warnings = append(result.Warnings, warnings(o)...)
-		one, err := d.occasion(ev, o, p.person)
+		one, err := d.occasion(ev, o, note, p.person)
 		if err != nil {
 			return Result{}, err
 		}
@@ -158,7 +164,7 @@ func (d *decision) event(item Item, p planned) (Result, error) {
 	return result, nil
 }
 
-func eventRow(ev subject.Event, payload string, traces []trace) (store.EventRow, error) {
+func eventRow(ev subject.Event, payload string, traces []string) (store.EventRow, error) {
 	row := store.EventRow{Event: ev, PayloadJSON: payload}
 	var err error
 	if payload == "" {
@@ -171,9 +177,7 @@ func eventRow(ev subject.Event, payload string, traces []trace) (store.EventRow,
 		}
 	}
 	if len(traces) > 0 {
-		if row.Trace, err = encode(traces); err != nil {
-			return row, fmt.Errorf("encode the trace: %w", err)
-		}
+		row.Trace = "[" + strings.Join(traces, ",") + "]"
 	}
 	return row, nil
 }
@@ -218,7 +222,7 @@ func (d *decision) refused(o plan.Occasion, why reason.Reason) InstanceResult {
 }
 
 // occasion makes the instance of a matched occasion, or finds the one that exists.
-func (d *decision) occasion(ev subject.Event, o plan.Occasion, person int) (InstanceResult, error) {
+func (d *decision) occasion(ev subject.Event, o plan.Occasion, note string, person int) (InstanceResult, error) {
 	planned := string(o.Key)
 	if first, ok := d.made[planned]; ok {
 		return d.duplicate(ev, o, first)
@@ -237,10 +241,7 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, person int) (Inst
 	if n := d.state.Forgotten[planned]; n > 0 {
 		actual = o.Key.Retry(n)
 	}
-	row, err := d.instance(ev, o, actual)
-	if err != nil {
-		return InstanceResult{}, err
-	}
+	row := d.instance(ev, o, note, actual)
 	result := InstanceResult{
 		Workflow: o.Workflow.Name, WorkflowExtID: o.Workflow.ExtID, Trigger: o.Trigger.ID,
 		Outcome: Created, ID: row.ID, Key: row.Key,
@@ -300,17 +301,29 @@ func addressOf(ev subject.Event) string {
 	return ev.Recipient.Address
 }
 
-func (d *decision) instance(ev subject.Event, o plan.Occasion, actual key.Instance) (instance.Row, error) {
+// trace writes what a trigger made of an event. Where no value of the event stands in it, it is always the same.
+func (d *decision) trace(o plan.Occasion) (string, error) {
+	plain := o.Matched() && len(o.Clauses) == 0 && len(o.Missing) == 0
+	if note, ok := d.traces[o.Trigger]; plain && ok {
+		return note, nil
+	}
 	note, err := encode(traceOf(o))
 	if err != nil {
-		return instance.Row{}, fmt.Errorf("encode the trace: %w", err)
+		return "", fmt.Errorf("encode the trace: %w", err)
 	}
+	if plain {
+		d.traces[o.Trigger] = note
+	}
+	return note, nil
+}
+
+func (d *decision) instance(ev subject.Event, o plan.Occasion, note string, actual key.Instance) instance.Row {
 	return instance.Row{
 		Workspace: d.ws.ID, ID: instance.ID(d.in.store.NewID(d.now)), Key: string(actual),
 		Workflow: o.Workflow.Name, WorkflowVersion: o.Workflow.Version, Definitions: d.set.Number, Type: o.Workflow.Type,
 		Trigger: o.Trigger.ID, Event: ev.ID, Status: instance.Completed, DueAt: o.NotBefore, Reason: reason.Expanded,
 		InputHash: o.InputHash, Trace: note, CreatedAt: d.now, CompletedAt: d.now,
-	}, nil
+	}
 }
 
 // delivery makes the delivery for the event's recipient; ok is false when the audience leaves them out.

@@ -51,7 +51,7 @@ CREATE TABLE contact (
   timezone   text NOT NULL,
   created_at bigint NOT NULL,
   PRIMARY KEY (ws, id),
-  UNIQUE (ws, ext_id)
+  UNIQUE (ext_id, ws)  -- the name first: see instance
 ) WITHOUT ROWID;
 
 CREATE TABLE cadence (  -- narrow: its row is the lock on a person
@@ -109,7 +109,9 @@ CREATE TABLE instance (
   created_at       bigint NOT NULL,
   completed_at     bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (ws, id),
-  UNIQUE (ws, key),
+  -- The name first. While its statistics know of few rows PostgreSQL thinks the primary key, which begins with ws, as good
+  -- for finding a key, and would read the whole workspace for each key of a batch.
+  UNIQUE (key, ws),
   CHECK (ready_at = 0 OR (status = 'pending' AND held = 0))
 ) WITHOUT ROWID;
 CREATE INDEX instance_due ON instance (ready_at, id) WHERE ready_at > 0;
