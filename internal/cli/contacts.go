@@ -49,7 +49,7 @@ attributes under their own names, as text unless a type is given. Empty cells ch
   carillon contacts import people.csv --id customer --map sms=mobile --map attributes.points:number=points
 
 The same file again changes nothing. An import that was interrupted goes on where it was when the same command is
-given again. Refused rows go into FILE.rejected.csv with their reasons, and stop no others.
+given again. Refused rows go into people.rejected.csv with their reasons, and stop no others.
 
 Exit status: 0 all were taken in · 1 rows were refused, or the file was not finished.`
 }

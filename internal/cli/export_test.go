@@ -7,6 +7,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// ShellQuoted is the name of a database as the hint of serve shows it.
+func ShellQuoted(text string) string { return shellQuoted(text) }
+
 // Commands lists every command by its words, groups of commands included.
 func Commands() [][]string {
 	parser, err := newParser(Stdio{Out: io.Discard, Err: io.Discard})

@@ -380,7 +380,7 @@ types; events as the API takes them are read as they are.
   carillon ingest visits.csv --kind visit-closed --map recipient.address=phone --map payload.age:number=age
 
 The same file again makes nothing twice. An import that was interrupted goes on where it was when the same command is
-given again. Refused rows go into FILE.rejected.csv with their reasons, and stop no others.
+given again. Refused rows go into visits.rejected.csv with their reasons, and stop no others.
 
 Exit status: 0 all were taken in · 1 rows were refused, or the file was not finished.`
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 
@@ -43,15 +44,20 @@ func (c *serveCmd) Run(s *session) error {
 	})
 }
 
-// shellQuoted is text as a shell takes it; the password of a database's address is left out.
+// shellQuoted is the name of a database as a shell takes it; an address that may hold a password is left out.
 func shellQuoted(text string) string {
-	if strings.Contains(text, "@") {
-		return "$CARILLON_DB"
+	if at, err := url.Parse(text); strings.Contains(text, "://") && (err != nil || hasPassword(at)) {
+		return `"$CARILLON_DB"`
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`'"\$*?&|;<>()`, r) }) {
 		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 	}
 	return text
+}
+
+func hasPassword(at *url.URL) bool {
+	_, has := at.User.Password()
+	return has || strings.Contains(at.RawQuery, "password")
 }
 
 // settingsFile is a flag that names a file with further settings.

@@ -136,7 +136,7 @@ func (r *reader) unknowns(c *Channel, f fields, info *ProviderInfo) {
 	if d, ok := r.duration(f.get("idempotency_ttl")); ok {
 		c.KeyLife = d.Exact()
 		if c.OnUnknown != OnUnknownResend {
-			r.invalid(f.get("idempotency_ttl").Pos, "idempotency_ttl bounds on_unknown: resend, and this channel does not send again", "remove it")
+			r.invalid(f.get("idempotency_ttl").Pos, "idempotency_ttl bounds on_unknown: resend only: hold never sends again, verify asks first", "remove it")
 		}
 	}
 	if c.OnUnknown != OnUnknownVerify || info == nil || r.stored {

@@ -183,7 +183,7 @@ func TestMistakes(t *testing.T) {
 			`4:13 invalid: provider http cannot tell what became of a message | write resend if it recognises a repeated idempotency key, else hold`,
 			`5:10 invalid: a request takes at most 5m`,
 			`9:13 missing: on_unknown: verify needs the setting status_url of provider asked | write resend if it recognises a repeated idempotency key, else hold`,
-			`14:18 invalid: idempotency_ttl bounds on_unknown: resend, and this channel does not send again | remove it`,
+			`14:18 invalid: idempotency_ttl bounds on_unknown: resend only: hold never sends again, verify asks first | remove it`,
 		}},
 		{"what a channel lets through", "channel: push\nprovider: memory\nrate: 50\nconcurrency: 2000\nonly_to: [ann@example.org, '*']\n---\nchannel: sms\nprovider: memory\nrate: 0/s\nconcurrency: none\nonly_to: []\n", []string{
 			`3:7 invalid: "50" is not a rate | a rate is written 50/s, 600/m or 1000/h`,

@@ -242,7 +242,7 @@ func newTables() tables {
 			required("provider", aName, "What sends the messages."),
 			built("settings", ref("settings"), "The provider's."),
 			built("on_unknown", oneOf(OnUnknownResend, OnUnknownHold, OnUnknownVerify), "What follows a send of unknown outcome: another try under the same key, a wait for a person, or a question to the provider and another try if it has nothing. Default: resend."),
-			built("idempotency_ttl", aDuration, "How long the provider knows a key: what may have arrived is sent again within it only. Default: for ever."),
+			built("idempotency_ttl", aDuration, "How long the provider knows a key: what may have arrived is sent again within it only. With on_unknown: resend. Default: for ever."),
 			built("rate", aRate, "How many messages leave at most in any second, minute or hour, counted over all processes. Default: no bound."),
 			built("concurrency", aCount, "How many requests a process has on the wire at once, at most 1000. Default: 64."),
 			built("timeout", aDuration, "How long a request may take, at most 5m. Default: 20s."),

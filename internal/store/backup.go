@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"modernc.org/sqlite"
@@ -98,7 +99,8 @@ type Restored struct {
 
 // Restore puts a copy of the file from in the place of the SQLite file db. The copy is checked first. A database
 // that is there is kept under another name, with force only (else ErrExists), and never while a process has it open
-// (ErrInUse).
+// (ErrInUse). The new file belongs to whom the former one belonged to, so that a server with a user of its own can open
+// what root restored.
 func Restore(ctx context.Context, from, db string, force bool, now time.Time) (Restored, error) {
 	r, err := restore(ctx, from, db, force, now)
 	if err != nil {
@@ -126,7 +128,7 @@ func restore(ctx context.Context, from, db string, force bool, now time.Time) (r
 		r.Schema, err = checkFile(ctx, part)
 	}
 	if err == nil && missing == nil {
-		if err = unused(ctx, db); err == nil {
+		if err = errors.Join(unused(ctx, db), sameOwner(part, db)); err == nil {
 			r.Aside = db + "." + now.UTC().Format("20060102T150405Z")
 			err = setAside(db, r.Aside)
 		}
@@ -152,6 +154,24 @@ func copyFile(from, to string) (err error) {
 	}
 	_, err = io.Copy(file, source)
 	return errors.Join(err, file.Close())
+}
+
+// sameOwner gives path to the user and group that a file belongs to.
+func sameOwner(path, file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	own, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	want, ok := info.Sys().(*syscall.Stat_t)
+	have, ok2 := own.Sys().(*syscall.Stat_t)
+	if !ok || !ok2 || (want.Uid == have.Uid && want.Gid == have.Gid) {
+		return nil
+	}
+	return os.Chown(path, int(want.Uid), int(want.Gid))
 }
 
 // checkFile reads a whole file that nobody else uses, and tells the version of its schema.

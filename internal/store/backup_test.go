@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/carillonhq/carillon/internal/instance"
@@ -107,6 +108,26 @@ func TestRestoreOverADamagedDatabase(t *testing.T) {
 		t.Errorf("set aside as %q: %v", done.Aside, err)
 	}
 	f.must(storetest.Open(t, url).Ping(t.Context()))
+}
+
+// What root restores still belongs to the user of the service.
+func TestRestoreKeepsTheOwner(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	url := storetest.URL(t, "sqlite")
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	f := fixture{TB: t}
+	f.must(store.Backup(t.Context(), url, copied))
+	f.must(os.Chown(url, 4711, 4712))
+	_, err := store.Restore(t.Context(), copied, url, true, now)
+	f.must(err)
+	info, err := os.Stat(url)
+	f.must(err)
+	if own, ok := info.Sys().(*syscall.Stat_t); !ok || own.Uid != 4711 || own.Gid != 4712 || info.Mode().Perm() != 0o600 {
+		t.Errorf("belongs to %+v, mode %v", own, info.Mode())
+	}
 }
 
 // Who has a file open that was replaced notices it.
