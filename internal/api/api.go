@@ -69,6 +69,8 @@ type Engine interface {
 	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Once[Operated]) (Operated, error)
 	WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error)
 	StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error)
+	Channels(ctx context.Context, ws store.Workspace) (client.Channels, error)
+	TestChannel(ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Once[client.ChannelTested]) (client.ChannelTested, error)
 }
 
 // Applied says what applying definitions did; with an error among the problems it did nothing.
@@ -147,6 +149,7 @@ func New(d Deps) *API {
 	a.instances()
 	a.deliveries()
 	a.secrets()
+	a.channels()
 	a.ticks()
 	a.surveysTriggers()
 	a.metrics()

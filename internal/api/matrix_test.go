@@ -34,6 +34,9 @@ func fixtures() map[string]fixture {
 		"GET /v1/secrets":           {path: "/v1/secrets"},
 		"DELETE /v1/secrets/{name}": {path: "/v1/secrets/{secret}"},
 
+		"GET /v1/channels":             {path: "/v1/channels"},
+		"POST /v1/channels/{key}/test": {path: "/v1/channels/{channel}/test", body: `{"to":"me@example.org"}`},
+
 		"POST /v1/tick": {path: "/v1/tick"},
 
 		"POST /v1/contacts":                 {path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},
@@ -71,10 +74,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact, secret string }
+type things struct{ event, instance, delivery, key, contact, secret, channel string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel)
 	return fixture{fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -88,6 +91,10 @@ func (b *bundle) things(c *client.Client, id string) things {
 	}
 	x.key, x.contact, x.secret = one.Key, "cust-"+id, "of-"+id
 	if _, err := c.SetSecret(b.Context(), x.secret, "hunter2"); err != nil {
+		b.Fatal(err)
+	}
+	x.channel = "memory:of-" + id
+	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n"}}); err != nil {
 		b.Fatal(err)
 	}
 	return x
@@ -155,8 +162,8 @@ func TestRoutesByWorkspace(t *testing.T) {
 		}
 		theirs := b.things(stranger, "theirs")
 		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x"}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_%00", key: "no:such:key", contact: "no-such-contact", secret: "none"}
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_%00", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)

@@ -52,7 +52,7 @@ func TestEveryWritingRouteTakesAnIdempotencyKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, replays := things{event: ev, instance: in, delivery: d, key: one.Key, contact: "cust-e1"}, 0
+		own, replays := things{event: ev, instance: in, delivery: d, key: one.Key, contact: "cust-e1", channel: "memory"}, 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			if r.Method == http.MethodGet || r.Repeatable {
 				continue

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -92,8 +93,10 @@ func setup(t *testing.T, database string) *bundle {
 	b := &bundle{T: t, clock: clock.NewManual(start), url: storetest.URL(t, database)}
 	var err error
 	b.app, err = app.Start(t.Context(), app.Config{
-		Server: config.Server{Database: config.Database{DB: b.url}, Listen: "127.0.0.1:0"},
-		Clock:  b.clock, Version: "test", SecretKey: secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
+		Server: config.Server{
+			Database: config.Database{DB: b.url}, Listen: "127.0.0.1:0", OutboundAllow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		},
+		Clock: b.clock, Version: "test", SecretKey: secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
 	})
 	if err != nil {
 		t.Fatal(err)

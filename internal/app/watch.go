@@ -16,7 +16,7 @@ import (
 
 // newMetrics makes the numbers of this process; what they say of the database is read when they are asked for.
 func (a *App) newMetrics() *telemetry.Metrics {
-	return telemetry.NewMetrics(telemetry.MetricsOptions{Version: a.config.Version, Now: a.clock.Now, Database: a.readDatabase})
+	return telemetry.NewMetrics(telemetry.MetricsOptions{Version: a.config.Version, Now: a.clock.Now, Database: a.readDatabase, Channels: a.channelGauges})
 }
 
 func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {

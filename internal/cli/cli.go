@@ -50,6 +50,7 @@ type grammar struct {
 	Contacts   contactsCmd   `cmd:"" group:"work" help:"Keep contacts, the people who get messages."`
 	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
 	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
+	Channels   channelsCmd   `cmd:"" group:"work" help:"See channels, and send a test through one."`
 	Tick       tickCmd       `cmd:"" group:"work" help:"Run every pass once, now."`
 	Reasons    reasonsCmd    `cmd:"" group:"work" help:"List every named outcome with its sentence."`
 

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
@@ -253,6 +256,11 @@ func (s *Set) Survey(name string) *Survey { return s.surveys[name] }
 
 // Channel returns the channel of that key (kind:name), nil when there is none.
 func (s *Set) Channel(key string) *Channel { return s.channels[key] }
+
+// Channels returns all channels in the order of their keys.
+func (s *Set) Channels() []*Channel {
+	return slices.SortedFunc(maps.Values(s.channels), func(a, b *Channel) int { return strings.Compare(a.Key, b.Key) })
+}
 
 // Sink returns the sink of that name, nil when there is none.
 func (s *Set) Sink(name string) *Sink { return s.sinks[name] }

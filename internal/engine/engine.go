@@ -10,6 +10,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,6 +159,32 @@ func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []int
 
 // Channels tells what this process knows of the channels that it has used.
 func (e *Engine) Channels() []outlet.State { return e.outlets.States(e.config.Clock.Now()) }
+
+// ChannelInfo is a channel that is defined, with what this process knows of it.
+type ChannelInfo struct {
+	Definition *definition.Channel
+	Timeout    time.Duration // of one request, the process's where the definition has none
+	State      outlet.State
+}
+
+// DefinedChannels lists the channels of a workspace.
+func (e *Engine) DefinedChannels(ctx context.Context, ws subject.WorkspaceID) ([]ChannelInfo, error) {
+	set, err := e.catalog.Current(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	defined, now := set.Channels(), e.config.Clock.Now()
+	list := make([]ChannelInfo, len(defined))
+	for i, def := range defined {
+		list[i] = ChannelInfo{Definition: def, Timeout: cmp.Or(def.Timeout, e.sender.Timeout), State: e.outlets.State(ws, def, now)}
+	}
+	return list, nil
+}
+
+// TryChannel sends one message through a channel; see sender.Try.
+func (e *Engine) TryChannel(ctx context.Context, ws store.Workspace, w sender.Trial, once *store.Once[sender.Tried]) (sender.Tried, error) {
+	return e.sender.Try(ctx, e.config.Store, w, ws, once)
+}
 
 // Close closes the channels. Nothing is sent after it.
 func (e *Engine) Close() error { return e.outlets.Close() }

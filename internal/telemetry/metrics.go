@@ -35,6 +35,8 @@ type MetricsOptions struct {
 	Now func() time.Time
 	// Database reads the gauges; nil: there are none.
 	Database func(context.Context) (Database, error)
+	// Channels tells of the channels in use; nil: nothing is told. Several of one name count together.
+	Channels func() []Channel
 }
 
 // Metrics counts what the journal tells, what callers asked for, and what the database holds. It is safe for
@@ -76,6 +78,9 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	m.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.Database != nil {
 		m.registry.MustRegister(newGauges(o.Database, o.Now))
+	}
+	if o.Channels != nil {
+		m.registry.MustRegister(newChannelGauges(o.Channels, &m.channels))
 	}
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 2 * gaugesWithin})
 	return m

@@ -171,6 +171,24 @@ func TestGauges(t *testing.T) {
 	}
 }
 
+// Channels are told at every scrape; those of one name count together, and one that is open shows.
+func TestGaugesOfChannels(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics(telemetry.MetricsOptions{Channels: func() []telemetry.Channel {
+		return []telemetry.Channel{{Name: "sms:a", InFlight: 2}, {Name: "sms:b"}, {Name: "sms:a", Open: true, InFlight: 3}}
+	}})
+	f := scrape(t, m)
+	for name, want := range map[string][2]float64{"sms:a": {1, 5}, "sms:b": {0, 0}} {
+		got := [2]float64{
+			value(t, f, "carillon_channel_breaker_open", "channel", name).GetGauge().GetValue(),
+			value(t, f, "carillon_channel_in_flight", "channel", name).GetGauge().GetValue(),
+		}
+		if got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
 const marker = "<!-- What follows is made from the table of metrics: go test ./internal/telemetry -update -->\n"
 
 // The page lists every metric, and its alerts use no others.

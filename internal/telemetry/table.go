@@ -12,6 +12,7 @@ type Metric struct {
 func Table() []Metric {
 	return append([]Metric{
 		eventsTotal(), instancesTotal(), deliveriesTotal(), sendSeconds(), latenessSeconds(), requestsTotal(), requestSeconds(),
+		channelOpen(), channelInFlight(),
 	}, append(gaugeTable(), buildInfo())...)
 }
 
@@ -93,6 +94,14 @@ func connectionWaits() Metric {
 
 func connectionWaitSeconds() Metric {
 	return Metric{"carillon_database_wait_seconds_total", "counter", nil, "How long it waited in all."}
+}
+
+func channelOpen() Metric {
+	return Metric{"carillon_channel_breaker_open", "gauge", []string{"channel"}, "1 while the process leaves the channel's provider alone because it is away, until it is known to be back; channels in use alone."}
+}
+
+func channelInFlight() Metric {
+	return Metric{"carillon_channel_in_flight", "gauge", []string{"channel"}, "Requests of the process that are on the wire."}
 }
 
 func gaugeTable() []Metric {

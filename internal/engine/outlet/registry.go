@@ -156,6 +156,20 @@ type State struct {
 	Failure     string    // how; never the message
 }
 
+// State is what this process knows of a channel as it is defined now; nothing when it has not used it since.
+func (r *Registry) State(ws subject.WorkspaceID, def *definition.Channel, now time.Time) State {
+	r.mu.Lock()
+	o := r.open[name{ws, def.Key}]
+	r.mu.Unlock()
+	if o == nil || o.def.Hash != def.Hash {
+		return State{
+			Workspace: ws, Channel: def.Key, Provider: def.Provider, Breaker: flow.Closed,
+			Concurrency: cmp.Or(def.Concurrency, r.most), Rate: def.Rate.String(),
+		}
+	}
+	return o.state(now)
+}
+
 // States lists the open channels in the order of workspaces and names.
 func (r *Registry) States(now time.Time) []State {
 	r.mu.Lock()

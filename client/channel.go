@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Channels lists channels.
+type Channels struct {
+	Items []Channel `json:"items"`
+}
+
+// Channel is a channel that is defined. Its settings are never given out.
+type Channel struct {
+	Key            string       `json:"key" doc:"Kind and name, such as email:default."`
+	Kind           string       `json:"kind"`
+	Provider       string       `json:"provider"`
+	OnUnknown      string       `json:"on_unknown" enum:"resend,hold,verify" doc:"What follows when nobody knows whether a message arrived."`
+	IdempotencyTTL string       `json:"idempotency_ttl,omitempty" doc:"How long the provider knows a key; for ever when absent."`
+	Rate           string       `json:"rate,omitempty" doc:"Such as 50/s, over all processes; no bound when absent."`
+	Concurrency    int          `json:"concurrency" doc:"Requests of one process at once, at most."`
+	Timeout        string       `json:"timeout" doc:"Of one request."`
+	OnlyTo         []string     `json:"only_to,omitempty" doc:"Whom it may write to; everybody when absent."`
+	State          ChannelState `json:"state" doc:"What the process that answers knows; others may know more."`
+}
+
+// States of a channel's breaker.
+const (
+	BreakerClosed   = "closed"    // messages pass
+	BreakerOpen     = "open"      // the provider is away: nothing is handed over before open_until
+	BreakerHalfOpen = "half_open" // the next message is a probe
+)
+
+// ChannelState is what one process knows of a channel, from its start or from the channel's last change.
+type ChannelState struct {
+	Breaker        string    `json:"breaker" enum:"closed,open,half_open"`
+	OpenUntil      time.Time `json:"open_until,omitzero" doc:"When a message is tried again; while the breaker is not closed."`
+	Failures       int       `json:"failures" doc:"Requests in a row that found the provider away."`
+	InFlight       int       `json:"in_flight" doc:"Requests on the wire."`
+	LastAcceptedAt time.Time `json:"last_accepted_at,omitzero"`
+	LastFailedAt   time.Time `json:"last_failed_at,omitzero"`
+	LastFailure    string    `json:"last_failure,omitempty" doc:"How the last request that failed did; never the message."`
+}
+
+// ChannelTest is a message to try a channel with.
+type ChannelTest struct {
+	To      string `json:"to" minLength:"1" maxLength:"256" pattern:"\\S" doc:"Where to: a telephone number, an e-mail address …"`
+	Subject string `json:"subject,omitempty" maxLength:"500" doc:"One of ours when absent."`
+	Text    string `json:"text,omitempty" maxLength:"10000" doc:"One of ours when absent."`
+}
+
+// ChannelTested says what became of a test.
+type ChannelTested struct {
+	Accepted     bool   `json:"accepted" doc:"Whether the provider took the message."`
+	Outcome      string `json:"outcome" enum:"delivered,failed,unknown,none" doc:"Of the attempt; none: nothing was sent, the reason says why."`
+	Reason       string `json:"reason" doc:"See GET /v1/reasons."`
+	Message      string `json:"message" doc:"The reason in words."`
+	Error        string `json:"error,omitempty" doc:"What the provider or the channel said."`
+	ProviderID   string `json:"provider_id,omitempty" doc:"The provider's id of the message."`
+	Milliseconds int64  `json:"milliseconds" doc:"How long the request took."`
+}
+
+// Channels lists the channels that are defined, with what the answering process knows of them.
+func (c *Client) Channels(ctx context.Context) (Channels, error) {
+	return get[Channels](ctx, c, "/v1/channels", nil)
+}
+
+// TestChannel sends one real message through a channel, now. An answer without an error says what became of it; look at
+// Accepted.
+func (c *Client) TestChannel(ctx context.Context, channel string, test ChannelTest) (ChannelTested, error) {
+	var answer ChannelTested
+	err := c.call(ctx, http.MethodPost, "/v1/channels/"+url.PathEscape(channel)+"/test", test, &answer)
+	return answer, err
+}

@@ -1,0 +1,163 @@
+package sender
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const (
+	// trialTimeout bounds the request of a test and trialWait the wait for a place among the channel's requests:
+	// together they are shorter than callers wait for an answer.
+	trialTimeout = 45 * time.Second
+	trialWait    = 5 * time.Second
+)
+
+// TrialStore is what tests of channels need of the store.
+type TrialStore interface {
+	BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.Time, test store.ChannelTest, once *store.Once[bool]) (suppressed bool, err error)
+	EndTest(ctx context.Context, ws subject.WorkspaceID, k store.KeptAnswer) error
+	NewID(now time.Time) int64
+}
+
+// Trial is one real message through one channel, for a person who wants to see whether it works.
+type Trial struct {
+	Channel string // kind:name
+	Actor   string // name of the API key
+	To      string
+	Subject string // empty: one of ours
+	Text    string // empty: one of ours
+}
+
+// Tried says what became of a test.
+type Tried struct {
+	Outcome    delivery.Outcome
+	Reason     reason.Reason
+	Error      string // what the provider or the channel said; empty when it was accepted
+	ProviderID string
+	Took       time.Duration // of the request; 0 when none was made
+}
+
+// Try sends a test through the same outlet as every message: the channel's list of addresses and this process's, the
+// suppression of people, the breaker, the concurrency and the timeout count, and what it finds out about the provider
+// counts for all. It takes no place in anybody's limits and none in the channel's rate, and leaves no delivery. With a
+// once the provider is given the same idempotency key for the same request. It is audited before it is sent.
+func (s *Sender) Try(ctx context.Context, db TrialStore, w Trial, ws store.Workspace, once *store.Once[Tried]) (Tried, error) {
+	set, err := s.Catalog.Current(ctx, ws.ID)
+	if err != nil {
+		return Tried{}, err
+	}
+	def := set.Channel(w.Channel)
+	if def == nil {
+		return Tried{}, fmt.Errorf("channel: %w", store.ErrNotFound)
+	}
+	now := s.Clock.Now()
+	lost := Tried{
+		Outcome: delivery.AttemptUnknown, Reason: reason.ReplyLost,
+		Error: "the first request with this Idempotency-Key has not ended yet, or its server died; the message may have been sent",
+	}
+	suppressed, err := db.BeginTest(ctx, ws.ID, now, store.ChannelTest{
+		AddressHash: key.NewKeyed(ws.Secret, key.PurposeAddress).Hash(subject.NormalizeAddress(w.To)),
+		Audit:       store.Audit{At: now, Actor: w.Actor, Action: "test channel", Target: def.Key},
+	}, store.From(once, func(bool) Tried { return lost }))
+	if err != nil {
+		return Tried{}, err
+	}
+	ctx = context.WithoutCancel(ctx) // whoever goes away leaves a result that is written down
+	var tried Tried
+	switch {
+	case suppressed:
+		tried = notTried(reason.Suppressed, errors.New("the address belongs to a contact who is suppressed"))
+	case !def.OnlyTo.Allows(w.To):
+		tried = notTried(reason.NotAllowed, errors.New("the channel's only_to does not name the address"))
+	case !s.OnlyTo.Allows(w.To):
+		tried = notTried(reason.NotAllowed, errors.New("--only-to of this process does not name the address"))
+	default:
+		id := fmt.Sprint(db.NewID(now))
+		if once != nil {
+			id = once.Key
+		}
+		tried = s.try(ctx, w, ws, def, "test:"+id)
+	}
+	s.Log.InfoContext(ctx, "channel tested", "channel", def.Key, "outcome", string(tried.Outcome), "reason", string(tried.Reason))
+	if once != nil {
+		if err := keepTried(ctx, db, ws.ID, once, tried); err != nil {
+			s.Log.WarnContext(ctx, "the answer to a test is not kept: the same request again is told that it is unknown", "error", err)
+		}
+	}
+	return tried, nil
+}
+
+func keepTried(ctx context.Context, db TrialStore, ws subject.WorkspaceID, once *store.Once[Tried], tried Tried) error {
+	answer, err := once.Answer(tried)
+	if err != nil {
+		return err
+	}
+	return db.EndTest(ctx, ws, store.KeptAnswer{AnswerKey: once.AnswerKey, Answer: answer})
+}
+
+// try makes the request, as for a claim.
+func (s *Sender) try(ctx context.Context, w Trial, ws store.Workspace, def *definition.Channel, idempotencyKey string) Tried {
+	o, err := s.Outlets.Get(ws.ID, def)
+	if err != nil {
+		var refused *channel.SendError
+		if !errors.As(err, &refused) {
+			refused = channel.Temporary(err)
+		}
+		return notTried(refused.Reason, refused)
+	}
+	waiting, cancel := context.WithTimeout(ctx, trialWait)
+	defer cancel()
+	if o.Enter(waiting) != nil {
+		return notTried(reason.RateLimited, fmt.Errorf("all %d requests that the channel may have at once were taken for %s", o.Concurrency(), trialWait))
+	}
+	defer o.Leave()
+	handed := s.Clock.Now()
+	verdict, err := o.Begin(handed)
+	switch {
+	case err != nil:
+		return notTried(reason.ChannelDown, err)
+	case !verdict.OK:
+		return notTried(reason.ChannelDown, fmt.Errorf("its provider was away and is left alone until %s", verdict.Until.UTC().Format(time.RFC3339)))
+	}
+	bounded := *def
+	bounded.Timeout = min(cmp.Or(def.Timeout, s.Timeout), trialTimeout)
+	j := job{
+		claim: store.Claim{Row: delivery.Row{Workspace: ws.ID, Channel: def.Key}}, rules: rules{channel: &bounded}, outlet: o,
+		out: channel.Outgoing{
+			Workspace: ws.Name, Channel: def.Key, IdempotencyKey: idempotencyKey, Address: w.To, Step: 1, Attempt: 1,
+			Subject: cmp.Or(w.Subject, "Test of "+def.Key), Text: cmp.Or(w.Text, "A test of the channel "+def.Key+"."),
+		},
+	}
+	f := flight{Sender: s, ctx: ctx}
+	result, receipt, cause := f.send(&j)
+	now := s.Clock.Now()
+	if result.Outcome == delivery.AttemptUnknown && bounded.Timeout < cmp.Or(def.Timeout, s.Timeout) {
+		j.signal = flow.Nothing // it might have answered within its own time
+	}
+	if err := o.End(now, verdict, outlet.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause}); err != nil {
+		s.Log.WarnContext(ctx, "a channel was not closed", "error", err)
+	}
+	tried := Tried{Outcome: result.Outcome, Reason: result.Reason, ProviderID: receipt.ProviderID, Took: now.Sub(handed)}
+	if cause != nil {
+		tried.Error = clip(cause.Error())
+	}
+	return tried
+}
+
+// notTried is a test of which nothing left.
+func notTried(why reason.Reason, err error) Tried {
+	return Tried{Outcome: delivery.AttemptNone, Reason: why, Error: clip(err.Error())}
+}
