@@ -74,8 +74,12 @@ func (c *testChannelCmd) Run(s *session) error {
 		if tested.Accepted {
 			word = "accepted"
 		}
+		took := ""
+		if tested.Outcome != "none" {
+			took = fmt.Sprintf("%d ms", tested.Milliseconds)
+		}
 		s.fields("result", word, "outcome", tested.Outcome, "reason", because(tested.Reason, tested.Message), "error", tested.Error,
-			"provider_id", tested.ProviderID, "took", fmt.Sprintf("%d ms", tested.Milliseconds))
+			"provider_id", tested.ProviderID, "took", took)
 	}
 	if err == nil && !tested.Accepted {
 		return exit(ExitFailed)
