@@ -145,6 +145,8 @@ func TestProblems(t *testing.T) {
 		{"limit, text", "GET", "/v1/instances?limit=secret", "", 422, "invalid_request", "query.limit", "invalid integer"},
 		{"unknown filter", "GET", "/v1/instances?secret=1", "", 422, "invalid_request", "query.secret", "unknown query parameter"},
 		{"U+0000", "GET", "/v1/deliveries?to=%00", "", 422, "invalid_request", "query.to", "holds a character that no value has"},
+		{"U+0000 in the path", "POST", "/v1/contacts/a%00/suppress", `{"reason": "x"}`, 422, "invalid_request", "path", "holds a character that no value has"},
+		{"no UTF-8 in the path", "DELETE", "/v1/secrets/%ff", "", 422, "invalid_request", "path", "holds a character that no value has"},
 		{"no UTF-8", "GET", "/v1/deliveries?to=%ff", "", 422, "invalid_request", "query.to", "holds a character that no value has"},
 		{"no cursor", "GET", "/v1/deliveries?cursor=secret", "", 422, "invalid_request", "query.cursor", "it is not a cursor of this list"},
 		{"forget without a body", "POST", "/v1/instances/forget", "", 400, "invalid_json", "body", "request body is required"},

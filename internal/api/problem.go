@@ -134,9 +134,12 @@ func checkRequest(r *http.Request) *client.Problem {
 	if p := checkEncoding(r); p != nil {
 		return p
 	}
+	if !storable(r.URL.Path) {
+		return invalid("path", "holds a character that no value has", "")
+	}
 	for name, values := range r.URL.Query() {
 		for _, value := range values {
-			if strings.ContainsRune(value, 0) || !utf8.ValidString(value) {
+			if !storable(value) {
 				return invalid("query."+strings.ToValidUTF8(name, "?"), "holds a character that no value has", "")
 			}
 		}
@@ -145,6 +148,9 @@ func checkRequest(r *http.Request) *client.Problem {
 	r.Header.Set("Content-Type", "application/json")
 	return nil
 }
+
+// storable reports whether the databases can hold a text, and so find it.
+func storable(text string) bool { return !strings.ContainsRune(text, 0) && utf8.ValidString(text) }
 
 func headerSize(h http.Header) (n int) {
 	for name, values := range h {
@@ -158,7 +164,7 @@ func headerSize(h http.Header) (n int) {
 // notFound answers for paths and methods that are not there.
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		probe := r.Clone(r.Context())
 		probe.Method = method
 		if _, pattern := a.mux.Handler(probe); pattern != "/" {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -45,8 +46,10 @@ func Backup(ctx context.Context, db, to string) error {
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("back up: %s %w", to, ErrExists)
 	}
-	part := to + ".part"
-	err := vacuumInto(ctx, db, part)
+	part, err := newPart(to)
+	if err == nil {
+		err = vacuumInto(ctx, db, part)
+	}
 	if err == nil {
 		_, err = checkFile(ctx, part)
 	}
@@ -70,14 +73,18 @@ func isFile(db string) error {
 	return err
 }
 
-func vacuumInto(ctx context.Context, db, to string) (err error) {
-	file, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // VACUUM INTO fills an empty file
+// newPart makes an empty file beside to, for what is not whole yet: no link, readable for its owner only, and not that
+// of another process with the same plan.
+func newPart(to string) (string, error) {
+	file, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*.part")
 	if err != nil {
-		return err
+		return "", err
 	}
-	if err := file.Close(); err != nil {
-		return err
-	}
+	return file.Name(), file.Close()
+}
+
+// vacuumInto fills an empty file.
+func vacuumInto(ctx context.Context, db, to string) (err error) {
 	source, err := sql.Open("sqlite", fileName(db)+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		return err
@@ -123,15 +130,18 @@ func restore(ctx context.Context, from, db string, force bool, now time.Time) (r
 	if missing == nil && !force {
 		return r, fmt.Errorf("%s %w", db, ErrExists)
 	}
-	part := db + ".part"
-	if err = copyFile(from, part); err == nil {
+	part, err := newPart(db)
+	if err == nil {
+		err = copyFile(from, part)
+	}
+	if err == nil {
 		r.Schema, err = checkFile(ctx, part)
 	}
 	if err == nil && missing == nil {
-		if err = errors.Join(unused(ctx, db), sameOwner(part, db)); err == nil {
-			r.Aside = db + "." + now.UTC().Format("20060102T150405Z")
-			err = setAside(db, r.Aside)
-		}
+		err = errors.Join(unused(ctx, db), sameOwner(part, db))
+	}
+	if err == nil {
+		r.Aside, err = setAside(db, db+"."+now.UTC().Format("20060102T150405Z"))
 	}
 	if err == nil {
 		err = place(part, db)
@@ -148,7 +158,7 @@ func copyFile(from, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	file, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(to, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -218,17 +228,23 @@ func unused(ctx context.Context, path string) (err error) {
 	return err
 }
 
-// setAside gives a database another name, with what lies beside it.
-func setAside(db, aside string) error {
-	if _, err := os.Lstat(aside); err == nil {
-		return fmt.Errorf("%s %w", aside, ErrExists)
-	}
+// setAside gives a database another name, with what lies beside it, and returns that name; "" when nothing was there. A
+// log whose database is gone goes aside too: SQLite would write it into the copy.
+func setAside(db, aside string) (string, error) {
+	moved := ""
 	for _, end := range append([]string{""}, besides...) {
-		if err := os.Rename(db+end, aside+end); err != nil && (end == "" || !errors.Is(err, os.ErrNotExist)) {
-			return err
+		if _, err := os.Lstat(aside + end); err == nil {
+			return "", fmt.Errorf("%s %w", aside+end, ErrExists)
+		}
+		err := os.Rename(db+end, aside+end)
+		switch {
+		case err == nil:
+			moved = cmp.Or(moved, aside+end)
+		case !errors.Is(err, os.ErrNotExist):
+			return "", err
 		}
 	}
-	return nil
+	return moved, nil
 }
 
 // place gives a finished file its name, for good.
@@ -256,6 +272,9 @@ func place(part, path string) error {
 }
 
 func remove(path string) error {
+	if path == "" {
+		return nil
+	}
 	var errs []error
 	for _, end := range append([]string{""}, besides...) {
 		if err := os.Remove(path + end); err != nil && !errors.Is(err, os.ErrNotExist) {

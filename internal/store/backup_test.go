@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -127,6 +128,33 @@ func TestRestoreKeepsTheOwner(t *testing.T) {
 	f.must(err)
 	if own, ok := info.Sys().(*syscall.Stat_t); !ok || own.Uid != 4711 || own.Gid != 4712 || info.Mode().Perm() != 0o600 {
 		t.Errorf("belongs to %+v, mode %v", own, info.Mode())
+	}
+}
+
+// A log that outlived its database goes aside with its folder's other leftovers: SQLite would write it into the copy.
+func TestRestoreBesideALeftLog(t *testing.T) {
+	t.Parallel()
+	url := storetest.URL(t, "sqlite")
+	live, err := store.Open(t.Context(), url, store.Options{})
+	f := setup(t, live)
+	f.must(err)
+	copied := filepath.Join(t.TempDir(), "copy.db")
+	f.must(store.Backup(t.Context(), url, copied))
+	f.add(store.IngestWrites{Instances: []instance.Row{f.instance("later", instance.Completed)}})
+	left, err := os.ReadFile(url + "-wal") // as a killed process leaves it
+	f.must(err)
+	f.must(live.Close())
+	f.must(os.Remove(url))
+	f.must(os.WriteFile(url+"-wal", left, 0o600))
+	done, err := store.Restore(t.Context(), copied, url, false, now)
+	f.must(err)
+	if kept, err := os.ReadFile(done.Aside); err != nil || !bytes.Equal(kept, left) {
+		t.Errorf("set aside as %q, %d bytes: %v", done.Aside, len(kept), err)
+	}
+	counts, err := storetest.Open(t, url).Counts(t.Context(), f.ws)
+	f.must(err)
+	if n := counts.InstancesByStatus[instance.Completed]; n != 0 {
+		t.Errorf("%d rows of the former database came back", n)
 	}
 }
 

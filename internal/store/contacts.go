@@ -105,12 +105,18 @@ type ContactWrite struct {
 }
 
 const lockContacts = `
-SELECT ` + contactRowColumns + `
+SELECT c.contact_id
 FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS c
 WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id
   AND c.ws = p.ws AND c.contact_id = p.id
 ORDER BY c.contact_id
 /*LOCK c*/`
+
+const contactsByExtID = `
+SELECT ` + contactRowColumns + `
+FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS c
+WHERE p.ws = r.ws AND p.ext_id = r.ext_id
+  AND c.ws = p.ws AND c.contact_id = p.id`
 
 const insertFullContactsSpec = `ws bigint, id bigint, ext_id text, address text, name text, locale text, timezone text, addresses text, attributes text,
   suppress_reason text, suppressed_at bigint, created_at bigint`
@@ -171,14 +177,21 @@ func (s *Store) WriteContacts(
 	return nil
 }
 
+// lockContacts locks those of the contacts that exist, and reads them in a statement of its own: the one that waited for
+// a lock saw the contacts as they were before, and what is written by it would undo what it waited for.
 func (t *session) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]ContactRow, error) {
 	var wanted rowset
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		wanted.row().int(int64(ws)).text(id)
 	}
-	found, err := query(ctx, t, scanContactRow, lockContacts, &wanted)
+	if t.s.dialect.lock != "" {
+		if _, err := query(ctx, t, scanInt, lockContacts, &wanted); err != nil {
+			return nil, fmt.Errorf("lock contacts: %w", err)
+		}
+	}
+	found, err := query(ctx, t, scanContactRow, contactsByExtID, &wanted)
 	if err != nil {
-		return nil, fmt.Errorf("lock contacts: %w", err)
+		return nil, fmt.Errorf("read contacts: %w", err)
 	}
 	known := make(map[string]ContactRow, len(found))
 	for _, c := range found {
@@ -191,7 +204,11 @@ func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now
 	// One order everywhere: no deadlock.
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b ContactWrite) int { return strings.Compare(a.ExtID, b.ExtID) })
 	var made, cadences, changed, suppressed rowset
-	claims, drops := map[string]subject.ContactID{}, map[string]subject.ContactID{}
+	type held struct {
+		hash string
+		id   subject.ContactID
+	}
+	claims, dropped := map[string]subject.ContactID{}, []held{}
 	for _, w := range writes {
 		addresses, attributes, err := writeDetails(w.Contact)
 		if err != nil {
@@ -213,7 +230,7 @@ func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now
 			}
 		}
 		for _, hash := range w.Dropped {
-			drops[hash] = w.ID
+			dropped = append(dropped, held{hash, w.ID})
 		}
 	}
 	for _, insert := range []struct {
@@ -234,17 +251,20 @@ func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now
 	if _, err := t.exec(ctx, setSuppressed, &suppressed); err != nil {
 		return fmt.Errorf("suppress contacts: %w", err)
 	}
-	for _, change := range []struct {
-		text string
-		of   map[string]subject.ContactID
-	}{{dropAddresses, drops}, {claimAddresses, claims}} {
-		var rows rowset
-		for _, hash := range slices.Sorted(maps.Keys(change.of)) {
-			rows.row().int(int64(ws)).text(hash).int(int64(change.of[hash]))
-		}
-		if _, err := t.exec(ctx, change.text, &rows); err != nil {
-			return fmt.Errorf("addresses of contacts: %w", err)
-		}
+	var drop, claim rowset
+	// Several may have had an address that only one of them stands for.
+	slices.SortFunc(dropped, func(a, b held) int { return cmp.Or(strings.Compare(a.hash, b.hash), cmp.Compare(a.id, b.id)) })
+	for _, d := range dropped {
+		drop.row().int(int64(ws)).text(d.hash).int(int64(d.id))
+	}
+	for _, hash := range slices.Sorted(maps.Keys(claims)) {
+		claim.row().int(int64(ws)).text(hash).int(int64(claims[hash]))
+	}
+	if _, err := t.exec(ctx, dropAddresses, &drop); err != nil {
+		return fmt.Errorf("drop addresses of contacts: %w", err)
+	}
+	if _, err := t.exec(ctx, claimAddresses, &claim); err != nil {
+		return fmt.Errorf("claim addresses of contacts: %w", err)
 	}
 	return nil
 }

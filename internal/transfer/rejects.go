@@ -51,11 +51,18 @@ func newRejects(name string, o sheet.Options, head []string, size int64) (*rejec
 	if r.file, err = os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
-	// What a run that was killed had written beyond its last state is written again.
-	if err := r.file.Truncate(size); err != nil {
+	info, err := r.file.Stat()
+	if err != nil {
 		return nil, err
 	}
-	_, err = r.file.Seek(size, io.SeekStart)
+	// What a run that was killed had written beyond its last state is written again. A report that somebody has taken
+	// away or shortened goes on at its end, with a new head if nothing is left.
+	if r.size = min(size, info.Size()); r.size < info.Size() {
+		if err := r.file.Truncate(r.size); err != nil {
+			return nil, err
+		}
+	}
+	_, err = r.file.Seek(r.size, io.SeekStart)
 	return r, err
 }
 

@@ -280,6 +280,32 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A report that was taken away between two runs begins anew, with its head.
+func TestReportTakenAway(t *testing.T) {
+	t.Parallel()
+	s, path := newServer(), write(t, "rows.csv", "id,text\nbad1,x\n"+strings.Repeat("r,x\n", 100)+"bad2,x\n")
+	s.before = func(n int) error {
+		if n < 3 {
+			return nil
+		}
+		return errors.New("gone")
+	}
+	if _, _, err := run(t, t.Context(), path, s, nil); err == nil {
+		t.Fatal("it was not interrupted")
+	}
+	report := filepath.Join(filepath.Dir(path), "rows.rejected.csv")
+	if err := os.Remove(report); err != nil {
+		t.Fatal(err)
+	}
+	s.before = nil
+	if summary, _, err := run(t, t.Context(), path, s, nil); err != nil || !summary.Resumed || summary.Rejected != 2 {
+		t.Fatalf("%+v, %v", summary, err)
+	}
+	if text, err := os.ReadFile(report); err != nil || !strings.HasPrefix(string(text), "id,text,rejected_line,") || strings.Count(string(text), "\n") != 2 {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // The state belongs to the contents and to the options.
 func TestStateOfOthers(t *testing.T) {
 	t.Parallel()

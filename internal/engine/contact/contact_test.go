@@ -413,3 +413,41 @@ func TestSuppressAgainstTheSender(t *testing.T) {
 		}
 	})
 }
+
+// Changes of one contact that come at the same time undo nothing of each other, nor does a suppression.
+func TestChangesAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b bundle) {
+		const callers = 16
+		b.write(contact.Merge, `{"id": "p"}`)
+		var work sync.WaitGroup
+		for n := range callers {
+			work.Go(func() {
+				item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"id": "p", "attributes": {"a%d": 1}}`, n)), "")
+				if _, err := b.Contacts().Write(t.Context(), b.Workspace, contact.Change, []contact.Item{item}, b.Now(), nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		work.Go(func() { b.stop("p", true) })
+		work.Wait()
+		if row := b.row("p"); len(row.Attributes) != callers || !row.Suppressed || row.SuppressReason != "asked" {
+			t.Errorf("of %d attributes there are %d; suppressed %v %q", callers, len(row.Attributes), row.Suppressed, row.SuppressReason)
+		}
+	})
+}
+
+// Who gave an address up gets nothing that is sent to it, also when another one gave it up in the same call.
+func TestAddressGivenUpByTwo(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b bundle) {
+		b.write(contact.Merge, `{"id": "a", "addresses": {"sms": "+44 20 1"}}`, `{"id": "b", "addresses": {"sms": "+44 20 1"}}`)
+		b.write(contact.Merge, `{"id": "a", "addresses": {"sms": null}}`, `{"id": "b", "addresses": {"sms": null}}`)
+		d := b.made(b.Post(`{"kind": "text", "id": "e", "recipient": {"address": "+44 20 1"}}`))
+		for _, id := range []string{"a", "b"} {
+			if d.Contact == b.row(id).ID {
+				t.Errorf("it goes to %s", id)
+			}
+		}
+	})
+}
