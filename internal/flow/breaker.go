@@ -56,7 +56,7 @@ func (b Breaker) State(now time.Time) State {
 	switch {
 	case b.opening == 0:
 		return Closed
-	case now.Before(b.until):
+	case now.Before(b.until) && !b.until.After(now.Add(longestWish)): // else the clock was set back
 		return Open
 	}
 	return HalfOpen

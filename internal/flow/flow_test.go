@@ -267,3 +267,36 @@ func TestPaceUnderLoad(t *testing.T) {
 		}
 	})
 }
+
+// A clock that was set back, or a rate that was mended, stops nothing for longer than the present rate does.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	var b flow.Breaker
+	for range flow.Threshold {
+		b = b.After(start, flow.Away, false, 0)
+	}
+	if _, v := b.Ask(start.Add(-30 * time.Second)); v.OK {
+		t.Error("a breaker that opened a moment ago lets everything through")
+	}
+	if _, v := b.Ask(start.AddDate(0, 0, -1)); !v.Probe {
+		t.Errorf("after a day set back it is open until %s", v.Until)
+	}
+	slow, quick := flow.Rate{Count: 1, Per: time.Hour}, flow.Rate{Count: 50, Per: time.Second}
+	var p flow.Pace
+	for range 100 {
+		p, _, _ = p.Take(slow, start, time.Second)
+	}
+	for name, test := range map[string]struct {
+		rate flow.Rate
+		now  time.Time
+		most time.Duration
+	}{
+		"another rate":   {quick, start.Add(time.Second), 10 * time.Second},
+		"clock set back": {slow, start.AddDate(0, 0, -30), 2 * time.Hour},
+	} {
+		_, at, _ := p.Take(test.rate, test.now, time.Second)
+		if wait := at.Sub(test.now); wait < 0 || wait > test.most {
+			t.Errorf("%s: the next one waits %s", name, wait)
+		}
+	}
+}

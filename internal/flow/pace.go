@@ -72,6 +72,11 @@ type Pace struct {
 // line.
 func (p Pace) Take(r Rate, now time.Time, within time.Duration) (next Pace, at time.Time, ok bool) {
 	every := r.Every()
+	// Nobody takes an instant farther off than this, so it was given out at a slower rate, or before the clock was set
+	// back. What is left of that line has its places already.
+	if far := now.Add(within + idle + every); p.NextAt.After(far) {
+		p = Pace{NextAt: far}
+	}
 	if now.After(p.NextAt.Add(every + idle)) {
 		p.TailAt = time.Time{}
 	}
