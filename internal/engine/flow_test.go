@@ -201,7 +201,7 @@ func TestRateOfRunningProcesses(t *testing.T) {
 		for provider.accepted(t) < messages && t.Context().Err() == nil {
 			_ = (&clock.System{}).Sleep(t.Context(), (&clock.System{}).Now().Add(10*time.Millisecond))
 		}
-		if most := provider.most(time.Second - 2*flow.Slack); most > rate {
+		if most := provider.most(time.Second - 2*flow.Rate{Count: rate, Per: time.Second}.Slack()); most > rate {
 			t.Errorf("%d in one second", most)
 		}
 	})

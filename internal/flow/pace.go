@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// Slack is how much later than its instant a message may leave: timers and schedulers are not exact. The spaces
-	// between instants are so much wider that no period sees more than the rate all the same.
-	Slack = 50 * time.Millisecond
+	// shortSlack is a rate's slack in a second, longSlack in longer periods.
+	shortSlack = 50 * time.Millisecond
+	longSlack  = time.Second
 	// idle is for how long after the next one's turn nobody has come before the line counts as empty: those who stood
 	// in it were cancelled or were sent by other ways.
 	idle = 5 * time.Second
@@ -51,10 +51,22 @@ func (r Rate) String() string {
 	return ""
 }
 
+// Slack is how much later than its instant a message may leave: timers and schedulers are not exact, and between the
+// instant's transaction and the request lies a commit. The spaces between instants are so much wider that no period
+// sees more than the rate all the same. Longer periods afford more of it, and need it: at a slow rate the instant that
+// is given out is mostly now, and a message that misses it goes to the end of the line, time after time where a commit
+// takes longer than the slack.
+func (r Rate) Slack() time.Duration {
+	if r.Per > time.Second {
+		return longSlack
+	}
+	return shortSlack
+}
+
 // Every is the space between two messages.
 func (r Rate) Every() time.Duration {
 	many := time.Duration(r.Count) * time.Microsecond
-	return (r.Per + Slack + many - 1) / many * time.Microsecond // rounded up: instants are whole microseconds
+	return (r.Per + r.Slack() + many - 1) / many * time.Microsecond // rounded up: instants are whole microseconds
 }
 
 // Pace is how far the instants of a channel with a rate are given out. The zero Pace has given out none.

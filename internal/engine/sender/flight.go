@@ -124,7 +124,7 @@ func (f *flight) one(stop context.Context, j job) {
 	case !mine:
 		f.keep(j, nil, journal.Entry{What: journal.StaleRefused, Reason: reason.LeaseLost})
 		return
-	case !j.at.IsZero() && now.After(j.at.Add(flow.Slack)), // its instant is over: it takes another one
+	case !j.at.IsZero() && now.After(j.at.Add(j.rules.channel.Rate.Slack())), // its instant is over: it takes another one
 		!j.verify && j.rules.policy.KeyExpired(j.claim.Row, now):
 		f.putBack(j, time.Time{}, "")
 		return
