@@ -359,7 +359,7 @@ func TestChannelsFlyByThemselves(t *testing.T) {
 		definitions := alert("silent", "up", "") + strings.Replace(alert("good", "up", ""), "channel: memory", "channel: http", 1) + memory +
 			fmt.Sprintf("concurrency: %d\n---\nchannel: http:default\nprovider: http\nsettings:\n  url: http://x\n", allowed)
 		b := enginetest.Setup(t, s, definitions, nil)
-		silence, good := make(chan struct{}), make(chan struct{}, 100)
+		silence, good := make(chan struct{}), make(chan struct{}, 200)
 		var mu sync.Mutex
 		now, most := 0, 0
 		w := sendersOf(b, s, provider("memory", func() error {
@@ -373,7 +373,7 @@ func TestChannelsFlyByThemselves(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}), provider("http", func() error { good <- struct{}{}; return nil }))
-		const messages = 20
+		const messages = 200 // of each channel in a batch more than senders that would stand in one row
 		b.PostAll(many(messages)...)
 		var steps sync.WaitGroup
 		for range 2 {
