@@ -112,7 +112,8 @@ func (b *bundle) zipped(path string, body []byte, encoding ...string) (int, stri
 	return b.do(req)
 }
 
-// What travels as a few hundred KiB and would become 256 MiB is given up at the limit.
+// What travels as a few hundred KiB and would become 256 MiB is given up at the limit. Reading up to the limit costs five
+// times as much, as the buffer grows; the rest of the margin is what the process does besides.
 func TestBombsCostTheLimit(t *testing.T) { // alone: it counts what this process allocates
 	b := setup(t, "sqlite")
 	bomb := zip(t, zeros(256<<20))
@@ -123,7 +124,7 @@ func TestBombsCostTheLimit(t *testing.T) { // alone: it counts what this process
 	if status != http.StatusRequestEntityTooLarge || problemOf(t, text).Code != client.CodeTooLarge {
 		t.Errorf("got %d %s", status, text)
 	}
-	if used := after.TotalAlloc - before.TotalAlloc; used > 6*api.MaxBatchBody {
+	if used := after.TotalAlloc - before.TotalAlloc; used > 10*api.MaxBatchBody {
 		t.Errorf("it cost %d MiB", used>>20)
 	}
 }
