@@ -287,6 +287,32 @@ func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []defi
 	if err != nil {
 		return applied, fmt.Errorf("apply definitions: %w", err)
 	}
-	_, err = e.catalog.Current(ctx, ws.ID)
-	return applied, err
+	set, err := e.catalog.Current(ctx, ws.ID)
+	if err != nil || number == 0 || number == applied.Number {
+		return applied, err
+	}
+	return applied, e.repace(ctx, ws.ID, number, set)
+}
+
+// repace looks anew at what waits for the rate of a channel that has another one now: its places were given out at the
+// old one, a mistyped rate's perhaps in a month.
+func (e *Engine) repace(ctx context.Context, ws subject.WorkspaceID, before int64, set *definition.Set) error {
+	old, err := e.catalog.At(ctx, ws, before)
+	if err != nil {
+		return err
+	}
+	for _, c := range set.Channels() {
+		was := old.Channel(c.Key)
+		if was == nil || was.Rate == c.Rate {
+			continue
+		}
+		now, next := e.config.Clock.Now(), time.Time{}
+		if c.Rate.Count > 0 {
+			next = now.Add(c.Rate.Every())
+		}
+		if _, err := e.config.Store.HurryPaced(ctx, ws, c.Key, now, next); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -173,6 +173,46 @@ func TestRateOverAllProcesses(t *testing.T) {
 	})
 }
 
+// A rate that is mended frees what the old one had put off for hours; what its channel has nothing to do with stays.
+func TestRateIsMended(t *testing.T) {
+	t.Parallel()
+	const messages = 12
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		provider := &station{}
+		definitions := alert("a", "up", "") + memory
+		b := enginetest.Setup(t, s, definitions+"rate: 1/h\n", func(c *engine.Config) { stand(c, provider) })
+		b.PostAll(many(messages)...)
+		b.At(b.Now())
+		if n := provider.accepted(t); n != 1 {
+			t.Fatalf("%d came at 1/h", n)
+		}
+		b.Apply(definitions + "rate: 10/s\n")
+		for end := b.Now().Add(3 * time.Second); ; {
+			due, err := b.NextDue(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if due.IsZero() || due.After(end) {
+				break
+			}
+			b.At(later(due, b.Now()))
+		}
+		if n := provider.accepted(t); n != messages {
+			t.Errorf("%d of %d came in the seconds after the rate was mended", n, messages)
+		}
+		if most := provider.most(time.Second); most > 10 {
+			t.Errorf("%d in one second", most)
+		}
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // The same on the machine's clock, with senders that wait for the instants: the oracle allows for a slow machine.
 func TestRateOfRunningProcesses(t *testing.T) {
 	t.Parallel()

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -81,4 +83,43 @@ func (t *session) updatePaces(ctx context.Context, paces map[PaceRef]flow.Pace) 
 		return fmt.Errorf("write the paces of channels: %w", err)
 	}
 	return nil
+}
+
+const shortenLine = `
+UPDATE pace SET tail_at = 0, next_at = CASE WHEN pace.next_at > $3 THEN $3 ELSE pace.next_at END
+WHERE ws = $1 AND channel = $2`
+
+const hurryPaced = `
+UPDATE delivery SET send_at = $1, version = delivery.version + 1
+FROM (
+  SELECT ws, id FROM delivery
+  WHERE ws = $2 AND channel = $3 AND send_at > $1 AND reason = $4 AND lease_until <= $1
+  ORDER BY send_at, id
+  LIMIT $5
+  /*SKIP LOCKED*/) AS d
+WHERE delivery.ws = d.ws AND delivery.id = d.id`
+
+// hurryBatch is how many messages are moved in one transaction.
+const hurryBatch = 1000
+
+// HurryPaced makes the messages due at now that wait for the rate of a channel: their places in the line were given
+// out at a rate that holds no longer. The next free instant is not after next. It returns how many messages there were.
+// When it fails midway, those that are left keep their places.
+func (s *Store) HurryPaced(ctx context.Context, ws subject.WorkspaceID, channel string, now, next time.Time) (moved int64, err error) {
+	for n := int64(hurryBatch); n == hurryBatch; moved += n {
+		err = s.write(ctx, func(t *session) error {
+			if _, err := t.exec(ctx, shortenLine, int64(ws), channel, micros(next)); err != nil {
+				return err
+			}
+			n, err = t.exec(ctx, hurryPaced, dueMicros(now), int64(ws), channel, string(reason.RateLimited), int64(hurryBatch))
+			if n > 0 {
+				t.due(dueMicros(now))
+			}
+			return err
+		})
+		if err != nil {
+			return moved, fmt.Errorf("move what waits for the rate of channel %s: %w", channel, err)
+		}
+	}
+	return moved, nil
 }
