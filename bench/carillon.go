@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -112,7 +113,7 @@ func (p *product) start(ctx context.Context) error {
 	p.expander = expander.New(p.store, known, nil)
 	p.sender = sender.New(sender.Config{
 		Store: p.store, Catalog: known, Clock: p.clock,
-		Outlets: outlet.New([]channel.Provider{provider}, func(s definition.Setting) (string, error) { return s.Value, nil }),
+		Outlets: outlet.New([]channel.Provider{provider}, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
 	})
 	return nil
 }
@@ -260,3 +261,6 @@ func profiled(folder, name string, measure func() (time.Duration, error)) (time.
 	pprof.StopCPUProfile()
 	return took, errors.Join(err, f.Close())
 }
+
+// plain is a setting as it is written: these channels have no secrets.
+func plain(_ subject.WorkspaceID, s definition.Setting) (string, error) { return s.Value, nil }
