@@ -48,6 +48,21 @@ type Policy struct {
 	ResumeAt    civil.TimeOfDay // a wait for a new day ends then; 00:00
 }
 
+// Rules are the limits of a persona, a person or a workspace: one policy, and others that replace it for some kinds of
+// channel (A41).
+type Rules struct {
+	Policy
+	Channels map[string]Policy // by kind of channel; nil when there are none
+}
+
+// For returns the policy for a kind of channel.
+func (r Rules) For(kind string) Policy {
+	if own, ok := r.Channels[kind]; ok {
+		return own
+	}
+	return r.Policy
+}
+
 // Default returns the rules for people without any (A37). They concern the source's four types only (decision 60).
 func Default() Policy {
 	return Policy{

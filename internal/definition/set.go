@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
@@ -74,7 +75,16 @@ type Set struct {
 	channels  map[string]*Channel
 	sinks     map[string]*Sink
 	templates map[string]Message
+	personas  map[string]*Persona
+	types     map[string]*expr.RecordType
 	byEvent   map[string][]Match
+	byRecord  map[string][]Match
+}
+
+// Persona is the rules of a kind of people.
+type Persona struct {
+	Name    string
+	Cadence cadence.Rules
 }
 
 // Match is one trigger of one workflow.
@@ -89,6 +99,7 @@ type Workspace struct {
 	Locale   string // en
 	BaseURL  string // public links begin with it
 	Retry    Retry
+	Cadence  cadence.Rules // for people without any rule
 }
 
 // Workflow says what makes an occasion, who is told, when and what.
@@ -108,11 +119,19 @@ type Workflow struct {
 type Trigger struct {
 	ID           string
 	Enabled      bool
-	Event        string
+	Event        string          // kind of event; empty for a trigger on records
+	Record       string          // type of record; empty for a trigger on events
 	When         *expr.Condition // nil = always
-	Dedup        []string        // paths; nil = the event's id, else the hash of its content
-	DedupScope   string          // workflow or workspace
-	DedupMissing string          // allow or reject (decision 40)
+	Issues       []Issue         // instead of When, in the order of their names; the true ones are the issues
+	For          time.Duration   // how long it must have held (R8)
+	Check        Check
+	Cooldown     *Cooldown // of a trigger on records; nil = none
+	Fallback     []string  // channels in the order of trying, kind:name
+	Resolved     *Message  // what is said when the condition has cleared; nil = nothing
+	Limits       Limits
+	Dedup        []string // paths; nil = the event's id, else the hash of its content
+	DedupScope   string   // workflow or workspace
+	DedupMissing string   // allow or reject (decision 40)
 	Timing       schedule.Timing
 	Anchor       *expr.Program // an instant; nil = event.occurred_at
 	StopWhen     *expr.Condition
@@ -124,6 +143,44 @@ type Trigger struct {
 
 	inputs      string // see Inputs
 	at, dedupAt portable.Pos
+}
+
+// Issue is one named condition of a trigger.
+type Issue struct {
+	Name string
+	When *expr.Condition
+}
+
+// Check says when a trigger looks at its records.
+type Check struct {
+	Change bool          // when they are written, and when time alone may change the answer
+	Every  time.Duration // at the multiples of it since midnight UTC, nominally; 0 = never
+}
+
+// Cooldown is gate 1: a context fires again, but not sooner.
+type Cooldown struct {
+	Length       time.Duration            // 0 = the shortest of the audience's personas, else an hour (A12, A13)
+	Per          []*expr.Program          // what makes a context, beside the trigger; empty: one for the trigger
+	Issues       map[string]time.Duration // lengths of single issues (A23)
+	ResetOnClear bool
+}
+
+// Values of limits.
+const (
+	LimitDefer = "defer"
+	LimitSkip  = "skip"
+	LimitFail  = "fail"
+	LimitFold  = "fold"
+)
+
+// Limits say how a trigger's messages meet the limits of people (gate 2).
+type Limits struct {
+	Critical   bool   // passes caps, cooldown and quiet hours
+	Uncounted  bool   // uses up no caps (counts: false)
+	AtCreate   string // defer or skip
+	AtSend     string // defer, fail or fold
+	KeepQueued bool   // a newer message does not supersede one that still waits (supersede: false)
+	Revalidate bool   // what no longer holds is dropped at the send
 }
 
 // Inputs is the hash of what an instance's key stands for but does not spell (decision 20): the recipe. It is made
@@ -144,6 +201,8 @@ func inputHash(dedup []string) string {
 
 // Audience is one entry of who is told.
 type Audience struct {
+	Persona        string        // everybody with that persona, resolved when due
+	Everyone       bool          // all contacts, resolved when due
 	EventRecipient bool          // to: event.recipient, resolved at ingest (decision 61)
 	To             *expr.Program // ids of contacts, resolved when due
 	Address        *expr.Program // an address or a list of them, resolved when due
@@ -268,6 +327,16 @@ func (s *Set) Sink(name string) *Sink { return s.sinks[name] }
 // ByEvent returns the triggers for a kind of event, switched off ones included, in the order of workflow names
 // and of the triggers in their file.
 func (s *Set) ByEvent(kind string) []Match { return s.byEvent[kind] }
+
+// ByRecord returns the triggers for a type of record, switched off ones included, in the order of workflow names and
+// of the triggers in their file.
+func (s *Set) ByRecord(typ string) []Match { return s.byRecord[typ] }
+
+// Persona returns the persona of that name, nil when there is none.
+func (s *Set) Persona(name string) *Persona { return s.personas[name] }
+
+// RecordType returns the declared type of that name, nil when its records are open.
+func (s *Set) RecordType(name string) *expr.RecordType { return s.types[name] }
 
 // TriggerByID returns the trigger of that id, nil when there is none.
 func (w *Workflow) TriggerByID(id string) *Trigger {

@@ -86,6 +86,7 @@ type Row struct {
 	CreatedAt          time.Time
 	CompletedAt        time.Time
 	DoubtAt            time.Time // the intent of the present step's first attempt that may have arrived without an answer; none: all is known
+	FallbackOf         ID        // the delivery that it stands in for; 0 when there is none
 	DueAt              time.Time // when the present step was due, while its channel has moved SendAt; none: SendAt
 }
 

@@ -43,6 +43,10 @@ type Row struct {
 	Type            string
 	Trigger         string
 	Event           subject.EventID
+	Record          subject.RecordID // what it is about; 0 when there is none
+	Episode         int              // which time the condition was met for that record, from 1
+	Context         string           // by which gate 1 knows it; empty when nothing throttles it
+	ExpandCursor    int64            // the last contact of a large audience that is done
 	Status          Status
 	Held            bool
 	DueAt           time.Time

@@ -21,11 +21,11 @@ const slotHistory = 62 * 24 * time.Hour
 const contactSpec = `ws bigint, id bigint, ext_id text, address text, locale text, timezone text, created_at bigint`
 
 // contactColumns are what decisions see of a contact; their scan is scanContact.
-const contactColumns = `p.id, p.ext_id, p.address, p.name, p.locale, p.timezone, p.addresses, p.attributes, c.suppressed`
+const contactColumns = `p.id, p.ext_id, p.address, p.name, p.locale, p.timezone, p.addresses, p.attributes, p.persona, p.cadence, c.suppressed`
 
 func scanContact(rows *sql.Rows, before ...any) (c subject.Contact, err error) {
 	var addresses, attributes string
-	err = rows.Scan(append(before, &c.ID, &c.ExtID, &c.Address, &c.Name, &c.Locale, &c.Timezone, &addresses, &attributes, &c.Suppressed)...)
+	err = rows.Scan(append(before, &c.ID, &c.ExtID, &c.Address, &c.Name, &c.Locale, &c.Timezone, &addresses, &attributes, &c.Persona, &c.Cadence, &c.Suppressed)...)
 	if err != nil {
 		return c, err
 	}

@@ -29,7 +29,7 @@ const contactRowColumns = contactColumns + `, p.suppress_reason, p.suppressed_at
 
 func scanContactRow(rows *sql.Rows) (r ContactRow, err error) {
 	var addresses, attributes string
-	err = rows.Scan(&r.ID, &r.ExtID, &r.Address, &r.Name, &r.Locale, &r.Timezone, &addresses, &attributes, &r.Suppressed,
+	err = rows.Scan(&r.ID, &r.ExtID, &r.Address, &r.Name, &r.Locale, &r.Timezone, &addresses, &attributes, &r.Persona, &r.Cadence, &r.Suppressed,
 		&r.SuppressReason, instant{&r.SuppressedAt}, instant{&r.CreatedAt}, instant{&r.UpdatedAt})
 	if err != nil {
 		return r, err
@@ -119,7 +119,7 @@ WHERE p.ws = r.ws AND p.ext_id = r.ext_id
   AND c.ws = p.ws AND c.contact_id = p.id`
 
 const insertFullContactsSpec = `ws bigint, id bigint, ext_id text, address text, name text, locale text, timezone text, addresses text, attributes text,
-  suppress_reason text, suppressed_at bigint, created_at bigint`
+  persona text, cadence text, suppress_reason text, suppressed_at bigint, created_at bigint`
 
 const insertFullContacts = `
 INSERT INTO contact (/*NAMES (` + insertFullContactsSpec + `)*/)
@@ -129,8 +129,9 @@ ON CONFLICT DO NOTHING`
 
 const updateContacts = `
 UPDATE contact SET name = r.name, locale = r.locale, timezone = r.timezone, addresses = r.addresses, attributes = r.attributes,
-  suppress_reason = r.suppress_reason, suppressed_at = r.suppressed_at, updated_at = $1
-FROM /*ROWS $2 (ws bigint, id bigint, name text, locale text, timezone text, addresses text, attributes text, suppress_reason text, suppressed_at bigint)*/ AS r
+  persona = r.persona, cadence = r.cadence, suppress_reason = r.suppress_reason, suppressed_at = r.suppressed_at, updated_at = $1
+FROM /*ROWS $2 (ws bigint, id bigint, name text, locale text, timezone text, addresses text, attributes text, persona text,
+  cadence text, suppress_reason text, suppressed_at bigint)*/ AS r
 WHERE contact.ws = r.ws AND contact.id = r.id`
 
 const setSuppressed = `
@@ -216,11 +217,11 @@ func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now
 		}
 		if w.ID == 0 {
 			w.ID = subject.ContactID(t.s.NewID(now))
-			made.row().int(int64(ws)).int(int64(w.ID)).text(w.ExtID).text(w.Address).text(w.Name).text(w.Locale).text(w.Timezone).text(addresses).text(attributes).
+			made.row().int(int64(ws)).int(int64(w.ID)).text(w.ExtID).text(w.Address).text(w.Name).text(w.Locale).text(w.Timezone).text(addresses).text(attributes).text(w.Persona).text(w.Cadence).
 				text(w.SuppressReason).time(w.SuppressedAt).time(now)
 			cadences.row().int(int64(ws)).int(int64(w.ID))
 		} else {
-			changed.row().int(int64(ws)).int(int64(w.ID)).text(w.Name).text(w.Locale).text(w.Timezone).text(addresses).text(attributes).
+			changed.row().int(int64(ws)).int(int64(w.ID)).text(w.Name).text(w.Locale).text(w.Timezone).text(addresses).text(attributes).text(w.Persona).text(w.Cadence).
 				text(w.SuppressReason).time(w.SuppressedAt)
 		}
 		suppressed.row().int(int64(ws)).int(int64(w.ID)).flag(w.Suppressed)

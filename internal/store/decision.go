@@ -11,7 +11,7 @@ import (
 )
 
 const decisionSpec = `ws bigint, id bigint, at bigint, event_id bigint, instance_id bigint, workflow text, workflow_version bigint,
-  trigger text, reason text, trace text`
+  trigger text, reason text, trace text, record_id bigint, context text`
 
 const insertDecisions = `
 INSERT INTO decision (/*NAMES (` + decisionSpec + `)*/)
@@ -24,7 +24,7 @@ func (t *session) insertDecisions(ctx context.Context, ws subject.WorkspaceID, l
 			d.ID = t.s.NewID(d.At)
 		}
 		rows.row().int(int64(ws)).int(d.ID).time(d.At).int(int64(d.Event)).int(int64(d.Instance)).text(d.Workflow).int(d.WorkflowVersion).
-			text(d.Trigger).text(string(d.Reason)).text(d.Trace)
+			text(d.Trigger).text(string(d.Reason)).text(d.Trace).int(int64(d.Record)).text(d.Context)
 	}
 	if _, err := t.exec(ctx, insertDecisions, &rows); err != nil {
 		return fmt.Errorf("insert decisions: %w", err)
@@ -48,7 +48,7 @@ func (s *Store) Decisions(ctx context.Context, ws subject.WorkspaceID, event sub
 
 func scanDecision(rows *sql.Rows) (d Decision, err error) {
 	var ws int64
-	return d, rows.Scan(&ws, &d.ID, instant{&d.At}, &d.Event, &d.Instance, &d.Workflow, &d.WorkflowVersion, &d.Trigger, &d.Reason, &d.Trace)
+	return d, rows.Scan(&ws, &d.ID, instant{&d.At}, &d.Event, &d.Instance, &d.Workflow, &d.WorkflowVersion, &d.Trigger, &d.Reason, &d.Trace, &d.Record, &d.Context)
 }
 
 const insertAudit = `

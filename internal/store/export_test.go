@@ -148,7 +148,7 @@ func instanceRow(rows *rowset, i instance.Row) {
 	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
 		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).flag(i.Held).time(i.DueAt).time(i.NextRetryAt).time(i.LeaseUntil).
 		int(i.Version).int(int64(i.Attempts)).int(int64(i.RetryCount)).int(int64(i.Crashes)).text(string(i.Reason)).text(i.InputHash).
-		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt)
+		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor)
 }
 
 const insertTriedInstances = `

@@ -16,7 +16,8 @@ import (
 // instanceSpec is what instance.Row holds; ready_at and forgotten are the store's own.
 const instanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
   event_id bigint, status text, held bigint, due_at bigint, next_retry_at bigint, lease_until bigint, version bigint, attempts bigint,
-  retry_count bigint, crashes bigint, reason text, input_hash text, trace text, created_at bigint, completed_at bigint`
+  retry_count bigint, crashes bigint, reason text, input_hash text, trace text, created_at bigint, completed_at bigint,
+  record_id bigint, episode bigint, context text, expand_cursor bigint`
 
 func scanInstance(rows *sql.Rows) (instance.Row, error) { return scanInstanceAnd(rows) }
 
@@ -31,6 +32,7 @@ func scanInstanceAnd(rows *sql.Rows, after ...any) (i instance.Row, err error) {
 		&i.RetryCount, &i.Crashes, &i.Reason, &i.InputHash, &i.Trace,
 		instant{&i.CreatedAt},
 		instant{&i.CompletedAt},
+		&i.Record, &i.Episode, &i.Context, &i.ExpandCursor,
 	}, after...)...)
 }
 
@@ -45,12 +47,12 @@ func readyAt(i instance.Row) int64 {
 // newInstanceSpec is what an instance can have before anything was tried; the other columns begin with their defaults.
 const newInstanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
   event_id bigint, status text, due_at bigint, ready_at bigint, reason text, input_hash text, trace text, created_at bigint,
-  completed_at bigint`
+  completed_at bigint, record_id bigint, episode bigint, context text, expand_cursor bigint`
 
 func newInstanceRow(rows *rowset, i *instance.Row) {
 	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
 		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).time(i.DueAt).int(readyAt(*i)).text(string(i.Reason)).text(i.InputHash).
-		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt)
+		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor)
 }
 
 // fresh reports whether a row holds nothing but what newInstanceRow writes.

@@ -104,7 +104,8 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 	for _, index := range column(t, lite, columns["indexes"][0]) {
 		table, key, _ := strings.Cut(index, " unique ")
 		rowID := key == "(instance_id, contact_id, channel)" // row ids are unique across workspaces
-		byName := table == "instance" && key == "(key, ws)" || table == "contact" && key == "(ext_id, ws)"
+		byName := table == "instance" && key == "(key, ws)" || table == "contact" && key == "(ext_id, ws)" ||
+			table == "record" && key == "(ext_id, type, ws)" || table == "throttle" && key == "(context, workflow, ws)"
 		if key != "" && !strings.HasPrefix(key, "(ws, ") && !byName && table != "workspace" && table != "node" && !rowID {
 			t.Errorf("unique key %s does not begin with the workspace", index)
 		}

@@ -142,6 +142,8 @@ type Decision struct {
 	At              time.Time
 	Event           subject.EventID
 	Instance        instance.ID // the one it met; 0 = none
+	Record          subject.RecordID
+	Context         string // of a throttle
 	Workflow        string
 	WorkflowVersion int64
 	Trigger         string

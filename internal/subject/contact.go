@@ -20,6 +20,8 @@ type Contact struct {
 	Timezone   string
 	Addresses  map[string]string // by kind of channel, normalised; nil when there are none
 	Attributes map[string]any    // JSON values of the caller's; nil when there are none
+	Persona    string            // name of the definition; empty when there is none
+	Cadence    string            // JSON of the person's own limits, in a persona's keys; empty when there are none
 	Suppressed bool
 }
 
