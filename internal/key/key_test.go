@@ -1,9 +1,12 @@
 package key
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -78,6 +81,97 @@ func TestDifferentOccasionsNeverShareAKey(t *testing.T) {
 			t.Fatalf("%+v and %+v: equal idempotency keys %t, want %t", a, b, got, same)
 		}
 	})
+}
+
+// occasionOfACondition is what makes one firing of a condition on a record; its parts are texts, because values that are
+// written alike are alike.
+type occasionOfACondition struct {
+	workflow, recordType, record, trigger string
+	parts                                 [][]string // a list of one item is that item
+	at                                    time.Time
+	resolved                              bool
+	retry                                 int
+}
+
+func drawCondition(t *rapid.T) occasionOfACondition {
+	slugs := rapid.SampledFrom([]string{"a", "b", "z", "resolved", "20260514T051234Z"})
+	return occasionOfACondition{
+		workflow: slugs.Draw(t, "workflow"), recordType: slugs.Draw(t, "type"), record: anyText().Draw(t, "record"), trigger: slugs.Draw(t, "trigger"),
+		parts:    rapid.SliceOfN(rapid.SliceOfN(anyText(), 1, 3), 0, 3).Draw(t, "parts"),
+		at:       time.UnixMicro(rapid.SampledFrom([]int64{1778735554000000, 1778735554123456, 1778735554000001, 1778735555000000}).Draw(t, "at")),
+		resolved: rapid.Bool().Draw(t, "resolved"), retry: rapid.IntRange(0, 2).Draw(t, "retry"),
+	}
+}
+
+func (o occasionOfACondition) key(t *rapid.T) Instance {
+	parts := make([]any, len(o.parts))
+	for i, p := range o.parts {
+		parts[i] = p
+	}
+	text, err := ContextText(o.trigger, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Context("alert", o.workflow, o.recordType, o.record, o.trigger, text, o.at, o.resolved).Retry(o.retry)
+}
+
+// Shows: A15, B17.
+func TestDifferentFiringsNeverShareAKey(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a := drawCondition(t)
+		b := a
+		switch rapid.IntRange(0, 6).Draw(t, "field") {
+		case 0:
+			b = drawCondition(t)
+		case 1:
+			b.parts = drawCondition(t).parts
+		case 2:
+			b.record = anyText().Draw(t, "other record")
+		case 3:
+			b.at = drawCondition(t).at
+		case 4:
+			b.resolved = !a.resolved
+		case 5:
+			b.retry = drawCondition(t).retry
+		}
+		same := a.workflow == b.workflow && a.recordType == b.recordType && a.record == b.record && a.trigger == b.trigger &&
+			slices.EqualFunc(a.parts, b.parts, slices.Equal[[]string]) && a.at.Equal(b.at) && a.resolved == b.resolved && a.retry == b.retry
+		ka, kb := a.key(t), b.key(t)
+		if (ka == kb) != same {
+			t.Fatalf("%+v and %+v: equal keys %t, want %t (%q, %q)", a, b, ka == kb, same, ka, kb)
+		}
+		if base, n := ka.Base(); n != a.retry || base.Delivery("c", "email") == ka.Delivery("c", "email") != (n == 0) {
+			t.Fatalf("%q is retry %d of %q, want %d", ka, n, base, a.retry)
+		}
+		if event := Event("alert", a.workflow, a.recordType); event == ka || strings.HasPrefix(string(event), string(ka)) {
+			t.Fatalf("%q is the key of an event too", ka)
+		}
+	})
+}
+
+// Shows: A15, A16, A17.
+func TestContextsAsTheyRead(t *testing.T) {
+	t.Parallel()
+	day, err := time.Parse(time.DateOnly, "2026-05-14")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, parts := range map[string][]any{
+		"t":                       nil,
+		"t:123:45:A,B":            {"123", json.Number("45"), []any{"A", "B"}},
+		"t:80:80:1e%2C0%3A":       {json.Number("80.0"), 80.0, "1e,0:"},
+		"t:20260514T000000Z:true": {day, true},
+		"t:1h30m0s:":              {90 * time.Minute, nil},
+		"t::x":                    {[]any{}, []string{"x"}},
+	} {
+		if got, err := ContextText("t", parts); got != want || err != nil {
+			t.Errorf("%v: got %q (%v), want %q", parts, got, err, want)
+		}
+	}
+	if got, err := ContextText("t", []any{make(chan int)}); err == nil {
+		t.Errorf("a channel is written %q", got)
+	}
 }
 
 func TestRetriesDoNotStack(t *testing.T) {
