@@ -46,6 +46,9 @@ type Policy struct {
 	Types       []string       // the types that meet and use up these limits; nil = all (decision 60)
 	Count       Count
 	ResumeAt    civil.TimeOfDay // a wait for a new day ends then; 00:00
+	Quiet       civil.Span      // nothing leaves then, in the person's zone
+	Rolling     bool            // windows end now, and are no calendar days, weeks and months (decision 13)
+	SlotGrace   time.Duration   // how late a slot still holds; 0 = a minute
 }
 
 // Rules are the limits of a persona, a person or a workspace: one policy, and others that replace it for some kinds of
