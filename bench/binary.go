@@ -110,10 +110,10 @@ func (p *process) stop() error {
 }
 
 // serve starts the server on a database.
-func (b *binary) serve(ctx context.Context, db string) (*process, error) {
+func (b *binary) serve(ctx context.Context, db string, flags ...string) (*process, error) {
 	path, err := b.path(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return launch(ctx, path, "serve", "--db", db, "--listen", "127.0.0.1:0", "--log-level", "error")
+	return launch(ctx, path, append([]string{"serve", "--db", db, "--listen", "127.0.0.1:0", "--log-level", "error"}, flags...)...)
 }

@@ -53,16 +53,25 @@ base_url: https://example.org
 timezone: Europe/Berlin
 `
 
-func ingestContenders(b *binary) []contender {
+func ingestContenders(s settings, b *binary) []contender {
 	rows := []string{"T1", "T2"}
+	var sizes []int // events a request
+	if s.wants("T2") {
+		sizes = append(sizes, 1)
+	}
+	if s.wants("T1") {
+		sizes = append(sizes, 100, 1000)
+	}
 	return []contender{
-		onDatabase("Carillon, events in", rows, func(ctx context.Context, r *round, url string) error { return ingestServer(ctx, r, b, url) }),
-		onDatabase("insert", rows, insertServer),
+		onDatabase("Carillon, events in", rows, func(ctx context.Context, r *round, url string) error {
+			return ingestServer(ctx, r, b, url, sizes, s.profile)
+		}),
+		onDatabase("insert", rows, func(ctx context.Context, r *round, url string) error { return insertServer(ctx, r, url, sizes) }),
 	}
 }
 
 // ingestServer is the program itself, with its engine at work.
-func ingestServer(ctx context.Context, r *round, b *binary, url string) (err error) {
+func ingestServer(ctx context.Context, r *round, b *binary, url string, sizes []int, profiles string) (err error) {
 	dir, err := os.MkdirTemp("", "carillon-bench-")
 	if err != nil {
 		return err
@@ -71,7 +80,15 @@ func ingestServer(ctx context.Context, r *round, b *binary, url string) (err err
 	if err := os.WriteFile(filepath.Join(dir, "bench.yaml"), []byte(ingestDefinitions), 0o600); err != nil {
 		return err
 	}
-	p, err := b.serve(ctx, url)
+	var flags []string
+	var debug string
+	if profiles != "" {
+		if debug, err = freeAddress(ctx); err != nil {
+			return err
+		}
+		flags = []string{"--debug-listen", debug}
+	}
+	p, err := b.serve(ctx, url, flags...)
 	if err != nil {
 		return err
 	}
@@ -87,13 +104,21 @@ func ingestServer(ctx context.Context, r *round, b *binary, url string) (err err
 		return err
 	}
 	header := http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}}
-	for _, n := range []int{1, 100, 1000} {
+	for _, n := range sizes {
 		m, err := r.meter(p.pid)
 		if err != nil {
 			return err
 		}
+		var profile sync.WaitGroup
+		var profileErr error
+		if profiles != "" {
+			profile.Go(func() {
+				profileErr = keepProfile(ctx, debug, filepath.Join(profiles, fmt.Sprintf("events-in-%d.pprof", n)))
+			})
+		}
 		rows, took, err := post(ctx, p.address+"/v1/events", header, `{"events": [`, `]}`, n)
-		if err != nil {
+		profile.Wait()
+		if err = errors.Join(err, profileErr); err != nil {
 			return err
 		}
 		if err := m.rate(per(ingestOurs, n), rows, took); err != nil {
@@ -101,6 +126,36 @@ func ingestServer(ctx context.Context, r *round, b *binary, url string) (err err
 		}
 	}
 	return nil
+}
+
+// keepProfile asks the program for a CPU profile of the time in which it takes events in.
+func keepProfile(ctx context.Context, debug, file string) error {
+	url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", debug, int(ingestFor.Seconds()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	profile, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("profile: %s: %s", response.Status, profile)
+	}
+	return os.WriteFile(file, profile, 0o600)
+}
+
+// freeAddress is an address of this machine at which nobody listens.
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
 }
 
 // event is what both sides are given.
@@ -192,7 +247,7 @@ SELECT r.key, now() + interval '1 day', r.kind, r.payload FROM unnest($1::bytea[
 ON CONFLICT (key) DO NOTHING`
 
 // insertServer is the least that an HTTP server on a database can do: read the list, insert each event once, answer.
-func insertServer(ctx context.Context, r *round, url string) (err error) {
+func insertServer(ctx context.Context, r *round, url string, sizes []int) (err error) {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
 		return err
@@ -226,7 +281,7 @@ func insertServer(ctx context.Context, r *round, url string) (err error) {
 	if err := r.calm(ctx, url); err != nil {
 		return err
 	}
-	for _, n := range []int{1, 100, 1000} {
+	for _, n := range sizes {
 		m, err := r.meter()
 		if err != nil {
 			return err
