@@ -7,6 +7,8 @@
 // The package decides nothing and depends on nothing.
 package reason
 
+import "sync"
+
 // Reason is the snake_case name of an outcome; empty means that nothing out of the ordinary happened.
 type Reason string
 
@@ -169,13 +171,18 @@ func All() []Info {
 
 // Lookup returns the entry of r; ok is false for a word that is not on the list.
 func Lookup(r Reason) (info Info, ok bool) {
-	for _, i := range All() {
-		if i.Reason == r {
-			return i, true
-		}
-	}
-	return Info{}, false
+	info, ok = byName()[r]
+	return info, ok
 }
+
+// byName is made once: several reasons are looked up for every event.
+var byName = sync.OnceValue(func() map[Reason]Info { //nolint:gochecknoglobals // never changes
+	all := map[Reason]Info{}
+	for _, i := range All() {
+		all[i.Reason] = i
+	}
+	return all
+})
 
 // Sentence is the reason in words for people, or the bare name when it is not on the list.
 func (r Reason) Sentence() string {

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -27,10 +26,8 @@ func (t *session) insertAttempts(ctx context.Context, list []delivery.Attempt) e
 			text(a.IdempotencyKey).time(a.IntentAt).time(a.SettledAt).text(string(a.Outcome)).text(string(a.Reason)).text(a.ProviderID).
 			text(a.Error)
 	}
-	if _, err := t.exec(ctx, insertAttempts, &rows); err != nil {
-		return fmt.Errorf("insert attempts: %w", err)
-	}
-	return nil
+	_, err := t.insert(ctx, "insert attempts", insertAttempts, &rows)
+	return err
 }
 
 const attempts = `
@@ -65,10 +62,8 @@ func (t *session) insertContents(ctx context.Context, list []Content) error {
 		rows.row().int(int64(c.Workspace)).int(int64(c.Delivery)).int(int64(c.Step)).int(t.s.NewID(c.At)).time(c.At).text(c.Channel).
 			text(c.Address).text(c.Locale).text(c.Subject).text(c.Text).text(c.HTML)
 	}
-	if _, err := t.exec(ctx, insertContents, &rows); err != nil {
-		return fmt.Errorf("insert contents: %w", err)
-	}
-	return nil
+	_, err := t.insert(ctx, "insert contents", insertContents, &rows)
+	return err
 }
 
 const selectContents = `

@@ -176,8 +176,8 @@ func (t *session) makeContacts(ctx context.Context, now time.Time, refs []recipi
 		text string
 		rows *rowset
 	}{{insertContacts, &contacts}, {insertCadences, &cadences}, {insertAddresses, &addresses}} {
-		if n, err := t.exec(ctx, insert.text, insert.rows); err != nil {
-			return fmt.Errorf("insert contacts: %w", err)
+		if n, err := t.insert(ctx, "insert contacts", insert.text, insert.rows); err != nil {
+			return err
 		} else if n < int64(insert.rows.n) {
 			return errAgain
 		}

@@ -238,8 +238,8 @@ func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now
 		text string
 		rows *rowset
 	}{{insertFullContacts, &made}, {insertCadences, &cadences}} {
-		if n, err := t.exec(ctx, insert.text, insert.rows); err != nil {
-			return fmt.Errorf("insert contacts: %w", err)
+		if n, err := t.insert(ctx, "insert contacts", insert.text, insert.rows); err != nil {
+			return err
 		} else if n < int64(insert.rows.n) {
 			return errAgain
 		}

@@ -26,10 +26,8 @@ func (t *session) insertDecisions(ctx context.Context, ws subject.WorkspaceID, l
 		rows.row().int(int64(ws)).int(d.ID).time(d.At).int(int64(d.Event)).int(int64(d.Instance)).text(d.Workflow).int(d.WorkflowVersion).
 			text(d.Trigger).text(string(d.Reason)).text(d.Trace).int(int64(d.Record)).text(d.Context)
 	}
-	if _, err := t.exec(ctx, insertDecisions, &rows); err != nil {
-		return fmt.Errorf("insert decisions: %w", err)
-	}
-	return nil
+	_, err := t.insert(ctx, "insert decisions", insertDecisions, &rows)
+	return err
 }
 
 const selectDecisions = `

@@ -142,11 +142,8 @@ func (t *session) insertDeliveries(ctx context.Context, list []delivery.Row) (in
 		newDeliveryRow(&rows, d)
 		t.dueDelivery(*d)
 	}
-	n, err := t.exec(ctx, insertDeliveries, &rows)
-	if err != nil {
-		return 0, fmt.Errorf("insert deliveries: %w", err)
-	}
-	return int(n), nil
+	n, err := t.insert(ctx, "insert deliveries", insertDeliveries, &rows)
+	return int(n), err
 }
 
 // dueDelivery notes from when somebody has to look at the row.

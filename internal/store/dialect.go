@@ -27,9 +27,10 @@ type dialect struct {
 	skipLocked string                                                  // locks rows and passes over those that others hold
 	lock       string                                                  // locks the rows of the alias that follows, in the order of ORDER BY
 	retriable  func(error) bool                                        // the transaction had no effect and may succeed when done again
-	broken     func(error) bool                                        // the connection is gone: what only reads may be done again
+	broken     func(error) bool                                        // the connection is gone, or its statement: what only reads may be done again
 	clock      string                                                  // asks for the database's time in µs; empty: it has none of its own
 	advisory   bool                                                    // writers run side by side, so that keys without a row need locks of their own
+	pipelines  bool                                                    // inserts may wait for the next statement; see session.insert
 	busy       func(error) bool                                        // a lock was not to be had within the time that was set
 }
 
@@ -64,7 +65,7 @@ func postgres() dialect {
 		retriable: func(err error) bool {
 			var e *pgconn.PgError
 			if errors.As(err, &e) {
-				return e.Code == "40001" || e.Code == "40P01" // serialization failure, deadlock
+				return e.Code == "40001" || e.Code == "40P01" || outdated(e) // serialization failure, deadlock
 			}
 			return errors.Is(err, driver.ErrBadConn) // the statement was never sent
 		},
@@ -72,17 +73,23 @@ func postgres() dialect {
 			var network *net.OpError
 			var server *pgconn.PgError
 			if errors.As(err, &server) {
-				return strings.HasPrefix(server.Code, "57P") // the server is stopping or starting
+				return strings.HasPrefix(server.Code, "57P") || outdated(server) // the server is stopping or starting
 			}
 			return errors.As(err, &network) && network.Op != "dial" || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 		},
 		clock:    "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
-		advisory: true,
+		advisory: true, pipelines: true,
 		busy: func(err error) bool {
 			var e *pgconn.PgError
 			return errors.As(err, &e) && e.Code == "55P03" // lock not available
 		},
 	}
+}
+
+// outdated reports whether a prepared statement cannot be used any more: the types of its columns have changed, or it is
+// not known, as when a pooler was put before the database under a connection that stays. It is prepared anew next time.
+func outdated(e *pgconn.PgError) bool {
+	return e.Code == "26000" || e.Code == "0A000" && e.Routine == "RevalidateCachedQuery"
 }
 
 func sqliteDialect() dialect {

@@ -31,10 +31,8 @@ func (t *session) insertEvents(ctx context.Context, ws subject.WorkspaceID, even
 		rows.row().int(int64(ws)).int(int64(e.ID)).text(e.ExtID).text(e.Kind).time(e.OccurredAt).flag(e.OccurredGiven).time(e.ReceivedAt).
 			text(e.PayloadJSON).text(recipient).text(e.Trace)
 	}
-	if _, err := t.exec(ctx, insertEvents, &rows); err != nil {
-		return fmt.Errorf("insert events: %w", err)
-	}
-	return nil
+	_, err := t.insert(ctx, "insert events", insertEvents, &rows)
+	return err
 }
 
 const eventsByID = `

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -40,6 +41,38 @@ func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string
 		return err
 	})
 	return out, err
+}
+
+// Plans are how the engine's transactions carry a query out: by the parameters of one execution, and on PostgreSQL, when
+// it was prepared and executed often, for any.
+func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, error) {
+	if s.Dialect() == "sqlite" {
+		plan, err := s.Strings(ctx, "EXPLAIN QUERY PLAN "+text, args...)
+		return []string{strings.Join(plan, "\n")}, err
+	}
+	plan, err := s.Strings(ctx, "EXPLAIN "+text, args...)
+	if err != nil {
+		return nil, err
+	}
+	var any []string
+	err = s.write(ctx, func(t *session) error {
+		for _, do := range []string{"SET LOCAL plan_cache_mode = force_generic_plan", "PREPARE often AS " + text} {
+			if _, err := t.exec(ctx, do); err != nil {
+				return err
+			}
+		}
+		var nothing []string
+		for n := 1; strings.Contains(t.s.statement(text).text, fmt.Sprint("$", n)); n++ {
+			nothing = append(nothing, "NULL")
+		}
+		scan := func(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
+		if any, err = query(ctx, t, scan, "EXPLAIN EXECUTE often ("+strings.Join(nothing, ", ")+")"); err != nil {
+			return err
+		}
+		_, err := t.exec(ctx, "DEALLOCATE often")
+		return err
+	})
+	return []string{strings.Join(plan, "\n"), "prepared:\n" + strings.Join(any, "\n")}, err
 }
 
 // InsertTried inserts deliveries in the midst of their life, as no method of the store does.

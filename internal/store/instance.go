@@ -87,9 +87,9 @@ func (t *session) insertInstances(ctx context.Context, ws subject.WorkspaceID, l
 		newInstanceRow(&rows, i)
 		t.due(readyAt(*i))
 	}
-	n, err := t.exec(ctx, insertInstances, &rows)
+	n, err := t.insert(ctx, "insert instances", insertInstances, &rows)
 	if err != nil {
-		return fmt.Errorf("insert instances: %w", err)
+		return err
 	}
 	if n < int64(len(list)) {
 		return errAgain

@@ -396,16 +396,12 @@ func TestReplacedDefinitionsAreDeleted(t *testing.T) {
 func TestRetentionReadsNoWholeTable(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		explain := "EXPLAIN "
-		if s.Dialect() == "sqlite" {
-			explain = "EXPLAIN QUERY PLAN "
-		}
 		for text, args := range store.RetainStatements() {
-			plan, err := s.Strings(t.Context(), explain+text, args...)
+			plans, err := s.Plans(t.Context(), text, args...)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			lines := strings.Join(plan, "\n")
+			lines := strings.Join(plans, "\n")
 			if strings.Contains(lines, "Seq Scan") || strings.Contains(lines, "SCAN content") || strings.Contains(lines, "SCAN attempt") ||
 				strings.Contains(lines, "SCAN delivery") || strings.Contains(lines, "SCAN i\n") || strings.Contains(lines, "SCAN instance\n") || strings.Contains(lines, "SCAN event\n") ||
 				strings.Contains(lines, "SCAN decision\n") || strings.Contains(lines, "SCAN s\n") {

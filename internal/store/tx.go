@@ -29,7 +29,9 @@ var (
 type session struct {
 	s        *Store
 	conn     conn
-	earliest int64 // µs; the first instant at which something written here is due
+	try      int       // of the transaction, from 1
+	waiting  []waiting // inserts that go with the next statement
+	earliest int64     // µs; the first instant at which something written here is due
 	marks    []*mark
 }
 
@@ -77,6 +79,9 @@ func (t *session) exec(ctx context.Context, text string, in ...any) (int64, erro
 		return 0, err
 	}
 	t.s.sent.Add(1)
+	if len(t.waiting) > 0 {
+		return t.together(ctx, waiting{text: st.text, args: args})
+	}
 	result, err := t.conn.ExecContext(ctx, st.text, args...)
 	if err != nil {
 		return 0, err
@@ -89,6 +94,9 @@ func query[T any](ctx context.Context, t *session, scan func(*sql.Rows) (T, erro
 	st := t.s.statement(text)
 	args, empty, err := t.args(st, in)
 	if err != nil || empty {
+		return nil, err
+	}
+	if err := t.flush(ctx); err != nil {
 		return nil, err
 	}
 	t.s.sent.Add(1)
@@ -151,7 +159,7 @@ func (s *Store) plan(ctx context.Context, work func(*session) error) error {
 
 func (s *Store) writeFrom(ctx context.Context, begin string, work func(*session) error) error {
 	for try := 1; ; try++ {
-		earliest, err := s.once(ctx, begin, work)
+		earliest, err := s.once(ctx, begin, try, work)
 		if err == nil {
 			s.committed(earliest)
 			return nil
@@ -171,13 +179,13 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*session)
 	}
 }
 
-func (s *Store) once(ctx context.Context, begin string, work func(*session) error) (earliest int64, err error) {
+func (s *Store) once(ctx context.Context, begin string, try int, work func(*session) error) (earliest int64, err error) {
 	c, release, err := s.acquire(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	t := &session{s: s, conn: c}
+	t := &session{s: s, conn: c, try: try}
 	open := true
 	defer func() {
 		if !open {
@@ -190,6 +198,7 @@ func (s *Store) once(ctx context.Context, begin string, work func(*session) erro
 		// its transaction state, and SQLite has rolled back by itself.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
+		t.waiting = nil
 		_, _ = t.exec(ctx, "ROLLBACK")
 	}()
 	if _, err := t.exec(ctx, begin); err != nil {

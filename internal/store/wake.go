@@ -79,13 +79,8 @@ func (s *Store) listen(ctx context.Context, ready, heard func()) (err error) {
 		defer cancel()
 		err = errors.Join(err, conn.Close(ctx))
 	}()
-	// A pooler makes its clients numbers of its own.
-	var pid uint32
-	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&pid); err != nil {
+	if err := mustBeDirect(ctx, conn); err != nil {
 		return err
-	}
-	if pid != conn.PgConn().PID() {
-		return ErrPooled
 	}
 	if _, err := conn.Exec(ctx, `LISTEN `+wakeChannel); err != nil {
 		return err

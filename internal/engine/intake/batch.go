@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -42,7 +43,7 @@ type planned struct {
 
 func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Time, once *store.Once[[]Result]) *batch {
 	b := &batch{ws: ws, set: set, items: items, now: now, once: once, planned: make([]planned, len(items)), turn: make(chan struct{}, 1)}
-	addresses := key.NewKeyed(ws.Secret, key.PurposeAddress)
+	addresses := sync.OnceValue(func() key.Keyed { return key.NewKeyed(ws.Secret, key.PurposeAddress) }) // few events name a recipient
 	for i, item := range items {
 		b.planned[i].person = -1
 		if item.Err != nil {
@@ -52,7 +53,7 @@ func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Ti
 		b.planned[i].occasions = occasions
 		if now, any := b.wantsRecipient(occasions); any && item.Event.Recipient != nil {
 			b.planned[i].person = len(b.people)
-			ref := Recipient(addresses, *item.Event.Recipient)
+			ref := Recipient(addresses(), *item.Event.Recipient)
 			ref.Create, ref.Lock = true, now
 			b.people = append(b.people, ref)
 		}

@@ -1,0 +1,51 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// What is inserted last goes with COMMIT. When it fails nothing of the transaction is there, and the error names it.
+func TestInsertThatFailsCommitsNothing(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		event, bad := f.event("x"), f.instance("k", instance.Pending)
+		bad.Status = "unheard of"
+		err := s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{}), func(store.IngestState) (store.IngestWrites, error) {
+			return store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{bad}}, nil
+		})
+		if err == nil || !strings.Contains(err.Error(), "insert instances") {
+			t.Errorf("error %v", err)
+		}
+		ref := store.EventRef{Workspace: f.ws, ID: event.ID}
+		if found, err := s.EventsByID(t.Context(), []store.EventRef{ref}); err != nil || len(found) > 0 {
+			t.Errorf("its event is there: %v, %v", found, err)
+		}
+		f.add(store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{f.instance("k", instance.Pending)}})
+	})
+}
+
+// A row that exists is found by the next try of the transaction: the first does not look.
+func TestInsertMeetsWhatExists(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("k", instance.Pending)}})
+		f.contact("c")
+		tries := 0
+		err := s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{}), func(state store.IngestState) (w store.IngestWrites, err error) {
+			if tries++; tries < 3 {
+				w.Instances = []instance.Row{f.instance("k", instance.Pending)}
+			}
+			return w, nil
+		})
+		if err != nil || tries != 3 {
+			t.Errorf("%d tries, %v", tries, err)
+		}
+	})
+}
