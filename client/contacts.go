@@ -18,6 +18,8 @@ type ContactInput struct {
 	Name       string            `json:"name,omitempty" maxLength:"256"`
 	Locale     string            `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
 	Timezone   string            `json:"timezone,omitempty" doc:"A name of the tz database, such as Europe/Berlin."`
+	Persona    string            `json:"persona,omitempty" doc:"The name of a persona that is defined; its limits are theirs."`
+	Cadence    *Cadence          `json:"cadence,omitempty" doc:"Limits of their own, in a persona's keys; each goes before the persona's."`
 	Addresses  map[string]string `json:"addresses,omitempty" doc:"By kind of channel: email, sms, whatsapp, push, inbox, webhook."`
 	Attributes map[string]any    `json:"attributes,omitempty" doc:"Fields of your own, up to 16 KiB."`
 }
@@ -28,6 +30,8 @@ type Contact struct {
 	Name           string            `json:"name,omitempty"`
 	Locale         string            `json:"locale,omitempty"`
 	Timezone       string            `json:"timezone,omitempty"`
+	Persona        string            `json:"persona,omitempty" doc:"It may have been taken away since; it has no limits then."`
+	Cadence        *Cadence          `json:"cadence,omitempty" doc:"Limits of their own."`
 	Address        string            `json:"address,omitempty" doc:"Where an event met them first."`
 	Addresses      map[string]string `json:"addresses,omitempty" doc:"By kind of channel, in their normal spelling."`
 	Attributes     map[string]any    `json:"attributes,omitempty"`
@@ -36,6 +40,28 @@ type Contact struct {
 	SuppressedAt   time.Time         `json:"suppressed_at,omitzero"`
 	CreatedAt      time.Time         `json:"created_at"`
 	UpdatedAt      time.Time         `json:"updated_at,omitzero"`
+}
+
+// Cadence is limits: how often somebody may be messaged. 0 or nothing is no limit.
+type Cadence struct {
+	Limits
+	Channels map[string]Limits `json:"channels,omitempty" doc:"By kind of channel: limits that replace the others there."`
+}
+
+// Limits are the limits of one kind of channel.
+type Limits struct {
+	Cooldown    string         `json:"cooldown,omitempty" doc:"The least time between two messages, such as 2h."`
+	MaxPerDay   int            `json:"max_per_day,omitempty"`
+	MaxPerWeek  int            `json:"max_per_week,omitempty" doc:"Monday to Sunday."`
+	MaxPerMonth int            `json:"max_per_month,omitempty"`
+	MaxPerSlot  int            `json:"max_per_slot,omitempty" doc:"How many messages may leave at one instant."`
+	TypeLimits  map[string]int `json:"type_limits,omitempty" doc:"By type of message: the most a day."`
+	Types       []string       `json:"types,omitempty" doc:"The types that the limits count; nothing: all."`
+	QuietHours  string         `json:"quiet_hours,omitempty" doc:"A span of the day without messages, such as 22:00-07:00, in the person's zone."`
+	ResumeAt    string         `json:"resume_at,omitempty" doc:"A wait for a new day ends at this time of it."`
+	Window      string         `json:"window,omitempty" enum:"calendar,rolling" doc:"What a day, a week and a month are."`
+	Count       string         `json:"count,omitempty" enum:"committed,sent" doc:"Whether messages that wait for their slot count too."`
+	SlotGrace   string         `json:"slot_grace,omitempty" doc:"How late a message may leave and still hold its slot."`
 }
 
 // ContactsAnswer says what became of each contact of a request, in the same order.
@@ -66,12 +92,14 @@ type Suppressed struct {
 
 // ContactQuery says which page of contacts is wanted.
 type ContactQuery struct {
-	Limit  int
-	Cursor string
+	Persona string // only those with it
+	Limit   int
+	Cursor  string
 }
 
 func (q ContactQuery) values() url.Values {
 	v := values{}
+	v.set("persona", q.Persona)
 	v.set("cursor", q.Cursor)
 	v.limit(q.Limit)
 	return url.Values(v)

@@ -54,7 +54,7 @@ type Store interface {
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
-	Contacts(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.ContactRow, error)
+	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]store.ContactRow, error)
 	ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (store.ContactRow, error)
 	Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k store.AnswerKey) error
 }

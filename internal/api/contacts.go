@@ -18,8 +18,9 @@ import (
 const contactsPath = "/v1/contacts"
 
 type listContacts struct {
-	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
-	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+	Persona string `query:"persona" maxLength:"200" doc:"Only those with this persona."`
+	Limit   int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor  string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 
 // byContact is the input of a route to one contact, by the caller's own id.
@@ -47,7 +48,7 @@ func (a *API) contacts() {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := a.Store.Contacts(ctx, c.Workspace.ID, page)
+		rows, err := a.Store.Contacts(ctx, c.Workspace.ID, store.ContactFilter{Persona: in.Persona}, page)
 		if err != nil {
 			return nil, fmt.Errorf("a page of the list: %w", err)
 		}
@@ -180,7 +181,19 @@ func wireContacts(results []contact.Result) client.ContactsAnswer {
 
 func wireContact(r store.ContactRow) client.Contact {
 	return client.Contact{
-		ID: r.ExtID, Name: r.Name, Locale: r.Locale, Timezone: r.Timezone, Address: r.Address, Addresses: r.Addresses, Attributes: r.Attributes,
+		ID: r.ExtID, Name: r.Name, Locale: r.Locale, Timezone: r.Timezone, Persona: r.Persona, Cadence: wireCadence(r.Cadence), Address: r.Address, Addresses: r.Addresses, Attributes: r.Attributes,
 		Suppressed: r.Suppressed, SuppressReason: r.SuppressReason, SuppressedAt: r.SuppressedAt, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
+}
+
+// wireCadence is a person's own limits as they were written; they were checked then.
+func wireCadence(text string) *client.Cadence {
+	if text == "" {
+		return nil
+	}
+	var c client.Cadence
+	if json.Unmarshal([]byte(text), &c) != nil {
+		return nil
+	}
+	return &c
 }

@@ -25,8 +25,12 @@ type contactsCmd struct {
 // shapeOfContacts is what a contact may hold.
 func shapeOfContacts() sheet.Shape {
 	s := sheet.Shape{
-		Noun: "a contact", Fields: []string{"id", "name", "locale", "timezone"}, Groups: []string{"attributes"}, Rest: "attributes",
-		Short: map[string]string{},
+		Noun: "a contact", Fields: []string{"id", "name", "locale", "timezone", "persona", "cadence.cooldown", "cadence.quiet_hours"},
+		Groups: []string{"attributes"}, Rest: "attributes", Short: map[string]string{}, Types: map[string]sheet.Type{},
+	}
+	for _, limit := range []string{"max_per_day", "max_per_week", "max_per_month", "max_per_slot"} {
+		s.Fields = append(s.Fields, "cadence."+limit)
+		s.Types["cadence."+limit] = sheet.Number
 	}
 	for _, kind := range subject.AddressKinds() {
 		s.Fields = append(s.Fields, "addresses."+kind)
@@ -43,8 +47,8 @@ type importContactsCmd struct {
 // Help is the long help.
 func (importContactsCmd) Help() string {
 	return `Every row changes what it mentions of a contact, or makes one. Columns named like a field (id, name, locale, timezone,
-email, sms, whatsapp, push, inbox, webhook, attributes.NAME) go there; --map says it for others; the rest become
-attributes under their own names, as text unless a type is given. Empty cells change nothing.
+persona, email, sms, whatsapp, push, inbox, webhook, cadence.max_per_day, attributes.NAME) go there; --map says it for
+others; the rest become attributes under their own names, as text unless a type is given. Empty cells change nothing.
 
   carillon contacts import people.csv --id customer --map sms=mobile --map attributes.points:number=points
 
@@ -81,6 +85,7 @@ func (c *importContactsCmd) Run(s *session) error {
 }
 
 type listContactsCmd struct {
+	Persona string `name:"persona" placeholder:"NAME" help:"Only those with this persona."`
 	paging
 	remote
 	output
@@ -90,7 +95,7 @@ type listContactsCmd struct {
 func (c *listContactsCmd) Run(s *session) error {
 	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Contact], error) {
 		return call(c.remote, func(api *client.Client) (client.Page[client.Contact], error) {
-			return api.Contacts(s.ctx, client.ContactQuery{Limit: limit, Cursor: cursor})
+			return api.Contacts(s.ctx, client.ContactQuery{Persona: c.Persona, Limit: limit, Cursor: cursor})
 		})
 	})
 	if err != nil {
@@ -101,9 +106,9 @@ func (c *listContactsCmd) Run(s *session) error {
 	}
 	rows := make([][]string, len(page.Items))
 	for i, one := range page.Items {
-		rows[i] = []string{one.ID, one.Name, reachedAt(one), one.Locale, one.Timezone, suppression(one), c.at(one.CreatedAt)}
+		rows[i] = []string{one.ID, one.Name, one.Persona, reachedAt(one), one.Locale, one.Timezone, suppression(one), c.at(one.CreatedAt)}
 	}
-	s.table([]string{"id", "name", "addresses", "locale", "timezone", "suppressed", "created_at"}, rows)
+	s.table([]string{"id", "name", "persona", "addresses", "locale", "timezone", "suppressed", "created_at"}, rows)
 	s.more(page.NextCursor)
 	return nil
 }
@@ -147,11 +152,11 @@ func (c *showContactCmd) Run(s *session) error {
 	if c.JSON {
 		return printJSON(s.Out, one)
 	}
-	pairs := []string{"contact", one.ID, "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "first met at", one.Address}
+	pairs := []string{"contact", one.ID, "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "persona", one.Persona, "first met at", one.Address}
 	for _, kind := range subject.AddressKinds() {
 		pairs = append(pairs, kind, one.Addresses[kind])
 	}
-	attributes := ""
+	attributes, cadence := "", ""
 	if len(one.Attributes) > 0 {
 		raw, err := json.Marshal(one.Attributes)
 		if err != nil {
@@ -159,7 +164,14 @@ func (c *showContactCmd) Run(s *session) error {
 		}
 		attributes = string(raw)
 	}
-	s.fields(append(pairs, "attributes", attributes, "suppressed", suppression(one), "suppressed_at", c.at(one.SuppressedAt),
+	if one.Cadence != nil {
+		raw, err := json.Marshal(one.Cadence)
+		if err != nil {
+			return err
+		}
+		cadence = string(raw)
+	}
+	s.fields(append(pairs, "attributes", attributes, "own limits", cadence, "suppressed", suppression(one), "suppressed_at", c.at(one.SuppressedAt),
 		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))...)
 	return nil
 }

@@ -335,6 +335,11 @@ func (s *Set) ByRecord(typ string) []Match { return s.byRecord[typ] }
 // Persona returns the persona of that name, nil when there is none.
 func (s *Set) Persona(name string) *Persona { return s.personas[name] }
 
+// Personas returns all personas in the order of their names.
+func (s *Set) Personas() []*Persona {
+	return slices.SortedFunc(maps.Values(s.personas), func(a, b *Persona) int { return strings.Compare(a.Name, b.Name) })
+}
+
 // RecordType returns the declared type of that name, nil when its records are open.
 func (s *Set) RecordType(name string) *expr.RecordType { return s.types[name] }
 

@@ -141,7 +141,7 @@ func New(c Config) (*Engine, error) {
 		sweeper:  sweeper.New(c.Store, c.Journal),
 		operator: operate.New(c.Store, c.Journal),
 		retainer: retention.New(c.Store, c.Retention, c.Log),
-		contacts: contact.New(c.Store, c.Journal),
+		contacts: contact.New(c.Store, known, c.Journal),
 	}
 	c.Store.OnCommit(e.worth)
 	return e, nil

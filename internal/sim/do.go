@@ -32,6 +32,8 @@ func (w *world) do(ctx context.Context, a *Action) error {
 	switch {
 	case a.Event != nil:
 		return w.event(ctx, a)
+	case a.Contact != nil:
+		return w.contact(ctx, a)
 	case a.Load != nil:
 		return w.load(a)
 	case a.Operator != nil:
@@ -145,6 +147,8 @@ func (a *Action) verb() string {
 	switch {
 	case a.Event != nil:
 		return "event"
+	case a.Contact != nil:
+		return "contact"
 	case a.Operator != nil:
 		return "operator"
 	case a.Edit != nil, a.Apply != nil:

@@ -13,13 +13,13 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "load", "operator", "channel", "edit", "apply", "engine"}
+	return []string{"event", "contact", "load", "operator", "channel", "edit", "apply", "engine"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
 	return []string{
-		"record", "contact", "subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "run", "sink",
+		"record", "subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "run", "sink",
 		"http", "database", "clock_skew",
 	}
 }
@@ -60,6 +60,8 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 	switch verb.Text {
 	case "event":
 		a.Event = p.event(n, target)
+	case "contact":
+		a.Contact = p.contact(n, target)
 	case "load":
 		a.Load = p.load(n, target)
 	case "operator":
@@ -106,22 +108,49 @@ func (p *parser) event(n *portable.Node, kind string) *eventAction {
 	return e
 }
 
+func (p *parser) contact(n *portable.Node, id string) *contactAction {
+	if erase := n.Get("erase"); erase != nil {
+		p.notYet(erase, "erase")
+		return nil
+	}
+	fields := p.actionFields(n, "set", "suppress")
+	c := &contactAction{id: id, set: p.block(fields["set"], "set")}
+	c.suppress, _ = p.optional(fields["suppress"], "a reason")
+	if fields["set"] == nil && c.suppress == "" {
+		p.report(n.Pos, definition.CodeMissing, "nothing says what becomes of the contact", "add set: {email: ada@example.org}, or suppress: REASON")
+	}
+	return c
+}
+
 func (p *parser) object(n *portable.Node, what string) []byte {
-	if n.Kind != portable.Map {
-		if n.Kind != portable.Broken {
-			p.problem(n.Pos, what+" is a block of keys", "")
-		}
+	if p.block(n, what) == nil {
 		return nil
 	}
 	var b bytes.Buffer
-	writeJSON(&b, n)
+	writeJSON(&b, n, "")
 	return b.Bytes()
 }
 
-// writeJSON writes a node as JSON: keys in the order of the file, numbers in their spelling.
-func writeJSON(b *bytes.Buffer, n *portable.Node) {
+// block is a node that must be a block of keys; nil when it is not there, or is none.
+func (p *parser) block(n *portable.Node, what string) *portable.Node {
+	if n == nil || n.Kind == portable.Map {
+		return n
+	}
+	if n.Kind != portable.Broken {
+		p.problem(n.Pos, what+" is a block of keys", "")
+	}
+	return nil
+}
+
+// writeJSON writes a node as JSON: keys in the order of the file, numbers in their spelling. A bare now becomes the
+// given text, unless that is empty.
+func writeJSON(b *bytes.Buffer, n *portable.Node, now string) {
 	switch n.Kind {
 	case portable.Scalar:
+		if now != "" && n.Text == "now" && n.Style == portable.Plain {
+			writeString(b, now)
+			return
+		}
 		if _, isBool := n.Bool(); isBool || n.IsNumber() || n.IsNull() {
 			b.WriteString(n.Text)
 			return
@@ -133,7 +162,7 @@ func writeJSON(b *bytes.Buffer, n *portable.Node) {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			writeJSON(b, item)
+			writeJSON(b, item, now)
 		}
 		b.WriteByte(']')
 	case portable.Map:
@@ -144,7 +173,7 @@ func writeJSON(b *bytes.Buffer, n *portable.Node) {
 			}
 			writeString(b, f.Key.Text)
 			b.WriteByte(':')
-			writeJSON(b, f.Value)
+			writeJSON(b, f.Value, now)
 		}
 		b.WriteByte('}')
 	case portable.Broken:
@@ -283,6 +312,13 @@ func answerFields(verb string) []fieldSpec {
 		return []fieldSpec{
 			{"outcome", fieldName, "outcome"},
 			{"reason", fieldName, "reason"},
+			{"field", fieldName, "field"},
+			{"error", fieldName, "error"},
+			{"error_has", fieldHas, "error"},
+		}
+	case "contact":
+		return []fieldSpec{
+			{"outcome", fieldName, "outcome"},
 			{"field", fieldName, "field"},
 			{"error", fieldName, "error"},
 			{"error_has", fieldHas, "error"},

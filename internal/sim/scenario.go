@@ -42,6 +42,7 @@ type Step struct {
 // Action is one thing that is done to the engine from outside. Exactly one of the pointers is set.
 type Action struct {
 	Event    *eventAction
+	Contact  *contactAction
 	Load     *loadAction
 	Operator *operatorAction
 	Channel  *channelAction
@@ -69,6 +70,12 @@ type eventAction struct {
 	occursNow  bool      // the instant of the action, each time it is done
 	payload    []byte    // JSON; nil: not given
 	recipient  []byte    // JSON; nil: not given
+}
+
+type contactAction struct {
+	id       string
+	set      *portable.Node // what changes; nil: nothing
+	suppress string         // the reason for which they are messaged no more; empty: they are not suppressed
 }
 
 type loadAction struct {

@@ -34,6 +34,9 @@ func scanContactRow(rows *sql.Rows) (r ContactRow, err error) {
 	if err != nil {
 		return r, err
 	}
+	if r.Cadence != "" && !json.Valid([]byte(r.Cadence)) {
+		return r, fmt.Errorf("limits of contact %d are not JSON", r.ID)
+	}
 	return r, readDetails(&r.Contact, addresses, attributes)
 }
 
@@ -88,9 +91,18 @@ const listContacts = `
 SELECT ` + contactRowColumns + `
 FROM contact AS p JOIN cadence AS c ON c.ws = p.ws AND c.contact_id = p.id`
 
+// ContactFilter narrows a list of contacts. Empty fields ask for nothing.
+type ContactFilter struct {
+	Persona string
+}
+
 // Contacts lists contacts, the newest first.
-func (s *Store) Contacts(ctx context.Context, ws subject.WorkspaceID, p Page) ([]ContactRow, error) {
-	text, args := list(listContacts, "p", int64(ws), p).end("p", p)
+func (s *Store) Contacts(ctx context.Context, ws subject.WorkspaceID, f ContactFilter, p Page) ([]ContactRow, error) {
+	l := list(listContacts, "p", int64(ws), p)
+	if f.Persona != "" {
+		l.and("p.persona = ? AND p.persona <> ''", f.Persona) // the second as the index says it
+	}
+	text, args := l.end("p", p)
 	return all(ctx, s, "list contacts", scanContactRow, text, args...)
 }
 

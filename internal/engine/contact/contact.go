@@ -58,8 +58,11 @@ type Item struct {
 	Name       *string
 	Locale     *string
 	Timezone   *string
+	Persona    *string
 	Addresses  map[string]string // by kind, normalised; an empty one goes away
 	Attributes map[string]any    // nil ones go away
+	Cadence    map[string]any    // the person's own limits (A42); nil ones go away, and all of them where NoCadence is set
+	NoCadence  bool
 	Err        *Error
 }
 
@@ -81,8 +84,14 @@ type Result struct {
 	Contact store.ContactRow
 }
 
-// Parse reads {id, name, locale, timezone, addresses: {email, sms, …}, attributes: {…}}. The JSON was checked: it is
-// valid, and no key stands twice. null and "" take a value away. An id in the address of the request goes before.
+// keys are what a contact may hold.
+func keys() []string {
+	return []string{"id", "name", "locale", "timezone", "persona", "cadence", "addresses", "attributes"}
+}
+
+// Parse reads {id, name, locale, timezone, persona, cadence: {…}, addresses: {email, sms, …}, attributes: {…}}. The JSON
+// was checked: it is valid, and no key stands twice. null and "" take a value away. An id in the address of the request
+// goes before.
 func Parse(raw json.RawMessage, id string) Item {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber() // a number keeps its spelling
@@ -102,14 +111,21 @@ func Parse(raw json.RawMessage, id string) Item {
 			item.Locale, err = text(name, value)
 		case "timezone":
 			item.Timezone, err = text(name, value)
+		case "persona":
+			item.Persona, err = text(name, value)
+		case "cadence":
+			item.NoCadence = value == nil
+			if !item.NoCadence {
+				item.Cadence, err = limits(value)
+			}
 		case "addresses":
 			item.Addresses, err = addresses(value)
 		case "attributes":
 			item.Attributes, err = attributes(value)
 		default:
-			hint := slip.DidYouMean(name, []string{"id", "name", "locale", "timezone", "addresses", "attributes"})
+			hint := slip.DidYouMean(name, keys())
 			if hint == "" {
-				hint = "a contact has id, name, locale, timezone, addresses and attributes; fields of your own go into attributes"
+				hint = "a contact has " + strings.Join(keys(), ", ") + "; fields of your own go into attributes"
 			}
 			err = invalid(name, "unknown key", hint)
 		}
@@ -147,7 +163,7 @@ func (i *Item) check() *Error {
 	for _, one := range []struct {
 		field string
 		value *string
-	}{{"id", &i.ID}, {"name", i.Name}, {"locale", i.Locale}, {"timezone", i.Timezone}} {
+	}{{"id", &i.ID}, {"name", i.Name}, {"locale", i.Locale}, {"timezone", i.Timezone}, {"persona", i.Persona}} {
 		if one.value == nil || *one.value == "" {
 			continue
 		}

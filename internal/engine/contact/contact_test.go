@@ -160,11 +160,11 @@ func TestWrite(t *testing.T) {
 		if !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("nobody: %v", err)
 		}
-		rows, err := b.Store.Contacts(t.Context(), b.Workspace.ID, store.Page{Limit: 1})
+		rows, err := b.Store.Contacts(t.Context(), b.Workspace.ID, store.ContactFilter{}, store.Page{Limit: 1})
 		if err != nil || len(rows) != 1 {
 			t.Fatal(rows, err)
 		}
-		more, err := b.Store.Contacts(t.Context(), b.Workspace.ID, store.Page{Before: int64(rows[0].ID), Limit: 5})
+		more, err := b.Store.Contacts(t.Context(), b.Workspace.ID, store.ContactFilter{}, store.Page{Before: int64(rows[0].ID), Limit: 5})
 		if ids := []string{rows[0].ExtID, more[0].ExtID}; err != nil || len(more) != 1 || !slices.Contains(ids, "ada") || !slices.Contains(ids, "bob") {
 			t.Errorf("listed %v, %v", ids, err)
 		}
@@ -187,7 +187,8 @@ func TestParseRefuses(t *testing.T) {
 		`{"id": "a", "timezone": "Europe/Berln"}`:                 "timezone: is not a zone",
 		`{"id": "a", "personas": []}`:                             "personas: unknown key",
 		`{"id": "a", "groups": []}`:                               "groups: unknown key",
-		`{"id": "a", "cadence": {}}`:                              "cadence: unknown key",
+		`{"id": "a", "cadence": []}`:                              "cadence: is not an object",
+		`{"id": "a", "persona": 1}`:                               "persona: is not a text",
 		`{"id": "a", "addresses": []}`:                            "addresses: is not an object",
 		`{"id": "a", "addresses": {"emial": "a@b"}}`:              "addresses.emial: unknown kind of address",
 		`{"id": "a", "addresses": {"email": "a.b"}}`:              "addresses.email: is not an e-mail address",

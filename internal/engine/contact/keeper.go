@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -23,14 +24,22 @@ type Store interface {
 		decide func(store.SuppressState) (store.SuppressChange, error), once *store.Once[store.SuppressChange]) error
 }
 
+// Catalog knows which personas there are.
+type Catalog interface {
+	Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
+}
+
 // Keeper keeps contacts.
 type Keeper struct {
 	store   Store
+	catalog Catalog
 	journal journal.Writer
 }
 
 // New makes a keeper.
-func New(s Store, w journal.Writer) *Keeper { return &Keeper{store: s, journal: w} }
+func New(s Store, c Catalog, w journal.Writer) *Keeper {
+	return &Keeper{store: s, catalog: c, journal: w}
+}
 
 // Mode is what an item means for a contact that exists, and for one that does not.
 type Mode string
@@ -50,9 +59,16 @@ func (k *Keeper) Write(ctx context.Context, ws store.Workspace, mode Mode, items
 	}
 	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	var ids []string
+	var set *definition.Set // only for those who are given a persona
 	for _, item := range items {
 		if item.Err != nil {
 			continue
+		}
+		if p := item.Persona; p != nil && *p != "" && set == nil {
+			var err error
+			if set, err = k.catalog.Current(ctx, ws.ID); err != nil {
+				return nil, err
+			}
 		}
 		ids = append(ids, item.ID)
 		for _, address := range item.Addresses {
@@ -63,7 +79,7 @@ func (k *Keeper) Write(ctx context.Context, ws store.Workspace, mode Mode, items
 	}
 	var results []Result
 	err := k.store.WriteContacts(ctx, ws.ID, now, ids, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
-		w := writing{hashes: hashes, mode: mode, now: now, before: known, after: maps.Clone(known), named: map[string]bool{}}
+		w := writing{hashes: hashes, mode: mode, now: now, set: set, before: known, after: maps.Clone(known), named: map[string]bool{}}
 		var err error
 		results, err = w.all(items)
 		return w.writes(), err
@@ -76,6 +92,7 @@ type writing struct {
 	hashes key.Keyed
 	mode   Mode
 	now    time.Time
+	set    *definition.Set             // nil: nobody is given a persona
 	before map[string]store.ContactRow // as they are stored
 	after  map[string]store.ContactRow
 	named  map[string]bool
@@ -118,14 +135,22 @@ func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Err
 	next.Addresses, next.Attributes = maps.Clone(old.Addresses), maps.Clone(old.Attributes)
 	if w.mode == Replace {
 		next.Name, next.Locale, next.Timezone, next.Addresses, next.Attributes = "", "", "", nil, nil
+		next.Persona, next.Cadence = "", ""
 	}
 	for _, one := range []struct {
 		said *string
 		into *string
-	}{{item.Name, &next.Name}, {item.Locale, &next.Locale}, {item.Timezone, &next.Timezone}} {
+	}{{item.Name, &next.Name}, {item.Locale, &next.Locale}, {item.Timezone, &next.Timezone}, {item.Persona, &next.Persona}} {
 		if one.said != nil {
 			*one.into = *one.said
 		}
+	}
+	if err := w.known(old.Persona, next.Persona); err != nil {
+		return next, err
+	}
+	var refused *Error
+	if next.Cadence, refused = merged(next.Cadence, item); refused != nil {
+		return next, refused
 	}
 	for kind, address := range item.Addresses {
 		if address == "" {
@@ -163,6 +188,7 @@ func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Err
 
 func same(a, b store.ContactRow) bool {
 	return a.Name == b.Name && a.Locale == b.Locale && a.Timezone == b.Timezone && a.Suppressed == b.Suppressed &&
+		a.Persona == b.Persona && a.Cadence == b.Cadence &&
 		maps.Equal(a.Addresses, b.Addresses) && (len(a.Attributes) == 0 && len(b.Attributes) == 0 || reflect.DeepEqual(a.Attributes, b.Attributes))
 }
 

@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// contact changes a contact, as the API does.
+func (w *world) contact(ctx context.Context, a *Action) error {
+	c, what := a.Contact, "contact "+a.Contact.id
+	if w.engine == nil {
+		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
+		return nil
+	}
+	keeper, now := w.engine.Contacts(), w.clock.Now()
+	cells := map[string]cell{}
+	if c.set != nil {
+		results, err := keeper.Write(ctx, w.workspace, contact.Merge, []contact.Item{contact.Parse(w.contactJSON(c.set), c.id)}, now, nil)
+		if err != nil {
+			return err
+		}
+		cells["outcome"] = textCell(string(results[0].Outcome))
+		if e := results[0].Error; e != nil {
+			cells["field"], cells["error"] = textCell(e.Field), textCell(e.Error())
+		}
+	}
+	if c.suppress != "" && cells["error"].text == "" {
+		stopped, err := keeper.Stop(ctx, w.workspace, contact.Wish{Contact: c.id, Suppress: true, Reason: c.suppress, Actor: actor}, now, nil)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			cells["outcome"], cells["error"] = textCell("failed"), textCell("there is no such contact")
+		case err != nil:
+			return err
+		case stopped.Changed:
+			cells["outcome"] = textCell(string(contact.Changed))
+		default:
+			cells["outcome"] = textCell(string(contact.Unchanged))
+		}
+	}
+	w.answered(a, what, cells)
+	return nil
+}
+
+// contactJSON is a block of `set` as the API takes it: a kind of address may be written like a field.
+func (w *world) contactJSON(set *portable.Node) json.RawMessage {
+	var b bytes.Buffer
+	var addresses []portable.Field
+	b.WriteByte('{')
+	write := func(name string, value *portable.Node) {
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		writeString(&b, name)
+		b.WriteByte(':')
+		writeJSON(&b, value, w.now())
+	}
+	for _, f := range set.Fields {
+		switch {
+		case slices.Contains(subject.AddressKinds(), f.Key.Text):
+			addresses = append(addresses, f)
+		case f.Key.Text == "addresses" && f.Value.Kind == portable.Map:
+			addresses = append(addresses, f.Value.Fields...)
+		default:
+			write(f.Key.Text, f.Value)
+		}
+	}
+	if len(addresses) > 0 {
+		write("addresses", &portable.Node{Kind: portable.Map, Fields: addresses})
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+// now is the present instant as JSON holds it.
+func (w *world) now() string { return w.clock.Now().UTC().Format(time.RFC3339Nano) }
