@@ -59,7 +59,7 @@ func Table() []Row {
 		},
 		{
 			Path: "cadence", Layer: Pure, Purpose: "how often: slots, caps, quiet hours, the next free instant",
-			Imports: []string{"civil", "reason"},
+			Imports: []string{"civil", "reason", "strictjson"},
 		},
 		{
 			Path: "flow", Layer: Pure, Purpose: "how much a channel lets through: its rate, its breaker, its list of addresses",

@@ -77,7 +77,7 @@ func decisions(t *testing.T, data []byte) (cases int, wrong []string) {
 		for _, s := range c.History {
 			history = append(history, cadence.Slot{At: s.Slot, Type: s.Type, N: 1, Sent: s.Status == "sent"})
 		}
-		v := cadence.Decide(c.Rules.policy(c.Count), history, zone(t, c.Timezone), c.At, c.At.AddDate(1, 0, 0), c.Type)
+		v := cadence.Decide(c.Rules.policy(c.Count), history, zone(t, c.Timezone), c.At, c.At.AddDate(1, 0, 0), cadence.Message{Type: c.Type})
 		if string(v.Reason) != c.Reason || v.At.Equal(c.At) != c.Allowed || !v.At.Equal(c.SendAt) {
 			wrong = append(wrong, fmt.Sprintf("%s: got %v %q, want %v %q", c.Name, v.At, v.Reason, c.SendAt, c.Reason))
 		}
@@ -139,7 +139,7 @@ func example(t *testing.T, data []byte) (cases int, wrong []string) {
 		}
 		if step.Recheck != "" {
 			others := slices.DeleteFunc(slices.Clone(history), func(s cadence.Slot) bool { return s.At.Equal(step.At) })
-			v := cadence.Decide(policy, others, loc, step.At, until, file.Config.Type)
+			v := cadence.Decide(policy, others, loc, step.At, until, cadence.Message{Type: file.Config.Type})
 			if pass := v == (cadence.Verdict{At: step.At}); pass != (step.Recheck == "pass") {
 				differs("recheck", v, step.Recheck)
 			}
@@ -151,7 +151,7 @@ func example(t *testing.T, data []byte) (cases int, wrong []string) {
 		if got := left(step.At); got != *step.SentBefore {
 			differs("sent before", got, *step.SentBefore)
 		}
-		v := cadence.Decide(policy, history, loc, step.At, until, file.Config.Type)
+		v := cadence.Decide(policy, history, loc, step.At, until, cadence.Message{Type: file.Config.Type})
 		if !v.At.Equal(step.SendAt) || string(v.Reason) != step.BlockedBy {
 			differs("verdict", v, step.SendAt)
 		}

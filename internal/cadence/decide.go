@@ -26,17 +26,27 @@ type Verdict struct {
 	Reason reason.Reason // why At is later than asked for, "" when it is not; or reason.DeferredTooLong
 }
 
-// Decide returns when one more message of type typ may go to a person: at now, or at the earliest later instant that
-// breaks no limit (A38). An instant after until is not looked for: the verdict is then reason.DeferredTooLong.
+// Message is what asks for a slot.
+type Message struct {
+	Type   string
+	Window civil.Span // in which its workflow sends; zero = always
+}
+
+// Decide returns when one more message may go to a person: at now, or at the earliest later instant that breaks no
+// limit (A38). An instant after until is not looked for: the verdict is then reason.DeferredTooLong.
 //
 // history holds the person's slots on this channel since Floor, without the message in question, and is not changed.
-// It may come in any order; ascending is the fastest. Calendar windows are those of loc.
-func Decide(policy Policy, history []Slot, loc *time.Location, now, until time.Time, typ string) Verdict {
-	if policy.Empty() || !policy.counts(typ) {
+// It may come in any order; ascending is the fastest. Calendar windows, quiet hours and the send window are those of
+// loc. A message whose type the policy does not count meets only the latter two.
+func Decide(policy Policy, history []Slot, loc *time.Location, now, until time.Time, m Message) Verdict {
+	if policy.Empty() && m.Window.IsZero() {
 		return admit(Verdict{At: now}, until)
 	}
-	s := search{policy: policy, loc: loc, typ: typ}
-	s.slots, s.total = relevant(policy, history)
+	s := search{policy: policy, loc: loc, Message: m}
+	if !policy.Unlimited() && policy.Counts(m.Type) {
+		s.slots, s.total = relevant(policy, history)
+		s.limited = true
+	}
 	v := Verdict{At: now}
 	for !v.At.After(until) {
 		free, why := s.block(v.At)
@@ -62,17 +72,21 @@ func admit(v Verdict, until time.Time) Verdict {
 // It is now itself when nothing is limited.
 func Floor(policy Policy, loc *time.Location, now time.Time) time.Time {
 	floor := now.Add(-policy.Cooldown)
-	window := func(limited bool, bounds func(time.Time, *time.Location) (start, end time.Time)) {
+	window := func(limited bool, length time.Duration, bounds func(time.Time, *time.Location) (start, end time.Time)) {
 		if !limited {
 			return
 		}
-		if start, _ := bounds(now, loc); start.Before(floor) {
+		start := now.Add(-length)
+		if !policy.Rolling {
+			start, _ = bounds(now, loc)
+		}
+		if start.Before(floor) {
 			floor = start
 		}
 	}
-	window(policy.MaxPerDay > 0 || len(policy.TypeLimits) > 0, civil.DayBounds)
-	window(policy.MaxPerWeek > 0, civil.WeekBounds)
-	window(policy.MaxPerMonth > 0, civil.MonthBounds)
+	window(policy.MaxPerDay > 0 || len(policy.TypeLimits) > 0, rollingDay, civil.DayBounds)
+	window(policy.MaxPerWeek > 0, rollingWeek, civil.WeekBounds)
+	window(policy.MaxPerMonth > 0, rollingMonth, civil.MonthBounds)
 	return floor
 }
 
@@ -82,7 +96,7 @@ func relevant(policy Policy, history []Slot) (slots []Slot, total int) {
 	if len(policy.Types) > 0 || policy.Count == CountSent {
 		slots = make([]Slot, 0, len(history))
 		for _, s := range history {
-			if policy.counts(s.Type) && (policy.Count != CountSent || s.Sent) {
+			if policy.Counts(s.Type) && (policy.Count != CountSent || s.Sent) {
 				slots = append(slots, s)
 			}
 		}
@@ -100,11 +114,12 @@ func relevant(policy Policy, history []Slot) (slots []Slot, total int) {
 
 // search is one decision under way.
 type search struct {
-	policy Policy
-	slots  []Slot // ascending
-	total  int    // messages in slots; a limit above it needs no window
-	loc    *time.Location
-	typ    string
+	Message
+	policy  Policy
+	limited bool   // there are caps, and the message meets them
+	slots   []Slot // ascending
+	total   int    // messages in slots; a limit above it needs no window
+	loc     *time.Location
 }
 
 // block names the first limit that forbids t, and returns the latest of the instants at which each of the limits that
@@ -118,11 +133,29 @@ func (s *search) block(t time.Time) (free time.Time, why reason.Reason) {
 			free = at
 		}
 	}
-	if at, ok := s.cooldown(t); !ok {
-		hit(at, reason.CadenceCooldown)
+	if s.limited {
+		if at, ok := s.cooldown(t); !ok {
+			hit(at, reason.CadenceCooldown)
+		}
+		if s.policy.Rolling {
+			s.rolling(t, hit)
+		} else {
+			s.calendar(t, hit)
+		}
 	}
+	if s.policy.Quiet.Contains(t, s.loc) {
+		hit(s.policy.Quiet.After(t, s.loc), reason.QuietHours)
+	}
+	if closed := s.Window.Rest(); closed.Contains(t, s.loc) {
+		hit(closed.After(t, s.loc), reason.SendWindow)
+	}
+	return free, why
+}
+
+// calendar looks at the days, the week and the month of t.
+func (s *search) calendar(t time.Time, hit func(time.Time, reason.Reason)) {
 	p := &s.policy
-	typeLimit := p.TypeLimits[s.typ]
+	typeLimit := p.TypeLimits[s.Type]
 	if s.mayExceed(p.MaxPerDay) || s.mayExceed(typeLimit) {
 		start, end := civil.DayBounds(t, s.loc)
 		all, ofType := s.count(start, end)
@@ -145,7 +178,6 @@ func (s *search) block(t time.Time) (free time.Time, why reason.Reason) {
 			hit(s.resume(end), reason.CadenceMonthly)
 		}
 	}
-	return free, why
 }
 
 // exceeds reports whether one more message than count is over a limit; 0 is no limit.
@@ -189,7 +221,7 @@ func (s *search) count(start, end time.Time) (all, ofType int) {
 			break
 		}
 		all += slot.N
-		if slot.Type == s.typ {
+		if slot.Type == s.Type {
 			ofType += slot.N
 		}
 	}

@@ -40,9 +40,11 @@ func sent(tb testing.TB, at ...string) (history []cadence.Slot) {
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
+	night := civil.Span{From: 20 * 3600, To: 7 * 3600}
 	for _, c := range []struct {
 		name    string
 		policy  cadence.Policy
+		window  civil.Span
 		history []string
 		zone    string // UTC
 		now     string
@@ -149,6 +151,52 @@ func TestDecide(t *testing.T) {
 			now:     "2026-05-14T13:00:00Z", want: "2026-05-14T14:00:00Z", reason: reason.CadenceCooldown,
 		},
 		{
+			name:   "quiet hours",
+			policy: cadence.Policy{Quiet: night},
+			zone:   "Europe/Berlin",
+			now:    "2026-05-14T22:30:00+02:00", want: "2026-05-15T07:00:00+02:00", reason: reason.QuietHours,
+		},
+		{
+			name:    "a cooldown that ends in the quiet hours",
+			policy:  cadence.Policy{Cooldown: 2 * hour, Quiet: night},
+			history: []string{"2026-05-14T19:00:00Z"},
+			now:     "2026-05-14T19:30:00Z", want: "2026-05-15T07:00:00Z", reason: reason.CadenceCooldown,
+		},
+		{
+			name:    "quiet hours hold for a type that the policy does not count, and its caps do not",
+			policy:  cadence.Policy{Cooldown: 9 * hour, MaxPerDay: 1, Types: []string{"report"}, Quiet: night},
+			history: []string{"2026-05-15T01:00:00Z"},
+			now:     "2026-05-15T02:00:00Z", want: "2026-05-15T07:00:00Z", reason: reason.QuietHours,
+		},
+		{
+			name:   "the send window",
+			window: night.Rest(),
+			now:    "2026-05-14T22:30:00Z", want: "2026-05-15T07:00:00Z", reason: reason.SendWindow,
+		},
+		{
+			name:   "quiet hours before the send window",
+			policy: cadence.Policy{Quiet: night}, window: civil.Span{From: 9 * 3600, To: 10 * 3600},
+			now: "2026-05-14T22:30:00Z", want: "2026-05-15T09:00:00Z", reason: reason.QuietHours,
+		},
+		{
+			name:    "a rolling day",
+			policy:  cadence.Policy{MaxPerDay: 1, Rolling: true, ResumeAt: 8 * 3600},
+			history: []string{"2026-05-14T10:00:00Z"},
+			now:     "2026-05-15T00:00:00Z", want: "2026-05-15T10:00:00Z", reason: reason.CadenceDaily,
+		},
+		{
+			name:    "a rolling day before one that is reserved",
+			policy:  cadence.Policy{MaxPerDay: 1, Rolling: true},
+			history: []string{"2026-05-14T10:00:00Z", "2026-05-15T20:00:00Z"},
+			now:     "2026-05-15T10:00:00Z", want: "2026-05-16T20:00:00Z", reason: reason.CadenceDaily,
+		},
+		{
+			name:    "a rolling month has 30 days",
+			policy:  cadence.Policy{MaxPerMonth: 1, Rolling: true},
+			history: []string{"2026-04-20T10:00:00Z"},
+			now:     "2026-05-14T10:00:00Z", want: "2026-05-20T10:00:00Z", reason: reason.CadenceMonthly,
+		},
+		{
 			name:    "beyond until",
 			policy:  cadence.Policy{MaxPerMonth: 1},
 			history: []string{"2026-04-30T10:00:00Z", "2026-05-01T10:00:00Z", "2026-06-01T10:00:00Z"},
@@ -161,7 +209,7 @@ func TestDecide(t *testing.T) {
 				c.zone = "UTC"
 			}
 			now := instant(t, c.now)
-			got := cadence.Decide(c.policy, sent(t, c.history...), zone(t, c.zone), now, now.Add(30*24*hour), "alert")
+			got := cadence.Decide(c.policy, sent(t, c.history...), zone(t, c.zone), now, now.Add(30*24*hour), cadence.Message{Type: "alert", Window: c.window})
 			var want time.Time
 			if c.want != "" {
 				want = instant(t, c.want)
@@ -178,7 +226,7 @@ func TestDecideIgnoresUncountedTypes(t *testing.T) {
 	t.Parallel()
 	policy := cadence.Policy{MaxPerDay: 1, Types: []string{"report"}}
 	now := instant(t, "2026-05-14T10:30:00Z")
-	got := cadence.Decide(policy, sent(t, "2026-05-14T10:00:00Z"), time.UTC, now, now.Add(time.Hour), "report")
+	got := cadence.Decide(policy, sent(t, "2026-05-14T10:00:00Z"), time.UTC, now, now.Add(time.Hour), cadence.Message{Type: "report"})
 	if want := (cadence.Verdict{At: now}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -201,7 +249,7 @@ func TestDecideUntil(t *testing.T) {
 		{cadence.Policy{}, now, cadence.Verdict{At: now}},
 		{cadence.Policy{}, now.Add(-1), cadence.Verdict{Reason: reason.DeferredTooLong}},
 	} {
-		if got := cadence.Decide(c.policy, history, time.UTC, now, c.until, "alert"); got != c.want {
+		if got := cadence.Decide(c.policy, history, time.UTC, now, c.until, cadence.Message{Type: "alert"}); got != c.want {
 			t.Errorf("until %v: got %+v, want %+v", c.until, got, c.want)
 		}
 	}
@@ -234,6 +282,8 @@ func BenchmarkDecide(b *testing.B) {
 	now := instant(b, "2026-05-14T10:00:00Z")
 	until := now.Add(30 * 24 * time.Hour)
 	caps := cadence.Policy{Cooldown: time.Hour, MaxPerDay: 5, MaxPerWeek: 20, MaxPerMonth: 80, TypeLimits: map[string]int{"alert": 5}}
+	quiet, rolling := caps, caps
+	quiet.Quiet, rolling.Rolling = civil.Span{From: 20 * 3600, To: 7 * 3600}, true
 	for _, c := range []struct {
 		name   string
 		policy cadence.Policy
@@ -245,6 +295,8 @@ func BenchmarkDecide(b *testing.B) {
 		{"all caps, 5 slots", caps, 5},
 		{"all caps, 30 slots", caps, 30},
 		{"all caps, 300 slots", caps, 300},
+		{"quiet hours, all caps, 30 slots", quiet, 30},
+		{"rolling, all caps, 30 slots", rolling, 30},
 	} {
 		var history []cadence.Slot
 		for i := range c.slots {
@@ -254,7 +306,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				cadence.Decide(c.policy, history, loc, now, until, "alert")
+				cadence.Decide(c.policy, history, loc, now, until, cadence.Message{Type: "alert"})
 			}
 		})
 	}

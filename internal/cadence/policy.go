@@ -12,13 +12,18 @@
 // The package does not know why a message is sent, nor whether it may bypass the gate, and it keeps nothing: the
 // history is an argument, and writing the slot down under the person's lock is the caller's part.
 //
+// Quiet hours and a workflow's send window keep instants free by the wall clock of the person; they concern every
+// message, whether its type counts or not.
+//
 // Invariants:
 //   - Decide returns the earliest instant that breaks no limit, never one before now or after until.
 //   - A history made of Decide's answers breaks no limit, in whatever order they were asked for.
-//   - The reason is the first block in the order cooldown, type, day, week, month (A36).
+//   - The reason is the first block in the order cooldown, type, day, week, month, quiet hours, send window (A36).
 package cadence
 
 import (
+	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -45,11 +50,18 @@ type Policy struct {
 	MaxPerSlot  int            // messages that may share a slot; 1 is the strict reading of decision 2
 	Types       []string       // the types that meet and use up these limits; nil = all (decision 60)
 	Count       Count
-	ResumeAt    civil.TimeOfDay // a wait for a new day ends then; 00:00
-	Quiet       civil.Span      // nothing leaves then, in the person's zone
-	Rolling     bool            // windows end now, and are no calendar days, weeks and months (decision 13)
-	SlotGrace   time.Duration   // how late a slot still holds; 0 = a minute
+	Rolling     bool            // windows of 24 hours, 7 and 30 times 24 hours instead of the calendar's (decision 13)
+	ResumeAt    civil.TimeOfDay // a wait for a new day of the calendar ends then; 00:00
+	Quiet       civil.Span      // no message at all; zero = none
+	SlotGrace   time.Duration   // how old a slot may be at the send; 0 = DefaultSlotGrace
 }
+
+// DefaultSlotGrace is how old a slot may be at the send before it is given up and taken anew: long enough for a batch
+// that takes its time, and short against every cooldown that people notice.
+const DefaultSlotGrace = time.Minute
+
+// Grace returns how old a slot may be at the send.
+func (p Policy) Grace() time.Duration { return cmp.Or(p.SlotGrace, DefaultSlotGrace) }
 
 // Rules are the limits of a persona, a person or a workspace: one policy, and others that replace it for some kinds of
 // channel (A41).
@@ -58,7 +70,7 @@ type Rules struct {
 	Channels map[string]Policy // by kind of channel; nil when there are none
 }
 
-// For returns the policy for a kind of channel.
+// For returns the policy for a kind of channel: one of its own replaces the common one whole.
 func (r Rules) For(kind string) Policy {
 	if own, ok := r.Channels[kind]; ok {
 		return own
@@ -90,7 +102,10 @@ func Effective(person, persona, workspace Policy) Policy {
 	set(&p.MaxPerMonth, person.MaxPerMonth)
 	set(&p.MaxPerSlot, person.MaxPerSlot)
 	set(&p.Count, person.Count)
+	set(&p.Rolling, person.Rolling)
 	set(&p.ResumeAt, person.ResumeAt)
+	set(&p.Quiet, person.Quiet)
+	set(&p.SlotGrace, person.SlotGrace)
 	if len(person.TypeLimits) > 0 {
 		p.TypeLimits = person.TypeLimits
 	}
@@ -119,6 +134,7 @@ func (p Policy) Check() error {
 		{"max_per_week", int64(p.MaxPerWeek)},
 		{"max_per_month", int64(p.MaxPerMonth)},
 		{"max_per_slot", int64(p.MaxPerSlot)},
+		{"slot_grace", int64(p.SlotGrace)},
 	}
 	for _, typ := range slices.Sorted(maps.Keys(p.TypeLimits)) {
 		limits = append(limits, limit{"type_limits: " + strconv.Quote(typ), int64(p.TypeLimits[typ])})
@@ -132,10 +148,52 @@ func (p Policy) Check() error {
 }
 
 // Empty reports whether the policy limits nothing.
-func (p Policy) Empty() bool {
-	return p.Cooldown == 0 && p.MaxPerSlot == 0 && p.MaxPerDay == 0 && p.MaxPerWeek == 0 && p.MaxPerMonth == 0 &&
-		len(p.TypeLimits) == 0
+func (p Policy) Empty() bool { return p.Unlimited() && p.Quiet.IsZero() }
+
+// Unlimited reports whether the policy has neither a cooldown nor a cap: a decision needs no history.
+func (p Policy) Unlimited() bool {
+	if p.Cooldown != 0 || p.MaxPerSlot != 0 || p.MaxPerDay != 0 || p.MaxPerWeek != 0 || p.MaxPerMonth != 0 {
+		return false
+	}
+	for _, n := range p.TypeLimits {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
 }
 
-// counts reports whether messages of a type meet and use up the limits.
-func (p Policy) counts(typ string) bool { return len(p.Types) == 0 || slices.Contains(p.Types, typ) }
+// Counts reports whether messages of a type meet and use up the caps. Quiet hours hold for every type.
+func (p Policy) Counts(typ string) bool { return len(p.Types) == 0 || slices.Contains(p.Types, typ) }
+
+// Empty reports whether nothing is limited on any channel.
+func (r Rules) Empty() bool {
+	for _, p := range r.Channels {
+		if !p.Empty() {
+			return false
+		}
+	}
+	return r.Policy.Empty()
+}
+
+// Check refuses negative limits. The error is a *civil.Error.
+func (r Rules) Check() error {
+	if err := r.Policy.Check(); err != nil {
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Channels)) {
+		if err := r.Channels[kind].Check(); err != nil {
+			return under("channels: "+kind, err)
+		}
+	}
+	return nil
+}
+
+// under says in which part of the rules an error is.
+func under(path string, err error) error {
+	var known *civil.Error
+	if !errors.As(err, &known) {
+		return err
+	}
+	return &civil.Error{Message: path + ": " + known.Message, Hint: known.Hint}
+}

@@ -23,25 +23,73 @@ func broken(p cadence.Policy, history []cadence.Slot, loc *time.Location) string
 		}
 		return ""
 	}
+	const instant = "2006-01-02 15:04:05.000000 -0700"
 	for i, s := range history {
+		local := s.At.In(loc)
+		if clock := local.Format("15:04"); !p.Quiet.IsZero() && quiet(p.Quiet.String(), clock) {
+			return fmt.Sprintf("%v in the quiet hours %v", local, p.Quiet)
+		}
+		if !p.Counts(s.Type) {
+			continue
+		}
 		for _, other := range history[:i] {
-			if apart := s.At.Sub(other.At).Abs(); apart > 0 && apart < p.Cooldown {
+			if apart := s.At.Sub(other.At).Abs(); p.Counts(other.Type) && apart > 0 && apart < p.Cooldown {
 				return fmt.Sprintf("cooldown: %v and %v are %v apart", other.At, s.At, apart)
 			}
 		}
-		local := s.At.In(loc)
+		if over := count(s.N, p.MaxPerSlot, "slot ", instant, local); over != "" {
+			return over
+		}
+		if p.Rolling {
+			continue
+		}
 		monday := local.AddDate(0, 0, -(int(local.Weekday())+6)%7)
-		const instant = "2006-01-02 15:04:05.000000 -0700"
 		for _, over := range []string{
 			count(s.N, p.MaxPerDay, "day ", time.DateOnly, local),
 			count(s.N, p.TypeLimits[s.Type], "day of "+s.Type+" ", time.DateOnly, local),
 			count(s.N, p.MaxPerWeek, "week ", time.DateOnly, monday),
 			count(s.N, p.MaxPerMonth, "month ", "2006-01", local),
-			count(s.N, p.MaxPerSlot, "slot ", instant, local),
 		} {
 			if over != "" {
 				return over
 			}
+		}
+	}
+	if !p.Rolling {
+		return ""
+	}
+	for typ, limit := range p.TypeLimits {
+		if over := crowded(p, history, typ, limit, 24*time.Hour); over != "" {
+			return over
+		}
+	}
+	return crowded(p, history, "", p.MaxPerDay, 24*time.Hour) + crowded(p, history, "", p.MaxPerWeek, 7*24*time.Hour) +
+		crowded(p, history, "", p.MaxPerMonth, 30*24*time.Hour)
+}
+
+// quiet compares what clocks print with a span that is written down.
+func quiet(span, clock string) bool {
+	from, to := span[:5], span[6:]
+	if from < to {
+		return from <= clock && clock < to
+	}
+	return clock >= from || clock < to
+}
+
+// crowded looks at the window that begins with each message.
+func crowded(p cadence.Policy, history []cadence.Slot, typ string, limit int, length time.Duration) string {
+	for _, first := range history {
+		if limit == 0 || typ != "" && first.Type != typ || !p.Counts(first.Type) {
+			continue
+		}
+		n := 0
+		for _, s := range history {
+			if p.Counts(s.Type) && (typ == "" || s.Type == typ) && !s.At.Before(first.At) && s.At.Sub(first.At) < length {
+				n += s.N
+			}
+		}
+		if n > limit {
+			return fmt.Sprintf("%d of %d %s in %v from %v on", n, limit, typ, length, first.At)
 		}
 	}
 	return ""
@@ -74,7 +122,19 @@ var (
 			MaxPerMonth: rapid.IntRange(0, 12).Draw(t, "month"),
 			MaxPerSlot:  rapid.IntRange(0, 2).Draw(t, "slot"),
 			TypeLimits:  map[string]int{"alert": rapid.IntRange(0, 2).Draw(t, "alerts"), "report": rapid.IntRange(0, 2).Draw(t, "reports")},
+			Types:       rapid.SampledFrom([][]string{nil, nil, {"alert", "report"}}).Draw(t, "types"),
+			Rolling:     rapid.Bool().Draw(t, "rolling"),
+			Quiet:       spans.Draw(t, "quiet"),
 		}
+	})
+	// spans of the day that leave at least an hour; every second one is none.
+	spans = rapid.Custom(func(t *rapid.T) civil.Span {
+		from := rapid.IntRange(0, 23).Draw(t, "from")
+		to := (from + rapid.IntRange(1, 23).Draw(t, "hours")) % 24
+		if rapid.Bool().Draw(t, "none") {
+			return civil.Span{}
+		}
+		return civil.Span{From: civil.TimeOfDay(3600 * from), To: civil.TimeOfDay(3600 * to)}
 	})
 )
 
@@ -94,7 +154,7 @@ func TestHistoryKeepsTheLimits(t *testing.T) {
 			now := start.Add(time.Duration(rapid.IntRange(0, 5*24*60).Draw(t, "minute")) * time.Minute)
 			until := now.Add(90 * 24 * time.Hour)
 			slot := cadence.Slot{Type: types.Draw(t, "type"), N: 1}
-			v := cadence.Decide(policy, history, loc, now, until, slot.Type)
+			v := cadence.Decide(policy, history, loc, now, until, cadence.Message{Type: slot.Type})
 			if v.Reason == reason.DeferredTooLong {
 				continue
 			}
@@ -128,18 +188,22 @@ func TestEarliest(t *testing.T) {
 			policy.Cooldown = max(policy.Cooldown, time.Minute) // a full slot moves by the cooldown, else by a microsecond
 		}
 		now := starts.Draw(t, "start")
-		until := now.Add(10 * 24 * time.Hour)
+		until := now.Add(4 * 24 * time.Hour)
 		var history []cadence.Slot
 		for range rapid.IntRange(0, 8).Draw(t, "messages") {
 			at := now.Add(time.Duration(rapid.IntRange(-24*60, 48*60).Draw(t, "minute")) * time.Minute)
 			typ := types.Draw(t, "type")
-			if v := cadence.Decide(policy, history, loc, at, until, typ); v.Reason != reason.DeferredTooLong {
+			if v := cadence.Decide(policy, history, loc, at, until, cadence.Message{Type: typ}); v.Reason != reason.DeferredTooLong {
 				history = append(history, cadence.Slot{At: v.At, Type: typ, N: 1})
 			}
 		}
-		typ := types.Draw(t, "asked type")
-		got := cadence.Decide(policy, history, loc, now, until, typ)
+		m := cadence.Message{Type: types.Draw(t, "asked type"), Window: spans.Draw(t, "window")}
+		typ := m.Type
+		got := cadence.Decide(policy, history, loc, now, until, m)
 		for at := now; !at.After(until); at = at.Add(time.Minute) {
+			if !m.Window.IsZero() && !quiet(m.Window.String(), at.In(loc).Format("15:04")) {
+				continue
+			}
 			if broken(policy, append(history[:len(history):len(history)], cadence.Slot{At: at, Type: typ, N: 1}), loc) != "" {
 				continue
 			}
@@ -172,7 +236,7 @@ func TestFloorIsEnough(t *testing.T) {
 			}
 		}
 		until := now.Add(90 * 24 * time.Hour)
-		want, got := cadence.Decide(policy, all, loc, now, until, "alert"), cadence.Decide(policy, since, loc, now, until, "alert")
+		want, got := cadence.Decide(policy, all, loc, now, until, cadence.Message{Type: "alert"}), cadence.Decide(policy, since, loc, now, until, cadence.Message{Type: "alert"})
 		if got != want {
 			t.Fatalf("since %v: got %+v, want %+v", floor, got, want)
 		}

@@ -3,6 +3,7 @@ package civil
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Span is a part of the day, from From up to and without To. One whose end is before its beginning crosses midnight.
@@ -35,4 +36,45 @@ func (s Span) String() string {
 		return ""
 	}
 	return s.From.String() + "-" + s.To.String()
+}
+
+// Rest is the other part of the day. The rest of none is none.
+func (s Span) Rest() Span { return Span{From: s.To, To: s.From} }
+
+// Shows reports whether a clock that shows t is inside the span.
+func (s Span) Shows(t TimeOfDay) bool {
+	if s.From <= s.To {
+		return s.From <= t && t < s.To
+	}
+	return t >= s.From || t < s.To
+}
+
+// Contains reports whether the clocks of loc are inside the span at t. Where clocks are put back into it, they are
+// inside once more; the minutes of a gap are never shown.
+func (s Span) Contains(t time.Time, loc *time.Location) bool {
+	if s.IsZero() {
+		return false
+	}
+	_, clock := DateOf(t, loc)
+	return s.Shows(clock)
+}
+
+// After returns the earliest instant from t on that is not in the span: t itself, or the first at which the clocks of
+// loc show its end, or a time behind it when they are put forward over that.
+func (s Span) After(t time.Time, loc *time.Location) time.Time {
+	if !s.Contains(t, loc) {
+		return t
+	}
+	for unix := t.Unix(); ; {
+		p := periodAt(loc, unix)
+		clock := floorMod(unix+p.offset, secondsPerDay)
+		if !s.Shows(TimeOfDay(clock)) {
+			return time.Unix(unix, 0).UTC()
+		}
+		free := unix + floorMod(int64(s.To)-clock, secondsPerDay)
+		if free < p.end {
+			return time.Unix(free, 0).UTC()
+		}
+		unix = p.end
+	}
 }

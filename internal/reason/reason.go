@@ -62,6 +62,7 @@ const (
 	CadenceWeekly    Reason = "weekly"
 	CadenceMonthly   Reason = "monthly"
 	QuietHours       Reason = "quiet_hours"
+	SendWindow       Reason = "send_window"
 	DeferredTooLong  Reason = "deferred_too_long"
 	Stale            Reason = "stale"
 	Suppressed       Reason = "suppressed"
@@ -136,6 +137,7 @@ func All() []Info {
 		{CadenceWeekly, Wait, "The person's limit for the week is used up."},
 		{CadenceMonthly, Wait, "The person's limit for the month is used up."},
 		{QuietHours, Wait, "It is the person's quiet time."},
+		{SendWindow, Wait, "It is outside the hours in which the workflow sends."},
 		{DeferredTooLong, Stop, "No free instant was left before it expires."},
 		{Stale, Skip, "It is later than catch_up allows."},
 		{Suppressed, Stop, "The person must not be messaged."},
