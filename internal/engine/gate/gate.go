@@ -66,7 +66,7 @@ func (b *Book) Admit(set *definition.Set, person store.Person, now, until time.T
 			history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N})
 		}
 	}
-	verdict := cadence.Decide(policy, history, Zone(b.zones, set, person), now, until, typ)
+	verdict := cadence.Decide(policy, history, Zone(b.zones, set, person), now, until, cadence.Message{Type: typ})
 	if verdict.Reason != reason.DeferredTooLong {
 		history = append(history, cadence.Slot{At: verdict.At, Type: typ, N: 1})
 	}
