@@ -18,7 +18,7 @@ func batch(method, path string) bool {
 }
 
 // BatchRoutes are the paths whose POST takes many items and reads bodies with Content-Encoding: gzip.
-func BatchRoutes() []string { return []string{"/v1/events", "/v1/contacts"} }
+func BatchRoutes() []string { return []string{"/v1/events", "/v1/contacts", "/v1/records"} }
 
 func compress(raw []byte) []byte {
 	var out bytes.Buffer

@@ -25,6 +25,8 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -33,8 +35,8 @@ import (
 const (
 	// MaxBody bounds a request, in bytes.
 	MaxBody = 1 << 20
-	// MaxBatchBody bounds a request of the routes that take many items: /v1/events, /v1/contacts, /v1/definitions and the
-	// compatible ingest. It counts what a compressed request holds, not what travels.
+	// MaxBatchBody bounds a request of the routes that take many items: /v1/events, /v1/contacts, /v1/records,
+	// /v1/definitions and the compatible ingest. It counts what a compressed request holds, not what travels.
 	MaxBatchBody = 16 << 20
 	// readTimeout is how long a caller may take to send a request's body.
 	readTimeout = 30 * time.Second
@@ -56,6 +58,9 @@ type Store interface {
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
 	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]store.ContactRow, error)
 	ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (store.ContactRow, error)
+	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error)
+	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
+	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
 	Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k store.AnswerKey) error
 }
 
@@ -68,6 +73,8 @@ type Engine interface {
 	Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error)
 	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Once[Operated]) (Operated, error)
 	WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error)
+	WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error)
+	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
 	StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error)
 	Channels(ctx context.Context, ws store.Workspace) (client.Channels, error)
 	TestChannel(ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Once[client.ChannelTested]) (client.ChannelTested, error)
@@ -146,6 +153,7 @@ func New(d Deps) *API {
 	a.events()
 	a.definitions()
 	a.contacts()
+	a.records()
 	a.instances()
 	a.deliveries()
 	a.secrets()

@@ -87,6 +87,7 @@ func (a *API) finishDescription() {
 			op.Parameters = []*huma.Param{id}
 		}
 	}
+	a.describeRecords(add)
 	doc.AddOperation(&huma.Operation{
 		Method: http.MethodGet, Path: "/metrics", OperationID: "metrics", Summary: "The numbers of this process, for Prometheus",
 		Description: "They count all workspaces together. With --metrics-listen they are also answered without a key, at an address of their own.",

@@ -61,6 +61,11 @@ func known() map[string]any {
 	}
 	return map[string]any{
 		"post-events": map[string]any{"events": []any{event}},
+		"post-records": map[string]any{"records": []any{map[string]any{
+			"type": "kiosk", "id": "123", "props": map[string]any{"name": "Main hall", "battery_level": 15, "last_heartbeat_at": "2026-05-14T05:12:34Z"},
+		}}},
+		"put-record":    map[string]any{"props": map[string]any{"name": "Main hall", "battery_level": 15}, "closed": false},
+		"change-record": map[string]any{"props": map[string]any{"battery_level": 80}},
 		"surveys-ingest": map[string]any{"eventKind": "service-visit-closed", "items": []any{map[string]any{
 			"payload": event["payload"], "occurredAt": event["occurred_at"],
 			"recipient": map[string]any{"address": "+964 770 000 0001", "locale": "ar", "customerRef": "cust-123"},

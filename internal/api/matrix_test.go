@@ -47,6 +47,14 @@ func fixtures() map[string]fixture {
 		"POST /v1/contacts/{id}/suppress":   {path: "/v1/contacts/{contact}/suppress", body: `{"reason":"asked"}`},
 		"POST /v1/contacts/{id}/unsuppress": {path: "/v1/contacts/{contact}/unsuppress"},
 
+		"POST /v1/records":               {path: "/v1/records", body: `{"records":[{"type":"kiosk","id":"7","props":{"battery_level":15}}]}`},
+		"GET /v1/records":                {path: "/v1/records"},
+		"GET /v1/records/{type}":         {path: "/v1/records/kiosk"},
+		"GET /v1/records/{type}/{id}":    {path: "/v1/records/kiosk/{record}"},
+		"PUT /v1/records/{type}/{id}":    {path: "/v1/records/kiosk/8", body: `{"props":{"battery_level":80}}`},
+		"PATCH /v1/records/{type}/{id}":  {path: "/v1/records/kiosk/{record}", body: `{"props":{"battery_level":15}}`},
+		"DELETE /v1/records/{type}/{id}": {path: "/v1/records/kiosk/{record}"},
+
 		"GET /v1/instances":               {path: "/v1/instances"},
 		"GET /v1/instances/{id}":          {path: "/v1/instances/{instance}"},
 		"POST /v1/instances/{id}/cancel":  {path: "/v1/instances/{instance}/cancel"},
@@ -74,10 +82,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact, secret, channel string }
+type things struct{ event, instance, delivery, key, contact, secret, channel, record string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record)
 	return fixture{fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -95,6 +103,10 @@ func (b *bundle) things(c *client.Client, id string) things {
 	}
 	x.channel = "memory:of-" + id
 	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n"}}); err != nil {
+		b.Fatal(err)
+	}
+	x.record = "of-" + id
+	if _, err := c.PutRecord(b.Context(), client.RecordInput{Type: "kiosk", ID: x.record, Props: map[string]any{"battery_level": 80}}); err != nil {
 		b.Fatal(err)
 	}
 	return x
@@ -162,8 +174,8 @@ func TestRoutesByWorkspace(t *testing.T) {
 		}
 		theirs := b.things(stranger, "theirs")
 		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none"}
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)

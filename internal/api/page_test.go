@@ -93,7 +93,7 @@ func TestExamplesAreTaken(t *testing.T) {
 				continue
 			}
 			taken++
-			status, text := b.ask(strings.ToUpper(method), strings.ReplaceAll(path, "{name}", "NAME"), string(op.RequestBody.Content["application/json"].Example))
+			status, text := b.ask(strings.ToUpper(method), strings.NewReplacer("{name}", "NAME", "{type}", "kiosk").Replace(path), string(op.RequestBody.Content["application/json"].Example))
 			if status/100 != 2 && status != http.StatusNotFound && status != http.StatusConflict {
 				t.Errorf("%s %s: the example is answered %d %s", method, path, status, text)
 			}

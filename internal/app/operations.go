@@ -12,8 +12,11 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // operations is the engine as the API sees it.
@@ -90,6 +93,20 @@ func (o operations) WriteContacts(
 
 func (o operations) StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error) {
 	return o.engine.Contacts().Stop(ctx, ws, w, o.engine.Now(), once)
+}
+
+func (o operations) WriteRecords(
+	ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result],
+) ([]record.Result, error) {
+	return o.engine.Records().Write(ctx, ws, mode, items, actor, o.engine.Now(), once)
+}
+
+func (o operations) RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error) {
+	set, err := o.engine.Definitions(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	return set.RecordTypes(), nil
 }
 
 // answer turns what an operator may run into into what the caller is told.

@@ -164,7 +164,7 @@ func Table() []Row {
 		},
 		{
 			Path: "api", Layer: Shell, Purpose: "the HTTP API: auth, idempotency, problem errors, OpenAPI",
-			Imports: []string{"@pure", "clock", "secret", "store", "engine/contact", "engine/intake", "telemetry", "./client"},
+			Imports: []string{"@pure", "clock", "secret", "store", "engine/contact", "engine/intake", "engine/record", "telemetry", "./client"},
 			Modules: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time", "golang.org/x/crypto"},
 		},
 		{

@@ -332,12 +332,13 @@ func (l *loader) later() {
 
 // recordType reads the types of a record's fields, so that expressions on it are checked already.
 func recordType(root *portable.Node) *expr.RecordType {
-	t := &expr.RecordType{Name: root.Fields[0].Value.Text, Fields: map[string]expr.Type{}}
+	t := &expr.RecordType{Name: root.Fields[0].Value.Text, Fields: map[string]expr.Type{}, Declared: map[string]string{}}
 	fields := root.Get("fields")
 	if fields == nil {
 		return t
 	}
 	for _, f := range fields.Fields {
+		t.Declared[f.Key.Text] = f.Value.Text
 		kind, _, _ := strings.Cut(f.Value.Text, "(")
 		switch kind {
 		case "text", "time":

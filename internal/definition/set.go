@@ -343,6 +343,11 @@ func (s *Set) Personas() []*Persona {
 // RecordType returns the declared type of that name, nil when its records are open.
 func (s *Set) RecordType(name string) *expr.RecordType { return s.types[name] }
 
+// RecordTypes returns the declared types in the order of their names.
+func (s *Set) RecordTypes() []*expr.RecordType {
+	return slices.SortedFunc(maps.Values(s.types), func(a, b *expr.RecordType) int { return strings.Compare(a.Name, b.Name) })
+}
+
 // TriggerByID returns the trigger of that id, nil when there is none.
 func (w *Workflow) TriggerByID(id string) *Trigger {
 	for _, t := range w.Trigger {

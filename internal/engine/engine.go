@@ -27,6 +27,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/engine/retention"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/engine/sweeper"
@@ -90,6 +91,7 @@ type Engine struct {
 	operator *operate.Operator
 	retainer *retention.Retention
 	contacts *contact.Keeper
+	records  *record.Keeper
 	news     chan struct{} // capacity 1: other processes do not know yet that there is work
 }
 
@@ -142,6 +144,7 @@ func New(c Config) (*Engine, error) {
 		operator: operate.New(c.Store, c.Journal),
 		retainer: retention.New(c.Store, c.Retention, c.Log),
 		contacts: contact.New(c.Store, known, c.Journal),
+		records:  record.New(c.Store, known),
 	}
 	c.Store.OnCommit(e.worth)
 	return e, nil
@@ -194,6 +197,9 @@ func (e *Engine) Operator() *operate.Operator { return e.operator }
 
 // Contacts keeps contacts.
 func (e *Engine) Contacts() *contact.Keeper { return e.contacts }
+
+// Records keeps records.
+func (e *Engine) Records() *record.Keeper { return e.records }
 
 // Now is the engine's time.
 func (e *Engine) Now() time.Time { return e.config.Clock.Now() }

@@ -11,6 +11,9 @@ import (
 type RecordType struct {
 	Name   string
 	Fields map[string]Type
+	// Declared are the types as they are written: text, datetime, record(centre). They are finer than what expressions
+	// tell apart, and what the values of records are held against.
+	Declared map[string]string
 }
 
 // kindOf names the kind of the declared field at p, when p is one.

@@ -77,6 +77,7 @@ const (
 	KindInstance Kind = 'i'
 	KindEvent    Kind = 'e'
 	KindContact  Kind = 'c'
+	KindRecord   Kind = 'r'
 )
 
 // PublicIDs turns row ids into ids for the world and back. An id is one AES block over (kind, workspace, row id):
@@ -172,7 +173,7 @@ func (p PublicIDs) open(block [aes.BlockSize]byte) (kind Kind, workspace, id int
 
 func (k Kind) known() bool {
 	switch k {
-	case KindDelivery, KindInstance, KindEvent, KindContact:
+	case KindDelivery, KindInstance, KindEvent, KindContact, KindRecord:
 		return true
 	}
 	return false

@@ -227,6 +227,13 @@ func EventFields(ev subject.Event) map[string]any {
 	return expr.Overlay(ev.Payload, "payload", own)
 }
 
+// RecordFields is a record as expressions and texts see it: its own fields, and these again below props.
+func RecordFields(r subject.Record) map[string]any {
+	return expr.Overlay(r.Props, "props", map[string]any{
+		"id": r.ExtID, "type": r.Type, "closed": r.Closed, "created_at": r.CreatedAt, "updated_at": r.UpdatedAt, "last_modified_by": r.ModifiedBy,
+	})
+}
+
 // Input is what the expressions of a workflow may read.
 func Input(set *definition.Set, w *definition.Workflow, event map[string]any, now time.Time) expr.Input {
 	return expr.Input{

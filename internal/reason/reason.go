@@ -40,6 +40,7 @@ const (
 	DedupMissing      Reason = "dedup_missing"
 	InvalidEvent      Reason = "invalid_event"
 	InvalidContact    Reason = "invalid_contact"
+	InvalidRecord     Reason = "invalid_record"
 	InvalidRow        Reason = "invalid_row"
 	NoRecipient       Reason = "no_recipient"
 	WorkflowInactive  Reason = "workflow_inactive"
@@ -123,6 +124,7 @@ func All() []Info {
 		{DedupMissing, Rejected, "A value that names the occasion is missing, and the trigger rejects such events."},
 		{InvalidEvent, Rejected, "The event is not valid."},
 		{InvalidContact, Rejected, "The contact is not valid."},
+		{InvalidRecord, Rejected, "The record is not valid, or not of its type."},
 		{InvalidRow, Rejected, "A row of a file cannot be read, or does not fit its mapping."},
 		{RequestTooLarge, Rejected, "The request is larger than allowed."},
 		{StaleDefinitions, Wait, "The definitions changed meanwhile; the work is done again with the new ones."},

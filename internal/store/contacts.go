@@ -197,14 +197,19 @@ func (t *session) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids 
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		wanted.row().int(int64(ws)).text(id)
 	}
+	var locked []int64
+	var err error
 	if t.s.dialect.lock != "" {
-		if _, err := query(ctx, t, scanInt, lockContacts, &wanted); err != nil {
+		if locked, err = query(ctx, t, scanInt, lockContacts, &wanted); err != nil {
 			return nil, fmt.Errorf("lock contacts: %w", err)
 		}
 	}
 	found, err := query(ctx, t, scanContactRow, contactsByExtID, &wanted)
 	if err != nil {
 		return nil, fmt.Errorf("read contacts: %w", err)
+	}
+	if t.s.dialect.lock != "" && len(found) > len(locked) {
+		return nil, errAgain // one was made between the two statements, and is not locked
 	}
 	known := make(map[string]ContactRow, len(found))
 	for _, c := range found {

@@ -44,6 +44,14 @@ func (s *Store) Decisions(ctx context.Context, ws subject.WorkspaceID, event sub
 	return all(ctx, s, "list decisions", scanDecision, text, args...)
 }
 
+// DecisionsOfRecord lists what left no instance behind of one record, the newest first.
+func (s *Store) DecisionsOfRecord(ctx context.Context, ws subject.WorkspaceID, record subject.RecordID, p Page) ([]Decision, error) {
+	l := list(selectDecisions, "d", int64(ws), p)
+	l.and("d.record_id = ? AND d.record_id > 0", int64(record)) // as its index says it
+	text, args := l.end("d", p)
+	return all(ctx, s, "list decisions", scanDecision, text, args...)
+}
+
 func scanDecision(rows *sql.Rows) (d Decision, err error) {
 	var ws int64
 	return d, rows.Scan(&ws, &d.ID, instant{&d.At}, &d.Event, &d.Instance, &d.Workflow, &d.WorkflowVersion, &d.Trigger, &d.Reason, &d.Trace, &d.Record, &d.Context)

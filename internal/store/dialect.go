@@ -24,6 +24,7 @@ type dialect struct {
 	rows       func(first int, columns []columnSpec, as string) string // the spelling of a rowset
 	bind       func(*rowset) []any                                     // its parameters
 	byName     string                                                  // before a column that no index shall be chosen by
+	byNameText string                                                  // behind a column of text that no index shall be chosen by
 	skipLocked string                                                  // locks rows and passes over those that others hold
 	lock       string                                                  // locks the rows of the alias that follows, in the order of ORDER BY
 	retriable  func(error) bool                                        // the transaction had no effect and may succeed when done again
@@ -60,6 +61,7 @@ func postgres() dialect {
 		},
 		bind:       (*rowset).arrays,
 		byName:     "+",
+		byNameText: " || ''",
 		skipLocked: "FOR NO KEY UPDATE SKIP LOCKED",
 		lock:       "FOR NO KEY UPDATE OF ",
 		retriable: func(err error) bool {
@@ -131,6 +133,7 @@ var (
 	rowsHook  = regexp.MustCompile(`/\*ROWS \$(\d+) \(([^)]*)\)\*/ AS (\w+)`)
 	namesHook = regexp.MustCompile(`/\*NAMES (\w* ?)\(([^)]*)\)\*/`)
 	lockHook  = regexp.MustCompile(`/\*LOCK (\w+)\*/`)
+	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`)
 )
 
 // statement is a text in the spelling of one database.
@@ -145,6 +148,7 @@ type statement struct {
 //	/*NAMES d (id bigint, key text)*/        d.id, d.key; without the alias: id, key
 //	/*SKIP LOCKED*/                          row locks that pass over what others hold
 //	/*BY NAME*/b.ws                          keeps an index that begins with ws away from a look-up by name
+//	b.type/*BY NAME*/                        the same with a text
 //	/*LOCK c*/                               row locks on alias c
 func (d dialect) expand(query string) statement {
 	var spec []columnSpec
@@ -167,6 +171,7 @@ func (d dialect) expand(query string) statement {
 		return strings.Join(names, ", ")
 	})
 	text = strings.ReplaceAll(text, "/*SKIP LOCKED*/", d.skipLocked)
+	text = textHook.ReplaceAllString(text, "${1}"+d.byNameText)
 	text = strings.ReplaceAll(text, "/*BY NAME*/", d.byName)
 	text = lockHook.ReplaceAllStringFunc(text, func(hook string) string {
 		if d.lock == "" {

@@ -201,3 +201,20 @@ func (s *Store) InsertTriedInstances(ctx context.Context, list []instance.Row) e
 		return err
 	})
 }
+
+// RecordStatements are those of records, with parameters.
+func RecordStatements() map[string][]any {
+	var names, made, changed rowset
+	for i := range 100 {
+		names.row().int(1).text("kiosk").text(fmt.Sprint("k", i))
+		made.row().int(1).int(int64(-i)).text("kiosk").text(fmt.Sprint("k", i)).text("{}").int(0).int(0).int(1).text("").int(1).int(1).int(1).int(1)
+		changed.row().int(1).int(int64(i)).text("{}").int(0).int(0).int(1).text("")
+	}
+	byType := list(listRecords, "rec", 1, Page{})
+	byType.and("rec.type = ?", "kiosk")
+	text, args := byType.end("rec", Page{})
+	return map[string][]any{
+		recordByName: {int64(1), "kiosk", "k1"}, recordByID: {int64(1), int64(1)}, lockRecords: {&names}, recordsByName: {&names},
+		insertRecords: {&made}, updateRecords: {int64(1), &changed}, recordTypes: {int64(1)}, text: args,
+	}
+}

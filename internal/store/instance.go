@@ -255,6 +255,9 @@ func (s *Store) Instances(ctx context.Context, ws subject.WorkspaceID, f Instanc
 	if f.Event != 0 {
 		l.and("i.event_id = ?", int64(f.Event))
 	}
+	if f.Record != 0 {
+		l.and("i.record_id = ? AND i.record_id > 0", int64(f.Record)) // as its index says it
+	}
 	if f.Key != "" {
 		l.and("i.key = ?", f.Key)
 	}

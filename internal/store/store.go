@@ -314,6 +314,7 @@ type InstanceFilter struct {
 	Status   instance.Status
 	Held     bool
 	Event    subject.EventID
+	Record   subject.RecordID
 	Key      string
 }
 

@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// MaxRecords is how many records one request may hold.
+const MaxRecords = 1000
+
+// RecordInput is what you say about a record. Its type and id stand in the address where a request is about one.
+type RecordInput struct {
+	Type   string         `json:"type,omitempty" maxLength:"100" doc:"The kind of thing, as triggers name it, such as kiosk."`
+	ID     string         `json:"id,omitempty" maxLength:"256" doc:"Your own id, unique in its type."`
+	Props  map[string]any `json:"props,omitempty" doc:"Its fields, up to 64 KiB; null takes one away."`
+	Closed *bool          `json:"closed,omitempty" doc:"True: nothing is made of it any more."`
+}
+
+// Record is a document of yours whose present state triggers look at.
+type Record struct {
+	Type           string         `json:"type"`
+	ID             string         `json:"id" doc:"Your own id, unique in its type."`
+	Props          map[string]any `json:"props"`
+	Closed         bool           `json:"closed"`
+	Rev            int64          `json:"rev" doc:"Counts the writes that changed it, from 1."`
+	LastModifiedBy string         `json:"last_modified_by" doc:"Name of the API key that wrote it last."`
+	CreatedAt      time.Time      `json:"created_at"`
+	UpdatedAt      time.Time      `json:"updated_at"`
+}
+
+// RecordsAnswer says what became of a batch, in its order.
+type RecordsAnswer struct {
+	Created   int            `json:"created"`
+	Changed   int            `json:"changed"`
+	Unchanged int            `json:"unchanged"`
+	Failed    int            `json:"failed"`
+	Items     []RecordResult `json:"items"`
+}
+
+// RecordResult is what became of one record.
+type RecordResult struct {
+	Type    string `json:"type,omitempty"`
+	ID      string `json:"id,omitempty"`
+	Outcome string `json:"outcome" enum:"created,changed,unchanged,failed"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// RecordDeleted names a record that was deleted.
+type RecordDeleted struct {
+	Type string `json:"type"`
+	ID   string `json:"id"`
+}
+
+// RecordTypes lists the types of which there are records, or which are declared.
+type RecordTypes struct {
+	Items []RecordType `json:"items"`
+}
+
+// RecordType is one type of records.
+type RecordType struct {
+	Type   string            `json:"type"`
+	Fields map[string]string `json:"fields,omitempty" doc:"Its fields with their types, where a record_type declares them; without one its records are open."`
+}
+
+// RecordQuery says which page of records is wanted.
+type RecordQuery struct {
+	Limit  int
+	Cursor string
+}
+
+func (q RecordQuery) values() url.Values {
+	v := values{}
+	v.set("cursor", q.Cursor)
+	v.limit(q.Limit)
+	return url.Values(v)
+}
+
+// RecordTypes lists the types of records.
+func (c *Client) RecordTypes(ctx context.Context) (RecordTypes, error) {
+	return get[RecordTypes](ctx, c, "/v1/records", nil)
+}
+
+// Records gives a page of the records of a type, newest first.
+func (c *Client) Records(ctx context.Context, typ string, q RecordQuery) (Page[Record], error) {
+	return get[Page[Record]](ctx, c, "/v1/records/"+segment(typ), q.values())
+}
+
+// AllRecords goes through every page, beginning with the query's cursor. It ends after the first error.
+func (c *Client) AllRecords(ctx context.Context, typ string, q RecordQuery) iter.Seq2[Record, error] {
+	return pages(func(cursor string) (Page[Record], error) {
+		if cursor != "" {
+			q.Cursor = cursor
+		}
+		return c.Records(ctx, typ, q)
+	})
+}
+
+// Record returns one record.
+func (c *Client) Record(ctx context.Context, typ, id string) (Record, error) {
+	return get[Record](ctx, c, recordPath(typ, id), nil)
+}
+
+// PutRecord has a record be what you say, and nothing else; it is made when there is none.
+func (c *Client) PutRecord(ctx context.Context, in RecordInput) (Record, error) {
+	var answer Record
+	err := c.call(ctx, http.MethodPut, recordPath(in.Type, in.ID), in, &answer)
+	return answer, err
+}
+
+// ChangeRecord changes what is mentioned of a record that exists; a field of nil goes away.
+func (c *Client) ChangeRecord(ctx context.Context, in RecordInput) (Record, error) {
+	var answer Record
+	err := c.call(ctx, http.MethodPatch, recordPath(in.Type, in.ID), in, &answer)
+	return answer, err
+}
+
+// DeleteRecord takes a record away. One that is made again under its id is the same thing: its cooldowns and counts go
+// on where they were.
+func (c *Client) DeleteRecord(ctx context.Context, typ, id string) (RecordDeleted, error) {
+	var answer RecordDeleted
+	err := c.call(ctx, http.MethodDelete, recordPath(typ, id), nil, &answer)
+	return answer, err
+}
+
+// PostRecords changes what is mentioned of each record, at most MaxRecords, and makes those that there are not. One that
+// is refused stops no other one.
+func (c *Client) PostRecords(ctx context.Context, records ...RecordInput) (RecordsAnswer, error) {
+	var answer RecordsAnswer
+	err := c.call(ctx, http.MethodPost, "/v1/records", map[string]any{"records": records}, &answer)
+	return answer, err
+}
+
+// PostRawRecords is PostRecords for records that are JSON already; they are sent as they are.
+func (c *Client) PostRawRecords(ctx context.Context, records []json.RawMessage) (RecordsAnswer, error) {
+	var answer RecordsAnswer
+	err := c.call(ctx, http.MethodPost, "/v1/records", map[string]any{"records": records}, &answer)
+	return answer, err
+}
+
+func recordPath(typ, id string) string { return "/v1/records/" + segment(typ) + "/" + segment(id) }
+
+// segment is a part of a path. One of dots alone would be taken for a way up.
+func segment(text string) string {
+	if text == "." || text == ".." {
+		return strings.ReplaceAll(text, ".", "%2E")
+	}
+	return url.PathEscape(text)
+}

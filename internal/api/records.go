@@ -1,0 +1,228 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const (
+	recordsPath = "/v1/records"
+	recordPath  = recordsPath + "/{type}/{id}"
+)
+
+type listRecords struct {
+	Type   string `path:"type" maxLength:"100"`
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+}
+
+// byRecord is the input of a route to one record, by its type and the caller's own id.
+type byRecord struct {
+	Type string `path:"type" maxLength:"100"`
+	ID   string `path:"id" maxLength:"256"`
+}
+
+func (a *API) records() {
+	tags := []string{"records"}
+	a.plain(http.MethodPost, recordsPath, ScopeIngest, a.postRecords)
+	a.plain(http.MethodPut, recordPath, ScopeIngest, a.writeRecord(record.Replace))
+	a.plain(http.MethodPatch, recordPath, ScopeIngest, a.writeRecord(record.Change))
+	route(a, http.MethodDelete, recordPath, ScopeIngest, huma.Operation{
+		OperationID: "delete-record", Summary: "Take a record away", Tags: tags,
+		Description: "Its fields go. One that is made again under its id is the same thing: cooldowns and counts go on.",
+	}, func(ctx context.Context, c Caller, in *byRecord) (*body[client.RecordDeleted], error) {
+		wire := func([]record.Result) client.RecordDeleted { return client.RecordDeleted{Type: in.Type, ID: in.ID} }
+		item := record.Item{Type: in.Type, ID: in.ID}
+		results, err := a.Engine.WriteRecords(ctx, c.Workspace, record.Delete, []record.Item{item}, c.Name, once(a, c, wire))
+		if err != nil {
+			return nil, fmt.Errorf("delete a record: %w", err)
+		}
+		return &body[client.RecordDeleted]{wire(results)}, nil
+	})
+	route(a, http.MethodGet, recordsPath, ScopeRead, huma.Operation{
+		OperationID: "list-record-types", Summary: "The types of records: those that there are, and those that are declared", Tags: tags,
+	}, func(ctx context.Context, c Caller, _ *struct{}) (*body[client.RecordTypes], error) {
+		types, err := a.recordTypes(ctx, c.Workspace.ID)
+		if err != nil {
+			return nil, err
+		}
+		return &body[client.RecordTypes]{types}, nil
+	})
+	route(a, http.MethodGet, recordsPath+"/{type}", ScopeRead, huma.Operation{
+		OperationID: "list-records", Summary: "Records of a type, newest first", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *listRecords) (*body[client.Page[client.Record]], error) {
+		x := idsOf(c.Workspace)
+		page, err := x.page(key.KindRecord, in.Limit, in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := a.Store.Records(ctx, c.Workspace.ID, in.Type, page)
+		if err != nil {
+			return nil, fmt.Errorf("a page of the list: %w", err)
+		}
+		return &body[client.Page[client.Record]]{pageOf(rows, in.Limit, wireRecord, func(r store.RecordRow) string { return x.record(r.ID) })}, nil
+	})
+	route(a, http.MethodGet, recordPath, ScopeRead, huma.Operation{
+		OperationID: "get-record", Summary: "A record", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *byRecord) (*body[client.Record], error) {
+		row, err := a.Store.Record(ctx, c.Workspace.ID, store.RecordRef{Type: in.Type, ExtID: in.ID})
+		if err != nil {
+			return nil, fmt.Errorf("a record: %w", err)
+		}
+		return &body[client.Record]{wireRecord(row)}, nil
+	})
+}
+
+// recordTypes joins the types that there are with those that are declared.
+func (a *API) recordTypes(ctx context.Context, ws subject.WorkspaceID) (client.RecordTypes, error) {
+	names, err := a.Store.RecordTypes(ctx, ws)
+	if err != nil {
+		return client.RecordTypes{}, fmt.Errorf("types of records: %w", err)
+	}
+	declared, err := a.Engine.RecordTypes(ctx, ws)
+	if err != nil {
+		return client.RecordTypes{}, fmt.Errorf("types of records: %w", err)
+	}
+	fields := map[string]*expr.RecordType{}
+	for _, t := range declared {
+		fields[t.Name] = t
+		names = append(names, t.Name)
+	}
+	slices.Sort(names)
+	list := client.RecordTypes{Items: []client.RecordType{}}
+	for _, name := range slices.Compact(names) {
+		one := client.RecordType{Type: name}
+		if t := fields[name]; t != nil {
+			one.Fields = t.Declared
+		}
+		list.Items = append(list.Items, one)
+	}
+	return list, nil
+}
+
+// postRecords takes a batch in. One bad record fails no other one; the answer says what became of each.
+func (a *API) postRecords(w http.ResponseWriter, r *http.Request, c Caller) error {
+	raw, err := readBody(w, r, MaxBatchBody)
+	if err != nil {
+		return err
+	}
+	fields, err := object(raw, "records")
+	if err != nil {
+		return err
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(fields["records"], &list) != nil || list == nil {
+		return invalid("body.records", "it is not a list", `write {"records": [{"type": "kiosk", "id": "…", "props": {…}}]}`)
+	}
+	if len(list) > client.MaxRecords {
+		return invalid("body.records", fmt.Sprintf("it holds more than %d records", client.MaxRecords), "send them in parts")
+	}
+	items := make([]record.Item, len(list))
+	for i, one := range list {
+		items[i] = record.Parse(one, "", "")
+	}
+	wire := func(results []record.Result) client.RecordsAnswer { return wireRecords(items, results) }
+	results, err := a.Engine.WriteRecords(r.Context(), c.Workspace, record.Merge, items, c.Name, once(a, c, wire))
+	if err != nil {
+		return fmt.Errorf("take records in: %w", err)
+	}
+	return writeJSON(w, http.StatusOK, "application/json", wire(results))
+}
+
+// writeRecord writes one record, whose type and id are in the path.
+func (a *API) writeRecord(mode record.Mode) func(http.ResponseWriter, *http.Request, Caller) error {
+	return func(w http.ResponseWriter, r *http.Request, c Caller) error {
+		raw, err := readBody(w, r, MaxBody)
+		if err != nil {
+			return err
+		}
+		item := record.Parse(raw, r.PathValue("type"), r.PathValue("id"))
+		if item.Err != nil {
+			return refusedRecord(item.Err)
+		}
+		wire := func(results []record.Result) client.Record { return wireRecord(results[0].Record) }
+		results, err := a.Engine.WriteRecords(r.Context(), c.Workspace, mode, []record.Item{item}, c.Name, once(a, c, wire))
+		if err != nil {
+			return fmt.Errorf("take it in: %w", err)
+		}
+		if refused := results[0].Error; refused != nil {
+			return refusedRecord(refused)
+		}
+		return writeJSON(w, http.StatusOK, "application/json", wire(results))
+	}
+}
+
+func refusedRecord(e *record.Error) error {
+	field := "body"
+	if e.Field != "" {
+		field += "." + e.Field
+	}
+	return invalid(field, e.Message, e.Hint)
+}
+
+func (x ids) record(id subject.RecordID) string { return x.encode(key.KindRecord, int64(id)) }
+
+func wireRecords(items []record.Item, results []record.Result) client.RecordsAnswer {
+	answer := client.RecordsAnswer{Items: make([]client.RecordResult, len(results))}
+	for i, r := range results {
+		item := client.RecordResult{Type: items[i].Type, ID: items[i].ID, Outcome: string(r.Outcome)}
+		switch r.Outcome {
+		case record.Created:
+			answer.Created++
+		case record.Changed:
+			answer.Changed++
+		case record.Unchanged:
+			answer.Unchanged++
+		case record.Failed:
+			answer.Failed++
+			item.Reason, item.Message, item.Field, item.Hint = string(r.Error.Reason), r.Error.Message, r.Error.Field, r.Error.Hint
+		case record.Deleted: // not by this route
+		}
+		answer.Items[i] = item
+	}
+	return answer
+}
+
+func wireRecord(r store.RecordRow) client.Record {
+	return client.Record{
+		Type: r.Type, ID: r.ExtID, Props: r.Props, Closed: r.Closed, Rev: r.Rev, LastModifiedBy: r.ModifiedBy,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+	}
+}
+
+// describeRecords describes the routes that read their bodies by themselves.
+func (a *API) describeRecords(add func(method, path, id, summary string, scope Scope, request, response *huma.Schema) *huma.Operation) {
+	schemas := a.huma.OpenAPI().Components.Schemas
+	said := schemas.Schema(reflect.TypeFor[client.RecordInput](), true, "")
+	known := schemas.Schema(reflect.TypeFor[client.Record](), true, "")
+	text := func(name, doc string, most int) *huma.Param {
+		return &huma.Param{Name: name, In: "path", Required: true, Description: doc, Schema: &huma.Schema{Type: huma.TypeString, MaxLength: &most}}
+	}
+	path := []*huma.Param{text("type", "The kind of thing, such as kiosk.", 100), text("id", "Your own id, unique in its type.", 256)}
+	for _, op := range []*huma.Operation{
+		add(http.MethodPost, recordsPath, "post-records", "Make and change records, up to 1,000; what is not mentioned stays", ScopeIngest, &huma.Schema{
+			Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"records"},
+			Properties: map[string]*huma.Schema{"records": {Type: huma.TypeArray, Items: said, MaxItems: new(client.MaxRecords)}},
+		}, schemas.Schema(reflect.TypeFor[client.RecordsAnswer](), true, "")),
+		add(http.MethodPut, recordPath, "put-record", "Make a record, or have it be this and nothing else", ScopeIngest, said, known),
+		add(http.MethodPatch, recordPath, "change-record", "Change what is mentioned of a record; null takes a field away", ScopeIngest, said, known),
+	} {
+		op.Tags = []string{"records"}
+		if op.Method != http.MethodPost {
+			op.Parameters = slices.Clone(path)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package api_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/engine/record"
+)
+
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		id := "hall/1 b%2F?.."
+		got, err := b.PutRecord(t.Context(), client.RecordInput{Type: "kiosk", ID: id, Props: map[string]any{"name": "Hall <1>", "battery_level": 15}})
+		want := client.Record{
+			Type: "kiosk", ID: id, Props: map[string]any{"name": "Hall <1>", "battery_level": 15.0}, Rev: 1, LastModifiedBy: "admin",
+			CreatedAt: start, UpdatedAt: start,
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("put (-want +got)\n%s%v", diff, err)
+		}
+		if got, err = b.Record(t.Context(), "kiosk", id); err != nil || cmp.Diff(want, got) != "" {
+			t.Errorf("read %s %v", cmp.Diff(want, got), err)
+		}
+		got, err = b.ChangeRecord(t.Context(), client.RecordInput{Type: "kiosk", ID: id, Props: map[string]any{"name": nil, "charging": false}, Closed: new(true)})
+		want.Props, want.Closed, want.Rev = map[string]any{"battery_level": 15.0, "charging": false}, true, 2
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("changed (-want +got)\n%s%v", diff, err)
+		}
+		for _, odd := range []string{".", "..", "a//b", "%2e%2e", "ü 字", "#;&="} {
+			if _, err := b.PutRecord(t.Context(), client.RecordInput{Type: "odd", ID: odd}); err != nil {
+				t.Errorf("put %q: %v", odd, err)
+			}
+			if got, err := b.Record(t.Context(), "odd", odd); err != nil || got.ID != odd {
+				t.Errorf("%q is read as %q: %v", odd, got.ID, err)
+			}
+		}
+
+		answer, err := b.PostRecords(t.Context(), client.RecordInput{Type: "kiosk", ID: id, Closed: new(false)}, client.RecordInput{Type: "kiosk", ID: "2"},
+			client.RecordInput{Type: "kiosk", ID: "2"}, client.RecordInput{Type: "kiosk"}, client.RecordInput{Type: "a b", ID: "1"})
+		if err != nil || answer.Created != 1 || answer.Changed != 1 || answer.Unchanged != 1 || answer.Failed != 2 || len(answer.Items) != 5 {
+			t.Errorf("%+v %v", answer, err)
+		}
+		if item := answer.Items[3]; item.Type != "kiosk" || item.Outcome != "failed" || item.Reason != "invalid_record" || item.Field != "id" || item.Hint == "" {
+			t.Errorf("refused: %+v", item)
+		}
+		var listed []string
+		for r, err := range b.AllRecords(t.Context(), "kiosk", client.RecordQuery{Limit: 1}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed = append(listed, r.ID)
+		}
+		if !slices.Equal(listed, []string{"2", id}) {
+			t.Errorf("listed %q", listed)
+		}
+		types, err := b.RecordTypes(t.Context())
+		if want := []client.RecordType{{Type: "kiosk"}, {Type: "odd"}}; err != nil || cmp.Diff(want, types.Items) != "" {
+			t.Errorf("types %+v %v", types, err)
+		}
+
+		if gone, err := b.DeleteRecord(t.Context(), "kiosk", id); err != nil || gone.ID != id {
+			t.Errorf("%+v %v", gone, err)
+		}
+		var p *client.Problem
+		if _, err := b.Record(t.Context(), "kiosk", id); !errors.As(err, &p) || p.Code != client.CodeNotFound {
+			t.Errorf("a deleted one: %v", err)
+		}
+	})
+}
+
+func TestRecordsRefuse(t *testing.T) {
+	t.Parallel()
+	b := setup(t, "sqlite")
+	many := strings.Repeat(`{"type":"t","id":"a"},`, client.MaxRecords) + `{"type":"t","id":"a"}`
+	large := strings.Repeat("x", record.MaxFields)
+	for _, test := range []struct {
+		method, path, body string
+		status             int
+		code, field        string
+	}{
+		{"PUT", "/v1/records/t/a", `{"prop": {}}`, 422, client.CodeInvalidRequest, "body.prop"},
+		{"PUT", "/v1/records/t/a", `{"id": "b"}`, 422, client.CodeInvalidRequest, "body.id"},
+		{"PUT", "/v1/records/t/a", `{"type": "b"}`, 422, client.CodeInvalidRequest, "body.type"},
+		{"PUT", "/v1/records/once/a", `{}`, 422, client.CodeInvalidRequest, "body.type"},
+		{"PUT", "/v1/records/a%2Fb/a", `{}`, 422, client.CodeInvalidRequest, "body.type"},
+		{"PUT", "/v1/records/t/a%00", `{}`, 422, client.CodeInvalidRequest, "path"},
+		{"PUT", "/v1/records/t/%FF", `{}`, 422, client.CodeInvalidRequest, "path"},
+		{"PUT", "/v1/records/t/" + strings.Repeat("a", 257), `{}`, 422, client.CodeInvalidRequest, "body.id"},
+		{"PUT", "/v1/records/t/a", `{"props": {"x": 1, "x": 2}}`, 422, client.CodeInvalidRequest, "body.props.x"},
+		{"PUT", "/v1/records/t/a", `{"props": {"x": "` + large + `"}}`, 422, client.CodeInvalidRequest, "body.props"},
+		{"PUT", "/v1/records/t/a", `{"props": {"x": "` + strings.Repeat("x", 10<<20) + `"}}`, 413, client.CodeTooLarge, "body"},
+		{"PUT", "/v1/records/t/a", strings.Repeat(`{"props":`, 100_000), 400, client.CodeInvalidJSON, "body"},
+		{"PUT", "/v1/records/t/a", strings.Repeat(`{"props":`, 40) + `{}` + strings.Repeat(`}`, 40), 422, client.CodeInvalidRequest, "body"},
+		{"PUT", "/v1/records/t/a", `{"props": {"x": "` + "\xff" + `"}}`, 422, client.CodeInvalidRequest, "body"},
+		{"PUT", "/v1/records/t/a", `{`, 400, client.CodeInvalidJSON, "body"},
+		{"PATCH", "/v1/records/t/a", `{}`, 404, client.CodeNotFound, ""},
+		{"DELETE", "/v1/records/t/a", ``, 404, client.CodeNotFound, ""},
+		{"GET", "/v1/records/t/a", ``, 404, client.CodeNotFound, ""},
+		{"POST", "/v1/records", `{"records": {}}`, 422, client.CodeInvalidRequest, "body.records"},
+		{"POST", "/v1/records", `{}`, 422, client.CodeInvalidRequest, "body.records"},
+		{"POST", "/v1/records", `{"records": [], "more": 1}`, 422, client.CodeInvalidRequest, "body"},
+		{"POST", "/v1/records", `{"records": [` + many + `]}`, 422, client.CodeInvalidRequest, "body.records"},
+		{"POST", "/v1/records/t/a", `{}`, 405, client.CodeNotAllowed, ""},
+	} {
+		status, text := b.ask(test.method, test.path, test.body)
+		if p := problemOf(t, text); status != test.status || p.Code != test.code || p.Field != test.field {
+			t.Errorf("%s %.30s %.60s: got %d %s %s (%s), want %d %s %s", test.method, test.path, test.body, status, p.Code, p.Field, p.Detail, test.status, test.code, test.field)
+		}
+	}
+	if status, text := b.ask(http.MethodGet, "/v1/records", ""); status != http.StatusOK || text != `{"items":[]}` {
+		t.Errorf("something was kept: %d %s", status, text)
+	}
+}
+
+// One bad record among a thousand stops no other one, and the same request again does nothing.
+func TestRecordsBatch(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		list := make([]client.RecordInput, client.MaxRecords)
+		for i := range list {
+			list[i] = client.RecordInput{Type: "kiosk", ID: fmt.Sprint(i), Props: map[string]any{"n": i}}
+		}
+		list[500].ID = "\x07"
+		for _, c := range []struct{ key, want string }{{"k", "999 0 1"}, {"k", "999 0 1"}, {"other", "0 999 1"}} {
+			answer, err := b.WithIdempotencyKey(c.key).PostRecords(t.Context(), list...)
+			if got := fmt.Sprint(answer.Created, answer.Unchanged, answer.Failed); err != nil || got != c.want || answer.Items[500].Outcome != "failed" {
+				t.Errorf("got %s, want %s, %v", got, c.want, err)
+			}
+		}
+	})
+}

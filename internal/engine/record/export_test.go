@@ -1,0 +1,4 @@
+package record
+
+// Fits holds fields against a declared type.
+var Fits = fits

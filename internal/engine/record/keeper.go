@@ -1,0 +1,199 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Store is what the package needs of the store.
+type Store interface {
+	WriteRecords(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []store.RecordRef,
+		decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), once *store.Once[[]store.RecordRow]) error
+}
+
+// Definitions gives the set in force; a catalog does.
+type Definitions interface {
+	Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
+}
+
+// Keeper keeps records.
+type Keeper struct {
+	store       Store
+	definitions Definitions
+}
+
+// New makes a keeper.
+func New(s Store, d Definitions) *Keeper { return &Keeper{store: s, definitions: d} }
+
+// Mode is what an item means for a record that exists, and for one that does not.
+type Mode string
+
+// The modes.
+const (
+	Merge   Mode = "merge"   // change what is mentioned; make the record when there is none
+	Replace Mode = "replace" // what is not mentioned goes away; make the record when there is none
+	Change  Mode = "change"  // change what is mentioned; a record that does not exist is not found
+	Delete  Mode = "delete"  // the fields go away, the row stays; a record that does not exist is not found
+)
+
+// Outcome is what became of an item.
+type Outcome string
+
+// The outcomes.
+const (
+	Created   Outcome = "created"
+	Changed   Outcome = "changed"
+	Unchanged Outcome = "unchanged"
+	Deleted   Outcome = "deleted"
+	Failed    Outcome = "failed"
+)
+
+// Result is the answer to one item. Record is the record as it is now.
+type Result struct {
+	Outcome Outcome
+	Error   *Error
+	Record  store.RecordRow
+}
+
+// Write takes what actor says about records, in one transaction. The results stand in the order of the items; an item
+// meets what earlier ones of the call did. What changes nothing is not written. store.ErrNotFound is for Change and
+// Delete alone.
+func (k *Keeper) Write(
+	ctx context.Context, ws store.Workspace, mode Mode, items []Item, actor string, now time.Time, once *store.Once[[]Result],
+) ([]Result, error) {
+	if len(items) > MaxBatch {
+		return nil, fmt.Errorf("a batch holds at most %d records, not %d", MaxBatch, len(items))
+	}
+	set, err := k.definitions.Current(ctx, ws.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read the types of records: %w", err)
+	}
+	items = slices.Clone(items)
+	var refs []store.RecordRef
+	for i := range items {
+		item := &items[i]
+		if item.Err == nil {
+			item.Err = fits(set.RecordType(item.Type), item.Props)
+		}
+		if item.Err == nil {
+			refs = append(refs, item.Ref())
+		}
+	}
+	now = now.Truncate(time.Microsecond) // as it will be read again
+	var results []Result
+	err = k.store.WriteRecords(ctx, ws.ID, now, refs, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
+		w := writing{mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[store.RecordRef]bool{}}
+		var err error
+		results, err = w.all(items)
+		return w.writes(), err
+	}, store.From(once, func([]store.RecordRow) []Result { return results }))
+	return results, err
+}
+
+// writing is one run of the decision.
+type writing struct {
+	mode   Mode
+	actor  string
+	now    time.Time
+	before map[store.RecordRef]store.RecordRow // as they are stored
+	after  map[store.RecordRef]store.RecordRow
+	named  map[store.RecordRef]bool
+}
+
+func (w *writing) all(items []Item) ([]Result, error) {
+	results := make([]Result, len(items))
+	for i, item := range items {
+		if item.Err != nil {
+			results[i] = Result{Outcome: Failed, Error: item.Err}
+			continue
+		}
+		old := w.after[item.Ref()]
+		there := old.Rev > 0 && !old.Deleted
+		if !there && (w.mode == Change || w.mode == Delete) {
+			return nil, store.ErrNotFound
+		}
+		next, err := w.apply(old, item)
+		switch {
+		case err != nil:
+			results[i] = Result{Outcome: Failed, Error: err}
+			continue
+		case there && same(old.Record, next.Record):
+			results[i] = Result{Outcome: Unchanged, Record: old}
+			continue
+		case w.mode == Delete:
+			results[i].Outcome = Deleted
+		case there:
+			results[i].Outcome = Changed
+		default:
+			results[i].Outcome = Created
+		}
+		// As the store will have it: one write for all that is said of a record in a call.
+		next.Rev, next.UpdatedAt, next.ModifiedBy = w.before[item.Ref()].Rev+1, w.now, w.actor
+		if next.CreatedAt.IsZero() {
+			next.CreatedAt = w.now
+		}
+		w.after[item.Ref()], w.named[item.Ref()] = next, true
+		results[i].Record = next
+	}
+	return results, nil
+}
+
+// apply is the record as the item wants it.
+func (w *writing) apply(old store.RecordRow, item Item) (store.RecordRow, *Error) {
+	next := old
+	next.Type, next.ExtID, next.Deleted = item.Type, item.ID, w.mode == Delete
+	props := maps.Clone(old.Props)
+	if w.mode == Replace || w.mode == Delete || old.Deleted {
+		props, next.Closed = nil, false
+	}
+	if item.Closed != nil {
+		next.Closed = *item.Closed
+	}
+	if props == nil {
+		props = map[string]any{}
+	}
+	for name, value := range item.Props {
+		if value == nil {
+			delete(props, name)
+			continue
+		}
+		props[name] = value
+	}
+	next.Props = props
+	text, err := store.RecordJSON(props)
+	if err != nil {
+		return next, invalid("props", "cannot be kept", "")
+	}
+	if len(text) > MaxFields {
+		return next, invalid("props", fmt.Sprintf("are larger than %d KiB", MaxFields>>10), "keep large documents elsewhere and send their address")
+	}
+	return next, nil
+}
+
+func same(a, b subject.Record) bool {
+	return a.Closed == b.Closed && a.Deleted == b.Deleted && reflect.DeepEqual(a.Props, b.Props)
+}
+
+// writes are the records that are not what they were, each once.
+func (w *writing) writes() []store.RecordRow {
+	var writes []store.RecordRow
+	for ref := range w.named {
+		old, next := w.before[ref], w.after[ref]
+		if old.Rev > 0 && same(old.Record, next.Record) {
+			continue // what one item did another undid
+		}
+		next.Rev = old.Rev
+		writes = append(writes, next)
+	}
+	slices.SortFunc(writes, func(a, b store.RecordRow) int { return strings.Compare(a.Type+" "+a.ExtID, b.Type+" "+b.ExtID) })
+	return writes
+}

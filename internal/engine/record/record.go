@@ -1,0 +1,200 @@
+// Package record keeps records: it checks what callers say of their kiosks, invoices and hosts, merges it with what is
+// known, and marks what changed to be looked at.
+//
+// A record is a JSON document, found by its type and the caller's id. With a record_type definition the fields are held
+// against it when they are written; without one a record is open. Values stay as they were given: whether a heartbeat
+// of next year makes sense is for a condition to say. A deleted record keeps its row, because what was counted of it
+// holds when it is made again (R10). No trigger is judged here: a write only marks the record, in its own transaction.
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/strictjson"
+)
+
+// Bounds of one record.
+const (
+	// MaxBatch is how many records one call may hold.
+	MaxBatch = 1000
+	// MaxFields bounds the fields of a record, in bytes of JSON: they are read at every look.
+	MaxFields = 64 << 10
+	// MaxDepth bounds nested objects and lists; the record itself is the first.
+	MaxDepth = 32
+	maxName  = 256 // bytes of an id or the name of a field
+)
+
+// Error says why a record was refused, where, and what to do.
+type Error struct {
+	Reason  reason.Reason
+	Field   string
+	Message string
+	Hint    string
+}
+
+func (e *Error) Error() string {
+	if e.Field == "" {
+		return e.Message
+	}
+	return e.Field + ": " + e.Message
+}
+
+func invalid(field, message, hint string) *Error {
+	return &Error{Reason: reason.InvalidRecord, Field: field, Message: message, Hint: hint}
+}
+
+// Item is what a caller says about one record, or why it was refused. What it does not mention is nil.
+type Item struct {
+	Type   string
+	ID     string
+	Props  map[string]any // JSON values, numbers as they are spelled; a nil one takes the field away
+	Closed *bool
+	Err    *Error
+}
+
+// Ref names the record.
+func (i Item) Ref() store.RecordRef { return store.RecordRef{Type: i.Type, ExtID: i.ID} }
+
+// Parse reads {type, id, props: {…}, closed}. Doubled and unknown keys, invalid UTF-8, U+0000 and anything beyond the
+// bounds are refused. A type and an id in the address of the request go before.
+func Parse(raw json.RawMessage, typ, id string) Item {
+	value, wrong := strictjson.Parse(raw, MaxDepth)
+	if wrong != nil {
+		return Item{Type: typ, ID: id, Err: malformed(wrong)}
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return Item{Type: typ, ID: id, Err: invalid("", "a record is a JSON object", `{"props": {…}}`)}
+	}
+	item := Item{Type: typ, ID: id}
+	for _, name := range []string{"type", "id", "props", "closed"} { // the first error is always the same
+		value, said := fields[name]
+		if !said {
+			continue
+		}
+		delete(fields, name)
+		if item.Err = item.read(name, value); item.Err != nil {
+			return item
+		}
+	}
+	if unknown := sorted(fields); len(unknown) > 0 {
+		name := unknown[0]
+		hint := slip.DidYouMean(name, []string{"type", "id", "props", "closed"})
+		if hint == "" {
+			hint = "fields of your own go into props"
+		}
+		item.Err = invalid(name, "unknown key", hint)
+		return item
+	}
+	item.Err = item.check()
+	return item
+}
+
+func (i *Item) read(name string, value any) *Error {
+	switch name {
+	case "type":
+		return named(name, value, &i.Type)
+	case "id":
+		return named(name, value, &i.ID)
+	case "closed":
+		closed, ok := value.(bool)
+		if !ok {
+			return invalid(name, "is neither true nor false", "leave it out, or write true")
+		}
+		i.Closed = &closed
+		return nil
+	}
+	props, ok := value.(map[string]any)
+	if !ok {
+		return invalid(name, "is not an object", `{"battery_level": 15}`)
+	}
+	i.Props = props
+	return nil
+}
+
+// named reads the type or the id, which may have been given by the address.
+func named(field string, value any, into *string) *Error {
+	given := ""
+	switch value := value.(type) {
+	case string:
+		given = value
+	case json.Number:
+		given = value.String()
+	default:
+		return invalid(field, "is not a text", "put it in quotes")
+	}
+	if *into != "" && *into != given {
+		return invalid(field, "is not the "+field+" of the address", "leave it out")
+	}
+	*into = given
+	return nil
+}
+
+func (i *Item) check() *Error {
+	if err := CheckType(i.Type); err != nil {
+		return err
+	}
+	if i.ID == "" {
+		return invalid("id", "the id of the record is missing", "your own id, unique in its type")
+	}
+	if err := plain("id", i.ID); err != nil {
+		return err
+	}
+	for _, name := range sorted(i.Props) {
+		if err := plain("props", name); err != nil {
+			err.Message = "the name of a field " + err.Message
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckType says what is wrong with the name of a type.
+func CheckType(typ string) *Error {
+	if typ == "" {
+		return invalid("type", "the type of the record is missing", "such as kiosk, as triggers name it: record: kiosk")
+	}
+	if err := key.Slug(typ); err != nil {
+		return invalid("type", err.Error(), "a type is a short name such as kiosk")
+	}
+	return nil
+}
+
+func plain(field, value string) *Error {
+	switch {
+	case strings.TrimSpace(value) == "":
+		return invalid(field, "is blank", "write it out, or leave it out")
+	case len(value) > maxName:
+		return invalid(field, fmt.Sprintf("is longer than %d bytes", maxName), "")
+	case strings.ContainsFunc(value, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
+	}):
+		return invalid(field, "holds a control or an invalid character", "")
+	}
+	return nil
+}
+
+// malformed words what is wrong with JSON. It repeats names, never values.
+func malformed(e *strictjson.Error) *Error {
+	switch e.Kind {
+	case strictjson.NotUTF8:
+		return invalid("", "the text is not valid UTF-8", "")
+	case strictjson.Twice:
+		return invalid(e.Path, "the key stands twice", "")
+	case strictjson.Zero, strictjson.ZeroKey:
+		return invalid(e.Path, "holds the character U+0000", "")
+	case strictjson.TooDeep:
+		return invalid("", fmt.Sprintf("it is nested deeper than %d levels", MaxDepth), "keep large documents elsewhere")
+	case strictjson.Behind:
+		return invalid("", "there is more text after the JSON value", "")
+	case strictjson.Syntax:
+	}
+	return invalid("", "it is not valid JSON", "")
+}

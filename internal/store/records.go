@@ -1,0 +1,241 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// RecordRef names a record as the caller knows it.
+type RecordRef struct{ Type, ExtID string }
+
+// RecordRow is a record with what triggers remember of it. Deleted ones keep their row: what was counted of them holds
+// when they are made again (R10).
+type RecordRow struct {
+	subject.Record
+	ChangedAt time.Time // the first write that no look has seen yet; none: all were seen
+	LookAt    time.Time // when a trigger has to look next; none: not before it changes
+	LookedAt  time.Time // when one looked last
+	State     string    // JSON: what each trigger remembers; empty when that is nothing
+}
+
+// Ref names the record.
+func (r RecordRow) Ref() RecordRef { return RecordRef{r.Type, r.ExtID} }
+
+// recordColumns are those of recordRow; their alias is rec.
+const recordColumns = `rec.id, rec.type, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.rev, rec.modified_by, rec.created_at, rec.updated_at,
+  rec.changed_at, rec.look_at, rec.looked_at, rec.state`
+
+func scanRecordRow(rows *sql.Rows) (r RecordRow, err error) {
+	var props string
+	err = rows.Scan(&r.ID, &r.Type, &r.ExtID, &props, &r.Closed, &r.Deleted, &r.Rev, &r.ModifiedBy, instant{&r.CreatedAt}, instant{&r.UpdatedAt},
+		instant{&r.ChangedAt}, instant{&r.LookAt}, instant{&r.LookedAt}, &r.State)
+	if err != nil {
+		return r, err
+	}
+	d := json.NewDecoder(strings.NewReader(props))
+	d.UseNumber() // a number keeps its spelling
+	if err := d.Decode(&r.Props); err != nil {
+		return r, fmt.Errorf("fields of record %d: %w", r.ID, err)
+	}
+	return r, nil
+}
+
+// RecordJSON is how the fields of a record are stored.
+func RecordJSON(props map[string]any) (string, error) {
+	if props == nil {
+		return "{}", nil
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(props); err != nil {
+		return "", fmt.Errorf("%w: the fields of a record cannot be written: %w", ErrInvalid, err)
+	}
+	return string(bytes.TrimSpace(text.Bytes())), nil
+}
+
+const recordByName = `
+SELECT ` + recordColumns + `
+FROM record AS rec
+WHERE /*BY NAME*/rec.ws = $1 AND rec.type/*BY NAME*/ = $2 AND rec.ext_id = $3 AND rec.deleted = 0`
+
+// Record returns one record, else ErrNotFound. A deleted one is not found.
+func (s *Store) Record(ctx context.Context, ws subject.WorkspaceID, ref RecordRef) (RecordRow, error) {
+	return one(ctx, s, "read record", scanRecordRow, recordByName, int64(ws), ref.Type, ref.ExtID)
+}
+
+const recordByID = `
+SELECT ` + recordColumns + `
+FROM record AS rec
+WHERE rec.ws = $1 AND rec.id = $2`
+
+// RecordByID returns a record by the id of its row, a deleted one too, else ErrNotFound.
+func (s *Store) RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (RecordRow, error) {
+	return one(ctx, s, "read record", scanRecordRow, recordByID, int64(ws), int64(id))
+}
+
+const listRecords = `
+SELECT ` + recordColumns + `
+FROM record AS rec`
+
+// Records lists the records of a type, the newest first, without the deleted ones.
+func (s *Store) Records(ctx context.Context, ws subject.WorkspaceID, typ string, p Page) ([]RecordRow, error) {
+	l := list(listRecords, "rec", int64(ws), p)
+	l.and("rec.type = ?", typ)
+	l.and("rec.deleted = ?", 0)
+	text, args := l.end("rec", p)
+	return all(ctx, s, "list records", scanRecordRow, text, args...)
+}
+
+// From one type to the next by the index: the number of records does not matter.
+const recordTypes = `
+WITH RECURSIVE known(type) AS (
+  SELECT min(a.type) FROM record AS a WHERE a.ws = $1
+  UNION ALL
+  SELECT (SELECT min(b.type) FROM record AS b WHERE b.ws = $1 AND b.type > known.type)
+  FROM known
+  WHERE known.type IS NOT NULL
+)
+SELECT known.type FROM known
+WHERE known.type IS NOT NULL
+  AND EXISTS (SELECT 1 FROM record AS c WHERE c.ws = $1 AND c.type = known.type AND c.deleted = 0)
+ORDER BY known.type`
+
+// RecordTypes lists the types of which there are records, in the order of their names.
+func (s *Store) RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error) {
+	scan := func(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
+	types, err := all(ctx, s, "list types of records", scan, recordTypes, int64(ws))
+	slices.Sort(types) // databases order texts differently
+	return types, err
+}
+
+const lockRecords = `
+SELECT rec.id
+FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
+WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id
+ORDER BY rec.id
+/*LOCK rec*/`
+
+const recordsByName = `
+SELECT ` + recordColumns + `
+FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
+WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
+
+const recordSpec = `ws bigint, id bigint, type text, ext_id text, props text, closed bigint, deleted bigint, rev bigint, modified_by text,
+  changed_at bigint, look_at bigint, created_at bigint, updated_at bigint`
+
+const insertRecords = `
+INSERT INTO record (/*NAMES (` + recordSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + recordSpec + `)*/ AS r
+WHERE true
+ON CONFLICT DO NOTHING`
+
+// The mark: the record is looked at as soon as possible, and how long it has waited for that is known.
+const updateRecords = `
+UPDATE record SET props = r.props, closed = r.closed, deleted = r.deleted, rev = r.rev, modified_by = r.modified_by, updated_at = $1,
+  changed_at = CASE WHEN record.changed_at = 0 THEN $1 ELSE record.changed_at END,
+  look_at = CASE WHEN record.look_at > 0 AND record.look_at < $1 THEN record.look_at ELSE $1 END
+FROM /*ROWS $2 (ws bigint, id bigint, props text, closed bigint, deleted bigint, rev bigint, modified_by text)*/ AS r
+WHERE record.ws = r.ws AND record.id = r.id AND record.rev = r.rev - 1`
+
+// WriteRecords locks those of the named records that exist, deleted ones included, asks decide what they are to be, and
+// writes that, in one transaction: what has no ID is made, and Rev, CreatedAt and UpdatedAt are given here. Each is
+// written at most once, and marked to be looked at; one that is not written is not marked.
+func (s *Store) WriteRecords(
+	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []RecordRef,
+	decide func(map[RecordRef]RecordRow) ([]RecordRow, error), once *Once[[]RecordRow],
+) error {
+	err := s.write(ctx, func(t *session) error {
+		_, err := once.do(ctx, t, ws, func() ([]RecordRow, error) {
+			known, err := t.lockRecords(ctx, ws, refs)
+			if err != nil {
+				return nil, err
+			}
+			writes, err := decide(known)
+			if err != nil {
+				return nil, err
+			}
+			return writes, t.writeRecords(ctx, ws, now, writes)
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write records: %w", err)
+	}
+	return nil
+}
+
+func compareRecords(a, b RecordRef) int {
+	return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.ExtID, b.ExtID))
+}
+
+// lockRecords locks in the order of row ids, as the checks do, and reads in a statement of its own: the one that waited
+// for a lock saw the records as they were before.
+func (t *session) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
+	var wanted rowset
+	for _, ref := range slices.Compact(slices.SortedFunc(slices.Values(refs), compareRecords)) {
+		wanted.row().int(int64(ws)).text(ref.Type).text(ref.ExtID)
+	}
+	var locked []int64
+	var err error
+	if t.s.dialect.lock != "" {
+		if locked, err = query(ctx, t, scanInt, lockRecords, &wanted); err != nil {
+			return nil, fmt.Errorf("lock records: %w", err)
+		}
+	}
+	found, err := query(ctx, t, scanRecordRow, recordsByName, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("read records: %w", err)
+	}
+	if t.s.dialect.lock != "" && len(found) > len(locked) {
+		return nil, errAgain // one was made between the two statements, and is not locked
+	}
+	known := make(map[RecordRef]RecordRow, len(found))
+	for _, r := range found {
+		known[r.Ref()] = r
+	}
+	return known, nil
+}
+
+func (t *session) writeRecords(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []RecordRow) error {
+	// One order everywhere: no deadlock.
+	writes = slices.SortedFunc(slices.Values(writes), func(a, b RecordRow) int { return compareRecords(a.Ref(), b.Ref()) })
+	mark := dueMicros(now)
+	var made, changed rowset
+	for _, w := range writes {
+		props, err := RecordJSON(w.Props)
+		if err != nil {
+			return err
+		}
+		if w.ID == 0 {
+			made.row().int(int64(ws)).int(t.s.NewID(now)).text(w.Type).text(w.ExtID).text(props).flag(w.Closed).flag(w.Deleted).int(1).
+				text(w.ModifiedBy).int(mark).int(mark).int(mark).int(mark)
+			continue
+		}
+		changed.row().int(int64(ws)).int(int64(w.ID)).text(props).flag(w.Closed).flag(w.Deleted).int(w.Rev + 1).text(w.ModifiedBy)
+	}
+	if n, err := t.exec(ctx, insertRecords, &made); err != nil {
+		return fmt.Errorf("insert records: %w", err)
+	} else if n < int64(made.n) {
+		return errAgain
+	}
+	if n, err := t.exec(ctx, updateRecords, mark, &changed); err != nil {
+		return fmt.Errorf("update records: %w", err)
+	} else if n < int64(changed.n) {
+		return errors.Join(ErrConflict, fmt.Errorf("%d of %d records were changed meanwhile", int64(changed.n)-n, changed.n))
+	}
+	if len(writes) > 0 {
+		t.due(mark)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package store_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// write has each of the named records hold one field.
+func (f fixture) records(at time.Time, value any, ids ...string) {
+	f.Helper()
+	refs := make([]store.RecordRef, len(ids))
+	for i, id := range ids {
+		refs[i] = store.RecordRef{Type: "kiosk", ExtID: id}
+	}
+	f.must(f.s.WriteRecords(f.Context(), f.ws, at, refs, func(known map[store.RecordRef]store.RecordRow) (writes []store.RecordRow, err error) {
+		for _, ref := range refs {
+			row := known[ref]
+			row.Type, row.ExtID, row.Props, row.ModifiedBy = ref.Type, ref.ExtID, map[string]any{"n": value}, "ann"
+			writes = append(writes, row)
+		}
+		return writes, nil
+	}, nil))
+}
+
+func (f fixture) record(id string) store.RecordRow {
+	f.Helper()
+	row, err := f.s.Record(f.Context(), f.ws, store.RecordRef{Type: "kiosk", ExtID: id})
+	f.must(err)
+	return row
+}
+
+// A write marks its record: the first one that nobody has looked at stays known, and a look that was planned for
+// earlier stays where it was. It wakes whoever looks.
+func TestRecordMark(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		var woken []time.Time
+		s.OnCommit(func(at time.Time) { woken = append(woken, at) })
+		f.records(now, "a", "1")
+		f.records(now.Add(time.Minute), "b", "1")
+		if r := f.record("1"); !r.ChangedAt.Equal(now) || !r.LookAt.Equal(now) || !r.UpdatedAt.Equal(now.Add(time.Minute)) || r.Rev != 2 {
+			t.Errorf("written twice: %+v", r)
+		}
+		if want := []time.Time{now, now.Add(time.Minute)}; !cmp.Equal(woken, want) {
+			t.Errorf("woken for %v, want %v", woken, want)
+		}
+		for name, c := range map[string]struct{ planned, want int64 }{
+			"never": {0, now.UnixMicro()}, "later": {now.Add(time.Hour).UnixMicro(), now.UnixMicro()}, "earlier": {7, 7},
+		} {
+			_, err := s.Exec(t.Context(), `UPDATE record SET changed_at = 0, look_at = $1, looked_at = 5, state = 'x'`, c.planned)
+			f.must(err)
+			f.records(now, name, "1")
+			if r := f.record("1"); r.LookAt.UnixMicro() != c.want || !r.ChangedAt.Equal(now) || r.State != "x" || r.LookedAt.UnixMicro() != 5 {
+				t.Errorf("a look planned %s: %+v", name, r)
+			}
+		}
+		woken = nil
+		f.must(s.WriteRecords(t.Context(), f.ws, now, []store.RecordRef{{Type: "kiosk", ExtID: "1"}}, func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
+			return nil, nil
+		}, nil))
+		if len(woken) > 0 && !woken[0].IsZero() {
+			t.Errorf("nothing was written, and %v was woken for", woken)
+		}
+	})
+}
+
+// Records belong to their workspace and their type, and retention leaves them alone.
+func TestRecordsApart(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
+		f.must(err)
+		g := fixture{t, s, other.ID}
+		f.records(now, "mine", "1", "2", "3")
+		g.records(now, "theirs", "1")
+		if a, b := f.record("1"), g.record("1"); a.Props["n"] != "mine" || b.Props["n"] != "theirs" || a.ID == b.ID {
+			t.Errorf("%+v %+v", a, b)
+		}
+		page, err := s.Records(t.Context(), f.ws, "kiosk", store.Page{Limit: 2})
+		f.must(err)
+		rest, err := s.Records(t.Context(), f.ws, "kiosk", store.Page{Before: int64(page[1].ID)})
+		f.must(err)
+		var ids []string
+		for _, r := range append(page, rest...) {
+			ids = append(ids, r.ExtID)
+		}
+		if got := strings.Join(ids, " "); got != "3 2 1" {
+			t.Errorf("listed %s", got)
+		}
+		f.must(s.WriteRecords(t.Context(), f.ws, now, nil, func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
+			return []store.RecordRow{{Record: subject.Record{Type: "Zoo", ExtID: "1"}}, {Record: subject.Record{Type: "a-b", ExtID: "1"}}}, nil
+		}, nil))
+		types, err := s.RecordTypes(t.Context(), f.ws)
+		if diff := cmp.Diff([]string{"Zoo", "a-b", "kiosk"}, types); diff != "" || err != nil {
+			t.Errorf("%s %v", diff, err)
+		}
+		f.retain(now.Add(1000*time.Hour), now.Add(999*time.Hour), 10)
+		f.record("1")
+	})
+}
+
+// Instances and decisions of a record are listed by it.
+func TestListedByRecord(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.records(now, 1, "1")
+		id := f.record("1").ID
+		of := f.instance("k:1", instance.Completed)
+		of.Record = id
+		f.add(store.IngestWrites{
+			Instances: []instance.Row{of, f.instance("k:2", instance.Completed)},
+			Decisions: []store.Decision{{At: now, Record: id, Context: "low:1", Workflow: "watch"}, {At: now}},
+		})
+		got, err := s.Instances(t.Context(), f.ws, store.InstanceFilter{Record: id}, store.Page{})
+		if err != nil || len(got) != 1 || got[0].Key != "k:1" {
+			t.Errorf("instances %+v, %v", got, err)
+		}
+		list, err := s.DecisionsOfRecord(t.Context(), f.ws, id, store.Page{})
+		if err != nil || len(list) != 1 || list[0].Context != "low:1" {
+			t.Errorf("decisions %+v, %v", list, err)
+		}
+	})
+}
+
+// A batch of any size costs the same number of statements.
+func TestStatementsOfRecords(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		for _, n := range []int{1, 1000} {
+			var ids []string
+			for i := range n {
+				ids = append(ids, fmt.Sprint(n, "-", i))
+			}
+			lock := int64(0)
+			if s.Dialect() == "postgres" {
+				lock = 1
+			}
+			for _, value := range []string{"made", "changed"} {
+				before := s.Statements()
+				f.records(now, value, ids...)
+				if got, want := s.Statements()-before, 4+lock; got != want { // begin, (lock,) read, write, commit
+					t.Errorf("%d %s: %d statements, want %d", n, value, got, want)
+				}
+			}
+		}
+	})
+}
+
+// Records are found by the index of names, and listed by that of types, also in a table that has grown since its
+// statistics were made.
+func TestRecordsReadByIndex(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.records(now, 1, "first")
+		explain := "EXPLAIN QUERY PLAN "
+		if s.Dialect() == "postgres" {
+			explain = "EXPLAIN "
+			_, err := s.Exec(t.Context(), "ANALYZE")
+			f.must(err)
+		}
+		var ids []string
+		for i := range 1000 {
+			ids = append(ids, fmt.Sprint("k", i))
+		}
+		f.records(now, 1, ids...)
+		for text, args := range store.RecordStatements() {
+			plan, err := s.Strings(t.Context(), explain+text, args...)
+			f.must(err)
+			lines := strings.Join(plan, "\n")
+			wrong := strings.Contains(lines, "Seq Scan") || strings.Contains(lines, "SCAN rec\n") || strings.HasSuffix(lines, "SCAN rec") || strings.Contains(lines, "SCAN record")
+			if strings.Contains(text, "ext_id = ") {
+				wrong = wrong || strings.Contains(lines, "record_pkey") || strings.Contains(lines, "record_type") || strings.Contains(lines, "(ws=")
+			}
+			if wrong {
+				t.Errorf("%s\n%s", text, lines)
+			}
+		}
+	})
+}
