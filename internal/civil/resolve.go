@@ -96,3 +96,13 @@ func periodAt(loc *time.Location, unix int64) period {
 	}
 	return p
 }
+
+// OffsetAt returns how far the clocks of loc are ahead of UTC at t, and until when; the zero time: for ever. What comes
+// then may be the same offset again.
+func OffsetAt(t time.Time, loc *time.Location) (ahead time.Duration, until time.Time) {
+	p := periodAt(loc, t.Unix())
+	if p.end != math.MaxInt64 {
+		until = time.Unix(p.end, 0).UTC()
+	}
+	return time.Duration(p.offset) * time.Second, until
+}

@@ -75,6 +75,8 @@ type Program struct {
 	aboutText string
 	calls     map[int64][]string // call → the field each operand reads, for naming what is missing
 	whole     string             // the path when the expression is nothing but a path
+	readsNow  bool
+	loose     bool // it reads the time in a shape of which NextLook can say nothing
 }
 
 // Compile checks src against the names of scope and the type that its place wants. Its errors are *Error.
@@ -103,8 +105,10 @@ func (c *Compiler) Compile(src string, scope Scope, want Type) (*Program, error)
 		return nil, programError(src, err)
 	}
 	about := subject(l.paths)
+	readsNow, loose := shape(checked.NativeRep().Expr())
 	return &Program{
 		source: src, want: want, prg: prg, paths: l.paths, about: about, aboutText: about.String(), calls: l.calls, whole: l.whole,
+		readsNow: readsNow, loose: loose,
 	}, nil
 }
 

@@ -73,16 +73,22 @@ func functions() []cel.EnvOption {
 	same := []signature{{in: []*cel.Type{cel.DynType, cel.DynType}, out: b}} // the lint knows better
 	texts := []signature{{in: []*cel.Type{s, s}, out: b}, {in: []*cel.Type{s, s}, out: b, member: true}}
 	ordered := func(holds func(order int) bool) binary {
-		return func(x, y ref.Val) ref.Val {
+		op := func(x, y ref.Val) ref.Val {
 			o, bad := compare(x, y)
 			if bad != nil {
 				return bad
 			}
 			return types.Bool(holds(o))
 		}
+		return func(x, y ref.Val) ref.Val { return compared(x, y, op) }
 	}
 	calculated := func(op byte) binary {
-		return func(x, y ref.Val) ref.Val { return arithmetic(op, x, y) }
+		return func(x, y ref.Val) ref.Val {
+			if watcher(x, y) != nil {
+				return moved(op, x, y)
+			}
+			return arithmetic(op, x, y)
+		}
 	}
 	ofNow := func(out *cel.Type) []signature {
 		return []signature{{in: []*cel.Type{t, t}, out: out}, {in: []*cel.Type{s, t}, out: out}}
@@ -91,8 +97,8 @@ func functions() []cel.EnvOption {
 		return []signature{{in: []*cel.Type{i}, out: out}, {in: []*cel.Type{f}, out: out}}
 	}
 	return []cel.EnvOption{
-		two(fnEqual, func(x, y ref.Val) ref.Val { return types.Bool(equal(x, y)) }, same...),
-		two(fnDiffer, func(x, y ref.Val) ref.Val { return types.Bool(!equal(x, y)) }, same...),
+		two(fnEqual, func(x, y ref.Val) ref.Val { return compared(x, y, equals) }, same...),
+		two(fnDiffer, func(x, y ref.Val) ref.Val { return !compared(x, y, equals).(types.Bool) }, same...),
 		two(operators.Less, ordered(func(o int) bool { return o < 0 }), order...),
 		two(operators.LessEquals, ordered(func(o int) bool { return o <= 0 }), order...),
 		two(operators.Greater, ordered(func(o int) bool { return o > 0 }), order...),
@@ -127,7 +133,7 @@ func functions() []cel.EnvOption {
 		two("date", date, ofNow(t)...),
 		two("days_until", daysUntil, ofNow(i)...),
 		two("days_since", func(x, now ref.Val) ref.Val { return negate(daysUntil(x, now)) }, ofNow(i)...),
-		one("today", func(now ref.Val) ref.Val { return midnight(now.(types.Timestamp).Time) }, signature{in: []*cel.Type{t}, out: t}),
+		one("today", today, signature{in: []*cel.Type{t}, out: t}),
 		two("shifted", shifted, signature{in: []*cel.Type{t, s}, out: t}, signature{in: []*cel.Type{s, s}, out: t}),
 	}
 }
@@ -175,7 +181,7 @@ func contained(x, in ref.Val) ref.Val {
 		return types.False
 	case traits.Lister:
 		for it := in.Iterator(); it.HasNext() == types.True; {
-			if equal(x, it.Next()) {
+			if compared(x, it.Next(), equals) == types.True {
 				return types.True
 			}
 		}
@@ -188,6 +194,8 @@ func contained(x, in ref.Val) ref.Val {
 
 func negate(x ref.Val) ref.Val {
 	switch x := x.(type) {
+	case *moving:
+		return turned(x)
 	case types.Int:
 		return calculate('-', types.IntZero, x)
 	case types.Double:
@@ -345,8 +353,19 @@ func age(x, now ref.Val) ref.Val {
 	if !ok {
 		return types.NewErr("%s is no time", typeName(x))
 	}
+	if watcher(now) != nil {
+		return moved('-', now, t)
+	}
 	n, then, _ := onOneClock(now, t)
 	return types.Duration{Duration: n.Sub(then)}
+}
+
+// today is the date in the zone of now.
+func today(now ref.Val) ref.Val {
+	if w := watcher(now); w != nil {
+		return w.moving(movingTime{today: true})
+	}
+	return midnight(now.(types.Timestamp).Time)
 }
 
 func midnight(t time.Time) local {
@@ -366,13 +385,16 @@ func date(x, now ref.Val) ref.Val {
 	if l, ok := t.(local); ok {
 		return midnight(l.wall)
 	}
-	return midnight(t.(types.Timestamp).In(now.(types.Timestamp).Location()))
+	return midnight(t.(types.Timestamp).In(still(now).(types.Timestamp).Location()))
 }
 
 func daysUntil(x, now ref.Val) ref.Val {
 	d, ok := date(x, now).(local)
 	if !ok {
 		return date(x, now)
+	}
+	if w := watcher(now); w != nil {
+		return w.moving(movingDays{date: d.wall})
 	}
 	return types.Int(d.wall.Sub(midnight(now.(types.Timestamp).Time).wall) / (24 * time.Hour))
 }

@@ -47,6 +47,8 @@ type Input struct {
 
 	Now  time.Time
 	Zone *time.Location // in which dates and today are meant; nil is UTC
+
+	watch *watch // of the search for the next look; nil in every other evaluation
 }
 
 // Overlay returns fields with our own names laid over them and the fields once more below the name under, so that
@@ -115,6 +117,10 @@ func (in *Input) ResolveName(name string) (any, bool) {
 	case "event":
 		return wrap(in.Event), true
 	case "now":
+		if in.watch != nil {
+			in.watch.now = in.instantNow()
+			return in.watch.moving(movingTime{}), true
+		}
 		return instant(in.instantNow()), true
 	case "contact":
 		return wrap(in.Contact), true

@@ -63,6 +63,9 @@ func equal(a, b ref.Val) bool {
 	return false
 }
 
+// equals is equal as a comparison.
+func equals(a, b ref.Val) ref.Val { return types.Bool(equal(a, b)) }
+
 func equalLists(a, b traits.Lister) bool {
 	if a.Size() != b.Size() {
 		return false

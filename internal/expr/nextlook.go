@@ -1,0 +1,407 @@
+package expr
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
+	"github.com/carillonhq/carillon/internal/civil"
+)
+
+// A condition that reads the time may change its answer although nothing is written. NextLook finds out when, by
+// evaluating it once with values that know how time changes them: now, an age, today, a number of days. Wherever one of
+// them is compared with a value that stands still, the instant at which that comparison first comes out differently is
+// noted. Until the earliest of these every step of the evaluation would be the same, and so the answer.
+//
+// Of a line that does something else with such a value, nothing can be said; shape.go finds these when it is compiled.
+
+// resolution is that of the engine's instants.
+const resolution = time.Microsecond
+
+// NextLook returns the earliest instant after in.Now, in whole microseconds, at which time alone may change the answer of
+// the condition: until then it need not be looked at again. The zero time: time alone never changes it. Exact is false
+// when that cannot be said, because of the line that TimeBound names.
+func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
+	if _, bound := c.TimeBound(); bound {
+		return time.Time{}, false
+	}
+	if !c.readsNow() {
+		return time.Time{}, true
+	}
+	w := &watch{}
+	in.watch = w
+	c.holds(&in)
+	return w.next, !w.loose
+}
+
+// TimeBound names the first line that reads the time in a shape of which NextLook can say nothing; such a condition has
+// to be looked at again and again.
+func (c *Condition) TimeBound() (line string, bound bool) {
+	if c == nil {
+		return "", false
+	}
+	if c.line != nil {
+		return c.source, c.line.loose
+	}
+	for _, part := range c.group {
+		if line, bound = part.TimeBound(); bound {
+			return line, true
+		}
+	}
+	return "", false
+}
+
+func (c *Condition) readsNow() bool {
+	if c == nil {
+		return false
+	}
+	if c.line != nil {
+		return c.line.readsNow
+	}
+	return slices.ContainsFunc(c.group, (*Condition).readsNow)
+}
+
+// watch notes the earliest flip of one evaluation.
+type watch struct {
+	now   time.Time // in the zone in which dates are meant
+	next  time.Time
+	loose bool // something was done with a moving value that nothing can be said of
+}
+
+// moving is a value that time alone changes. As a value it is what it is at the instant of the evaluation.
+type moving struct {
+	ref.Val
+	motion
+	watch *watch
+}
+
+// motion says how time changes a value.
+type motion interface {
+	// value is what it is at t.
+	value(t time.Time) ref.Val
+	// turns are the instants at which its relation to a value that stands still can change: all of these, and others.
+	turns(other ref.Val, loc *time.Location) []time.Time
+}
+
+func (w *watch) moving(m motion) *moving { return &moving{m.value(w.now), m, w} }
+
+// giveUp says that nothing is known any more; v is the value of now.
+func (w *watch) giveUp(v ref.Val) ref.Val {
+	w.loose = true
+	return v
+}
+
+// still is the value at the instant of the evaluation.
+func still(v ref.Val) ref.Val {
+	if m, ok := v.(*moving); ok {
+		return m.Val
+	}
+	return v
+}
+
+// watcher returns the watch of the first value that moves, nil when none does.
+func watcher(values ...ref.Val) *watch {
+	for _, v := range values {
+		if m, ok := v.(*moving); ok {
+			return m.watch
+		}
+	}
+	return nil
+}
+
+// compared applies a comparison, and notes when time alone has it come out differently.
+func compared(x, y ref.Val, op binary) ref.Val {
+	w := watcher(x, y)
+	if w == nil {
+		return op(x, y)
+	}
+	is := op(still(x), still(y))
+	m, left := x.(*moving)
+	other := y
+	if !left {
+		m, other = y.(*moving), x
+	}
+	if watcher(other) != nil {
+		return w.giveUp(is)
+	}
+	loc := w.now.Location()
+	for _, turn := range m.turns(other, loc) {
+		// The first instant of the engine's at or after the turn, and the next: < turns there, <= after it.
+		at := turn.Add(resolution - 1).Truncate(resolution)
+		for _, at := range []time.Time{at, at.Add(resolution)} {
+			if !at.After(w.now) || !w.next.IsZero() && !at.Before(w.next) {
+				continue
+			}
+			a, b := m.value(at.In(loc)), other
+			if !left {
+				a, b = b, a
+			}
+			if !alike(op(a, b), is) {
+				w.next = at.UTC()
+			}
+		}
+	}
+	return is
+}
+
+// alike compares two results of a comparison: errors are alike.
+func alike(a, b ref.Val) bool {
+	x, okX := a.(types.Bool)
+	y, okY := b.(types.Bool)
+	return okX == okY && x == y
+}
+
+// movingTime is now, or the midnight of today, and a length of time more or less.
+type movingTime struct {
+	today bool
+	shift time.Duration
+}
+
+func (m movingTime) value(t time.Time) ref.Val {
+	if m.today {
+		return local{midnight(t).wall.Add(m.shift)}
+	}
+	return instant(t.Add(m.shift))
+}
+
+func (m movingTime) turns(other ref.Val, loc *time.Location) []time.Time {
+	clock, at, ok := m.beside(other)
+	if !ok {
+		return nil
+	}
+	turns := clock.shows(at.Add(-m.shift), loc)
+	if clock == wallClock { // now + shift shows it, not now: the zone's changes are off by as much
+		turns = clock.shows(at, loc)
+		for i := range turns {
+			turns[i] = turns[i].Add(-m.shift)
+		}
+	}
+	return turns
+}
+
+// beside says on which clock it is held against another time, and what that one shows.
+func (m movingTime) beside(other ref.Val) (clock, time.Time, bool) {
+	t, ok := asTime(other)
+	if !ok {
+		return 0, time.Time{}, false
+	}
+	l, isLocal := t.(local)
+	switch {
+	case m.today && isLocal:
+		return calendar, l.wall, true
+	case m.today:
+		return calendar, wallOf(t.(types.Timestamp).Time), true
+	case isLocal:
+		return wallClock, l.wall, true
+	}
+	return universal, t.(types.Timestamp).Time, true
+}
+
+// movingLength is the time from base to a clock's present, or back, and a length more or less.
+type movingLength struct {
+	clock clock
+	base  time.Time
+	back  bool // from the present to base
+	plus  time.Duration
+}
+
+func (m movingLength) value(t time.Time) ref.Val {
+	d := m.clock.read(t).Sub(m.base)
+	if m.back {
+		d = -d
+	}
+	return types.Duration{Duration: d + m.plus}
+}
+
+func (m movingLength) turns(other ref.Val, loc *time.Location) []time.Time {
+	d, ok := other.(types.Duration)
+	if !ok {
+		return nil
+	}
+	from, ok := calculateWhole('-', int64(d.Duration), int64(m.plus))
+	if !ok {
+		return nil // beyond 292 years
+	}
+	if m.back {
+		from = -from
+	}
+	return m.clock.shows(m.base.Add(time.Duration(from)), loc)
+}
+
+// movingDays is the number of days until a date, or since.
+type movingDays struct {
+	date  time.Time // midnight, on the wall
+	since bool
+}
+
+func (m movingDays) value(t time.Time) ref.Val {
+	n := types.Int(m.date.Sub(midnight(t).wall) / (24 * time.Hour))
+	if m.since {
+		return -n
+	}
+	return n
+}
+
+// maxDays bounds the days that are counted: the length between two dates is known up to 292 years.
+const maxDays = 106_000
+
+func (m movingDays) turns(other ref.Val, loc *time.Location) []time.Time {
+	if !isNumber(other) {
+		return nil
+	}
+	n := float(other)
+	if n < -maxDays || n > maxDays {
+		return nil
+	}
+	if !m.since {
+		n = -n
+	}
+	return calendar.shows(m.date.AddDate(0, 0, int(math.Floor(n))), loc)
+}
+
+// clock is what can be read: the time that is the same everywhere, what a clock on the wall shows, or the date.
+type clock int
+
+const (
+	universal clock = iota
+	wallClock
+	calendar
+)
+
+func (c clock) read(t time.Time) time.Time {
+	switch c {
+	case wallClock:
+		return wallOf(t)
+	case calendar:
+		return midnight(t).wall
+	}
+	return t
+}
+
+// shows returns the instants at which what the clock shows can come to be at, or pass it.
+func (c clock) shows(at time.Time, loc *time.Location) []time.Time {
+	switch c {
+	case wallClock:
+		return wallTurns(at, loc)
+	case calendar:
+		day := at.Truncate(24 * time.Hour)
+		return append(wallTurns(day, loc), wallTurns(day.Add(24*time.Hour), loc)...)
+	}
+	return []time.Time{at}
+}
+
+// wallTurns returns the instants at which a clock on the wall shows a time or jumps near it. No zone is further from UTC
+// than a day, nor is a clock put forward or back by more.
+func wallTurns(wall time.Time, loc *time.Location) []time.Time {
+	const near = 48 * time.Hour
+	var turns []time.Time
+	at := wall.Add(-near)
+	for {
+		offset, end := civil.OffsetAt(at, loc)
+		turns = append(turns, wall.Add(-offset))
+		if end.IsZero() || end.After(wall.Add(near)) {
+			return turns
+		}
+		turns = append(turns, end)
+		at = end
+	}
+}
+
+// moved computes with a moving value what arithmetic does, for the operators + and -.
+func moved(op byte, a, b ref.Val) ref.Val {
+	w := watcher(a, b)
+	is := arithmetic(op, still(a), still(b))
+	if types.IsError(is) {
+		if _, tooLong := still(a).(types.Duration); tooLong {
+			return w.giveUp(is)
+		}
+		return is // what is no time stays none
+	}
+	x, first := a.(*moving)
+	y, second := b.(*moving)
+	var m motion
+	switch {
+	case first && second || op != '+' && op != '-':
+	case first:
+		m = plus(x.motion, b, op == '-')
+	case op == '+':
+		m = plus(y.motion, a, false)
+	default:
+		m = takenFrom(y.motion, a)
+	}
+	if m == nil {
+		return w.giveUp(is)
+	}
+	return w.moving(m)
+}
+
+// plus is m and a length of time more, or less; or the length from a time to it. nil: it is neither.
+func plus(m motion, by ref.Val, less bool) motion {
+	if d, ok := by.(types.Duration); ok {
+		length := d.Duration
+		if less {
+			length = -length
+		}
+		switch m := m.(type) {
+		case movingTime:
+			if shift, ok := calculateWhole('+', int64(m.shift), int64(length)); ok {
+				m.shift = time.Duration(shift)
+				return m
+			}
+		case movingLength:
+			if total, ok := calculateWhole('+', int64(m.plus), int64(length)); ok {
+				m.plus = time.Duration(total)
+				return m
+			}
+		}
+		return nil
+	}
+	if m, ok := m.(movingTime); ok && less {
+		return m.since(by)
+	}
+	return nil
+}
+
+// takenFrom is a still value without m.
+func takenFrom(m motion, from ref.Val) motion {
+	switch m := m.(type) {
+	case movingTime:
+		if length, ok := m.since(from).(movingLength); ok {
+			return length.negative()
+		}
+	case movingLength:
+		if d, ok := from.(types.Duration); ok {
+			return plus(m.negative(), d, false)
+		}
+	}
+	return nil
+}
+
+// since is the length from a time to m; nil when that one is none.
+func (m movingTime) since(from ref.Val) motion {
+	clock, at, ok := m.beside(from)
+	if !ok || clock == wallClock && m.shift != 0 { // the wall clock of another instant than now
+		return nil
+	}
+	return movingLength{clock: clock, base: at, plus: m.shift}
+}
+
+func (m movingLength) negative() movingLength {
+	m.back, m.plus = !m.back, -m.plus
+	return m
+}
+
+// turned is -m.
+func turned(m *moving) ref.Val {
+	switch of := m.motion.(type) {
+	case movingLength:
+		return m.watch.moving(of.negative())
+	case movingDays:
+		of.since = !of.since
+		return m.watch.moving(of)
+	}
+	return m.watch.giveUp(negate(m.Val))
+}
