@@ -54,8 +54,7 @@ func Table() []Row {
 			Modules: []string{"cel.dev", "google.golang.org/protobuf"},
 		},
 		{
-			Path: "trigger", Layer: Pure, Purpose: "whether: firing policies, condition state and its transitions",
-			Imports: []string{"expr", "reason"},
+			Path: "condition", Layer: Pure, Purpose: "what a trigger remembers of a record: since when, which episode, what was fired",
 		},
 		{
 			Path: "cadence", Layer: Pure, Purpose: "how often: slots, caps, quiet hours, the next free instant",

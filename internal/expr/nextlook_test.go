@@ -193,7 +193,8 @@ func TestNextLookIsTheFirstFlip(t *testing.T) {
 		at   time.Time
 	}
 	changes := []change{
-		{"Europe/Berlin", time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)}, {"Europe/Berlin", time.Date(2026, 10, 25, 1, 0, 0, 0, time.UTC)},
+		{"Europe/Berlin", time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)},
+		{"Europe/Berlin", time.Date(2026, 10, 25, 1, 0, 0, 0, time.UTC)},
 		{"America/St_Johns", time.Date(2010, 11, 7, 2, 31, 0, 0, time.UTC)}, // 00:01 → 23:01 of the day before
 		{"America/Sao_Paulo", time.Date(2018, 11, 4, 3, 0, 0, 0, time.UTC)}, // no midnight
 		{"America/Sao_Paulo", time.Date(2018, 2, 18, 2, 0, 0, 0, time.UTC)}, // 00:00 → 23:00

@@ -1,0 +1,225 @@
+// Package condition keeps what a trigger remembers of a record from one look to the next: since when its conditions are
+// met, which episode of that this is, and what was fired in it.
+//
+//	            for                                      nothing is met any more
+//	met ├──────────────┤ open ───────────────────────────┤ cleared
+//	    since          │ episode n: fires, each time gate 1 lets it
+//
+// A look is one evaluation of the conditions at an instant. Whoever looks says what is met; Look answers what follows,
+// and when to look again at the latest: until then, unless the record is written, every look would say the same.
+//
+// The package does not evaluate conditions, knows no cooldowns, and keeps nothing itself: states are values.
+//
+// Invariants:
+//   - Nothing fires before its condition was met for as long as the trigger demands, without a break (R8).
+//   - Looking more often changes nothing of what fires when.
+//   - Episodes are counted and never set back (R10).
+package condition
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Rule is how a trigger wants its conditions looked at.
+type Rule struct {
+	For    time.Duration // how long they must have been met
+	Change bool          // when the record is written, and when time alone changes the answer
+	Every  time.Duration // at the ticks of this interval; 0 = none
+	Reset  bool          // a context whose issues are gone has its cooldown forgotten (decision 6)
+}
+
+// State is what a trigger remembers of a record. The zero value is that of a record that it has never met.
+type State struct {
+	Episodes int                  // how often it was met for long enough, ever
+	Open     bool                 // the last of these goes on
+	Since    map[string]time.Time // by issue: since when it is met
+	Fired    map[string]Firing    // by context: what a later look must know of this episode's firings
+	Latest   Latest               // of this episode
+	Blocked  map[string]time.Time // by context: the firing whose cooldown was told of
+	Unseen   bool                 // it was written since the last tick, of a trigger that looks at ticks alone
+}
+
+// Firing is one time that a context fired.
+type Firing struct {
+	At     time.Time
+	Issues []string
+}
+
+// Latest is the last firing of an episode.
+type Latest struct {
+	Context string
+	At      time.Time
+}
+
+// Sight is what a look sees.
+type Sight struct {
+	Now     time.Time
+	Tick    time.Time // the tick of the interval that is due; none: it is not time for one
+	Changed bool      // the record was written, or the trigger edited, since the last look
+	Met     []string  // the issues that are true, sorted; one empty name for a trigger with a single condition
+	Flip    time.Time // when time alone may change Met; none: never
+	Bound   bool      // nobody can say when time alone changes Met
+	Gone    bool      // the record is closed or deleted, or the trigger switched off
+}
+
+// Outcome is what follows from a look.
+type Outcome struct {
+	State  State
+	Judged bool      // it was time for this trigger to look
+	At     time.Time // the nominal instant of the look
+	Issues []string  // what is met for long enough, sorted; empty: nothing fires
+	Lapsed []string  // contexts of earlier firings of which an issue is gone, when the rule is to reset them
+	// Cleared says that the episode is over; Latest is then its last firing.
+	Cleared bool
+	Latest  Latest
+	Next    time.Time // when to look again at the latest; none: not before it is written
+}
+
+// Look holds what is seen against the state.
+func (s State) Look(r Rule, v Sight) Outcome {
+	o := Outcome{State: s, Judged: true, At: v.Now}
+	if v.Gone {
+		o.clear(s.Open)
+		return o
+	}
+	if v.Tick.IsZero() && !r.Change {
+		o.Judged = false
+		o.State.Unseen = s.Unseen || v.Changed
+		o.Next = o.State.unjudged(r, v)
+		return o
+	}
+	o.State.Unseen = false
+	if !v.Tick.IsZero() {
+		o.At = v.Tick
+	}
+	o.State.Since = make(map[string]time.Time, len(v.Met))
+	for _, issue := range v.Met {
+		since, known := s.Since[issue]
+		if !known || since.After(o.At) {
+			since = o.At
+		}
+		o.State.Since[issue] = since
+		if due := since.Add(r.For); !due.After(o.At) {
+			o.Issues = append(o.Issues, issue)
+		} else if r.Change {
+			o.sooner(due)
+		}
+	}
+	if r.Reset {
+		o.lapse(v.Met)
+	}
+	switch {
+	case len(v.Met) == 0:
+		o.clear(s.Open)
+	case len(o.Issues) > 0 && !s.Open:
+		o.State.Open, o.State.Episodes, o.State.Latest = true, s.Episodes+1, Latest{}
+	}
+	if r.Change {
+		o.sooner(v.Flip)
+	}
+	switch {
+	case r.Every == 0:
+	case len(v.Met) > 0 || v.Bound:
+		o.sooner(TickAfter(v.Now, r.Every))
+	case !r.Change && !v.Flip.IsZero():
+		o.sooner(tickFrom(v.Flip, r.Every))
+	}
+	return o
+}
+
+// unjudged is when a trigger that looks at ticks alone has to look, seen between two of them.
+func (s State) unjudged(r Rule, v Sight) time.Time {
+	switch {
+	case r.Every == 0:
+		return time.Time{}
+	case s.Unseen || v.Bound || len(s.Since) > 0:
+		return TickAfter(v.Now, r.Every)
+	case v.Flip.IsZero():
+		return time.Time{}
+	}
+	return tickFrom(v.Flip, r.Every)
+}
+
+// clear ends what is met, and the episode when there was one.
+func (o *Outcome) clear(open bool) {
+	o.Cleared, o.Latest = open, o.State.Latest
+	o.State.Open, o.State.Since, o.State.Latest, o.State.Unseen = false, nil, Latest{}, false
+}
+
+// lapse finds the contexts whose issues are no longer all met. One that fired at this very instant stays, so that it does
+// not fire again at it.
+func (o *Outcome) lapse(met []string) {
+	gone := func(context string, f Firing) bool {
+		if f.At.Equal(o.At) {
+			return false
+		}
+		for _, issue := range f.Issues {
+			if !slices.Contains(met, issue) {
+				o.Lapsed = append(o.Lapsed, context)
+				return true
+			}
+		}
+		return false
+	}
+	o.State.Fired = maps.Clone(o.State.Fired)
+	maps.DeleteFunc(o.State.Fired, gone)
+	slices.Sort(o.Lapsed)
+}
+
+// sooner moves the next look forward to at.
+func (o *Outcome) sooner(at time.Time) {
+	if !at.IsZero() && (o.Next.IsZero() || at.Before(o.Next)) {
+		o.Next = at
+	}
+}
+
+// HasFired reports whether a context fired at an instant: it then does not again.
+func (s State) HasFired(context string, at time.Time) bool {
+	f, ok := s.Fired[context]
+	return ok && f.At.Equal(at)
+}
+
+// most bounds the contexts that a state names. More are fired in one episode only by a trigger whose contexts hold what
+// changes with every write; of these the latest count.
+const most = 32
+
+// Fire returns the state after a context fired.
+func (s State) Fire(r Rule, context string, issues []string, at time.Time) State {
+	s.Latest = Latest{Context: context, At: at}
+	s.Fired = maps.Clone(s.Fired)
+	if s.Fired == nil {
+		s.Fired = map[string]Firing{}
+	}
+	if !r.Reset { // then only what fired at this very instant is asked for
+		maps.DeleteFunc(s.Fired, func(_ string, f Firing) bool { return !f.At.Equal(at) })
+		issues = nil
+	}
+	s.Fired[context] = Firing{At: at, Issues: issues}
+	for len(s.Fired) > most {
+		delete(s.Fired, oldest(s.Fired, func(f Firing) time.Time { return f.At }))
+	}
+	return s
+}
+
+// Block returns the state after a cooldown kept a context from firing, and whether that is told of for the first time
+// since the firing that it goes back to.
+func (s State) Block(context string, firedAt time.Time) (State, bool) {
+	if at, ok := s.Blocked[context]; ok && at.Equal(firedAt) {
+		return s, false
+	}
+	s.Blocked = maps.Clone(s.Blocked)
+	if s.Blocked == nil {
+		s.Blocked = map[string]time.Time{}
+	}
+	s.Blocked[context] = firedAt
+	for len(s.Blocked) > most {
+		delete(s.Blocked, oldest(s.Blocked, func(at time.Time) time.Time { return at }))
+	}
+	return s, true
+}
+
+func oldest[V any](of map[string]V, at func(V) time.Time) string {
+	return slices.MinFunc(slices.Sorted(maps.Keys(of)), func(a, b string) int { return at(of[a]).Compare(at(of[b])) })
+}

@@ -1,0 +1,96 @@
+package condition
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// States are what all triggers remember of one record, by "workflow/trigger". Those of triggers that are defined no
+// longer stay (R10).
+type States map[string]State
+
+// Name is the name of a trigger's state.
+func Name(workflow, trigger string) string { return workflow + "/" + trigger }
+
+// stored is a state as JSON: instants are µs since 1970 UTC.
+type stored struct {
+	Episodes int                    `json:"n,omitempty"`
+	Open     bool                   `json:"o,omitempty"`
+	Since    map[string]int64       `json:"s,omitempty"`
+	Fired    map[string]storedFired `json:"f,omitempty"`
+	Context  string                 `json:"c,omitempty"`
+	Latest   int64                  `json:"l,omitempty"`
+	Blocked  map[string]int64       `json:"b,omitempty"`
+	Unseen   bool                   `json:"w,omitempty"`
+}
+
+type storedFired struct {
+	At     int64    `json:"a"`
+	Issues []string `json:"i,omitempty"`
+}
+
+// Parse reads what String wrote; an empty text holds no states.
+func Parse(text string) (States, error) {
+	states := States{}
+	if text == "" {
+		return states, nil
+	}
+	var all map[string]stored
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return nil, fmt.Errorf("state of a record: %w", err)
+	}
+	for name, j := range all {
+		s := State{
+			Episodes: j.Episodes, Open: j.Open, Unseen: j.Unseen, Since: each(j.Since, instant), Blocked: each(j.Blocked, instant),
+			Fired: each(j.Fired, func(f storedFired) Firing { return Firing{At: instant(f.At), Issues: f.Issues} }),
+		}
+		if j.Latest != 0 {
+			s.Latest = Latest{Context: j.Context, At: instant(j.Latest)}
+		}
+		states[name] = s
+	}
+	return states, nil
+}
+
+// String writes the states, in one form; empty when there are none.
+func (states States) String() string {
+	all := make(map[string]stored, len(states))
+	for name, s := range states {
+		j := stored{
+			Episodes: s.Episodes, Open: s.Open, Unseen: s.Unseen, Since: each(s.Since, time.Time.UnixMicro), Blocked: each(s.Blocked, time.Time.UnixMicro),
+			Fired: each(s.Fired, func(f Firing) storedFired { return storedFired{At: f.At.UnixMicro(), Issues: f.Issues} }), Context: s.Latest.Context,
+		}
+		if !s.Latest.At.IsZero() {
+			j.Latest = s.Latest.At.UnixMicro()
+		}
+		if j.Episodes != 0 || j.Unseen || len(j.Since)+len(j.Fired)+len(j.Blocked) > 0 {
+			all[name] = j
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(all)
+	if err != nil { // numbers and texts always have a JSON form
+		panic(err)
+	}
+	return string(text)
+}
+
+// Clone returns a copy to which states can be given.
+func (states States) Clone() States { return maps.Clone(states) }
+
+func instant(µs int64) time.Time { return time.UnixMicro(µs).UTC() }
+
+func each[V, W any](of map[string]V, to func(V) W) map[string]W {
+	if len(of) == 0 {
+		return nil
+	}
+	out := make(map[string]W, len(of))
+	for name, v := range of {
+		out[name] = to(v)
+	}
+	return out
+}
