@@ -277,6 +277,7 @@ func (c clock) read(t time.Time) time.Time {
 		return wallOf(t)
 	case calendar:
 		return midnight(t).wall
+	case universal:
 	}
 	return t
 }
@@ -289,6 +290,7 @@ func (c clock) shows(at time.Time, loc *time.Location) []time.Time {
 	case calendar:
 		day := at.Truncate(24 * time.Hour)
 		return append(wallTurns(day, loc), wallTurns(day.Add(24*time.Hour), loc)...)
+	case universal:
 	}
 	return []time.Time{at}
 }
