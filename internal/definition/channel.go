@@ -66,6 +66,7 @@ func (r *reader) workspace(root *portable.Node) Workspace {
 	if n := f.get("retry"); n != nil {
 		w.Retry = r.retry(n)
 	}
+	w.Cadence = r.cadence(f.get("cadence"))
 	return w
 }
 
@@ -318,17 +319,21 @@ func (r *reader) channelRef(n *portable.Node, set *Set) (string, bool) {
 		return "", false
 	}
 	if set.Channel(key) == nil {
-		names := r.defined(KindChannel)
-		for _, kind := range addressKinds() {
-			names = append(names, kind+":default")
-		}
-		hint := slip.DidYouMean(key, names)
-		if hint == "" {
-			hint = "define it with channel: " + key
-		}
-		r.warn(CodeReference, n.Pos, fmt.Sprintf("no channel named %q", n.Text), hint)
+		r.warn(CodeReference, n.Pos, fmt.Sprintf("no channel named %q", n.Text), r.noChannel(key))
 	}
 	return key, true
+}
+
+func (r *reader) noChannel(key string) string {
+	names := r.defined(KindChannel)
+	for _, kind := range addressKinds() {
+		names = append(names, kind+":default")
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == key })
+	if hint := slip.DidYouMean(key, names); hint != "" {
+		return hint
+	}
+	return "define it with channel: " + key
 }
 
 func (r *reader) sink(root *portable.Node) *Sink {

@@ -52,38 +52,9 @@ func (r *reader) template(n *portable.Node, format message.Format) *message.Temp
 		return nil
 	}
 	for _, path := range t.Variables() {
-		r.variable(n, path)
+		r.variable(n.At(max(strings.Index(n.Text, path), 0)), path, r.about)
 	}
 	return t
-}
-
-// variable checks a path that a text reads against what is given when it is rendered: there it would be an error.
-func (r *reader) variable(n *portable.Node, path string) {
-	at := n.At(max(strings.Index(n.Text, path), 0))
-	root, rest, nested := strings.Cut(path, ".")
-	field, _, _ := strings.Cut(rest, ".")
-	root, _, _ = strings.Cut(root, "[")
-	known := textNames()
-	fields, ok := known[root]
-	switch {
-	case slices.Contains(laterTextNames(), root) || slices.Contains(laterTextNames(), root+"."+field):
-		r.notYet(at, path, "a text can write "+sentence(slices.Sorted(maps.Keys(known))))
-	case !ok:
-		hint := slip.DidYouMean(root, slices.Sorted(maps.Keys(known)))
-		if hint == "" {
-			hint = fmt.Sprintf("a field of the event is event.%s; besides event there are %s", path,
-				sentence(slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(name string) bool { return name == "event" })))
-		}
-		r.report(CodeTemplate, at, fmt.Sprintf("there is no variable %q", root), hint)
-	case nested && len(fields) > 0 && !slices.Contains(fields, field):
-		hint := slip.DidYouMean(field, fields)
-		if hint == "" {
-			hint = root + " has " + sentence(fields)
-		}
-		r.report(CodeTemplate, at, fmt.Sprintf("%s has no field %q", root, field), hint)
-	case root == "vars":
-		r.constant(at, field)
-	}
 }
 
 // constant checks that a workflow has the constant that it reads.

@@ -22,7 +22,7 @@ func LaterValues() map[string][]string { return laterValues() }
 func LaterTextNames() []string { return laterTextNames() }
 
 // TextNames returns the names that a text can write, with their fields where these are fixed.
-func TextNames() map[string][]string { return textNames() }
+func TextNames() map[string][]string { return textNames(anySubject()) }
 
 // Row is a key as the reference page shows it.
 type Row struct {

@@ -8,7 +8,6 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // What a later release builds is refused, and read nevertheless where that is cheap: its author learns of a slip of
@@ -61,14 +60,4 @@ func (r *reader) laterInTiming(f fields, scope expr.Scope) {
 		}
 	}
 	r.condition(f.get("stop_when"), scope)
-}
-
-func (r *reader) laterInAudience(f fields) {
-	n := f.get("persona")
-	if n == nil || n.Kind != portable.Scalar {
-		return
-	}
-	if personas := r.defined("persona"); !slices.Contains(personas, n.Text) {
-		r.report(CodeReference, n.Pos, fmt.Sprintf("no persona named %q", n.Text), slip.DidYouMean(n.Text, personas))
-	}
 }

@@ -85,22 +85,53 @@ func Load(files []File, opts Options) (Bundle, []Problem) {
 		if l.byName[identity{d.Kind, d.Name}] != nil {
 			continue
 		}
-		docs, _ := portable.Parse(d.Text)
-		for _, doc := range docs {
-			l.add(inForce, doc, d.Version)
-		}
+		l.addKnown(d)
 	}
 	b.Set = l.compile(0)
 	for _, s := range l.sources[:given] {
 		b.Documents = append(b.Documents, s.document)
 	}
 	// What is in force was accepted when it came, and its author is not here to mend it.
-	l.problems = slices.DeleteFunc(l.problems, func(p Problem) bool { return p.File == inForce })
-	return b, tidy(l.problems, files)
+	broken := brokenInForce(l.problems, opts)
+	l.problems = slices.DeleteFunc(l.problems, func(p Problem) bool { return isInForce(p.File) })
+	return b, tidy(append(l.problems, broken...), files)
 }
 
 // inForce stands for the file of a definition that is known and not among the files.
 const inForce = "\x00in force"
+
+func isInForce(file string) bool { return strings.HasPrefix(file, inForce) }
+
+// brokenInForce returns the errors of definitions in force that they do not have without the new files: a template that
+// says nothing by SMS any more, a record type without a field that is read.
+func brokenInForce(problems []Problem, opts Options) []Problem {
+	broken := slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Warning || !isInForce(p.File) })
+	if len(broken) == 0 {
+		return nil
+	}
+	before, err := newLoader(opts)
+	if err != nil {
+		return []Problem{{Message: err.Error(), Code: CodeInvalid}}
+	}
+	for _, d := range opts.Known {
+		before.addKnown(d)
+	}
+	before.compile(0)
+	broken = slices.DeleteFunc(broken, func(p Problem) bool { return slices.Contains(before.problems, p) })
+	for i := range broken {
+		broken[i].File = strings.TrimPrefix(broken[i].File, inForce+" ") + " in force"
+		broken[i].Hint = "it does not fit these files: apply it with them, mended"
+	}
+	return broken
+}
+
+// addKnown adds a definition in force.
+func (l *loader) addKnown(d Stored) {
+	docs, _ := portable.Parse(d.Text)
+	for _, doc := range docs {
+		l.add(inForce+" "+string(d.Kind)+" "+d.Name, doc, d.Version)
+	}
+}
 
 // Compile makes the set of that number from the rows of the store, through the same code as Load. What leads to
 // nothing in this set, such as a provider that this program does not know or a template that has gone, is no error
@@ -143,8 +174,6 @@ type loader struct {
 	problems []Problem
 	sources  []*source
 	byName   map[identity]*source
-
-	recordTypes map[string]*expr.RecordType
 }
 
 // source is a document on its way into a set.
@@ -156,7 +185,7 @@ type source struct {
 }
 
 func newLoader(opts Options) (*loader, error) {
-	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), byName: map[identity]*source{}, recordTypes: map[string]*expr.RecordType{}}
+	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), byName: map[identity]*source{}}
 	if l.compiler == nil {
 		c, err := expr.NewCompiler()
 		if err != nil {
@@ -203,7 +232,7 @@ func (l *loader) add(file string, doc portable.Document, version int64) {
 	}
 	read := r.defName
 	switch {
-	case kind == string(KindWorkflow):
+	case kind == string(KindWorkflow), kind == string(KindRecordType):
 		read = r.slug
 	case kind == string(KindChannel):
 		read = r.channelKey
@@ -249,7 +278,7 @@ func meaning(root *portable.Node) string {
 func (l *loader) each(kind Kind, f func(r *reader, s *source)) {
 	for _, s := range l.sources {
 		if s.document.Kind == kind {
-			f(&reader{loader: l, file: s.document.File, kind: kind, name: s.document.Name}, s)
+			f(&reader{loader: l, file: s.document.File, kind: kind, name: s.document.Name, about: anySubject()}, s)
 		}
 	}
 }
@@ -271,7 +300,8 @@ func (l *loader) compile(number int64) *Set {
 	set := &Set{
 		Number: number, Workspace: defaultWorkspace(), templates: map[string]Message{},
 		workflows: map[string]*Workflow{}, surveys: map[string]*Survey{}, channels: map[string]*Channel{},
-		sinks: map[string]*Sink{}, byEvent: map[string][]Match{},
+		sinks: map[string]*Sink{}, personas: map[string]*Persona{}, types: map[string]*expr.RecordType{},
+		byEvent: map[string][]Match{}, byRecord: map[string][]Match{},
 	}
 	l.later()
 	var one *source
@@ -279,7 +309,7 @@ func (l *loader) compile(number int64) *Set {
 		switch {
 		case one == nil:
 			one, set.Workspace = s, r.workspace(s.root)
-		case s.document.File == inForce:
+		case isInForce(s.document.File):
 			r = &reader{loader: l, file: one.document.File}
 			r.report(CodeDuplicate, one.nameAt, "this workspace is called "+s.document.Name, "definitions of another workspace are applied to that workspace")
 		default:
@@ -292,6 +322,8 @@ func (l *loader) compile(number int64) *Set {
 		set.channels[c.Key] = c
 	})
 	l.each(KindSink, func(r *reader, s *source) { set.sinks[s.document.Name] = r.sink(s.root) })
+	l.each(KindPersona, func(r *reader, s *source) { set.personas[s.document.Name] = r.persona(s.root) })
+	l.each(KindRecordType, func(r *reader, s *source) { set.types[s.document.Name] = r.recordType(s.root) })
 	l.each(KindSurvey, func(r *reader, s *source) {
 		survey := r.survey(s.root)
 		survey.Version = s.version
@@ -310,6 +342,9 @@ func (l *loader) compile(number int64) *Set {
 			if t.Event != "" {
 				set.byEvent[t.Event] = append(set.byEvent[t.Event], Match{Workflow: w, Trigger: t})
 			}
+			if t.Record != "" {
+				set.byRecord[t.Record] = append(set.byRecord[t.Record], Match{Workflow: w, Trigger: t})
+			}
 		}
 	}
 	return set
@@ -320,40 +355,9 @@ func (l *loader) later() {
 	for _, kind := range laterKinds() {
 		l.each(Kind(kind), func(r *reader, s *source) {
 			r.notYet(s.root.Fields[0].Key.Pos, kind, "")
-			switch kind {
-			case "group":
+			if kind == "group" {
 				r.condition(s.root.Get("where"), expr.Scope{Contact: true, Vars: true, Workspace: true, Now: true})
-			case "record_type":
-				l.recordTypes[s.document.Name] = recordType(s.root)
 			}
 		})
 	}
-}
-
-// recordType reads the types of a record's fields, so that expressions on it are checked already.
-func recordType(root *portable.Node) *expr.RecordType {
-	t := &expr.RecordType{Name: root.Fields[0].Value.Text, Fields: map[string]expr.Type{}, Declared: map[string]string{}}
-	fields := root.Get("fields")
-	if fields == nil {
-		return t
-	}
-	for _, f := range fields.Fields {
-		t.Declared[f.Key.Text] = f.Value.Text
-		kind, _, _ := strings.Cut(f.Value.Text, "(")
-		switch kind {
-		case "text", "time":
-			t.Fields[f.Key.Text] = expr.Text
-		case "number":
-			t.Fields[f.Key.Text] = expr.Number
-		case "bool":
-			t.Fields[f.Key.Text] = expr.Bool
-		case "date", "datetime":
-			t.Fields[f.Key.Text] = expr.Time
-		case "list":
-			t.Fields[f.Key.Text] = expr.List
-		default:
-			t.Fields[f.Key.Text] = expr.Any
-		}
-	}
-	return t
 }

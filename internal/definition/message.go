@@ -2,7 +2,6 @@ package definition
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,9 +10,9 @@ import (
 	"github.com/carillonhq/carillon/internal/slip"
 )
 
-// message reads what is said: texts, a template's, or a survey's invitation. The channel is known by then, so a
+// message reads what is said: texts, a template's, or a survey's invitation. The channels are known by then, so a
 // message that has nothing to say there is refused here and not when it is sent.
-func (r *reader) message(n *portable.Node, set *Set, channel string) Message {
+func (r *reader) message(n *portable.Node, set *Set, channels ...string) Message {
 	f, ok := r.fields(n, "message")
 	if !ok {
 		return Message{}
@@ -32,12 +31,7 @@ func (r *reader) message(n *portable.Node, set *Set, channel string) Message {
 		}
 	case template != nil:
 		m = r.templateRef(template, set)
-		for _, name := range m.variables() {
-			if rest, ok := strings.CutPrefix(name, "vars."); ok {
-				field, _, _ := strings.Cut(rest, ".")
-				r.constant(template.Pos, field)
-			}
-		}
+		r.fits(template.Pos, "template "+template.Text, m.variables(), r.about)
 	case survey != nil:
 		if mode != nil && mode.Text != "link" {
 			return Message{}
@@ -48,19 +42,26 @@ func (r *reader) message(n *portable.Node, set *Set, channel string) Message {
 	case len(m.ByKind) == 0 && !f.node.Partial && len(n.Fields) == len(f.values):
 		r.report(CodeMissing, n.Pos, "this message says nothing", "write texts for the channel, or template: NAME, or survey: NAME")
 	}
-	r.speaks(n, m, channel)
+	for i, channel := range channels {
+		r.speaks(n, m, channel, i > 0)
+	}
 	return m
 }
 
 // speaks checks that a message has texts for the kind of channel by which it leaves.
-func (r *reader) speaks(n *portable.Node, m Message, channel string) {
+func (r *reader) speaks(n *portable.Node, m Message, channel string, fallback bool) {
 	kind, _, _ := strings.Cut(channel, ":")
-	if len(m.ByKind) == 0 || !slices.Contains(addressKinds(), kind) {
+	if r.stored || len(m.ByKind) == 0 || !slices.Contains(addressKinds(), kind) {
 		return
 	}
-	if _, ok := m.ByKind[kind]; !ok {
-		r.report(CodeMissing, n.Pos, fmt.Sprintf("this message has no texts for %s, by which it leaves", kind), fmt.Sprintf("write %s: below it", kind))
+	if _, ok := m.ByKind[kind]; ok {
+		return
 	}
+	how := "by which it leaves"
+	if fallback {
+		how = "to which it falls back"
+	}
+	r.report(CodeMissing, n.Pos, fmt.Sprintf("this message has no texts for %s, %s", kind, how), fmt.Sprintf("write %s: below it", kind))
 }
 
 // texts reads the texts for each kind of channel. A channel of another kind takes the plainest of them.
@@ -170,19 +171,10 @@ func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
 	case survey.Invitation.Text.IsZero() && !survey.broken:
 		r.report(CodeReference, n.Pos, fmt.Sprintf("survey %s has no invitation", name), "write invitation: with a text")
 	}
-	return Message{Survey: name}
-}
-
-// variables are the paths that the texts of a message read, sorted.
-func (m Message) variables() []string {
-	var all []string
-	for _, texts := range m.ByKind {
-		for _, text := range slices.AppendSeq([]message.Text{texts.Subject, texts.Text, texts.HTML, texts.From, texts.ReplyTo}, maps.Values(texts.Headers)) {
-			text.Templates(func(_ string, t *message.Template) { all = append(all, t.Variables()...) })
-		}
+	if survey := set.Survey(name); survey != nil {
+		r.fits(n.Pos, "the invitation of survey "+name, survey.Invitation.variables(), r.about)
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	return Message{Survey: name}
 }
 
 // undefined is the hint at a name that is not defined.

@@ -114,12 +114,11 @@ func TestMistakes(t *testing.T) {
 		{"type", "workflow: w\ntype: alrt\ntriggers:\n  - {id: t, event: e}\n" + tail, []string{`2:7 invalid: "alrt" is not a value of type | did you mean alert?`}},
 		{"enabled", "workflow: w\ntype: alert\nenabled: 1\ntriggers:\n  - {id: t, event: e}\n" + tail, []string{`3:10 invalid: this must be true or false, and is a number`}},
 		{"no triggers", "workflow: w\ntype: alert\ntriggers: []\n" + tail, []string{`3:11 invalid: a workflow needs at least one trigger`}},
-		{"trigger without event", head + "  - id: t\n" + tail, []string{`4:5 missing: trigger t has no event | event: the kind of event that makes an occasion`}},
+		{"trigger without event", head + "  - id: t\n" + tail, []string{`4:5 missing: trigger t has neither event nor record | event: the kind of event that makes an occasion, or record: the type of records to look at`}},
 		{"trigger without id", head + "  - event: e\n" + tail, []string{`4:5 missing: a trigger needs id`}},
 		{"triggers of one id", head + "  - {id: t, event: e}\n  - {id: t, event: f}\n" + tail, []string{`5:10 duplicate: there are two triggers t`}},
 		{"event and record", head + "  - {id: t, event: e, record: r}\n" + tail, []string{
 			`4:5 invalid: trigger t: event, record and schedule exclude each other`,
-			`4:23 not_supported_yet: "record" is not supported yet | a trigger listens to an event for now: post one when the record changes`,
 		}},
 		{"one of two triggers without a channel", "workflow: w\ntype: alert\ntriggers:\n  - {id: t, event: e, channel: memory}\n  - {id: u, event: f}\naudience: {to: event.recipient}\nmessage: {sms: {text: x}}\n---\nchannel: memory\nprovider: memory\n", []string{
 			`5:5 missing: trigger u has no channel | write it here, or once for the whole workflow`,
@@ -144,8 +143,8 @@ func TestMistakes(t *testing.T) {
 		{"anchor", head + "  - {id: t, event: e, timing: {anchor: event.a > 1}}\n" + tail, []string{`4:40 expression: this must be a time, and is true or false | in: event.a > 1`}},
 		{"descending reminders", head + "  - {id: t, event: e, timing: {reminders: [10d, 5d], reminders_from: anchor}}\n" + tail, []string{`4:43 invalid: reminders that count from the anchor must ascend | [5d, 15d, 30d]`}},
 		{"audience", head + "  - id: t\n    event: e\n    audience:\n      - {to: event.a, address: event.b, kind: sms}\n      - address: event.b\n      - {to: event.a, kind: sms}\n      - where: contact.id == \"x\"\n" + tail, []string{
-			`7:9 invalid: to and address exclude each other | write two entries`, `8:9 missing: an address needs its kind | kind is email, sms, whatsapp, push, inbox or webhook`,
-			`9:29 invalid: kind says what kind of address it is, and there is no address`, `10:9 missing: an entry of the audience needs to or address | such as to: event.recipient`,
+			`7:9 invalid: to, address, persona and everyone exclude each other | write an entry for each`, `8:9 missing: an address needs its kind | kind is email, sms, whatsapp, push, inbox or webhook`,
+			`9:29 invalid: kind says what kind of address it is, and there is no address`, `10:9 missing: an entry of the audience needs to, address, persona or everyone | such as to: event.recipient`,
 		}},
 		{"mistake in a block that is replaced", head + "  - {id: t, event: e, timing: {offset: 1d}}\ntiming: {offset: x}\n" + tail, []string{`5:18 invalid: "x" is not an offset | -2d is two days before the anchor, +3d three days after`}},
 		{"no texts for the channel", "workflow: w\ntype: alert\ntriggers:\n  - {id: t, event: e}\naudience: {to: event.recipient}\nchannel: sms\nmessage:\n  email: {subject: a, text: b}\n---\nchannel: sms\nprovider: memory\n", []string{

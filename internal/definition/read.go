@@ -20,6 +20,8 @@ type reader struct {
 	kind Kind
 	name string
 	vars map[string]any // of the workflow
+	// about is what texts may be about where the reader stands; texts of kinds that are no workflow are about anything.
+	about subjects
 }
 
 func (r *reader) report(code string, at portable.Pos, message, hint string) {
@@ -117,7 +119,7 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 func (r *reader) elsewhere(key string, here *block) string {
 	var found []string
 	for name, b := range r.tables {
-		if b != here && b.entry(key) != nil && name != "condition" && name != "sink_retry" {
+		if b != here && b.entry(key) != nil && name != "condition" && name != "sink_retry" && name != "channel_cadence" {
 			found = append(found, b.name)
 		}
 	}

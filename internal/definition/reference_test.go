@@ -48,14 +48,19 @@ func chapters() [][]string {
 	return [][]string{
 		{"workflow"},
 		{"trigger"},
+		{"cooldown"},
 		{"timing"},
 		{"audience"},
 		{"message"},
 		{"email", "sms", "whatsapp", "push", "inbox", "webhook"},
+		{"limits"},
 		{"retry"},
 		{"sink_ref"},
 		{"condition"},
 		{"template"},
+		{"persona"},
+		{"cadence"},
+		{"record_type"},
 		{"survey", "invitation"},
 		{"question", "option"},
 		{"channel"},
@@ -68,6 +73,7 @@ func chapters() [][]string {
 func headings() map[string]string {
 	return map[string]string{
 		"workflow": "workflow: NAME", "trigger": "triggers", "email": "texts", "sink_ref": "sinks", "template": "template: NAME",
+		"persona": "persona: NAME", "record_type": "record_type: NAME",
 		"survey": "survey: NAME", "question": "questions", "channel": "channel: KIND:NAME", "sink": "sink: NAME",
 		"sink_retry": "retry of a sink", "workspace": "workspace: NAME",
 	}
@@ -108,6 +114,7 @@ func reference(t *testing.T) string {
 			}
 		}
 	}
+	seen["channel_cadence"] = true // cadence without channels
 	for block := range definition.Vocabulary() {
 		if !seen[block] {
 			t.Errorf("block %s is not on the page", block)

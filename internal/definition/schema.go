@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // shape gives the JSON Schema of a value.
@@ -49,6 +50,38 @@ func aDuration() map[string]any {
 	return map[string]any{"title": "duration", "type": "string", "pattern": `^([0-9]+(y|mo|w|d|h|m|s))+$`}
 }
 
+// A gap is a duration, or 0 for none.
+func aGap() map[string]any {
+	return map[string]any{"title": "duration", "anyOf": []any{aDuration(), map[string]any{"enum": []any{0, "0"}}}}
+}
+
+func aCooldown() map[string]any {
+	return map[string]any{"title": "duration or `persona`", "anyOf": []any{map[string]any{"enum": []any{cooldownOfPersona}}, aDuration()}}
+}
+
+func aCheck() map[string]any {
+	return map[string]any{"title": "`change`, duration", "anyOf": []any{map[string]any{"enum": []any{checkChange}}, aDuration()}}
+}
+
+func aSpan() map[string]any {
+	return map[string]any{"title": "span of the day", "type": "string", "pattern": `^[0-9]{2}:[0-9]{2}-[0-9]{2}:[0-9]{2}$`}
+}
+
+func aTimeOfDay() map[string]any {
+	return map[string]any{"title": "time of day", "type": "string", "pattern": `^[0-9]{2}:[0-9]{2}$`}
+}
+
+// A limit of 0 is none (decision 10).
+func aLimit() map[string]any {
+	return map[string]any{"title": "whole number", "type": "integer", "minimum": 0}
+}
+
+func aTrue() map[string]any { return map[string]any{"title": "`true`", "const": true} }
+
+func aFieldType() map[string]any {
+	return map[string]any{"title": "type of a field", "type": "string", "pattern": `^(` + strings.Join(fieldTypes(), "|") + `|record\([A-Za-z0-9._-]+\))$`}
+}
+
 func aRate() map[string]any {
 	return map[string]any{"title": "rate", "type": "string", "pattern": `^[0-9]+/[smh]$`}
 }
@@ -85,6 +118,13 @@ func headers() map[string]any {
 	return map[string]any{
 		"title": "templates by name", "type": "object", "additionalProperties": localized(),
 		"propertyNames": map[string]any{"pattern": `^[A-Za-z][A-Za-z0-9-]*$`},
+	}
+}
+
+// byName is a map from names of the author's own to values of one kind.
+func byName(title string, value shape) shape {
+	return func() map[string]any {
+		return map[string]any{"title": title, "type": "object", "minProperties": 1, "additionalProperties": value()}
 	}
 }
 

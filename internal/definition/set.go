@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
@@ -23,13 +24,15 @@ type Kind string
 
 // The kinds of documents. Scenario files share the format and are checked, never applied.
 const (
-	KindWorkflow  Kind = "workflow"
-	KindSurvey    Kind = "survey"
-	KindTemplate  Kind = "template"
-	KindChannel   Kind = "channel"
-	KindSink      Kind = "sink"
-	KindWorkspace Kind = "workspace"
-	KindScenario  Kind = "scenario"
+	KindWorkflow   Kind = "workflow"
+	KindSurvey     Kind = "survey"
+	KindTemplate   Kind = "template"
+	KindPersona    Kind = "persona"
+	KindRecordType Kind = "record_type"
+	KindChannel    Kind = "channel"
+	KindSink       Kind = "sink"
+	KindWorkspace  Kind = "workspace"
+	KindScenario   Kind = "scenario"
 )
 
 // Values of keys that have a fixed set of words.
@@ -99,7 +102,7 @@ type Workspace struct {
 	Locale   string // en
 	BaseURL  string // public links begin with it
 	Retry    Retry
-	Cadence  cadence.Rules // for people without any rule
+	Cadence  cadence.Rules // for people without any rule; empty when the workspace says nothing
 }
 
 // Workflow says what makes an occasion, who is told, when and what.
@@ -165,6 +168,12 @@ type Cooldown struct {
 	ResetOnClear bool
 }
 
+// Values of cadence.window.
+const (
+	WindowCalendar = "calendar"
+	WindowRolling  = "rolling"
+)
+
 // Values of limits.
 const (
 	LimitDefer = "defer"
@@ -175,12 +184,13 @@ const (
 
 // Limits say how a trigger's messages meet the limits of people (gate 2).
 type Limits struct {
-	Critical   bool   // passes caps, cooldown and quiet hours
-	Uncounted  bool   // uses up no caps (counts: false)
-	AtCreate   string // defer or skip
-	AtSend     string // defer, fail or fold
-	KeepQueued bool   // a newer message does not supersede one that still waits (supersede: false)
-	Revalidate bool   // what no longer holds is dropped at the send
+	Critical   bool       // passes caps, cooldown and quiet hours
+	Uncounted  bool       // uses up no caps (counts: false)
+	AtCreate   string     // defer or skip
+	AtSend     string     // defer, fail or fold
+	KeepQueued bool       // a newer message does not supersede one that still waits (supersede: false)
+	Revalidate bool       // what no longer holds is dropped at the send
+	SendWindow civil.Span // in the recipient's zone; zero = at any time
 }
 
 // Inputs is the hash of what an instance's key stands for but does not spell (decision 20): the recipe. It is made

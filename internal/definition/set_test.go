@@ -68,8 +68,8 @@ func TestWorkflowValues(t *testing.T) {
 			Offset: civil.Duration{Days: -2}, Reminders: []civil.Duration{{Days: 5}, {Days: 10}}, RemindersFrom: schedule.FromAnchor,
 			ExpireAfter: civil.Duration{Months: 1}, CatchUp: schedule.CatchUp{Within: 12 * time.Hour},
 		},
-		Channel: "sms:twilio",
-		Retry:   definition.Retry{Backoff: []time.Duration{time.Minute, 90 * time.Minute}, Then: definition.RetryForever},
+		Channel: "sms:twilio", Limits: definition.Limits{AtCreate: definition.LimitDefer, AtSend: definition.LimitDefer},
+		Retry: definition.Retry{Backoff: []time.Duration{time.Minute, 90 * time.Minute}, Then: definition.RetryForever},
 	}
 	got := w.Trigger[0]
 	ignored := cmpopts.IgnoreFields(definition.Trigger{}, "When", "Anchor", "Audience", "Message")
@@ -126,7 +126,7 @@ func TestSourceExamples(t *testing.T) {
 		},
 	} {
 		got := set.Workflow(name).Trigger[0]
-		ignored := cmpopts.IgnoreFields(definition.Trigger{}, "When", "Audience", "Message", "Retry", "DedupScope", "DedupMissing", "Pin", "inputs")
+		ignored := cmpopts.IgnoreFields(definition.Trigger{}, "When", "Audience", "Message", "Retry", "DedupScope", "DedupMissing", "Pin", "Limits", "inputs")
 		if diff := cmp.Diff(want, got, bySource(), ignored, cmpopts.IgnoreTypes(portable.Pos{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

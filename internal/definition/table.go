@@ -1,6 +1,9 @@
 package definition
 
-import "github.com/carillonhq/carillon/internal/subject"
+import (
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/subject"
+)
 
 // The tables of this file are the whole vocabulary of definitions (format.md §2, §3): which keys there are in which
 // block, what their values look like, and which of them have an effect in this release. The loader refuses what is
@@ -66,10 +69,12 @@ func later(name, hint string) entry {
 }
 
 // The kinds that are known and not built.
-func laterKinds() []string { return []string{"persona", "topic", "group", "record_type"} }
+func laterKinds() []string { return []string{"topic", "group"} }
 
 func builtKinds() []Kind {
-	return []Kind{KindWorkflow, KindSurvey, KindTemplate, KindChannel, KindSink, KindWorkspace, KindScenario}
+	return []Kind{
+		KindWorkflow, KindSurvey, KindTemplate, KindPersona, KindRecordType, KindChannel, KindSink, KindWorkspace, KindScenario,
+	}
 }
 
 // tables are all blocks by their name in the schema. A kind's block has the kind's name.
@@ -89,13 +94,13 @@ func newTables() tables {
 			built("timing", ref("timing"), "When a message is due and what follows it. Default: at once."),
 			built("audience", listOf(ref("audience")), "Who is told; here or in every trigger."),
 			built("channel", aChannel, "Where it leaves, here or in every trigger: email stands for email:default."),
+			built("fallback", listOf(aChannel), "Tried in this order when the channel before has no address, is at its limit at the send, or has failed for good."),
 			built("message", ref("message"), "What it says; here or in every trigger."),
+			built("resolved", ref("message"), "What it says once the condition has cleared, to those who were told; for triggers on records."),
+			built("limits", ref("limits"), "How its messages meet the limits of people."),
 			built("sinks", listOf(ref("sink_ref")), "Where its outcomes go."),
 			built("retry", ref("retry"), "What follows a failed try. Default: the workspace's."),
-			built("pin", aBool, "An occasion keeps the version of its moment. Default: true."),
-			later("fallback", "a message leaves by its one channel for now"),
-			later("resolved", ""),
-			later("limits", ""),
+			built("pin", aBool, "An occasion keeps the version of its moment. Default: true with an event, false with a record."),
 			later("priority", ""),
 			later("digest", ""),
 		}},
@@ -103,28 +108,45 @@ func newTables() tables {
 			required("id", aSlug, "Its name, part of the answer to an ingest."),
 			built("enabled", aBool, "false: it makes no new occasions. Default: true."),
 			built("description", aText, "For people."),
-			built("event", aName, "The kind of event that makes an occasion; every trigger has one."),
+			built("event", aName, "The kind of event that makes an occasion. A trigger has an event or a record."),
+			built("record", aSlug, "The type of records that it looks at."),
 			built("when", ref("condition"), "It is an occasion only if this holds."),
-			built("dedup", listOf(aText), "Paths whose values make an event the same event. Default: its id, else its content."),
+			built("issues", byName("conditions by name", ref("condition")), "Of records, instead of when: an occasion if any of them holds. Those that hold are issues in texts and in cooldown.per."),
+			built("for", aDuration, "Of records: the condition, or the issue, must have held this long without a break. Default: at once."),
+			built("check", listOf(aCheck), "Of records: change (when a record is written, and when time alone changes the answer), an interval such as 5m (counted from midnight UTC), or both. Default: change."),
+			built("cooldown", ref("cooldown"), "Of records: it fires again while the condition holds, but not sooner. Default: on with issues; with when it must be written."),
+			built("dedup", listOf(aText), "Of events: paths whose values make an event the same event. Default: its id, else its content."),
 			built("dedup_scope", oneOf(DedupWorkflow, DedupWorkspace), "Where an event is the same event. Default: workflow."),
 			built("dedup_missing", oneOf(DedupAllow, DedupReject), "What follows a path without a value. Default: allow."),
 			built("timing", ref("timing"), "Replaces the workflow's."),
 			built("audience", listOf(ref("audience")), "Replaces the workflow's."),
 			built("channel", aChannel, "Replaces the workflow's."),
+			built("fallback", listOf(aChannel), "Replaces the workflow's."),
 			built("message", ref("message"), "Replaces the workflow's."),
-			later("record", "a trigger listens to an event for now: post one when the record changes"),
-			later("schedule", "a trigger listens to an event for now: post one at the time"),
-			later("for", ""),
-			later("issues", ""),
+			built("resolved", ref("message"), "Replaces the workflow's."),
+			built("limits", ref("limits"), "Replaces the workflow's."),
+			later("schedule", "a trigger listens to an event or looks at records for now: post an event at the time"),
 			later("metric", ""),
-			later("check", ""),
-			later("fire", ""),
-			later("cooldown", ""),
+			later("fire", "write cooldown: it fires again while the condition holds, but not sooner"),
 			later("reconcile", ""),
-			later("fallback", "a message leaves by its one channel for now"),
-			later("resolved", ""),
-			later("limits", ""),
 			later("priority", ""),
+		}},
+		"cooldown": {"a cooldown", []entry{
+			built("length", aCooldown, "A duration, or persona for the shortest cooldown among the personas of the audience, an hour if they have none. Default: persona."),
+			built("per", listOf(anExpression), "What makes a context, each with a cooldown of its own; [] is one for the whole trigger. Default: [record.id, issues], without issues [record.id]."),
+			built("issues", byName("durations by name", aDuration), "The length for single issues. Of several issues the shortest counts."),
+			built("reset_on_clear", aBool, "A cooldown ends when the condition has cleared. Default: false."),
+		}},
+		"limits": {"limits", []entry{
+			built("critical", aBool, "Passes the cooldown, the limits and the quiet hours of people, never a suppression. Default: false."),
+			built("counts", aBool, "Uses up the limits of people. Default: true."),
+			built("at_create", oneOf(LimitDefer, LimitSkip), "When a person is at a limit: the message waits for the next instant, or is left out. Default: defer."),
+			built("at_send", oneOf(LimitDefer, LimitFail, LimitFold), "When that shows only at the send and no fallback is free: it waits, fails, or leaves in one message with what waits for the same instant. Default: defer."),
+			built("supersede", aBool, "A newer message about the same context replaces one that still waits. Default: true."),
+			built("revalidate", aBool, "What no longer holds at the send is dropped; for triggers on records. Default: true for reminders, else false."),
+			built("send_window", aSpan, "It leaves only then, in the recipient's zone. Default: at any time."),
+			later("max_recipients_per_run", ""),
+			later("max_sends_per_hour", ""),
 		}},
 		"timing": {"timing", []entry{
 			built("anchor", anExpression, "A date, now, or an expression that gives an instant. Default: event.occurred_at."),
@@ -153,7 +175,8 @@ func newTables() tables {
 			built("address", anExpression, "An expression that gives an address or a list of them."),
 			built("kind", oneOf(addressKinds()...), "What kind of address it is; needed with address."),
 			built("where", ref("condition"), "Only people for whom this holds."),
-			later("persona", ""),
+			built("persona", aName, "Everybody with that persona."),
+			built("everyone", aTrue, "All contacts."),
 			later("group", ""),
 			later("place", ""),
 			later("below", ""),
@@ -161,7 +184,6 @@ func newTables() tables {
 			later("topics", ""),
 			later("frequency", ""),
 			later("function", ""),
-			later("everyone", ""),
 		}},
 		"message": {"a message", []entry{
 			built("email", ref("email"), "What it says by email."),
@@ -269,7 +291,18 @@ func newTables() tables {
 			built("locale", aLocale, "The text for people and workflows without a locale. Default: en."),
 			built("base_url", aText, "Public links begin with it."),
 			built("retry", ref("retry"), "For workflows without one."),
-			later("cadence", ""),
+			built("cadence", ref("cadence"), "The limits of people who have none of their own and none by a persona. Default: no limits."),
+		}},
+		"persona": {"a persona", []entry{
+			required("persona", aName, "Its name."),
+			built("cadence", ref("cadence"), "The limits of people with this persona. Default: the workspace's."),
+		}},
+		"cadence": {"cadence", append(policyKeys(),
+			built("channels", byName("cadence by kind of channel", ref("channel_cadence")), "For one kind of channel, such as sms: the same keys, instead of all of the ones above."))},
+		"channel_cadence": {"the cadence of a kind of channel", policyKeys()},
+		"record_type": {"a record type", []entry{
+			required("record_type", aSlug, "Its name."),
+			required("fields", byName("types by name", aFieldType), "What its records hold: text, number, bool, date, datetime, time, contact, place, list, object or record(TYPE)."),
 		}},
 		"condition": {"a condition", []entry{
 			built("all", listOf(ref("condition")), "Every one must hold."),
@@ -281,31 +314,30 @@ func newTables() tables {
 	}
 }
 
+// policyKeys are the limits of a person, for all kinds of channels or for one.
+func policyKeys() []entry {
+	return []entry{
+		built("cooldown", aGap, "The least time between two moments at which messages reach a person. Default: none."),
+		built("max_per_day", aLimit, "Messages in a calendar day of the person's zone. Default: no limit."),
+		built("max_per_week", aLimit, "Messages from Monday to Sunday. Default: no limit."),
+		built("max_per_month", aLimit, "Messages in a calendar month. Default: no limit."),
+		built("max_per_slot", aLimit, "Messages that may come at the same moment. Default: no limit."),
+		built("type_limits", byName("limits by type", aLimit), "Messages in a day, by the workflow's type. Default: no limit."),
+		built("quiet_hours", aSpan, "Nothing leaves then, in the person's zone. Default: none."),
+		built("resume_at", aTimeOfDay, "When a wait for another day ends. Default: 00:00."),
+		built("types", listOf(oneOf(workflowTypes()...)), "The types that meet the limits and use them up. Default: all."),
+		built("window", oneOf(WindowCalendar, WindowRolling), "Whether days, weeks and months are those of the calendar, or the last 24 hours, 7 and 30 days. Default: calendar."),
+		built("count", oneOf(string(cadence.CountCommitted), string(cadence.CountSent)), "Whether messages that wait count too, or only those sent. Default: committed."),
+		built("slot_grace", aDuration, "How late a message may leave without asking again. Default: 1m."),
+	}
+}
+
 // laterValues are words that a key knows and this release refuses.
 func laterValues() map[string][]string {
 	return map[string][]string{
 		"mode":  {"conversation"},
 		"then":  {"hold", "daily"},
 		"event": {"item.published", "response.completed", "delivery.failed"},
-	}
-}
-
-// textNames are the names that a text may write, with their fields where these are fixed; nil leaves them open.
-func textNames() map[string][]string {
-	return map[string][]string{
-		"event": nil, "candidate": nil, "vars": nil,
-		"contact":   append([]string{"id", "address", "name", "locale", "timezone", "attributes"}, subject.AddressKinds()...),
-		"workspace": {"timezone", "locale", "base_url"},
-		"survey":    {"link"},
-		"now":       {}, "due_at": {}, "detected_at": {}, "step": {}, "attempt": {},
-	}
-}
-
-// laterTextNames are names and fields that texts will be able to write.
-func laterTextNames() []string {
-	return []string{
-		"record", "item", "issues", "metric", "answers", "period", "iteration", "data", "days_left", "digest", "trigger",
-		"unsubscribe_link", "manage_link", "contact.persona", "contact.groups", "contact.place",
 	}
 }
 

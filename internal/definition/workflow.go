@@ -14,19 +14,24 @@ import (
 )
 
 // blocks are what a trigger may replace, whole (format.md §2).
-type blocks struct{ timing, audience, channel, message *portable.Node }
+type blocks struct{ timing, audience, channel, fallback, message, resolved, limits *portable.Node }
 
 func blocksOf(f fields) blocks {
-	return blocks{f.get("timing"), f.get("audience"), f.get("channel"), f.get("message")}
+	return blocks{
+		f.get("timing"), f.get("audience"), f.get("channel"), f.get("fallback"), f.get("message"), f.get("resolved"), f.get("limits"),
+	}
+}
+
+// each are the places of the blocks, in one order.
+func (b *blocks) each() []**portable.Node {
+	return []**portable.Node{&b.timing, &b.audience, &b.channel, &b.fallback, &b.message, &b.resolved, &b.limits}
 }
 
 // over returns the blocks with those of a trigger in their place.
 func (b blocks) over(own blocks) blocks {
-	for _, p := range []struct{ into, own **portable.Node }{
-		{&b.timing, &own.timing}, {&b.audience, &own.audience}, {&b.channel, &own.channel}, {&b.message, &own.message},
-	} {
-		if *p.own != nil {
-			*p.into = *p.own
+	for i, block := range own.each() {
+		if *block != nil {
+			*b.each()[i] = *block
 		}
 	}
 	return b
@@ -34,11 +39,9 @@ func (b blocks) over(own blocks) blocks {
 
 // without drops the blocks that a trigger inherits, and thereby reads.
 func (b blocks) without(own blocks) blocks {
-	for _, p := range []struct{ from, own **portable.Node }{
-		{&b.timing, &own.timing}, {&b.audience, &own.audience}, {&b.channel, &own.channel}, {&b.message, &own.message},
-	} {
-		if *p.own == nil {
-			*p.from = nil
+	for i, block := range own.each() {
+		if *block == nil {
+			*b.each()[i] = nil
 		}
 	}
 	return b
@@ -73,7 +76,6 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	if n := f.get("retry"); n != nil {
 		retry = r.retry(n)
 	}
-	pin := r.bool(f.get("pin"), true)
 	shared := blocksOf(f)
 	var problems []string
 	problems = append(problems, r.missing(f)...)
@@ -90,33 +92,40 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	var lacking []lack
 	unused, scope := shared, expr.Scope{Event: true, Vars: true, Workspace: true, Now: true}
 	for _, item := range items {
-		t, own := r.trigger(item, ids)
-		t.Retry, t.Pin = retry, pin
+		t, own := r.trigger(item, ids, set)
+		t.Retry, t.Pin = retry, r.bool(f.get("pin"), t.Record == "") // decision 55
 		whole := shared.over(own)
-		unused, scope = unused.without(own), r.scope(item)
+		unused, scope = unused.without(own), r.scope(item, set)
 		if !f.node.Partial && item.Kind == portable.Map && !item.Partial {
 			lacking = append(lacking, lack{t.ID, item.Pos, whole.lacking()})
 		}
-		r.blocks(whole, scope, set, t)
+		if t.Record == "" { // told by tells, or by the trigger itself
+			whole.resolved = nil
+		}
+		r.blocks(whole, scope, set, w, t)
 		w.Trigger = append(w.Trigger, t)
 	}
 	problems = append(problems, r.lacking(lacking)...)
-	r.blocks(unused, scope, set, &Trigger{}) // the mistakes of blocks that every trigger replaces
+	r.blocks(unused, scope, set, w, &Trigger{}) // the mistakes of blocks that every trigger replaces
+	r.tells(shared.resolved, w)
 	if len(problems) > 0 {
-		r.report(CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), suchAs(problems))
+		r.report(CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), suchAs(problems, scope))
 	}
 	w.Sinks = r.sinkRefs(f.get("sinks"), set)
 	return w
 }
 
 // suchAs shows how the first of the missing keys is written.
-func suchAs(missing []string) string {
+func suchAs(missing []string, scope expr.Scope) string {
 	if missing[0] == "type" {
 		return "type is " + alternatives(workflowTypes())
 	}
 	lines := map[string]string{
 		"triggers": "triggers: [{id: placed, event: order-placed}]",
 		"audience": "audience: {to: event.recipient}", "channel": "channel: inbox", "message": "message: {inbox: {text: Hello}}",
+	}
+	if scope.Record && !scope.Event {
+		lines["audience"] = "audience: {persona: Manager}"
 	}
 	if line := lines[missing[0]]; line != "" {
 		return "write it like " + line
@@ -166,11 +175,14 @@ func (r *reader) constantsOf(n *portable.Node) map[string]any {
 }
 
 // scope says which names exist in the expressions of a trigger.
-func (r *reader) scope(trigger *portable.Node) expr.Scope {
+func (r *reader) scope(trigger *portable.Node, set *Set) expr.Scope {
 	s := expr.Scope{Vars: true, Workspace: true, Now: true}
 	switch record := trigger.Get("record"); {
 	case record != nil:
-		s.Record, s.RecordType = true, r.recordTypes[record.Text]
+		s.Record = true
+		if !r.stored { // what was accepted once is not refused for a type that has changed
+			s.RecordType = set.RecordType(record.Text)
+		}
 	case trigger.Get("schedule") != nil:
 		s.Period, s.Iteration = true, true
 	default:
@@ -183,7 +195,7 @@ func (r *reader) scope(trigger *portable.Node) expr.Scope {
 }
 
 // trigger reads what a trigger says of itself, and the blocks of its own.
-func (r *reader) trigger(n *portable.Node, ids map[string]bool) (*Trigger, blocks) {
+func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set) (*Trigger, blocks) {
 	t := &Trigger{Enabled: true, DedupScope: DedupWorkflow, DedupMissing: DedupAllow, at: n.Pos}
 	f, ok := r.fields(n, "trigger")
 	if !ok {
@@ -202,7 +214,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool) (*Trigger, block
 	event, record, schedule := f.get("event"), f.get("record"), f.get("schedule")
 	switch given := present(event, record, schedule); {
 	case given == 0 && !f.node.Partial:
-		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has no event", t.ID), "event: the kind of event that makes an occasion")
+		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither event nor record", t.ID), "event: the kind of event that makes an occasion, or record: the type of records to look at")
 	case given > 1:
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: event, record and schedule exclude each other", t.ID), "")
 	}
@@ -213,9 +225,15 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool) (*Trigger, block
 			t.Event = ""
 		}
 	}
-	scope := r.scope(n)
+	scope := r.scope(n, set)
 	t.When = r.condition(f.get("when"), scope)
 	r.laterInTrigger(f, t.ID)
+	switch {
+	case record != nil && event == nil && schedule == nil:
+		r.onRecord(t, f, scope)
+	case record == nil:
+		r.onEvent(t, f)
+	}
 	t.DedupScope = r.word(f.get("dedup_scope"), "dedup_scope", DedupWorkflow, []string{DedupWorkflow, DedupWorkspace})
 	t.DedupMissing = r.word(f.get("dedup_missing"), "dedup_missing", DedupAllow, []string{DedupAllow, DedupReject})
 	if dedup := f.get("dedup"); dedup != nil {
@@ -273,18 +291,27 @@ func (r *reader) dedup(n *portable.Node) []string {
 	return paths
 }
 
-// blocks reads timing, audience, channel and message into a trigger.
-func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, t *Trigger) {
+// blocks reads the blocks of a workflow into a trigger.
+func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, w *Workflow, t *Trigger) {
+	r.about = subjectsOf(scope)
 	if b.timing != nil {
 		r.timing(b.timing, scope, t)
 	}
-	t.Audience = r.audience(b.audience, scope)
+	t.Audience = r.audience(b.audience, scope, set)
 	if key, ok := r.channelRef(b.channel, set); ok {
 		t.Channel = key
 	}
+	t.Fallback = r.fallback(b.fallback, set, t.Channel)
+	channels := append([]string{t.Channel}, t.Fallback...)
 	if b.message != nil {
-		t.Message = r.message(b.message, set, t.Channel)
+		t.Message = r.message(b.message, set, channels...)
 	}
+	if b.resolved != nil {
+		resolved := r.message(b.resolved, set, channels...)
+		t.Resolved = &resolved
+	}
+	t.Limits = r.limits(b.limits, w.Type, t)
+	r.reachable(b.limits, set, t)
 }
 
 func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
@@ -310,6 +337,9 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 				t.Timing.Offset = offset
 			}
 		}
+	}
+	if scope.Record && !scope.Event {
+		r.timingOnRecord(f, t)
 	}
 	t.Timing.Reminders = r.durations(f.get("reminders"))
 	from := r.word(f.get("reminders_from"), "reminders_from", string(schedule.FromPrevious), []string{string(schedule.FromPrevious), string(schedule.FromAnchor)})
@@ -355,7 +385,7 @@ func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
 }
 
 // audience reads the entries of who is told.
-func (r *reader) audience(n *portable.Node, scope expr.Scope) []Audience {
+func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audience {
 	var all []Audience
 	items := r.items(n)
 	if n != nil && n.Kind == portable.List && len(items) == 0 {
@@ -366,23 +396,32 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope) []Audience {
 		if !ok {
 			continue
 		}
-		r.laterInAudience(f)
 		var a Audience
-		to, address, kind := f.get("to"), f.get("address"), f.get("kind")
+		to, address, kind, persona, everyone := f.get("to"), f.get("address"), f.get("kind"), f.get("persona"), f.get("everyone")
 		people := scope
 		people.Contact = true
 		a.Where = r.condition(f.get("where"), people)
-		switch {
-		case to != nil && address != nil:
-			r.invalid(item.Pos, "to and address exclude each other", "write two entries")
+		switch who := present(to, address, persona, everyone); {
+		case who > 1:
+			r.invalid(item.Pos, "to, address, persona and everyone exclude each other", "write an entry for each")
+		case persona != nil:
+			a.Persona = r.personaRef(persona, set)
+		case everyone != nil:
+			if a.Everyone = r.bool(everyone, true); !a.Everyone {
+				r.invalid(everyone.Pos, "everyone is true, or it is not written", "name somebody: persona: NAME, or to: and an expression")
+			}
 		case to != nil && to.Text == "event.recipient" && scope.Event:
 			a.EventRecipient = true
 		case to != nil:
 			a.To = r.expression(to, scope, expr.Any)
 		case address != nil:
 			a.Address = r.expression(address, scope, expr.Any)
-		case len(f.values) == 0 && !f.node.Partial || present(f.get("where")) == len(f.values) && !f.node.Partial:
-			r.report(CodeMissing, item.Pos, "an entry of the audience needs to or address", "such as to: event.recipient")
+		case present(f.get("where")) == len(f.values) && !f.node.Partial:
+			hint := "such as to: event.recipient"
+			if !scope.Event {
+				hint = "such as persona: NAME"
+			}
+			r.report(CodeMissing, item.Pos, "an entry of the audience needs to, address, persona or everyone", hint)
 		}
 		switch {
 		case kind != nil && address == nil:

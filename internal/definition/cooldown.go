@@ -1,0 +1,53 @@
+package definition
+
+import (
+	"slices"
+	"time"
+)
+
+// DefaultCooldown holds where neither the trigger nor a persona of its audience says how long (A12).
+const DefaultCooldown = time.Hour
+
+// Personas returns the names of the personas in the trigger's audience, in the order of the audience, each once.
+func (t *Trigger) Personas() []string {
+	var names []string
+	for _, entry := range t.Audience {
+		if entry.Persona != "" && !slices.Contains(names, entry.Persona) {
+			names = append(names, entry.Persona)
+		}
+	}
+	return names
+}
+
+// CooldownOf returns how long a context of the trigger stays quiet after it has fired with these issues: the shortest
+// of the issues that have a length of their own (A23), else the trigger's own, else the shortest of its audience's
+// personas, so that nobody waits for a slower one (decision 7), else an hour. A trigger without cooldown has none.
+func CooldownOf(set *Set, t *Trigger, issues []string) time.Duration {
+	if t.Cooldown == nil {
+		return 0
+	}
+	var shortest time.Duration
+	take := func(length time.Duration) {
+		if length > 0 && (shortest == 0 || length < shortest) {
+			shortest = length
+		}
+	}
+	for _, issue := range issues {
+		take(t.Cooldown.Issues[issue])
+	}
+	if shortest > 0 {
+		return shortest
+	}
+	if t.Cooldown.Length > 0 {
+		return t.Cooldown.Length
+	}
+	for _, name := range t.Personas() {
+		if p := set.Persona(name); p != nil {
+			take(p.Cadence.Cooldown)
+		}
+	}
+	if shortest > 0 {
+		return shortest
+	}
+	return DefaultCooldown
+}

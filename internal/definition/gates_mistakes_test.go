@@ -1,0 +1,164 @@
+package definition_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/definition"
+)
+
+const kioskType = "---\nrecord_type: kiosk\nfields: {battery: number, name: text}\n"
+
+// TestMistakesOnRecords shows what is said of triggers on records. The lines of the trigger begin in line 6.
+func TestMistakesOnRecords(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"sound", onRecord("    issues: {LOW: record.battery < 20}\n") + kioskType, nil},
+		{"neither when nor issues", onRecord("    cooldown: {length: 1h}\n"), []string{"4:5 missing: trigger t has neither when nor issues | when: record.battery_level < 20"}},
+		{"when and issues", onRecord("    when: record.a == 1\n    issues: {A: record.a == 1}\n"), []string{"6:11 invalid: trigger t: when and issues exclude each other | write what must hold for all of them into each issue"}},
+		{"when alone", onRecord("    when: record.a == 1\n"), []string{"5:13 not_supported_yet: trigger t: a condition that fires once is not supported yet | write cooldown: {length: 1h}: it fires again while the condition holds, but not sooner"}},
+		{"fire", onRecord("    when: record.a == 1\n    fire: once_per_source\n"), []string{`7:5 not_supported_yet: "fire" is not supported yet | write cooldown: it fires again while the condition holds, but not sooner`}},
+		{"name of the type", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "record: kiosk", "record: a kiosk", 1), []string{`5:13 invalid: "a kiosk" is not a name: letters, digits, - _ and . only`}},
+		{"dedup", onRecord("    issues: {A: record.a == 1}\n    dedup: [id]\n    dedup_scope: workspace\n"), []string{
+			"7:12 invalid: trigger t: dedup is for triggers with an event | remove it", "8:18 invalid: trigger t: dedup_scope is for triggers with an event | remove it",
+		}},
+		{"issues", onRecord("    issues:\n      A,B: record.a == 1\n      \"C:D\": record.a == 1\n      E: record.batery < 20\n") + kioskType, []string{
+			`7:7 invalid: "A,B" is not the name of an issue | a name has letters, digits, - _ and dots, such as LOW_BATTERY`,
+			`8:7 invalid: "C:D" is not the name of an issue | a name has letters, digits, - _ and dots, such as LOW_BATTERY`,
+			"9:16 expression: undefined field 'batery' | in: record.batery < 20",
+		}},
+		{"no issues", onRecord("    issues: {}\n"), []string{"6:13 invalid: this map is empty | write a value, or remove the line"}},
+		{"issues in a list", onRecord("    issues: [record.a == 1]\n"), []string{"6:13 invalid: this must be a map from an issue to its value, and is a list"}},
+		{"an event's names", onRecord("    issues: {A: event.a == 1, B: contact.id == record.id}\n"), []string{
+			"6:17 expression: undefined name 'event' | in: event.a == 1", "6:34 expression: undefined name 'contact' | in: contact.id == record.id",
+		}},
+		{"for", onRecord("    issues: {A: record.a == 1}\n    for: 5\n"), []string{`7:10 invalid: "5" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`}},
+		{"check", onRecord("    issues: {A: record.a == 1}\n    check: [5m, change, 1h, change, 2d, soon]\n"), []string{
+			"7:25 invalid: a trigger has one interval | keep one of them", `7:29 invalid: "change" stands twice in the list`,
+			"7:37 invalid: a trigger has one interval | keep one of them",
+			`7:41 invalid: "soon" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
+		}},
+		{"check never", onRecord("    issues: {A: record.a == 1}\n    check: []\n"), []string{"7:12 invalid: this trigger never looks | write change, an interval such as 5m, or both"}},
+		{"check rarely", onRecord("    issues: {A: record.a == 1}\n    check: 2d\n"), []string{"7:12 invalid: an interval is at most 24h"}},
+		{"cooldown", onRecord("    issues: {LOW: record.a == 1}\n    cooldown:\n      length: long\n      per: [record.id, now, isues]\n      issues: {LOWW: 5m, OTHER: 1h, LOW: -5m}\n"), []string{
+			`8:15 invalid: "long" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
+			"9:24 expression: there is no now here | in: now", "9:29 expression: undefined name 'isues' | did you mean issues?",
+			`10:16 reference: trigger t has no issue "LOWW" | did you mean LOW?`, `10:26 reference: trigger t has no issue "OTHER" | issues are written below issues: of the trigger`,
+			`10:42 invalid: "-5m" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
+		}},
+		{"issues of a cooldown with when", onRecord("    when: record.a == 1\n    cooldown: {per: [issues], issues: {A: 1h}}\n"), []string{
+			"7:22 expression: undefined name 'issues' | in: issues", `7:40 reference: trigger t has no issue "A" | issues are written below issues: of the trigger`,
+		}},
+		{"keys of records with an event", head + "  - id: t\n    event: e\n    for: 5m\n    check: 5m\n    cooldown: {length: 1h}\n    issues: {A: event.a == 1}\n    resolved: {sms: {text: x}}\n" + tail, []string{
+			"6:10 invalid: trigger t: for is for triggers with a record | remove it", "7:12 invalid: trigger t: check is for triggers with a record | remove it",
+			"8:15 invalid: trigger t: cooldown is for triggers with a record | remove it", "9:13 invalid: trigger t: issues is for triggers with a record | remove it",
+			"10:15 invalid: trigger t: resolved is for triggers with a record | remove it",
+		}},
+		{"resolved of a workflow of events", head + "  - {id: t, event: e}\nresolved: {sms: {text: x}}\n" + tail, []string{"5:11 invalid: workflow w: resolved is for triggers with a record | remove it: an event is never over"}},
+		{"revalidate with an event", head + "  - {id: t, event: e}\nlimits: {revalidate: true}\n" + tail, []string{"5:22 invalid: trigger t: an event does not change, so nothing can be looked at again | revalidate is for triggers with a record"}},
+		{"timing", onRecord("    issues: {A: record.a == 1}\n    timing: {anchor: record.b, offset: -5m, reminders: 1d}\n"), []string{
+			"7:22 not_supported_yet: an anchor with a record is not supported yet | leave it out: a message counts from the moment at which the condition is met",
+			"7:40 invalid: nothing can leave before the condition is met | write an offset such as 10m, or for: how long it must have held",
+		}},
+		{"event.recipient", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "everyone: true", "to: event.recipient", 1), []string{"8:9 expression: undefined name 'event' | in: event.recipient"}},
+		{"audience", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "  - everyone: true\n", "  - persona: Manger\n  - everyone: false\n  - {persona: Manager, everyone: true}\n  - where: contact.id == record.id\n", 1) + "---\npersona: Manager\n", []string{
+			`8:14 reference: no persona named "Manger" | did you mean Manager?`, "9:15 invalid: everyone is true, or it is not written | name somebody: persona: NAME, or to: and an expression",
+			"10:5 invalid: to, address, persona and everyone exclude each other | write an entry for each",
+			"11:5 missing: an entry of the audience needs to, address, persona or everyone | such as persona: NAME",
+		}},
+		{"fallback", onRecord("    issues: {A: record.a == 1}\n    fallback: [sms, inbox, inbox, email, smss]\n") + "---\nchannel: inbox\nprovider: memory\n", []string{
+			"7:16 invalid: sms is the channel already | name another one, or remove it", "7:28 invalid: inbox stands twice in the list",
+			`7:35 reference: no channel named "email" | define it with channel: email:default`, `7:42 reference: no channel named "smss" | did you mean sms:default?`,
+			"12:3 missing: this message has no texts for inbox, to which it falls back | write inbox: below it",
+			"12:3 missing: this message has no texts for email, to which it falls back | write email: below it",
+		}},
+		{"limits", onRecord("    issues: {A: record.a == 1}\n    limits:\n      critical: maybe\n      at_create: fail\n      at_send: wait\n      send_window: \"8:00-20:00\"\n      max_sends_per_hour: 5\n"), []string{
+			"8:17 invalid: this must be true or false, and is a text", `9:18 invalid: "fail" is not a value of at_create | it is defer or skip`,
+			`10:16 invalid: "wait" is not a value of at_send | did you mean fail?`, `11:20 invalid: "8:00-20:00" is not a span of the day | a span of the day is written "22:00-07:00"; it may cross midnight`,
+			`12:7 not_supported_yet: "max_sends_per_hour" is not supported yet | leave it out for now`,
+		}},
+		{"texts", strings.Replace(onRecord("    issues: {A: record.battery < 1}\n"), "Hello", `"{{ record.nam }} {{ event.x }} {{ recrd.name }} {{ battery }} {{ issues | join: ', ' }} {{ detected_at }} {{ record.id }}"`, 1) + kioskType, []string{
+			`12:15 template: record has no field "nam" | did you mean name?`, "12:32 template: there is no event here: the trigger looks at records",
+			`12:46 template: there is no variable "recrd" | did you mean record?`,
+			`12:63 template: there is no variable "battery" | a field of the record is record.battery; besides record there are attempt, contact, detected_at, due_at, issues, now, step, survey, vars and workspace`,
+		}},
+		{"a record's names with an event", strings.Replace(head+"  - {id: t, event: e}\n"+tail, "Hello", `"{{ record.name }} {{ issues | size }}"`, 1), []string{
+			"10:15 template: there is no record here: the trigger listens to an event", "10:33 template: there are no issues here: the trigger listens to an event",
+		}},
+		{"a template of the other kind", strings.Replace(head+"  - {id: t, event: e}\n"+tail, "  sms:\n    text: Hello\n", "  template: tt\n", 1) + "---\ntemplate: tt\nsms:\n  text: \"{{ record.name }}\"\n", []string{
+			"9:13 template: template tt writes record.name, and there is no record here: the trigger listens to an event",
+		}},
+		{"an invitation of the other kind", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "  sms:\n    text: Hello\n", "  survey: s\n", 1) +
+			"---\nsurvey: s\ntitle: S\ninvitation:\n  text: \"{{ event.name }} {{ survey.link }}\"\nquestions: {id: q, type: text, text: Q}\n", []string{
+			"11:11 template: the invitation of survey s writes event.name, and there is no event here: the trigger looks at records",
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, said(load(tc.text))); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMistakesOfPeople shows what is said of limits, and of record types.
+func TestMistakesOfPeople(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"no limits", "persona: Guest\n", nil},
+		{"0 is none", "persona: Guest\ncadence: {cooldown: 0, max_per_day: 0, type_limits: {alert: 0}}\n", nil},
+		{"a name", "persona: a guest\n", []string{`1:10 invalid: "a guest" is not a name | a name has letters, digits, - _ : and dots`}},
+		{"negative", "persona: P\ncadence:\n  cooldown: -1h\n  max_per_day: -1\n  max_per_week: 1.5\n  max_per_month: many\n  type_limits: {alert: -2}\n", []string{
+			`3:13 invalid: "-1h" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
+			"4:16 invalid: max_per_day is negative | 0 or nothing means no limit", "5:17 invalid: this must be a whole number from 0 to 1000000, and is a number",
+			"6:18 invalid: this must be a whole number from 0 to 1000000, and is a text", "7:24 invalid: type_limits: alert is negative | 0 or nothing means no limit",
+		}},
+		{"spellings", "persona: P\ncadence:\n  quiet_hours: 22:00\n  resume_at: \"25:00\"\n  window: moving\n  count: all\n  types: [alrt, alert, alert]\n  type_limits: {remindr: 1}\n  channels: {\"sms:twilio\": {max_per_day: 1}, email: 5}\n", []string{
+			`3:16 invalid: "22:00" is not a span of the day | a span of the day is written "22:00-07:00"; it may cross midnight`,
+			`4:14 invalid: "25:00" is not a time of day | a time of day is written "09:00", from "00:00" to "23:59"`,
+			`5:11 invalid: "moving" is not a value of window | it is calendar or rolling`, `6:10 invalid: "all" is not a value of count | it is committed or sent`,
+			`7:11 invalid: "alrt" is not a type of workflow | did you mean alert?`, `7:24 invalid: "alert" stands twice in the list`,
+			`8:17 invalid: "remindr" is not a type of workflow | did you mean reminder?`,
+			`9:14 invalid: "sms:twilio" is not a kind of channel | limits are counted by kind: sms is all of sms:NAME`,
+			"9:53 invalid: this must be the cadence of a kind of channel with its keys, and is a number | its keys are cooldown, max_per_day, max_per_week, max_per_month, max_per_slot, type_limits, quiet_hours, resume_at, types, window, count and slot_grace",
+		}},
+		{"quiet all day", "persona: P\ncadence: {quiet_hours: \"08:00-08:00\"}\n", []string{`2:24 invalid: "08:00-08:00" ends where it begins | write two different times of day`}},
+		{"never reached", "workspace: default\ncadence:\n  cooldown: 1h\n  max_per_day: 9\n  max_per_week: 2\n  max_per_month: 1\n  types: [alert, report]\n  type_limits: {report: 10, alert: 1, custom: 2}\n", []string{
+			"warning 4:16 lint: max_per_day 9 is never reached: max_per_week is 2", "warning 5:17 lint: max_per_week 2 is never reached: max_per_month is 1",
+			"warning 8:17 lint: the limit of 10 for report is never reached: max_per_day is 9",
+			"warning 8:39 lint: the limit for custom is never reached: types does not name it",
+		}},
+		{"quiet hours over the window", strings.Replace(onRecord("    issues: {A: record.a == 1}\n    limits: {send_window: \"21:00-06:30\"}\n"), "everyone: true", "persona: P", 1) + "---\npersona: P\ncadence: {quiet_hours: \"20:00-07:00\"}\n", []string{
+			"7:27 invalid: persona P has quiet hours 20:00-07:00, which cover all of the send window | nothing could ever leave: move one of them",
+		}},
+		{"quiet hours over a part of it", strings.Replace(onRecord("    issues: {A: record.a == 1}\n    limits: {send_window: \"19:59-06:30\"}\n"), "everyone: true", "persona: P", 1) + "---\npersona: P\ncadence: {quiet_hours: \"20:00-07:00\"}\n", nil},
+		{"quiet hours of another kind of channel", strings.Replace(onRecord("    issues: {A: record.a == 1}\n    limits: {send_window: \"21:00-06:30\"}\n"), "everyone: true", "persona: P", 1) + "---\npersona: P\ncadence:\n  channels: {email: {quiet_hours: \"20:00-07:00\"}}\n", nil},
+		{"record type without fields", "record_type: kiosk\n", []string{"1:1 missing: a record type needs fields"}},
+		{"record type", "record_type: kiosk\nfields:\n  name: txt\n  site: record\n  other: record(siet)\n  place name: text\n  id: number\n  load: numbers\n  self: record(kiosk)\n---\nrecord_type: site\nfields: {}\n", []string{
+			`3:9 invalid: "txt" is not the type of a field | did you mean text?`, `4:9 invalid: "record" is not the type of a field | write which: record(TYPE)`,
+			`5:17 reference: no record type named "siet" | did you mean site?`, `6:3 invalid: "place name" is not a name that an expression can read | it has letters, digits and _, and does not begin with a digit`,
+			"warning 7:3 lint: record.id is every record's own | this field is read as record.props.id; or give it another name",
+			`8:9 invalid: "numbers" is not the type of a field | did you mean number?`, "12:9 invalid: this map is empty | write a value, or remove the line",
+		}},
+		{"the same twice", "persona: P\n---\npersona: P\n---\nrecord_type: r\nfields: {a: text}\n---\nrecord_type: r\nfields: {a: text}\n", []string{
+			"3:10 duplicate: persona P is defined twice | the other one stands at a.yaml:1", "8:14 duplicate: record_type r is defined twice | the other one stands at a.yaml:5",
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, problems := definition.Load([]definition.File{yaml(tc.text)}, definition.Options{})
+			if diff := cmp.Diff(tc.want, said(problems)); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,273 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/slip"
+)
+
+// Words of keys.
+const (
+	checkChange       = "change"  // check
+	cooldownOfPersona = "persona" // cooldown.length
+)
+
+// maxCheck bounds an interval: ticks are counted from midnight UTC, every day anew.
+const maxCheck = 24 * time.Hour
+
+// ofRecords are the keys of a trigger that say how it looks at records, ofEvents those that say what makes an event
+// the same event.
+func ofRecords() []string { return []string{"issues", "for", "check", "cooldown", "resolved"} }
+func ofEvents() []string  { return []string{"dedup", "dedup_scope", "dedup_missing"} }
+
+// onRecord reads what a trigger on records says beside the blocks that it shares with others.
+func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
+	r.onlyWith(f, ofEvents(), t.ID, "an event")
+	record, when, issues, cooldown := f.get("record"), f.get("when"), f.get("issues"), f.get("cooldown")
+	t.Record, _ = r.slug(record)
+	switch {
+	case when != nil && issues != nil:
+		r.invalid(when.Pos, fmt.Sprintf("trigger %s: when and issues exclude each other", t.ID), "write what must hold for all of them into each issue")
+	case f.node.Partial:
+	case when == nil && issues == nil:
+		r.report(CodeMissing, f.node.Pos, fmt.Sprintf("trigger %s has neither when nor issues", t.ID), "when: record.battery_level < 20")
+	case issues == nil && cooldown == nil && f.get("fire") == nil:
+		r.report(CodeNotSupportedYet, record.Pos, fmt.Sprintf("trigger %s: a condition that fires once is not supported yet", t.ID), "write cooldown: {length: 1h}: it fires again while the condition holds, but not sooner")
+	}
+	t.Issues = r.issues(issues, scope)
+	if d, ok := r.duration(f.get("for")); ok {
+		t.For = d.Exact()
+	}
+	t.Check = r.check(f.get("check"))
+	if issues != nil || cooldown != nil {
+		t.Cooldown = r.cooldown(cooldown, t, scope)
+	}
+}
+
+// onEvent refuses the keys of records.
+func (r *reader) onEvent(t *Trigger, f fields) { r.onlyWith(f, ofRecords(), t.ID, "a record") }
+
+func (r *reader) onlyWith(f fields, keys []string, id, subject string) {
+	for _, name := range keys {
+		if n := f.get(name); n != nil {
+			r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s is for triggers with %s", id, name, subject), "remove it")
+		}
+	}
+}
+
+// issues reads the named conditions of which any makes an occasion, in the order of their names.
+func (r *reader) issues(n *portable.Node, scope expr.Scope) []Issue {
+	var all []Issue
+	for _, f := range r.named(n, "an issue") {
+		if name := f.Key.Text; !isMadeOf(name, "-_.") {
+			r.invalid(f.Key.Pos, fmt.Sprintf("%q is not the name of an issue", name), "a name has letters, digits, - _ and dots, such as LOW_BATTERY")
+			continue
+		}
+		all = append(all, Issue{Name: f.Key.Text, When: r.condition(f.Value, scope)})
+	}
+	slices.SortFunc(all, func(a, b Issue) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// check reads when a trigger looks at its records.
+func (r *reader) check(n *portable.Node) Check {
+	if n == nil || n.Kind == portable.Broken {
+		return Check{Change: true}
+	}
+	var c Check
+	items := r.items(n)
+	if n.Kind == portable.List && len(items) == 0 {
+		r.invalid(n.Pos, "this trigger never looks", "write change, an interval such as 5m, or both")
+	}
+	for _, item := range items {
+		if item.Kind == portable.Scalar && item.Text == checkChange {
+			if c.Change {
+				r.invalid(item.Pos, `"change" stands twice in the list`, "")
+			}
+			c.Change = true
+			continue
+		}
+		d, ok := r.duration(item)
+		switch {
+		case !ok:
+		case c.Every != 0:
+			r.invalid(item.Pos, "a trigger has one interval", "keep one of them")
+		case d.Exact() > maxCheck:
+			r.invalid(item.Pos, "an interval is at most 24h", "")
+		default:
+			c.Every = d.Exact()
+		}
+	}
+	return c
+}
+
+// cooldown reads how long a context stays quiet; n is nil where issues bring their own default.
+func (r *reader) cooldown(n *portable.Node, t *Trigger, scope expr.Scope) *Cooldown {
+	// What makes a context is a part of keys: it may not depend on the instant at which it is computed.
+	scope.Now, scope.Issues = false, len(t.Issues) > 0
+	c := &Cooldown{}
+	var f fields
+	if n != nil && n.Kind != portable.Broken {
+		f, _ = r.fields(n, "cooldown")
+	}
+	if length := f.get("length"); length != nil && length.Text != cooldownOfPersona {
+		d, _ := r.duration(length)
+		c.Length = d.Exact()
+	}
+	if per := f.get("per"); per != nil {
+		for _, item := range r.items(per) {
+			if p := r.expression(item, scope, expr.Any); p != nil {
+				c.Per = append(c.Per, p)
+			}
+		}
+	} else {
+		c.Per = r.perRecord(scope)
+	}
+	c.Issues = r.cooldownOfIssues(f.get("issues"), t)
+	c.ResetOnClear = r.bool(f.get("reset_on_clear"), false)
+	return c
+}
+
+// perRecord is the default: a context is a record with its issues (decision 1).
+func (r *reader) perRecord(scope expr.Scope) []*expr.Program {
+	sources := []string{"record.id"}
+	if scope.Issues {
+		sources = append(sources, "issues")
+	}
+	programs := make([]*expr.Program, 0, len(sources))
+	for _, source := range sources {
+		if p, err := r.compiler.Compile(source, scope, expr.Any); err == nil { // both names exist in this scope
+			programs = append(programs, p)
+		}
+	}
+	return programs
+}
+
+func (r *reader) cooldownOfIssues(n *portable.Node, t *Trigger) map[string]time.Duration {
+	lengths := map[string]time.Duration{}
+	names := make([]string, len(t.Issues))
+	for i, issue := range t.Issues {
+		names[i] = issue.Name
+	}
+	for _, f := range r.named(n, "an issue") {
+		if !slices.Contains(names, f.Key.Text) {
+			hint := slip.DidYouMean(f.Key.Text, names)
+			if hint == "" {
+				hint = "issues are written below issues: of the trigger"
+			}
+			r.report(CodeReference, f.Key.Pos, fmt.Sprintf("trigger %s has no issue %q", t.ID, f.Key.Text), hint)
+			continue
+		}
+		if d, ok := r.duration(f.Value); ok {
+			lengths[f.Key.Text] = d.Exact()
+		}
+	}
+	return lengths
+}
+
+// limits reads how a trigger's messages meet the limits of people.
+func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limits {
+	l := Limits{AtCreate: LimitDefer, AtSend: LimitDefer, Revalidate: workflowType == "reminder" && t.Record != ""}
+	if n == nil || n.Kind == portable.Broken {
+		return l
+	}
+	f, ok := r.fields(n, "limits")
+	if !ok {
+		return l
+	}
+	l.Critical = r.bool(f.get("critical"), false)
+	l.Uncounted = !r.bool(f.get("counts"), true)
+	l.AtCreate = r.word(f.get("at_create"), "at_create", LimitDefer, []string{LimitDefer, LimitSkip})
+	l.AtSend = r.word(f.get("at_send"), "at_send", LimitDefer, []string{LimitDefer, LimitFail, LimitFold})
+	l.KeepQueued = !r.bool(f.get("supersede"), true)
+	l.Revalidate = r.bool(f.get("revalidate"), l.Revalidate)
+	if l.Revalidate && t.Event != "" {
+		r.invalid(f.get("revalidate").Pos, fmt.Sprintf("trigger %s: an event does not change, so nothing can be looked at again", t.ID), "revalidate is for triggers with a record")
+	}
+	if span, ok := r.span(f.get("send_window")); ok {
+		l.SendWindow = span
+	}
+	return l
+}
+
+// reachable refuses a send window in which people of the audience are never to be disturbed.
+func (r *reader) reachable(n *portable.Node, set *Set, t *Trigger) {
+	if r.stored || n == nil || t.Limits.SendWindow.IsZero() || t.Limits.Critical {
+		return
+	}
+	kind, _, _ := strings.Cut(t.Channel, ":")
+	for _, name := range t.Personas() {
+		p := set.Persona(name)
+		if p == nil {
+			continue
+		}
+		if quiet := p.Cadence.For(kind).Quiet; covers(quiet, t.Limits.SendWindow) {
+			r.invalid(n.Get("send_window").Pos, fmt.Sprintf("persona %s has quiet hours %s, which cover all of the send window", name, quiet), "nothing could ever leave: move one of them")
+		}
+	}
+}
+
+// covers reports whether every moment of inner lies in outer.
+func covers(outer, inner civil.Span) bool {
+	const day = 24 * 60 * 60
+	if outer.IsZero() || inner.IsZero() {
+		return false
+	}
+	length := func(s civil.Span) int { return (int(s.To) - int(s.From) + day) % day }
+	begins := (int(inner.From) - int(outer.From) + day) % day
+	return begins+length(inner) <= length(outer)
+}
+
+// fallback reads the channels that are tried after the first one.
+func (r *reader) fallback(n *portable.Node, set *Set, first string) []string {
+	var all []string
+	for _, item := range r.items(n) {
+		name, ok := r.channelKey(item)
+		switch {
+		case !ok:
+		case name == first:
+			r.invalid(item.Pos, fmt.Sprintf("%s is the channel already", item.Text), "name another one, or remove it")
+		case slices.Contains(all, name):
+			r.invalid(item.Pos, fmt.Sprintf("%s stands twice in the list", item.Text), "")
+		default:
+			if set.Channel(name) == nil {
+				r.report(CodeReference, item.Pos, fmt.Sprintf("no channel named %q", item.Text), r.noChannel(name))
+			}
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// personaRef names the persona of an entry of the audience.
+func (r *reader) personaRef(n *portable.Node, set *Set) string {
+	name, ok := r.defName(n)
+	if ok && set.Persona(name) == nil {
+		r.report(CodeReference, n.Pos, fmt.Sprintf("no persona named %q", name), r.undefined(KindPersona, name))
+	}
+	return name
+}
+
+// timingOnRecord refuses what has no meaning without a date to count from.
+func (r *reader) timingOnRecord(f fields, t *Trigger) {
+	if n := f.get("anchor"); n != nil && n.Kind != portable.Broken {
+		r.report(CodeNotSupportedYet, n.Pos, "an anchor with a record is not supported yet", "leave it out: a message counts from the moment at which the condition is met")
+	}
+	if n := f.get("offset"); n != nil && t.Timing.Offset.Negative() {
+		r.invalid(n.Pos, "nothing can leave before the condition is met", "write an offset such as 10m, or for: how long it must have held")
+	}
+}
+
+// tells checks that somebody's condition can clear where a workflow says what is sent then.
+func (r *reader) tells(resolved *portable.Node, w *Workflow) {
+	if resolved == nil || len(w.Trigger) == 0 || slices.ContainsFunc(w.Trigger, func(t *Trigger) bool { return t.Record != "" }) {
+		return
+	}
+	r.invalid(resolved.Pos, fmt.Sprintf("workflow %s: resolved is for triggers with a record", r.name), "remove it: an event is never over")
+}

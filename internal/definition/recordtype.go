@@ -1,0 +1,85 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/slip"
+)
+
+// fieldTypes are the types of a record's fields, beside record(TYPE).
+func fieldTypes() []string {
+	return []string{"text", "number", "bool", "date", "datetime", "time", "contact", "place", "list", "object"}
+}
+
+// recordType reads the fields of a type, as expressions know them and as they are written.
+func (r *reader) recordType(root *portable.Node) *expr.RecordType {
+	t := &expr.RecordType{Name: r.name, Fields: map[string]expr.Type{}, Declared: map[string]string{}}
+	f, ok := r.fields(root, "record_type")
+	if !ok {
+		return t
+	}
+	r.need(f)
+	for _, field := range r.named(f.get("fields"), "a field") {
+		name := field.Key.Text
+		if !isReadable(name) {
+			r.invalid(field.Key.Pos, fmt.Sprintf("%q is not a name that an expression can read", name), "it has letters, digits and _, and does not begin with a digit")
+			continue
+		}
+		if slices.Contains(recordFields(&expr.RecordType{}), name) {
+			r.warn(CodeLint, field.Key.Pos, fmt.Sprintf("record.%s is every record's own", name), fmt.Sprintf("this field is read as record.props.%s; or give it another name", name))
+		}
+		if typ, ok := r.fieldType(field.Value); ok {
+			t.Declared[name], t.Fields[name] = typ, valueType(typ)
+		}
+	}
+	return t
+}
+
+func (r *reader) fieldType(n *portable.Node) (string, bool) {
+	text, ok := r.text(n)
+	if !ok {
+		return "", false
+	}
+	if target, ok := strings.CutPrefix(text, "record("); ok && strings.HasSuffix(target, ")") {
+		target = strings.TrimSuffix(target, ")")
+		if types := r.defined(KindRecordType); !slices.Contains(types, target) {
+			r.report(CodeReference, n.At(len("record(")), fmt.Sprintf("no record type named %q", target), r.undefined(KindRecordType, target))
+		}
+		return text, true
+	}
+	if slices.Contains(fieldTypes(), text) {
+		return text, true
+	}
+	hint := slip.DidYouMean(text, fieldTypes())
+	switch {
+	case text == "record":
+		hint = "write which: record(TYPE)"
+	case hint == "":
+		hint = "it is " + strings.Join(fieldTypes(), ", ") + " or record(TYPE)"
+	}
+	r.invalid(n.Pos, fmt.Sprintf("%q is not the type of a field", text), hint)
+	return "", false
+}
+
+// valueType is what expressions know of a declared type.
+func valueType(declared string) expr.Type {
+	switch declared {
+	case "text", "time":
+		return expr.Text
+	case "number":
+		return expr.Number
+	case "bool":
+		return expr.Bool
+	case "date", "datetime":
+		return expr.Time
+	case "list":
+		return expr.List
+	}
+	return expr.Any
+}
+
+func isReadable(name string) bool { return isMadeOf(name, "_") && (name[0] < '0' || name[0] > '9') }

@@ -1,0 +1,163 @@
+package definition
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// subjects are what the trigger of a text is about. A text that stands in no workflow may serve triggers of either
+// kind; whether it fits is then looked at where it is used.
+type subjects struct {
+	event, record bool
+	typ           *expr.RecordType // nil leaves the fields of records open
+}
+
+func anySubject() subjects { return subjects{event: true, record: true} }
+
+func subjectsOf(s expr.Scope) subjects {
+	if !s.Event && !s.Record { // a calendar's, which is refused as a whole
+		return anySubject()
+	}
+	return subjects{event: s.Event, record: s.Record, typ: s.RecordType}
+}
+
+// textNames are the names that a text may write, with their fields where these are fixed; nil leaves them open.
+func textNames(about subjects) map[string][]string {
+	names := map[string][]string{
+		"vars":      nil,
+		"contact":   append([]string{"id", "address", "name", "locale", "timezone", "persona", "attributes"}, subject.AddressKinds()...),
+		"workspace": {"timezone", "locale", "base_url"},
+		"survey":    {"link"},
+		"now":       {}, "due_at": {}, "detected_at": {}, "step": {}, "attempt": {},
+	}
+	if about.event {
+		names["event"], names["candidate"] = nil, nil
+	}
+	if about.record {
+		names["record"], names["issues"] = recordFields(about.typ), nil
+	}
+	return names
+}
+
+// recordFields are the fields of a declared type and those that every record has; nil when the type is open.
+func recordFields(typ *expr.RecordType) []string {
+	if typ == nil {
+		return nil
+	}
+	own := []string{"id", "type", "closed", "created_at", "updated_at", "last_modified_by", "props"}
+	return append(own, slices.Sorted(maps.Keys(typ.Fields))...)
+}
+
+// laterTextNames are names and fields that texts will be able to write.
+func laterTextNames() []string {
+	return []string{
+		"item", "metric", "answers", "period", "iteration", "data", "days_left", "digest", "trigger",
+		"unsubscribe_link", "manage_link", "contact.groups", "contact.place",
+	}
+}
+
+// variable checks a path that a text reads against what is given when it is rendered: there it would be an error.
+func (r *reader) variable(at portable.Pos, path string, about subjects) {
+	known := textNames(about)
+	root, field := rootOf(path)
+	fields, ok := known[root]
+	switch {
+	case slices.Contains(laterTextNames(), root) || slices.Contains(laterTextNames(), root+"."+field):
+		r.notYet(at, path, "a text can write "+sentence(slices.Sorted(maps.Keys(known))))
+	case !ok && isSubject(root):
+		r.report(CodeTemplate, at, noSubject(root), "")
+	case !ok:
+		r.report(CodeTemplate, at, fmt.Sprintf("there is no variable %q", root), elsewhereInTexts(root, path, known))
+	case field != "" && len(fields) > 0 && !slices.Contains(fields, field):
+		hint := slip.DidYouMean(field, fields)
+		if hint == "" {
+			hint = root + " has " + sentence(fields)
+		}
+		r.report(CodeTemplate, at, fmt.Sprintf("%s has no field %q", root, field), hint)
+	case root == "vars":
+		r.constant(at, field)
+	}
+}
+
+// rootOf splits a path into its name and the first field.
+func rootOf(path string) (root, field string) {
+	root, rest, _ := strings.Cut(path, ".")
+	field, _, _ = strings.Cut(rest, ".")
+	root, _, _ = strings.Cut(root, "[")
+	field, _, _ = strings.Cut(field, "[")
+	return root, field
+}
+
+// isSubject reports whether a name exists in the texts of one kind of trigger only.
+func isSubject(root string) bool {
+	return slices.Contains([]string{"event", "candidate", "record", "issues"}, root)
+}
+
+func noSubject(root string) string {
+	switch root {
+	case "record":
+		return "there is no record here: the trigger listens to an event"
+	case "issues":
+		return "there are no issues here: the trigger listens to an event"
+	}
+	return fmt.Sprintf("there is no %s here: the trigger looks at records", root)
+}
+
+func elsewhereInTexts(root, path string, known map[string][]string) string {
+	names := slices.Sorted(maps.Keys(known))
+	if hint := slip.DidYouMean(root, names); hint != "" {
+		return hint
+	}
+	what := "event"
+	if _, ok := known[what]; !ok {
+		what = "record"
+	}
+	others := slices.DeleteFunc(names, func(name string) bool { return name == what })
+	return fmt.Sprintf("a field of the %s is %s.%s; besides %s there are %s", what, what, path, what, sentence(others))
+}
+
+// fits checks, where a template or a survey is used, what could not be known where it stands: whether there is a
+// constant, an event, a record, and a field of a declared type.
+func (r *reader) fits(at portable.Pos, what string, paths []string, about subjects) {
+	if r.stored { // what was accepted is not refused for another definition
+		return
+	}
+	for _, path := range paths {
+		root, field := rootOf(path)
+		names, ok := textNames(about)[root]
+		switch {
+		case isSubject(root) && !ok:
+			r.report(CodeTemplate, at, fmt.Sprintf("%s writes %s, and %s", what, path, noSubject(root)), "")
+		case root == "record" && field != "" && len(names) > 0 && !slices.Contains(names, field):
+			r.report(CodeTemplate, at, fmt.Sprintf("%s writes %s, and records of type %s have no field %q", what, path, about.typ.Name, field), slip.DidYouMean(field, names))
+		case root == "vars":
+			r.constant(at, field)
+		}
+	}
+}
+
+// variables are the paths that the texts of a message read, sorted.
+func (m Message) variables() []string {
+	var all []string
+	for _, texts := range m.ByKind {
+		all = append(all, texts.variables()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (t Texts) variables() []string {
+	var all []string
+	for _, text := range slices.AppendSeq([]message.Text{t.Subject, t.Text, t.HTML, t.From, t.ReplyTo}, maps.Values(t.Headers)) {
+		text.Templates(func(_ string, t *message.Template) { all = append(all, t.Variables()...) })
+	}
+	return all
+}
