@@ -48,6 +48,7 @@ type grammar struct {
 	Events     eventsCmd     `cmd:"" group:"work" help:"Post events."`
 	Ingest     ingestCmd     `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
 	Contacts   contactsCmd   `cmd:"" group:"work" help:"Keep contacts, the people who get messages."`
+	Records    recordsCmd    `cmd:"" group:"work" help:"Keep records, the things that triggers watch."`
 	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
 	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`
 	Channels   channelsCmd   `cmd:"" group:"work" help:"See channels, and send a test through one."`

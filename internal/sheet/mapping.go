@@ -268,6 +268,19 @@ func (m *Mapping) Object(row Row) (map[string]any, *Fault) {
 	return out, nil
 }
 
+// Value reads a text as a type: without one it stays a text. Local times are read in zone.
+func Value(text string, as Type, zone *time.Location) (any, error) {
+	if as != "" && !slices.Contains(types(), string(as)) {
+		return nil, fmt.Errorf("%q is not a type; there are %s", as, strings.Join(types(), ", "))
+	}
+	value, err := (&Mapping{zone: zone}).value(Cell{Text: text}, as)
+	var hinted *hintedError
+	if errors.As(err, &hinted) && hinted.hint != "" {
+		return nil, fmt.Errorf("%w; %s", err, hinted.hint)
+	}
+	return value, err
+}
+
 type hintedError struct{ message, hint string }
 
 func (e *hintedError) Error() string { return e.message }

@@ -1,0 +1,321 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/sheet"
+	"github.com/carillonhq/carillon/internal/strictjson"
+	"github.com/carillonhq/carillon/internal/transfer"
+)
+
+type recordsCmd struct {
+	Put    putRecordCmd     `cmd:"" help:"Write a record: make it, or have it be this and nothing else."`
+	Import importRecordsCmd `cmd:"" help:"Take in the rows of a CSV or NDJSON file as records."`
+	List   listRecordsCmd   `cmd:"" help:"List the records of a type, the newest first; without a type, the types."`
+	Show   showRecordCmd    `cmd:"" help:"Show a record."`
+	Delete deleteRecordCmd  `cmd:"" help:"Take a record away."`
+}
+
+type onRecord struct {
+	Type string `arg:"" help:"The kind of thing, such as kiosk."`
+	ID   string `arg:"" help:"Your own id, unique in its type."`
+	remote
+}
+
+type putRecordCmd struct {
+	onRecord
+	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; as FIELD:TYPE=VALUE it is read as number, bool, date or time."`
+	Props  string   `name:"props" placeholder:"JSON" help:"Fields as a JSON object; - reads it from the standard input."`
+	Merge  bool     `name:"merge" help:"Keep what is not mentioned."`
+	Unset  []string `name:"unset" sep:"none" placeholder:"FIELD" help:"With --merge: take a field away. May be repeated."`
+	Closed *bool    `name:"closed" negatable:"" help:"Nothing is made of it any more; --no-closed ends that."`
+	zoned
+	jsonOnly
+}
+
+// zoned says in which zone local times are meant.
+type zoned struct {
+	Timezone zone `name:"timezone" default:"UTC" placeholder:"ZONE" help:"Of instants that are written without an offset."`
+}
+
+// Help is the long help.
+func (putRecordCmd) Help() string {
+	return `A value is a text unless a type is given.
+
+  carillon records put kiosk 123 name='Main hall' battery_level:number=15 charging:bool=false
+  carillon records put kiosk 123 --merge battery_level:number=80 --unset charging
+  my-probe | carillon records put host $(hostname) --props -`
+}
+
+// Validate refuses what would have no effect.
+func (c *putRecordCmd) Validate() error {
+	if len(c.Unset) > 0 && !c.Merge {
+		return errors.New("--unset goes with --merge: without it, what is not mentioned goes away")
+	}
+	return nil
+}
+
+// Run writes a record.
+func (c *putRecordCmd) Run(s *session) error {
+	props, err := c.props(s.In)
+	if err != nil {
+		return err
+	}
+	in := client.RecordInput{Type: c.Type, ID: c.ID, Props: props, Closed: c.Closed}
+	if !c.Merge {
+		one, err := call(c.remote, func(api *client.Client) (client.Record, error) { return api.PutRecord(s.ctx, in) })
+		return s.wrote(c.JSON, one, err, "written", one.Type, one.ID, fmt.Sprint("rev ", one.Rev))
+	}
+	answer, err := call(c.remote, func(api *client.Client) (client.RecordsAnswer, error) { return api.PostRecords(s.ctx, in) })
+	if err != nil || len(answer.Items) == 0 {
+		return err
+	}
+	item := answer.Items[0]
+	if item.Outcome == "failed" {
+		return &client.Problem{Detail: item.Message, Code: item.Reason, Field: item.Field, Hint: item.Hint}
+	}
+	return s.wrote(c.JSON, answer, nil, item.Outcome, item.Type, item.ID)
+}
+
+// wrote says what came of a write.
+func (s *session) wrote(asJSON bool, answer any, err error, cells ...string) error {
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return printJSON(s.Out, answer)
+	}
+	s.rows([][]string{cells})
+	return nil
+}
+
+// props joins --props, the fields and --unset.
+func (c *putRecordCmd) props(in io.Reader) (map[string]any, error) {
+	props := map[string]any{}
+	text := c.Props
+	if text == "-" {
+		raw, err := io.ReadAll(in)
+		if err != nil {
+			return nil, fmt.Errorf("read the standard input: %w", err)
+		}
+		text = string(raw)
+	}
+	if text != "" {
+		value, wrong := strictjson.Parse([]byte(text), strictjson.MaxDepth)
+		given, ok := value.(map[string]any)
+		if wrong != nil || !ok {
+			return nil, errors.New(`--props is not a JSON object; write it like {"battery_level": 15}`)
+		}
+		props = given
+	}
+	for _, written := range c.Fields {
+		target, value, ok := strings.Cut(written, "=")
+		name, as, _ := strings.Cut(target, ":")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%q is not a field; write FIELD=VALUE, such as battery_level:number=15", written)
+		}
+		read, err := sheet.Value(value, sheet.Type(as), c.Timezone.Location)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", target, err)
+		}
+		if _, twice := props[name]; twice {
+			return nil, fmt.Errorf("the field %s stands twice", name)
+		}
+		props[name] = read
+	}
+	for _, name := range c.Unset {
+		if _, twice := props[name]; twice {
+			return nil, fmt.Errorf("the field %s is given a value, and --unset", name)
+		}
+		props[name] = nil
+	}
+	return props, nil
+}
+
+type importRecordsCmd struct {
+	importing
+	Type string `name:"type" placeholder:"TYPE" help:"The kind of thing, for all rows; without it, a column type says it."`
+	ID   string `name:"id" placeholder:"COLUMN" help:"The column with your id of each record, where it is not called id."`
+}
+
+// Help is the long help.
+func (importRecordsCmd) Help() string {
+	return `Every row changes what it mentions of a record, or makes one. Columns named like a field (id, type, closed,
+props.NAME) go there; --map says it for others; the rest become fields under their own names, as text unless a type is
+given. Empty cells change nothing. NDJSON holds one object a line, whose values keep their types.
+
+  carillon records import kiosks.csv --type kiosk --id serial --map props.battery_level:number=battery
+
+The same file again changes nothing. An import that was interrupted goes on where it was when the same command is
+given again. Refused rows go into kiosks.rejected.csv with their reasons, and stop no others.
+
+Exit status: 0 all were taken in · 1 rows were refused, or the file was not finished.`
+}
+
+// Run imports records.
+func (c *importRecordsCmd) Run(s *session) error {
+	rules := slices.Clone(c.Map)
+	if c.ID != "" {
+		rules = append(rules, "id="+c.ID)
+	}
+	f := freight{
+		shape: sheet.Shape{
+			Noun: "a record", Fields: []string{"id", "type", "closed"}, Types: map[string]sheet.Type{"closed": sheet.Bool},
+			Groups: []string{"props"}, Rest: "props",
+		},
+		maps: rules, outcomes: []string{"created", "changed", "unchanged"},
+	}
+	if c.Type != "" {
+		f.constants = map[string]string{"type": c.Type}
+	}
+	f.check = func(mapped []string) error {
+		switch {
+		case !slices.Contains(mapped, "id"):
+			return errors.New("which record is it? --id COLUMN names the column with your id of each record")
+		case c.Type == "" && !slices.Contains(mapped, "type"):
+			return errors.New("what is it? --type TYPE says it for all rows, --map type=COLUMN for each")
+		}
+		return nil
+	}
+	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]transfer.Verdict, error) {
+		answer, err := api.WithIdempotencyKey(key).PostRawRecords(ctx, objects)
+		verdicts := make([]transfer.Verdict, len(answer.Items))
+		for i, item := range answer.Items {
+			verdicts[i] = transfer.Verdict{
+				Outcome: item.Outcome, Failed: item.Outcome == "failed", Reason: item.Reason, Field: item.Field, Message: item.Message, Hint: item.Hint,
+			}
+		}
+		return verdicts, err
+	}
+	return c.carry(s, f)
+}
+
+type listRecordsCmd struct {
+	Type string `arg:"" optional:"" help:"The kind of thing, such as kiosk; without it the types are listed."`
+	paging
+	remote
+	output
+}
+
+// Run lists records, or their types.
+func (c *listRecordsCmd) Run(s *session) error {
+	if c.Type == "" {
+		return c.types(s)
+	}
+	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Record], error) {
+		return call(c.remote, func(api *client.Client) (client.Page[client.Record], error) {
+			return api.Records(s.ctx, c.Type, client.RecordQuery{Limit: limit, Cursor: cursor})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, page)
+	}
+	rows := make([][]string, len(page.Items))
+	for i, one := range page.Items {
+		props, err := compact(one.Props)
+		if err != nil {
+			return err
+		}
+		rows[i] = []string{one.ID, closed(one), fmt.Sprint(one.Rev), c.at(one.UpdatedAt), one.LastModifiedBy, props}
+	}
+	s.table([]string{"id", "closed", "rev", "updated_at", "by", "props"}, rows)
+	s.more(page.NextCursor)
+	return nil
+}
+
+func (c *listRecordsCmd) types(s *session) error {
+	types, err := call(c.remote, func(api *client.Client) (client.RecordTypes, error) { return api.RecordTypes(s.ctx) })
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, types)
+	}
+	rows := make([][]string, len(types.Items))
+	for i, one := range types.Items {
+		var fields []string
+		for _, name := range slices.Sorted(maps.Keys(one.Fields)) {
+			fields = append(fields, name+" "+one.Fields[name])
+		}
+		rows[i] = []string{one.Type, strings.Join(fields, ", ")}
+	}
+	s.table([]string{"type", "fields"}, rows)
+	return nil
+}
+
+func closed(r client.Record) string {
+	if r.Closed {
+		return "closed"
+	}
+	return ""
+}
+
+func compact(v any) (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(b.String()), nil
+}
+
+type showRecordCmd struct {
+	onRecord
+	output
+}
+
+// Run shows a record.
+func (c *showRecordCmd) Run(s *session) error {
+	one, err := call(c.remote, func(api *client.Client) (client.Record, error) { return api.Record(s.ctx, c.Type, c.ID) })
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, one)
+	}
+	s.fields("record", one.Type+" "+one.ID, "closed", closed(one), "rev", fmt.Sprint(one.Rev), "last_modified_by", one.LastModifiedBy,
+		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))
+	if len(one.Props) == 0 {
+		return nil
+	}
+	s.title("props")
+	var rows [][]string
+	for _, name := range slices.Sorted(maps.Keys(one.Props)) {
+		value, err := compact(one.Props[name])
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []string{name, value})
+	}
+	s.rows(rows)
+	return nil
+}
+
+type deleteRecordCmd struct {
+	onRecord
+	jsonOnly
+}
+
+// Help is the long help.
+func (deleteRecordCmd) Help() string {
+	return `Its fields go, and nothing is made of it any more. One that is made again under its id is the same thing: its cooldowns
+and counts go on where they were.`
+}
+
+// Run deletes a record.
+func (c *deleteRecordCmd) Run(s *session) error {
+	gone, err := call(c.remote, func(api *client.Client) (client.RecordDeleted, error) { return api.DeleteRecord(s.ctx, c.Type, c.ID) })
+	return s.wrote(c.JSON, gone, err, "deleted", gone.Type, gone.ID)
+}
