@@ -17,8 +17,11 @@ import (
 func broken(p cadence.Policy, history []cadence.Slot, loc *time.Location) string {
 	counted := map[string]int{}
 	count := func(n, limit int, window, format string, at time.Time) string {
+		if limit <= 0 {
+			return ""
+		}
 		key := window + at.In(loc).Format(format)
-		if counted[key] += n; limit > 0 && counted[key] > limit {
+		if counted[key] += n; counted[key] > limit {
 			return fmt.Sprintf("%s: %d of %d", key, counted[key], limit)
 		}
 		return ""
