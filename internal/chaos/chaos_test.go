@@ -52,6 +52,7 @@ func TestReliability(t *testing.T) {
 		})
 		t.Run("sabotage/"+database, func(t *testing.T) {
 			t.Parallel()
+			storetest.NotUnderRace(t, "what is judged here is a binary built on the spot, without the detector")
 			binary, err := unfenced()
 			if err != nil {
 				t.Fatal(err)
@@ -123,7 +124,7 @@ func check(t *testing.T, r chaos.Report, err error) {
 // buildWithoutFence builds this test's binary with a store whose fence is taken out.
 func buildWithoutFence(dir string) (binary string, err error) {
 	binary = filepath.Join(dir, "nofence.test")
-	out, err := exec.Command("go", "test", "-c", "-tags", "nofence", "-o", binary, ".").CombinedOutput()
+	out, err := exec.Command("go", "test", "-c", "-tags", "nofence", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build without the fence: %w\n%s", err, out)
 	}

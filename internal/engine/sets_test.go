@@ -17,6 +17,7 @@ import (
 // instead of failing for ever.
 func TestABatchPinnedToMoreSetsThanAreKept(t *testing.T) {
 	t.Parallel()
+	storetest.NotUnderRace(t, "one goroutine compiles 220 workflows; TestNothingIsPlannedByAnOldSet applies sets at the same time")
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		const edits = 110
 		b := enginetest.Setup(t, s, memory, nil)

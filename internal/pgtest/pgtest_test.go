@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,7 +28,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Stdout.WriteString(s.URL() + "\n" + s.dir + "\n")
-	select {} // until killed
+	forever := make(chan os.Signal, 1) // a bare select would be a deadlock, of which a program without cgo dies
+	signal.Notify(forever, os.Interrupt)
+	<-forever // until killed
 }
 
 func TestNewMakesSeparateEmptyDatabases(t *testing.T) {

@@ -18,6 +18,9 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
+// Each file is one block between StatementBegin and StatementEnd: one message to the server, with nothing for goose to take
+// apart.
+//
 //go:embed migrations
 var migrations embed.FS
 

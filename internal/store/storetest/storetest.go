@@ -82,6 +82,15 @@ func URL(t testing.TB, database string) string {
 	return path
 }
 
+// NotUnderRace skips a test under the race detector, which would take long to find nothing; why says what makes that
+// sure. The same test runs without the detector.
+func NotUnderRace(t testing.TB, why string) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("not under the race detector: " + why)
+	}
+}
+
 // shared is the one pooler of a test process, for the same reason as pgtest's server.
 var shared struct {
 	once   sync.Once

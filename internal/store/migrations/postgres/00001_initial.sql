@@ -1,4 +1,5 @@
 -- +goose Up
+-- +goose StatementBegin
 -- Every column is bigint or text and NOT NULL; 0 and '' mean none. Instants are µs since 1970, UTC.
 --
 -- PostgreSQL: keys are compared as bytes (COLLATE "C"). Fillfactors below 100 leave room for updates on the same
@@ -224,3 +225,4 @@ CREATE TABLE audit (
   detail text NOT NULL,  -- JSON
   PRIMARY KEY (ws, id)
 );
+-- +goose StatementEnd

@@ -1,4 +1,5 @@
 -- +goose Up
+-- +goose StatementBegin
 -- Every column is bigint or text and NOT NULL; 0 and '' mean none. Instants are µs since 1970, UTC.
 --
 -- SQLite: rows are stored in their primary key (WITHOUT ROWID).
@@ -223,3 +224,4 @@ CREATE TABLE audit (
   detail text NOT NULL,  -- JSON
   PRIMARY KEY (ws, id)
 ) WITHOUT ROWID;
+-- +goose StatementEnd

@@ -1,4 +1,5 @@
 -- +goose Up
+-- +goose StatementBegin
 
 -- Since when the present step of a delivery may have arrived without an answer: the intent of its first attempt of
 -- unknown outcome. 0: every outcome of the step is known.
@@ -59,3 +60,4 @@ ALTER TABLE contact ADD COLUMN attributes text NOT NULL DEFAULT '';  -- JSON
 ALTER TABLE contact ADD COLUMN updated_at bigint NOT NULL DEFAULT 0;
 ALTER TABLE contact ADD COLUMN suppressed_at bigint NOT NULL DEFAULT 0;  -- cadence.suppressed decides
 ALTER TABLE contact ADD COLUMN suppress_reason text NOT NULL DEFAULT '';
+-- +goose StatementEnd

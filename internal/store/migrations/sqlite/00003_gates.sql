@@ -1,4 +1,5 @@
 -- +goose Up
+-- +goose StatementBegin
 
 CREATE TABLE record (          -- a document of the caller's whose state triggers look at
   ws          bigint NOT NULL,
@@ -79,3 +80,4 @@ CREATE INDEX decision_record ON decision (record_id, id) WHERE record_id > 0;
 ALTER TABLE contact ADD COLUMN persona text NOT NULL DEFAULT '';
 ALTER TABLE contact ADD COLUMN cadence text NOT NULL DEFAULT '';  -- JSON: the person's own limits
 CREATE INDEX contact_persona ON contact (persona, ws, id) WHERE persona <> '';
+-- +goose StatementEnd
