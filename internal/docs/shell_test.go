@@ -156,15 +156,22 @@ func (s *shell) run(c command) {
 	}
 }
 
-// prints holds what the server has printed against the page.
+// prints holds what the server has printed against the page. It answers a moment before it says so.
 func (s *shell) prints(c command) {
 	s.t.Helper()
-	out, err := os.ReadFile(s.served)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if !pattern(c.line, strings.Join(c.want, "\n")).MatchString(plain(c.line, string(out))) {
-		s.t.Errorf("line %d: %s prints\n%s", c.at, c.line, out)
+	want := pattern(c.line, strings.Join(c.want, "\n"))
+	var out []byte
+	for limit := time.After(patience); !want.MatchString(plain(c.line, string(out))); {
+		select {
+		case <-limit:
+			s.t.Errorf("line %d: %s prints\n%s", c.at, c.line, out)
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		var err error
+		if out, err = os.ReadFile(s.served); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }
 
