@@ -45,6 +45,7 @@ func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
 		t.For = d.Exact()
 	}
 	t.Check = r.check(f.get("check"))
+	r.looks(t, when, issues)
 	if issues != nil || cooldown != nil {
 		t.Cooldown = r.cooldown(cooldown, t, scope)
 	}
@@ -105,6 +106,22 @@ func (r *reader) check(n *portable.Node) Check {
 		}
 	}
 	return c
+}
+
+// looks demands an interval where nobody can say when time alone changes the answer (model.md §6).
+func (r *reader) looks(t *Trigger, when, issues *portable.Node) {
+	if t.Check.Every != 0 {
+		return
+	}
+	at := func(n *portable.Node, c *expr.Condition) {
+		if line, bound := c.TimeBound(); bound {
+			r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is looked at every 5 minutes too")
+		}
+	}
+	at(when, t.When)
+	for _, issue := range t.Issues {
+		at(issues.Get(issue.Name), issue.When)
+	}
 }
 
 // cooldown reads how long a context stays quiet; n is nil where issues bring their own default.

@@ -222,7 +222,7 @@ func (d *demo) post(ctx context.Context, b batch) error {
 	return nil
 }
 
-// definitions are the examples. Their channels are replaced by the inbox, so that every message can be read and none
+// definitions are the examples. Their channels lead to the inbox, so that every message can be read and none
 // leaves; and public links begin with this process's own address.
 func definitions() ([]client.File, error) {
 	names, err := fs.Glob(examples.Files, "*.yaml")
@@ -234,6 +234,9 @@ func definitions() ([]client.File, error) {
 		text, err := examples.Files.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read an example: %w", err)
+		}
+		if name == "channels.yaml" {
+			text = regexp.MustCompile(`(?ms)^provider: (?:http|smtp)$.*?(^---$|\z)`).ReplaceAll(text, []byte("provider: inbox\n$1"))
 		}
 		text = regexp.MustCompile(`(?m)^channel: (memory|whatsapp)$`).ReplaceAll(text, []byte("channel: inbox"))
 		text = regexp.MustCompile(`(?m)^base_url: .*\n`).ReplaceAll(text, nil)
