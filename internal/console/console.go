@@ -32,6 +32,7 @@ import (
 type Store interface {
 	Accounts
 	Messages
+	Things
 	Counts(ctx context.Context, ws subject.WorkspaceID) (store.Counts, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
@@ -54,6 +55,15 @@ type Messages interface {
 	Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error)
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
+}
+
+// Things is what the pages about records read.
+type Things interface {
+	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error)
+	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
+	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
+	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
+	DecisionsOfRecord(ctx context.Context, ws subject.WorkspaceID, record subject.RecordID, p store.Page) ([]store.Decision, error)
 }
 
 // Definitions gives the compiled set in force; an engine is one.
@@ -93,7 +103,7 @@ type console struct {
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /instances, /events,
-// /decisions, /signin, /signout and /assets/; every other path is not found.
+// /records, /decisions, /signin, /signout and /assets/; every other path is not found.
 func New(d Deps) (http.Handler, error) {
 	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
 		return nil, errors.New("a console needs a store, definitions, a feed and a clock")
@@ -131,6 +141,9 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /instances/{id}", c.page(c.instance))
 	mux.HandleFunc("GET /events", c.page(c.events))
 	mux.HandleFunc("GET /events/{id}", c.page(c.event))
+	mux.HandleFunc("GET /records", c.page(c.recordTypes))
+	mux.HandleFunc("GET /records/{type}", c.page(c.records))
+	mux.HandleFunc("GET /records/{type}/{id}", c.page(c.record))
 	mux.HandleFunc("GET /decisions", c.page(c.decisions))
 	mux.HandleFunc("/", c.page(func(context.Context, visit) (view, error) { return view{}, store.ErrNotFound }))
 	return guard(http.NewCrossOriginProtection().Handler(mux)), nil

@@ -116,6 +116,7 @@ func lived(t *testing.T, s *store.Store) *bundle {
 	b.post(t, `{"id":"v1","kind":"visit-closed","payload":{"wip":"40956","jobType":"GR"},"recipient":{"address":"+964 770 000 0001","locale":"ar"}}`)
 	b.post(t, `{"id":"v1","kind":"visit-closed","payload":{"wip":"40956","jobType":"GR"},"recipient":{"address":"+964 770 000 0001","locale":"ar"}}`)
 	b.post(t, `{"id":"v2","kind":"visit-closed","payload":{"wip":"40957","jobType":"PM"},"recipient":{"address":"+964 770 000 0002","locale":"ar"}}`)
+	b.keep(t)
 	b.clock.Set(start.Add(2 * time.Second))
 	return b
 }

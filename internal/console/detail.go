@@ -136,6 +136,17 @@ func (c *console) instance(ctx context.Context, v visit) (view, error) {
 	page := instanceDetail{
 		scale: v.scale, title: in.Workflow, state: instanceBadge(in), facts: v.instanceFacts(in), event: event, trace: in.Trace,
 	}
+	if in.Record != 0 {
+		r, err := c.Store.RecordByID(ctx, v.workspace.ID, in.Record)
+		if err != nil {
+			return view{}, err
+		}
+		about := fact{name: "record", value: r.Type + " " + r.ExtID, href: recordHref(r.Type, r.ExtID)}
+		if r.Deleted {
+			about.href = "" // it has no page any more
+		}
+		page.facts = append([]fact{about}, page.facts...)
+	}
 	if in.Reason != "" {
 		page.why = in.Reason.Sentence()
 	}

@@ -34,6 +34,7 @@ type visit struct {
 	scale
 	ids   key.PublicIDs
 	id    string // of the address
+	kind  string // of record, in the address
 	query url.Values
 }
 
@@ -81,7 +82,7 @@ func (c *console) page(show func(context.Context, visit) (view, error)) http.Han
 		}
 		v := visit{
 			reader: who, scale: scale{now: c.Clock.Now(), zone: zone}, ids: key.NewPublicIDs(who.workspace.Secret),
-			id: r.PathValue("id"), query: r.URL.Query(),
+			id: r.PathValue("id"), kind: r.PathValue("type"), query: r.URL.Query(),
 		}
 		made, err := show(r.Context(), v)
 		f := c.frame(made.title)

@@ -342,6 +342,9 @@ func (s *Set) ByEvent(kind string) []Match { return s.byEvent[kind] }
 // of the triggers in their file.
 func (s *Set) ByRecord(typ string) []Match { return s.byRecord[typ] }
 
+// WatchedTypes returns the types of records that triggers look at, in the order of their names.
+func (s *Set) WatchedTypes() []string { return slices.Sorted(maps.Keys(s.byRecord)) }
+
 // Persona returns the persona of that name, nil when there is none.
 func (s *Set) Persona(name string) *Persona { return s.personas[name] }
 

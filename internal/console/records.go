@@ -1,0 +1,188 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// typeLine is one type of records.
+type typeLine struct {
+	name   string
+	href   string
+	fields string // as they are declared; empty: its records are open
+	by     []string
+}
+
+type typeList struct{ rows []typeLine }
+
+// recordTypes lists the types: those of which there are records, those that are declared, and those that triggers watch.
+func (c *console) recordTypes(ctx context.Context, v visit) (view, error) {
+	names, err := c.Store.RecordTypes(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	set, err := c.Definitions.Definitions(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	for _, t := range set.RecordTypes() {
+		names = append(names, t.Name)
+	}
+	names = append(names, set.WatchedTypes()...)
+	slices.Sort(names)
+	var list typeList
+	for _, name := range slices.Compact(names) {
+		l := typeLine{name: name, href: recordHref(name)}
+		if t := set.RecordType(name); t != nil {
+			var fields []string
+			for _, field := range slices.Sorted(maps.Keys(t.Declared)) {
+				fields = append(fields, field+" "+t.Declared[field])
+			}
+			l.fields = strings.Join(fields, ", ")
+		}
+		for _, m := range set.ByRecord(name) {
+			l.by = append(l.by, m.Workflow.Name+" "+m.Trigger.ID)
+		}
+		list.rows = append(list.rows, l)
+	}
+	return view{title: "Records", section: "/records", body: recordTypesPage(list), live: true}, nil
+}
+
+// recordHref is the address of a type, or of a record.
+func recordHref(parts ...string) string {
+	href := "/records"
+	for _, part := range parts {
+		if strings.Trim(part, ".") == "" { // it would be taken for a way up
+			part = strings.ReplaceAll(part, ".", "%2E")
+		} else {
+			part = url.PathEscape(part)
+		}
+		href += "/" + part
+	}
+	return href
+}
+
+type recordLine struct {
+	id      string
+	href    string
+	closed  bool
+	props   string
+	updated time.Time
+	by      string
+}
+
+type recordList struct {
+	scale
+	typ   string
+	rows  []recordLine
+	older string
+	paged bool
+}
+
+func (c *console) records(ctx context.Context, v visit) (view, error) {
+	rows, err := c.Store.Records(ctx, v.workspace.ID, v.kind, store.Page{Before: v.before(), Limit: pageSize + 1})
+	if err != nil {
+		return view{}, err
+	}
+	list := recordList{scale: v.scale, typ: v.kind, paged: v.before() > 0}
+	if len(rows) > pageSize {
+		rows = rows[:pageSize]
+		list.older = v.older(recordHref(v.kind), int64(rows[len(rows)-1].ID))
+	}
+	for _, r := range rows {
+		props, err := store.RecordJSON(r.Props)
+		if err != nil {
+			return view{}, err
+		}
+		list.rows = append(list.rows, recordLine{
+			id: r.ExtID, href: recordHref(r.Type, r.ExtID), closed: r.Closed, props: props, updated: r.UpdatedAt, by: r.ModifiedBy,
+		})
+	}
+	return view{title: "Records of " + v.kind, section: "/records", body: recordsPage(list), live: v.before() == 0}, nil
+}
+
+type recordDetail struct {
+	scale
+	typ, typeHref string
+	id            string
+	closed        bool
+	facts         []fact
+	fields        []fact
+	instances     []instanceLine
+	decisions     []decisionLine
+}
+
+// decisionLine is something that was not done for a record.
+type decisionLine struct {
+	id       string
+	at       time.Time
+	state    badge
+	workflow string
+	trigger  string
+	context  string
+	why      string
+}
+
+func (c *console) record(ctx context.Context, v visit) (view, error) {
+	r, err := c.Store.Record(ctx, v.workspace.ID, store.RecordRef{Type: v.kind, ExtID: v.id})
+	if err != nil {
+		return view{}, err
+	}
+	instances, err := c.Store.Instances(ctx, v.workspace.ID, store.InstanceFilter{Record: r.ID}, store.Page{Limit: pageSize})
+	if err != nil {
+		return view{}, err
+	}
+	decisions, err := c.Store.DecisionsOfRecord(ctx, v.workspace.ID, r.ID, store.Page{Limit: pageSize})
+	if err != nil {
+		return view{}, err
+	}
+	page := recordDetail{
+		scale: v.scale, typ: r.Type, typeHref: recordHref(r.Type), id: r.ExtID, closed: r.Closed,
+		facts: known([]fact{
+			{name: "revision", value: fmt.Sprint(r.Rev)},
+			{name: "written by", value: r.ModifiedBy},
+			{name: "written", at: r.UpdatedAt},
+			{name: "made", at: r.CreatedAt},
+			{name: "changed since", at: r.ChangedAt},
+			{name: "looked at", at: r.LookedAt},
+			{name: "next look", at: r.LookAt},
+		}),
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Props)) {
+		value, err := valueOf(r.Props[name])
+		if err != nil {
+			return view{}, err
+		}
+		page.fields = append(page.fields, fact{name: name, value: value})
+	}
+	for _, in := range instances {
+		page.instances = append(page.instances, v.instanceLine(in))
+	}
+	for _, d := range decisions {
+		page.decisions = append(page.decisions, decisionLine{
+			id: "x" + fmt.Sprint(d.ID), at: d.At, state: badge{reasonTone(d.Reason), words(string(d.Reason))}, workflow: d.Workflow, trigger: d.Trigger,
+			context: d.Context, why: d.Reason.Sentence(),
+		})
+	}
+	return view{title: r.Type + " " + r.ExtID, section: "/records", body: recordPage(page), live: true}, nil
+}
+
+// valueOf is the value of a field: a text as it is, anything else as JSON.
+func valueOf(value any) (string, error) {
+	if text, ok := value.(string); ok {
+		return text, nil
+	}
+	var text strings.Builder
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return strings.TrimSpace(text.String()), err
+}

@@ -1,0 +1,63 @@
+package console_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// keep keeps a few records, one of them with a name that an address has to spell otherwise.
+func (b *bundle) keep(t *testing.T) {
+	t.Helper()
+	var items []record.Item
+	for _, raw := range []string{
+		`{"type": "kiosk", "id": "123", "props": {"name": "Main <hall>", "battery_level": 15, "charging": false, "tags": ["a", 1]}}`,
+		`{"type": "kiosk", "id": "a/b %2F?..", "closed": true}`, `{"type": "kiosk", "id": ".."}`, `{"type": "kiosk", "id": "gone"}`,
+	} {
+		items = append(items, record.Parse(json.RawMessage(raw), "", ""))
+	}
+	if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Merge, items, "probe", b.clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	gone := []record.Item{{Type: "kiosk", ID: "gone"}}
+	if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Delete, gone, "probe", b.clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRecordPages(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		h := lived(t, s).handler(t, console.Deps{Guest: "default"})
+		for path, want := range map[string][]string{
+			"/records":                          {`href="/records/kiosk"`, "open"},
+			"/records/kiosk":                    {`href="/records/kiosk/123"`, `href="/records/kiosk/a%2Fb%20%252F%3F.."`, `href="/records/kiosk/%2E%2E"`, "closed", "probe", "battery_level"},
+			"/records/kiosk/123":                {"Main &lt;hall&gt;", "15", "[&#34;a&#34;,1]", "revision", "No instance fits."},
+			"/records/kiosk/a%2Fb%20%252F%3F..": {"a/b %2F?..", "It has no fields.", "closed"},
+			"/records/kiosk/%2E%2E":             {`<span class="to">..</span>`},
+			"/records/none":                     {"There is no record of this type."},
+		} {
+			a := get(t, h, path)
+			wellFormed(t, path, a.body)
+			for _, text := range want {
+				if a.status != http.StatusOK || !strings.Contains(a.body, text) {
+					t.Errorf("%s (%d) does not say %q", path, a.status, text)
+				}
+			}
+		}
+		if a := get(t, h, "/records/kiosk"); strings.Contains(a.body, "gone") {
+			t.Error("a deleted one is listed")
+		}
+		for _, path := range []string{"/records/kiosk/gone", "/records/hub/123", "/records/kiosk/123/x"} {
+			if a := get(t, h, path); a.status != http.StatusNotFound {
+				t.Errorf("%s: %d", path, a.status)
+			}
+		}
+	})
+}
