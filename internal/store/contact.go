@@ -82,6 +82,10 @@ func (t *session) persons(ctx context.Context, now time.Time, refs []recipient) 
 	persons := make([]Person, len(refs))
 	var wanted rowset
 	for i, r := range refs {
+		if r.ID != 0 {
+			persons[i] = Person{Contact: subject.Contact{ID: r.ID}, Found: true}
+			continue
+		}
 		made := r.NewExtID
 		if !r.Create {
 			made = ""

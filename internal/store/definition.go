@@ -35,7 +35,7 @@ UPDATE workspace SET definitions = $2
 WHERE id = $1`
 
 // ApplyDefinitions makes the documents part of the definition set in force. What differs from it by its hash
-// becomes the next version of its name and makes a new set; when nothing differs the number stays and no audit
+// becomes the next version of its name and makes a new set, and its runs begin; when nothing differs the number stays and no audit
 // entry is written. Documents of the set that are not mentioned stay in it. The changes stand in the order of docs.
 func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, once *Once[AppliedDefinitions]) (number int64, changes []DefinitionChange, err error) {
 	var applied AppliedDefinitions
@@ -83,6 +83,7 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 	number := numbers[0] + 1
 	var changes []DefinitionChange
 	var closed, added rowset
+	var runs []RunSeed
 	seen := map[name]bool{}
 	for _, d := range docs {
 		id := name{d.Kind, d.Name}
@@ -101,6 +102,7 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 			closed.row().int(int64(ws)).text(d.Kind).text(d.Name)
 		}
 		changes = append(changes, DefinitionChange{d.Kind, d.Name, old.Version + 1, action})
+		runs = append(runs, d.Runs...)
 		added.row().int(int64(ws)).text(d.Kind).text(d.Name).int(old.Version + 1).text(d.Text).text(d.Hash).int(number)
 	}
 	if added.n == 0 {
@@ -113,6 +115,9 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 		return 0, nil, err
 	}
 	if _, err := t.exec(ctx, setDefinitions, int64(ws), number); err != nil {
+		return 0, nil, err
+	}
+	if err := t.beginRuns(ctx, ws, now, number, runs); err != nil {
 		return 0, nil, err
 	}
 	return number, changes, t.audit(ctx, ws, now, audit)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // With each the set in force, so that what is not pinned is planned by that of the transaction.
@@ -21,14 +22,15 @@ LIMIT $2
 
 const settleInstances = `
 UPDATE instance SET status = r.status, held = r.held, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
-  reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, completed_at = r.completed_at,
+  expand_cursor = r.expand_cursor, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, completed_at = r.completed_at,
   attempts = instance.attempts + 1, lease_until = 0, version = instance.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
-  reason text, trace text, completed_at bigint)*/ AS r
+  expand_cursor bigint, reason text, trace text, completed_at bigint)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // ExpandDue takes up to limit due instances of all workspaces, asks resolve whom each concerns and decide what
-// becomes of them, and writes the deliveries and the outcome, in one transaction. n is how many were taken.
+// becomes of them, and writes the deliveries and the outcome, in one transaction. n is how many were taken: decide sees
+// as many as the people of fit into one transaction.
 //
 // They are held by row locks and not by a lease: a worker that dies leaves them as they were. For the same reason
 // no other transaction makes deliveries of a held instance, so a delivery whose key exists is one of an earlier
@@ -36,8 +38,8 @@ WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version
 // The place that was decided for it stays free: limits are never exceeded by that.
 func (s *Store) ExpandDue(
 	ctx context.Context, now time.Time, limit int,
-	resolve func([]DueInstance) ([][]RecipientRef, error),
-	decide func([]DueInstance, [][]Person) ([]ExpandResult, error),
+	resolve func([]DueInstance) ([]Audience, error),
+	decide func([]DueInstance, []People) ([]ExpandResult, error),
 ) (n int, err error) {
 	err = s.plan(ctx, func(t *session) error {
 		due, err := t.dueInstances(ctx, now, limit)
@@ -52,21 +54,24 @@ func (s *Store) ExpandDue(
 		if len(wanted) != n {
 			return fmt.Errorf("%w: recipients of %d instances instead of %d", ErrInvalid, len(wanted), n)
 		}
-		var refs []recipient
-		for i, list := range wanted {
-			for _, ref := range list {
-				refs = append(refs, recipient{due[i].Workspace, ref})
-			}
+		groups := make([][]Audience, n)
+		for i := range wanted {
+			groups[i] = wanted[i : i+1]
 		}
-		found, err := t.persons(ctx, now, refs)
+		found, err := t.people(ctx, now, groups, func(i int) subject.WorkspaceID { return due[i].Workspace })
 		if err != nil {
 			return err
 		}
-		persons := make([][]Person, n)
-		for i, list := range wanted {
-			persons[i], found = found[:len(list):len(list)], found[len(list):]
+		if len(found) < n {
+			t.s.dueInstances.due(readyAt(due[len(found)].Row))
+			t.due(dueMicros(now))
+			due, n = due[:len(found)], len(found)
 		}
-		results, err := decide(due, persons)
+		people := make([]People, n)
+		for i, p := range found {
+			people[i] = p[0]
+		}
+		results, err := decide(due, people)
 		if err != nil {
 			return err
 		}
@@ -135,7 +140,7 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 			completed = now
 		}
 		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).flag(i.Held).int(readyAt(i)).
-			time(i.NextRetryAt).int(int64(r.RetryCount)).text(string(r.Reason)).text(r.Trace).time(completed)
+			time(i.NextRetryAt).int(int64(r.RetryCount)).int(int64(r.Cursor)).text(string(r.Reason)).text(r.Trace).time(completed)
 		t.due(readyAt(i))
 	}
 	if _, err := t.insertDeliveries(ctx, deliveries); err != nil {

@@ -16,15 +16,15 @@ import (
 )
 
 // expand expands what is due now; without decide every instance completes without recipients.
-func (f fixture) expand(decide func([]store.DueInstance, [][]store.Person) ([]store.ExpandResult, error), refs ...store.RecipientRef) int {
+func (f fixture) expand(decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error), refs ...store.RecipientRef) int {
 	f.Helper()
 	if decide == nil {
 		decide = complete
 	}
-	n, err := f.s.ExpandDue(f.Context(), now, 1000, func(due []store.DueInstance) ([][]store.RecipientRef, error) {
-		all := make([][]store.RecipientRef, len(due))
+	n, err := f.s.ExpandDue(f.Context(), now, 1000, func(due []store.DueInstance) ([]store.Audience, error) {
+		all := make([]store.Audience, len(due))
 		for i := range due {
-			all[i] = refs
+			all[i].Refs = refs
 		}
 		return all, nil
 	}, decide)
@@ -32,7 +32,7 @@ func (f fixture) expand(decide func([]store.DueInstance, [][]store.Person) ([]st
 	return n
 }
 
-func complete(due []store.DueInstance, _ [][]store.Person) ([]store.ExpandResult, error) {
+func complete(due []store.DueInstance, _ []store.People) ([]store.ExpandResult, error) {
 	results := make([]store.ExpandResult, len(due))
 	for i := range results {
 		results[i] = store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded}
@@ -60,10 +60,10 @@ func TestExpandTakesWhatIsDue(t *testing.T) {
 		add("over", func(i *instance.Row) { i.Status = instance.Skipped })
 		f.add(store.IngestWrites{Events: []store.EventRow{event}, Instances: list})
 		var got []string
-		n := f.expand(func(due []store.DueInstance, people [][]store.Person) ([]store.ExpandResult, error) {
+		n := f.expand(func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
 			for i, in := range due {
 				got = append(got, in.Key)
-				if (in.EventRow.ID == event.ID) != (in.Key == "now") || len(people[i]) != 1 || people[i][0].ExtID != "c-1" {
+				if (in.EventRow.ID == event.ID) != (in.Key == "now") || len(people[i].Persons) != 1 || people[i].Persons[0].ExtID != "c-1" {
 					t.Errorf("%s: event %d, people %v", in.Key, in.EventRow.ID, people[i])
 				}
 			}
@@ -102,7 +102,7 @@ func TestExpandSettles(t *testing.T) {
 			in := f.instance("k:"+test.name, instance.Pending)
 			in.Trace = "as planned"
 			f.add(store.IngestWrites{Instances: []instance.Row{in}})
-			f.expand(func(due []store.DueInstance, _ [][]store.Person) ([]store.ExpandResult, error) {
+			f.expand(func(due []store.DueInstance, _ []store.People) ([]store.ExpandResult, error) {
 				return []store.ExpandResult{test.result}, nil
 			})
 			want := in
@@ -137,11 +137,11 @@ func TestExpandKeepsDeliveriesThatExist(t *testing.T) {
 		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{before}})
 		ref := person("c-1", "")
 		ref.Lock = true
-		f.expand(func(due []store.DueInstance, people [][]store.Person) ([]store.ExpandResult, error) {
-			if p := people[0][0]; !p.Locked || len(p.Slots) != 1 {
+		f.expand(func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+			if p := people[0].Persons[0]; !p.Locked || len(p.Slots) != 1 {
 				t.Errorf("person %+v", p)
 			}
-			again, other := f.delivery(due[0].Row, people[0][0].ID), f.delivery(due[0].Row, people[0][1].ID)
+			again, other := f.delivery(due[0].Row, people[0].Persons[0].ID), f.delivery(due[0].Row, people[0].Persons[1].ID)
 			again.Slot = now.Add(time.Hour)
 			return []store.ExpandResult{{Status: instance.Completed, Deliveries: []delivery.Row{again, other}}}, nil
 		}, ref, person("c-2", ""))
@@ -158,11 +158,11 @@ func TestExpandErrorsRollBack(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("k:1", instance.Pending)}})
-		nobody := func(due []store.DueInstance) ([][]store.RecipientRef, error) {
-			return make([][]store.RecipientRef, len(due)), nil
+		nobody := func(due []store.DueInstance) ([]store.Audience, error) {
+			return make([]store.Audience, len(due)), nil
 		}
-		broken := func([]store.DueInstance) ([][]store.RecipientRef, error) { return nil, errBroken }
-		short := func([]store.DueInstance, [][]store.Person) ([]store.ExpandResult, error) { return nil, nil }
+		broken := func([]store.DueInstance) ([]store.Audience, error) { return nil, errBroken }
+		short := func([]store.DueInstance, []store.People) ([]store.ExpandResult, error) { return nil, nil }
 		_, err := s.ExpandDue(t.Context(), now, 10, broken, complete)
 		f.mustBe(err, errBroken)
 		_, err = s.ExpandDue(t.Context(), now, 10, nobody, short)
@@ -173,7 +173,7 @@ func TestExpandErrorsRollBack(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			_, _ = s.ExpandDue(t.Context(), now, 10, nobody, func([]store.DueInstance, [][]store.Person) ([]store.ExpandResult, error) { panic("x") })
+			_, _ = s.ExpandDue(t.Context(), now, 10, nobody, func([]store.DueInstance, []store.People) ([]store.ExpandResult, error) { panic("x") })
 		}()
 		if n := f.expand(nil); n != 1 {
 			t.Errorf("%d left, want 1", n)
@@ -195,18 +195,18 @@ func TestRacingExpandersTakeEachInstanceOnce(t *testing.T) {
 		taken := 0
 		race(t, 8, func(int) error {
 			for {
-				n, err := s.ExpandDue(t.Context(), now, 7, func(due []store.DueInstance) ([][]store.RecipientRef, error) {
-					refs := make([][]store.RecipientRef, len(due))
+				n, err := s.ExpandDue(t.Context(), now, 7, func(due []store.DueInstance) ([]store.Audience, error) {
+					refs := make([]store.Audience, len(due))
 					for i := range due {
 						ref := person(fmt.Sprintf("c-%d", i%3), "")
 						ref.Lock = true
-						refs[i] = []store.RecipientRef{ref}
+						refs[i].Refs = []store.RecipientRef{ref}
 					}
 					return refs, nil
-				}, func(due []store.DueInstance, people [][]store.Person) ([]store.ExpandResult, error) {
+				}, func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
 					results, _ := complete(due, people)
 					for i, in := range due {
-						results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i][0].ID)}
+						results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i].Persons[0].ID)}
 					}
 					return results, nil
 				})

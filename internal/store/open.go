@@ -52,7 +52,7 @@ type Store struct {
 	ids        ids
 	busyAfter  time.Duration // see defaultBusyAfter
 
-	dueInstances, dueDeliveries mark
+	dueRecords, dueInstances, dueDeliveries mark
 
 	mu        sync.Mutex
 	listeners []func(earliest time.Time)
@@ -222,6 +222,7 @@ func (s *Store) committed(earliest int64) {
 	if earliest == 0 {
 		return
 	}
+	s.dueRecords.due(earliest)
 	s.dueInstances.due(earliest)
 	s.dueDeliveries.due(earliest)
 	s.mu.Lock()

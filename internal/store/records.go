@@ -35,10 +35,19 @@ func (r RecordRow) Ref() RecordRef { return RecordRef{r.Type, r.ExtID} }
 const recordColumns = `rec.id, rec.type, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.rev, rec.modified_by, rec.created_at, rec.updated_at,
   rec.changed_at, rec.look_at, rec.looked_at, rec.state`
 
-func scanRecordRow(rows *sql.Rows) (r RecordRow, err error) {
+func scanRecordRow(rows *sql.Rows) (RecordRow, error) { return scanRecordRowAnd(rows) }
+
+func scanRecordRowAnd(rows *sql.Rows, after ...any) (r RecordRow, err error) {
 	var props string
-	err = rows.Scan(&r.ID, &r.Type, &r.ExtID, &props, &r.Closed, &r.Deleted, &r.Rev, &r.ModifiedBy, instant{&r.CreatedAt}, instant{&r.UpdatedAt},
-		instant{&r.ChangedAt}, instant{&r.LookAt}, instant{&r.LookedAt}, &r.State)
+	err = rows.Scan(append([]any{
+		&r.ID, &r.Type, &r.ExtID, &props, &r.Closed, &r.Deleted, &r.Rev, &r.ModifiedBy,
+		instant{&r.CreatedAt},
+		instant{&r.UpdatedAt},
+		instant{&r.ChangedAt},
+		instant{&r.LookAt},
+		instant{&r.LookedAt},
+		&r.State,
+	}, after...)...)
 	if err != nil {
 		return r, err
 	}

@@ -57,16 +57,16 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			count("ingest of duplicates", n, 7, func() { f.ingest(request, write) })
 			// begin, due, events, recipients, lock, slots, deliveries, instances, commit
 			count("expand", n, 9, func() {
-				got, err := s.ExpandDue(t.Context(), now, 1000, func(due []store.DueInstance) ([][]store.RecipientRef, error) {
-					refs := make([][]store.RecipientRef, len(due))
+				got, err := s.ExpandDue(t.Context(), now, 1000, func(due []store.DueInstance) ([]store.Audience, error) {
+					refs := make([]store.Audience, len(due))
 					for i := range due {
-						refs[i] = request.Recipients[i : i+1]
+						refs[i].Refs = request.Recipients[i : i+1]
 					}
 					return refs, nil
-				}, func(due []store.DueInstance, people [][]store.Person) ([]store.ExpandResult, error) {
+				}, func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
 					results, err := complete(due, people)
 					for i, in := range due {
-						results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i][0].ID)}
+						results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i].Persons[0].ID)}
 					}
 					return results, err
 				})

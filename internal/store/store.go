@@ -49,6 +49,7 @@ type Definition struct {
 	Version int64 // counts the changes of this name, from 1
 	Text    string
 	Hash    string
+	Runs    []RunSeed // what applying it brings with it when it is new or changed
 }
 
 // DefinitionChange says what applying did to one document.
@@ -62,10 +63,11 @@ type DefinitionChange struct {
 // RecipientRef names a person before their contact is known (R20): the contact with that ExtID, else the one with
 // that address, else, when Create is set, a new one.
 type RecipientRef struct {
-	ExtID       string // the caller's id of the person; may be empty
-	Address     string // as given; may be empty
-	AddressHash string // keyed hash of the normal form; empty without an address
-	NewExtID    string // the ext_id of a contact made for it
+	ID          subject.ContactID // a contact that exists; the rest is then not asked for
+	ExtID       string            // the caller's id of the person; may be empty
+	Address     string            // as given; may be empty
+	AddressHash string            // keyed hash of the normal form; empty without an address
+	NewExtID    string            // the ext_id of a contact made for it
 	Locale      string
 	Create      bool
 	Lock        bool // a slot of this person may be taken: lock them and load their slots
@@ -183,7 +185,8 @@ type ExpandResult struct {
 	NextRetryAt time.Time
 	RetryCount  int
 	Trace       string
-	Deliveries  []delivery.Row // those whose key exists already are left out silently: an earlier chunk made them
+	Cursor      subject.ContactID // the last one of the audience's pages that is done; 0: none, or all are
+	Deliveries  []delivery.Row    // those whose key exists already are left out silently: an earlier chunk made them
 }
 
 // Claim is a delivery that this process holds and whose intent is about to be committed.

@@ -141,12 +141,12 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 					})
 				}
 				<-personHeld
-				_, err := s.ExpandDue(t.Context(), now, 10, func(due []store.DueInstance) ([][]store.RecipientRef, error) {
+				_, err := s.ExpandDue(t.Context(), now, 10, func(due []store.DueInstance) ([]store.Audience, error) {
 					tries <- "expand"
 					once(instanceHeld)
-					refs := make([][]store.RecipientRef, len(due))
+					refs := make([]store.Audience, len(due))
 					for i := range refs {
-						refs[i] = []store.RecipientRef{ref}
+						refs[i].Refs = []store.RecipientRef{ref}
 					}
 					return refs, nil
 				}, complete)

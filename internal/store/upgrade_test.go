@@ -63,8 +63,8 @@ func TestUpgradeOfTheFirstVersion(t *testing.T) {
 			if row := f.row(41); row.Status != delivery.Sent {
 				t.Errorf("row %+v", row)
 			}
-			n, err := f.s.ExpandDue(t.Context(), now, 10, func(due []store.DueInstance) ([][]store.RecipientRef, error) {
-				return make([][]store.RecipientRef, len(due)), nil
+			n, err := f.s.ExpandDue(t.Context(), now, 10, func(due []store.DueInstance) ([]store.Audience, error) {
+				return make([]store.Audience, len(due)), nil
 			}, complete)
 			if n != 1 || err != nil {
 				t.Errorf("expanded %d, %v", n, err)

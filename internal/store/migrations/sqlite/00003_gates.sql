@@ -34,6 +34,9 @@ CREATE TABLE throttle (        -- gate 1: when a context fired last
   PRIMARY KEY (context, workflow, ws)
 ) WITHOUT ROWID;
 
+CREATE INDEX throttle_workflow ON throttle (workflow, ws, context);
+CREATE INDEX throttle_record ON throttle (record_id, context);
+
 CREATE TABLE run (             -- work over many rows that goes on after a crash
   ws          bigint NOT NULL,
   id          bigint NOT NULL,

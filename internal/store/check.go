@@ -1,0 +1,383 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// DueRecord is a record that has to be looked at. Its row is locked until the transaction ends.
+type DueRecord struct {
+	Workspace subject.WorkspaceID
+	RecordRow
+	InForce int64 // number of its workspace's definition set in force, which stays so until the transaction ends
+}
+
+// ThrottleRef names a context of a workflow.
+type ThrottleRef struct {
+	Workspace subject.WorkspaceID
+	Workflow  string
+	Context   string
+}
+
+// Throttle is when a context fired last (gate 1).
+type Throttle struct {
+	ThrottleRef
+	Trigger  string
+	Record   subject.RecordID
+	Instance instance.ID // the latest
+	FiredAt  time.Time   // nominal; none: it was reset
+	InFlight bool        // that instance has not all its deliveries yet
+}
+
+// EpisodeRef names what a trigger made of a record in one of its episodes.
+type EpisodeRef struct {
+	Workspace subject.WorkspaceID
+	Record    subject.RecordID
+	Workflow  string
+	Trigger   string
+	Episode   int
+}
+
+// Episode is what was made in one, locked.
+type Episode struct {
+	Instances  []instance.Row // that are pending
+	Deliveries []delivery.Row
+}
+
+// CheckNeeds is what a decision about records has to know before it can be made.
+type CheckNeeds struct {
+	Throttles []ThrottleRef
+	Episodes  []EpisodeRef
+}
+
+// CheckState is that; the throttles are those that have ever fired, locked.
+type CheckState struct {
+	Throttles map[ThrottleRef]Throttle
+	Episodes  map[EpisodeRef]Episode
+}
+
+// Check is a decision about records in three steps. Each may be done again, from Look on.
+type Check struct {
+	// Look says what must be known of them.
+	Look func([]DueRecord) (CheckNeeds, error)
+	// Admit says whom each record may concern: one audience a record, or several for what fires in it.
+	Admit func(CheckState) ([][]Audience, error)
+	// Decide says what is to be written about the first of the records, of which the people were found and locked: as
+	// many as there are lists of people.
+	Decide func([][]People) (CheckWrites, error)
+}
+
+// CheckWrites is what a decision about records wants written, in one transaction.
+type CheckWrites struct {
+	Looks     []Looked
+	Made      map[subject.WorkspaceID]IngestWrites // events, instances, deliveries and decisions
+	Fired     []Throttle
+	Reset     []Throttle     // that are as if they had never fired, if they still stand so
+	Ended     []delivery.Row // of the episodes: as they are to be
+	Withdrawn []instance.Row // likewise
+}
+
+// Looked is what a look leaves behind.
+type Looked struct {
+	Workspace subject.WorkspaceID
+	ID        subject.RecordID
+	State     string
+	LookAt    time.Time // none: not before it is written
+}
+
+const dueRecords = `
+SELECT ` + recordColumns + `, rec.ws, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
+FROM record AS rec
+WHERE rec.look_at > 0 AND rec.look_at <= $1 AND (rec.look_at, rec.id) > ($3, $4)
+ORDER BY rec.look_at, rec.id
+LIMIT $2
+/*SKIP LOCKED*/`
+
+const lookedRecords = `
+UPDATE record SET state = r.state, look_at = r.look_at, changed_at = 0, looked_at = $1
+FROM /*ROWS $2 (ws bigint, id bigint, state text, look_at bigint)*/ AS r
+WHERE record.ws = r.ws AND record.id = r.id`
+
+// CheckDue takes up to limit records of all workspaces that have to be looked at, and does what decide says of them, in
+// one transaction. n is how many were looked at.
+//
+// They are held by row locks: a worker that dies leaves them as they were, and nobody else looks at them meanwhile. What
+// is locked further, in this order: throttles by context and workflow, what was made in episodes by row id, people by
+// row id.
+func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide Check) (n int, err error) {
+	err = s.plan(ctx, func(t *session) error {
+		due, err := t.dueRecords(ctx, now, limit)
+		n = len(due)
+		if err != nil || n == 0 {
+			return err
+		}
+		needs, err := decide.Look(due)
+		if err != nil {
+			return err
+		}
+		var state CheckState
+		if state.Throttles, err = t.lockThrottles(ctx, needs.Throttles); err != nil {
+			return err
+		}
+		if state.Episodes, err = t.lockEpisodes(ctx, needs.Episodes); err != nil {
+			return err
+		}
+		audiences, err := decide.Admit(state)
+		if err != nil {
+			return err
+		}
+		if len(audiences) != n {
+			return fmt.Errorf("%w: audiences of %d records instead of %d", ErrInvalid, len(audiences), n)
+		}
+		people, err := t.people(ctx, now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace })
+		if err != nil {
+			return err
+		}
+		if len(people) < n {
+			t.s.dueRecords.due(dueMicros(due[len(people)].LookAt))
+			t.due(dueMicros(now))
+			n = len(people)
+		}
+		writes, err := decide.Decide(people)
+		if err != nil {
+			return err
+		}
+		if len(writes.Looks) != n {
+			return fmt.Errorf("%w: looks at %d records instead of %d", ErrInvalid, len(writes.Looks), n)
+		}
+		return t.writeCheck(ctx, now, state, writes)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("check due records: %w", err)
+	}
+	return n, nil
+}
+
+func (t *session) dueRecords(ctx context.Context, now time.Time, limit int) ([]DueRecord, error) {
+	due, err := takeUp(t, &t.s.dueRecords, dueMicros(now), limit, func(from position) ([]DueRecord, position, error) {
+		rows, err := query(ctx, t, scanDueRecord, dueRecords, dueMicros(now), int64(limit), from.at, from.id)
+		var last position
+		if n := len(rows); n > 0 {
+			last = position{dueMicros(rows[n-1].LookAt), int64(rows[n-1].ID)}
+		}
+		return rows, last, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find due records: %w", err)
+	}
+	return due, nil
+}
+
+func scanDueRecord(rows *sql.Rows) (d DueRecord, err error) {
+	d.RecordRow, err = scanRecordRowAnd(rows, &d.Workspace, &d.InForce)
+	return d, err
+}
+
+const throttleColumns = `th.ws, th.workflow, th.context, th.trigger, th.record_id, th.instance_id, th.fired_at`
+
+func scanThrottle(rows *sql.Rows) (th Throttle, err error) {
+	return th, rows.Scan(&th.Workspace, &th.Workflow, &th.Context, &th.Trigger, &th.Record, &th.Instance, instant{&th.FiredAt})
+}
+
+// Always in the order of contexts, so that no two transactions wait for each other.
+const lockThrottles = `
+SELECT ` + throttleColumns + `
+FROM /*ROWS $1 (ws bigint, workflow text, context text)*/ AS r CROSS JOIN throttle AS th
+WHERE /*BY NAME*/th.ws = r.ws AND th.context = r.context AND th.workflow = r.workflow
+ORDER BY th.context, th.workflow, th.ws
+/*LOCK th*/`
+
+// A statement of its own after the lock, as for slots.
+const pendingInstances = `
+SELECT i.id
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN instance AS i
+WHERE i.ws = r.ws AND i.id = r.id AND i.status = 'pending' AND i.held = 0`
+
+func compareThrottles(a, b ThrottleRef) int {
+	return cmp.Or(strings.Compare(a.Context, b.Context), strings.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Workspace, b.Workspace))
+}
+
+// lockThrottles returns those of the contexts that have ever fired. Whoever fires one of the others meanwhile has the
+// whole done again.
+func (t *session) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
+	var wanted rowset
+	for _, r := range slices.Compact(slices.SortedFunc(slices.Values(refs), compareThrottles)) {
+		wanted.row().int(int64(r.Workspace)).text(r.Workflow).text(r.Context)
+	}
+	found, err := query(ctx, t, scanThrottle, lockThrottles, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("lock throttles: %w", err)
+	}
+	var latest rowset
+	for _, th := range found {
+		latest.row().int(int64(th.Workspace)).int(int64(th.Instance))
+	}
+	pending, err := query(ctx, t, scanInt, pendingInstances, &latest)
+	if err != nil {
+		return nil, fmt.Errorf("look for instances in flight: %w", err)
+	}
+	throttles := make(map[ThrottleRef]Throttle, len(found))
+	for _, th := range found {
+		th.InFlight = slices.Contains(pending, int64(th.Instance))
+		throttles[th.ThrottleRef] = th
+	}
+	return throttles, nil
+}
+
+// The predicate is that of the index.
+const lockEpisodes = `
+SELECT /*NAMES i (` + instanceSpec + `)*/
+FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text, episode bigint)*/ AS r CROSS JOIN instance AS i
+WHERE i.record_id = r.record_id AND i.record_id > 0 AND i.ws/*BY NAME*/ = r.ws
+  AND i.workflow = r.workflow AND i.trigger = r.trigger AND i.episode = r.episode
+ORDER BY i.id
+/*LOCK i*/`
+
+const lockEpisodeDeliveries = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE +d.ws = r.ws AND d.instance_id = r.id
+ORDER BY d.id
+/*LOCK d*/`
+
+func (t *session) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[EpisodeRef]Episode, error) {
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	var wanted, ids rowset
+	for _, r := range refs {
+		wanted.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger).int(int64(r.Episode))
+	}
+	instances, err := query(ctx, t, scanInstance, lockEpisodes, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("lock episodes: %w", err)
+	}
+	episodes := make(map[EpisodeRef]Episode, len(refs))
+	of := map[instance.ID]EpisodeRef{}
+	for _, i := range instances {
+		ref := EpisodeRef{i.Workspace, i.Record, i.Workflow, i.Trigger, i.Episode}
+		of[i.ID] = ref
+		ids.row().int(int64(i.Workspace)).int(int64(i.ID))
+		if i.Status == instance.Pending {
+			e := episodes[ref]
+			e.Instances = append(e.Instances, i)
+			episodes[ref] = e
+		}
+	}
+	deliveries, err := query(ctx, t, scanDelivery, lockEpisodeDeliveries, &ids)
+	if err != nil {
+		return nil, fmt.Errorf("lock deliveries of episodes: %w", err)
+	}
+	for _, d := range deliveries {
+		e := episodes[of[d.Instance]]
+		e.Deliveries = append(e.Deliveries, d)
+		episodes[of[d.Instance]] = e
+	}
+	return episodes, nil
+}
+
+func (t *session) writeCheck(ctx context.Context, now time.Time, state CheckState, w CheckWrites) error {
+	for _, ws := range sortedKeys(w.Made) {
+		if err := t.writeIngest(ctx, ws, w.Made[ws]); err != nil {
+			return err
+		}
+	}
+	if err := t.fire(ctx, state, w); err != nil {
+		return err
+	}
+	var old []delivery.Row
+	pending := map[instance.ID]instance.Row{}
+	for _, e := range state.Episodes {
+		old = append(old, e.Deliveries...)
+		for _, i := range e.Instances {
+			pending[i.ID] = i
+		}
+	}
+	if len(w.Ended) > 0 {
+		if err := t.updateDeliveries(ctx, now, old, w.Ended); err != nil {
+			return err
+		}
+	}
+	for _, i := range w.Withdrawn { // large audiences and offsets only: few
+		if err := t.updateInstance(ctx, pending[i.ID], i); err != nil {
+			return err
+		}
+	}
+	var looks rowset
+	for _, l := range w.Looks {
+		at := dueMicros(l.LookAt)
+		looks.row().int(int64(l.Workspace)).int(int64(l.ID)).text(l.State).int(at)
+		t.due(at)
+	}
+	if n, err := t.exec(ctx, lookedRecords, micros(now), &looks); err != nil {
+		return fmt.Errorf("write looks: %w", err)
+	} else if n < int64(looks.n) { // they are locked: nobody can have changed them
+		return fmt.Errorf("write looks: %w: %d of %d rows", ErrConflict, n, looks.n)
+	}
+	return nil
+}
+
+const throttleSpec = `ws bigint, workflow text, context text, trigger text, record_id bigint, instance_id bigint, fired_at bigint`
+
+const insertThrottles = `
+INSERT INTO throttle (/*NAMES (` + throttleSpec + `)*/)
+SELECT r.* FROM /*ROWS $1 (` + throttleSpec + `)*/ AS r
+WHERE true
+ON CONFLICT (context, workflow, ws) DO NOTHING`
+
+const updateThrottles = `
+UPDATE throttle SET trigger = r.trigger, record_id = r.record_id, instance_id = r.instance_id, fired_at = r.fired_at
+FROM /*ROWS $1 (` + throttleSpec + `)*/ AS r
+WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow`
+
+// What is reset stays as a row that never fired.
+const resetThrottles = `
+UPDATE throttle SET fired_at = 0
+FROM /*ROWS $1 (ws bigint, workflow text, context text, record_id bigint, fired_at bigint)*/ AS r
+WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow
+  AND throttle.record_id = r.record_id AND throttle.fired_at = r.fired_at`
+
+// fire stamps what fired, of several firings of one context the last, and resets what is to be, unless it fired now.
+func (t *session) fire(ctx context.Context, state CheckState, w CheckWrites) error {
+	var reset, made, changed rowset
+	for _, th := range slices.SortedFunc(slices.Values(w.Reset), compareStamps) {
+		reset.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).int(int64(th.Record)).time(th.FiredAt)
+	}
+	if _, err := t.exec(ctx, resetThrottles, &reset); err != nil {
+		return fmt.Errorf("reset throttles: %w", err)
+	}
+	fired := slices.SortedStableFunc(slices.Values(w.Fired), compareStamps)
+	for i, th := range fired {
+		if i+1 < len(fired) && fired[i+1].ThrottleRef == th.ThrottleRef {
+			continue
+		}
+		rows := &made
+		if _, known := state.Throttles[th.ThrottleRef]; known {
+			rows = &changed
+		}
+		rows.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).text(th.Trigger).int(int64(th.Record)).int(int64(th.Instance)).time(th.FiredAt)
+	}
+	if n, err := t.exec(ctx, updateThrottles, &changed); err != nil {
+		return fmt.Errorf("stamp throttles: %w", err)
+	} else if n < int64(changed.n) {
+		return fmt.Errorf("stamp throttles: %w: %d of %d rows", ErrConflict, n, changed.n)
+	}
+	n, err := t.insert(ctx, "stamp throttles", insertThrottles, &made)
+	if err == nil && n < int64(made.n) {
+		err = errAgain
+	}
+	return err
+}
+
+func compareStamps(a, b Throttle) int {
+	return cmp.Or(compareThrottles(a.ThrottleRef, b.ThrottleRef), a.FiredAt.Compare(b.FiredAt))
+}

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// MemberPage is how many people of a persona, or of everybody, one transaction takes up.
+const MemberPage = 500
+
+// maxPeople bounds the people whom a transaction locks on behalf of several occasions; the rest of these waits for the
+// next one. One occasion may hold more, so that there is always progress.
+const maxPeople = 4 * MemberPage
+
+// Audience is whom an occasion concerns: people by name, and a page of those who belong to personas or of everybody.
+type Audience struct {
+	Refs     []RecipientRef
+	Personas []string
+	Everyone bool
+	After    subject.ContactID // the last one of the pages before
+}
+
+// pages reports whether the audience is taken up in pages.
+func (a Audience) pages() bool { return a.Everyone || len(a.Personas) > 0 }
+
+// People are those of an Audience: the persons of its Refs, in their order, and then the page, in the order of ids.
+type People struct {
+	Persons []Person
+	Members []Person
+	// After is the last one of the page, when there may be more; else 0.
+	After subject.ContactID
+}
+
+// The predicate is that of the index.
+const membersOfPersona = `
+SELECT p.id FROM contact AS p
+WHERE p.persona = $1 AND p.persona <> '' AND p.ws = $2 AND p.id > $3
+ORDER BY p.id
+LIMIT $4`
+
+const membersOfAll = `
+SELECT p.id FROM contact AS p
+WHERE p.ws = $1 AND p.id > $2
+ORDER BY p.id
+LIMIT $3`
+
+// page is what a page of members is asked for; many occasions of a batch ask for the same.
+type page struct {
+	ws      subject.WorkspaceID
+	persona string // empty: everybody
+	after   subject.ContactID
+}
+
+// members reads the ids of one page.
+func (t *session) members(ctx context.Context, p page) ([]subject.ContactID, error) {
+	text, args := membersOfPersona, []any{p.persona, int64(p.ws), int64(p.after), int64(MemberPage)}
+	if p.persona == "" {
+		text, args = membersOfAll, args[1:]
+	}
+	ids, err := query(ctx, t, scanInt, text, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read members: %w", err)
+	}
+	page := make([]subject.ContactID, len(ids))
+	for i, id := range ids {
+		page[i] = subject.ContactID(id)
+	}
+	return page, nil
+}
+
+// memberPage merges the pages of the personas of an audience into one, in the order of ids. Of each persona whoever
+// comes before the last of a full page is in it, so that nobody is left out.
+func (t *session) memberPage(ctx context.Context, ws subject.WorkspaceID, a Audience, known map[page][]subject.ContactID) (ids []subject.ContactID, after subject.ContactID, err error) {
+	wanted := []string{""}
+	if !a.Everyone {
+		wanted = slices.Compact(slices.Sorted(slices.Values(a.Personas)))
+	}
+	for _, persona := range wanted {
+		p := page{ws, persona, a.After}
+		found, ok := known[p]
+		if !ok {
+			if found, err = t.members(ctx, p); err != nil {
+				return nil, 0, err
+			}
+			known[p] = found
+		}
+		ids = append(ids, found...)
+	}
+	slices.Sort(ids) // one persona each: nobody stands twice
+	if len(ids) >= MemberPage {
+		ids = ids[:MemberPage]
+		after = ids[MemberPage-1]
+	}
+	return ids, after, nil
+}
+
+// people finds and locks the people of groups of audiences, each of one workspace. It returns those of the first groups
+// that fit, at least of one: what is left out is taken up by the next transaction.
+func (t *session) people(ctx context.Context, now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID) ([][]People, error) {
+	known := map[page][]subject.ContactID{}
+	var refs []recipient
+	fit := make([][]People, 0, len(groups))
+	for g, group := range groups {
+		ws := workspace(g)
+		found := make([]People, len(group))
+		before := len(refs)
+		for i, a := range group {
+			for _, ref := range a.Refs {
+				refs = append(refs, recipient{ws, ref})
+			}
+			if !a.pages() {
+				continue
+			}
+			ids, after, err := t.memberPage(ctx, ws, a, known)
+			if err != nil {
+				return nil, err
+			}
+			found[i] = People{Members: make([]Person, len(ids)), After: after}
+			for _, id := range ids {
+				refs = append(refs, recipient{ws, RecipientRef{ID: id, Lock: true}})
+			}
+		}
+		if g > 0 && len(refs) > before && len(refs) > maxPeople {
+			refs = refs[:before]
+			break
+		}
+		fit = append(fit, found)
+	}
+	persons, err := t.persons(ctx, now, refs)
+	if err != nil {
+		return nil, err
+	}
+	for g, group := range fit {
+		for i := range group {
+			p, n, m := &group[i], len(groups[g][i].Refs), len(group[i].Members)
+			p.Persons, p.Members, persons = persons[:n:n], persons[n:n+m:n+m], persons[n+m:]
+		}
+	}
+	return fit, nil
+}
