@@ -19,6 +19,7 @@ package condition
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -47,7 +48,7 @@ type Firing struct {
 	Issues []string
 }
 
-// Latest is the last firing of an episode.
+// Latest is a firing that is over: the last one of an episode.
 type Latest struct {
 	Context string
 	At      time.Time
@@ -70,17 +71,20 @@ type Outcome struct {
 	Judged bool      // it was time for this trigger to look
 	At     time.Time // the nominal instant of the look
 	Issues []string  // what is met for long enough, sorted; empty: nothing fires
-	Lapsed []string  // contexts of earlier firings of which an issue is gone, when the rule is to reset them
+	Lapsed []Latest  // contexts of earlier firings of which an issue is gone, as Lapse found them
 	// Cleared says that the episode is over; Latest is then its last firing.
 	Cleared bool
 	Latest  Latest
 	Next    time.Time // when to look again at the latest; none: not before it is written
+
+	met []string
 }
 
 // Look holds what is seen against the state.
 func (s State) Look(r Rule, v Sight) Outcome {
-	o := Outcome{State: s, Judged: true, At: v.Now}
+	o := Outcome{State: s, Judged: true, At: v.Now, met: v.Met}
 	if v.Gone {
+		o.met = nil
 		o.clear(s.Open)
 		return o
 	}
@@ -106,9 +110,6 @@ func (s State) Look(r Rule, v Sight) Outcome {
 		} else if r.Change {
 			o.sooner(due)
 		}
-	}
-	if r.Reset {
-		o.lapse(v.Met)
 	}
 	switch {
 	case len(v.Met) == 0:
@@ -148,24 +149,32 @@ func (o *Outcome) clear(open bool) {
 	o.State.Open, o.State.Since, o.State.Latest, o.State.Unseen = false, nil, Latest{}, false
 }
 
-// lapse finds the contexts whose issues are no longer all met. One that fired at this very instant stays, so that it does
-// not fire again at it.
-func (o *Outcome) lapse(met []string) {
-	gone := func(context string, f Firing) bool {
-		if f.At.Equal(o.At) {
-			return false
-		}
-		for _, issue := range f.Issues {
-			if !slices.Contains(met, issue) {
-				o.Lapsed = append(o.Lapsed, context)
-				return true
-			}
-		}
-		return false
+// Lapse finds the contexts of earlier firings whose issues are no longer all met, where the rule is to reset these
+// (decision 6). Context is what fires now, if anything: as long as that is the same, nothing is over. What fired at this
+// very instant stays, so that it does not fire again at it.
+func (o *Outcome) Lapse(r Rule, context string) {
+	if !r.Reset || !o.Judged || len(o.State.Fired) == 0 {
+		return
 	}
 	o.State.Fired = maps.Clone(o.State.Fired)
-	maps.DeleteFunc(o.State.Fired, gone)
-	slices.Sort(o.Lapsed)
+	maps.DeleteFunc(o.State.Fired, func(of string, f Firing) bool {
+		isMet := func(issue string) bool { return slices.Contains(o.met, issue) }
+		if of == context || f.At.Equal(o.At) || all(f.Issues, isMet) {
+			return false
+		}
+		o.Lapsed = append(o.Lapsed, Latest{Context: of, At: f.At})
+		return true
+	})
+	slices.SortFunc(o.Lapsed, func(a, b Latest) int { return strings.Compare(a.Context, b.Context) })
+}
+
+func all(list []string, is func(string) bool) bool {
+	for _, s := range list {
+		if !is(s) {
+			return false
+		}
+	}
+	return true
 }
 
 // sooner moves the next look forward to at.

@@ -165,23 +165,31 @@ func TestLapsed(t *testing.T) {
 	if !s.HasFired("t:A,B", ten) || s.HasFired("t:A,B", ten.Add(1)) || s.HasFired("t:A", ten) {
 		t.Error("it is not known what fired when")
 	}
-	if o := s.Look(rule, Sight{Now: ten}); len(o.Lapsed) != 0 || !o.State.HasFired("t:A,B", ten) {
+	look := func(s State, minutes int, context string, met ...string) Outcome {
+		o := s.Look(rule, Sight{Now: ten.Add(time.Duration(minutes) * time.Minute), Met: met})
+		o.Lapse(rule, context)
+		return o
+	}
+	if o := look(s, 0, ""); len(o.Lapsed) != 0 || !o.State.HasFired("t:A,B", ten) {
 		t.Errorf("at the instant of the firing %q is forgotten", o.Lapsed)
 	}
-	o := s.Look(rule, Sight{Now: ten.Add(time.Minute), Met: []string{"A", "B", "C"}})
+	o := look(s, 1, "t:A,B,C", "A", "B", "C")
 	if len(o.Lapsed) != 0 {
 		t.Errorf("A and B are still met, and %q is forgotten", o.Lapsed)
 	}
-	o = o.State.Look(rule, Sight{Now: ten.Add(2 * time.Minute), Met: []string{"B"}})
-	if diff := cmp.Diff([]string{"t:A,B"}, o.Lapsed); diff != "" {
+	if o := look(o.State, 2, "t:A,B", "B"); len(o.Lapsed) != 0 {
+		t.Errorf("the context is the same, and %q is forgotten", o.Lapsed)
+	}
+	o = look(o.State, 2, "t:B", "B")
+	if diff := cmp.Diff([]Latest{{"t:A,B", ten}}, o.Lapsed); diff != "" {
 		t.Error(diff)
 	}
-	if o = o.State.Look(rule, Sight{Now: ten.Add(3 * time.Minute)}); len(o.Lapsed) != 0 || !o.Cleared || o.Latest != (Latest{"t:A,B", ten}) {
+	if o = look(o.State, 3, ""); len(o.Lapsed) != 0 || !o.Cleared || o.Latest != (Latest{"t:A,B", ten}) {
 		t.Errorf("cleared %t after %v, forgotten %q", o.Cleared, o.Latest, o.Lapsed)
 	}
-	keeps := Rule{Change: true}
-	kept := State{}.Look(keeps, Sight{Now: ten, Met: []string{"A"}}).State.Fire(keeps, "t:A", []string{"A"}, ten).Fire(keeps, "t:B", []string{"B"}, ten.Add(time.Minute))
-	if o := kept.Look(keeps, Sight{Now: ten.Add(2 * time.Minute)}); len(o.Lapsed) != 0 || len(kept.Fired) != 1 {
+	rule = Rule{Change: true}
+	kept := look(State{}, 0, "", "A").State.Fire(rule, "t:A", []string{"A"}, ten).Fire(rule, "t:B", []string{"B"}, ten.Add(time.Minute))
+	if o := look(kept, 2, ""); len(o.Lapsed) != 0 || len(kept.Fired) != 1 {
 		t.Errorf("without a reset: %q, %v", o.Lapsed, kept.Fired)
 	}
 }

@@ -1,6 +1,9 @@
 package subject
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // RecordID is the row id of a record; 0 means that there is none.
 type RecordID int64
@@ -18,3 +21,12 @@ type Record struct {
 	UpdatedAt  time.Time
 	ModifiedBy string // name of the API key that wrote it last
 }
+
+// Kinds of the events that the engine appends by itself; callers cannot send any that begin like these.
+const (
+	ConditionMet     = "condition.met"     // a condition on a record is met, and fires
+	ConditionCleared = "condition.cleared" // it is over, and somebody is told
+)
+
+// OwnEvent reports whether a kind of event is the engine's own.
+func OwnEvent(kind string) bool { return strings.HasPrefix(kind, "condition.") }

@@ -1,7 +1,7 @@
 // Package expander turns due instances into deliveries, one for each person of the audience.
 //
 // A step takes a bounded batch in one transaction: the rows are held by row locks, so a crash loses nothing and a
-// second process passes over them. What cannot be computed climbs the ladder of retries and is then held.
+// second process passes over them. A large audience is taken up in chunks, one a transaction. What cannot be computed climbs the ladder of retries and is then held.
 package expander
 
 import (
@@ -12,9 +12,9 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/audience"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/gate"
-	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -33,8 +33,8 @@ const loads = 20
 // Store is what the expander needs of the store.
 type Store interface {
 	ExpandDue(ctx context.Context, now time.Time, limit int,
-		resolve func([]store.DueInstance) ([][]store.RecipientRef, error),
-		decide func([]store.DueInstance, [][]store.Person) ([]store.ExpandResult, error)) (int, error)
+		resolve func([]store.DueInstance) ([]store.Audience, error),
+		decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error)) (int, error)
 	NewID(now time.Time) int64
 }
 
@@ -87,33 +87,38 @@ type run struct {
 	entries []journal.Entry
 }
 
-// planned is what is known of an instance before its people are: the definitions it belongs to, what expressions
-// may read, and which entry of the audience each of its RecipientRefs comes from.
+// planned is what is known of an instance before its people are: the definitions it belongs to, and whom they name.
 type planned struct {
 	set      *definition.Set
 	trigger  *definition.Trigger
-	input    expr.Input
-	audience []*definition.Audience
-	written  []string // addresses that the audience names; empty where it names contacts
+	audience audience.Plan
 	err      error
 }
 
-// resolve names the recipients of each instance.
-func (r *run) resolve(due []store.DueInstance) ([][]store.RecipientRef, error) {
+// resolve says whom each instance concerns.
+func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 	r.planned = make([]planned, len(due))
-	refs := make([][]store.RecipientRef, len(due))
+	audiences := make([]store.Audience, len(due))
 	for i, in := range due {
 		p := &r.planned[i]
-		p.set, p.trigger, p.input, p.err = r.definitionOf(in)
+		var input expr.Input
+		p.set, p.trigger, input, p.err = r.definitionOf(in)
 		if p.err == nil {
-			refs[i], p.err = r.audience(p, in)
+			ws, err := r.catalog.Workspace(in.Workspace)
+			if err != nil {
+				return nil, err
+			}
+			p.audience, p.err = audience.Of(p.trigger, input, ws.Addresses, subject.ContactID(in.ExpandCursor))
 		}
 		var missing *catalog.Missing
 		if errors.As(p.err, &missing) {
 			return nil, p.err
 		}
+		if p.err == nil {
+			audiences[i] = p.audience.Audience
+		}
 	}
-	return refs, nil
+	return audiences, nil
 }
 
 var errGone = errors.New("the trigger is no longer defined")
@@ -137,40 +142,16 @@ func (r *run) definitionOf(in store.DueInstance) (set *definition.Set, t *defini
 		}
 		t = w.TriggerByID(in.Trigger)
 	}
-	return set, t, plan.Input(set, w, plan.EventFields(in.EventRow.Event), r.now), nil
-}
-
-func (r *run) audience(p *planned, in store.DueInstance) ([]store.RecipientRef, error) {
-	ws, err := r.catalog.Workspace(in.Workspace)
-	if err != nil {
-		return nil, err
+	ev := in.EventRow.Event
+	input = plan.Input(set, w, plan.EventFields(ev), r.now)
+	if record, issues, _, ok := plan.AlertFields(ev); ok {
+		input.Event, input.Record, input.Issues = nil, record, issues
 	}
-	var refs []store.RecipientRef
-	for k := range p.trigger.Audience {
-		entry := &p.trigger.Audience[k]
-		if entry.EventRecipient {
-			continue // intake made it
-		}
-		ids, written, err := plan.Recipients(*entry, p.input)
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range ids {
-			refs = append(refs, store.RecipientRef{ExtID: id, Lock: true})
-			p.audience, p.written = append(p.audience, entry), append(p.written, "")
-		}
-		for _, address := range written {
-			ref := intake.Recipient(ws.Addresses, subject.Recipient{Address: address})
-			ref.Create, ref.Lock = true, true
-			refs = append(refs, ref)
-			p.audience, p.written = append(p.audience, entry), append(p.written, address)
-		}
-	}
-	return refs, nil
+	return set, t, input, nil
 }
 
 // decide makes the deliveries of each instance.
-func (r *run) decide(due []store.DueInstance, people [][]store.Person) ([]store.ExpandResult, error) {
+func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
 	r.entries = make([]journal.Entry, 0, 2*len(due))
 	book := gate.NewBook(&r.catalog.Zones)
 	results := make([]store.ExpandResult, len(due))
@@ -180,46 +161,32 @@ func (r *run) decide(due []store.DueInstance, people [][]store.Person) ([]store.
 			results[i] = r.fail(in, p.err)
 			continue
 		}
-		result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded}
-		seen := map[subject.ContactID]bool{}
-		for k, person := range people[i] {
-			if !person.Found || seen[person.ID] {
-				continue
-			}
-			if where := p.audience[k].Where; where != nil {
-				p.input.Contact = plan.ContactFields(person.Contact)
-				if !where.Judge(p.input).Met {
-					continue
-				}
-			}
-			seen[person.ID] = true // one person gets one delivery of an occasion
-			row := book.Delivery(gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.set, Now: r.now},
-				gate.Recipient{Person: person, Address: p.written[k], Locale: person.Locale, CustomerRef: person.ExtID})
+		result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people[i].After}
+		for _, recipient := range p.audience.Recipients(people[i]) {
+			row := book.Delivery(gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.set, Now: r.now}, recipient)
 			row.ID = delivery.ID(r.store.NewID(r.now))
 			result.Deliveries = append(result.Deliveries, row)
-			r.entries = append(r.entries, gate.Entry(row, person.ExtID, r.now))
+			r.entries = append(r.entries, gate.Entry(row, recipient.Person.ExtID, r.now))
 		}
-		if len(result.Deliveries) == 0 && !hasRecipient(p.trigger) {
+		switch {
+		case result.Cursor != 0: // there are more people: another chunk
+			result.Status, result.Reason = instance.Pending, ""
+		case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger):
 			result.Reason = reason.NoRecipient
 		}
 		results[i] = result
-		r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
+		if result.Status == instance.Completed {
+			r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
+		}
 	}
 	return results, nil
 }
 
-func hasRecipient(t *definition.Trigger) bool {
-	for _, entry := range t.Audience {
-		if entry.EventRecipient {
-			return true
-		}
-	}
-	return false
-}
-
 // fail climbs the ladder; at its end a person decides.
 func (r *run) fail(in store.DueInstance, cause error) store.ExpandResult {
-	result := store.ExpandResult{Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: cause.Error()}
+	result := store.ExpandResult{
+		Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: cause.Error(), Cursor: subject.ContactID(in.ExpandCursor),
+	}
 	what := journal.Retried
 	switch {
 	case errors.Is(cause, errGone):

@@ -134,6 +134,9 @@ func check(ev subject.Event) *ItemError {
 	if ev.Kind == "" {
 		return invalid("kind", "the kind of the event is missing", `such as "service-visit-closed"`)
 	}
+	if subject.OwnEvent(ev.Kind) {
+		return invalid("kind", "kinds that begin with condition. are the engine's own", "take another name")
+	}
 	names := []struct{ field, value string }{{"kind", ev.Kind}, {"id", ev.ExtID}}
 	if r := ev.Recipient; r != nil {
 		names = append(names, struct{ field, value string }{"recipient.address", r.Address},

@@ -43,6 +43,7 @@ func TestParseRefuses(t *testing.T) {
 		{"empty", ``, "", "is not valid JSON"},
 		{"text behind", `{"kind": "a"} x`, "", "text after the event"},
 		{"no kind", `{"id": "1"}`, "kind", "missing"},
+		{"a kind of our own", `{"kind": "condition.met"}`, "kind", "the engine's own"},
 		{"a key that is not known", `{"kind": "a", "knd": 1}`, "knd", "unknown key"},
 		{"a doubled key", `{"kind": "a", "payload": {"x": {"y": 1, "y": 2}}}`, "payload.x.y", "stands twice"},
 		{"U+0000", `{"kind": "a", "payload": {"x": ["a\u0000"]}}`, "payload.x[0]", "U+0000"},

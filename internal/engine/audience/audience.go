@@ -1,0 +1,106 @@
+// Package audience finds whom an occasion concerns when it is due.
+//
+// A trigger's audience names people one by one, or as the members of personas, or everybody; the latter are taken up in
+// pages. What the entries ask for is said before the people are known, and who of them is meant afterwards, when they
+// are locked. The recipient of an event is not looked for here: intake made their delivery.
+package audience
+
+import (
+	"slices"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Plan is what a trigger's audience asks for.
+type Plan struct {
+	store.Audience
+	input   expr.Input
+	named   []named               // of each Ref
+	members []definition.Audience // the entries of personas and of everybody
+}
+
+// named is what belongs to a reference.
+type named struct {
+	entry   definition.Audience
+	address string // that the audience names; empty where it names a contact
+}
+
+// Of evaluates the audience of a trigger on what its expressions may read. After is the last person of the pages that
+// are done: people who are named one by one belong to the first page.
+func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject.ContactID) (Plan, error) {
+	p := Plan{input: in}
+	p.After = after
+	for _, entry := range t.Audience {
+		switch {
+		case entry.EventRecipient:
+			continue
+		case entry.Persona != "" || entry.Everyone:
+			p.members = append(p.members, entry)
+			p.Everyone = p.Everyone || entry.Everyone
+			if entry.Persona != "" {
+				p.Personas = append(p.Personas, entry.Persona)
+			}
+			continue
+		case after != 0:
+			continue
+		}
+		ids, written, err := plan.Recipients(entry, in)
+		if err != nil {
+			return p, err
+		}
+		for _, id := range ids {
+			p.Refs, p.named = append(p.Refs, store.RecipientRef{ExtID: id, Lock: true}), append(p.named, named{entry: entry})
+		}
+		for _, address := range written {
+			ref := intake.Recipient(addresses, subject.Recipient{Address: address})
+			ref.Create, ref.Lock = true, true
+			p.Refs, p.named = append(p.Refs, ref), append(p.named, named{entry, address})
+		}
+	}
+	return p, nil
+}
+
+// Recipients are those of the people who are meant, each once: one person gets one delivery of an occasion.
+func (p *Plan) Recipients(people store.People) []gate.Recipient {
+	var list []gate.Recipient
+	seen := map[subject.ContactID]bool{}
+	add := func(person store.Person, address string) {
+		seen[person.ID] = true
+		list = append(list, gate.Recipient{Person: person, Address: address, Locale: person.Locale, CustomerRef: person.ExtID})
+	}
+	for i, person := range people.Persons {
+		if of := p.named[i]; person.Found && !seen[person.ID] && p.holds(of.entry, person) {
+			add(person, of.address)
+		}
+	}
+	for _, person := range people.Members {
+		means := func(entry definition.Audience) bool {
+			return (entry.Everyone || entry.Persona == person.Persona) && p.holds(entry, person)
+		}
+		if person.Found && !seen[person.ID] && slices.ContainsFunc(p.members, means) {
+			add(person, "")
+		}
+	}
+	return list
+}
+
+// holds judges the where of an entry on a person.
+func (p *Plan) holds(entry definition.Audience, person store.Person) bool {
+	if entry.Where == nil {
+		return true
+	}
+	p.input.Contact = plan.ContactFields(person.Contact)
+	return entry.Where.Holds(p.input)
+}
+
+// OfEvent reports whether the recipient of the event, whose delivery intake made, belongs to the audience.
+func OfEvent(t *definition.Trigger) bool {
+	return slices.ContainsFunc(t.Audience, func(entry definition.Audience) bool { return entry.EventRecipient })
+}

@@ -1,0 +1,157 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Glance says at which instant a record is looked at, and what was known of it before.
+type Glance struct {
+	Now      time.Time
+	LookAt   time.Time // since when it has to be looked at
+	LookedAt time.Time // when it was last; none: never
+	Changed  bool      // it was written since
+}
+
+// Look is what one trigger sees of a record.
+type Look struct {
+	Workflow *definition.Workflow
+	Trigger  *definition.Trigger
+	Rule     condition.Rule
+	condition.Outcome
+	Judged []Judged // what was judged, in the order of the issues
+
+	// The rest is set when issues fire, that is when Outcome.Issues is not empty.
+	Context  string        // by which gate 1 knows it
+	Cooldown time.Duration // least time between two firings of the context
+	Due      time.Time     // when the message is
+	Err      error         // the context could not be computed, so that nothing fires
+}
+
+// Judged is the judgement of one condition of a trigger.
+type Judged struct {
+	Issue   string // empty for a trigger with a single condition
+	Met     bool
+	Clauses []expr.Clause
+}
+
+// Fires reports whether something is to be said, if gate 1 lets it.
+func (l *Look) Fires() bool { return len(l.Outcome.Issues) > 0 && l.Err == nil }
+
+// Issues are the names of what fires, for texts and contexts; a single condition has none.
+func (l *Look) Issues() []string {
+	if len(l.Trigger.Issues) == 0 {
+		return nil
+	}
+	return l.Outcome.Issues
+}
+
+// RuleOf says how a trigger wants its conditions looked at.
+func RuleOf(t *definition.Trigger) condition.Rule {
+	return condition.Rule{
+		For: t.For, Change: t.Check.Change, Every: t.Check.Every, Reset: t.Cooldown != nil && t.Cooldown.ResetOnClear,
+	}
+}
+
+// Record looks at a record with every trigger of its type, in the set's order. States are what they remember of it; the
+// new ones are in the outcomes. Of a record that is closed or deleted nothing is met, and so of a trigger that is
+// switched off.
+func Record(set *definition.Set, rec subject.Record, states condition.States, g Glance, zones *civil.Zones) []Look {
+	matches := set.ByRecord(rec.Type)
+	if len(matches) == 0 {
+		return nil
+	}
+	fields := RecordFields(rec)
+	zone := recordZone(set, rec, zones)
+	looks := make([]Look, len(matches))
+	for i, m := range matches {
+		in := Input(set, m.Workflow, nil, g.Now)
+		in.Record, in.Zone = fields, zone
+		l := Look{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger)}
+		seen := condition.Sight{
+			Now: g.Now, Changed: g.Changed, Tick: condition.DueTick(l.Rule.Every, g.Now, g.LookedAt, g.LookAt),
+			Gone: rec.Closed || rec.Deleted || !m.Workflow.Enabled || !m.Trigger.Enabled,
+		}
+		if !seen.Gone {
+			l.judge(&seen, in)
+		}
+		l.Outcome = states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Look(l.Rule, seen)
+		if len(l.Outcome.Issues) > 0 {
+			l.fire(set, in)
+		}
+		l.Lapse(l.Rule, l.Context)
+		looks[i] = l
+	}
+	return looks
+}
+
+// judge finds what is met, and when time alone may change that.
+func (l *Look) judge(seen *condition.Sight, in expr.Input) {
+	issues := l.Trigger.Issues
+	if len(issues) == 0 {
+		issues = []definition.Issue{{When: l.Trigger.When}}
+	}
+	for _, issue := range issues {
+		v := issue.When.Judge(in)
+		l.Judged = append(l.Judged, Judged{Issue: issue.Name, Met: v.Met, Clauses: v.Clauses})
+		if v.Met {
+			seen.Met = append(seen.Met, issue.Name)
+		}
+		flip, exact := issue.When.NextLook(in)
+		seen.Bound = seen.Bound || !exact
+		if !flip.IsZero() && (seen.Flip.IsZero() || flip.Before(seen.Flip)) {
+			seen.Flip = flip
+		}
+	}
+	slices.Sort(seen.Met)
+}
+
+// fire names what fires.
+func (l *Look) fire(set *definition.Set, in expr.Input) {
+	t := l.Trigger
+	in.Issues = l.Issues()
+	parts := make([]any, 0, len(t.Cooldown.Per))
+	for _, part := range t.Cooldown.Per {
+		value, err := part.Eval(in)
+		if err != nil {
+			l.Err = fmt.Errorf("cooldown: per: %s: %w", part.Source(), err)
+			return
+		}
+		parts = append(parts, value)
+	}
+	l.Context, l.Err = key.ContextText(t.ID, parts)
+	l.Cooldown = definition.CooldownOf(set, t, l.Issues())
+	l.Due = t.Timing.NotBefore(in.Now)
+}
+
+// Key names the instance of what fires.
+func (l *Look) Key(rec subject.Record) key.Instance {
+	return key.Context(l.Workflow.Type, l.Workflow.Name, rec.Type, rec.ExtID, l.Trigger.ID, l.Context, l.At, false)
+}
+
+// ResolvedKey names the instance of what is said when an episode is over (R9).
+func (l *Look) ResolvedKey(rec subject.Record) key.Instance {
+	return key.Context(l.Workflow.Type, l.Workflow.Name, rec.Type, rec.ExtID, l.Trigger.ID, l.Latest.Context, l.Latest.At, true)
+}
+
+// recordZone is where the dates of a record are meant: in the zone that it names, else in the workspace's.
+func recordZone(set *definition.Set, rec subject.Record, zones *civil.Zones) *time.Location {
+	own, _ := rec.Props["timezone"].(string)
+	for _, name := range []string{own, set.Workspace.Timezone} {
+		if name == "" {
+			continue
+		}
+		if loc, err := zones.Load(name); err == nil {
+			return loc
+		}
+	}
+	return time.UTC
+}
