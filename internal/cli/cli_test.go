@@ -44,7 +44,9 @@ func TestScript(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
-			return nil
+			examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
+			env.Setenv("EXAMPLES", examples)
+			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server":   startServer,
