@@ -18,21 +18,22 @@ import (
 // dialect is everything in which the two databases differ, besides their migrations.
 type dialect struct {
 	name       string
-	begin      string                                                  // opens a writing transaction
-	beginPlan  string                                                  // the same for one that plans by the definitions in force, which no apply changes meanwhile
-	lockPlans  string                                                  // in an apply: waits for those, and has later ones wait; empty: there is one writer
-	rows       func(first int, columns []columnSpec, as string) string // the spelling of a rowset
-	bind       func(*rowset) []any                                     // its parameters
-	byName     string                                                  // before a column that no index shall be chosen by
-	byNameText string                                                  // behind a column of text that no index shall be chosen by
-	skipLocked string                                                  // locks rows and passes over those that others hold
-	lock       string                                                  // locks the rows of the alias that follows, in the order of ORDER BY
-	retriable  func(error) bool                                        // the transaction had no effect and may succeed when done again
-	broken     func(error) bool                                        // the connection is gone, or its statement: what only reads may be done again
-	clock      string                                                  // asks for the database's time in µs; empty: it has none of its own
-	advisory   bool                                                    // writers run side by side, so that keys without a row need locks of their own
-	pipelines  bool                                                    // inserts may wait for the next statement; see session.insert
-	busy       func(error) bool                                        // a lock was not to be had within the time that was set
+	begin      string                                                                      // opens a writing transaction
+	beginPlan  string                                                                      // the same for one that plans by the definitions in force, which no apply changes meanwhile
+	lockPlans  string                                                                      // in an apply: waits for those, and has later ones wait; empty: there is one writer
+	rows       func(first int, columns []columnSpec, constant columnSet, as string) string // the spelling of a rowset
+	bind       func(*rowset, columnSet) []any                                              // its parameters
+	byName     string                                                                      // before a column that no index shall be chosen by
+	byNameText string                                                                      // behind a column of text that no index shall be chosen by
+	skipLocked string                                                                      // locks rows and passes over those that others hold
+	lock       string                                                                      // locks the rows of the alias that follows, in the order of ORDER BY
+	retriable  func(error) bool                                                            // the transaction had no effect and may succeed when done again
+	broken     func(error) bool                                                            // the connection is gone, or its statement: what only reads may be done again
+	clock      string                                                                      // asks for the database's time in µs; empty: it has none of its own
+	advisory   bool                                                                        // writers run side by side, so that keys without a row need locks of their own
+	pipelines  bool                                                                        // inserts may wait for the next statement; see session.insert
+	constants  bool                                                                        // constant columns of a rowset are left out of joins too. SQLite would join by them alone, and read a workspace for each row
+	busy       func(error) bool                                                            // a lock was not to be had within the time that was set
 }
 
 // planLock is the key of the advisory lock between an apply and what is planned by definitions.
@@ -51,11 +52,15 @@ func postgres() dialect {
 		// first statement that reads, which so sees what an apply that it waited for has committed.
 		beginPlan: begin + "; SELECT pg_advisory_xact_lock_shared(" + planLock + ")",
 		lockPlans: "SELECT pg_advisory_xact_lock(" + planLock + ")",
-		rows: func(first int, columns []columnSpec, as string) string {
+		rows: func(first int, columns []columnSpec, constant columnSet, as string) string {
 			// In the list of a subquery they run in step; in FROM each would be stored away first (0.4 of the time).
 			arrays := make([]string, len(columns))
 			for i, c := range columns {
-				arrays[i] = fmt.Sprintf("unnest($%d::%s[]) AS %s", first+i, c.kind, c.name)
+				form := "unnest($%d::%s[]) AS %s"
+				if constant.has(i) {
+					form = "$%d::%s AS %s"
+				}
+				arrays[i] = fmt.Sprintf(form, first+i, c.kind, c.name)
 			}
 			return fmt.Sprintf("(SELECT %s) AS %s", strings.Join(arrays, ", "), as)
 		},
@@ -80,7 +85,7 @@ func postgres() dialect {
 			return errors.As(err, &network) && network.Op != "dial" || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 		},
 		clock:    "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
-		advisory: true, pipelines: true,
+		advisory: true, pipelines: true, constants: true,
 		busy: func(err error) bool {
 			var e *pgconn.PgError
 			return errors.As(err, &e) && e.Code == "55P03" // lock not available
@@ -100,14 +105,23 @@ func sqliteDialect() dialect {
 		begin: "BEGIN IMMEDIATE", beginPlan: "BEGIN IMMEDIATE",
 		// jsonb_each, because json_each writes each row as text and every ->> parses that again (measured: 1.5 times
 		// the time of an expansion).
-		rows: func(first int, columns []columnSpec, as string) string {
+		rows: func(first int, columns []columnSpec, constant columnSet, as string) string {
 			gets := make([]string, len(columns))
+			varying, next := 0, first+1
 			for i, c := range columns {
-				gets[i] = fmt.Sprintf("value->>%d AS %s", i, c.name)
+				if constant.has(i) {
+					gets[i] = fmt.Sprintf("$%d AS %s", next, c.name)
+					next++
+					continue
+				}
+				gets[i] = fmt.Sprintf("value->>%d AS %s", varying, c.name)
+				varying++
 			}
 			return fmt.Sprintf("(SELECT %s FROM jsonb_each($%d)) AS %s", strings.Join(gets, ", "), first, as)
 		},
-		bind: func(r *rowset) []any { return []any{r.json()} },
+		bind: func(r *rowset, constant columnSet) []any {
+			return append([]any{r.json(constant)}, r.constants(constant)...)
+		},
 		retriable: func(err error) bool {
 			var e *sqlite.Error
 			return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_BUSY || e.Code()&0xff == sqlite3.SQLITE_LOCKED)
@@ -138,25 +152,27 @@ var (
 
 // statement is a text in the spelling of one database.
 type statement struct {
-	text string
-	spec []columnSpec // of its rowset
+	text     string
+	spec     []columnSpec // of its rowset
+	constant columnSet    // those of its columns that are one value
 }
 
 // expand replaces the hooks of a query.
 //
-//	/*ROWS $3 (id bigint, key text)*/ AS r   a rowset from the parameters $3 …, which stand last
+//	/*ROWS $3 (id bigint, key text)*/ AS r   a rowset from the parameters $3 …, which stand last; of its constant
+//	                                         columns each is one value
 //	/*NAMES d (id bigint, key text)*/        d.id, d.key; without the alias: id, key
 //	/*SKIP LOCKED*/                          row locks that pass over what others hold
 //	/*BY NAME*/b.ws                          keeps an index that begins with ws away from a look-up by name
 //	b.type/*BY NAME*/                        the same with a text
 //	/*LOCK c*/                               row locks on alias c
-func (d dialect) expand(query string) statement {
+func (d dialect) expand(query string, constant columnSet) statement {
 	var spec []columnSpec
 	text := rowsHook.ReplaceAllStringFunc(query, func(hook string) string {
 		m := rowsHook.FindStringSubmatch(hook)
 		first, _ := strconv.Atoi(m[1]) // the pattern admits digits only
 		spec = parseSpec(m[2])
-		return d.rows(first, spec, m[3])
+		return d.rows(first, spec, constant, m[3])
 	})
 	text = namesHook.ReplaceAllStringFunc(text, func(hook string) string {
 		m := namesHook.FindStringSubmatch(hook)
@@ -179,5 +195,5 @@ func (d dialect) expand(query string) statement {
 		}
 		return d.lock + lockHook.FindStringSubmatch(hook)[1]
 	})
-	return statement{text: text, spec: spec}
+	return statement{text: text, spec: spec, constant: constant}
 }

@@ -62,7 +62,7 @@ func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, 
 			}
 		}
 		var nothing []string
-		for n := 1; strings.Contains(t.s.statement(text).text, fmt.Sprint("$", n)); n++ {
+		for n := 1; strings.Contains(t.s.statement(text, 0).text, fmt.Sprint("$", n)); n++ {
 			nothing = append(nothing, "NULL")
 		}
 		scan := func(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
@@ -130,6 +130,37 @@ func ByName() map[string][]any {
 	}
 	return map[string][]any{existingInstances: {int64(1), &keys}, findRecipients: {&people}}
 }
+
+// Joined are statements that join many rows, of which most columns are constant, with parameters.
+func Joined() map[string][]any {
+	var refs, settled rowset
+	for i := range int64(100) {
+		refs.row().int(1).int(i)
+		settled.row().int(1).int(i).int(1).text("completed").int(0).int(0).int(0).int(0).text("expanded").text("").int(1)
+	}
+	return map[string][]any{
+		eventsByID: {&refs}, personsByID: {&refs}, settleInstances: {&settled}, releaseSlots: {&refs},
+	}
+}
+
+// Rows is a rowset of n rows of what cells makes of each: numbers and texts.
+func Rows(n int, cells func(i int) []any) any {
+	var rows rowset
+	for i := range n {
+		rows.row()
+		for _, cell := range cells(i) {
+			if text, ok := cell.(string); ok {
+				rows.text(text)
+			} else {
+				rows.int(int64(cell.(int)))
+			}
+		}
+	}
+	return &rows
+}
+
+// MaxSpellings is how many spellings of a query there may be for its constant columns.
+const MaxSpellings = maxSpellings
 
 // OneRef is a rowset of one (ws, id).
 func OneRef(ws, id int64) any {

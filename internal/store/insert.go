@@ -32,14 +32,13 @@ type waiting struct {
 func (t *session) insert(ctx context.Context, what, text string, rows *rowset) (int64, error) {
 	if t.try == 1 && t.s.dialect.pipelines {
 		plain, _, _ := strings.Cut(text, unlessThere)
-		st := t.s.statement(plain)
-		args, empty, err := t.args(st, []any{rows})
+		spelled, args, empty, err := t.spell(plain, []any{rows})
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", what, err)
 		}
 		if !empty {
 			t.s.sent.Add(1)
-			t.waiting = append(t.waiting, waiting{what, st.text, args})
+			t.waiting = append(t.waiting, waiting{what, spelled, args})
 		}
 		return int64(rows.n), nil
 	}

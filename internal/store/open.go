@@ -47,7 +47,8 @@ type Store struct {
 	writer  *writer         // SQLite: the writing connection
 	direct  *pgx.ConnConfig // PostgreSQL: where notifications are heard
 
-	statements sync.Map // query → statement
+	statements sync.Map // spelling → statement
+	spellings  sync.Map // query → *atomic.Int32, how many it has
 	sent       atomic.Int64
 	ids        ids
 	busyAfter  time.Duration // see defaultBusyAfter

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,11 +18,21 @@ type rowset struct {
 	err     error // the first cell that no database may hold
 }
 
+// column keeps its values only from the one on that differs from the first: most columns of a batch are constant.
 type column struct {
 	isText bool
+	n      int
+	varies bool
+	int    int64 // the first value
+	text   string
 	ints   []int64
 	texts  []string
 }
+
+// columnSet is a set of columns of a rowset, by their places.
+type columnSet uint64
+
+func (s columnSet) has(i int) bool { return s&(1<<i) != 0 }
 
 // row begins the next row.
 func (r *rowset) row() *rowset { r.n, r.at = r.n+1, 0; return r }
@@ -31,21 +42,40 @@ func (r *rowset) cell(isText bool) *column {
 		r.columns = append(r.columns, column{isText: isText})
 	}
 	r.at++
-	return &r.columns[r.at-1]
+	c := &r.columns[r.at-1]
+	c.n++
+	return c
 }
 
 func (r *rowset) int(v int64) *rowset {
 	c := r.cell(false)
-	c.ints = append(c.ints, v)
+	if c.n == 1 {
+		c.int = v
+	} else if !c.varies && v != c.int {
+		c.varies, c.ints = true, slices.Repeat([]int64{c.int}, c.n-1)
+	}
+	if c.varies {
+		c.ints = append(c.ints, v)
+	}
 	return r
 }
 
 func (r *rowset) text(v string) *rowset {
 	c := r.cell(true)
+	switch {
+	case c.n > 1 && !c.varies && v == c.text:
+		return r
+	case c.n == 1:
+		c.text = v
+	case !c.varies:
+		c.varies, c.texts = true, slices.Repeat([]string{c.text}, c.n-1)
+	}
 	if err := storable(v); err != nil && r.err == nil {
 		r.err = fmt.Errorf("row %d, column %d: %w", r.n, r.at, err)
 	}
-	c.texts = append(c.texts, v)
+	if c.varies {
+		c.texts = append(c.texts, v)
+	}
 	return r
 }
 
@@ -62,45 +92,109 @@ func (r *rowset) check(spec []columnSpec) error {
 		return fmt.Errorf("rowset has %d columns, its statement %d", len(r.columns), len(spec))
 	}
 	for i, c := range r.columns {
-		if len(c.ints)+len(c.texts) != r.n || c.isText != (spec[i].kind == "text") {
+		if c.n != r.n || c.isText != (spec[i].kind == "text") {
 			return fmt.Errorf("rowset column %q is not filled as its statement says", spec[i].name)
 		}
 	}
 	return nil
 }
 
-// arrays are the parameters of PostgreSQL: one array a column.
-func (r *rowset) arrays() []any {
-	out := make([]any, len(r.columns))
+// manyRows is from how many rows on it is worth while to leave constant columns out. Fewer rows have too many that are
+// constant by chance, and each set of them is a statement of its own.
+const manyRows = 16
+
+// constant are the columns that hold one value in all of many rows. One column is never among them: it makes the rows.
+func (r *rowset) constant() (s columnSet) {
+	if r.n < manyRows {
+		return 0
+	}
+	last := len(r.columns) - 1
 	for i, c := range r.columns {
-		if c.isText {
-			out[i] = c.texts
-		} else {
-			out[i] = c.ints
+		if !c.varies && (i < last || s != 1<<last-1) {
+			s |= 1 << i
+		}
+	}
+	return s
+}
+
+// value is the value of a constant column.
+func (c *column) value() any {
+	if c.isText {
+		return c.text
+	}
+	return c.int
+}
+
+// array are all values of a column.
+func (c *column) array() any {
+	switch {
+	case c.isText && c.varies:
+		return c.texts
+	case c.isText:
+		return slices.Repeat([]string{c.text}, c.n)
+	case c.varies:
+		return c.ints
+	}
+	return slices.Repeat([]int64{c.int}, c.n)
+}
+
+// constants are the values of constant columns.
+func (r *rowset) constants(constant columnSet) (out []any) {
+	for i := range r.columns {
+		if constant.has(i) {
+			out = append(out, r.columns[i].value())
 		}
 	}
 	return out
 }
 
-// json is the parameter of SQLite: an array of arrays.
-func (r *rowset) json() string {
+// arrays are the parameters of PostgreSQL: one value or one array a column.
+func (r *rowset) arrays(constant columnSet) []any {
+	out := make([]any, len(r.columns))
+	for i := range r.columns {
+		if constant.has(i) {
+			out[i] = r.columns[i].value()
+		} else {
+			out[i] = r.columns[i].array()
+		}
+	}
+	return out
+}
+
+// json is the parameter of SQLite: an array of arrays, without the constant columns.
+func (r *rowset) json(constant columnSet) string {
 	b := make([]byte, 0, 2+r.n*len(r.columns)*16)
 	b = append(b, '[')
 	for i := range r.n {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		for k, c := range r.columns {
-			b = append(b, "[,"[min(k, 1)])
-			if c.isText {
-				b = appendJSON(b, c.texts[i])
-			} else {
-				b = strconv.AppendInt(b, c.ints[i], 10)
+		b = append(b, '[')
+		from := len(b)
+		for k := range r.columns {
+			if constant.has(k) {
+				continue
 			}
+			if len(b) > from {
+				b = append(b, ',')
+			}
+			b = r.columns[k].appendJSON(b, i)
 		}
 		b = append(b, ']')
 	}
 	return string(append(b, ']'))
+}
+
+func (c *column) appendJSON(b []byte, i int) []byte {
+	switch {
+	case c.isText && c.varies:
+		return appendJSON(b, c.texts[i])
+	case c.isText:
+		return appendJSON(b, c.text)
+	case c.varies:
+		return strconv.AppendInt(b, c.ints[i], 10)
+	}
+	return strconv.AppendInt(b, c.int, 10)
 }
 
 func appendJSON(b []byte, s string) []byte {

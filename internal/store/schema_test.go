@@ -311,3 +311,21 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 		}
 	})
 }
+
+// Rows of a batch are found by all of their key, although its first column is constant in most.
+func TestBatchesAreJoinedByTheirWholeKey(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		for text, args := range store.Joined() {
+			plans, err := s.Plans(t.Context(), text, args...)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			for _, plan := range plans {
+				if strings.Contains(plan, "(ws=?)") || strings.Contains(plan, "Seq Scan") || !strings.Contains(plan, "id=?") && !strings.Contains(plan, "Index Cond") {
+					t.Errorf("%s\n%s", text, plan)
+				}
+			}
+		}
+	})
+}

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,42 +49,49 @@ func (t *session) due(at int64) {
 	}
 }
 
-// args checks and flattens parameters; empty tells that the statement's rowset has no rows.
-func (t *session) args(st statement, in []any) (out []any, empty bool, err error) {
+// spell returns a query in the database's spelling, with its parameters checked and flattened; empty tells that its
+// rowset has no rows.
+func (t *session) spell(text string, in []any) (spelled string, out []any, empty bool, err error) {
+	var constant columnSet
+	for _, arg := range in {
+		if rows, ok := arg.(*rowset); ok && (t.s.dialect.constants || strings.HasPrefix(text, "\nINSERT")) {
+			constant = rows.constant()
+		}
+	}
+	st := t.s.statement(text, constant)
 	for _, arg := range in {
 		switch arg := arg.(type) {
 		case *rowset:
 			if arg.n == 0 {
-				return nil, true, nil
+				return "", nil, true, nil
 			}
 			if err := arg.check(st.spec); err != nil {
-				return nil, false, err
+				return "", nil, false, err
 			}
-			out = append(out, t.s.dialect.bind(arg)...)
+			out = append(out, t.s.dialect.bind(arg, st.constant)...)
 		case string:
 			if err := storable(arg); err != nil {
-				return nil, false, err
+				return "", nil, false, err
 			}
 			out = append(out, arg)
 		default:
 			out = append(out, arg)
 		}
 	}
-	return out, false, nil
+	return st.text, out, false, nil
 }
 
 // exec runs a statement and returns the number of rows it changed. With an empty rowset nothing is sent.
 func (t *session) exec(ctx context.Context, text string, in ...any) (int64, error) {
-	st := t.s.statement(text)
-	args, empty, err := t.args(st, in)
+	spelled, args, empty, err := t.spell(text, in)
 	if err != nil || empty {
 		return 0, err
 	}
 	t.s.sent.Add(1)
 	if len(t.waiting) > 0 {
-		return t.together(ctx, waiting{text: st.text, args: args})
+		return t.together(ctx, waiting{text: spelled, args: args})
 	}
-	result, err := t.conn.ExecContext(ctx, st.text, args...)
+	result, err := t.conn.ExecContext(ctx, spelled, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -91,8 +100,7 @@ func (t *session) exec(ctx context.Context, text string, in ...any) (int64, erro
 
 // query runs a statement and collects what scan makes of its rows. With an empty rowset nothing is sent.
 func query[T any](ctx context.Context, t *session, scan func(*sql.Rows) (T, error), text string, in ...any) ([]T, error) {
-	st := t.s.statement(text)
-	args, empty, err := t.args(st, in)
+	spelled, args, empty, err := t.spell(text, in)
 	if err != nil || empty {
 		return nil, err
 	}
@@ -100,7 +108,7 @@ func query[T any](ctx context.Context, t *session, scan func(*sql.Rows) (T, erro
 		return nil, err
 	}
 	t.s.sent.Add(1)
-	rows, err := t.conn.QueryContext(ctx, st.text, args...)
+	rows, err := t.conn.QueryContext(ctx, spelled, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -118,13 +126,29 @@ func query[T any](ctx context.Context, t *session, scan func(*sql.Rows) (T, erro
 
 func scanInt(rows *sql.Rows) (v int64, err error) { return v, rows.Scan(&v) }
 
+// maxSpellings is how many spellings of a query there may be, by the columns that are constant. Every connection keeps
+// each of them prepared.
+const maxSpellings = 8
+
+// spelling names one.
+type spelling struct {
+	text     string
+	constant columnSet
+}
+
 // statement returns the query in the database's spelling, expanded at its first use.
-func (s *Store) statement(text string) statement {
-	if st, ok := s.statements.Load(text); ok {
+func (s *Store) statement(text string, constant columnSet) statement {
+	if st, ok := s.statements.Load(spelling{text, constant}); ok {
 		return st.(statement)
 	}
-	st := s.dialect.expand(text)
-	s.statements.Store(text, st)
+	if constant != 0 {
+		n, _ := s.spellings.LoadOrStore(text, new(atomic.Int32))
+		if n.(*atomic.Int32).Add(1) > maxSpellings {
+			return s.statement(text, 0)
+		}
+	}
+	st := s.dialect.expand(text, constant)
+	s.statements.Store(spelling{text, constant}, st)
 	return st
 }
 
