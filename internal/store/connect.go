@@ -33,21 +33,24 @@ type connector struct {
 
 // newConnector makes connections to an address. One that names a mode gets it.
 func newConnector(url string, config *pgx.ConnConfig) driver.Connector {
+	anyway := func(_ context.Context, conn *pgx.Conn) error {
+		useArrays(conn)
+		return nil
+	}
 	if strings.Contains(url, "default_query_exec_mode=") {
-		return stdlib.GetConnector(*config)
+		return stdlib.GetConnector(*config, stdlib.OptionAfterConnect(anyway))
 	}
 	described, prepared := config.Copy(), config.Copy()
 	described.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	prepared.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	c := &connector{}
 	c.prepared = stdlib.GetConnector(*prepared, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
-		err := mustBeDirect(ctx, conn)
-		if err != nil {
-			err = errors.Join(err, conn.Close(ctx)) // else nobody would
+		if err := mustBeDirect(ctx, conn); err != nil {
+			return errors.Join(err, conn.Close(ctx)) // else nobody would
 		}
-		return err
+		return anyway(ctx, conn)
 	}))
-	c.Connector = stdlib.GetConnector(*described)
+	c.Connector = stdlib.GetConnector(*described, stdlib.OptionAfterConnect(anyway))
 	return c
 }
 
