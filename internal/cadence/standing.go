@@ -1,0 +1,241 @@
+package cadence
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// Layer is where a limit comes from.
+type Layer string
+
+// The layers, the one that goes before the others first (decision 11).
+const (
+	LayerPerson    Layer = "person"
+	LayerPersona   Layer = "persona"
+	LayerWorkspace Layer = "workspace"
+)
+
+// Limit is a limit by the key of a persona that sets it.
+type Limit string
+
+// The limits that messages wait for.
+const (
+	LimitCooldown    Limit = "cooldown"
+	LimitType        Limit = "type_limits"
+	LimitMaxPerDay   Limit = "max_per_day"
+	LimitMaxPerWeek  Limit = "max_per_week"
+	LimitMaxPerMonth Limit = "max_per_month"
+	LimitMaxPerSlot  Limit = "max_per_slot"
+	LimitQuietHours  Limit = "quiet_hours"
+)
+
+// LayerOf says which of the layers of Effective a limit comes from.
+func LayerOf(limit Limit, person, persona Policy) Layer {
+	switch {
+	case person.Empty() && persona.Empty():
+		return LayerWorkspace
+	case person.sets(limit):
+		return LayerPerson
+	}
+	return LayerPersona
+}
+
+func (p Policy) sets(limit Limit) bool {
+	switch limit {
+	case LimitCooldown:
+		return p.Cooldown > 0
+	case LimitType:
+		return len(p.TypeLimits) > 0
+	case LimitMaxPerDay:
+		return p.MaxPerDay > 0
+	case LimitMaxPerWeek:
+		return p.MaxPerWeek > 0
+	case LimitMaxPerMonth:
+		return p.MaxPerMonth > 0
+	case LimitMaxPerSlot:
+		return p.MaxPerSlot > 0
+	case LimitQuietHours:
+		return !p.Quiet.IsZero()
+	}
+	return false
+}
+
+// Use is one limit, and how much of it is used up at an instant.
+type Use struct {
+	Limit   Limit
+	Type    string        // of messages, for a limit by type
+	Reason  reason.Reason // by which messages wait for it
+	Length  time.Duration // of a cooldown
+	Quiet   civil.Span    // of quiet hours
+	Most    int           // of a cap: messages
+	Used    int           // of them: sent, or admitted to a slot
+	Rolling bool          // the cap counts hours, not calendar days
+	Free    time.Time     // the earliest instant, not before the present, at which this limit alone lets a message pass
+}
+
+// horizon bounds the search for the end of a block: limits that leave no instant in so long leave none.
+const horizon = 366 * 24 * time.Hour
+
+// Standing says how far each limit of a policy is used up at now, in the order in which the limits are asked (A36).
+// The history is that of Decide.
+func Standing(policy Policy, history []Slot, loc *time.Location, now time.Time) []Use {
+	var uses []Use
+	counted := ""
+	if len(policy.Types) > 0 {
+		counted = policy.Types[0]
+	}
+	add := func(u Use, alone Policy, typ string) {
+		alone.Types, alone.Count, alone.Rolling, alone.ResumeAt = policy.Types, policy.Count, policy.Rolling, policy.ResumeAt
+		u.Rolling = policy.Rolling && u.Most > 0
+		u.Free = Decide(alone, history, loc, now, now.Add(horizon), Message{Type: typ}).At
+		uses = append(uses, u)
+	}
+	slots, _ := relevant(policy, history)
+	s := search{policy: policy, slots: slots, loc: loc}
+	if policy.Cooldown > 0 || policy.MaxPerSlot > 0 {
+		u := Use{Limit: LimitCooldown, Reason: reason.CadenceCooldown, Length: policy.Cooldown}
+		if policy.Cooldown == 0 {
+			u.Limit = LimitMaxPerSlot
+		}
+		add(u, Policy{Cooldown: policy.Cooldown, MaxPerSlot: policy.MaxPerSlot}, counted)
+	}
+	for _, typ := range slices.Sorted(maps.Keys(policy.TypeLimits)) {
+		if most := policy.TypeLimits[typ]; most > 0 && policy.Counts(typ) {
+			u := Use{Limit: LimitType, Type: typ, Reason: reason.CadenceTypeDaily, Most: most}
+			u.Used = s.used(now, typ, rollingDay, civil.DayBounds)
+			add(u, Policy{TypeLimits: map[string]int{typ: most}}, typ)
+		}
+	}
+	if most := policy.MaxPerDay; most > 0 {
+		u := Use{Limit: LimitMaxPerDay, Reason: reason.CadenceDaily, Most: most, Used: s.used(now, "", rollingDay, civil.DayBounds)}
+		add(u, Policy{MaxPerDay: most}, counted)
+	}
+	if most := policy.MaxPerWeek; most > 0 {
+		u := Use{Limit: LimitMaxPerWeek, Reason: reason.CadenceWeekly, Most: most, Used: s.used(now, "", rollingWeek, civil.WeekBounds)}
+		add(u, Policy{MaxPerWeek: most}, counted)
+	}
+	if most := policy.MaxPerMonth; most > 0 {
+		u := Use{Limit: LimitMaxPerMonth, Reason: reason.CadenceMonthly, Most: most, Used: s.used(now, "", rollingMonth, civil.MonthBounds)}
+		add(u, Policy{MaxPerMonth: most}, counted)
+	}
+	if !policy.Quiet.IsZero() {
+		add(Use{Limit: LimitQuietHours, Reason: reason.QuietHours, Quiet: policy.Quiet}, Policy{Quiet: policy.Quiet}, counted)
+	}
+	return uses
+}
+
+// used counts the messages of the calendar's window around now or, where windows roll, the most in any that holds it.
+func (s *search) used(now time.Time, typ string, length time.Duration, bounds func(time.Time, *time.Location) (start, end time.Time)) int {
+	if !s.policy.Rolling {
+		start, end := bounds(now, s.loc)
+		return s.sum(typ, start, end)
+	}
+	most := 0
+	for _, first := range s.slots[s.from(now.Add(-length + instant)):] {
+		if first.At.After(now) {
+			break
+		}
+		most = max(most, s.sum(typ, first.At, first.At.Add(length)))
+	}
+	return max(most, s.sum(typ, now, now.Add(length)))
+}
+
+func (s *search) sum(typ string, start, end time.Time) (n int) {
+	for _, slot := range s.slots[s.from(start):] {
+		if !slot.At.Before(end) {
+			break
+		}
+		if typ == "" || slot.Type == typ {
+			n += slot.N
+		}
+	}
+	return n
+}
+
+// Blocks are the limits that kept a message of a type from leaving at now, in the order in which they were asked, with
+// how far each was used up. The first names the reason of a deferral, the last to end gives its instant.
+func Blocks(policy Policy, history []Slot, loc *time.Location, now time.Time, typ string) []Use {
+	var blocks []Use
+	for _, u := range Standing(policy, history, loc, now) {
+		concerned := u.Limit == LimitQuietHours || policy.Counts(typ) && cmp.Or(u.Type, typ) == typ
+		if concerned && !u.Free.Equal(now) {
+			blocks = append(blocks, u)
+		}
+	}
+	return blocks
+}
+
+// Sentence says in a few words what the limit does at an instant, such as "cooldown until 16:00" and "3 of 3 alerts
+// today, free again 2026-05-15 00:00". Instants are written in loc, with their day where that is another one.
+func (u Use) Sentence(at time.Time, loc *time.Location) string {
+	free := "no instant in a year"
+	if !u.Free.IsZero() {
+		free = clockTime(u.Free, at, loc)
+	}
+	waits := !u.Free.Equal(at)
+	switch {
+	case u.Limit == LimitCooldown && waits:
+		return "cooldown until " + free
+	case u.Limit == LimitMaxPerSlot && waits:
+		return "the instant is taken, free again " + free
+	case u.Limit == LimitQuietHours && waits:
+		return "quiet hours until " + free
+	case u.Limit == LimitCooldown:
+		return "no cooldown"
+	case u.Limit == LimitMaxPerSlot, u.Limit == LimitQuietHours:
+		return "free"
+	}
+	text := fmt.Sprintf("%d of %d %s", u.Used, u.Most, u.window())
+	if waits {
+		text += ", free again " + free
+	}
+	return text
+}
+
+// window names what a cap counts.
+func (u Use) window() string {
+	switch {
+	case u.Limit == LimitType && u.Rolling:
+		return several(u.Type) + " in 24 hours"
+	case u.Limit == LimitType:
+		return several(u.Type) + " today"
+	case u.Limit == LimitMaxPerDay && u.Rolling:
+		return "in 24 hours"
+	case u.Limit == LimitMaxPerDay:
+		return "today"
+	case u.Limit == LimitMaxPerWeek && u.Rolling:
+		return "in 7 days"
+	case u.Limit == LimitMaxPerWeek:
+		return "this week"
+	case u.Rolling:
+		return "in 30 days"
+	}
+	return "this month"
+}
+
+// several is more than one message of a type.
+func several(typ string) string {
+	switch typ {
+	case "alert", "reminder", "report", "survey", "broadcast", "digest":
+		return typ + "s"
+	}
+	return typ + " messages"
+}
+
+func clockTime(t, at time.Time, loc *time.Location) string {
+	t, at = t.In(loc), at.In(loc)
+	layout := "15:04"
+	if t.Second() != 0 {
+		layout = time.TimeOnly
+	}
+	if t.Format(time.DateOnly) != at.Format(time.DateOnly) {
+		layout = time.DateOnly + " " + layout
+	}
+	return t.Format(layout)
+}

@@ -1,0 +1,112 @@
+package cadence_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+)
+
+// What a person reads of their limits, and of the message that waits for two of them.
+//
+// Shows: A36.
+func TestStanding(t *testing.T) {
+	t.Parallel()
+	policy := cadence.Policy{
+		Cooldown: 2 * hour, MaxPerDay: 5, MaxPerWeek: 20, MaxPerMonth: 80, TypeLimits: map[string]int{"alert": 3, "report": 1},
+		Quiet: civil.Span{From: 22 * 3600, To: 7 * 3600},
+	}
+	history := sent(t, "2026-05-12T10:00:00Z", "2026-05-14T10:00:00Z", "2026-05-14T12:00:00Z", "2026-05-14T14:00:00Z")
+	now := instant(t, "2026-05-14T14:01:00Z")
+	says := func(uses []cadence.Use) (lines []string) {
+		for _, u := range uses {
+			lines = append(lines, string(u.Limit)+": "+u.Sentence(now, time.UTC))
+		}
+		return lines
+	}
+	want := []string{
+		"cooldown: cooldown until 16:00",
+		"type_limits: 3 of 3 alerts today, free again 2026-05-15 00:00",
+		"type_limits: 0 of 1 reports today",
+		"max_per_day: 3 of 5 today",
+		"max_per_week: 4 of 20 this week",
+		"max_per_month: 4 of 80 this month",
+		"quiet_hours: free",
+	}
+	if diff := cmp.Diff(want, says(cadence.Standing(policy, history, time.UTC, now))); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(want[:2], says(cadence.Blocks(policy, history, time.UTC, now, "alert"))); diff != "" {
+		t.Errorf("blocks (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(want[:1], says(cadence.Blocks(policy, history, time.UTC, now, "report"))); diff != "" {
+		t.Errorf("blocks of a report (-want +got)\n%s", diff)
+	}
+	policy.Types = []string{"report"}
+	if blocks := cadence.Blocks(policy, history, time.UTC, now, "alert"); len(blocks) > 0 {
+		t.Errorf("a type that does not count is blocked: %v", says(blocks))
+	}
+	policy = cadence.Policy{MaxPerSlot: 1, MaxPerDay: 1, Rolling: true}
+	now = instant(t, "2026-05-14T14:00:00Z")
+	want = []string{"max_per_slot: the instant is taken, free again 14:00", "max_per_day: 3 of 1 in 24 hours, free again 2026-05-15 14:00"}
+	if diff := cmp.Diff(want, says(cadence.Standing(policy, history, time.UTC, now))); diff != "" {
+		t.Errorf("rolling (-want +got)\n%s", diff)
+	}
+}
+
+// Where each line comes from (decision 11).
+func TestLayerOf(t *testing.T) {
+	t.Parallel()
+	own, persona := cadence.Policy{MaxPerDay: 1}, cadence.Policy{MaxPerDay: 2, Cooldown: hour}
+	for _, c := range []struct {
+		limit         cadence.Limit
+		own, persona  cadence.Policy
+		want          cadence.Layer
+	}{
+		{cadence.LimitMaxPerDay, own, persona, cadence.LayerPerson},
+		{cadence.LimitCooldown, own, persona, cadence.LayerPersona},
+		{cadence.LimitMaxPerDay, cadence.Policy{}, persona, cadence.LayerPersona},
+		{cadence.LimitMaxPerDay, own, cadence.Policy{}, cadence.LayerPerson},
+		{cadence.LimitMaxPerDay, cadence.Policy{}, cadence.Policy{}, cadence.LayerWorkspace},
+	} {
+		if got := cadence.LayerOf(c.limit, c.own, c.persona); got != c.want {
+			t.Errorf("%s of %+v over %+v: %s, want %s", c.limit, c.own, c.persona, got, c.want)
+		}
+	}
+}
+
+// What is told about a deferral agrees with the decision: there is a block exactly where the message waits, the first
+// names its reason, and none ends after the instant that it was given.
+func TestBlocksAgree(t *testing.T) {
+	t.Parallel()
+	locations := zones(t)
+	rapid.Check(t, func(t *rapid.T) {
+		policy, loc, now := policies.Draw(t, "policy"), locations[zoneNames.Draw(t, "zone")], starts.Draw(t, "start")
+		var history []cadence.Slot
+		for range rapid.IntRange(0, 8).Draw(t, "messages") {
+			at := now.Add(time.Duration(rapid.IntRange(-24*60, 48*60).Draw(t, "minute")) * time.Minute)
+			one := types.Draw(t, "type of it")
+			if v := cadence.Decide(policy, history, loc, at, at.Add(90*24*hour), cadence.Message{Type: one}); !v.At.IsZero() {
+				history = append(history, cadence.Slot{At: v.At, Type: one, N: 1})
+			}
+		}
+		typ := types.Draw(t, "type")
+		v := cadence.Decide(policy, history, loc, now, now.Add(400*24*hour), cadence.Message{Type: typ})
+		blocks := cadence.Blocks(policy, history, loc, now, typ)
+		if (len(blocks) > 0) != !v.At.Equal(now) {
+			t.Fatalf("decided %+v, blocks %+v", v, blocks)
+		}
+		for i, b := range blocks {
+			if i == 0 && b.Reason != v.Reason {
+				t.Fatalf("decided by %s, told %s", v.Reason, b.Reason)
+			}
+			if b.Free.After(v.At) && !v.At.IsZero() {
+				t.Fatalf("%s ends at %s, after the decision %s", b.Limit, b.Free, v.At)
+			}
+		}
+	})
+}
