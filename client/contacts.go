@@ -90,6 +90,46 @@ type Suppressed struct {
 	Deliveries []string `json:"deliveries" doc:"Deliveries that were stopped."`
 }
 
+// ContactLimits says how far the limits of a contact are used up, and what waits for them.
+type ContactLimits struct {
+	ID          string          `json:"id"`
+	Persona     string          `json:"persona,omitempty"`
+	PersonaLost bool            `json:"persona_lost,omitempty" doc:"The persona is not defined any more, and has no limits."`
+	Timezone    string          `json:"timezone" doc:"In which their days begin and end."`
+	At          time.Time       `json:"at"`
+	Channels    []ChannelLimits `json:"channels" doc:"For each kind of channel that may reach them, or has messages for them."`
+}
+
+// ChannelLimits are the limits of one kind of channel. A limit counts every message of the kind, whichever provider.
+type ChannelLimits struct {
+	Kind    string           `json:"kind"`
+	Limits  []LimitUse       `json:"limits" doc:"In the order in which they are asked; the first that blocks names the reason."`
+	Waiting []WaitingMessage `json:"waiting,omitempty" doc:"What is planned for them, the next first; at most 100."`
+}
+
+// LimitUse is one limit, and how much of it is used up.
+type LimitUse struct {
+	Limit  string    `json:"limit" enum:"cooldown,max_per_slot,type_limits,max_per_day,max_per_week,max_per_month,quiet_hours"`
+	Type   string    `json:"type,omitempty" doc:"The type of message that a limit by type counts."`
+	From   string    `json:"from" enum:"person,persona,workspace" doc:"Whose limit it is: the person's own goes before the persona's, and people without any have the workspace's."`
+	Value  string    `json:"value" doc:"As it is set."`
+	Used   int       `json:"used" doc:"Messages that were sent, or wait for a slot, in the present window."`
+	Max    int       `json:"max,omitempty"`
+	FreeAt time.Time `json:"free_at,omitzero" doc:"From when it lets one more message pass; none: in no instant of the year to come."`
+	Blocks bool      `json:"blocks" doc:"One more message would have to wait for it now."`
+	Says   string    `json:"says" doc:"The same in words."`
+}
+
+// WaitingMessage is a message that is planned.
+type WaitingMessage struct {
+	Delivery string    `json:"delivery"`
+	Workflow string    `json:"workflow"`
+	Type     string    `json:"type"`
+	Channel  string    `json:"channel"`
+	SendAt   time.Time `json:"send_at"`
+	Reason   string    `json:"reason,omitempty" doc:"Why it waits, where a limit has moved it."`
+}
+
 // ContactQuery says which page of contacts is wanted.
 type ContactQuery struct {
 	Persona string // only those with it
@@ -123,6 +163,11 @@ func (c *Client) AllContacts(ctx context.Context, q ContactQuery) iter.Seq2[Cont
 // Contact returns the contact whom you know by this id.
 func (c *Client) Contact(ctx context.Context, id string) (Contact, error) {
 	return get[Contact](ctx, c, contactPath(id), nil)
+}
+
+// ContactLimits returns how far the limits of a contact are used up.
+func (c *Client) ContactLimits(ctx context.Context, id string) (ContactLimits, error) {
+	return get[ContactLimits](ctx, c, contactPath(id)+"/limits", nil)
 }
 
 // PutContact has a contact be what you say, and nothing else; it is made when there is none.

@@ -24,6 +24,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -75,6 +76,7 @@ type Engine interface {
 	WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error)
 	WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
+	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
 	StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error)
 	Channels(ctx context.Context, ws store.Workspace) (client.Channels, error)
 	TestChannel(ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Once[client.ChannelTested]) (client.ChannelTested, error)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -62,6 +63,15 @@ func (a *API) contacts() {
 			return nil, fmt.Errorf("a person: %w", err)
 		}
 		return &body[client.Contact]{wireContact(row)}, nil
+	})
+	route(a, http.MethodGet, contactsPath+"/{id}/limits", ScopeRead, huma.Operation{
+		OperationID: "contact-limits", Summary: "How far the limits of a contact are used up, and what waits for them", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *byContact) (*body[client.ContactLimits], error) {
+		limits, err := a.Engine.Limits(ctx, c.Workspace.ID, in.ID)
+		if err != nil {
+			return nil, fmt.Errorf("a person: %w", err)
+		}
+		return &body[client.ContactLimits]{idsOf(c.Workspace).limits(limits)}, nil
 	})
 	route(a, http.MethodPost, contactsPath+"/{id}/suppress", ScopeOperate, huma.Operation{
 		OperationID: "suppress-contact", Summary: "Have a contact get no more messages", Tags: tags,
@@ -184,6 +194,29 @@ func wireContact(r store.ContactRow) client.Contact {
 		ID: r.ExtID, Name: r.Name, Locale: r.Locale, Timezone: r.Timezone, Persona: r.Persona, Cadence: wireCadence(r.Cadence), Address: r.Address, Addresses: r.Addresses, Attributes: r.Attributes,
 		Suppressed: r.Suppressed, SuppressReason: r.SuppressReason, SuppressedAt: r.SuppressedAt, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
+}
+
+func (x ids) limits(l gate.Limits) client.ContactLimits {
+	out := client.ContactLimits{
+		ID: l.Contact.ExtID, Persona: l.Contact.Persona, PersonaLost: l.Lost, Timezone: l.Zone.String(), At: l.At,
+		Channels: make([]client.ChannelLimits, len(l.Kinds)),
+	}
+	for i, k := range l.Kinds {
+		kind := client.ChannelLimits{Kind: k.Kind, Limits: make([]client.LimitUse, len(k.Lines))}
+		for n, u := range k.Lines {
+			kind.Limits[n] = client.LimitUse{
+				Limit: string(u.Limit), Type: u.Type, From: string(u.From), Value: u.Value(), Used: u.Used, Max: u.Most,
+				FreeAt: u.Free, Blocks: !u.Free.Equal(l.At), Says: u.Sentence(l.At, l.Zone),
+			}
+		}
+		for _, d := range k.Waiting {
+			kind.Waiting = append(kind.Waiting, client.WaitingMessage{
+				Delivery: x.delivery(d.ID), Workflow: d.Workflow, Type: d.Type, Channel: d.Channel, SendAt: d.SendAt, Reason: string(d.DeferredBy),
+			})
+		}
+		out.Channels[i] = kind
+	}
+	return out
 }
 
 // wireCadence is a person's own limits as they were written; they were checked then.

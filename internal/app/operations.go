@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/engine/record"
@@ -89,6 +90,10 @@ func (o operations) WriteContacts(
 	ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result],
 ) ([]contact.Result, error) {
 	return o.engine.Contacts().Write(ctx, ws, mode, items, o.engine.Now(), once)
+}
+
+func (o operations) Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error) {
+	return o.engine.Limits(ctx, ws, contact)
 }
 
 func (o operations) StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error) {

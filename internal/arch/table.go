@@ -163,7 +163,7 @@ func Table() []Row {
 		},
 		{
 			Path: "api", Layer: Shell, Purpose: "the HTTP API: auth, idempotency, problem errors, OpenAPI",
-			Imports: []string{"@pure", "clock", "secret", "store", "engine/contact", "engine/intake", "engine/record", "telemetry", "./client"},
+			Imports: []string{"@pure", "clock", "secret", "store", "engine/contact", "engine/gate", "engine/intake", "engine/record", "telemetry", "./client"},
 			Modules: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time", "golang.org/x/crypto"},
 		},
 		{
@@ -173,7 +173,7 @@ func Table() []Row {
 		},
 		{
 			Path: "console", Layer: Shell, Purpose: "the web console, rendered on the server",
-			Imports: []string{"@pure", "clock", "store", "engine/journal"},
+			Imports: []string{"@pure", "clock", "store", "engine/gate", "engine/journal"},
 			Modules: []string{"github.com/a-h/templ"},
 		},
 		{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -101,7 +102,7 @@ func Standing(policy Policy, history []Slot, loc *time.Location, now time.Time) 
 	if policy.Cooldown > 0 || policy.MaxPerSlot > 0 {
 		u := Use{Limit: LimitCooldown, Reason: reason.CadenceCooldown, Length: policy.Cooldown}
 		if policy.Cooldown == 0 {
-			u.Limit = LimitMaxPerSlot
+			u.Limit, u.Most = LimitMaxPerSlot, policy.MaxPerSlot
 		}
 		add(u, Policy{Cooldown: policy.Cooldown, MaxPerSlot: policy.MaxPerSlot}, counted)
 	}
@@ -137,7 +138,7 @@ func (s *search) used(now time.Time, typ string, length time.Duration, bounds fu
 		return s.sum(typ, start, end)
 	}
 	most := 0
-	for _, first := range s.slots[s.from(now.Add(-length + instant)):] {
+	for _, first := range s.slots[s.from(now.Add(-length+instant)):] {
 		if first.At.After(now) {
 			break
 		}
@@ -169,6 +170,18 @@ func Blocks(policy Policy, history []Slot, loc *time.Location, now time.Time, ty
 		}
 	}
 	return blocks
+}
+
+// Value is the limit as it is set.
+func (u Use) Value() string {
+	switch u.Limit {
+	case LimitCooldown:
+		return written(u.Length)
+	case LimitQuietHours:
+		return u.Quiet.String()
+	case LimitType, LimitMaxPerDay, LimitMaxPerWeek, LimitMaxPerMonth, LimitMaxPerSlot:
+	}
+	return strconv.Itoa(u.Most)
 }
 
 // Sentence says in a few words what the limit does at an instant, such as "cooldown until 16:00" and "3 of 3 alerts

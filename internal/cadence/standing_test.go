@@ -17,7 +17,7 @@ import (
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	policy := cadence.Policy{
-		Cooldown: 2 * hour, MaxPerDay: 5, MaxPerWeek: 20, MaxPerMonth: 80, TypeLimits: map[string]int{"alert": 3, "report": 1},
+		Cooldown: 2 * time.Hour, MaxPerDay: 5, MaxPerWeek: 20, MaxPerMonth: 80, TypeLimits: map[string]int{"alert": 3, "report": 1},
 		Quiet: civil.Span{From: 22 * 3600, To: 7 * 3600},
 	}
 	history := sent(t, "2026-05-12T10:00:00Z", "2026-05-14T10:00:00Z", "2026-05-14T12:00:00Z", "2026-05-14T14:00:00Z")
@@ -61,11 +61,11 @@ func TestStanding(t *testing.T) {
 // Where each line comes from (decision 11).
 func TestLayerOf(t *testing.T) {
 	t.Parallel()
-	own, persona := cadence.Policy{MaxPerDay: 1}, cadence.Policy{MaxPerDay: 2, Cooldown: hour}
+	own, persona := cadence.Policy{MaxPerDay: 1}, cadence.Policy{MaxPerDay: 2, Cooldown: time.Hour}
 	for _, c := range []struct {
-		limit         cadence.Limit
-		own, persona  cadence.Policy
-		want          cadence.Layer
+		limit        cadence.Limit
+		own, persona cadence.Policy
+		want         cadence.Layer
 	}{
 		{cadence.LimitMaxPerDay, own, persona, cadence.LayerPerson},
 		{cadence.LimitCooldown, own, persona, cadence.LayerPersona},
@@ -90,12 +90,12 @@ func TestBlocksAgree(t *testing.T) {
 		for range rapid.IntRange(0, 8).Draw(t, "messages") {
 			at := now.Add(time.Duration(rapid.IntRange(-24*60, 48*60).Draw(t, "minute")) * time.Minute)
 			one := types.Draw(t, "type of it")
-			if v := cadence.Decide(policy, history, loc, at, at.Add(90*24*hour), cadence.Message{Type: one}); !v.At.IsZero() {
+			if v := cadence.Decide(policy, history, loc, at, at.Add(90*24*time.Hour), cadence.Message{Type: one}); !v.At.IsZero() {
 				history = append(history, cadence.Slot{At: v.At, Type: one, N: 1})
 			}
 		}
 		typ := types.Draw(t, "type")
-		v := cadence.Decide(policy, history, loc, now, now.Add(400*24*hour), cadence.Message{Type: typ})
+		v := cadence.Decide(policy, history, loc, now, now.Add(400*24*time.Hour), cadence.Message{Type: typ})
 		blocks := cadence.Blocks(policy, history, loc, now, typ)
 		if (len(blocks) > 0) != !v.At.Equal(now) {
 			t.Fatalf("decided %+v, blocks %+v", v, blocks)

@@ -18,6 +18,7 @@ type contactsCmd struct {
 	Import     importContactsCmd `cmd:"" help:"Take in the rows of a CSV or NDJSON file as contacts."`
 	List       listContactsCmd   `cmd:"" help:"List contacts, the newest first."`
 	Show       showContactCmd    `cmd:"" help:"Show a contact."`
+	Limits     limitsCmd         `cmd:"" help:"Show how far a contact's limits are used up, and what waits for them."`
 	Suppress   suppressCmd       `cmd:"" help:"Have a contact get no more messages."`
 	Unsuppress unsuppressCmd     `cmd:"" help:"End the suppression of a contact."`
 }
@@ -173,6 +174,59 @@ func (c *showContactCmd) Run(s *session) error {
 	}
 	s.fields(append(pairs, "attributes", attributes, "own limits", cadence, "suppressed", suppression(one), "suppressed_at", c.at(one.SuppressedAt),
 		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))...)
+	return nil
+}
+
+type limitsCmd struct {
+	onContact
+	output
+}
+
+// Help is the long help.
+func (limitsCmd) Help() string {
+	return `One line for each limit of each kind of channel, in the order in which they are asked: whose limit it is (their own
+goes before their persona's; people without any have the workspace's), and how much of it is used up. Below them, what
+is planned for the contact, and which limit made it wait.`
+}
+
+// Run shows the limits of a contact.
+func (c *limitsCmd) Run(s *session) error {
+	l, err := call(c.remote, func(api *client.Client) (client.ContactLimits, error) { return api.ContactLimits(s.ctx, c.ID) })
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, l)
+	}
+	var limits, waiting [][]string
+	for _, kind := range l.Channels {
+		for _, u := range kind.Limits {
+			name := u.Limit
+			if u.Type != "" {
+				name += "." + u.Type
+			}
+			from := u.From
+			if from == "persona" {
+				from += " " + l.Persona
+			}
+			limits = append(limits, []string{kind.Kind, name, u.Value, from, u.Says})
+		}
+		for _, w := range kind.Waiting {
+			waiting = append(waiting, []string{w.Delivery, w.Workflow, w.Type, w.Channel, c.at(w.SendAt), w.Reason})
+		}
+	}
+	s.table([]string{"channel", "limit", "value", "from", "now"}, limits)
+	if len(limits) == 0 {
+		s.note("%s has no limits", l.ID)
+	}
+	if len(waiting) > 0 {
+		fmt.Fprintln(s.Out)
+		s.table([]string{"waiting", "workflow", "type", "channel", "send_at", "reason"}, waiting)
+	}
+	if l.PersonaLost {
+		s.note("the persona %s is not defined any more: it has no limits", l.Persona)
+	}
+	s.note("days begin and end in %s", l.Timezone)
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/operate"
@@ -200,6 +201,23 @@ func (e *Engine) Contacts() *contact.Keeper { return e.contacts }
 
 // Records keeps records.
 func (e *Engine) Records() *record.Keeper { return e.records }
+
+// maxWaiting is how many waiting messages of a person are shown.
+const maxWaiting = 100
+
+// Limits says how far the limits of a contact are used up, and what waits for them.
+func (e *Engine) Limits(ctx context.Context, ws subject.WorkspaceID, id string) (gate.Limits, error) {
+	set, err := e.catalog.Current(ctx, ws)
+	if err != nil {
+		return gate.Limits{}, err
+	}
+	now := e.config.Clock.Now()
+	standing, err := e.config.Store.Standing(ctx, ws, id, now, maxWaiting)
+	if err != nil {
+		return gate.Limits{}, err
+	}
+	return gate.LimitsOf(set, standing, &e.catalog.Zones, now)
+}
 
 // Now is the engine's time.
 func (e *Engine) Now() time.Time { return e.config.Clock.Now() }

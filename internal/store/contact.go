@@ -238,6 +238,11 @@ func (t *session) lockPersons(ctx context.Context, now time.Time, refs []PersonR
 	if err != nil {
 		return nil, fmt.Errorf("lock persons: %w", err)
 	}
+	return persons, t.loadSlots(ctx, now, rows, persons)
+}
+
+// loadSlots fills in the slots of persons.
+func (t *session) loadSlots(ctx context.Context, now time.Time, rows *rowset, persons map[PersonRef]Person) error {
 	type taken struct {
 		ref  PersonRef
 		list string
@@ -246,7 +251,7 @@ func (t *session) lockPersons(ctx context.Context, now time.Time, refs []PersonR
 		return v, rows.Scan(&v.ref.Workspace, &v.ref.ID, &v.list)
 	}, slotsOfPersons, max(micros(now.Add(-slotHistory)), 1), rows)
 	if err != nil {
-		return nil, fmt.Errorf("load slots: %w", err)
+		return fmt.Errorf("load slots: %w", err)
 	}
 	for _, l := range lists {
 		p, ok := persons[l.ref]
@@ -254,11 +259,11 @@ func (t *session) lockPersons(ctx context.Context, now time.Time, refs []PersonR
 			continue
 		}
 		if p.Slots, err = parseSlots(l.list); err != nil {
-			return nil, fmt.Errorf("load slots: %w", err)
+			return fmt.Errorf("load slots: %w", err)
 		}
 		persons[l.ref] = p
 	}
-	return persons, nil
+	return nil
 }
 
 func (t *session) personsBy(ctx context.Context, text string, rows *rowset, locked bool) (map[PersonRef]Person, error) {

@@ -1,11 +1,12 @@
 package contact
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/slip"
 )
@@ -65,45 +66,17 @@ func merged(old string, item Item) (string, *Error) {
 		}
 		all[name] = value
 	}
-	if len(all) == 0 {
-		return "", nil
+	rules, err := cadence.RulesOf(all)
+	var wrong *civil.Error
+	switch {
+	case errors.As(err, &wrong):
+		return old, invalid("cadence", wrong.Message, wrong.Hint)
+	case err != nil:
+		return old, invalid("cadence", err.Error(), "")
 	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(all); err != nil {
-		return old, invalid("cadence", "cannot be kept", "")
+	text := rules.JSON()
+	if len(text) > MaxCadence {
+		return old, invalid("cadence", fmt.Sprintf("is larger than %d KiB", MaxCadence>>10), "")
 	}
-	return check(bytes.TrimSpace(b.Bytes()))
-}
-
-// check refuses limits that do not mean anything; raw is JSON with the keys in order.
-func check(raw []byte) (string, *Error) {
-	if len(raw) > MaxCadence {
-		return "", invalid("cadence", fmt.Sprintf("is larger than %d KiB", MaxCadence>>10), "")
-	}
-	type policy struct {
-		Cooldown    string         `json:"cooldown"`
-		MaxPerDay   uint           `json:"max_per_day"`
-		MaxPerWeek  uint           `json:"max_per_week"`
-		MaxPerMonth uint           `json:"max_per_month"`
-		MaxPerSlot  uint           `json:"max_per_slot"`
-		TypeLimits  map[string]int `json:"type_limits"`
-		Types       []string       `json:"types"`
-	}
-	var limits struct {
-		policy
-		Channels map[string]policy `json:"channels"`
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&limits); err != nil {
-		return "", invalid("cadence", strings.TrimPrefix(err.Error(), "json: "), "limits are written as a persona's: cooldown, max_per_day, type_limits …")
-	}
-	if c := limits.Cooldown; c != "" {
-		if _, err := civil.ParseDuration(c); err != nil {
-			return "", invalid("cadence.cooldown", "is not a duration", "write it like 2h")
-		}
-	}
-	return string(raw), nil
+	return text, nil
 }

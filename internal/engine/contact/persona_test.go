@@ -23,7 +23,7 @@ func TestOwnLimits(t *testing.T) {
 			{contact.Merge, `{"cooldown": "2h", "max_per_day": 3}`, "created", `{"cooldown":"2h","max_per_day":3}`},
 			{contact.Merge, `{"max_per_day": 3, "cooldown": "2h"}`, "unchanged", `{"cooldown":"2h","max_per_day":3}`},
 			{contact.Change, `{"cooldown": null, "type_limits": {"alert": 1}}`, "changed", `{"max_per_day":3,"type_limits":{"alert":1}}`},
-			{contact.Change, `{"channels": {"sms": {"max_per_day": 1}}}`, "changed", `{"channels":{"sms":{"max_per_day":1}},"max_per_day":3,"type_limits":{"alert":1}}`},
+			{contact.Change, `{"channels": {"sms": {"max_per_day": 1}}}`, "changed", `{"max_per_day":3,"type_limits":{"alert":1},"channels":{"sms":{"max_per_day":1}}}`},
 			{contact.Replace, `{"max_per_week": 1}`, "changed", `{"max_per_week":1}`},
 			{contact.Change, `null`, "changed", ``},
 			{contact.Change, `{"max_per_week": null}`, "unchanged", ``},

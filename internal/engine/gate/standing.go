@@ -1,0 +1,103 @@
+package gate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Line is one limit of a person, and where it comes from.
+type Line struct {
+	cadence.Use
+	From cadence.Layer
+}
+
+// Standing is where a person stands with the limits of one kind of channel (A41).
+type Standing struct {
+	Kind    string
+	Policy  cadence.Policy
+	Lines   []Line // in the order in which they are asked (A36)
+	Waiting []delivery.Row
+}
+
+// Limits is where a person stands with all of them.
+type Limits struct {
+	Contact store.ContactRow
+	Lost    bool           // the person has a persona that is not defined any more: it has no rules
+	Zone    *time.Location // in which days begin and end
+	At      time.Time
+	Kinds   []Standing
+}
+
+// LimitsOf says how far a person's limits are used up at now, for each kind of channel that may reach them or has
+// messages for them. It decides nothing: it is what people look at.
+func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now time.Time) (Limits, error) {
+	out := Limits{Contact: s.Contact, Zone: Zone(zones, set, s.Person), At: now}
+	own, err := cadence.ParseRules(s.Person.Cadence)
+	if err != nil {
+		return out, fmt.Errorf("limits of contact %d: %w", s.Person.ID, err)
+	}
+	var persona cadence.Rules
+	if p := set.Persona(s.Person.Persona); p != nil {
+		persona = p.Cadence
+	} else {
+		out.Lost = s.Person.Persona != ""
+	}
+	for _, kind := range kindsOf(set, s) {
+		history := historyOf(s.Person.Slots, kind)
+		theirs, its := own.For(kind), persona.For(kind)
+		one := Standing{Kind: kind, Policy: cadence.Effective(theirs, its, set.Workspace.Cadence.For(kind))}
+		for _, u := range cadence.Standing(one.Policy, history, out.Zone, now) {
+			one.Lines = append(one.Lines, Line{Use: u, From: cadence.LayerOf(u.Limit, theirs, its)})
+		}
+		for _, d := range s.Waiting {
+			if kindOf(d.Channel) == kind {
+				one.Waiting = append(one.Waiting, d)
+			}
+		}
+		out.Kinds = append(out.Kinds, one)
+	}
+	return out, nil
+}
+
+// kindsOf are the kinds of the defined channels that have an address of the person, of their slots and of what waits.
+func kindsOf(set *definition.Set, s store.Standing) []string {
+	kinds := map[string]bool{}
+	for _, c := range set.Channels() {
+		if s.Person.AddressOn(c.Kind) != "" && (s.Person.Addresses[c.Kind] != "" || !slices.Contains(subject.AddressKinds(), c.Kind)) {
+			kinds[c.Kind] = true
+		}
+	}
+	for _, slot := range s.Person.Slots {
+		kinds[kindOf(slot.Channel)] = true
+	}
+	for _, d := range s.Waiting {
+		kinds[kindOf(d.Channel)] = true
+	}
+	return slices.Sorted(maps.Keys(kinds))
+}
+
+func historyOf(slots []store.Slot, kind string) []cadence.Slot {
+	var history []cadence.Slot
+	for _, s := range slots {
+		if kindOf(s.Channel) == kind {
+			history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N})
+		}
+	}
+	return history
+}
+
+// kindOf is the part of a channel's key by which limits count: sms, whichever provider.
+func kindOf(channel string) string {
+	kind, _, _ := strings.Cut(channel, ":")
+	return kind
+}

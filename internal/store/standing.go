@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Standing is a person with what their limits count and with what waits for them, read without a lock.
+type Standing struct {
+	Contact ContactRow
+	Person  Person
+	Waiting []delivery.Row // what has something to send, the next first
+}
+
+// waitingOf begins with the person, whose rows are few.
+const waitingOf = selectDeliveries + `
+WHERE d.ws = $1 AND d.contact_id = $2 AND d.send_at > 0
+ORDER BY d.send_at, d.id
+LIMIT $3`
+
+// Standing reads what is known of a person's limits; limit bounds what waits. ErrNotFound: there is no such contact.
+func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string, now time.Time, limit int) (out Standing, err error) {
+	err = s.read(ctx, func(t *session) error {
+		out = Standing{}
+		found, err := query(ctx, t, scanContactRow, contactRow, int64(ws), id)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return ErrNotFound
+		}
+		out.Contact = found[0]
+		ref := PersonRef{ws, out.Contact.ID}
+		persons := map[PersonRef]Person{ref: {Contact: out.Contact.Contact, Found: true}}
+		if err := t.loadSlots(ctx, now, personRows([]PersonRef{ref}), persons); err != nil {
+			return err
+		}
+		out.Person = persons[ref]
+		out.Waiting, err = query(ctx, t, scanDelivery, waitingOf, int64(ws), int64(out.Contact.ID), int64(limit))
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("read the limits of a contact: %w", err)
+	}
+	return out, nil
+}
