@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -110,6 +111,56 @@ func TestContactsOnce(t *testing.T) {
 			if got := fmt.Sprint(answer.Created, answer.Unchanged); err != nil || got != c.want {
 				t.Errorf("got %s, want %s, %v", got, c.want, err)
 			}
+		}
+	})
+}
+
+// A person's own limits, and what was used up of them.
+//
+// Shows: A42, A43.
+func TestContactLimits(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		_, err := b.PutContact(t.Context(), client.ContactInput{
+			ID: "ann", Timezone: "Europe/Berlin", Addresses: map[string]string{"inbox": "ann"},
+			Cadence: &client.Cadence{
+				Limits:   client.Limits{Cooldown: "2h", MaxPerDay: 3, TypeLimits: map[string]int{"custom": 2}, QuietHours: "22:00-06:00"},
+				Channels: map[string]client.Limits{"memory": {MaxPerWeek: 1}},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		known, err := b.Contact(t.Context(), "ann")
+		if err != nil || known.Cadence == nil || known.Cadence.Cooldown != "2h" || known.Cadence.Channels["memory"].MaxPerWeek != 1 {
+			t.Errorf("kept %+v, %v", known.Cadence, err)
+		}
+		if _, err := b.PostEvents(t.Context(), client.Event{Kind: "signed-up", Recipient: &client.Recipient{CustomerRef: "ann"}}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := b.ContactLimits(t.Context(), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Channels) != 2 || len(got.Channels[0].Waiting) != 1 || got.Channels[0].Waiting[0].Workflow != "welcome" {
+			t.Fatalf("got %+v", got)
+		}
+		got.Channels[0].Waiting = nil
+		want := client.ContactLimits{ID: "ann", Timezone: "Europe/Berlin", At: start, Channels: []client.ChannelLimits{
+			{Kind: "inbox", Limits: []client.LimitUse{
+				{Limit: "cooldown", From: "person", Value: "2h", FreeAt: start, Says: "no cooldown"},
+				{Limit: "type_limits", Type: "custom", From: "person", Value: "2", Used: 1, Max: 2, FreeAt: start, Says: "1 of 2 custom messages today"},
+				{Limit: "max_per_day", From: "person", Value: "3", Used: 1, Max: 3, FreeAt: start, Says: "1 of 3 today"},
+				{Limit: "quiet_hours", From: "person", Value: "22:00-06:00", FreeAt: start, Says: "free"},
+			}},
+			{Kind: "memory", Limits: []client.LimitUse{{Limit: "max_per_week", From: "person", Value: "1", Max: 1, FreeAt: start, Says: "0 of 1 this week"}}},
+		}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		var problem *client.Problem
+		if _, err := b.ContactLimits(t.Context(), "nobody"); !errors.As(err, &problem) || problem.Code != client.CodeNotFound {
+			t.Errorf("nobody: %v", err)
 		}
 	})
 }

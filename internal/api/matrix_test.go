@@ -42,6 +42,7 @@ func fixtures() map[string]fixture {
 		"POST /v1/contacts":                 {path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},
 		"GET /v1/contacts":                  {path: "/v1/contacts"},
 		"GET /v1/contacts/{id}":             {path: "/v1/contacts/{contact}"},
+		"GET /v1/contacts/{id}/limits":      {path: "/v1/contacts/{contact}/limits"},
 		"PUT /v1/contacts/{id}":             {path: "/v1/contacts/someone", body: `{"name":"Someone"}`},
 		"PATCH /v1/contacts/{id}":           {path: "/v1/contacts/{contact}", body: `{"name":"Someone"}`},
 		"POST /v1/contacts/{id}/suppress":   {path: "/v1/contacts/{contact}/suppress", body: `{"reason":"asked"}`},

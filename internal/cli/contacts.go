@@ -215,13 +215,14 @@ func (c *limitsCmd) Run(s *session) error {
 			waiting = append(waiting, []string{w.Delivery, w.Workflow, w.Type, w.Channel, c.at(w.SendAt), w.Reason})
 		}
 	}
-	s.table([]string{"channel", "limit", "value", "from", "now"}, limits)
 	if len(limits) == 0 {
 		s.note("%s has no limits", l.ID)
+	} else {
+		s.table([]string{"channel", "limit", "value", "from", "now"}, limits)
 	}
 	if len(waiting) > 0 {
-		fmt.Fprintln(s.Out)
-		s.table([]string{"waiting", "workflow", "type", "channel", "send_at", "reason"}, waiting)
+		s.title("waiting")
+		s.table([]string{"delivery", "workflow", "type", "channel", "send_at", "reason"}, waiting)
 	}
 	if l.PersonaLost {
 		s.note("the persona %s is not defined any more: it has no limits", l.Persona)

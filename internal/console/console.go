@@ -23,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -33,6 +34,7 @@ type Store interface {
 	Accounts
 	Messages
 	Things
+	Contacts
 	Counts(ctx context.Context, ws subject.WorkspaceID) (store.Counts, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
@@ -69,6 +71,8 @@ type Things interface {
 // Definitions gives the compiled set in force; an engine is one.
 type Definitions interface {
 	Definitions(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
+	// Limits says how far the limits of a contact are used up by the set in force.
+	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
 }
 
 // Deps is what a console is made of. Store, Definitions, Feed and Clock are required.
@@ -103,7 +107,7 @@ type console struct {
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /instances, /events,
-// /records, /decisions, /signin, /signout and /assets/; every other path is not found.
+// /records, /contacts, /decisions, /signin, /signout and /assets/; every other path is not found.
 func New(d Deps) (http.Handler, error) {
 	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
 		return nil, errors.New("a console needs a store, definitions, a feed and a clock")
@@ -144,6 +148,8 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /records", c.page(c.recordTypes))
 	mux.HandleFunc("GET /records/{type}", c.page(c.records))
 	mux.HandleFunc("GET /records/{type}/{id}", c.page(c.record))
+	mux.HandleFunc("GET /contacts", c.page(c.contacts))
+	mux.HandleFunc("GET /contacts/{id}", c.page(c.contact))
 	mux.HandleFunc("GET /decisions", c.page(c.decisions))
 	mux.HandleFunc("/", c.page(func(context.Context, visit) (view, error) { return view{}, store.ErrNotFound }))
 	return guard(http.NewCrossOriginProtection().Handler(mux)), nil

@@ -61,8 +61,12 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	person, _, err := c.Store.ContactByID(ctx, v.workspace.ID, d.Contact)
+	if err != nil {
+		return view{}, err
+	}
 	page := deliveryDetail{
-		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), facts: v.deliveryFacts(d),
+		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), facts: v.deliveryFacts(d, person.ExtID),
 		moments: timeline(d, in, attempts), event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
@@ -73,7 +77,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	return view{title: d.Workflow + " to " + to(d), section: "/deliveries", body: deliveryPage(page), live: true}, nil
 }
 
-func (v visit) deliveryFacts(d delivery.Row) []fact {
+func (v visit) deliveryFacts(d delivery.Row, contact string) []fact {
 	facts := []fact{
 		{name: "workflow", value: fmt.Sprintf("%s, version %d", d.Workflow, d.WorkflowVersion), href: "/deliveries?workflow=" + d.Workflow},
 		{name: "trigger", value: d.Trigger},
@@ -81,6 +85,7 @@ func (v visit) deliveryFacts(d delivery.Row) []fact {
 		{name: "id", value: v.public(key.KindDelivery, int64(d.ID)), code: true},
 		{name: "key", value: d.Key, code: true},
 		{name: "channel", value: d.Channel},
+		{name: "contact", value: contact, href: contactPath(contact)},
 		{name: "address", value: d.Address},
 		{name: "locale", value: d.Locale},
 		{name: "customer_ref", value: d.CustomerRef},

@@ -1,0 +1,193 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Contacts is what the pages about people read.
+type Contacts interface {
+	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]store.ContactRow, error)
+	ContactByID(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) (subject.Contact, bool, error)
+}
+
+type contactLine struct {
+	id, href, name, persona, addresses string
+	stopped                            bool
+}
+
+type contactList struct {
+	scale
+	rows    []contactLine
+	persona string
+	older   string
+	paged   bool
+}
+
+func (c *console) contacts(ctx context.Context, v visit) (view, error) {
+	f := store.ContactFilter{Persona: v.query.Get("persona")}
+	rows, err := c.Store.Contacts(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1})
+	if err != nil {
+		return view{}, err
+	}
+	list := contactList{scale: v.scale, paged: v.before() > 0, persona: f.Persona}
+	if len(rows) > pageSize {
+		rows = rows[:pageSize]
+		list.older = v.older("/contacts", int64(rows[len(rows)-1].ID))
+	}
+	for _, r := range rows {
+		list.rows = append(list.rows, contactLine{
+			id: r.ExtID, href: contactPath(r.ExtID), name: r.Name, persona: r.Persona, addresses: addressesOf(r), stopped: r.Suppressed,
+		})
+	}
+	return view{title: "Contacts", section: "/contacts", body: contactsPage(list), live: v.before() == 0}, nil
+}
+
+func contactPath(id string) string { return "/contacts/" + url.PathEscape(id) }
+
+// addressesOf are the addresses of a contact by kind, or the one where it was first met.
+func addressesOf(r store.ContactRow) string {
+	var all []string
+	for _, kind := range subject.AddressKinds() {
+		if address := r.Addresses[kind]; address != "" {
+			all = append(all, kind+" "+address)
+		}
+	}
+	if len(all) == 0 {
+		return r.Address
+	}
+	return strings.Join(all, ", ")
+}
+
+// limitLine is one limit of a person in words.
+type limitLine struct {
+	name, value, from, says string
+	waits                   bool
+	free                    time.Time
+}
+
+// limitGroup are the limits of one kind of channel.
+type limitGroup struct {
+	kind    string
+	lines   []limitLine
+	waiting []deliveryLine
+}
+
+type contactDetail struct {
+	scale
+	title      string
+	state      badge
+	story      string
+	facts      []fact
+	attributes string
+	zone       string
+	groups     []limitGroup
+	deliveries []deliveryLine
+}
+
+func (c *console) contact(ctx context.Context, v visit) (view, error) {
+	l, err := c.Definitions.Limits(ctx, v.workspace.ID, v.id)
+	if err != nil {
+		return view{}, err
+	}
+	r := l.Contact
+	rows, err := c.Store.Deliveries(ctx, v.workspace.ID, store.DeliveryFilter{Contact: r.ID}, store.Page{Limit: pageSize})
+	if err != nil {
+		return view{}, err
+	}
+	page := contactDetail{scale: v.scale, title: r.ExtID, state: badge{good, "reachable"}, facts: contactFacts(l), zone: l.Zone.String()}
+	if r.Suppressed {
+		page.state, page.story = badge{quiet, "suppressed"}, "They get no messages: "+r.SuppressReason
+	}
+	if l.Lost {
+		page.story = strings.TrimSpace(page.story + " The persona " + r.Persona + " is not defined any more: it has no limits.")
+	}
+	if len(r.Attributes) > 0 {
+		text, err := json.MarshalIndent(r.Attributes, "", "  ")
+		if err != nil {
+			return view{}, fmt.Errorf("attributes of contact %d: %w", r.ID, err)
+		}
+		page.attributes = string(text)
+	}
+	for _, k := range l.Kinds {
+		group := limitGroup{kind: k.Kind}
+		for _, u := range k.Lines {
+			group.lines = append(group.lines, limitLine{
+				name: limitName(u.Use), value: u.Value(), from: layerName(u.From, r.Persona), says: u.Sentence(l.At, l.Zone), waits: !u.Free.Equal(l.At),
+			})
+		}
+		for _, d := range k.Waiting {
+			group.waiting = append(group.waiting, v.deliveryLine(d))
+		}
+		page.groups = append(page.groups, group)
+	}
+	for _, d := range rows {
+		page.deliveries = append(page.deliveries, v.deliveryLine(d))
+	}
+	return view{title: "Contact " + r.ExtID, section: "/contacts", body: contactPage(page), live: true}, nil
+}
+
+func contactFacts(l gate.Limits) []fact {
+	r := l.Contact
+	facts := []fact{{name: "id", value: r.ExtID, code: true}, {name: "name", value: r.Name}}
+	if r.Persona != "" {
+		facts = append(facts, fact{name: "persona", value: r.Persona, href: "/contacts?" + url.Values{"persona": {r.Persona}}.Encode()})
+	}
+	for _, kind := range subject.AddressKinds() {
+		facts = append(facts, fact{name: kind, value: r.Addresses[kind]})
+	}
+	return known(append(facts,
+		fact{name: "first met at", value: r.Address},
+		fact{name: "locale", value: r.Locale},
+		fact{name: "timezone", value: r.Timezone},
+		fact{name: "own limits", value: r.Cadence, code: true},
+		fact{name: "suppressed", at: r.SuppressedAt},
+		fact{name: "made", at: r.CreatedAt},
+		fact{name: "changed", at: r.UpdatedAt},
+	))
+}
+
+// limitName is a limit as people call it.
+func limitName(u cadence.Use) string {
+	if u.Type != "" {
+		return u.Type + " a day"
+	}
+	switch u.Limit {
+	case cadence.LimitCooldown:
+		return "cooldown"
+	case cadence.LimitMaxPerSlot:
+		return "at one instant"
+	case cadence.LimitMaxPerDay:
+		return "a day"
+	case cadence.LimitMaxPerWeek:
+		return "a week"
+	case cadence.LimitMaxPerMonth:
+		return "a month"
+	case cadence.LimitQuietHours:
+		return "quiet hours"
+	case cadence.LimitType:
+	}
+	return words(string(u.Limit))
+}
+
+// layerName says whose limit it is.
+func layerName(from cadence.Layer, persona string) string {
+	switch from {
+	case cadence.LayerPerson:
+		return "their own"
+	case cadence.LayerPersona:
+		return "persona " + persona
+	case cadence.LayerWorkspace:
+		return "workspace"
+	}
+	return string(from)
+}
