@@ -1,6 +1,7 @@
 package contact_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,37 @@ func TestPersona(t *testing.T) {
 		results := b.write(contact.Merge, `{"id": "ada", "persona": "Manager"}`)
 		if e := results[0].Error; e == nil || e.Field != "persona" || !strings.Contains(e.Hint, "no persona is defined") {
 			t.Errorf("none is defined: %+v", e)
+		}
+		b.Apply("persona: Manager\ncadence: {cooldown: 2h}\n---\npersona: Executive\ncadence: {cooldown: 4h}\n")
+		results = b.write(contact.Merge, `{"id": "ada", "persona": "Manger"}`, `{"id": "bob", "persona": "Manager"}`, `{"id": "cid", "persona": "x"}`)
+		if got := outcomes(results); got != `failed persona: no persona named "Manger", created, failed persona: no persona named "x"` {
+			t.Errorf("got %s", got)
+		}
+		if hints := []string{results[0].Error.Hint, results[2].Error.Hint}; !slices.Equal(hints, []string{"did you mean Manager?", "there are Executive, Manager"}) {
+			t.Errorf("hints %q", hints)
+		}
+		b.write(contact.Merge, `{"id": "ada", "persona": "Executive"}`)
+		for persona, want := range map[string]string{"": "bob ada", "Manager": "bob", "Executive": "ada", "manager": ""} {
+			rows, err := s.Contacts(t.Context(), b.Workspace.ID, store.ContactFilter{Persona: persona}, store.Page{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for _, r := range rows {
+				ids = append(ids, r.ExtID)
+			}
+			slices.Sort(ids)
+			wanted := strings.Fields(want)
+			slices.Sort(wanted)
+			if !slices.Equal(ids, wanted) {
+				t.Errorf("with %q: %q, want %q", persona, ids, wanted)
+			}
+		}
+		if b.write(contact.Change, `{"id": "bob", "name": "Bob"}`); b.row("bob").Persona != "Manager" {
+			t.Error("a change of the name took the persona away")
+		}
+		if b.write(contact.Replace, `{"id": "bob", "name": "Bob"}`); b.row("bob").Persona != "" {
+			t.Error("replaced without a persona, and has one")
 		}
 	})
 }
