@@ -82,6 +82,7 @@ fmt: $(TOOLS_STAMP) ## format the Go files
 .PHONY: generate
 generate: $(TOOLS_STAMP) ## write generated files again
 	$(TOOLS)/templ generate -log-level warn
+	$(TOOLS)/gofumpt -w $$(git ls-files --cached --others --exclude-standard -- '*_templ.go')
 	PATH="$$PWD/$(TOOLS):$$PATH" go generate ./...
 
 .PHONY: generated

@@ -5,8 +5,10 @@ package console
 
 //lint:file-ignore SA4006 This context is only used if a nested component is present.
 
-import "github.com/a-h/templ"
-import templruntime "github.com/a-h/templ/runtime"
+import (
+	"github.com/a-h/templ"
+	templruntime "github.com/a-h/templ/runtime"
+)
 
 func deliveryPage(p deliveryDetail) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
@@ -63,7 +65,7 @@ func deliveryPage(p deliveryDetail) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, m := range p.moments {
-			var templ_7745c5c3_Var3 = []any{string(m.badge.tone), templ.KV("ahead", m.ahead)}
+			templ_7745c5c3_Var3 := []any{string(m.badge.tone), templ.KV("ahead", m.ahead)}
 			templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var3...)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -233,7 +235,7 @@ func factList(s scale, facts []fact) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else if f.href != "" {
-				var templ_7745c5c3_Var9 = []any{templ.KV("code", f.code)}
+				templ_7745c5c3_Var9 := []any{templ.KV("code", f.code)}
 				templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var9...)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -654,7 +656,7 @@ func eventPage(p eventDetail) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				for _, c := range v.Clauses {
-					var templ_7745c5c3_Var30 = []any{templ.KV("met", c.Met)}
+					templ_7745c5c3_Var30 := []any{templ.KV("met", c.Met)}
 					templ_7745c5c3_Err = templ.RenderCSSItems(ctx, templ_7745c5c3_Buffer, templ_7745c5c3_Var30...)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
