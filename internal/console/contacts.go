@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/engine/gate"
@@ -72,7 +71,6 @@ func addressesOf(r store.ContactRow) string {
 type limitLine struct {
 	name, value, from, says string
 	waits                   bool
-	free                    time.Time
 }
 
 // limitGroup are the limits of one kind of channel.
