@@ -266,3 +266,41 @@ func TestNewFilesMustFitWhatIsInForce(t *testing.T) {
 		})
 	}
 }
+
+// TestAcceptedEditsCanBeRead leaves out each line of each definition in force, alone with what hangs on it: whatever is
+// accepted then, the whole set can be read from the store.
+func TestAcceptedEditsCanBeRead(t *testing.T) {
+	t.Parallel()
+	compiler, err := expr.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known []definition.Stored
+	for _, d := range bundleOf(t, read(t, "testdata/everything.yaml")...).Documents {
+		known = append(known, definition.Stored{Document: d, Version: 1})
+	}
+	accepted, refused := 0, 0
+	for _, d := range known {
+		lines := strings.Split(strings.TrimRight(d.Text, "\n"), "\n")
+		indent := func(line string) int { return len(line) - len(strings.TrimLeft(line, " -")) }
+		for i := range lines {
+			end := i + 1
+			for end < len(lines) && indent(lines[end]) > indent(lines[i]) {
+				end++
+			}
+			text := strings.Join(slices.Concat(lines[:i], lines[end:]), "\n") + "\n"
+			bundle, problems := definition.Load([]definition.File{yaml(text)}, definition.Options{Compiler: compiler, Known: known})
+			if definition.HasErrors(problems) {
+				refused++
+				continue
+			}
+			accepted++
+			if _, err := definition.Compile(2, merged(known, bundle.Documents), definition.Options{Compiler: compiler}); err != nil {
+				t.Errorf("%s %s without line %d (%s) is accepted, and then: %v", d.Kind, d.Name, i+1, lines[i], err)
+			}
+		}
+	}
+	if accepted < 100 || refused < 30 {
+		t.Errorf("%d edits were accepted, %d refused", accepted, refused)
+	}
+}

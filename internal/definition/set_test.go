@@ -3,6 +3,7 @@ package definition_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -362,37 +363,66 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// FuzzLoad shows that no text is too strange, and that every problem lies in it.
+// FuzzLoad shows that no text is too strange, that every problem lies in it, and that what is accepted can be read from
+// the store: alone, and beside or instead of what was in force.
 func FuzzLoad(f *testing.F) {
-	for _, name := range []string{"testdata/everything.yaml", "../../examples/csi-gr.yaml", "testdata/errors/08-times.yaml", "testdata/errors/09-reference.yaml"} {
+	for _, name := range []string{
+		"testdata/everything.yaml", "../../examples/csi-gr.yaml", "../../examples/kiosk-health.yaml", "../../examples/morale.yaml",
+		"../../examples/personas.yaml", "../../examples/record-types.yaml", "testdata/errors/08-times.yaml", "testdata/errors/09-reference.yaml",
+	} {
 		f.Add(string(read(f, name)[0].Text))
 	}
 	for _, place := range places() {
 		f.Add(place)
 	}
+	f.Add("template: machine\nsms:\n  text: \"{{ event.name }}\"\n")
+	f.Add("record_type: machine\nfields: {load: text}\n")
+	f.Add("persona: Everybody\ncadence:\n  channels: {inbox: {quiet_hours: \"07:00-21:00\"}}\n")
 	compiler, err := expr.NewCompiler()
 	if err != nil {
 		f.Fatal(err)
 	}
+	options := definition.Options{Compiler: compiler}
+	force, problems := definition.Load(read(f, "testdata/everything.yaml"), options)
+	if definition.HasErrors(problems) {
+		f.Fatal(problems)
+	}
+	var known []definition.Stored
+	for _, d := range force.Documents {
+		known = append(known, definition.Stored{Document: d, Version: 1})
+	}
 	f.Fuzz(func(t *testing.T, text string) {
-		bundle, problems := definition.Load([]definition.File{yaml(text)}, definition.Options{Compiler: compiler, Providers: providers()})
-		lines := strings.Count(text, "\n") + 1
-		for _, p := range problems {
-			if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Column > len(text)+1 || p.Message == "" || p.Code == "" {
-				t.Fatalf("%#v in a text of %d lines", p, lines)
+		for _, known := range [][]definition.Stored{nil, known} {
+			options.Known = known
+			bundle, problems := definition.Load([]definition.File{yaml(text)}, options)
+			lines := strings.Count(text, "\n") + 1
+			for _, p := range problems {
+				inForce := known != nil && p.File != "a.yaml"
+				if (p.Line < 1 || p.Line > lines || p.Column < 1 || p.Column > len(text)+1) && !inForce || p.Message == "" || p.Code == "" {
+					t.Fatalf("%#v in a text of %d lines", p, lines)
+				}
+			}
+			if slices.ContainsFunc(problems, func(p definition.Problem) bool { return p.Code == definition.CodeSyntax }) {
+				return
+			}
+			if definition.HasErrors(problems) {
+				continue
+			}
+			if _, err := definition.Compile(1, merged(known, bundle.Documents), definition.Options{Compiler: compiler}); err != nil {
+				t.Fatalf("loads from a file and not from the store: %v", err)
 			}
 		}
-		if definition.HasErrors(problems) {
-			return
-		}
-		stored := make([]definition.Stored, len(bundle.Documents))
-		for i, d := range bundle.Documents {
-			stored[i] = definition.Stored{Document: d, Version: 1}
-		}
-		if _, err := definition.Compile(1, stored, definition.Options{Compiler: compiler, Providers: providers()}); err != nil {
-			t.Fatalf("loads from a file and not from the store: %v", err)
-		}
 	})
+}
+
+// merged is what is in force once documents were applied.
+func merged(known []definition.Stored, docs []definition.Document) []definition.Stored {
+	all := slices.Clone(known)
+	for _, d := range docs {
+		same := func(s definition.Stored) bool { return s.Kind == d.Kind && s.Name == d.Name }
+		all = append(slices.DeleteFunc(all, same), definition.Stored{Document: d, Version: 2})
+	}
+	return all
 }
 
 // BenchmarkLoad reads a folder of 500 workflows, each with a condition, a template and a message.
