@@ -63,6 +63,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			"8:15 invalid: trigger t: cooldown is for triggers with a record | remove it", "9:13 invalid: trigger t: issues is for triggers with a record | remove it",
 			"10:15 invalid: trigger t: resolved is for triggers with a record | remove it",
 		}},
+		{"the engine's own events", head + "  - {id: t, event: condition.met}\n" + tail, []string{`4:20 not_supported_yet: "condition.met" is not supported yet | the events of this product itself are not told yet`}},
 		{"resolved of a workflow of events", head + "  - {id: t, event: e}\nresolved: {sms: {text: x}}\n" + tail, []string{"5:11 invalid: workflow w: resolved is for triggers with a record | remove it: an event is never over"}},
 		{"revalidate with an event", head + "  - {id: t, event: e}\nlimits: {revalidate: true}\n" + tail, []string{"5:22 invalid: trigger t: an event does not change, so nothing can be looked at again | revalidate is for triggers with a record"}},
 		{"timing", onRecord("    issues: {A: record.a == 1}\n    timing: {anchor: record.b, offset: -5m, reminders: 1d}\n"), []string{

@@ -121,6 +121,16 @@ func TestShortTriggerOnRecords(t *testing.T) {
 	}
 }
 
+// TestEventsAreNeverOver shows that a workflow of both kinds of triggers may say what it says when a condition clears.
+func TestEventsAreNeverOver(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(onRecord("    issues: {LOW: record.battery < 20}\n  - id: e\n    event: battery.low\n"), "message:", "resolved: {sms: {text: Over}}\nmessage:", 1)
+	w := bundleOf(t, yaml(text)).Set.Workflow("w")
+	if w.Trigger[0].Resolved == nil || w.Trigger[1].Resolved != nil || !w.Trigger[1].Pin || w.Trigger[0].Pin {
+		t.Errorf("resolved %v and %v, pin %v and %v", w.Trigger[0].Resolved, w.Trigger[1].Resolved, w.Trigger[0].Pin, w.Trigger[1].Pin)
+	}
+}
+
 // onRecord is a workflow that says hello by SMS when the lines of its trigger, from the sixth line on, say so.
 func onRecord(lines string) string {
 	return "workflow: w\ntype: alert\ntriggers:\n  - id: t\n    record: kiosk\n" + lines + `audience:
@@ -225,7 +235,8 @@ func TestNewFilesMustFitWhatIsInForce(t *testing.T) {
 	t.Parallel()
 	const types = "record_type: kiosk\nfields: {battery: number, name: text}\n"
 	const template = "template: low\nsms:\n  text: \"{{ record.name }} is low\"\n"
-	force := strings.Replace(onRecord("    issues: {LOW: record.battery < 20}\n"), "  sms:\n    text: Hello\n", "  template: low\n", 1) + "---\n" + types + "---\n" + template
+	force := strings.Replace(onRecord("    issues: {LOW: record.battery < 20}\n    limits: {send_window: \"20:00-23:00\"}\n"), "  sms:\n    text: Hello\n", "  template: low\n", 1)
+	force = strings.Replace(force, "everyone: true", "persona: P", 1) + "---\n" + types + "---\n" + template + "---\npersona: P\n"
 	var known []definition.Stored
 	for _, d := range bundleOf(t, yaml(force)).Documents {
 		known = append(known, definition.Stored{Document: d, Version: 1})
@@ -240,13 +251,16 @@ func TestNewFilesMustFitWhatIsInForce(t *testing.T) {
 			"workflow w in force 6:25 expression: undefined field 'battery' | it does not fit these files: apply it with them, mended",
 		}},
 		{"a field that is written", "record_type: kiosk\nfields: {battery: number}\n", []string{
-			`workflow w in force 11:13 template: template low writes record.name, and records of type kiosk have no field "name" | it does not fit these files: apply it with them, mended`,
+			`workflow w in force 12:13 template: template low writes record.name, and records of type kiosk have no field "name" | it does not fit these files: apply it with them, mended`,
 		}},
 		{"a template for another channel", "template: low\ninbox: {text: Hello}\n", []string{
-			"workflow w in force 11:3 missing: this message has no texts for sms, by which it leaves | it does not fit these files: apply it with them, mended",
+			"workflow w in force 12:3 missing: this message has no texts for sms, by which it leaves | it does not fit these files: apply it with them, mended",
+		}},
+		{"quiet hours over the window", "persona: P\ncadence: {quiet_hours: \"19:00-07:00\"}\n", []string{
+			"workflow w in force 7:27 invalid: persona P has quiet hours 19:00-07:00, which cover all of the send window | it does not fit these files: apply it with them, mended",
 		}},
 		{"a template for events", "template: low\nsms:\n  text: \"{{ event.name }}\"\n", []string{
-			"workflow w in force 11:13 template: template low writes event.name, and there is no event here: the trigger looks at records | it does not fit these files: apply it with them, mended",
+			"workflow w in force 12:13 template: template low writes event.name, and there is no event here: the trigger looks at records | it does not fit these files: apply it with them, mended",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -259,8 +273,7 @@ func TestNewFilesMustFitWhatIsInForce(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
-			stored := append(slices.Clone(known[:2]), definition.Stored{Document: bundle.Documents[0], Version: 2})
-			if _, err := definition.Compile(2, stored, definition.Options{}); err != nil {
+			if _, err := definition.Compile(2, merged(known, bundle.Documents), definition.Options{}); err != nil {
 				t.Errorf("such a set cannot be read from the store: %v", err)
 			}
 		})

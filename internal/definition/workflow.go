@@ -13,6 +13,10 @@ import (
 	"github.com/carillonhq/carillon/internal/slip"
 )
 
+// ownEvents begins the kinds of the engine's own events of conditions; callers cannot post them, and triggers look at
+// the records themselves.
+const ownEvents = "condition."
+
 // blocks are what a trigger may replace, whole (format.md §2).
 type blocks struct{ timing, audience, channel, fallback, message, resolved, limits *portable.Node }
 
@@ -220,7 +224,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set) (*Trig
 	}
 	if name, ok := r.defName(event); ok {
 		t.Event = name
-		if slices.Contains(laterValues()["event"], name) {
+		if slices.Contains(laterValues()["event"], name) || strings.HasPrefix(name, ownEvents) {
 			r.notYet(event.Pos, name, "the events of this product itself are not told yet")
 			t.Event = ""
 		}
