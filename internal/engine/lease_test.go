@@ -73,6 +73,8 @@ func TestLeaseOfASlowSendIsRenewed(t *testing.T) {
 }
 
 // A worker that comes back after its row was taken over changes nothing (fencing).
+//
+// Shows: B26.
 func TestAResultAfterTheLeaseIsRefused(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

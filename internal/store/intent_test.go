@@ -203,6 +203,7 @@ func TestIntentAsksAgainUnderTheLock(t *testing.T) {
 	})
 }
 
+// Shows: B25.
 func TestRacingSendersClaimEachDeliveryOnce(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {

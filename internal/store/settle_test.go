@@ -120,6 +120,8 @@ func TestSettle(t *testing.T) {
 }
 
 // A worker that was frozen past its lease wakes up and reports. (The build tag nofence makes this fail.)
+//
+// Shows: B26.
 func TestSettleRefusesWhatCameTooLate(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
