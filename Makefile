@@ -24,13 +24,13 @@ TEST := $(TOOLS)/gotestsum --format standard-quiet --hide-summary skipped -- -ve
 FIRST := $(wildcard $(addprefix ./internal/,chaos cli api engine))
 
 # SQLite is C translated to Go, with memory of its own where the detector sees nothing: to watch it costs three quarters of
-# the time. What calls it is watched. A program under the detector would wait a second before it ends.
-RACE := -race -gcflags=modernc.org/...=-race=false
+# the time. Its driver is watched. A program under the detector would wait a second before it ends.
+RACE := -race -gcflags=modernc.org/libc/...=-race=false -gcflags=modernc.org/sqlite/lib=-race=false
 export GORACE := atexit_sleep_ms=20
 
 # Pure packages have no goroutines: the race detector has nothing to find there.
 RACE_PACKAGES = $$(go list ./... | grep -vE '/internal/($(PURE))(/|$$)')
-PURE := arch|civil|reason|strictjson|slip|key|subject|schedule|expr|trigger|cadence|flow|message|survey|digest|definition|instance|delivery|plan
+PURE := arch|civil|reason|strictjson|slip|key|subject|schedule|expr|condition|cadence|flow|message|survey|digest|sheet|definition|instance|delivery|plan
 
 # Targets whose code is not there are not offered.
 ABSENT := none$(if $(wildcard cmd/carillon/*.go),,|build|demo)$(if $(wildcard internal/chaos/*.go),,|reliab)
