@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -136,6 +137,7 @@ type API struct {
 	mux    *http.ServeMux
 	huma   huma.API
 	routes []Route
+	ids    sync.Map // workspace → ids
 }
 
 // Route is one route with the scope that a key needs for it; without a scope it is open to everybody.

@@ -44,7 +44,7 @@ func (a *API) contacts() {
 	route(a, http.MethodGet, contactsPath, ScopeRead, huma.Operation{
 		OperationID: "list-contacts", Summary: "Contacts, newest first", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *listContacts) (*body[client.Page[client.Contact]], error) {
-		x := idsOf(c.Workspace)
+		x := a.idsOf(c.Workspace)
 		page, err := x.page(key.KindContact, in.Limit, in.Cursor)
 		if err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func (a *API) contacts() {
 }
 
 func (a *API) stopContact(ctx context.Context, c Caller, w contact.Wish) (*body[client.Suppressed], error) {
-	x := idsOf(c.Workspace)
+	x := a.idsOf(c.Workspace)
 	wire := func(s contact.Stopped) client.Suppressed {
 		return client.Suppressed{Changed: s.Changed, Contact: wireContact(s.Contact), Deliveries: x.deliveries(s.Deliveries)}
 	}

@@ -30,7 +30,7 @@ func (a *API) deliveries() {
 	route(a, http.MethodGet, "/v1/deliveries", ScopeRead, huma.Operation{
 		OperationID: "list-deliveries", Summary: "Deliveries, newest first", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *listDeliveries) (*body[client.Page[client.Delivery]], error) {
-		x := idsOf(c.Workspace)
+		x := a.idsOf(c.Workspace)
 		page, err := x.page(key.KindDelivery, in.Limit, in.Cursor)
 		if err != nil {
 			return nil, err
@@ -53,7 +53,7 @@ func (a *API) deliveries() {
 	route(a, http.MethodGet, "/v1/deliveries/{id}", ScopeRead, huma.Operation{
 		OperationID: "get-delivery", Summary: "A delivery with its attempts and its content", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *byID) (*body[client.DeliveryDetail], error) {
-		x := idsOf(c.Workspace)
+		x := a.idsOf(c.Workspace)
 		id, err := x.deliveryID(in.ID)
 		if err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func (a *API) deliveries() {
 		route(a, http.MethodPost, "/v1/deliveries/{id}/"+string(verb), ScopeOperate, huma.Operation{
 			OperationID: string(verb) + "-delivery", Summary: summary, Tags: tags,
 		}, func(ctx context.Context, c Caller, in *byID) (*body[client.Operated], error) {
-			id, err := idsOf(c.Workspace).deliveryID(in.ID)
+			id, err := a.idsOf(c.Workspace).deliveryID(in.ID)
 			if err != nil {
 				return nil, err
 			}

@@ -21,7 +21,7 @@ func (a *API) events() {
 	route(a, http.MethodGet, "/v1/events/{id}", ScopeRead, huma.Operation{
 		OperationID: "get-event", Summary: "An event that was taken in", Tags: []string{"events"},
 	}, func(ctx context.Context, c Caller, in *byID) (*body[client.EventDetail], error) {
-		x := idsOf(c.Workspace)
+		x := a.idsOf(c.Workspace)
 		id, err := x.eventID(in.ID)
 		if err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error
 	for i, event := range events {
 		items[i] = intake.Parse(event, now)
 	}
-	wire := idsOf(c.Workspace).eventsAnswer
+	wire := a.idsOf(c.Workspace).eventsAnswer
 	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items, once(a, c, wire))
 	if err != nil {
 		return err

@@ -16,7 +16,15 @@ type ids struct {
 	public key.PublicIDs
 }
 
-func idsOf(ws store.Workspace) ids { return ids{int64(ws.ID), key.NewPublicIDs(ws.Secret)} }
+// idsOf makes the key of a workspace's ids once: its secret never changes, and that takes longer than to read an event.
+func (a *API) idsOf(ws store.Workspace) ids {
+	if known, ok := a.ids.Load(ws.ID); ok {
+		return known.(ids)
+	}
+	made := ids{int64(ws.ID), key.NewPublicIDs(ws.Secret)}
+	a.ids.Store(ws.ID, made)
+	return made
+}
 
 func (x ids) encode(kind key.Kind, id int64) string {
 	if id == 0 {

@@ -38,7 +38,7 @@ func (a *API) instances() {
 	route(a, http.MethodGet, "/v1/instances", ScopeRead, huma.Operation{
 		OperationID: "list-instances", Summary: "Instances, newest first", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *listInstances) (*body[client.Page[client.Instance]], error) {
-		x := idsOf(c.Workspace)
+		x := a.idsOf(c.Workspace)
 		page, err := x.page(key.KindInstance, in.Limit, in.Cursor)
 		if err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func (a *API) instances() {
 	route(a, http.MethodGet, "/v1/instances/{id}", ScopeRead, huma.Operation{
 		OperationID: "get-instance", Summary: "An instance with its deliveries", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *byID) (*body[client.InstanceDetail], error) {
-		x := idsOf(c.Workspace)
+		x := a.idsOf(c.Workspace)
 		id, err := x.instanceID(in.ID)
 		if err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func (a *API) instances() {
 		route(a, http.MethodPost, "/v1/instances/{id}/"+string(verb), ScopeOperate, huma.Operation{
 			OperationID: string(verb) + "-instance", Summary: summary, Tags: tags,
 		}, func(ctx context.Context, c Caller, in *byID) (*body[client.Operated], error) {
-			id, err := idsOf(c.Workspace).instanceID(in.ID)
+			id, err := a.idsOf(c.Workspace).instanceID(in.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -99,7 +99,7 @@ func (a *API) instances() {
 }
 
 func (a *API) operate(ctx context.Context, c Caller, action Action) (*body[client.Operated], error) {
-	wire := idsOf(c.Workspace).wireOperated
+	wire := a.idsOf(c.Workspace).wireOperated
 	done, err := a.Engine.Operate(ctx, c.Workspace, c.Name, action, once(a, c, wire))
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (a *API) records() {
 	route(a, http.MethodGet, recordsPath+"/{type}", ScopeRead, huma.Operation{
 		OperationID: "list-records", Summary: "Records of a type, newest first", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *listRecords) (*body[client.Page[client.Record]], error) {
-		x := idsOf(c.Workspace)
+		x := a.idsOf(c.Workspace)
 		page, err := x.page(key.KindRecord, in.Limit, in.Cursor)
 		if err != nil {
 			return nil, err

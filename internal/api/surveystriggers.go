@@ -95,7 +95,7 @@ func (a *API) surveysIngest(w http.ResponseWriter, r *http.Request, c Caller) er
 	for i, item := range list {
 		items[i] = surveysParse(kind, item, now)
 	}
-	wire := idsOf(c.Workspace).surveysAnswer
+	wire := a.idsOf(c.Workspace).surveysAnswer
 	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items, once(a, c, wire))
 	if err != nil {
 		return err
