@@ -71,7 +71,7 @@ func (a *API) contacts() {
 		if err != nil {
 			return nil, fmt.Errorf("a person: %w", err)
 		}
-		return &body[client.ContactLimits]{idsOf(c.Workspace).limits(limits)}, nil
+		return &body[client.ContactLimits]{a.idsOf(c.Workspace).limits(limits)}, nil
 	})
 	route(a, http.MethodPost, contactsPath+"/{id}/suppress", ScopeOperate, huma.Operation{
 		OperationID: "suppress-contact", Summary: "Have a contact get no more messages", Tags: tags,
