@@ -235,6 +235,7 @@ type Operated struct {
 // Tick counts what one run of every pass did.
 type Tick struct {
 	Processed  int `json:"processed" doc:"Deliveries that were taken up."`
+	Looked     int `json:"looked" doc:"Records whose conditions were looked at."`
 	Expanded   int `json:"expanded" doc:"Instances whose deliveries were made."`
 	Reclaimed  int `json:"reclaimed" doc:"Rows of lost workers that were taken over."`
 	Expired    int `json:"expired"`

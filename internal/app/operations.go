@@ -41,7 +41,7 @@ func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []inta
 
 func (o operations) Tick(ctx context.Context) (client.Tick, error) {
 	r, err := o.engine.Tick(ctx)
-	return client.Tick{Processed: r.Processed, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed}, err
+	return client.Tick{Processed: r.Processed, Looked: r.Looked, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed}, err
 }
 
 func (o operations) Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[api.Applied]) (api.Applied, error) {

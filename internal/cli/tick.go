@@ -30,6 +30,7 @@ func (c *tickCmd) Run(s *session) error {
 	}
 	s.rows([][]string{
 		{"processed", fmt.Sprint(t.Processed)},
+		{"looked", fmt.Sprint(t.Looked)},
 		{"expanded", fmt.Sprint(t.Expanded)},
 		{"reclaimed", fmt.Sprint(t.Reclaimed)},
 		{"expired", fmt.Sprint(t.Expired)},

@@ -1,7 +1,7 @@
 // Package engine runs the stages of the pipeline over one store.
 //
-//	intake ─▶ instances ─▶ expander ─▶ deliveries ─▶ sender ─▶ channel
-//	                                        └─▶ sweeper (expiry), retention
+//	intake ──┬▶ instances ─▶ expander ─▶ deliveries ─▶ sender ─▶ channel
+//	checker ─┘                                └─▶ sweeper (expiry), retention
 //
 // Every stage is a Step(ctx, now, limit) that takes a bounded batch. Tick runs each once, at one instant: that is
 // what the simulator and the tick route use. Run keeps them running: an alarm sleeps until the next due instant,
@@ -21,6 +21,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/checker"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/expander"
 	"github.com/carillonhq/carillon/internal/engine/gate"
@@ -86,6 +87,7 @@ type Engine struct {
 	catalog  *catalog.Catalog
 	outlets  *outlet.Registry
 	intake   *intake.Intake
+	checker  *checker.Checker
 	expander *expander.Expander
 	sender   *sender.Sender
 	sweeper  *sweeper.Sweeper
@@ -136,6 +138,7 @@ func New(c Config) (*Engine, error) {
 		catalog:  known,
 		outlets:  outlets,
 		intake:   intake.New(c.Store, known, c.Journal),
+		checker:  checker.New(c.Store, known, c.Journal),
 		expander: expander.New(c.Store, known, c.Journal),
 		sender: sender.New(sender.Config{
 			Store: c.Store, Catalog: known, Outlets: outlets, Clock: c.Clock, Journal: c.Journal,
@@ -237,6 +240,8 @@ func (e *Engine) NextDue(ctx context.Context) (time.Time, error) {
 
 // TickResult says what one pass over everything did (C25).
 type TickResult struct {
+	Looked    int `json:"looked"`    // records
+	Marked    int `json:"marked"`    // records that a run has looked at next
 	Expanded  int `json:"expanded"`  // instances
 	Processed int `json:"processed"` // deliveries that were due and taken up
 	Reclaimed int `json:"reclaimed"` // of those: taken over from a lost worker
@@ -245,13 +250,18 @@ type TickResult struct {
 }
 
 // Any reports whether the pass found anything to do.
-func (r TickResult) Any() bool { return r.Expanded+r.Processed+r.Expired > 0 }
+func (r TickResult) Any() bool { return r.Looked+r.Marked+r.Expanded+r.Processed+r.Expired > 0 }
 
-// Tick runs every stage once, at the clock's present instant: expand, send, expire (C17), and a batch of retention.
+// Tick runs every stage once, at the clock's present instant: look at records, expand, send, expire (C17), and a batch of
+// retention.
 func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	now := e.config.Clock.Now()
 	var r TickResult
-	var err error
+	looked, err := e.checker.Step(ctx, now, TickBatch)
+	r.Looked, r.Marked = looked.Looked, looked.Marked
+	if err != nil {
+		return r, err
+	}
 	if r.Expanded, err = e.expander.Step(ctx, now, TickBatch); err != nil {
 		return r, err
 	}
@@ -300,7 +310,7 @@ func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []defi
 	}
 	docs := make([]store.Definition, len(bundle.Documents))
 	for i, d := range bundle.Documents {
-		docs[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash}
+		docs[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash, Runs: runsOf(bundle.Set, d)}
 	}
 	now := e.config.Clock.Now()
 	audit := store.Audit{At: now, Actor: actor, Action: "apply", Target: ws.Name}
@@ -316,6 +326,30 @@ func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []defi
 		return applied, err
 	}
 	return applied, e.repace(ctx, ws.ID, number, set)
+}
+
+// runsOf is what a definition that is new or changed brings with it: the records that it looks at differently are looked
+// at (R11). The length of a cooldown may lie in a persona, and the zone of a date in the workspace.
+func runsOf(set *definition.Set, d definition.Document) []store.RunSeed {
+	var types []string
+	switch d.Kind {
+	case definition.KindWorkflow:
+		for _, t := range set.Workflow(d.Name).Trigger {
+			if t.Record != "" {
+				types = append(types, t.Record)
+			}
+		}
+	case definition.KindRecordType:
+		types = []string{d.Name}
+	case definition.KindPersona, definition.KindWorkspace:
+		types = set.WatchedTypes()
+	case definition.KindSurvey, definition.KindTemplate, definition.KindChannel, definition.KindSink, definition.KindScenario:
+	}
+	runs := make([]store.RunSeed, len(types))
+	for i, typ := range types {
+		runs[i] = store.RunSeed{Kind: store.RunLook, Subject: typ}
+	}
+	return runs
 }
 
 // repace looks anew at what waits for the rate of a channel that has another one now: its places were given out at the

@@ -85,11 +85,17 @@ func (l *loops) begin() []*stage {
 		l.took(n)
 		return n >= batch, err
 	}
+	look := func(ctx context.Context, now time.Time) (bool, error) {
+		r, err := l.checker.Step(ctx, now, batch)
+		l.took(r.Looked + r.Marked)
+		return r.More, err
+	}
 	sweep := func(ctx context.Context, now time.Time) (bool, error) {
 		n, err := l.sweeper.Step(ctx, now, batch)
 		return n >= batch, err
 	}
 	stages := []*stage{
+		{name: "look", pulse: make(chan struct{}, 1), step: look},
 		{name: "expand", pulse: make(chan struct{}, 1), step: expand},
 		{name: "expire", pulse: make(chan struct{}, 1), step: sweep},
 	}

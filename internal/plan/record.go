@@ -142,6 +142,17 @@ func (l *Look) ResolvedKey(rec subject.Record) key.Instance {
 	return key.Context(l.Workflow.Type, l.Workflow.Name, rec.Type, rec.ExtID, l.Trigger.ID, l.Latest.Context, l.Latest.At, true)
 }
 
+// InputHash is the hash of what the key of an instance stands for but does not spell (decision 20): what its context is
+// made of.
+func (l *Look) InputHash() string {
+	sources := make([]any, len(l.Trigger.Cooldown.Per))
+	for i, part := range l.Trigger.Cooldown.Per {
+		sources[i] = part.Source()
+	}
+	hash, _ := key.InputHash(map[string]any{"per": sources}) // a list of texts always has a JSON form
+	return hash
+}
+
 // recordZone is where the dates of a record are meant: in the zone that it names, else in the workspace's.
 func recordZone(set *definition.Set, rec subject.Record, zones *civil.Zones) *time.Location {
 	own, _ := rec.Props["timezone"].(string)

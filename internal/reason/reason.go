@@ -70,6 +70,13 @@ const (
 	NoAddress        Reason = "no_address"
 )
 
+// Gate 1 and conditions on records.
+const (
+	Throttled        Reason = "throttled"
+	InFlight         Reason = "in_flight"
+	ConditionCleared Reason = "condition_cleared"
+)
+
 // Sending.
 const (
 	Delivered      Reason = "delivered"
@@ -133,6 +140,9 @@ func All() []Info {
 		{Expanded, Progress, "Every delivery of this occasion exists."},
 		{AudienceFailed, Failure, "The audience could not be computed."},
 		{WorkflowMissing, Failure, "The version of the workflow that this row belongs to cannot be read."},
+		{Throttled, Wait, "The cooldown of this context has not passed since it fired last."},
+		{InFlight, Wait, "What this context fired last is still on its way to its people."},
+		{ConditionCleared, Skip, "The condition was over before the message left."},
 		{CadenceCooldown, Wait, "The person's cooldown has not passed."},
 		{CadenceTypeDaily, Wait, "The person's limit for this type and day is used up."},
 		{CadenceDaily, Wait, "The person's limit for the day is used up."},

@@ -31,6 +31,8 @@ func listOf(e journal.Entry) string {
 		return "cancelled"
 	case journal.Expired:
 		return "expired"
+	case journal.Throttled:
+		return "throttled"
 	case journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.StaleRefused,
 		journal.Released, journal.Forgotten:
 	}

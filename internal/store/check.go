@@ -237,7 +237,7 @@ func (t *session) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[Th
 const lockEpisodes = `
 SELECT /*NAMES i (` + instanceSpec + `)*/
 FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text, episode bigint)*/ AS r CROSS JOIN instance AS i
-WHERE i.record_id = r.record_id AND i.record_id > 0 AND i.ws/*BY NAME*/ = r.ws
+WHERE i.record_id = r.record_id AND i.record_id > 0 AND /*BY NAME*/i.ws = r.ws
   AND i.workflow = r.workflow AND i.trigger = r.trigger AND i.episode = r.episode
 ORDER BY i.id
 /*LOCK i*/`

@@ -60,7 +60,7 @@ func scanRun(rows *sql.Rows) (r Run, err error) {
 const cancelRuns = `
 UPDATE run SET status = 'cancelled', updated_at = $1, finished_at = $1
 FROM /*ROWS $2 (ws bigint, kind text, subject text)*/ AS r
-WHERE run.status = 'running' AND run.ws/*BY NAME*/ = r.ws AND run.kind = r.kind AND run.subject = r.subject`
+WHERE run.status = 'running' AND /*BY NAME*/run.ws = r.ws AND run.kind = r.kind AND run.subject = r.subject`
 
 const insertRuns = `
 INSERT INTO run (ws, id, kind, subject, definitions, status, total, started_at, updated_at)

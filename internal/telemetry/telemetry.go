@@ -6,6 +6,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -46,7 +47,7 @@ func LogJournal(log *slog.Logger) journal.Writer {
 		if !log.Enabled(context.Background(), level) {
 			return
 		}
-		log.LogAttrs(context.Background(), level, "journal", attributes(e)...)
+		log.LogAttrs(context.Background(), level, cmp.Or(e.Message, "journal"), attributes(e)...) //nolint:sloglint // a source's own words name the workflow (A20)
 	}
 }
 
@@ -56,6 +57,10 @@ func levelOf(e journal.Entry) slog.Level {
 		return slog.LevelWarn
 	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed:
 		return slog.LevelInfo
+	case journal.Throttled:
+		if !e.Again {
+			return slog.LevelInfo
+		}
 	default:
 	}
 	if info, ok := reason.Lookup(e.Reason); ok && info.Class == reason.Failure {
@@ -81,6 +86,8 @@ func attributes(e journal.Entry) []slog.Attr {
 	number("workflow_version", e.WorkflowVersion)
 	text("trigger", e.Trigger)
 	text("key", e.Key)
+	text("record", e.Record)
+	text("context", e.Context)
 	text("channel", e.Channel)
 	number("step", int64(e.Step))
 	number("attempt", int64(e.Attempt))

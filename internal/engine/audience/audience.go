@@ -67,6 +67,11 @@ func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject
 	return p, nil
 }
 
+// Add names one more person.
+func (p *Plan) Add(ref store.RecipientRef) {
+	p.Refs, p.named = append(p.Refs, ref), append(p.named, named{})
+}
+
 // Recipients are those of the people who are meant, each once: one person gets one delivery of an occasion.
 func (p *Plan) Recipients(people store.People) []gate.Recipient {
 	var list []gate.Recipient

@@ -36,6 +36,7 @@ const (
 	StaleRefused What = "stale_refused" // a result came after its row had been taken over
 	Released     What = "released"      // by a person
 	Forgotten    What = "forgotten"     // a key was freed
+	Throttled    What = "throttled"     // a cooldown kept a context from firing
 )
 
 // Entry is one thing that happened. Only the fields that apply are set.
@@ -67,6 +68,10 @@ type Entry struct {
 	HTML            string
 	ProviderID      string
 	Error           string
+	Record          string // type/id
+	Context         string // of a condition on a record, as in its key
+	Message         string // a line for the log, in the words of a source; empty: the log has its own
+	Again           bool   // it was told of before and nothing has changed
 }
 
 // Writer takes entries; it is called from several goroutines at once and must not block for long. A nil Writer

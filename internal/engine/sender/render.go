@@ -22,6 +22,7 @@ import (
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // job is one claim on its way to its channel.
@@ -107,7 +108,7 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
 	}
 	out.Link = link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
-	texts, err := textsOf(r)
+	texts, err := textsOf(r, ev.Kind)
 	if err != nil {
 		return out, err
 	}
@@ -162,8 +163,11 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 }
 
 // textsOf finds the texts for the channel: a survey's invitation, the texts of its kind, or the plain ones.
-func textsOf(r rules) (definition.Texts, error) {
+func textsOf(r rules, kind string) (definition.Texts, error) {
 	m := r.trigger.Message
+	if kind == subject.ConditionCleared && r.trigger.Resolved != nil {
+		m = *r.trigger.Resolved
+	}
 	if m.Survey != "" {
 		survey := r.set.Survey(m.Survey)
 		if survey == nil {
@@ -200,7 +204,9 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 		"step": out.Step, "attempt": out.Attempt, "survey": map[string]any{"link": out.Link},
 		"workspace": map[string]any{"timezone": r.set.Workspace.Timezone, "locale": r.set.Workspace.Locale, "base_url": r.set.Workspace.BaseURL},
 	}
-	if c.Event != 0 {
+	if record, issues, detectedAt, ok := plan.AlertFields(ev.Event); ok {
+		vars["record"], vars["issues"], vars["detected_at"] = record, issues, detectedAt
+	} else if c.Event != 0 {
 		vars["event"], vars["candidate"] = plan.EventFields(ev.Event), ev.Payload
 	}
 	return vars

@@ -1,0 +1,104 @@
+// Package checker looks at records: it judges what triggers say of them, and makes an instance with its deliveries of
+// what fires, if gate 1 lets it.
+//
+//	write, time, tick ─▶ look ─▶ fires ─▶ gate 1 (cooldown of the context) ─▶ audience ─▶ gate 2 ─▶ deliveries
+//	                       └──▶ is over ─▶ whoever was told hears that it is (R9)
+//
+// A record is looked at when it was written, when time alone may change what is met, at the ticks of an interval while
+// something is met, and when a cooldown ends; never otherwise, so that a record that is well costs nothing. Every look
+// acts on what is true now, not on what was written in between (A4).
+//
+// Invariants:
+//   - The stamp of a context, the instance, its deliveries and what the trigger remembers are written in one transaction
+//     (A5): a crash leaves the record as it was, due.
+//   - A context fires again no sooner than its cooldown after it fired, whichever process looks.
+//   - With nobody to tell nothing is stamped (decision 8).
+package checker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+const (
+	// retryAfter is when a trigger without an interval tries again to fire what was held up by something else than a
+	// cooldown: the sources' tick (A2).
+	retryAfter = 5 * time.Minute
+	// loads is how many definition sets are fetched before a smaller batch is tried.
+	loads = 20
+	// page is how many records one step of a run marks: few enough that what is written meanwhile does not wait long.
+	page = 500
+)
+
+// Store is what the checker needs of the store.
+type Store interface {
+	CheckDue(ctx context.Context, now time.Time, limit int, decide store.Check) (int, error)
+	AdvanceLook(ctx context.Context, now time.Time, limit int) (marked int, open bool, err error)
+	NewID(now time.Time) int64
+}
+
+// Checker is the stage.
+type Checker struct {
+	store   Store
+	catalog *catalog.Catalog
+	journal journal.Writer
+}
+
+// New makes the stage.
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Checker {
+	return &Checker{store: s, catalog: c, journal: w}
+}
+
+// Result says what a step did.
+type Result struct {
+	Looked int  // records
+	Marked int  // records that a run has looked at next
+	More   bool // there is more than the step took
+}
+
+// Step looks at up to limit records. When there are fewer, it marks the next page of a run that has records looked at
+// because what looks at them has changed: so what was written goes before a run.
+func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result, err error) {
+	if r.Looked, err = c.look(ctx, now, limit); err != nil {
+		return r, err
+	}
+	if r.More = r.Looked >= limit; r.More {
+		return r, nil
+	}
+	if r.Marked, r.More, err = c.store.AdvanceLook(ctx, now, page); err != nil {
+		return r, fmt.Errorf("have records looked at: %w", err)
+	}
+	return r, nil
+}
+
+func (c *Checker) look(ctx context.Context, now time.Time, limit int) (int, error) {
+	if err := c.catalog.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	for tries := 1; ; tries++ {
+		r := run{Checker: c, now: now}
+		n, err := c.store.CheckDue(ctx, now, limit, store.Check{Look: r.look, Admit: r.admit, Decide: r.decide})
+		if err == nil {
+			for _, e := range r.entries {
+				c.journal.Write(e)
+			}
+			return n, nil
+		}
+		if loaded, loadErr := c.catalog.Load(ctx, err); loadErr != nil {
+			return 0, fmt.Errorf("look at records: %w", loadErr)
+		} else if !loaded {
+			return 0, fmt.Errorf("look at records: %w", err)
+		}
+		if tries%loads == 0 { // each workspace has a set of its own, and fewer are kept than a batch may need
+			limit = max(limit/4, 1)
+		}
+		if err := context.Cause(ctx); err != nil {
+			return 0, fmt.Errorf("look at records: %w", err)
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package checker
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// decision is one run of decide: what is to be written so far.
+type decision struct {
+	*run
+	book   *gate.Book
+	writes store.CheckWrites
+}
+
+// decide writes what is made of the records, of those whose people were found.
+func (r *run) decide(people [][]store.People) (store.CheckWrites, error) {
+	r.entries = nil
+	d := decision{run: r, book: gate.NewBook(&r.catalog.Zones), writes: store.CheckWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
+	for i, of := range people {
+		if err := d.record(r.records[i], of); err != nil {
+			return d.writes, err
+		}
+	}
+	return d.writes, nil
+}
+
+// record decides what becomes of one record.
+func (d *decision) record(s *seen, people []store.People) error {
+	for i, w := range s.wanted {
+		if err := d.occasion(s, w, people[i]); err != nil {
+			return err
+		}
+	}
+	for _, l := range s.looks {
+		switch {
+		case l.Err != nil:
+			d.broken(s, l)
+		case l.verdict.why != "":
+			d.blocked(s, l)
+		case l.Fires() && !l.fires(): // it was looked at twice at one instant
+			l.again(l.At.Add(l.Cooldown))
+		}
+		for _, lapsed := range l.Lapsed {
+			d.writes.Reset = append(d.writes.Reset, store.Throttle{ThrottleRef: s.throttle(l, lapsed.Context), Record: s.ID, FiredAt: lapsed.At})
+		}
+	}
+	states := s.states.Clone()
+	var next time.Time
+	for _, l := range s.looks {
+		states[condition.Name(l.Workflow.Name, l.Trigger.ID)] = l.State
+		if !l.next.IsZero() && (next.IsZero() || l.next.Before(next)) {
+			next = l.next
+		}
+	}
+	if !next.IsZero() && !next.After(d.now) { // whoever looks at once again sees the same
+		next = d.now.Add(time.Microsecond)
+	}
+	d.writes.Looks = append(d.writes.Looks, store.Looked{Workspace: s.Workspace, ID: s.ID, State: states.String(), LookAt: next})
+	return nil
+}
+
+// sooner moves the next look of a trigger forward to at.
+func (l *look) sooner(at time.Time) {
+	if l.next.IsZero() || at.Before(l.next) {
+		l.next = at
+	}
+}
+
+// again plans the next try of what was held up: the ticks of an interval go on anyway.
+func (l *look) again(at time.Time) {
+	if l.Rule.Every == 0 || l.Rule.Change {
+		l.sooner(at)
+	}
+}
+
+// blocked tells of what gate 1 kept from firing. The first time after a firing it is kept as a decision; after that it is
+// only counted.
+func (d *decision) blocked(s *seen, l *look) {
+	v := l.verdict
+	l.again(v.until)
+	var first bool
+	l.State, first = l.State.Block(l.Context, v.stamp.FiredAt)
+	e := d.entry(journal.Throttled, s, l, v.why)
+	e.Until, e.Again, e.Due = v.until, !first, l.At
+	if v.why == reason.Throttled { // the source's own words (A20)
+		e.Message = fmt.Sprintf("Rate limit not yet reached for workflow %s, trigger '%s'. Skipping delivery.", l.Workflow.Name, l.Trigger.ID)
+	}
+	d.entries = append(d.entries, e)
+	if first {
+		d.keep(s, l, v.why, throttleTrace{At: d.now, FiredAt: v.stamp.FiredAt, Cooldown: l.Cooldown.String(), Until: v.until, Issues: l.Issues()})
+	}
+}
+
+// throttleTrace says why a context was kept from firing, and from when it may.
+type throttleTrace struct {
+	At       time.Time `json:"at"`
+	FiredAt  time.Time `json:"fired_at"`
+	Cooldown string    `json:"cooldown"`
+	Until    time.Time `json:"until"`
+	Issues   []string  `json:"issues,omitempty"`
+}
+
+// broken tells of a context that could not be computed, once until the record has another.
+func (d *decision) broken(s *seen, l *look) {
+	var first bool
+	if l.State, first = l.State.Block("", time.Time{}); !first {
+		return
+	}
+	e := d.entry(journal.Failed, s, l, reason.ExpressionFailed)
+	e.Error = l.Err.Error()
+	d.entries = append(d.entries, e)
+	d.keep(s, l, reason.ExpressionFailed, failedTrace{Error: e.Error})
+}
+
+type failedTrace struct {
+	Error string `json:"error"`
+}
+
+// keep keeps a decision that leaves no instance behind.
+func (d *decision) keep(s *seen, l *look, why reason.Reason, trace any) {
+	text, err := json.Marshal(trace)
+	if err != nil { // instants beyond the year 9999 have no JSON form
+		text = nil
+	}
+	made := d.writes.Made[s.Workspace]
+	made.Decisions = append(made.Decisions, store.Decision{
+		ID: d.store.NewID(d.now), At: d.now, Record: s.ID, Context: l.Context, Workflow: l.Workflow.Name, WorkflowVersion: l.Workflow.Version,
+		Trigger: l.Trigger.ID, Reason: why, Trace: string(text),
+	})
+	d.writes.Made[s.Workspace] = made
+}
+
+// occasion makes the instance of what fires, or of what is over, with the deliveries for the people that were found.
+func (d *decision) occasion(s *seen, w wanted, people store.People) error {
+	if w.cleared {
+		ended, instances := withdrawn(w.state, d.now)
+		d.writes.Ended, d.writes.Withdrawn = append(d.writes.Ended, ended...), append(d.writes.Withdrawn, instances...)
+		for _, row := range ended {
+			d.entries = append(d.entries, gate.Entry(row, row.CustomerRef, d.now))
+		}
+		if len(w.audience.Refs) == 0 {
+			return nil
+		}
+	}
+	in, event, err := d.instance(s, w)
+	if err != nil {
+		return err
+	}
+	trigger := *w.Trigger
+	if w.cleared { // it is said once
+		trigger.Timing.Reminders = nil
+	}
+	var rows []delivery.Row
+	var entries []journal.Entry
+	eligible := w.late
+	for _, recipient := range w.audience.Recipients(people) {
+		row := d.book.Delivery(gate.Occasion{Instance: in, Trigger: &trigger, Set: s.set, Now: d.now}, recipient)
+		row.ID = delivery.ID(d.store.NewID(d.now))
+		rows, entries = append(rows, row), append(entries, gate.Entry(row, recipient.Person.ExtID, d.now))
+		eligible = eligible || row.Status == delivery.Scheduled
+	}
+	if !eligible && people.After == 0 {
+		if !w.cleared {
+			d.nobody(s, w.look, rows)
+		}
+		return nil
+	}
+	if w.late || people.After != 0 {
+		in.Status, in.CompletedAt, in.Reason, in.ExpandCursor = instance.Pending, time.Time{}, "", int64(people.After)
+	}
+	made := d.writes.Made[s.Workspace]
+	made.Events, made.Instances, made.Deliveries = append(made.Events, event), append(made.Instances, in), append(made.Deliveries, rows...)
+	d.writes.Made[s.Workspace] = made
+	e := d.entry(journal.Created, s, w.look, "")
+	e.Key, e.Event, e.Instance, e.Due = in.Key, in.Event, in.ID, in.DueAt
+	d.entries = append(append(d.entries, e), entries...)
+	if !w.cleared {
+		d.fired(s, w.look, in.ID)
+	}
+	return nil
+}
+
+// fired stamps the context.
+func (d *decision) fired(s *seen, l *look, id instance.ID) {
+	d.writes.Fired = append(d.writes.Fired, store.Throttle{
+		ThrottleRef: s.throttle(l, l.Context), Trigger: l.Trigger.ID, Record: s.ID, Instance: id, FiredAt: l.At,
+	})
+	l.State = l.State.Fire(l.Rule, l.Context, l.Outcome.Issues, l.At)
+	l.again(l.At.Add(l.Cooldown))
+}
+
+// nobody tells of an alert without anybody to send it to: nothing is stamped, and it is tried again (decision 8). Rows are
+// the deliveries of those who are meant and cannot be reached.
+func (d *decision) nobody(s *seen, l *look, rows []delivery.Row) {
+	l.again(d.now.Add(retryAfter))
+	var first bool
+	l.State, first = l.State.Block(l.Context, time.Time{})
+	e := d.entry(journal.Skipped, s, l, reason.NoRecipient)
+	e.Until, e.Again = l.next, !first
+	d.entries = append(d.entries, e)
+	if !first {
+		return
+	}
+	why := map[reason.Reason]int{}
+	for _, row := range rows {
+		why[row.Reason]++
+	}
+	d.keep(s, l, reason.NoRecipient, nobodyTrace{At: d.now, People: len(rows), Reasons: why, Until: l.next})
+}
+
+// nobodyTrace says why none of the people who are meant can be reached.
+type nobodyTrace struct {
+	At      time.Time             `json:"at"`
+	People  int                   `json:"people"`
+	Reasons map[reason.Reason]int `json:"reasons,omitempty"`
+	Until   time.Time             `json:"until"`
+}
+
+// instance makes the row of an occasion, with the event that holds what was seen.
+func (d *decision) instance(s *seen, w wanted) (in instance.Row, event store.EventRow, err error) {
+	k, kind, due := w.Key(s.Record), subject.ConditionMet, w.Due
+	if w.cleared {
+		k, kind, due = w.ResolvedKey(s.Record), subject.ConditionCleared, d.now
+	}
+	payload, err := json.Marshal(w.Alert(s.Record, d.now))
+	if err != nil {
+		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
+	}
+	note, err := json.Marshal(traceOf(w.look, d.now))
+	if err != nil {
+		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
+	}
+	event = store.EventRow{PayloadJSON: string(payload), Trace: "[" + string(note) + "]", Event: subject.Event{
+		ID: subject.EventID(d.store.NewID(d.now)), Kind: kind, OccurredAt: d.now, ReceivedAt: d.now,
+	}}
+	in = instance.Row{
+		Workspace: s.Workspace, ID: instance.ID(d.store.NewID(d.now)), Key: string(k), Workflow: w.Workflow.Name, WorkflowVersion: w.Workflow.Version,
+		Definitions: s.set.Number, Type: w.Workflow.Type, Trigger: w.Trigger.ID, Event: event.ID, Record: s.ID, Episode: w.State.Episodes,
+		Context: w.context(), Status: instance.Completed, DueAt: due, Reason: reason.Expanded, InputHash: w.InputHash(), Trace: string(note),
+		CreatedAt: d.now, CompletedAt: d.now,
+	}
+	return in, event, nil
+}
+
+// context is by which gate 1 knows an occasion; what tells that all is well does not pass it.
+func (w wanted) context() string {
+	if w.cleared {
+		return ""
+	}
+	return w.Context
+}
+
+// trace is what a trigger saw of a record, kept with what it made so that it can be explained.
+type trace struct {
+	Workflow string        `json:"workflow"`
+	Version  int64         `json:"version"`
+	Trigger  string        `json:"trigger"`
+	Reason   reason.Reason `json:"reason"`
+	Tick     *time.Time    `json:"tick,omitempty"` // nominal, where it is not the instant of the look
+	Issues   []string      `json:"issues,omitempty"`
+	Clauses  []clause      `json:"clauses,omitempty"`
+}
+
+// clause is one judged line of a condition.
+type clause struct {
+	Issue  string        `json:"issue,omitempty"`
+	Line   string        `json:"line"`
+	Met    bool          `json:"met"`
+	Reason reason.Reason `json:"reason,omitempty"`
+	Field  string        `json:"field,omitempty"`
+	Value  any           `json:"value,omitempty"`
+}
+
+func traceOf(l *look, now time.Time) trace {
+	t := trace{Workflow: l.Workflow.Name, Version: l.Workflow.Version, Trigger: l.Trigger.ID, Reason: reason.Matched, Issues: l.Issues()}
+	if !l.At.Equal(now) {
+		t.Tick = &l.At
+	}
+	for _, j := range l.Judged {
+		for _, c := range j.Clauses {
+			t.Clauses = append(t.Clauses, clause{j.Issue, c.Source, c.Met, c.Reason, c.Field, c.Value})
+		}
+	}
+	return t
+}
+
+func (d *decision) entry(what journal.What, s *seen, l *look, why reason.Reason) journal.Entry {
+	return journal.Entry{
+		At: d.now, What: what, Workspace: s.Workspace, Workflow: l.Workflow.Name, WorkflowVersion: l.Workflow.Version, Trigger: l.Trigger.ID,
+		Reason: why, Record: s.Type + "/" + s.ExtID, Context: l.Context,
+	}
+}

@@ -1,0 +1,209 @@
+package checker
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/audience"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// run is one attempt of a step; its functions may be called again from the beginning.
+type run struct {
+	*Checker
+	now     time.Time
+	records []*seen
+	entries []journal.Entry
+}
+
+// seen is a record with what its triggers see.
+type seen struct {
+	store.DueRecord
+	set    *definition.Set
+	ws     catalog.Workspace
+	states condition.States
+	looks  []*look
+	wanted []wanted // what needs people, in the order of its audiences
+}
+
+// look is what one trigger sees, and what gate 1 makes of it.
+type look struct {
+	plan.Look
+	next    time.Time // the earliest instant at which it has to look again
+	verdict verdict
+}
+
+// verdict is the answer of gate 1.
+type verdict struct {
+	why   reason.Reason // empty: it may fire
+	stamp store.Throttle
+	until time.Time // when it is tried again
+}
+
+// wanted is one occasion before its people are known.
+type wanted struct {
+	*look
+	audience audience.Plan
+	cleared  bool          // it tells that the condition is over
+	state    store.Episode // cleared: what was made in it
+	late     bool          // the people are found when it is due, or by somebody who can try again
+}
+
+// look judges the records and says what has to be known before anything is decided.
+func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
+	r.records = make([]*seen, len(due))
+	for i, d := range due {
+		s := &seen{DueRecord: d}
+		r.records[i] = s
+		if s.set, err = r.catalog.Loaded(d.Workspace, d.InForce); err != nil {
+			return needs, err
+		}
+		if s.ws, err = r.catalog.Workspace(d.Workspace); err != nil {
+			return needs, err
+		}
+		if s.states, err = condition.Parse(d.State); err != nil {
+			return needs, fmt.Errorf("%s/%s: %w", d.Type, d.ExtID, err)
+		}
+		glance := plan.Glance{Now: r.now, LookAt: d.LookAt, LookedAt: d.LookedAt, Changed: !d.ChangedAt.IsZero()}
+		for _, l := range plan.Record(s.set, d.Record, s.states, glance, &r.catalog.Zones) {
+			l := &look{Look: l, next: l.Next}
+			s.looks = append(s.looks, l)
+			if l.fires() {
+				needs.Throttles = append(needs.Throttles, s.throttle(l, l.Context))
+			}
+			for _, lapsed := range l.Lapsed {
+				needs.Throttles = append(needs.Throttles, s.throttle(l, lapsed.Context))
+			}
+			if l.Cleared && l.ends() {
+				needs.Episodes = append(needs.Episodes, s.episode(l))
+			}
+		}
+	}
+	return needs, nil
+}
+
+// fires reports whether gate 1 is to be asked: at one instant a context fires once.
+func (l *look) fires() bool { return l.Fires() && !l.State.HasFired(l.Context, l.At) }
+
+// ends reports whether what was made in an episode is of no use once that is over.
+func (l *look) ends() bool { return l.Trigger.Resolved != nil || l.Trigger.Limits.Revalidate }
+
+func (s *seen) throttle(l *look, context string) store.ThrottleRef {
+	return store.ThrottleRef{Workspace: s.Workspace, Workflow: l.Workflow.Name, Context: context}
+}
+
+func (s *seen) episode(l *look) store.EpisodeRef {
+	return store.EpisodeRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, Episode: l.State.Episodes}
+}
+
+// admit asks gate 1 and names the audiences of what passes.
+func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
+	audiences := make([][]store.Audience, len(r.records))
+	for i, s := range r.records {
+		s.wanted = nil
+		for _, l := range s.looks {
+			var w wanted
+			var err error
+			switch {
+			case l.fires():
+				if l.verdict = r.gate(s, l, state); l.verdict.why != "" {
+					continue
+				}
+				w, err = r.alert(s, l)
+			case l.Cleared && l.ends():
+				w = r.resolved(s, l, state.Episodes[s.episode(l)])
+			default:
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			s.wanted = append(s.wanted, w)
+			audiences[i] = append(audiences[i], w.audience.Audience)
+		}
+	}
+	return audiences, nil
+}
+
+// gate is gate 1. Stamps are compared by nominal instants (decision 9), and those of this very pass count for nothing:
+// what is found at once is told at once.
+func (r *run) gate(s *seen, l *look, state store.CheckState) verdict {
+	stamp := state.Throttles[s.throttle(l, l.Context)]
+	switch until := stamp.FiredAt.Add(l.Cooldown); {
+	case stamp.FiredAt.IsZero(), stamp.FiredAt.Equal(l.At):
+		return verdict{}
+	case l.At.Before(until):
+		return verdict{why: reason.Throttled, stamp: stamp, until: until}
+	case stamp.InFlight:
+		return verdict{why: reason.InFlight, stamp: stamp, until: r.now.Add(retryAfter)}
+	}
+	return verdict{}
+}
+
+// alert plans what is said about what fires. An audience that cannot be computed is tried again by the expander.
+func (r *run) alert(s *seen, l *look) (wanted, error) {
+	w := wanted{look: l, late: l.Due.After(r.now)}
+	if w.late {
+		return w, nil
+	}
+	input := plan.Input(s.set, l.Workflow, nil, r.now)
+	input.Record, input.Issues = plan.RecordFields(s.Record), l.Issues()
+	var err error
+	w.audience, err = audience.Of(l.Trigger, input, s.ws.Addresses, 0)
+	var missing *catalog.Missing
+	if errors.As(err, &missing) {
+		return w, err
+	}
+	if err != nil {
+		w.audience, w.late = audience.Plan{}, true
+	}
+	return w, nil
+}
+
+// resolved plans what is said once an episode is over: to those to whom one of its alerts was sent, or is just being.
+func (r *run) resolved(s *seen, l *look, e store.Episode) wanted {
+	w := wanted{look: l, cleared: true, state: e}
+	if l.Trigger.Resolved == nil || s.Closed || s.Deleted || !l.Workflow.Enabled || !l.Trigger.Enabled {
+		return w // nobody is told: it is not over, but gone
+	}
+	known := map[subject.ContactID]bool{}
+	for _, d := range e.Deliveries {
+		if reached(d, r.now) && !known[d.Contact] {
+			known[d.Contact] = true
+			w.audience.Add(store.RecipientRef{ID: d.Contact, Lock: true})
+		}
+	}
+	return w
+}
+
+// reached reports whether a message was sent, or may be arriving at this moment.
+func reached(d delivery.Row, now time.Time) bool {
+	return !d.LastSentAt.IsZero() || d.Status == delivery.Unknown || !d.IntentAt.IsZero() && d.LeaseUntil.After(now) || d.Doubt()
+}
+
+// withdrawn is what is no longer of use of an episode that is over: what waits and was never sent (R9).
+func withdrawn(e store.Episode, now time.Time) (deliveries []delivery.Row, instances []instance.Row) {
+	for _, d := range e.Deliveries {
+		if d.Status != delivery.Scheduled || reached(d, now) {
+			continue
+		}
+		d.Status, d.Reason, d.CompletedAt = delivery.Skipped, reason.ConditionCleared, now
+		d.SendAt, d.Slot, d.ExpiresAt, d.LeaseUntil, d.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+		deliveries = append(deliveries, d)
+	}
+	for _, i := range e.Instances {
+		i.Status, i.Reason, i.CompletedAt = instance.Deactivated, reason.ConditionCleared, now
+		instances = append(instances, i)
+	}
+	return deliveries, instances
+}

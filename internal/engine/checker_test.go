@@ -1,0 +1,396 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/checker"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// kiosks is the worked example: people of a persona are told of the issues of kiosks.
+const kiosks = `
+workflow: kiosk-health-alert
+type: alert
+triggers:
+  - id: kiosk_health_status
+    record: kiosk
+    check: [change, 5m]
+    issues:
+      NOT_CHARGING: record.charging == false
+      SCREEN_OFF: record.screen_state == false
+      LOW_BATTERY: record.battery_level < 20
+      OFFLINE: record.connection_status == false || age(record.last_heartbeat_at) >= minutes(5)
+    cooldown:
+      length: 2h
+      per: [record.id, record.project_id, issues]
+      issues:
+        OFFLINE: 15m
+audience:
+  - persona: Manager
+channel: inbox
+message:
+  inbox:
+    subject: "{{ record.name }}: {{ issues | join: ',' }}"
+    text: "Battery at {{ record.battery_level }}"
+---
+persona: Manager
+cadence: {max_per_month: 10000}
+---
+channel: inbox
+provider: inbox
+`
+
+// simple is a trigger with one condition; the places are its check, its other keys and what the workflow has more.
+func simple(check, trigger, workflow string) string {
+	return `
+workflow: w
+type: alert
+triggers:
+  - id: t
+    record: team
+    check: ` + check + `
+    when: record.morale < 50
+` + trigger + `
+audience:
+  - to: record.owner_id
+channel: inbox
+message:
+  inbox:
+    subject: "{{ record.name }}"
+    text: "{{ record.morale }} of {{ record.id }} at {{ detected_at | date: '%H:%M' }}"
+` + workflow + `
+---
+persona: Manager
+cadence: {max_per_month: 10000}
+---
+channel: inbox
+provider: inbox
+`
+}
+
+// world is an engine with people and records, and a day that begins at ten.
+type world struct{ *enginetest.Bundle }
+
+var ten = time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
+
+func newWorld(t testing.TB, s *store.Store, definitions string, people ...string) world {
+	t.Helper()
+	w := world{enginetest.Setup(t, s, definitions, nil)}
+	w.Clock.Set(ten)
+	for _, name := range people {
+		w.person(name, `"persona": "Manager"`)
+	}
+	w.live("10:00")
+	w.Journal()
+	return w
+}
+
+// at is an instant of that day.
+func at(s string) time.Time {
+	d, err := time.Parse("15:04:05", s+":00"[:8-len(s)])
+	if err != nil {
+		panic(err)
+	}
+	return time.Date(2026, 5, 14, d.Hour(), d.Minute(), d.Second(), 0, time.UTC)
+}
+
+func (w world) person(name, fields string) {
+	w.Helper()
+	item := contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": "%s", "email": "%[1]s@example.org"}, %s}`, name, fields)), name)
+	results, err := w.Contacts().Write(w.Context(), w.Workspace, contact.Replace, []contact.Item{item}, w.Clock.Now(), nil)
+	if err != nil || results[0].Error != nil {
+		w.Fatalf("%s: %v, %v", name, err, results)
+	}
+}
+
+// put merges fields into a record such as kiosk/123.
+func (w world) put(name, props string) {
+	w.Helper()
+	w.write(record.Merge, name, `{"props": `+props+`}`)
+}
+
+func (w world) write(mode record.Mode, name, body string) {
+	w.Helper()
+	typ, id, _ := strings.Cut(name, "/")
+	results, err := w.Records().Write(w.Context(), w.Workspace, mode, []record.Item{record.Parse(json.RawMessage(body), typ, id)}, "test", w.Clock.Now(), nil)
+	if err != nil || results[0].Error != nil {
+		w.Fatalf("%s: %v, %v", name, err, results)
+	}
+}
+
+// live lets time pass until an instant, with every stage running whenever something is due.
+func (w world) live(until string) {
+	w.Helper()
+	end := at(until)
+	for range 10_000 {
+		for w.tick() {
+		}
+		next, err := w.NextDue(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		if next.IsZero() || next.After(end) {
+			w.Clock.Set(end)
+			return
+		}
+		if !next.After(w.Clock.Now()) {
+			w.Fatalf("at %s something is due since %s, and nobody takes it up", w.Clock.Now(), next)
+		}
+		w.Clock.Set(next)
+	}
+	w.Fatal("there is no end to it")
+}
+
+func (w world) tick() bool {
+	w.Helper()
+	r, err := w.Tick(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return r.Any()
+}
+
+// happened tells what the journal says since the last call, of the kinds named, each as "10:05 what context reason".
+func (w world) happened(kinds ...journal.What) []string {
+	w.Helper()
+	var list []string
+	for _, e := range w.Journal() {
+		if !slices.Contains(kinds, e.What) || e.What == journal.Skipped && e.Delivery == 0 && e.Record == "" {
+			continue
+		}
+		line := e.At.Format("15:04") + " " + string(e.What)
+		for _, part := range []string{e.Context, e.Contact, string(e.Reason)} {
+			if part != "" {
+				line += " " + part
+			}
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+func (w world) mustBe(what string, got, want []string) {
+	w.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("%s (-want +got)\n%s", what, diff)
+	}
+}
+
+// The worked example of the sources, from 10:00 to 12:05. Shows: A1, A3, A10, A11, A15, A16, A18, A19, A20, A21, A22, A24, A27, A28, A29, A46.
+func TestKiosksFromTenToTwelve(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, kiosks, "alice", "bob")
+		well := `{"name": "Lobby", "project_id": 45, "charging": true, "screen_state": true, "battery_level": 80, "connection_status": true, "last_heartbeat_at": "2026-05-15T10:00:00Z"}`
+		w.put("kiosk/123", well)
+		w.put("kiosk/456", strings.Replace(well, "Lobby", "Gate", 1))
+		w.live("10:00")
+		w.mustBe("while all is well", w.happened(journal.Created, journal.Throttled), nil)
+
+		w.put("kiosk/123", `{"charging": false}`)
+		w.live("10:00")
+		w.mustBe("at 10:00", w.happened(journal.Created, journal.Sent, journal.Throttled), []string{
+			"10:00 created kiosk_health_status:123:45:NOT_CHARGING", "10:00 sent alice delivered", "10:00 sent bob delivered",
+		})
+		var subjects []string
+		for _, m := range w.Provider.Sent() {
+			subjects = append(subjects, m.Subject+" / "+m.Text)
+		}
+		w.mustBe("messages", subjects, []string{"Lobby: NOT_CHARGING / Battery at 80", "Lobby: NOT_CHARGING / Battery at 80"})
+
+		w.Clock.Set(at("10:05"))
+		w.put("kiosk/123", `{"charging": true, "battery_level": 15}`)
+		w.live("10:09")
+		w.mustBe("at 10:05", w.happened(journal.Created, journal.Throttled), []string{"10:05 created kiosk_health_status:123:45:LOW_BATTERY"})
+		w.Clock.Set(at("10:10"))
+		w.put("kiosk/123", `{"charging": false, "battery_level": 50}`)
+		w.tick()
+		for _, e := range w.Journal() {
+			if e.What != journal.Throttled {
+				continue
+			}
+			if e.Message != "Rate limit not yet reached for workflow kiosk-health-alert, trigger 'kiosk_health_status'. Skipping delivery." {
+				t.Errorf("the log says %q", e.Message)
+			}
+			if wait := e.Until.Sub(e.At); wait != 110*time.Minute || e.Context != "kiosk_health_status:123:45:NOT_CHARGING" {
+				t.Errorf("%s waits %s", e.Context, wait)
+			}
+		}
+		w.live("11:59")
+		w.Journal()
+		w.Clock.Set(at("12:00"))
+		w.put("kiosk/456", `{"battery_level": 12}`)
+		w.live("12:05")
+		w.mustBe("at 12:00 and 12:05", w.happened(journal.Created, journal.Throttled), []string{
+			"12:00 created kiosk_health_status:123:45:NOT_CHARGING", "12:00 created kiosk_health_status:456:45:LOW_BATTERY",
+			"12:05 throttled kiosk_health_status:123:45:NOT_CHARGING throttled", "12:05 throttled kiosk_health_status:456:45:LOW_BATTERY throttled",
+		})
+		decisions, err := s.Decisions(t.Context(), w.Workspace.ID, 0, store.Page{})
+		if err != nil || len(decisions) != 3 { // NOT_CHARGING after 10:00 and after 12:00, LOW_BATTERY of 456 after 12:00
+			t.Errorf("%d decisions are kept, want the first block after each firing: %+v, %v", len(decisions), decisions, err)
+		}
+	})
+}
+
+// Time alone makes a kiosk offline: nobody writes, and it is looked at at the instant. Shows: A9, A23, A25.
+func TestSilenceIsNoticed(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(kiosks, "check: [change, 5m]", "check: [change]", 1), "alice")
+		w.put("kiosk/1", `{"project_id": 1, "last_heartbeat_at": "2026-05-14T09:58:30Z"}`)
+		w.live("10:40")
+		w.mustBe("silence", w.happened(journal.Created), []string{
+			"10:03 created kiosk_health_status:1:1:OFFLINE", "10:18 created kiosk_health_status:1:1:OFFLINE", "10:33 created kiosk_health_status:1:1:OFFLINE",
+		})
+	})
+}
+
+// What has to hold for a while makes nothing before, and a break begins it anew (R8).
+func TestFor(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[change]", "    for: 10m\n    cooldown: {length: 1h}\n", ""), "alice")
+		w.put("team/a", `{"morale": 40, "owner_id": "alice"}`)
+		w.live("10:09")
+		w.put("team/a", `{"morale": 60}`)
+		w.live("10:12")
+		w.put("team/a", `{"morale": 30}`)
+		w.live("10:30")
+		w.mustBe("", w.happened(journal.Created), []string{"10:22 created t:a"})
+	})
+}
+
+// A trigger with an interval alone acts at its ticks, on what is true then. Shows: A2, A4, A5.
+func TestTicksAlone(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[5m]", "    cooldown: {length: 10m}\n", ""), "alice")
+		w.live("10:01")
+		w.put("team/a", `{"morale": 40, "owner_id": "alice"}`)
+		w.put("team/b", `{"morale": 40, "owner_id": "alice"}`)
+		w.live("10:04")
+		w.put("team/b", `{"morale": 60}`)
+		w.live("10:12")
+		w.mustBe("", w.happened(journal.Created, journal.Throttled), []string{"10:05 created t:a", "10:10 throttled t:a throttled"})
+		w.Clock.Set(at("10:26")) // nobody was there: the latest tick counts, and none is made up
+		w.live("10:31")
+		w.mustBe("late", w.happened(journal.Created, journal.Throttled), []string{"10:26 created t:a", "10:30 throttled t:a throttled"})
+		row, err := s.InstanceByKey(t.Context(), w.Workspace.ID, "alert:w:team:a:t:context:t:a:20260514T102500Z")
+		if err != nil || row.DueAt != at("10:26") {
+			t.Errorf("it is known by another instant than its tick: %+v, %v", row, err)
+		}
+	})
+}
+
+// One cooldown for the trigger, whichever record it was: what is found at once is told at once.
+func TestOneCooldownForTheTrigger(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[5m]", "    cooldown: {length: 1h, per: []}\n", ""), "alice")
+		w.live("10:01")
+		for _, name := range []string{"team/a", "team/b", "team/c"} {
+			w.put(name, `{"morale": 40, "owner_id": "alice"}`)
+		}
+		w.live("10:07")
+		w.put("team/d", `{"morale": 40, "owner_id": "alice"}`)
+		w.live("10:14")
+		w.mustBe("", w.happened(journal.Created, journal.Throttled), []string{
+			"10:05 created t", "10:05 created t", "10:05 created t",
+			"10:10 throttled t throttled", "10:10 throttled t throttled", "10:10 throttled t throttled", "10:10 throttled t throttled",
+		})
+	})
+}
+
+// With nobody to tell nothing is made and nothing stamped; it is tried again (decision 8).
+func TestNobodyToTell(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""))
+		w.put("team/a", `{"morale": 40, "owner_id": "alice"}`)
+		w.live("10:07")
+		w.mustBe("nobody", w.happened(journal.Created, journal.Skipped), []string{"10:00 skipped t:a no_recipient", "10:05 skipped t:a no_recipient"})
+		decisions, err := s.Decisions(t.Context(), w.Workspace.ID, 0, store.Page{})
+		if err != nil || len(decisions) != 1 || decisions[0].Record == 0 || decisions[0].Context != "t:a" {
+			t.Errorf("%+v, %v", decisions, err)
+		}
+		w.person("alice", `"name": "A"`)
+		w.live("10:20")
+		w.mustBe("somebody", w.happened(journal.Created, journal.Skipped), []string{"10:10 created t:a"})
+	})
+}
+
+// Who was told hears once that it is over; what still waits is dropped, and its person hears nothing (R9).
+func TestResolved(t *testing.T) {
+	t.Parallel()
+	resolved := "resolved:\n  inbox:\n    subject: '{{ record.name }} is well'\n    text: 'now {{ record.morale }}'\n"
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", resolved), "to: record.owner_id", "to: record.owners", 1))
+		w.person("alice", `"name": "A"`)
+		w.person("bob", `"name": "B"`)
+		w.put("team/a", `{"name": "Team", "morale": 40, "owners": ["alice", "bob"]}`)
+		w.live("10:01")
+		if n := len(w.Provider.Sent()); n != 2 {
+			t.Fatalf("%d alerts", n)
+		}
+		w.put("team/a", `{"morale": 70}`)
+		w.live("10:02")
+		var got []string
+		for _, m := range w.Provider.Sent() {
+			got = append(got, m.Address+": "+m.Subject+", "+m.Text)
+		}
+		w.mustBe("resolved", got, []string{"alice: Team is well, now 70", "bob: Team is well, now 70"})
+		w.put("team/a", `{"morale": 40}`) // in the cooldown: an episode that nobody hears of is not over for anybody
+		w.live("10:03")
+		w.put("team/a", `{"morale": 80}`)
+		w.live("10:04")
+		if n := len(w.Provider.Sent()); n != 0 {
+			t.Errorf("%d messages about an episode that nobody heard of", n)
+		}
+		w.live("11:10")
+		w.Journal()
+		w.Clock.Set(at("11:20"))
+		w.put("team/a", `{"morale": 40}`)
+		w.lookOnly()
+		w.put("team/a", `{"morale": 90}`) // before anything of it left
+		w.live("11:30")
+		if n := len(w.Provider.Sent()); n != 0 {
+			t.Errorf("%d messages about what was over before it left", n)
+		}
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{Status: delivery.Skipped}, store.Page{})
+		if err != nil || len(rows) != 2 || rows[0].Reason != "condition_cleared" || !rows[0].Slot.IsZero() {
+			t.Errorf("%+v, %v", rows, err)
+		}
+		w.put("team/a", `{"morale": 10}`)
+		w.live("12:40")
+		w.Provider.Sent()
+		w.write(record.Merge, "team/a", `{"closed": true}`)
+		w.live("12:50")
+		if n := len(w.Provider.Sent()); n != 0 {
+			t.Errorf("%d people hear that a closed record is well", n)
+		}
+	})
+}
+
+// lookOnly looks at records and does nothing else.
+func (w world) lookOnly() {
+	w.Helper()
+	c := checker.New(w.Store, catalog.New(w.Store, definition.Options{}), nil)
+	if r, err := c.Step(w.Context(), w.Clock.Now(), 100); err != nil || r.Looked == 0 {
+		w.Fatalf("%+v, %v", r, err)
+	}
+}
