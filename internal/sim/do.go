@@ -32,6 +32,8 @@ func (w *world) do(ctx context.Context, a *Action) error {
 	switch {
 	case a.Event != nil:
 		return w.event(ctx, a)
+	case a.Record != nil:
+		return w.record(ctx, a)
 	case a.Contact != nil:
 		return w.contact(ctx, a)
 	case a.Load != nil:
@@ -147,6 +149,8 @@ func (a *Action) verb() string {
 	switch {
 	case a.Event != nil:
 		return "event"
+	case a.Record != nil:
+		return "record"
 	case a.Contact != nil:
 		return "contact"
 	case a.Operator != nil:

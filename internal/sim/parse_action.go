@@ -13,13 +13,13 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "contact", "load", "operator", "channel", "edit", "apply", "engine"}
+	return []string{"event", "record", "contact", "load", "operator", "channel", "edit", "apply", "engine"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
 	return []string{
-		"record", "subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "run", "sink",
+		"subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "run", "sink",
 		"http", "database", "clock_skew",
 	}
 }
@@ -60,6 +60,8 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 	switch verb.Text {
 	case "event":
 		a.Event = p.event(n, target)
+	case "record":
+		a.Record = p.record(n, target)
 	case "contact":
 		a.Contact = p.contact(n, target)
 	case "load":
@@ -106,6 +108,32 @@ func (p *parser) event(n *portable.Node, kind string) *eventAction {
 		e.recipient = p.object(recipient, "the recipient")
 	}
 	return e
+}
+
+func (p *parser) record(n *portable.Node, target string) *recordAction {
+	fields := p.actionFields(n, "set", "replace", "delete")
+	typ, id, ok := strings.Cut(target, "/")
+	if !ok || typ == "" || id == "" {
+		p.problem(n.Fields[0].Value.Pos, fmt.Sprintf("%q names no record", target), "write TYPE/ID: kiosk/123")
+	}
+	r := &recordAction{typ: typ, id: id, set: p.block(fields["set"], "set"), replace: p.block(fields["replace"], "replace")}
+	said := 0
+	for _, name := range []string{"set", "replace", "delete"} {
+		if fields[name] != nil {
+			said++
+		}
+	}
+	if del := fields["delete"]; del != nil && !p.bool(del) {
+		p.problem(del.Pos, "delete is only ever true", "leave it out")
+	}
+	switch said {
+	case 0:
+		p.report(n.Pos, definition.CodeMissing, "nothing says what becomes of the record", "add set: {battery_level: 15}, replace, or delete: true")
+	case 1:
+	default:
+		p.problem(n.Pos, "set, replace and delete exclude each other", "write one action for each")
+	}
+	return r
 }
 
 func (p *parser) contact(n *portable.Node, id string) *contactAction {
@@ -316,7 +344,7 @@ func answerFields(verb string) []fieldSpec {
 			{"error", fieldName, "error"},
 			{"error_has", fieldHas, "error"},
 		}
-	case "contact":
+	case "contact", "record":
 		return []fieldSpec{
 			{"outcome", fieldName, "outcome"},
 			{"field", fieldName, "field"},

@@ -42,6 +42,7 @@ type Step struct {
 // Action is one thing that is done to the engine from outside. Exactly one of the pointers is set.
 type Action struct {
 	Event    *eventAction
+	Record   *recordAction
 	Contact  *contactAction
 	Load     *loadAction
 	Operator *operatorAction
@@ -70,6 +71,12 @@ type eventAction struct {
 	occursNow  bool      // the instant of the action, each time it is done
 	payload    []byte    // JSON; nil: not given
 	recipient  []byte    // JSON; nil: not given
+}
+
+type recordAction struct {
+	typ, id string
+	set     *portable.Node // what changes
+	replace *portable.Node // all that there is from now on; neither: it is deleted
 }
 
 type contactAction struct {

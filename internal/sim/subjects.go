@@ -10,9 +10,61 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
+
+// record changes a record, as the API does.
+func (w *world) record(ctx context.Context, a *Action) error {
+	r, what := a.Record, "record "+a.Record.typ+"/"+a.Record.id
+	if w.engine == nil {
+		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
+		return nil
+	}
+	item, mode := record.Item{Type: r.typ, ID: r.id}, record.Delete
+	switch {
+	case r.set != nil:
+		item, mode = record.Parse(w.recordJSON(r.set), r.typ, r.id), record.Merge
+	case r.replace != nil:
+		item, mode = record.Parse(w.recordJSON(r.replace), r.typ, r.id), record.Replace
+	}
+	cells := map[string]cell{}
+	results, err := w.engine.Records().Write(ctx, w.workspace, mode, []record.Item{item}, actor, w.clock.Now(), nil)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		cells["outcome"], cells["error"] = textCell("failed"), textCell("there is no such record")
+	case err != nil:
+		return err
+	default:
+		cells["outcome"] = textCell(string(results[0].Outcome))
+		if e := results[0].Error; e != nil {
+			cells["field"], cells["error"] = textCell(e.Field), textCell(e.Error())
+		}
+	}
+	w.answered(a, what, cells)
+	return nil
+}
+
+// recordJSON is a block of fields as the API takes it; closed is no field of the record's own.
+func (w *world) recordJSON(set *portable.Node) json.RawMessage {
+	var b bytes.Buffer
+	props := &portable.Node{Kind: portable.Map}
+	b.WriteByte('{')
+	for _, f := range set.Fields {
+		if f.Key.Text != "closed" {
+			props.Fields = append(props.Fields, f)
+			continue
+		}
+		b.WriteString(`"closed":`)
+		writeJSON(&b, f.Value, "")
+		b.WriteByte(',')
+	}
+	b.WriteString(`"props":`)
+	writeJSON(&b, props, w.now())
+	b.WriteByte('}')
+	return b.Bytes()
+}
 
 // contact changes a contact, as the API does.
 func (w *world) contact(ctx context.Context, a *Action) error {
