@@ -282,36 +282,3 @@ func (w *world) instances(ctx context.Context, f store.InstanceFilter) ([]instan
 		page.Before = int64(some[len(some)-1].ID)
 	}
 }
-
-// state reads the lists of `state`.
-func (w *world) state(ctx context.Context) (map[string][]row, error) {
-	lists := map[string][]row{}
-	deliveries, err := w.deliveries(ctx, store.DeliveryFilter{})
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range deliveries {
-		r := deliveryRow(d, contactOf(d.Key))
-		lists["deliveries"] = append(lists["deliveries"], r)
-		if !d.SendAt.IsZero() && open(d) {
-			lists["queued"] = append(lists["queued"], r)
-		}
-		if d.Status == delivery.Unknown && d.SendAt.IsZero() {
-			lists["held"] = append(lists["held"], r)
-		}
-	}
-	instances, err := w.instances(ctx, store.InstanceFilter{})
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range instances {
-		r := instanceRow(i)
-		switch {
-		case i.Held:
-			lists["held"] = append(lists["held"], r)
-		case i.Status == instance.Pending:
-			lists["pending"] = append(lists["pending"], r)
-		}
-	}
-	return lists, nil
-}

@@ -1,15 +1,35 @@
 package sim
 
 import (
+	"strconv"
 	"strings"
 
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 )
 
-// listOf returns the list of `expect` that an entry belongs to, empty when it belongs to none.
+// listsOf returns the lists of `expect` that an entry belongs to.
+func listsOf(e journal.Entry) []string {
+	var lists []string
+	if list := listOf(e); list != "" {
+		lists = append(lists, list)
+	}
+	if e.Message != "" {
+		lists = append(lists, "logged")
+	}
+	return lists
+}
+
 func listOf(e journal.Entry) string {
+	switch e.Reason { // a skip of its own kind
+	case "superseded":
+		return "superseded"
+	case "folded_into":
+		return "folded"
+	}
 	switch e.What {
 	case journal.Created:
 		return "created"
@@ -48,8 +68,12 @@ func entryRow(e journal.Entry) row {
 			"to": textCell(e.Address), "channel": textCell(e.Channel), "locale": textCell(e.Locale),
 			"step": numberCell(e.Step), "attempt": numberCell(e.Attempt), "reason": textCell(string(e.Reason)),
 			"due": instantCell(e.Due), "until": instantCell(e.Until), "remaining": numberCell(e.Remaining),
-			"subject": textCell(e.Subject), "text": textCell(e.Text),
+			"subject": textCell(e.Subject), "text": textCell(e.Text), "record": textCell(e.Record), "context": textCell(e.Context),
+			"wait": lengthCell(e.Until.Sub(e.At)), "says": textCell(e.Message),
 		},
+	}
+	if e.Until.IsZero() {
+		r.cells["wait"] = cell{}
 	}
 	if e.Address == "" {
 		r.cells["to"] = textCell(e.Contact)
@@ -73,7 +97,7 @@ func instanceRow(i instance.Row) row {
 	return row{
 		instance: int64(i.ID),
 		cells: map[string]cell{
-			"workflow": textCell(i.Workflow), "trigger": textCell(i.Trigger), "key": textCell(i.Key),
+			"workflow": textCell(i.Workflow), "trigger": textCell(i.Trigger), "key": textCell(i.Key), "context": textCell(i.Context),
 			"due": instantCell(i.DueAt), "status": textCell(string(i.Status)), "reason": textCell(string(i.Reason)),
 		},
 	}
@@ -103,4 +127,40 @@ func contactOf(key string) string {
 		return ""
 	}
 	return parts[1]
+}
+
+// capRows are the limits of one person as rows: window is day, week, month, a type of message, or the name of the limit.
+func capRows(l gate.Limits) (rows []row) {
+	for _, kind := range l.Kinds {
+		for _, u := range kind.Lines {
+			limit := ""
+			if u.Most > 0 {
+				limit = strconv.Itoa(u.Most)
+			}
+			r := row{alias: []string{l.Contact.ExtID}, cells: map[string]cell{
+				"to": textCell(l.Contact.ExtID), "kind": textCell(kind.Kind), "window": textCell(windowOf(u.Use)), "used": numberCell(u.Used),
+				"limit": textCell(limit), "until": {timed: true}, "says": textCell(u.Sentence(l.At, l.Zone)),
+			}}
+			if !u.Free.Equal(l.At) {
+				r.cells["until"] = instantCell(u.Free)
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func windowOf(u cadence.Use) string {
+	switch u.Limit {
+	case cadence.LimitType:
+		return u.Type
+	case cadence.LimitMaxPerDay:
+		return "day"
+	case cadence.LimitMaxPerWeek:
+		return "week"
+	case cadence.LimitMaxPerMonth:
+		return "month"
+	case cadence.LimitCooldown, cadence.LimitMaxPerSlot, cadence.LimitQuietHours:
+	}
+	return string(u.Limit)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
@@ -16,8 +17,7 @@ const maxTimes = 10_000
 // laterFields are the row fields of the format that this release does not have.
 func laterFields() []string {
 	return []string{
-		"record", "context", "wait", "header", "sections", "see", "topic", "frequency", "sink", "event", "window", "used",
-		"limit", "answers", "says",
+		"record", "header", "sections", "see", "topic", "frequency", "sink", "event", "answers",
 	}
 }
 
@@ -176,6 +176,14 @@ func (p *parser) field(spec fieldSpec, n *portable.Node) (field, bool) {
 	case fieldInstant:
 		if text != "none" {
 			f.at, ok = p.instant(n)
+		}
+	case fieldLength:
+		if text == "none" {
+			break
+		}
+		var d civil.Duration
+		if d, ok = p.duration(n); ok {
+			f.wait = lengthCell(d.Exact()).text
 		}
 	case fieldMatches:
 		re, err := regexp.Compile(text)

@@ -198,7 +198,7 @@ func (p printer) body(f field, got string, line int) {
 	case fieldMatches:
 		p.lined("        "+f.name+", of", line)
 		lines = append(signed("- ", strings.Split(f.text, "\n")), signed("  ", strings.Split(got, "\n"))...)
-	case fieldText, fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant:
+	case fieldText, fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant, fieldLength:
 		p.lined("        "+f.name, line)
 		lines = diffLines(f.text, got)
 	}
@@ -219,7 +219,7 @@ func (f field) isBody(got row) bool {
 		text := got.cells[f.of].text
 		return utf8.RuneCountInString(f.text) > longText || utf8.RuneCountInString(text) > longText ||
 			strings.Contains(f.text+text, "\n") || visible(f.text) != f.text || visible(text) != text
-	case fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant:
+	case fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant, fieldLength:
 	}
 	return false
 }
@@ -283,7 +283,7 @@ func (r row) shown(f fieldSpec, base time.Time, zone *time.Location) string {
 func shortened(s string, kind fieldKind) string {
 	switch kind {
 	case fieldText, fieldHas, fieldMatches:
-	case fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant:
+	case fieldName, fieldPerson, fieldChannel, fieldNumber, fieldInstant, fieldLength:
 		return s
 	}
 	first, _, more := strings.Cut(s, "\n")

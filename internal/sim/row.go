@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -26,8 +27,12 @@ func (c cell) name() string {
 	return c.text
 }
 
-func textCell(s string) cell       { return cell{text: s} }
-func numberCell(n int) cell        { return cell{text: strconv.Itoa(n)} }
+func textCell(s string) cell { return cell{text: s} }
+func numberCell(n int) cell  { return cell{text: strconv.Itoa(n)} }
+func lengthCell(d time.Duration) cell {
+	return cell{text: civil.Duration{Clock: d}.String()}
+}
+
 func instantCell(t time.Time) cell { return cell{at: t, timed: true} }
 
 // row is one thing that happened or that is there, as the expectations may name it.
@@ -52,6 +57,7 @@ const (
 	fieldChannel                  // kind or kind:name
 	fieldNumber                   // a whole number
 	fieldInstant                  // an instant, or none
+	fieldLength                   // a duration, or none
 	fieldHas                      // every part is contained
 	fieldMatches                  // a regular expression matches
 )
@@ -70,6 +76,7 @@ type field struct {
 	text  string   // as written
 	parts []string // of fieldHas
 	at    time.Time
+	wait  string // of fieldLength, in its one spelling
 	re    *regexp.Regexp
 	value *portable.Node // where it stands, for --update
 }
@@ -85,6 +92,8 @@ func (f field) holds(r row) bool {
 		return channelKey(f.text) == channelKey(got.text)
 	case fieldInstant:
 		return f.at.Equal(got.at)
+	case fieldLength:
+		return f.wait == got.text
 	case fieldHas:
 		return !slices.ContainsFunc(f.parts, func(part string) bool { return !strings.Contains(got.text, part) })
 	case fieldMatches:
@@ -135,6 +144,10 @@ func lists() []listSpec {
 	status := fieldSpec{"status", fieldName, "status"}
 	locale := fieldSpec{"locale", fieldName, "locale"}
 	remaining := fieldSpec{"remaining", fieldNumber, "remaining"}
+	record := fieldSpec{"record", fieldName, "record"}
+	context := fieldSpec{"context", fieldName, "context"}
+	wait := fieldSpec{"wait", fieldLength, "wait"}
+	says := fieldSpec{"says", fieldHas, "says"}
 	content := []fieldSpec{
 		{"subject", fieldText, "subject"},
 		{"subject_has", fieldHas, "subject"},
@@ -143,21 +156,35 @@ func lists() []listSpec {
 		{"text_matches", fieldMatches, "text"},
 	}
 	message := []fieldSpec{workflow, trigger, key, to, channel, step, attempt, at, locale}
-	occasion := []fieldSpec{workflow, trigger, key, at, due, reason}
+	occasion := []fieldSpec{workflow, trigger, record, context, key, at, due, reason}
 	return []listSpec{
 		{name: "created", fields: occasion, show: []string{"workflow", "key"}},
 		{name: "sent", silent: true, fields: slices.Concat(message, []fieldSpec{due, remaining}, content), show: []string{"to", "channel", "step"}},
 		{name: "received", fields: slices.Concat([]fieldSpec{workflow, to, channel, step, attempt, at, locale}, content), show: []string{"to", "channel", "step"}},
+		{name: "throttled", fields: []fieldSpec{workflow, trigger, record, context, at, until, wait, reason}, show: []string{"context", "wait"}},
 		{name: "deferred", fields: slices.Concat(message, []fieldSpec{until, due, reason}), show: []string{"to", "until", "reason"}},
 		{name: "retried", fields: slices.Concat(message, []fieldSpec{until, due, reason}), show: []string{"to", "attempt", "until", "reason"}},
-		{name: "skipped", fields: slices.Concat(message, []fieldSpec{due, until, reason}), show: []string{"workflow", "to", "reason"}},
+		{name: "skipped", fields: slices.Concat(message, []fieldSpec{record, context, due, until, reason}), show: []string{"workflow", "to", "reason"}},
+		{name: "superseded", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "channel"}},
+		{name: "folded", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "channel"}},
 		{name: "failed", silent: true, fields: slices.Concat(message, []fieldSpec{due, until, reason}), show: []string{"to", "channel", "reason"}},
 		{name: "unknown", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "channel", "reason"}},
 		{name: "held", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
 		{name: "cancelled", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
 		{name: "expired", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "reason"}},
 
-		{name: "pending", state: true, fields: []fieldSpec{workflow, trigger, key, due, status, reason}, show: []string{"workflow", "key", "due"}},
+		{
+			name: "logged",
+			fields: []fieldSpec{
+				workflow, trigger, record, context, at,
+				{"text", fieldText, "says"},
+				{"text_has", fieldHas, "says"},
+				{"text_matches", fieldMatches, "says"},
+			},
+			show: []string{"text"},
+		},
+
+		{name: "pending", state: true, fields: []fieldSpec{workflow, trigger, context, key, due, status, reason}, show: []string{"workflow", "key", "due"}},
 		{
 			name: "queued", state: true,
 			fields: []fieldSpec{workflow, trigger, key, to, channel, status, sendAt, due, attempt, remaining, locale, reason},
@@ -173,13 +200,27 @@ func lists() []listSpec {
 			fields: []fieldSpec{workflow, trigger, key, to, channel, status, due, reason},
 			show:   []string{"workflow", "to", "reason"},
 		},
+		{
+			name: "caps", state: true, lookup: true,
+			fields: []fieldSpec{
+				to,
+				{"channel", fieldText, "kind"},
+				{"window", fieldText, "window"},
+				{"used", fieldNumber, "used"},
+				{"limit", fieldNumber, "limit"},
+				until, says,
+			},
+			show: []string{"to", "channel", "window", "used", "limit"},
+		},
+		{
+			name: "runs", state: true, lookup: true, fields: []fieldSpec{record, reason, status}, show: []string{"reason", "record", "status"},
+		},
 	}
 }
 
 // later names the lists of the format that this release does not have.
 func laterLists() []string {
 	return []string{
-		"throttled", "withdrawn", "superseded", "opened", "responded", "folded", "moved", "dispatched", "logged",
-		"caps", "throttles", "subscriptions", "sessions", "runs", "outbox", "upcoming", "explain",
+		"withdrawn", "opened", "responded", "moved", "dispatched", "subscriptions", "sessions", "outbox", "upcoming", "throttles", "explain",
 	}
 }

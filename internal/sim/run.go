@@ -132,12 +132,16 @@ func readDefinitions(s *Scenario) ([]definition.File, error) {
 
 // start makes a new engine over the store, as a new process would.
 func (w *world) start() (err error) {
-	w.engine, err = engine.New(engine.Config{
+	w.engine, err = w.open()
+	return err
+}
+
+func (w *world) open() (*engine.Engine, error) {
+	return engine.New(engine.Config{
 		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Journal: w.note, Concurrency: 1, NoJitter: true,
 		Secret:      func(subject.WorkspaceID, definition.Setting) (string, error) { return "simulated", nil },
 		Definitions: w.options(), Failpoint: w.reach, PublicURL: "https://carillon.example",
 	})
-	return err
 }
 
 // options tells the loader of definitions which providers there are.
@@ -300,7 +304,7 @@ func (w *world) pass(ctx context.Context, found *bool) error {
 func (w *world) compare(ctx context.Context, s *Step, from int) ([]outcome, error) {
 	happened := map[string][]row{}
 	for _, e := range w.journal[from:] {
-		if name := listOf(e); name != "" {
+		for _, name := range listsOf(e) {
 			happened[name] = append(happened[name], entryRow(e))
 		}
 	}
@@ -314,7 +318,7 @@ func (w *world) compare(ctx context.Context, s *Step, from int) ([]outcome, erro
 	if len(s.state) == 0 {
 		return outcomes, nil
 	}
-	present, err := w.state(ctx)
+	present, err := w.state(ctx, s.state)
 	if err != nil {
 		return nil, err
 	}

@@ -363,6 +363,8 @@ func (u *updater) written(f fieldSpec, a row, base time.Time, flow bool, indent 
 		return text
 	case fieldNumber:
 		return c.text
+	case fieldLength:
+		return c.name()
 	case fieldName:
 		if c.text == "" {
 			return c.name()

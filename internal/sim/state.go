@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"context"
+	"slices"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// state reads the lists of `state`.
+func (w *world) state(ctx context.Context, asked []expectation) (map[string][]row, error) {
+	lists := map[string][]row{}
+	deliveries, err := w.deliveries(ctx, store.DeliveryFilter{})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range deliveries {
+		r := deliveryRow(d, contactOf(d.Key))
+		lists["deliveries"] = append(lists["deliveries"], r)
+		if !d.SendAt.IsZero() && open(d) {
+			lists["queued"] = append(lists["queued"], r)
+		}
+		if d.Status == delivery.Unknown && d.SendAt.IsZero() {
+			lists["held"] = append(lists["held"], r)
+		}
+	}
+	instances, err := w.instances(ctx, store.InstanceFilter{})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range instances {
+		r := instanceRow(i)
+		switch {
+		case i.Held:
+			lists["held"] = append(lists["held"], r)
+		case i.Status == instance.Pending:
+			lists["pending"] = append(lists["pending"], r)
+		}
+	}
+	for name, read := range map[string]func(context.Context) ([]row, error){"caps": w.caps, "runs": w.runs} {
+		if !slices.ContainsFunc(asked, func(e expectation) bool { return e.spec.name == name }) {
+			continue
+		}
+		if lists[name], err = read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return lists, nil
+}
+
+// caps are the limits of everybody, each with how much of it is used up.
+func (w *world) caps(ctx context.Context) (rows []row, err error) {
+	engine := w.engine
+	if engine == nil { // what is counted does not depend on a process that runs
+		if engine, err = w.open(); err != nil {
+			return nil, err
+		}
+	}
+	page := store.Page{Limit: pageSize}
+	for {
+		contacts, err := w.store.Contacts(ctx, w.workspace.ID, store.ContactFilter{}, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range contacts {
+			limits, err := engine.Limits(ctx, w.workspace.ID, c.ExtID)
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, capRows(limits)...)
+		}
+		if len(contacts) < pageSize {
+			return rows, nil
+		}
+		page.Before = int64(contacts[len(contacts)-1].ID)
+	}
+}
+
+func (w *world) runs(ctx context.Context) (rows []row, err error) {
+	page := store.Page{Limit: pageSize}
+	for {
+		some, err := w.store.Runs(ctx, w.workspace.ID, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range some {
+			rows = append(rows, row{cells: map[string]cell{
+				"record": textCell(r.Subject), "reason": textCell(r.Kind), "status": textCell(r.Status),
+			}})
+		}
+		if len(some) < pageSize {
+			return rows, nil
+		}
+		page.Before = some[len(some)-1].ID
+	}
+}
