@@ -24,10 +24,10 @@ func listsOf(e journal.Entry) []string {
 }
 
 func listOf(e journal.Entry) string {
-	switch e.Reason { // a skip of its own kind
-	case "superseded":
+	switch { // a skip of its own kind
+	case e.Reason == "superseded":
 		return "superseded"
-	case "folded_into":
+	case e.Reason == "folded_into":
 		return "folded"
 	}
 	switch e.What {
