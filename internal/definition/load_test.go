@@ -32,8 +32,8 @@ func read(t testing.TB, paths ...string) []definition.File {
 func TestErrorGoldens(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/errors/*.yaml")
-	if err != nil || len(paths) != 15 {
-		t.Fatalf("found %d files, %v, want 15", len(paths), err)
+	if err != nil || len(paths) != 16 {
+		t.Fatalf("found %d files, %v, want 16", len(paths), err)
 	}
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
