@@ -41,7 +41,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"check", onRecord("    issues: {A: record.a == 1}\n    check: [5m, change, 1h, change, 2d, soon]\n"), []string{
 			"7:25 invalid: a trigger has one interval | keep one of them", `7:29 invalid: "change" stands twice in the list`,
 			"7:37 invalid: a trigger has one interval | keep one of them",
-			`7:41 invalid: "soon" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
+			`7:41 invalid: "soon" is not a duration | write change, or an interval such as 5m`,
 		}},
 		{"time in a shape of its own", onRecord("    issues:\n      A: [record.a == 1, days_since(record.b) % 7 == 0]\n      B: age(record.b) > days(1)\n"), []string{
 			"7:10 invalid: it cannot be computed when time alone changes this: days_since(record.b) % 7 == 0 | write check: [change, 5m], so that it is looked at every 5 minutes too",
@@ -50,7 +50,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"check never", onRecord("    issues: {A: record.a == 1}\n    check: []\n"), []string{"7:12 invalid: this trigger never looks | write change, an interval such as 5m, or both"}},
 		{"check rarely", onRecord("    issues: {A: record.a == 1}\n    check: 2d\n"), []string{"7:12 invalid: an interval is at most 24h"}},
 		{"cooldown", onRecord("    issues: {LOW: record.a == 1}\n    cooldown:\n      length: long\n      per: [record.id, now, isues]\n      issues: {LOWW: 5m, OTHER: 1h, LOW: -5m}\n"), []string{
-			`8:15 invalid: "long" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
+			`8:15 invalid: "long" is not a duration | write a duration such as 2h, or persona: the shortest of the audience's personas`,
 			"9:24 expression: there is no now here | in: now", "9:29 expression: undefined name 'isues' | did you mean issues?",
 			`10:16 reference: trigger t has no issue "LOWW" | did you mean LOW?`, `10:26 reference: trigger t has no issue "OTHER" | issues are written below issues: of the trigger`,
 			`10:42 invalid: "-5m" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,

@@ -94,18 +94,32 @@ func (r *reader) check(n *portable.Node) Check {
 			c.Change = true
 			continue
 		}
-		d, ok := r.duration(item)
+		every := r.lengthOr(item, "write change, or an interval such as 5m")
 		switch {
-		case !ok:
+		case every == 0:
 		case c.Every != 0:
 			r.invalid(item.Pos, "a trigger has one interval", "keep one of them")
-		case d.Exact() > maxCheck:
+		case every > maxCheck:
 			r.invalid(item.Pos, "an interval is at most 24h", "")
 		default:
-			c.Every = d.Exact()
+			c.Every = every
 		}
 	}
 	return c
+}
+
+// lengthOr reads a duration where a word may stand too; the hint tells of both.
+func (r *reader) lengthOr(n *portable.Node, hint string) time.Duration {
+	text, ok := r.text(n)
+	if !ok {
+		return 0
+	}
+	if _, err := civil.ParseDuration(text); err != nil {
+		r.invalid(n.Pos, err.Error(), hint)
+		return 0
+	}
+	d, _ := r.duration(n)
+	return d.Exact()
 }
 
 // looks demands an interval where nobody can say when time alone changes the answer (model.md §6).
@@ -134,8 +148,7 @@ func (r *reader) cooldown(n *portable.Node, t *Trigger, scope expr.Scope) *Coold
 		f, _ = r.fields(n, "cooldown")
 	}
 	if length := f.get("length"); length != nil && length.Text != cooldownOfPersona {
-		d, _ := r.duration(length)
-		c.Length = d.Exact()
+		c.Length = r.lengthOr(length, "write a duration such as 2h, or persona: the shortest of the audience's personas")
 	}
 	if per := f.get("per"); per != nil {
 		for _, item := range r.items(per) {
