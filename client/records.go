@@ -33,6 +33,41 @@ type Record struct {
 	UpdatedAt      time.Time      `json:"updated_at"`
 }
 
+// RecordDetail is a record with how triggers stand to it at this moment.
+type RecordDetail struct {
+	Record
+	ChangedAt time.Time        `json:"changed_at,omitzero" doc:"The first write that no trigger has looked at yet."`
+	LookedAt  time.Time        `json:"looked_at,omitzero" doc:"When triggers looked at it last."`
+	LookAt    time.Time        `json:"look_at,omitzero" doc:"When they look again, unless it is written before."`
+	Triggers  []RecordStanding `json:"triggers"`
+}
+
+// RecordStanding says of one trigger why it would fire for the record now, or why not.
+type RecordStanding struct {
+	Workflow string    `json:"workflow"`
+	Trigger  string    `json:"trigger"`
+	Reason   string    `json:"reason" doc:"matched: it would fire; otherwise why it does not."`
+	Until    time.Time `json:"until,omitzero" doc:"Of a wait."`
+	Issues   []string  `json:"issues,omitempty" doc:"What is met now, where the trigger names issues."`
+	Since    time.Time `json:"since,omitzero" doc:"Since when something is met, as it was seen last."`
+	Open     bool      `json:"open" doc:"An episode goes on: it is met for long enough, and was not over since."`
+	Episode  int       `json:"episode" doc:"How often that was so, ever."`
+	Context  string    `json:"context,omitempty" doc:"By which the cooldown knows what is met now."`
+	FiredAt  time.Time `json:"fired_at,omitzero" doc:"When this context fired last."`
+	Error    string    `json:"error,omitempty" doc:"Why the context could not be computed."`
+	Clauses  []Clause  `json:"clauses,omitempty"`
+}
+
+// Clause is one line of a condition, judged on its own.
+type Clause struct {
+	Issue  string `json:"issue,omitempty"`
+	Line   string `json:"line"`
+	Met    bool   `json:"met"`
+	Reason string `json:"reason,omitempty"`
+	Field  string `json:"field,omitempty" doc:"The first field that it reads, or the one that is missing."`
+	Value  any    `json:"value,omitempty"`
+}
+
 // RecordsAnswer says what became of a batch, in its order.
 type RecordsAnswer struct {
 	Created   int            `json:"created"`
@@ -103,9 +138,9 @@ func (c *Client) AllRecords(ctx context.Context, typ string, q RecordQuery) iter
 	})
 }
 
-// Record returns one record.
-func (c *Client) Record(ctx context.Context, typ, id string) (Record, error) {
-	return get[Record](ctx, c, recordPath(typ, id), nil)
+// Record returns one record, and why triggers fire for it or do not.
+func (c *Client) Record(ctx context.Context, typ, id string) (RecordDetail, error) {
+	return get[RecordDetail](ctx, c, recordPath(typ, id), nil)
 }
 
 // PutRecord has a record be what you say, and nothing else; it is made when there is none.

@@ -30,6 +30,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -78,6 +79,7 @@ type Engine interface {
 	WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
+	ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Standing, error)
 	StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error)
 	Channels(ctx context.Context, ws store.Workspace) (client.Channels, error)
 	TestChannel(ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Once[client.ChannelTested]) (client.ChannelTested, error)

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -76,13 +77,17 @@ func (a *API) records() {
 		return &body[client.Page[client.Record]]{pageOf(rows, in.Limit, wireRecord, func(r store.RecordRow) string { return x.record(r.ID) })}, nil
 	})
 	route(a, http.MethodGet, recordPath, ScopeRead, huma.Operation{
-		OperationID: "get-record", Summary: "A record", Tags: tags,
-	}, func(ctx context.Context, c Caller, in *byRecord) (*body[client.Record], error) {
+		OperationID: "get-record", Summary: "A record, and why triggers fire for it or do not", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *byRecord) (*body[client.RecordDetail], error) {
 		row, err := a.Store.Record(ctx, c.Workspace.ID, store.RecordRef{Type: in.Type, ExtID: in.ID})
 		if err != nil {
 			return nil, fmt.Errorf("a record: %w", err)
 		}
-		return &body[client.Record]{wireRecord(row)}, nil
+		standings, err := a.Engine.ExplainRecord(ctx, c.Workspace, row)
+		if err != nil {
+			return nil, fmt.Errorf("explain a record: %w", err)
+		}
+		return &body[client.RecordDetail]{wireStandings(row, standings)}, nil
 	})
 }
 
@@ -201,6 +206,31 @@ func wireRecord(r store.RecordRow) client.Record {
 		Type: r.Type, ID: r.ExtID, Props: r.Props, Closed: r.Closed, Rev: r.Rev, LastModifiedBy: r.ModifiedBy,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
+}
+
+func wireStandings(r store.RecordRow, standings []plan.Standing) client.RecordDetail {
+	d := client.RecordDetail{
+		Record: wireRecord(r), ChangedAt: r.ChangedAt, LookedAt: r.LookedAt, LookAt: r.LookAt, Triggers: make([]client.RecordStanding, len(standings)),
+	}
+	for i, s := range standings {
+		one := client.RecordStanding{
+			Workflow: s.Workflow.Name, Trigger: s.Trigger.ID, Reason: string(s.Reason), Until: s.Until, Since: s.Before.Earliest(), Open: s.Before.Open,
+			Episode: s.Before.Episodes, Context: s.Context, FiredAt: s.FiredAt,
+		}
+		if s.Err != nil {
+			one.Error = s.Err.Error()
+		}
+		for _, j := range s.Judged {
+			if j.Met && j.Issue != "" {
+				one.Issues = append(one.Issues, j.Issue)
+			}
+			for _, c := range j.Clauses {
+				one.Clauses = append(one.Clauses, client.Clause{Issue: j.Issue, Line: c.Source, Met: c.Met, Reason: string(c.Reason), Field: c.Field, Value: c.Value})
+			}
+		}
+		d.Triggers[i] = one
+	}
+	return d
 }
 
 // describeRecords describes the routes that read their bodies by themselves.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -26,8 +27,8 @@ func TestRecords(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("put (-want +got)\n%s%v", diff, err)
 		}
-		if got, err = b.Record(t.Context(), "kiosk", id); err != nil || cmp.Diff(want, got) != "" {
-			t.Errorf("read %s %v", cmp.Diff(want, got), err)
+		if got, err := b.Record(t.Context(), "kiosk", id); err != nil || cmp.Diff(want, got.Record) != "" || len(got.Triggers) > 0 || !got.ChangedAt.Equal(start) {
+			t.Errorf("read %s %v", cmp.Diff(want, got.Record), err)
 		}
 		got, err = b.ChangeRecord(t.Context(), client.RecordInput{Type: "kiosk", ID: id, Props: map[string]any{"name": nil, "charging": false}, Closed: new(true)})
 		want.Props, want.Closed, want.Rev = map[string]any{"battery_level": 15.0, "charging": false}, true, 2
@@ -134,6 +135,78 @@ func TestRecordsBatch(t *testing.T) {
 			if got := fmt.Sprint(answer.Created, answer.Unchanged, answer.Failed); err != nil || got != c.want || answer.Items[500].Outcome != "failed" {
 				t.Errorf("got %s, want %s, %v", got, c.want, err)
 			}
+		}
+	})
+}
+
+const watch = `
+record_type: kiosk
+fields:
+  battery_level: number
+  charging: bool
+---
+persona: Technician
+cadence:
+  cooldown: 1h
+---
+workflow: kiosk-health
+type: alert
+triggers:
+  - id: health
+    record: kiosk
+    issues:
+      LOW_BATTERY: record.battery_level < 20
+      NOT_CHARGING: record.charging == false
+    for: 10m
+  - id: late
+    record: kiosk
+    enabled: false
+    when: record.battery_level < 5
+    cooldown:
+      length: 1h
+audience:
+  - persona: Technician
+channel: memory
+message:
+  sms:
+    text: "{{ record.id }}"
+`
+
+// A record is read with why each trigger would fire, or does not.
+func TestRecordStandings(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		if _, err := b.Apply(t.Context(), []client.File{{Name: "watch.yaml", Text: watch}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.PutRecord(t.Context(), client.RecordInput{Type: "kiosk", ID: "1", Props: map[string]any{"battery_level": 15}}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := b.Record(t.Context(), "kiosk", "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []client.RecordStanding{
+			{
+				Workflow: "kiosk-health", Trigger: "health", Reason: "for_not_reached", Until: start.Add(10 * time.Minute), Issues: []string{"LOW_BATTERY"},
+				Clauses: []client.Clause{
+					{Issue: "LOW_BATTERY", Line: "record.battery_level < 20", Met: true, Field: "record.battery_level", Value: 15.0},
+					{Issue: "NOT_CHARGING", Line: "record.charging == false", Reason: "condition_false", Field: "record.charging"},
+				},
+			},
+			{Workflow: "kiosk-health", Trigger: "late", Reason: "trigger_disabled"},
+		}
+		if diff := cmp.Diff(want, got.Triggers); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		_, err = b.PutRecord(t.Context(), client.RecordInput{Type: "kiosk", ID: "1", Props: map[string]any{"battery_level": "low"}})
+		var p *client.Problem
+		if !errors.As(err, &p) || p.Field != "body.props.battery_level" || p.Detail != "is a text, and the type kiosk says number" {
+			t.Errorf("a wrong value: %v", err)
+		}
+		types, err := b.RecordTypes(t.Context())
+		if want := map[string]string{"battery_level": "number", "charging": "bool"}; err != nil || cmp.Diff(want, types.Items[0].Fields) != "" {
+			t.Errorf("types %+v %v", types, err)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -112,6 +113,10 @@ func (o operations) RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]
 		return nil, err
 	}
 	return set.RecordTypes(), nil
+}
+
+func (o operations) ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Standing, error) {
+	return o.engine.ExplainRecord(ctx, ws.ID, r)
 }
 
 // answer turns what an operator may run into into what the caller is told.

@@ -276,24 +276,58 @@ type showRecordCmd struct {
 	output
 }
 
+// Help is the long help.
+func (showRecordCmd) Help() string {
+	return `With how each trigger stands to it now: matched would fire; every other state says why it does not, and until when that
+is so. --json has every line of their conditions, judged on its own.`
+}
+
 // Run shows a record.
 func (c *showRecordCmd) Run(s *session) error {
-	one, err := call(c.remote, func(api *client.Client) (client.Record, error) { return api.Record(s.ctx, c.Type, c.ID) })
+	one, err := call(c.remote, func(api *client.Client) (client.RecordDetail, error) { return api.Record(s.ctx, c.Type, c.ID) })
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return printJSON(s.Out, one)
 	}
-	s.fields("record", one.Type+" "+one.ID, "closed", closed(one), "rev", fmt.Sprint(one.Rev), "last_modified_by", one.LastModifiedBy,
+	s.fields("record", one.Type+" "+one.ID, "closed", closed(one.Record), "rev", fmt.Sprint(one.Rev), "last_modified_by", one.LastModifiedBy,
 		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))
-	if len(one.Props) == 0 {
+	if err := s.props(one.Props); err != nil {
+		return err
+	}
+	if len(one.Triggers) == 0 {
+		return nil
+	}
+	s.title("triggers")
+	s.fields("looked at", c.at(one.LookedAt), "look again", c.at(one.LookAt))
+	rows := make([][]string, len(one.Triggers))
+	for i, t := range one.Triggers {
+		rows[i] = []string{
+			t.Workflow, t.Trigger, c.standing(t), strings.Join(t.Issues, ", "), c.at(t.Since), fmt.Sprint(t.Episode), c.at(t.FiredAt),
+		}
+	}
+	s.table([]string{"workflow", "trigger", "state", "issues", "since", "episode", "fired_at"}, rows)
+	return nil
+}
+
+// standing says how a trigger stands, and how long that lasts.
+func (c *showRecordCmd) standing(t client.RecordStanding) string {
+	if t.Until.IsZero() {
+		return t.Reason
+	}
+	return t.Reason + " until " + c.at(t.Until)
+}
+
+// props prints the fields of a record.
+func (s *session) props(props map[string]any) error {
+	if len(props) == 0 {
 		return nil
 	}
 	s.title("props")
 	var rows [][]string
-	for _, name := range slices.Sorted(maps.Keys(one.Props)) {
-		value, err := compact(one.Props[name])
+	for _, name := range slices.Sorted(maps.Keys(props)) {
+		value, err := compact(props[name])
 		if err != nil {
 			return err
 		}

@@ -42,6 +42,16 @@ type State struct {
 	Unseen   bool                 // it was written since the last tick, of a trigger that looks at ticks alone
 }
 
+// Earliest is since when something is met; none: nothing is.
+func (s State) Earliest() (at time.Time) {
+	for _, since := range s.Since {
+		if at.IsZero() || since.Before(at) {
+			at = since
+		}
+	}
+	return at
+}
+
 // Firing is one time that a context fired.
 type Firing struct {
 	At     time.Time

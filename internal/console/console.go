@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -68,11 +69,13 @@ type Things interface {
 	DecisionsOfRecord(ctx context.Context, ws subject.WorkspaceID, record subject.RecordID, p store.Page) ([]store.Decision, error)
 }
 
-// Definitions gives the compiled set in force; an engine is one.
+// Definitions gives the compiled set in force, and what follows from it; an engine is one.
 type Definitions interface {
 	Definitions(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
 	// Limits says how far the limits of a contact are used up by the set in force.
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
+	// ExplainRecord says how every trigger stands to a record at this moment.
+	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Standing, error)
 }
 
 // Deps is what a console is made of. Store, Definitions, Feed and Clock are required.

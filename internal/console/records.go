@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -116,8 +119,28 @@ type recordDetail struct {
 	closed        bool
 	facts         []fact
 	fields        []fact
+	standings     []standing
 	instances     []instanceLine
 	decisions     []decisionLine
+}
+
+// standing is how a trigger stands to a record.
+type standing struct {
+	workflow string
+	trigger  string
+	state    badge
+	why      string
+	until    time.Time
+	facts    []fact
+	parts    []judged
+	error    string
+}
+
+// judged is one condition of a trigger, line by line.
+type judged struct {
+	issue   string
+	state   badge
+	clauses []clause
 }
 
 // decisionLine is something that was not done for a record.
@@ -163,6 +186,13 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 		}
 		page.fields = append(page.fields, fact{name: name, value: value})
 	}
+	standings, err := c.Definitions.ExplainRecord(ctx, v.workspace.ID, r)
+	if err != nil {
+		return view{}, err
+	}
+	for _, s := range standings {
+		page.standings = append(page.standings, standingOf(s))
+	}
 	for _, in := range instances {
 		page.instances = append(page.instances, v.instanceLine(in))
 	}
@@ -173,6 +203,46 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 		})
 	}
 	return view{title: r.Type + " " + r.ExtID, section: "/records", body: recordPage(page), live: true}, nil
+}
+
+func standingOf(s plan.Standing) standing {
+	out := standing{
+		workflow: s.Workflow.Name, trigger: s.Trigger.ID, state: badge{reasonTone(s.Reason), words(string(s.Reason))}, why: s.Reason.Sentence(), until: s.Until,
+		facts: known([]fact{
+			{name: "met since", at: s.Before.Earliest()},
+			{name: "fired", at: s.FiredAt},
+			{name: "context", value: s.Context, code: true},
+			{name: "episode", value: episode(s.Before)},
+		}),
+	}
+	if s.Reason == reason.Matched {
+		out.state, out.why = badge{good, "met"}, ""
+	}
+	if s.Err != nil {
+		out.error = s.Err.Error()
+	}
+	for _, j := range s.Judged {
+		part := judged{issue: j.Issue, state: badge{quiet, "false"}}
+		if j.Met {
+			part.state = badge{hold, "true"}
+		}
+		for _, c := range j.Clauses {
+			part.clauses = append(part.clauses, clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value})
+		}
+		out.parts = append(out.parts, part)
+	}
+	return out
+}
+
+// episode numbers the one that goes on, or the last one.
+func episode(s condition.State) string {
+	switch {
+	case s.Episodes == 0:
+		return ""
+	case s.Open:
+		return fmt.Sprintf("%d, going on", s.Episodes)
+	}
+	return fmt.Sprintf("%d, over", s.Episodes)
 }
 
 // valueOf is the value of a field: a text as it is, anything else as JSON.

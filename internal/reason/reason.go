@@ -75,6 +75,9 @@ const (
 	Throttled        Reason = "throttled"
 	InFlight         Reason = "in_flight"
 	ConditionCleared Reason = "condition_cleared"
+	ForNotReached    Reason = "for_not_reached"
+	AwaitsTick       Reason = "awaits_tick"
+	RecordClosed     Reason = "record_closed"
 )
 
 // Sending.
@@ -143,6 +146,9 @@ func All() []Info {
 		{Throttled, Wait, "The cooldown of this context has not passed since it fired last."},
 		{InFlight, Wait, "What this context fired last is still on its way to its people."},
 		{ConditionCleared, Skip, "The condition was over before the message left."},
+		{ForNotReached, Wait, "The condition is met, but not yet for as long as the trigger's for."},
+		{AwaitsTick, Wait, "The trigger looks again at its next tick."},
+		{RecordClosed, NoMatch, "The record is closed; nothing is made of it."},
 		{CadenceCooldown, Wait, "The person's cooldown has not passed."},
 		{CadenceTypeDaily, Wait, "The person's limit for this type and day is used up."},
 		{CadenceDaily, Wait, "The person's limit for the day is used up."},

@@ -188,11 +188,13 @@ func scanThrottle(rows *sql.Rows) (th Throttle, err error) {
 	return th, rows.Scan(&th.Workspace, &th.Workflow, &th.Context, &th.Trigger, &th.Record, &th.Instance, instant{&th.FiredAt})
 }
 
-// Always in the order of contexts, so that no two transactions wait for each other.
-const lockThrottles = `
+const throttlesByContext = `
 SELECT ` + throttleColumns + `
 FROM /*ROWS $1 (ws bigint, workflow text, context text)*/ AS r CROSS JOIN throttle AS th
-WHERE /*BY NAME*/th.ws = r.ws AND th.context = r.context AND th.workflow = r.workflow
+WHERE /*BY NAME*/th.ws = r.ws AND th.context = r.context AND th.workflow = r.workflow`
+
+// Always in the order of contexts, so that no two transactions wait for each other.
+const lockThrottles = throttlesByContext + `
 ORDER BY th.context, th.workflow, th.ws
 /*LOCK th*/`
 
@@ -209,13 +211,33 @@ func compareThrottles(a, b ThrottleRef) int {
 // lockThrottles returns those of the contexts that have ever fired. Whoever fires one of the others meanwhile has the
 // whole done again.
 func (t *session) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
+	throttles, err := t.throttles(ctx, lockThrottles, refs)
+	if err != nil {
+		return nil, fmt.Errorf("lock throttles: %w", err)
+	}
+	return throttles, nil
+}
+
+// ThrottlesOf returns those of the contexts that have ever fired, as they are at this moment.
+func (s *Store) ThrottlesOf(ctx context.Context, refs []ThrottleRef) (throttles map[ThrottleRef]Throttle, err error) {
+	err = s.read(ctx, func(t *session) error {
+		throttles, err = t.throttles(ctx, throttlesByContext, refs)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read throttles: %w", err)
+	}
+	return throttles, nil
+}
+
+func (t *session) throttles(ctx context.Context, text string, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
 	var wanted rowset
 	for _, r := range slices.Compact(slices.SortedFunc(slices.Values(refs), compareThrottles)) {
 		wanted.row().int(int64(r.Workspace)).text(r.Workflow).text(r.Context)
 	}
-	found, err := query(ctx, t, scanThrottle, lockThrottles, &wanted)
+	found, err := query(ctx, t, scanThrottle, text, &wanted)
 	if err != nil {
-		return nil, fmt.Errorf("lock throttles: %w", err)
+		return nil, err
 	}
 	var latest rowset
 	for _, th := range found {

@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Standing is how a trigger stands to a record at an instant: why it would fire now, or why not.
+type Standing struct {
+	Look
+	Before  condition.State // what it remembers
+	FiredAt time.Time       // when the context that is met now fired last; none: never, or it was reset
+	Reason  reason.Reason   // matched: it would fire
+	Until   time.Time       // of a wait; none: it ends by something else than time, or there is none
+}
+
+// Stand explains a look. FiredAt and inFlight are of the look's context, as gate 1 knows it.
+func Stand(l Look, before condition.State, rec subject.Record, g Glance, firedAt time.Time, inFlight bool) Standing {
+	s := Standing{Look: l, Before: before, FiredAt: firedAt, Reason: reason.Matched}
+	var met []string
+	var clause reason.Reason // why the first condition that is not met is not
+	for _, j := range l.Judged {
+		if j.Met {
+			met = append(met, j.Issue)
+			continue
+		}
+		for _, c := range j.Clauses {
+			if !c.Met && clause == "" {
+				clause = c.Reason
+			}
+		}
+	}
+	wait := func(why reason.Reason, until time.Time) Standing {
+		s.Reason, s.Until = why, until
+		return s
+	}
+	free := firedAt.Add(l.Cooldown)
+	switch {
+	case !l.Workflow.Enabled:
+		return wait(reason.WorkflowInactive, time.Time{})
+	case !l.Trigger.Enabled:
+		return wait(reason.TriggerDisabled, time.Time{})
+	case rec.Closed || rec.Deleted:
+		return wait(reason.RecordClosed, time.Time{})
+	case len(met) == 0 && clause == "":
+		return wait(reason.ConditionFalse, time.Time{})
+	case len(met) == 0:
+		return wait(clause, time.Time{})
+	case !l.Outcome.Judged:
+		return wait(reason.AwaitsTick, condition.TickAfter(g.Now, l.Rule.Every))
+	case len(l.Outcome.Issues) == 0:
+		return wait(reason.ForNotReached, l.longEnough(met))
+	case l.Err != nil:
+		return wait(reason.ExpressionFailed, time.Time{})
+	case inFlight:
+		return wait(reason.InFlight, time.Time{})
+	case !firedAt.IsZero() && g.Now.Before(free):
+		return wait(reason.Throttled, free)
+	}
+	return s
+}
+
+// longEnough is when the first of what is met will have been so for as long as the trigger wants.
+func (l *Look) longEnough(met []string) (at time.Time) {
+	for _, issue := range met {
+		if due := l.State.Since[issue].Add(l.Rule.For); at.IsZero() || due.Before(at) {
+			at = due
+		}
+	}
+	return at
+}

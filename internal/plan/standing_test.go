@@ -1,0 +1,89 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const standingRules = `
+workflow: watch
+type: alert
+triggers:
+  - id: t
+    record: host
+    when: record.load > 2
+    for: 10m
+    cooldown: {length: 1h, per: [record.id]}
+  - id: tick
+    record: host
+    when: record.load > 2
+    check: [5m]
+    cooldown: {length: 1h, per: [record.list]}
+  - id: idle
+    record: host
+    enabled: false
+    when: record.load > 2
+    cooldown: {length: 1h}
+audience: [{everyone: true}]
+channel: memory
+message:
+  sms:
+    text: "{{ record.id }}"
+---
+{channel: "memory:default", provider: memory}
+`
+
+func TestStand(t *testing.T) {
+	t.Parallel()
+	bundle, problems := definition.Load([]definition.File{{Name: "rules.yaml", Text: []byte(standingRules)}}, definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
+	if definition.HasErrors(problems) {
+		t.Fatal(problems)
+	}
+	now := time.Date(2026, 5, 14, 10, 2, 0, 0, time.UTC)
+	at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
+	since := func(minutes int) condition.State {
+		return condition.State{Since: map[string]time.Time{"": at(minutes)}}
+	}
+	for _, test := range []struct {
+		name     string
+		trigger  int
+		load     any
+		closed   bool
+		before   condition.State
+		firedAt  time.Time
+		inFlight bool
+		want     reason.Reason
+		until    time.Time
+	}{
+		{name: "well", load: 1, want: reason.ConditionFalse},
+		{name: "nothing to compare", want: reason.ValueMissing},
+		{name: "not yet", load: 3, want: reason.ForNotReached, until: at(10)},
+		{name: "not yet, for a while", load: 3, before: since(-4), want: reason.ForNotReached, until: at(6)},
+		{name: "long enough", load: 3, before: since(-10), want: reason.Matched},
+		{name: "cooling down", load: 3, before: since(-10), firedAt: at(-59), want: reason.Throttled, until: at(1)},
+		{name: "cooled down", load: 3, before: since(-10), firedAt: at(-60), want: reason.Matched},
+		{name: "still going out", load: 3, before: since(-10), firedAt: at(-60), inFlight: true, want: reason.InFlight},
+		{name: "closed", load: 3, closed: true, before: since(-10), want: reason.RecordClosed},
+		{name: "between ticks", trigger: 1, load: 3, want: reason.AwaitsTick, until: time.Date(2026, 5, 14, 10, 5, 0, 0, time.UTC)},
+		{name: "off", trigger: 2, load: 3, want: reason.TriggerDisabled},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			rec := subject.Record{Type: "host", ExtID: "1", Closed: test.closed, Props: map[string]any{"load": test.load}}
+			g := plan.Glance{Now: now, LookAt: now, LookedAt: now}
+			name := "watch/" + []string{"t", "tick", "idle"}[test.trigger]
+			looks := plan.Record(bundle.Set, rec, condition.States{name: test.before}, g, &civil.Zones{})
+			got := plan.Stand(looks[test.trigger], test.before, rec, g, test.firedAt, test.inFlight)
+			if got.Reason != test.want || !got.Until.Equal(test.until) {
+				t.Errorf("got %s until %s, want %s until %s", got.Reason, got.Until, test.want, test.until)
+			}
+		})
+	}
+}
