@@ -112,7 +112,7 @@ func After(row Row, policy Policy, result Result, now time.Time, draw func(max u
 			c.Reason = reason.RetriesUsedUp
 		}
 		if row.Step > 0 {
-			c.RetryCount = 0
+			c.RetryCount, c.Release = 0, true
 			c.advance(row, policy, now)
 			return c
 		}
@@ -137,7 +137,7 @@ func Skip(row Row, policy Policy, why reason.Reason, now time.Time) Change {
 func NoChannel(row Row, policy Policy) Change {
 	return Change{
 		Status: row.Status, Step: row.Step, Remaining: row.RemindersRemaining, RetryCount: row.RetryCount,
-		Reason: reason.NoChannel, ExpiresAt: policy.Timing.ExpiresAt(row.LastSentAt, row.CreatedAt),
+		Reason: reason.NoChannel, Release: row.Step == 0, ExpiresAt: policy.Timing.ExpiresAt(row.LastSentAt, row.CreatedAt),
 	}
 }
 

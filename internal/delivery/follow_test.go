@@ -95,7 +95,7 @@ func TestAfter(t *testing.T) {
 		},
 		{
 			"a reminder that fails for good ends only itself", reminder, survey, permanent,
-			Change{Status: Sent, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.PermanentError},
+			Change{Status: Sent, Step: 2, ExpiresAt: now.Add(30 * day), Reason: reason.PermanentError, Release: true},
 		},
 		{
 			"the provider's wish counts when it is longer", first, survey, wished,
@@ -195,7 +195,7 @@ func TestSkip(t *testing.T) {
 func TestNoChannelExpiresFromItsCreation(t *testing.T) {
 	t.Parallel()
 	got := NoChannel(Row{Status: Scheduled, CreatedAt: created, RemindersRemaining: 1, SendAt: created}, Policy{})
-	want := Change{Status: Scheduled, Remaining: 1, Reason: reason.NoChannel, ExpiresAt: created.Add(30 * day)}
+	want := Change{Status: Scheduled, Remaining: 1, Reason: reason.NoChannel, ExpiresAt: created.Add(30 * day), Release: true}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

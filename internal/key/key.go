@@ -105,6 +105,11 @@ func (k Instance) withoutZone() Instance {
 	return base[:at].Retry(n)
 }
 
+// On is the delivery of the same occasion to the same contact on another channel.
+func (d Delivery) On(channel string) Delivery {
+	return d[:strings.LastIndexByte(string(d), '|')+1] + Delivery(escape(channel, ""))
+}
+
 // Idempotency is the key under which a provider gets one step of a delivery, 1 being the message itself. It is
 // the same in every attempt of that step (P3).
 func (d Delivery) Idempotency(step int) string { return Hash(string(d) + "|" + strconv.Itoa(step)) }

@@ -250,6 +250,9 @@ func TestADeliveryHasNoZone(t *testing.T) {
 	for _, test := range tests {
 		t.Run(string(test.name), func(t *testing.T) {
 			t.Parallel()
+			if got, want := test.key.Delivery("c|d", "email").On("sms:a|b"), test.key.Delivery("c|d", "sms:a|b"); got != want {
+				t.Errorf("on another channel: got %q, want %q", got, want)
+			}
 			if got, want := test.key.Delivery("c", "email"), Delivery(test.want+"|c|email"); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}

@@ -65,6 +65,7 @@ const (
 	QuietHours       Reason = "quiet_hours"
 	SendWindow       Reason = "send_window"
 	DeferredTooLong  Reason = "deferred_too_long"
+	Superseded       Reason = "superseded"
 	Stale            Reason = "stale"
 	Suppressed       Reason = "suppressed"
 	NoAddress        Reason = "no_address"
@@ -157,6 +158,7 @@ func All() []Info {
 		{QuietHours, Wait, "It is the person's quiet time."},
 		{SendWindow, Wait, "It is outside the hours in which the workflow sends."},
 		{DeferredTooLong, Stop, "No free instant was left before it expires."},
+		{Superseded, Skip, "A newer message of the same context took its place before it left."},
 		{Stale, Skip, "It is later than catch_up allows."},
 		{Suppressed, Stop, "The person must not be messaged."},
 		{ChannelDown, Wait, "The provider is away; it is tried again later, and nothing is counted."},

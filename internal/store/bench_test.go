@@ -80,7 +80,7 @@ func benchInstances(f fixture, n int) {
 
 func BenchmarkExpand(b *testing.B) {
 	benchmark(b, benchInstances, func(f fixture) (int, error) {
-		return f.s.ExpandDue(f.Context(), now, benchBatch, func(due []store.DueInstance) ([]store.Audience, error) {
+		return f.s.ExpandDue(f.Context(), now, benchBatch, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 			refs := make([]store.Audience, len(due))
 			for i, in := range due {
 				refs[i].Refs = []store.RecipientRef{benchPerson(int(in.ID >> 10))}
@@ -112,7 +112,7 @@ func BenchmarkSend(b *testing.B) {
 			f.add(w)
 		}
 	}, func(f fixture) (int, error) {
-		claims, err := f.s.CommitIntents(f.Context(), now, now.Add(30*time.Second), benchBatch, send)
+		claims, err := f.s.CommitIntents(f.Context(), now, now.Add(30*time.Second), benchBatch, nil, send)
 		if err != nil || len(claims) == 0 {
 			return 0, err
 		}

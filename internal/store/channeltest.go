@@ -40,7 +40,7 @@ func (t *session) suppressedAt(ctx context.Context, ws subject.WorkspaceID, now 
 	persons, err := t.persons(ctx, now, []recipient{
 		{ws, RecipientRef{ExtID: subject.MadePrefix + hash}},
 		{ws, RecipientRef{AddressHash: hash}},
-	})
+	}, nil)
 	if err != nil {
 		return false, err
 	}

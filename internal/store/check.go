@@ -74,6 +74,8 @@ type Check struct {
 	// Decide says what is to be written about the first of the records, of which the people were found and locked: as
 	// many as there are lists of people.
 	Decide func([][]People) (CheckWrites, error)
+	// Floor says how far back the slots of the people matter; nil: as far as any limit may look.
+	Floor Floor
 }
 
 // CheckWrites is what a decision about records wants written, in one transaction.
@@ -138,7 +140,7 @@ func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide C
 		if len(audiences) != n {
 			return fmt.Errorf("%w: audiences of %d records instead of %d", ErrInvalid, len(audiences), n)
 		}
-		people, err := t.people(ctx, now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace })
+		people, err := t.people(ctx, now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace }, decide.Floor, true)
 		if err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// slotHistory is how far back the slots of a person are loaded: the longest window of a limit is a calendar month
-// in whatever zone, and a cooldown may be as long again.
+// slotHistory is how far back the slots of a person are kept, and loaded where nobody says how far they matter: the
+// longest window of a limit is a calendar month in whatever zone, and a cooldown may be as long again.
 const slotHistory = 62 * 24 * time.Hour
 
 const contactSpec = `ws bigint, id bigint, ext_id text, address text, locale text, timezone text, created_at bigint`
@@ -78,7 +78,7 @@ type extID struct {
 // persons finds the recipients, makes those that are missing and may be made, and locks those whose slots may be
 // taken. The answer stands in the order of refs. A reference meets what earlier ones of the same call made, as if
 // they had come one after the other.
-func (t *session) persons(ctx context.Context, now time.Time, refs []recipient) ([]Person, error) {
+func (t *session) persons(ctx context.Context, now time.Time, refs []recipient, floor Floor) ([]Person, error) {
 	persons := make([]Person, len(refs))
 	var wanted rowset
 	for i, r := range refs {
@@ -116,7 +116,7 @@ func (t *session) persons(ctx context.Context, now time.Time, refs []recipient) 
 			read = append(read, PersonRef{r.ws, persons[i].ID})
 		}
 	}
-	known, err := t.lockPersons(ctx, now, lock)
+	known, err := t.lockPersons(ctx, now, lock, floor)
 	if err != nil {
 		return nil, err
 	}
@@ -208,18 +208,23 @@ ORDER BY c.contact_id, c.ws
 const slotsOfPersons = `
 SELECT r.ws, r.id, COALESCE((
   SELECT string_agg(CAST(d.slot AS text) || ' ' || d.type || ' ' || d.channel, ';') FROM delivery AS d
-  WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1), '')
-FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r`
+  WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= r.since), ''), COALESCE((
+  SELECT string_agg(CAST(d.slot AS text) || ' ' || d.type || ' ' || d.channel, ';') FROM past_slot AS d
+  WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= r.since), '')
+FROM /*ROWS $1 (ws bigint, id bigint, since bigint)*/ AS r`
 
 func personRows(refs []PersonRef) *rowset {
-	refs = slices.SortedFunc(slices.Values(refs), func(a, b PersonRef) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Workspace, b.Workspace))
-	})
+	refs = slices.SortedFunc(slices.Values(refs), comparePersonRef)
 	var rows rowset
 	for _, r := range slices.Compact(refs) {
 		rows.row().int(int64(r.Workspace)).int(int64(r.ID))
 	}
 	return &rows
+}
+
+// comparePersonRef is the order in which persons are locked.
+func comparePersonRef(a, b PersonRef) int {
+	return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Workspace, b.Workspace))
 }
 
 // readPersons loads persons without lock and without slots.
@@ -232,33 +237,41 @@ func (t *session) readPersons(ctx context.Context, refs []PersonRef) (map[Person
 }
 
 // lockPersons locks persons until the transaction ends and loads their slots.
-func (t *session) lockPersons(ctx context.Context, now time.Time, refs []PersonRef) (map[PersonRef]Person, error) {
-	rows := personRows(refs)
-	persons, err := t.personsBy(ctx, lockPersonsByID, rows, true)
+func (t *session) lockPersons(ctx context.Context, now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
+	persons, err := t.personsBy(ctx, lockPersonsByID, personRows(refs), true)
 	if err != nil {
 		return nil, fmt.Errorf("lock persons: %w", err)
 	}
-	return persons, t.loadSlots(ctx, now, rows, persons)
+	return persons, t.readSlots(ctx, now, persons, floor)
 }
 
-// loadSlots fills in the slots of persons.
-func (t *session) loadSlots(ctx context.Context, now time.Time, rows *rowset, persons map[PersonRef]Person) error {
+// readSlots loads the slots of persons since the instants that floor says.
+func (t *session) readSlots(ctx context.Context, now time.Time, persons map[PersonRef]Person, floor Floor) error {
+	if floor == nil {
+		floor = func(subject.WorkspaceID, subject.Contact) time.Time { return now.Add(-slotHistory) }
+	}
+	var wanted rowset
+	for _, ref := range slices.SortedFunc(maps.Keys(persons), comparePersonRef) {
+		p := persons[ref]
+		p.SlotsRead = true
+		persons[ref] = p
+		if since := floor(ref.Workspace, p.Contact); !since.IsZero() {
+			wanted.row().int(int64(ref.Workspace)).int(int64(ref.ID)).int(max(micros(since), 1))
+		}
+	}
 	type taken struct {
-		ref  PersonRef
-		list string
+		ref         PersonRef
+		last, first string
 	}
 	lists, err := query(ctx, t, func(rows *sql.Rows) (v taken, err error) {
-		return v, rows.Scan(&v.ref.Workspace, &v.ref.ID, &v.list)
-	}, slotsOfPersons, max(micros(now.Add(-slotHistory)), 1), rows)
+		return v, rows.Scan(&v.ref.Workspace, &v.ref.ID, &v.last, &v.first)
+	}, slotsOfPersons, &wanted)
 	if err != nil {
 		return fmt.Errorf("load slots: %w", err)
 	}
 	for _, l := range lists {
-		p, ok := persons[l.ref]
-		if !ok {
-			continue
-		}
-		if p.Slots, err = parseSlots(l.list); err != nil {
+		p := persons[l.ref]
+		if p.Slots, err = parseSlots(l.last, l.first); err != nil {
 			return fmt.Errorf("load slots: %w", err)
 		}
 		persons[l.ref] = p
@@ -279,8 +292,11 @@ func (t *session) personsBy(ctx context.Context, text string, rows *rowset, lock
 }
 
 // parseSlots reads "µs type channel;…" into slots ordered by instant, type and channel, equal ones counted.
-func parseSlots(list string) ([]Slot, error) {
-	if list == "" {
+func parseSlots(list, more string) ([]Slot, error) {
+	if more != "" && list != "" {
+		list += ";"
+	}
+	if list += more; list == "" {
 		return nil, nil
 	}
 	parts := strings.Split(list, ";")

@@ -38,7 +38,7 @@ func TestSuppressWaitsForTheIntent(t *testing.T) {
 			}, nil)
 	}
 	done := make(chan error, 1)
-	claims, err := f.s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
+	claims, err := f.s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
 		go func() { done <- suppress() }()
 		waits := func() bool {
 			return column(t, db, `SELECT CAST(count(*) AS text) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)[0] != "0"

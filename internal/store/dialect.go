@@ -146,7 +146,7 @@ func parseSpec(spec string) []columnSpec {
 var (
 	rowsHook  = regexp.MustCompile(`/\*ROWS \$(\d+) \(([^)]*)\)\*/ AS (\w+)`)
 	namesHook = regexp.MustCompile(`/\*NAMES (\w* ?)\(([^)]*)\)\*/`)
-	lockHook  = regexp.MustCompile(`/\*LOCK (\w+)\*/`)
+	lockHook  = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK) (\w+)\*/`)
 	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`)
 )
 
@@ -166,6 +166,7 @@ type statement struct {
 //	/*BY NAME*/b.ws                          keeps an index that begins with ws away from a look-up by name
 //	b.type/*BY NAME*/                        the same with a text
 //	/*LOCK c*/                               row locks on alias c
+//	/*SKIP LOCKED c*/                        row locks on alias c that pass over what others hold
 func (d dialect) expand(query string, constant columnSet) statement {
 	var spec []columnSpec
 	text := rowsHook.ReplaceAllStringFunc(query, func(hook string) string {
@@ -193,7 +194,11 @@ func (d dialect) expand(query string, constant columnSet) statement {
 		if d.lock == "" {
 			return ""
 		}
-		return d.lock + lockHook.FindStringSubmatch(hook)[1]
+		m := lockHook.FindStringSubmatch(hook)
+		if m[1] == "LOCK" {
+			return d.lock + m[2]
+		}
+		return d.lock + m[2] + " SKIP LOCKED"
 	})
 	return statement{text: text, spec: spec, constant: constant}
 }

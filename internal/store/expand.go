@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -36,8 +37,11 @@ WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version
 // no other transaction makes deliveries of a held instance, so a delivery whose key exists is one of an earlier
 // expansion of the same occasion, such as one that an operator had tried again; it is left out and stays as it is.
 // The place that was decided for it stays free: limits are never exceeded by that.
+//
+// Of persons of instances with a context decide sees what waits (R6), and may end it. floor is asked once resolve has
+// returned; nil: slots are loaded as far back as any limit may look.
 func (s *Store) ExpandDue(
-	ctx context.Context, now time.Time, limit int,
+	ctx context.Context, now time.Time, limit int, floor Floor,
 	resolve func([]DueInstance) ([]Audience, error),
 	decide func([]DueInstance, []People) ([]ExpandResult, error),
 ) (n int, err error) {
@@ -58,7 +62,8 @@ func (s *Store) ExpandDue(
 		for i := range wanted {
 			groups[i] = wanted[i : i+1]
 		}
-		found, err := t.people(ctx, now, groups, func(i int) subject.WorkspaceID { return due[i].Workspace })
+		ofContext := slices.ContainsFunc(due, func(i DueInstance) bool { return i.Context != "" })
+		found, err := t.people(ctx, now, groups, func(i int) subject.WorkspaceID { return due[i].Workspace }, floor, ofContext)
 		if err != nil {
 			return err
 		}
@@ -125,6 +130,7 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 		made += len(r.Deliveries)
 	}
 	deliveries := make([]delivery.Row, 0, made)
+	var ended []delivery.Row
 	var rows rowset
 	for n, r := range results {
 		i := due[n].Row
@@ -134,6 +140,7 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 			}
 		}
 		deliveries = append(deliveries, r.Deliveries...)
+		ended = append(ended, r.Ended...)
 		i.Status, i.Held, i.NextRetryAt = r.Status, r.Held, r.NextRetryAt
 		completed := time.Time{}
 		if i.Status != instance.Pending {
@@ -144,6 +151,9 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 		t.due(readyAt(i))
 	}
 	if _, err := t.insertDeliveries(ctx, deliveries); err != nil {
+		return err
+	}
+	if err := t.endWaiting(ctx, ended); err != nil {
 		return err
 	}
 	n, err := t.exec(ctx, settleInstances, &rows)

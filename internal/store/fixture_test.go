@@ -167,7 +167,7 @@ func send(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
 // claim claims what is due at an instant for 30 seconds and lets it all go.
 func (f fixture) claim(at time.Time) []store.Claim {
 	f.Helper()
-	claims, err := f.s.CommitIntents(f.Context(), at, at.Add(30*time.Second), 1000, send)
+	claims, err := f.s.CommitIntents(f.Context(), at, at.Add(30*time.Second), 1000, nil, send)
 	f.must(err)
 	return claims
 }

@@ -39,7 +39,7 @@ func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRe
 	if state.Instances, state.Forgotten, err = t.existing(ctx, ws, r.Definitions, r.Keys); err != nil {
 		return err
 	}
-	if state.Persons, err = t.persons(ctx, r.At, refs); err != nil {
+	if state.Persons, err = t.persons(ctx, r.At, refs, r.Floor); err != nil {
 		return err
 	}
 	writes, err := decide(state)
@@ -70,6 +70,9 @@ func (t *session) writeIngest(ctx context.Context, ws subject.WorkspaceID, w Ing
 	}
 	if n < len(w.Deliveries) {
 		return errAgain
+	}
+	if err := t.endWaiting(ctx, w.Ended); err != nil {
+		return err
 	}
 	if err := t.insertDecisions(ctx, ws, w.Decisions); err != nil {
 		return err

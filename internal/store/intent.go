@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -41,14 +42,14 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id`
 // CommitIntents claims up to limit due deliveries of all workspaces until leaseUntil, commits the intent to send
 // them, and returns those that are to be sent now, in the order of their slots (else send_at) and ids.
 //
-// decide is asked about every claim with its person as read without lock, and again, with the person locked and
-// their slots loaded, about those whose verdict says NeedLock, and with the pace of their channel locked and loaded
-// about those whose verdict says NeedPace. Slots of a person hold every place that is taken,
+// decide is asked about every claim with its person as read without lock, and again about those whose verdict says
+// NeedSlots, with the person's slots loaded, NeedLock, with the person locked and their slots loaded, or NeedPace, with
+// the pace of their channel locked and loaded. Slots of a person hold every place that is taken since what floor says,
 // the claim's own included: the decision leaves out one slot of the claim's instant, type and channel. A claim
 // that is moved without Send gives its intent back, and its lease unless the move sets another.
 func (s *Store) CommitIntents(
-	ctx context.Context, now, leaseUntil time.Time, limit int,
-	decide func(claims []Claim, locked bool) ([]IntentVerdict, error),
+	ctx context.Context, now, leaseUntil time.Time, limit int, floor Floor,
+	decide func(claims []Claim, again bool) ([]IntentVerdict, error),
 ) ([]Claim, error) {
 	var send []Claim
 	err := s.write(ctx, func(t *session) error {
@@ -56,7 +57,7 @@ func (s *Store) CommitIntents(
 		if err != nil || len(claims) == 0 {
 			return err
 		}
-		verdicts, err := t.decideIntents(ctx, now, claims, decide)
+		verdicts, err := t.decideIntents(ctx, now, claims, floor, decide)
 		if err != nil {
 			return err
 		}
@@ -104,79 +105,117 @@ func order(c Claim) time.Time {
 	return c.Slot
 }
 
+// rounds bounds how often a claim is decided: as it was read, with the slots, under the lock.
+const rounds = 3
+
 func (t *session) decideIntents(
-	ctx context.Context, now time.Time, claims []Claim,
-	decide func(claims []Claim, locked bool) ([]IntentVerdict, error),
+	ctx context.Context, now time.Time, claims []Claim, floor Floor,
+	decide func(claims []Claim, again bool) ([]IntentVerdict, error),
 ) ([]IntentVerdict, error) {
-	ask := func(claims []Claim, locked bool) ([]IntentVerdict, error) {
-		verdicts, err := decide(claims, locked)
-		if err == nil && len(verdicts) != len(claims) {
-			err = fmt.Errorf("%w: verdicts on %d claims instead of %d", ErrInvalid, len(verdicts), len(claims))
+	verdicts := make([]IntentVerdict, len(claims))
+	open := make([]int, len(claims)) // indexes of what is not decided yet
+	for i := range open {
+		open[i] = i
+	}
+	for round := 1; ; round++ {
+		ask := make([]Claim, len(open))
+		for n, i := range open {
+			ask[n] = claims[i]
 		}
-		return verdicts, err
+		answers, err := decide(ask, round > 1)
+		if err == nil && len(answers) != len(ask) {
+			err = fmt.Errorf("%w: verdicts on %d claims instead of %d", ErrInvalid, len(answers), len(ask))
+		}
+		if err != nil {
+			return nil, err
+		}
+		var odd []int
+		for n, i := range open {
+			if verdicts[i] = answers[n]; verdicts[i].needs() {
+				odd = append(odd, i)
+			}
+		}
+		if len(odd) == 0 {
+			return verdicts, nil
+		}
+		if round == rounds { // it would go out undecided
+			return nil, fmt.Errorf("%w: more is wanted again for delivery %d", ErrInvalid, claims[odd[0]].ID)
+		}
+		if err := t.supply(ctx, now, claims, verdicts, odd, floor); err != nil {
+			return nil, err
+		}
+		open = odd
 	}
-	verdicts, err := ask(claims, false)
-	if err != nil {
-		return nil, err
-	}
-	var odd []int
-	var refs []PersonRef
+}
+
+// needs reports whether the decision asks for more than it was shown.
+func (v IntentVerdict) needs() bool { return v.NeedLock || v.NeedSlots || v.NeedPace }
+
+// supply gives claims what their verdicts ask for.
+func (t *session) supply(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, floor Floor) error {
+	var lock []PersonRef
 	var channels []PaceRef
-	for i, v := range verdicts {
-		if v.NeedLock || v.NeedPace {
-			odd = append(odd, i)
-		}
-		if v.NeedLock {
-			refs = append(refs, PersonRef{claims[i].Workspace, claims[i].Contact})
+	persons := map[PersonRef]Person{} // whose slots are asked for without a lock
+	for _, i := range odd {
+		c, v := claims[i], verdicts[i]
+		ref := PersonRef{c.Workspace, c.Contact}
+		switch {
+		case v.NeedLock:
+			lock = append(lock, ref)
+		case v.NeedSlots:
+			persons[ref] = c.Person
 		}
 		if v.NeedPace {
-			channels = append(channels, PaceRef{claims[i].Workspace, claims[i].Channel})
+			channels = append(channels, PaceRef{c.Workspace, c.Channel})
 		}
 	}
-	if len(odd) == 0 {
-		return verdicts, nil
-	}
-	locked, err := t.lockPersons(ctx, now, refs)
+	locked, err := t.lockPersons(ctx, now, lock, floor)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	for ref := range locked {
+		delete(persons, ref)
+	}
+	if err := t.readSlots(ctx, now, persons, floor); err != nil {
+		return err
+	}
+	maps.Copy(persons, locked)
 	paces, err := t.lockPaces(ctx, channels)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	again := make([]Claim, len(odd))
-	for n, i := range odd {
-		c := &claims[i]
-		if verdicts[i].NeedLock {
-			c.Person = locked[PersonRef{c.Workspace, c.Contact}]
+	for _, i := range odd {
+		c, v := &claims[i], verdicts[i]
+		if v.NeedLock || v.NeedSlots {
+			c.Person = persons[PersonRef{c.Workspace, c.Contact}]
 		}
-		if verdicts[i].NeedPace {
+		if v.NeedPace {
 			pace := paces[PaceRef{c.Workspace, c.Channel}]
 			c.Pace = &pace
 		}
-		again[n] = *c
 	}
-	second, err := ask(again, true)
-	if err != nil {
-		return nil, err
-	}
-	for n, i := range odd {
-		if second[n].NeedLock || second[n].NeedPace { // it would go out undecided
-			return nil, fmt.Errorf("%w: a lock is wanted again for delivery %d", ErrInvalid, claims[i].ID)
-		}
-		verdicts[i] = second[n]
-	}
-	return verdicts, nil
+	return nil
 }
 
 func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict) ([]Claim, error) {
 	send := make([]Claim, 0, len(claims))
 	var moves rowset
 	var attempts []delivery.Attempt
+	var past []PastSlot
+	var made []delivery.Row
 	paces := map[PaceRef]flow.Pace{}
 	for i, v := range verdicts {
 		attempts = append(attempts, v.Attempts...)
 		c := claims[i]
+		if v.Past != nil {
+			past = append(past, *v.Past)
+		}
+		if v.Fallback != nil {
+			if err := checkDelivery(*v.Fallback, c.Workspace); err != nil {
+				return nil, err
+			}
+			made = append(made, *v.Fallback)
+		}
 		if v.Pace != nil {
 			paces[PaceRef{c.Workspace, c.Channel}] = *v.Pace
 		}
@@ -201,6 +240,12 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 		return nil, fmt.Errorf("move claims: %w", err)
 	}
 	if err := t.updatePaces(ctx, paces); err != nil {
+		return nil, err
+	}
+	if err := t.insertPastSlots(ctx, past); err != nil {
+		return nil, err
+	}
+	if _, err := t.insertDeliveries(ctx, made); err != nil {
 		return nil, err
 	}
 	return send, t.insertAttempts(ctx, attempts)

@@ -141,7 +141,7 @@ func TestIntentMoves(t *testing.T) {
 			return delivery.Attempt{Workspace: c.Workspace, Delivery: c.ID, Step: 1, Channel: c.Channel, SettledAt: now, Outcome: delivery.AttemptNone, Reason: reason.NoChannel}
 		}
 		want := map[delivery.ID]delivery.Row{}
-		sent, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 1000, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
+		sent, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 1000, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
 			verdicts := make([]store.IntentVerdict, len(claims))
 			for i, c := range claims {
 				test := tests[byID[c.ID]]
@@ -181,7 +181,7 @@ func TestIntentAsksAgainUnderTheLock(t *testing.T) {
 		f.scheduled(3, nil)
 		other := f.scheduled(1, nil)[0]
 		var rounds []string
-		claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 1000, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
+		claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 1000, nil, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
 			rounds = append(rounds, fmt.Sprint(len(claims), locked))
 			verdicts := make([]store.IntentVerdict, len(claims))
 			for i, c := range claims {
@@ -214,7 +214,7 @@ func TestRacingSendersClaimEachDeliveryOnce(t *testing.T) {
 		claimed := map[delivery.ID]int{}
 		race(t, 8, func(int) error {
 			for {
-				claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 7, send)
+				claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 7, nil, send)
 				if err != nil || len(claims) == 0 {
 					return err
 				}
@@ -254,7 +254,7 @@ func TestIntentErrorsRollBack(t *testing.T) {
 			{"C27 a final status that would be sent", []store.IntentVerdict{{Move: &store.IntentMove{Status: delivery.Failed, SendAt: now}}}, nil, store.ErrInvalid},
 		}
 		for _, test := range tests {
-			_, err := s.CommitIntents(t.Context(), now, now.Add(time.Minute), 10, func([]store.Claim, bool) ([]store.IntentVerdict, error) { return test.verdicts, test.err })
+			_, err := s.CommitIntents(t.Context(), now, now.Add(time.Minute), 10, nil, func([]store.Claim, bool) ([]store.IntentVerdict, error) { return test.verdicts, test.err })
 			f.mustBe(err, test.want)
 		}
 		if diff := cmp.Diff(before, f.row(before.ID)); diff != "" {

@@ -55,7 +55,7 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 					step.do()
 				}
 				var got []string
-				claims, err := f.s.CommitIntents(t.Context(), step.at, step.at.Add(30*time.Second), 2, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
+				claims, err := f.s.CommitIntents(t.Context(), step.at, step.at.Add(30*time.Second), 2, nil, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
 					if step.fail != nil {
 						return nil, step.fail
 					}

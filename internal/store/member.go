@@ -99,8 +99,9 @@ func (t *session) memberPage(ctx context.Context, ws subject.WorkspaceID, a Audi
 }
 
 // people finds and locks the people of groups of audiences, each of one workspace. It returns those of the first groups
-// that fit, at least of one: what is left out is taken up by the next transaction.
-func (t *session) people(ctx context.Context, now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID) ([][]People, error) {
+// that fit, at least of one: what is left out is taken up by the next transaction. Where the occasions have contexts, it
+// reads what waits for them too.
+func (t *session) people(ctx context.Context, now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
 	known := map[page][]subject.ContactID{}
 	var refs []recipient
 	fit := make([][]People, 0, len(groups))
@@ -130,9 +131,14 @@ func (t *session) people(ctx context.Context, now time.Time, groups [][]Audience
 		}
 		fit = append(fit, found)
 	}
-	persons, err := t.persons(ctx, now, refs)
+	persons, err := t.persons(ctx, now, refs, floor)
 	if err != nil {
 		return nil, err
+	}
+	if ofContext {
+		if err := t.readWaiting(ctx, now, refs, persons); err != nil {
+			return nil, err
+		}
 	}
 	for g, group := range fit {
 		for i := range group {

@@ -210,7 +210,7 @@ func TestOperateRacesSenders(t *testing.T) {
 				return nil
 			}
 			for {
-				claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 3, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
+				claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 3, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
 					for _, c := range claims {
 						if c.StopReason != "" {
 							t.Errorf("claimed after a stop")

@@ -43,14 +43,14 @@ func TestPacesAreSharedByAllProcesses(t *testing.T) {
 			}
 			race(t, 4, func(n int) error {
 				for {
-					claims, err := stores[n%2].CommitIntents(t.Context(), now, now.Add(30*time.Second), 7, second)
+					claims, err := stores[n%2].CommitIntents(t.Context(), now, now.Add(30*time.Second), 7, nil, second)
 					if err != nil || len(claims) == 0 {
 						return err
 					}
 				}
 			})
 			f.scheduled(2, func(i int, d *delivery.Row) { d.Channel = []string{"sms:a", "email:b"}[i%2] })
-			_, err := stores[0].CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, func(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
+			_, err := stores[0].CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
 				for _, c := range claims {
 					want := flow.Pace{NextAt: now.Add(deliveries / 2 * time.Second), TailAt: now.Add((deliveries/2-1)*time.Second + time.Minute)}
 					if again && *c.Pace != want {
@@ -70,7 +70,7 @@ func TestAPaceIsAskedForOnce(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		f.scheduled(1, nil)
-		_, err := s.CommitIntents(t.Context(), now, now.Add(time.Minute), 10, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
+		_, err := s.CommitIntents(t.Context(), now, now.Add(time.Minute), 10, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
 			return []store.IntentVerdict{{NeedPace: true}}, nil
 		})
 		f.mustBe(err, store.ErrInvalid)

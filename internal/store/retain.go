@@ -149,6 +149,14 @@ WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigi
 DELETE FROM delivery
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
+	// The delivery says whose they are.
+	deletePastSlots = `
+DELETE FROM past_slot
+WHERE (ws, contact_id, slot, delivery_id) IN (
+  SELECT p.ws, p.contact_id, p.slot, p.delivery_id
+  FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN past_slot AS p
+  WHERE d.ws = r.ws AND d.id = r.id AND p.ws = d.ws AND p.contact_id = d.contact_id AND p.delivery_id = d.id)`
+
 	deleteInstances = `
 DELETE FROM instance
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
@@ -306,6 +314,7 @@ func (t *session) spend(ctx context.Context, ws subject.WorkspaceID, occasions m
 	}{
 		{deleteContents, &sent, new(int64)},
 		{deleteAttempts, &sent, new(int64)},
+		{deletePastSlots, &sent, new(int64)},
 		{deleteDeliveries, &sent, &r.Deliveries},
 		{deleteInstances, &instances, &r.Instances},
 	} {

@@ -20,6 +20,9 @@ import (
 //	answered     stays responded, and nothing more is sent
 //	any stop     nothing more is sent; without an expiry to wait for, the delivery is complete
 //	opened       stays opened where the outcome is scheduled, sent or unknown
+//
+// last_sent_at is never before the slot, even on a clock that was set back: by that the place of a message that was sent
+// is told from one that a reminder has taken.
 const stopped = `(delivery.stop_reason <> '' AND delivery.step = 0 AND r.accepted = 0 AND r.status <> 'unknown' AND delivery.status <> 'responded')`
 
 const settleDeliveries = `
@@ -44,7 +47,7 @@ UPDATE delivery SET
     WHEN r.completed = 1 OR ` + stopped + ` OR (delivery.stop_reason <> '' AND r.expires_at = 0) THEN $1
     ELSE 0 END,
   step = r.step,
-  last_sent_at = CASE WHEN r.accepted = 1 THEN $1 ELSE delivery.last_sent_at END,
+  last_sent_at = CASE WHEN r.accepted = 0 THEN delivery.last_sent_at WHEN delivery.slot > $1 THEN delivery.slot ELSE $1 END,
   retry_count = r.retry_count, reminders_remaining = r.reminders_remaining,
   lease_until = r.lease_until, intent_at = 0, doubt_at = r.doubt_at, due_at = 0, version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, id bigint, version bigint, accepted bigint, step bigint, lease_until bigint, status text, send_at bigint, expires_at bigint, retry_count bigint,
@@ -117,12 +120,19 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 	var released rowset
 	attempts := make([]delivery.Attempt, 0, len(done))
 	var contents []Content
+	var made []delivery.Row
 	for _, d := range done {
 		s := byRef[d.deliveryRef]
 		delete(byRef, d.deliveryRef)
 		attempts = append(attempts, s.Attempt)
 		if s.Content != nil {
 			contents = append(contents, *s.Content)
+		}
+		if s.Fallback != nil && d.status == delivery.Failed {
+			if err := checkDelivery(*s.Fallback, d.ws); err != nil {
+				return nil, err
+			}
+			made = append(made, *s.Fallback)
 		}
 		// While anything is unknown the place stays taken: the message may have arrived.
 		cancelled := d.status == delivery.Cancelled && s.Status != delivery.Cancelled && s.Attempt.Outcome != delivery.AttemptUnknown && s.DoubtAt.IsZero()
@@ -132,6 +142,9 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 	}
 	if _, err := t.exec(ctx, releaseSlots, &released); err != nil {
 		return nil, fmt.Errorf("release slots: %w", err)
+	}
+	if _, err := t.insertDeliveries(ctx, made); err != nil {
+		return nil, err
 	}
 	if err := t.insertAttempts(ctx, attempts); err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string,
 		out.Contact = found[0]
 		ref := PersonRef{ws, out.Contact.ID}
 		persons := map[PersonRef]Person{ref: {Contact: out.Contact.Contact, Found: true}}
-		if err := t.loadSlots(ctx, now, personRows([]PersonRef{ref}), persons); err != nil {
+		if err := t.readSlots(ctx, now, persons, nil); err != nil {
 			return err
 		}
 		out.Person = persons[ref]

@@ -57,7 +57,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			count("ingest of duplicates", n, 7, func() { f.ingest(request, write) })
 			// begin, due, events, recipients, lock, slots, deliveries, instances, commit
 			count("expand", n, 9, func() {
-				got, err := s.ExpandDue(t.Context(), now, 1000, func(due []store.DueInstance) ([]store.Audience, error) {
+				got, err := s.ExpandDue(t.Context(), now, 1000, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 					refs := make([]store.Audience, len(due))
 					for i := range due {
 						refs[i].Refs = request.Recipients[i : i+1]
@@ -96,7 +96,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			count("results", n, 4, func() { f.settle(results...) })
 			// begin, claim, persons, lock, slots, moves, attempts, commit
 			count("intents with everything", n, 8, func() {
-				_, err := s.CommitIntents(t.Context(), now, now.Add(time.Second), 1000, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
+				_, err := s.CommitIntents(t.Context(), now, now.Add(time.Second), 1000, nil, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
 					verdicts := make([]store.IntentVerdict, len(claims))
 					for i, c := range claims {
 						verdicts[i] = store.IntentVerdict{

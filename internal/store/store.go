@@ -81,12 +81,35 @@ type Slot struct {
 	N       int
 }
 
-// Person is a contact as a decision sees it. Slots are loaded only for locked persons.
+// Person is a contact as a decision sees it. Slots are loaded for locked persons, and where a decision about an intent
+// asks for them; they go back as far as the Floor of the transaction says.
 type Person struct {
 	subject.Contact
-	Found  bool // false: no such contact, and none was made
-	Locked bool
-	Slots  []Slot
+	Found     bool // false: no such contact, and none was made
+	Locked    bool
+	SlotsRead bool
+	Slots     []Slot
+	Waiting   []Waiting // of locked persons, where the occasions of the transaction have a context
+}
+
+// Waiting is a delivery that waits for its slot to come and was never sent, of an instance with a context. Its row is
+// locked.
+type Waiting struct {
+	Row     delivery.Row
+	Context string
+}
+
+// Floor is the oldest instant whose slots of a person matter; zero: none do. It must not call the store.
+type Floor func(subject.WorkspaceID, subject.Contact) time.Time
+
+// PastSlot is a place in a person's limits that a delivery had for an earlier message than the one it is at.
+type PastSlot struct {
+	Workspace subject.WorkspaceID
+	Contact   subject.ContactID
+	Delivery  delivery.ID
+	Slot      time.Time
+	Type      string
+	Channel   string
 }
 
 // IngestRequest is what has to be locked and loaded before events can be decided.
@@ -96,6 +119,7 @@ type IngestRequest struct {
 	Keys        []string
 	Recipients  []RecipientRef
 	Answers     []AnswerKey // of the requests that are to take effect once
+	Floor       Floor       // nil: slots are loaded as far back as any limit may look
 }
 
 // ExistingInstance is an instance that a planned key met.
@@ -159,6 +183,7 @@ type IngestWrites struct {
 	Instances  []instance.Row
 	Deliveries []delivery.Row
 	Decisions  []Decision
+	Ended      []delivery.Row // of Person.Waiting: those that are superseded, as they are now
 	Held       []HeldInstance
 	Answers    []KeptAnswer
 }
@@ -187,6 +212,7 @@ type ExpandResult struct {
 	Trace       string
 	Cursor      subject.ContactID // the last one of the audience's pages that is done; 0: none, or all are
 	Deliveries  []delivery.Row    // those whose key exists already are left out silently: an earlier chunk made them
+	Ended       []delivery.Row    // of Person.Waiting: those that are superseded, as they are now
 }
 
 // Claim is a delivery that this process holds and whose intent is about to be committed.
@@ -202,6 +228,8 @@ type IntentVerdict struct {
 	// NeedLock asks for the same decision again, with the person locked and their slots loaded. Only meaningful
 	// in the first round.
 	NeedLock bool
+	// NeedSlots asks for the same decision again, with the person's slots loaded, without a lock.
+	NeedSlots bool
 	// NeedPace asks for the same decision again, with the pace of the claim's channel locked and loaded. Only meaningful
 	// in the first round.
 	NeedPace bool
@@ -211,6 +239,10 @@ type IntentVerdict struct {
 	Move *IntentMove
 	// Attempts are entries to be logged: the lost one, or why nothing was tried.
 	Attempts []delivery.Attempt
+	// Past is the place that the delivery had for an earlier message, when it takes a new one; nil: it had none.
+	Past *PastSlot
+	// Fallback is the delivery that stands in for this one; one that exists already is left out.
+	Fallback *delivery.Row
 }
 
 // IntentMove is a change of a claimed row in the transaction of its intent.
@@ -250,7 +282,8 @@ type Settlement struct {
 	Release    bool      // a definite failure gives the slot back
 	DoubtAt    time.Time // none: the outcome of every try of the step is known
 	Attempt    delivery.Attempt
-	Content    *Content // kept when the channel's provider is read from the store
+	Content    *Content      // kept when the channel's provider is read from the store
+	Fallback   *delivery.Row // made when the delivery has failed: it stands in for it
 }
 
 // LeaseRef names a claim for renewal.

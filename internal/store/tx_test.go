@@ -141,7 +141,7 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 					})
 				}
 				<-personHeld
-				_, err := s.ExpandDue(t.Context(), now, 10, func(due []store.DueInstance) ([]store.Audience, error) {
+				_, err := s.ExpandDue(t.Context(), now, 10, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 					tries <- "expand"
 					once(instanceHeld)
 					refs := make([]store.Audience, len(due))
@@ -185,7 +185,7 @@ func TestTwoProcesses(t *testing.T) {
 			race(t, 4, func(n int) error {
 				s := stores[n%2]
 				for {
-					claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, send)
+					claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, send)
 					if err != nil || len(claims) == 0 {
 						return err
 					}

@@ -82,7 +82,7 @@ func (c *Checker) look(ctx context.Context, now time.Time, limit int) (int, erro
 	}
 	for tries := 1; ; tries++ {
 		r := run{Checker: c, now: now}
-		n, err := c.store.CheckDue(ctx, now, limit, store.Check{Look: r.look, Admit: r.admit, Decide: r.decide})
+		n, err := c.store.CheckDue(ctx, now, limit, store.Check{Look: r.look, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
 		if err == nil {
 			for _, e := range r.entries {
 				c.journal.Write(e)

@@ -160,14 +160,19 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) error {
 	if w.cleared { // it is said once
 		trigger.Timing.Reminders = nil
 	}
-	var rows []delivery.Row
+	var rows, superseded []delivery.Row
 	var entries []journal.Entry
 	eligible := w.late
 	for _, recipient := range w.audience.Recipients(people) {
-		row := d.book.Delivery(gate.Occasion{Instance: in, Trigger: &trigger, Set: s.set, Now: d.now}, recipient)
-		row.ID = delivery.ID(d.store.NewID(d.now))
-		rows, entries = append(rows, row), append(entries, gate.Entry(row, recipient.Person.ExtID, d.now))
-		eligible = eligible || row.Status == delivery.Scheduled
+		from, of := len(rows), gate.Occasion{Instance: in, Trigger: &trigger, Set: s.set, Now: d.now}
+		rows = d.book.Deliveries(rows, of, recipient, func() delivery.ID { return delivery.ID(d.store.NewID(d.now)) })
+		for _, row := range rows[from:] {
+			entries = append(entries, gate.Entry(row, recipient.Person.ExtID, d.now))
+			eligible = eligible || row.Status == delivery.Scheduled
+		}
+		for _, row := range d.book.Ended() { // of those who have the newer one now
+			superseded, entries = append(superseded, row), append(entries, gate.Entry(row, recipient.Person.ExtID, d.now))
+		}
 	}
 	if !eligible && people.After == 0 {
 		if !w.cleared {
@@ -180,6 +185,7 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) error {
 	}
 	made := d.writes.Made[s.Workspace]
 	made.Events, made.Instances, made.Deliveries = append(made.Events, event), append(made.Instances, in), append(made.Deliveries, rows...)
+	made.Ended = append(made.Ended, superseded...)
 	d.writes.Made[s.Workspace] = made
 	e := d.entry(journal.Created, s, w.look, "")
 	e.Key, e.Event, e.Instance, e.Due = in.Key, in.Event, in.ID, in.DueAt

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/audience"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -22,6 +23,7 @@ import (
 type run struct {
 	*Checker
 	now     time.Time
+	live    map[subject.WorkspaceID]*definition.Set // in force
 	records []*seen
 	entries []journal.Entry
 }
@@ -59,15 +61,22 @@ type wanted struct {
 	late     bool          // the people are found when it is due, or by somebody who can try again
 }
 
+// floor says how far back the slots of people matter, by the set in force of their workspace.
+func (r *run) floor() store.Floor {
+	floors := gate.NewFloors(&r.catalog.Zones, r.now)
+	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
+}
+
 // look judges the records and says what has to be known before anything is decided.
 func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
-	r.records = make([]*seen, len(due))
+	r.records, r.live = make([]*seen, len(due)), map[subject.WorkspaceID]*definition.Set{}
 	for i, d := range due {
 		s := &seen{DueRecord: d}
 		r.records[i] = s
 		if s.set, err = r.catalog.Loaded(d.Workspace, d.InForce); err != nil {
 			return needs, err
 		}
+		r.live[d.Workspace] = s.set
 		if s.ws, err = r.catalog.Workspace(d.Workspace); err != nil {
 			return needs, err
 		}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -32,7 +33,7 @@ const loads = 20
 
 // Store is what the expander needs of the store.
 type Store interface {
-	ExpandDue(ctx context.Context, now time.Time, limit int,
+	ExpandDue(ctx context.Context, now time.Time, limit int, floor store.Floor,
 		resolve func([]store.DueInstance) ([]store.Audience, error),
 		decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error)) (int, error)
 	NewID(now time.Time) int64
@@ -58,7 +59,7 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 	// Each instance of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
 	for tries := 1; ; tries++ {
 		r := run{Expander: x, now: now}
-		n, err := x.store.ExpandDue(ctx, now, limit, r.resolve, r.decide)
+		n, err := x.store.ExpandDue(ctx, now, limit, r.floor(), r.resolve, r.decide)
 		if err == nil {
 			for _, e := range r.entries {
 				x.journal.Write(e)
@@ -83,13 +84,14 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 type run struct {
 	*Expander
 	now     time.Time
+	live    map[subject.WorkspaceID]*definition.Set // in force
 	planned []planned
 	entries []journal.Entry
 }
 
 // planned is what is known of an instance before its people are: the definitions it belongs to, and whom they name.
 type planned struct {
-	set      *definition.Set
+	live     *definition.Set // in force
 	trigger  *definition.Trigger
 	audience audience.Plan
 	err      error
@@ -97,13 +99,14 @@ type planned struct {
 
 // resolve says whom each instance concerns.
 func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
-	r.planned = make([]planned, len(due))
+	r.planned, r.live = make([]planned, len(due)), map[subject.WorkspaceID]*definition.Set{}
 	audiences := make([]store.Audience, len(due))
 	for i, in := range due {
 		p := &r.planned[i]
 		var input expr.Input
-		p.set, p.trigger, input, p.err = r.definitionOf(in)
+		p.live, p.trigger, input, p.err = r.definitionOf(in)
 		if p.err == nil {
+			r.live[in.Workspace] = p.live
 			ws, err := r.catalog.Workspace(in.Workspace)
 			if err != nil {
 				return nil, err
@@ -123,9 +126,13 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 
 var errGone = errors.New("the trigger is no longer defined")
 
-// definitionOf finds the version that an instance belongs to: its own when pinned, else the latest.
-func (r *run) definitionOf(in store.DueInstance) (set *definition.Set, t *definition.Trigger, input expr.Input, err error) {
-	if set, err = r.catalog.Loaded(in.Workspace, in.Definitions); err != nil {
+// definitionOf finds the version that an instance belongs to: its own when pinned, else the latest; and the set in force.
+func (r *run) definitionOf(in store.DueInstance) (live *definition.Set, t *definition.Trigger, input expr.Input, err error) {
+	if live, err = r.catalog.Loaded(in.Workspace, in.InForce); err != nil {
+		return nil, nil, input, err
+	}
+	set, err := r.catalog.Loaded(in.Workspace, in.Definitions)
+	if err != nil {
 		return nil, nil, input, err
 	}
 	w := set.Workflow(in.Workflow)
@@ -134,9 +141,7 @@ func (r *run) definitionOf(in store.DueInstance) (set *definition.Set, t *defini
 	}
 	t = w.TriggerByID(in.Trigger)
 	if !t.Pin {
-		if set, err = r.catalog.Loaded(in.Workspace, in.InForce); err != nil {
-			return nil, nil, input, err
-		}
+		set = live
 		if w = set.Workflow(in.Workflow); w == nil || w.TriggerByID(in.Trigger) == nil {
 			return nil, nil, input, errGone
 		}
@@ -147,7 +152,13 @@ func (r *run) definitionOf(in store.DueInstance) (set *definition.Set, t *defini
 	if record, issues, _, ok := plan.AlertFields(ev); ok {
 		input.Event, input.Record, input.Issues = nil, record, issues
 	}
-	return set, t, input, nil
+	return live, t, input, nil
+}
+
+// floor says how far back the slots of people matter, by the set in force of their workspace.
+func (r *run) floor() store.Floor {
+	floors := gate.NewFloors(&r.catalog.Zones, r.now)
+	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
 }
 
 // decide makes the deliveries of each instance.
@@ -163,10 +174,14 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 		}
 		result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people[i].After}
 		for _, recipient := range p.audience.Recipients(people[i]) {
-			row := book.Delivery(gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.set, Now: r.now}, recipient)
-			row.ID = delivery.ID(r.store.NewID(r.now))
-			result.Deliveries = append(result.Deliveries, row)
-			r.entries = append(r.entries, gate.Entry(row, recipient.Person.ExtID, r.now))
+			from := len(result.Deliveries)
+			o := gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now}
+			result.Deliveries = book.Deliveries(result.Deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.store.NewID(r.now)) })
+			ended := book.Ended()
+			result.Ended = append(result.Ended, ended...)
+			for _, row := range slices.Concat(ended, result.Deliveries[from:]) {
+				r.entries = append(r.entries, gate.Entry(row, recipient.Person.ExtID, r.now))
+			}
 		}
 		switch {
 		case result.Cursor != 0: // there are more people: another chunk

@@ -6,10 +6,8 @@
 package gate
 
 import (
-	"strings"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -18,14 +16,13 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Occasion is what a delivery is made for.
 type Occasion struct {
 	Instance instance.Row // DueAt is not_before
 	Trigger  *definition.Trigger
-	Set      *definition.Set
+	Set      *definition.Set // in force: what limits people is pinned by nothing
 	Now      time.Time
 }
 
@@ -35,43 +32,6 @@ type Recipient struct {
 	Address     string // empty: the person's own for the channel
 	Locale      string
 	CustomerRef string
-}
-
-// Book keeps the slots that one transaction has given out, on top of those that were loaded, so that the
-// decisions of a batch see each other.
-type Book struct {
-	zones *civil.Zones
-	slots map[subject.ContactID][]cadence.Slot
-}
-
-// NewBook makes an empty book for one run of a decision.
-func NewBook(zones *civil.Zones) *Book {
-	return &Book{zones: zones, slots: map[subject.ContactID][]cadence.Slot{}}
-}
-
-// PolicyOf returns the limits that hold for a person. No definition can set any yet, so that everybody is
-// unlimited; the path through Decide and the lock is the one that limits will take.
-func PolicyOf(*definition.Set, store.Person) cadence.Policy { return cadence.Policy{} }
-
-// Admit finds the instant at which one more message of a type may go to a person, at now or later, and books it.
-// The person must be locked. Until bounds the search; the reason is then deferred_too_long.
-func (b *Book) Admit(set *definition.Set, person store.Person, now, until time.Time, typ string) cadence.Verdict {
-	policy := PolicyOf(set, person)
-	if policy.Empty() {
-		return cadence.Verdict{At: now}
-	}
-	history, ok := b.slots[person.ID]
-	if !ok {
-		for _, s := range person.Slots {
-			history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N})
-		}
-	}
-	verdict := cadence.Decide(policy, history, Zone(b.zones, set, person), now, until, cadence.Message{Type: typ})
-	if verdict.Reason != reason.DeferredTooLong {
-		history = append(history, cadence.Slot{At: verdict.At, Type: typ, N: 1})
-	}
-	b.slots[person.ID] = history
-	return verdict
 }
 
 // Zone is where a person's days begin and end: their own zone, else the workspace's.
@@ -87,23 +47,43 @@ func Zone(zones *civil.Zones, set *definition.Set, person store.Person) *time.Lo
 	return time.UTC
 }
 
-// Delivery makes the row for one recipient, without an id. One whose time has come takes a slot; a later one
-// takes it when its time comes, never ahead of it (model.md §5).
-func (b *Book) Delivery(o Occasion, r Recipient) delivery.Row {
+// Deliveries appends the row of one recipient to rows and, where they have no address on the trigger's channel, that of
+// the first fallback on which they have one. A delivery whose time has come takes a slot; a later one takes it when its
+// time comes, never ahead of it (model.md §5).
+func (b *Book) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func() delivery.ID) []delivery.Row {
+	t := o.Trigger
+	row := b.delivery(o, r, t.Channel, 0)
+	row.ID = id()
+	rows = append(rows, row)
+	if row.Status != delivery.Skipped || row.Reason != reason.NoAddress {
+		return rows
+	}
+	r.Address = "" // it was for the first channel
+	for _, channel := range t.Fallback {
+		if r.Person.AddressOn(Kind(channel)) != "" {
+			next := b.delivery(o, r, channel, row.ID)
+			next.ID = id()
+			return append(rows, next)
+		}
+	}
+	return rows
+}
+
+// delivery makes the row for one channel, without an id.
+func (b *Book) delivery(o Occasion, r Recipient, channel string, of delivery.ID) delivery.Row {
 	t := o.Trigger
 	row := delivery.Row{
 		Workspace: o.Instance.Workspace, Instance: o.Instance.ID, Event: o.Instance.Event, Contact: r.Person.ID,
-		Key:      string(key.Instance(o.Instance.Key).Delivery(r.Person.ExtID, t.Channel)),
+		Key:      string(key.Instance(o.Instance.Key).Delivery(r.Person.ExtID, channel)),
 		Workflow: o.Instance.Workflow, WorkflowVersion: o.Instance.WorkflowVersion, Type: o.Instance.Type, Trigger: t.ID,
-		Channel: t.Channel, Address: r.Address, Locale: r.Locale, CustomerRef: r.CustomerRef,
+		Channel: channel, Address: r.Address, Locale: r.Locale, CustomerRef: r.CustomerRef, FallbackOf: of,
 		Status: delivery.Scheduled, NotBefore: o.Instance.DueAt, RemindersRemaining: len(t.Timing.Reminders), CreatedAt: o.Now,
 	}
 	if t.Pin {
 		row.Definitions = o.Instance.Definitions
 	}
 	if row.Address == "" {
-		kind, _, _ := strings.Cut(t.Channel, ":")
-		row.Address = r.Person.AddressOn(kind)
+		row.Address = r.Person.AddressOn(Kind(channel))
 	}
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:
@@ -115,17 +95,36 @@ func (b *Book) Delivery(o Occasion, r Recipient) delivery.Row {
 	case due.After(o.Now):
 		row.SendAt = due
 	default:
-		verdict := b.Admit(o.Set, r.Person, o.Now, t.Timing.ExpiresAt(due, due), row.Type)
-		if verdict.Reason == reason.DeferredTooLong {
-			end(&row, delivery.Expired, verdict.Reason, o.Now)
-			break
-		}
-		row.SendAt, row.Slot, row.DeferredBy = verdict.At, verdict.At, verdict.Reason
+		b.place(&row, o, r.Person)
 	}
 	if why := row.Reason + row.DeferredBy; why != "" { // never both
 		row.Trace = Trace(row, t.Timing, why, o.Now, row.SendAt)
 	}
 	return row
+}
+
+// place gives a message whose time has come its slot (A38). One of the same context that still waits makes way for it
+// (R6).
+func (b *Book) place(row *delivery.Row, o Occasion, person store.Person) {
+	ask := Ask{
+		Set: o.Set, Person: person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
+		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore),
+	}
+	older := b.waiting(o, person, row.Channel)
+	verdict := b.Try(ask, older...)
+	switch {
+	case verdict.Reason == reason.DeferredTooLong:
+		end(row, delivery.Expired, verdict.Reason, o.Now)
+		return
+	case verdict.At.After(o.Now) && ask.Limits.AtCreate == definition.LimitSkip:
+		end(row, delivery.Skipped, verdict.Reason, o.Now)
+		return
+	}
+	for _, old := range older {
+		b.Leave(ask, old.Slot, old.Type)
+		b.supersede(old, row, o)
+	}
+	row.SendAt, row.Slot, row.DeferredBy = verdict.At, b.Take(ask, verdict.At), verdict.Reason
 }
 
 func end(row *delivery.Row, status delivery.Status, why reason.Reason, now time.Time) {
@@ -143,7 +142,7 @@ func Entry(row delivery.Row, contact string, now time.Time) journal.Entry {
 	switch {
 	case row.Status == delivery.Cancelled:
 		e.What = journal.Cancelled
-	case row.Status == delivery.Skipped:
+	case row.Status == delivery.Skipped, row.Status == delivery.Superseded:
 		e.What = journal.Skipped
 	case row.Status == delivery.Expired:
 		e.What = journal.Expired

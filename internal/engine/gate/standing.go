@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/cadence"
@@ -60,7 +59,7 @@ func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now tim
 			one.Lines = append(one.Lines, Line{Use: u, From: cadence.LayerOf(u.Limit, theirs, its)})
 		}
 		for _, d := range s.Waiting {
-			if kindOf(d.Channel) == kind {
+			if Kind(d.Channel) == kind {
 				one.Waiting = append(one.Waiting, d)
 			}
 		}
@@ -78,10 +77,10 @@ func kindsOf(set *definition.Set, s store.Standing) []string {
 		}
 	}
 	for _, slot := range s.Person.Slots {
-		kinds[kindOf(slot.Channel)] = true
+		kinds[Kind(slot.Channel)] = true
 	}
 	for _, d := range s.Waiting {
-		kinds[kindOf(d.Channel)] = true
+		kinds[Kind(d.Channel)] = true
 	}
 	return slices.Sorted(maps.Keys(kinds))
 }
@@ -89,15 +88,9 @@ func kindsOf(set *definition.Set, s store.Standing) []string {
 func historyOf(slots []store.Slot, kind string) []cadence.Slot {
 	var history []cadence.Slot
 	for _, s := range slots {
-		if kindOf(s.Channel) == kind {
+		if Kind(s.Channel) == kind {
 			history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N})
 		}
 	}
 	return history
-}
-
-// kindOf is the part of a channel's key by which limits count: sms, whichever provider.
-func kindOf(channel string) string {
-	kind, _, _ := strings.Cut(channel, ":")
-	return kind
 }

@@ -25,7 +25,7 @@ func (in *Intake) write(ctx context.Context, ws subject.WorkspaceID, members fun
 	var group []*batch
 	err := in.store.Ingest(ctx, ws, func() store.IngestRequest {
 		group = members()
-		return requestOf(group)
+		return in.requestOf(group)
 	}, func(state store.IngestState) (store.IngestWrites, error) { return in.decide(group, state) })
 	if err != nil {
 		return err
@@ -39,8 +39,9 @@ func (in *Intake) write(ctx context.Context, ws subject.WorkspaceID, members fun
 }
 
 // requestOf is what has to be known before a group can be decided, at the instant of its latest request.
-func requestOf(group []*batch) store.IngestRequest {
-	r := store.IngestRequest{Definitions: group[0].set.Number}
+func (in *Intake) requestOf(group []*batch) store.IngestRequest {
+	set := group[0].set
+	r := store.IngestRequest{Definitions: set.Number}
 	for _, b := range group {
 		if b.now.After(r.At) {
 			r.At = b.now
@@ -51,6 +52,8 @@ func requestOf(group []*batch) store.IngestRequest {
 			r.Answers = append(r.Answers, b.once.AnswerKey)
 		}
 	}
+	floors := gate.NewFloors(&in.catalog.Zones, r.At)
+	r.Floor = func(_ subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(set, c) }
 	return r
 }
 
@@ -253,9 +256,7 @@ func (d *decision) occasion(ev subject.Event, o plan.Occasion, note string, pers
 			later = true
 			continue
 		}
-		if made, ok := d.delivery(ev, o, row, entry, d.people[person]); ok {
-			result.Deliveries = append(result.Deliveries, made)
-		}
+		result.Deliveries = append(result.Deliveries, d.deliveries(ev, o, row, entry, d.people[person])...)
 	}
 	switch {
 	case later:
@@ -326,22 +327,27 @@ func (d *decision) instance(ev subject.Event, o plan.Occasion, note string, actu
 	}
 }
 
-// delivery makes the delivery for the event's recipient; ok is false when the audience leaves them out.
-func (d *decision) delivery(ev subject.Event, o plan.Occasion, in instance.Row, entry definition.Audience, person store.Person) (made DeliveryResult, ok bool) {
+// deliveries makes what the event's recipient gets; nothing when the audience leaves them out.
+func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row, entry definition.Audience, person store.Person) []DeliveryResult {
 	if entry.Where != nil {
 		input := plan.Input(d.set, o.Workflow, plan.EventFields(ev), d.now)
 		input.Contact = plan.ContactFields(person.Contact)
 		if !entry.Where.Judge(input).Met {
-			return DeliveryResult{}, false
+			return nil
 		}
 	}
-	row := d.book.Delivery(gate.Occasion{
+	from := len(d.writes.Deliveries)
+	d.writes.Deliveries = d.book.Deliveries(d.writes.Deliveries, gate.Occasion{
 		Instance: in, Trigger: o.Trigger, Now: d.now, Set: d.set,
-	}, gate.Recipient{Person: person, Address: ev.Recipient.Address, Locale: ev.Recipient.Locale, CustomerRef: ev.Recipient.CustomerRef})
-	row.ID = delivery.ID(d.in.store.NewID(d.now))
-	d.writes.Deliveries = append(d.writes.Deliveries, row)
-	d.entries = append(d.entries, gate.Entry(row, person.ExtID, d.now))
-	return DeliveryResult{ID: row.ID, Channel: row.Channel, Status: row.Status}, true
+	}, gate.Recipient{
+		Person: person, Address: ev.Recipient.Address, Locale: ev.Recipient.Locale, CustomerRef: ev.Recipient.CustomerRef,
+	}, func() delivery.ID { return delivery.ID(d.in.store.NewID(d.now)) })
+	made := make([]DeliveryResult, 0, 1)
+	for _, row := range d.writes.Deliveries[from:] {
+		d.entries = append(d.entries, gate.Entry(row, person.ExtID, d.now))
+		made = append(made, DeliveryResult{ID: row.ID, Channel: row.Channel, Status: row.Status})
+	}
+	return made
 }
 
 func (d *decision) entry(what journal.What, row instance.Row, o plan.Occasion) journal.Entry {

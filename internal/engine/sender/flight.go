@@ -152,6 +152,9 @@ func (f *flight) hand(j job, verdict flow.Verdict) {
 		}
 	}
 	settlement, entry := j.settle(result, receipt, cause, now)
+	if settlement.Status == delivery.Failed {
+		settlement.Fallback = f.afterFailure(j.claim, j.rules, now)
+	}
 	if j.refused == nil {
 		entry.HandedAt = handed
 	}

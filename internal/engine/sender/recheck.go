@@ -13,14 +13,11 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
-const (
-	// slotGrace is how old a slot may be at the intent before it is given up and taken anew (model.md §5).
-	slotGrace = time.Minute
-	// pause is how long a delivery of a switched off workflow waits before it is looked at again.
-	pause = time.Minute
-)
+// pause is how long a delivery of a switched off workflow waits before it is looked at again.
+const pause = time.Minute
 
 // recheck is the decision inside the intent's transaction: may this delivery still go, now? It may run twice.
 type recheck struct {
@@ -30,6 +27,8 @@ type recheck struct {
 
 	claimed, reclaimed int
 	entries            []journal.Entry
+	live               map[subject.WorkspaceID]*definition.Set // one for the whole transaction
+	book               *gate.Book
 	instants           map[delivery.ID]time.Time // when those leave whose channel has a rate
 	paces              map[store.PaceRef]flow.Pace
 }
@@ -37,6 +36,7 @@ type recheck struct {
 // rules are the definitions that a claim belongs to.
 type rules struct {
 	set      *definition.Set
+	live     *definition.Set // in force
 	workflow *definition.Workflow
 	trigger  *definition.Trigger
 	channel  *definition.Channel // nil: not defined
@@ -46,19 +46,15 @@ type rules struct {
 
 // rulesOf finds the definitions of a claim: what is pinned from its own set, channels and switches from the one
 // in force.
-func (s *Sender) rulesOf(row delivery.Row) (rules, error) {
-	c := s.Catalog
-	live, err := c.Loaded(row.Workspace, 0)
-	if err != nil {
-		return rules{}, err
-	}
+func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (rules, error) {
 	set := live
 	if row.Definitions > 0 {
-		if set, err = c.Loaded(row.Workspace, row.Definitions); err != nil {
+		var err error
+		if set, err = s.Catalog.Loaded(row.Workspace, row.Definitions); err != nil {
 			return rules{}, err
 		}
 	}
-	r := rules{set: set, workflow: set.Workflow(row.Workflow), channel: live.Channel(row.Channel)}
+	r := rules{set: set, live: live, workflow: set.Workflow(row.Workflow), channel: live.Channel(row.Channel)}
 	if r.workflow != nil {
 		r.trigger = r.workflow.TriggerByID(row.Trigger)
 	}
@@ -81,23 +77,41 @@ func (s *Sender) rulesOf(row delivery.Row) (rules, error) {
 	return r, nil
 }
 
-func (r *recheck) decide(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
-	if !locked {
-		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
+// inForce is the set in force, the same in every round: what one asked for, the next one decides by.
+func (r *recheck) inForce(ws subject.WorkspaceID) (*definition.Set, error) {
+	if live, ok := r.live[ws]; ok {
+		return live, nil
 	}
-	r.instants, r.paces = map[delivery.ID]time.Time{}, map[store.PaceRef]flow.Pace{}
-	book := gate.NewBook(&r.Catalog.Zones)
+	live, err := r.Catalog.Loaded(ws, 0)
+	if err == nil {
+		r.live[ws] = live
+	}
+	return live, err
+}
+
+func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
+	if !again {
+		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
+		r.instants, r.paces = map[delivery.ID]time.Time{}, map[store.PaceRef]flow.Pace{}
+		r.book = gate.NewBook(&r.Catalog.Zones)
+	} else {
+		r.book = r.book.Next()
+	}
 	verdicts := make([]store.IntentVerdict, len(claims))
 	for i, c := range claims {
-		rules, err := r.rulesOf(c.Row)
+		live, err := r.inForce(c.Workspace)
 		if err != nil {
 			return nil, err
 		}
-		verdicts[i], err = r.claim(book, c, rules)
+		rules, err := r.rulesOf(c.Row, live)
 		if err != nil {
 			return nil, err
 		}
-		if verdicts[i].NeedLock || verdicts[i].NeedPace {
+		verdicts[i], err = r.claim(r.book, c, rules)
+		if err != nil {
+			return nil, err
+		}
+		if verdicts[i].NeedLock || verdicts[i].NeedSlots || verdicts[i].NeedPace {
 			continue
 		}
 		if !c.LostIntent.IsZero() {
@@ -117,10 +131,10 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules) (store.Inte
 	if v, resting, err := r.rest(c, rules); resting || err != nil {
 		return v, err
 	}
-	// What may have arrived did so under its old slot, which it keeps.
-	admitted := c.Doubt() || !c.Slot.IsZero() && r.now.Sub(c.Slot) <= slotGrace
+	admitted, need := r.standing(book, c, rules)
 	rate := rules.channel.Rate
-	if need := (store.IntentVerdict{NeedLock: !admitted && !c.Person.Locked, NeedPace: rate.Count > 0 && c.Pace == nil}); need.NeedLock || need.NeedPace {
+	need.NeedPace = rate.Count > 0 && c.Pace == nil
+	if need.NeedLock || need.NeedSlots || need.NeedPace {
 		return need, nil
 	}
 	var pace flow.Pace
@@ -231,47 +245,11 @@ func (r *recheck) allowed(c store.Claim, rules rules) bool {
 	return rules.channel.OnlyTo.Allows(c.Address) && r.OnlyTo.Allows(c.Address)
 }
 
-// admit takes a slot at now for a delivery that has none, or whose own is too old.
-func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.IntentVerdict {
-	person := c.Person
-	person.Slots = without(person.Slots, c)
-	verdict := book.Admit(rules.set, person, r.now, rules.policy.Timing.ExpiresAt(c.NotBefore, c.NotBefore), c.Type)
-	if verdict.Reason == reason.DeferredTooLong {
-		return r.end(c, delivery.Expired, verdict.Reason)
-	}
-	if verdict.At.After(r.now) {
-		later := stay(c)
-		later.SendAt = verdict.At
-		v := r.move(c, rules.policy.Timing, journal.Deferred, verdict.Reason, later)
-		v.Move.Slot, v.Move.DeferredBy, v.Move.Reason = verdict.At, verdict.Reason, c.Reason
-		v.Move.DueAt = time.Time{} // waiting for a limit is never lateness (R2)
-		return v
-	}
-	return store.IntentVerdict{Move: &store.IntentMove{
-		Send: true, Status: c.Status, SendAt: c.SendAt, Slot: verdict.At, DeferredBy: c.DeferredBy, Reason: c.Reason,
-		AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
-		DoubtAt: c.DoubtAt, DueAt: c.DueAt,
-	}}
-}
-
-// without takes the delivery's own place out of its person's history: a message never stands in its own way.
-func without(slots []store.Slot, c store.Claim) []store.Slot {
-	for i, s := range slots {
-		if s.At.Equal(c.Slot) && s.Type == c.Type && s.Channel == c.Channel {
-			rest := append([]store.Slot(nil), slots...)
-			if rest[i].N--; rest[i].N <= 0 {
-				rest = append(rest[:i], rest[i+1:]...)
-			}
-			return rest
-		}
-	}
-	return slots
-}
-
 // move writes a change instead of sending; the attempt that was counted by the claim did not take place.
 func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What, why reason.Reason, change delivery.Change) store.IntentVerdict {
 	slot := c.Slot
-	if change.Release && !c.Doubt() {
+	over := change.Release || c.Step > 0 && (change.Step > c.Step || change.Completed) // without having been sent
+	if over && !c.Doubt() && !earlier(c.Row) {
 		slot = time.Time{}
 	}
 	if what != "" {

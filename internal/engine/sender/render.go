@@ -87,7 +87,11 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 // re-check are loaded.
 func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (rules, error) {
 	for try := 1; ; try++ {
-		r, err := s.rulesOf(row)
+		var r rules
+		live, err := s.Catalog.Loaded(row.Workspace, 0)
+		if err == nil {
+			r, err = s.rulesOf(row, live)
+		}
 		if err == nil || try == loads {
 			return r, err
 		}

@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
@@ -50,11 +52,12 @@ const (
 
 // Store is what the sender needs of the store.
 type Store interface {
-	CommitIntents(ctx context.Context, now, leaseUntil time.Time, limit int,
+	CommitIntents(ctx context.Context, now, leaseUntil time.Time, limit int, floor store.Floor,
 		decide func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error)) ([]store.Claim, error)
 	Settle(ctx context.Context, now time.Time, results []store.Settlement) (stale []delivery.ID, err error)
 	RenewLeases(ctx context.Context, now, until time.Time, leases []store.LeaseRef) (lost []delivery.ID, err error)
 	ReleaseClaims(ctx context.Context, claims []store.Release) error
+	NewID(now time.Time) int64
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 }
 
@@ -149,8 +152,8 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Counts) ([]store.Claim, map[delivery.ID]time.Time, error) {
 	// Each delivery of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
 	for tries := 1; ; tries++ {
-		r := recheck{Sender: s, now: now, leaseUntil: now.Add(s.Lease)}
-		claims, err := s.Store.CommitIntents(ctx, now, r.leaseUntil, limit, r.decide)
+		r := recheck{Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{}}
+		claims, err := s.Store.CommitIntents(ctx, now, r.leaseUntil, limit, r.floor(), r.decide)
 		if err == nil {
 			counts.Claimed, counts.Reclaimed = r.claimed, r.reclaimed
 			for _, e := range r.entries {

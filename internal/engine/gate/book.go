@@ -1,0 +1,254 @@
+package gate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Book keeps the slots that one transaction has given out, on top of those that were loaded, so that the
+// decisions of a batch see each other.
+type Book struct {
+	zones    *civil.Zones
+	slots    map[holder][]cadence.Slot
+	taken    map[holder][]cadence.Slot // of them, what was given out
+	before   map[holder][]cadence.Slot // given out by the books before this one
+	policies map[source]cadence.Policy
+	own      map[string]cadence.Rules
+	ended    []delivery.Row
+	gone     map[delivery.ID]bool
+}
+
+// holder is whose slots on a kind of channel.
+type holder struct {
+	id   subject.ContactID
+	kind string
+}
+
+// source is where a policy comes from.
+type source struct {
+	set                *definition.Set
+	persona, own, kind string
+}
+
+// NewBook makes an empty book for one run of a decision.
+func NewBook(zones *civil.Zones) *Book {
+	return &Book{
+		zones: zones, slots: map[holder][]cadence.Slot{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]cadence.Rules{},
+		gone: map[delivery.ID]bool{},
+	}
+}
+
+// Next is an empty book for the next round of the same decision, in which people's slots are known better. It keeps in
+// mind what was given out.
+func (b *Book) Next() *Book {
+	next := NewBook(b.zones)
+	next.before = b.before
+	if next.before == nil {
+		next.before = map[holder][]cadence.Slot{}
+	}
+	for of, slots := range b.taken {
+		next.before[of] = append(next.before[of], slots...)
+	}
+	return next
+}
+
+// Kind is the kind of a channel, which is what limits are counted by (A41): sms, whichever provider.
+func Kind(channel string) string {
+	kind, _, _ := strings.Cut(channel, ":")
+	return kind
+}
+
+// PolicyOf returns the limits that hold for a person on a kind of channel: their own over their persona's, else those of
+// the workspace (decision 11).
+func PolicyOf(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
+	return NewBook(nil).Policy(set, c, kind)
+}
+
+// Policy is PolicyOf, read once for all people with the same rules.
+func (b *Book) Policy(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
+	from := source{set, c.Persona, c.Cadence, kind}
+	p, ok := b.policies[from]
+	if !ok {
+		own, persona := b.rules(set, c)
+		p = cadence.Effective(own.For(kind), persona.For(kind), set.Workspace.Cadence.For(kind))
+		b.policies[from] = p
+	}
+	return p
+}
+
+// rules are those of the person and of their persona. Who has a persona that is not defined has none.
+func (b *Book) rules(set *definition.Set, c subject.Contact) (own, persona cadence.Rules) {
+	if c.Cadence != "" {
+		var ok bool
+		if own, ok = b.own[c.Cadence]; !ok {
+			// It was checked when it was written. What this version of the program cannot read limits nothing, rather than
+			// keeping every message of a batch from going.
+			own, _ = cadence.ParseRules(c.Cadence)
+			b.own[c.Cadence] = own
+		}
+	}
+	if p := set.Persona(c.Persona); p != nil {
+		persona = p.Cadence
+	}
+	return own, persona
+}
+
+// Floors tells how far back the slots of people matter to decisions at an instant.
+type Floors struct {
+	book  *Book
+	now   time.Time
+	known map[source]time.Time // by zone instead of kind
+}
+
+// NewFloors makes floors for decisions at now.
+func NewFloors(zones *civil.Zones, now time.Time) *Floors {
+	return &Floors{book: NewBook(zones), now: now, known: map[source]time.Time{}}
+}
+
+// Of is the oldest instant whose slots can matter to a decision about a person, on any channel; zero when none do.
+func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
+	of := source{set, c.Persona, c.Cadence, c.Timezone}
+	floor, ok := f.known[of]
+	if ok {
+		return floor
+	}
+	own, persona := f.book.rules(set, c)
+	kinds := []string{""}
+	for _, r := range []cadence.Rules{own, persona, set.Workspace.Cadence} {
+		for kind := range r.Channels {
+			kinds = append(kinds, kind)
+		}
+	}
+	loc := Zone(f.book.zones, set, store.Person{Contact: c})
+	for _, kind := range kinds {
+		p := f.book.Policy(set, c, kind)
+		if p.Unlimited() {
+			continue
+		}
+		if at := cadence.Floor(p, loc, f.now); floor.IsZero() || at.Before(floor) {
+			floor = at
+		}
+	}
+	f.known[of] = floor
+	return floor
+}
+
+// Ask is one message that asks for a place in its person's limits.
+type Ask struct {
+	Set     *definition.Set // in force
+	Person  store.Person
+	Channel string
+	Type    string
+	Limits  definition.Limits
+	Now     time.Time
+	Until   time.Time // it is put off until then at most; what nothing puts off goes, however late
+}
+
+// Limiting is the policy as far as it concerns the message: a critical one passes it, and one whose type does not count
+// keeps the quiet hours alone.
+func (b *Book) Limiting(a Ask) cadence.Policy {
+	if a.Limits.Critical {
+		return cadence.Policy{}
+	}
+	p := b.Policy(a.Set, a.Person.Contact, Kind(a.Channel))
+	if !p.Unlimited() && !p.Counts(a.Type) {
+		return cadence.Policy{Quiet: p.Quiet, SlotGrace: p.SlotGrace}
+	}
+	return p
+}
+
+// Try finds the instant at which the message may go, at Now or later, and books nothing. Unless nothing is counted,
+// the person's slots must be loaded, and the person locked if the place is to be taken. Places of without are as good
+// as free.
+func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
+	policy := b.Limiting(a)
+	if policy.Empty() && a.Limits.SendWindow.IsZero() && len(without) == 0 {
+		return cadence.Verdict{At: a.Now}
+	}
+	var history []cadence.Slot
+	if !policy.Unlimited() {
+		history = b.history(a)
+		if len(without) > 0 {
+			history = slices.Clone(history)
+			for _, row := range without {
+				history = take(history, row.Slot, row.Type)
+			}
+		}
+	}
+	from, why := a.Now, reason.Reason("")
+	for i, row := range without { // the earliest of their places is the first that it may have
+		if row.Slot.After(a.Now) && (i == 0 || row.Slot.Before(from)) {
+			from, why = row.Slot, row.DeferredBy
+		}
+	}
+	m := cadence.Message{Type: a.Type, Window: a.Limits.SendWindow}
+	until := a.Until
+	if until.Before(from) {
+		until = from
+	}
+	verdict := cadence.Decide(policy, history, Zone(b.zones, a.Set, a.Person), from, until, m)
+	if verdict.Reason == "" {
+		verdict.Reason = why
+	}
+	return verdict
+}
+
+// Take books the place and returns what the row keeps of it: nothing where the message uses up no limit.
+func (b *Book) Take(a Ask, at time.Time) time.Time {
+	if a.Limits.Uncounted {
+		return time.Time{}
+	}
+	of, slot := holder{a.Person.ID, Kind(a.Channel)}, cadence.Slot{At: at, Type: a.Type, N: 1, Sent: !at.After(a.Now)}
+	b.slots[of], b.taken[of] = append(b.history(a), slot), append(b.taken[of], slot)
+	return at
+}
+
+// Leave gives a place up.
+func (b *Book) Leave(a Ask, at time.Time, typ string) {
+	if !at.IsZero() {
+		b.slots[holder{a.Person.ID, Kind(a.Channel)}] = take(b.history(a), at, typ)
+	}
+}
+
+// history is the person's slots on the kind of channel, as this transaction leaves them.
+func (b *Book) history(a Ask) []cadence.Slot {
+	of := holder{a.Person.ID, Kind(a.Channel)}
+	history, ok := b.slots[of]
+	if !ok {
+		history = make([]cadence.Slot, 0, len(a.Person.Slots)+1)
+		for _, s := range a.Person.Slots {
+			if Kind(s.Channel) == of.kind {
+				// What is not over by now, such as a retry, counts as sent: it is about to be.
+				history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.At.After(a.Now)})
+			}
+		}
+		history = append(history, b.before[of]...)
+		b.slots[of] = history
+	}
+	return history
+}
+
+// take removes one message of a type at an instant. Slots that were handed out before stay as they are.
+func take(slots []cadence.Slot, at time.Time, typ string) []cadence.Slot {
+	for i, s := range slots {
+		if !s.At.Equal(at) || s.Type != typ {
+			continue
+		}
+		slots = slices.Clone(slots)
+		if s.N > 1 {
+			slots[i].N--
+			return slots
+		}
+		return slices.Delete(slots, i, i+1)
+	}
+	return slots
+}

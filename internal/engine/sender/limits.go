@@ -1,0 +1,198 @@
+package sender
+
+import (
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// ask is a claim as it asks for a place at now.
+func (r *recheck) ask(c store.Claim, rules rules) gate.Ask {
+	timing, due := rules.policy.Timing, c.NotBefore
+	if c.Step > 0 { // a reminder waits for as long as the first message may (R4)
+		due = c.Due()
+	}
+	return gate.Ask{
+		Set: rules.live, Person: c.Person, Channel: c.Channel, Type: c.Type, Limits: rules.trigger.Limits,
+		Now: r.now, Until: timing.ExpiresAt(due, due),
+	}
+}
+
+// floor says how far back the slots of people matter.
+func (r *recheck) floor() store.Floor {
+	floors := gate.NewFloors(&r.Catalog.Zones, r.now)
+	return func(ws subject.WorkspaceID, c subject.Contact) time.Time {
+		return floors.Of(r.live[ws], c) // the decision that asks for slots has loaded it
+	}
+}
+
+// earlier reports whether the place that a row holds is that of a message that was sent already: a reminder has none
+// before it is due (R1).
+func earlier(row delivery.Row) bool {
+	return row.Step > 0 && !row.Slot.IsZero() && !row.Slot.After(row.LastSentAt)
+}
+
+// standing reports whether a claim may go in the place that it has. It is looked at without a lock: what others reserve
+// they reserve around it, so that it stands unless the rules have changed or something critical went first.
+func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitted bool, need store.IntentVerdict) {
+	if c.Doubt() { // what may have arrived did so under its old slot, which it keeps
+		return true, need
+	}
+	a := r.ask(c, rules)
+	policy := book.Limiting(a)
+	limited := !policy.Unlimited()
+	age := r.now.Sub(c.Slot)
+	if c.Slot.IsZero() || earlier(c.Row) || age < 0 || age > policy.Grace() {
+		switch {
+		case !limited && !hasFallback(rules): // nothing is counted, so nothing has to be known
+		case a.Limits.Uncounted && !hasFallback(rules):
+			need.NeedSlots = !c.Person.SlotsRead
+		default:
+			need.NeedLock = !c.Person.Locked
+		}
+		return false, need
+	}
+	if limited && !c.Person.SlotsRead {
+		return false, store.IntentVerdict{NeedSlots: true}
+	}
+	// Within the grace slots are compared, not the clock.
+	a.Now = c.Slot
+	if book.Try(a, c.Row).At.Equal(c.Slot) {
+		return true, need
+	}
+	need.NeedLock = !c.Person.Locked
+	return false, need
+}
+
+func hasFallback(rules rules) bool { return len(rules.trigger.Fallback) > 0 }
+
+// admit finds a place from now on for a claim that has none, or that has lost its own.
+func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.IntentVerdict {
+	a := r.ask(c, rules)
+	first := c.Slot.IsZero() || earlier(c.Row) // it has not been admitted yet
+	if !first {
+		book.Leave(a, c.Slot, c.Type)
+	}
+	verdict := book.Try(a)
+	tooLong := verdict.Reason == reason.DeferredTooLong
+	if !tooLong && !verdict.At.After(r.now) {
+		return store.IntentVerdict{Past: past(c), Move: &store.IntentMove{
+			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: book.Take(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
+			AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
+			DoubtAt: c.DoubtAt, DueAt: c.DueAt,
+		}}
+	}
+	timing, limits := rules.policy.Timing, rules.trigger.Limits
+	if !first || c.FallbackOf != 0 {
+		if v, ok := r.fallback(book, c, rules, verdict.Reason); ok {
+			return v
+		}
+	}
+	switch {
+	case tooLong && c.Step == 0:
+		return r.end(c, delivery.Expired, verdict.Reason)
+	case tooLong, first && limits.AtCreate == definition.LimitSkip:
+		return r.move(c, timing, journal.Skipped, verdict.Reason, delivery.Skip(c.Row, rules.policy, verdict.Reason, r.now))
+	case !first && limits.AtSend == definition.LimitFail:
+		return r.fail(c, rules, verdict.Reason)
+	}
+	later := stay(c)
+	later.SendAt = verdict.At
+	v := r.move(c, timing, journal.Deferred, verdict.Reason, later)
+	v.Past = past(c)
+	v.Move.Slot, v.Move.DeferredBy, v.Move.Reason = book.Take(a, verdict.At), verdict.Reason, c.Reason
+	v.Move.DueAt = time.Time{} // waiting for a limit is never lateness (R2)
+	return v
+}
+
+// past is the place that a claim gives up to take another, when it is one that a message was sent in.
+func past(c store.Claim) *store.PastSlot {
+	if !earlier(c.Row) {
+		return nil
+	}
+	return &store.PastSlot{
+		Workspace: c.Workspace, Contact: c.Contact, Delivery: c.ID, Slot: c.Slot, Type: c.Type, Channel: c.Channel,
+	}
+}
+
+// fail ends a step that a limit keeps from going, where the workflow wants that (decision 4): a first message fails, a
+// reminder is left out.
+func (r *recheck) fail(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
+	change := delivery.Skip(c.Row, rules.policy, why, r.now)
+	if c.Step == 0 {
+		change.Status = delivery.Failed
+	}
+	return r.move(c, rules.policy.Timing, journal.Failed, why, change)
+}
+
+// fallback hands a first message that a limit keeps from going to the first channel on which its person has an address
+// and is free now (A40). The delivery itself is skipped for the limit's reason.
+func (r *recheck) fallback(book *gate.Book, c store.Claim, rules rules, why reason.Reason) (v store.IntentVerdict, ok bool) {
+	if c.Step > 0 {
+		return v, false
+	}
+	for row, channel := range r.standIns(c, rules) {
+		a := r.ask(c, rules)
+		a.Channel = row.Channel
+		if verdict := r.Outlets.Resting(c.Workspace, channel, r.now); !verdict.OK {
+			continue
+		}
+		if at := book.Try(a); at.Reason != "" {
+			continue
+		}
+		row.ID = delivery.ID(r.Store.NewID(r.now))
+		row.SendAt, row.Slot, row.CreatedAt = r.now, book.Take(a, r.now), r.now
+		v = r.move(c, rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, rules.policy, why, r.now))
+		v.Fallback = &row
+		r.entries = append(r.entries, gate.Entry(row, c.Person.ExtID, r.now))
+		return v, true
+	}
+	return v, false
+}
+
+// standIns are the rows, without id, send_at and slot, that may take a delivery over, in the order of trying: one for
+// each further channel of its trigger on which its person has an address that may be written to.
+func (s *Sender) standIns(c store.Claim, rules rules) func(yield func(delivery.Row, *definition.Channel) bool) {
+	channels := rules.trigger.Fallback
+	if tried := slices.Index(channels, c.Channel); tried >= 0 && c.FallbackOf != 0 {
+		channels = channels[tried+1:]
+	}
+	return func(yield func(delivery.Row, *definition.Channel) bool) {
+		for _, name := range channels {
+			channel := rules.live.Channel(name)
+			address := c.Person.AddressOn(gate.Kind(name))
+			if channel == nil || address == "" || name == c.Channel || !channel.OnlyTo.Allows(address) || !s.OnlyTo.Allows(address) {
+				continue
+			}
+			row := delivery.Row{
+				Workspace: c.Workspace, Key: string(key.Delivery(c.Key).On(name)), Instance: c.Instance, Event: c.Event,
+				Contact: c.Contact, Workflow: c.Workflow, WorkflowVersion: c.WorkflowVersion, Definitions: c.Definitions,
+				Type: c.Type, Trigger: c.Trigger, Channel: name, Address: address, Locale: c.Locale, CustomerRef: c.CustomerRef,
+				Status: delivery.Scheduled, NotBefore: c.NotBefore, RemindersRemaining: len(rules.policy.Timing.Reminders),
+				FallbackOf: c.ID,
+			}
+			if !yield(row, channel) {
+				return
+			}
+		}
+	}
+}
+
+// afterFailure is the delivery that stands in for one that has failed for good; nil when there is none. It takes its
+// place when it is sent.
+func (s *Sender) afterFailure(c store.Claim, rules rules, now time.Time) *delivery.Row {
+	for row := range s.standIns(c, rules) {
+		row.ID = delivery.ID(s.Store.NewID(now))
+		row.SendAt, row.CreatedAt = now, now
+		return &row
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// What waits for its slot to come, of occasions with a context: a newer message of the same context takes its place (R6).
+// The persons are locked, so that nobody gives out slots meanwhile. What a sender holds is passed over: it is on its way,
+// and waiting for it here would be waiting in the wrong order.
+const waitingDeliveries = `
+SELECT /*NAMES d (` + deliverySpec + `)*/, i.context
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN instance AS i
+WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot > $1
+  AND d.status = 'scheduled' AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
+  AND i.ws = d.ws AND i.id = d.instance_id AND i.context <> ''
+ORDER BY d.slot, d.id
+/*SKIP LOCKED d*/`
+
+const endDeliveries = `
+UPDATE delivery SET status = r.status, send_at = 0, slot = 0, expires_at = 0, reason = r.reason, trace = r.trace,
+  completed_at = r.completed_at, version = delivery.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, reason text, trace text, completed_at bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
+
+// readWaiting gives those of the persons who are locked what waits for them, and locks it.
+func (t *session) readWaiting(ctx context.Context, now time.Time, refs []recipient, persons []Person) error {
+	var locked []PersonRef
+	for i, p := range persons {
+		if p.Locked {
+			locked = append(locked, PersonRef{refs[i].ws, p.ID})
+		}
+	}
+	found, err := query(ctx, t, func(rows *sql.Rows) (w Waiting, err error) {
+		w.Row, err = scanDeliveryAnd(rows, &w.Context)
+		return w, err
+	}, waitingDeliveries, dueMicros(now), personRows(locked))
+	if err != nil {
+		return fmt.Errorf("read what waits: %w", err)
+	}
+	waiting := map[PersonRef][]Waiting{}
+	for _, w := range found {
+		ref := PersonRef{w.Row.Workspace, w.Row.Contact}
+		waiting[ref] = append(waiting[ref], w)
+	}
+	for i := range persons {
+		persons[i].Waiting = waiting[PersonRef{refs[i].ws, persons[i].ID}]
+	}
+	return nil
+}
+
+// endWaiting ends deliveries that were read as waiting.
+func (t *session) endWaiting(ctx context.Context, ended []delivery.Row) error {
+	var rows rowset
+	for _, d := range ended {
+		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.Reason)).text(d.Trace).
+			time(d.CompletedAt)
+	}
+	n, err := t.exec(ctx, endDeliveries, &rows)
+	if err != nil {
+		return fmt.Errorf("end what waits: %w", err)
+	}
+	if n < int64(len(ended)) { // they are locked: nobody can have changed them
+		return fmt.Errorf("end what waits: %w: %d of %d rows", ErrConflict, n, len(ended))
+	}
+	return nil
+}
+
+const insertPastSlots = `
+INSERT INTO past_slot (ws, contact_id, slot, type, channel, delivery_id)
+SELECT r.* FROM /*ROWS $1 (ws bigint, contact_id bigint, slot bigint, type text, channel text, delivery_id bigint)*/ AS r
+WHERE true
+ON CONFLICT DO NOTHING`
+
+// insertPastSlots keeps the places that deliveries had for earlier messages.
+func (t *session) insertPastSlots(ctx context.Context, list []PastSlot) error {
+	var rows rowset
+	for _, s := range list {
+		rows.row().int(int64(s.Workspace)).int(int64(s.Contact)).int(dueMicros(s.Slot)).text(s.Type).text(s.Channel).int(int64(s.Delivery))
+	}
+	_, err := t.insert(ctx, "keep past slots", insertPastSlots, &rows)
+	return err
+}
+
+// PastSlots lists the places that a contact's deliveries had for earlier messages since an instant.
+func (s *Store) PastSlots(ctx context.Context, ws subject.WorkspaceID, contact subject.ContactID, since time.Time) ([]PastSlot, error) {
+	return all(ctx, s, "list past slots", func(rows *sql.Rows) (p PastSlot, err error) {
+		return p, rows.Scan(&p.Workspace, &p.Contact, instant{&p.Slot}, &p.Type, &p.Channel, &p.Delivery)
+	}, pastSlots, int64(ws), int64(contact), dueMicros(since))
+}
+
+const pastSlots = `
+SELECT ws, contact_id, slot, type, channel, delivery_id
+FROM past_slot
+WHERE ws = $1 AND contact_id = $2 AND slot >= $3
+ORDER BY slot, delivery_id`
