@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,11 +131,16 @@ func newWorld(t testing.TB, s *store.Store, definitions string) *world {
 // post sends a body and returns the status and the decoded answer.
 func (w *world) post(path string, body any) (int, map[string]any) {
 	w.Helper()
+	return w.send(http.MethodPost, path, body)
+}
+
+func (w *world) send(method, path string, body any) (int, map[string]any) {
+	w.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
 		w.Fatal(err)
 	}
-	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(text))
+	r := httptest.NewRequest(method, path, bytes.NewReader(text))
 	r.Header.Set("Authorization", "Bearer "+w.key)
 	r.Header.Set("Content-Type", "application/json")
 	answer := httptest.NewRecorder()
@@ -252,7 +258,7 @@ func check(t *testing.T, f file) {
 
 func TestAcceptanceBites(t *testing.T) {
 	t.Parallel()
-	for _, f := range adpFiles() {
+	for _, f := range slices.Concat(adpFiles(), kioskFiles()) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			data := read(t, f.name)

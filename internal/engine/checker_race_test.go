@@ -1,0 +1,205 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/checker"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// Eight processes look at many records of one context at once, each with a clock of its own: it fires once a cooldown.
+// Shows: A5, A11.
+func TestOneFiringHoweverManyLook(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h, per: []}\n", ""), "alice")
+		var mu sync.Mutex
+		var fired []time.Time
+		note := func(e journal.Entry) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.What == journal.Created {
+				fired = append(fired, e.At)
+			}
+		}
+		for round := range 3 {
+			now := ten.Add(time.Duration(round) * 61 * time.Minute)
+			w.Clock.Set(now)
+			items := make([]record.Item, 200)
+			for i := range items {
+				items[i] = record.Item{Type: "team", ID: fmt.Sprint(i), Props: map[string]any{"name": "A", "morale": 10 - round, "owner_id": "alice"}}
+			}
+			if _, err := w.Records().Write(t.Context(), w.Workspace, record.Merge, items, "test", now, nil); err != nil {
+				t.Fatal(err)
+			}
+			var running sync.WaitGroup
+			for n := range 8 {
+				running.Go(func() {
+					c := checker.New(s, catalog.New(s, definition.Options{}), note)
+					for step := 1; ; step++ { // a clock that differs from the others' at every step
+						r, err := c.Step(t.Context(), now.Add(time.Duration(8*step+n)*time.Millisecond), 7)
+						if err != nil {
+							t.Error(err)
+						}
+						if err != nil || r.Looked == 0 {
+							return
+						}
+					}
+				})
+			}
+			running.Wait()
+		}
+		bursts := map[time.Time]int{} // records of one pass are told of at once
+		for _, at := range fired {
+			bursts[at]++
+		}
+		if len(bursts) != 3 {
+			t.Errorf("the context fired at %d instants, want 3: %v", len(bursts), bursts)
+		}
+	})
+}
+
+var errCrash = errors.New("the process is gone")
+
+// crashing is a store whose checks end before they are committed.
+type crashing struct {
+	*store.Store
+	left int
+}
+
+func (c *crashing) CheckDue(ctx context.Context, now time.Time, limit int, d store.Check) (int, error) {
+	decide := d.Decide
+	d.Decide = func(people [][]store.People) (store.CheckWrites, error) {
+		w, err := decide(people)
+		if c.left--; c.left >= 0 && err == nil {
+			err = errCrash
+		}
+		return w, err
+	}
+	return c.Store.CheckDue(ctx, now, limit, d)
+}
+
+// A process that ends in the middle of a look leaves the mark: whoever looks next finds all as it was. Shows: A5.
+func TestACrashLeavesTheMark(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""), "alice")
+		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
+		c := checker.New(&crashing{s, 1}, catalog.New(s, definition.Options{}), nil)
+		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errCrash) {
+			t.Fatalf("error %v", err)
+		}
+		if row, err := s.Record(t.Context(), w.Workspace.ID, store.RecordRef{Type: "team", ExtID: "a"}); err != nil || !row.LookAt.Equal(ten) || row.State != "" {
+			t.Errorf("%+v, %v", row, err)
+		}
+		w.live("10:01")
+		w.mustBe("after it", w.happened(journal.Created, journal.Sent), []string{"10:00 created t:a", "10:00 sent alice delivered"})
+	})
+}
+
+// A large audience is taken up in chunks, and a crash between two of them loses nobody and doubles nobody. Whoever is
+// named beside the persona is told with the first.
+func TestALargeAudience(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const people = 1203
+		w := newWorld(t, s, strings.Replace(simple("[change]", "    cooldown: {length: 1m}\n", ""), "- to: record.owner_id",
+			"- to: record.owner_id\n  - persona: Manager\n    where: contact.attributes.skip != true\n  - persona: Other", 1)+"---\npersona: Other\ncadence: {max_per_month: 10000}\n")
+		var items []contact.Item
+		for i := range people {
+			persona := []string{"Manager", "Other"}[i%2]
+			items = append(items, contact.Parse([]byte(fmt.Sprintf(`{"persona": %q, "addresses": {"inbox": "p%d"}, "attributes": {"skip": %t}}`, persona, i, i%10 == 0)), fmt.Sprint("p", i)))
+		}
+		for from := 0; from < people; from += 1000 {
+			if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items[from:min(from+1000, people)], w.Clock.Now(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.person("owner", `"persona": "Manager"`)
+		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "owner"}`)
+		w.lookOnly()
+		instances, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{})
+		if err != nil || len(instances) != 1 || instances[0].Status != instance.Pending || instances[0].ExpandCursor == 0 {
+			t.Fatalf("after the first chunk: %+v, %v", instances, err)
+		}
+		// While it is on its way, its context does not fire again, although the cooldown is over.
+		w.Clock.Set(at("10:02"))
+		w.put("team/a", `{"morale": 39}`)
+		w.lookOnly()
+		w.live("10:02:30")
+		counts, err := s.Counts(t.Context(), w.Workspace.ID)
+		skipped := (people + 9) / 10
+		if want := int64(people - skipped + 1); err != nil || counts.DeliveriesByStatus[delivery.Sent] != want || counts.InstancesByStatus[instance.Completed] != 1 {
+			t.Errorf("%+v, %v; want %d sent", counts, err, want)
+		}
+		if got := len(w.Provider.Sent()); got != people-skipped+1 {
+			t.Errorf("%d messages", got)
+		}
+	})
+}
+
+// A new trigger has every record looked at, in pages; what is due meanwhile is not held up, and a process that ends in
+// between loses nothing.
+func TestANewTriggerLooksAtAllRecords(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const records = 1700
+		w := newWorld(t, s, "")
+		var items []record.Item
+		for i := range records {
+			items = append(items, record.Item{Type: "team", ID: fmt.Sprint(i), Props: map[string]any{"name": "A", "morale": 40 + i/16, "owner_id": "alice"}})
+		}
+		for from := 0; from < records; from += 1000 {
+			if _, err := w.Records().Write(t.Context(), w.Workspace, record.Merge, items[from:min(from+1000, records)], "test", w.Clock.Now(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.live("10:01")
+		w.Apply(simple("[change]", "    cooldown: {length: 1h}\n", ""))
+		w.person("alice", `"persona": "Manager"`)
+		runs, err := s.Runs(t.Context(), w.Workspace.ID, store.Page{})
+		if err != nil || len(runs) != 1 || runs[0].Total != records || runs[0].Status != store.RunRunning {
+			t.Fatalf("%+v, %v", runs, err)
+		}
+		sentAt, most := 0, 0
+		for tick := 1; w.tick(); tick++ {
+			sent := len(w.Provider.Sent())
+			most = max(most, sent)
+			if sent > 0 && sentAt == 0 {
+				sentAt = tick
+			}
+			if tick == 5 { // another process goes on where this one was
+				w.put("team/1699", `{"name": "A", "morale": 1}`)
+			}
+		}
+		if sentAt == 0 || sentAt > 4 {
+			t.Errorf("the first message left at tick %d", sentAt)
+		}
+		if runs, err = s.Runs(t.Context(), w.Workspace.ID, store.Page{}); err != nil || runs[0].Status != store.RunDone || runs[0].Done != records || runs[0].FinishedAt.IsZero() {
+			t.Errorf("%+v, %v", runs, err)
+		}
+		counts, err := s.Counts(t.Context(), w.Workspace.ID)
+		if err != nil || counts.InstancesByStatus[instance.Completed] != 161 {
+			t.Errorf("%+v, %v: want an alert for each of the 160 that are low, and the one that became so", counts, err)
+		}
+		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 45", 1))
+		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 46", 1))
+		if runs, err = s.Runs(t.Context(), w.Workspace.ID, store.Page{}); err != nil || len(runs) != 3 || runs[0].Status != store.RunRunning || runs[1].Status != store.RunCancelled {
+			t.Errorf("two edits: %+v, %v", runs, err)
+		}
+	})
+}
