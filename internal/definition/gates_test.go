@@ -63,7 +63,7 @@ func TestTriggerOnRecords(t *testing.T) {
 		Length: time.Hour, Per: []string{"record.id", "record.site", "issues"}, Single: map[string]time.Duration{"SILENT": 15 * time.Minute}, Reset: true,
 		Resolved: true, Personas: []string{"Everybody"}, Everyone: true,
 		Limits: definition.Limits{
-			AtCreate: definition.LimitSkip, AtSend: definition.LimitFold, KeepQueued: true, Revalidate: true,
+			AtCreate: definition.LimitSkip, AtSend: definition.LimitFail, KeepQueued: true, Revalidate: true,
 			SendWindow: civil.Span{From: 8 * 3600, To: 20 * 3600},
 		},
 	}

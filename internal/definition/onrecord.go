@@ -214,7 +214,7 @@ func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limit
 	l.Critical = r.bool(f.get("critical"), false)
 	l.Uncounted = !r.bool(f.get("counts"), true)
 	l.AtCreate = r.word(f.get("at_create"), "at_create", LimitDefer, []string{LimitDefer, LimitSkip})
-	l.AtSend = r.word(f.get("at_send"), "at_send", LimitDefer, []string{LimitDefer, LimitFail, LimitFold})
+	l.AtSend = r.word(f.get("at_send"), "at_send", LimitDefer, []string{LimitDefer, LimitFail})
 	l.KeepQueued = !r.bool(f.get("supersede"), true)
 	l.Revalidate = r.bool(f.get("revalidate"), l.Revalidate)
 	if l.Revalidate && t.Event != "" {

@@ -10,13 +10,13 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// What waits for its slot to come, of occasions with a context: a newer message of the same context takes its place (R6).
+// What waits for its slot, or is due in it now, of occasions with a context: a newer message of the same context takes its place (R6).
 // The persons are locked, so that nobody gives out slots meanwhile. What a sender holds is passed over: it is on its way,
 // and waiting for it here would be waiting in the wrong order.
 const waitingDeliveries = `
 SELECT /*NAMES d (` + deliverySpec + `)*/, i.context
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN instance AS i
-WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot > $1
+WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1
   AND d.status = 'scheduled' AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
   AND i.ws = d.ws AND i.id = d.instance_id AND i.context <> ''
 ORDER BY d.slot, d.id

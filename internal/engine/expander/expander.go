@@ -179,7 +179,7 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 			result.Deliveries = book.Deliveries(result.Deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.store.NewID(r.now)) })
 			ended := book.Ended()
 			result.Ended = append(result.Ended, ended...)
-			for _, row := range slices.Concat(ended, result.Deliveries[from:]) {
+			for _, row := range slices.Concat(result.Deliveries[from:], ended) {
 				r.entries = append(r.entries, gate.Entry(row, recipient.Person.ExtID, r.now))
 			}
 		}

@@ -1,0 +1,308 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// limited are the workflows of the tests below, of people whose persona has these limits. The rest is the workflow's.
+func limited(cadence, rest string) string {
+	channels := "channel: inbox\nprovider: inbox\n---\nchannel: email\nprovider: inbox\n---\nchannel: memory\nprovider: memory\n---\n"
+	for _, name := range []string{"news", "siren"} {
+		channels += `
+workflow: ` + name + `
+type: alert
+triggers:
+  - id: t
+    event: ` + name + `
+audience:
+  - to: event.recipient
+channel: inbox
+message:
+  inbox: {subject: s, text: t}
+  email: {subject: s, text: t}
+  sms: {text: t}
+`
+		if name == "siren" {
+			channels += "limits: {critical: true}\n---\n"
+		} else {
+			channels += rest + "---\n"
+		}
+	}
+	return channels + "persona: Manager\ncadence: " + cadence + "\n"
+}
+
+// post takes an event in for somebody.
+func (w world) post(kind, who string) {
+	w.Helper()
+	n := w.Clock.Now().UnixNano() + int64(len(w.Provider.Sent()))
+	w.Post(fmt.Sprintf(`{"kind": %q, "id": "%s-%d", "recipient": {"address": %[2]q, "customer_ref": %[2]q}}`, kind, who, n))
+}
+
+// diary is what became of messages, each as "10:30 deferred inbox 12:00 cooldown".
+func (w world) diary() []string {
+	w.Helper()
+	var list []string
+	for _, e := range w.Journal() {
+		if e.Delivery == 0 || e.What == journal.Planned && e.Until.Equal(e.At) {
+			continue
+		}
+		line := e.At.Format("15:04") + " " + string(e.What)
+		if e.Channel != "" {
+			line += " " + strings.TrimSuffix(e.Channel, ":default")
+		}
+		if e.What == journal.Deferred {
+			line += " " + e.Until.Format("15:04")
+		}
+		if e.Reason != "" && e.Reason != reason.Delivered {
+			line += " " + string(e.Reason)
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+// What a person's limits do to messages, from ten o'clock on. A day is a list of "10:30 post KIND", and of "10:30 fail" and
+// "10:30 lose", which say what becomes of the next try.
+//
+// Shows: A31, A32, A34, A38, A39, A40, A41, A43, A45, R1, R4.
+func TestLimitsOfPeople(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, cadence, rest, person, day, want string }{
+		{
+			"the worked example", "{cooldown: 2h, max_per_day: 5, type_limits: {alert: 3}}", "", "",
+			"10:00 news, 10:30 news, 12:05 news, 14:30 news, 23:00",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 12:00 sent inbox, 12:05 deferred inbox 14:00 cooldown, " +
+				"14:00 sent inbox, 14:30 deferred inbox 00:00 cooldown",
+		},
+		{
+			"what waits for one moment comes at one moment", "{cooldown: 2h}", "", "",
+			"10:00 news, 10:30 news, 11:00 news, 12:30",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 deferred inbox 12:00 cooldown, 12:00 sent inbox, 12:00 sent inbox",
+		},
+		{
+			"one by one", "{cooldown: 2h, max_per_slot: 1}", "", "",
+			"10:00 news, 10:30 news, 11:00 news, 14:30",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 deferred inbox 14:00 cooldown, 12:00 sent inbox, 14:00 sent inbox",
+		},
+		{
+			"quiet hours, in the person's zone", `{quiet_hours: "12:30-14:00"}`, "", `, "timezone": "Europe/Berlin"`,
+			"10:20 news, 11:00 news, 13:00",
+			"10:20 sent inbox, 11:00 deferred inbox 12:00 quiet_hours, 12:00 sent inbox",
+		},
+		{
+			"the workflow's window, in the person's zone", `{max_per_day: 9}`, "limits: {send_window: \"13:00-15:00\"}\n", `, "timezone": "Europe/Berlin"`,
+			"10:20 news, 12:00 news, 13:00",
+			"10:20 deferred inbox 11:00 send_window, 11:00 sent inbox, 12:00 sent inbox",
+		},
+		{
+			"the person's own limits before the persona's", "{cooldown: 2h}", "", `, "cadence": {"cooldown": "30m"}`,
+			"10:00 news, 10:30 news, 10:40 news, 11:30",
+			"10:00 sent inbox, 10:30 sent inbox, 10:40 deferred inbox 11:00 cooldown, 11:00 sent inbox",
+		},
+		{
+			"left out instead of waiting", "{cooldown: 2h}", "limits: {at_create: skip}\n", "",
+			"10:00 news, 10:30 news, 12:00 news, 13:00",
+			"10:00 sent inbox, 10:30 skipped inbox cooldown, 12:00 sent inbox",
+		},
+		{
+			"what uses up nothing waits all the same", "{cooldown: 2h}", "limits: {counts: false}\n", "",
+			"10:00 news, 10:30 news, 11:00 siren, 11:30 news, 13:30",
+			"10:00 sent inbox, 10:30 sent inbox, 11:00 sent inbox, 11:30 deferred inbox 13:00 cooldown, 13:00 sent inbox",
+		},
+		{
+			"what is critical goes, and what waited waits anew", "{cooldown: 2h}", "", "",
+			"10:00 news, 10:30 news, 11:00 siren, 14:00",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 sent inbox, 12:00 deferred inbox 13:00 cooldown, 13:00 sent inbox",
+		},
+		{
+			"which fails, where the workflow says so", "{cooldown: 2h}", "limits: {at_send: fail}\n", "",
+			"10:00 news, 10:30 news, 11:00 siren, 14:00",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 sent inbox, 12:00 failed inbox cooldown",
+		},
+		{
+			"or goes to a channel that is free", "{cooldown: 2h}", "fallback: [email]\nlimits: {at_send: fail}\n", "",
+			"10:00 news, 10:30 news, 11:00 siren, 14:00",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 sent inbox, 12:00 skipped inbox cooldown, 12:00 sent email",
+		},
+		{
+			"each channel has limits of its own", "{cooldown: 2h, channels: {email: {max_per_day: 1}}}", "fallback: [email]\n", "",
+			"10:00 news, 10:30 news, 11:00 siren, 12:30 news, 12:40 siren, 15:00",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 sent inbox, 12:00 skipped inbox cooldown, 12:00 sent email, " +
+				"12:30 deferred inbox 13:00 cooldown, 12:40 sent inbox, 13:00 deferred inbox 14:40 cooldown, 14:40 sent inbox",
+		},
+		{
+			"who has no address on the first channel gets it on the next one that reaches them", "{cooldown: 2h}",
+			"fallback: [email]\n", `, "addresses": {"email": "ann@example.org"}`,
+			"10:00 out, 10:30 out, 13:00",
+			"10:00 skipped inbox no_address, 10:00 sent email, 10:30 skipped inbox no_address, 10:30 deferred email 12:00 cooldown, 12:00 sent email",
+		},
+		{
+			"what has failed for good goes to the next channel, and uses up nothing of the first", "{cooldown: 2h}", "fallback: [email]\n", "",
+			"10:00 fail, 10:00 news, 10:30 news, 13:00",
+			"10:00 failed inbox permanent_error, 10:00 sent email, 10:30 sent inbox",
+		},
+		{
+			"and from there to the one after it", "{cooldown: 2h}", "fallback: [email, memory]\n", "",
+			"10:00 fail, 10:00 fail, 10:00 news, 13:00",
+			"10:00 failed inbox permanent_error, 10:00 failed email permanent_error, 10:00 sent memory",
+		},
+		{
+			"a channel that stands in and is at its limit leaves it to the next one", "{cooldown: 2h}", "fallback: [email, memory]\n", "",
+			"10:00 fail, 10:00 news, 10:30 fail, 10:30 news, 13:00",
+			"10:00 failed inbox permanent_error, 10:00 sent email, 10:30 failed inbox permanent_error, 10:30 skipped email cooldown, 10:30 sent memory",
+		},
+		{
+			"or waits itself where there is none", "{cooldown: 2h}", "fallback: [email]\n", "",
+			"10:00 fail, 10:00 news, 10:30 fail, 10:30 news, 13:00",
+			"10:00 failed inbox permanent_error, 10:00 sent email, 10:30 failed inbox permanent_error, 10:30 deferred email 12:00 cooldown, 12:00 sent email",
+		},
+		{
+			"a reminder takes a place when it is due, and the message before it keeps its own", "{max_per_day: 2}",
+			"timing: {reminders: [1h]}\n", "",
+			"10:00 news, 11:30 news, 23:00",
+			"10:00 sent inbox, 11:00 sent inbox, 11:30 deferred inbox 00:00 daily",
+		},
+		{
+			"a reminder waits", "{cooldown: 2h}", "timing: {reminders: [30m]}\n", "",
+			"10:00 news, 13:30",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 12:00 sent inbox",
+		},
+		{
+			"a reminder that may wait is left out instead", "{cooldown: 2h}", "timing: {reminders: [30m, 2h]}\nlimits: {at_create: skip}\n", "",
+			"10:00 news, 13:30",
+			"10:00 sent inbox, 10:30 skipped inbox cooldown, 12:30 sent inbox",
+		},
+		{
+			"a retry is not later than its limits", "{cooldown: 2h}", "retry: {backoff: [30m], jitter: none}\n", "",
+			"10:00 later, 10:00 news, 10:10 siren, 13:00",
+			"10:00 retried inbox temporary_error, 10:10 sent inbox, 10:30 deferred inbox 12:10 cooldown, 12:10 sent inbox",
+		},
+		{
+			"what may have arrived keeps its place", "{max_per_day: 1}", "retry: {backoff: [30m], jitter: none}\n", "",
+			"10:00 lose, 10:00 news, 10:10 news, 11:00",
+			"10:00 retried inbox reply_lost, 10:10 deferred inbox 00:00 daily, 10:30 sent inbox",
+		},
+		{
+			"too long", "{max_per_day: 1}", "timing: {expire_after: 3h}\n", "",
+			"10:00 news, 10:30 news, 23:00",
+			"10:00 sent inbox, 10:30 expired inbox deferred_too_long",
+		},
+		{
+			"a fallback before that", "{cooldown: 2h}", "timing: {expire_after: 2h}\nfallback: [email]\n", "",
+			"10:00 news, 10:30 news, 11:50 siren, 23:00",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:50 sent inbox, 12:00 skipped inbox deferred_too_long, 12:00 sent email",
+		},
+		{
+			"types that are not counted keep the quiet hours", `{cooldown: 2h, types: [report], quiet_hours: "10:30-11:00"}`, "", "",
+			"10:00 news, 10:10 news, 10:40 news, 12:00",
+			"10:00 sent inbox, 10:10 sent inbox, 10:40 deferred inbox 11:00 quiet_hours, 11:00 sent inbox",
+		},
+		{
+			"only what was sent counts", "{max_per_day: 1, count: sent}", "", "",
+			"10:00 news, 10:30 news, 10:40 news, 23:00",
+			"10:00 sent inbox, 10:30 deferred inbox 00:00 daily, 10:40 deferred inbox 00:00 daily",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := newWorld(t, s, limited(c.cadence, c.rest))
+				w.person("ann", `"persona": "Manager"`+c.person)
+				for step := range strings.SplitSeq(c.day, ", ") {
+					when, what, _ := strings.Cut(step, " ")
+					w.live(when)
+					switch what {
+					case "":
+					case "fail":
+						w.Provider.Next(channel.Permanent(errors.New("no")))
+					case "later":
+						w.Provider.Next(channel.Temporary(errors.New("not now")))
+					case "lose":
+						w.Provider.Next(&channel.SendError{Reason: reason.ReplyLost, Unknown: true, Retry: true, Err: errors.New("lost")})
+					case "out": // the event has no address of its own
+						w.Post(fmt.Sprintf(`{"kind": "news", "id": "%s", "recipient": {"address": "", "customer_ref": "ann"}}`, when))
+					default:
+						w.post(what, "ann")
+					}
+					if strings.HasPrefix(what, "news") || what == "siren" || what == "out" {
+						w.live(when)
+					}
+				}
+				w.mustBe("the day", w.diary(), strings.Split(c.want, ", "))
+			})
+		})
+	}
+}
+
+// A newer alert of the same context takes the place of one that waits, and nothing else of anybody does.
+//
+// Shows: R6.
+func TestSupersede(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limits string
+		want   []string
+	}{
+		"superseded": {"true", []string{
+			"10:00 sent inbox", "10:30 deferred inbox 13:00 cooldown",
+			"11:00 deferred inbox 13:00 cooldown", "11:00 skipped inbox superseded", "11:30 deferred inbox 13:00 cooldown", "11:30 skipped inbox superseded",
+			"11:40 deferred inbox 13:00 cooldown",
+			"12:00 deferred inbox 13:00 cooldown", "12:00 skipped inbox superseded", "12:30 deferred inbox 13:00 cooldown", "12:30 skipped inbox superseded",
+			"13:00 skipped inbox superseded", "13:00 sent inbox", "13:00 sent inbox",
+		}},
+		"kept": {"false", []string{
+			"10:00 sent inbox", "10:30 deferred inbox 13:00 cooldown", "11:00 deferred inbox 13:00 cooldown", "11:30 deferred inbox 13:00 cooldown",
+			"11:40 deferred inbox 13:00 cooldown", "12:00 deferred inbox 13:00 cooldown", "12:30 deferred inbox 13:00 cooldown",
+			"13:00 sent inbox", "13:00 sent inbox", "13:00 sent inbox", "13:00 sent inbox", "13:00 sent inbox", "13:00 sent inbox", "13:00 sent inbox",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				other := strings.NewReplacer("channel: memory", "channel: inbox", "sms:", "inbox:\n    subject: s").Replace(alert("other", "other", ""))
+				w := newWorld(t, s, simple("[5m]", "    cooldown: {length: 30m}\n", "limits: {supersede: "+c.limits+"}\n")+"---\n"+other)
+				w.person("ann", `"cadence": {"cooldown": "3h"}`)
+				w.put("team/red", `{"name": "Red", "morale": 30, "owner_id": "ann"}`)
+				w.live("11:40")
+				w.Post(`{"kind": "other", "id": "1", "recipient": {"address": "ann", "customer_ref": "ann"}}`)
+				w.put("team/blue", `{"name": "Blue", "morale": 60, "owner_id": "ann"}`)
+				w.live("13:10")
+				w.mustBe("the day", w.diary(), c.want)
+			})
+		})
+	}
+}
+
+// After a stop of the sender what waited leaves as its limits let it, counted from when it really leaves.
+func TestAStopOfTheSender(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, limited("{cooldown: 1h, max_per_slot: 1, max_per_day: 4}", ""))
+		w.person("ann", `"persona": "Manager"`)
+		for _, when := range []string{"10:00", "10:10", "11:10", "12:10", "12:20"} { // places at 10:00, 11:00, 12:00, 13:00 and tomorrow
+			w.Clock.Set(at(when))
+			w.post("news", "ann")
+		}
+		w.Clock.Set(at("15:30"))
+		w.live("23:00")
+		var sent []string
+		for _, e := range w.Journal() {
+			if e.What == journal.Sent {
+				sent = append(sent, e.At.Format("15:04"))
+			}
+		}
+		if want := []string{"15:30", "16:30", "17:30", "18:30"}; !slices.Equal(sent, want) {
+			t.Errorf("sent at %v, want %v", sent, want)
+		}
+	})
+}
