@@ -133,6 +133,8 @@ func Notable(e journal.Entry) bool {
 	switch e.What {
 	case journal.Expanded:
 		return false
+	case journal.Throttled:
+		return !e.Again
 	case journal.Planned:
 		return e.Until.After(e.At)
 	case journal.Created:
@@ -143,7 +145,7 @@ func Notable(e journal.Entry) bool {
 }
 
 func (v visit) line(e journal.Entry) line {
-	l := line{at: e.At, badge: badge{journalTone(e.What), words(string(e.What))}, what: cmp.Or(e.Workflow, e.Kind, "event"), to: cmp.Or(e.Address, e.Contact), detail: e.Error}
+	l := line{at: e.At, badge: badge{journalTone(e.What), words(string(e.What))}, what: cmp.Or(e.Workflow, e.Kind, "event"), to: cmp.Or(e.Address, e.Contact, e.Record), detail: e.Error}
 	if e.Reason != "" && e.Reason != reason.Delivered {
 		l.why = e.Reason.Sentence()
 	}

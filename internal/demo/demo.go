@@ -2,7 +2,7 @@
 //
 // It starts the very process that "carillon serve" starts, on a SQLite file in a temporary folder, puts the example
 // definitions in force, and posts events through the HTTP API: the history of packages of this host, and visits to a
-// workshop. Every message leaves through the built-in inbox channel and is read in the console. Nothing is simulated:
+// workshop. In a second act this host itself is a record, with limits that it is above at this moment. Every message leaves through the built-in inbox channel and is read in the console. Nothing is simulated:
 // the clock is the real one, so a reminder of tomorrow is seen as planned, never as sent.
 package demo
 
@@ -81,7 +81,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		defer cancel()
 		err = errors.Join(err, d.app.Stop(end))
 	}()
-	return d.run(ctx, story(changes, d.clock.Now()))
+	var act []batch
+	if h, ok := readHost(); ok {
+		d.host, act = &h, h.act()
+	}
+	return d.run(ctx, story(changes, d.clock.Now(), act))
 }
 
 type demo struct {
@@ -92,7 +96,8 @@ type demo struct {
 	api      *client.Client
 	packages *source
 	printer  *printer
-	guest    bool // the console is open to whoever reaches it
+	host     *host // nil: it cannot be read
+	guest    bool  // the console is open to whoever reaches it
 }
 
 // start brings the process up, at the usual address when it is free.
@@ -151,9 +156,18 @@ func (d *demo) run(ctx context.Context, told []batch) error {
 	if err != nil {
 		return err
 	}
+	if d.host != nil {
+		files = append(files, d.host.definitions())
+	}
 	applied, err := d.api.Apply(ctx, files)
 	if err != nil {
 		return fmt.Errorf("put the examples in force: %w", err)
+	}
+	if d.host != nil {
+		you := client.ContactInput{ID: "you", Persona: onCall, Addresses: map[string]string{"inbox": "you"}}
+		if _, err := d.api.PutContact(ctx, you); err != nil {
+			return fmt.Errorf("keep whoever watches: %w", err)
+		}
 	}
 	d.welcome(key, len(applied.Changes))
 
@@ -209,6 +223,9 @@ func (d *demo) rest(ctx context.Context, pause time.Duration) error {
 func (d *demo) post(ctx context.Context, b batch) error {
 	if b.note != "" {
 		d.printer.note(d.clock.Now(), b.note)
+	}
+	if b.record != nil {
+		return d.write(ctx, *b.record)
 	}
 	answer, err := d.api.PostEvents(ctx, b.events...)
 	if err != nil {

@@ -55,7 +55,7 @@ const columns = "%s %s %s %s %s %s"
 func (p *printer) format(e journal.Entry) string {
 	sign, colour := signOf(e.What)
 	return strings.TrimRight(fmt.Sprintf(columns, p.paint(dim, clockTime(e.At)), p.paint(colour, sign),
-		p.paint(colour, padded(string(e.What), 9)), padded(cmp.Or(e.Workflow, e.Kind), 15), padded(cmp.Or(e.Address, e.Contact), 17), more(e)), " ")
+		p.paint(colour, padded(string(e.What), 9)), padded(cmp.Or(e.Workflow, e.Kind), 15), padded(cmp.Or(e.Address, e.Contact, e.Record), 17), more(e)), " ")
 }
 
 // more is the last column: what was said, when it goes out, or why not.
@@ -119,7 +119,7 @@ func signOf(w journal.What) (string, string) {
 		return ">", green
 	case journal.Created, journal.Expanded:
 		return "+", green
-	case journal.Planned, journal.Deferred:
+	case journal.Planned, journal.Deferred, journal.Throttled:
 		return "~", blue
 	case journal.Skipped:
 		return "=", dim

@@ -82,6 +82,7 @@ func (s *source) more() ([]change, error) {
 type batch struct {
 	note   string
 	events []client.Event
+	record *client.RecordInput // instead of events
 }
 
 // How many changes of packages are posted at once: few, so that one sees them come, and fewer while there is something
@@ -92,8 +93,8 @@ const (
 )
 
 // story is what the demo tells: the changes in small batches and, between them, visits to a workshop, one of them
-// twice and one that no workflow asks for, and a car that was sold 55 days ago.
-func story(changes []change, now time.Time) []batch {
+// twice and one that no workflow asks for, and a car that was sold 55 days ago. The act follows.
+func story(changes []change, now time.Time, act []batch) []batch {
 	visit := func(note, wip, jobType, address, locale, ref string) batch {
 		return batch{note: note, events: []client.Event{{
 			Kind:      "service-visit-closed",
@@ -112,6 +113,7 @@ func story(changes []change, now time.Time) []batch {
 			Recipient: &client.Recipient{Address: "+964 770 000 0004", Locale: "en", CustomerRef: "cust-126"},
 		}}},
 	}
+	asides = append(asides, act...)
 	var out []batch
 	for i := 0; len(changes) > 0 || i < len(asides); i++ {
 		n := min(batchSize, len(changes))

@@ -55,10 +55,10 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, firedAt
 		return wait(reason.ForNotReached, l.longEnough(met))
 	case l.Err != nil:
 		return wait(reason.ExpressionFailed, time.Time{})
-	case inFlight:
-		return wait(reason.InFlight, time.Time{})
 	case !firedAt.IsZero() && g.Now.Before(free):
 		return wait(reason.Throttled, free)
+	case inFlight:
+		return wait(reason.InFlight, time.Time{})
 	}
 	return s
 }

@@ -1,0 +1,139 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+// The second act: this host as a record, and the two gates at work on what is true of it at this moment.
+const (
+	hostType = "this-host"
+	onCall   = "on-call" // the persona of whoever watches the demo
+	// contextCooldown and personCooldown are short enough that both ends are seen.
+	contextCooldown = 10 * time.Second
+	personCooldown  = 20 * time.Second
+	// lookWithin bounds the wait for a look at what was written: the engine is woken by the write.
+	lookWithin = 5 * time.Second
+)
+
+// host is what /proc tells of this machine.
+type host struct {
+	name   string
+	memory float64 // percent in use
+	tasks  int
+}
+
+// readHost reads the host; ok is false where there is no /proc to read.
+func readHost() (h host, ok bool) {
+	memory, err := os.ReadFile("/proc/meminfo")
+	load, err2 := os.ReadFile("/proc/loadavg")
+	name, err3 := os.Hostname()
+	if errors.Join(err, err2, err3) != nil {
+		return h, false
+	}
+	h.name = name
+	return h, h.parse(string(memory), string(load))
+}
+
+func (h *host) parse(memory, load string) bool {
+	kilobytes := map[string]float64{}
+	for line := range strings.Lines(memory) {
+		field, rest, _ := strings.Cut(line, ":")
+		if words := strings.Fields(rest); len(words) > 0 {
+			if n, err := strconv.ParseFloat(words[0], 64); err == nil {
+				kilobytes[field] = n
+			}
+		}
+	}
+	words := strings.Fields(load)
+	if len(words) < 4 || kilobytes["MemTotal"] == 0 {
+		return false
+	}
+	_, all, _ := strings.Cut(words[3], "/")
+	var err error
+	h.tasks, err = strconv.Atoi(all)
+	h.memory = float64(int(1000*(1-kilobytes["MemAvailable"]/kilobytes["MemTotal"]))) / 10
+	return err == nil && h.tasks > 1 && h.memory > 1
+}
+
+// definitions watch the host with limits that it is above now: half of what is true of it.
+func (h host) definitions() client.File {
+	return client.File{Name: "this-host.yaml", Text: fmt.Sprintf(`persona: %[1]s
+cadence:
+  cooldown: %[2]s
+---
+workflow: host-alert
+type: alert
+triggers:
+  - id: busy
+    record: %[3]s
+    issues:
+      MEMORY: record.memory_used_percent > %[4]d
+      TASKS: record.tasks > %[5]d
+    cooldown:
+      length: %[6]s
+audience:
+  - persona: %[1]s
+channel: inbox
+message:
+  inbox:
+    subject: "{{ record.name }}: {{ issues | join: ', ' }}"
+    text: |
+      Memory in use: {{ record.memory_used_percent }} %%
+`, onCall, personCooldown, hostType, h.memoryLimit(), h.tasksLimit(), contextCooldown)}
+}
+
+func (h host) memoryLimit() int { return int(h.memory / 2) }
+func (h host) tasksLimit() int  { return h.tasks / 2 }
+
+// act are the writes of the second act, each with what it shows.
+func (h host) act() []batch {
+	report := func(n int, tasks bool) *client.RecordInput {
+		props := map[string]any{"name": h.name, "memory_used_percent": h.memory, "report": n}
+		if tasks {
+			props["tasks"] = h.tasks
+		}
+		return &client.RecordInput{Type: hostType, ID: h.name, Props: props}
+	}
+	over := report(3, true)
+	over.Closed = new(true)
+	return []batch{
+		{
+			note:   fmt.Sprintf("This host is a record: %.1f %% of its memory are in use, and host-alert tells of more than %d %%.", h.memory, h.memoryLimit()),
+			record: report(1, false),
+		},
+		{note: fmt.Sprintf("It reports the same again: gate 1, the cooldown of %s of this alert.", contextCooldown), record: report(2, false)},
+		{
+			note:   fmt.Sprintf("It also runs %d tasks: another alert, which gate 1 lets through; gate 2 leaves you %s between two messages.", h.tasks, personCooldown),
+			record: report(3, true),
+		},
+		{note: "The record is closed, so nothing more is made of it; what was planned still goes out.", record: over},
+	}
+}
+
+// write writes a record and waits until it was looked at, so that the next write shows something of its own.
+func (d *demo) write(ctx context.Context, in client.RecordInput) error {
+	if _, err := d.api.PutRecord(ctx, in); err != nil {
+		return fmt.Errorf("write the record of this host: %w", err)
+	}
+	for limit := d.clock.Now().Add(lookWithin); d.clock.Now().Before(limit); {
+		got, err := d.api.Record(ctx, in.Type, in.ID)
+		if err != nil {
+			return fmt.Errorf("read the record of this host: %w", err)
+		}
+		if got.ChangedAt.IsZero() {
+			return nil
+		}
+		if err := d.rest(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return errors.New("the record of this host was not looked at")
+}
