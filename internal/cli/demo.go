@@ -21,8 +21,9 @@ type demoCmd struct {
 // Help is the long help.
 func (demoCmd) Help() string {
 	return `Starts everything on a temporary database, puts the example definitions in force and posts events: the package
-history of this host and visits to a workshop. Every message is delivered to the inbox of the console; nothing leaves
-this machine. Prints one line for each thing that happens, and a summary at the end.`
+history of this host and visits to a workshop. Then this host itself is a record, and limits are seen at work. Every
+message is delivered to the inbox of the console; nothing leaves this machine. Prints one line for each thing that
+happens, and a summary at the end.`
 }
 
 // Validate refuses a time that has passed.

@@ -152,6 +152,7 @@ type decisionLine struct {
 	trigger  string
 	context  string
 	why      string
+	until    time.Time // of a cooldown
 }
 
 func (c *console) record(ctx context.Context, v visit) (view, error) {
@@ -199,7 +200,7 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 	for _, d := range decisions {
 		page.decisions = append(page.decisions, decisionLine{
 			id: "x" + fmt.Sprint(d.ID), at: d.At, state: badge{reasonTone(d.Reason), words(string(d.Reason))}, workflow: d.Workflow, trigger: d.Trigger,
-			context: d.Context, why: d.Reason.Sentence(),
+			context: d.Context, why: d.Reason.Sentence(), until: untilOf(d),
 		})
 	}
 	return view{title: r.Type + " " + r.ExtID, section: "/records", body: recordPage(page), live: true}, nil
@@ -243,6 +244,17 @@ func episode(s condition.State) string {
 		return fmt.Sprintf("%d, going on", s.Episodes)
 	}
 	return fmt.Sprintf("%d, over", s.Episodes)
+}
+
+// untilOf is when a decision ends to hold, where its trace says so.
+func untilOf(d store.Decision) time.Time {
+	var trace struct {
+		Until time.Time `json:"until"`
+	}
+	if json.Unmarshal([]byte(d.Trace), &trace) != nil {
+		return time.Time{} // other decisions have other traces
+	}
+	return trace.Until
 }
 
 // valueOf is the value of a field: a text as it is, anything else as JSON.

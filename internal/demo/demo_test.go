@@ -70,11 +70,21 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, ok := readHost(); ok {
+		for _, want := range []string{
+			`> sent      host-alert      you               \S+: MEMORY\n`, `~ throttled host-alert      this-host/\S+ +throttled again in \d+s`,
+			`~ deferred  host-alert      you               cooldown again in \d+s`,
+		} {
+			if !regexp.MustCompile(want).MatchString(text) {
+				t.Errorf("nothing reads like %s", want)
+			}
+		}
+	}
 	for _, want := range []string{
 		`console      http://127\.0\.0\.1:\d+  no key`, `key          car_[a-z2-7]{52}`, `a shipped sample, since .*none\.log is not there`,
 		`> sent      package-changes operator          \S+ \S+ → \S+`, `= skipped   csi-gr          \+964 770 000 0001 duplicate`,
 		`\. no_match  service-visit-closed -                 condition_false`, `~ planned   voc-new-vehicle \+964 770 000 0004 goes out in 5d`,
-		`After \d+s:`, `events       \d+ kept, 1 known already`, `next         .* reminder 1 of csi-gr to \+964 770 000 0001`,
+		`After \d+s:`, `events       \d+ kept, 1 known already`, `  next         20`, `\d\d  reminder 1 of csi-gr to \+964 770 000 0001`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("nothing reads like %s", want)

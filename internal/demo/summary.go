@@ -79,7 +79,12 @@ func (d *demo) known(ctx context.Context) (int, error) {
 		if err != nil || len(rows) == 0 {
 			return n, err
 		}
-		n, before = n+len(rows), rows[len(rows)-1].ID
+		before = rows[len(rows)-1].ID
+		for _, row := range rows {
+			if row.Record == 0 { // the others are of conditions
+				n++
+			}
+		}
 	}
 }
 
