@@ -215,9 +215,9 @@ func (u Use) Sentence(at time.Time, loc *time.Location) string {
 func (u Use) window() string {
 	switch {
 	case u.Limit == LimitType && u.Rolling:
-		return several(u.Type) + " in 24 hours"
+		return u.Messages() + " in 24 hours"
 	case u.Limit == LimitType:
-		return several(u.Type) + " today"
+		return u.Messages() + " today"
 	case u.Limit == LimitMaxPerDay && u.Rolling:
 		return "in 24 hours"
 	case u.Limit == LimitMaxPerDay:
@@ -232,13 +232,15 @@ func (u Use) window() string {
 	return "this month"
 }
 
-// several is more than one message of a type.
-func several(typ string) string {
-	switch typ {
+// Messages is what a limit counts in words, such as alerts.
+func (u Use) Messages() string {
+	switch u.Type {
+	case "":
+		return "messages"
 	case "alert", "reminder", "report", "survey", "broadcast", "digest":
-		return typ + "s"
+		return u.Type + "s"
 	}
-	return typ + " messages"
+	return u.Type + " messages"
 }
 
 func clockTime(t, at time.Time, loc *time.Location) string {

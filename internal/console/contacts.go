@@ -120,7 +120,7 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 		group := limitGroup{kind: k.Kind}
 		for _, u := range k.Lines {
 			group.lines = append(group.lines, limitLine{
-				name: limitName(u.Use), value: u.Value(), from: layerName(u.From, r.Persona), says: u.Sentence(l.At, l.Zone), waits: !u.Free.Equal(l.At),
+				name: limitName(u.Use), value: u.Value(), from: layerName(u.From, r.Persona), says: u.Sentence(l.At, v.zone), waits: !u.Free.Equal(l.At),
 			})
 		}
 		for _, d := range k.Waiting {
@@ -157,19 +157,19 @@ func contactFacts(l gate.Limits) []fact {
 // limitName is a limit as people call it.
 func limitName(u cadence.Use) string {
 	if u.Type != "" {
-		return u.Type + " a day"
+		return u.Messages() + " a day"
 	}
 	switch u.Limit {
 	case cadence.LimitCooldown:
 		return "cooldown"
 	case cadence.LimitMaxPerSlot:
-		return "at one instant"
+		return "messages at once"
 	case cadence.LimitMaxPerDay:
-		return "a day"
+		return "messages a day"
 	case cadence.LimitMaxPerWeek:
-		return "a week"
+		return "messages a week"
 	case cadence.LimitMaxPerMonth:
-		return "a month"
+		return "messages a month"
 	case cadence.LimitQuietHours:
 		return "quiet hours"
 	case cadence.LimitType:
