@@ -191,6 +191,7 @@ type Delivery struct {
 // DeliveryDetail is a delivery with what was tried and said.
 type DeliveryDetail struct {
 	Delivery
+	Says     []string        `json:"says,omitempty" doc:"What kept it from leaving as planned, as it stood then; instants are in the person's zone."`
 	Trace    json.RawMessage `json:"trace,omitempty"`
 	Attempts []Attempt       `json:"attempt_log"`
 	Contents []Content       `json:"contents,omitempty" doc:"What was rendered, where the channel keeps it."`

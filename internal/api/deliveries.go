@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -92,7 +93,7 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 	if err != nil {
 		return client.DeliveryDetail{}, fmt.Errorf("list its contents: %w", err)
 	}
-	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Trace: document(row.Trace), Attempts: make([]client.Attempt, len(attempts))}
+	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Says: gate.Explain(row.Trace, nil), Trace: document(row.Trace), Attempts: make([]client.Attempt, len(attempts))}
 	for i, t := range attempts {
 		detail.Attempts[i] = client.Attempt{
 			Number: t.Number, Step: t.Step, Channel: t.Channel, IdempotencyKey: t.IdempotencyKey, IntentAt: t.IntentAt,

@@ -34,6 +34,7 @@ const (
 	LimitMaxPerMonth Limit = "max_per_month"
 	LimitMaxPerSlot  Limit = "max_per_slot"
 	LimitQuietHours  Limit = "quiet_hours"
+	LimitSendWindow  Limit = "send_window" // of a workflow
 )
 
 // LayerOf says which of the layers of Effective a limit comes from.
@@ -63,6 +64,7 @@ func (p Policy) sets(limit Limit) bool {
 		return p.MaxPerSlot > 0
 	case LimitQuietHours:
 		return !p.Quiet.IsZero()
+	case LimitSendWindow:
 	}
 	return false
 }
@@ -73,7 +75,7 @@ type Use struct {
 	Type    string        // of messages, for a limit by type
 	Reason  reason.Reason // by which messages wait for it
 	Length  time.Duration // of a cooldown
-	Quiet   civil.Span    // of quiet hours
+	Quiet   civil.Span    // of quiet hours, and the hours beside a send window
 	Most    int           // of a cap: messages
 	Used    int           // of them: sent, or admitted to a slot
 	Rolling bool          // the cap counts hours, not calendar days
@@ -159,12 +161,19 @@ func (s *search) sum(typ string, start, end time.Time) (n int) {
 	return n
 }
 
-// Blocks are the limits that kept a message of a type from leaving at now, in the order in which they were asked, with
-// how far each was used up. The first names the reason of a deferral, the last to end gives its instant.
-func Blocks(policy Policy, history []Slot, loc *time.Location, now time.Time, typ string) []Use {
+// Blocks are the limits that keep a message from leaving at now, in the order in which they are asked, with how far each
+// is used up. The first names the reason of a deferral, the last to end gives its instant.
+func Blocks(policy Policy, history []Slot, loc *time.Location, now time.Time, m Message) []Use {
 	var blocks []Use
-	for _, u := range Standing(policy, history, loc, now) {
-		concerned := u.Limit == LimitQuietHours || policy.Counts(typ) && cmp.Or(u.Type, typ) == typ
+	uses := Standing(policy, history, loc, now)
+	if !m.Window.IsZero() {
+		uses = append(uses, Use{
+			Limit: LimitSendWindow, Reason: reason.SendWindow, Quiet: m.Window.Rest(), Free: Decide(Policy{}, nil, loc, now, now.Add(horizon), m).At,
+		})
+	}
+	for _, u := range uses {
+		always := u.Limit == LimitQuietHours || u.Limit == LimitSendWindow
+		concerned := always || policy.Counts(m.Type) && cmp.Or(u.Type, m.Type) == m.Type
 		if concerned && !u.Free.Equal(now) {
 			blocks = append(blocks, u)
 		}
@@ -177,7 +186,7 @@ func (u Use) Value() string {
 	switch u.Limit {
 	case LimitCooldown:
 		return written(u.Length)
-	case LimitQuietHours:
+	case LimitQuietHours, LimitSendWindow:
 		return u.Quiet.String()
 	case LimitType, LimitMaxPerDay, LimitMaxPerWeek, LimitMaxPerMonth, LimitMaxPerSlot:
 	}
@@ -199,9 +208,11 @@ func (u Use) Sentence(at time.Time, loc *time.Location) string {
 		return "the instant is taken, free again " + free
 	case u.Limit == LimitQuietHours && waits:
 		return "quiet hours until " + free
+	case u.Limit == LimitSendWindow && waits:
+		return "outside of the send window until " + free
 	case u.Limit == LimitCooldown:
 		return "no cooldown"
-	case u.Limit == LimitMaxPerSlot, u.Limit == LimitQuietHours:
+	case u.Limit == LimitMaxPerSlot, u.Limit == LimitQuietHours, u.Limit == LimitSendWindow:
 		return "free"
 	}
 	text := fmt.Sprintf("%d of %d %s", u.Used, u.Most, u.window())

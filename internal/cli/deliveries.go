@@ -79,7 +79,7 @@ func (c *showDeliveryCmd) Run(s *session) error {
 	s.fields("delivery", d.ID, "key", d.Key, "instance", d.Instance, "workflow", versioned(d.Workflow, d.WorkflowVersion), "trigger", d.Trigger,
 		"event", d.Event, "channel", d.Channel, "address", d.Address, "locale", d.Locale, "customer_ref", d.CustomerRef,
 		"status", deliveryStatus(d.Delivery), "reason", because(d.Reason, d.Message), "stop_reason", d.StopReason,
-		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), "deferred_by", d.DeferredBy, "steps", positive(d.Step),
+		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), "deferred_by", d.DeferredBy, "because", strings.Join(d.Says, "; "), "steps", positive(d.Step),
 		"reminders_remaining", positive(d.RemindersRemaining), "last_sent_at", c.at(d.LastSentAt), "expires_at", c.at(d.ExpiresAt),
 		"created_at", c.at(d.CreatedAt), "completed_at", c.at(d.CompletedAt))
 	if len(d.Attempts) > 0 {

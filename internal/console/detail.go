@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -29,6 +30,7 @@ type deliveryDetail struct {
 	title    string
 	state    badge
 	story    []phrase
+	because  []string // what kept it from leaving as planned
 	facts    []fact
 	moments  []moment
 	messages []card
@@ -66,7 +68,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	page := deliveryDetail{
-		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), facts: v.deliveryFacts(d, person.ExtID),
+		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), because: gate.Explain(d.Trace, v.zone), facts: v.deliveryFacts(d, person.ExtID),
 		moments: timeline(d, in, attempts), event: event, trace: d.Trace,
 	}
 	for _, content := range contents {

@@ -219,7 +219,7 @@ func (e *Engine) Limits(ctx context.Context, ws subject.WorkspaceID, id string) 
 	if err != nil {
 		return gate.Limits{}, err
 	}
-	return gate.LimitsOf(set, standing, &e.catalog.Zones, now)
+	return gate.LimitsOf(set, standing, &e.catalog.Zones, now), nil
 }
 
 // Now is the engine's time.

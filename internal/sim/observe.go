@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
 )
 
 // listsOf returns the lists of `expect` that an entry belongs to.
@@ -24,11 +25,8 @@ func listsOf(e journal.Entry) []string {
 }
 
 func listOf(e journal.Entry) string {
-	switch { // a skip of its own kind
-	case e.Reason == "superseded":
+	if e.Reason == reason.Superseded { // a skip of its own kind
 		return "superseded"
-	case e.Reason == "folded_into":
-		return "folded"
 	}
 	switch e.What {
 	case journal.Created:

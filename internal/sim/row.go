@@ -166,7 +166,6 @@ func lists() []listSpec {
 		{name: "retried", fields: slices.Concat(message, []fieldSpec{until, due, reason}), show: []string{"to", "attempt", "until", "reason"}},
 		{name: "skipped", fields: slices.Concat(message, []fieldSpec{record, context, due, until, reason}), show: []string{"workflow", "to", "reason"}},
 		{name: "superseded", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "channel"}},
-		{name: "folded", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "channel"}},
 		{name: "failed", silent: true, fields: slices.Concat(message, []fieldSpec{due, until, reason}), show: []string{"to", "channel", "reason"}},
 		{name: "unknown", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "channel", "reason"}},
 		{name: "held", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
@@ -213,6 +212,10 @@ func lists() []listSpec {
 			show: []string{"to", "channel", "window", "used", "limit"},
 		},
 		{
+			name: "explain", state: true, lookup: true, fields: []fieldSpec{workflow, trigger, to, channel, status, sendAt, reason, says},
+			show: []string{"to", "workflow", "says"},
+		},
+		{
 			name: "runs", state: true, lookup: true, fields: []fieldSpec{record, reason, status}, show: []string{"reason", "record", "status"},
 		},
 	}
@@ -221,6 +224,6 @@ func lists() []listSpec {
 // later names the lists of the format that this release does not have.
 func laterLists() []string {
 	return []string{
-		"withdrawn", "opened", "responded", "moved", "dispatched", "subscriptions", "sessions", "outbox", "upcoming", "throttles", "explain",
+		"withdrawn", "folded", "opened", "responded", "moved", "dispatched", "subscriptions", "sessions", "outbox", "upcoming", "throttles",
 	}
 }

@@ -3,8 +3,10 @@ package sim
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -19,6 +21,11 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 	for _, d := range deliveries {
 		r := deliveryRow(d, contactOf(d.Key))
 		lists["deliveries"] = append(lists["deliveries"], r)
+		if says := gate.Explain(d.Trace, nil); len(says) > 0 {
+			told := deliveryRow(d, contactOf(d.Key))
+			told.cells["says"] = textCell(strings.Join(says, "\n"))
+			lists["explain"] = append(lists["explain"], told)
+		}
 		if !d.SendAt.IsZero() && open(d) {
 			lists["queued"] = append(lists["queued"], r)
 		}

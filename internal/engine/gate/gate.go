@@ -85,6 +85,7 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, of delivery.ID)
 	if row.Address == "" {
 		row.Address = r.Person.AddressOn(Kind(channel))
 	}
+	var because Because
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:
 		end(&row, delivery.Cancelled, reason.Suppressed, o.Now)
@@ -95,36 +96,40 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, of delivery.ID)
 	case due.After(o.Now):
 		row.SendAt = due
 	default:
-		b.place(&row, o, r.Person)
+		because = b.place(&row, o, r.Person)
 	}
 	if why := row.Reason + row.DeferredBy; why != "" { // never both
-		row.Trace = Trace(row, t.Timing, why, o.Now, row.SendAt)
+		row.Trace = Trace(row, t.Timing, why, o.Now, row.SendAt, because)
 	}
 	return row
 }
 
 // place gives a message whose time has come its slot (A38). One of the same context that still waits makes way for it
-// (R6).
-func (b *Book) place(row *delivery.Row, o Occasion, person store.Person) {
+// (R6). It returns what keeps it from going at once.
+func (b *Book) place(row *delivery.Row, o Occasion, person store.Person) (because Because) {
 	ask := Ask{
 		Set: o.Set, Person: person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
 		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore),
 	}
 	older := b.waiting(o, person, row.Channel)
 	verdict := b.Try(ask, older...)
+	if verdict.Reason != "" {
+		because = b.Because(ask, older...)
+	}
 	switch {
 	case verdict.Reason == reason.DeferredTooLong:
 		end(row, delivery.Expired, verdict.Reason, o.Now)
-		return
+		return because
 	case verdict.At.After(o.Now) && ask.Limits.AtCreate == definition.LimitSkip:
 		end(row, delivery.Skipped, verdict.Reason, o.Now)
-		return
+		return because
 	}
 	for _, old := range older {
 		b.Leave(ask, old.Slot, old.Type)
 		b.supersede(old, row, o)
 	}
 	row.SendAt, row.Slot, row.DeferredBy = verdict.At, b.Take(ask, verdict.At), verdict.Reason
+	return because
 }
 
 func end(row *delivery.Row, status delivery.Status, why reason.Reason, now time.Time) {

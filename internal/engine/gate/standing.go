@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -23,7 +22,6 @@ type Line struct {
 // Standing is where a person stands with the limits of one kind of channel (A41).
 type Standing struct {
 	Kind    string
-	Policy  cadence.Policy
 	Lines   []Line // in the order in which they are asked (A36)
 	Waiting []delivery.Row
 }
@@ -39,23 +37,16 @@ type Limits struct {
 
 // LimitsOf says how far a person's limits are used up at now, for each kind of channel that may reach them or has
 // messages for them. It decides nothing: it is what people look at.
-func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now time.Time) (Limits, error) {
+func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now time.Time) Limits {
 	out := Limits{Contact: s.Contact, Zone: Zone(zones, set, s.Person), At: now}
-	own, err := cadence.ParseRules(s.Person.Cadence)
-	if err != nil {
-		return out, fmt.Errorf("limits of contact %d: %w", s.Person.ID, err)
-	}
-	var persona cadence.Rules
-	if p := set.Persona(s.Person.Persona); p != nil {
-		persona = p.Cadence
-	} else {
-		out.Lost = s.Person.Persona != ""
-	}
+	out.Lost = s.Person.Persona != "" && set.Persona(s.Person.Persona) == nil
+	book := NewBook(zones)
+	own, persona := book.rules(set, s.Person.Contact)
 	for _, kind := range kindsOf(set, s) {
-		history := historyOf(s.Person.Slots, kind)
+		history := book.history(Ask{Set: set, Person: s.Person, Channel: kind, Now: now})
 		theirs, its := own.For(kind), persona.For(kind)
-		one := Standing{Kind: kind, Policy: cadence.Effective(theirs, its, set.Workspace.Cadence.For(kind))}
-		for _, u := range cadence.Standing(one.Policy, history, out.Zone, now) {
+		one := Standing{Kind: kind}
+		for _, u := range cadence.Standing(book.Policy(set, s.Person.Contact, kind), history, out.Zone, now) {
 			one.Lines = append(one.Lines, Line{Use: u, From: cadence.LayerOf(u.Limit, theirs, its)})
 		}
 		for _, d := range s.Waiting {
@@ -65,7 +56,7 @@ func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now tim
 		}
 		out.Kinds = append(out.Kinds, one)
 	}
-	return out, nil
+	return out
 }
 
 // kindsOf are the kinds of the defined channels that have an address of the person, of their slots and of what waits.
@@ -83,14 +74,4 @@ func kindsOf(set *definition.Set, s store.Standing) []string {
 		kinds[Kind(d.Channel)] = true
 	}
 	return slices.Sorted(maps.Keys(kinds))
-}
-
-func historyOf(slots []store.Slot, kind string) []cadence.Slot {
-	var history []cadence.Slot
-	for _, s := range slots {
-		if Kind(s.Channel) == kind {
-			history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N})
-		}
-	}
-	return history
 }

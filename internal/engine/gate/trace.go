@@ -2,8 +2,11 @@ package gate
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
@@ -20,11 +23,89 @@ type trace struct {
 	Late    string        `json:"late,omitempty"`
 	CatchUp string        `json:"catch_up,omitempty"`
 	Until   *time.Time    `json:"until,omitempty"` // when it is looked at again
+	Because
+}
+
+// Because are the limits of a person that kept a message from going, as they stood then.
+type Because struct {
+	Zone   string  `json:"zone,omitempty"` // of the person's days
+	Limits []Limit `json:"limits,omitempty"`
+}
+
+// Limit is one of them.
+type Limit struct {
+	Limit   cadence.Limit `json:"limit"`
+	Type    string        `json:"type,omitempty"`
+	Used    int           `json:"used,omitempty"`
+	Max     int           `json:"max,omitempty"`
+	Rolling bool          `json:"rolling,omitempty"`
+	FreeAt  *time.Time    `json:"free_at,omitempty"`
+}
+
+// Because says which limits keep a message from going when it asks. Places of without are as good as free.
+func (b *Book) Because(a Ask, without ...delivery.Row) Because {
+	loc := Zone(b.zones, a.Set, a.Person)
+	var history []cadence.Slot
+	policy := b.Limiting(a)
+	if !policy.Unlimited() {
+		history = b.history(a)
+		for _, row := range without {
+			history = take(history, row.Slot, row.Type)
+		}
+	}
+	out := Because{Zone: loc.String()}
+	for _, u := range cadence.Blocks(policy, history, loc, a.Now, cadence.Message{Type: a.Type, Window: a.Limits.SendWindow}) {
+		l := Limit{Limit: u.Limit, Type: u.Type, Used: u.Used, Max: u.Most, Rolling: u.Rolling}
+		if !u.Free.IsZero() {
+			l.FreeAt = &u.Free
+		}
+		out.Limits = append(out.Limits, l)
+	}
+	return out
+}
+
+// Explain reads the account of a row in words: what kept it from going as planned, with the values of that moment.
+// Instants are written in loc, or where that is nil in the zone of the person.
+func Explain(account string, loc *time.Location) []string {
+	var t trace
+	if account == "" || json.Unmarshal([]byte(account), &t) != nil {
+		return nil // of another version of the program: the reason itself is known all the same
+	}
+	if loc == nil {
+		var err error
+		if loc, err = civil.LoadZone(t.Zone); err != nil {
+			loc = time.UTC
+		}
+	}
+	var lines []string
+	if t.Late != "" {
+		lines = append(lines, fmt.Sprintf("%s late, catch_up is %s", length(t.Late), length(t.CatchUp)))
+	}
+	for _, l := range t.Limits {
+		u := cadence.Use{Limit: l.Limit, Type: l.Type, Used: l.Used, Most: l.Max, Rolling: l.Rolling}
+		if l.FreeAt != nil {
+			u.Free = *l.FreeAt
+		}
+		lines = append(lines, u.Sentence(t.At, loc))
+	}
+	return lines
+}
+
+// length spells a duration as definitions do; what is none stays as it is.
+func length(text string) string {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return text
+	}
+	return civil.Duration{Clock: d.Truncate(time.Second)}.String()
 }
 
 // Trace writes that account for a row as it stands, decided at now; until is when it goes on, zero for never.
-func Trace(row delivery.Row, timing schedule.Timing, why reason.Reason, now, until time.Time) string {
+func Trace(row delivery.Row, timing schedule.Timing, why reason.Reason, now, until time.Time, because Because) string {
 	t := trace{At: now, Version: row.WorkflowVersion, Reason: why, Step: row.Step + 1, Due: row.Due()}
+	if len(because.Limits) > 0 {
+		t.Because = because
+	}
 	if t.Due.IsZero() {
 		t.Due = row.NotBefore
 	}

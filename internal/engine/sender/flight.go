@@ -176,7 +176,7 @@ func (f *flight) putBack(j job, until time.Time, why reason.Reason) {
 	r := store.Release{LeaseRef: ref(j.claim), SendAt: until, Reason: why}
 	if why != "" {
 		now := f.Clock.Now()
-		r.Trace = gate.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until)
+		r.Trace = gate.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until, gate.Because{})
 		e := journal.Entry{At: now, What: journal.Deferred, Reason: why, Until: until}
 		j.describe(&e)
 		f.putOff = append(f.putOff, e)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
@@ -82,15 +83,22 @@ func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.Inten
 		book.Leave(a, c.Slot, c.Type)
 	}
 	verdict := book.Try(a)
-	tooLong := verdict.Reason == reason.DeferredTooLong
-	if !tooLong && !verdict.At.After(r.now) {
+	if verdict.Reason != reason.DeferredTooLong && !verdict.At.After(r.now) {
 		return store.IntentVerdict{Past: past(c), Move: &store.IntentMove{
 			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: book.Take(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
 			AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
 			DoubtAt: c.DoubtAt, DueAt: c.DueAt,
 		}}
 	}
-	timing, limits := rules.policy.Timing, rules.trigger.Limits
+	because := book.Because(a)
+	v := r.withheld(book, c, rules, a, verdict, first)
+	v.Move.Trace = gate.Trace(c.Row, rules.policy.Timing, verdict.Reason, r.now, v.Move.SendAt, because)
+	return v
+}
+
+// withheld is what becomes of a claim that a limit keeps from going now.
+func (r *recheck) withheld(book *gate.Book, c store.Claim, rules rules, a gate.Ask, verdict cadence.Verdict, first bool) store.IntentVerdict {
+	timing, limits, tooLong := rules.policy.Timing, rules.trigger.Limits, verdict.Reason == reason.DeferredTooLong
 	if !first || c.FallbackOf != 0 {
 		if v, ok := r.fallback(book, c, rules, verdict.Reason); ok {
 			return v

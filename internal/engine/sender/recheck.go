@@ -261,7 +261,7 @@ func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What,
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
 		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Completed: change.Completed,
-		DoubtAt: c.DoubtAt, DueAt: c.DueAt, Trace: gate.Trace(c.Row, timing, why, r.now, change.SendAt),
+		DoubtAt: c.DoubtAt, DueAt: c.DueAt, Trace: gate.Trace(c.Row, timing, why, r.now, change.SendAt, gate.Because{}),
 	}}
 }
 
