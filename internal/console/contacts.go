@@ -172,7 +172,7 @@ func limitName(u cadence.Use) string {
 		return "messages a month"
 	case cadence.LimitQuietHours:
 		return "quiet hours"
-	case cadence.LimitType:
+	case cadence.LimitType, cadence.LimitSendWindow:
 	}
 	return words(string(u.Limit))
 }

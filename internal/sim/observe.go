@@ -158,7 +158,7 @@ func windowOf(u cadence.Use) string {
 		return "week"
 	case cadence.LimitMaxPerMonth:
 		return "month"
-	case cadence.LimitCooldown, cadence.LimitMaxPerSlot, cadence.LimitQuietHours:
+	case cadence.LimitCooldown, cadence.LimitMaxPerSlot, cadence.LimitQuietHours, cadence.LimitSendWindow:
 	}
 	return string(u.Limit)
 }
