@@ -64,6 +64,7 @@ type Store interface {
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error)
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
 	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
+	Runs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.Run, error)
 	Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k store.AnswerKey) error
 }
 
@@ -79,6 +80,7 @@ type Engine interface {
 	WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
+	Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error)
 	ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Standing, error)
 	StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error)
 	Channels(ctx context.Context, ws store.Workspace) (client.Channels, error)
@@ -160,6 +162,7 @@ func New(d Deps) *API {
 	a.definitions()
 	a.contacts()
 	a.records()
+	a.throttles()
 	a.instances()
 	a.deliveries()
 	a.secrets()

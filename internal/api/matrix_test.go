@@ -56,6 +56,9 @@ func fixtures() map[string]fixture {
 		"PATCH /v1/records/{type}/{id}":  {path: "/v1/records/kiosk/{record}", body: `{"props":{"battery_level":15}}`},
 		"DELETE /v1/records/{type}/{id}": {path: "/v1/records/kiosk/{record}"},
 
+		"GET /v1/throttles": {path: "/v1/throttles?type=kiosk&id={record}"},
+		"GET /v1/runs":      {path: "/v1/runs"},
+
 		"GET /v1/instances":               {path: "/v1/instances"},
 		"GET /v1/instances/{id}":          {path: "/v1/instances/{instance}"},
 		"POST /v1/instances/{id}/cancel":  {path: "/v1/instances/{instance}/cancel"},

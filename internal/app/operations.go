@@ -115,6 +115,10 @@ func (o operations) RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]
 	return set.RecordTypes(), nil
 }
 
+func (o operations) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error) {
+	return o.engine.Throttles(ctx, ws, f)
+}
+
 func (o operations) ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Standing, error) {
 	return o.engine.ExplainRecord(ctx, ws.ID, r)
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
+// maxContext bounds a context in bytes: it is part of keys, which an index of the database has to hold.
+const maxContext = 1000
+
 // Glance says at which instant a record is looked at, and what was known of it before.
 type Glance struct {
 	Now      time.Time
@@ -127,7 +130,9 @@ func (l *Look) fire(set *definition.Set, in expr.Input) {
 		}
 		parts = append(parts, value)
 	}
-	l.Context, l.Err = key.ContextText(t.ID, parts)
+	if l.Context, l.Err = key.ContextText(t.ID, parts); len(l.Context) > maxContext {
+		l.Context, l.Err = "", fmt.Errorf("cooldown: per: what makes a context is longer than %d bytes: name shorter fields", maxContext)
+	}
 	l.Cooldown = definition.CooldownOf(set, t, l.Issues())
 	l.Due = t.Timing.NotBefore(in.Now)
 }

@@ -35,6 +35,7 @@ type Throttle struct {
 	Record   subject.RecordID
 	Instance instance.ID // the latest
 	FiredAt  time.Time   // nominal; none: it was reset
+	Issues   []string    // that fired
 	InFlight bool        // that instance has not all its deliveries yet
 }
 
@@ -184,10 +185,19 @@ func scanDueRecord(rows *sql.Rows) (d DueRecord, err error) {
 	return d, err
 }
 
-const throttleColumns = `th.ws, th.workflow, th.context, th.trigger, th.record_id, th.instance_id, th.fired_at`
+const throttleColumns = `th.ws, th.workflow, th.context, th.trigger, th.record_id, th.instance_id, th.fired_at, th.issues`
 
-func scanThrottle(rows *sql.Rows) (th Throttle, err error) {
-	return th, rows.Scan(&th.Workspace, &th.Workflow, &th.Context, &th.Trigger, &th.Record, &th.Instance, instant{&th.FiredAt})
+func scanThrottle(rows *sql.Rows) (Throttle, error) { return scanThrottleAnd(rows) }
+
+func scanThrottleAnd(rows *sql.Rows, after ...any) (th Throttle, err error) {
+	var issues string
+	err = rows.Scan(append([]any{
+		&th.Workspace, &th.Workflow, &th.Context, &th.Trigger, &th.Record, &th.Instance, instant{&th.FiredAt}, &issues,
+	}, after...)...)
+	if issues != "" {
+		th.Issues = strings.Split(issues, ",")
+	}
+	return th, err
 }
 
 const throttlesByContext = `
@@ -261,7 +271,7 @@ func (t *session) throttles(ctx context.Context, text string, refs []ThrottleRef
 const lockEpisodes = `
 SELECT /*NAMES i (` + instanceSpec + `)*/
 FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text, episode bigint)*/ AS r CROSS JOIN instance AS i
-WHERE i.record_id = r.record_id AND i.record_id > 0 AND /*BY NAME*/i.ws = r.ws
+WHERE i.record_id = r.record_id AND i.record_id > 0 AND +i.ws = r.ws
   AND i.workflow = r.workflow AND i.trigger = r.trigger AND i.episode = r.episode
 ORDER BY i.id
 /*LOCK i*/`
@@ -350,7 +360,8 @@ func (t *session) writeCheck(ctx context.Context, now time.Time, state CheckStat
 	return nil
 }
 
-const throttleSpec = `ws bigint, workflow text, context text, trigger text, record_id bigint, instance_id bigint, fired_at bigint`
+const throttleSpec = `ws bigint, workflow text, context text, trigger text, record_id bigint, instance_id bigint, fired_at bigint,
+  issues text`
 
 const insertThrottles = `
 INSERT INTO throttle (/*NAMES (` + throttleSpec + `)*/)
@@ -359,7 +370,8 @@ WHERE true
 ON CONFLICT (context, workflow, ws) DO NOTHING`
 
 const updateThrottles = `
-UPDATE throttle SET trigger = r.trigger, record_id = r.record_id, instance_id = r.instance_id, fired_at = r.fired_at
+UPDATE throttle SET trigger = r.trigger, record_id = r.record_id, instance_id = r.instance_id, fired_at = r.fired_at,
+  issues = r.issues
 FROM /*ROWS $1 (` + throttleSpec + `)*/ AS r
 WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow`
 
@@ -388,7 +400,8 @@ func (t *session) fire(ctx context.Context, state CheckState, w CheckWrites) err
 		if _, known := state.Throttles[th.ThrottleRef]; known {
 			rows = &changed
 		}
-		rows.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).text(th.Trigger).int(int64(th.Record)).int(int64(th.Instance)).time(th.FiredAt)
+		rows.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).text(th.Trigger).int(int64(th.Record)).int(int64(th.Instance)).time(th.FiredAt).
+			text(strings.Join(th.Issues, ","))
 	}
 	if n, err := t.exec(ctx, updateThrottles, &changed); err != nil {
 		return fmt.Errorf("stamp throttles: %w", err)

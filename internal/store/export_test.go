@@ -119,6 +119,15 @@ const (
 	NextFree           = nextFree
 	BacklogQuery       = backlog
 	SlotsOfPersons     = slotsOfPersons
+
+	DueRecords          = dueRecords
+	MarkRecords         = markRecords
+	MembersOfPersona    = membersOfPersona
+	MembersOfAll        = membersOfAll
+	LockThrottles       = lockThrottles
+	LockEpisodes        = lockEpisodes
+	ThrottlesOfWorkflow = throttlesOfWorkflow
+	ThrottlesOfRecord   = throttlesOfRecord
 )
 
 // ByName are the statements that look many rows up by their names, with parameters.
@@ -168,6 +177,12 @@ func OneRef(ws, id int64) any {
 	rows.row().int(ws).int(id)
 	return &rows
 }
+
+// OneThrottle and OneEpisode are rowsets of one row.
+func OneThrottle() any { return new(rowset).row().int(1).text("w").text("t:1") }
+
+// OneEpisode names one.
+func OneEpisode() any { return new(rowset).row().int(1).int(7).text("w").text("t").int(1) }
 
 // SetBusyAfter changes how long a transaction waits for another one with the same key.
 func (s *Store) SetBusyAfter(d time.Duration) { s.busyAfter = d }

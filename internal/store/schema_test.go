@@ -292,7 +292,15 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"expand", store.DueInstances, []any{at, int64(500), at - 1, int64(1)}, []string{"instance_due"}, false},
 			{"expire", store.ExpireDeliveries, []any{at, int64(500)}, []string{"delivery_expiry"}, false},
 			{"backlog", store.BacklogQuery, []any{at, int64(10), int64(10)}, []string{"instance_due", "delivery_due", "instance_held", "delivery_unknown"}, true},
-			{"next", store.NextFree, []any{at}, []string{"instance_due", "delivery_due", "delivery_expiry"}, false},
+			{"next", store.NextFree, []any{at}, []string{"instance_due", "delivery_due", "delivery_expiry", "record_look", "run_open"}, false},
+			{"look", store.DueRecords, []any{at, int64(500), at - 1, int64(1)}, []string{"record_look"}, false},
+			{"a run's page", store.MarkRecords, []any{"kiosk", int64(1), int64(0), int64(500), at}, []string{"record_type"}, false},
+			{"members", store.MembersOfPersona, []any{"Manager", int64(1), int64(0), int64(500)}, []string{"contact_persona"}, false},
+			{"everybody", store.MembersOfAll, []any{int64(1), int64(0), int64(500)}, nil, false},
+			{"throttles", store.LockThrottles, []any{store.OneThrottle()}, nil, true},
+			{"alerts of episodes", store.LockEpisodes, []any{store.OneEpisode()}, []string{"instance_record"}, true},
+			{"throttles of a workflow", store.ThrottlesOfWorkflow, []any{"", "w", int64(1), int64(50)}, []string{"throttle_workflow"}, false},
+			{"throttles of a record", store.ThrottlesOfRecord, []any{"", "", int64(1), int64(50), int64(7), ""}, []string{"throttle_record"}, true},
 		}
 		for _, test := range tests {
 			plans, err := s.Plans(t.Context(), test.text, test.args...)
@@ -304,7 +312,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 					}
 				}
 				sorts := strings.Contains(text, "TEMP B-TREE") || strings.Contains(text, "Sort ")
-				if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery)($|\n)`).MatchString(text) || sorts && !test.sorts {
+				if strings.Contains(text, "Seq Scan") || regexp.MustCompile(`SCAN (instance|delivery|record|contact|throttle)($|\n)`).MatchString(text) || sorts && !test.sorts {
 					t.Errorf("%s reads a whole table or sorts:\n%s", test.name, text)
 				}
 			}

@@ -3,6 +3,7 @@ package checker
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/condition"
@@ -31,7 +32,20 @@ func (r *run) decide(people [][]store.People) (store.CheckWrites, error) {
 			return d.writes, err
 		}
 	}
+	d.settle()
 	return d.writes, nil
+}
+
+// settle keeps a message that is of no use any more, and has a newer one of its context in its place, from being ended
+// twice.
+func (d *decision) settle() {
+	superseded := map[delivery.ID]bool{}
+	for _, made := range d.writes.Made {
+		for _, row := range made.Ended {
+			superseded[row.ID] = true
+		}
+	}
+	d.writes.Ended = slices.DeleteFunc(d.writes.Ended, func(row delivery.Row) bool { return superseded[row.ID] })
 }
 
 // record decides what becomes of one record.
@@ -199,7 +213,7 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) error {
 // fired stamps the context.
 func (d *decision) fired(s *seen, l *look, id instance.ID) {
 	d.writes.Fired = append(d.writes.Fired, store.Throttle{
-		ThrottleRef: s.throttle(l, l.Context), Trigger: l.Trigger.ID, Record: s.ID, Instance: id, FiredAt: l.At,
+		ThrottleRef: s.throttle(l, l.Context), Trigger: l.Trigger.ID, Record: s.ID, Instance: id, FiredAt: l.At, Issues: l.Issues(),
 	})
 	l.State = l.State.Fire(l.Rule, l.Context, l.Outcome.Issues, l.At)
 	l.again(l.At.Add(l.Cooldown))

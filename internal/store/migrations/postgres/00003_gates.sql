@@ -30,7 +30,8 @@ CREATE TABLE throttle (        -- gate 1: when a context fired last
   trigger     text NOT NULL,
   record_id   bigint NOT NULL,
   instance_id bigint NOT NULL,  -- the latest
-  fired_at    bigint NOT NULL,  -- nominal
+  fired_at    bigint NOT NULL,  -- nominal; 0: it was reset
+  issues      text NOT NULL DEFAULT '',  -- that fired then, with commas: they say how long the cooldown is
   PRIMARY KEY (context, workflow, ws)
 ) WITH (fillfactor = 50);
 

@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"time"
+)
+
+// Throttle is a context of a workflow that has fired: until its cooldown is over, it does not again.
+type Throttle struct {
+	Workflow string    `json:"workflow"`
+	Trigger  string    `json:"trigger"`
+	Context  string    `json:"context" doc:"The trigger and what its cooldown is counted by, as in the keys of instances."`
+	Issues   []string  `json:"issues,omitempty" doc:"That fired."`
+	Type     string    `json:"type,omitempty" doc:"Of the record that fired last."`
+	ID       string    `json:"id,omitempty" doc:"Of that record."`
+	Instance string    `json:"instance" doc:"The latest."`
+	FiredAt  time.Time `json:"fired_at"`
+	Until    time.Time `json:"until,omitzero" doc:"When it may fire again; missing when nothing defines it any more."`
+}
+
+// ThrottleQuery narrows a list of throttles.
+type ThrottleQuery struct {
+	Workflow string
+	Type, ID string // of a record, both or neither
+	Limit    int
+	Cursor   string
+}
+
+func (q ThrottleQuery) values() url.Values {
+	v := values{}
+	v.set("workflow", q.Workflow)
+	v.set("type", q.Type)
+	v.set("id", q.ID)
+	v.set("cursor", q.Cursor)
+	v.limit(q.Limit)
+	return url.Values(v)
+}
+
+// Throttles gives a page of the contexts that have fired, in the order of their texts.
+func (c *Client) Throttles(ctx context.Context, q ThrottleQuery) (Page[Throttle], error) {
+	return get[Page[Throttle]](ctx, c, "/v1/throttles", q.values())
+}
+
+// Run is work over many rows that goes on after a crash.
+type Run struct {
+	ID          string    `json:"id"`
+	Kind        string    `json:"kind" doc:"look: every record of a type is looked at. cadence: what waits for the limits of people is planned anew."`
+	Subject     string    `json:"subject,omitempty" doc:"look: the type of record."`
+	Definitions int64     `json:"definitions" doc:"The set of definitions that asked for it."`
+	Status      string    `json:"status" doc:"running, done, failed, or cancelled because another one began anew."`
+	Done        int64     `json:"done"`
+	Total       int64     `json:"total" doc:"As counted at the start, and what came since."`
+	Error       string    `json:"error,omitempty"`
+	StartedAt   time.Time `json:"started_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+	FinishedAt  time.Time `json:"finished_at,omitzero"`
+}
+
+// RunQuery narrows a list of runs.
+type RunQuery struct {
+	Limit  int
+	Cursor string
+}
+
+func (q RunQuery) values() url.Values {
+	v := values{}
+	v.set("cursor", q.Cursor)
+	v.limit(q.Limit)
+	return url.Values(v)
+}
+
+// Runs gives a page of runs, newest first.
+func (c *Client) Runs(ctx context.Context, q RunQuery) (Page[Run], error) {
+	return get[Page[Run]](ctx, c, "/v1/runs", q.values())
+}

@@ -1,0 +1,105 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+type listThrottles struct {
+	Workflow string `query:"workflow" maxLength:"100"`
+	Type     string `query:"type" maxLength:"100" doc:"Of a record, with its id."`
+	ID       string `query:"id" maxLength:"256"`
+	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor   string `query:"cursor" maxLength:"2000" doc:"next_cursor of the page before."`
+}
+
+type listRuns struct {
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+}
+
+func (a *API) throttles() {
+	tags := []string{"records"}
+	route(a, http.MethodGet, "/v1/throttles", ScopeRead, huma.Operation{
+		OperationID: "list-throttles", Summary: "The contexts of workflows that have fired, and when they may again", Tags: tags,
+	}, func(ctx context.Context, c Caller, in *listThrottles) (*body[client.Page[client.Throttle]], error) {
+		filter, err := a.throttleFilter(ctx, c, in)
+		if errors.Is(err, store.ErrNotFound) {
+			return &body[client.Page[client.Throttle]]{client.Page[client.Throttle]{Items: []client.Throttle{}}}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows, err := a.Engine.Throttles(ctx, c.Workspace.ID, filter)
+		if err != nil {
+			return nil, fmt.Errorf("a page of the list: %w", err)
+		}
+		x := a.idsOf(c.Workspace)
+		wire := func(r store.ThrottleRow) client.Throttle {
+			return client.Throttle{
+				Workflow: r.Workflow, Trigger: r.Trigger, Context: r.Context, Issues: r.Issues, Type: r.Type, ID: r.ExtID,
+				Instance: x.instance(r.Instance), FiredAt: r.FiredAt, Until: r.Until,
+			}
+		}
+		return &body[client.Page[client.Throttle]]{pageOf(rows, in.Limit, wire, throttleCursor)}, nil
+	})
+	route(a, http.MethodGet, "/v1/runs", ScopeRead, huma.Operation{
+		OperationID: "list-runs", Summary: "Work over many rows, newest first, and how far it is", Tags: []string{"definitions"},
+	}, func(ctx context.Context, c Caller, in *listRuns) (*body[client.Page[client.Run]], error) {
+		x := a.idsOf(c.Workspace)
+		page, err := x.page(key.KindRun, in.Limit, in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := a.Store.Runs(ctx, c.Workspace.ID, page)
+		if err != nil {
+			return nil, fmt.Errorf("a page of the list: %w", err)
+		}
+		wire := func(r store.Run) client.Run {
+			return client.Run{
+				ID: x.encode(key.KindRun, r.ID), Kind: r.Kind, Subject: r.Subject, Definitions: r.Definitions, Status: r.Status, Done: r.Done,
+				Total: max(r.Total, r.Done), Error: r.Error, StartedAt: r.StartedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+			}
+		}
+		return &body[client.Page[client.Run]]{pageOf(rows, in.Limit, wire, func(r store.Run) string { return x.encode(key.KindRun, r.ID) })}, nil
+	})
+}
+
+// throttleFilter reads the query; store.ErrNotFound: there is no such record, and so nothing of it.
+func (a *API) throttleFilter(ctx context.Context, c Caller, in *listThrottles) (f store.ThrottleFilter, err error) {
+	f.Workflow, f.Limit = in.Workflow, in.Limit+1
+	switch {
+	case (in.Type == "") != (in.ID == ""):
+		return f, invalid("query.type", "a record is named by its type and its id", "give both, or neither")
+	case in.Type != "":
+		row, err := a.Store.Record(ctx, c.Workspace.ID, store.RecordRef{Type: in.Type, ExtID: in.ID})
+		if err != nil {
+			return f, fmt.Errorf("a record: %w", err)
+		}
+		f.Record = row.ID
+	}
+	if in.Cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(in.Cursor)
+		after, workflow, ok := strings.Cut(string(raw), "\n")
+		if err != nil || !ok {
+			return f, invalid("query.cursor", "it is not a cursor of this list", "give next_cursor as it was answered")
+		}
+		f.After.Context, f.After.Workflow = after, workflow
+	}
+	return f, nil
+}
+
+// throttleCursor names a throttle; neither a context nor a name holds a line feed.
+func throttleCursor(r store.ThrottleRow) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(r.Context + "\n" + r.Workflow))
+}

@@ -1,0 +1,174 @@
+package store_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// check looks at what is due, each record as look says, and fires contexts in its name.
+func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) string, looked func(store.DueRecord) store.Looked) int {
+	f.Helper()
+	var due []store.DueRecord
+	n, err := f.s.CheckDue(f.Context(), at, limit, store.Check{
+		Look: func(list []store.DueRecord) (needs store.CheckNeeds, err error) {
+			due = list
+			for _, d := range due {
+				needs.Throttles = append(needs.Throttles, store.ThrottleRef{Workspace: f.ws, Workflow: "w", Context: fires(d)})
+			}
+			return needs, nil
+		},
+		Admit: func(store.CheckState) ([][]store.Audience, error) {
+			all := make([][]store.Audience, len(due))
+			for i := range due {
+				all[i] = []store.Audience{{Personas: []string{"Manager"}}}
+			}
+			return all, nil
+		},
+		Decide: func(people [][]store.People) (w store.CheckWrites, err error) {
+			for i := range people {
+				l := store.Looked{Workspace: f.ws, ID: due[i].ID}
+				if looked != nil {
+					l = looked(due[i])
+				}
+				w.Looks = append(w.Looks, l)
+				w.Fired = append(w.Fired, store.Throttle{
+					ThrottleRef: store.ThrottleRef{Workspace: f.ws, Workflow: "w", Context: fires(due[i])}, Trigger: "t", Record: due[i].ID, FiredAt: at, Issues: []string{"A", "B"},
+				})
+			}
+			return w, nil
+		},
+	})
+	f.must(err)
+	return n
+}
+
+// What is due is taken in its order, and a look says when the next one is.
+func TestCheckTakesWhatIsDue(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.records(now.Add(time.Second), "x", "second")
+		f.records(now, "x", "first")
+		f.records(now.Add(time.Hour), "x", "later")
+		var order []string
+		fires := func(d store.DueRecord) string {
+			order = append(order, d.ExtID)
+			return "t:" + d.ExtID
+		}
+		if n := f.check(now.Add(time.Minute), 10, fires, func(d store.DueRecord) store.Looked {
+			return store.Looked{Workspace: f.ws, ID: d.ID, State: `{"w/t":{"n":1}}`, LookAt: now.Add(2 * time.Hour)}
+		}); n != 2 || order[0] != "first" || order[1] != "second" {
+			t.Errorf("%d, %v", n, order)
+		}
+		r := f.record("first")
+		if !r.ChangedAt.IsZero() || !r.LookedAt.Equal(now.Add(time.Minute)) || !r.LookAt.Equal(now.Add(2*time.Hour)) || r.State == "" {
+			t.Errorf("after a look: %+v", r)
+		}
+		if next, err := s.NextDue(t.Context(), now.Add(time.Minute)); err != nil || !next.Equal(now.Add(time.Hour)) {
+			t.Errorf("next due %s, %v", next, err)
+		}
+		if n := f.check(now.Add(30*time.Minute), 10, fires, nil); n != 0 {
+			t.Errorf("%d taken before they are due", n)
+		}
+	})
+}
+
+// Contexts are listed in their order, page by page, of a workflow and of a record; what was reset is not.
+func TestThrottlesAreListed(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		for i := range 5 {
+			f.records(now, "x", fmt.Sprint(i))
+		}
+		f.check(now, 10, func(d store.DueRecord) string { return "t:" + d.ExtID }, nil)
+		list := func(filter store.ThrottleFilter) string {
+			t.Helper()
+			rows, err := s.Throttles(t.Context(), f.ws, filter)
+			f.must(err)
+			var names []string
+			for _, r := range rows {
+				if r.Type != "kiosk" || "t:"+r.ExtID != r.Context || !r.FiredAt.Equal(now) || len(r.Issues) != 2 {
+					t.Errorf("%+v", r)
+				}
+				names = append(names, r.Context)
+			}
+			return strings.Join(names, " ")
+		}
+		for filter, want := range map[store.ThrottleFilter]string{
+			{}: "t:0 t:1 t:2 t:3 t:4", {Limit: 2}: "t:0 t:1", {Limit: 2, After: store.ThrottleRef{Workflow: "w", Context: "t:1"}}: "t:2 t:3",
+			{Workflow: "w"}: "t:0 t:1 t:2 t:3 t:4", {Workflow: "other"}: "", {Record: f.record("3").ID}: "t:3",
+			{Record: f.record("3").ID, Workflow: "other"}: "", {Workflow: "w", After: store.ThrottleRef{Context: "t:3"}}: "t:4",
+		} {
+			if got := list(filter); got != want {
+				t.Errorf("%+v: got %q, want %q", filter, got, want)
+			}
+		}
+		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
+		f.must(err)
+		if rows, err := s.Throttles(t.Context(), other.ID, store.ThrottleFilter{}); len(rows) != 0 || err != nil {
+			t.Errorf("another workspace sees %v, %v", rows, err)
+		}
+	})
+}
+
+// A page of people of several personas leaves nobody out and nobody in twice, whichever persona has more.
+func TestMembersInPages(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		var refs []store.RecipientRef
+		for i := range 1301 {
+			refs = append(refs, person(fmt.Sprint("c", i), ""))
+		}
+		f.ingest(store.IngestRequest{Recipients: refs}, func(store.IngestState) (w store.IngestWrites, err error) { return w, nil })
+		f.exec(`UPDATE contact SET persona = CASE WHEN id % 3 = 0 THEN 'A' WHEN id % 7 = 0 THEN 'B' ELSE 'C' END`)
+		f.exec(`UPDATE contact SET persona = 'C' WHERE persona = 'A' AND id IN (SELECT id FROM contact ORDER BY id DESC LIMIT 700)`)
+		in := f.instance("k", instance.Pending)
+		f.add(store.IngestWrites{Instances: []instance.Row{in}})
+		for name, a := range map[string]store.Audience{"personas": {Personas: []string{"A", "C", "A"}}, "everybody": {Everyone: true, Personas: []string{"A"}}} {
+			seen := map[subject.ContactID]int{}
+			for pages := 1; ; pages++ {
+				_, err := s.ExpandDue(t.Context(), now, 10, nil, func([]store.DueInstance) ([]store.Audience, error) { return []store.Audience{a}, nil },
+					func(_ []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+						for _, p := range people[0].Members {
+							seen[p.ID]++
+						}
+						a.After = people[0].After
+						return []store.ExpandResult{{Status: instance.Pending, Cursor: a.After}}, nil
+					})
+				f.must(err)
+				if row, err := s.InstanceByID(t.Context(), f.ws, in.ID); err != nil || row.ExpandCursor != int64(a.After) {
+					t.Fatalf("cursor %d, want %d", row.ExpandCursor, a.After)
+				}
+				if a.After == 0 {
+					break
+				}
+			}
+			want := 1301
+			if name == "personas" {
+				n, err := s.Strings(t.Context(), `SELECT CAST(COUNT(*) AS text) FROM contact WHERE persona <> 'B'`)
+				f.must(err)
+				if want, err = strconv.Atoi(n[0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for id, times := range seen {
+				if times != 1 {
+					t.Errorf("%s: contact %d stands %d times", name, id, times)
+				}
+			}
+			if len(seen) != want {
+				t.Errorf("%s: %d people, want %d", name, len(seen), want)
+			}
+		}
+	})
+}
