@@ -93,6 +93,34 @@ func (c *crashing) CheckDue(ctx context.Context, now time.Time, limit int, d sto
 	return c.Store.CheckDue(ctx, now, limit, d)
 }
 
+// undone is a store whose checks are undone, and find nothing when they are done again.
+type undone struct{ *store.Store }
+
+func (u undone) CheckDue(ctx context.Context, now time.Time, limit int, d store.Check) (int, error) {
+	_, err := (&crashing{u.Store, 1}).CheckDue(ctx, now, limit, d)
+	if errors.Is(err, errCrash) {
+		err = nil
+	}
+	return 0, err
+}
+
+// What a try decided that was not committed is not told of, as when another process has looked meanwhile.
+func TestAnUndoneLookTellsNothing(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""), "alice")
+		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
+		told := 0
+		c := checker.New(undone{s}, catalog.New(s, definition.Options{}), func(journal.Entry) { told++ })
+		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); err != nil {
+			t.Fatal(err)
+		}
+		if told != 0 {
+			t.Errorf("%d lines tell of what was undone", told)
+		}
+	})
+}
+
 // A process that ends in the middle of a look leaves the mark: whoever looks next finds all as it was. Shows: A5.
 func TestACrashLeavesTheMark(t *testing.T) {
 	t.Parallel()

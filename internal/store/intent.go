@@ -42,19 +42,25 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id`
 // CommitIntents claims up to limit due deliveries of all workspaces until leaseUntil, commits the intent to send
 // them, and returns those that are to be sent now, in the order of their slots (else send_at) and ids.
 //
-// decide is asked about every claim with its person as read without lock, and again about those whose verdict says
-// NeedSlots, with the person's slots loaded, NeedLock, with the person locked and their slots loaded, or NeedPace, with
-// the pace of their channel locked and loaded. Slots of a person hold every place that is taken since what floor says,
-// the claim's own included: the decision leaves out one slot of the claim's instant, type and channel. A claim
-// that is moved without Send gives its intent back, and its lease unless the move sets another.
+// decide is asked in every try: about no claims when there are none, else about every claim with its person as read
+// without lock, and again about those whose verdict says NeedSlots, with the person's slots loaded, NeedLock, with the
+// person locked and their slots loaded, or NeedPace, with the pace of their channel locked and loaded. Slots of a person
+// hold every place that is taken since what floor says, the claim's own included: the decision leaves out one slot of
+// the claim's instant, type and channel. A claim that is moved without Send gives its intent back, and its lease unless
+// the move sets another.
 func (s *Store) CommitIntents(
 	ctx context.Context, now, leaseUntil time.Time, limit int, floor Floor,
 	decide func(claims []Claim, again bool) ([]IntentVerdict, error),
 ) ([]Claim, error) {
 	var send []Claim
 	err := s.write(ctx, func(t *session) error {
+		send = nil // what a try that was not committed would have sent
 		claims, err := t.claim(ctx, now, leaseUntil, limit)
-		if err != nil || len(claims) == 0 {
+		if err != nil {
+			return err
+		}
+		if len(claims) == 0 {
+			_, err = decide(nil, false)
 			return err
 		}
 		verdicts, err := t.decideIntents(ctx, now, claims, floor, decide)

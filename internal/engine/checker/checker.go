@@ -84,6 +84,9 @@ func (c *Checker) look(ctx context.Context, now time.Time, limit int) (int, erro
 		r := run{Checker: c, now: now}
 		n, err := c.store.CheckDue(ctx, now, limit, store.Check{Look: r.look, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
 		if err == nil {
+			if n == 0 {
+				return 0, nil // what stands in r is of a try that was not committed
+			}
 			for _, e := range r.entries {
 				c.journal.Write(e)
 			}

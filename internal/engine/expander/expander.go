@@ -61,6 +61,9 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 		r := run{Expander: x, now: now}
 		n, err := x.store.ExpandDue(ctx, now, limit, r.floor(), r.resolve, r.decide)
 		if err == nil {
+			if n == 0 {
+				return 0, nil // what stands in r is of a try that was not committed
+			}
 			for _, e := range r.entries {
 				x.journal.Write(e)
 			}
