@@ -134,11 +134,15 @@ func (w *world) post(path string, body any) (int, map[string]any) {
 	return w.send(http.MethodPost, path, body)
 }
 
+// send sends a request; a body of nil is none.
 func (w *world) send(method, path string, body any) (int, map[string]any) {
 	w.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		w.Fatal(err)
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			w.Fatal(err)
+		}
 	}
 	r := httptest.NewRequest(method, path, bytes.NewReader(text))
 	r.Header.Set("Authorization", "Bearer "+w.key)
@@ -233,6 +237,31 @@ type file struct {
 	bite func(data map[string]any)
 }
 
+// dig goes down a path of keys and indices to an object.
+func dig(v any, path ...any) map[string]any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			v = v.(map[string]any)[p]
+		case int:
+			v = v.([]any)[p]
+		}
+	}
+	return v.(map[string]any)
+}
+
+// run runs the file of that name.
+func run(t *testing.T, files []file, name string) {
+	t.Helper()
+	for _, f := range files {
+		if f.name == name {
+			check(t, f)
+			return
+		}
+	}
+	t.Fatalf("no adapter for %s", name)
+}
+
 // check runs a file on both databases and prints how many cases there were.
 func check(t *testing.T, f file) {
 	t.Helper()
@@ -258,7 +287,7 @@ func check(t *testing.T, f file) {
 
 func TestAcceptanceBites(t *testing.T) {
 	t.Parallel()
-	for _, f := range slices.Concat(adpFiles(), kioskFiles()) {
+	for _, f := range slices.Concat(adpFiles(), kioskFiles(), hypertextFiles()) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			data := read(t, f.name)

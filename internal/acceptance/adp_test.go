@@ -16,17 +16,6 @@ import (
 )
 
 func adpFiles() []file {
-	dig := func(v any, path ...any) map[string]any {
-		for _, p := range path {
-			switch p := p.(type) {
-			case string:
-				v = v.(map[string]any)[p]
-			case int:
-				v = v.([]any)[p]
-			}
-		}
-		return v.(map[string]any)
-	}
 	return []file{
 		{"adp-csi-gr.json", csiGR, func(d map[string]any) {
 			dig(d, "timeline", 2, "expect", "row")["next_send_at"] = "2026-05-15T05:13:01Z"
@@ -40,16 +29,7 @@ func adpFiles() []file {
 	}
 }
 
-func adp(t *testing.T, name string) {
-	t.Helper()
-	for _, f := range adpFiles() {
-		if f.name == name {
-			check(t, f)
-			return
-		}
-	}
-	t.Fatalf("no adapter for %s", name)
-}
+func adp(t *testing.T, name string) { run(t, adpFiles(), name) }
 
 // Shows: C1, C12, C13, C18, C24, C25.
 func TestAcceptanceADPCsiGR(t *testing.T) { adp(t, "adp-csi-gr.json") }

@@ -212,6 +212,10 @@ func lists() []listSpec {
 			show: []string{"to", "channel", "window", "used", "limit"},
 		},
 		{
+			name: "throttles", state: true, lookup: true, fields: []fieldSpec{workflow, trigger, record, context, at, until},
+			show: []string{"context", "at"},
+		},
+		{
 			name: "explain", state: true, lookup: true, fields: []fieldSpec{workflow, trigger, to, channel, status, sendAt, reason, says},
 			show: []string{"to", "workflow", "says"},
 		},
@@ -224,6 +228,6 @@ func lists() []listSpec {
 // later names the lists of the format that this release does not have.
 func laterLists() []string {
 	return []string{
-		"withdrawn", "folded", "opened", "responded", "moved", "dispatched", "subscriptions", "sessions", "outbox", "upcoming", "throttles",
+		"withdrawn", "folded", "opened", "responded", "moved", "dispatched", "subscriptions", "sessions", "outbox", "upcoming",
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
@@ -46,7 +47,7 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 			lists["pending"] = append(lists["pending"], r)
 		}
 	}
-	for name, read := range map[string]func(context.Context) ([]row, error){"caps": w.caps, "runs": w.runs} {
+	for name, read := range map[string]func(context.Context) ([]row, error){"caps": w.caps, "throttles": w.throttles, "runs": w.runs} {
 		if !slices.ContainsFunc(asked, func(e expectation) bool { return e.spec.name == name }) {
 			continue
 		}
@@ -57,13 +58,19 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 	return lists, nil
 }
 
+// reader is an engine to ask: what is stored does not depend on a process that runs.
+func (w *world) reader() (*engine.Engine, error) {
+	if w.engine != nil {
+		return w.engine, nil
+	}
+	return w.open()
+}
+
 // caps are the limits of everybody, each with how much of it is used up.
 func (w *world) caps(ctx context.Context) (rows []row, err error) {
-	engine := w.engine
-	if engine == nil { // what is counted does not depend on a process that runs
-		if engine, err = w.open(); err != nil {
-			return nil, err
-		}
+	engine, err := w.reader()
+	if err != nil {
+		return nil, err
 	}
 	page := store.Page{Limit: pageSize}
 	for {
@@ -82,6 +89,31 @@ func (w *world) caps(ctx context.Context) (rows []row, err error) {
 			return rows, nil
 		}
 		page.Before = int64(contacts[len(contacts)-1].ID)
+	}
+}
+
+// throttles are the contexts that have fired, and from when each may again.
+func (w *world) throttles(ctx context.Context) (rows []row, err error) {
+	engine, err := w.reader()
+	if err != nil {
+		return nil, err
+	}
+	filter := store.ThrottleFilter{Limit: pageSize}
+	for {
+		some, err := engine.Throttles(ctx, w.workspace.ID, filter)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range some {
+			rows = append(rows, row{cells: map[string]cell{
+				"workflow": textCell(t.Workflow), "trigger": textCell(t.Trigger), "context": textCell(t.Context),
+				"record": textCell(t.Type + "/" + t.ExtID), "at": instantCell(t.FiredAt), "until": instantCell(t.Until),
+			}})
+		}
+		if len(some) < pageSize {
+			return rows, nil
+		}
+		filter.After = some[len(some)-1].ThrottleRef
 	}
 }
 
