@@ -199,7 +199,7 @@ func TestANewTriggerLooksAtAllRecords(t *testing.T) {
 		w.live("10:01")
 		w.Apply(simple("[change]", "    cooldown: {length: 1h}\n", ""))
 		w.person("alice", `"persona": "Manager"`)
-		runs, err := s.Runs(t.Context(), w.Workspace.ID, store.Page{})
+		runs, err := w.runs(store.RunLook)
 		if err != nil || len(runs) != 1 || runs[0].Total != records || runs[0].Status != store.RunRunning {
 			t.Fatalf("%+v, %v", runs, err)
 		}
@@ -217,7 +217,7 @@ func TestANewTriggerLooksAtAllRecords(t *testing.T) {
 		if sentAt == 0 || sentAt > 4 {
 			t.Errorf("the first message left at tick %d", sentAt)
 		}
-		if runs, err = s.Runs(t.Context(), w.Workspace.ID, store.Page{}); err != nil || runs[0].Status != store.RunDone || runs[0].Done != records || runs[0].FinishedAt.IsZero() {
+		if runs, err = w.runs(store.RunLook); err != nil || runs[0].Status != store.RunDone || runs[0].Done != records || runs[0].FinishedAt.IsZero() {
 			t.Errorf("%+v, %v", runs, err)
 		}
 		counts, err := s.Counts(t.Context(), w.Workspace.ID)
@@ -226,7 +226,7 @@ func TestANewTriggerLooksAtAllRecords(t *testing.T) {
 		}
 		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 45", 1))
 		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 46", 1))
-		if runs, err = s.Runs(t.Context(), w.Workspace.ID, store.Page{}); err != nil || len(runs) != 3 || runs[0].Status != store.RunRunning || runs[1].Status != store.RunCancelled {
+		if runs, err = w.runs(store.RunLook); err != nil || len(runs) != 3 || runs[0].Status != store.RunRunning || runs[1].Status != store.RunCancelled {
 			t.Errorf("two edits: %+v, %v", runs, err)
 		}
 	})

@@ -1,7 +1,7 @@
 // Package engine runs the stages of the pipeline over one store.
 //
 //	intake ──┬▶ instances ─▶ expander ─▶ deliveries ─▶ sender ─▶ channel
-//	checker ─┘                                └─▶ sweeper (expiry), retention
+//	checker ─┘                  replan ─┘     └─▶ sweeper (expiry), retention
 //
 // Every stage is a Step(ctx, now, limit) that takes a bounded batch. Tick runs each once, at one instant: that is
 // what the simulator and the tick route use. Run keeps them running: an alarm sleeps until the next due instant,
@@ -30,6 +30,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/engine/replan"
 	"github.com/carillonhq/carillon/internal/engine/retention"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/engine/sweeper"
@@ -88,6 +89,7 @@ type Engine struct {
 	outlets  *outlet.Registry
 	intake   *intake.Intake
 	checker  *checker.Checker
+	replan   *replan.Replanner
 	expander *expander.Expander
 	sender   *sender.Sender
 	sweeper  *sweeper.Sweeper
@@ -139,6 +141,7 @@ func New(c Config) (*Engine, error) {
 		outlets:  outlets,
 		intake:   intake.New(c.Store, known, c.Journal),
 		checker:  checker.New(c.Store, known, c.Journal),
+		replan:   replan.New(c.Store, known, c.Journal),
 		expander: expander.New(c.Store, known, c.Journal),
 		sender: sender.New(sender.Config{
 			Store: c.Store, Catalog: known, Outlets: outlets, Clock: c.Clock, Journal: c.Journal,
@@ -241,8 +244,9 @@ func (e *Engine) NextDue(ctx context.Context) (time.Time, error) {
 // TickResult says what one pass over everything did (C25).
 type TickResult struct {
 	Looked    int `json:"looked"`    // records
-	Marked    int `json:"marked"`    // records that a run has looked at next
+	Marked    int `json:"marked"`    // records and people that a run has looked at next
 	Expanded  int `json:"expanded"`  // instances
+	Replanned int `json:"replanned"` // people whose limits have changed
 	Processed int `json:"processed"` // deliveries that were due and taken up
 	Reclaimed int `json:"reclaimed"` // of those: taken over from a lost worker
 	Failed    int `json:"failed"`    // attempts
@@ -250,10 +254,12 @@ type TickResult struct {
 }
 
 // Any reports whether the pass found anything to do.
-func (r TickResult) Any() bool { return r.Looked+r.Marked+r.Expanded+r.Processed+r.Expired > 0 }
+func (r TickResult) Any() bool {
+	return r.Looked+r.Marked+r.Expanded+r.Replanned+r.Processed+r.Expired > 0
+}
 
-// Tick runs every stage once, at the clock's present instant: look at records, expand, send, expire (C17), and a batch of
-// retention.
+// Tick runs every stage once, at the clock's present instant: look at records, expand, plan anew, send, expire (C17), and a
+// batch of retention.
 func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	now := e.config.Clock.Now()
 	var r TickResult
@@ -263,6 +269,11 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 		return r, err
 	}
 	if r.Expanded, err = e.expander.Step(ctx, now, TickBatch); err != nil {
+		return r, err
+	}
+	anew, err := e.replan.Step(ctx, now)
+	r.Replanned, r.Marked = anew.People, r.Marked+anew.Marked
+	if err != nil {
 		return r, err
 	}
 	sent, err := e.sender.Step(ctx, now, TickBatch)
@@ -329,7 +340,8 @@ func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []defi
 }
 
 // runsOf is what a definition that is new or changed brings with it: the records that it looks at differently are looked
-// at (R11). The length of a cooldown may lie in a persona, and the zone of a date in the workspace.
+// at (R11), and what waits for limits that it changes is planned anew (R5). The length of a cooldown may lie in a persona,
+// and the zone of a date in the workspace.
 func runsOf(set *definition.Set, d definition.Document) []store.RunSeed {
 	var types []string
 	switch d.Kind {
@@ -345,9 +357,17 @@ func runsOf(set *definition.Set, d definition.Document) []store.RunSeed {
 		types = set.WatchedTypes()
 	case definition.KindSurvey, definition.KindTemplate, definition.KindChannel, definition.KindSink, definition.KindScenario:
 	}
-	runs := make([]store.RunSeed, len(types))
+	runs := make([]store.RunSeed, len(types), len(types)+1)
 	for i, typ := range types {
 		runs[i] = store.RunSeed{Kind: store.RunLook, Subject: typ}
+	}
+	switch d.Kind {
+	case definition.KindPersona:
+		runs = append(runs, store.RunSeed{Kind: store.RunCadence, Subject: d.Name})
+	case definition.KindWorkspace: // its zone counts too
+		runs = append(runs, store.RunSeed{Kind: store.RunCadence})
+	case definition.KindWorkflow, definition.KindRecordType, definition.KindSurvey, definition.KindTemplate, definition.KindChannel,
+		definition.KindSink, definition.KindScenario:
 	}
 	return runs
 }

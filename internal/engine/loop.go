@@ -90,6 +90,11 @@ func (l *loops) begin() []*stage {
 		l.took(r.Looked + r.Marked)
 		return r.More, err
 	}
+	anew := func(ctx context.Context, now time.Time) (bool, error) {
+		r, err := l.replan.Step(ctx, now)
+		l.took(r.People + r.Marked)
+		return r.More, err
+	}
 	sweep := func(ctx context.Context, now time.Time) (bool, error) {
 		n, err := l.sweeper.Step(ctx, now, batch)
 		return n >= batch, err
@@ -97,6 +102,7 @@ func (l *loops) begin() []*stage {
 	stages := []*stage{
 		{name: "look", pulse: make(chan struct{}, 1), step: look},
 		{name: "expand", pulse: make(chan struct{}, 1), step: expand},
+		{name: "replan", pulse: make(chan struct{}, 1), step: anew},
 		{name: "expire", pulse: make(chan struct{}, 1), step: sweep},
 	}
 	var more *stage

@@ -180,7 +180,17 @@ func (s *Store) WriteContacts(
 			if err != nil {
 				return nil, err
 			}
-			return writes, t.writeContacts(ctx, ws, now, writes)
+			if err := t.writeContacts(ctx, ws, now, writes); err != nil {
+				return nil, err
+			}
+			var limited []PersonRef // whose limits, or the days in which they are counted, are others now
+			for _, w := range writes {
+				old, ok := known[w.ExtID]
+				if ok && (old.Persona != w.Persona || old.Cadence != w.Cadence || old.Timezone != w.Timezone) {
+					limited = append(limited, PersonRef{ws, old.ID})
+				}
+			}
+			return writes, t.markReplan(ctx, now, limited)
 		})
 		return err
 	})

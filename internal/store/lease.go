@@ -132,16 +132,18 @@ SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND lease_unti
   COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0),
   COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0),
   COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0),
-  COALESCE((SELECT started_at FROM run WHERE status = 'running' AND kind = 'look' ORDER BY id LIMIT 1), 0)`
+  COALESCE((SELECT started_at FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0),
+  COALESCE((SELECT replan_at FROM cadence WHERE replan_at > 0 ORDER BY replan_at, contact_id LIMIT 1), 0)`
 
 // The ends of the leases of what is due. It is asked only when no due row is free, so that it reads no backlog.
 const nextLease = `
 SELECT COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0),
   COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND send_at <= $1 AND lease_until > $1), 0),
-  COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0), 0, 0`
+  COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0), 0, 0, 0`
 
-// NextDue is the earliest instant at which CheckDue, AdvanceLook, ExpandDue, CommitIntents or ExpireDue finds something to do: in the past
-// when there is work already, the end of a lease when all that is due is held. The zero time: nothing is planned.
+// NextDue is the earliest instant at which CheckDue, ExpandDue, ReplanDue, CommitIntents, ExpireDue or a run finds
+// something to do: in the past when there is work already, the end of a lease when all that is due is held. The zero time:
+// nothing is planned.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 	var next int64
 	err := s.read(ctx, func(t *session) error {
@@ -166,8 +168,8 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 }
 
 func scanEarliest(rows *sql.Rows) (earliest int64, err error) {
-	var at [5]int64
-	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4])
+	var at [6]int64
+	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5])
 	for _, v := range at {
 		if v != 0 && (earliest == 0 || v < earliest) {
 			earliest = v

@@ -31,7 +31,7 @@ const (
 // RunSeed is work over many rows that a definition brings with it when it is new or changed.
 type RunSeed struct {
 	Kind    string
-	Subject string // look: the type of record
+	Subject string // look: the type of record; cadence: the persona, or nothing for everybody
 }
 
 // Run is such work, which goes on after a crash where it was.
@@ -65,7 +65,9 @@ WHERE run.status = 'running' AND /*BY NAME*/run.ws = r.ws AND run.kind = r.kind 
 const insertRuns = `
 INSERT INTO run (ws, id, kind, subject, definitions, status, total, started_at, updated_at)
 SELECT r.ws, r.id, r.kind, r.subject, r.definitions, 'running',
-  (SELECT COUNT(*) FROM record AS rec WHERE rec.type = r.subject AND rec.ws = r.ws), $1, $1
+  CASE WHEN r.kind = 'look' THEN (SELECT COUNT(*) FROM record AS rec WHERE rec.type = r.subject AND rec.ws = r.ws)
+    WHEN r.subject <> '' THEN (SELECT COUNT(*) FROM contact AS p WHERE p.persona = r.subject AND p.persona <> '' AND p.ws = r.ws)
+    ELSE (SELECT COUNT(*) FROM contact AS p WHERE p.ws = r.ws) END, $1, $1
 FROM /*ROWS $2 (ws bigint, id bigint, kind text, subject text, definitions bigint)*/ AS r`
 
 // beginRuns begins what definitions bring with them, each once. What runs for the same already begins anew.

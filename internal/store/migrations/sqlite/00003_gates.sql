@@ -84,4 +84,8 @@ CREATE INDEX decision_record ON decision (record_id, id) WHERE record_id > 0;
 ALTER TABLE contact ADD COLUMN persona text NOT NULL DEFAULT '';
 ALTER TABLE contact ADD COLUMN cadence text NOT NULL DEFAULT '';  -- JSON: the person's own limits
 CREATE INDEX contact_persona ON contact (persona, ws, id) WHERE persona <> '';
+
+-- Since when what waits for the limits of a person is to be planned anew, because these have changed. 0: it is not.
+ALTER TABLE cadence ADD COLUMN replan_at bigint NOT NULL DEFAULT 0;
+CREATE INDEX cadence_replan ON cadence (replan_at, contact_id) WHERE replan_at > 0;
 -- +goose StatementEnd

@@ -1,0 +1,167 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// What waits for a limit that has changed is planned anew, in the order in which it was due.
+//
+// Shows: R5, A42.
+func TestLimitsThatHaveChanged(t *testing.T) {
+	t.Parallel()
+	persona := func(cadence string) func(world) {
+		return func(w world) { w.Apply("persona: Manager\ncadence: " + cadence + "\n") }
+	}
+	for _, c := range []struct {
+		name, cadence string
+		change        func(world)
+		want          string // where the five messages wait, or when they left
+	}{
+		{
+			"more a day", "{max_per_day: 1}", persona("{max_per_day: 2, cooldown: 1h}"),
+			"14 10:00, 14 11:00, 15 00:00, 15 00:00, 16 00:00",
+		},
+		{
+			"less a day", "{max_per_day: 3, cooldown: 1h}", persona("{max_per_day: 1}"),
+			"14 10:00, 14 10:00, 14 10:00, 15 00:00, 16 00:00",
+		},
+		{
+			"none any more", "{max_per_day: 1}", persona("{}"),
+			"14 10:00, 14 10:30, 14 10:30, 14 10:30, 14 10:30",
+		},
+		{
+			"another persona", "{max_per_day: 1}", func(w world) {
+				w.Apply("persona: Guard\ncadence: {cooldown: 3h, max_per_slot: 2}\n")
+				w.person("ann", `"persona": "Guard"`)
+			},
+			"14 10:00, 14 13:00, 14 13:00, 14 16:00, 14 16:00",
+		},
+		{
+			"limits of their own", "{max_per_day: 1}", func(w world) { w.person("ann", `"persona": "Manager", "cadence": {"max_per_day": 3}`) },
+			"14 10:00, 14 10:30, 14 10:30, 15 00:00, 15 00:00",
+		},
+		{
+			"another zone", "{max_per_day: 1}", func(w world) { w.person("ann", `"persona": "Manager", "timezone": "Pacific/Auckland"`) },
+			"14 10:00, 14 12:00, 15 12:00, 16 12:00, 17 12:00", // their days end at noon, UTC
+		},
+		{
+			"longer than they may wait", "{max_per_day: 2}", persona("{max_per_month: 1}"),
+			"14 10:00, 14 10:00, expired, expired, expired",
+		},
+		{
+			"the workspace's, for who has no others", "", func(w world) { w.Apply("workspace: default\ncadence: {cooldown: 6h}\n") },
+			"14 10:00, 14 16:00, 14 16:00, 14 16:00, 14 16:00",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				definitions := limited(c.cadence, "timing: {expire_after: 10d}\n")
+				fields := `"persona": "Manager"`
+				if c.cadence == "" {
+					definitions = strings.Split(definitions, "persona: Manager")[0] + "workspace: default\ncadence: {max_per_day: 1}\n"
+					fields = `"name": "Ann"`
+				}
+				w := newWorld(t, s, definitions)
+				w.person("ann", fields)
+				for i := range 5 {
+					w.Post(fmt.Sprintf(`{"kind": "news", "id": "%d", "recipient": {"address": "ann", "customer_ref": "ann"}}`, i))
+				}
+				w.live("10:00")
+				w.live("10:30")
+				c.change(w)
+				w.live("10:30")
+				var got []string
+				rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 10})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := len(rows) - 1; i >= 0; i-- {
+					switch row := rows[i]; row.Status {
+					case delivery.Sent:
+						got = append(got, row.LastSentAt.Format("02 15:04"))
+					case delivery.Scheduled:
+						got = append(got, row.SendAt.Format("02 15:04"))
+						if !row.Slot.Equal(row.SendAt) || row.DeferredBy == "" {
+							t.Errorf("waits as %+v", row)
+						}
+					default:
+						got = append(got, string(row.Status))
+					}
+				}
+				w.mustBe("the five", got, strings.Split(c.want, ", "))
+				if due, err := w.NextDue(t.Context()); err != nil || !due.IsZero() && due.Equal(w.Clock.Now()) {
+					t.Errorf("something is due at once, for ever: %v, %v", due, err)
+				}
+			})
+		})
+	}
+}
+
+// A run goes over the people in pages, goes on in another process, and says how far it is.
+func TestARunOverPeople(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, limited("{max_per_day: 1}", ""))
+		const people = store.MemberPage + 20
+		items := make([]contact.Item, people)
+		events := make([]string, 0, people)
+		for i := range items {
+			name := fmt.Sprintf("p%d", i)
+			items[i] = contact.Parse([]byte(`{"addresses": {"inbox": "x"}, "persona": "Manager"}`), name)
+			events = append(events, fmt.Sprintf(`{"kind": "news", "id": "%s", "recipient": {"address": "x", "customer_ref": %[1]q}}`, name))
+		}
+		if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items, w.Clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.PostAll(events...)
+		for i, e := range events {
+			events[i] = strings.Replace(e, `"id": "`, `"id": "again-`, 1)
+		}
+		w.PostAll(events...) // these wait until tomorrow
+		apply := func(most int) {
+			w.Clock.Set(w.Clock.Now().Add(time.Minute))
+			w.Apply(fmt.Sprintf("persona: Manager\ncadence: {max_per_day: %d}\n", most))
+		}
+		runs := func() []store.Run {
+			t.Helper()
+			list, err := w.runs(store.RunCadence)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = slices.DeleteFunc(list, func(r store.Run) bool { return r.Definitions == 1 })
+			return list
+		}
+		apply(2)
+		if marked, open, err := s.AdvanceCadence(t.Context(), w.Clock.Now()); marked != store.MemberPage || !open || err != nil {
+			t.Fatalf("first page: %d, %t, %v", marked, open, err)
+		}
+		if r := runs(); len(r) != 1 || r[0].Done != store.MemberPage || r[0].Total != people || r[0].Status != store.RunRunning || r[0].Subject != "Manager" {
+			t.Errorf("%+v", r)
+		}
+		w.live("11:00")
+		if r := runs(); r[0].Done != people || r[0].Status != store.RunDone {
+			t.Errorf("%+v", r)
+		}
+		counts, err := s.Counts(t.Context(), w.Workspace.ID)
+		if err != nil || counts.DeliveriesByStatus[delivery.Sent] != 2*people {
+			t.Errorf("sent %d of %d, %v", counts.DeliveriesByStatus[delivery.Sent], 2*people, err)
+		}
+	})
+}
+
+// runs lists those of a kind, the newest first.
+func (w world) runs(kind string) ([]store.Run, error) {
+	w.Helper()
+	all, err := w.Store.Runs(w.Context(), w.Workspace.ID, store.Page{})
+	return slices.DeleteFunc(all, func(r store.Run) bool { return r.Kind != kind }), err
+}

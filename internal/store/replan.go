@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Replan is a person whose limits have changed, locked, with what waits for a slot that lies ahead.
+type Replan struct {
+	Workspace subject.WorkspaceID
+	InForce   int64 // number of the definition set in force, which stays so until the transaction ends
+	Person    Person
+	Waiting   []delivery.Row
+}
+
+// The mark stands in the row that is the lock on a person. Who has no slot ahead needs none.
+const markReplan = `
+UPDATE cadence SET replan_at = $1
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
+WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.replan_at = 0
+  AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.ws = cadence.ws AND d.contact_id = cadence.contact_id AND d.slot > $1)`
+
+const dueReplans = `
+SELECT c.ws, c.contact_id, (SELECT w.definitions FROM workspace AS w WHERE w.id = c.ws)
+FROM cadence AS c
+WHERE c.replan_at > 0 AND c.replan_at <= $1
+ORDER BY c.replan_at, c.contact_id
+LIMIT $2
+/*SKIP LOCKED*/`
+
+// What a sender holds is passed over: it is on its way.
+const replanDeliveries = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot > $1 AND d.send_at > 0 AND d.lease_until <= $1
+/*SKIP LOCKED d*/`
+
+const writeReplans = `
+UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
+  reason = r.reason, trace = r.trace, step = r.step, reminders_remaining = r.reminders_remaining, completed_at = r.completed_at,
+  due_at = 0, version = delivery.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigint, slot bigint, expires_at bigint, deferred_by text,
+  reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
+
+const replanned = `
+UPDATE cadence SET replan_at = 0
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
+WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
+
+// markReplan has what waits for the limits of persons planned anew (R5).
+func (t *session) markReplan(ctx context.Context, now time.Time, refs []PersonRef) error {
+	n, err := t.exec(ctx, markReplan, dueMicros(now), personRows(refs))
+	if err != nil {
+		return fmt.Errorf("mark what is to be planned anew: %w", err)
+	}
+	if n > 0 {
+		t.due(dueMicros(now))
+	}
+	return nil
+}
+
+// AdvanceCadence marks the next page of people of the oldest run that plans their messages anew, in one transaction, and
+// returns how many these are; once there are none left, the run is done. Open is false when there is no run.
+func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, open bool, err error) {
+	err = s.write(ctx, func(t *session) error {
+		runs, err := query(ctx, t, scanRun, openRun, RunCadence)
+		marked, open = 0, len(runs) > 0
+		if err != nil || !open {
+			return err
+		}
+		run, at := runs[0], dueMicros(now)
+		ids, err := t.members(ctx, page{run.Workspace, run.Subject, subject.ContactID(run.Cursor)})
+		if err != nil {
+			return err
+		}
+		marked = len(ids)
+		refs := make([]PersonRef, len(ids))
+		for i, id := range ids {
+			refs[i] = PersonRef{run.Workspace, id}
+		}
+		if err := t.markReplan(ctx, now, refs); err != nil {
+			return err
+		}
+		status, finished := RunRunning, int64(0)
+		if marked > 0 {
+			run.Cursor = int64(slices.Max(ids))
+		} else {
+			status, finished = RunDone, at
+		}
+		t.due(at)
+		_, err = t.exec(ctx, advanceRun, int64(run.Workspace), run.ID, run.Cursor, int64(marked), at, status, finished)
+		return err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("advance a run: %w", err)
+	}
+	return marked, open, nil
+}
+
+// ReplanDue takes up to limit people whose limits have changed, asks decide where what waits for them goes, and writes the
+// rows that it returns, in one transaction. n is how many people were taken.
+func (s *Store) ReplanDue(ctx context.Context, now time.Time, limit int, floor func([]Replan) Floor,
+	decide func([]Replan) ([]delivery.Row, error),
+) (n int, err error) {
+	err = s.plan(ctx, func(t *session) error {
+		due, err := query(ctx, t, func(rows *sql.Rows) (r Replan, err error) {
+			return r, rows.Scan(&r.Workspace, &r.Person.ID, &r.InForce)
+		}, dueReplans, dueMicros(now), int64(limit))
+		n = len(due)
+		if err != nil || n == 0 {
+			return err
+		}
+		refs := make([]PersonRef, n)
+		for i, r := range due {
+			refs[i] = PersonRef{r.Workspace, r.Person.ID}
+		}
+		rows := personRows(refs)
+		persons, err := t.personsBy(ctx, personsByID, rows, true)
+		if err != nil {
+			return err
+		}
+		if err := t.readSlots(ctx, now, persons, floor(due)); err != nil {
+			return err
+		}
+		waiting, err := query(ctx, t, scanDelivery, replanDeliveries, dueMicros(now), rows)
+		if err != nil {
+			return err
+		}
+		of := map[PersonRef][]delivery.Row{}
+		for _, d := range waiting {
+			ref := PersonRef{d.Workspace, d.Contact}
+			of[ref] = append(of[ref], d)
+		}
+		for i, ref := range refs {
+			due[i].Person, due[i].Waiting = persons[ref], of[ref]
+		}
+		changed, err := decide(due)
+		if err != nil {
+			return err
+		}
+		if err := t.writeReplans(ctx, changed); err != nil {
+			return err
+		}
+		_, err = t.exec(ctx, replanned, rows)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("plan anew: %w", err)
+	}
+	return n, nil
+}
+
+func (t *session) writeReplans(ctx context.Context, changed []delivery.Row) error {
+	var rows rowset
+	for _, d := range changed {
+		if err := checkDelivery(d, d.Workspace); err != nil {
+			return err
+		}
+		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).
+			int(dueMicros(d.Slot)).int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).text(d.Trace).
+			int(int64(d.Step)).int(int64(d.RemindersRemaining)).time(d.CompletedAt)
+		t.dueDelivery(d)
+	}
+	n, err := t.exec(ctx, writeReplans, &rows)
+	if err == nil && n < int64(rows.n) { // they are locked: nobody can have changed them
+		err = fmt.Errorf("%w: %d of %d rows", ErrConflict, n, rows.n)
+	}
+	return err
+}
