@@ -199,6 +199,10 @@ func (r *run) trigger(row delivery.Row, live *definition.Set) (*definition.Trigg
 func (r *run) place(book *gate.Book, w waiting) delivery.Row {
 	row := w.Row
 	verdict := book.Try(w.ask)
+	var because gate.Because
+	if verdict.Reason != "" {
+		because = book.Because(w.ask)
+	}
 	if verdict.Reason == reason.DeferredTooLong {
 		change := delivery.Skip(row, delivery.Policy{Timing: w.trigger.Timing, Awaits: w.trigger.Message.Survey != ""}, verdict.Reason, r.now)
 		if row.Status, row.SendAt, row.Slot = change.Status, change.SendAt, (time.Time{}); row.Step == 0 {
@@ -211,12 +215,12 @@ func (r *run) place(book *gate.Book, w waiting) delivery.Row {
 		if change.Completed {
 			row.CompletedAt = r.now
 		}
-		row.Trace = gate.Trace(w.Row, w.trigger.Timing, verdict.Reason, r.now, row.SendAt)
+		row.Trace = gate.Trace(w.Row, w.trigger.Timing, verdict.Reason, r.now, row.SendAt, because)
 		return row
 	}
 	row.SendAt, row.Slot, row.DeferredBy, row.DueAt = verdict.At, book.Take(w.ask, verdict.At), verdict.Reason, time.Time{}
 	if verdict.Reason != "" {
-		row.Trace = gate.Trace(w.Row, w.trigger.Timing, verdict.Reason, r.now, row.SendAt)
+		row.Trace = gate.Trace(w.Row, w.trigger.Timing, verdict.Reason, r.now, row.SendAt, because)
 	}
 	return row
 }
