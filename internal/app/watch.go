@@ -29,7 +29,7 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 	if err != nil {
 		return d, err
 	}
-	d.DueInstances, d.DueDeliveries, d.Held, d.Unknown, d.Definitions = b.DueInstances, b.DueDeliveries, b.Held, b.Unknown, b.Definitions
+	d.DueRecords, d.DueInstances, d.DueDeliveries, d.Held, d.Unknown, d.Definitions = b.DueRecords, b.DueInstances, b.DueDeliveries, b.Held, b.Unknown, b.Definitions
 	if !b.OldestDue.IsZero() {
 		d.OldestDue = now.Sub(b.OldestDue)
 	}

@@ -386,6 +386,38 @@ func TestResolved(t *testing.T) {
 	})
 }
 
+// What waits is of no use any more, and at the same look another record of its context fires: the newer message takes its
+// place, and it is ended once.
+func TestWhatIsOverAndSupersededAtOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(simple("[change]", "    cooldown: {length: 2m, per: []}\n    limits: {revalidate: true}\n", ""), "{max_per_month: 10000}", "{cooldown: 2h}", 1), "alice")
+		put := func(when, name string, morale int) {
+			if w.Clock.Now().Before(at(when)) {
+				w.live(when)
+			}
+			w.put(name, fmt.Sprintf(`{"name": "T", "morale": %d, "owner_id": "alice"}`, morale))
+		}
+		put("10:00", "team/a", 40)
+		put("10:01", "team/a", 90)
+		put("10:02", "team/b", 40) // alice waits until 12:00
+		w.live("10:05:59")
+		w.Clock.Set(at("10:06"))
+		put("10:06", "team/b", 90)
+		w.put("team/c", `{"name": "T", "morale": 10, "owner_id": "alice"}`)
+		w.live("10:06")
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, row := range slices.Backward(rows) {
+			got = append(got, string(row.Status))
+		}
+		w.mustBe("messages", got, []string{"sent", "superseded", "superseded", "scheduled"})
+	})
+}
+
 // lookOnly looks at records and does nothing else.
 func (w world) lookOnly() {
 	w.Helper()

@@ -12,6 +12,7 @@ const MaxBacklog = 100_000
 
 // Backlog is what waits in all workspaces, each counted up to MaxBacklog.
 type Backlog struct {
+	DueRecords    int64     // that have to be looked at
 	DueInstances  int64     // whose time has come, those in somebody's hands included
 	DueDeliveries int64     // likewise
 	OldestDue     time.Time // of these; zero when there are none
@@ -29,6 +30,9 @@ SELECT 'due_instances' AS what, '' AS name, COUNT(*) AS n FROM (
   SELECT id FROM instance WHERE ready_at > 0 AND ready_at <= $1 LIMIT $2) AS a
 UNION ALL SELECT 'due_deliveries', '', COUNT(*) FROM (
   SELECT id FROM delivery WHERE send_at > 0 AND send_at <= $1 LIMIT $2) AS b
+UNION ALL SELECT 'due_records', '', COUNT(*) FROM (
+  SELECT id FROM record WHERE look_at > 0 AND look_at <= $1 LIMIT $2) AS f
+UNION ALL SELECT 'oldest', '', COALESCE((SELECT look_at FROM record WHERE look_at > 0 AND look_at <= $1 ORDER BY look_at, id LIMIT 1), 0)
 UNION ALL SELECT 'oldest', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ready_at <= $1 ORDER BY ready_at, id LIMIT 1), 0)
 UNION ALL SELECT 'oldest', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0)
 UNION ALL SELECT 'held', '', COUNT(*) FROM (SELECT id FROM instance WHERE held = 1 LIMIT $2) AS c
@@ -50,6 +54,8 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 	}
 	for _, l := range lines {
 		switch l.what {
+		case "due_records":
+			b.DueRecords = l.n
 		case "due_instances":
 			b.DueInstances = l.n
 		case "due_deliveries":

@@ -58,6 +58,9 @@ func TestCheckTakesWhatIsDue(t *testing.T) {
 		f.records(now.Add(time.Second), "x", "second")
 		f.records(now, "x", "first")
 		f.records(now.Add(time.Hour), "x", "later")
+		if b, err := s.Backlog(t.Context(), now.Add(time.Minute)); err != nil || b.DueRecords != 2 || !b.OldestDue.Equal(now) {
+			t.Errorf("%+v, %v", b, err)
+		}
 		var order []string
 		fires := func(d store.DueRecord) string {
 			order = append(order, d.ExtID)

@@ -12,10 +12,10 @@ import (
 type Database struct {
 	Pool Pool
 	// The rest is read by queries, and missing when these fail.
-	DueInstances, DueDeliveries int64
-	OldestDue                   time.Duration
-	Held, Unknown               int64
-	Definitions                 map[string]int64 // number of the set in force by workspace
+	DueRecords, DueInstances, DueDeliveries int64
+	OldestDue                               time.Duration
+	Held, Unknown                           int64
+	Definitions                             map[string]int64 // number of the set in force by workspace
 }
 
 // Pool is the state of the connections, which is known without asking.
@@ -73,6 +73,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	tell(databaseUp(), 1)
+	tell(due(), float64(d.DueRecords), "records")
 	tell(due(), float64(d.DueInstances), "instances")
 	tell(due(), float64(d.DueDeliveries), "deliveries")
 	tell(oldestDue(), seconds(d.OldestDue))

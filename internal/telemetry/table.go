@@ -65,7 +65,7 @@ func databaseUp() Metric {
 }
 
 func due() Metric {
-	return Metric{"carillon_due", "gauge", []string{"kind"}, "Instances and deliveries whose time has come, those on their way included, counted up to 100,000."}
+	return Metric{"carillon_due", "gauge", []string{"kind"}, "Records to be looked at, and instances and deliveries whose time has come, those on their way included, counted up to 100,000."}
 }
 
 func oldestDue() Metric {

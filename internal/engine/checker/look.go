@@ -93,7 +93,7 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 			for _, lapsed := range l.Lapsed {
 				needs.Throttles = append(needs.Throttles, s.throttle(l, lapsed.Context))
 			}
-			if l.Cleared && l.ends() {
+			if l.over() {
 				needs.Episodes = append(needs.Episodes, s.episode(l))
 			}
 		}
@@ -104,8 +104,11 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 // fires reports whether gate 1 is to be asked: at one instant a context fires once.
 func (l *look) fires() bool { return l.Fires() && !l.State.HasFired(l.Context, l.At) }
 
-// ends reports whether what was made in an episode is of no use once that is over.
-func (l *look) ends() bool { return l.Trigger.Resolved != nil || l.Trigger.Limits.Revalidate }
+// over reports whether an episode has ended, and what was made in it is of no use any more. Of a trigger that was switched
+// off nobody knows.
+func (l *look) over() bool {
+	return l.Cleared && (l.Trigger.Resolved != nil || l.Trigger.Limits.Revalidate) && l.Workflow.Enabled && l.Trigger.Enabled
+}
 
 func (s *seen) throttle(l *look, context string) store.ThrottleRef {
 	return store.ThrottleRef{Workspace: s.Workspace, Workflow: l.Workflow.Name, Context: context}
@@ -129,7 +132,7 @@ func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 					continue
 				}
 				w, err = r.alert(s, l)
-			case l.Cleared && l.ends():
+			case l.over():
 				w = r.resolved(s, l, state.Episodes[s.episode(l)])
 			default:
 				continue
@@ -182,7 +185,7 @@ func (r *run) alert(s *seen, l *look) (wanted, error) {
 // resolved plans what is said once an episode is over: to those to whom one of its alerts was sent, or is just being.
 func (r *run) resolved(s *seen, l *look, e store.Episode) wanted {
 	w := wanted{look: l, cleared: true, state: e}
-	if l.Trigger.Resolved == nil || s.Closed || s.Deleted || !l.Workflow.Enabled || !l.Trigger.Enabled {
+	if l.Trigger.Resolved == nil || s.Closed || s.Deleted {
 		return w // nobody is told: it is not over, but gone
 	}
 	known := map[subject.ContactID]bool{}
