@@ -359,7 +359,8 @@ func TestLogWhileTheDatabaseIsAway(t *testing.T) {
 		}
 		told++
 	}
-	if most := 2 + int(took/telemetry.CalmFor); told == 0 || told > most {
+	const stages = 4 // each may be in the midst of a statement when the connection is cut
+	if most := 1 + stages + int(took/telemetry.CalmFor); told == 0 || told > most {
 		t.Errorf("%d lines in %s:\n%s", told, took, text)
 	}
 	t.Logf("%s:\n%s", took, text)
