@@ -56,7 +56,7 @@ func fixtures() map[string]fixture {
 		"PATCH /v1/records/{type}/{id}":  {path: "/v1/records/kiosk/{record}", body: `{"props":{"battery_level":15}}`},
 		"DELETE /v1/records/{type}/{id}": {path: "/v1/records/kiosk/{record}"},
 
-		"GET /v1/throttles": {path: "/v1/throttles?type=kiosk&id={record}"},
+		"GET /v1/throttles": {path: "/v1/throttles"},
 		"GET /v1/runs":      {path: "/v1/runs"},
 
 		"GET /v1/instances":               {path: "/v1/instances"},
@@ -198,6 +198,7 @@ func TestRoutesByWorkspace(t *testing.T) {
 		for _, path := range []string{
 			"/v1/instances?event=" + theirs.event, "/v1/deliveries?instance=" + theirs.instance, "/v1/deliveries?to=theirs@example.org",
 			"/v1/instances?key=" + theirs.key, "/v1/deliveries?to=cust-theirs",
+			"/v1/throttles?type=kiosk&id=" + theirs.record,
 		} {
 			cells++
 			if status, text := b.ask(http.MethodGet, path, ""); status != http.StatusOK || text != `{"items":[]}` {
