@@ -35,7 +35,7 @@ func (a *API) throttles() {
 	}, func(ctx context.Context, c Caller, in *listThrottles) (*body[client.Page[client.Throttle]], error) {
 		filter, err := a.throttleFilter(ctx, c, in)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, notFound("record")
+			return &body[client.Page[client.Throttle]]{client.Page[client.Throttle]{Items: []client.Throttle{}}}, nil
 		}
 		if err != nil {
 			return nil, err
@@ -75,7 +75,7 @@ func (a *API) throttles() {
 	})
 }
 
-// throttleFilter reads the query; store.ErrNotFound: there is no such record.
+// throttleFilter reads the query; store.ErrNotFound: there is no such record, and so nothing of it.
 func (a *API) throttleFilter(ctx context.Context, c Caller, in *listThrottles) (f store.ThrottleFilter, err error) {
 	f.Workflow, f.Limit = in.Workflow, in.Limit+1
 	switch {
