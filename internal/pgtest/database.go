@@ -123,9 +123,10 @@ func (s *Server) Drop(ctx context.Context, dbURL string) error {
 }
 
 // template returns the name of the prepared database, and prepares it if nobody has. It gets its name only when it
-// is complete, under a lock of the server, so that processes sharing the server agree.
+// is complete, under a lock of the server, so that processes sharing the server agree. Who owns its tables is part of the
+// name: a process that was given the server's address works as another role than the one that started it.
 func (s *Server) template(ctx context.Context, tmpl Template) (name string, err error) {
-	name = fmt.Sprintf("carillon_template_%.16x", sha256.Sum256([]byte(tmpl.Version)))
+	name = fmt.Sprintf("carillon_template_%.16x", sha256.Sum256([]byte(s.owner+"\x00"+tmpl.Version)))
 	conn, err := pgx.Connect(ctx, s.admin.String())
 	if err != nil {
 		return "", err
