@@ -50,7 +50,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	l.stages = l.begin()
 	e.config.Store.OnCommit(l.committed)
 	for _, s := range l.stages {
-		l.running.Go(func() { l.keep(ctx, s) })
+		l.running.Go(func() { l.keep(ctx, ctx, s) })
 	}
 	l.running.Go(func() { l.watch(ctx) })
 	l.running.Go(func() { l.listen(ctx) })
@@ -117,7 +117,7 @@ func (l *loops) begin() []*stage {
 func (l *loops) send(ctx context.Context, now time.Time) (bool, error) {
 	over, end := context.WithCancel(ctx)
 	defer end()
-	l.running.Go(func() { l.standIn(over, now.Add(l.config.Patience)) })
+	l.running.Go(func() { l.standIn(ctx, over, now.Add(l.config.Patience)) })
 	n, err := l.sender.Step(ctx, now, l.config.Batch)
 	l.took(n.Claimed)
 	return n.Claimed >= l.config.Batch, err
@@ -131,8 +131,8 @@ func (l *loops) took(n int) {
 	}
 }
 
-// standIn keeps another sender going from the instant at until over ends.
-func (l *loops) standIn(over context.Context, at time.Time) {
+// standIn keeps another sender going from the instant at until over ends. What it has taken up by then it sees through.
+func (l *loops) standIn(ctx, over context.Context, at time.Time) {
 	if l.config.Clock.Sleep(over, at) != nil {
 		return
 	}
@@ -146,15 +146,15 @@ func (l *loops) standIn(over context.Context, at time.Time) {
 	l.mu.Lock()
 	l.stages = append(l.stages, s)
 	l.mu.Unlock()
-	l.keep(over, s)
+	l.keep(ctx, over, s)
 	l.mu.Lock()
 	l.stages = slices.DeleteFunc(l.stages, func(other *stage) bool { return other == s })
 	l.mu.Unlock()
 }
 
-// keep runs one stage: at every pulse until nothing is left.
-func (l *loops) keep(ctx context.Context, s *stage) {
-	for {
+// keep runs one stage until over ends: at every pulse until nothing is left. ctx ends a step as well.
+func (l *loops) keep(ctx, over context.Context, s *stage) {
+	for over.Err() == nil {
 		inside, end := l.config.Spans.Begin(ctx, "step "+s.name)
 		full, err := s.step(inside, l.config.Clock.Now())
 		end(err)
@@ -178,8 +178,7 @@ func (l *loops) keep(ctx context.Context, s *stage) {
 		}
 		select {
 		case <-s.pulse:
-		case <-ctx.Done():
-			return
+		case <-over.Done():
 		}
 	}
 }

@@ -52,8 +52,8 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 		renewal.Go(func() { f.gather(renewing) })
 		f.together(stop, jobs)
 	} else {
-		for i := 0; i < len(jobs) && stop.Err() == nil; i++ {
-			f.one(stop, jobs[i])
+		for _, j := range jobs {
+			f.one(stop, j)
 		}
 	}
 	finished()
@@ -63,22 +63,21 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 	}
 	f.settle(0)
 	f.settleAgain()
-	for _, r := range f.onWire { // what has not begun
-		f.back = append(f.back, store.Release{LeaseRef: r})
-	}
 	if err := f.giveBack(); err != nil && f.err == nil {
 		f.err = err
 	}
 	return f.err
 }
 
-// together sends the jobs of each channel side by side with those of the others.
+// together sends the jobs of each channel side by side with those of the others. When stop ends, those that have not
+// begun wait for none that have.
 func (f *flight) together(stop context.Context, jobs []job) {
 	byChannel := map[*outlet.Outlet][]job{}
 	for _, j := range jobs {
 		byChannel[j.outlet] = append(byChannel[j.outlet], j)
 	}
-	var workers sync.WaitGroup
+	ended, end := context.WithCancel(stop)
+	var workers, rest sync.WaitGroup
 	for o, jobs := range byChannel {
 		many := f.Concurrency
 		if o != nil {
@@ -86,32 +85,38 @@ func (f *flight) together(stop context.Context, jobs []job) {
 		}
 		slices.SortStableFunc(jobs, func(a, b job) int { return a.at.Compare(b.at) })
 		next := new(atomic.Int64)
+		work := func() {
+			for k := next.Add(1) - 1; k < int64(len(jobs)); k = next.Add(1) - 1 {
+				f.one(stop, jobs[k])
+			}
+		}
 		for range min(many, len(jobs)) {
-			workers.Go(func() {
-				for stop.Err() == nil {
-					k := int(next.Add(1)) - 1
-					if k >= len(jobs) {
-						return
-					}
-					f.one(stop, jobs[k])
-				}
+			workers.Go(work)
+		}
+		if len(jobs) > many {
+			rest.Go(func() {
+				<-ended.Done()
+				work()
 			})
 		}
 	}
 	workers.Wait()
+	end()
+	rest.Wait()
 }
 
 // one hands one message over when its turn has come and its channel lets it through, and keeps what came of it. When
-// stop ends before that, nothing has begun.
+// stop ends before that, nothing has begun: it is put back at once, whatever else is still on the wire.
 func (f *flight) one(stop context.Context, j job) {
-	if j.refused != nil {
+	switch {
+	case stop.Err() != nil:
+		f.putBack(j, time.Time{}, "")
+		return
+	case j.refused != nil:
 		f.hand(j, flow.Verdict{})
 		return
-	}
-	if !j.at.IsZero() && f.Clock.Sleep(stop, j.at) != nil {
-		return
-	}
-	if j.outlet.Enter(stop) != nil {
+	case !j.at.IsZero() && f.Clock.Sleep(stop, j.at) != nil, j.outlet.Enter(stop) != nil:
+		f.putBack(j, time.Time{}, "")
 		return
 	}
 	defer j.outlet.Leave()
