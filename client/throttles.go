@@ -17,6 +17,7 @@ type Throttle struct {
 	Instance string    `json:"instance" doc:"The latest."`
 	FiredAt  time.Time `json:"fired_at"`
 	Until    time.Time `json:"until,omitzero" doc:"When it may fire again; missing when nothing defines it any more."`
+	HeldBack int       `json:"held_back,omitempty" doc:"How often that record was kept from firing it again."`
 }
 
 // ThrottleQuery narrows a list of throttles.
@@ -46,7 +47,7 @@ func (c *Client) Throttles(ctx context.Context, q ThrottleQuery) (Page[Throttle]
 type Run struct {
 	ID          string    `json:"id"`
 	Kind        string    `json:"kind" doc:"look: every record of a type is looked at. cadence: what waits for the limits of people is planned anew."`
-	Subject     string    `json:"subject,omitempty" doc:"look: the type of record."`
+	Subject     string    `json:"subject,omitempty" doc:"look: the type of record. cadence: the persona; missing when it is everybody."`
 	Definitions int64     `json:"definitions" doc:"The set of definitions that asked for it."`
 	Status      string    `json:"status" doc:"running, done, failed, or cancelled because another one began anew."`
 	Done        int64     `json:"done"`

@@ -48,7 +48,7 @@ func (a *API) throttles() {
 		wire := func(r store.ThrottleRow) client.Throttle {
 			return client.Throttle{
 				Workflow: r.Workflow, Trigger: r.Trigger, Context: r.Context, Issues: r.Issues, Type: r.Type, ID: r.ExtID,
-				Instance: x.instance(r.Instance), FiredAt: r.FiredAt, Until: r.Until,
+				Instance: x.instance(r.Instance), FiredAt: r.FiredAt, Until: r.Until, HeldBack: r.Held,
 			}
 		}
 		return &body[client.Page[client.Throttle]]{pageOf(rows, in.Limit, wire, throttleCursor)}, nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
@@ -42,9 +43,9 @@ func (c *listThrottlesCmd) Run(s *session) error {
 		if one.Type != "" {
 			record = one.Type + "/" + one.ID
 		}
-		rows[i] = []string{one.Workflow, one.Context, record, c.at(one.FiredAt), c.at(one.Until)}
+		rows[i] = []string{one.Workflow, one.Context, record, c.at(one.FiredAt), c.at(one.Until), strconv.Itoa(one.HeldBack)}
 	}
-	s.table([]string{"workflow", "context", "record", "fired_at", "until"}, rows)
+	s.table([]string{"workflow", "context", "record", "fired_at", "until", "held_back"}, rows)
 	s.more(page.NextCursor)
 	return nil
 }

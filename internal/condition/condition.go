@@ -38,7 +38,7 @@ type State struct {
 	Since    map[string]time.Time // by issue: since when it is met
 	Fired    map[string]Firing    // by context: what a later look must know of this episode's firings
 	Latest   Latest               // of this episode
-	Blocked  map[string]time.Time // by context: the firing whose cooldown was told of
+	Blocked  map[string]Blocked   // by context: what kept it from firing again
 	Unseen   bool                 // it was written since the last tick, of a trigger that looks at ticks alone
 }
 
@@ -222,21 +222,37 @@ func (s State) Fire(r Rule, context string, issues []string, at time.Time) State
 	return s
 }
 
-// Block returns the state after a cooldown kept a context from firing, and whether that is told of for the first time
-// since the firing that it goes back to.
+// Blocked says what kept a context from firing.
+type Blocked struct {
+	At    time.Time // the firing whose cooldown is not over; none: another reason
+	Times int       // how often, since then
+}
+
+// Block returns the state after a context was kept from firing, and whether that is told of for the first time since the
+// firing that it goes back to.
 func (s State) Block(context string, firedAt time.Time) (State, bool) {
-	if at, ok := s.Blocked[context]; ok && at.Equal(firedAt) {
-		return s, false
+	b, again := s.Blocked[context]
+	if again = again && b.At.Equal(firedAt); !again {
+		b = Blocked{At: firedAt}
 	}
+	b.Times++
 	s.Blocked = maps.Clone(s.Blocked)
 	if s.Blocked == nil {
-		s.Blocked = map[string]time.Time{}
+		s.Blocked = map[string]Blocked{}
 	}
-	s.Blocked[context] = firedAt
+	s.Blocked[context] = b
 	for len(s.Blocked) > most {
-		delete(s.Blocked, oldest(s.Blocked, func(at time.Time) time.Time { return at }))
+		delete(s.Blocked, oldest(s.Blocked, func(b Blocked) time.Time { return b.At }))
 	}
-	return s, true
+	return s, !again
+}
+
+// Held is how often a context was kept from firing since it fired at an instant.
+func (s State) Held(context string, firedAt time.Time) int {
+	if b, ok := s.Blocked[context]; ok && b.At.Equal(firedAt) {
+		return b.Times
+	}
+	return 0
 }
 
 func oldest[V any](of map[string]V, at func(V) time.Time) string {

@@ -197,9 +197,12 @@ func TestLapsed(t *testing.T) {
 func TestBlockIsToldOfOnceAFiring(t *testing.T) {
 	t.Parallel()
 	s, first := State{}.Block("t:A", ten)
-	_, again := s.Block("t:A", ten)
+	twice, again := s.Block("t:A", ten)
 	_, other := s.Block("t:B", ten)
-	_, later := s.Block("t:A", ten.Add(time.Hour))
+	anew, later := twice.Block("t:A", ten.Add(time.Hour))
+	if n, m, o := twice.Held("t:A", ten), anew.Held("t:A", ten.Add(time.Hour)), anew.Held("t:A", ten); n != 2 || m != 1 || o != 0 {
+		t.Errorf("held back %d times, then %d and %d", n, m, o)
+	}
 	if !first || again || !other || !later {
 		t.Errorf("first %t, again %t, another context %t, after another firing %t", first, again, other, later)
 	}
@@ -217,11 +220,11 @@ func TestStatesAsStored(t *testing.T) {
 	states := States{
 		Name("w", "t"): State{
 			Episodes: 2, Open: true, Since: map[string]time.Time{"": ten}, Latest: Latest{"c", ten.Add(time.Microsecond)},
-			Fired: map[string]Firing{"c": {At: ten, Issues: []string{"A"}}}, Blocked: map[string]time.Time{"c": ten},
+			Fired: map[string]Firing{"c": {At: ten, Issues: []string{"A"}}}, Blocked: map[string]Blocked{"c": {At: ten, Times: 3}},
 		},
 		"gone/t": {Episodes: 1}, "new/t": {},
 	}
-	const want = `{"gone/t":{"n":1},"w/t":{"n":2,"o":true,"s":{"":1778752800000000},"f":{"c":{"a":1778752800000000,"i":["A"]}},"c":"c","l":1778752800000001,"b":{"c":1778752800000000}}}`
+	const want = `{"gone/t":{"n":1},"w/t":{"n":2,"o":true,"s":{"":1778752800000000},"f":{"c":{"a":1778752800000000,"i":["A"]}},"c":"c","l":1778752800000001,"b":{"c":{"a":1778752800000000,"n":3}}}}`
 	if got := states.String(); got != want {
 		t.Errorf("got %s", got)
 	}

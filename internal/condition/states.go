@@ -22,8 +22,13 @@ type stored struct {
 	Fired    map[string]storedFired `json:"f,omitempty"`
 	Context  string                 `json:"c,omitempty"`
 	Latest   int64                  `json:"l,omitempty"`
-	Blocked  map[string]int64       `json:"b,omitempty"`
+	Blocked  map[string]storedBlock `json:"b,omitempty"`
 	Unseen   bool                   `json:"w,omitempty"`
+}
+
+type storedBlock struct {
+	At    int64 `json:"a"`
+	Times int   `json:"n"`
 }
 
 type storedFired struct {
@@ -43,8 +48,9 @@ func Parse(text string) (States, error) {
 	}
 	for name, j := range all {
 		s := State{
-			Episodes: j.Episodes, Open: j.Open, Unseen: j.Unseen, Since: each(j.Since, instant), Blocked: each(j.Blocked, instant),
-			Fired: each(j.Fired, func(f storedFired) Firing { return Firing{At: instant(f.At), Issues: f.Issues} }),
+			Episodes: j.Episodes, Open: j.Open, Unseen: j.Unseen, Since: each(j.Since, instant),
+			Blocked: each(j.Blocked, func(b storedBlock) Blocked { return Blocked{At: instant(b.At), Times: b.Times} }),
+			Fired:   each(j.Fired, func(f storedFired) Firing { return Firing{At: instant(f.At), Issues: f.Issues} }),
 		}
 		if j.Latest != 0 {
 			s.Latest = Latest{Context: j.Context, At: instant(j.Latest)}
@@ -59,8 +65,9 @@ func (states States) String() string {
 	all := make(map[string]stored, len(states))
 	for name, s := range states {
 		j := stored{
-			Episodes: s.Episodes, Open: s.Open, Unseen: s.Unseen, Since: each(s.Since, time.Time.UnixMicro), Blocked: each(s.Blocked, time.Time.UnixMicro),
-			Fired: each(s.Fired, func(f Firing) storedFired { return storedFired{At: f.At.UnixMicro(), Issues: f.Issues} }), Context: s.Latest.Context,
+			Episodes: s.Episodes, Open: s.Open, Unseen: s.Unseen, Since: each(s.Since, time.Time.UnixMicro),
+			Blocked: each(s.Blocked, func(b Blocked) storedBlock { return storedBlock{At: b.At.UnixMicro(), Times: b.Times} }),
+			Fired:   each(s.Fired, func(f Firing) storedFired { return storedFired{At: f.At.UnixMicro(), Issues: f.Issues} }), Context: s.Latest.Context,
 		}
 		if !s.Latest.At.IsZero() {
 			j.Latest = s.Latest.At.UnixMicro()

@@ -67,6 +67,7 @@ type Things interface {
 	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
 	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
 	DecisionsOfRecord(ctx context.Context, ws subject.WorkspaceID, record subject.RecordID, p store.Page) ([]store.Decision, error)
+	Runs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.Run, error)
 }
 
 // Definitions gives the compiled set in force, and what follows from it; an engine is one.
@@ -76,6 +77,8 @@ type Definitions interface {
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
 	// ExplainRecord says how every trigger stands to a record at this moment.
 	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Standing, error)
+	// Throttles lists the contexts that have fired, and when they may again.
+	Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error)
 }
 
 // Deps is what a console is made of. Store, Definitions, Feed and Clock are required.
@@ -110,7 +113,7 @@ type console struct {
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /instances, /events,
-// /records, /contacts, /decisions, /signin, /signout and /assets/; every other path is not found.
+// /records, /throttles, /runs, /contacts, /decisions, /signin, /signout and /assets/; every other path is not found.
 func New(d Deps) (http.Handler, error) {
 	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
 		return nil, errors.New("a console needs a store, definitions, a feed and a clock")
@@ -151,6 +154,8 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /records", c.page(c.recordTypes))
 	mux.HandleFunc("GET /records/{type}", c.page(c.records))
 	mux.HandleFunc("GET /records/{type}/{id}", c.page(c.record))
+	mux.HandleFunc("GET /throttles", c.page(c.throttles))
+	mux.HandleFunc("GET /runs", c.page(c.runs))
 	mux.HandleFunc("GET /contacts", c.page(c.contacts))
 	mux.HandleFunc("GET /contacts/{id}", c.page(c.contact))
 	mux.HandleFunc("GET /decisions", c.page(c.decisions))

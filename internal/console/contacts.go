@@ -28,8 +28,8 @@ type contactList struct {
 	scale
 	rows    []contactLine
 	persona string
+	newest  string
 	older   string
-	paged   bool
 }
 
 func (c *console) contacts(ctx context.Context, v visit) (view, error) {
@@ -38,7 +38,7 @@ func (c *console) contacts(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	list := contactList{scale: v.scale, paged: v.before() > 0, persona: f.Persona}
+	list := contactList{scale: v.scale, newest: v.newest("/contacts"), persona: f.Persona}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
 		list.older = v.older("/contacts", int64(rows[len(rows)-1].ID))

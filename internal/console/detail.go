@@ -153,6 +153,17 @@ func (c *console) instance(ctx context.Context, v visit) (view, error) {
 			about.href = "" // it has no page any more
 		}
 		page.facts = append([]fact{about}, page.facts...)
+		throttles, err := c.Definitions.Throttles(ctx, v.workspace.ID, store.ThrottleFilter{Record: in.Record, Workflow: in.Workflow, Limit: pageSize})
+		if err != nil {
+			return view{}, err
+		}
+		for _, th := range throttles {
+			if th.Instance == in.ID { // no later one has fired the context
+				page.facts = append(page.facts, known([]fact{
+					{name: "may fire again", at: th.Until}, {name: "held back", value: v.throttleLine(th).times()},
+				})...)
+			}
+		}
 	}
 	if in.Reason != "" {
 		page.why = in.Reason.Sentence()

@@ -30,9 +30,9 @@ type card struct {
 
 type inbox struct {
 	scale
-	cards []card
-	older string
-	paged bool
+	cards  []card
+	newest string
+	older  string
 }
 
 // inbox lists what was rendered and kept: the messages of the inbox channel, and of every other whose provider keeps
@@ -42,7 +42,7 @@ func (c *console) inbox(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := inbox{scale: v.scale, paged: v.before() > 0}
+	page := inbox{scale: v.scale, newest: v.newest("/inbox")}
 	if len(contents) > cardsAPage {
 		contents = contents[:cardsAPage]
 		page.older = v.older("/inbox", contents[len(contents)-1].ID)

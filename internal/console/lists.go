@@ -53,9 +53,9 @@ type deliveryLine struct {
 type deliveryList struct {
 	scale
 	filter
-	rows  []deliveryLine
-	older string
-	paged bool
+	rows   []deliveryLine
+	newest string
+	older  string
 }
 
 func (c *console) deliveries(ctx context.Context, v visit) (view, error) {
@@ -68,7 +68,7 @@ func (c *console) deliveries(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	list := deliveryList{
-		scale: v.scale, paged: v.before() > 0,
+		scale: v.scale, newest: v.newest("/deliveries"),
 		filter: filter{workflow: f.Workflow, to: f.To, status: string(f.Status), asksTo: true},
 	}
 	if len(rows) > pageSize {
@@ -112,9 +112,9 @@ type instanceLine struct {
 type instanceList struct {
 	scale
 	filter
-	rows  []instanceLine
-	older string
-	paged bool
+	rows   []instanceLine
+	newest string
+	older  string
 }
 
 func (c *console) instances(ctx context.Context, v visit) (view, error) {
@@ -127,7 +127,7 @@ func (c *console) instances(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	list := instanceList{
-		scale: v.scale, paged: v.before() > 0,
+		scale: v.scale, newest: v.newest("/instances"),
 		filter: filter{workflow: f.Workflow, status: string(f.Status)},
 	}
 	if len(rows) > pageSize {
@@ -186,11 +186,11 @@ type mark struct {
 
 type eventList struct {
 	scale
-	chips []chip
-	rows  []eventLine
-	older string
-	paged bool
-	known bool
+	chips  []chip
+	rows   []eventLine
+	newest string
+	older  string
+	known  bool
 }
 
 func eventChips(known bool) []chip {
@@ -202,7 +202,7 @@ func (c *console) events(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	list := eventList{scale: v.scale, paged: v.before() > 0, chips: eventChips(false)}
+	list := eventList{scale: v.scale, newest: v.newest("/events"), chips: eventChips(false)}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
 		list.older = v.older("/events", int64(rows[len(rows)-1].ID))
@@ -238,7 +238,7 @@ func (c *console) decisions(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	list := eventList{scale: v.scale, paged: v.before() > 0, chips: eventChips(true), known: true}
+	list := eventList{scale: v.scale, newest: v.newest("/decisions"), chips: eventChips(true), known: true}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
 		list.older = v.older("/decisions", rows[len(rows)-1].ID)

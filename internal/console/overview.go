@@ -21,6 +21,8 @@ const (
 	latest = 24
 	// soon is how many coming messages it shows.
 	soon = 8
+	// lastRuns is how many of the newest runs it looks at for those that go on: an apply seldom begins more.
+	lastRuns = 8
 )
 
 // tile is a number that leads to its list.
@@ -54,7 +56,8 @@ type coming struct {
 type overview struct {
 	scale
 	sentences []phrase
-	attention []tile // what needs a person
+	attention []tile    // what needs a person
+	runs      []runLine // that go on
 	tiles     []tile
 	lines     []line
 	coming    []coming
@@ -71,6 +74,15 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	o := overview{scale: v.scale, events: counts.Events, tiles: tiles(counts), attention: attention(counts)}
+	runs, err := c.Store.Runs(ctx, v.workspace.ID, store.Page{Limit: lastRuns})
+	if err != nil {
+		return view{}, err
+	}
+	for _, r := range runs {
+		if r.Status == store.RunRunning && r.Total > 0 {
+			o.runs = append(o.runs, v.runLine(r))
+		}
+	}
 	for _, d := range next {
 		o.coming = append(o.coming, coming{d.SendAt, d.Workflow, to(d), stepName(d.Step + 1), v.delivery(d.ID)})
 	}

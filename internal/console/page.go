@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -213,12 +214,30 @@ func (v visit) before() int64 {
 // older is the address of the page of a list that begins below the row last. Lists ask for one row more than they
 // show, and so know whether there is one.
 func (v visit) older(path string, last int64) string {
+	return v.address(path, url.Values{"before": {strconv.FormatInt(last, 10)}})
+}
+
+// newest is the address of a list's first page; empty when this is it.
+func (v visit) newest(path string) string {
+	if v.before() == 0 {
+		return ""
+	}
+	return v.address(path, nil, "before")
+}
+
+// address is a path with the query of this visit, some of it given anew and some taken away.
+func (v visit) address(path string, give url.Values, without ...string) string {
 	q := url.Values{}
 	for name, values := range v.query {
 		q[name] = values
 	}
-	q.Set("before", strconv.FormatInt(last, 10))
-	return path + "?" + q.Encode()
+	for _, name := range without {
+		q.Del(name)
+	}
+	for name, values := range give {
+		q[name] = values
+	}
+	return strings.TrimSuffix(path+"?"+q.Encode(), "?")
 }
 
 // row reads the id of the address.

@@ -24,7 +24,10 @@ type typeLine struct {
 	by     []string
 }
 
-type typeList struct{ rows []typeLine }
+type typeList struct {
+	chips []chip
+	rows  []typeLine
+}
 
 // recordTypes lists the types: those of which there are records, those that are declared, and those that triggers watch.
 func (c *console) recordTypes(ctx context.Context, v visit) (view, error) {
@@ -41,7 +44,7 @@ func (c *console) recordTypes(ctx context.Context, v visit) (view, error) {
 	}
 	names = append(names, set.WatchedTypes()...)
 	slices.Sort(names)
-	var list typeList
+	list := typeList{chips: recordChips("/records")}
 	for _, name := range slices.Compact(names) {
 		l := typeLine{name: name, href: recordHref(name)}
 		if t := set.RecordType(name); t != nil {
@@ -84,10 +87,10 @@ type recordLine struct {
 
 type recordList struct {
 	scale
-	typ   string
-	rows  []recordLine
-	older string
-	paged bool
+	typ    string
+	rows   []recordLine
+	newest string
+	older  string
 }
 
 func (c *console) records(ctx context.Context, v visit) (view, error) {
@@ -95,7 +98,7 @@ func (c *console) records(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	list := recordList{scale: v.scale, typ: v.kind, paged: v.before() > 0}
+	list := recordList{scale: v.scale, typ: v.kind, newest: v.newest(recordHref(v.kind))}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
 		list.older = v.older(recordHref(v.kind), int64(rows[len(rows)-1].ID))
@@ -120,6 +123,7 @@ type recordDetail struct {
 	facts         []fact
 	fields        []fact
 	standings     []standing
+	throttles     []throttleLine
 	instances     []instanceLine
 	decisions     []decisionLine
 }
@@ -193,6 +197,13 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 	}
 	for _, s := range standings {
 		page.standings = append(page.standings, standingOf(s))
+	}
+	throttles, err := c.Definitions.Throttles(ctx, v.workspace.ID, store.ThrottleFilter{Record: r.ID, Limit: pageSize})
+	if err != nil {
+		return view{}, err
+	}
+	for _, th := range throttles {
+		page.throttles = append(page.throttles, v.throttleLine(th))
 	}
 	for _, in := range instances {
 		page.instances = append(page.instances, v.instanceLine(in))

@@ -2,21 +2,31 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Throttles lists the contexts that have fired, each with the instant from which it may again, by the definitions in
-// force (A21).
+// Throttles lists the contexts that have fired, each with the instant from which it may again by the definitions in
+// force (A21), and how often it was kept from it.
 func (e *Engine) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
 		return nil, err
 	}
 	rows, err := e.config.Store.Throttles(ctx, ws, f)
+	if err != nil {
+		return nil, err
+	}
 	for i, row := range rows {
+		states, err := condition.Parse(row.State)
+		if err != nil {
+			return nil, fmt.Errorf("record %d: %w", row.Record, err)
+		}
+		rows[i].Held = states[condition.Name(row.Workflow, row.Trigger)].Held(row.Context, row.FiredAt)
 		w := set.Workflow(row.Workflow)
 		if w == nil {
 			continue
@@ -25,5 +35,5 @@ func (e *Engine) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.
 			rows[i].Until = row.FiredAt.Add(definition.CooldownOf(set, t, row.Issues))
 		}
 	}
-	return rows, err
+	return rows, nil
 }

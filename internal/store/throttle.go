@@ -20,11 +20,13 @@ type ThrottleFilter struct {
 type ThrottleRow struct {
 	Throttle
 	RecordRef           // that fired last; empty when its row is gone
+	State     string    // of that record
 	Until     time.Time // when it may fire again, as the engine says it; none: nothing defines it any more
+	Held      int       // how often that record was kept from firing it again, as the engine says it
 }
 
 const listThrottles = `
-SELECT ` + throttleColumns + `, COALESCE(rec.type, ''), COALESCE(rec.ext_id, '')
+SELECT ` + throttleColumns + `, COALESCE(rec.type, ''), COALESCE(rec.ext_id, ''), COALESCE(rec.state, '')
 FROM throttle AS th
 LEFT JOIN record AS rec ON rec.ws = th.ws AND rec.id = th.record_id
 WHERE `
@@ -56,7 +58,7 @@ func (s *Store) Throttles(ctx context.Context, ws subject.WorkspaceID, f Throttl
 		text, args[1] = throttlesOfWorkflow, f.Workflow
 	}
 	return all(ctx, s, "list throttles", func(rows *sql.Rows) (r ThrottleRow, err error) {
-		r.Throttle, err = scanThrottleAnd(rows, &r.Type, &r.ExtID)
+		r.Throttle, err = scanThrottleAnd(rows, &r.Type, &r.ExtID, &r.State)
 		return r, err
 	}, text, args...)
 }

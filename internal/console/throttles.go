@@ -1,0 +1,167 @@
+package console
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// recordChips are the lists that records lead to.
+func recordChips(at string) []chip {
+	out := []chip{{name: "types", href: "/records"}, {name: "throttles", href: "/throttles"}, {name: "runs", href: "/runs"}}
+	for i := range out {
+		out[i].on = out[i].href == at
+	}
+	return out
+}
+
+// throttleLine is a context that has fired, and from when it may again.
+type throttleLine struct {
+	id       string
+	state    badge
+	workflow string
+	trigger  string
+	context  string
+	record   string
+	href     string // of the record; empty: it has no page
+	instance string // address of what fired last
+	query    string // that narrows lists to the workflow
+	fired    time.Time
+	until    time.Time
+	held     int // how often it was kept from firing since
+}
+
+// times is how often a context was kept from firing, in words.
+func (l throttleLine) times() string {
+	if l.held == 0 {
+		return ""
+	}
+	return plural(int64(l.held), "time", "times")
+}
+
+type throttleList struct {
+	scale
+	chips    []chip
+	workflow string
+	rows     []throttleLine
+	first    string
+	next     string
+}
+
+func (c *console) throttles(ctx context.Context, v visit) (view, error) {
+	f := store.ThrottleFilter{Workflow: v.query.Get("workflow"), Limit: pageSize + 1}
+	f.After.Context, f.After.Workflow = v.query.Get("after"), v.query.Get("of")
+	rows, err := c.Definitions.Throttles(ctx, v.workspace.ID, f)
+	if err != nil {
+		return view{}, err
+	}
+	list := throttleList{scale: v.scale, chips: recordChips("/throttles"), workflow: f.Workflow}
+	paged := f.After.Context != ""
+	if paged {
+		list.first = v.address("/throttles", nil, "after", "of")
+	}
+	if len(rows) > pageSize {
+		rows = rows[:pageSize]
+		last := rows[len(rows)-1]
+		list.next = v.address("/throttles", url.Values{"after": {last.Context}, "of": {last.Workflow}})
+	}
+	for _, r := range rows {
+		list.rows = append(list.rows, v.throttleLine(r))
+	}
+	return view{title: "Throttles", section: "/records", body: throttlesPage(list), live: !paged}, nil
+}
+
+func (v visit) throttleLine(r store.ThrottleRow) throttleLine {
+	l := throttleLine{
+		id: r.Workflow + " " + r.Context, state: badge{wait, "throttled"}, workflow: r.Workflow, trigger: r.Trigger, context: r.Context,
+		query: url.Values{"workflow": {r.Workflow}}.Encode(), fired: r.FiredAt, until: r.Until, held: r.Held,
+	}
+	switch {
+	case r.Until.IsZero():
+		l.state = badge{quiet, "defined no more"}
+	case !r.Until.After(v.now):
+		l.state = badge{good, "free"}
+	}
+	if r.Type != "" {
+		l.record, l.href = r.Type+" "+r.ExtID, recordHref(r.Type, r.ExtID)
+	}
+	if r.Instance != 0 {
+		l.instance = "/instances/" + v.public(key.KindInstance, int64(r.Instance))
+	}
+	return l
+}
+
+// runLine is work over many rows, and how far it is.
+type runLine struct {
+	id          string
+	state       badge
+	work        string
+	subject     string
+	href        string // of the subject
+	done, total int64
+	started     time.Time
+	finished    time.Time
+	definitions int64
+	error       string
+}
+
+// share is how far it is, in words.
+func (l runLine) share() string {
+	if l.total == 0 {
+		return "nothing to do"
+	}
+	return number(l.done) + " of " + number(l.total)
+}
+
+type runList struct {
+	scale
+	chips  []chip
+	rows   []runLine
+	newest string
+	older  string
+}
+
+func (c *console) runs(ctx context.Context, v visit) (view, error) {
+	rows, err := c.Store.Runs(ctx, v.workspace.ID, store.Page{Before: v.before(), Limit: pageSize + 1})
+	if err != nil {
+		return view{}, err
+	}
+	list := runList{scale: v.scale, chips: recordChips("/runs"), newest: v.newest("/runs")}
+	if len(rows) > pageSize {
+		rows = rows[:pageSize]
+		list.older = v.older("/runs", rows[len(rows)-1].ID)
+	}
+	for _, r := range rows {
+		list.rows = append(list.rows, v.runLine(r))
+	}
+	return view{title: "Runs", section: "/records", body: runsPage(list), live: v.before() == 0}, nil
+}
+
+func (v visit) runLine(r store.Run) runLine {
+	l := runLine{
+		id: v.public(key.KindRun, r.ID), state: badge{runTone(r.Status), r.Status}, work: "looks at records of", subject: r.Subject, href: recordHref(r.Subject),
+		done: r.Done, total: max(r.Done, r.Total), started: r.StartedAt, finished: r.FinishedAt, definitions: r.Definitions, error: r.Error,
+	}
+	if r.Kind == store.RunCadence {
+		l.work, l.href = "plans anew for", "/contacts?"+url.Values{"persona": {r.Subject}}.Encode()
+		if r.Subject == "" {
+			l.subject, l.href = "everybody", "/contacts"
+		}
+	}
+	return l
+}
+
+func runTone(status string) tone {
+	switch status {
+	case store.RunRunning:
+		return wait
+	case store.RunDone:
+		return good
+	case store.RunFailed:
+		return bad
+	}
+	return quiet
+}

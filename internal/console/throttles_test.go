@@ -1,0 +1,196 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+const pumps = `
+workflow: pump-alert
+type: alert
+triggers:
+  - id: stopped
+    record: pump
+    when: record.running == false
+    cooldown: {length: 2h, per: [record.id]}
+audience:
+  - address: '"you"'
+    kind: inbox
+channel: inbox
+message:
+  inbox: {text: A pump stands still.}
+`
+
+// apply puts definitions in force beside the rules.
+func (b *bundle) apply(t *testing.T, more string) {
+	t.Helper()
+	files := []definition.File{{Name: "rules.yaml", Text: []byte(rules)}, {Name: "more.yaml", Text: []byte(more)}}
+	applied, err := b.engine.Apply(t.Context(), b.ws, files, "test")
+	if err != nil || definition.HasErrors(applied.Problems) {
+		t.Fatalf("apply: %v %v", err, applied.Problems)
+	}
+}
+
+// write writes records, each as JSON, and lets the engine do what is due.
+func (b *bundle) write(t *testing.T, records ...string) {
+	t.Helper()
+	var items []record.Item
+	for _, raw := range records {
+		items = append(items, record.Parse(json.RawMessage(raw), "", ""))
+	}
+	if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Merge, items, "probe", b.clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	b.settle(t)
+}
+
+// settle lets the engine do all that is due at this instant.
+func (b *bundle) settle(t *testing.T) {
+	t.Helper()
+	for range 100 {
+		due, err := b.engine.NextDue(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if due.IsZero() || due.After(b.clock.Now()) {
+			return
+		}
+		b.tick(t)
+	}
+	t.Fatal("the engine never rests")
+}
+
+// TestThrottlePages: what fired, when it may again, how often it was held back meanwhile, on every page that tells of it.
+//
+// Shows: A21.
+func TestThrottlePages(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := setup(t, s)
+		b.apply(t, pumps)
+		h := b.handler(t, console.Deps{Guest: "default"})
+		says := func(path string, want ...string) answer {
+			t.Helper()
+			a := get(t, h, path)
+			wellFormed(t, path, a.body)
+			text := plain(a.body)
+			for _, w := range want {
+				if a.status != http.StatusOK || !strings.Contains(text, w) {
+					t.Errorf("%s (%d) does not say %q:\n%s", path, a.status, w, text)
+				}
+			}
+			return a
+		}
+		says("/throttles", "Nothing has fired about a record yet.")
+		says("/throttles?workflow=none", "Nothing of a workflow of that name")
+
+		name := strings.Repeat("long-name-", 20)
+		b.write(t, `{"type": "pump", "id": "<7>/"}`, fmt.Sprintf(`{"type": "pump", "id": %q}`, name))
+		b.write(t, `{"type": "pump", "id": "<7>/", "props": {"running": false}}`, fmt.Sprintf(`{"type": "pump", "id": %q, "props": {"running": false}}`, name))
+		for i := range 3 {
+			b.clock.Set(start.Add(time.Duration(5*(i+1)) * time.Minute))
+			b.write(t, fmt.Sprintf(`{"type": "pump", "id": "<7>/", "props": {"load": %d}}`, i))
+		}
+		a := says("/throttles", "throttled pump <7>/ pump-alert stopped stopped:<7>/ 08:12:34 10:12:34 3 times", "throttled pump "+name)
+		if !strings.Contains(a.body, `href="/records/pump/%3C7%3E%2F"`) || !strings.Contains(a.body, `data-every="2000"`) {
+			t.Errorf("no link to the record, or it does not live:\n%s", a.body)
+		}
+		says("/throttles?workflow=pump-alert", "pump <7>/")
+		says("/throttles?workflow=visit", "Nothing of a workflow of that name")
+		says("/records/pump/%3C7%3E%2F", "Throttles", "throttled pump-alert stopped stopped:<7>/ 08:12:34 10:12:34 3 times", "Until 10:12:34")
+		instance := regexp.MustCompile(`href="(/instances/i_[^"]*)"`).FindStringSubmatch(a.body)
+		if instance == nil {
+			t.Fatal("no link to what fired")
+		}
+		says(instance[1], "may fire again 10:12:34", "held back 3 times")
+
+		b.clock.Set(start.Add(2 * time.Hour))
+		says("/throttles", "free pump <7>/")
+		b.settle(t)
+		says("/throttles", "throttled pump <7>/ pump-alert stopped stopped:<7>/ 10:12:34 12:12:34")
+		if text := plain(get(t, h, instance[1]).body); strings.Contains(text, "may fire again") {
+			t.Errorf("of what has fired anew since, the earlier one still tells: %s", text)
+		}
+		b.apply(t, strings.Replace(pumps, "id: stopped", "id: still", 1))
+		says("/throttles", "defined no more pump <7>/")
+	})
+}
+
+// TestThrottlesInPages goes through all of 200 throttles, forth and back to the first.
+func TestThrottlesInPages(t *testing.T) {
+	t.Parallel()
+	b := setup(t, storetest.Memory(t))
+	b.apply(t, pumps)
+	const n = 200
+	records := make([]string, n)
+	for i := range records {
+		records[i] = fmt.Sprintf(`{"type": "pump", "id": "p %03d", "props": {"running": false}}`, i)
+	}
+	b.write(t, records...)
+	h := b.handler(t, console.Deps{Guest: "default"})
+	seen, pages := map[string]bool{}, 0
+	var last string
+	for path := "/throttles?workflow=pump-alert"; path != "" && pages < 10; pages++ {
+		last = get(t, h, path).body
+		for _, m := range regexp.MustCompile(`data-key="([^"]*)"`).FindAllStringSubmatch(last, -1) {
+			seen[m[1]] = true
+		}
+		path = ""
+		if m := regexp.MustCompile(`href="([^"]*)" rel="next"`).FindStringSubmatch(last); m != nil {
+			path = strings.ReplaceAll(m[1], "&amp;", "&")
+		}
+	}
+	if len(seen) != n || pages != 4 {
+		t.Errorf("%d rows on %d pages, want %d", len(seen), pages, n)
+	}
+	if !strings.Contains(last, `<a href="/throttles?workflow=pump-alert">First</a>`) || strings.Contains(last, "data-every") {
+		t.Error("the last page does not lead to the first one of the same workflow, or it lives")
+	}
+}
+
+func TestRunsPage(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := setup(t, s)
+		h := b.handler(t, console.Deps{Guest: "default"})
+		if text := plain(get(t, h, "/runs").body); !strings.Contains(text, "plans anew for everybody nothing to do") {
+			t.Errorf("the limits of a workspace without people: %s", text)
+		}
+		if text := plain(get(t, h, "/runs?before=1").body); !strings.Contains(text, "No work over many rows was needed yet.") {
+			t.Errorf("no runs: %s", text)
+		}
+		b.write(t, `{"type": "pump", "id": "1", "props": {"running": true}}`, `{"type": "pump", "id": "2", "props": {"running": true}}`)
+		b.apply(t, pumps+"\n---\npersona: Manager\ncadence: {max_per_day: 3}\n")
+		a := get(t, h, "/runs")
+		wellFormed(t, "/runs", a.body)
+		for _, want := range []string{"running looks at records of pump 0 of 2", "running plans anew for Manager nothing to do"} {
+			if text := plain(a.body); !strings.Contains(text, want) {
+				t.Errorf("does not say %q: %s", want, text)
+			}
+		}
+		if !strings.Contains(a.body, `<progress max="2" value="0" aria-label="looks at records of pump">`) || !strings.Contains(a.body, "data-every") {
+			t.Errorf("no bar, or it does not live: %s", a.body)
+		}
+		if text := plain(get(t, h, "/").body); !strings.Contains(text, "Looks at records of pump 0 of 2") {
+			t.Errorf("the overview does not tell of it: %s", text)
+		}
+		b.settle(t)
+		if a := get(t, h, "/runs"); !strings.Contains(plain(a.body), "done looks at records of pump 2 of 2 08:12:34 08:12:34 set 2") || strings.Contains(a.body, "<progress") {
+			t.Errorf("it is not done: %s", plain(a.body))
+		}
+		if text := plain(get(t, h, "/").body); strings.Contains(text, "Looks at records") {
+			t.Errorf("the overview still tells of it: %s", text)
+		}
+	})
+}
