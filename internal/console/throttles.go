@@ -23,8 +23,7 @@ type throttleLine struct {
 	id       string
 	state    badge
 	workflow string
-	trigger  string
-	context  string
+	context  string // it begins with the trigger
 	record   string
 	href     string // of the record; empty: it has no page
 	instance string // address of what fired last
@@ -76,7 +75,7 @@ func (c *console) throttles(ctx context.Context, v visit) (view, error) {
 
 func (v visit) throttleLine(r store.ThrottleRow) throttleLine {
 	l := throttleLine{
-		id: r.Workflow + " " + r.Context, state: badge{wait, "throttled"}, workflow: r.Workflow, trigger: r.Trigger, context: r.Context,
+		id: r.Workflow + " " + r.Context, state: badge{wait, "throttled"}, workflow: r.Workflow, context: r.Context,
 		query: url.Values{"workflow": {r.Workflow}}.Encode(), fired: r.FiredAt, until: r.Until, held: r.Held,
 	}
 	switch {

@@ -102,13 +102,13 @@ func TestThrottlePages(t *testing.T) {
 			b.clock.Set(start.Add(time.Duration(5*(i+1)) * time.Minute))
 			b.write(t, fmt.Sprintf(`{"type": "pump", "id": "<7>/", "props": {"load": %d}}`, i))
 		}
-		a := says("/throttles", "throttled pump <7>/ pump-alert stopped stopped:<7>/ 08:12:34 10:12:34 3 times", "throttled pump "+name)
+		a := says("/throttles", "throttled pump <7>/ pump-alert stopped:<7>/ 08:12:34 10:12:34 3 times", "throttled pump "+name)
 		if !strings.Contains(a.body, `href="/records/pump/%3C7%3E%2F"`) || !strings.Contains(a.body, `data-every="2000"`) {
 			t.Errorf("no link to the record, or it does not live:\n%s", a.body)
 		}
 		says("/throttles?workflow=pump-alert", "pump <7>/")
 		says("/throttles?workflow=visit", "Nothing of a workflow of that name")
-		says("/records/pump/%3C7%3E%2F", "Throttles", "throttled pump-alert stopped stopped:<7>/ 08:12:34 10:12:34 3 times", "Until 10:12:34")
+		says("/records/pump/%3C7%3E%2F", "Throttles", "throttled pump-alert stopped:<7>/ 08:12:34 10:12:34 3 times", "Until 10:12:34")
 		instance := regexp.MustCompile(`href="(/instances/i_[^"]*)"`).FindStringSubmatch(a.body)
 		if instance == nil {
 			t.Fatal("no link to what fired")
@@ -118,7 +118,7 @@ func TestThrottlePages(t *testing.T) {
 		b.clock.Set(start.Add(2 * time.Hour))
 		says("/throttles", "free pump <7>/")
 		b.settle(t)
-		says("/throttles", "throttled pump <7>/ pump-alert stopped stopped:<7>/ 10:12:34 12:12:34")
+		says("/throttles", "throttled pump <7>/ pump-alert stopped:<7>/ 10:12:34 12:12:34")
 		if text := plain(get(t, h, instance[1]).body); strings.Contains(text, "may fire again") {
 			t.Errorf("of what has fired anew since, the earlier one still tells: %s", text)
 		}
