@@ -15,6 +15,7 @@ import (
 )
 
 type contactsCmd struct {
+	Put        putContactCmd     `cmd:"" help:"Write a contact: make it, or have it be this and nothing else."`
 	Import     importContactsCmd `cmd:"" help:"Take in the rows of a CSV or NDJSON file as contacts."`
 	List       listContactsCmd   `cmd:"" help:"List contacts, the newest first."`
 	Show       showContactCmd    `cmd:"" help:"Show a contact."`

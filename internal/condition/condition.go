@@ -216,6 +216,10 @@ func (s State) Fire(r Rule, context string, issues []string, at time.Time) State
 		issues = nil
 	}
 	s.Fired[context] = Firing{At: at, Issues: issues}
+	if _, ok := s.Blocked[context]; ok {
+		s.Blocked = maps.Clone(s.Blocked)
+		delete(s.Blocked, context)
+	}
 	for len(s.Fired) > most {
 		delete(s.Fired, oldest(s.Fired, func(f Firing) time.Time { return f.At }))
 	}
@@ -253,6 +257,12 @@ func (s State) Held(context string, firedAt time.Time) int {
 		return b.Times
 	}
 	return 0
+}
+
+// Unheard reports whether what a context had to say found nobody to send it to, and it has not fired since.
+func (s State) Unheard(context string) bool {
+	at, ok := s.Blocked[context]
+	return ok && at.IsZero()
 }
 
 func oldest[V any](of map[string]V, at func(V) time.Time) string {

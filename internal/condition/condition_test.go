@@ -208,10 +208,15 @@ func TestBlockIsToldOfOnceAFiring(t *testing.T) {
 	}
 	for i := range 100 {
 		s, _ = s.Block(fmt.Sprint(i), ten.Add(time.Duration(i)))
-		s = s.Fire(Rule{Reset: true}, fmt.Sprint(i), nil, ten.Add(time.Duration(i)))
+		s = s.Fire(Rule{Reset: true}, fmt.Sprint("f", i), nil, ten.Add(time.Duration(i)))
 	}
-	if _, kept := s.Blocked["99"]; len(s.Blocked) != most || len(s.Fired) != most || !kept || !s.HasFired("99", ten.Add(99)) {
+	if _, kept := s.Blocked["99"]; len(s.Blocked) != most || len(s.Fired) != most || !kept || !s.HasFired("f99", ten.Add(99)) {
 		t.Errorf("%d and %d contexts are kept, or not the latest", len(s.Blocked), len(s.Fired))
+	}
+	unheard, _ := State{}.Block("t:A", time.Time{})
+	heard := unheard.Fire(Rule{}, "t:A", nil, ten)
+	if !unheard.Unheard("t:A") || unheard.Unheard("t:B") || heard.Unheard("t:A") || !unheard.Unheard("t:A") {
+		t.Error("it is not known whether somebody heard")
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -327,6 +328,14 @@ func TestNobodyToTell(t *testing.T) {
 		decisions, err := s.Decisions(t.Context(), w.Workspace.ID, 0, store.Page{})
 		if err != nil || len(decisions) != 1 || decisions[0].Record == 0 || decisions[0].Context != "t:a" {
 			t.Errorf("%+v, %v", decisions, err)
+		}
+		team, err := s.Record(t.Context(), w.Workspace.ID, store.RecordRef{Type: "team", ExtID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		standings, err := w.ExplainRecord(t.Context(), w.Workspace.ID, team)
+		if err != nil || len(standings) != 1 || standings[0].Reason != reason.NoRecipient || !standings[0].Until.Equal(at("10:10")) {
+			t.Errorf("%+v, %v", standings, err)
 		}
 		w.person("alice", `"name": "A"`)
 		w.live("10:20")

@@ -14,9 +14,10 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// limited are the workflows of the tests below, of people whose persona has these limits. The rest is the workflow's.
+// limited are the workflows of the tests below, of people whose persona has these limits. The rest is the workflow's; it
+// may name another channel first.
 func limited(cadence, rest string) string {
-	channels := "channel: inbox\nprovider: inbox\n---\nchannel: email\nprovider: inbox\n---\nchannel: memory\nprovider: memory\n---\n"
+	channels := "channel: inbox\nprovider: inbox\n---\nchannel: email\nprovider: inbox\n---\nchannel: push\nprovider: inbox\n---\nchannel: memory\nprovider: memory\n---\n"
 	for _, name := range []string{"news", "siren"} {
 		channels += `
 workflow: ` + name + `
@@ -30,13 +31,18 @@ channel: inbox
 message:
   inbox: {subject: s, text: t}
   email: {subject: s, text: t}
+  push: {subject: s, text: t}
   sms: {text: t}
 `
 		if name == "siren" {
 			channels += "limits: {critical: true}\n---\n"
-		} else {
-			channels += rest + "---\n"
+			continue
 		}
+		if other, ok := strings.CutPrefix(rest, "channel: "); ok {
+			name, more, _ := strings.Cut(other, "\n")
+			channels, rest = strings.Replace(channels, "channel: inbox\nmessage", "channel: "+name+"\nmessage", 1), more
+		}
+		channels += rest + "---\n"
 	}
 	return channels + "persona: Manager\ncadence: " + cadence + "\n"
 }
@@ -142,9 +148,9 @@ func TestLimitsOfPeople(t *testing.T) {
 		},
 		{
 			"who has no address on the first channel gets it on the next one that reaches them", "{cooldown: 2h}",
-			"fallback: [email]\n", `, "addresses": {"email": "ann@example.org"}`,
+			"channel: push\nfallback: [email]\n", `, "addresses": {"email": "ann@example.org"}`,
 			"10:00 out, 10:30 out, 13:00",
-			"10:00 skipped inbox no_address, 10:00 sent email, 10:30 skipped inbox no_address, 10:30 deferred email 12:00 cooldown, 12:00 sent email",
+			"10:00 skipped push no_address, 10:00 sent email, 10:30 skipped push no_address, 10:30 deferred email 12:00 cooldown, 12:00 sent email",
 		},
 		{
 			"what has failed for good goes to the next channel, and uses up nothing of the first", "{cooldown: 2h}", "fallback: [email]\n", "",

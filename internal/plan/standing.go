@@ -59,6 +59,8 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, firedAt
 		return wait(reason.Throttled, free)
 	case inFlight:
 		return wait(reason.InFlight, time.Time{})
+	case before.Unheard(l.Context):
+		return wait(reason.NoRecipient, g.LookAt)
 	}
 	return s
 }

@@ -51,6 +51,7 @@ func TestStand(t *testing.T) {
 	since := func(minutes int) condition.State {
 		return condition.State{Since: map[string]time.Time{"": at(minutes)}}
 	}
+	unheard, _ := since(-10).Block("t:1", time.Time{})
 	for _, test := range []struct {
 		name     string
 		trigger  int
@@ -70,6 +71,8 @@ func TestStand(t *testing.T) {
 		{name: "cooling down", load: 3, before: since(-10), firedAt: at(-59), want: reason.Throttled, until: at(1)},
 		{name: "cooled down", load: 3, before: since(-10), firedAt: at(-60), want: reason.Matched},
 		{name: "still going out", load: 3, before: since(-10), firedAt: at(-60), inFlight: true, want: reason.InFlight},
+		{name: "nobody to tell", load: 3, before: unheard, want: reason.NoRecipient, until: now},
+		{name: "nobody to tell, then somebody", load: 3, before: unheard.Fire(condition.Rule{}, "t:1", nil, at(-60)), firedAt: at(-60), want: reason.Matched},
 		{name: "closed", load: 3, closed: true, before: since(-10), want: reason.RecordClosed},
 		{name: "between ticks", trigger: 1, load: 3, want: reason.AwaitsTick, until: time.Date(2026, 5, 14, 10, 5, 0, 0, time.UTC)},
 		{name: "off", trigger: 2, load: 3, want: reason.TriggerDisabled},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +118,7 @@ func (m *Mapping) field(target string) (field, error) {
 	path, as, typed := strings.Cut(target, ":")
 	f, ok := m.known(path)
 	if !ok {
-		hint := slip.DidYouMean(path, m.shape.Fields)
+		hint := slip.DidYouMean(path, slices.Concat(m.shape.Fields, slices.Sorted(maps.Keys(m.shape.Short))))
 		if hint == "" {
 			hint = "there are " + strings.Join(m.shape.Fields, ", ")
 			for _, group := range m.shape.Groups {

@@ -1,6 +1,7 @@
 package subject
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,16 +31,18 @@ type Contact struct {
 func AddressKinds() []string { return []string{"email", "sms", "whatsapp", "push", "inbox", "webhook"} }
 
 // AddressOn is the contact's own address for a kind of channel, empty when there is none. A contact without addresses
-// by kind is reached where it was first met; that address also serves beside others that it looks unlike. Kinds without
-// addresses of their own, such as memory, take the first there is.
+// by kind is reached where it was first met; that address also serves beside others that it looks unlike. Kinds that lead
+// nowhere outside, such as inbox and memory, take the first there is.
 func (c Contact) AddressOn(kind string) string {
 	if own := c.Addresses[kind]; own != "" {
 		return own
 	}
 	switch {
+	case kind == "inbox" && len(c.Addresses) == 0:
+		return cmp.Or(c.Address, c.ExtID) // everybody has a place in our own inbox
 	case len(c.Addresses) == 0:
 		return c.Address
-	case slices.Contains(AddressKinds(), kind):
+	case kind != "inbox" && slices.Contains(AddressKinds(), kind):
 		if shaped := kind == "email" || kind == "sms" || kind == "whatsapp"; shaped && CheckAddress(kind, c.Address) == nil {
 			return c.Address
 		}

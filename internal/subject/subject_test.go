@@ -23,3 +23,31 @@ func TestNormalizeAddress(t *testing.T) {
 		})
 	}
 }
+
+func TestAddressOn(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		contact Contact
+		kind    string
+		want    string
+	}{
+		{"their own", Contact{Addresses: map[string]string{"sms": "+4930", "email": "a@x.org"}}, "sms", "+4930"},
+		{"none of the kind", Contact{Addresses: map[string]string{"email": "a@x.org"}}, "sms", ""},
+		{"where they were first met", Contact{Address: "+49301"}, "sms", "+49301"},
+		{"where they were first met, when it looks like it", Contact{Address: "+49301", Addresses: map[string]string{"email": "a@x.org"}}, "sms", "+49301"},
+		{"it looks like another", Contact{Address: "a@x.org", Addresses: map[string]string{"push": "t"}}, "sms", ""},
+		{"our own inbox", Contact{ExtID: "ann", Addresses: map[string]string{"email": "a@x.org"}}, "inbox", "a@x.org"},
+		{"our own inbox, without any address", Contact{ExtID: "ann"}, "inbox", "ann"},
+		{"memory", Contact{Addresses: map[string]string{"push": "t"}}, "memory", "t"},
+		{"nothing", Contact{ExtID: "ann"}, "email", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.contact.AddressOn(test.kind); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -104,7 +104,7 @@ func (m *Metrics) Write(e journal.Entry) {
 			m.sendTook.WithLabelValues(channel).Observe(seconds(e.At.Sub(e.HandedAt)))
 			m.lateness.WithLabelValues(channel).Observe(seconds(e.HandedAt.Sub(e.Due)))
 		}
-	case e.Instance != 0 || e.What == journal.Throttled:
+	case e.Instance != 0 || e.Record != "":
 		m.instances.WithLabelValues(m.workflows.bound(e.Workflow), string(e.What), m.reason(e.Reason)).Inc()
 	}
 	// What is left is about events, which Event counts with every outcome.

@@ -57,8 +57,8 @@ func levelOf(e journal.Entry) slog.Level {
 		return slog.LevelWarn
 	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed:
 		return slog.LevelInfo
-	case journal.Throttled:
-		if !e.Again {
+	case journal.Throttled, journal.Skipped:
+		if e.Record != "" && !e.Again { // what is wrong with a record, and nobody hears of it
 			return slog.LevelInfo
 		}
 	default:

@@ -24,12 +24,14 @@ func TestLogJournal(t *testing.T) {
 		what   journal.What
 		reason reason.Reason
 		level  string
+		record string
 	}{
-		{"sent", journal.Sent, reason.Delivered, "DEBUG"},
-		{"a retry is a warning by its reason", journal.Retried, reason.TemporaryError, "WARN"},
-		{"held", journal.Held, reason.InputConflict, "WARN"},
-		{"a person's action", journal.Cancelled, reason.CancelledByPerson, "INFO"},
-		{"a skip is no warning", journal.Skipped, reason.Duplicate, "DEBUG"},
+		{"sent", journal.Sent, reason.Delivered, "DEBUG", ""},
+		{"a retry is a warning by its reason", journal.Retried, reason.TemporaryError, "WARN", ""},
+		{"held", journal.Held, reason.InputConflict, "WARN", ""},
+		{"a person's action", journal.Cancelled, reason.CancelledByPerson, "INFO", ""},
+		{"a skip is no warning", journal.Skipped, reason.Duplicate, "DEBUG", ""},
+		{"what is wrong and nobody hears of", journal.Skipped, reason.NoRecipient, "INFO", "kiosk/1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -40,7 +42,7 @@ func TestLogJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 			entry := entry
-			entry.What, entry.Reason = tt.what, tt.reason
+			entry.What, entry.Reason, entry.Record = tt.what, tt.reason, tt.record
 			telemetry.LogJournal(log)(entry)
 			var line map[string]any
 			if err := json.Unmarshal(out.Bytes(), &line); err != nil {
