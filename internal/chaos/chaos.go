@@ -12,9 +12,12 @@
 //
 // Chaos without counters lies: a nemesis that never hits anything passes every engine. So a run counts what it
 // brought about (intents left open by a kill, claims taken over, late results refused, lost replies tried again) and
-// fails when one of these stayed at zero; and a binary without the fence (build tag nofence) must be found out.
+// fails when one of these stayed at zero; and a binary without the fence (build tag sabotage) must be found out.
 //
 // MailStorm does the same to emails: its provider is a real mail server, and its verdict is attempt by attempt.
+//
+// LimitStorm gives few people more than their limits allow, through many processes at once. Whether limits hold is judged
+// by the provider's log; a store without the lock of a person, or one that counts no slots, must be found out.
 //
 // It is for tests only.
 package chaos
@@ -55,6 +58,9 @@ type Options struct {
 	Lease   time.Duration // 0 = lease
 	// Crash is a failpoint of the engine at which workers end instead of being killed.
 	Crash string
+	// Single is of a storm of limits: every moment at which a person is reached has room for one message, so that two
+	// that do not know of each other show at once.
+	Single bool
 }
 
 // run is one database with everything around it.

@@ -30,16 +30,51 @@ func TestMain(m *testing.M) {
 	if task := os.Getenv(chaos.EnvWorker); task != "" {
 		os.Exit(chaos.Work(task, os.Stdin, os.Stderr))
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if err := os.RemoveAll(sabotaged.dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(status)
 }
+
+// sabotaged is this test's binary with a store that can be broken on purpose.
+var sabotaged binary //nolint:gochecknoglobals // built once for all tests
+
+type binary struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// path builds the binary at its first use.
+func (b *binary) path(t *testing.T) string {
+	t.Helper()
+	storetest.NotUnderRace(t, "what is judged here is a binary built on the spot, without the detector")
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "carillon-sabotage"); b.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "test", "-c", "-tags", "sabotage", "-ldflags=-w", "-o", b.name(), ".").CombinedOutput()
+		if err != nil {
+			b.err = fmt.Errorf("build what is to be broken: %w\n%s", err, out)
+		}
+	})
+	if b.err != nil {
+		t.Fatal(b.err)
+	}
+	return b.name()
+}
+
+func (b *binary) name() string { return filepath.Join(b.dir, "sabotage.test") }
+
+// sabotage names what its workers break.
+func sabotage(what string) []string { return []string{"CARILLON_SABOTAGE=" + what} }
 
 // Shows: B9, B26, C52.
 func TestReliability(t *testing.T) {
 	t.Parallel()
 	b := &board{}
 	t.Cleanup(func() { b.publish(t) })
-	dir := t.TempDir()
-	unfenced := sync.OnceValues(func() (string, error) { return buildWithoutFence(dir) })
 	for _, database := range storetest.Databases(t) {
 		t.Run("storm/"+database, func(t *testing.T) {
 			t.Parallel()
@@ -52,13 +87,8 @@ func TestReliability(t *testing.T) {
 		})
 		t.Run("sabotage/"+database, func(t *testing.T) {
 			t.Parallel()
-			storetest.NotUnderRace(t, "what is judged here is a binary built on the spot, without the detector")
-			binary, err := unfenced()
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := storm(t, database, binary)
-			o.Name, o.Events, o.Kills, o.Freezes = "no fence", 400, 0, 2
+			o := storm(t, database, sabotaged.path(t))
+			o.Name, o.Env, o.Events, o.Kills, o.Freezes = "no fence", sabotage("nofence"), 400, 0, 2
 			report, err := chaos.Storm(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
@@ -119,16 +149,6 @@ func check(t *testing.T, r chaos.Report, err error) {
 	if r.ViolationCount > len(r.Violations) {
 		t.Errorf("and %d more", r.ViolationCount-len(r.Violations))
 	}
-}
-
-// buildWithoutFence builds this test's binary with a store whose fence is taken out.
-func buildWithoutFence(dir string) (binary string, err error) {
-	binary = filepath.Join(dir, "nofence.test")
-	out, err := exec.Command("go", "test", "-c", "-tags", "nofence", "-ldflags=-w", "-o", binary, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build without the fence: %w\n%s", err, out)
-	}
-	return binary, nil
 }
 
 // showLogs repeats the end of what the workers said.

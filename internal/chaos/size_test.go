@@ -8,4 +8,6 @@ const (
 	stormKills   = 12
 	stormFreezes = 2
 	mailEvents   = 600
+	limitEvents  = 600
+	limitKills   = 8
 )

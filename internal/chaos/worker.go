@@ -20,8 +20,10 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/outbound"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -180,4 +182,12 @@ type ingest struct {
 func (i ingest) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error) {
 	i.arm.Store(true)
 	return i.engine.IngestOnce(ctx, ws, items, once)
+}
+
+func (i ingest) WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error) {
+	return i.engine.Contacts().Write(ctx, ws, mode, items, i.engine.Now(), once)
+}
+
+func (i ingest) WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error) {
+	return i.engine.Records().Write(ctx, ws, mode, items, actor, i.engine.Now(), once)
 }

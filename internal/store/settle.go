@@ -52,7 +52,7 @@ UPDATE delivery SET
   lease_until = r.lease_until, intent_at = 0, doubt_at = r.doubt_at, due_at = 0, version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, id bigint, version bigint, accepted bigint, step bigint, lease_until bigint, status text, send_at bigint, expires_at bigint, retry_count bigint,
   reminders_remaining bigint, reason text, completed bigint, doubt_at bigint)*/ AS r
-WHERE delivery.ws = r.ws AND delivery.id = r.id` + settleFence + `
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.ws, delivery.id, delivery.status`
 
 // Apart from the settlement, which never names slot: on SQLite that would write the index of persons each time.

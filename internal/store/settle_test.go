@@ -119,7 +119,7 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// A worker that was frozen past its lease wakes up and reports. (The build tag nofence makes this fail.)
+// A worker that was frozen past its lease wakes up and reports. (CARILLON_SABOTAGE=nofence with the build tag sabotage makes this fail.)
 //
 // Shows: B26.
 func TestSettleRefusesWhatCameTooLate(t *testing.T) {

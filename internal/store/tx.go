@@ -147,7 +147,7 @@ func (s *Store) statement(text string, constant columnSet) statement {
 			return s.statement(text, 0)
 		}
 	}
-	st := s.dialect.expand(text, constant)
+	st := s.dialect.expand(spoiled(text), constant)
 	s.statements.Store(spelling{text, constant}, st)
 	return st
 }

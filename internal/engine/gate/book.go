@@ -61,6 +61,13 @@ func (b *Book) Next() *Book {
 	return next
 }
 
+// soon is how near a place must be to count as sent, where only what was sent counts. Whoever took it may have had a later
+// clock, or have waited less for the person's lock: for them it was now.
+const soon = cadence.DefaultSlotGrace
+
+// sent reports whether what has a place is sent by now, or just being.
+func sent(at, now time.Time) bool { return !at.After(now.Add(soon)) }
+
 // Kind is the kind of a channel, which is what limits are counted by (A41): sms, whichever provider.
 func Kind(channel string) string {
 	kind, _, _ := strings.Cut(channel, ":")
@@ -207,7 +214,7 @@ func (b *Book) Take(a Ask, at time.Time) time.Time {
 	if a.Limits.Uncounted {
 		return time.Time{}
 	}
-	of, slot := holder{a.Person.ID, Kind(a.Channel)}, cadence.Slot{At: at, Type: a.Type, N: 1, Sent: !at.After(a.Now)}
+	of, slot := holder{a.Person.ID, Kind(a.Channel)}, cadence.Slot{At: at, Type: a.Type, N: 1, Sent: sent(at, a.Now)}
 	b.slots[of], b.taken[of] = append(b.history(a), slot), append(b.taken[of], slot)
 	return at
 }
@@ -228,7 +235,7 @@ func (b *Book) history(a Ask) []cadence.Slot {
 		for _, s := range a.Person.Slots {
 			if Kind(s.Channel) == of.kind {
 				// What is not over by now, such as a retry, counts as sent: it is about to be.
-				history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.At.After(a.Now)})
+				history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: sent(s.At, a.Now)})
 			}
 		}
 		history = append(history, b.before[of]...)
