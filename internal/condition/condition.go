@@ -261,8 +261,8 @@ func (s State) Held(context string, firedAt time.Time) int {
 
 // Unheard reports whether what a context had to say found nobody to send it to, and it has not fired since.
 func (s State) Unheard(context string) bool {
-	at, ok := s.Blocked[context]
-	return ok && at.IsZero()
+	b, ok := s.Blocked[context]
+	return ok && b.At.IsZero()
 }
 
 func oldest[V any](of map[string]V, at func(V) time.Time) string {
