@@ -39,7 +39,13 @@ type State struct {
 	Fired    map[string]Firing    // by context: what a later look must know of this episode's firings
 	Latest   Latest               // of this episode
 	Blocked  map[string]Blocked   // by context: what kept it from firing again
-	Unseen   bool                 // it was written since the last tick, of a trigger that looks at ticks alone
+}
+
+// Equal reports whether two states are the same.
+func (s State) Equal(o State) bool {
+	return s.Episodes == o.Episodes && s.Open == o.Open && s.Latest.Context == o.Latest.Context && s.Latest.At.Equal(o.Latest.At) &&
+		maps.EqualFunc(s.Since, o.Since, time.Time.Equal) && maps.EqualFunc(s.Blocked, o.Blocked, func(a, b Blocked) bool { return a.At.Equal(b.At) && a.Times == b.Times }) &&
+		maps.EqualFunc(s.Fired, o.Fired, func(a, b Firing) bool { return a.At.Equal(b.At) && slices.Equal(a.Issues, b.Issues) })
 }
 
 // Earliest is since when something is met; none: nothing is.
@@ -66,13 +72,12 @@ type Latest struct {
 
 // Sight is what a look sees.
 type Sight struct {
-	Now     time.Time
-	Tick    time.Time // the tick of the interval that is due; none: it is not time for one
-	Changed bool      // the record was written, or the trigger edited, since the last look
-	Met     []string  // the issues that are true, sorted; one empty name for a trigger with a single condition
-	Flip    time.Time // when time alone may change Met; none: never
-	Bound   bool      // nobody can say when time alone changes Met
-	Gone    bool      // the record is closed or deleted, or the trigger switched off
+	Now   time.Time
+	Tick  time.Time // the tick of the interval that is due; none: it is not time for one
+	Met   []string  // the issues that are true, sorted; one empty name for a trigger with a single condition
+	Flip  time.Time // when time alone may change Met; none: never
+	Bound bool      // nobody can say when time alone changes Met
+	Gone  bool      // the record is closed or deleted, or the trigger switched off
 }
 
 // Outcome is what follows from a look.
@@ -100,15 +105,16 @@ func (s State) Look(r Rule, v Sight) Outcome {
 	}
 	if v.Tick.IsZero() && !r.Change {
 		o.Judged = false
-		o.State.Unseen = s.Unseen || v.Changed
 		o.Next = o.State.unjudged(r, v)
 		return o
 	}
-	o.State.Unseen = false
 	if !v.Tick.IsZero() {
 		o.At = v.Tick
 	}
-	o.State.Since = make(map[string]time.Time, len(v.Met))
+	o.State.Since = nil
+	if len(v.Met) > 0 {
+		o.State.Since = make(map[string]time.Time, len(v.Met))
+	}
 	for _, issue := range v.Met {
 		since, known := s.Since[issue]
 		if !known || since.After(o.At) {
@@ -140,12 +146,13 @@ func (s State) Look(r Rule, v Sight) Outcome {
 	return o
 }
 
-// unjudged is when a trigger that looks at ticks alone has to look, seen between two of them.
+// unjudged is when a trigger that looks at ticks alone has to look, seen between two of them: at the next one, if it would
+// find anything there that is met, or that was.
 func (s State) unjudged(r Rule, v Sight) time.Time {
 	switch {
 	case r.Every == 0:
 		return time.Time{}
-	case s.Unseen || v.Bound || len(s.Since) > 0:
+	case len(v.Met) > 0 || v.Bound || len(s.Since) > 0:
 		return TickAfter(v.Now, r.Every)
 	case v.Flip.IsZero():
 		return time.Time{}
@@ -156,7 +163,7 @@ func (s State) unjudged(r Rule, v Sight) time.Time {
 // clear ends what is met, and the episode when there was one.
 func (o *Outcome) clear(open bool) {
 	o.Cleared, o.Latest = open, o.State.Latest
-	o.State.Open, o.State.Since, o.State.Latest, o.State.Unseen = false, nil, Latest{}, false
+	o.State.Open, o.State.Since, o.State.Latest = false, nil, Latest{}
 }
 
 // Lapse finds the contexts of earlier firings whose issues are no longer all met, where the rule is to reset these

@@ -59,15 +59,14 @@ func TestTicks(t *testing.T) {
 
 // step is one look of a table: when, what is met, and what is to come of it.
 type step struct {
-	at     string
-	tick   bool
-	met    []string
-	want   string // what fires, and "cleared"
-	next   string
-	gone   bool
-	writes bool
-	flip   string
-	bound  bool
+	at    string
+	tick  bool
+	met   []string
+	want  string // what fires, and "cleared"
+	next  string
+	gone  bool
+	flip  string
+	bound bool
 }
 
 // Shows: A8, A22, A29.
@@ -104,9 +103,11 @@ func TestLook(t *testing.T) {
 			{at: "10:06:00", met: yes, want: "[] 0", next: "10:16:00"},
 		}},
 		{"ticks alone", Rule{Every: 5 * time.Minute}, []step{
-			{at: "10:03:00", writes: true, met: yes, want: "- 0", next: "10:05:00"},
+			{at: "10:02:00", met: yes, want: "- 0", next: "10:05:00"},
+			{at: "10:02:30", want: "- 0", next: "-"}, // over before anybody could judge it
+			{at: "10:03:00", met: yes, want: "- 0", next: "10:05:00"},
 			{at: "10:05:01", tick: true, met: yes, want: `[""] 1`, next: "10:10:00"},
-			{at: "10:06:00", writes: true, want: `- 1`, next: "10:10:00"}, // it clears at a tick too
+			{at: "10:06:00", want: `- 1`, next: "10:10:00"}, // it clears at a tick too
 			{at: "10:10:00", tick: true, want: "[] 1 cleared", next: "-"},
 			{at: "10:11:00", flip: "10:12:30", want: "- 1", next: "10:15:00"},
 			{at: "10:11:00", flip: "10:15:00", want: "- 1", next: "10:15:00"},
@@ -130,7 +131,7 @@ func TestLook(t *testing.T) {
 			t.Parallel()
 			var s State
 			for _, step := range tt.steps {
-				v := Sight{Now: clock(step.at), Met: step.met, Gone: step.gone, Changed: step.writes, Bound: step.bound}
+				v := Sight{Now: clock(step.at), Met: step.met, Gone: step.gone, Bound: step.bound}
 				if step.tick {
 					v.Tick = TickAt(v.Now, tt.rule.Every)
 				}
@@ -329,7 +330,7 @@ func TestLooksAreEnough(t *testing.T) {
 			if lookAt.IsZero() {
 				lookAt = at
 			}
-			o := s.Look(rule, Sight{Now: at, Tick: DueTick(rule.Every, at, lookedAt, lookAt), Changed: written, Met: w.at(at)})
+			o := s.Look(rule, Sight{Now: at, Tick: DueTick(rule.Every, at, lookedAt, lookAt), Met: w.at(at)})
 			if o.Judged {
 				seen[at] = fact{at, fmt.Sprint(o.Issues), o.State.Episodes, o.Cleared}
 			}

@@ -23,7 +23,6 @@ type stored struct {
 	Context  string                 `json:"c,omitempty"`
 	Latest   int64                  `json:"l,omitempty"`
 	Blocked  map[string]storedBlock `json:"b,omitempty"`
-	Unseen   bool                   `json:"w,omitempty"`
 }
 
 type storedBlock struct {
@@ -48,7 +47,7 @@ func Parse(text string) (States, error) {
 	}
 	for name, j := range all {
 		s := State{
-			Episodes: j.Episodes, Open: j.Open, Unseen: j.Unseen, Since: each(j.Since, instant),
+			Episodes: j.Episodes, Open: j.Open, Since: each(j.Since, instant),
 			Blocked: each(j.Blocked, func(b storedBlock) Blocked { return Blocked{At: instant(b.At), Times: b.Times} }),
 			Fired:   each(j.Fired, func(f storedFired) Firing { return Firing{At: instant(f.At), Issues: f.Issues} }),
 		}
@@ -65,14 +64,14 @@ func (states States) String() string {
 	all := make(map[string]stored, len(states))
 	for name, s := range states {
 		j := stored{
-			Episodes: s.Episodes, Open: s.Open, Unseen: s.Unseen, Since: each(s.Since, time.Time.UnixMicro),
+			Episodes: s.Episodes, Open: s.Open, Since: each(s.Since, time.Time.UnixMicro),
 			Blocked: each(s.Blocked, func(b Blocked) storedBlock { return storedBlock{At: b.At.UnixMicro(), Times: b.Times} }),
 			Fired:   each(s.Fired, func(f Firing) storedFired { return storedFired{At: f.At.UnixMicro(), Issues: f.Issues} }), Context: s.Latest.Context,
 		}
 		if !s.Latest.At.IsZero() {
 			j.Latest = s.Latest.At.UnixMicro()
 		}
-		if j.Episodes != 0 || j.Unseen || len(j.Since)+len(j.Fired)+len(j.Blocked) > 0 {
+		if j.Episodes != 0 || len(j.Since)+len(j.Fired)+len(j.Blocked) > 0 {
 			all[name] = j
 		}
 	}

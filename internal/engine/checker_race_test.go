@@ -210,7 +210,7 @@ func TestANewTriggerLooksAtAllRecords(t *testing.T) {
 			if sent > 0 && sentAt == 0 {
 				sentAt = tick
 			}
-			if tick == 5 { // another process goes on where this one was
+			if tick == 2 { // between two pages
 				w.put("team/1699", `{"name": "A", "morale": 1}`)
 			}
 		}

@@ -244,7 +244,7 @@ func (e *Engine) NextDue(ctx context.Context) (time.Time, error) {
 // TickResult says what one pass over everything did (C25).
 type TickResult struct {
 	Looked    int `json:"looked"`    // records
-	Marked    int `json:"marked"`    // records and people that a run has looked at next
+	Marked    int `json:"marked"`    // records that a run went over, and people whom one marked
 	Expanded  int `json:"expanded"`  // instances
 	Replanned int `json:"replanned"` // people whose limits have changed
 	Processed int `json:"processed"` // deliveries that were due and taken up
@@ -264,7 +264,7 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	now := e.config.Clock.Now()
 	var r TickResult
 	looked, err := e.checker.Step(ctx, now, TickBatch)
-	r.Looked, r.Marked = looked.Looked, looked.Marked
+	r.Looked, r.Marked = looked.Looked, looked.Passed
 	if err != nil {
 		return r, err
 	}

@@ -20,7 +20,7 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 	if err != nil {
 		return nil, fmt.Errorf("record %d: %w", r.ID, err)
 	}
-	glance := plan.Glance{Now: e.config.Clock.Now(), LookAt: r.LookAt, LookedAt: r.LookedAt, Changed: !r.ChangedAt.IsZero()}
+	glance := plan.Glance{Now: e.config.Clock.Now(), LookAt: r.LookAt, LookedAt: r.LookedAt}
 	looks := plan.Record(set, r.Record, states, glance, &e.catalog.Zones)
 	ref := func(l plan.Look) store.ThrottleRef {
 		return store.ThrottleRef{Workspace: ws, Workflow: l.Workflow.Name, Context: l.Context}

@@ -87,7 +87,7 @@ func (l *loops) begin() []*stage {
 	}
 	look := func(ctx context.Context, now time.Time) (bool, error) {
 		r, err := l.checker.Step(ctx, now, batch)
-		l.took(r.Looked + r.Marked)
+		l.took(r.Looked + r.Passed)
 		return r.More, err
 	}
 	anew := func(ctx context.Context, now time.Time) (bool, error) {

@@ -37,6 +37,20 @@ func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
 	return w.next, !w.loose
 }
 
+// Watch reports whether the condition holds, as Holds does, and when time alone may change that, as NextLook does, of one
+// evaluation.
+func (c *Condition) Watch(in Input) (met bool, at time.Time, exact bool) {
+	if _, bound := c.TimeBound(); bound {
+		return c.holds(&in), time.Time{}, false
+	}
+	if !c.readsNow() {
+		return c.holds(&in), time.Time{}, true
+	}
+	w := &watch{}
+	in.watch = w
+	return c.holds(&in), w.next, !w.loose
+}
+
 // TimeBound names the first line that reads the time in a shape of which NextLook can say nothing; such a condition has
 // to be looked at again and again.
 func (c *Condition) TimeBound() (line string, bound bool) {

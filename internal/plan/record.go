@@ -21,7 +21,6 @@ type Glance struct {
 	Now      time.Time
 	LookAt   time.Time // since when it has to be looked at
 	LookedAt time.Time // when it was last; none: never
-	Changed  bool      // it was written since
 }
 
 // Look is what one trigger sees of a record.
@@ -79,10 +78,7 @@ func Record(set *definition.Set, rec subject.Record, states condition.States, g 
 		in := Input(set, m.Workflow, nil, g.Now)
 		in.Record, in.Zone = fields, zone
 		l := Look{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger)}
-		seen := condition.Sight{
-			Now: g.Now, Changed: g.Changed, Tick: condition.DueTick(l.Rule.Every, g.Now, g.LookedAt, g.LookAt),
-			Gone: rec.Closed || rec.Deleted || !m.Workflow.Enabled || !m.Trigger.Enabled,
-		}
+		seen := sight(m, l.Rule, rec, g)
 		if !seen.Gone {
 			l.judge(&seen, in)
 		}
@@ -96,25 +92,42 @@ func Record(set *definition.Set, rec subject.Record, states condition.States, g 
 	return looks
 }
 
+// sight is what a look sees before anything is judged.
+func sight(m definition.Match, rule condition.Rule, rec subject.Record, g Glance) condition.Sight {
+	return condition.Sight{
+		Now: g.Now, Tick: condition.DueTick(rule.Every, g.Now, g.LookedAt, g.LookAt),
+		Gone: rec.Closed || rec.Deleted || !m.Workflow.Enabled || !m.Trigger.Enabled,
+	}
+}
+
+// issuesOf are the conditions of a trigger; a single one has no name.
+func issuesOf(t *definition.Trigger) []definition.Issue {
+	if len(t.Issues) == 0 {
+		return []definition.Issue{{When: t.When}}
+	}
+	return t.Issues
+}
+
 // judge finds what is met, and when time alone may change that.
 func (l *Look) judge(seen *condition.Sight, in expr.Input) {
-	issues := l.Trigger.Issues
-	if len(issues) == 0 {
-		issues = []definition.Issue{{When: l.Trigger.When}}
-	}
-	for _, issue := range issues {
+	for _, issue := range issuesOf(l.Trigger) {
 		v := issue.When.Judge(in)
 		l.Judged = append(l.Judged, Judged{Issue: issue.Name, Met: v.Met, Clauses: v.Clauses})
 		if v.Met {
 			seen.Met = append(seen.Met, issue.Name)
 		}
 		flip, exact := issue.When.NextLook(in)
-		seen.Bound = seen.Bound || !exact
-		if !flip.IsZero() && (seen.Flip.IsZero() || flip.Before(seen.Flip)) {
-			seen.Flip = flip
-		}
+		noteFlip(seen, flip, exact)
 	}
 	slices.Sort(seen.Met)
+}
+
+// noteFlip notes when time alone may change one of the answers, if that can be said.
+func noteFlip(seen *condition.Sight, flip time.Time, exact bool) {
+	seen.Bound = seen.Bound || !exact
+	if !flip.IsZero() && (seen.Flip.IsZero() || flip.Before(seen.Flip)) {
+		seen.Flip = flip
+	}
 }
 
 // fire names what fires.

@@ -121,7 +121,7 @@ const (
 	SlotsOfPersons     = slotsOfPersons
 
 	DueRecords          = dueRecords
-	MarkRecords         = markRecords
+	RecordPage          = recordPage
 	MembersOfPersona    = membersOfPersona
 	MembersOfAll        = membersOfAll
 	LockThrottles       = lockThrottles

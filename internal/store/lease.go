@@ -126,13 +126,14 @@ func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]deli
 }
 
 // The first free row of each index. ORDER BY … LIMIT walks the partial index and stops; MIN() over a filter might
-// read all of it. An expiry is due from the µs after it.
+// read all of it. An expiry is due from the µs after it. A run that goes on needs nobody to be woken for it: one is due when
+// it has stood still for a second, as after a crash.
 const nextFree = `
 SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0),
   COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0),
   COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0),
   COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0),
-  COALESCE((SELECT started_at FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0),
+  COALESCE((SELECT updated_at + 1000000 FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0),
   COALESCE((SELECT replan_at FROM cadence WHERE replan_at > 0 ORDER BY replan_at, contact_id LIMIT 1), 0)`
 
 // The ends of the leases of what is due. It is asked only when no due row is free, so that it reads no backlog.

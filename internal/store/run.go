@@ -93,61 +93,109 @@ func (t *session) beginRuns(ctx context.Context, ws subject.WorkspaceID, now tim
 	return nil
 }
 
-const openRun = `
+const oldestRun = `
 SELECT ` + runColumns + `
 FROM run AS x
 WHERE x.status = 'running' AND x.kind = $1
 ORDER BY x.id
-LIMIT 1
+LIMIT 1`
+
+const openRun = oldestRun + `
 /*SKIP LOCKED*/`
+
+// LookRun returns the oldest run that has records looked at; open is false when there is none.
+func (s *Store) LookRun(ctx context.Context) (run Run, open bool, err error) {
+	return first(ctx, s, "look for a run", scanRun, oldestRun, RunLook)
+}
+
+// PageRecord is a record as a run reads it: without a lock, with the columns that triggers can read, and with its fields
+// as they are stored.
+type PageRecord struct {
+	RecordRow
+	PropsJSON string
+}
+
+const recordPage = `
+SELECT rec.id, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.modified_by, rec.created_at, rec.updated_at, rec.look_at,
+  rec.looked_at, rec.state
+FROM record AS rec
+WHERE rec.type = $1 AND rec.ws = $2 AND rec.id > $3
+ORDER BY rec.id
+LIMIT $4`
+
+// RecordPage reads up to limit records of a type, those of the ids after one. It holds up nobody.
+func (s *Store) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) (page []PageRecord, err error) {
+	read := s.read
+	if s.writer == nil {
+		read = s.write // for PostgreSQL's plan, as in EventsByID
+	}
+	err = read(ctx, func(t *session) (err error) {
+		page, err = query(ctx, t, func(rows *sql.Rows) (p PageRecord, err error) {
+			p.Type = typ
+			return p, rows.Scan(&p.ID, &p.ExtID, &p.PropsJSON, &p.Closed, &p.Deleted, &p.ModifiedBy,
+				instant{&p.CreatedAt}, instant{&p.UpdatedAt}, instant{&p.LookAt}, instant{&p.LookedAt}, &p.State)
+		}, recordPage, typ, int64(ws), after, int64(limit))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read a page of records: %w", err)
+	}
+	return page, nil
+}
 
 // The mark of a write: the triggers see these records as if they had just been written.
 const markRecords = `
-WITH page AS MATERIALIZED (
-  SELECT rec.ws, rec.id FROM record AS rec
-  WHERE rec.type = $1 AND rec.ws = $2 AND rec.id > $3
-  ORDER BY rec.id
-  LIMIT $4
-  /*LOCK rec*/)
-UPDATE record SET changed_at = CASE WHEN record.changed_at = 0 THEN $5 ELSE record.changed_at END,
-  look_at = CASE WHEN record.look_at > 0 AND record.look_at < $5 THEN record.look_at ELSE $5 END
-FROM page
-WHERE record.ws = page.ws AND record.id = page.id
-RETURNING record.id`
+UPDATE record SET changed_at = CASE WHEN record.changed_at = 0 THEN $1 ELSE record.changed_at END,
+  look_at = CASE WHEN record.look_at > 0 AND record.look_at < $1 THEN record.look_at ELSE $1 END
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
+WHERE record.ws = r.ws AND record.id = r.id`
 
 const advanceRun = `
 UPDATE run SET cursor = $3, done = done + $4, updated_at = $5, status = $6, finished_at = $7
 WHERE ws = $1 AND id = $2`
 
-// AdvanceLook marks the next page of records of the oldest run that has them looked at, in one transaction, and returns
-// how many these are; once there are none left, the run is done. Open is false when there is no run.
-func (s *Store) AdvanceLook(ctx context.Context, now time.Time, limit int) (marked int, open bool, err error) {
+// Moving a run on: whoever has it elsewhere, or has it end, has done so instead.
+const moveRun = `
+UPDATE run SET cursor = $4, done = done + $5, updated_at = $6, status = $7, finished_at = $8
+WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = 'running'`
+
+// RunStep is how far a run goes in one transaction.
+type RunStep struct {
+	Cursor int64              // the last id that is done
+	Done   int                // how many records that are
+	Marks  []subject.RecordID // those of them that have to be looked at, in the order of their ids
+	End    bool               // there are no more
+}
+
+// MoveLook moves a run on from where it was found, and has the marked records looked at, in one transaction. When
+// somebody else has moved it meanwhile, or it was cancelled, nothing is written, and moved is false.
+func (s *Store) MoveLook(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
 	err = s.write(ctx, func(t *session) error {
-		runs, err := query(ctx, t, scanRun, openRun, RunLook)
-		marked, open = 0, len(runs) > 0
-		if err != nil || !open {
-			return err
-		}
-		run, at := runs[0], dueMicros(now)
-		ids, err := query(ctx, t, scanInt, markRecords, run.Subject, int64(run.Workspace), run.Cursor, int64(limit), at)
-		if err != nil {
-			return fmt.Errorf("mark records: %w", err)
-		}
-		marked = len(ids)
+		at := dueMicros(now)
 		status, finished := RunRunning, int64(0)
-		if marked > 0 {
-			run.Cursor = slices.Max(ids)
-		} else {
+		if step.End {
 			status, finished = RunDone, at
 		}
-		t.due(at) // of what is marked, else of the next run
-		_, err = t.exec(ctx, advanceRun, int64(run.Workspace), run.ID, run.Cursor, int64(marked), at, status, finished)
-		return err
+		n, err := t.exec(ctx, moveRun, int64(run.Workspace), run.ID, run.Cursor, step.Cursor, int64(step.Done), at, status, finished)
+		if moved = n > 0; err != nil || !moved {
+			return err
+		}
+		var rows rowset
+		for _, id := range step.Marks {
+			rows.row().int(int64(run.Workspace)).int(int64(id))
+		}
+		if _, err := t.exec(ctx, markRecords, at, &rows); err != nil {
+			return fmt.Errorf("mark records: %w", err)
+		}
+		if len(step.Marks) > 0 || step.End { // what is marked, or the next run
+			t.due(at)
+		}
+		return nil
 	})
 	if err != nil {
-		return 0, false, fmt.Errorf("advance a run: %w", err)
+		return false, fmt.Errorf("move a run on: %w", err)
 	}
-	return marked, open, nil
+	return moved, nil
 }
 
 const listRuns = `

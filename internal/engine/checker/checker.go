@@ -23,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 const (
@@ -31,14 +32,14 @@ const (
 	retryAfter = 5 * time.Minute
 	// loads is how many definition sets are fetched before a smaller batch is tried.
 	loads = 20
-	// page is how many records one step of a run marks: few enough that what is written meanwhile does not wait long.
-	page = 500
 )
 
 // Store is what the checker needs of the store.
 type Store interface {
 	CheckDue(ctx context.Context, now time.Time, limit int, decide store.Check) (int, error)
-	AdvanceLook(ctx context.Context, now time.Time, limit int) (marked int, open bool, err error)
+	LookRun(ctx context.Context) (run store.Run, open bool, err error)
+	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
+	MoveLook(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
 	NewID(now time.Time) int64
 }
 
@@ -47,6 +48,7 @@ type Checker struct {
 	store   Store
 	catalog *catalog.Catalog
 	journal journal.Writer
+	sift    sift
 }
 
 // New makes the stage.
@@ -57,12 +59,12 @@ func New(s Store, c *catalog.Catalog, w journal.Writer) *Checker {
 // Result says what a step did.
 type Result struct {
 	Looked int  // records
-	Marked int  // records that a run has looked at next
+	Passed int  // records that a run went over
 	More   bool // there is more than the step took
 }
 
-// Step looks at up to limit records. When there are fewer, it marks the next page of a run that has records looked at
-// because what looks at them has changed: so what was written goes before a run.
+// Step looks at up to limit records. When there are fewer, it takes a run on that goes over all records because
+// what looks at them has changed: so what was written, and what a run has marked, goes before a run.
 func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result, err error) {
 	if r.Looked, err = c.look(ctx, now, limit); err != nil {
 		return r, err
@@ -70,8 +72,8 @@ func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result,
 	if r.More = r.Looked >= limit; r.More {
 		return r, nil
 	}
-	if r.Marked, r.More, err = c.store.AdvanceLook(ctx, now, page); err != nil {
-		return r, fmt.Errorf("have records looked at: %w", err)
+	if r.Passed, r.More, err = c.advance(ctx, now); err != nil {
+		return r, fmt.Errorf("go over all records: %w", err)
 	}
 	return r, nil
 }

@@ -83,7 +83,7 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 		if s.states, err = condition.Parse(d.State); err != nil {
 			return needs, fmt.Errorf("%s/%s: %w", d.Type, d.ExtID, err)
 		}
-		glance := plan.Glance{Now: r.now, LookAt: d.LookAt, LookedAt: d.LookedAt, Changed: !d.ChangedAt.IsZero()}
+		glance := plan.Glance{Now: r.now, LookAt: d.LookAt, LookedAt: d.LookedAt}
 		for _, l := range plan.Record(s.set, d.Record, s.states, glance, &r.catalog.Zones) {
 			l := &look{Look: l, next: l.Next}
 			s.looks = append(s.looks, l)
