@@ -111,7 +111,7 @@ type ChannelLimits struct {
 type LimitUse struct {
 	Limit  string    `json:"limit" enum:"cooldown,max_per_slot,type_limits,max_per_day,max_per_week,max_per_month,quiet_hours"`
 	Type   string    `json:"type,omitempty" doc:"The type of message that a limit by type counts."`
-	From   string    `json:"from" enum:"person,persona,workspace" doc:"Whose limit it is: the person's own goes before the persona's, and people without any have the workspace's."`
+	From   string    `json:"from" enum:"person,persona,workspace,default" doc:"Whose limit it is: the person's own goes before the persona's, and people without any have the workspace's or, where it sets none, the default."`
 	Value  string    `json:"value" doc:"As it is set."`
 	Used   int       `json:"used" doc:"Messages that were sent, or wait for a slot, in the present window."`
 	Max    int       `json:"max,omitempty"`

@@ -20,6 +20,7 @@ const (
 	LayerPerson    Layer = "person"
 	LayerPersona   Layer = "persona"
 	LayerWorkspace Layer = "workspace"
+	LayerDefault   Layer = "default" // of a workspace that says nothing (A37)
 )
 
 // Limit is a limit by the key of a persona that sets it.
@@ -37,11 +38,11 @@ const (
 	LimitSendWindow  Limit = "send_window" // of a workflow
 )
 
-// LayerOf says which of the layers of Effective a limit comes from.
-func LayerOf(limit Limit, person, persona Policy) Layer {
+// LayerOf says which of the layers of Effective a limit comes from; rest is the layer of the workspace's limits.
+func LayerOf(limit Limit, person, persona Policy, rest Layer) Layer {
 	switch {
 	case person.Empty() && persona.Empty():
-		return LayerWorkspace
+		return rest
 	case person.sets(limit):
 		return LayerPerson
 	}

@@ -71,9 +71,9 @@ func TestLayerOf(t *testing.T) {
 		{cadence.LimitCooldown, own, persona, cadence.LayerPersona},
 		{cadence.LimitMaxPerDay, cadence.Policy{}, persona, cadence.LayerPersona},
 		{cadence.LimitMaxPerDay, own, cadence.Policy{}, cadence.LayerPerson},
-		{cadence.LimitMaxPerDay, cadence.Policy{}, cadence.Policy{}, cadence.LayerWorkspace},
+		{cadence.LimitMaxPerDay, cadence.Policy{}, cadence.Policy{}, cadence.LayerDefault},
 	} {
-		if got := cadence.LayerOf(c.limit, c.own, c.persona); got != c.want {
+		if got := cadence.LayerOf(c.limit, c.own, c.persona, cadence.LayerDefault); got != c.want {
 			t.Errorf("%s of %+v over %+v: %s, want %s", c.limit, c.own, c.persona, got, c.want)
 		}
 	}

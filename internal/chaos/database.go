@@ -22,6 +22,7 @@ import (
 const definitions = `
 workspace: default
 retry: {backoff: [1s, 2s], jitter: none, then: forever}
+cadence: {max_per_day: 0} # no limits
 ---
 channel: sms:provider
 provider: http

@@ -26,6 +26,7 @@ import (
 const mailDefinitions = `
 workspace: default
 retry: {backoff: [1s, 1s, 1s], jitter: none, then: fail}
+cadence: {max_per_day: 0} # no limits
 ---
 channel: email:again
 provider: smtp

@@ -186,8 +186,8 @@ type limitsCmd struct {
 // Help is the long help.
 func (limitsCmd) Help() string {
 	return `One line for each limit of each kind of channel, in the order in which they are asked: whose limit it is (their own
-goes before their persona's; people without any have the workspace's), and how much of it is used up. Below them, what
-is planned for the contact, and which limit made it wait.`
+goes before their persona's; people without any have the workspace's, or where it sets none the default), and how much
+of it is used up. Below them, what is planned for the contact, and which limit made it wait.`
 }
 
 // Run shows the limits of a contact.
@@ -200,6 +200,7 @@ func (c *limitsCmd) Run(s *session) error {
 		return printJSON(s.Out, l)
 	}
 	var limits, waiting [][]string
+	byDefault := false
 	for _, kind := range l.Channels {
 		for _, u := range kind.Limits {
 			name := u.Limit
@@ -210,6 +211,7 @@ func (c *limitsCmd) Run(s *session) error {
 			if from == "persona" {
 				from += " " + l.Persona
 			}
+			byDefault = byDefault || from == "default"
 			limits = append(limits, []string{kind.Kind, name, u.Value, from, u.Says})
 		}
 		for _, w := range kind.Waiting {
@@ -224,6 +226,9 @@ func (c *limitsCmd) Run(s *session) error {
 	if len(waiting) > 0 {
 		s.title("waiting")
 		s.table([]string{"delivery", "workflow", "type", "channel", "send_at", "reason"}, waiting)
+	}
+	if byDefault {
+		s.note("default limits: set cadence: in the workspace to replace them")
 	}
 	if l.PersonaLost {
 		s.note("the persona %s is not defined any more: it has no limits", l.Persona)

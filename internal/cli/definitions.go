@@ -22,7 +22,7 @@ type checkCmd struct {
 // Help is the long help.
 func (checkCmd) Help() string {
 	return `Reads every .yaml, .yml and .json file and prints each fault as file:line:column, with the remedy below it.
-Nothing is changed and no server is needed.
+Nothing is changed and no server is needed. It also says where people meet limits that nobody has set.
 
 Exit status: 0 all can be applied · 1 there is an error (a warning is none).`
 }
@@ -45,8 +45,16 @@ func (c *checkCmd) Run(s *session) error {
 			errs++
 		}
 	}
+	var limited []string
+	if errs == 0 {
+		limited = bundle.Set.LimitedByDefault()
+	}
 	if c.JSON {
-		if err := printJSON(s.Out, map[string]any{"definitions": len(bundle.Documents), "scenarios": len(bundle.Scenarios), "problems": wire}); err != nil {
+		out := map[string]any{"definitions": len(bundle.Documents), "scenarios": len(bundle.Scenarios), "problems": wire}
+		if limited != nil {
+			out["default_limits"] = limited
+		}
+		if err := printJSON(s.Out, out); err != nil {
 			return err
 		}
 	} else {
@@ -62,6 +70,10 @@ func (c *checkCmd) Run(s *session) error {
 	}
 	if !c.JSON {
 		s.note("%s", summary(bundle, len(problems)))
+		if limited != nil {
+			p := bundle.Set.Workspace.Cadence
+			s.note("default limits (%s): %d a day and %d a week to a person; set cadence: in the workspace", strings.Join(limited, ", "), p.MaxPerDay, p.MaxPerWeek)
+		}
 	}
 	return nil
 }

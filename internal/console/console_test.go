@@ -25,6 +25,7 @@ import (
 const rules = `
 workspace: default
 timezone: Asia/Baghdad
+cadence: {max_per_day: 0}
 ---
 workflow: visit
 type: survey

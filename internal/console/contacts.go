@@ -186,6 +186,8 @@ func layerName(from cadence.Layer, persona string) string {
 		return "persona " + persona
 	case cadence.LayerWorkspace:
 		return "workspace"
+	case cadence.LayerDefault:
+		return "default; cadence: in the workspace replaces it"
 	}
 	return string(from)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -32,8 +33,12 @@ func defaultRetry() Retry {
 	return Retry{Backoff: []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, Jitter: DefaultJitter, Then: RetryFail}
 }
 
+// defaultWorkspace has the limits that hold where nobody has set any (A37, decision 60).
 func defaultWorkspace() Workspace {
-	return Workspace{Timezone: DefaultTimezone, Locale: DefaultLocale, Retry: defaultRetry()}
+	return Workspace{
+		Timezone: DefaultTimezone, Locale: DefaultLocale, Retry: defaultRetry(),
+		Cadence: cadence.Rules{Policy: cadence.Default()}, Limits: cadence.LayerDefault,
+	}
 }
 
 func (r *reader) workspace(root *portable.Node) Workspace {
@@ -66,7 +71,9 @@ func (r *reader) workspace(root *portable.Node) Workspace {
 	if n := f.get("retry"); n != nil {
 		w.Retry = r.retry(n)
 	}
-	w.Cadence = r.cadence(f.get("cadence"))
+	if n := f.get("cadence"); n != nil {
+		w.Cadence, w.Limits = r.cadence(n), cadence.LayerWorkspace
+	}
 	return w
 }
 

@@ -132,6 +132,43 @@ func TestEventsAreNeverOver(t *testing.T) {
 }
 
 // onRecord is a workflow that says hello by SMS when the lines of its trigger, from the sixth line on, say so.
+// Where a workspace says nothing of limits, those of the source hold, and check can say for which messages. What it says
+// replaces them whole.
+//
+// Shows: A37.
+func TestDefaultLimits(t *testing.T) {
+	t.Parallel()
+	const workflows = "---\npersona: Boss\n---\nchannel: memory\nprovider: memory\n"
+	of := func(name, typ, audience, limits string) string {
+		return "---\nworkflow: " + name + "\ntype: " + typ + "\ntriggers: [{id: t, event: e, dedup: [candidate." + name + "]}]\naudience: [" + audience +
+			"]\nchannel: memory\nmessage: {sms: {text: hi}}\n" + limits
+	}
+	all := workflows + of("a", "custom", "{to: event.recipient}", "") + of("b", "alert", "{persona: Boss}", "") +
+		of("c", "report", "{everyone: true}", "limits: {critical: true}\n") + of("d", "reminder", "{to: event.recipient}", "")
+	byDefault := cadence.Rules{Policy: cadence.Policy{
+		Cooldown: time.Hour, MaxPerDay: 1, MaxPerWeek: 2, TypeLimits: map[string]int{"report": 2, "alert": 5, "story_so_far": 1, "custom": 2},
+		Types: []string{"report", "alert", "story_so_far", "custom"},
+	}}
+	for workspace, want := range map[string]struct {
+		cadence cadence.Rules
+		layer   cadence.Layer
+		types   []string
+	}{
+		"":                                 {byDefault, cadence.LayerDefault, []string{"custom"}},
+		"workspace: default\nlocale: de\n": {byDefault, cadence.LayerDefault, []string{"custom"}},
+		"workspace: default\ncadence: {max_per_day: 0}\n": {cadence.Rules{}, cadence.LayerWorkspace, nil},
+		"workspace: default\ncadence: {cooldown: 2h}\n":   {cadence.Rules{Policy: cadence.Policy{Cooldown: 2 * time.Hour}}, cadence.LayerWorkspace, nil},
+	} {
+		set := bundleOf(t, yaml(workspace+all)).Set
+		if diff := cmp.Diff(want.cadence, set.Workspace.Cadence); diff != "" || set.Workspace.Limits != want.layer {
+			t.Errorf("%q: %s (-want +got)\n%s", workspace, set.Workspace.Limits, diff)
+		}
+		if diff := cmp.Diff(want.types, set.LimitedByDefault(), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q: limited (-want +got)\n%s", workspace, diff)
+		}
+	}
+}
+
 func onRecord(lines string) string {
 	return "workflow: w\ntype: alert\ntriggers:\n  - id: t\n    record: kiosk\n" + lines + `audience:
   - everyone: true

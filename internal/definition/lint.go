@@ -2,9 +2,11 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
@@ -44,6 +46,26 @@ func (l *loader) lint(set *Set) {
 			}
 		}
 	})
+}
+
+// LimitedByDefault returns the types of the workflows whose messages meet the limits that hold where nobody has set any:
+// the workspace has none of its own, and they go to others than the people of a persona (A37).
+func (s *Set) LimitedByDefault() []string {
+	if s.Workspace.Limits != cadence.LayerDefault {
+		return nil
+	}
+	types := map[string]bool{}
+	for _, w := range s.workflows {
+		if !s.Workspace.Cadence.Counts(w.Type) {
+			continue
+		}
+		for _, t := range w.Trigger {
+			if !t.Limits.Critical && slices.ContainsFunc(t.Audience, func(a Audience) bool { return a.Persona == "" }) {
+				types[w.Type] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(types))
 }
 
 // lintRecipe follows C14: too narrow loses events, too wide never finds a duplicate.

@@ -102,7 +102,8 @@ type Workspace struct {
 	Locale   string // en
 	BaseURL  string // public links begin with it
 	Retry    Retry
-	Cadence  cadence.Rules // for people without any rule; empty when the workspace says nothing
+	Cadence  cadence.Rules // for people without any rule
+	Limits   cadence.Layer // whether Cadence is the workspace's own, or the default (A37)
 }
 
 // Workflow says what makes an occasion, who is told, when and what.

@@ -291,7 +291,7 @@ func newTables() tables {
 			built("locale", aLocale, "The text for people and workflows without a locale. Default: en."),
 			built("base_url", aText, "Public links begin with it."),
 			built("retry", ref("retry"), "For workflows without one."),
-			built("cadence", ref("cadence"), "The limits of people who have none of their own and none by a persona. Default: no limits."),
+			built("cadence", ref("cadence"), "The limits of people who have none of their own and none by a persona; {max_per_day: 0} is none. Default: of the types report, alert, story_so_far and custom one message a day, two a week, an hour apart."),
 		}},
 		"persona": {"a persona", []entry{
 			required("persona", aName, "Its name."),

@@ -90,6 +90,9 @@ func TestRun(t *testing.T) {
 			t.Errorf("nothing reads like %s", want)
 		}
 	}
+	if regexp.MustCompile(`~ deferred  package-changes`).MatchString(text) {
+		t.Error("what the log of packages tells waits for a limit")
+	}
 	if t.Failed() {
 		t.Log(text)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/journal"
@@ -45,6 +46,42 @@ message:
 		channels += rest + "---\n"
 	}
 	return channels + "persona: Manager\ncadence: " + cadence + "\n"
+}
+
+// A person without any rule, in a workspace that sets none, gets one alert a day and two a week; a survey is outside of
+// these limits, and what the workspace says replaces them.
+//
+// Shows: A37.
+func TestDefaultLimits(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, "workspace: default\n---\n"+limited("{}", ""))
+		w.Apply(strings.NewReplacer("workflow: news", "workflow: question", "type: alert", "type: survey", "event: news", "event: question").Replace(
+			strings.SplitAfter(limited("{}", ""), "---\n")[3]))
+		for _, kind := range []string{"news", "question", "news", "news"} {
+			w.post(kind, "ann")
+			w.At(w.Clock.Now().Add(time.Hour))
+		}
+		planned := func() (list []string) {
+			rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 9})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				if row.LastSentAt.IsZero() {
+					list = append(list, row.SendAt.Format("02 15:04 ")+string(row.DeferredBy))
+				} else {
+					list = append(list, row.Workflow+" sent")
+				}
+			}
+			slices.Sort(list)
+			return list
+		}
+		w.mustBe("by default", planned(), []string{"15 00:00 daily", "18 00:00 daily", "news sent", "question sent"})
+		w.Apply("workspace: default\ncadence: {max_per_day: 0}\n")
+		w.live("16:00")
+		w.mustBe("without limits", planned(), []string{"news sent", "news sent", "news sent", "question sent"})
+	})
 }
 
 // post takes an event in for somebody.

@@ -63,7 +63,7 @@ type wanted struct {
 
 // floor says how far back the slots of people matter, by the set in force of their workspace.
 func (r *run) floor() store.Floor {
-	floors := gate.NewFloors(&r.catalog.Zones, r.now)
+	floors := gate.NewFloors(&r.catalog.Zones, r.now, nil)
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,9 +36,13 @@ type Bundle struct {
 	Provider  *Provider
 	Workspace store.Workspace
 
+	applied bool
 	mu      sync.Mutex
 	entries []journal.Entry
 }
+
+// unlimited is the workspace of tests that name none: what they show is not about how often a person may be written to.
+const unlimited = "workspace: default\ncadence: {max_per_day: 0}\n---\n"
 
 // Setup makes an engine at Start with these definitions (YAML). Change adjusts its configuration; it may be nil.
 func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine.Config)) *Bundle {
@@ -75,15 +80,32 @@ func Options(providers []channel.Provider) definition.Options {
 	return definition.Options{Providers: outlet.Providers(providers)}
 }
 
-// Apply puts definitions in force and fails the test when they are not accepted.
+// Apply puts definitions in force and fails the test when they are not accepted. Where the first ones name no workspace,
+// it is one without limits.
 func (b *Bundle) Apply(definitions string) {
 	b.Helper()
+	if !b.applied && !strings.Contains("\n"+definitions, "\nworkspace:") {
+		definitions = unlimited + definitions
+		defer b.settled()
+	}
+	b.applied = true
 	applied, err := b.Engine.Apply(b.ctx(), b.Workspace, []definition.File{{Name: "test.yaml", Text: []byte(definitions)}}, "test")
 	if err != nil {
 		b.Fatal(err)
 	}
 	if definition.HasErrors(applied.Problems) {
 		b.Fatalf("definitions refused: %v", applied.Problems)
+	}
+}
+
+// settled ends the runs that plan anew what waits for limits: nothing does yet.
+func (b *Bundle) settled() {
+	for {
+		if _, open, err := b.Store.AdvanceCadence(b.ctx(), b.Clock.Now()); err != nil {
+			b.Fatal(err)
+		} else if !open {
+			return
+		}
 	}
 }
 

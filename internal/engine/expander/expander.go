@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -89,6 +90,7 @@ type run struct {
 	now     time.Time
 	live    map[subject.WorkspaceID]*definition.Set // in force
 	planned []planned
+	types   []string // of what is expanded
 	entries []journal.Entry
 }
 
@@ -102,10 +104,13 @@ type planned struct {
 
 // resolve says whom each instance concerns.
 func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
-	r.planned, r.live = make([]planned, len(due)), map[subject.WorkspaceID]*definition.Set{}
+	r.planned, r.live, r.types = make([]planned, len(due)), map[subject.WorkspaceID]*definition.Set{}, []string{}
 	audiences := make([]store.Audience, len(due))
 	for i, in := range due {
 		p := &r.planned[i]
+		if !slices.Contains(r.types, in.Type) {
+			r.types = append(r.types, in.Type)
+		}
 		var input expr.Input
 		p.live, p.trigger, input, p.err = r.definitionOf(in)
 		if p.err == nil {
@@ -160,8 +165,8 @@ func (r *run) definitionOf(in store.DueInstance) (live *definition.Set, t *defin
 
 // floor says how far back the slots of people matter, by the set in force of their workspace.
 func (r *run) floor() store.Floor {
-	floors := gate.NewFloors(&r.catalog.Zones, r.now)
-	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
+	floors := sync.OnceValue(func() *gate.Floors { return gate.NewFloors(&r.catalog.Zones, r.now, r.types) }) // known when people are read
+	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors().Of(r.live[ws], c) }
 }
 
 // decide makes the deliveries of each instance.

@@ -111,14 +111,15 @@ func (b *Book) rules(set *definition.Set, c subject.Contact) (own, persona caden
 
 // Floors tells how far back the slots of people matter to decisions at an instant.
 type Floors struct {
+	types []string
 	book  *Book
 	now   time.Time
 	known map[source]time.Time // by zone instead of kind
 }
 
-// NewFloors makes floors for decisions at now.
-func NewFloors(zones *civil.Zones, now time.Time) *Floors {
-	return &Floors{book: NewBook(zones), now: now, known: map[source]time.Time{}}
+// NewFloors makes floors for decisions at now about messages of some types; nil: of any.
+func NewFloors(zones *civil.Zones, now time.Time, types []string) *Floors {
+	return &Floors{types: types, book: NewBook(zones), now: now, known: map[source]time.Time{}}
 }
 
 // Of is the oldest instant whose slots can matter to a decision about a person, on any channel; zero when none do.
@@ -138,7 +139,7 @@ func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
 	loc := Zone(f.book.zones, set, store.Person{Contact: c})
 	for _, kind := range kinds {
 		p := f.book.Policy(set, c, kind)
-		if p.Unlimited() {
+		if p.Unlimited() || f.types != nil && !slices.ContainsFunc(f.types, p.Counts) {
 			continue
 		}
 		if at := cadence.Floor(p, loc, f.now); floor.IsZero() || at.Before(floor) {

@@ -47,7 +47,7 @@ func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now tim
 		theirs, its := own.For(kind), persona.For(kind)
 		one := Standing{Kind: kind}
 		for _, u := range cadence.Standing(book.Policy(set, s.Person.Contact, kind), history, out.Zone, now) {
-			one.Lines = append(one.Lines, Line{Use: u, From: cadence.LayerOf(u.Limit, theirs, its)})
+			one.Lines = append(one.Lines, Line{Use: u, From: cadence.LayerOf(u.Limit, theirs, its, set.Workspace.Limits)})
 		}
 		for _, d := range s.Waiting {
 			if Kind(d.Channel) == kind {

@@ -30,6 +30,11 @@ cadence: {max_per_day: 1, types: [alert]}
 
 func compiled(t *testing.T) *definition.Set {
 	t.Helper()
+	return compile(t, limits)
+}
+
+func compile(t *testing.T, limits string) *definition.Set {
+	t.Helper()
 	options := definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}}
 	bundle, problems := definition.Load([]definition.File{{Name: "limits.yaml", Text: []byte(limits)}}, options)
 	if definition.HasErrors(problems) {
@@ -114,6 +119,14 @@ func TestExplain(t *testing.T) {
 	}
 	if got := Explain(text, time.UTC)[0]; got != "cooldown until 11:00" {
 		t.Errorf("in another zone: %s", got)
+	}
+	ask.Set, ask.Person.Persona = compile(t, "{channel: email, provider: memory}"), ""
+	text = Trace(row, schedule.Timing{}, reason.CadenceCooldown, now, now.Add(time.Hour), NewBook(&civil.Zones{}).Because(ask))
+	want = []string{
+		"1 of 1 today, free again 2026-05-15 00:00", "outside of the send window until 13:00", "default limits: set cadence: in the workspace to replace them",
+	}
+	if diff := cmp.Diff(want, Explain(text, nil)); diff != "" {
+		t.Errorf("limits that nobody has set (-want +got)\n%s", diff)
 	}
 	row.NotBefore = now.Add(-34 * time.Hour)
 	text = Trace(row, schedule.Timing{CatchUp: schedule.CatchUp{Within: 12 * time.Hour}}, reason.Stale, now, time.Time{}, Because{})

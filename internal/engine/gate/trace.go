@@ -40,6 +40,7 @@ type Limit struct {
 	Max     int           `json:"max,omitempty"`
 	Rolling bool          `json:"rolling,omitempty"`
 	FreeAt  *time.Time    `json:"free_at,omitempty"`
+	From    cadence.Layer `json:"from,omitempty"` // none: of the workflow, as its send window
 }
 
 // Because says which limits keep a message from going when it asks. Places of without are as good as free.
@@ -53,11 +54,16 @@ func (b *Book) Because(a Ask, without ...delivery.Row) Because {
 			history = take(history, row.Slot, row.Type)
 		}
 	}
+	own, persona := b.rules(a.Set, a.Person.Contact)
+	theirs, its := own.For(Kind(a.Channel)), persona.For(Kind(a.Channel))
 	out := Because{Zone: loc.String()}
 	for _, u := range cadence.Blocks(policy, history, loc, a.Now, cadence.Message{Type: a.Type, Window: a.Limits.SendWindow}) {
 		l := Limit{Limit: u.Limit, Type: u.Type, Used: u.Used, Max: u.Most, Rolling: u.Rolling}
 		if !u.Free.IsZero() {
 			l.FreeAt = &u.Free
+		}
+		if u.Limit != cadence.LimitSendWindow {
+			l.From = cadence.LayerOf(u.Limit, theirs, its, a.Set.Workspace.Limits)
 		}
 		out.Limits = append(out.Limits, l)
 	}
@@ -81,12 +87,17 @@ func Explain(account string, loc *time.Location) []string {
 	if t.Late != "" {
 		lines = append(lines, fmt.Sprintf("%s late, catch_up is %s", length(t.Late), length(t.CatchUp)))
 	}
+	byDefault := false
 	for _, l := range t.Limits {
+		byDefault = byDefault || l.From == cadence.LayerDefault
 		u := cadence.Use{Limit: l.Limit, Type: l.Type, Used: l.Used, Most: l.Max, Rolling: l.Rolling}
 		if l.FreeAt != nil {
 			u.Free = *l.FreeAt
 		}
 		lines = append(lines, u.Sentence(t.At, loc))
+	}
+	if byDefault {
+		lines = append(lines, "default limits: set cadence: in the workspace to replace them")
 	}
 	return lines
 }

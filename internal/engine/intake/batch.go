@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type batch struct {
 	planned []planned
 	people  []store.RecipientRef
 	keys    []string
+	types   []string // of the messages that may be made
 
 	results []Result
 	entries []journal.Entry
@@ -60,6 +62,9 @@ func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Ti
 		for _, o := range occasions {
 			if o.Matched() {
 				b.keys = append(b.keys, string(o.Key))
+				if !slices.Contains(b.types, o.Workflow.Type) {
+					b.types = append(b.types, o.Workflow.Type)
+				}
 			}
 		}
 	}

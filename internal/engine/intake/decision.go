@@ -42,17 +42,19 @@ func (in *Intake) write(ctx context.Context, ws subject.WorkspaceID, members fun
 func (in *Intake) requestOf(group []*batch) store.IngestRequest {
 	set := group[0].set
 	r := store.IngestRequest{Definitions: set.Number}
+	types := []string{}
 	for _, b := range group {
 		if b.now.After(r.At) {
 			r.At = b.now
 		}
 		r.Recipients = append(r.Recipients, b.people...)
 		r.Keys = append(r.Keys, b.keys...)
+		types = append(types, b.types...)
 		if b.once != nil {
 			r.Answers = append(r.Answers, b.once.AnswerKey)
 		}
 	}
-	floors := gate.NewFloors(&in.catalog.Zones, r.At)
+	floors := gate.NewFloors(&in.catalog.Zones, r.At, types)
 	r.Floor = func(_ subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(set, c) }
 	return r
 }

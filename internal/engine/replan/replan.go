@@ -119,7 +119,7 @@ func (r *run) floor(due []store.Replan) store.Floor {
 			live[d.Workspace] = set
 		}
 	}
-	floors := gate.NewFloors(&r.catalog.Zones, r.now)
+	floors := gate.NewFloors(&r.catalog.Zones, r.now, nil)
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time {
 		if live[ws] == nil {
 			return time.Time{}

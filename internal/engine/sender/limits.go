@@ -29,7 +29,7 @@ func (r *recheck) ask(c store.Claim, rules rules) gate.Ask {
 
 // floor says how far back the slots of people matter.
 func (r *recheck) floor() store.Floor {
-	floors := gate.NewFloors(&r.Catalog.Zones, r.now)
+	floors := gate.NewFloors(&r.Catalog.Zones, r.now, nil)
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time {
 		return floors.Of(r.live[ws], c) // the decision that asks for slots has loaded it
 	}
