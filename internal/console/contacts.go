@@ -103,6 +103,9 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	page := contactDetail{scale: v.scale, title: r.ExtID, state: badge{good, "reachable"}, facts: contactFacts(l), zone: l.Zone.String()}
+	if len(l.Kinds) == 0 {
+		page.state = badge{hold, "not reachable"}
+	}
 	if r.Suppressed {
 		page.state, page.story = badge{quiet, "suppressed"}, "They get no messages: "+r.SuppressReason
 	}

@@ -558,7 +558,7 @@ func instancePage(p instanceDetail) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = deliveryTable(p.scale, p.deliveries).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = deliveryTable(p.scale, p.deliveries, true).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -95,11 +95,7 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 
 // summary says in words how things are.
 func summary(c store.Counts, next []delivery.Row) []phrase {
-	var sent int64
-	for _, s := range []delivery.Status{delivery.Sent, delivery.Opened, delivery.Responded, delivery.Expired} {
-		sent += c.DeliveriesByStatus[s]
-	}
-	told := []phrase{{text: plural(c.Events, "event", "events") + " taken in, " + plural(sent, "delivery", "deliveries") + " sent."}}
+	told := []phrase{{text: plural(c.Events, "event", "events") + " taken in, " + plural(c.Sent, "delivery", "deliveries") + " sent."}}
 	switch {
 	case len(next) > 0:
 		return append(told, phrase{"The next message goes out at", next[0].SendAt, "."})

@@ -12,12 +12,12 @@ import (
 
 // One statement, so that the numbers belong to one moment.
 const counts = `
-SELECT 'event' AS what, '' AS status, COUNT(*) AS n FROM event WHERE ws = $1
-UNION ALL SELECT 'instance', status, COUNT(*) FROM instance WHERE ws = $1 GROUP BY status
-UNION ALL SELECT 'delivery', status, COUNT(*) FROM delivery WHERE ws = $1 GROUP BY status
-UNION ALL SELECT 'held', '', COUNT(*) FROM instance WHERE ws = $1 AND held = 1
-UNION ALL SELECT 'due', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ws = $1 ORDER BY ready_at, id LIMIT 1), 0)
-UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND ws = $1 ORDER BY send_at, id LIMIT 1), 0)`
+SELECT 'event' AS what, '' AS status, COUNT(*) AS n, 0 AS sent FROM event WHERE ws = $1
+UNION ALL SELECT 'instance', status, COUNT(*), 0 FROM instance WHERE ws = $1 GROUP BY status
+UNION ALL SELECT 'delivery', status, COUNT(*), COUNT(CASE WHEN last_sent_at > 0 THEN 1 END) FROM delivery WHERE ws = $1 GROUP BY status
+UNION ALL SELECT 'held', '', COUNT(*), 0 FROM instance WHERE ws = $1 AND held = 1
+UNION ALL SELECT 'due', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ws = $1 ORDER BY ready_at, id LIMIT 1), 0), 0
+UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND ws = $1 ORDER BY send_at, id LIMIT 1), 0), 0`
 
 // Counts counts a workspace. OldestDue is the earliest instant at which an instance or a delivery wants to be taken
 // up, in the past or not.
@@ -25,10 +25,10 @@ func (s *Store) Counts(ctx context.Context, ws subject.WorkspaceID) (Counts, err
 	c := Counts{InstancesByStatus: map[instance.Status]int64{}, DeliveriesByStatus: map[delivery.Status]int64{}}
 	type line struct {
 		what, status string
-		n            int64
+		n, sent      int64
 	}
 	lines, err := all(ctx, s, "count", func(rows *sql.Rows) (l line, err error) {
-		return l, rows.Scan(&l.what, &l.status, &l.n)
+		return l, rows.Scan(&l.what, &l.status, &l.n, &l.sent)
 	}, counts, int64(ws))
 	if err != nil {
 		return c, err
@@ -41,6 +41,7 @@ func (s *Store) Counts(ctx context.Context, ws subject.WorkspaceID) (Counts, err
 			c.InstancesByStatus[instance.Status(l.status)] = l.n
 		case "delivery":
 			c.DeliveriesByStatus[delivery.Status(l.status)] = l.n
+			c.Sent += l.sent
 		case "held":
 			c.Held = l.n
 		case "due":

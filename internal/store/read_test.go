@@ -105,14 +105,17 @@ func TestCounts(t *testing.T) {
 		held.Held, held.DueAt, pending.DueAt = true, now.Add(-2*time.Hour), now.Add(-time.Hour)
 		f.add(store.IngestWrites{Events: []store.EventRow{f.event("a"), f.event("b")}, Instances: []instance.Row{held, pending}})
 		f.scheduled(3, func(i int, d *delivery.Row) {
-			if i == 0 {
+			switch i {
+			case 0:
 				d.Status, d.SendAt = delivery.Failed, time.Time{}
+			case 1: // a reminder follows
+				d.LastSentAt = now
 			}
 		})
 		got, err := s.Counts(t.Context(), f.ws)
 		f.must(err)
 		want := store.Counts{
-			Events: 2, Held: 1, OldestDue: now.Add(-time.Hour),
+			Events: 2, Held: 1, Sent: 1, OldestDue: now.Add(-time.Hour),
 			InstancesByStatus:  map[instance.Status]int64{instance.Pending: 2, instance.Completed: 3},
 			DeliveriesByStatus: map[delivery.Status]int64{delivery.Scheduled: 2, delivery.Failed: 1},
 		}

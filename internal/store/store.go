@@ -376,6 +376,7 @@ type Counts struct {
 	Events             int64
 	InstancesByStatus  map[instance.Status]int64
 	DeliveriesByStatus map[delivery.Status]int64
+	Sent               int64 // deliveries of which a message has left, whatever became of them since
 	Held               int64
 	OldestDue          time.Time
 }

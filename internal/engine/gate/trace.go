@@ -96,10 +96,26 @@ func Explain(account string, loc *time.Location) []string {
 		}
 		lines = append(lines, u.Sentence(t.At, loc))
 	}
+	if t.later() {
+		lines = append(lines, "after that, other limits or what waits already keep it until then")
+	}
 	if byDefault {
 		lines = append(lines, "default limits: set cadence: in the workspace to replace them")
 	}
 	return lines
+}
+
+// later reports whether the decision waits longer than any of the limits that kept it: the next ones took over.
+func (t *trace) later() bool {
+	if len(t.Limits) == 0 || t.Until == nil {
+		return false
+	}
+	for _, l := range t.Limits {
+		if l.FreeAt == nil || !l.FreeAt.Before(*t.Until) {
+			return false
+		}
+	}
+	return true
 }
 
 // length spells a duration as definitions do; what is none stays as it is.

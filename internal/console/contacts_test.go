@@ -1,0 +1,80 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+const people = `
+persona: Mechanic
+cadence: {max_per_day: 1, quiet_hours: "23:00-07:00"}
+---
+workflow: pump-alert
+type: alert
+triggers:
+  - id: stopped
+    record: pump
+    when: record.running == false
+    cooldown: {length: 2h, per: [record.id]}
+timing:
+  expire_after: 50h
+audience:
+  - persona: Mechanic
+channel: inbox
+message:
+  inbox: {text: A pump stands still.}
+`
+
+// TestPagesOfPeople: what limits, and a missing address, did to four messages, on each page that tells of it.
+//
+// Shows: A43.
+func TestPagesOfPeople(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := setup(t, s)
+		b.apply(t, people)
+		var items []contact.Item
+		for _, raw := range []string{`{"id": "ann/1", "persona": "Mechanic", "addresses": {"inbox": "ann"}}`, `{"id": "ben", "persona": "Mechanic"}`,
+			`{"id": "cid", "persona": "Mechanic", "addresses": {"inbox": "cid"}, "cadence": {"max_per_day": 9}}`} {
+			items = append(items, contact.Parse(json.RawMessage(raw), ""))
+		}
+		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, items, b.clock.Now(), nil); err != nil {
+			t.Fatal(err)
+		}
+		var pumps []string
+		for i := range 4 {
+			pumps = append(pumps, fmt.Sprintf(`{"type": "pump", "id": "%d", "props": {"running": false}}`, i))
+		}
+		b.write(t, pumps...)
+		h := b.handler(t, console.Deps{Guest: "default"})
+		says := func(path string, want ...string) string {
+			t.Helper()
+			a := get(t, h, path)
+			wellFormed(t, path, a.body)
+			text := plain(a.body)
+			for _, w := range want {
+				if a.status != http.StatusOK || !strings.Contains(text, w) {
+					t.Errorf("%s (%d) does not say %q:\n%s", path, a.status, w, text)
+				}
+			}
+			return a.body
+		}
+		// Of the four alerts to Ann one came, two wait for the next days, and the last would come too late.
+		says("/", "5 deliveries sent.")
+		body := says("/contacts/ann%2F1", "reachable", "messages a day 1 persona Mechanic 1 of 1 today", "Waiting status workflow channel last sent next why deferred pump-alert inbox",
+			"expired pump-alert", "No free instant was left before it expires.")
+		last := regexp.MustCompile(`href="(/deliveries/[^"]*)"`).FindAllStringSubmatch(body, 2)
+		says(last[0][1], "It waits until 15 May 07:00", "1 of 1 today, free again 2026-05-15 00:00", "after that, other limits or what waits already keep it until then")
+		says("/contacts/ben", "not reachable", "They have no address on any channel that is defined", "skipped pump-alert inbox The person has no address for this channel.")
+		says("/deliveries?reason=no_address", "skipped ben pump-alert")
+	})
+}
