@@ -43,8 +43,10 @@ func TestPagesOfPeople(t *testing.T) {
 		b := setup(t, s)
 		b.apply(t, people)
 		var items []contact.Item
-		for _, raw := range []string{`{"id": "ann/1", "persona": "Mechanic", "addresses": {"inbox": "ann"}}`, `{"id": "ben", "persona": "Mechanic"}`,
-			`{"id": "cid", "persona": "Mechanic", "addresses": {"inbox": "cid"}, "cadence": {"max_per_day": 9}}`} {
+		for _, raw := range []string{
+			`{"id": "ann/1", "persona": "Mechanic", "addresses": {"inbox": "ann"}}`, `{"id": "ben", "persona": "Mechanic"}`,
+			`{"id": "cid", "persona": "Mechanic", "addresses": {"inbox": "cid"}, "cadence": {"max_per_day": 9}}`,
+		} {
 			items = append(items, contact.Parse(json.RawMessage(raw), ""))
 		}
 		if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, items, b.clock.Now(), nil); err != nil {
