@@ -132,10 +132,11 @@ func (p *Policy) read(name string, v any) error {
 			return Count(word), oneOf(word, string(CountCommitted), string(CountSent))
 		}, &p.Count)
 	}
-	return &civil.Error{Message: strconv.Quote(name) + " is not a limit", Hint: "limits are " + strings.Join(keys(), ", ")}
+	return &civil.Error{Message: strconv.Quote(name) + " is not a limit", Hint: "limits are " + strings.Join(Keys(), ", ")}
 }
 
-func keys() []string {
+// Keys are the names of all limits, as definitions and contacts write them.
+func Keys() []string {
 	return []string{
 		"cooldown", "max_per_day", "max_per_week", "max_per_month", "max_per_slot", "type_limits", "quiet_hours", "resume_at",
 		"types", "window", "count", "slot_grace", "channels",

@@ -135,7 +135,7 @@ func TestMistakes(t *testing.T) {
 		{"constant", head + "  - id: t\n    event: e\n    when: event.a > vars.limt\nvars: {limit: 1}\n" + tail, []string{`6:21 reference: workflow w has no constant "limt" | did you mean limit?`}},
 		{"timing", head + "  - id: t\n    event: e\n    timing:\n      offset: 1 day\n      reminders: [1h, 0d]\n      reminders_from: ankor\n      expire_after: month\n      catch_up: later\n" + tail, []string{
 			`7:15 invalid: "1 day" is not an offset | -2d is two days before the anchor, +3d three days after`,
-			`8:23 invalid: "0d" is no time at all`,
+			`8:23 invalid: "0d" is no time at all | write one such as 5m`,
 			`9:23 invalid: "ankor" is not a value of reminders_from | did you mean anchor?`,
 			`10:21 invalid: "month" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
 			`11:17 invalid: "later" does not say how late | write a duration such as 48h, or never, or forever`,

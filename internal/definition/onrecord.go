@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -232,14 +233,22 @@ func (r *reader) reachable(n *portable.Node, set *Set, t *Trigger) {
 		return
 	}
 	kind, _, _ := strings.Cut(t.Channel, ":")
+	at, common := n.Get("send_window").Pos, set.Workspace.Cadence.For(kind)
 	for _, name := range t.Personas() {
 		p := set.Persona(name)
 		if p == nil {
 			continue
 		}
-		if quiet := p.Cadence.For(kind).Quiet; covers(quiet, t.Limits.SendWindow) {
-			r.invalid(n.Get("send_window").Pos, fmt.Sprintf("persona %s has quiet hours %s, which cover all of the send window", name, quiet), "nothing could ever leave: move one of them")
+		whose, own := "has", p.Cadence.For(kind)
+		if own.Empty() { // it has those of the workspace
+			whose = "has the workspace's"
 		}
+		if quiet := cadence.Effective(cadence.Policy{}, own, common).Quiet; covers(quiet, t.Limits.SendWindow) {
+			r.invalid(at, fmt.Sprintf("persona %s %s quiet hours %s, which cover all of the send window", name, whose, quiet), "nothing could ever leave: move one of them")
+		}
+	}
+	if others := slices.ContainsFunc(t.Audience, func(a Audience) bool { return a.Persona == "" }); others && covers(common.Quiet, t.Limits.SendWindow) {
+		r.warn(CodeLint, at, fmt.Sprintf("the workspace has quiet hours %s, which cover all of the send window", common.Quiet), "nothing could ever leave for people without other limits: move one of them")
 	}
 }
 

@@ -126,7 +126,7 @@ func (r *reader) limit(n *portable.Node, key string) int {
 func (r *reader) typeLimits(n *portable.Node) map[string]int {
 	limits := map[string]int{}
 	for _, f := range r.named(n, "a type") {
-		if !slices.Contains(workflowTypes(), f.Key.Text) {
+		if !slices.Contains(WorkflowTypes(), f.Key.Text) {
 			r.noType(f.Key)
 			continue
 		}
@@ -144,7 +144,7 @@ func (r *reader) types(n *portable.Node) []string {
 	for _, item := range items {
 		switch text, ok := r.text(item); {
 		case !ok:
-		case !slices.Contains(workflowTypes(), text):
+		case !slices.Contains(WorkflowTypes(), text):
 			r.noType(item)
 		case slices.Contains(types, text):
 			r.invalid(item.Pos, fmt.Sprintf("%q stands twice in the list", text), "")
@@ -156,9 +156,9 @@ func (r *reader) types(n *portable.Node) []string {
 }
 
 func (r *reader) noType(n *portable.Node) {
-	hint := slip.DidYouMean(n.Text, workflowTypes())
+	hint := slip.DidYouMean(n.Text, WorkflowTypes())
 	if hint == "" {
-		hint = "types are " + sentence(workflowTypes())
+		hint = "types are " + sentence(WorkflowTypes())
 	}
 	r.invalid(n.Pos, fmt.Sprintf("%q is not a type of workflow", n.Text), hint)
 }

@@ -84,7 +84,7 @@ func newTables() tables {
 	return tables{
 		"workflow": {"a workflow", []entry{
 			required("workflow", aSlug, "Its name, part of every key."),
-			required("type", oneOf(workflowTypes()...), "The type that limits count by, and the prefix of every key."),
+			required("type", oneOf(WorkflowTypes()...), "The type that limits count by, and the prefix of every key."),
 			built("description", aText, "For people."),
 			built("enabled", aBool, "false: nothing new is made, and what waits is kept. Default: true."),
 			built("ext_id", aText, "Its id in another system: templateId in dedup, surveyId in the answer to an ingest. Default: its name."),
@@ -325,7 +325,7 @@ func policyKeys() []entry {
 		built("type_limits", byName("limits by type", aLimit), "Messages in a day, by the workflow's type. Default: no limit."),
 		built("quiet_hours", aSpan, "Nothing leaves then, in the person's zone. Default: none."),
 		built("resume_at", aTimeOfDay, "When a wait for another day ends. Default: 00:00."),
-		built("types", listOf(oneOf(workflowTypes()...)), "The types that meet the limits and use them up. Default: all."),
+		built("types", listOf(oneOf(WorkflowTypes()...)), "The types that meet the limits and use them up. Default: all."),
 		built("window", oneOf(WindowCalendar, WindowRolling), "Whether days, weeks and months are those of the calendar, or the last 24 hours, 7 and 30 days. Default: calendar."),
 		built("count", oneOf(string(cadence.CountCommitted), string(cadence.CountSent)), "Whether messages that wait count too, or only those sent. Default: committed."),
 		built("slot_grace", aDuration, "How late a message may leave without asking again. Default: 1m."),
@@ -342,7 +342,8 @@ func laterValues() map[string][]string {
 	}
 }
 
-func workflowTypes() []string {
+// WorkflowTypes are the types that a workflow may have.
+func WorkflowTypes() []string {
 	return []string{"alert", "reminder", "report", "survey", "broadcast", "digest", "story_so_far", "custom"}
 }
 

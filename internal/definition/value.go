@@ -190,7 +190,7 @@ func (r *reader) duration(n *portable.Node) (civil.Duration, bool) {
 		return d, false
 	}
 	if d.IsZero() {
-		r.invalid(n.Pos, fmt.Sprintf("%q is no time at all", text), "")
+		r.invalid(n.Pos, fmt.Sprintf("%q is no time at all", text), "write one such as 5m")
 		return d, false
 	}
 	return d, true

@@ -69,7 +69,7 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	f, _ := r.fields(root, "workflow")
 	r.vars = r.constantsOf(f.get("vars"))
 	w := &Workflow{
-		Name: r.name, Type: r.word(f.get("type"), "type", "", workflowTypes()), Enabled: r.bool(f.get("enabled"), true),
+		Name: r.name, Type: r.word(f.get("type"), "type", "", WorkflowTypes()), Enabled: r.bool(f.get("enabled"), true),
 		ExtID: r.name, Locale: r.locale(f.get("locale")), Vars: r.vars,
 	}
 	if n := f.get("ext_id"); n != nil {
@@ -122,7 +122,7 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 // suchAs shows how the first of the missing keys is written.
 func suchAs(missing []string, scope expr.Scope) string {
 	if missing[0] == "type" {
-		return "type is " + alternatives(workflowTypes())
+		return "type is " + alternatives(WorkflowTypes())
 	}
 	lines := map[string]string{
 		"triggers": "triggers: [{id: placed, event: order-placed}]",

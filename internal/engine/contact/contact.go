@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -100,7 +101,12 @@ func Parse(raw json.RawMessage, id string) Item {
 		return Item{Err: invalid("", "a contact is a JSON object", `{"id": "…", "addresses": {"email": "…"}}`)}
 	}
 	item := Item{ID: id}
-	for name, value := range fields {
+	names := slices.Sorted(maps.Keys(fields))
+	if _, given := fields["id"]; given { // first, so that a refusal names it
+		names = slices.Insert(slices.DeleteFunc(names, func(name string) bool { return name == "id" }), 0, "id")
+	}
+	for _, name := range names {
+		value := fields[name]
 		var err *Error
 		switch name {
 		case "id":

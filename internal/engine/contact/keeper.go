@@ -98,11 +98,15 @@ type writing struct {
 	named  map[string]bool
 }
 
+func refused(id string, err *Error) Result {
+	return Result{Outcome: Failed, Error: err, Contact: store.ContactRow{Contact: subject.Contact{ExtID: id}}}
+}
+
 func (w *writing) all(items []Item) ([]Result, error) {
 	results := make([]Result, len(items))
 	for i, item := range items {
 		if item.Err != nil {
-			results[i] = Result{Outcome: Failed, Error: item.Err}
+			results[i] = refused(item.ID, item.Err)
 			continue
 		}
 		old, found := w.after[item.ID]
@@ -112,7 +116,7 @@ func (w *writing) all(items []Item) ([]Result, error) {
 		next, err := w.apply(old, item)
 		switch {
 		case err != nil:
-			results[i] = Result{Outcome: Failed, Error: err}
+			results[i] = refused(item.ID, err)
 			continue
 		case !found:
 			results[i].Outcome, next.CreatedAt = Created, w.now

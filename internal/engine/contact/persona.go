@@ -1,13 +1,17 @@
 package contact
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/slip"
 )
 
@@ -43,6 +47,35 @@ func limits(value any) (map[string]any, *Error) {
 	return fields, nil
 }
 
+// limit holds one key against what limits there are.
+func limit(name string, value any) *Error {
+	field := "cadence." + name
+	rules, err := cadence.RulesOf(map[string]any{name: value})
+	if err != nil && slip.DidYouMean(name, cadence.Keys()) != "" && !slices.Contains(cadence.Keys(), name) {
+		return invalid(field, "is not a limit", slip.DidYouMean(name, cadence.Keys()))
+	}
+	var wrong *civil.Error
+	switch {
+	case errors.As(err, &wrong):
+		return invalid(field, wrong.Message, wrong.Hint)
+	case err != nil:
+		return invalid(field, err.Error(), "")
+	}
+	policies := []cadence.Policy{rules.Policy}
+	for _, kind := range slices.Sorted(maps.Keys(rules.Channels)) {
+		policies = append(policies, rules.Channels[kind])
+	}
+	for _, p := range policies {
+		for _, typ := range append(slices.Sorted(maps.Keys(p.TypeLimits)), p.Types...) {
+			if types := definition.WorkflowTypes(); !slices.Contains(types, typ) {
+				hint := cmp.Or(slip.DidYouMean(typ, types), "types are "+strings.Join(types, ", "))
+				return invalid(field, fmt.Sprintf("%q is not a type of workflow", typ), hint)
+			}
+		}
+	}
+	return nil
+}
+
 // merged is a person's own limits as the item wants them: what it mentions changes, what it does not stays.
 func merged(old string, item Item) (string, *Error) {
 	if item.NoCadence {
@@ -59,19 +92,19 @@ func merged(old string, item Item) (string, *Error) {
 			return old, invalid("cadence", "cannot be read as it is kept", `say it whole: first {"cadence": null}`)
 		}
 	}
-	for name, value := range item.Cadence {
+	for _, name := range slices.Sorted(maps.Keys(item.Cadence)) {
+		value := item.Cadence[name]
 		if value == nil {
 			delete(all, name)
 			continue
 		}
+		if err := limit(name, value); err != nil {
+			return old, err
+		}
 		all[name] = value
 	}
 	rules, err := cadence.RulesOf(all)
-	var wrong *civil.Error
-	switch {
-	case errors.As(err, &wrong):
-		return old, invalid("cadence", wrong.Message, wrong.Hint)
-	case err != nil:
+	if err != nil {
 		return old, invalid("cadence", err.Error(), "")
 	}
 	text := rules.JSON()

@@ -36,7 +36,7 @@ func fits(t *expr.RecordType, props map[string]any) *Error {
 			return invalid(field, "the type "+t.Name+" has no such field", hint)
 		}
 		if hint, ok := is(declared, value); !ok {
-			return invalid(field, "is "+article(value)+", and the type "+t.Name+" says "+declared, hint)
+			return invalid(field, "is "+said(declared, value)+", and the type "+t.Name+" says "+declared, hint)
 		}
 	}
 	return nil
@@ -91,6 +91,15 @@ func isInstant(text string) bool {
 		}
 	}
 	return false
+}
+
+// said names a value that is not of its declared type.
+func said(declared string, value any) string {
+	what := article(value)
+	if names := map[string]string{"date": "day", "datetime": "instant", "time": "time of day"}[declared]; names != "" && what == "a text" {
+		what += " that names no " + names
+	}
+	return what
 }
 
 // article names the kind of a JSON value, never the value.
