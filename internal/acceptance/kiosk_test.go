@@ -20,7 +20,9 @@ func kioskFiles() []file {
 	}}}
 }
 
-// Which issues a kiosk has, and by which context they are known. Shows: A15, A25, A26, A27.
+// Which issues a kiosk has, and by which context they are known.
+//
+// Shows: A15, A25, A26, A27.
 func TestKioskEvaluator(t *testing.T) { check(t, kioskFiles()[0]) }
 
 // kioskEvaluator writes each kiosk of the data through the API, a day after the one before so that no cooldown runs, with

@@ -115,6 +115,46 @@ func TestMistakesAboutLimits(t *testing.T) {
 	}
 }
 
+// TestTheLastYear: instants at the end of the calendar are taken, and what they lead to beyond it never comes.
+func TestTheLastYear(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		b.apply(strings.Replace(pump("    when: age(record.seen_at) >= minutes(5)\n    cooldown: {length: 1h}\n", "everyone: true", ""), "pump\n", "silent\n", 1) + `---
+workflow: trip
+type: reminder
+triggers: {id: booked, event: booked}
+timing: {anchor: event.at, offset: 2d}
+audience: {to: event.recipient}
+channel: inbox
+message:
+  inbox: {text: Hello}
+`)
+		if code, answer := b.ask(http.MethodPut, "/v1/records/pump/1", `{"props": {"seen_at": "9999-12-31T23:59:59Z"}}`); code != http.StatusOK {
+			t.Fatalf("%d %s", code, answer)
+		}
+		if _, err := b.Tick(b.Context()); err != nil {
+			t.Fatal(err)
+		}
+		code, answer := b.ask(http.MethodGet, "/v1/records/pump/1", "")
+		var kept client.Record
+		if err := json.Unmarshal([]byte(answer), &kept); err != nil || code != http.StatusOK || strings.Contains(answer, "look_at") {
+			t.Errorf("%d %s", code, answer)
+		}
+		for at, want := range map[string]string{
+			"9999-12-29T23:59:59Z": `"outcome":"created"`, "9999-12-31T23:59:59Z": `"outcome":"no_match"`, "9999-12-31": `"outcome":"no_match"`,
+		} {
+			if _, answer := b.ask(http.MethodPost, "/v1/events", `{"kind": "booked", "payload": {"at": "`+at+`"}, "recipient": {"address": "you"}}`); !strings.Contains(answer, want) {
+				t.Errorf("%s: %s", at, answer)
+			}
+		}
+		for _, path := range []string{"/v1/instances", "/v1/deliveries"} {
+			if code, answer := b.ask(http.MethodGet, path, ""); code != http.StatusOK || !strings.Contains(answer, "9999-12-31T23:59:59Z") {
+				t.Errorf("%s: %d %s", path, code, answer)
+			}
+		}
+	})
+}
+
 // TestMistakesAboutPeopleAndThings: the same of what is written: contacts and records.
 func TestMistakesAboutPeopleAndThings(t *testing.T) {
 	t.Parallel()

@@ -29,9 +29,12 @@ timing:
   expire_after: 50h
 audience:
   - persona: Mechanic
-channel: inbox
+channel: sms:box
 message:
-  inbox: {text: A pump stands still.}
+  sms: {text: A pump stands still.}
+---
+channel: sms:box
+provider: inbox
 `
 
 // TestPagesOfPeople: what limits, and a missing address, did to four messages, on each page that tells of it.
@@ -44,8 +47,8 @@ func TestPagesOfPeople(t *testing.T) {
 		b.apply(t, people)
 		var items []contact.Item
 		for _, raw := range []string{
-			`{"id": "ann/1", "persona": "Mechanic", "addresses": {"inbox": "ann"}}`, `{"id": "ben", "persona": "Mechanic"}`,
-			`{"id": "cid", "persona": "Mechanic", "addresses": {"inbox": "cid"}, "cadence": {"max_per_day": 9}}`,
+			`{"id": "ann/1", "persona": "Mechanic", "addresses": {"sms": "+4930000001"}}`, `{"id": "ben", "persona": "Mechanic"}`,
+			`{"id": "cid", "persona": "Mechanic", "addresses": {"sms": "+4930000002"}, "cadence": {"max_per_day": 9}}`,
 		} {
 			items = append(items, contact.Parse(json.RawMessage(raw), ""))
 		}
@@ -72,11 +75,11 @@ func TestPagesOfPeople(t *testing.T) {
 		}
 		// Of the four alerts to Ann one came, two wait for the next days, and the last would come too late.
 		says("/", "5 deliveries sent.")
-		body := says("/contacts/ann%2F1", "reachable", "messages a day 1 persona Mechanic 1 of 1 today", "Waiting status workflow channel last sent next why deferred pump-alert inbox",
+		body := says("/contacts/ann%2F1", "reachable", "messages a day 1 persona Mechanic 1 of 1 today", "Waiting status workflow channel last sent next why deferred pump-alert sms:box",
 			"expired pump-alert", "No free instant was left before it expires.")
 		last := regexp.MustCompile(`href="(/deliveries/[^"]*)"`).FindAllStringSubmatch(body, 2)
 		says(last[0][1], "It waits until 15 May 07:00", "1 of 1 today, free again 2026-05-15 00:00", "after that, other limits or what waits already keep it until then")
-		says("/contacts/ben", "not reachable", "They have no address on any channel that is defined", "skipped pump-alert inbox The person has no address for this channel.")
+		says("/contacts/ben", "not reachable", "They have no address on any channel that is defined", "skipped pump-alert sms:box The person has no address for this channel.")
 		says("/deliveries?reason=no_address", "skipped ben pump-alert")
 	})
 }

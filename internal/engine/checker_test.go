@@ -192,7 +192,9 @@ func (w world) mustBe(what string, got, want []string) {
 	}
 }
 
-// The worked example of the sources, from 10:00 to 12:05. Shows: A1, A3, A10, A11, A15, A16, A18, A19, A20, A21, A22, A24, A27, A28, A29, A46.
+// The worked example of the sources, from 10:00 to 12:05.
+//
+// Shows: A1, A3, A10, A11, A15, A16, A18, A19, A20, A21, A22, A24, A27, A28, A29, A46.
 func TestKiosksFromTenToTwelve(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -248,7 +250,9 @@ func TestKiosksFromTenToTwelve(t *testing.T) {
 	})
 }
 
-// Time alone makes a kiosk offline: nobody writes, and it is looked at at the instant. Shows: A9, A23, A25.
+// Time alone makes a kiosk offline: nobody writes, and it is looked at at the instant.
+//
+// Shows: A9, A23, A25.
 func TestSilenceIsNoticed(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -276,7 +280,9 @@ func TestFor(t *testing.T) {
 	})
 }
 
-// A trigger with an interval alone acts at its ticks, on what is true then. Shows: A2, A4, A5.
+// A trigger with an interval alone acts at its ticks, on what is true then.
+//
+// Shows: A2, A4, A5.
 func TestTicksAlone(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

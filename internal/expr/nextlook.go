@@ -21,6 +21,9 @@ import (
 // resolution is that of the engine's instants.
 const resolution = time.Microsecond
 
+// lastYear is the last one that has a form in JSON (RFC 3339). What would change after it never does.
+const lastYear = 9999
+
 // NextLook returns the earliest instant after in.Now, in whole microseconds, at which time alone may change the answer of
 // the condition: until then it need not be looked at again. The zero time: time alone never changes it. Exact is false
 // when that cannot be said, because of the line that TimeBound names.
@@ -146,7 +149,7 @@ func compared(x, y ref.Val, op binary) ref.Val {
 		// The first instant of the engine's at or after the turn, and the next: < turns there, <= after it.
 		at := turn.Add(resolution - 1).Truncate(resolution)
 		for _, at := range []time.Time{at, at.Add(resolution)} {
-			if !at.After(w.now) || !w.next.IsZero() && !at.Before(w.next) {
+			if !at.After(w.now) || at.Year() > lastYear || !w.next.IsZero() && !at.Before(w.next) {
 				continue
 			}
 			a, b := m.value(at.In(loc)), other

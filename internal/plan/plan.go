@@ -192,6 +192,18 @@ func descend(fields map[string]any, path string) (any, bool) {
 // notBefore is when the first message is due. Days and longer are calendar units on a date, and exact on an instant
 // (format.md §1).
 func notBefore(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, why reason.Reason, field string) {
+	at, why, field = anchored(t, in, ev, zone)
+	if why == "" && (at.Year() < 0 || at.Year() > 9999) { // such an instant has no form in JSON (RFC 3339)
+		field = "timing.offset"
+		if t.Anchor != nil {
+			field = t.Anchor.Source()
+		}
+		return time.Time{}, reason.ExpressionFailed, field
+	}
+	return at, why, field
+}
+
+func anchored(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, why reason.Reason, field string) {
 	if t.Anchor == nil {
 		return t.Timing.NotBefore(ev.OccurredAt), "", ""
 	}
