@@ -2,10 +2,10 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -16,10 +16,7 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 	if err != nil {
 		return nil, err
 	}
-	states, err := condition.Parse(r.State)
-	if err != nil {
-		return nil, fmt.Errorf("record %d: %w", r.ID, err)
-	}
+	states, unreadable := condition.Parse(r.State)
 	glance := plan.Glance{Now: e.config.Clock.Now(), LookAt: r.LookAt, LookedAt: r.LookedAt}
 	looks := plan.Record(set, r.Record, states, glance, &e.catalog.Zones)
 	ref := func(l plan.Look) store.ThrottleRef {
@@ -39,6 +36,9 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 	for i, l := range looks {
 		th := throttles[ref(l)]
 		standings[i] = plan.Stand(l, states[condition.Name(l.Workflow.Name, l.Trigger.ID)], r.Record, glance, th.FiredAt, th.InFlight)
+		if s := &standings[i]; unreadable != nil || r.Failures > 0 && s.Reason == reason.Matched {
+			s.Reason, s.Until, s.Err = reason.LookFailed, r.LookAt, unreadable
+		}
 	}
 	return standings, nil
 }

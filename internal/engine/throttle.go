@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
@@ -22,11 +21,9 @@ func (e *Engine) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.
 		return nil, err
 	}
 	for i, row := range rows {
-		states, err := condition.Parse(row.State)
-		if err != nil {
-			return nil, fmt.Errorf("record %d: %w", row.Record, err)
+		if states, err := condition.Parse(row.State); err == nil { // else the record says why (reason look_failed)
+			rows[i].Held = states[condition.Name(row.Workflow, row.Trigger)].Held(row.Context, row.FiredAt)
 		}
-		rows[i].Held = states[condition.Name(row.Workflow, row.Trigger)].Held(row.Context, row.FiredAt)
 		w := set.Workflow(row.Workflow)
 		if w == nil {
 			continue

@@ -79,6 +79,7 @@ const (
 	ForNotReached    Reason = "for_not_reached"
 	AwaitsTick       Reason = "awaits_tick"
 	RecordClosed     Reason = "record_closed"
+	LookFailed       Reason = "look_failed"
 )
 
 // Sending.
@@ -149,6 +150,7 @@ func All() []Info {
 		{ConditionCleared, Skip, "The condition was over before the message left."},
 		{ForNotReached, Wait, "The condition is met, but not yet for as long as the trigger's for."},
 		{AwaitsTick, Wait, "The trigger looks again at its next tick."},
+		{LookFailed, Failure, "The record could not be looked at; it is tried again, later each time."},
 		{RecordClosed, NoMatch, "The record is closed; nothing is made of it."},
 		{CadenceCooldown, Wait, "The person's cooldown has not passed."},
 		{CadenceTypeDaily, Wait, "The person's limit for this type and day is used up."},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ type DueRecord struct {
 	Workspace subject.WorkspaceID
 	RecordRow
 	InForce int64 // number of its workspace's definition set in force, which stays so until the transaction ends
+	Err     error // why its fields cannot be read; nothing can be said of it then
 }
 
 // ThrottleRef names a context of a workflow.
@@ -95,6 +97,7 @@ type Looked struct {
 	ID        subject.RecordID
 	State     string
 	LookAt    time.Time // none: not before it is written
+	Failures  int       // looks in a row that could not be finished, this one included
 }
 
 const dueRecords = `
@@ -106,8 +109,8 @@ LIMIT $2
 /*SKIP LOCKED*/`
 
 const lookedRecords = `
-UPDATE record SET state = r.state, look_at = r.look_at, changed_at = 0, looked_at = $1
-FROM /*ROWS $2 (ws bigint, id bigint, state text, look_at bigint)*/ AS r
+UPDATE record SET state = r.state, look_at = r.look_at, changed_at = 0, looked_at = $1, failures = r.failures
+FROM /*ROWS $2 (ws bigint, id bigint, state text, look_at bigint, failures bigint)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id`
 
 // CheckDue takes up to limit records of all workspaces that have to be looked at, and does what decide says of them, in
@@ -182,6 +185,9 @@ func (t *session) dueRecords(ctx context.Context, now time.Time, limit int) ([]D
 
 func scanDueRecord(rows *sql.Rows) (d DueRecord, err error) {
 	d.RecordRow, err = scanRecordRowAnd(rows, &d.Workspace, &d.InForce)
+	if unreadable := (*unreadableError)(nil); errors.As(err, &unreadable) {
+		d.Err, err = err, nil // the others of the batch are none the worse for it
+	}
 	return d, err
 }
 
@@ -349,7 +355,7 @@ func (t *session) writeCheck(ctx context.Context, now time.Time, state CheckStat
 	var looks rowset
 	for _, l := range w.Looks {
 		at := dueMicros(l.LookAt)
-		looks.row().int(int64(l.Workspace)).int(int64(l.ID)).text(l.State).int(at)
+		looks.row().int(int64(l.Workspace)).int(int64(l.ID)).text(l.State).int(at).int(int64(l.Failures))
 		t.due(at)
 	}
 	if n, err := t.exec(ctx, lookedRecords, micros(now), &looks); err != nil {

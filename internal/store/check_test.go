@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -48,6 +50,34 @@ func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) stri
 	})
 	f.must(err)
 	return n
+}
+
+// A record whose fields cannot be read is told of as such, and keeps nobody from the others.
+func TestCheckOfAnUnreadableRecord(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.records(now, "x", "a", "bad", "c")
+		_, err := s.Exec(t.Context(), `UPDATE record SET props = '{' WHERE ext_id = 'bad'`)
+		f.must(err)
+		looked := func(d store.DueRecord) store.Looked {
+			if d.Err == nil {
+				return store.Looked{Workspace: f.ws, ID: d.ID}
+			}
+			return store.Looked{Workspace: f.ws, ID: d.ID, LookAt: now.Add(time.Hour), Failures: d.Failures + 1}
+		}
+		fires := func(d store.DueRecord) string { return "t:" + d.ExtID }
+		for i, want := range []int{3, 1} {
+			if n := f.check(now.Add(time.Duration(i)*time.Hour), 10, fires, looked); n != want {
+				t.Errorf("%d looks, want %d", n, want)
+			}
+		}
+		rows, err := s.Strings(t.Context(), `SELECT ext_id || ' ' || failures FROM record ORDER BY ext_id`)
+		f.must(err)
+		if diff := cmp.Diff([]string{"a 0", "bad 2", "c 0"}, rows); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
 }
 
 // What is due is taken in its order, and a look says when the next one is.

@@ -26,6 +26,7 @@ type RecordRow struct {
 	LookAt    time.Time // when a trigger has to look next; none: not before it changes
 	LookedAt  time.Time // when one looked last
 	State     string    // JSON: what each trigger remembers; empty when that is nothing
+	Failures  int       // looks in a row that could not be finished
 }
 
 // Ref names the record.
@@ -33,7 +34,7 @@ func (r RecordRow) Ref() RecordRef { return RecordRef{r.Type, r.ExtID} }
 
 // recordColumns are those of recordRow; their alias is rec.
 const recordColumns = `rec.id, rec.type, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.rev, rec.modified_by, rec.created_at, rec.updated_at,
-  rec.changed_at, rec.look_at, rec.looked_at, rec.state`
+  rec.changed_at, rec.look_at, rec.looked_at, rec.state, rec.failures`
 
 func scanRecordRow(rows *sql.Rows) (RecordRow, error) { return scanRecordRowAnd(rows) }
 
@@ -47,6 +48,7 @@ func scanRecordRowAnd(rows *sql.Rows, after ...any) (r RecordRow, err error) {
 		instant{&r.LookAt},
 		instant{&r.LookedAt},
 		&r.State,
+		&r.Failures,
 	}, after...)...)
 	if err != nil {
 		return r, err
@@ -54,10 +56,15 @@ func scanRecordRowAnd(rows *sql.Rows, after ...any) (r RecordRow, err error) {
 	d := json.NewDecoder(strings.NewReader(props))
 	d.UseNumber() // a number keeps its spelling
 	if err := d.Decode(&r.Props); err != nil {
-		return r, fmt.Errorf("fields of record %d: %w", r.ID, err)
+		return r, &unreadableError{fmt.Errorf("fields of record %d: %w", r.ID, err)}
 	}
 	return r, nil
 }
+
+// unreadableError says that a row was found and holds what nobody can read.
+type unreadableError struct{ error }
+
+func (e *unreadableError) Unwrap() error { return e.error }
 
 // RecordJSON is how the fields of a record are stored.
 func RecordJSON(props map[string]any) (string, error) {

@@ -28,8 +28,10 @@ func (r *run) decide(people [][]store.People) (store.CheckWrites, error) {
 	r.entries = nil
 	d := decision{run: r, book: gate.NewBook(&r.catalog.Zones), writes: store.CheckWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
 	for i, of := range people {
-		if err := d.record(r.records[i], of); err != nil {
-			return d.writes, err
+		if s := r.records[i]; s.err != nil {
+			d.putOff(s)
+		} else {
+			d.record(s, of)
 		}
 	}
 	d.settle()
@@ -49,11 +51,9 @@ func (d *decision) settle() {
 }
 
 // record decides what becomes of one record.
-func (d *decision) record(s *seen, people []store.People) error {
+func (d *decision) record(s *seen, people []store.People) {
 	for i, w := range s.wanted {
-		if err := d.occasion(s, w, people[i]); err != nil {
-			return err
-		}
+		d.occasion(s, w, people[i])
 	}
 	for _, l := range s.looks {
 		switch {
@@ -80,7 +80,30 @@ func (d *decision) record(s *seen, people []store.People) error {
 		next = d.now.Add(time.Microsecond)
 	}
 	d.writes.Looks = append(d.writes.Looks, store.Looked{Workspace: s.Workspace, ID: s.ID, State: states.String(), LookAt: next})
-	return nil
+}
+
+// ladder is what a record waits after each look that could not be finished; after its end as long again each time.
+var ladder = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour} //nolint:gochecknoglobals // a constant, if Go had such
+
+// putOff leaves a record as it is that nothing can be decided about, and tries it again later. The first time is kept as
+// a decision.
+func (d *decision) putOff(s *seen) {
+	next := d.now.Add(ladder[min(s.Failures, len(ladder)-1)])
+	d.writes.Looks = append(d.writes.Looks, store.Looked{Workspace: s.Workspace, ID: s.ID, State: s.State, LookAt: next, Failures: s.Failures + 1})
+	d.entries = append(d.entries, journal.Entry{
+		At: d.now, What: journal.Failed, Workspace: s.Workspace, Reason: reason.LookFailed, Record: s.Type + "/" + s.ExtID, Error: s.err.Error(),
+		Until: next, Again: s.Failures > 0,
+	})
+	if s.Failures > 0 {
+		return
+	}
+	text, err := json.Marshal(failedTrace{Error: s.err.Error()})
+	if err != nil { // texts always have a JSON form
+		text = nil
+	}
+	made := d.writes.Made[s.Workspace]
+	made.Decisions = append(made.Decisions, store.Decision{ID: d.store.NewID(d.now), At: d.now, Record: s.ID, Reason: reason.LookFailed, Trace: string(text)})
+	d.writes.Made[s.Workspace] = made
 }
 
 // sooner moves the next look of a trigger forward to at.
@@ -155,7 +178,7 @@ func (d *decision) keep(s *seen, l *look, why reason.Reason, trace any) {
 }
 
 // occasion makes the instance of what fires, or of what is over, with the deliveries for the people that were found.
-func (d *decision) occasion(s *seen, w wanted, people store.People) error {
+func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	if w.cleared {
 		ended, instances := withdrawn(w.state, d.now)
 		d.writes.Ended, d.writes.Withdrawn = append(d.writes.Ended, ended...), append(d.writes.Withdrawn, instances...)
@@ -163,13 +186,10 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) error {
 			d.entries = append(d.entries, gate.Entry(row, row.CustomerRef, d.now))
 		}
 		if len(w.audience.Refs) == 0 {
-			return nil
+			return
 		}
 	}
-	in, event, err := d.instance(s, w)
-	if err != nil {
-		return err
-	}
+	in, event := w.instance, w.event
 	trigger := *w.Trigger
 	if w.cleared { // it is said once
 		trigger.Timing.Reminders = nil
@@ -192,7 +212,7 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) error {
 		if !w.cleared {
 			d.nobody(s, w.look, rows)
 		}
-		return nil
+		return
 	}
 	if w.late || people.After != 0 {
 		in.Status, in.CompletedAt, in.Reason, in.ExpandCursor = instance.Pending, time.Time{}, "", int64(people.After)
@@ -207,7 +227,6 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) error {
 	if !w.cleared {
 		d.fired(s, w.look, in.ID)
 	}
-	return nil
 }
 
 // fired stamps the context.
@@ -247,27 +266,27 @@ type nobodyTrace struct {
 }
 
 // instance makes the row of an occasion, with the event that holds what was seen.
-func (d *decision) instance(s *seen, w wanted) (in instance.Row, event store.EventRow, err error) {
+func (r *run) instance(s *seen, w wanted) (in instance.Row, event store.EventRow, err error) {
 	k, kind, due := w.Key(s.Record), subject.ConditionMet, w.Due
 	if w.cleared {
-		k, kind, due = w.ResolvedKey(s.Record), subject.ConditionCleared, d.now
+		k, kind, due = w.ResolvedKey(s.Record), subject.ConditionCleared, r.now
 	}
-	payload, err := json.Marshal(w.Alert(s.Record, d.now))
+	payload, err := json.Marshal(w.Alert(s.Record, r.now))
 	if err != nil {
 		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
 	}
-	note, err := json.Marshal(traceOf(w.look, d.now))
+	note, err := json.Marshal(traceOf(w.look, r.now))
 	if err != nil {
 		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
 	}
 	event = store.EventRow{PayloadJSON: string(payload), Trace: "[" + string(note) + "]", Event: subject.Event{
-		ID: subject.EventID(d.store.NewID(d.now)), Kind: kind, OccurredAt: d.now, ReceivedAt: d.now,
+		ID: subject.EventID(r.store.NewID(r.now)), Kind: kind, OccurredAt: r.now, ReceivedAt: r.now,
 	}}
 	in = instance.Row{
-		Workspace: s.Workspace, ID: instance.ID(d.store.NewID(d.now)), Key: string(k), Workflow: w.Workflow.Name, WorkflowVersion: w.Workflow.Version,
+		Workspace: s.Workspace, ID: instance.ID(r.store.NewID(r.now)), Key: string(k), Workflow: w.Workflow.Name, WorkflowVersion: w.Workflow.Version,
 		Definitions: s.set.Number, Type: w.Workflow.Type, Trigger: w.Trigger.ID, Event: event.ID, Record: s.ID, Episode: w.State.Episodes,
 		Context: w.context(), Status: instance.Completed, DueAt: due, Reason: reason.Expanded, InputHash: w.InputHash(), Trace: string(note),
-		CreatedAt: d.now, CompletedAt: d.now,
+		CreatedAt: r.now, CompletedAt: r.now,
 	}
 	return in, event, nil
 }

@@ -2,7 +2,6 @@ package checker
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/condition"
@@ -36,6 +35,7 @@ type seen struct {
 	states condition.States
 	looks  []*look
 	wanted []wanted // what needs people, in the order of its audiences
+	err    error    // why nothing can be decided about it now
 }
 
 // look is what one trigger sees, and what gate 1 makes of it.
@@ -59,6 +59,8 @@ type wanted struct {
 	cleared  bool          // it tells that the condition is over
 	state    store.Episode // cleared: what was made in it
 	late     bool          // the people are found when it is due, or by somebody who can try again
+	instance instance.Row
+	event    store.EventRow
 }
 
 // floor says how far back the slots of people matter, by the set in force of their workspace.
@@ -71,7 +73,7 @@ func (r *run) floor() store.Floor {
 func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 	r.records, r.live = make([]*seen, len(due)), map[subject.WorkspaceID]*definition.Set{}
 	for i, d := range due {
-		s := &seen{DueRecord: d}
+		s := &seen{DueRecord: d, err: d.Err}
 		r.records[i] = s
 		if s.set, err = r.catalog.Loaded(d.Workspace, d.InForce); err != nil {
 			return needs, err
@@ -80,8 +82,11 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 		if s.ws, err = r.catalog.Workspace(d.Workspace); err != nil {
 			return needs, err
 		}
-		if s.states, err = condition.Parse(d.State); err != nil {
-			return needs, fmt.Errorf("%s/%s: %w", d.Type, d.ExtID, err)
+		if s.err == nil {
+			s.states, s.err = condition.Parse(d.State)
+		}
+		if s.err != nil {
+			continue
 		}
 		glance := plan.Glance{Now: r.now, LookAt: d.LookAt, LookedAt: d.LookedAt}
 		for _, l := range plan.Record(s.set, d.Record, s.states, glance, &r.catalog.Zones) {
@@ -118,11 +123,14 @@ func (s *seen) episode(l *look) store.EpisodeRef {
 	return store.EpisodeRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, Episode: l.State.Episodes}
 }
 
-// admit asks gate 1 and names the audiences of what passes.
+// admit asks gate 1 and names the audiences of what passes. What goes wrong with one record concerns no other.
 func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 	audiences := make([][]store.Audience, len(r.records))
 	for i, s := range r.records {
 		s.wanted = nil
+		if s.err != nil {
+			continue
+		}
 		for _, l := range s.looks {
 			var w wanted
 			var err error
@@ -139,6 +147,13 @@ func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 			}
 			if err != nil {
 				return nil, err
+			}
+			if told := !w.cleared || len(w.audience.Refs) > 0; told {
+				w.instance, w.event, s.err = r.instance(s, w)
+			}
+			if s.err != nil {
+				s.wanted, audiences[i] = nil, nil
+				break
 			}
 			s.wanted = append(s.wanted, w)
 			audiences[i] = append(audiences[i], w.audience.Audience)

@@ -15,6 +15,7 @@ CREATE TABLE record (          -- a document of the caller's whose state trigger
   look_at     bigint NOT NULL DEFAULT 0,  -- when a trigger has to look at it next; 0: not before it changes
   looked_at   bigint NOT NULL DEFAULT 0,  -- when it was looked at last
   state       text NOT NULL DEFAULT '',   -- JSON: what each trigger remembers of it
+  failures    bigint NOT NULL DEFAULT 0,  -- looks in a row that could not be finished
   created_at  bigint NOT NULL,
   updated_at  bigint NOT NULL,
   PRIMARY KEY (ws, id),

@@ -1,0 +1,149 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// pair is a trigger on teams and the same on houses.
+func pair(when, audience string) string {
+	teams := strings.NewReplacer("record.morale < 50", when, "record.owner_id", audience).Replace(simple("[change]", "    cooldown: {length: 9h}\n", ""))
+	houses, _, _ := strings.Cut(simple("[change]", "    cooldown: {length: 9h}\n", ""), "---\n")
+	return teams + "---\n" + strings.NewReplacer("workflow: w", "workflow: w2", "record: team", "record: house").Replace(houses)
+}
+
+// remember has a trigger's memory of a record be this text, as no trigger writes it.
+func (w world) remember(name, text string) {
+	w.Helper()
+	w.put(name, `{"morale": 40}`)
+	now := w.Clock.Now()
+	_, err := w.Store.CheckDue(w.Context(), now, 10, store.Check{
+		Look:  func([]store.DueRecord) (store.CheckNeeds, error) { return store.CheckNeeds{}, nil },
+		Admit: func(store.CheckState) ([][]store.Audience, error) { return make([][]store.Audience, 1), nil },
+		Decide: func([][]store.People) (store.CheckWrites, error) {
+			row, err := w.Store.Record(w.Context(), w.Workspace.ID, refOf(name))
+			return store.CheckWrites{Looks: []store.Looked{{Workspace: w.Workspace.ID, ID: row.ID, State: text, LookAt: now}}}, err
+		},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func refOf(name string) store.RecordRef {
+	typ, id, _ := strings.Cut(name, "/")
+	return store.RecordRef{Type: typ, ExtID: id}
+}
+
+// A record about which nothing can be decided is tried again, later each time, and says why; the others of its batch, and
+// those of other types, are looked at as if it were not there. Once it is mended it is as any other.
+func TestOneBadRecordHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ spoil, mend func(w world) }{
+		"what was remembered of it cannot be read": {
+			func(w world) { w.remember("team/bad", "{") },
+			func(w world) {
+				w.put("team/bad", `{"morale": 43}`)
+				w.remember("team/bad", "")
+			},
+		},
+		"an instant that has no written form": {
+			func(w world) {
+				now := w.Clock.Now()
+				w.put("team/bad", `{"morale": 40}`)
+				w.Clock.Set(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
+				w.put("team/bad", `{"morale": 41}`)
+				w.Clock.Set(now)
+			},
+			func(w world) { w.put("team/bad", `{"morale": 42}`) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := newWorld(t, s, pair("record.morale < 50", "record.owner_id"), "alice")
+				for _, name := range []string{"team/a", "team/bad", "team/z", "house/a"} {
+					w.put(name, `{"name": "N", "morale": 90, "owner_id": "alice"}`)
+				}
+				w.live("10:10")
+				w.Journal()
+				c.spoil(w)
+				for _, name := range []string{"team/a", "team/z", "house/a"} {
+					w.put(name, `{"morale": 11}`)
+				}
+				w.live("11:40") // it does not spin: live would find no end
+				w.mustBe("the day", w.happened(journal.Created, journal.Failed), []string{
+					"10:10 created t:a", "10:10 failed look_failed", "10:10 created t:z", "10:10 created t:a",
+					"10:15 failed look_failed", "10:30 failed look_failed", "11:30 failed look_failed",
+				})
+				row, err := s.Record(t.Context(), w.Workspace.ID, refOf("team/bad"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				decisions, err := s.DecisionsOfRecord(t.Context(), w.Workspace.ID, row.ID, store.Page{})
+				if err != nil || len(decisions) != 1 || decisions[0].Reason != reason.LookFailed || !strings.Contains(decisions[0].Trace, `{"error":"`) {
+					t.Errorf("decisions %+v, %v", decisions, err)
+				}
+				standings, err := w.ExplainRecord(t.Context(), w.Workspace.ID, row)
+				if err != nil || len(standings) != 1 || standings[0].Reason != reason.LookFailed || !standings[0].Until.Equal(at("12:30")) {
+					t.Errorf("standings %+v, %v", standings, err)
+				}
+				c.mend(w)
+				w.live("11:50")
+				w.mustBe("mended", w.happened(journal.Created, journal.Failed), []string{"11:40 created t:bad"})
+				if row, err = s.Record(t.Context(), w.Workspace.ID, refOf("team/bad")); err != nil || row.Failures != 0 {
+					t.Errorf("%+v, %v", row, err)
+				}
+			})
+		})
+	}
+}
+
+// An expression that takes too many steps counts as false, and an audience that cannot be computed is tried again by
+// itself: neither keeps anything else waiting.
+func TestOneCostlyRecordHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	long := "[" + strings.TrimSuffix(strings.Repeat("1, ", 300), ", ") + "]"
+	for name, c := range map[string]struct {
+		when, audience, bad string
+		want                []string
+	}{
+		"a condition": {
+			"record.morale < 50 && (record.list.size() < 9 || record.list.exists(a, record.list.exists(b, record.list.exists(c, a + b + c == 0))))", "record.owner_id",
+			`{"list": ` + long + `}`,
+			[]string{"10:10 created t:a", "10:10 created t:z", "10:10 created t:a"},
+		},
+		"an audience": {
+			"record.morale < 50", "'record.list.size() < 9 ? record.owner_id : record.list[999]'",
+			`{"list": ` + long + `}`,
+			[]string{
+				"10:10 created t:a", "10:10 created t:bad", "10:10 created t:z", "10:10 created t:a", "10:10 retried audience_failed",
+				"10:15 retried audience_failed", "10:30 retried audience_failed", "11:30 held audience_failed",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := newWorld(t, s, pair(c.when, c.audience), "alice")
+				for _, name := range []string{"team/a", "team/bad", "team/z", "house/a"} {
+					w.put(name, `{"name": "N", "morale": 90, "owner_id": "alice", "list": []}`)
+				}
+				w.live("10:10")
+				w.Journal()
+				w.put("team/bad", c.bad)
+				for _, name := range []string{"team/a", "team/bad", "team/z", "house/a"} {
+					w.put(name, `{"morale": 11}`)
+				}
+				w.live("12:40")
+				w.mustBe("the day", w.happened(journal.Created, journal.Failed, journal.Retried, journal.Held), c.want)
+			})
+		})
+	}
+}
