@@ -19,6 +19,25 @@ func (t *Trigger) Personas() []string {
 	return names
 }
 
+// LongestCooldown is the longest that any context of the set may have to stay quiet.
+func LongestCooldown(set *Set) time.Duration {
+	longest := DefaultCooldown
+	for _, matches := range set.byRecord {
+		for _, m := range matches {
+			if c := m.Trigger.Cooldown; c != nil {
+				longest = max(longest, c.Length)
+				for _, length := range c.Issues {
+					longest = max(longest, length)
+				}
+			}
+		}
+	}
+	for _, p := range set.personas {
+		longest = max(longest, p.Cadence.Cooldown)
+	}
+	return longest
+}
+
 // CooldownOf returns how long a context of the trigger stays quiet after it has fired with these issues: the shortest
 // of the issues that have a length of their own (A23), else the trigger's own, else the shortest of its audience's
 // personas, so that nobody waits for a slower one (decision 7), else an hour. A trigger without cooldown has none.

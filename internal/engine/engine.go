@@ -149,12 +149,22 @@ func New(c Config) (*Engine, error) {
 		}),
 		sweeper:  sweeper.New(c.Store, c.Journal),
 		operator: operate.New(c.Store, c.Journal),
-		retainer: retention.New(c.Store, c.Retention, c.Log),
+		retainer: retention.New(c.Store, longestCooldown(known), c.Retention, c.Log),
 		contacts: contact.New(c.Store, known, c.Journal),
 		records:  record.New(c.Store, known),
 	}
 	c.Store.OnCommit(e.worth)
 	return e, nil
+}
+
+func longestCooldown(known *catalog.Catalog) retention.Cooldown {
+	return func(ctx context.Context, ws subject.WorkspaceID) (time.Duration, error) {
+		set, err := known.Current(ctx, ws)
+		if err != nil {
+			return 0, err
+		}
+		return definition.LongestCooldown(set), nil
+	}
 }
 
 // Ingest takes up to intake.MaxBatch events in, all or none.

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -45,7 +48,7 @@ func TestRetention(t *testing.T) {
 			if n == 99 {
 				t.Fatal("never deleted")
 			}
-			b.At(end.Add(keep + 2*time.Hour + time.Duration(n)*time.Second))
+			b.At(end.Add(keep + 2*time.Hour + time.Duration(n)*time.Minute))
 			if gone() {
 				break
 			}
@@ -88,6 +91,65 @@ func TestRetentionRuns(t *testing.T) {
 				t.Fatal("never deleted")
 			}
 			b.Clock.Set(b.Clock.Now().Add(time.Second))
+		}
+	})
+}
+
+// What a context has fired is forgotten when neither the retention nor any cooldown in force reaches back to it, and never
+// so early that it fires too soon.
+func TestRetentionOfThrottles(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := world{enginetest.Setup(t, s, pair("record.morale < 50", "record.owner_id"), func(c *engine.Config) { c.Retention = keep })}
+		w.Apply(strings.ReplaceAll(pair("record.morale < 50", "record.owner_id"), "{length: 9h}", "{length: 150d}"))
+		w.Clock.Set(ten)
+		w.person("alice", `"persona": "Manager"`)
+		w.put("team/a", `{"name": "A", "morale": 10, "owner_id": "alice"}`)
+		w.put("house/a", `{"name": "A", "morale": 10, "owner_id": "alice"}`)
+		var fired []string
+		contexts := map[int]int{} // by day
+		for n := 0; n <= 300; n += 10 {
+			w.Clock.Set(ten.Add(time.Duration(n) * day))
+			if n == 10 {
+				w.put("house/a", `{"morale": 90}`) // it never fires again
+			}
+			if n == 120 {
+				w.put("team/a", `{"morale": 11}`) // it is looked at, and asked for its cooldown
+			}
+			for range 12 { // a pass takes several steps
+				w.tick()
+			}
+			for _, e := range w.Journal() {
+				if e.What == journal.Created {
+					fired = append(fired, fmt.Sprint(n, " ", e.Record))
+				}
+			}
+			rows, err := s.Throttles(t.Context(), w.Workspace.ID, store.ThrottleFilter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			contexts[n] = len(rows)
+		}
+		w.mustBe("fired", fired, []string{"0 team/a", "0 house/a", "150 team/a", "300 team/a"})
+		if contexts[140] != 2 || contexts[160] != 1 || contexts[300] != 1 {
+			t.Errorf("contexts: %d, %d and %d, want 2, 1 and 1", contexts[140], contexts[160], contexts[300])
+		}
+		w.Apply(pair("record.morale < 50", "record.owner_id")) // with a cooldown of hours the retention decides
+		w.put("team/a", `{"morale": 90}`)
+		left := func(n int) int {
+			w.Clock.Set(ten.Add(time.Duration(n) * day))
+			for range 12 {
+				w.tick()
+			}
+			rows, err := s.Throttles(t.Context(), w.Workspace.ID, store.ThrottleFilter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(rows)
+		}
+		if before, after := left(399), left(402); before != 1 || after != 0 {
+			t.Errorf("%d before and %d after the retention", before, after)
 		}
 	})
 }

@@ -207,6 +207,7 @@ func RetainStatements() map[string][]any {
 		lockOccasionDeliveries: {at, at, at, of(1, 2)}, selectSpent: {of(1, "k", "h")}, deleteContents: {of(1, 2)}, deleteAttempts: {of(1, 2)},
 		deleteDeliveries: {of(1, 2)}, deleteInstances: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
 		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {int64(1), of(1, "k", "h")},
+		nextThrottles: {"c", "w", at, at, at}, deleteThrottles: {at, of(1, "w", "c")},
 	}
 }
 

@@ -262,3 +262,38 @@ func TestIntentErrorsRollBack(t *testing.T) {
 		}
 	})
 }
+
+// When the commit of intents has failed, and at the next try others have the deliveries, nothing is sent: what the try
+// before it decided was never written.
+//
+// Shows: P3.
+func TestIntentsThatWereNotCommittedAreNotSent(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t, storetest.URL(t, "postgres")) // SQLite has no commit that fails and may be done again
+	f := setup(t, s)
+	f.scheduled(3, nil)
+	for _, statement := range []string{
+		`CREATE SEQUENCE failed`, // counts although its transaction is undone
+		`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			PERFORM nextval('failed'); RAISE EXCEPTION 'do it again' USING ERRCODE = 'serialization_failure'; END $$`,
+		`CREATE CONSTRAINT TRIGGER fail AFTER UPDATE ON delivery DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail()`,
+		`CREATE FUNCTION taken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF (SELECT is_called FROM failed) THEN RETURN NULL; END IF; RETURN NEW; END $$`,
+		`CREATE TRIGGER taken BEFORE UPDATE ON delivery FOR EACH ROW EXECUTE FUNCTION taken()`,
+	} {
+		_, err := s.Exec(t.Context(), statement)
+		f.must(err)
+	}
+	var asked []int
+	claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
+		asked = append(asked, len(claims))
+		return send(claims, again)
+	})
+	f.must(err)
+	if len(claims) > 0 {
+		t.Errorf("%d are sent whose intents were not written", len(claims))
+	}
+	if diff := cmp.Diff([]int{3, 0}, asked); diff != "" {
+		t.Errorf("tries (-want +got)\n%s", diff)
+	}
+}

@@ -22,7 +22,7 @@ import (
 
 // Retained says what a step of retention deleted.
 type Retained struct {
-	Instances, Deliveries, Events, Decisions, Definitions int64
+	Instances, Deliveries, Events, Decisions, Throttles, Definitions int64
 }
 
 // Add adds another step's.
@@ -31,13 +31,15 @@ func (r *Retained) Add(o Retained) {
 	r.Deliveries += o.Deliveries
 	r.Events += o.Events
 	r.Decisions += o.Decisions
+	r.Throttles += o.Throttles
 	r.Definitions += o.Definitions
 }
 
 // RetainCursor is how far a pass of retention over one workspace has come. The zero value is its beginning.
 type RetainCursor struct {
-	phase int
-	after int64 // row id
+	phase    int
+	after    int64       // row id
+	throttle ThrottleRef // which have none
 }
 
 // The phases of a pass, in their order.
@@ -45,12 +47,14 @@ const (
 	retainOccasions = iota
 	retainEvents
 	retainDecisions
+	retainThrottles
 	retainDefinitions
 )
 
 // Retain looks at up to limit rows of a workspace, from the cursor on, and deletes those that were over before the
-// cutoff. done: the pass is at its end, and the cursor at its beginning again.
-func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, c *RetainCursor, limit int) (r Retained, done bool, err error) {
+// cutoff; and of contexts those that fired before quiet, which no cooldown reaches back to. done: the pass is at its end,
+// and the cursor at its beginning again.
+func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff, quiet time.Time, c *RetainCursor, limit int) (r Retained, done bool, err error) {
 	if c.phase == retainDefinitions {
 		if r.Definitions, err = s.retainDefinitions(ctx, ws); err != nil {
 			return Retained{}, false, fmt.Errorf("delete replaced definitions: %w", err)
@@ -58,17 +62,19 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff 
 		*c = RetainCursor{}
 		return r, true, nil
 	}
-	var last int64
+	last := *c
 	var full bool
 	err = s.write(ctx, func(t *session) (err error) {
 		r = Retained{}
 		switch c.phase {
 		case retainOccasions:
-			last, full, err = t.retainOccasions(ctx, ws, now, cutoff, c.after, limit, &r)
+			last.after, full, err = t.retainOccasions(ctx, ws, now, cutoff, c.after, limit, &r)
 		case retainEvents:
-			last, full, err = t.retainEvents(ctx, ws, cutoff, c.after, limit, &r)
+			last.after, full, err = t.retainEvents(ctx, ws, cutoff, c.after, limit, &r)
 		case retainDecisions:
-			last, full, err = t.retainDecisions(ctx, ws, cutoff, c.after, limit, &r)
+			last.after, full, err = t.retainDecisions(ctx, ws, cutoff, c.after, limit, &r)
+		case retainThrottles:
+			last.throttle, full, err = t.retainThrottles(ctx, ws, quiet, c.throttle, limit, &r)
 		}
 		return err
 	})
@@ -76,7 +82,7 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff 
 		return Retained{}, false, fmt.Errorf("delete what is over: %w", err)
 	}
 	if full {
-		c.after = last
+		*c = last
 		return r, false, nil
 	}
 	*c = RetainCursor{phase: c.phase + 1}
@@ -425,6 +431,47 @@ func (t *session) retainDecisions(ctx context.Context, ws subject.WorkspaceID, c
 	}
 	last = found[len(found)-1]
 	r.Decisions, err = t.exec(ctx, deleteDecisions, int64(ws), after, last, micros(cutoff))
+	return last, len(found) == limit, err
+}
+
+const nextThrottles = `
+SELECT th.context, th.workflow, CASE WHEN th.fired_at < $5 THEN 1 ELSE 0 END
+FROM throttle AS th
+WHERE (th.context, th.workflow) > ($1, $2) AND th.ws = $3
+ORDER BY th.context, th.workflow
+LIMIT $4`
+
+// A context stays for as long as there is what it fired last: that may still be on its way. Whoever fires it meanwhile
+// has locked it first, and then it fired too late for this.
+const deleteThrottles = `
+DELETE FROM throttle
+WHERE (context, workflow, ws) IN (SELECT r.context, r.workflow, r.ws FROM /*ROWS $2 (ws bigint, workflow text, context text)*/ AS r)
+  AND fired_at < $1
+  AND NOT EXISTS (SELECT 1 FROM instance AS i WHERE i.ws = throttle.ws AND i.id = throttle.instance_id)`
+
+// retainThrottles deletes what contexts have fired so long ago that no cooldown asks for it. Until then they are needed,
+// whatever the cutoff is.
+func (t *session) retainThrottles(ctx context.Context, ws subject.WorkspaceID, quiet time.Time, after ThrottleRef, limit int, r *Retained) (last ThrottleRef, full bool, err error) {
+	var old []ThrottleRef
+	last.Workspace = ws
+	found, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+		var over bool
+		if err = rows.Scan(&last.Context, &last.Workflow, &over); over {
+			old = append(old, last)
+		}
+		return v, err
+	}, nextThrottles, after.Context, after.Workflow, int64(ws), int64(limit), micros(quiet))
+	if err != nil || len(old) == 0 {
+		return last, len(found) == limit, err
+	}
+	if _, err := t.lockThrottles(ctx, old); err != nil { // in the order in which everybody does
+		return last, false, err
+	}
+	var rows rowset
+	for _, th := range old {
+		rows.row().int(int64(ws)).text(th.Workflow).text(th.Context)
+	}
+	r.Throttles, err = t.exec(ctx, deleteThrottles, micros(quiet), &rows)
 	return last, len(found) == limit, err
 }
 

@@ -1,5 +1,6 @@
 // Package retention deletes what was over long ago: events, instances, deliveries and what hangs on them, a whole
-// occasion at once (see store.Retain). Nothing that may still happen is touched, and keys stay used for ever (P2).
+// occasion at once (see store.Retain). Nothing that may still happen is touched, and keys stay used for ever (P2). That a
+// context has fired is forgotten when every cooldown in force has passed since as well.
 //
 // A pass goes over every workspace from the oldest row on, in small batches, so that senders and intake find the
 // database free in between; then it rests. Where a pass stands is not stored: a process that starts begins anew.
@@ -27,14 +28,18 @@ const Rest = time.Hour
 // Store is what retention needs of the store.
 type Store interface {
 	Workspaces(ctx context.Context) ([]store.Workspace, error)
-	Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, c *store.RetainCursor, limit int) (store.Retained, bool, error)
+	Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff, quiet time.Time, c *store.RetainCursor, limit int) (store.Retained, bool, error)
 }
+
+// Cooldown tells how long a context of a workspace may have to stay quiet at most, by the definitions in force.
+type Cooldown func(ctx context.Context, ws subject.WorkspaceID) (time.Duration, error)
 
 // Retention is the stage.
 type Retention struct {
-	store Store
-	keep  time.Duration
-	log   *slog.Logger
+	store    Store
+	cooldown Cooldown
+	keep     time.Duration
+	log      *slog.Logger
 
 	mu        sync.Mutex
 	restUntil time.Time
@@ -44,8 +49,8 @@ type Retention struct {
 }
 
 // New makes the stage; keep is how long what is over stays, 0 = for ever.
-func New(s Store, keep time.Duration, log *slog.Logger) *Retention {
-	return &Retention{store: s, keep: keep, log: log}
+func New(s Store, cooldown Cooldown, keep time.Duration, log *slog.Logger) *Retention {
+	return &Retention{store: s, cooldown: cooldown, keep: keep, log: log}
 }
 
 // Step does the next batch of up to limit rows; more tells that the pass goes on.
@@ -68,7 +73,11 @@ func (r *Retention) Step(ctx context.Context, now time.Time, limit int) (more bo
 		r.cursor, r.total = store.RetainCursor{}, store.Retained{}
 	}
 	if len(r.left) > 0 {
-		deleted, done, err := r.store.Retain(ctx, r.left[0], now, now.Add(-r.keep), &r.cursor, limit)
+		longest, err := r.cooldown(ctx, r.left[0])
+		if err != nil {
+			return false, fmt.Errorf("retention: %w", err)
+		}
+		deleted, done, err := r.store.Retain(ctx, r.left[0], now, now.Add(-r.keep), now.Add(-max(r.keep, longest)), &r.cursor, limit)
 		if err != nil {
 			return false, fmt.Errorf("retention: %w", err)
 		}
@@ -83,7 +92,7 @@ func (r *Retention) Step(ctx context.Context, now time.Time, limit int) (more bo
 	r.restUntil = now.Add(Rest)
 	if r.total != (store.Retained{}) {
 		r.log.InfoContext(ctx, "deleted what was over", "older_than", r.keep, "instances", r.total.Instances, "deliveries", r.total.Deliveries,
-			"events", r.total.Events, "decisions", r.total.Decisions, "definition_versions", r.total.Definitions)
+			"events", r.total.Events, "decisions", r.total.Decisions, "throttles", r.total.Throttles, "definition_versions", r.total.Definitions)
 	}
 	return false, nil
 }
