@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -16,6 +17,23 @@ func pair(when, audience string) string {
 	teams := strings.NewReplacer("record.morale < 50", when, "record.owner_id", audience).Replace(simple("[change]", "    cooldown: {length: 9h}\n", ""))
 	houses, _, _ := strings.Cut(simple("[change]", "    cooldown: {length: 9h}\n", ""), "---\n")
 	return teams + "---\n" + strings.NewReplacer("workflow: w", "workflow: w2", "record: team", "record: house").Replace(houses)
+}
+
+// newPair is a world with both and four records that are well.
+func newPair(t *testing.T, s *store.Store, when, audience string) world {
+	t.Helper()
+	w := world{enginetest.Setup(t, s, pair(when, audience), nil)}
+	for range 3 { // the runs over the records of each type end, which are due at no instant
+		w.tick()
+	}
+	w.Clock.Set(ten)
+	w.person("alice", `"persona": "Manager"`)
+	for _, name := range []string{"team/a", "team/bad", "team/z", "house/a"} {
+		w.put(name, `{"name": "N", "morale": 90, "owner_id": "alice", "list": []}`)
+	}
+	w.live("10:10")
+	w.Journal()
+	return w
 }
 
 // remember has a trigger's memory of a record be this text, as no trigger writes it.
@@ -67,12 +85,7 @@ func TestOneBadRecordHarmsNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
-				w := newWorld(t, s, pair("record.morale < 50", "record.owner_id"), "alice")
-				for _, name := range []string{"team/a", "team/bad", "team/z", "house/a"} {
-					w.put(name, `{"name": "N", "morale": 90, "owner_id": "alice"}`)
-				}
-				w.live("10:10")
-				w.Journal()
+				w := newPair(t, s, "record.morale < 50", "record.owner_id")
 				c.spoil(w)
 				for _, name := range []string{"team/a", "team/z", "house/a"} {
 					w.put(name, `{"morale": 11}`)
@@ -131,12 +144,7 @@ func TestOneCostlyRecordHarmsNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
-				w := newWorld(t, s, pair(c.when, c.audience), "alice")
-				for _, name := range []string{"team/a", "team/bad", "team/z", "house/a"} {
-					w.put(name, `{"name": "N", "morale": 90, "owner_id": "alice", "list": []}`)
-				}
-				w.live("10:10")
-				w.Journal()
+				w := newPair(t, s, c.when, c.audience)
 				w.put("team/bad", c.bad)
 				for _, name := range []string{"team/a", "team/bad", "team/z", "house/a"} {
 					w.put(name, `{"morale": 11}`)
