@@ -93,7 +93,7 @@ func journalTone(w journal.What) tone {
 		return bad
 	case journal.Unknown:
 		return odd
-	case journal.Skipped, journal.NoMatch, journal.Cancelled, journal.Expired, journal.Forgotten:
+	case journal.Skipped, journal.Folded, journal.NoMatch, journal.Cancelled, journal.Expired, journal.Forgotten:
 		return quiet
 	}
 	return quiet

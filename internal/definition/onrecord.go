@@ -215,7 +215,7 @@ func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limit
 	l.Critical = r.bool(f.get("critical"), false)
 	l.Uncounted = !r.bool(f.get("counts"), true)
 	l.AtCreate = r.word(f.get("at_create"), "at_create", LimitDefer, []string{LimitDefer, LimitSkip})
-	l.AtSend = r.word(f.get("at_send"), "at_send", LimitDefer, []string{LimitDefer, LimitFail})
+	l.AtSend = r.word(f.get("at_send"), "at_send", LimitDefer, []string{LimitDefer, LimitFail, LimitFold})
 	l.KeepQueued = !r.bool(f.get("supersede"), true)
 	l.Revalidate = r.bool(f.get("revalidate"), l.Revalidate)
 	if l.Revalidate && t.Event != "" {
@@ -224,7 +224,36 @@ func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limit
 	if span, ok := r.span(f.get("send_window")); ok {
 		l.SendWindow = span
 	}
+	r.foldable(f.get("at_send"), t, l)
 	return l
+}
+
+// foldable refuses at_send: fold where several messages cannot become one (R7).
+func (r *reader) foldable(n *portable.Node, t *Trigger, l Limits) {
+	if l.AtSend != LimitFold {
+		return
+	}
+	refuse := func(what, hint string) {
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: at_send: fold does not go with %s", t.ID, what), hint)
+	}
+	switch {
+	case l.Critical:
+		refuse("critical: true", "what is critical waits for nothing, so that there is nothing to fold")
+	case l.Uncounted:
+		refuse("counts: false", "several messages become one to use up fewer limits, and this one uses up none")
+	}
+	for _, channel := range append([]string{t.Channel}, t.Fallback...) {
+		if kind, _, _ := strings.Cut(channel, ":"); kind == "webhook" {
+			refuse(kind, "programs get each message by itself: write at_send: defer")
+			break
+		}
+	}
+	if t.Message.Survey != "" {
+		refuse("a survey", "each is answered by itself: write at_send: defer")
+	}
+	if len(t.Timing.Reminders) > 0 {
+		refuse("reminders", "the reminders of a message that left with another one would never come: write at_send: defer, or leave the reminders out")
+	}
 }
 
 // reachable refuses a send window in which people of the audience are never to be disturbed.

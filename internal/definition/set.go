@@ -180,6 +180,7 @@ const (
 	LimitDefer = "defer"
 	LimitSkip  = "skip"
 	LimitFail  = "fail"
+	LimitFold  = "fold"
 )
 
 // Limits say how a trigger's messages meet the limits of people (gate 2).
@@ -187,7 +188,7 @@ type Limits struct {
 	Critical   bool       // passes caps, cooldown and quiet hours
 	Uncounted  bool       // uses up no caps (counts: false)
 	AtCreate   string     // defer or skip
-	AtSend     string     // defer or fail
+	AtSend     string     // defer, fail or fold
 	KeepQueued bool       // a newer message does not supersede one that still waits (supersede: false)
 	Revalidate bool       // what no longer holds is dropped at the send
 	SendWindow civil.Span // in the recipient's zone; zero = at any time

@@ -87,6 +87,7 @@ type Row struct {
 	CompletedAt        time.Time
 	DoubtAt            time.Time // the intent of the present step's first attempt that may have arrived without an answer; none: all is known
 	FallbackOf         ID        // the delivery that it stands in for; 0 when there is none
+	FoldedInto         ID        // the delivery with which it leaves as one message; its own id: it takes others along; 0: it goes alone
 	DueAt              time.Time // when the present step was due, while its channel has moved SendAt; none: SendAt
 }
 
@@ -97,6 +98,12 @@ func (r Row) Due() time.Time {
 	}
 	return r.DueAt
 }
+
+// Carries reports whether the present message of the row takes others along: theirs are folded into it (R7).
+func (r Row) Carries() bool { return r.FoldedInto != 0 && r.FoldedInto == r.ID && r.Step == 0 }
+
+// Rides reports whether the row leaves with another one, or is to.
+func (r Row) Rides() bool { return r.FoldedInto != 0 && r.FoldedInto != r.ID }
 
 // Doubt reports whether the present step may have reached its person although nobody was told so.
 func (r Row) Doubt() bool { return !r.DoubtAt.IsZero() }

@@ -121,7 +121,7 @@ func signOf(w journal.What) (string, string) {
 		return "+", green
 	case journal.Planned, journal.Deferred, journal.Throttled:
 		return "~", blue
-	case journal.Skipped:
+	case journal.Skipped, journal.Folded:
 		return "=", dim
 	case journal.NoMatch:
 		return ".", dim

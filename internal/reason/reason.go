@@ -66,6 +66,7 @@ const (
 	SendWindow       Reason = "send_window"
 	DeferredTooLong  Reason = "deferred_too_long"
 	Superseded       Reason = "superseded"
+	FoldedInto       Reason = "folded_into"
 	Stale            Reason = "stale"
 	Suppressed       Reason = "suppressed"
 	NoAddress        Reason = "no_address"
@@ -161,6 +162,7 @@ func All() []Info {
 		{SendWindow, Wait, "It is outside the hours in which the workflow sends."},
 		{DeferredTooLong, Stop, "No free instant was left before it expires."},
 		{Superseded, Skip, "A newer message of the same context took its place before it left."},
+		{FoldedInto, Skip, "It leaves with another message to the same person, as one."},
 		{Stale, Skip, "It is later than catch_up allows."},
 		{Suppressed, Stop, "The person must not be messaged."},
 		{ChannelDown, Wait, "The provider is away; it is tried again later, and nothing is counted."},

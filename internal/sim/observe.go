@@ -51,6 +51,8 @@ func listOf(e journal.Entry) string {
 		return "expired"
 	case journal.Throttled:
 		return "throttled"
+	case journal.Folded:
+		return "folded"
 	case journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.StaleRefused,
 		journal.Released, journal.Forgotten:
 	}
@@ -67,7 +69,7 @@ func entryRow(e journal.Entry) row {
 			"step": numberCell(e.Step), "attempt": numberCell(e.Attempt), "reason": textCell(string(e.Reason)),
 			"due": instantCell(e.Due), "until": instantCell(e.Until), "remaining": numberCell(e.Remaining),
 			"subject": textCell(e.Subject), "text": textCell(e.Text), "record": textCell(e.Record), "context": textCell(e.Context),
-			"wait": lengthCell(e.Until.Sub(e.At)), "says": textCell(e.Message),
+			"wait": lengthCell(e.Until.Sub(e.At)), "says": textCell(e.Message), "into": textCell(e.IntoWorkflow),
 		},
 	}
 	if e.Until.IsZero() {

@@ -166,6 +166,7 @@ func lists() []listSpec {
 		{name: "retried", fields: slices.Concat(message, []fieldSpec{until, due, reason}), show: []string{"to", "attempt", "until", "reason"}},
 		{name: "skipped", fields: slices.Concat(message, []fieldSpec{record, context, due, until, reason}), show: []string{"workflow", "to", "reason"}},
 		{name: "superseded", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "channel"}},
+		{name: "folded", fields: slices.Concat(message, []fieldSpec{{"into", fieldName, "into"}, due, reason}), show: []string{"workflow", "into", "to"}},
 		{name: "failed", silent: true, fields: slices.Concat(message, []fieldSpec{due, until, reason}), show: []string{"to", "channel", "reason"}},
 		{name: "unknown", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "channel", "reason"}},
 		{name: "held", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
@@ -228,6 +229,6 @@ func lists() []listSpec {
 // later names the lists of the format that this release does not have.
 func laterLists() []string {
 	return []string{
-		"withdrawn", "folded", "opened", "responded", "moved", "dispatched", "subscriptions", "sessions", "outbox", "upcoming",
+		"withdrawn", "opened", "responded", "moved", "dispatched", "subscriptions", "sessions", "outbox", "upcoming",
 	}
 }

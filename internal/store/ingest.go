@@ -42,6 +42,11 @@ func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRe
 	if state.Persons, err = t.persons(ctx, r.At, refs, r.Floor); err != nil {
 		return err
 	}
+	if r.Fold {
+		if err := t.carriersOf(ctx, r.At, refs, state.Persons); err != nil {
+			return err
+		}
+	}
 	writes, err := decide(state)
 	if err != nil {
 		return err

@@ -33,10 +33,11 @@ RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent`
 const moveClaims = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, lease_until = r.lease_until, attempt_no = r.attempt_no, intent_at = r.intent_at, step = r.step,
-  reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at, doubt_at = r.doubt_at, due_at = r.due_at
+  reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at, doubt_at = r.doubt_at, due_at = r.due_at,
+  folded_into = r.folded_into
 FROM /*ROWS $1 (ws bigint, id bigint, status text, send_at bigint, slot bigint, expires_at bigint, deferred_by text, reason text,
   lease_until bigint, attempt_no bigint, intent_at bigint, step bigint, reminders_remaining bigint, trace text, completed_at bigint,
-  doubt_at bigint, due_at bigint)*/ AS r
+  doubt_at bigint, due_at bigint, folded_into bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
 
 // CommitIntents claims up to limit due deliveries of all workspaces until leaseUntil, commits the intent to send
@@ -100,7 +101,9 @@ func (t *session) claim(ctx context.Context, now, leaseUntil time.Time, limit in
 	for i, c := range claims {
 		claims[i].Person = persons[PersonRef{c.Workspace, c.Contact}]
 	}
-	slices.SortFunc(claims, func(a, b Claim) int { return cmp.Or(order(a).Compare(order(b)), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(claims, func(a, b Claim) int {
+		return cmp.Or(order(a).Compare(order(b)), carriersFirst(a, b), cmp.Compare(a.ID, b.ID))
+	})
 	return claims, nil
 }
 
@@ -109,6 +112,17 @@ func order(c Claim) time.Time {
 		return c.SendAt
 	}
 	return c.Slot
+}
+
+// carriersFirst has what others are folded into decided before these.
+func carriersFirst(a, b Claim) int {
+	switch {
+	case a.Carries() == b.Carries():
+		return 0
+	case a.Carries():
+		return -1
+	}
+	return 1
 }
 
 // rounds bounds how often a claim is decided: as it was read, with the slots, under the lock.
@@ -186,6 +200,9 @@ func (t *session) supply(ctx context.Context, now time.Time, claims []Claim, ver
 		return err
 	}
 	maps.Copy(persons, locked)
+	if err := t.foldable(ctx, now, claims, verdicts, odd, persons); err != nil {
+		return err
+	}
 	paces, err := t.lockPaces(ctx, channels)
 	if err != nil {
 		return err
@@ -209,8 +226,11 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 	var attempts []delivery.Attempt
 	var past []PastSlot
 	var made []delivery.Row
+	var folded []delivery.Row
+	var inherit estate
 	paces := map[PaceRef]flow.Pace{}
 	for i, v := range verdicts {
+		folded = append(folded, v.Folded...)
 		attempts = append(attempts, v.Attempts...)
 		c := claims[i]
 		if v.Past != nil {
@@ -240,7 +260,8 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 		moves.row().int(int64(c.Workspace)).int(int64(c.ID)).text(string(c.Status)).int(dueMicros(c.SendAt)).int(dueMicros(c.Slot)).
 			int(dueMicros(c.ExpiresAt)).text(string(c.DeferredBy)).text(string(c.Reason)).time(c.LeaseUntil).int(int64(c.AttemptNo)).
 			time(c.IntentAt).int(int64(c.Step)).int(int64(c.RemindersRemaining)).text(c.Trace).time(c.CompletedAt).
-			time(c.DoubtAt).int(dueMicros(c.DueAt))
+			time(c.DoubtAt).int(dueMicros(c.DueAt)).int(int64(c.FoldedInto))
+		inherit.left(claims[i], v, c.Row)
 	}
 	if _, err := t.exec(ctx, moveClaims, &moves); err != nil {
 		return nil, fmt.Errorf("move claims: %w", err)
@@ -254,7 +275,16 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 	if _, err := t.insertDeliveries(ctx, made); err != nil {
 		return nil, err
 	}
-	return send, t.insertAttempts(ctx, attempts)
+	if err := t.insertAttempts(ctx, attempts); err != nil {
+		return nil, err
+	}
+	if err := t.endWaiting(ctx, folded); err != nil {
+		return nil, err
+	}
+	if err := t.settleEstate(ctx, now, &inherit); err != nil {
+		return nil, err
+	}
+	return send, t.withFolded(ctx, send)
 }
 
 // moved is the claim as its move leaves it.
@@ -264,6 +294,7 @@ func moved(c Claim, m IntentMove, now time.Time) Claim {
 		c.ExpiresAt = time.Time{}
 	}
 	c.AttemptNo, c.Step, c.RemindersRemaining, c.DoubtAt, c.DueAt = m.AttemptNo, m.Step, m.Remaining, m.DoubtAt, m.DueAt
+	c.FoldedInto = m.FoldedInto
 	if m.Trace != "" {
 		c.Trace = m.Trace
 	}

@@ -22,6 +22,7 @@ type Audience struct {
 	Personas []string
 	Everyone bool
 	After    subject.ContactID // the last one of the pages before
+	Fold     bool              // its messages may be folded: what takes others along of the people is read
 }
 
 // pages reports whether the audience is taken up in pages.
@@ -134,6 +135,13 @@ func (t *session) people(ctx context.Context, now time.Time, groups [][]Audience
 	persons, err := t.persons(ctx, now, refs, floor)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(groups[:len(fit)], func(group []Audience) bool {
+		return slices.ContainsFunc(group, func(a Audience) bool { return a.Fold })
+	}) {
+		if err := t.carriersOf(ctx, now, refs, persons); err != nil {
+			return nil, err
+		}
 	}
 	if ofContext {
 		if err := t.readWaiting(ctx, now, refs, persons); err != nil {

@@ -196,6 +196,7 @@ func (t *session) updateDeliveries(ctx context.Context, now time.Time, old, chan
 		read[d.ID] = d
 	}
 	var whole, stops rowset
+	var inherit estate
 	for _, d := range changed {
 		was, ok := read[d.ID]
 		if !ok || d.Workspace != was.Workspace {
@@ -215,6 +216,9 @@ func (t *session) updateDeliveries(ctx context.Context, now time.Time, old, chan
 		}
 		deliveryRow(&whole, d)
 		t.dueDelivery(d)
+		if was.Carries() && d.Status == delivery.Cancelled && !d.Doubt() {
+			inherit.none(deliveryRef{d.Workspace, d.ID})
+		}
 	}
 	for _, update := range []struct {
 		text string
@@ -226,5 +230,5 @@ func (t *session) updateDeliveries(ctx context.Context, now time.Time, old, chan
 			return fmt.Errorf("update deliveries: %w", ErrConflict)
 		}
 	}
-	return nil
+	return t.settleEstate(ctx, now, &inherit)
 }

@@ -38,15 +38,16 @@ LIMIT $2
 const replanDeliveries = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
-WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot > $1 AND d.send_at > 0 AND d.lease_until <= $1
+WHERE d.ws = r.ws AND d.contact_id = r.id AND d.send_at > 0 AND d.lease_until <= $1
+  AND (d.slot > $1 OR d.folded_into > 0 AND d.folded_into <> d.id AND d.send_at > $1)
 /*SKIP LOCKED d*/`
 
 const writeReplans = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, trace = r.trace, step = r.step, reminders_remaining = r.reminders_remaining, completed_at = r.completed_at,
-  due_at = 0, version = delivery.version + 1
+  folded_into = r.folded_into, due_at = 0, version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigint, slot bigint, expires_at bigint, deferred_by text,
-  reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint)*/ AS r
+  reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint, folded_into bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 const replanned = `
@@ -145,7 +146,7 @@ func (s *Store) ReplanDue(ctx context.Context, now time.Time, limit int, floor f
 		if err != nil {
 			return err
 		}
-		if err := t.writeReplans(ctx, changed); err != nil {
+		if err := t.writeReplans(ctx, now, changed); err != nil {
 			return err
 		}
 		_, err = t.exec(ctx, replanned, rows)
@@ -157,20 +158,30 @@ func (s *Store) ReplanDue(ctx context.Context, now time.Time, limit int, floor f
 	return n, nil
 }
 
-func (t *session) writeReplans(ctx context.Context, changed []delivery.Row) error {
+func (t *session) writeReplans(ctx context.Context, now time.Time, changed []delivery.Row) error {
 	var rows rowset
+	var inherit estate
 	for _, d := range changed {
+		switch ref := (deliveryRef{d.Workspace, d.ID}); {
+		case d.Rides(): // what it carried before rides with it
+			inherit.to(ref, d.FoldedInto)
+		case d.Carries() && d.Status.Final():
+			inherit.none(ref)
+		}
 		if err := checkDelivery(d, d.Workspace); err != nil {
 			return err
 		}
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).
 			int(dueMicros(d.Slot)).int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).text(d.Trace).
-			int(int64(d.Step)).int(int64(d.RemindersRemaining)).time(d.CompletedAt)
+			int(int64(d.Step)).int(int64(d.RemindersRemaining)).time(d.CompletedAt).int(int64(d.FoldedInto))
 		t.dueDelivery(d)
 	}
 	n, err := t.exec(ctx, writeReplans, &rows)
 	if err == nil && n < int64(rows.n) { // they are locked: nobody can have changed them
 		err = fmt.Errorf("%w: %d of %d rows", ErrConflict, n, rows.n)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return t.settleEstate(ctx, now, &inherit)
 }

@@ -121,6 +121,7 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 	attempts := make([]delivery.Attempt, 0, len(done))
 	var contents []Content
 	var made []delivery.Row
+	var inherit estate
 	for _, d := range done {
 		s := byRef[d.deliveryRef]
 		delete(byRef, d.deliveryRef)
@@ -134,6 +135,13 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 			}
 			made = append(made, *s.Fallback)
 		}
+		switch {
+		case !s.Carries:
+		case s.Fallback != nil && d.status == delivery.Failed:
+			inherit.to(d.deliveryRef, s.Fallback.ID)
+		case s.Unfold, d.status == delivery.Cancelled && s.DoubtAt.IsZero() && !s.Accepted:
+			inherit.none(d.deliveryRef)
+		}
 		// While anything is unknown the place stays taken: the message may have arrived.
 		cancelled := d.status == delivery.Cancelled && s.Status != delivery.Cancelled && s.Attempt.Outcome != delivery.AttemptUnknown && s.DoubtAt.IsZero()
 		if s.Release || cancelled {
@@ -144,6 +152,9 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		return nil, fmt.Errorf("release slots: %w", err)
 	}
 	if _, err := t.insertDeliveries(ctx, made); err != nil {
+		return nil, err
+	}
+	if err := t.settleEstate(ctx, now, &inherit); err != nil {
 		return nil, err
 	}
 	if err := t.insertAttempts(ctx, attempts); err != nil {

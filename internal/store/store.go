@@ -89,7 +89,9 @@ type Person struct {
 	Locked    bool
 	SlotsRead bool
 	Slots     []Slot
-	Waiting   []Waiting // of locked persons, where the occasions of the transaction have a context
+	Waiting   []Waiting      // of locked persons, where the occasions of the transaction have a context
+	Carriers  []delivery.Row // of locked persons, where the transaction asks for them: what waits and takes along what is folded into it
+	Folding   bool           // Carriers are read
 }
 
 // Waiting is a delivery that waits for its slot to come and was never sent, of an instance with a context. Its row is
@@ -120,6 +122,7 @@ type IngestRequest struct {
 	Recipients  []RecipientRef
 	Answers     []AnswerKey // of the requests that are to take effect once
 	Floor       Floor       // nil: slots are loaded as far back as any limit may look
+	Fold        bool        // what is made may be folded: the persons' carriers are read
 }
 
 // ExistingInstance is an instance that a planned key met.
@@ -220,7 +223,9 @@ type Claim struct {
 	delivery.Row           // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent
 	LostIntent   time.Time // the intent of an attempt whose result never came; none: there was none
 	Person       Person
-	Pace         *flow.Pace // of its channel, locked; nil unless the decision asked for it
+	Pace         *flow.Pace     // of its channel, locked; nil unless the decision asked for it
+	Riders       []delivery.Row // what waits to be folded into it, locked; where the decision asked for it
+	Folded       []delivery.Row // of what goes out: what is folded into it, in the order in which it was due
 }
 
 // IntentVerdict is the decision about one claim. The zero value lets it go as claimed.
@@ -228,6 +233,9 @@ type IntentVerdict struct {
 	// NeedLock asks for the same decision again, with the person locked and their slots loaded. Only meaningful
 	// in the first round.
 	NeedLock bool
+	// NeedFold, with NeedLock, asks for what takes others along of the person, and for what waits to be folded into the
+	// claim.
+	NeedFold bool
 	// NeedSlots asks for the same decision again, with the person's slots loaded, without a lock.
 	NeedSlots bool
 	// NeedPace asks for the same decision again, with the pace of the claim's channel locked and loaded. Only meaningful
@@ -239,6 +247,8 @@ type IntentVerdict struct {
 	Move *IntentMove
 	// Attempts are entries to be logged: the lost one, or why nothing was tried.
 	Attempts []delivery.Attempt
+	// Folded are those of the claim's riders that leave with it, as they are then.
+	Folded []delivery.Row
 	// Past is the place that the delivery had for an earlier message, when it takes a new one; nil: it had none.
 	Past *PastSlot
 	// Fallback is the delivery that stands in for this one; one that exists already is left out.
@@ -261,6 +271,7 @@ type IntentMove struct {
 	Completed  bool      // sets completed_at
 	DoubtAt    time.Time // none: the outcome of every try of the step is known
 	DueAt      time.Time // none: send_at is when the step is due
+	FoldedInto delivery.ID
 	LeaseUntil time.Time // without Send: nobody takes the row up before; none: it is free at once
 }
 
@@ -284,6 +295,16 @@ type Settlement struct {
 	Attempt    delivery.Attempt
 	Content    *Content      // kept when the channel's provider is read from the store
 	Fallback   *delivery.Row // made when the delivery has failed: it stands in for it
+	Carries    bool          // others are folded into it: those of one that has failed leave with what stands in for it
+	Unfold     bool          // what is folded into it asks for places of its own
+}
+
+// Unfold takes a delivery out of the message that it was folded into, before that leaves: it asks for a place of its
+// own, or has failed.
+type Unfold struct {
+	Row      delivery.Row // as it becomes; its version is the one that was read
+	Attempt  *delivery.Attempt
+	Fallback *delivery.Row // made when it has failed: it stands in for it
 }
 
 // LeaseRef names a claim for renewal.

@@ -95,6 +95,7 @@ func attributes(e journal.Entry) []slog.Attr {
 	if !e.Until.IsZero() {
 		list = append(list, slog.Time("until", e.Until))
 	}
+	text("into", e.Into)
 	text("provider_id", e.ProviderID)
 	text("error", e.Error)
 	return list

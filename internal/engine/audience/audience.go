@@ -36,7 +36,7 @@ type named struct {
 // are done: people who are named one by one belong to the first page.
 func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject.ContactID) (Plan, error) {
 	p := Plan{input: in}
-	p.After = after
+	p.After, p.Fold = after, gate.Folds(t.Limits)
 	for _, entry := range t.Audience {
 		switch {
 		case entry.EventRecipient:

@@ -25,6 +25,7 @@ type Book struct {
 	own      map[string]cadence.Rules
 	ended    []delivery.Row
 	gone     map[delivery.ID]bool
+	carriers map[personID][]delivery.Row
 }
 
 // holder is whose slots on a kind of channel.
@@ -43,7 +44,7 @@ type source struct {
 func NewBook(zones *civil.Zones) *Book {
 	return &Book{
 		zones: zones, slots: map[holder][]cadence.Slot{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]cadence.Rules{},
-		gone: map[delivery.ID]bool{},
+		gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{},
 	}
 }
 
@@ -159,6 +160,7 @@ type Ask struct {
 	Limits  definition.Limits
 	Now     time.Time
 	Until   time.Time // it is put off until then at most; what nothing puts off goes, however late
+	Fold    bool      // it is a message that was never tried, and may leave with others as one
 }
 
 // Limiting is the policy as far as it concerns the message: a critical one passes it, and one whose type does not count
@@ -194,8 +196,12 @@ func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
 	}
 	from, why := a.Now, reason.Reason("")
 	for i, row := range without { // the earliest of their places is the first that it may have
-		if row.Slot.After(a.Now) && (i == 0 || row.Slot.Before(from)) {
-			from, why = row.Slot, row.DeferredBy
+		at := row.Slot
+		if row.Rides() { // it has none of its own
+			at = row.SendAt
+		}
+		if at.After(a.Now) && (i == 0 || at.Before(from)) {
+			from, why = at, row.DeferredBy
 		}
 	}
 	m := cadence.Message{Type: a.Type, Window: a.Limits.SendWindow}

@@ -52,8 +52,7 @@ func Zone(zones *civil.Zones, set *definition.Set, person store.Person) *time.Lo
 // time comes, never ahead of it (model.md §5).
 func (b *Book) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func() delivery.ID) []delivery.Row {
 	t := o.Trigger
-	row := b.delivery(o, r, t.Channel, 0)
-	row.ID = id()
+	row := b.delivery(o, r, t.Channel, id(), 0)
 	rows = append(rows, row)
 	if row.Status != delivery.Skipped || row.Reason != reason.NoAddress {
 		return rows
@@ -61,19 +60,17 @@ func (b *Book) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func(
 	r.Address = "" // it was for the first channel
 	for _, channel := range t.Fallback {
 		if r.Person.AddressOn(Kind(channel)) != "" {
-			next := b.delivery(o, r, channel, row.ID)
-			next.ID = id()
-			return append(rows, next)
+			return append(rows, b.delivery(o, r, channel, id(), row.ID))
 		}
 	}
 	return rows
 }
 
-// delivery makes the row for one channel, without an id.
-func (b *Book) delivery(o Occasion, r Recipient, channel string, of delivery.ID) delivery.Row {
+// delivery makes the row for one channel.
+func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery.ID) delivery.Row {
 	t := o.Trigger
 	row := delivery.Row{
-		Workspace: o.Instance.Workspace, Instance: o.Instance.ID, Event: o.Instance.Event, Contact: r.Person.ID,
+		Workspace: o.Instance.Workspace, ID: id, Instance: o.Instance.ID, Event: o.Instance.Event, Contact: r.Person.ID,
 		Key:      string(key.Instance(o.Instance.Key).Delivery(r.Person.ExtID, channel)),
 		Workflow: o.Instance.Workflow, WorkflowVersion: o.Instance.WorkflowVersion, Type: o.Instance.Type, Trigger: t.ID,
 		Channel: channel, Address: r.Address, Locale: r.Locale, CustomerRef: r.CustomerRef, FallbackOf: of,
@@ -109,26 +106,26 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, of delivery.ID)
 func (b *Book) place(row *delivery.Row, o Occasion, person store.Person) (because Because) {
 	ask := Ask{
 		Set: o.Set, Person: person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
-		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore),
+		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore), Fold: Folds(o.Trigger.Limits),
 	}
 	older := b.waiting(o, person, row.Channel)
 	verdict := b.Try(ask, older...)
 	if verdict.Reason != "" {
 		because = b.Because(ask, older...)
 	}
-	switch {
-	case verdict.Reason == reason.DeferredTooLong:
-		end(row, delivery.Expired, verdict.Reason, o.Now)
-		return because
-	case verdict.At.After(o.Now) && ask.Limits.AtCreate == definition.LimitSkip:
+	if verdict.At.After(o.Now) && ask.Limits.AtCreate == definition.LimitSkip {
 		end(row, delivery.Skipped, verdict.Reason, o.Now)
 		return because
 	}
-	for _, old := range older {
-		b.Leave(ask, old.Slot, old.Type)
-		b.supersede(old, row, o)
+	placed, ok := b.Place(ask, *row, verdict, older...)
+	if !ok {
+		end(row, delivery.Expired, verdict.Reason, o.Now)
+		return because
 	}
-	row.SendAt, row.Slot, row.DeferredBy = verdict.At, b.Take(ask, verdict.At), verdict.Reason
+	for _, old := range older {
+		b.supersede(old, &placed, o)
+	}
+	*row = placed
 	return because
 }
 

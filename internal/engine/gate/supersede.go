@@ -29,7 +29,7 @@ func (b *Book) supersede(old delivery.Row, newer *delivery.Row, o Occasion) {
 	b.gone[old.ID] = true
 	old.Status, old.Reason, old.CompletedAt = delivery.Superseded, reason.Superseded, o.Now
 	old.Trace = Trace(old, o.Trigger.Timing, reason.Superseded, o.Now, newer.SendAt, Because{})
-	old.SendAt, old.Slot = time.Time{}, time.Time{}
+	old.SendAt, old.Slot, old.FoldedInto = time.Time{}, time.Time{}, 0
 	b.ended = append(b.ended, old)
 }
 

@@ -45,19 +45,10 @@ type Limit struct {
 
 // Because says which limits keep a message from going when it asks. Places of without are as good as free.
 func (b *Book) Because(a Ask, without ...delivery.Row) Because {
-	loc := Zone(b.zones, a.Set, a.Person)
-	var history []cadence.Slot
-	policy := b.Limiting(a)
-	if !policy.Unlimited() {
-		history = b.history(a)
-		for _, row := range without {
-			history = take(history, row.Slot, row.Type)
-		}
-	}
 	own, persona := b.rules(a.Set, a.Person.Contact)
 	theirs, its := own.For(Kind(a.Channel)), persona.For(Kind(a.Channel))
-	out := Because{Zone: loc.String()}
-	for _, u := range cadence.Blocks(policy, history, loc, a.Now, cadence.Message{Type: a.Type, Window: a.Limits.SendWindow}) {
+	out := Because{Zone: Zone(b.zones, a.Set, a.Person).String()}
+	for _, u := range b.blocks(a, without...) {
 		l := Limit{Limit: u.Limit, Type: u.Type, Used: u.Used, Max: u.Most, Rolling: u.Rolling}
 		if !u.Free.IsZero() {
 			l.FreeAt = &u.Free
@@ -68,6 +59,20 @@ func (b *Book) Because(a Ask, without ...delivery.Row) Because {
 		out.Limits = append(out.Limits, l)
 	}
 	return out
+}
+
+// blocks are those limits, the first as they are asked first.
+func (b *Book) blocks(a Ask, without ...delivery.Row) []cadence.Use {
+	var history []cadence.Slot
+	policy := b.Limiting(a)
+	if !policy.Unlimited() {
+		history = b.history(a)
+		for _, row := range without {
+			history = take(history, row.Slot, row.Type)
+		}
+	}
+	m := cadence.Message{Type: a.Type, Window: a.Limits.SendWindow}
+	return cadence.Blocks(policy, history, Zone(b.zones, a.Set, a.Person), a.Now, m)
 }
 
 // Explain reads the account of a row in words: what kept it from going as planned, with the values of that moment.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -25,6 +26,7 @@ type batch struct {
 	people  []store.RecipientRef
 	keys    []string
 	types   []string // of the messages that may be made
+	fold    bool // a message may be folded
 
 	results []Result
 	entries []journal.Entry
@@ -65,6 +67,7 @@ func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Ti
 				if !slices.Contains(b.types, o.Workflow.Type) {
 					b.types = append(b.types, o.Workflow.Type)
 				}
+				b.fold = b.fold || gate.Folds(o.Trigger.Limits)
 			}
 		}
 	}

@@ -50,6 +50,7 @@ func (in *Intake) requestOf(group []*batch) store.IngestRequest {
 		r.Recipients = append(r.Recipients, b.people...)
 		r.Keys = append(r.Keys, b.keys...)
 		types = append(types, b.types...)
+		r.Fold = r.Fold || b.fold
 		if b.once != nil {
 			r.Answers = append(r.Answers, b.once.AnswerKey)
 		}

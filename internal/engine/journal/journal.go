@@ -37,6 +37,7 @@ const (
 	Released     What = "released"      // by a person
 	Forgotten    What = "forgotten"     // a key was freed
 	Throttled    What = "throttled"     // a cooldown kept a context from firing
+	Folded       What = "folded"        // a delivery leaves with another one, as one message
 )
 
 // Entry is one thing that happened. Only the fields that apply are set.
@@ -59,6 +60,8 @@ type Entry struct {
 	Step            int
 	Attempt         int
 	Reason          reason.Reason
+	Into            string    // key of the delivery with which it leaves
+	IntoWorkflow    string    // of that
 	Due             time.Time // when it was planned for
 	HandedAt        time.Time // of an attempt: when the provider was given the message; At is when the answer was there
 	Until           time.Time // when it is looked at again

@@ -20,7 +20,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -163,6 +162,7 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 			w.ask = gate.Ask{
 				Set: live, Person: d.Person, Channel: row.Channel, Type: row.Type, Limits: w.trigger.Limits,
 				Now: r.now, Until: w.trigger.Timing.ExpiresAt(from, from),
+				Fold: w.trigger.Limits.AtSend == definition.LimitFold && row.Step == 0 && row.AttemptNo == 0 && !row.Doubt(),
 			}
 			list = append(list, w)
 		}
@@ -170,7 +170,7 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 			book.Leave(w.ask, w.Slot, w.Type)
 		}
 		for _, w := range list {
-			if row := r.place(book, w); row.Status != w.Status || row.Step != w.Step || !row.SendAt.Equal(w.SendAt) || row.DeferredBy != w.DeferredBy {
+			if row := r.place(book, w); row.Status != w.Status || row.Step != w.Step || !row.SendAt.Equal(w.SendAt) || row.DeferredBy != w.DeferredBy || row.FoldedInto != w.FoldedInto {
 				changed = append(changed, row)
 				r.entries = append(r.entries, gate.Entry(row, d.Person.ExtID, r.now))
 			}
@@ -203,7 +203,8 @@ func (r *run) place(book *gate.Book, w waiting) delivery.Row {
 	if verdict.Reason != "" {
 		because = book.Because(w.ask)
 	}
-	if verdict.Reason == reason.DeferredTooLong {
+	placed, ok := book.Place(w.ask, row, verdict)
+	if !ok {
 		change := delivery.Skip(row, delivery.Policy{Timing: w.trigger.Timing, Awaits: w.trigger.Message.Survey != ""}, verdict.Reason, r.now)
 		if row.Status, row.SendAt, row.Slot = change.Status, change.SendAt, (time.Time{}); row.Step == 0 {
 			row.Status = delivery.Expired
@@ -218,9 +219,9 @@ func (r *run) place(book *gate.Book, w waiting) delivery.Row {
 		row.Trace = gate.Trace(w.Row, w.trigger.Timing, verdict.Reason, r.now, row.SendAt, because)
 		return row
 	}
-	row.SendAt, row.Slot, row.DeferredBy, row.DueAt = verdict.At, book.Take(w.ask, verdict.At), verdict.Reason, time.Time{}
-	if verdict.Reason != "" {
-		row.Trace = gate.Trace(w.Row, w.trigger.Timing, verdict.Reason, r.now, row.SendAt, because)
+	placed.DueAt = time.Time{}
+	if placed.DeferredBy != "" {
+		placed.Trace = gate.Trace(w.Row, w.trigger.Timing, placed.DeferredBy, r.now, placed.SendAt, because)
 	}
-	return row
+	return placed
 }

@@ -23,7 +23,7 @@ func (r *recheck) ask(c store.Claim, rules rules) gate.Ask {
 	}
 	return gate.Ask{
 		Set: rules.live, Person: c.Person, Channel: c.Channel, Type: c.Type, Limits: rules.trigger.Limits,
-		Now: r.now, Until: timing.ExpiresAt(due, due),
+		Now: r.now, Until: timing.ExpiresAt(due, due), Fold: folds(c, rules),
 	}
 }
 
@@ -78,16 +78,20 @@ func hasFallback(rules rules) bool { return len(rules.trigger.Fallback) > 0 }
 // admit finds a place from now on for a claim that has none, or that has lost its own.
 func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.IntentVerdict {
 	a := r.ask(c, rules)
-	first := c.Slot.IsZero() || earlier(c.Row) // it has not been admitted yet
-	if !first {
+	first := c.Slot.IsZero() && !c.Rides() || earlier(c.Row) // it has not been admitted yet
+	if !c.Slot.IsZero() && !earlier(c.Row) {
 		book.Leave(a, c.Slot, c.Type)
 	}
 	verdict := book.Try(a)
 	if verdict.Reason != reason.DeferredTooLong && !verdict.At.After(r.now) {
+		into := c.FoldedInto
+		if c.Rides() { // it goes by itself, and takes along those that were to leave with it
+			into = c.ID
+		}
 		return store.IntentVerdict{Past: past(c), Move: &store.IntentMove{
 			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: book.Take(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
 			AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
-			DoubtAt: c.DoubtAt, DueAt: c.DueAt,
+			DoubtAt: c.DoubtAt, DueAt: c.DueAt, FoldedInto: into,
 		}}
 	}
 	because := book.Because(a)
@@ -104,19 +108,23 @@ func (r *recheck) withheld(book *gate.Book, c store.Claim, rules rules, a gate.A
 			return v
 		}
 	}
+	leftOut := first && limits.AtCreate == definition.LimitSkip
+	a.Fold = a.Fold && !leftOut
 	switch {
-	case tooLong && c.Step == 0:
-		return r.end(c, delivery.Expired, verdict.Reason)
-	case tooLong, first && limits.AtCreate == definition.LimitSkip:
+	case tooLong && c.Step > 0, leftOut && !tooLong:
 		return r.move(c, timing, journal.Skipped, verdict.Reason, delivery.Skip(c.Row, rules.policy, verdict.Reason, r.now))
-	case !first && limits.AtSend == definition.LimitFail:
+	case !tooLong && !first && limits.AtSend == definition.LimitFail:
 		return r.fail(c, rules, verdict.Reason)
 	}
+	placed, ok := book.Place(a, c.Row, verdict)
+	if !ok {
+		return r.end(c, delivery.Expired, verdict.Reason)
+	}
 	later := stay(c)
-	later.SendAt = verdict.At
-	v := r.move(c, timing, journal.Deferred, verdict.Reason, later)
+	later.SendAt = placed.SendAt
+	v := r.move(c, timing, journal.Deferred, placed.DeferredBy, later)
 	v.Past = past(c)
-	v.Move.Slot, v.Move.DeferredBy, v.Move.Reason = book.Take(a, verdict.At), verdict.Reason, c.Reason
+	v.Move.Slot, v.Move.DeferredBy, v.Move.Reason, v.Move.FoldedInto = placed.Slot, placed.DeferredBy, c.Reason, placed.FoldedInto
 	v.Move.DueAt = time.Time{} // waiting for a limit is never lateness (R2)
 	return v
 }
@@ -156,7 +164,7 @@ func (r *recheck) fallback(book *gate.Book, c store.Claim, rules rules, why reas
 		if at := book.Try(a); at.Reason != "" {
 			continue
 		}
-		row.ID = delivery.ID(r.Store.NewID(r.now))
+		row = standIn(row, c, delivery.ID(r.Store.NewID(r.now)))
 		row.SendAt, row.Slot, row.CreatedAt = r.now, book.Take(a, r.now), r.now
 		v = r.move(c, rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, rules.policy, why, r.now))
 		v.Fallback = &row
@@ -194,11 +202,20 @@ func (s *Sender) standIns(c store.Claim, rules rules) func(yield func(delivery.R
 	}
 }
 
+// standIn gives such a row its id. What is folded into the one that it stands in for leaves with it.
+func standIn(row delivery.Row, c store.Claim, id delivery.ID) delivery.Row {
+	row.ID = id
+	if c.Carries() {
+		row.FoldedInto = id
+	}
+	return row
+}
+
 // afterFailure is the delivery that stands in for one that has failed for good; nil when there is none. It takes its
 // place when it is sent.
 func (s *Sender) afterFailure(c store.Claim, rules rules, now time.Time) *delivery.Row {
 	for row := range s.standIns(c, rules) {
-		row.ID = delivery.ID(s.Store.NewID(now))
+		row = standIn(row, c, delivery.ID(s.Store.NewID(now)))
 		row.SendAt, row.CreatedAt = now, now
 		return &row
 	}

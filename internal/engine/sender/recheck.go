@@ -31,6 +31,7 @@ type recheck struct {
 	book               *gate.Book
 	instants           map[delivery.ID]time.Time // when those leave whose channel has a rate
 	paces              map[store.PaceRef]flow.Pace
+	bundles            map[store.PersonRef][]bundle // of those that are sent or put off by this batch
 }
 
 // rules are the definitions that a claim belongs to.
@@ -93,7 +94,7 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 	if !again {
 		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
 		r.instants, r.paces = map[delivery.ID]time.Time{}, map[store.PaceRef]flow.Pace{}
-		r.book = gate.NewBook(&r.Catalog.Zones)
+		r.book, r.bundles = gate.NewBook(&r.Catalog.Zones), map[store.PersonRef][]bundle{}
 	} else {
 		r.book = r.book.Next()
 	}
@@ -132,10 +133,16 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules) (store.Inte
 		return v, err
 	}
 	admitted, need := r.standing(book, c, rules)
+	if (c.FoldedInto != 0 || need.NeedLock && rules.trigger.Limits.AtSend == definition.LimitFold) && untried(c) && !c.Person.Folding {
+		admitted, need.NeedLock, need.NeedFold = false, true, true
+	}
 	rate := rules.channel.Rate
 	need.NeedPace = rate.Count > 0 && c.Pace == nil
 	if need.NeedLock || need.NeedSlots || need.NeedPace {
 		return need, nil
+	}
+	if v, joined := r.join(book, c, rules); joined {
+		return v, nil
 	}
 	var pace flow.Pace
 	var at time.Time
@@ -146,6 +153,7 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules) (store.Inte
 			r.paces[ref] = pace
 			v := r.later(c, rules, at, reason.RateLimited)
 			v.Pace = &pace
+			r.putOff(c, at)
 			return v, nil
 		}
 	}
@@ -154,6 +162,9 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules) (store.Inte
 		if v = r.admit(book, c, rules); !v.Move.Send {
 			return v, nil
 		}
+	}
+	if err := r.take(book, c, rules.live, &v); err != nil {
+		return v, err
 	}
 	if rate.Count > 0 {
 		r.paces[ref], r.instants[c.ID], v.Pace = pace, at, &pace
@@ -188,7 +199,11 @@ func (r *recheck) rest(c store.Claim, rules rules) (v store.IntentVerdict, resti
 	if err != nil {
 		return v, false, err
 	}
-	return r.later(c, rules, r.spread(ws.Jitter, c, verdict), reason.ChannelDown), true, nil
+	at := r.spread(ws.Jitter, c, verdict)
+	if c.Rides() { // not before the one with which it is to leave
+		at = verdict.Until.Add(verdict.Spread)
+	}
+	return r.later(c, rules, at, reason.ChannelDown), true, nil
 }
 
 // later moves a message to an instant at which its channel can take it. Its place in its person's limits stays, and it
@@ -261,7 +276,7 @@ func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What,
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
 		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Completed: change.Completed,
-		DoubtAt: c.DoubtAt, DueAt: c.DueAt, Trace: gate.Trace(c.Row, timing, why, r.now, change.SendAt, gate.Because{}),
+		DoubtAt: c.DoubtAt, DueAt: c.DueAt, FoldedInto: c.FoldedInto, Trace: gate.Trace(c.Row, timing, why, r.now, change.SendAt, gate.Because{}),
 	}}
 }
 

@@ -36,7 +36,9 @@ type job struct {
 	verify  bool               // an earlier try may have arrived: the provider is asked first
 	absent  bool               // it was asked, and has nothing
 	refused *channel.SendError // it could not be written or has no open channel: the attempt fails without a request
-	draws   key.Keyed
+	// unwritten: it could not be written. What is folded into it does not fail with it.
+	unwritten bool
+	draws     key.Keyed
 }
 
 // render writes the messages of all claims. What cannot be written becomes a failed attempt of its own.
@@ -46,12 +48,18 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		if c.Event != 0 {
 			refs = append(refs, store.EventRef{Workspace: c.Workspace, ID: c.Event})
 		}
+		for _, row := range c.Folded {
+			if row.Event != 0 {
+				refs = append(refs, store.EventRef{Workspace: row.Workspace, ID: row.Event})
+			}
+		}
 	}
 	events, err := s.Store.EventsByID(ctx, refs)
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
 	jobs := make([]job, len(claims))
+	var out []unfolded
 	for i, c := range claims {
 		j := job{claim: c}
 		ws, err := s.Catalog.Workspace(c.Workspace)
@@ -68,19 +76,22 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		j.verify = c.Doubt() && j.rules.channel.OnUnknown == definition.OnUnknownVerify
 		j.out, err = s.write(ws, c, j.rules, events[store.EventRef{Workspace: c.Workspace, ID: c.Event}], now)
 		if err != nil {
-			j.refused = &channel.SendError{Reason: reason.CannotRender, Err: err}
-			var bad *message.RenderError
-			if errors.As(err, &bad) {
-				j.refused.Reason = bad.Reason
-			}
+			j.refused, j.unwritten = refusal(err), true
 		} else if j.outlet, err = s.Outlets.Get(c.Workspace, j.rules.channel); err != nil {
 			if !errors.As(err, &j.refused) {
 				j.refused = channel.Temporary(err)
 			}
 		}
+		if len(c.Folded) > 0 && j.refused == nil {
+			left, err := s.bundle(ctx, ws, &j, events, now)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, left...)
+		}
 		jobs[i] = j
 	}
-	return jobs, nil
+	return jobs, s.unfold(ctx, out, now)
 }
 
 // rulesNow is rulesOf outside of a transaction: definitions that came into force, or were put away, since the
@@ -230,7 +241,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: change.Accepted, Step: change.Step, Status: change.Status,
 		SendAt: change.SendAt, ExpiresAt: change.ExpiresAt, LeaseUntil: change.HeldBackTo, RetryCount: change.RetryCount,
 		Remaining: change.Remaining, Reason: change.Reason, Completed: change.Completed, Release: change.Release,
-		DoubtAt: change.DoubtAt,
+		DoubtAt: change.DoubtAt, Carries: c.Carries(), Unfold: j.unwritten && change.Status == delivery.Failed,
 		Attempt: delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
 			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,

@@ -56,6 +56,7 @@ type Store interface {
 		decide func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error)) ([]store.Claim, error)
 	Settle(ctx context.Context, now time.Time, results []store.Settlement) (stale []delivery.ID, err error)
 	RenewLeases(ctx context.Context, now, until time.Time, leases []store.LeaseRef) (lost []delivery.ID, err error)
+	Unfold(ctx context.Context, now time.Time, list []store.Unfold) (int, error)
 	ReleaseClaims(ctx context.Context, claims []store.Release) error
 	NewID(now time.Time) int64
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)

@@ -89,4 +89,8 @@ CREATE INDEX contact_persona ON contact (persona, ws, id) WHERE persona <> '';
 -- Since when what waits for the limits of a person is to be planned anew, because these have changed. 0: it is not.
 ALTER TABLE cadence ADD COLUMN replan_at bigint NOT NULL DEFAULT 0;
 CREATE INDEX cadence_replan ON cadence (replan_at, contact_id) WHERE replan_at > 0;
+
+-- The delivery with which this one leaves, or is to leave, as one message; its own id: it takes others along.
+ALTER TABLE delivery ADD COLUMN folded_into bigint NOT NULL DEFAULT 0;
+CREATE INDEX delivery_folded ON delivery (ws, folded_into) WHERE folded_into > 0;
 -- +goose StatementEnd

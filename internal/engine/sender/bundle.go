@@ -1,0 +1,137 @@
+package sender
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/message"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// errMoved: somebody changed a message after the intent that folded it. The claims are given back and read again.
+var errMoved = errors.New("a message that was folded into another one has changed meanwhile")
+
+// unfolded is a message that does not leave with the one that it was folded into.
+type unfolded struct {
+	store.Unfold
+	entry journal.Entry
+}
+
+// bundle writes the texts of what is folded into a job, in the order in which the messages were due. What cannot be
+// written does not keep the others from going: it fails by itself. What does not fit asks for a place of its own.
+func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, events map[store.EventRef]store.EventRow, now time.Time) ([]unfolded, error) {
+	c := &j.claim
+	type one struct {
+		row  delivery.Row
+		part message.Part
+	}
+	list := []one{{c.Row, message.Part{Subject: j.out.Subject, Text: j.out.Text, HTML: j.out.HTML}}}
+	var out []unfolded
+	for _, row := range c.Folded {
+		as := row
+		as.Channel, as.AttemptNo = c.Channel, 1 // by its own channel, or by what stands in for that
+		if as.SendAt = c.Slot; as.SendAt.IsZero() {
+			as.SendAt = c.Due()
+		}
+		rules, err := s.rulesNow(ctx, as)
+		if err != nil {
+			return nil, err
+		}
+		if rules.trigger == nil || rules.channel == nil { // its own claim will say so
+			out = append(out, s.free(*c, row, reason.WorkflowInactive, nil, now))
+			continue
+		}
+		text, err := s.write(ws, store.Claim{Row: as, Person: c.Person}, rules, events[store.EventRef{Workspace: row.Workspace, ID: row.Event}], now)
+		switch {
+		case err == nil:
+			list = append(list, one{row, message.Part{Subject: text.Subject, Text: text.Text, HTML: text.HTML}})
+		case row.Channel != c.Channel: // it may have a text for its own channel
+			out = append(out, s.free(*c, row, reason.CannotRender, err, now))
+		default:
+			out = append(out, s.failed(*c, row, rules, err, now))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b one) int {
+		return cmp.Or(a.row.NotBefore.Compare(b.row.NotBefore), cmp.Compare(a.row.ID, b.row.ID))
+	})
+	parts := make([]message.Part, len(list))
+	keep := 0
+	for i, o := range list {
+		if parts[i] = o.part; o.row.ID == c.ID {
+			keep = i
+		}
+	}
+	whole, left := message.Bundle(parts, keep, gate.Kind(c.Channel) == "email", message.Limits{})
+	for _, i := range left {
+		out = append(out, s.free(*c, list[i].row, reason.OutputTooLarge, nil, now))
+	}
+	j.out.Subject, j.out.Text, j.out.HTML = whole.Subject, whole.Text, whole.HTML
+	return out, nil
+}
+
+// free has a message ask for a place of its own.
+func (s *Sender) free(c store.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
+	row.Status, row.SendAt, row.Reason, row.CompletedAt, row.FoldedInto = delivery.Scheduled, now, "", time.Time{}, 0
+	e := describe(store.Claim{Row: row, Person: c.Person})
+	e.At, e.What, e.Reason, e.Until = now, journal.Deferred, why, now
+	if cause != nil {
+		e.Error = clip(cause.Error())
+	}
+	return unfolded{store.Unfold{Row: row}, e}
+}
+
+// failed ends a message that cannot be written. What stands in for it is made, as for one that is alone.
+func (s *Sender) failed(c store.Claim, row delivery.Row, rules rules, cause error, now time.Time) unfolded {
+	why := refusal(cause).Reason
+	row.Status, row.SendAt, row.Reason, row.CompletedAt, row.FoldedInto = delivery.Failed, time.Time{}, why, now, 0
+	own := store.Claim{Row: row, Person: c.Person}
+	u := unfolded{entry: describe(own)}
+	u.Row, u.Fallback = row, s.afterFailure(own, rules, now)
+	u.Attempt = &delivery.Attempt{
+		Workspace: row.Workspace, Delivery: row.ID, Step: row.Step + 1, Channel: row.Channel, IntentAt: now, SettledAt: now,
+		Outcome: delivery.AttemptNone, Reason: why, Error: clip(cause.Error()),
+	}
+	u.entry.At, u.entry.What, u.entry.Reason, u.entry.Error = now, journal.Failed, why, u.Attempt.Error
+	return u
+}
+
+// unfold writes what does not leave with the others, before these do.
+func (s *Sender) unfold(ctx context.Context, list []unfolded, now time.Time) error {
+	rows := make([]store.Unfold, len(list))
+	for i, u := range list {
+		rows[i] = u.Unfold
+	}
+	n, err := s.Store.Unfold(ctx, now, rows)
+	if err != nil {
+		return err
+	}
+	if n < len(rows) {
+		return errMoved
+	}
+	for _, u := range list {
+		s.Journal.Write(u.entry)
+		if u.Fallback != nil {
+			s.Journal.Write(gate.Entry(*u.Fallback, u.entry.Contact, now))
+		}
+	}
+	return nil
+}
+
+// refusal is the failure of a message that cannot be written.
+func refusal(err error) *channel.SendError {
+	refused := &channel.SendError{Reason: reason.CannotRender, Err: err}
+	var bad *message.RenderError
+	if errors.As(err, &bad) {
+		refused.Reason = bad.Reason
+	}
+	return refused
+}

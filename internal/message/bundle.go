@@ -1,0 +1,139 @@
+package message
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// Part is one of several messages that become one.
+type Part struct {
+	Subject string
+	Text    string
+	HTML    string
+}
+
+// Lines between the parts of a bundle.
+const (
+	blankLine  = "\n\n"
+	dashes     = "\n\n----------\n\n"
+	horizontal = "\n<hr>\n"
+)
+
+// Bundle makes one message of several, in their order. Email puts a line between them, other kinds a blank line. The
+// subject is that of the first, with how many more it brings. HTML is kept where all have some and none of it is a whole
+// document; what its author left open is closed, so that nothing of it reaches into the next part.
+//
+// The part at keep is always in. Those that have nothing to show beside it, or would make the whole longer than limits
+// allow, stay out: their indexes are returned.
+func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out []int) {
+	most, between := limits.withDefaults().MaxOutput, blankLine
+	if email {
+		between = dashes
+	}
+	parts = slices.Clone(parts)
+	for i, p := range parts {
+		if p.Text == "" && p.HTML == "" { // it has said all in its subject
+			parts[i].Text = p.Subject
+		}
+	}
+	rich := func(p Part) bool { return p.HTML != "" && !document(p.HTML) }
+	useHTML := !slices.ContainsFunc(parts, func(p Part) bool { return !rich(p) }) || parts[keep].Text == ""
+	useText := parts[keep].Text != "" && (!useHTML || !slices.ContainsFunc(parts, func(p Part) bool { return p.Text == "" }))
+	if useHTML && !rich(parts[keep]) { // a whole document and nothing else
+		return parts[keep], others(len(parts), keep)
+	}
+	in := map[int]Part{}
+	texts, htmls := 0, 0
+	add := func(i int) bool {
+		p := parts[i]
+		if useText && p.Text == "" || useHTML && !rich(p) {
+			return false
+		}
+		if useHTML {
+			p.HTML = closed(p.HTML)
+		}
+		text, markup := texts+len(p.Text)+len(between), htmls+len(p.HTML)+len(horizontal)
+		if i != keep && (useText && text-len(between) > most || useHTML && markup-len(horizontal) > most) {
+			return false
+		}
+		texts, htmls, in[i] = text, markup, p
+		return true
+	}
+	add(keep)
+	for i := range parts {
+		if i != keep && !add(i) {
+			out = append(out, i)
+		}
+	}
+	if len(in) == 1 {
+		return parts[keep], out
+	}
+	var bodies, markups []string
+	for i := range parts {
+		p, ok := in[i]
+		if !ok {
+			continue
+		}
+		if len(bodies)+len(markups) == 0 {
+			whole.Subject = p.Subject
+		}
+		if useText {
+			bodies = append(bodies, p.Text)
+		}
+		if useHTML {
+			markups = append(markups, p.HTML)
+		}
+	}
+	if whole.Subject != "" {
+		whole.Subject += fmt.Sprintf(" (+%d)", len(in)-1)
+	}
+	whole.Text, whole.HTML = strings.Join(bodies, between), strings.Join(markups, horizontal)
+	return whole, out
+}
+
+func others(n, keep int) (list []int) {
+	for i := range n {
+		if i != keep {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// document reports whether HTML is a whole document, which cannot stand beside another one.
+func document(text string) bool {
+	tokens := html.NewTokenizer(strings.NewReader(text))
+	for {
+		switch tokens.Next() {
+		case html.ErrorToken:
+			return false
+		case html.DoctypeToken:
+			return true
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, _ := tokens.TagName()
+			if tag := atom.Lookup(name); tag == atom.Html || tag == atom.Head || tag == atom.Body {
+				return true
+			}
+		case html.TextToken, html.EndTagToken, html.CommentToken:
+		}
+	}
+}
+
+// closed writes a piece of HTML as programs that show it understand it, with everything ended that it begins.
+func closed(text string) string {
+	nodes, err := html.ParseFragment(strings.NewReader(text), &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body})
+	if err != nil { // only reading fails, and there is nothing to read from
+		return html.EscapeString(text)
+	}
+	var b strings.Builder
+	for _, n := range nodes {
+		if err := html.Render(&b, n); err != nil {
+			return html.EscapeString(text)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,255 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// What waits for its place and takes along what is folded into it. The persons are locked, and whoever sends such a one
+// asks for that lock: it is read as it stays.
+const carriers = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1 AND d.folded_into = d.id
+  AND d.status = 'scheduled' AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
+ORDER BY d.slot, d.id`
+
+// What a sender holds is passed over: it is decided there.
+const riders = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.id
+  AND d.status = 'scheduled' AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0 AND d.lease_until <= $1
+ORDER BY d.not_before, d.id
+/*SKIP LOCKED d*/`
+
+// What was folded into a delivery when that left, or is to leave with it.
+const foldedInto = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.id
+  AND d.status = 'skipped' AND d.reason = 'folded_into'
+ORDER BY d.not_before, d.id`
+
+// What was folded into a delivery that does not leave is folded into another one, or asks for places of its own.
+const (
+	bequeath = `
+UPDATE delivery SET folded_into = r.heir, version = delivery.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, heir bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.id <> delivery.folded_into
+  AND delivery.status = 'skipped' AND delivery.reason = 'folded_into'`
+
+	setFree = `
+UPDATE delivery SET folded_into = 0, status = 'scheduled', send_at = $1, reason = '', completed_at = 0, version = delivery.version + 1
+FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.id <> delivery.folded_into
+  AND delivery.status = 'skipped' AND delivery.reason = 'folded_into'`
+)
+
+const unfold = `
+UPDATE delivery SET folded_into = 0, status = r.status, send_at = r.send_at, reason = r.reason, completed_at = r.completed_at,
+  version = delivery.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigint, reason text, completed_at bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
+RETURNING delivery.id`
+
+// readCarriers gives persons who are locked what takes others along of theirs.
+func (t *session) readCarriers(ctx context.Context, now time.Time, persons []*Person, refs []PersonRef) error {
+	found, err := query(ctx, t, scanDelivery, carriers, dueMicros(now), personRows(refs))
+	if err != nil {
+		return fmt.Errorf("read what carries others: %w", err)
+	}
+	of := map[PersonRef][]delivery.Row{}
+	for _, d := range found {
+		ref := PersonRef{d.Workspace, d.Contact}
+		of[ref] = append(of[ref], d)
+	}
+	for i, p := range persons {
+		p.Carriers, p.Folding = of[refs[i]], true
+	}
+	return nil
+}
+
+// carriersOf is readCarriers for those of the persons who are locked.
+func (t *session) carriersOf(ctx context.Context, now time.Time, recipients []recipient, persons []Person) error {
+	var refs []PersonRef
+	var locked []*Person
+	for i := range persons {
+		if persons[i].Locked {
+			refs, locked = append(refs, PersonRef{recipients[i].ws, persons[i].ID}), append(locked, &persons[i])
+		}
+	}
+	return t.readCarriers(ctx, now, locked, refs)
+}
+
+// hangingOn reads deliveries that hang on others, by the id of those.
+func (t *session) hangingOn(ctx context.Context, text string, args ...any) (map[deliveryRef][]delivery.Row, error) {
+	found, err := query(ctx, t, scanDelivery, text, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read what is folded: %w", err)
+	}
+	of := map[deliveryRef][]delivery.Row{}
+	for _, d := range found {
+		ref := deliveryRef{d.Workspace, d.FoldedInto}
+		of[ref] = append(of[ref], d)
+	}
+	return of, nil
+}
+
+// foldable gives the claims whose verdicts ask for it what they decide about folding by.
+func (t *session) foldable(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, persons map[PersonRef]Person) error {
+	var refs []PersonRef
+	var people []*Person
+	var carrying rowset
+	for _, i := range odd {
+		if !verdicts[i].NeedFold {
+			continue
+		}
+		c := claims[i]
+		ref := PersonRef{c.Workspace, c.Contact}
+		if p := persons[ref]; !p.Folding {
+			refs, people = append(refs, ref), append(people, &p)
+			p.Folding = true
+			persons[ref] = p
+		}
+		if c.Carries() {
+			carrying.row().int(int64(c.Workspace)).int(int64(c.ID))
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	if err := t.readCarriers(ctx, now, people, refs); err != nil {
+		return err
+	}
+	for i, ref := range refs {
+		persons[ref] = *people[i]
+	}
+	of, err := t.hangingOn(ctx, riders, dueMicros(now), &carrying)
+	if err != nil {
+		return err
+	}
+	for _, i := range odd {
+		claims[i].Riders = of[deliveryRef{claims[i].Workspace, claims[i].ID}]
+	}
+	return nil
+}
+
+// withFolded gives what goes out what is folded into it.
+func (t *session) withFolded(ctx context.Context, send []Claim) error {
+	var rows rowset
+	for _, c := range send {
+		if c.Carries() {
+			rows.row().int(int64(c.Workspace)).int(int64(c.ID))
+		}
+	}
+	of, err := t.hangingOn(ctx, foldedInto, &rows)
+	if err != nil {
+		return err
+	}
+	for i, c := range send {
+		send[i].Folded = of[deliveryRef{c.Workspace, c.ID}]
+	}
+	return nil
+}
+
+// estate is what becomes of what is folded into deliveries that do not leave.
+type estate struct{ heirs, free rowset }
+
+func (e *estate) to(of deliveryRef, heir delivery.ID) {
+	e.heirs.row().int(int64(of.ws)).int(int64(of.id)).int(int64(heir))
+}
+
+func (e *estate) none(of deliveryRef) { e.free.row().int(int64(of.ws)).int(int64(of.id)) }
+
+func (t *session) settleEstate(ctx context.Context, now time.Time, e *estate) error {
+	if _, err := t.exec(ctx, bequeath, &e.heirs); err != nil {
+		return fmt.Errorf("fold into what stands in: %w", err)
+	}
+	n, err := t.exec(ctx, setFree, dueMicros(now), &e.free)
+	if err != nil {
+		return fmt.Errorf("set free what was folded: %w", err)
+	}
+	if n > 0 {
+		t.due(dueMicros(now))
+	}
+	return nil
+}
+
+// left says what becomes of what is folded into a claim that was moved and does not go out.
+func (e *estate) left(was Claim, v IntentVerdict, is delivery.Row) {
+	ref := deliveryRef{was.Workspace, was.ID}
+	switch {
+	case !was.Carries() || v.Move.Send:
+	case v.Fallback != nil:
+		e.to(ref, v.Fallback.ID)
+	case is.Rides():
+		e.to(ref, is.FoldedInto)
+	case is.Status.Final() && is.Step == 0 && !is.Doubt():
+		e.none(ref)
+	}
+}
+
+// Unfold takes deliveries out of the messages that they are folded into, and returns how many of them had not changed
+// since they were read.
+func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int, err error) {
+	if len(list) == 0 {
+		return 0, nil
+	}
+	err = s.write(ctx, func(t *session) error {
+		var rows rowset
+		for _, u := range list {
+			d := u.Row
+			rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).
+				text(string(d.Reason)).time(d.CompletedAt)
+		}
+		done, err := query(ctx, t, scanInt, unfold, &rows)
+		if err != nil {
+			return err
+		}
+		n = len(done)
+		changed := make(map[int64]bool, n)
+		for _, id := range done {
+			changed[id] = true
+		}
+		var attempts []delivery.Attempt
+		var made []delivery.Row
+		for _, u := range list {
+			if !changed[int64(u.Row.ID)] {
+				continue
+			}
+			t.dueDelivery(u.Row)
+			if u.Attempt != nil {
+				attempts = append(attempts, *u.Attempt)
+			}
+			if u.Fallback != nil {
+				if err := checkDelivery(*u.Fallback, u.Row.Workspace); err != nil {
+					return err
+				}
+				made = append(made, *u.Fallback)
+			}
+		}
+		if _, err := t.insertDeliveries(ctx, made); err != nil {
+			return err
+		}
+		return t.insertAttempts(ctx, attempts)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("take out of a bundle: %w", err)
+	}
+	return n, nil
+}
+
+// FoldedInto lists what left with a delivery, or is to leave with it, in the order in which it was due.
+func (s *Store) FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error) {
+	return all(ctx, s, "list what is folded", scanDelivery, foldedOf, int64(ws), int64(id))
+}
+
+const foldedOf = selectDeliveries + `
+WHERE d.ws = $1 AND d.folded_into = $2 AND d.folded_into > 0 AND d.id <> $2
+  AND (d.status = 'scheduled' OR d.status = 'skipped' AND d.reason = 'folded_into')
+ORDER BY d.not_before, d.id`
