@@ -115,7 +115,7 @@ func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
 		Locale: r.Locale, CustomerRef: r.CustomerRef, Status: string(r.Status),
 		Sending: !r.IntentAt.IsZero() && r.LeaseUntil.After(a.Clock.Now()),
 		Reason:  string(r.Reason), Message: sentence(r.Reason), StopReason: string(r.StopReason), NotBefore: r.NotBefore,
-		SendAt: r.SendAt, DeferredBy: string(r.DeferredBy), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
+		SendAt: r.LeavesAt(), DeferredBy: string(r.DeferredBy), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
 		Attempts: r.AttemptNo, RetryCount: r.RetryCount, LastSentAt: r.LastSentAt, ExpiresAt: r.ExpiresAt,
 		CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
 	}

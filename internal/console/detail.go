@@ -67,6 +67,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
 		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), because: gate.Explain(d.Trace, v.zone), facts: v.deliveryFacts(d, person.ExtID),
 		moments: timeline(d, in, attempts), event: event, trace: d.Trace,

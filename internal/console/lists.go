@@ -89,7 +89,7 @@ func (c *console) deliveries(ctx context.Context, v visit) (view, error) {
 func (v visit) deliveryLine(d delivery.Row) deliveryLine {
 	l := deliveryLine{
 		id: v.delivery(d.ID), href: v.delivery(d.ID), state: deliveryBadge(d, v.now), to: to(d), workflow: d.Workflow,
-		channel: d.Channel, sent: d.LastSentAt, next: d.SendAt, left: sendsLeft(d),
+		channel: d.Channel, sent: d.LastSentAt, next: d.LeavesAt(), left: sendsLeft(d),
 	}
 	if d.Reason != reason.Delivered || d.DeferredBy != "" {
 		l.why = why(d)

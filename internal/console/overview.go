@@ -84,7 +84,7 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 		}
 	}
 	for _, d := range next {
-		o.coming = append(o.coming, coming{d.SendAt, d.Workflow, to(d), stepName(d.Step + 1), v.delivery(d.ID)})
+		o.coming = append(o.coming, coming{d.LeavesAt(), d.Workflow, to(d), stepName(d.Step + 1), v.delivery(d.ID)})
 	}
 	for _, e := range c.Feed.Recent(v.workspace.ID, latest, Notable) {
 		o.lines = append(o.lines, v.line(e))
@@ -98,7 +98,7 @@ func summary(c store.Counts, next []delivery.Row) []phrase {
 	told := []phrase{{text: plural(c.Events, "event", "events") + " taken in, " + plural(c.Sent, "delivery", "deliveries") + " sent."}}
 	switch {
 	case len(next) > 0:
-		return append(told, phrase{"The next message goes out at", next[0].SendAt, "."})
+		return append(told, phrase{"The next message goes out at", next[0].LeavesAt(), "."})
 	case !c.OldestDue.IsZero():
 		return append(told, phrase{"The next occasion is due at", c.OldestDue, "."})
 	}

@@ -105,6 +105,18 @@ func (r Row) Carries() bool { return r.FoldedInto != 0 && r.FoldedInto == r.ID &
 // Rides reports whether the row leaves with another one, or is to.
 func (r Row) Rides() bool { return r.FoldedInto != 0 && r.FoldedInto != r.ID }
 
+// RideAfter is how much later a message is due than the one with which it leaves: whoever takes that up, among several
+// processes and in large batches, takes this along; only when nobody has is it looked at by itself.
+const RideAfter = time.Second
+
+// LeavesAt is when the next message leaves as far as is known: one that rides leaves with its carrier.
+func (r Row) LeavesAt() time.Time {
+	if r.Rides() && r.Status == Scheduled && !r.SendAt.IsZero() {
+		return r.SendAt.Add(-RideAfter)
+	}
+	return r.SendAt
+}
+
 // Doubt reports whether the present step may have reached its person although nobody was told so.
 func (r Row) Doubt() bool { return !r.DoubtAt.IsZero() }
 

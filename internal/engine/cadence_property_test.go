@@ -38,6 +38,7 @@ type handed struct {
 	at       time.Time
 	policy   cadence.Policy
 	critical bool
+	text     string
 	earlier  bool // it was on its way already when the limits changed
 }
 

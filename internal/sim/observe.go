@@ -113,7 +113,7 @@ func deliveryRow(d delivery.Row, contact string) row {
 		instance: int64(d.Instance), delivery: int64(d.ID), alias: []string{contact},
 		cells: map[string]cell{
 			"workflow": textCell(d.Workflow), "trigger": textCell(d.Trigger), "key": textCell(d.Key), "to": textCell(d.Address),
-			"channel": textCell(d.Channel), "status": textCell(string(d.Status)), "send_at": instantCell(d.SendAt),
+			"channel": textCell(d.Channel), "status": textCell(string(d.Status)), "send_at": instantCell(d.LeavesAt()),
 			"due": instantCell(d.NotBefore), "attempt": numberCell(d.AttemptNo), "remaining": numberCell(d.RemindersRemaining),
 			"locale": textCell(d.Locale), "reason": textCell(string(why)),
 		},

@@ -35,7 +35,8 @@ WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.i
   AND d.status = 'skipped' AND d.reason = 'folded_into'
 ORDER BY d.not_before, d.id`
 
-// What was folded into a delivery that does not leave is folded into another one, or asks for places of its own.
+// What was folded into a delivery that does not leave is folded into another one, or is due: as what rides with one that
+// is not there it asks for places of its own, and leaves together where it can.
 const (
 	bequeath = `
 UPDATE delivery SET folded_into = r.heir, version = delivery.version + 1
@@ -44,7 +45,7 @@ WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_int
   AND delivery.status = 'skipped' AND delivery.reason = 'folded_into'`
 
 	setFree = `
-UPDATE delivery SET folded_into = 0, status = 'scheduled', send_at = $1, reason = '', completed_at = 0, version = delivery.version + 1
+UPDATE delivery SET status = 'scheduled', send_at = $1, reason = '', completed_at = 0, version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.id <> delivery.folded_into
   AND delivery.status = 'skipped' AND delivery.reason = 'folded_into'`

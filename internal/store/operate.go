@@ -216,7 +216,7 @@ func (t *session) updateDeliveries(ctx context.Context, now time.Time, old, chan
 		}
 		deliveryRow(&whole, d)
 		t.dueDelivery(d)
-		if was.Carries() && d.Status == delivery.Cancelled && !d.Doubt() {
+		if was.Carries() && was.Status == delivery.Scheduled && d.Status.Final() && !d.Doubt() {
 			inherit.none(deliveryRef{d.Workspace, d.ID})
 		}
 	}

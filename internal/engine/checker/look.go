@@ -203,6 +203,7 @@ func (r *run) resolved(s *seen, l *look, e store.Episode) wanted {
 	if l.Trigger.Resolved == nil || s.Closed || s.Deleted {
 		return w // nobody is told: it is not over, but gone
 	}
+	w.audience.Fold = gate.Folds(l.Trigger.Limits)
 	known := map[subject.ContactID]bool{}
 	for _, d := range e.Deliveries {
 		if reached(d, r.now) && !known[d.Contact] {
@@ -215,7 +216,7 @@ func (r *run) resolved(s *seen, l *look, e store.Episode) wanted {
 
 // reached reports whether a message was sent, or may be arriving at this moment.
 func reached(d delivery.Row, now time.Time) bool {
-	return !d.LastSentAt.IsZero() || d.Status == delivery.Unknown || !d.IntentAt.IsZero() && d.LeaseUntil.After(now) || d.Doubt()
+	return !d.LastSentAt.IsZero() || d.Reason == reason.FoldedInto || d.Status == delivery.Unknown || !d.IntentAt.IsZero() && d.LeaseUntil.After(now) || d.Doubt()
 }
 
 // withdrawn is what is no longer of use of an episode that is over: what waits and was never sent (R9).

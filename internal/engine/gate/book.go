@@ -198,7 +198,7 @@ func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
 	for i, row := range without { // the earliest of their places is the first that it may have
 		at := row.Slot
 		if row.Rides() { // it has none of its own
-			at = row.SendAt
+			at = row.LeavesAt()
 		}
 		if at.After(a.Now) && (i == 0 || at.Before(from)) {
 			from, why = at, row.DeferredBy

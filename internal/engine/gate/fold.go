@@ -32,7 +32,7 @@ func (b *Book) Place(a Ask, row delivery.Row, v cadence.Verdict, without ...deli
 	if fold && (late || v.At.After(a.Now)) {
 		if c, ok := b.carrier(a, row, v, without); ok {
 			b.give(a, without)
-			row.SendAt, row.Slot, row.FoldedInto, row.DeferredBy = c.SendAt, time.Time{}, c.ID, v.Reason
+			row.SendAt, row.Slot, row.FoldedInto, row.DeferredBy = c.SendAt.Add(delivery.RideAfter), time.Time{}, c.ID, v.Reason
 			if late { // which says nothing of what it waits for
 				row.DeferredBy = b.blockedBy(a)
 			}

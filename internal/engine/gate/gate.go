@@ -139,7 +139,7 @@ func Entry(row delivery.Row, contact string, now time.Time) journal.Entry {
 		At: now, What: journal.Planned, Workspace: row.Workspace, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion,
 		Trigger: row.Trigger, Key: row.Key, Event: row.Event, Instance: row.Instance, Delivery: row.ID, Contact: contact,
 		Address: row.Address, Channel: row.Channel, Locale: row.Locale, Step: row.Step + 1, Reason: row.Reason,
-		Due: row.NotBefore, Until: row.SendAt, Remaining: row.RemindersRemaining,
+		Due: row.NotBefore, Until: row.LeavesAt(), Remaining: row.RemindersRemaining,
 	}
 	switch {
 	case row.Status == delivery.Cancelled:

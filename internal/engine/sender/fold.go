@@ -95,7 +95,7 @@ func (r *recheck) join(book *gate.Book, c store.Claim, rules rules) (v store.Int
 			r.tellFolded(c, b.row)
 			return v, true
 		case !b.until.IsZero() && b.row.ID == c.FoldedInto:
-			return r.later(c, rules, b.until, reason.RateLimited), true
+			return r.later(c, rules, b.until.Add(delivery.RideAfter), reason.RateLimited), true
 		}
 	}
 	return v, false

@@ -82,6 +82,9 @@ func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.Inten
 	if !c.Slot.IsZero() && !earlier(c.Row) {
 		book.Leave(a, c.Slot, c.Type)
 	}
+	if age := r.now.Sub(c.LeavesAt()); c.Rides() && age >= 0 && age <= book.Limiting(a).Grace() {
+		a.Now = c.LeavesAt() // it may have the place of the one with which it was to leave
+	}
 	verdict := book.Try(a)
 	if verdict.Reason != reason.DeferredTooLong && !verdict.At.After(r.now) {
 		into := c.FoldedInto
@@ -122,7 +125,8 @@ func (r *recheck) withheld(book *gate.Book, c store.Claim, rules rules, a gate.A
 	}
 	later := stay(c)
 	later.SendAt = placed.SendAt
-	v := r.move(c, timing, journal.Deferred, placed.DeferredBy, later)
+	v := r.move(c, timing, "", placed.DeferredBy, later)
+	r.tell(journal.Deferred, c, placed.DeferredBy, placed.LeavesAt())
 	v.Past = past(c)
 	v.Move.Slot, v.Move.DeferredBy, v.Move.Reason, v.Move.FoldedInto = placed.Slot, placed.DeferredBy, c.Reason, placed.FoldedInto
 	v.Move.DueAt = time.Time{} // waiting for a limit is never lateness (R2)

@@ -201,7 +201,7 @@ func (r *recheck) rest(c store.Claim, rules rules) (v store.IntentVerdict, resti
 	}
 	at := r.spread(ws.Jitter, c, verdict)
 	if c.Rides() { // not before the one with which it is to leave
-		at = verdict.Until.Add(verdict.Spread)
+		at = verdict.Until.Add(verdict.Spread + delivery.RideAfter)
 	}
 	return r.later(c, rules, at, reason.ChannelDown), true, nil
 }
