@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -60,7 +59,7 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 		},
 		{
 			"limits are lifted", defs(""), three,
-			func(w world) { w.person("ann", `"name": "Ann"`) }, "15:00",
+			func(w world) { w.person("ann", `"cadence": {"max_per_day": 50}`) }, "15:00",
 			"10:00 a 1, 11:00 a 2, 11:00 b 3, 11:00 c 4", "",
 		},
 		{
@@ -190,8 +189,6 @@ func TestFoldSurvivesACrash(t *testing.T) {
 					t.Fatalf("it did not die: %v", err)
 				}
 				w.script("15:00")
-				sent := w.Provider.Sent()
-				_ = sent
 				var got []string
 				for _, row := range w.rows() {
 					got = append(got, w.name(row)+" "+string(row.Status))
@@ -266,8 +263,9 @@ func TestFoldOfEmails(t *testing.T) {
 		w.person("ann", `"persona": "Manager"`)
 		w.Clock.Set(ten)
 		for i, kind := range []string{"c", "b", "a", "c"} {
-			w.Post(fmt.Sprintf(`{"kind": %q, "id": "%d", "recipient": {"address": "ann@example.org", "customer_ref": "ann"}}`, kind, i+1))
 			w.live(fmt.Sprintf("10:%d0", i))
+			w.Post(fmt.Sprintf(`{"kind": %q, "id": "%d", "recipient": {"address": "ann@example.org", "customer_ref": "ann"}}`, kind, i+1))
+			w.live(fmt.Sprintf("10:%d1", i))
 		}
 		w.Provider.Sent()
 		w.live("13:00")
@@ -275,7 +273,7 @@ func TestFoldOfEmails(t *testing.T) {
 		if len(sent) != 1 || sent[0].Subject != "b 2 (+2)" {
 			t.Fatalf("sent %+v, %v", sent, w.diary())
 		}
-		if want := "<p><strong>b</strong> 2</p>\n\n<hr>\n<p><strong>a</strong> 3</p>\n\n<hr>\n<p><strong>c</strong> 4</p>\n"; sent[0].HTML != want {
+		if want := "<p><strong>b</strong> 2</p>\n\n<hr>\n<p><strong>a</strong> 3</p>\n\n<hr>\n<p><strong>c</strong> 4</p>\n"; !strings.Contains(sent[0].HTML, want) {
 			t.Errorf("html %q", sent[0].HTML)
 		}
 	})
@@ -330,5 +328,3 @@ func TestFoldWithTwoProcesses(t *testing.T) {
 		}
 	})
 }
-
-var _ = time.Now

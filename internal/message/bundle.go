@@ -25,7 +25,7 @@ const (
 
 // Bundle makes one message of several, in their order. Email puts a line between them, other kinds a blank line. The
 // subject is that of the first, with how many more it brings. HTML is kept where all have some and none of it is a whole
-// document; what its author left open is closed, so that nothing of it reaches into the next part.
+// document, other than the page around a text in Markdown, which is put around all of them; what its author left open is closed, so that nothing of it reaches into the next part.
 //
 // The part at keep is always in. Those that have nothing to show beside it, or would make the whole longer than limits
 // allow, stay out: their indexes are returned.
@@ -34,8 +34,13 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 	if email {
 		between = dashes
 	}
+	given := parts
 	parts = slices.Clone(parts)
+	paged := make([]bool, len(parts))
 	for i, p := range parts {
+		if body, ok := strings.CutPrefix(p.HTML, pageHead); ok {
+			parts[i].HTML, paged[i] = strings.CutSuffix(body, pageTail)
+		}
 		if p.Text == "" && p.HTML == "" { // it has said all in its subject
 			parts[i].Text = p.Subject
 		}
@@ -44,7 +49,7 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 	useHTML := !slices.ContainsFunc(parts, func(p Part) bool { return !rich(p) }) || parts[keep].Text == ""
 	useText := parts[keep].Text != "" && (!useHTML || !slices.ContainsFunc(parts, func(p Part) bool { return p.Text == "" }))
 	if useHTML && !rich(parts[keep]) { // a whole document and nothing else
-		return parts[keep], others(len(parts), keep)
+		return given[keep], others(len(parts), keep)
 	}
 	in := map[int]Part{}
 	texts, htmls := 0, 0
@@ -70,9 +75,10 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 		}
 	}
 	if len(in) == 1 {
-		return parts[keep], out
+		return given[keep], out
 	}
 	var bodies, markups []string
+	page := false
 	for i := range parts {
 		p, ok := in[i]
 		if !ok {
@@ -81,6 +87,7 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 		if len(bodies)+len(markups) == 0 {
 			whole.Subject = p.Subject
 		}
+		page = page || paged[i]
 		if useText {
 			bodies = append(bodies, p.Text)
 		}
@@ -92,6 +99,9 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 		whole.Subject += fmt.Sprintf(" (+%d)", len(in)-1)
 	}
 	whole.Text, whole.HTML = strings.Join(bodies, between), strings.Join(markups, horizontal)
+	if useHTML && page {
+		whole.HTML = pageHead + whole.HTML + pageTail
+	}
 	return whole, out
 }
 

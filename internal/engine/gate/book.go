@@ -143,7 +143,8 @@ func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
 		if p.Unlimited() || f.types != nil && !slices.ContainsFunc(f.types, p.Counts) {
 			continue
 		}
-		if at := cadence.Floor(p, loc, f.now); floor.IsZero() || at.Before(floor) {
+		// Within the grace a slot that is over is judged by its own instant, perhaps that of the day before.
+		if at := cadence.Floor(p, loc, f.now.Add(-p.Grace())); floor.IsZero() || at.Before(floor) {
 			floor = at
 		}
 	}

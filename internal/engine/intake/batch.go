@@ -26,7 +26,7 @@ type batch struct {
 	people  []store.RecipientRef
 	keys    []string
 	types   []string // of the messages that may be made
-	fold    bool // a message may be folded
+	fold    bool     // a message may be folded
 
 	results []Result
 	entries []journal.Entry
