@@ -66,6 +66,8 @@ type Clause struct {
 	Reason string `json:"reason,omitempty"`
 	Field  string `json:"field,omitempty" doc:"The first field that it reads, or the one that is missing."`
 	Value  any    `json:"value,omitempty"`
+	// Also are the other fields that it reads, with their values.
+	Also map[string]any `json:"also,omitempty" doc:"The other fields that it reads, with their values."`
 }
 
 // RecordsAnswer says what became of a batch, in its order.

@@ -115,6 +115,39 @@ func TestMistakesAboutLimits(t *testing.T) {
 	}
 }
 
+// TestNoAddress: whoever cannot be reached is named, with the reason, by the API, the command line and the metrics.
+func TestNoAddress(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		b.apply(strings.NewReplacer("channel: inbox", "channel: sms:text", "  inbox:", "  sms:").Replace(pump(pumpStops, "persona: Mechanic", "")) +
+			"---\npersona: Mechanic\n---\nchannel: sms:text\nprovider: inbox\n")
+		for _, write := range []string{
+			`contacts/ann {"persona": "Mechanic", "addresses": {"sms": "+4930000001"}}`, `contacts/ben {"persona": "Mechanic", "addresses": {"email": "ben@example.org"}}`,
+			`records/pump/1 {"props": {"running": false}}`,
+		} {
+			path, body, _ := strings.Cut(write, " ")
+			if code, answer := b.ask(http.MethodPut, "/v1/"+path, body); code != http.StatusOK {
+				t.Fatalf("%s: %d %s", path, code, answer)
+			}
+		}
+		if _, err := b.Tick(b.Context()); err != nil {
+			t.Fatal(err)
+		}
+		page, err := b.Deliveries(b.Context(), client.DeliveryQuery{Reason: "no_address"})
+		if err != nil || len(page.Items) != 1 || page.Items[0].Status != "skipped" || page.Items[0].CustomerRef != "ben" {
+			t.Errorf("the API: %+v %v", page.Items, err)
+		}
+		var out, errs bytes.Buffer
+		args := []string{"deliveries", "list", "--status", "skipped", "--server", b.app.URL(), "--key", b.key}
+		if status := cli.Run(b.Context(), args, cli.Stdio{Out: &out, Err: &errs}); status != 0 || !strings.Contains(out.String(), "no_address") {
+			t.Errorf("the command line (%d): %s%s", status, out.String(), errs.String())
+		}
+		if _, text := b.askAs(b.newKey(b.app.Workspace(), "metrics", "metrics"), http.MethodGet, "/metrics", ""); !strings.Contains(text, `carillon_deliveries_total{channel="sms:text",reason="no_address",what="skipped"} 1`) {
+			t.Errorf("the metrics: %s", text)
+		}
+	})
+}
+
 // TestTheLastYear: instants at the end of the calendar are taken, and what they lead to beyond it never comes.
 func TestTheLastYear(t *testing.T) {
 	t.Parallel()

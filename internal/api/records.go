@@ -225,7 +225,14 @@ func wireStandings(r store.RecordRow, standings []plan.Standing) client.RecordDe
 				one.Issues = append(one.Issues, j.Issue)
 			}
 			for _, c := range j.Clauses {
-				one.Clauses = append(one.Clauses, client.Clause{Issue: j.Issue, Line: c.Source, Met: c.Met, Reason: string(c.Reason), Field: c.Field, Value: c.Value})
+				clause := client.Clause{Issue: j.Issue, Line: c.Source, Met: c.Met, Reason: string(c.Reason), Field: c.Field, Value: c.Value}
+				for _, other := range c.Also {
+					if clause.Also == nil {
+						clause.Also = map[string]any{}
+					}
+					clause.Also[other.Field] = other.Value
+				}
+				one.Clauses = append(one.Clauses, clause)
 			}
 		}
 		d.Triggers[i] = one

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -91,7 +92,7 @@ func (v visit) deliveryFacts(d delivery.Row, contact string) []fact {
 		{name: "contact", value: contact, href: contactPath(contact)},
 		{name: "address", value: d.Address},
 		{name: "locale", value: d.Locale},
-		{name: "customer_ref", value: d.CustomerRef},
+		{name: "customer ref", value: d.CustomerRef},
 		{name: "not before", at: d.NotBefore},
 		{name: "sends left", value: fmt.Sprint(sendsLeft(d))},
 		{name: "attempts", value: fmt.Sprint(d.AttemptNo)},
@@ -196,17 +197,23 @@ type clause struct {
 	Reason reason.Reason `json:"reason"`
 	Field  string        `json:"field"`
 	Value  any           `json:"value"`
+	also   []expr.Reading
 }
 
+// value names the fields that the line reads, with their values.
 func (c clause) value() string {
 	if c.Field == "" {
 		return ""
 	}
-	text, err := json.Marshal(c.Value)
-	if err != nil {
-		return ""
+	var said []string
+	for _, r := range append([]expr.Reading{{Field: c.Field, Value: c.Value}}, c.also...) {
+		text, err := json.Marshal(r.Value)
+		if err != nil {
+			return ""
+		}
+		said = append(said, r.Field+" is "+string(text))
 	}
-	return c.Field + " is " + string(text)
+	return strings.Join(said, ", ")
 }
 
 // verdict is what one trigger made of an event, as intake keeps it.

@@ -176,8 +176,11 @@ func (v visit) line(e journal.Entry) line {
 		l.href = "/instances/" + v.public(key.KindInstance, int64(e.Instance))
 	case e.Event != 0:
 		l.href = "/events/" + v.public(key.KindEvent, int64(e.Event))
+	case e.Record != "":
+		typ, id, _ := strings.Cut(e.Record, "/")
+		l.href = recordHref(typ, id)
 	}
-	l.id = strconv.FormatInt(e.At.UnixMicro(), 36) + string(e.What) + l.href
+	l.id = strconv.FormatInt(e.At.UnixMicro(), 36) + string(e.What) + l.href + e.Workflow
 	return l
 }
 

@@ -239,7 +239,7 @@ func standingOf(s plan.Standing) standing {
 			part.state = badge{hold, "true"}
 		}
 		for _, c := range j.Clauses {
-			part.clauses = append(part.clauses, clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value})
+			part.clauses = append(part.clauses, clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value, also: c.Also})
 		}
 		out.parts = append(out.parts, part)
 	}

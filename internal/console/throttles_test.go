@@ -22,7 +22,7 @@ type: alert
 triggers:
   - id: stopped
     record: pump
-    when: record.running == false
+    when: record.running == false && record.load < 9
     cooldown: {length: 2h, per: [record.id]}
 audience:
   - address: '"you"'
@@ -95,18 +95,22 @@ func TestThrottlePages(t *testing.T) {
 
 		name := strings.Repeat("long-name-", 20)
 		b.write(t, `{"type": "pump", "id": "<7>/"}`, fmt.Sprintf(`{"type": "pump", "id": %q}`, name))
-		b.write(t, `{"type": "pump", "id": "<7>/", "props": {"running": false}}`, fmt.Sprintf(`{"type": "pump", "id": %q, "props": {"running": false}}`, name))
+		b.write(t, `{"type": "pump", "id": "<7>/", "props": {"running": false, "load": 1}}`, fmt.Sprintf(`{"type": "pump", "id": %q, "props": {"running": false, "load": 1}}`, name))
 		for i := range 3 {
 			b.clock.Set(start.Add(time.Duration(5*(i+1)) * time.Minute))
 			b.write(t, fmt.Sprintf(`{"type": "pump", "id": "<7>/", "props": {"load": %d}}`, i))
 		}
 		a := says("/throttles", "throttled pump <7>/ pump-alert stopped:<7>/ 08:12:34 10:12:34 3 times", "throttled pump "+name)
+		if !strings.Contains(get(t, h, "/").body, `href="/records/pump/%3C7%3E%2F"`) {
+			t.Error("what was held back lately does not lead to its record")
+		}
 		if !strings.Contains(a.body, `href="/records/pump/%3C7%3E%2F"`) || !strings.Contains(a.body, `data-every="2000"`) {
 			t.Errorf("no link to the record, or it does not live:\n%s", a.body)
 		}
 		says("/throttles?workflow=pump-alert", "pump <7>/")
 		says("/throttles?workflow=visit", "Nothing of a workflow of that name")
-		says("/records/pump/%3C7%3E%2F", "Throttles", "throttled pump-alert stopped:<7>/ 08:12:34 10:12:34 3 times", "Until 10:12:34")
+		says("/records/pump/%3C7%3E%2F", "Throttles", "throttled pump-alert stopped:<7>/ 08:12:34 10:12:34 3 times", "Until 10:12:34",
+			"record.running is false, record.load is 2 true")
 		instance := regexp.MustCompile(`href="(/instances/i_[^"]*)"`).FindStringSubmatch(a.body)
 		if instance == nil {
 			t.Fatal("no link to what fired")
@@ -133,7 +137,7 @@ func TestThrottlesInPages(t *testing.T) {
 	const n = 200
 	records := make([]string, n)
 	for i := range records {
-		records[i] = fmt.Sprintf(`{"type": "pump", "id": "p %03d", "props": {"running": false}}`, i)
+		records[i] = fmt.Sprintf(`{"type": "pump", "id": "p %03d", "props": {"running": false, "load": 1}}`, i)
 	}
 	b.write(t, records...)
 	h := b.handler(t, console.Deps{Guest: "default"})

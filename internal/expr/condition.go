@@ -31,8 +31,18 @@ type Clause struct {
 	Reason reason.Reason // empty when met
 	Field  string        // the first field it reads, or the one that is missing
 	Value  any           // that field's value; nil when missing
+	Also   []Reading     // the other fields it reads, where one alone does not explain it
 	Detail string        // why the evaluation failed, for the author
 }
+
+// Reading is a field with its value, nil when missing.
+type Reading struct {
+	Field string
+	Value any
+}
+
+// mostReadings bounds the fields by which a line is explained.
+const mostReadings = 8
 
 // Line compiles one line, which must be true or false. Its errors are *Error.
 func (c *Compiler) Line(src string, scope Scope) (*Condition, error) {
@@ -156,16 +166,23 @@ func (c *Condition) judgeLine(in *Input) Clause {
 		if about := c.line.about; about != nil {
 			clause.Field, clause.Value = c.line.aboutText, in.lookup(about)
 		}
+		for _, path := range c.line.others {
+			clause.Also = append(clause.Also, Reading{path.String(), in.lookup(path)})
+		}
 	}
 	return clause
 }
 
-// subject is the field that a line is about: the first one it reads that is no constant.
-func subject(paths []Path) Path {
+// subjects are the fields that a line is about: the first one it reads that is no constant, and the others.
+func subjects(paths []Path) (first Path, others []Path) {
 	for _, path := range paths {
-		if path[0] != "now" && path[0] != "vars" {
-			return path
+		switch {
+		case path[0] == "now" || path[0] == "vars":
+		case first == nil:
+			first = path
+		case len(others) < mostReadings:
+			others = append(others, path)
 		}
 	}
-	return nil
+	return first, others
 }

@@ -73,6 +73,7 @@ type Program struct {
 	paths     []Path // what it reads, in the order of the text
 	about     Path   // the one that explains a judgement
 	aboutText string
+	others    []Path             // that it reads besides
 	calls     map[int64][]string // call → the field each operand reads, for naming what is missing
 	whole     string             // the path when the expression is nothing but a path
 	readsNow  bool
@@ -104,10 +105,10 @@ func (c *Compiler) Compile(src string, scope Scope, want Type) (*Program, error)
 	if err != nil {
 		return nil, programError(src, err)
 	}
-	about := subject(l.paths)
+	about, others := subjects(l.paths)
 	readsNow, loose := shape(checked.NativeRep().Expr())
 	return &Program{
-		source: src, want: want, prg: prg, paths: l.paths, about: about, aboutText: about.String(), calls: l.calls, whole: l.whole,
+		source: src, want: want, prg: prg, paths: l.paths, about: about, aboutText: about.String(), others: others, calls: l.calls, whole: l.whole,
 		readsNow: readsNow, loose: loose,
 	}, nil
 }
