@@ -11,9 +11,12 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/checker"
 	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/expander"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -178,6 +181,92 @@ func TestALargeAudience(t *testing.T) {
 			t.Errorf("%d messages", got)
 		}
 	})
+}
+
+// crashingChunks is a store whose expansions end before they are committed.
+type crashingChunks struct{ *store.Store }
+
+func (c crashingChunks) ExpandDue(
+	ctx context.Context, now time.Time, limit int, floor store.Floor, resolve func([]store.DueInstance) ([]store.Audience, error),
+	decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error),
+) (int, error) {
+	return c.Store.ExpandDue(ctx, now, limit, floor, resolve, func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+		results, err := decide(due, people)
+		if err == nil {
+			err = errCrash
+		}
+		return results, err
+	})
+}
+
+// A process that ends between two chunks of a large audience, or within one, leaves the rest to the next: everybody hears of
+// it once.
+//
+// Shows: A5, P1, P2.
+func TestACrashBetweenChunks(t *testing.T) {
+	t.Parallel()
+	const people = 1203
+	for name, crash := range map[string]func(t *testing.T, w world){
+		"before the commit of a chunk": func(t *testing.T, w world) {
+			t.Helper()
+			x := expander.New(crashingChunks{w.Store}, catalog.New(w.Store, definition.Options{}), nil, nil)
+			if _, err := x.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errCrash) {
+				t.Fatalf("error %v", err)
+			}
+		},
+		"after it": func(t *testing.T, w world) {
+			t.Helper()
+			if _, err := w.Tick(t.Context()); !errors.Is(err, errCrash) {
+				t.Fatalf("error %v", err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				all := strings.Replace(simple("[change]", "    cooldown: {length: 9h}\n", ""), "to: record.owner_id", "persona: Manager", 1)
+				first := world{enginetest.Setup(t, s, all, func(c *engine.Config) {
+					c.Failpoint = func(point string) error {
+						if point == expander.AfterChunk {
+							return errCrash
+						}
+						return nil
+					}
+				})}
+				for first.tick() {
+				}
+				first.Clock.Set(ten)
+				var items []contact.Item
+				for i := range people {
+					items = append(items, contact.Parse([]byte(fmt.Sprintf(`{"persona": "Manager", "addresses": {"inbox": "p%d"}}`, i)), fmt.Sprint("p", i)))
+				}
+				for from := 0; from < people; from += 1000 {
+					if _, err := first.Contacts().Write(t.Context(), first.Workspace, contact.Replace, items[from:min(from+1000, people)], ten, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				first.put("team/a", `{"name": "A", "morale": 40}`)
+				first.lookOnly() // the first chunk
+				crash(t, first)
+				second := world{enginetest.Setup(t, s, "", nil)} // the next process
+				second.Clock.Set(ten)
+				second.live("10:01")
+				heard := map[string]int{}
+				for _, m := range append(first.Provider.Sent(), second.Provider.Sent()...) {
+					heard[m.Address]++
+				}
+				for i := range people {
+					if n := heard[fmt.Sprint("p", i)]; n != 1 {
+						t.Errorf("p%d heard of it %d times", i, n)
+					}
+				}
+				counts, err := s.Counts(t.Context(), first.Workspace.ID)
+				if err != nil || counts.DeliveriesByStatus[delivery.Sent] != people || counts.InstancesByStatus[instance.Completed] != 1 {
+					t.Errorf("%+v, %v", counts, err)
+				}
+			})
+		})
+	}
 }
 
 // A new trigger has every record looked at, in pages; what is due meanwhile is not held up, and a process that ends in

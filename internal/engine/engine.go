@@ -142,7 +142,7 @@ func New(c Config) (*Engine, error) {
 		intake:   intake.New(c.Store, known, c.Journal),
 		checker:  checker.New(c.Store, known, c.Journal),
 		replan:   replan.New(c.Store, known, c.Journal),
-		expander: expander.New(c.Store, known, c.Journal),
+		expander: expander.New(c.Store, known, c.Journal, c.Failpoint),
 		sender: sender.New(sender.Config{
 			Store: c.Store, Catalog: known, Outlets: outlets, Clock: c.Clock, Journal: c.Journal,
 			Log: c.Log, OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,

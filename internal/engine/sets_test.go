@@ -31,7 +31,7 @@ func TestABatchPinnedToMoreSetsThanAreKept(t *testing.T) {
 			}
 		}
 		w := sendersOf(b, s, provider("memory", func() error { return nil }))
-		x := expander.New(s, catalog.New(s, enginetest.Options(nil)), nil)
+		x := expander.New(s, catalog.New(s, enginetest.Options(nil)), nil, nil)
 		var expanded, sent int
 		for step := 0; expanded < edits || sent < 2*edits; step++ {
 			n, err := x.Step(t.Context(), b.Now(), 500)

@@ -40,16 +40,23 @@ type Store interface {
 	NewID(now time.Time) int64
 }
 
+// AfterChunk is the point at which a step can be made to die: what it wrote is committed, and nobody was told.
+const AfterChunk = "after_chunk"
+
 // Expander is the stage.
 type Expander struct {
-	store   Store
-	catalog *catalog.Catalog
-	journal journal.Writer
+	store     Store
+	catalog   *catalog.Catalog
+	journal   journal.Writer
+	failpoint func(point string) error
 }
 
-// New makes the stage.
-func New(s Store, c *catalog.Catalog, w journal.Writer) *Expander {
-	return &Expander{store: s, catalog: c, journal: w}
+// New makes the stage. An error of failpoint ends a step there as if the process had died; nil = never.
+func New(s Store, c *catalog.Catalog, w journal.Writer, failpoint func(point string) error) *Expander {
+	if failpoint == nil {
+		failpoint = func(string) error { return nil }
+	}
+	return &Expander{store: s, catalog: c, journal: w, failpoint: failpoint}
 }
 
 // Step expands up to limit due instances and returns how many it took up.
@@ -64,6 +71,9 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 		if err == nil {
 			if n == 0 {
 				return 0, nil // what stands in r is of a try that was not committed
+			}
+			if err := x.failpoint(AfterChunk); err != nil {
+				return 0, err
 			}
 			for _, e := range r.entries {
 				x.journal.Write(e)
