@@ -54,6 +54,8 @@ func limitStorm(t *testing.T, database, binary string, change func(*chaos.Option
 	o.Name, o.Events, o.Kills = "limits", limitEvents, limitKills
 	if o.Workers > 1 {
 		o.Workers = 8
+	} else {
+		o.Kills /= 2 // each stops all work
 	}
 	if change != nil {
 		change(&o)

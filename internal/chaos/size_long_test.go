@@ -8,6 +8,6 @@ const (
 	stormKills   = 60
 	stormFreezes = 4
 	mailEvents   = 6000
-	limitEvents  = 6000
-	limitKills   = 60
+	limitEvents  = 3000
+	limitKills   = 30
 )
