@@ -65,8 +65,8 @@ func TestMistakesAboutLimits(t *testing.T) {
 		},
 		{"more a day than a week", "persona: P\ncadence: {max_per_day: 9, max_per_week: 2}\n", "2:24: warning: max_per_day 9 is never reached: max_per_week is 2"},
 		{"more of a type than a day", "persona: P\ncadence: {max_per_day: 2, type_limits: {alert: 5}}\n", "2:41: warning: the limit of 5 for alert is never reached: max_per_day is 2"},
-		{"unknown field", pump("    when: record.runing == false\n    cooldown: {length: 1h}\n", everybody, "") + pumpType, "6:17: undefined field 'runing' / in: record.runing == false"},
-		{"unknown field of a context", pump("    when: record.running == false\n    cooldown: {length: 1h, per: [record.sit]}\n", everybody, "") + pumpType, "7:40: undefined field 'sit' / in: record.sit"},
+		{"unknown field", pump("    when: record.runing == false\n    cooldown: {length: 1h}\n", everybody, "") + pumpType, "6:17: undefined field 'runing' / in: record.runing == false / did you mean running?"},
+		{"unknown field of a context", pump("    when: record.running == false\n    cooldown: {length: 1h, per: [record.sit]}\n", everybody, "") + pumpType, "7:40: undefined field 'sit' / in: record.sit / did you mean site?"},
 		{"duplicate key", pump(pumpStops, everybody, "limits: {critical: true, critical: false}\n"), `13:26: duplicate key "critical" / it stands in line 13 already`},
 		{"unknown key", pump(pumpStops, everybody, "limits: {critcal: true}\n"), `13:10: unknown key "critcal" / did you mean critical?`},
 		{"negative cooldown", "persona: P\ncadence: {cooldown: -1h}\n", `2:21: "-1h" is not a duration / a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`},
@@ -106,7 +106,7 @@ func TestMistakesAboutLimits(t *testing.T) {
 			one := p.Problems[0]
 			got := fmt.Sprintf("%s:%d:%d: %s", one.File, one.Line, one.Column, one.Message)
 			if one.Hint != "" {
-				got += " / " + one.Hint
+				got += " / " + strings.ReplaceAll(one.Hint, "\n", " / ")
 			}
 			if got != want {
 				t.Errorf("the API: got\n%s\nwant\n%s", got, want)

@@ -212,7 +212,7 @@ func problemText(p client.DefinitionProblem) string {
 	}
 	b.WriteString(p.Message)
 	if p.Hint != "" {
-		b.WriteString("\n    " + p.Hint)
+		b.WriteString("\n    " + strings.ReplaceAll(p.Hint, "\n", "\n    "))
 	}
 	return b.String()
 }

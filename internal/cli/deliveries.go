@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -49,9 +50,17 @@ func (c *listDeliveriesCmd) Run(s *session) error {
 func (s *session) printDeliveries(o output, list []client.Delivery) {
 	rows := make([][]string, len(list))
 	for i, d := range list {
-		rows[i] = []string{d.ID, d.Workflow, d.Channel, d.Address, deliveryStatus(d), o.at(d.SendAt), fmt.Sprint(d.Attempts), d.Reason}
+		rows[i] = []string{d.ID, d.Workflow, d.Channel, addressee(d), deliveryStatus(d), o.at(d.SendAt), fmt.Sprint(d.Attempts), cmp.Or(d.Reason, d.DeferredBy)}
 	}
 	s.table([]string{"id", "workflow", "channel", "address", "status", "send_at", "attempts", "reason"}, rows)
+}
+
+// addressee is the address, or your id of the person who has none.
+func addressee(d client.Delivery) string {
+	if d.Address == "" && d.CustomerRef != "" {
+		return "(" + d.CustomerRef + ")"
+	}
+	return d.Address
 }
 
 func deliveryStatus(d client.Delivery) string {

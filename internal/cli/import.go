@@ -32,7 +32,7 @@ const (
 // importing is what the commands that read files have in common.
 type importing struct {
 	File      string        `arg:"" help:"A CSV or NDJSON file; - is the standard input."`
-	Map       []string      `name:"map" sep:"none" placeholder:"FIELD=COLUMN" help:"Into which field a column goes; as FIELD:TYPE=COLUMN it is read as number, bool, date or time. May be repeated."`
+	Map       []string      `name:"map" sep:"none" placeholder:"FIELD=COLUMN" help:"Into which field a column goes; as FIELD:TYPE=COLUMN it is read as number, bool, date or datetime. May be repeated."`
 	Skip      []string      `name:"skip" sep:"none" placeholder:"COLUMN" help:"Leave a column out. May be repeated."`
 	Format    string        `name:"format" enum:"csv,ndjson," default:"" placeholder:"FORMAT" help:"csv or ndjson, where the file's name does not say."`
 	Delimiter delimiter     `name:"delimiter" default:"," placeholder:"CHARACTER" help:"Between the cells of CSV; tab is one."`

@@ -13,7 +13,7 @@ import (
 
 type putContactCmd struct {
 	onContact
-	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; attributes.NAME:TYPE=VALUE is read as number, bool, date or time."`
+	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; attributes.NAME:TYPE=VALUE is read as number, bool, date or datetime."`
 	Merge  bool     `name:"merge" help:"Keep what is not mentioned."`
 	Unset  []string `name:"unset" sep:"none" placeholder:"FIELD" help:"With --merge: take a value away. May be repeated."`
 	zoned

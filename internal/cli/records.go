@@ -32,7 +32,7 @@ type onRecord struct {
 
 type putRecordCmd struct {
 	onRecord
-	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; as FIELD:TYPE=VALUE it is read as number, bool, date or time."`
+	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; as FIELD:TYPE=VALUE it is read as number, bool, date or datetime."`
 	Props  string   `name:"props" placeholder:"JSON" help:"Fields as a JSON object; - reads it from the standard input."`
 	Merge  bool     `name:"merge" help:"Keep what is not mentioned."`
 	Unset  []string `name:"unset" sep:"none" placeholder:"FIELD" help:"With --merge: take a field away. May be repeated."`
@@ -72,7 +72,7 @@ func (c *putRecordCmd) Run(s *session) error {
 	in := client.RecordInput{Type: c.Type, ID: c.ID, Props: props, Closed: c.Closed}
 	if !c.Merge {
 		one, err := call(c.remote, func(api *client.Client) (client.Record, error) { return api.PutRecord(s.ctx, in) })
-		return s.wrote(c.JSON, one, err, "written", one.Type, one.ID, fmt.Sprint("rev ", one.Rev))
+		return s.wrote(c.JSON, one, c.untyped(err), "written", one.Type, one.ID, fmt.Sprint("rev ", one.Rev))
 	}
 	answer, err := call(c.remote, func(api *client.Client) (client.RecordsAnswer, error) { return api.PostRecords(s.ctx, in) })
 	if err != nil || len(answer.Items) == 0 {
@@ -80,9 +80,26 @@ func (c *putRecordCmd) Run(s *session) error {
 	}
 	item := answer.Items[0]
 	if item.Outcome == "failed" {
-		return &client.Problem{Detail: item.Message, Code: item.Reason, Field: item.Field, Hint: item.Hint}
+		return c.untyped(&client.Problem{Detail: item.Message, Code: item.Reason, Field: item.Field, Hint: item.Hint})
 	}
 	return s.wrote(c.JSON, answer, nil, item.Outcome, item.Type, item.ID)
+}
+
+// untyped says how a number or a truth value is written here, where the server tells of JSON's quotes: a value without
+// a type is a text.
+func (c *putRecordCmd) untyped(err error) error {
+	var p *client.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	_, name, _ := strings.Cut(p.Field, "props.")
+	written := slices.ContainsFunc(c.Fields, func(f string) bool { return strings.HasPrefix(f, name+"=") })
+	for _, as := range []sheet.Type{sheet.Number, sheet.Bool} {
+		if written && name != "" && strings.HasPrefix(p.Detail, "is a ") && strings.HasSuffix(p.Detail, " says "+string(as)) {
+			p.Hint = fmt.Sprintf("write %s:%s=VALUE; without a type a value is a text", name, as)
+		}
+	}
+	return err
 }
 
 // wrote says what came of a write.

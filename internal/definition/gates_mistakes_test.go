@@ -30,7 +30,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"issues", onRecord("    issues:\n      A,B: record.a == 1\n      \"C:D\": record.a == 1\n      E: record.batery < 20\n") + kioskType, []string{
 			`7:7 invalid: "A,B" is not the name of an issue | a name has letters, digits, - _ and dots, such as LOW_BATTERY`,
 			`8:7 invalid: "C:D" is not the name of an issue | a name has letters, digits, - _ and dots, such as LOW_BATTERY`,
-			"9:16 expression: undefined field 'batery' | in: record.batery < 20",
+			"9:16 expression: undefined field 'batery' | in: record.batery < 20\ndid you mean battery?",
 		}},
 		{"no issues", onRecord("    issues: {}\n"), []string{"6:13 invalid: this map is empty | write a value, or remove the line"}},
 		{"issues in a list", onRecord("    issues: [record.a == 1]\n"), []string{"6:13 invalid: this must be a map from an issue to its value, and is a list"}},
@@ -120,7 +120,9 @@ func TestMistakesOfPeople(t *testing.T) {
 		want       []string
 	}{
 		{"no limits", "persona: Guest\n", nil},
-		{"0 is none", "persona: Guest\ncadence: {cooldown: 0, max_per_day: 0, type_limits: {alert: 0}}\n", nil},
+		{"0 is none", "persona: Guest\ncadence: {cooldown: 0, max_per_day: 0, type_limits: {alert: 0}}\n", []string{
+			"warning 2:10 lint: persona Guest sets no limit, so its people have those of the workspace | leave cadence out; or write a limit that nobody reaches, such as max_per_day: 1000, if they shall have none",
+		}},
 		{"a name", "persona: a guest\n", []string{`1:10 invalid: "a guest" is not a name | a name has letters, digits, - _ : and dots`}},
 		{"negative", "persona: P\ncadence:\n  cooldown: -1h\n  max_per_day: -1\n  max_per_week: 1.5\n  max_per_month: many\n  type_limits: {alert: -2}\n", []string{
 			`3:13 invalid: "-1h" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
@@ -135,6 +137,10 @@ func TestMistakesOfPeople(t *testing.T) {
 			`8:17 invalid: "remindr" is not a type of workflow | did you mean reminder?`,
 			`9:14 invalid: "sms:twilio" is not a kind of channel | limits are counted by kind: sms is all of sms:NAME`,
 			"9:53 invalid: this must be the cadence of a kind of channel with its keys, and is a number | its keys are cooldown, max_per_day, max_per_week, max_per_month, max_per_slot, type_limits, quiet_hours, resume_at, types, window, count and slot_grace",
+		}},
+		{"a persona without a limit", "persona: P\ncadence: {max_per_day: 0}\n---\npersona: Q\ncadence: {channels: {sms: {max_per_day: 0}}}\n---\npersona: R\n", []string{
+			"warning 2:10 lint: persona P sets no limit, so its people have those of the workspace | leave cadence out; or write a limit that nobody reaches, such as max_per_day: 1000, if they shall have none",
+			"warning 5:10 lint: persona Q sets no limit, so its people have those of the workspace | leave cadence out; or write a limit that nobody reaches, such as max_per_day: 1000, if they shall have none",
 		}},
 		{"quiet all day", "persona: P\ncadence: {quiet_hours: \"08:00-08:00\"}\n", []string{`2:24 invalid: "08:00-08:00" ends where it begins | write two different times of day`}},
 		{"never reached", "workspace: default\ncadence:\n  cooldown: 1h\n  max_per_day: 9\n  max_per_week: 2\n  max_per_month: 1\n  types: [alert, report]\n  type_limits: {report: 10, alert: 1, custom: 2}\n", []string{

@@ -138,13 +138,14 @@ func TestEventsAreNeverOver(t *testing.T) {
 // Shows: A37.
 func TestDefaultLimits(t *testing.T) {
 	t.Parallel()
-	const workflows = "---\npersona: Boss\n---\nchannel: memory\nprovider: memory\n"
+	const workflows = "---\npersona: Boss\ncadence: {max_per_day: 3}\n---\npersona: Guest\n---\nchannel: memory\nprovider: memory\n"
 	of := func(name, typ, audience, limits string) string {
 		return "---\nworkflow: " + name + "\ntype: " + typ + "\ntriggers: [{id: t, event: e, dedup: [candidate." + name + "]}]\naudience: [" + audience +
 			"]\nchannel: memory\nmessage: {sms: {text: hi}}\n" + limits
 	}
 	all := workflows + of("a", "custom", "{to: event.recipient}", "") + of("b", "alert", "{persona: Boss}", "") +
 		of("c", "report", "{everyone: true}", "limits: {critical: true}\n") + of("d", "reminder", "{to: event.recipient}", "")
+	guests := of("e", "story_so_far", "{persona: Boss}, {persona: Guest}", "")
 	byDefault := cadence.Rules{Policy: cadence.Policy{
 		Cooldown: time.Hour, MaxPerDay: 1, MaxPerWeek: 2, TypeLimits: map[string]int{"report": 2, "alert": 5, "story_so_far": 1, "custom": 2},
 		Types: []string{"report", "alert", "story_so_far", "custom"},
@@ -165,6 +166,12 @@ func TestDefaultLimits(t *testing.T) {
 		}
 		if diff := cmp.Diff(want.types, set.LimitedByDefault(), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%q: limited (-want +got)\n%s", workspace, diff)
+		}
+		if want.types != nil {
+			want.types = append(want.types, "story_so_far") // to people of a persona without limits
+		}
+		if diff := cmp.Diff(want.types, bundleOf(t, yaml(workspace+all+guests)).Set.LimitedByDefault(), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q: limited with guests (-want +got)\n%s", workspace, diff)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (l *loader) lint(set *Set) {
 }
 
 // LimitedByDefault returns the types of the workflows whose messages meet the limits that hold where nobody has set any:
-// the workspace has none of its own, and they go to others than the people of a persona (A37).
+// the workspace has none of its own, and they go to others than the people of a persona that has some (A37).
 func (s *Set) LimitedByDefault() []string {
 	if s.Workspace.Limits != cadence.LayerDefault {
 		return nil
@@ -60,12 +60,19 @@ func (s *Set) LimitedByDefault() []string {
 			continue
 		}
 		for _, t := range w.Trigger {
-			if !t.Limits.Critical && slices.ContainsFunc(t.Audience, func(a Audience) bool { return a.Persona == "" }) {
+			kind, _, _ := strings.Cut(t.Channel, ":")
+			if !t.Limits.Critical && slices.ContainsFunc(t.Audience, func(a Audience) bool { return !s.limits(a.Persona, kind) }) {
 				types[w.Type] = true
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(types))
+}
+
+// limits reports whether a persona has limits of its own for a kind of channel.
+func (s *Set) limits(persona, kind string) bool {
+	p := s.personas[persona]
+	return p != nil && !p.Cadence.For(kind).Empty()
 }
 
 // lintRecipe follows C14: too narrow loses events, too wide never finds a duplicate.

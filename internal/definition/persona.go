@@ -16,7 +16,12 @@ import (
 func (r *reader) persona(root *portable.Node) *Persona {
 	p := &Persona{Name: r.name}
 	if f, ok := r.fields(root, "persona"); ok {
-		p.Cadence = r.cadence(f.get("cadence"))
+		n, before := f.get("cadence"), len(r.problems)
+		p.Cadence = r.cadence(n)
+		if n != nil && len(r.problems) == before && !p.limits() {
+			r.warn(CodeLint, n.Pos, "persona "+p.Name+" sets no limit, so its people have those of the workspace",
+				"leave cadence out; or write a limit that nobody reaches, such as max_per_day: 1000, if they shall have none")
+		}
 	}
 	return p
 }

@@ -40,7 +40,7 @@ func (p Problem) String() string {
 	}
 	b.WriteString(p.Message)
 	if p.Hint != "" {
-		b.WriteString("\n    " + p.Hint)
+		b.WriteString("\n    " + strings.ReplaceAll(p.Hint, "\n", "\n    "))
 	}
 	return b.String()
 }

@@ -90,6 +90,19 @@ type Persona struct {
 	Cadence cadence.Rules
 }
 
+// limits reports whether the persona has any limit: without one its people have the workspace's (decision 11).
+func (p *Persona) limits() bool {
+	if !p.Cadence.Empty() {
+		return true
+	}
+	for _, own := range p.Cadence.Channels {
+		if !own.Empty() {
+			return true
+		}
+	}
+	return false
+}
+
 // Match is one trigger of one workflow.
 type Match struct {
 	Workflow *Workflow

@@ -254,7 +254,8 @@ func TestCompileErrors(t *testing.T) {
 		src, message, hint string
 		offset             int
 	}{
-		{`record.batery_level < 20`, "undefined field 'batery_level'", "in: record.batery_level < 20", 6},
+		{`record.batery_level < 20`, "undefined field 'batery_level'", "in: record.batery_level < 20\ndid you mean battery_level?", 6},
+		{`record.colour == "red"`, "undefined field 'colour'", `in: record.colour == "red"`, 6},
 		{`record.name`, "this must be true or false, and is a text", "in: record.name", 0},
 		{`record.vetting_expires_on > "2026-01-01"`, "a time is compared with a text", `in: record.vetting_expires_on > "2026-01-01"`, 26},
 		{`record.battery_level == "20"`, "a number is compared with a text", `in: record.battery_level == "20"`, 21},

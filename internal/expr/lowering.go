@@ -54,7 +54,11 @@ func (l *lowering) lower(e ast.Expr, locals []string) {
 	if p, ok := l.path(e, locals); ok {
 		l.read(p)
 		if l.scope.RecordType.lacks(p) {
-			l.fail(firstStep(e), "undefined field '"+p[1]+"'", "")
+			hint := "in: " + l.src
+			if meant := slip.DidYouMean(p[1], l.scope.RecordType.names()); meant != "" {
+				hint += "\n" + meant
+			}
+			l.fail(firstStep(e), "undefined field '"+p[1]+"'", hint)
 		}
 	}
 	switch e.Kind() {

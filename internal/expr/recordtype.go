@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"maps"
 	"slices"
 
 	"cel.dev/cel-go/common/ast"
@@ -35,6 +36,11 @@ func (t *RecordType) lacks(p Path) bool {
 	}
 	_, declared := t.Fields[p[1]]
 	return !declared && !slices.Contains(recordNames(), p[1])
+}
+
+// names returns all that can be read of a record of the type.
+func (t *RecordType) names() []string {
+	return slices.Concat(slices.Sorted(maps.Keys(t.Fields)), recordNames())
 }
 
 // recordNames are the names that every record has besides its fields.

@@ -22,11 +22,25 @@ const (
 	Number  Type = "number"
 	Bool    Type = "bool"
 	Date    Type = "date"
-	Instant Type = "time"
+	Instant Type = "datetime"
 )
+
+// alsoInstant is the older name of Instant. Fields of records use it for a time of day.
+const alsoInstant Type = "time"
 
 func types() []string {
 	return []string{string(Text), string(Number), string(Bool), string(Date), string(Instant)}
+}
+
+// typeNamed returns the type of that name.
+func typeNamed(name string) (Type, error) {
+	switch {
+	case slices.Contains(types(), name):
+		return Type(name), nil
+	case Type(name) == alsoInstant:
+		return Instant, nil
+	}
+	return "", fmt.Errorf("%q is not a type; there are %s", name, strings.Join(types(), ", "))
 }
 
 const markPrefix = "rejected_"
@@ -124,19 +138,23 @@ func (m *Mapping) field(target string) (field, error) {
 			for _, group := range m.shape.Groups {
 				hint += ", " + group + ".NAME"
 			}
+			if m.shape.Rest != "" && !strings.Contains(path, ".") {
+				hint += fmt.Sprintf("; did you mean %s.%s?", m.shape.Rest, path)
+			}
 		}
 		return f, fmt.Errorf("%s has no field %q; %s", m.shape.Noun, path, hint)
 	}
 	if !typed {
 		return f, nil
 	}
-	if !slices.Contains(types(), as) {
-		return f, fmt.Errorf("%q is not a type; there are %s", as, strings.Join(types(), ", "))
+	given, err := typeNamed(as)
+	if err != nil {
+		return f, err
 	}
-	if f.as != "" && f.as != Type(as) {
+	if f.as != "" && f.as != given {
 		return f, fmt.Errorf("%s is always read as %s; leave :%s out", f.path(), f.as, as)
 	}
-	f.as = Type(as)
+	f.as = given
 	return f, nil
 }
 
@@ -271,8 +289,11 @@ func (m *Mapping) Object(row Row) (map[string]any, *Fault) {
 
 // Value reads a text as a type: without one it stays a text. Local times are read in zone.
 func Value(text string, as Type, zone *time.Location) (any, error) {
-	if as != "" && !slices.Contains(types(), string(as)) {
-		return nil, fmt.Errorf("%q is not a type; there are %s", as, strings.Join(types(), ", "))
+	if as != "" {
+		var err error
+		if as, err = typeNamed(string(as)); err != nil {
+			return nil, err
+		}
 	}
 	value, err := (&Mapping{zone: zone}).value(Cell{Text: text}, as)
 	var hinted *hintedError
