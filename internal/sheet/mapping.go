@@ -26,7 +26,7 @@ const (
 )
 
 // alsoInstant is the older name of Instant. Fields of records use it for a time of day.
-const alsoInstant Type = "time"
+const alsoInstant = "time"
 
 func types() []string {
 	return []string{string(Text), string(Number), string(Bool), string(Date), string(Instant)}
@@ -37,7 +37,7 @@ func typeNamed(name string) (Type, error) {
 	switch {
 	case slices.Contains(types(), name):
 		return Type(name), nil
-	case Type(name) == alsoInstant:
+	case name == alsoInstant:
 		return Instant, nil
 	}
 	return "", fmt.Errorf("%q is not a type; there are %s", name, strings.Join(types(), ", "))
