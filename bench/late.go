@@ -54,10 +54,13 @@ workspace: default
 timezone: Europe/Berlin
 `
 
-func lateContenders() []contender {
+func lateContenders(s settings) []contender {
 	rows := []string{"T6"}
 	return []contender{
-		onDatabase("Carillon, lateness", rows, lateEngine),
+		onDatabase("Carillon, lateness", []string{"T6", "T10"}, func(ctx context.Context, r *round, url string) error { return lateEngine(ctx, r, url, lateOurs, 0) }),
+		onDatabase("Carillon, lateness during runs", []string{"T10"}, func(ctx context.Context, r *round, url string) error {
+			return lateEngine(ctx, r, url, lateInRuns, s.records)
+		}),
 		onDatabase("graphile-worker", rows, func(ctx context.Context, r *round, url string) error { return graphileLate(ctx, r, url) }),
 		onDatabase("timer", rows, lateTimer),
 	}
@@ -79,6 +82,9 @@ func (w *watching) Send(ctx context.Context, out channel.Outgoing) (channel.Rece
 	if err := json.Unmarshal(out.Event, &event); err != nil {
 		return channel.Receipt{}, channel.Permanent(err)
 	}
+	if event.Due == "" { // an alert of a record
+		return w.Channel.Send(ctx, out)
+	}
 	due, err := strconv.ParseInt(event.Due, 10, 64)
 	if err != nil {
 		return channel.Receipt{}, channel.Permanent(err)
@@ -92,8 +98,9 @@ func (w *watching) Send(ctx context.Context, out channel.Outgoing) (channel.Rece
 	return w.Channel.Send(ctx, out)
 }
 
-// lateEngine is the whole engine as a server runs it; every event makes one delivery, known long before it is due.
-func lateEngine(ctx context.Context, r *round, url string) (err error) {
+// lateEngine is the whole engine as a server runs it; every event makes one delivery, known long before it is due. Where
+// there are records, one run over all of them follows on another meanwhile.
+func lateEngine(ctx context.Context, r *round, url, name string, records int) (err error) {
 	s, err := store.Open(ctx, url, store.Options{})
 	if err != nil {
 		return err
@@ -124,6 +131,12 @@ func lateEngine(ctx context.Context, r *round, url string) (err error) {
 	if definition.HasErrors(applied.Problems) {
 		return fmt.Errorf("definitions: %v", applied.Problems)
 	}
+	p := product{store: s, engine: e, workspace: ws, clock: system}
+	if records > 0 {
+		if err := fillKiosks(ctx, "pgx", url, ws.ID, system.Now(), records); err != nil {
+			return fmt.Errorf("fill: %w", err)
+		}
+	}
 	if err := r.calm(ctx, url); err != nil {
 		return err
 	}
@@ -131,13 +144,17 @@ func lateEngine(ctx context.Context, r *round, url string) (err error) {
 	var engineRuns sync.WaitGroup
 	var runErr error
 	engineRuns.Go(func() { runErr = e.Run(running) })
+	var runsErr error
+	if records > 0 {
+		engineRuns.Go(func() { runsErr = p.keepRunning(running) })
+	}
 	err = errors.Join(lateEvents(ctx, e, ws, system.Now()), wait(ctx, seen.all))
 	stop()
 	engineRuns.Wait()
-	if err = errors.Join(err, runErr); err != nil {
+	if err = errors.Join(err, runErr, runsErr); err != nil {
 		return err
 	}
-	return r.lateness(lateOurs, seen.late)
+	return r.lateness(name, seen.late)
 }
 
 func lateEvents(ctx context.Context, e *engine.Engine, ws store.Workspace, now time.Time) error {

@@ -28,6 +28,7 @@ const (
 	defaultRows    = 40000
 	defaultSQLite  = 20000
 	defaultPending = 1_000_000
+	defaultRecords = 200_000
 	defaultIdle    = 30 * time.Second
 	workers        = 4
 	batch          = 500
@@ -41,7 +42,7 @@ const gcPercent = 400
 
 type settings struct {
 	rounds, rows, sqliteRows int
-	pending                  int
+	pending, records         int
 	idle                     time.Duration
 	only                     []string
 	write                    string
@@ -69,10 +70,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.IntVar(&s.rows, "rows", defaultRows, "rows of one measurement on PostgreSQL")
 	flags.IntVar(&s.sqliteRows, "sqlite-rows", defaultSQLite, "rows of one measurement on SQLite")
 	flags.IntVar(&s.pending, "pending", defaultPending, "rows that wait while the idle CPU time is measured (T7)")
+	flags.IntVar(&s.records, "records", defaultRecords, "records that a run goes over (T10)")
 	flags.DurationVar(&s.idle, "idle", defaultIdle, "for how long in all the idle CPU time of a side is measured (T7)")
 	flags.StringVar(&only, "only", "", "rows of the table to measure, such as T3,T4; empty: all")
 	flags.StringVar(&s.write, "write", "", "page whose tables are written again; needs all rows")
-	flags.StringVar(&s.profile, "profile", "", "folder for CPU profiles of our side (T1, T2, T3, T4, T13)")
+	flags.StringVar(&s.profile, "profile", "", "folder for CPU profiles of our side (T1, T2, T3, T4, T10, T13)")
 	flags.StringVar(&s.source, "source", "..", "folder of the product, whose binary is built")
 	flags.StringVar(&idleRiver, "river", "", "be an idle River on the database of this address: the bench starts itself so")
 	if err := flags.Parse(args); err != nil {
@@ -81,8 +83,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if idleRiver != "" {
 		return beIdleRiver(ctx, idleRiver, out)
 	}
-	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.idle < time.Second || flags.NArg() > 0 {
-		return errors.New("rounds and rows are whole numbers from 1, idle is at least 1s; there are no other arguments")
+	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.records < 1000 || s.idle < time.Second || flags.NArg() > 0 {
+		return errors.New("rounds and rows are whole numbers from 1, records from 1000, idle is at least 1s; there are no other arguments")
 	}
 	known := ids()
 	for id := range strings.SplitSeq(only, ",") {

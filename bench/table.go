@@ -27,6 +27,11 @@ const (
 	lateOurs       = "late"
 	lateGraphile   = "late graphile"
 	lateProbe      = "late probe"
+	lateInRuns     = "late in runs"
+	scanPostgres   = "scan postgres"
+	readPostgres   = "read postgres"
+	scanSQLite     = "scan sqlite"
+	readSQLite     = "read sqlite"
 	idleOurs       = "idle"
 	idleRiver      = "idle river"
 	idleServer     = "idle server"
@@ -72,6 +77,9 @@ func comparisons() []comparison {
 		{"T6", "lateness at 100 due/s, p50", millis, lateOurs + " p50", lateGraphile + " p50", lateProbe + " p50", "graphile-worker", ""},
 		{"T6", "lateness at 100 due/s, p99", millis, lateOurs + " p99", lateGraphile + " p99", lateProbe + " p99", "graphile-worker", "≤ 0.1 × peer, ≤ 5 × limit"},
 		{"T7", "idle CPU, rows wait", ofACore, idleOurs, idleRiver, idleServer, "River", "≤ 1.0 × peer"},
+		{"T10", "ten conditions on each record, PostgreSQL", perSecond, scanPostgres, "", readPostgres, "", "≥ 0.5 × limit"},
+		{"T10", "ten conditions on each record, SQLite", perSecond, scanSQLite, "", readSQLite, "", "≥ 0.5 × limit"},
+		{"T10", "lateness during such runs, p99; limit: without", millis, lateInRuns + " p99", "", lateOurs + " p99", "", ""},
 		{"T13", "expand, SQLite", perSecond, expandSQLite, "", cycleSQLite, "", "≥ 0.5 × limit"},
 		{"T13", "send, SQLite", perSecond, sendSQLite, "", cycleSQLite, "", "≥ 0.65 × limit"},
 		{"T15", "start to ready, empty SQLite", millis, startReady, "", "", "", "< 300 ms"},

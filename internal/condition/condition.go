@@ -133,31 +133,45 @@ func (s State) Look(r Rule, v Sight) Outcome {
 	case len(o.Issues) > 0 && !s.Open:
 		o.State.Open, o.State.Episodes, o.State.Latest = true, s.Episodes+1, Latest{}
 	}
-	if r.Change {
-		o.sooner(v.Flip)
-	}
-	switch {
-	case r.Every == 0:
-	case len(v.Met) > 0 || v.Bound:
+	o.sooner(r.Rest(v.Now, v.Flip, v.Bound))
+	if r.Every > 0 && len(v.Met) > 0 {
 		o.sooner(TickAfter(v.Now, r.Every))
-	case !r.Change && !v.Flip.IsZero():
-		o.sooner(tickFrom(v.Flip, r.Every))
 	}
 	return o
+}
+
+// Rest is when to look again at the latest at what is not met: the instant at which time alone may change that, or the tick
+// that would find it so.
+func (r Rule) Rest(now, flip time.Time, bound bool) (at time.Time) {
+	if r.Change {
+		at = flip
+	}
+	var tick time.Time
+	switch {
+	case r.Every == 0:
+	case bound:
+		tick = TickAfter(now, r.Every)
+	case !r.Change && !flip.IsZero():
+		tick = tickFrom(flip, r.Every)
+	}
+	if at.IsZero() || !tick.IsZero() && tick.Before(at) {
+		return tick
+	}
+	return at
+}
+
+// Idle reports whether a look that finds nothing met would leave the state as it is.
+func (s State) Idle(r Rule) bool {
+	return !s.Open && len(s.Since) == 0 && s.Latest == (Latest{}) && (len(s.Fired) == 0 || !r.Reset)
 }
 
 // unjudged is when a trigger that looks at ticks alone has to look, seen between two of them: at the next one, if it would
 // find anything there that is met, or that was.
 func (s State) unjudged(r Rule, v Sight) time.Time {
-	switch {
-	case r.Every == 0:
-		return time.Time{}
-	case len(v.Met) > 0 || v.Bound || len(s.Since) > 0:
+	if r.Every > 0 && (len(v.Met) > 0 || len(s.Since) > 0) {
 		return TickAfter(v.Now, r.Every)
-	case v.Flip.IsZero():
-		return time.Time{}
 	}
-	return tickFrom(v.Flip, r.Every)
+	return r.Rest(v.Now, v.Flip, v.Bound)
 }
 
 // clear ends what is met, and the episode when there was one.

@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"math"
+
 	"cel.dev/cel-go/common/types"
 
 	"github.com/carillonhq/carillon/internal/reason"
@@ -85,18 +87,25 @@ func (c *Condition) Judge(in Input) Verdict {
 }
 
 // Holds reports only whether the condition holds, and stops at the first line that decides.
-func (c *Condition) Holds(in Input) bool { return c.holds(&in) }
+func (c *Condition) Holds(in Input) bool { return c.holds(&in, unbounded) }
 
-func (c *Condition) holds(in *Input) bool {
+// unbounded is the size of an input that may have any.
+const unbounded = math.MaxInt32
+
+// holds is of an input of at most size bytes.
+func (c *Condition) holds(in *Input, size int) bool {
 	if c == nil {
 		return true
 	}
 	if c.line != nil {
+		if holds, ok := c.line.holdsQuickly(in, size); ok {
+			return holds
+		}
 		val, failure := c.line.eval(in)
 		return failure == nil && val == types.True
 	}
 	for _, part := range c.group {
-		if part.holds(in) == c.any {
+		if part.holds(in, size) == c.any {
 			return c.any
 		}
 	}

@@ -53,16 +53,18 @@ const (
 
 // Compiler turns the text of expressions into programs.
 type Compiler struct {
-	env *cel.Env
+	env   *cel.Env
+	bound *bindings
 }
 
 // NewCompiler prepares the language. One compiler serves a whole process.
 func NewCompiler() (*Compiler, error) {
-	env, err := newEnv()
+	bound := &bindings{one: map[string]unary{}, two: map[string]binary{}}
+	env, err := newEnv(bound)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the expression language: %w", err)
 	}
-	return &Compiler{env: env}, nil
+	return &Compiler{env: env, bound: bound}, nil
 }
 
 // Program is a compiled expression.
@@ -78,6 +80,9 @@ type Program struct {
 	whole     string             // the path when the expression is nothing but a path
 	readsNow  bool
 	loose     bool // it reads the time in a shape of which NextLook can say nothing
+
+	quick      quick // nil: it has none
+	quickNodes int
 }
 
 // Compile checks src against the names of scope and the type that its place wants. Its errors are *Error.
@@ -107,9 +112,10 @@ func (c *Compiler) Compile(src string, scope Scope, want Type) (*Program, error)
 	}
 	about, others := subjects(l.paths)
 	readsNow, loose := shape(checked.NativeRep().Expr())
+	fast, nodes := quicken(checked.NativeRep().Expr(), c.bound)
 	return &Program{
 		source: src, want: want, prg: prg, paths: l.paths, about: about, aboutText: about.String(), others: others, calls: l.calls, whole: l.whole,
-		readsNow: readsNow, loose: loose,
+		readsNow: readsNow, loose: loose, quick: fast, quickNodes: nodes,
 	}, nil
 }
 

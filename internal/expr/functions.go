@@ -32,7 +32,7 @@ const forever = time.Duration(math.MaxInt64)
 
 // newEnv declares the language. Only the logical operators, indexing and the macros are CEL's own; everything else
 // has one binding of ours, because CEL's know neither null nor mixed numbers (see format.md §7).
-func newEnv() (*cel.Env, error) {
+func newEnv(b *bindings) (*cel.Env, error) {
 	opts := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(&env.LibrarySubset{IncludeFunctions: []*env.Function{
 			env.NewFunction(operators.LogicalAnd), env.NewFunction(operators.LogicalOr),
@@ -45,40 +45,40 @@ func newEnv() (*cel.Env, error) {
 		cel.ParserErrorRecoveryLimit(4),
 	}
 	opts = append(opts, variables()...)
-	return cel.NewCustomEnv(append(opts, functions()...)...)
+	return cel.NewCustomEnv(append(opts, b.functions()...)...)
 }
 
 // functions lists every operator and function with the operands it takes.
-func functions() []cel.EnvOption {
+func (b *bindings) functions() []cel.EnvOption {
 	var (
-		i, f, s, b = cel.IntType, cel.DoubleType, cel.StringType, cel.BoolType
+		i, f, s, o = cel.IntType, cel.DoubleType, cel.StringType, cel.BoolType
 		t, d       = cel.TimestampType, cel.DurationType
 		a          = cel.TypeParamType("A")
 		list       = cel.ListType(a)
 	)
 	order := []signature{
-		{in: []*cel.Type{i, i}, out: b},
-		{in: []*cel.Type{f, f}, out: b},
-		{in: []*cel.Type{i, f}, out: b},
-		{in: []*cel.Type{f, i}, out: b},
-		{in: []*cel.Type{s, s}, out: b},
-		{in: []*cel.Type{t, t}, out: b},
-		{in: []*cel.Type{d, d}, out: b},
+		{in: []*cel.Type{i, i}, out: o},
+		{in: []*cel.Type{f, f}, out: o},
+		{in: []*cel.Type{i, f}, out: o},
+		{in: []*cel.Type{f, i}, out: o},
+		{in: []*cel.Type{s, s}, out: o},
+		{in: []*cel.Type{t, t}, out: o},
+		{in: []*cel.Type{d, d}, out: o},
 	}
 	numeric := func(whole *cel.Type, more ...signature) []signature {
 		return append([]signature{
 			{in: []*cel.Type{i, i}, out: whole}, {in: []*cel.Type{f, f}, out: f}, {in: []*cel.Type{i, f}, out: f}, {in: []*cel.Type{f, i}, out: f},
 		}, more...)
 	}
-	same := []signature{{in: []*cel.Type{cel.DynType, cel.DynType}, out: b}} // the lint knows better
-	texts := []signature{{in: []*cel.Type{s, s}, out: b}, {in: []*cel.Type{s, s}, out: b, member: true}}
+	same := []signature{{in: []*cel.Type{cel.DynType, cel.DynType}, out: o}} // the lint knows better
+	texts := []signature{{in: []*cel.Type{s, s}, out: o}, {in: []*cel.Type{s, s}, out: o, member: true}}
 	ordered := func(holds func(order int) bool) binary {
 		op := func(x, y ref.Val) ref.Val {
-			o, bad := compare(x, y)
+			order, bad := compare(x, y)
 			if bad != nil {
 				return bad
 			}
-			return types.Bool(holds(o))
+			return types.Bool(holds(order))
 		}
 		return func(x, y ref.Val) ref.Val { return compared(x, y, op) }
 	}
@@ -97,44 +97,44 @@ func functions() []cel.EnvOption {
 		return []signature{{in: []*cel.Type{i}, out: out}, {in: []*cel.Type{f}, out: out}}
 	}
 	return []cel.EnvOption{
-		two(fnEqual, func(x, y ref.Val) ref.Val { return compared(x, y, equals) }, same...),
-		two(fnDiffer, func(x, y ref.Val) ref.Val { return !compared(x, y, equals).(types.Bool) }, same...),
-		two(operators.Less, ordered(func(o int) bool { return o < 0 }), order...),
-		two(operators.LessEquals, ordered(func(o int) bool { return o <= 0 }), order...),
-		two(operators.Greater, ordered(func(o int) bool { return o > 0 }), order...),
-		two(operators.GreaterEquals, ordered(func(o int) bool { return o >= 0 }), order...),
-		two(operators.Add, calculated('+'), numeric(i,
+		b.binary(fnEqual, func(x, y ref.Val) ref.Val { return compared(x, y, equals) }, same...),
+		b.binary(fnDiffer, func(x, y ref.Val) ref.Val { return !compared(x, y, equals).(types.Bool) }, same...),
+		b.binary(operators.Less, ordered(func(o int) bool { return o < 0 }), order...),
+		b.binary(operators.LessEquals, ordered(func(o int) bool { return o <= 0 }), order...),
+		b.binary(operators.Greater, ordered(func(o int) bool { return o > 0 }), order...),
+		b.binary(operators.GreaterEquals, ordered(func(o int) bool { return o >= 0 }), order...),
+		b.binary(operators.Add, calculated('+'), numeric(i,
 			signature{in: []*cel.Type{s, s}, out: s}, signature{in: []*cel.Type{list, list}, out: list},
 			signature{in: []*cel.Type{t, d}, out: t}, signature{in: []*cel.Type{d, t}, out: t}, signature{in: []*cel.Type{d, d}, out: d})...),
-		two(operators.Subtract, calculated('-'), numeric(i,
+		b.binary(operators.Subtract, calculated('-'), numeric(i,
 			signature{in: []*cel.Type{t, d}, out: t}, signature{in: []*cel.Type{t, t}, out: d}, signature{in: []*cel.Type{d, d}, out: d})...),
-		two(operators.Multiply, calculated('*'), numeric(i)...),
-		two(operators.Divide, calculated('/'), numeric(cel.DynType)...),
-		two(operators.Modulo, calculated('%'), numeric(i)...),
-		two(operators.In, contained, signature{in: []*cel.Type{cel.DynType, cel.ListType(cel.DynType)}, out: b}, signature{in: []*cel.Type{s, cel.MapType(s, cel.DynType)}, out: b}),
-		one(operators.Negate, negate, append(number(i)[:1:1], signature{in: []*cel.Type{f}, out: f}, signature{in: []*cel.Type{d}, out: d})...),
-		one(operators.LogicalNot, not, signature{in: []*cel.Type{b}, out: b}),
-		one(fnTruth, truth, signature{in: []*cel.Type{b}, out: b}),
+		b.binary(operators.Multiply, calculated('*'), numeric(i)...),
+		b.binary(operators.Divide, calculated('/'), numeric(cel.DynType)...),
+		b.binary(operators.Modulo, calculated('%'), numeric(i)...),
+		b.binary(operators.In, contained, signature{in: []*cel.Type{cel.DynType, cel.ListType(cel.DynType)}, out: o}, signature{in: []*cel.Type{s, cel.MapType(s, cel.DynType)}, out: o}),
+		b.unary(operators.Negate, negate, append(number(i)[:1:1], signature{in: []*cel.Type{f}, out: f}, signature{in: []*cel.Type{d}, out: d})...),
+		b.unary(operators.LogicalNot, not, signature{in: []*cel.Type{o}, out: o}),
+		b.unary(fnTruth, truth, signature{in: []*cel.Type{o}, out: o}),
 
-		two("contains", onTexts(strings.Contains), texts...),
-		two("startsWith", onTexts(strings.HasPrefix), texts...),
-		two("endsWith", onTexts(strings.HasSuffix), texts...),
-		two(fnMatches, matches, texts[:1]...),
-		one("lower", onText(strings.ToLower), signature{in: []*cel.Type{s}, out: s}, signature{in: []*cel.Type{s}, out: s, member: true}),
-		one("trim", onText(strings.TrimSpace), signature{in: []*cel.Type{s}, out: s}, signature{in: []*cel.Type{s}, out: s, member: true}),
-		one("size", size, signature{in: []*cel.Type{s}, out: i}, signature{in: []*cel.Type{list}, out: i}, signature{in: []*cel.Type{cel.MapType(s, cel.DynType)}, out: i},
+		b.binary("contains", onTexts(strings.Contains), texts...),
+		b.binary("startsWith", onTexts(strings.HasPrefix), texts...),
+		b.binary("endsWith", onTexts(strings.HasSuffix), texts...),
+		b.binary(fnMatches, matches, texts[:1]...),
+		b.unary("lower", onText(strings.ToLower), signature{in: []*cel.Type{s}, out: s}, signature{in: []*cel.Type{s}, out: s, member: true}),
+		b.unary("trim", onText(strings.TrimSpace), signature{in: []*cel.Type{s}, out: s}, signature{in: []*cel.Type{s}, out: s, member: true}),
+		b.unary("size", size, signature{in: []*cel.Type{s}, out: i}, signature{in: []*cel.Type{list}, out: i}, signature{in: []*cel.Type{cel.MapType(s, cel.DynType)}, out: i},
 			signature{in: []*cel.Type{s}, out: i, member: true}, signature{in: []*cel.Type{list}, out: i, member: true}),
 
-		one("days", length(24*time.Hour), number(d)...),
-		one("hours", length(time.Hour), number(d)...),
-		one("minutes", length(time.Minute), number(d)...),
-		one(overloads.TypeConvertDuration, duration, signature{in: []*cel.Type{s}, out: d}),
-		two("age", age, ofNow(d)...),
-		two("date", date, ofNow(t)...),
-		two("days_until", daysUntil, ofNow(i)...),
-		two("days_since", func(x, now ref.Val) ref.Val { return negate(daysUntil(x, now)) }, ofNow(i)...),
-		one("today", today, signature{in: []*cel.Type{t}, out: t}),
-		two("shifted", shifted, signature{in: []*cel.Type{t, s}, out: t}, signature{in: []*cel.Type{s, s}, out: t}),
+		b.unary("days", length(24*time.Hour), number(d)...),
+		b.unary("hours", length(time.Hour), number(d)...),
+		b.unary("minutes", length(time.Minute), number(d)...),
+		b.unary(overloads.TypeConvertDuration, duration, signature{in: []*cel.Type{s}, out: d}),
+		b.binary("age", age, ofNow(d)...),
+		b.binary("date", date, ofNow(t)...),
+		b.binary("days_until", daysUntil, ofNow(i)...),
+		b.binary("days_since", func(x, now ref.Val) ref.Val { return negate(daysUntil(x, now)) }, ofNow(i)...),
+		b.unary("today", today, signature{in: []*cel.Type{t}, out: t}),
+		b.binary("shifted", shifted, signature{in: []*cel.Type{t, s}, out: t}, signature{in: []*cel.Type{s, s}, out: t}),
 	}
 }
 
@@ -150,11 +150,19 @@ type signature struct {
 	member bool // x.f(y) instead of f(x, y)
 }
 
-func two(name string, bind binary, sigs ...signature) cel.EnvOption {
+// bindings are what the names of operators and functions stand for.
+type bindings struct {
+	one map[string]unary
+	two map[string]binary
+}
+
+func (b *bindings) binary(name string, bind binary, sigs ...signature) cel.EnvOption {
+	b.two[name] = bind
 	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonBinaryBinding(bind))...)
 }
 
-func one(name string, bind unary, sigs ...signature) cel.EnvOption {
+func (b *bindings) unary(name string, bind unary, sigs ...signature) cel.EnvOption {
+	b.one[name] = bind
 	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonUnaryBinding(bind))...)
 }
 

@@ -36,22 +36,24 @@ func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
 	}
 	w := &watch{}
 	in.watch = w
-	c.holds(&in)
+	c.holds(&in, unbounded)
 	return w.next, !w.loose
 }
 
-// Watch reports whether the condition holds, as Holds does, and when time alone may change that, as NextLook does, of one
-// evaluation.
-func (c *Condition) Watch(in Input) (met bool, at time.Time, exact bool) {
-	if _, bound := c.TimeBound(); bound {
-		return c.holds(&in), time.Time{}, false
-	}
+// Watch reports whether the condition holds, as Holds does, and when time alone may change that, as NextLook does, in one
+// evaluation. Size is how many bytes the values of the input have at most, as JSON.
+func (c *Condition) Watch(in *Input, size int) (met bool, at time.Time, exact bool) {
+	in.watch = nil
 	if !c.readsNow() {
-		return c.holds(&in), time.Time{}, true
+		return c.holds(in, size), time.Time{}, true
+	}
+	if _, bound := c.TimeBound(); bound {
+		return c.holds(in, size), time.Time{}, false
 	}
 	w := &watch{}
 	in.watch = w
-	return c.holds(&in), w.next, !w.loose
+	met = c.holds(in, size)
+	return met, w.next, !w.loose
 }
 
 // TimeBound names the first line that reads the time in a shape of which NextLook can say nothing; such a condition has

@@ -59,6 +59,23 @@ func adapt(value any) ref.Val {
 	return types.NewErr("a value of type %T is no JSON value", value)
 }
 
+// TextValue is a text of an input as an evaluation wants it, so that none has to make it so.
+func TextValue(s string) any { return types.String(s) }
+
+// NumberValue is likewise the number that a JSON text spells.
+func NumberValue(s string) any { return number(json.Number(s)) }
+
+// TextOf is the text that a value of an input is; empty when it is none.
+func TextOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case types.String:
+		return string(v)
+	}
+	return ""
+}
+
 // number keeps whole numbers exact as far as 64 bits go.
 func number(n json.Number) ref.Val {
 	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {

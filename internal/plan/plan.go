@@ -241,9 +241,28 @@ func EventFields(ev subject.Event) map[string]any {
 
 // RecordFields is a record as expressions and texts see it: its own fields, and these again below props.
 func RecordFields(r subject.Record) map[string]any {
-	return expr.Overlay(r.Props, "props", map[string]any{
-		"id": r.ExtID, "type": r.Type, "closed": r.Closed, "created_at": r.CreatedAt, "updated_at": r.UpdatedAt, "last_modified_by": r.ModifiedBy,
-	})
+	own := make(map[string]any, len(alertNames()))
+	for _, name := range alertNames() {
+		own[name] = ownField(r, name)
+	}
+	return expr.Overlay(r.Props, "props", own)
+}
+
+// ownField is one of alertNames.
+func ownField(r subject.Record, name string) any {
+	switch name {
+	case "id":
+		return r.ExtID
+	case "type":
+		return r.Type
+	case "closed":
+		return r.Closed
+	case "created_at":
+		return r.CreatedAt
+	case "updated_at":
+		return r.UpdatedAt
+	}
+	return r.ModifiedBy
 }
 
 // Input is what the expressions of a workflow may read.

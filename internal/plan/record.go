@@ -72,13 +72,14 @@ func Record(set *definition.Set, rec subject.Record, states condition.States, g 
 		return nil
 	}
 	fields := RecordFields(rec)
-	zone := recordZone(set, rec, zones)
+	own, _ := rec.Props["timezone"].(string)
+	zone := recordZone(set, own, zones)
 	looks := make([]Look, len(matches))
 	for i, m := range matches {
 		in := Input(set, m.Workflow, nil, g.Now)
 		in.Record, in.Zone = fields, zone
 		l := Look{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger)}
-		seen := sight(m, l.Rule, rec, g)
+		seen := condition.Sight{Now: g.Now, Tick: condition.DueTick(l.Rule.Every, g.Now, g.LookedAt, g.LookAt), Gone: gone(m, rec)}
 		if !seen.Gone {
 			l.judge(&seen, in)
 		}
@@ -92,12 +93,9 @@ func Record(set *definition.Set, rec subject.Record, states condition.States, g 
 	return looks
 }
 
-// sight is what a look sees before anything is judged.
-func sight(m definition.Match, rule condition.Rule, rec subject.Record, g Glance) condition.Sight {
-	return condition.Sight{
-		Now: g.Now, Tick: condition.DueTick(rule.Every, g.Now, g.LookedAt, g.LookAt),
-		Gone: rec.Closed || rec.Deleted || !m.Workflow.Enabled || !m.Trigger.Enabled,
-	}
+// gone reports whether a trigger sees nothing of a record.
+func gone(m definition.Match, rec subject.Record) bool {
+	return rec.Closed || rec.Deleted || !m.Workflow.Enabled || !m.Trigger.Enabled
 }
 
 // issuesOf are the conditions of a trigger; a single one has no name.
@@ -171,9 +169,8 @@ func (l *Look) InputHash() string {
 	return hash
 }
 
-// recordZone is where the dates of a record are meant: in the zone that it names, else in the workspace's.
-func recordZone(set *definition.Set, rec subject.Record, zones *civil.Zones) *time.Location {
-	own, _ := rec.Props["timezone"].(string)
+// recordZone is where the dates of a record are meant: in its own zone, if it names one, else in the workspace's.
+func recordZone(set *definition.Set, own string, zones *civil.Zones) *time.Location {
 	for _, name := range []string{own, set.Workspace.Timezone} {
 		if name == "" {
 			continue

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,11 +16,19 @@ import (
 )
 
 // Sieve tells which of many records of one type a look would do something about: so that a run over all of them writes to
-// those only. It judges as Record does, but keeps no reasons. It is for one goroutine.
+// those only. It judges as Record does, but keeps no reasons, and reads only the fields that conditions name. It is for one
+// goroutine.
 type Sieve struct {
 	set     *definition.Set
 	zones   *civil.Zones
 	matches []watched
+	all     bool // whether every field is wanted
+	picker  fieldPicker
+	own     []string       // those of them that every record has
+	extra   int            // bytes of what conditions can read beside the fields
+	fields  map[string]any // of the record that is being judged
+	in      expr.Input
+	zoneOf  string // the name that the zone of the input comes from
 }
 
 // watched is a trigger with what is the same for all records.
@@ -28,19 +37,46 @@ type watched struct {
 	name   string // of its state
 	rule   condition.Rule
 	issues []definition.Issue
-	in     expr.Input
 }
+
+// ownBytes is more than the names that every record has can hold.
+const ownBytes = 4 << 10
 
 // NewSieve makes the sieve of a type of record.
 func NewSieve(set *definition.Set, typ string, zones *civil.Zones) *Sieve {
-	s := &Sieve{set: set, zones: zones}
+	s := &Sieve{set: set, zones: zones, picker: fieldPicker{wanted: map[string]bool{"timezone": true}}, extra: ownBytes, fields: map[string]any{}}
+	s.in = Input(set, &definition.Workflow{}, nil, time.Time{})
 	for _, m := range set.ByRecord(typ) {
-		s.matches = append(s.matches, watched{
-			Match: m, name: condition.Name(m.Workflow.Name, m.Trigger.ID), rule: RuleOf(m.Trigger), issues: issuesOf(m.Trigger),
-			in: Input(set, m.Workflow, nil, time.Time{}),
-		})
+		w := watched{Match: m, name: condition.Name(m.Workflow.Name, m.Trigger.ID), rule: RuleOf(m.Trigger), issues: issuesOf(m.Trigger)}
+		s.matches = append(s.matches, w)
+		for _, issue := range w.issues {
+			for _, path := range issue.When.Paths() {
+				s.want(path)
+			}
+		}
+		if vars, err := json.Marshal(m.Workflow.Vars); err == nil {
+			s.extra = max(s.extra, ownBytes+len(vars))
+		} else {
+			s.extra = math.MaxInt32
+		}
+	}
+	for _, name := range alertNames() {
+		if s.picker.wanted[name] {
+			s.own = append(s.own, name)
+		}
 	}
 	return s
+}
+
+// want notes a path that a condition reads.
+func (s *Sieve) want(path expr.Path) {
+	switch {
+	case path[0] != "record":
+	case len(path) == 1 || path[1] == "props":
+		s.all = true
+	default:
+		s.picker.wanted[path[1]] = true
+	}
 }
 
 // Rests reports whether a look at the record, marked at g.Now, would leave all as it is: nothing fires, is over or lapses,
@@ -50,47 +86,87 @@ func (s *Sieve) Rests(rec subject.Record, props, state string, g Glance) (bool, 
 	if !g.LookAt.IsZero() && !g.LookAt.After(g.Now) {
 		return true, nil
 	}
-	d := json.NewDecoder(strings.NewReader(props))
-	d.UseNumber()
-	if err := d.Decode(&rec.Props); err != nil {
-		return false, fmt.Errorf("fields of record %d: %w", rec.ID, err)
+	var states condition.States
+	if state != "" {
+		var err error
+		if states, err = condition.Parse(state); err != nil {
+			return false, fmt.Errorf("record %d: %w", rec.ID, err)
+		}
 	}
-	states, err := condition.Parse(state)
-	if err != nil {
-		return false, fmt.Errorf("record %d: %w", rec.ID, err)
+	if err := s.read(rec, props); err != nil {
+		return false, err
 	}
 	planned := g.LookAt
-	g.LookAt = g.Now
-	fields, zone := RecordFields(rec), recordZone(s.set, rec, s.zones)
+	g.LookAt, s.in.Now = g.Now, g.Now
 	var next time.Time
+	var of *definition.Workflow
 	for i := range s.matches {
 		w := &s.matches[i]
-		w.in.Record, w.in.Zone, w.in.Now = fields, zone, g.Now
-		o, rests := w.rests(rec, states[w.name], g)
+		if w.Workflow != of {
+			of = w.Workflow
+			s.in.Vars, s.in.TemplateID = of.Vars, of.ExtID
+		}
+		at, rests := s.look(w, states[w.name], rec, g, len(props)+s.extra)
 		if !rests {
 			return false, nil
 		}
-		if !o.Next.IsZero() && (next.IsZero() || o.Next.Before(next)) {
-			next = o.Next
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
 		}
 	}
 	return next.Equal(planned), nil
 }
 
-// rests judges one trigger. What is met for long enough would fire, or be told to wait.
-func (w *watched) rests(rec subject.Record, before condition.State, g Glance) (condition.Outcome, bool) {
-	seen := sight(w.Match, w.rule, rec, g)
-	if !seen.Gone {
-		for _, issue := range w.issues {
-			met, flip, exact := issue.When.Watch(w.in)
+// read makes what the conditions read of a record.
+func (s *Sieve) read(rec subject.Record, props string) error {
+	clear(s.fields)
+	if !s.all && s.picker.pick(props, s.fields) {
+		s.readZone(s.fields["timezone"])
+		for _, name := range s.own {
+			s.fields[name] = ownField(rec, name)
+		}
+		s.in.Record = s.fields
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(props))
+	d.UseNumber()
+	if err := d.Decode(&rec.Props); err != nil {
+		return fmt.Errorf("fields of record %d: %w", rec.ID, err)
+	}
+	s.readZone(rec.Props["timezone"])
+	s.in.Record = RecordFields(rec)
+	return nil
+}
+
+func (s *Sieve) readZone(named any) {
+	if own := expr.TextOf(named); s.in.Zone == nil || own != s.zoneOf {
+		s.in.Zone, s.zoneOf = recordZone(s.set, own, s.zones), own
+	}
+}
+
+// look judges one trigger: when it looks next, and whether it leaves what it remembers as it is, and fires nothing.
+func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g Glance, size int) (next time.Time, rests bool) {
+	var seen condition.Sight
+	gone := gone(w.Match, rec)
+	if !gone {
+		for i := range w.issues {
+			issue := &w.issues[i]
+			met, flip, exact := issue.When.Watch(&s.in, size)
 			if met {
 				seen.Met = append(seen.Met, issue.Name)
 			}
 			noteFlip(&seen, flip, exact)
 		}
-		slices.Sort(seen.Met)
 	}
+	if len(seen.Met) == 0 && before.Idle(w.rule) { // the most of them, with less effort than it takes to look
+		if gone {
+			return next, true
+		}
+		return w.rule.Rest(g.Now, seen.Flip, seen.Bound), true
+	}
+	slices.Sort(seen.Met)
+	seen.Now, seen.Gone, seen.Tick = g.Now, gone, condition.DueTick(w.rule.Every, g.Now, g.LookedAt, g.LookAt)
 	o := before.Look(w.rule, seen)
 	o.Lapse(w.rule, "")
-	return o, len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
+	return o.Next, len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
 }

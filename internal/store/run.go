@@ -43,7 +43,7 @@ type Run struct {
 	Status      string
 	Cursor      int64 // the last id that is done
 	Done        int64
-	Total       int64 // as counted at the start
+	Total       int64 // as counted at the start; 0: that has not been done yet
 	Error       string
 	StartedAt   time.Time
 	UpdatedAt   time.Time
@@ -62,10 +62,11 @@ UPDATE run SET status = 'cancelled', updated_at = $1, finished_at = $1
 FROM /*ROWS $2 (ws bigint, kind text, subject text)*/ AS r
 WHERE run.status = 'running' AND /*BY NAME*/run.ws = r.ws AND run.kind = r.kind AND run.subject = r.subject`
 
+// Records are counted later, by whoever goes over them: while definitions come into force nobody plans anything.
 const insertRuns = `
 INSERT INTO run (ws, id, kind, subject, definitions, status, total, started_at, updated_at)
 SELECT r.ws, r.id, r.kind, r.subject, r.definitions, 'running',
-  CASE WHEN r.kind = 'look' THEN (SELECT COUNT(*) FROM record AS rec WHERE rec.type = r.subject AND rec.ws = r.ws)
+  CASE WHEN r.kind = 'look' THEN 0
     WHEN r.subject <> '' THEN (SELECT COUNT(*) FROM contact AS p WHERE p.persona = r.subject AND p.persona <> '' AND p.ws = r.ws)
     ELSE (SELECT COUNT(*) FROM contact AS p WHERE p.ws = r.ws) END, $1, $1
 FROM /*ROWS $2 (ws bigint, id bigint, kind text, subject text, definitions bigint)*/ AS r`
@@ -143,6 +144,16 @@ func (s *Store) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ stri
 	return page, nil
 }
 
+const countRecords = `
+SELECT COUNT(*) FROM record AS rec
+WHERE rec.type = $1 AND rec.ws = $2`
+
+// CountRecords is how many records of a type there are, deleted ones included.
+func (s *Store) CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error) {
+	n, _, err := first(ctx, s, "count records", scanInt, countRecords, typ, int64(ws))
+	return int(n), err
+}
+
 // The mark of a write: the triggers see these records as if they had just been written.
 const markRecords = `
 UPDATE record SET changed_at = CASE WHEN record.changed_at = 0 THEN $1 ELSE record.changed_at END,
@@ -156,7 +167,7 @@ WHERE ws = $1 AND id = $2`
 
 // Moving a run on: whoever has it elsewhere, or has it end, has done so instead.
 const moveRun = `
-UPDATE run SET cursor = $4, done = done + $5, updated_at = $6, status = $7, finished_at = $8
+UPDATE run SET cursor = $4, done = done + $5, updated_at = $6, status = $7, finished_at = $8, total = CASE WHEN $9 > 0 THEN $9 ELSE total END
 WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = 'running'`
 
 // RunStep is how far a run goes in one transaction.
@@ -165,6 +176,7 @@ type RunStep struct {
 	Done   int                // how many records that are
 	Marks  []subject.RecordID // those of them that have to be looked at, in the order of their ids
 	End    bool               // there are no more
+	Total  int                // how many there are in all; 0: as was said before
 }
 
 // MoveLook moves a run on from where it was found, and has the marked records looked at, in one transaction. When
@@ -176,7 +188,7 @@ func (s *Store) MoveLook(ctx context.Context, now time.Time, run Run, step RunSt
 		if step.End {
 			status, finished = RunDone, at
 		}
-		n, err := t.exec(ctx, moveRun, int64(run.Workspace), run.ID, run.Cursor, step.Cursor, int64(step.Done), at, status, finished)
+		n, err := t.exec(ctx, moveRun, int64(run.Workspace), run.ID, run.Cursor, step.Cursor, int64(step.Done), at, status, finished, int64(step.Total))
 		if moved = n > 0; err != nil || !moved {
 			return err
 		}

@@ -26,14 +26,14 @@ func TestARunIsMovedOnce(t *testing.T) {
 		}
 		apply("1")
 		first, open, err := s.LookRun(t.Context())
-		if err != nil || !open || first.Total != 3 {
+		if err != nil || !open || first.Total != 0 {
 			t.Fatalf("%+v, %t, %v", first, open, err)
 		}
 		page, err := s.RecordPage(t.Context(), f.ws, "kiosk", 0, 2)
 		if err != nil || len(page) != 2 || page[0].ExtID != "a" || page[0].PropsJSON == "" || page[0].Type != "kiosk" || !page[0].LookedAt.Equal(now) {
 			t.Fatalf("%+v, %v", page, err)
 		}
-		step := store.RunStep{Cursor: int64(page[1].ID), Done: 2, Marks: []subject.RecordID{page[1].ID}}
+		step := store.RunStep{Cursor: int64(page[1].ID), Done: 2, Total: 3, Marks: []subject.RecordID{page[1].ID}}
 		at := now.Add(time.Minute)
 		for i, want := range []bool{true, false} {
 			if moved, err := s.MoveLook(t.Context(), at.Add(time.Duration(i)), first, step); err != nil || moved != want {
@@ -51,7 +51,7 @@ func TestARunIsMovedOnce(t *testing.T) {
 			t.Errorf("somebody is woken at %s, %v", next, err)
 		}
 		moving, _, err := s.LookRun(t.Context())
-		if err != nil || moving.ID != first.ID || moving.Cursor != step.Cursor || moving.Done != 2 {
+		if err != nil || moving.ID != first.ID || moving.Cursor != step.Cursor || moving.Done != 2 || moving.Total != 3 {
 			t.Errorf("%+v, %v", moving, err)
 		}
 		apply("2")

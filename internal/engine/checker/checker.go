@@ -38,6 +38,7 @@ const (
 type Store interface {
 	CheckDue(ctx context.Context, now time.Time, limit int, decide store.Check) (int, error)
 	LookRun(ctx context.Context) (run store.Run, open bool, err error)
+	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
 	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
 	MoveLook(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
 	NewID(now time.Time) int64

@@ -28,7 +28,7 @@ import (
 const (
 	// firstPage is how many records are read while nothing is known of their size. The later pages have mostPage, or
 	// fewer if these are more than pageBytes.
-	firstPage, leastPage, mostPage = 500, 20, 5000
+	firstPage, leastPage, mostPage = 500, 20, 10000
 	pageBytes                      = 4 << 20
 	// mostMarks is how many records one transaction marks: few enough that what is written meanwhile does not wait long.
 	mostMarks = 500
@@ -109,6 +109,16 @@ func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err 
 			return err
 		}
 	}
+	total := 0
+	switch {
+	case run.Total > 0:
+	case !this.full:
+		total = len(this.records)
+	default:
+		if total, err = c.store.CountRecords(ctx, run.Workspace, run.Subject); err != nil {
+			return err
+		}
+	}
 	var next *page
 	var running sync.WaitGroup
 	var readErr error
@@ -121,6 +131,7 @@ func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err 
 		return err
 	}
 	s.left, s.next = stepsOf(this, marks), next
+	s.left[0].Total = total
 	return nil
 }
 
@@ -141,12 +152,13 @@ func sizeAfter(p *page, size int) int {
 	return min(max(pageBytes*len(p.records)/bytes, leastPage), mostPage)
 }
 
-// judge finds, on every core, which of the records have to be looked at. So has what cannot be judged: the look tells why.
+// judge finds, on half of the cores, which of the records have to be looked at: the next page is read meanwhile, and messages
+// are sent. What cannot be judged has to be looked at too, which tells why.
 func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, records []store.PageRecord, now time.Time) ([]bool, error) {
 	marks := make([]bool, len(records))
 	var running sync.WaitGroup
 	var taken atomic.Int64
-	for range min(runtime.GOMAXPROCS(0), (len(records)+slice-1)/slice) {
+	for range min((runtime.GOMAXPROCS(0)+1)/2, (len(records)+slice-1)/slice) {
 		running.Go(func() {
 			sieve := plan.NewSieve(set, typ, &c.catalog.Zones)
 			for ctx.Err() == nil {
