@@ -28,6 +28,9 @@ const (
 	lateGraphile   = "late graphile"
 	lateProbe      = "late probe"
 	lateInRuns     = "late in runs"
+	expandLimits   = "expand limits"
+	oneLimited     = "one person"
+	oneFree        = "one person, free"
 	scanPostgres   = "scan postgres"
 	readPostgres   = "read postgres"
 	scanSQLite     = "scan sqlite"
@@ -72,6 +75,9 @@ func comparisons() []comparison {
 		{"T1", "events in, 100 a request", perSecond, per(ingestOurs, 100), "", per(ingestProbe, 100), "", "≥ 0.6 × limit"},
 		{"T2", "events in, 1 a request", perSecond, per(ingestOurs, 1), "", per(ingestProbe, 1), "", "≥ 1.0 × limit"},
 		{"T3", "expand, PostgreSQL", perSecond, expandPostgres, "", cyclePostgres, "", "≥ 0.8 × limit"},
+		{"T3", "expand with limits, PostgreSQL", perSecond, expandLimits, "", cyclePostgres, "", "≥ 0.8 × limit"},
+		{"T3", "events for one person with limits; limit: without", perSecond, oneLimited, "", oneFree, "", ""},
+		{"T3", "a post of ten of these, p99; limit: without", millis, oneLimited + " p99", "", oneFree + " p99", "", ""},
 		{"T4", "send, PostgreSQL", perSecond, sendPostgres, drainRiver, drainPostgres, "River", "≥ 1.1 × peer"},
 		{"T4", "send, PostgreSQL", perSecond, sendPostgres, drainGraphile, "", "graphile-worker", ""},
 		{"T6", "lateness at 100 due/s, p50", millis, lateOurs + " p50", lateGraphile + " p50", lateProbe + " p50", "graphile-worker", ""},
