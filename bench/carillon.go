@@ -110,7 +110,7 @@ func (p *product) start(ctx context.Context) error {
 		return fmt.Errorf("definitions: %v", applied.Problems)
 	}
 	known := catalog.New(p.store, options)
-	p.expander = expander.New(p.store, known, nil)
+	p.expander = expander.New(p.store, known, nil, nil)
 	p.sender = sender.New(sender.Config{
 		Store: p.store, Catalog: known, Clock: p.clock,
 		Outlets: outlet.New([]channel.Provider{provider}, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
