@@ -405,7 +405,7 @@ func reasons(r Result, s stepResult, about []journal.Entry, who string) []string
 	}
 	head := "    why " + who
 	var lines []string
-	for _, e := range about {
+	for i, e := range about {
 		text := fmt.Sprintf("%s   %s %s", head, formatInstant(e.At, s.At, r.Scenario.Zone), e.What)
 		if e.Attempt > 0 {
 			text += fmt.Sprintf(", attempt %d", e.Attempt)
@@ -415,6 +415,9 @@ func reasons(r Result, s stepResult, about []journal.Entry, who string) []string
 		}
 		if e.Reason != "" {
 			text += fmt.Sprintf(", %s: %s", e.Reason, e.Reason.Sentence())
+		}
+		if waits := s.waits[int64(e.Delivery)]; e.What == journal.Deferred && i == len(about)-1 && waits != "" {
+			text += " (" + waits + ")"
 		}
 		if e.Error != "" {
 			text += " (" + strings.TrimPrefix(e.Error, string(e.Reason)+": ") + ")"

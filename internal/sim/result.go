@@ -20,6 +20,8 @@ type stepResult struct {
 	*Step
 	outcomes []outcome
 	from, to int // the entries of the journal since the step above
+
+	waits map[int64]string // of a step that differs: what keeps deliveries, by their number
 }
 
 // Held reports whether everything was as expected.

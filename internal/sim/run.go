@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
@@ -185,7 +186,13 @@ func (w *world) step(ctx context.Context, s *Step) error {
 	if err != nil {
 		return err
 	}
-	w.results = append(w.results, stepResult{Step: s, outcomes: append(w.told, outcomes...), from: from, to: len(w.journal)})
+	result := stepResult{Step: s, outcomes: append(w.told, outcomes...), from: from, to: len(w.journal)}
+	if !result.held() {
+		if result.waits, err = w.waits(ctx); err != nil {
+			return err
+		}
+	}
+	w.results = append(w.results, result)
 	w.told, w.seen = nil, len(w.wire.received)
 	return nil
 }
@@ -326,6 +333,19 @@ func (w *world) compare(ctx context.Context, s *Step, from int) ([]outcome, erro
 		outcomes = append(outcomes, compare(e, present[e.spec.name]))
 	}
 	return outcomes, nil
+}
+
+// waits tells of each delivery that a limit moved which limits these are, as it stands now.
+func (w *world) waits(ctx context.Context) (map[int64]string, error) {
+	present, err := w.state(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	waits := map[int64]string{}
+	for _, r := range present["explain"] {
+		waits[r.delivery] = strings.ReplaceAll(r.cells["says"].text, "\n", "; ")
+	}
+	return waits, nil
 }
 
 func (w *world) local(t time.Time) string {
