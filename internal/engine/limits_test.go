@@ -57,7 +57,7 @@ func TestDefaultLimits(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, "workspace: default\n---\n"+limited("{}", ""))
 		w.Apply(strings.NewReplacer("workflow: news", "workflow: question", "type: alert", "type: survey", "event: news", "event: question").Replace(
-			strings.SplitAfter(limited("{}", ""), "---\n")[3]))
+			strings.SplitAfter(limited("{}", ""), "---\n")[4]))
 		for _, kind := range []string{"news", "question", "news", "news"} {
 			w.post(kind, "ann")
 			w.At(w.Clock.Now().Add(time.Hour))
