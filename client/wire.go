@@ -178,6 +178,7 @@ type Delivery struct {
 	NotBefore          time.Time `json:"not_before"`
 	SendAt             time.Time `json:"send_at,omitzero" doc:"When the next message leaves; absent when none is planned."`
 	DeferredBy         string    `json:"deferred_by,omitempty" doc:"The limit that moved it."`
+	FoldedInto         string    `json:"folded_into,omitempty" doc:"The delivery with which it left as one message, or is to leave."`
 	Step               int       `json:"step" doc:"Messages that are over: accepted, skipped or given up."`
 	RemindersRemaining int       `json:"reminders_remaining"`
 	Attempts           int       `json:"attempts" doc:"Tries at the provider."`
@@ -195,6 +196,20 @@ type DeliveryDetail struct {
 	Trace    json.RawMessage `json:"trace,omitempty"`
 	Attempts []Attempt       `json:"attempt_log"`
 	Contents []Content       `json:"contents,omitempty" doc:"What was rendered, where the channel keeps it."`
+	Carrier  *Folded         `json:"carrier,omitempty" doc:"What it was folded into, and what became of that."`
+	Folded   []Folded        `json:"folded,omitempty" doc:"What left with it as one message, or is to leave with it, in the order of its texts."`
+}
+
+// Folded is a delivery that is part of one message with another one.
+type Folded struct {
+	ID         string    `json:"id"`
+	Workflow   string    `json:"workflow"`
+	Trigger    string    `json:"trigger"`
+	Status     string    `json:"status"`
+	Reason     string    `json:"reason,omitempty"`
+	Message    string    `json:"message,omitempty" doc:"The reason in words."`
+	SendAt     time.Time `json:"send_at,omitzero"`
+	LastSentAt time.Time `json:"last_sent_at,omitzero"`
 }
 
 // Attempt is one try at a provider.

@@ -56,6 +56,7 @@ type Store interface {
 	Deliveries(ctx context.Context, ws subject.WorkspaceID, f store.DeliveryFilter, p store.Page) ([]delivery.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
+	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)

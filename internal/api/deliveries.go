@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -94,6 +95,9 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 		return client.DeliveryDetail{}, fmt.Errorf("list its contents: %w", err)
 	}
 	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Says: gate.Explain(row.Trace, nil), Trace: document(row.Trace), Attempts: make([]client.Attempt, len(attempts))}
+	if err := a.folded(ctx, c, x, row, &detail); err != nil {
+		return detail, err
+	}
 	for i, t := range attempts {
 		detail.Attempts[i] = client.Attempt{
 			Number: t.Number, Step: t.Step, Channel: t.Channel, IdempotencyKey: t.IdempotencyKey, IntentAt: t.IntentAt,
@@ -108,9 +112,45 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 	return detail, nil
 }
 
+// folded fills in what a delivery is one message with.
+func (a *API) folded(ctx context.Context, c Caller, x ids, row delivery.Row, detail *client.DeliveryDetail) error {
+	wire := func(d delivery.Row) client.Folded {
+		return client.Folded{
+			ID: x.delivery(d.ID), Workflow: d.Workflow, Trigger: d.Trigger, Status: string(d.Status), Reason: string(d.Reason),
+			Message: sentence(d.Reason), SendAt: d.LeavesAt(), LastSentAt: d.LastSentAt,
+		}
+	}
+	if row.Together() {
+		carrier, err := a.Store.DeliveryByID(ctx, c.Workspace.ID, row.FoldedInto)
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // it may have been deleted before this one
+			return fmt.Errorf("read what it was folded into: %w", err)
+		}
+		if err == nil {
+			found := wire(carrier)
+			detail.Carrier = &found
+		}
+	}
+	if row.FoldedInto != row.ID {
+		return nil
+	}
+	list, err := a.Store.FoldedInto(ctx, c.Workspace.ID, row.ID)
+	if err != nil {
+		return fmt.Errorf("list what is folded into it: %w", err)
+	}
+	for _, d := range list {
+		detail.Folded = append(detail.Folded, wire(d))
+	}
+	return nil
+}
+
 func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
+	into := ""
+	if r.Together() {
+		into = x.delivery(r.FoldedInto)
+	}
 	return client.Delivery{
-		ID: x.delivery(r.ID), Key: r.Key, Instance: x.instance(r.Instance), Event: x.event(r.Event), Workflow: r.Workflow,
+		FoldedInto: into,
+		ID:         x.delivery(r.ID), Key: r.Key, Instance: x.instance(r.Instance), Event: x.event(r.Event), Workflow: r.Workflow,
 		WorkflowVersion: r.WorkflowVersion, Type: r.Type, Trigger: r.Trigger, Channel: r.Channel, Address: r.Address,
 		Locale: r.Locale, CustomerRef: r.CustomerRef, Status: string(r.Status),
 		Sending: !r.IntentAt.IsZero() && r.LeaseUntil.After(a.Clock.Now()),

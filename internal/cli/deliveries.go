@@ -88,9 +88,17 @@ func (c *showDeliveryCmd) Run(s *session) error {
 	s.fields("delivery", d.ID, "key", d.Key, "instance", d.Instance, "workflow", versioned(d.Workflow, d.WorkflowVersion), "trigger", d.Trigger,
 		"event", d.Event, "channel", d.Channel, "address", d.Address, "locale", d.Locale, "customer_ref", d.CustomerRef,
 		"status", deliveryStatus(d.Delivery), "reason", because(d.Reason, d.Message), "stop_reason", d.StopReason,
-		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), "deferred_by", d.DeferredBy, "because", strings.Join(d.Says, "; "), "steps", positive(d.Step),
+		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), "deferred_by", d.DeferredBy, "because", strings.Join(d.Says, "; "), "folded_into", foldedInto(d), "steps", positive(d.Step),
 		"reminders_remaining", positive(d.RemindersRemaining), "last_sent_at", c.at(d.LastSentAt), "expires_at", c.at(d.ExpiresAt),
 		"created_at", c.at(d.CreatedAt), "completed_at", c.at(d.CompletedAt))
+	if len(d.Folded) > 0 {
+		s.title("left with it, or is to")
+		rows := make([][]string, len(d.Folded))
+		for i, f := range d.Folded {
+			rows[i] = []string{f.ID, f.Workflow, f.Trigger, f.Status, f.Reason}
+		}
+		s.table([]string{"id", "workflow", "trigger", "status", "reason"}, rows)
+	}
 	if len(d.Attempts) > 0 {
 		s.title("attempts")
 		rows := make([][]string, len(d.Attempts))
@@ -110,6 +118,14 @@ func (c *showDeliveryCmd) Run(s *session) error {
 	}
 	s.printTrace(d.Trace)
 	return nil
+}
+
+// foldedInto names what a delivery left with, and what became of that.
+func foldedInto(d client.DeliveryDetail) string {
+	if d.Carrier == nil {
+		return d.FoldedInto
+	}
+	return fmt.Sprintf("%s (%s: %s)", d.FoldedInto, d.Carrier.Workflow, strings.TrimSuffix(d.Carrier.Status+", "+d.Carrier.Reason, ", "))
 }
 
 type onDelivery struct {

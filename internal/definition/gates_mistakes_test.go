@@ -66,6 +66,17 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"the engine's own events", head + "  - {id: t, event: condition.met}\n" + tail, []string{`4:20 not_supported_yet: "condition.met" is not supported yet | the events of this product itself are not told yet`}},
 		{"resolved of a workflow of events", head + "  - {id: t, event: e}\nresolved: {sms: {text: x}}\n" + tail, []string{"5:11 invalid: workflow w: resolved is for triggers with a record | remove it: an event is never over"}},
 		{"revalidate with an event", head + "  - {id: t, event: e}\nlimits: {revalidate: true}\n" + tail, []string{"5:22 invalid: trigger t: an event does not change, so nothing can be looked at again | revalidate is for triggers with a record"}},
+		{"fold", head + "  - {id: t, event: e}\ntiming: {reminders: [1d]}\nlimits: {at_send: fold, counts: false}\n" + tail, []string{
+			"6:19 invalid: trigger t: at_send: fold does not go with counts: false | several messages become one to use up fewer limits, and this one uses up none",
+			"6:19 invalid: trigger t: at_send: fold does not go with reminders | the reminders of a message that left with another one would never come: write at_send: defer, or leave the reminders out",
+		}},
+		{"fold of what is critical", head + "  - {id: t, event: e}\nlimits: {critical: true, at_send: fold}\n" + tail, []string{
+			"5:35 invalid: trigger t: at_send: fold does not go with critical: true | what is critical waits for nothing, so that there is nothing to fold",
+		}},
+		{"fold of surveys and webhooks", head + "  - {id: t, event: e}\nlimits: {at_send: fold}\naudience:\n  - to: event.recipient\nchannel: webhook\nmessage:\n  survey: s\n---\nchannel: webhook\nprovider: memory\n---\nsurvey: s\ntitle: T\ninvitation: {text: x}\nquestions: [{id: q, type: text, text: q}]\n", []string{
+			"5:19 invalid: trigger t: at_send: fold does not go with webhook | programs get each message by itself: write at_send: defer",
+			"5:19 invalid: trigger t: at_send: fold does not go with a survey | each is answered by itself: write at_send: defer",
+		}},
 		{"timing", onRecord("    issues: {A: record.a == 1}\n    timing: {anchor: record.b, offset: -5m, reminders: 1d}\n"), []string{
 			"7:22 not_supported_yet: an anchor with a record is not supported yet | leave it out: a message counts from the moment at which the condition is met",
 			"7:40 invalid: nothing can leave before the condition is met | write an offset such as 10m, or for: how long it must have held",

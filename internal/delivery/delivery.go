@@ -105,6 +105,11 @@ func (r Row) Carries() bool { return r.FoldedInto != 0 && r.FoldedInto == r.ID &
 // Rides reports whether the row leaves with another one, or is to.
 func (r Row) Rides() bool { return r.FoldedInto != 0 && r.FoldedInto != r.ID }
 
+// Together reports whether the row left with another one, as one message, or is to leave with it as things stand.
+func (r Row) Together() bool {
+	return r.Rides() && (r.Reason == reason.FoldedInto || r.Status == Scheduled)
+}
+
 // RideAfter is how much later a message is due than the one with which it leaves: whoever takes that up, among several
 // processes and in large batches, takes this along; only when nobody has is it looked at by itself.
 const RideAfter = time.Second

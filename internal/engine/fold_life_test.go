@@ -128,6 +128,64 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 	}
 }
 
+// A newer alert takes the place of one that carries others; these leave all the same. One that rides makes way for a newer
+// one too.
+//
+// Shows: R6, R7.
+func TestFoldOfWhatIsSuperseded(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		fold := "limits: {at_send: fold}\n"
+		other := strings.NewReplacer("type: alert", "type: alert\nlimits: {at_send: fold}", "channel: memory", "channel: inbox", "sms:", "inbox:\n    subject: s").Replace(alert("other", "other", ""))
+		w := newWorld(t, s, simple("[5m]", "    cooldown: {length: 30m}\n", fold)+"---\n"+other)
+		w.person("ann", `"cadence": {"cooldown": "3h"}`)
+		w.put("team/red", `{"name": "Red", "morale": 30, "owner_id": "ann"}`)
+		w.live("10:40")
+		w.Post(`{"kind": "other", "id": "1", "recipient": {"address": "ann", "customer_ref": "ann"}}`)
+		w.live("10:50")
+		var carrier, rider delivery.Row
+		for _, row := range w.rows() {
+			switch {
+			case row.Workflow == "other":
+				rider = row
+			case row.Status == delivery.Scheduled:
+				carrier = row
+			}
+		}
+		if rider.FoldedInto != carrier.ID || !rider.Slot.IsZero() || !rider.LeavesAt().Equal(carrier.Slot) {
+			t.Fatalf("it does not ride: %+v with %+v", rider, carrier)
+		}
+		w.live("13:10")
+		if row := w.Delivery(carrier.ID); row.Status != delivery.Superseded {
+			t.Fatalf("the carrier is %s", row.Status)
+		}
+		if row := w.Delivery(rider.ID); row.Status != delivery.Sent && row.Reason != reason.FoldedInto {
+			t.Errorf("what rode with it is lost: %+v", row)
+		}
+
+		// Now the other one carries, and the alerts of the record ride.
+		w.person("ann", `"cadence": {"cooldown": "5h"}`)
+		w.put("team/red", `{"morale": 90}`)
+		w.live("13:20")
+		w.Post(`{"kind": "other", "id": "2", "recipient": {"address": "ann", "customer_ref": "ann"}}`)
+		w.live("13:21")
+		w.put("team/red", `{"morale": 30}`)
+		w.live("14:10")
+		ridden := map[delivery.Status]int{}
+		for _, row := range w.rows() {
+			if row.Workflow == "w" && row.CreatedAt.After(at("13:20")) {
+				ridden[row.Status]++
+				if row.Status == delivery.Scheduled && !row.Rides() {
+					t.Errorf("it does not ride: %+v", row)
+				}
+			}
+		}
+		if ridden[delivery.Scheduled] != 1 || ridden[delivery.Superseded] != 1 {
+			t.Errorf("%v, want the newest alone to wait", ridden)
+		}
+	})
+}
+
 // rows are all deliveries, the oldest first.
 func (w world) rows() []delivery.Row {
 	w.Helper()
@@ -182,13 +240,14 @@ func TestFoldSurvivesACrash(t *testing.T) {
 				})}
 				w.Clock.Set(ten)
 				w.person("ann", `"persona": "Manager"`)
-				w.script("10:00 a, 10:30 a, 10:40 b, 10:50 c, 11:00")
+				sent := w.script("10:00 a, 10:30 a, 10:40 b, 10:50 c, 11:00")
 				w.Clock.Set(at("12:00"))
 				die = true
 				if _, err := w.Tick(w.Context()); !errors.Is(err, errDied) {
 					t.Fatalf("it did not die: %v", err)
 				}
-				w.script("15:00")
+				sent = append(append(sent, w.texts()...), w.script("15:00")...)
+				w.mustBe("what left", sent, []string{"10:00 a 1", "12:00 a 2 + b 3 + c 4"})
 				var got []string
 				for _, row := range w.rows() {
 					got = append(got, w.name(row)+" "+string(row.Status))
