@@ -95,6 +95,7 @@ type ContactLimits struct {
 	ID          string          `json:"id"`
 	Persona     string          `json:"persona,omitempty"`
 	PersonaLost bool            `json:"persona_lost,omitempty" doc:"The persona is not defined any more, and has no limits."`
+	Unreadable  string          `json:"unreadable,omitempty" doc:"Why this version cannot read the contact's own limits, which hold no more then: those of the persona do, else the workspace's."`
 	Timezone    string          `json:"timezone" doc:"In which their days begin and end."`
 	At          time.Time       `json:"at"`
 	Channels    []ChannelLimits `json:"channels" doc:"For each kind of channel that may reach them, or has messages for them."`

@@ -201,6 +201,9 @@ func (x ids) limits(l gate.Limits) client.ContactLimits {
 		ID: l.Contact.ExtID, Persona: l.Contact.Persona, PersonaLost: l.Lost, Timezone: l.Zone.String(), At: l.At,
 		Channels: make([]client.ChannelLimits, len(l.Kinds)),
 	}
+	if l.Unread != nil {
+		out.Unreadable = l.Unread.Error()
+	}
 	for i, k := range l.Kinds {
 		kind := client.ChannelLimits{Kind: k.Kind, Limits: make([]client.LimitUse, len(k.Lines))}
 		for n, u := range k.Lines {

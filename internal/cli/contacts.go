@@ -230,6 +230,9 @@ func (c *limitsCmd) Run(s *session) error {
 	if byDefault {
 		s.note("default limits: set cadence: in the workspace to replace them")
 	}
+	if l.Unreadable != "" {
+		s.note("the contact's own limits cannot be read, so they do not hold: %s", l.Unreadable)
+	}
 	if l.PersonaLost {
 		s.note("the persona %s is not defined any more: it has no limits", l.Persona)
 	}

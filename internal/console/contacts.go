@@ -112,6 +112,9 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	if l.Lost {
 		page.story = strings.TrimSpace(page.story + " The persona " + r.Persona + " is not defined any more: it has no limits.")
 	}
+	if l.Unread != nil {
+		page.story = strings.TrimSpace(page.story + " Their own limits cannot be read by this version, so they do not hold: " + l.Unread.Error() + ".")
+	}
 	if len(r.Attributes) > 0 {
 		text, err := json.MarshalIndent(r.Attributes, "", "  ")
 		if err != nil {

@@ -87,7 +87,7 @@ func journalTone(w journal.What) tone {
 		return good
 	case journal.Planned, journal.Deferred, journal.Throttled:
 		return wait
-	case journal.Retried, journal.Held, journal.Reclaimed, journal.StaleRefused:
+	case journal.Retried, journal.Held, journal.Reclaimed, journal.PassedOver, journal.StaleRefused:
 		return hold
 	case journal.Failed, journal.Rejected:
 		return bad

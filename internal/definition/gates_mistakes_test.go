@@ -58,6 +58,10 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"issues of a cooldown with when", onRecord("    when: record.a == 1\n    cooldown: {per: [issues], issues: {A: 1h}}\n"), []string{
 			"7:22 expression: undefined name 'issues' | in: issues", `7:40 reference: trigger t has no issue "A" | issues are written below issues: of the trigger`,
 		}},
+		{"a reset that others share", onRecord("    issues: {A: record.a == 1}\n    cooldown: {per: [issues], reset_on_clear: true}\n"), []string{
+			"7:47 invalid: several records may share this cooldown: one that is well again would end it for those that are not | add record.id to per, or remove it",
+		}},
+		{"a reset of a record", onRecord("    issues: {A: record.a == 1}\n    cooldown: {per: [record.id], reset_on_clear: true}\n"), nil},
 		{"keys of records with an event", head + "  - id: t\n    event: e\n    for: 5m\n    check: 5m\n    cooldown: {length: 1h}\n    issues: {A: event.a == 1}\n    resolved: {sms: {text: x}}\n" + tail, []string{
 			"6:10 invalid: trigger t: for is for triggers with a record | remove it", "7:12 invalid: trigger t: check is for triggers with a record | remove it",
 			"8:15 invalid: trigger t: cooldown is for triggers with a record | remove it", "9:13 invalid: trigger t: issues is for triggers with a record | remove it",

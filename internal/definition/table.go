@@ -135,7 +135,7 @@ func newTables() tables {
 			built("length", aCooldown, "A duration, or persona for the shortest cooldown among the personas of the audience, an hour if they have none. Default: persona."),
 			built("per", listOf(anExpression), "What makes a context, each with a cooldown of its own; [] is one for the whole trigger. Default: [record.id, issues], without issues [record.id]."),
 			built("issues", byName("durations by name", aDuration), "The length for single issues. Of several issues the shortest counts."),
-			built("reset_on_clear", aBool, "A cooldown ends when the condition has cleared. Default: false."),
+			built("reset_on_clear", aBool, "A cooldown ends when the condition has cleared; for a cooldown of one record, so with record.id in per. Default: false."),
 		}},
 		"limits": {"limits", []entry{
 			built("critical", aBool, "Passes the cooldown, the limits and the quiet hours of people, never a suppression. Default: false."),

@@ -127,7 +127,7 @@ func signOf(w journal.What) (string, string) {
 		return ".", dim
 	case journal.Cancelled, journal.Expired, journal.Released, journal.Forgotten:
 		return "-", dim
-	case journal.Retried, journal.Failed, journal.Unknown, journal.Held, journal.Reclaimed, journal.StaleRefused, journal.Rejected:
+	case journal.Retried, journal.Failed, journal.Unknown, journal.Held, journal.Reclaimed, journal.PassedOver, journal.StaleRefused, journal.Rejected:
 		return "!", red
 	}
 	return " ", ""

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -56,8 +57,9 @@ func TestDefaultLimits(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, "workspace: default\n---\n"+limited("{}", ""))
-		w.Apply(strings.NewReplacer("workflow: news", "workflow: question", "type: alert", "type: survey", "event: news", "event: question").Replace(
-			strings.SplitAfter(limited("{}", ""), "---\n")[4]))
+		_, question, _ := strings.Cut(limited("{}", ""), "\nworkflow: news")
+		question, _, _ = strings.Cut("workflow: question"+question, "---\n")
+		w.Apply(strings.NewReplacer("type: alert", "type: survey", "event: news", "event: question").Replace(question))
 		for _, kind := range []string{"news", "question", "news", "news"} {
 			w.post(kind, "ann")
 			w.At(w.Clock.Now().Add(time.Hour))
@@ -82,6 +84,54 @@ func TestDefaultLimits(t *testing.T) {
 		w.live("16:00")
 		w.mustBe("without limits", planned(), []string{"news sent", "news sent", "news sent", "question sent"})
 	})
+}
+
+// Limits of a person's own that this version of the program cannot read are passed over, and that is told of: those of the
+// persona hold, else the workspace's, never none.
+//
+// Shows: A42.
+func TestLimitsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for fields, from := range map[string]cadence.Layer{`"persona": "Manager"`: cadence.LayerPersona, `"name": "Ann"`: cadence.LayerDefault} {
+		t.Run(string(from), func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := newWorld(t, s, "workspace: default\n---\n"+limited("{max_per_day: 1}", ""))
+				w.person("ann", fields)
+				if err := s.WriteContacts(t.Context(), w.Workspace.ID, ten, []string{"ann"}, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
+					row := known["ann"]
+					row.Cadence = `{"max_per_day":9,"max_per_fortnight":1}`
+					return []store.ContactWrite{{ContactRow: row}}, nil
+				}, nil); err != nil {
+					t.Fatal(err)
+				}
+				for range 4 {
+					w.post("news", "ann")
+					w.At(w.Clock.Now().Add(2 * time.Hour))
+				}
+				told := map[time.Time]int{}
+				deferred := 0
+				for _, e := range w.Journal() {
+					if e.What == journal.Deferred {
+						deferred++
+					}
+					if e.What == journal.PassedOver {
+						told[e.At]++
+						if e.Contact != "ann" || e.Reason != reason.LimitsUnreadable || !strings.Contains(e.Error, `"max_per_fortnight" is not a limit`) {
+							t.Errorf("got %+v", e)
+						}
+					}
+				}
+				if deferred != 3 || len(told) == 0 {
+					t.Errorf("%d wait, want 3; told at %v", deferred, told)
+				}
+				l, err := w.Limits(t.Context(), w.Workspace.ID, "ann")
+				if err != nil || l.Unread == nil || len(l.Kinds[0].Lines) == 0 || l.Kinds[0].Lines[0].From != from {
+					t.Errorf("got %+v, %v", l, err)
+				}
+			})
+		})
+	}
 }
 
 // post takes an event in for somebody.

@@ -62,6 +62,7 @@ const (
 	CadenceDaily     Reason = "daily"
 	CadenceWeekly    Reason = "weekly"
 	CadenceMonthly   Reason = "monthly"
+	LimitsUnreadable Reason = "limits_unreadable"
 	QuietHours       Reason = "quiet_hours"
 	SendWindow       Reason = "send_window"
 	DeferredTooLong  Reason = "deferred_too_long"
@@ -158,6 +159,7 @@ func All() []Info {
 		{CadenceDaily, Wait, "The person's limit for the day is used up."},
 		{CadenceWeekly, Wait, "The person's limit for the week is used up."},
 		{CadenceMonthly, Wait, "The person's limit for the month is used up."},
+		{LimitsUnreadable, Failure, "The person's own limits cannot be read by this version; those of their persona, else of the workspace, hold."},
 		{QuietHours, Wait, "It is the person's quiet time."},
 		{SendWindow, Wait, "It is outside the hours in which the workflow sends."},
 		{DeferredTooLong, Stop, "No free instant was left before it expires."},

@@ -53,7 +53,7 @@ func listOf(e journal.Entry) string {
 		return "throttled"
 	case journal.Folded:
 		return "folded"
-	case journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.StaleRefused,
+	case journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.PassedOver, journal.StaleRefused,
 		journal.Released, journal.Forgotten:
 	}
 	return ""

@@ -53,7 +53,7 @@ func LogJournal(log *slog.Logger) journal.Writer {
 
 func levelOf(e journal.Entry) slog.Level {
 	switch e.What {
-	case journal.Failed, journal.Unknown, journal.Held, journal.StaleRefused:
+	case journal.Failed, journal.Unknown, journal.Held, journal.PassedOver, journal.StaleRefused:
 		return slog.LevelWarn
 	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed:
 		return slog.LevelInfo

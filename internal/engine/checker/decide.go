@@ -34,6 +34,7 @@ func (r *run) decide(people [][]store.People) (store.CheckWrites, error) {
 			d.record(s, of)
 		}
 	}
+	r.entries = append(r.entries, d.book.PassedOver(r.now)...)
 	d.settle()
 	return d.writes, nil
 }

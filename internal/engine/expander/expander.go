@@ -208,6 +208,7 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 			result.Reason = reason.NoRecipient
 		}
 		results[i] = result
+		r.entries = append(r.entries, book.PassedOver(r.now)...)
 		if result.Status == instance.Completed {
 			r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -22,7 +23,9 @@ type Book struct {
 	taken    map[holder][]cadence.Slot // of them, what was given out
 	before   map[holder][]cadence.Slot // given out by the books before this one
 	policies map[source]cadence.Policy
-	own      map[string]cadence.Rules
+	own      map[string]ownRules
+	unread   map[subject.ContactID]bool // whose own rules cannot be read
+	passed   []journal.Entry            // that tell of them
 	ended    []delivery.Row
 	gone     map[delivery.ID]bool
 	carriers map[personID][]delivery.Row
@@ -34,6 +37,12 @@ type holder struct {
 	kind string
 }
 
+// ownRules are rules of a person's own, as far as they can be read.
+type ownRules struct {
+	cadence.Rules
+	err error
+}
+
 // source is where a policy comes from.
 type source struct {
 	set                *definition.Set
@@ -43,8 +52,8 @@ type source struct {
 // NewBook makes an empty book for one run of a decision.
 func NewBook(zones *civil.Zones) *Book {
 	return &Book{
-		zones: zones, slots: map[holder][]cadence.Slot{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]cadence.Rules{},
-		gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{},
+		zones: zones, slots: map[holder][]cadence.Slot{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
+		gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
 	}
 }
 
@@ -52,7 +61,7 @@ func NewBook(zones *civil.Zones) *Book {
 // mind what was given out.
 func (b *Book) Next() *Book {
 	next := NewBook(b.zones)
-	next.before = b.before
+	next.before, next.unread = b.before, b.unread
 	if next.before == nil {
 		next.before = map[holder][]cadence.Slot{}
 	}
@@ -85,7 +94,7 @@ func PolicyOf(set *definition.Set, c subject.Contact, kind string) cadence.Polic
 func (b *Book) Policy(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
 	from := source{set, c.Persona, c.Cadence, kind}
 	p, ok := b.policies[from]
-	if !ok {
+	if !ok || b.own[c.Cadence].err != nil { // each of those whose rules cannot be read is told of
 		own, persona := b.rules(set, c)
 		p = cadence.Effective(own.For(kind), persona.For(kind), set.Workspace.Cadence.For(kind))
 		b.policies[from] = p
@@ -93,15 +102,32 @@ func (b *Book) Policy(set *definition.Set, c subject.Contact, kind string) caden
 	return p
 }
 
-// rules are those of the person and of their persona. Who has a persona that is not defined has none.
+// PassedOver tells of the people whose own limits this version of the program cannot read, as after a downgrade, since it
+// was last asked, each once. They were checked when they were written; the messages of these people keep to the limits that
+// hold without them, so that one person does not keep a whole batch from going.
+func (b *Book) PassedOver(now time.Time) []journal.Entry {
+	passed := b.passed
+	b.passed = nil
+	for i := range passed {
+		passed[i].At = now
+	}
+	return passed
+}
+
+// rules are those of the person and of their persona. Who has a persona that is not defined has none, and own rules that
+// cannot be read are none.
 func (b *Book) rules(set *definition.Set, c subject.Contact) (own, persona cadence.Rules) {
 	if c.Cadence != "" {
-		var ok bool
-		if own, ok = b.own[c.Cadence]; !ok {
-			// It was checked when it was written. What this version of the program cannot read limits nothing, rather than
-			// keeping every message of a batch from going.
-			own, _ = cadence.ParseRules(c.Cadence)
-			b.own[c.Cadence] = own
+		known, ok := b.own[c.Cadence]
+		if !ok {
+			known.Rules, known.err = cadence.ParseRules(c.Cadence)
+			b.own[c.Cadence] = known
+		}
+		if own = known.Rules; known.err != nil && !b.unread[c.ID] {
+			b.unread[c.ID] = true
+			b.passed = append(b.passed, journal.Entry{
+				What: journal.PassedOver, Contact: c.ExtID, Reason: reason.LimitsUnreadable, Error: "contact " + c.ExtID + ": " + known.err.Error(),
+			})
 		}
 	}
 	if p := set.Persona(c.Persona); p != nil {

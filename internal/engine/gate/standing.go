@@ -30,6 +30,7 @@ type Standing struct {
 type Limits struct {
 	Contact store.ContactRow
 	Lost    bool           // the person has a persona that is not defined any more: it has no rules
+	Unread  error          // why the person's own limits cannot be read; nil: they can
 	Zone    *time.Location // in which days begin and end
 	At      time.Time
 	Kinds   []Standing
@@ -42,6 +43,7 @@ func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now tim
 	out.Lost = s.Person.Persona != "" && set.Persona(s.Person.Persona) == nil
 	book := NewBook(zones)
 	own, persona := book.rules(set, s.Person.Contact)
+	out.Unread = book.own[s.Person.Cadence].err
 	for _, kind := range kindsOf(set, s) {
 		history := book.history(Ask{Set: set, Person: s.Person, Channel: kind, Now: now})
 		theirs, its := own.For(kind), persona.For(kind)

@@ -90,6 +90,7 @@ func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestW
 		if err := d.all(); err != nil {
 			return store.IngestWrites{}, err
 		}
+		b.entries = append(b.entries, d.book.PassedOver(b.now)...)
 		if b.once == nil || !b.changed() {
 			continue
 		}

@@ -38,6 +38,7 @@ const (
 	Forgotten    What = "forgotten"     // a key was freed
 	Throttled    What = "throttled"     // a cooldown kept a context from firing
 	Folded       What = "folded"        // a delivery leaves with another one, as one message
+	PassedOver   What = "passed_over"   // the own limits of a person, which this version cannot read
 )
 
 // Entry is one thing that happened. Only the fields that apply are set.

@@ -175,6 +175,7 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 				r.entries = append(r.entries, gate.Entry(row, d.Person.ExtID, r.now))
 			}
 		}
+		r.entries = append(r.entries, book.PassedOver(r.now)...)
 	}
 	return changed, nil
 }

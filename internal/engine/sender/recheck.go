@@ -121,6 +121,7 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 			r.tell(journal.Reclaimed, c, reason.WorkerLost, c.SendAt)
 		}
 	}
+	r.entries = append(r.entries, r.book.PassedOver(r.now)...)
 	return verdicts, nil
 }
 
