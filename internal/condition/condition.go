@@ -86,6 +86,7 @@ type Outcome struct {
 	Judged bool      // it was time for this trigger to look
 	At     time.Time // the nominal instant of the look
 	Issues []string  // what is met for long enough, sorted; empty: nothing fires
+	Faded  []string  // issues that were met and are no more, while others are
 	Lapsed []Latest  // contexts of earlier firings of which an issue is gone, as Lapse found them
 	// Cleared says that the episode is over; Latest is then its last firing.
 	Cleared bool
@@ -126,6 +127,14 @@ func (s State) Look(r Rule, v Sight) Outcome {
 		} else if r.Change {
 			o.sooner(due)
 		}
+	}
+	if len(v.Met) > 0 {
+		for issue := range s.Since {
+			if _, still := o.State.Since[issue]; !still {
+				o.Faded = append(o.Faded, issue)
+			}
+		}
+		slices.Sort(o.Faded)
 	}
 	switch {
 	case len(v.Met) == 0:

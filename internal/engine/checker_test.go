@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -430,6 +431,95 @@ func TestWhatIsOverAndSupersededAtOnce(t *testing.T) {
 			got = append(got, string(row.Status))
 		}
 		w.mustBe("messages", got, []string{"sent", "superseded", "superseded", "scheduled"})
+	})
+}
+
+// faults are alerts about two issues, to people with few messages a day; what no longer holds is dropped.
+func faults(cadence string) string {
+	return strings.NewReplacer("when: record.morale < 50", "issues: {A: record.a == true, B: record.b == true}", "{max_per_month: 10000}", cadence).Replace(
+		simple("[change]", "    cooldown: {length: 1d}\n    limits: {revalidate: true}\n", ""))
+}
+
+// What a message tells of is over while it waits, and something else is wrong with the record: it is dropped, and its place
+// is that of the newer one. A message that still tells of something stays.
+//
+// Shows: A29, A47.
+func TestWhatNoLongerHoldsIsDropped(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, faults("{cooldown: 2h, max_per_day: 3}"), "alice")
+		for i, change := range []string{
+			`x a:true`, `x a:true b:true`, `x a:false b:true`, `x a:true b:false`, `x b:true`, `x a:false`,
+			`y a:true`, `y a:false b:true`, // the last place of the day goes over to what is true
+		} {
+			w.live(fmt.Sprintf("10:%02d", 5*i))
+			name, props, _ := strings.Cut(change, " ")
+			props = strings.NewReplacer("a:", `"a": `, "b:", `"b": `, " ", ", ").Replace(props)
+			w.put("team/"+name, `{"name": "N", "morale": 1, "owner_id": "alice", `+props+`}`)
+		}
+		w.live("12:00")
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, row := range slices.Backward(rows) {
+			parts := strings.Split(row.Key, ":")
+			got = append(got, fmt.Sprint(parts[3], " ", parts[8], " ", row.Status, " ", row.Reason))
+		}
+		w.mustBe("messages", got, []string{
+			"x A sent delivered", "x A,B sent delivered", "x B skipped condition_cleared", "y A skipped condition_cleared", "y B sent delivered",
+		})
+	})
+}
+
+// Whoever sends and whoever looks come to the same message at once: it is sent, or it is dropped.
+func TestADropRacesASend(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, faults("{cooldown: 2h}"), "alice")
+		const n = 20
+		put := func(props string) {
+			for i := range n {
+				w.put(fmt.Sprint("team/", i), fmt.Sprintf(`{"name": "%d", "morale": 1, "owner_id": "alice", %s}`, i, props))
+			}
+		}
+		w.put("team/first", `{"name": "first", "morale": 1, "owner_id": "alice", "a": true}`)
+		w.live("10:30")
+		put(`"a": true`)
+		w.live("11:59")
+		w.Provider.Sent()
+		w.Clock.Set(at("12:00"))
+		put(`"a": false, "b": true`)
+		var running sync.WaitGroup
+		for range 4 {
+			running.Go(func() {
+				if _, err := w.Tick(w.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		running.Wait()
+		w.live("12:00")
+		rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped, sent := 0, 0
+		for _, row := range rows {
+			switch {
+			case row.NotBefore.Equal(ten):
+			case row.Status == delivery.Skipped && row.Reason == reason.ConditionCleared && row.LastSentAt.IsZero() && strings.Contains(row.Key, ":A:"):
+				dropped++
+			case row.Status == delivery.Sent && !row.LastSentAt.IsZero():
+				sent++
+			default:
+				t.Errorf("%s is %s, %s", row.Key, row.Status, row.Reason)
+			}
+		}
+		if left := len(w.Provider.Sent()); left != sent || dropped+sent != 2*n {
+			t.Errorf("%d left, %d are sent, %d are dropped", left, sent, dropped)
+		}
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
@@ -329,9 +330,15 @@ func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []defi
 	if definition.HasErrors(problems) {
 		return applied, nil
 	}
+	var old *definition.Set
+	if number > 0 {
+		if old, err = e.catalog.At(ctx, ws.ID, number); err != nil {
+			return applied, fmt.Errorf("read the definitions in force: %w", err)
+		}
+	}
 	docs := make([]store.Definition, len(bundle.Documents))
 	for i, d := range bundle.Documents {
-		docs[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash, Runs: runsOf(bundle.Set, d)}
+		docs[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash, Runs: runsOf(old, bundle.Set, d)}
 	}
 	now := e.config.Clock.Now()
 	audit := store.Audit{At: now, Actor: actor, Action: "apply", Target: ws.Name}
@@ -351,8 +358,8 @@ func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []defi
 
 // runsOf is what a definition that is new or changed brings with it: the records that it looks at differently are looked
 // at (R11), and what waits for limits that it changes is planned anew (R5). The length of a cooldown may lie in a persona,
-// and the zone of a date in the workspace.
-func runsOf(set *definition.Set, d definition.Document) []store.RunSeed {
+// and the zone of a date in the workspace. Old is the set in force; nil: there is none.
+func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 	var types []string
 	switch d.Kind {
 	case definition.KindWorkflow:
@@ -376,10 +383,23 @@ func runsOf(set *definition.Set, d definition.Document) []store.RunSeed {
 		runs = append(runs, store.RunSeed{Kind: store.RunCadence, Subject: d.Name})
 	case definition.KindWorkspace: // its zone counts too
 		runs = append(runs, store.RunSeed{Kind: store.RunCadence})
-	case definition.KindWorkflow, definition.KindRecordType, definition.KindSurvey, definition.KindTemplate, definition.KindChannel,
+	case definition.KindWorkflow:
+		if old != nil && relimited(old.Workflow(d.Name), set.Workflow(d.Name)) {
+			runs = append(runs, store.RunSeed{Kind: store.RunCadence})
+		}
+	case definition.KindRecordType, definition.KindSurvey, definition.KindTemplate, definition.KindChannel,
 		definition.KindSink, definition.KindScenario:
 	}
 	return runs
+}
+
+// relimited reports whether messages that wait meet the limits of people in another way now. Those of a pinned trigger keep
+// to the version that they were made by.
+func relimited(before, after *definition.Workflow) bool {
+	return before != nil && slices.ContainsFunc(after.Trigger, func(t *definition.Trigger) bool {
+		was := before.TriggerByID(t.ID)
+		return was != nil && !t.Pin && was.Limits != t.Limits
+	})
 }
 
 // repace looks anew at what waits for the rate of a channel that has another one now: its places were given out at the

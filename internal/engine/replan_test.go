@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -105,6 +106,32 @@ func TestLimitsThatHaveChanged(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What waits is planned anew when the limits of its workflow change, unless it is pinned to the version that it was made by.
+//
+// Shows: A39, R5.
+func TestLimitsOfAWorkflowChange(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		rules := func(limits string) string {
+			news := "---\nworkflow: news\ntype: alert\ntriggers: [{id: t, event: news}]\naudience: [{to: event.recipient}]\nchannel: inbox\n" +
+				"message: {inbox: {subject: s, text: t}}\n"
+			return strings.Replace(simple("[change]", "    cooldown: {length: 1d}\n", limits), "{max_per_month: 10000}", "{cooldown: 2h}", 1) + news + limits
+		}
+		w := newWorld(t, s, rules(""), "alice")
+		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
+		w.live("10:10")
+		w.put("team/b", `{"name": "B", "morale": 40, "owner_id": "alice"}`)
+		w.post("news", "alice")
+		w.live("10:20")
+		w.happened(journal.Sent)
+		w.Apply(rules("limits: {critical: true}\n"))
+		w.live("10:20")
+		w.mustBe("at once", w.happened(journal.Sent), []string{"10:20 sent alice delivered"})
+		w.live("13:00") // the one that left before its time has its cooldown
+		w.mustBe("at its time", w.happened(journal.Sent), []string{"12:20 sent alice delivered"})
+	})
 }
 
 // A run goes over the people in pages, goes on in another process, and says how far it is.

@@ -307,11 +307,9 @@ func (t *session) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[Epis
 		ref := EpisodeRef{i.Workspace, i.Record, i.Workflow, i.Trigger, i.Episode}
 		of[i.ID] = ref
 		ids.row().int(int64(i.Workspace)).int(int64(i.ID))
-		if i.Status == instance.Pending {
-			e := episodes[ref]
-			e.Instances = append(e.Instances, i)
-			episodes[ref] = e
-		}
+		e := episodes[ref]
+		e.Instances = append(e.Instances, i)
+		episodes[ref] = e
 	}
 	deliveries, err := query(ctx, t, scanDelivery, lockEpisodeDeliveries, &ids)
 	if err != nil {

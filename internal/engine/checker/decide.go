@@ -53,6 +53,9 @@ func (d *decision) settle() {
 
 // record decides what becomes of one record.
 func (d *decision) record(s *seen, people []store.People) {
+	for _, f := range s.faded { // first, since what follows may take the places
+		d.withdraw(f.state, f.over)
+	}
 	for i, w := range s.wanted {
 		d.occasion(s, w, people[i])
 	}
@@ -181,11 +184,7 @@ func (d *decision) keep(s *seen, l *look, why reason.Reason, trace any) {
 // occasion makes the instance of what fires, or of what is over, with the deliveries for the people that were found.
 func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	if w.cleared {
-		ended, instances := withdrawn(w.state, d.now)
-		d.writes.Ended, d.writes.Withdrawn = append(d.writes.Ended, ended...), append(d.writes.Withdrawn, instances...)
-		for _, row := range ended {
-			d.entries = append(d.entries, gate.Entry(row, row.CustomerRef, d.now))
-		}
+		d.withdraw(w.state, func(instance.Row) bool { return true })
 		if len(w.audience.Refs) == 0 {
 			return
 		}

@@ -1,7 +1,9 @@
 package checker
 
 import (
+	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/condition"
@@ -35,7 +37,14 @@ type seen struct {
 	states condition.States
 	looks  []*look
 	wanted []wanted // what needs people, in the order of its audiences
-	err    error    // why nothing can be decided about it now
+	faded  []fading
+	err    error // why nothing can be decided about it now
+}
+
+// fading is an episode that goes on, with other issues than some of its alerts tell of.
+type fading struct {
+	*look
+	state store.Episode
 }
 
 // look is what one trigger sees, and what gate 1 makes of it.
@@ -98,7 +107,7 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 			for _, lapsed := range l.Lapsed {
 				needs.Throttles = append(needs.Throttles, s.throttle(l, lapsed.Context))
 			}
-			if l.over() {
+			if l.over() || l.faded() {
 				needs.Episodes = append(needs.Episodes, s.episode(l))
 			}
 		}
@@ -115,6 +124,11 @@ func (l *look) over() bool {
 	return l.Cleared && (l.Trigger.Resolved != nil || l.Trigger.Limits.Revalidate) && l.Workflow.Enabled && l.Trigger.Enabled
 }
 
+// faded reports whether the episode goes on, and alerts of it may tell of what is over.
+func (l *look) faded() bool {
+	return len(l.Faded) > 0 && l.State.Open && l.Trigger.Limits.Revalidate
+}
+
 func (s *seen) throttle(l *look, context string) store.ThrottleRef {
 	return store.ThrottleRef{Workspace: s.Workspace, Workflow: l.Workflow.Name, Context: context}
 }
@@ -127,11 +141,14 @@ func (s *seen) episode(l *look) store.EpisodeRef {
 func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 	audiences := make([][]store.Audience, len(r.records))
 	for i, s := range r.records {
-		s.wanted = nil
+		s.wanted, s.faded = nil, nil
 		if s.err != nil {
 			continue
 		}
 		for _, l := range s.looks {
+			if l.faded() {
+				s.faded = append(s.faded, fading{l, state.Episodes[s.episode(l)]})
+			}
 			var w wanted
 			var err error
 			switch {
@@ -152,7 +169,7 @@ func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 				w.instance, w.event, s.err = r.instance(s, w)
 			}
 			if s.err != nil {
-				s.wanted, audiences[i] = nil, nil
+				s.wanted, s.faded, audiences[i] = nil, nil, nil
 				break
 			}
 			s.wanted = append(s.wanted, w)
@@ -219,19 +236,36 @@ func reached(d delivery.Row, now time.Time) bool {
 	return !d.LastSentAt.IsZero() || d.Reason == reason.FoldedInto || d.Status == delivery.Unknown || !d.IntentAt.IsZero() && d.LeaseUntil.After(now) || d.Doubt()
 }
 
-// withdrawn is what is no longer of use of an episode that is over: what waits and was never sent (R9).
-func withdrawn(e store.Episode, now time.Time) (deliveries []delivery.Row, instances []instance.Row) {
-	for _, d := range e.Deliveries {
-		if d.Status != delivery.Scheduled || reached(d, now) {
+// withdraw ends what is no longer of use of an episode: what waits and was never sent, of the occasions that are over (R9).
+func (d *decision) withdraw(e store.Episode, over func(instance.Row) bool) {
+	ended := map[instance.ID]bool{}
+	for _, i := range e.Instances {
+		if ended[i.ID] = over(i); !ended[i.ID] || i.Status != instance.Pending {
 			continue
 		}
-		d.Status, d.Reason, d.CompletedAt = delivery.Skipped, reason.ConditionCleared, now
-		d.SendAt, d.Slot, d.ExpiresAt, d.LeaseUntil, d.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
-		deliveries = append(deliveries, d)
+		i.Status, i.Reason, i.CompletedAt = instance.Deactivated, reason.ConditionCleared, d.now
+		d.writes.Withdrawn = append(d.writes.Withdrawn, i)
 	}
-	for _, i := range e.Instances {
-		i.Status, i.Reason, i.CompletedAt = instance.Deactivated, reason.ConditionCleared, now
-		instances = append(instances, i)
+	for _, row := range e.Deliveries {
+		if !ended[row.Instance] || row.Status != delivery.Scheduled || reached(row, d.now) {
+			continue
+		}
+		d.book.Free(row)
+		row.Status, row.Reason, row.CompletedAt = delivery.Skipped, reason.ConditionCleared, d.now
+		row.SendAt, row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+		d.writes.Ended = append(d.writes.Ended, row)
+		d.entries = append(d.entries, gate.Entry(row, row.CustomerRef, d.now))
 	}
-	return deliveries, instances
+}
+
+// over reports whether none of what an alert tells of is met any more.
+func (f fading) over(i instance.Row) bool {
+	var told trace
+	if json.Unmarshal([]byte(i.Trace), &told) != nil || len(told.Issues) == 0 {
+		return false // of another version of the program, or what tells that all is well
+	}
+	return !slices.ContainsFunc(told.Issues, func(issue string) bool {
+		_, met := f.State.Since[issue]
+		return met
+	})
 }

@@ -22,6 +22,7 @@ type Book struct {
 	slots    map[holder][]cadence.Slot
 	taken    map[holder][]cadence.Slot // of them, what was given out
 	before   map[holder][]cadence.Slot // given out by the books before this one
+	freed    map[holder][]cadence.Slot // given up before they were asked for
 	policies map[source]cadence.Policy
 	own      map[string]ownRules
 	unread   map[subject.ContactID]bool // whose own rules cannot be read
@@ -53,7 +54,7 @@ type source struct {
 func NewBook(zones *civil.Zones) *Book {
 	return &Book{
 		zones: zones, slots: map[holder][]cadence.Slot{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
-		gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
+		freed: map[holder][]cadence.Slot{}, gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
 	}
 }
 
@@ -61,7 +62,7 @@ func NewBook(zones *civil.Zones) *Book {
 // mind what was given out.
 func (b *Book) Next() *Book {
 	next := NewBook(b.zones)
-	next.before, next.unread = b.before, b.unread
+	next.before, next.freed, next.unread = b.before, b.freed, b.unread
 	if next.before == nil {
 		next.before = map[holder][]cadence.Slot{}
 	}
@@ -260,6 +261,18 @@ func (b *Book) Leave(a Ask, at time.Time, typ string) {
 	}
 }
 
+// Free gives up the place of a message that this transaction ends.
+func (b *Book) Free(row delivery.Row) {
+	if row.Slot.IsZero() {
+		return
+	}
+	of := holder{row.Contact, Kind(row.Channel)}
+	b.freed[of] = append(b.freed[of], cadence.Slot{At: row.Slot, Type: row.Type})
+	if slots, known := b.slots[of]; known {
+		b.slots[of] = take(slots, row.Slot, row.Type)
+	}
+}
+
 // history is the person's slots on the kind of channel, as this transaction leaves them.
 func (b *Book) history(a Ask) []cadence.Slot {
 	of := holder{a.Person.ID, Kind(a.Channel)}
@@ -273,6 +286,9 @@ func (b *Book) history(a Ask) []cadence.Slot {
 			}
 		}
 		history = append(history, b.before[of]...)
+		for _, s := range b.freed[of] {
+			history = take(history, s.At, s.Type)
+		}
 		b.slots[of] = history
 	}
 	return history
