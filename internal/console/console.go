@@ -57,6 +57,7 @@ type Messages interface {
 	DeliveriesByID(ctx context.Context, ws subject.WorkspaceID, ids []delivery.ID) (map[delivery.ID]delivery.Row, error)
 	Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error)
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
+	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
 }
 

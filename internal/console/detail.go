@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type deliveryDetail struct {
 	facts    []fact
 	moments  []moment
 	messages []card
+	folded   []deliveryLine // what it is one message with
 	event    *eventDetail
 	trace    string
 }
@@ -68,10 +70,14 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	folded, err := c.folded(ctx, v, d)
+	if err != nil {
+		return view{}, err
+	}
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
 		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), because: gate.Explain(d.Trace, v.zone), facts: v.deliveryFacts(d, person.ExtID),
-		moments: timeline(d, in, attempts), event: event, trace: d.Trace,
+		moments: timeline(d, in, attempts), folded: folded, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
 		made := v.card(content, d)
@@ -79,6 +85,31 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 		page.messages = append(page.messages, made)
 	}
 	return view{title: d.Workflow + " to " + to(d), section: "/deliveries", body: deliveryPage(page), live: true}, nil
+}
+
+// folded are the deliveries that are one message with another: what carries it, or what it carries.
+func (c *console) folded(ctx context.Context, v visit, d delivery.Row) ([]deliveryLine, error) {
+	var list []delivery.Row
+	var err error
+	switch {
+	case d.FoldedInto == d.ID && d.FoldedInto != 0:
+		list, err = c.Store.FoldedInto(ctx, v.workspace.ID, d.ID)
+	case d.Together():
+		var carrier delivery.Row
+		carrier, err = c.Store.DeliveryByID(ctx, v.workspace.ID, d.FoldedInto)
+		if errors.Is(err, store.ErrNotFound) { // it was deleted before this one
+			return nil, nil
+		}
+		list = []delivery.Row{carrier}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what it is one message with: %w", err)
+	}
+	lines := make([]deliveryLine, len(list))
+	for i, row := range list {
+		lines[i] = v.deliveryLine(row)
+	}
+	return lines, nil
 }
 
 func (v visit) deliveryFacts(d delivery.Row, contact string) []fact {
