@@ -109,7 +109,10 @@ type runLine struct {
 
 // share is how far it is, in words.
 func (l runLine) share() string {
-	if l.total == 0 {
+	switch {
+	case l.total == 0 && l.finished.IsZero(): // it has not counted yet
+		return "begins"
+	case l.total == 0:
 		return "nothing to do"
 	}
 	return number(l.done) + " of " + number(l.total)

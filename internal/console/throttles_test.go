@@ -166,7 +166,7 @@ func TestRunsPage(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := setup(t, s)
 		h := b.handler(t, console.Deps{Guest: "default"})
-		if text := plain(get(t, h, "/runs").body); !strings.Contains(text, "plans anew for everybody nothing to do") {
+		if text := plain(get(t, h, "/runs").body); !strings.Contains(text, "running plans anew for everybody begins") {
 			t.Errorf("the limits of a workspace without people: %s", text)
 		}
 		if text := plain(get(t, h, "/runs?before=1").body); !strings.Contains(text, "No work over many rows was needed yet.") {
@@ -176,7 +176,7 @@ func TestRunsPage(t *testing.T) {
 		b.apply(t, pumps+"\n---\npersona: Manager\ncadence: {max_per_day: 3}\n")
 		a := get(t, h, "/runs")
 		wellFormed(t, "/runs", a.body)
-		for _, want := range []string{"running looks at records of pump", "running plans anew for Manager nothing to do"} {
+		for _, want := range []string{"running looks at records of pump begins", "running plans anew for Manager begins"} {
 			if text := plain(a.body); !strings.Contains(text, want) {
 				t.Errorf("does not say %q: %s", want, text)
 			}
