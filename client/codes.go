@@ -14,7 +14,7 @@ type Code struct {
 // from this list.
 func Codes() []Code {
 	return []Code{
-		{CodeInvalidJSON, http.StatusBadRequest, "The body is missing, is not JSON in UTF-8, is nested deeper than 32 levels, holds U+0000, or holds a key twice in one object.", "Mend the body; the detail says what and where."},
+		{CodeInvalidJSON, http.StatusBadRequest, "The body is missing, is not JSON in UTF-8, is nested deeper than 32 levels, holds U+0000 or half of a surrogate pair, or holds a key twice in one object.", "Mend the body; the detail says what and where."},
 		{CodeEncoding, http.StatusBadRequest, "The body is not what its header Content-Encoding says.", "Compress it with gzip, whole, or leave the header out."},
 		{CodeIdempotencyKey, http.StatusBadRequest, "The Idempotency-Key is not 1 to 255 visible ASCII characters, or came twice.", "Send one key, such as a UUID made for this request."},
 		{CodeUnauthorized, http.StatusUnauthorized, "No API key came with the request, or one that is unknown or revoked.", "Send Authorization: Bearer car_…; carillon keys create makes a key."},

@@ -157,6 +157,7 @@ func TestProblems(t *testing.T) {
 		{"deeper than the decoder goes", "POST", "/v1/events", strings.Repeat("[", 20000) + strings.Repeat("]", 20000), 400, "invalid_json", "body", "it is nested deeper than 32 levels"},
 		{"deep", "POST", "/v1/instances/forget", deep, 400, "invalid_json", "body", "it is nested deeper than 32 levels"},
 		{"U+0000 in a text", "POST", "/v1/instances/forget", `{"key":"\u0000"}`, 400, "invalid_json", "body", "a text holds the character U+0000"},
+		{"half a character", "POST", "/v1/instances/forget", `{"key":"\ud800"}`, 400, "invalid_json", "body", `key holds half of a surrogate pair: write a character beyond U+FFFF as two \u, or as itself`},
 		{"no UTF-8 in a text", "POST", "/v1/instances/forget", "{\"key\":\"\xff\"}", 400, "invalid_json", "body", "the text is not valid UTF-8"},
 		{"two values", "POST", "/v1/instances/forget", `{"key":"x"}{}`, 400, "invalid_json", "body", "there is more text after the JSON value"},
 		{"too large", "POST", "/v1/instances/forget", `{"key":"` + strings.Repeat("x", api.MaxBody) + `"}`, 413, "request_too_large", "body", "request body is too large limit=1048576 bytes"},

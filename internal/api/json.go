@@ -44,6 +44,12 @@ func checkJSON(data []byte) error {
 		return errors.New("a key stands twice in one object")
 	case strictjson.Zero, strictjson.ZeroKey:
 		return errors.New("a text holds the character U+0000")
+	case strictjson.Half, strictjson.HalfKey:
+		where := "the body"
+		if err.Path != "" {
+			where = err.Path
+		}
+		return fmt.Errorf("%s holds half of a surrogate pair: write a character beyond U+FFFF as two \\u, or as itself", where)
 	case strictjson.TooDeep:
 		return fmt.Errorf("it is nested deeper than %d levels", intake.MaxDepth)
 	case strictjson.Behind:

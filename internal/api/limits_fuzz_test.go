@@ -6,17 +6,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/engine/intake"
 )
 
 // What the readers of requests take keeps to the bounds, whatever the bytes are: no deeper than allowed, no key twice in
-// an object, no U+0000. The oracle is a plain walk over the tokens of encoding/json.
+// an object, no U+0000, no half of a character. The oracle is a plain walk over the tokens of encoding/json.
 func FuzzRequestBounds(f *testing.F) {
 	for _, text := range []string{
 		`{"kind":"x","payload":{"a":{"b":[1,2,{"c":null}]}}}`, `{"kind":"x","kind":"y"}`, `{"a":1,"\u0061":2}`, `{"kind":"x","payload":{"a":"\u0000"}}`,
 		strings.Repeat(`[`, 33) + strings.Repeat(`]`, 33), strings.Repeat(`{"a":`, 32) + `1` + strings.Repeat(`}`, 32), `{"kind":"x","payload":{"n":1e999999}}`,
 		`{"kind":"` + strings.Repeat("x", 257) + `"}`, `{"kind":"x","recipient":{"address":"a","address":"b"}}`, "\xff", ``,
+		`{"kind":"x","payload":{"a":"\ud800"}}`, `{"kind":"x","payload":{"\udfff":1}}`,
 	} {
 		f.Add([]byte(text))
 	}
@@ -48,6 +50,11 @@ func FuzzRequestBounds(f *testing.F) {
 			t.Errorf("an event of %d bytes and the kind %q was taken", len(data), ev.Kind)
 		}
 	})
+}
+
+// halfless reports whether U+FFFD is itself in a text, so that it stands for nothing that was broken.
+func halfless(data []byte) bool {
+	return bytes.ContainsRune(data, utf8.RuneError) || bytes.Contains(bytes.ToLower(data), []byte(`\ufffd`))
 }
 
 // inBounds walks over the tokens of one JSON value.
@@ -84,6 +91,9 @@ func inBounds(t *testing.T, data []byte) {
 		case string:
 			if strings.ContainsRune(token, 0) {
 				t.Fatalf("%q was taken with U+0000", data)
+			}
+			if strings.ContainsRune(token, utf8.RuneError) && !halfless(data) {
+				t.Fatalf("%q was taken with half of a character", data)
 			}
 			if top >= 0 && open[top].object && open[top].key {
 				if open[top].seen[token] {

@@ -121,6 +121,7 @@ func TestLimits(t *testing.T) {
 		{"an address", "POST", "/v1/events", `{"kind":"signed-up","recipient":{"address":"` + x(257) + `"}}`, nil, 422, client.CodeInvalidEvent, "body.recipient.address"},
 		{"a year", "POST", "/v1/events", `{"kind":"signed-up","occurred_at":"9999-01-01T00:00:00Z"}`, nil, 422, client.CodeInvalidEvent, "body.occurred_at"},
 		{"U+0000", "POST", "/v1/events", `{"kind":"signed-up","payload":{"a":"\u0000"}}`, nil, 422, client.CodeInvalidEvent, "body.payload.a"},
+		{"half a character", "POST", "/v1/events", `{"kind":"signed-up","payload":{"a":["\ud800"]}}`, nil, 422, client.CodeInvalidEvent, "body.payload.a[0]"},
 		{"an event without anybody", "POST", "/v1/events", `{"kind":"signed-up"}`, nil, 422, client.CodeNoRecipient, "body.recipient"},
 		{"the length of a key", "POST", "/v1/instances/forget", `{"key":"` + x(2001) + `"}`, nil, 422, client.CodeInvalidRequest, "body.key"},
 		{"the length of a parameter", "GET", "/v1/deliveries?to=" + x(257), "", nil, 422, client.CodeInvalidRequest, "query.to"},

@@ -244,9 +244,9 @@ func TestMistakesAboutPeopleAndThings(t *testing.T) {
 		t.Error(diff)
 	}
 	// Odd ids are ids like others.
-	for _, id := range []string{"a/b", "..", "%2F", "é 😀", `<b>"'`, "a\u00a0b", "?#&"} {
+	for _, id := range []string{"a/b", "...", "%2F", "é 😀", `<b>"'`, "a\u00a0b", "?#&"} {
 		for _, path := range []string{"/v1/records/open/", "/v1/contacts/"} {
-			code, answer := b.ask(http.MethodPut, path+strings.ReplaceAll(url.PathEscape(id), "..", "%2E%2E"), "{}")
+			code, answer := b.ask(http.MethodPut, path+url.PathEscape(id), "{}")
 			var kept struct{ ID string }
 			if err := json.Unmarshal([]byte(answer), &kept); err != nil || code != http.StatusOK || kept.ID != id {
 				t.Errorf("%s%q: %d %s", path, id, code, answer)

@@ -35,7 +35,16 @@ func TestRecords(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("changed (-want +got)\n%s%v", diff, err)
 		}
-		for _, odd := range []string{".", "..", "a//b", "%2e%2e", "ü 字", "#;&="} {
+		for _, none := range []string{".", ".."} {
+			answer, err := b.PostRecords(t.Context(), client.RecordInput{Type: "odd", ID: none})
+			if err != nil || answer.Failed != 1 || answer.Items[0].Field != "id" || answer.Items[0].Message != "cannot stand in a URL" {
+				t.Errorf("%q of a batch: %+v %v", none, answer, err)
+			}
+			if _, err := b.PutRecord(t.Context(), client.RecordInput{Type: "odd", ID: none}); err == nil {
+				t.Errorf("%q was put", none)
+			}
+		}
+		for _, odd := range []string{"...", "a//b", "%2e%2e", "ü 字", "#;&="} {
 			if _, err := b.PutRecord(t.Context(), client.RecordInput{Type: "odd", ID: odd}); err != nil {
 				t.Errorf("put %q: %v", odd, err)
 			}

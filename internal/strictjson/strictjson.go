@@ -1,5 +1,6 @@
 // Package strictjson reads JSON in one pass and takes nothing that two readers could understand differently: a key
-// that stands twice, bytes that are not UTF-8. It refuses U+0000, which no database holds, and bounds the depth.
+// that stands twice, bytes that are not UTF-8, half of a surrogate pair. It refuses U+0000, which no database holds, and
+// bounds the depth.
 //
 // Values are those of encoding/json with numbers as they are spelled: map[string]any, []any, string, json.Number,
 // bool and nil. What is valid JSON is exactly what encoding/json takes for it; only the one pass differs, which costs
@@ -24,6 +25,8 @@ const (
 	Twice   Kind = "twice"    // a key
 	Zero    Kind = "zero"     // U+0000 in a text
 	ZeroKey Kind = "zero_key" // U+0000 in a key; the path is that of the object
+	Half    Kind = "half"     // half of a surrogate pair in a text: no character, which encoding/json reads as U+FFFD
+	HalfKey Kind = "half_key" // the same in a key; the path is that of the object
 	TooDeep Kind = "too_deep"
 	Behind  Kind = "behind" // text after the value
 )
@@ -270,6 +273,8 @@ func (r *Reader) Object(member func(name string) *Error) *Error {
 		if err != nil {
 			if err.Kind == Zero {
 				err.Kind = ZeroKey
+			} else if err.Kind == Half {
+				err.Kind = HalfKey
 			}
 			return err
 		}
@@ -408,9 +413,12 @@ func (r *Reader) text() (string, *Error) {
 			if err != nil {
 				return "", err
 			}
-			if char == 0 {
-				if err := r.skipRest(); err != nil {
+			if char <= 0 {
+				if err := r.skipRest(); err != nil { // what is not JSON at all is said to be that
 					return "", err
+				}
+				if char == half {
+					return "", &Error{Kind: Half}
 				}
 				return "", &Error{Kind: Zero}
 			}
@@ -421,7 +429,10 @@ func (r *Reader) text() (string, *Error) {
 	}
 }
 
-// escape reads what begins with a backslash. Half of a pair of surrogates is U+FFFD.
+// half is what escape makes of half of a surrogate pair.
+const half = -1
+
+// escape reads what begins with a backslash.
 func (r *Reader) escape() (rune, *Error) {
 	if r.at+1 >= len(r.data) {
 		return 0, &Error{Kind: Syntax}
@@ -440,7 +451,7 @@ func (r *Reader) escape() (rune, *Error) {
 			r.at += 6
 			return pair, nil
 		}
-		return utf8.RuneError, nil
+		return half, nil
 	}
 	i := strings.IndexByte(`"\/bfnrt`, c)
 	if i < 0 {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -23,7 +25,7 @@ func oracle(raw []byte) (any, *strictjson.Error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	value, err := oracleValue(d, "", 0)
+	value, err := oracleValue(raw, d, "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -33,10 +35,11 @@ func oracle(raw []byte) (any, *strictjson.Error) {
 	return value, nil
 }
 
-func oracleValue(d *json.Decoder, path string, level int) (any, *strictjson.Error) {
+func oracleValue(raw []byte, d *json.Decoder, path string, level int) (any, *strictjson.Error) {
 	wrong := func(kind strictjson.Kind, path string) *strictjson.Error {
 		return &strictjson.Error{Kind: kind, Path: path}
 	}
+	from := d.InputOffset()
 	token, err := d.Token()
 	if err != nil {
 		return nil, wrong(strictjson.Syntax, path)
@@ -49,7 +52,7 @@ func oracleValue(d *json.Decoder, path string, level int) (any, *strictjson.Erro
 		if token == '[' {
 			list := []any{}
 			for d.More() {
-				v, err := oracleValue(d, fmt.Sprintf("%s[%d]", path, len(list)), level+1)
+				v, err := oracleValue(raw, d, fmt.Sprintf("%s[%d]", path, len(list)), level+1)
 				if err != nil {
 					return nil, err
 				}
@@ -62,6 +65,7 @@ func oracleValue(d *json.Decoder, path string, level int) (any, *strictjson.Erro
 		}
 		fields := map[string]any{}
 		for d.More() {
+			from := d.InputOffset()
 			token, err := d.Token()
 			name, ok := token.(string)
 			if err != nil || !ok {
@@ -74,10 +78,11 @@ func oracleValue(d *json.Decoder, path string, level int) (any, *strictjson.Erro
 			if _, twice := fields[name]; twice {
 				return nil, wrong(strictjson.Twice, below)
 			}
-			if strings.ContainsRune(name, 0) {
-				return nil, wrong(strictjson.ZeroKey, path)
+			keys := map[strictjson.Kind]strictjson.Kind{strictjson.Zero: strictjson.ZeroKey, strictjson.Half: strictjson.HalfKey}
+			if kind := unfit(raw[from:d.InputOffset()]); kind != "" {
+				return nil, wrong(keys[kind], path)
 			}
-			v, bad := oracleValue(d, below, level+1)
+			v, bad := oracleValue(raw, d, below, level+1)
 			if bad != nil {
 				return nil, bad
 			}
@@ -88,12 +93,40 @@ func oracleValue(d *json.Decoder, path string, level int) (any, *strictjson.Erro
 		}
 		return fields, nil
 	case string:
-		if strings.ContainsRune(token, 0) {
-			return nil, wrong(strictjson.Zero, path)
+		if kind := unfit(raw[from:d.InputOffset()]); kind != "" {
+			return nil, wrong(kind, path)
 		}
 		return token, nil
 	}
 	return token, nil
+}
+
+var escapes = regexp.MustCompile(`\\(u([0-9a-fA-F]{4})|.)`)
+
+// unfit looks for the first thing in the spelling of a text that no text holds.
+func unfit(spelled []byte) strictjson.Kind {
+	open := -1 // where the second half of a pair has to stand
+	for _, m := range escapes.FindAllSubmatchIndex(spelled, -1) {
+		n := uint64(1)
+		if m[4] >= 0 {
+			n, _ = strconv.ParseUint(string(spelled[m[4]:m[5]]), 16, 32)
+		}
+		second := n >= 0xdc00 && n < 0xe000
+		if open >= 0 && (m[0] != open || !second) || open < 0 && second {
+			return strictjson.Half
+		}
+		open = -1
+		switch {
+		case n == 0:
+			return strictjson.Zero
+		case n >= 0xd800 && n < 0xdc00:
+			open = m[1]
+		}
+	}
+	if open >= 0 {
+		return strictjson.Half
+	}
+	return ""
 }
 
 // agree holds everything that the reader says against the oracle. Where several things are wrong, the two may meet
@@ -133,7 +166,8 @@ func agree(t *testing.T, raw []byte) {
 func samples() []string {
 	return []string{
 		`{"a": [1, -0.5e+7, 2E3, true, false, null, "x\u00e9\ud83d\ude00\n\/"], "b": {"c": {}}, "": []}`,
-		`"\ud800"`, `"\ud800\u0041"`, `"\udc00\ud800"`, `"\u0000"`, `"\u0000`, `{"\u0000": 1}`, `{"a\u0000b": 1}`, `["\u00"]`, `"\x"`, "\"\t\"", "\"\x7f\u2028\"",
+		`"\ud800"`, `"\ud83d\ude00"`, `"\ude00\ud83d\ude00"`, `"\ud83d\ud83d\ude00"`, `"\\ud800"`, `"\ufffd"`, `"\ud83d x\ude00"`, `{"a": ["b", "c\udfff"]}`, `{"a": {"\ud800": 1}}`, `"\ud800\u0000"`, `"\u0000\ud800"`, `"\ud800`, `"\ud800\x"`,
+		`"\ud800\u0041"`, `"\udc00\ud800"`, `"\u0000"`, `"\u0000`, `{"\u0000": 1}`, `{"a\u0000b": 1}`, `["\u00"]`, `"\x"`, "\"\t\"", "\"\x7f\u2028\"",
 		`{"a": 1, "a": 2}`, `{"x": {"a": 1, "b": [{"a": 1, "\u0061": 2}]}}`, `{"a.b": {"c": {"d": "\u0000"}}}`, `[[["\u0000"]]]`,
 		`01`, `-`, `1.`, `.5`, `1e`, `1e+`, `+1`, `0x1`, `-0`, `1 2`, `tru`, `nulll`, `truefalse`, ``, ` `, "\xef\xbb\xbf{}", "\xff", `{"a":}`, `{"a"}`, `{a:1}`, `[1,]`, `{"a":1,}`, `[,1]`, `[1 2]`,
 		`{"a":1 "b":2}`, `[1}`, `{]`, `{} {}`, `{}x`, ` [ 1 , 2 ] `, `{"a" : "b c" , "d" : [ ] }`,

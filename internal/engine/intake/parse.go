@@ -252,6 +252,8 @@ func instant(field string, value any) (time.Time, *ItemError) {
 	return at.UTC().Truncate(time.Microsecond), nil
 }
 
+const surrogates = `a character beyond U+FFFF is written as two \u, or as itself`
+
 // malformed says what is wrong with the JSON of an event.
 func malformed(err *strictjson.Error) *ItemError {
 	switch err.Kind {
@@ -263,6 +265,10 @@ func malformed(err *strictjson.Error) *ItemError {
 		return invalid(err.Path, "holds the character U+0000", "")
 	case strictjson.ZeroKey:
 		return invalid(err.Path, "a key holds the character U+0000", "")
+	case strictjson.Half:
+		return invalid(err.Path, "holds half of a surrogate pair", surrogates)
+	case strictjson.HalfKey:
+		return invalid(err.Path, "a key holds half of a surrogate pair", surrogates)
 	case strictjson.TooDeep:
 		return invalid(err.Path, fmt.Sprintf("is nested deeper than %d levels", MaxDepth), "")
 	case strictjson.Behind:

@@ -48,6 +48,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a doubled key", `{"kind": "a", "payload": {"x": {"y": 1, "y": 2}}}`, "payload.x.y", "stands twice"},
 		{"U+0000", `{"kind": "a", "payload": {"x": ["a\u0000"]}}`, "payload.x[0]", "U+0000"},
 		{"U+0000 in a key", `{"kind": "a", "payload": {"x\u0000": 1}}`, "payload", "U+0000"},
+		{"half a character", `{"kind": "a", "payload": {"x": ["\ud800"]}}`, "payload.x[0]", "half of a surrogate pair"},
+		{"half a character in a key", `{"kind": "a", "payload": {"x": {"\udfff": 1}}}`, "payload.x", "half of a surrogate pair"},
 		{"invalid UTF-8", "{\"kind\": \"a\xff\"}", "", "not valid UTF-8"},
 		{"too deep", `{"kind": "a", "payload": ` + deep + `}`, "", "nested deeper"},
 		{"a payload that is no object", `{"kind": "a", "payload": [1]}`, "payload", "is not an object"},

@@ -147,6 +147,9 @@ func (i *Item) check() *Error {
 	if err := plain("id", i.ID); err != nil {
 		return err
 	}
+	if i.ID == "." || i.ID == ".." { // in the path of a URL they are no names (RFC 3986, 5.2.4)
+		return invalid("id", "cannot stand in a URL", "any other id can, such as a number or a name")
+	}
 	for _, name := range sorted(i.Props) {
 		if err := plain("props", name); err != nil {
 			err.Message = "the name of a field " + err.Message
@@ -190,6 +193,8 @@ func malformed(e *strictjson.Error) *Error {
 		return invalid(e.Path, "the key stands twice", "")
 	case strictjson.Zero, strictjson.ZeroKey:
 		return invalid(e.Path, "holds the character U+0000", "")
+	case strictjson.Half, strictjson.HalfKey:
+		return invalid(e.Path, "holds half of a surrogate pair", "a character beyond U+FFFF is written as two \\u, or as itself")
 	case strictjson.TooDeep:
 		return invalid("", fmt.Sprintf("it is nested deeper than %d levels", MaxDepth), "keep large documents elsewhere")
 	case strictjson.Behind:
