@@ -1,8 +1,6 @@
 package cadence
 
 import (
-	"slices"
-	"sort"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -23,7 +21,8 @@ type Slot struct {
 // Verdict is the answer of the gate.
 type Verdict struct {
 	At     time.Time     // the earliest instant that breaks no limit; zero for reason.DeferredTooLong
-	Reason reason.Reason // why At is later than asked for, "" when it is not; or reason.DeferredTooLong
+	Reason reason.Reason // the first limit that is reached where At is later than asked for (A36); or reason.DeferredTooLong
+	Last   reason.Reason // the limit whose end At is: the message waits for that one in the end
 }
 
 // Message is what asks for a slot.
@@ -37,26 +36,44 @@ type Message struct {
 //
 // history holds the person's slots on this channel since Floor, without the message in question, and is not changed.
 // It may come in any order; ascending is the fastest. Calendar windows, quiet hours and the send window are those of
-// loc. A message whose type the policy does not count meets only the latter two.
+// loc. A message whose type the policy does not count meets only the latter two. Many decisions about one person are
+// faster upon a History.
 func Decide(policy Policy, history []Slot, loc *time.Location, now, until time.Time, m Message) Verdict {
 	if policy.Empty() && m.Window.IsZero() {
 		return admit(Verdict{At: now}, until)
 	}
-	s := search{policy: policy, loc: loc, Message: m}
+	v := view{loc: loc}
 	if !policy.Unlimited() && policy.Counts(m.Type) {
-		s.slots, s.total = relevant(policy, history)
-		s.limited = true
+		v.fill(history, policy)
 	}
-	v := Verdict{At: now}
-	for !v.At.After(until) {
-		free, why := s.block(v.At)
-		if why == "" {
-			return v
+	return decide(policy, &v, now, until, m)
+}
+
+func decide(policy Policy, slots *view, now, until time.Time, m Message) Verdict {
+	if policy.Empty() && m.Window.IsZero() {
+		return admit(Verdict{At: now}, until)
+	}
+	s := search{view: slots, policy: &policy, Message: m}
+	s.limited = !policy.Unlimited() && policy.Counts(m.Type)
+	v, began, steps := Verdict{At: now}, now, 0
+	for ; !v.At.After(until); steps++ {
+		free, first, last := s.block(v.At)
+		if first == "" {
+			break
 		}
 		if v.Reason == "" {
-			v.Reason = why
+			v.Reason = first
 		}
-		v.At = free
+		if known, ok := s.trail(v.At); ok && free.Before(known.to) && s.usable(known, now) {
+			free, last, steps = known.to, known.last, worthSteps
+			if known.from.Before(began) {
+				began = known.from
+			}
+		}
+		v.At, v.Last = free, last
+	}
+	if steps >= worthSteps && s.worth(v.At) {
+		s.remember(trail{from: began, to: v.At, last: v.Last})
 	}
 	return admit(v, until)
 }
@@ -90,47 +107,24 @@ func Floor(policy Policy, loc *time.Location, now time.Time) time.Time {
 	return floor
 }
 
-// relevant returns the slots that count under the policy, in ascending order, and the number of their messages.
-func relevant(policy Policy, history []Slot) (slots []Slot, total int) {
-	slots = history
-	if len(policy.Types) > 0 || policy.Count == CountSent {
-		slots = make([]Slot, 0, len(history))
-		for _, s := range history {
-			if policy.Counts(s.Type) && (policy.Count != CountSent || s.Sent) {
-				slots = append(slots, s)
-			}
-		}
-	}
-	ascending := true
-	for i, s := range slots {
-		total += s.N
-		ascending = ascending && (i == 0 || !s.At.Before(slots[i-1].At))
-	}
-	if !ascending {
-		slots = slices.SortedFunc(slices.Values(slots), func(a, b Slot) int { return a.At.Compare(b.At) })
-	}
-	return slots, total
-}
-
 // search is one decision under way.
 type search struct {
 	Message
-	policy  Policy
-	limited bool   // there are caps, and the message meets them
-	slots   []Slot // ascending
-	total   int    // messages in slots; a limit above it needs no window
-	loc     *time.Location
+	*view
+	policy  *Policy
+	limited bool // there are caps, and the message meets them
 }
 
 // block names the first limit that forbids t, and returns the latest of the instants at which each of the limits that
-// forbid it would let the message pass. Every instant before that one is forbidden too, so that nothing is skipped.
-func (s *search) block(t time.Time) (free time.Time, why reason.Reason) {
+// forbid it would let the message pass, with the limit that gives it. Every instant before that one is forbidden too, so
+// that nothing is skipped.
+func (s *search) block(t time.Time) (free time.Time, first, last reason.Reason) {
 	hit := func(at time.Time, r reason.Reason) {
-		if why == "" {
-			why = r
+		if first == "" {
+			first = r
 		}
 		if at.After(free) {
-			free = at
+			free, last = at, r
 		}
 	}
 	if s.limited {
@@ -149,35 +143,27 @@ func (s *search) block(t time.Time) (free time.Time, why reason.Reason) {
 	if closed := s.Window.Rest(); closed.Contains(t, s.loc) {
 		hit(closed.After(t, s.loc), reason.SendWindow)
 	}
-	return free, why
+	return free, first, last
 }
 
 // calendar looks at the days, the week and the month of t.
 func (s *search) calendar(t time.Time, hit func(time.Time, reason.Reason)) {
-	p := &s.policy
-	typeLimit := p.TypeLimits[s.Type]
-	if s.mayExceed(p.MaxPerDay) || s.mayExceed(typeLimit) {
-		start, end := civil.DayBounds(t, s.loc)
-		all, ofType := s.count(start, end)
-		if exceeds(ofType, typeLimit) {
-			hit(s.resume(end), reason.CadenceTypeDaily)
-		}
-		if exceeds(all, p.MaxPerDay) {
-			hit(s.resume(end), reason.CadenceDaily)
+	p := s.policy
+	if limit := p.TypeLimits[s.Type]; s.mayExceed(limit) {
+		if w := s.window(day, t); w.all >= limit && w.of(s.view, s.Type) >= limit {
+			hit(s.resume(w.end), reason.CadenceTypeDaily)
 		}
 	}
-	if s.mayExceed(p.MaxPerWeek) {
-		start, end := civil.WeekBounds(t, s.loc)
-		if all, _ := s.count(start, end); exceeds(all, p.MaxPerWeek) {
-			hit(s.resume(end), reason.CadenceWeekly)
+	look := func(limit, length int, why reason.Reason) {
+		if s.mayExceed(limit) {
+			if w := s.window(length, t); w.all >= limit {
+				hit(s.resume(w.end), why)
+			}
 		}
 	}
-	if s.mayExceed(p.MaxPerMonth) {
-		start, end := civil.MonthBounds(t, s.loc)
-		if all, _ := s.count(start, end); exceeds(all, p.MaxPerMonth) {
-			hit(s.resume(end), reason.CadenceMonthly)
-		}
-	}
+	look(p.MaxPerDay, day, reason.CadenceDaily)
+	look(p.MaxPerWeek, week, reason.CadenceWeekly)
+	look(p.MaxPerMonth, month, reason.CadenceMonthly)
 }
 
 // exceeds reports whether one more message than count is over a limit; 0 is no limit.
@@ -191,13 +177,17 @@ func (s *search) mayExceed(limit int) bool { return exceeds(s.total, limit) }
 func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
 	free, ok = t, true
 	here := s.from(t)
-	if here > 0 {
-		if end := s.slots[here-1].At.Add(s.policy.Cooldown); end.After(free) {
+	before := here - 1
+	for before >= 0 && s.slots[before].N == 0 {
+		before--
+	}
+	if before >= 0 {
+		if end := s.slots[before].At.Add(s.policy.Cooldown); end.After(free) {
 			free, ok = end, false
 		}
 	}
 	next, shared := here, 0
-	for ; next < len(s.slots) && s.slots[next].At.Equal(t); next++ {
+	for ; next < len(s.slots) && (s.slots[next].N == 0 || s.slots[next].At.Equal(t)); next++ {
 		shared += s.slots[next].N
 	}
 	if exceeds(shared, s.policy.MaxPerSlot) {
@@ -212,25 +202,6 @@ func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
 		}
 	}
 	return free, ok
-}
-
-// count returns the messages in [start, end), all of them and those of the asked type.
-func (s *search) count(start, end time.Time) (all, ofType int) {
-	for _, slot := range s.slots[s.from(start):] {
-		if !slot.At.Before(end) {
-			break
-		}
-		all += slot.N
-		if slot.Type == s.Type {
-			ofType += slot.N
-		}
-	}
-	return all, ofType
-}
-
-// from returns the index of the first slot at t or later.
-func (s *search) from(t time.Time) int {
-	return sort.Search(len(s.slots), func(i int) bool { return !s.slots[i].At.Before(t) })
 }
 
 // resume returns when a wait for a window that ends at end is over: then, or at the policy's time of that day.

@@ -243,7 +243,7 @@ func TestDecideUntil(t *testing.T) {
 		until  time.Time
 		want   cadence.Verdict
 	}{
-		{policy, midnight, cadence.Verdict{At: midnight, Reason: reason.CadenceDaily}},
+		{policy, midnight, cadence.Verdict{At: midnight, Reason: reason.CadenceDaily, Last: reason.CadenceDaily}},
 		{policy, midnight.Add(-1), cadence.Verdict{Reason: reason.DeferredTooLong}},
 		{policy, now.Add(-1), cadence.Verdict{Reason: reason.DeferredTooLong}},
 		{cadence.Policy{}, now, cadence.Verdict{At: now}},

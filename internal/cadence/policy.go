@@ -19,6 +19,7 @@
 //   - Decide returns the earliest instant that breaks no limit, never one before now or after until.
 //   - A history made of Decide's answers breaks no limit, in whatever order they were asked for.
 //   - The reason is the first block in the order cooldown, type, day, week, month, quiet hours, send window (A36).
+//   - A History, upon which a batch decides, answers as Decide does, in time that hardly grows with what it holds.
 package cadence
 
 import (

@@ -17,12 +17,12 @@ const (
 // rolling looks at the windows of fixed length that hold t. Each is open at one end, so that a message exactly a day
 // after another is in no day with it.
 func (s *search) rolling(t time.Time, hit func(time.Time, reason.Reason)) {
-	p := &s.policy
+	p := s.policy
 	look := func(limit int, length time.Duration, typ string, why reason.Reason) {
 		if !s.mayExceed(limit) {
 			return
 		}
-		if free, ok := s.window(t, limit, length, typ); !ok {
+		if free, ok := s.busy(t, limit, length, typ); !ok {
 			hit(free, why)
 		}
 	}
@@ -32,31 +32,39 @@ func (s *search) rolling(t time.Time, hit func(time.Time, reason.Reason)) {
 	look(p.MaxPerMonth, rollingMonth, "", reason.CadenceMonthly)
 }
 
-// window reports whether one more message at t leaves at most limit in every window of that length, and otherwise the
+// busy reports whether one more message at t leaves at most limit in every window of that length, and otherwise the
 // next instant at which that may be true. Slots lie before t and, as they are reserved ahead, after it: each run of
 // limit messages that fits into a window forbids the instants that would make one more of it.
-func (s *search) window(t time.Time, limit int, length time.Duration, typ string) (free time.Time, ok bool) {
+func (s *search) busy(t time.Time, limit int, length time.Duration, typ string) (free time.Time, ok bool) {
 	free, ok = t, true
-	var run []time.Time // of messages in (t - length, t + length)
-	for _, slot := range s.slots[s.from(t.Add(-length+instant)):] {
-		if !slot.At.Before(t.Add(length)) {
+	counts := func(slot Slot) bool { return slot.N > 0 && (typ == "" || slot.Type == typ) }
+	// A run begins with the first message of a slot, and ends with the slot that holds the limit-th: later and later ones.
+	first := s.from(t.Add(-length + instant))
+	next, n := first, 0 // n messages in [first, next)
+	var last time.Time  // the latest of them
+	for ; first < len(s.slots); first++ {
+		begin := s.slots[first]
+		if !counts(begin) {
+			continue
+		}
+		for ; n < limit && next < len(s.slots); next++ {
+			if counts(s.slots[next]) {
+				n, last = n+s.slots[next].N, s.slots[next].At
+			}
+		}
+		if n < limit {
 			break
 		}
-		if typ != "" && slot.Type != typ {
-			continue
+		if !last.Before(t.Add(length)) {
+			break
 		}
-		for range slot.N {
-			run = append(run, slot.At)
+		// Otherwise they are in no window together, whatever t is.
+		if last.Sub(begin.At) < length {
+			if end := begin.At.Add(length); end.After(free) {
+				free, ok = end, false
+			}
 		}
-	}
-	for i := 0; i+limit <= len(run); i++ {
-		first, last := run[i], run[i+limit-1]
-		if last.Sub(first) >= length { // they are in no window together, whatever t is
-			continue
-		}
-		if end := first.Add(length); end.After(free) {
-			free, ok = end, false
-		}
+		n -= begin.N
 	}
 	return free, ok
 }

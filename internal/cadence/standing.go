@@ -87,8 +87,12 @@ type Use struct {
 const horizon = 366 * 24 * time.Hour
 
 // Standing says how far each limit of a policy is used up at now, in the order in which the limits are asked (A36).
-// The history is that of Decide.
-func Standing(policy Policy, history []Slot, loc *time.Location, now time.Time) []Use {
+func (h *History) Standing(policy Policy, loc *time.Location, now time.Time) []Use {
+	return h.uses(policy, loc, now, func(string) bool { return true })
+}
+
+// uses is Standing without the limits of types that are not asked for.
+func (h *History) uses(policy Policy, loc *time.Location, now time.Time, asked func(typ string) bool) []Use {
 	var uses []Use
 	counted := ""
 	if len(policy.Types) > 0 {
@@ -97,11 +101,20 @@ func Standing(policy Policy, history []Slot, loc *time.Location, now time.Time) 
 	add := func(u Use, alone Policy, typ string) {
 		alone.Types, alone.Count, alone.Rolling, alone.ResumeAt = policy.Types, policy.Count, policy.Rolling, policy.ResumeAt
 		u.Rolling = policy.Rolling && u.Most > 0
-		u.Free = Decide(alone, history, loc, now, now.Add(horizon), Message{Type: typ}).At
+		u.Free = h.Decide(alone, loc, now, now.Add(horizon), Message{Type: typ}).At
 		uses = append(uses, u)
 	}
-	slots, _ := relevant(policy, history)
-	s := search{policy: policy, slots: slots, loc: loc}
+	v := h.view(policy, loc)
+	used := func(typ string, length int) int {
+		if policy.Rolling {
+			return v.most(now, typ, [...]time.Duration{rollingDay, rollingWeek, rollingMonth}[length])
+		}
+		w := v.window(length, now)
+		if typ != "" {
+			return w.of(v, typ)
+		}
+		return w.all
+	}
 	if policy.Cooldown > 0 || policy.MaxPerSlot > 0 {
 		u := Use{Limit: LimitCooldown, Reason: reason.CadenceCooldown, Length: policy.Cooldown}
 		if policy.Cooldown == 0 {
@@ -110,23 +123,19 @@ func Standing(policy Policy, history []Slot, loc *time.Location, now time.Time) 
 		add(u, Policy{Cooldown: policy.Cooldown, MaxPerSlot: policy.MaxPerSlot}, counted)
 	}
 	for _, typ := range slices.Sorted(maps.Keys(policy.TypeLimits)) {
-		if most := policy.TypeLimits[typ]; most > 0 && policy.Counts(typ) {
-			u := Use{Limit: LimitType, Type: typ, Reason: reason.CadenceTypeDaily, Most: most}
-			u.Used = s.used(now, typ, rollingDay, civil.DayBounds)
+		if most := policy.TypeLimits[typ]; most > 0 && policy.Counts(typ) && asked(typ) {
+			u := Use{Limit: LimitType, Type: typ, Reason: reason.CadenceTypeDaily, Most: most, Used: used(typ, day)}
 			add(u, Policy{TypeLimits: map[string]int{typ: most}}, typ)
 		}
 	}
 	if most := policy.MaxPerDay; most > 0 {
-		u := Use{Limit: LimitMaxPerDay, Reason: reason.CadenceDaily, Most: most, Used: s.used(now, "", rollingDay, civil.DayBounds)}
-		add(u, Policy{MaxPerDay: most}, counted)
+		add(Use{Limit: LimitMaxPerDay, Reason: reason.CadenceDaily, Most: most, Used: used("", day)}, Policy{MaxPerDay: most}, counted)
 	}
 	if most := policy.MaxPerWeek; most > 0 {
-		u := Use{Limit: LimitMaxPerWeek, Reason: reason.CadenceWeekly, Most: most, Used: s.used(now, "", rollingWeek, civil.WeekBounds)}
-		add(u, Policy{MaxPerWeek: most}, counted)
+		add(Use{Limit: LimitMaxPerWeek, Reason: reason.CadenceWeekly, Most: most, Used: used("", week)}, Policy{MaxPerWeek: most}, counted)
 	}
 	if most := policy.MaxPerMonth; most > 0 {
-		u := Use{Limit: LimitMaxPerMonth, Reason: reason.CadenceMonthly, Most: most, Used: s.used(now, "", rollingMonth, civil.MonthBounds)}
-		add(u, Policy{MaxPerMonth: most}, counted)
+		add(Use{Limit: LimitMaxPerMonth, Reason: reason.CadenceMonthly, Most: most, Used: used("", month)}, Policy{MaxPerMonth: most}, counted)
 	}
 	if !policy.Quiet.IsZero() {
 		add(Use{Limit: LimitQuietHours, Reason: reason.QuietHours, Quiet: policy.Quiet}, Policy{Quiet: policy.Quiet}, counted)
@@ -134,39 +143,31 @@ func Standing(policy Policy, history []Slot, loc *time.Location, now time.Time) 
 	return uses
 }
 
-// used counts the messages of the calendar's window around now or, where windows roll, the most in any that holds it.
-func (s *search) used(now time.Time, typ string, length time.Duration, bounds func(time.Time, *time.Location) (start, end time.Time)) int {
-	if !s.policy.Rolling {
-		start, end := bounds(now, s.loc)
-		return s.sum(typ, start, end)
-	}
-	most := 0
-	for _, first := range s.slots[s.from(now.Add(-length+instant)):] {
-		if first.At.After(now) {
-			break
+// most is how many messages, all of them or those of a type, the fullest of the windows of a length holds that hold now.
+func (v *view) most(now time.Time, typ string, length time.Duration) int {
+	of := func(s Slot) int {
+		if typ != "" && s.Type != typ {
+			return 0
 		}
-		most = max(most, s.sum(typ, first.At, first.At.Add(length)))
+		return s.N
 	}
-	return max(most, s.sum(typ, now, now.Add(length)))
-}
-
-func (s *search) sum(typ string, start, end time.Time) (n int) {
-	for _, slot := range s.slots[s.from(start):] {
-		if !slot.At.Before(end) {
-			break
+	most, n := v.sum(typ, now, now.Add(length)), 0
+	first := v.from(now.Add(-length + instant))
+	for next := first; first < len(v.slots) && !v.slots[first].At.After(now); first++ {
+		for end := v.slots[first].At.Add(length); next < len(v.slots) && v.slots[next].At.Before(end); next++ {
+			n += of(v.slots[next])
 		}
-		if typ == "" || slot.Type == typ {
-			n += slot.N
-		}
+		most = max(most, n)
+		n -= of(v.slots[first])
 	}
-	return n
+	return most
 }
 
 // Blocks are the limits that keep a message from leaving at now, in the order in which they are asked, with how far each
-// is used up. The first names the reason of a deferral, the last to end gives its instant.
-func Blocks(policy Policy, history []Slot, loc *time.Location, now time.Time, m Message) []Use {
+// is used up. The first names the reason of a deferral.
+func (h *History) Blocks(policy Policy, loc *time.Location, now time.Time, m Message) []Use {
 	var blocks []Use
-	uses := Standing(policy, history, loc, now)
+	uses := h.uses(policy, loc, now, func(typ string) bool { return typ == m.Type })
 	if !m.Window.IsZero() {
 		uses = append(uses, Use{
 			Limit: LimitSendWindow, Reason: reason.SendWindow, Quiet: m.Window.Rest(), Free: Decide(Policy{}, nil, loc, now, now.Add(horizon), m).At,

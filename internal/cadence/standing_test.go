@@ -37,23 +37,23 @@ func TestStanding(t *testing.T) {
 		"max_per_month: 4 of 80 this month",
 		"quiet_hours: free",
 	}
-	if diff := cmp.Diff(want, says(cadence.Standing(policy, history, time.UTC, now))); diff != "" {
+	if diff := cmp.Diff(want, says(cadence.NewHistory(history).Standing(policy, time.UTC, now))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if diff := cmp.Diff(want[:2], says(cadence.Blocks(policy, history, time.UTC, now, cadence.Message{Type: "alert"}))); diff != "" {
+	if diff := cmp.Diff(want[:2], says(cadence.NewHistory(history).Blocks(policy, time.UTC, now, cadence.Message{Type: "alert"}))); diff != "" {
 		t.Errorf("blocks (-want +got)\n%s", diff)
 	}
-	if diff := cmp.Diff(want[:1], says(cadence.Blocks(policy, history, time.UTC, now, cadence.Message{Type: "report"}))); diff != "" {
+	if diff := cmp.Diff(want[:1], says(cadence.NewHistory(history).Blocks(policy, time.UTC, now, cadence.Message{Type: "report"}))); diff != "" {
 		t.Errorf("blocks of a report (-want +got)\n%s", diff)
 	}
 	policy.Types = []string{"report"}
-	if blocks := cadence.Blocks(policy, history, time.UTC, now, cadence.Message{Type: "alert"}); len(blocks) > 0 {
+	if blocks := cadence.NewHistory(history).Blocks(policy, time.UTC, now, cadence.Message{Type: "alert"}); len(blocks) > 0 {
 		t.Errorf("a type that does not count is blocked: %v", says(blocks))
 	}
 	policy = cadence.Policy{MaxPerSlot: 1, MaxPerDay: 1, Rolling: true}
 	now = instant(t, "2026-05-14T14:00:00Z")
 	want = []string{"max_per_slot: the instant is taken, free again 14:00", "max_per_day: 3 of 1 in 24 hours, free again 2026-05-15 14:00"}
-	if diff := cmp.Diff(want, says(cadence.Standing(policy, history, time.UTC, now))); diff != "" {
+	if diff := cmp.Diff(want, says(cadence.NewHistory(history).Standing(policy, time.UTC, now))); diff != "" {
 		t.Errorf("rolling (-want +got)\n%s", diff)
 	}
 }
@@ -96,7 +96,7 @@ func TestBlocksAgree(t *testing.T) {
 		}
 		m := cadence.Message{Type: types.Draw(t, "type"), Window: spans.Draw(t, "window")}
 		v := cadence.Decide(policy, history, loc, now, now.Add(400*24*time.Hour), m)
-		blocks := cadence.Blocks(policy, history, loc, now, m)
+		blocks := cadence.NewHistory(history).Blocks(policy, loc, now, m)
 		if (len(blocks) > 0) != !v.At.Equal(now) {
 			t.Fatalf("decided %+v, blocks %+v", v, blocks)
 		}

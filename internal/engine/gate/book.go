@@ -19,10 +19,10 @@ import (
 // decisions of a batch see each other.
 type Book struct {
 	zones    *civil.Zones
-	slots    map[holder][]cadence.Slot
-	taken    map[holder][]cadence.Slot // of them, what was given out
-	before   map[holder][]cadence.Slot // given out by the books before this one
-	freed    map[holder][]cadence.Slot // given up before they were asked for
+	slots    map[holder]*cadence.History // of those that were asked for
+	taken    map[holder][]cadence.Slot   // what was given out
+	before   map[holder][]cadence.Slot   // given out by the books before this one
+	freed    map[holder][]cadence.Slot   // given up before they were asked for
 	policies map[source]cadence.Policy
 	own      map[string]ownRules
 	unread   map[subject.ContactID]bool // whose own rules cannot be read
@@ -53,7 +53,7 @@ type source struct {
 // NewBook makes an empty book for one run of a decision.
 func NewBook(zones *civil.Zones) *Book {
 	return &Book{
-		zones: zones, slots: map[holder][]cadence.Slot{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
+		zones: zones, slots: map[holder]*cadence.History{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
 		freed: map[holder][]cadence.Slot{}, gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
 	}
 }
@@ -212,16 +212,6 @@ func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
 	if policy.Empty() && a.Limits.SendWindow.IsZero() && len(without) == 0 {
 		return cadence.Verdict{At: a.Now}
 	}
-	var history []cadence.Slot
-	if !policy.Unlimited() {
-		history = b.history(a)
-		if len(without) > 0 {
-			history = slices.Clone(history)
-			for _, row := range without {
-				history = take(history, row.Slot, row.Type)
-			}
-		}
-	}
 	from, why := a.Now, reason.Reason("")
 	for i, row := range without { // the earliest of their places is the first that it may have
 		at := row.Slot
@@ -237,7 +227,14 @@ func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
 	if until.Before(from) {
 		until = from
 	}
-	verdict := cadence.Decide(policy, history, Zone(b.zones, a.Set, a.Person), from, until, m)
+	loc := Zone(b.zones, a.Set, a.Person)
+	var verdict cadence.Verdict
+	if policy.Unlimited() {
+		verdict = cadence.Decide(policy, nil, loc, from, until, m)
+	} else {
+		history := b.history(a)
+		history.Without(places(without), func() { verdict = history.Decide(policy, loc, from, until, m) })
+	}
 	if verdict.Reason == "" {
 		verdict.Reason = why
 	}
@@ -250,14 +247,17 @@ func (b *Book) Take(a Ask, at time.Time) time.Time {
 		return time.Time{}
 	}
 	of, slot := holder{a.Person.ID, Kind(a.Channel)}, cadence.Slot{At: at, Type: a.Type, N: 1, Sent: sent(at, a.Now)}
-	b.slots[of], b.taken[of] = append(b.history(a), slot), append(b.taken[of], slot)
+	b.taken[of] = append(b.taken[of], slot)
+	if history, known := b.slots[of]; known {
+		history.Add(slot)
+	}
 	return at
 }
 
 // Leave gives a place up.
 func (b *Book) Leave(a Ask, at time.Time, typ string) {
 	if !at.IsZero() {
-		b.slots[holder{a.Person.ID, Kind(a.Channel)}] = take(b.history(a), at, typ)
+		b.history(a).Remove(at, typ)
 	}
 }
 
@@ -268,44 +268,37 @@ func (b *Book) Free(row delivery.Row) {
 	}
 	of := holder{row.Contact, Kind(row.Channel)}
 	b.freed[of] = append(b.freed[of], cadence.Slot{At: row.Slot, Type: row.Type})
-	if slots, known := b.slots[of]; known {
-		b.slots[of] = take(slots, row.Slot, row.Type)
+	if history, known := b.slots[of]; known {
+		history.Remove(row.Slot, row.Type)
 	}
 }
 
 // history is the person's slots on the kind of channel, as this transaction leaves them.
-func (b *Book) history(a Ask) []cadence.Slot {
+func (b *Book) history(a Ask) *cadence.History {
 	of := holder{a.Person.ID, Kind(a.Channel)}
-	history, ok := b.slots[of]
-	if !ok {
-		history = make([]cadence.Slot, 0, len(a.Person.Slots)+1)
-		for _, s := range a.Person.Slots {
-			if Kind(s.Channel) == of.kind {
-				// What is not over by now, such as a retry, counts as sent: it is about to be.
-				history = append(history, cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: sent(s.At, a.Now)})
-			}
-		}
-		history = append(history, b.before[of]...)
-		for _, s := range b.freed[of] {
-			history = take(history, s.At, s.Type)
-		}
-		b.slots[of] = history
+	if history, known := b.slots[of]; known {
+		return history
 	}
+	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.before[of])+len(b.taken[of])+1)
+	for _, s := range a.Person.Slots {
+		if Kind(s.Channel) == of.kind {
+			// What is not over by now, such as a retry, counts as sent: it is about to be.
+			slots = append(slots, cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: sent(s.At, a.Now)})
+		}
+	}
+	history := cadence.NewHistory(append(append(slots, b.before[of]...), b.taken[of]...))
+	for _, s := range b.freed[of] {
+		history.Remove(s.At, s.Type)
+	}
+	b.slots[of] = history
 	return history
 }
 
-// take removes one message of a type at an instant. Slots that were handed out before stay as they are.
-func take(slots []cadence.Slot, at time.Time, typ string) []cadence.Slot {
-	for i, s := range slots {
-		if !s.At.Equal(at) || s.Type != typ {
-			continue
-		}
-		slots = slices.Clone(slots)
-		if s.N > 1 {
-			slots[i].N--
-			return slots
-		}
-		return slices.Delete(slots, i, i+1)
+// places are the slots that messages hold.
+func places(rows []delivery.Row) []cadence.Slot {
+	slots := make([]cadence.Slot, len(rows))
+	for i, row := range rows {
+		slots[i] = cadence.Slot{At: row.Slot, Type: row.Type}
 	}
 	return slots
 }

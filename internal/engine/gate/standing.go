@@ -48,7 +48,7 @@ func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now tim
 		history := book.history(Ask{Set: set, Person: s.Person, Channel: kind, Now: now})
 		theirs, its := own.For(kind), persona.For(kind)
 		one := Standing{Kind: kind}
-		for _, u := range cadence.Standing(book.Policy(set, s.Person.Contact, kind), history, out.Zone, now) {
+		for _, u := range history.Standing(book.Policy(set, s.Person.Contact, kind), out.Zone, now) {
 			one.Lines = append(one.Lines, Line{Use: u, From: cadence.LayerOf(u.Limit, theirs, its, set.Workspace.Limits)})
 		}
 		for _, d := range s.Waiting {

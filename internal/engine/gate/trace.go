@@ -63,16 +63,15 @@ func (b *Book) Because(a Ask, without ...delivery.Row) Because {
 
 // blocks are those limits, the first as they are asked first.
 func (b *Book) blocks(a Ask, without ...delivery.Row) []cadence.Use {
-	var history []cadence.Slot
-	policy := b.Limiting(a)
-	if !policy.Unlimited() {
-		history = b.history(a)
-		for _, row := range without {
-			history = take(history, row.Slot, row.Type)
-		}
-	}
+	policy, loc := b.Limiting(a), Zone(b.zones, a.Set, a.Person)
 	m := cadence.Message{Type: a.Type, Window: a.Limits.SendWindow}
-	return cadence.Blocks(policy, history, Zone(b.zones, a.Set, a.Person), a.Now, m)
+	if policy.Unlimited() {
+		return cadence.NewHistory(nil).Blocks(policy, loc, a.Now, m)
+	}
+	var blocks []cadence.Use
+	history := b.history(a)
+	history.Without(places(without), func() { blocks = history.Blocks(policy, loc, a.Now, m) })
+	return blocks
 }
 
 // Explain reads the account of a row in words: what kept it from going as planned, with the values of that moment.

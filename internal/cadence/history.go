@@ -1,0 +1,300 @@
+package cadence
+
+import (
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+)
+
+// History is what a person was admitted to on one kind of channel, kept so that many decisions upon it cost little more
+// than one: thousands of messages may wait for one person, and every one of a batch asks.
+//
+// Windows of the calendar are counted once, when they are first asked for, and kept up to date. Where a search has ended
+// is remembered until a slot is given up: see trail. A History answers as Decide does upon the same slots, in whatever
+// order it was asked before. It is not safe for concurrent use.
+type History struct {
+	all   view
+	parts []*view // of policies that count some of the slots only
+}
+
+// NewHistory makes a history of slots, in any order; ascending is the fastest. They are not changed.
+func NewHistory(slots []Slot) *History {
+	h := &History{}
+	h.all.fill(slots, Policy{})
+	return h
+}
+
+// Decide is the function of that name upon these slots.
+func (h *History) Decide(policy Policy, loc *time.Location, now, until time.Time, m Message) Verdict {
+	return decide(policy, h.view(policy, loc), now, until, m)
+}
+
+// Without is f with some slots, each of one message, as good as free. What f adds or removes is not kept apart from that.
+func (h *History) Without(slots []Slot, f func()) {
+	var taken []Slot
+	for _, s := range slots {
+		if was, ok := h.take(s.At, s.Type); ok {
+			taken = append(taken, was)
+		}
+	}
+	if len(taken) == 0 {
+		f()
+		return
+	}
+	h.each(func(v *view) { v.apart = true })
+	f()
+	h.each(func(v *view) { v.apart = false })
+	for _, s := range taken {
+		h.put(s)
+	}
+}
+
+// Add admits one more.
+func (h *History) Add(s Slot) { h.put(s) }
+
+// Remove gives up one message of a type at an instant, if there is one.
+func (h *History) Remove(at time.Time, typ string) {
+	if _, ok := h.take(at, typ); ok {
+		h.each(func(v *view) { clear(v.trails) })
+	}
+}
+
+func (h *History) each(f func(*view)) {
+	f(&h.all)
+	for _, v := range h.parts {
+		f(v)
+	}
+}
+
+func (h *History) put(s Slot) {
+	h.each(func(v *view) {
+		if v.counts(s) {
+			v.insert(s)
+		}
+	})
+}
+
+func (h *History) take(at time.Time, typ string) (taken Slot, ok bool) {
+	if taken, ok = h.all.find(at, typ); ok {
+		h.each(func(v *view) {
+			if v.counts(taken) {
+				v.remove(taken)
+			}
+		})
+	}
+	return taken, ok
+}
+
+// view returns the slots that count under a policy, by the calendar of loc.
+func (h *History) view(policy Policy, loc *time.Location) *view {
+	v := &h.all
+	if !v.serves(policy) {
+		i := slices.IndexFunc(h.parts, func(v *view) bool { return v.serves(policy) })
+		if i < 0 {
+			part := &view{apart: h.all.apart}
+			part.fill(h.all.slots, policy)
+			i, h.parts = len(h.parts), append(h.parts, part)
+		}
+		v = h.parts[i]
+	}
+	if v.loc != loc {
+		v.loc, v.windows, v.trails = loc, [3][]window{}, nil
+	}
+	return v
+}
+
+// view are the slots that count under a policy.
+type view struct {
+	types    []string // those that count; none: all
+	sentOnly bool
+	slots    []Slot // ascending; one without messages was given up, and stays until there are many
+	dead     int    // of them
+	total    int    // messages; a limit above it needs no window
+	loc      *time.Location
+	windows  [3][]window // those that were asked for, ascending; by length
+	trails   map[question]trail
+	apart    bool // some slots are as good as free for a while, which no trail must know of
+}
+
+// The lengths of the calendar's windows.
+const (
+	day = iota
+	week
+	month
+)
+
+// window is one of the calendar, and what it holds.
+type window struct {
+	start, end time.Time
+	all        int
+	types      []typed // those that were asked for
+}
+
+type typed struct {
+	typ string
+	n   int
+}
+
+// fill takes in the slots that count.
+func (v *view) fill(slots []Slot, policy Policy) {
+	v.types, v.sentOnly = policy.Types, policy.Count == CountSent
+	if len(v.types) == 0 && !v.sentOnly {
+		v.slots = slots[:len(slots):len(slots)] // it is copied before it is written to
+	} else {
+		v.slots = make([]Slot, 0, len(slots))
+		for _, s := range slots {
+			if v.counts(s) {
+				v.slots = append(v.slots, s)
+			}
+		}
+	}
+	ascending := true
+	for i, s := range v.slots {
+		v.total += s.N
+		if s.N == 0 {
+			v.dead++
+		}
+		ascending = ascending && (i == 0 || !s.At.Before(v.slots[i-1].At))
+	}
+	if !ascending {
+		v.slots = slices.SortedStableFunc(slices.Values(v.slots), func(a, b Slot) int { return a.At.Compare(b.At) })
+	}
+}
+
+func (v *view) serves(policy Policy) bool {
+	return v.sentOnly == (policy.Count == CountSent) && slices.Equal(v.types, policy.Types)
+}
+
+func (v *view) counts(s Slot) bool {
+	return (!v.sentOnly || s.Sent) && (len(v.types) == 0 || slices.Contains(v.types, s.Type))
+}
+
+// from returns the index of the first slot at t or later.
+func (v *view) from(t time.Time) int {
+	if n := len(v.slots); n == 0 || v.slots[n-1].At.Before(t) { // as where messages line up
+		return n
+	}
+	return sort.Search(len(v.slots), func(i int) bool { return !v.slots[i].At.Before(t) })
+}
+
+// find returns one message of a type at an instant.
+func (v *view) find(at time.Time, typ string) (Slot, bool) {
+	for _, s := range v.slots[v.from(at):] {
+		switch {
+		case !s.At.Equal(at):
+			return Slot{}, false
+		case s.Type == typ && s.N > 0:
+			s.N = 1
+			return s, true
+		}
+	}
+	return Slot{}, false
+}
+
+// own makes the slots ones that may be written to.
+func (v *view) own() {
+	if cap(v.slots) == len(v.slots) { // they may be the caller's
+		v.slots = slices.Grow(slices.Clone(v.slots), len(v.slots)/8+1)
+	}
+}
+
+func (v *view) insert(s Slot) {
+	v.own()
+	i := v.from(s.At)
+	for ; i < len(v.slots) && v.slots[i].At.Equal(s.At); i++ {
+		if same := &v.slots[i]; same.Type == s.Type && same.Sent == s.Sent {
+			if same.N == 0 {
+				v.dead--
+			}
+			same.N += s.N
+			v.count(s, s.N)
+			return
+		}
+	}
+	v.slots = slices.Insert(v.slots, i, s)
+	v.count(s, s.N)
+}
+
+func (v *view) remove(s Slot) {
+	v.own()
+	for i := v.from(s.At); i < len(v.slots) && v.slots[i].At.Equal(s.At); i++ {
+		one := &v.slots[i]
+		if one.Type != s.Type || one.Sent != s.Sent || one.N == 0 {
+			continue
+		}
+		if one.N--; one.N == 0 {
+			v.dead++
+		}
+		v.count(s, -1)
+		break
+	}
+	if v.dead > 16+len(v.slots)/2 {
+		v.slots, v.dead = slices.DeleteFunc(v.slots, func(s Slot) bool { return s.N == 0 }), 0
+	}
+}
+
+// count has the windows that are known hold n messages more like s.
+func (v *view) count(s Slot, n int) {
+	v.total += n
+	for length := range v.windows {
+		i, ok := v.known(length, s.At)
+		if !ok {
+			continue
+		}
+		w := &v.windows[length][i]
+		w.all += n
+		for k := range w.types {
+			if w.types[k].typ == s.Type {
+				w.types[k].n += n
+			}
+		}
+	}
+}
+
+// known finds the window that holds t, or where it belongs.
+func (v *view) known(length int, t time.Time) (i int, ok bool) {
+	list := v.windows[length]
+	if n := len(list); n == 0 || !list[n-1].end.After(t) {
+		return n, false
+	}
+	i = sort.Search(len(list), func(i int) bool { return list[i].end.After(t) })
+	return i, !t.Before(list[i].start)
+}
+
+// window returns the window of the calendar that holds t. It is good until the next is asked for.
+func (v *view) window(length int, t time.Time) *window {
+	i, ok := v.known(length, t)
+	if !ok {
+		bounds := [...]func(time.Time, *time.Location) (start, end time.Time){civil.DayBounds, civil.WeekBounds, civil.MonthBounds}[length]
+		start, end := bounds(t, v.loc)
+		v.windows[length] = slices.Insert(v.windows[length], i, window{start: start, end: end, all: v.sum("", start, end)})
+	}
+	return &v.windows[length][i]
+}
+
+// of is how many messages of a type the window holds.
+func (w *window) of(v *view, typ string) int {
+	for _, t := range w.types {
+		if t.typ == typ {
+			return t.n
+		}
+	}
+	n := v.sum(typ, w.start, w.end)
+	w.types = append(w.types, typed{typ, n})
+	return n
+}
+
+// sum counts the messages in [start, end), all of them or those of a type.
+func (v *view) sum(typ string, start, end time.Time) (n int) {
+	for _, s := range v.slots[v.from(start):] {
+		if !s.At.Before(end) {
+			break
+		}
+		if typ == "" || s.Type == typ {
+			n += s.N
+		}
+	}
+	return n
+}

@@ -1,0 +1,217 @@
+package cadence_test
+
+import (
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// oracle is the plain way to decide: it walks from window to window and counts each anew, and remembers nothing. What
+// a History answers is compared with it. It names no last limit.
+func oracle(policy cadence.Policy, history []cadence.Slot, loc *time.Location, now, until time.Time, m cadence.Message) cadence.Verdict {
+	s := plain{policy: policy, loc: loc, Message: m}
+	if !policy.Unlimited() && policy.Counts(m.Type) {
+		s.slots, s.limited = relevant(policy, history), true
+	}
+	v := cadence.Verdict{At: now}
+	for !v.At.After(until) {
+		free, why := s.block(v.At)
+		if why == "" {
+			return v
+		}
+		if v.Reason == "" {
+			v.Reason = why
+		}
+		v.At = free
+	}
+	return cadence.Verdict{Reason: reason.DeferredTooLong}
+}
+
+// relevant returns the slots that count under the policy, in ascending order, .
+func relevant(policy cadence.Policy, history []cadence.Slot) (slots []cadence.Slot) {
+	for _, s := range history {
+		if policy.Counts(s.Type) && (policy.Count != cadence.CountSent || s.Sent) {
+			slots = append(slots, s)
+		}
+	}
+	slices.SortStableFunc(slots, func(a, b cadence.Slot) int { return a.At.Compare(b.At) })
+	return slots
+}
+
+// plain is one such decision under way.
+type plain struct {
+	cadence.Message
+	policy  cadence.Policy
+	limited bool           // there are caps, and the message meets them
+	slots   []cadence.Slot // ascending
+	loc     *time.Location
+}
+
+// block names the first limit that forbids t, and returns the latest of the instants at which each of the limits that
+// forbid it would let the message pass. Every instant before that one is forbidden too, so that nothing is skipped.
+func (s *plain) block(t time.Time) (free time.Time, why reason.Reason) {
+	hit := func(at time.Time, r reason.Reason) {
+		if why == "" {
+			why = r
+		}
+		if at.After(free) {
+			free = at
+		}
+	}
+	if s.limited {
+		if at, ok := s.cooldown(t); !ok {
+			hit(at, reason.CadenceCooldown)
+		}
+		if s.policy.Rolling {
+			s.rolling(t, hit)
+		} else {
+			s.calendar(t, hit)
+		}
+	}
+	if s.policy.Quiet.Contains(t, s.loc) {
+		hit(s.policy.Quiet.After(t, s.loc), reason.QuietHours)
+	}
+	if closed := s.Window.Rest(); closed.Contains(t, s.loc) {
+		hit(closed.After(t, s.loc), reason.SendWindow)
+	}
+	return free, why
+}
+
+// calendar looks at the days, the week and the month of t.
+func (s *plain) calendar(t time.Time, hit func(time.Time, reason.Reason)) {
+	p := &s.policy
+	typeLimit := p.TypeLimits[s.Type]
+	{
+		start, end := civil.DayBounds(t, s.loc)
+		all, ofType := s.count(start, end)
+		if exceeds(ofType, typeLimit) {
+			hit(s.resume(end), reason.CadenceTypeDaily)
+		}
+		if exceeds(all, p.MaxPerDay) {
+			hit(s.resume(end), reason.CadenceDaily)
+		}
+	}
+	{
+		start, end := civil.WeekBounds(t, s.loc)
+		if all, _ := s.count(start, end); exceeds(all, p.MaxPerWeek) {
+			hit(s.resume(end), reason.CadenceWeekly)
+		}
+	}
+	{
+		start, end := civil.MonthBounds(t, s.loc)
+		if all, _ := s.count(start, end); exceeds(all, p.MaxPerMonth) {
+			hit(s.resume(end), reason.CadenceMonthly)
+		}
+	}
+}
+
+// exceeds reports whether one more message than count is over a limit; 0 is no limit.
+func exceeds(count, limit int) bool { return limit > 0 && count >= limit }
+
+// cooldown reports whether t lies far enough from the other slots and, if it is one of them, whether it has room.
+// Otherwise it returns the next instant of which that may be true.
+func (s *plain) cooldown(t time.Time) (free time.Time, ok bool) {
+	free, ok = t, true
+	here := s.from(t)
+	if here > 0 {
+		if end := s.slots[here-1].At.Add(s.policy.Cooldown); end.After(free) {
+			free, ok = end, false
+		}
+	}
+	next, shared := here, 0
+	for ; next < len(s.slots) && s.slots[next].At.Equal(t); next++ {
+		shared += s.slots[next].N
+	}
+	if exceeds(shared, s.policy.MaxPerSlot) {
+		if end := t.Add(max(s.policy.Cooldown, time.Microsecond)); end.After(free) {
+			free, ok = end, false
+		}
+	}
+	if next < len(s.slots) {
+		// Too near before a later slot: join that one.
+		if later := s.slots[next].At; later.Sub(t) < s.policy.Cooldown && later.After(free) {
+			free, ok = later, false
+		}
+	}
+	return free, ok
+}
+
+// count returns the messages in [start, end), all of them and those of the asked type.
+func (s *plain) count(start, end time.Time) (all, ofType int) {
+	for _, slot := range s.slots[s.from(start):] {
+		if !slot.At.Before(end) {
+			break
+		}
+		all += slot.N
+		if slot.Type == s.Type {
+			ofType += slot.N
+		}
+	}
+	return all, ofType
+}
+
+// from returns the index of the first slot at t or later.
+func (s *plain) from(t time.Time) int {
+	return sort.Search(len(s.slots), func(i int) bool { return !s.slots[i].At.Before(t) })
+}
+
+// resume returns when a wait for a window that ends at end is over: then, or at the policy's time of that day.
+func (s *plain) resume(end time.Time) time.Time {
+	if s.policy.ResumeAt == 0 {
+		return end
+	}
+	d, _ := civil.DateOf(end, s.loc)
+	at, _ := civil.Resolve(d, s.policy.ResumeAt, s.loc, civil.Rule{})
+	return at
+}
+
+// rolling looks at the windows of fixed length that hold t. Each is open at one end, so that a message exactly a day
+// after another is in no day with it.
+func (s *plain) rolling(t time.Time, hit func(time.Time, reason.Reason)) {
+	p := &s.policy
+	look := func(limit int, length time.Duration, typ string, why reason.Reason) {
+		if limit == 0 {
+			return
+		}
+		if free, ok := s.window(t, limit, length, typ); !ok {
+			hit(free, why)
+		}
+	}
+	look(p.TypeLimits[s.Type], 24*time.Hour, s.Type, reason.CadenceTypeDaily)
+	look(p.MaxPerDay, 24*time.Hour, "", reason.CadenceDaily)
+	look(p.MaxPerWeek, 7*24*time.Hour, "", reason.CadenceWeekly)
+	look(p.MaxPerMonth, 30*24*time.Hour, "", reason.CadenceMonthly)
+}
+
+// window reports whether one more message at t leaves at most limit in every window of that length, and otherwise the
+// next instant at which that may be true. Slots lie before t and, as they are reserved ahead, after it: each run of
+// limit messages that fits into a window forbids the instants that would make one more of it.
+func (s *plain) window(t time.Time, limit int, length time.Duration, typ string) (free time.Time, ok bool) {
+	free, ok = t, true
+	var run []time.Time // of messages in (t - length, t + length)
+	for _, slot := range s.slots[s.from(t.Add(-length+time.Microsecond)):] {
+		if !slot.At.Before(t.Add(length)) {
+			break
+		}
+		if typ != "" && slot.Type != typ {
+			continue
+		}
+		for range slot.N {
+			run = append(run, slot.At)
+		}
+	}
+	for i := 0; i+limit <= len(run); i++ {
+		first, last := run[i], run[i+limit-1]
+		if last.Sub(first) >= length { // they are in no window together, whatever t is
+			continue
+		}
+		if end := first.Add(length); end.After(free) {
+			free, ok = end, false
+		}
+	}
+	return free, ok
+}
