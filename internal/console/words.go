@@ -85,7 +85,7 @@ func journalTone(w journal.What) tone {
 	switch w {
 	case journal.Created, journal.Sent, journal.Expanded, journal.Released:
 		return good
-	case journal.Planned, journal.Deferred, journal.Throttled:
+	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned:
 		return wait
 	case journal.Retried, journal.Held, journal.Reclaimed, journal.PassedOver, journal.StaleRefused:
 		return hold

@@ -162,11 +162,15 @@ func (r *reader) cooldown(n *portable.Node, t *Trigger, scope expr.Scope) *Coold
 	}
 	c.Issues = r.cooldownOfIssues(f.get("issues"), t)
 	c.ResetOnClear = r.bool(f.get("reset_on_clear"), false)
-	ofOne := slices.ContainsFunc(c.Per, func(p *expr.Program) bool { return p.Source() == recordID })
-	if n := f.get("reset_on_clear"); c.ResetOnClear && !ofOne && !r.stored && n.Kind != portable.Broken {
+	if n := f.get("reset_on_clear"); c.ResetOnClear && !c.OfRecord() && !r.stored && n.Kind != portable.Broken {
 		r.invalid(n.Pos, "several records may share this cooldown: one that is well again would end it for those that are not", "add record.id to per, or remove it")
 	}
 	return c
+}
+
+// OfRecord reports whether each context belongs to one record alone.
+func (c *Cooldown) OfRecord() bool {
+	return slices.ContainsFunc(c.Per, func(p *expr.Program) bool { return p.Source() == recordID })
 }
 
 // recordID is what a context has that belongs to one record alone.

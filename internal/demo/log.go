@@ -119,7 +119,7 @@ func signOf(w journal.What) (string, string) {
 		return ">", green
 	case journal.Created, journal.Expanded:
 		return "+", green
-	case journal.Planned, journal.Deferred, journal.Throttled:
+	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned:
 		return "~", blue
 	case journal.Skipped, journal.Folded:
 		return "=", dim

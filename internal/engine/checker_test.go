@@ -447,7 +447,7 @@ func faults(cadence string) string {
 func TestWhatNoLongerHoldsIsDropped(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		w := newWorld(t, s, faults("{cooldown: 2h, max_per_day: 3}"), "alice")
+		w := newWorld(t, s, faults("{cooldown: 2h, max_per_day: 4}"), "alice")
 		for i, change := range []string{
 			`x a:true`, `x a:true b:true`, `x a:false b:true`, `x a:true b:false`, `x b:true`, `x a:false`,
 			`y a:true`, `y a:false b:true`, // the last place of the day goes over to what is true
@@ -468,7 +468,7 @@ func TestWhatNoLongerHoldsIsDropped(t *testing.T) {
 			got = append(got, fmt.Sprint(parts[3], " ", parts[8], " ", row.Status, " ", row.Reason))
 		}
 		w.mustBe("messages", got, []string{
-			"x A sent delivered", "x A,B sent delivered", "x B skipped condition_cleared", "y A skipped condition_cleared", "y B sent delivered",
+			"x A sent delivered", "x A,B sent delivered", "x B skipped condition_cleared", "x B sent delivered", "y A skipped condition_cleared", "y B sent delivered",
 		})
 	})
 }

@@ -35,7 +35,7 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 	standings := make([]plan.Standing, len(looks))
 	for i, l := range looks {
 		th := throttles[ref(l)]
-		standings[i] = plan.Stand(l, states[condition.Name(l.Workflow.Name, l.Trigger.ID)], r.Record, glance, th.FiredAt, th.InFlight)
+		standings[i] = plan.Stand(l, states[condition.Name(l.Workflow.Name, l.Trigger.ID)], r.Record, glance, plan.Stamp{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight})
 		if s := &standings[i]; unreadable != nil || r.Failures > 0 && s.Reason == reason.Matched {
 			s.Reason, s.Until, s.Err = reason.LookFailed, r.LookAt, unreadable
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -29,7 +30,7 @@ func (e *Engine) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.
 			continue
 		}
 		if t := w.TriggerByID(row.Trigger); t != nil {
-			rows[i].Until = row.FiredAt.Add(definition.CooldownOf(set, t, row.Issues))
+			rows[i].Until = plan.Stamp{FiredAt: row.FiredAt, VoidAt: row.VoidAt}.Free(definition.CooldownOf(set, t, row.Issues))
 		}
 	}
 	return rows, nil

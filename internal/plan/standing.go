@@ -17,9 +17,9 @@ type Standing struct {
 	Until   time.Time       // of a wait; none: it ends by something else than time, or there is none
 }
 
-// Stand explains a look. FiredAt and inFlight are of the look's context, as gate 1 knows it.
-func Stand(l Look, before condition.State, rec subject.Record, g Glance, firedAt time.Time, inFlight bool) Standing {
-	s := Standing{Look: l, Before: before, FiredAt: firedAt, Reason: reason.Matched}
+// Stand explains a look. The stamp is that of the look's context.
+func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp Stamp) Standing {
+	s := Standing{Look: l, Before: before, FiredAt: stamp.FiredAt, Reason: reason.Matched}
 	var met []string
 	var clause reason.Reason // why the first condition that is not met is not
 	for _, j := range l.Judged {
@@ -37,7 +37,7 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, firedAt
 		s.Reason, s.Until = why, until
 		return s
 	}
-	free := firedAt.Add(l.Cooldown)
+	free := stamp.Free(l.Cooldown)
 	switch {
 	case !l.Workflow.Enabled:
 		return wait(reason.WorkflowInactive, time.Time{})
@@ -55,9 +55,9 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, firedAt
 		return wait(reason.ForNotReached, l.longEnough(met))
 	case l.Err != nil:
 		return wait(reason.ExpressionFailed, time.Time{})
-	case !firedAt.IsZero() && g.Now.Before(free):
+	case g.Now.Before(free):
 		return wait(reason.Throttled, free)
-	case inFlight:
+	case stamp.InFlight:
 		return wait(reason.InFlight, time.Time{})
 	case before.Unheard(l.Context):
 		return wait(reason.NoRecipient, g.LookAt)

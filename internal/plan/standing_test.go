@@ -59,6 +59,7 @@ func TestStand(t *testing.T) {
 		closed   bool
 		before   condition.State
 		firedAt  time.Time
+		voidAt   time.Time
 		inFlight bool
 		want     reason.Reason
 		until    time.Time
@@ -70,6 +71,9 @@ func TestStand(t *testing.T) {
 		{name: "long enough", load: 3, before: since(-10), want: reason.Matched},
 		{name: "cooling down", load: 3, before: since(-10), firedAt: at(-59), want: reason.Throttled, until: at(1)},
 		{name: "cooled down", load: 3, before: since(-10), firedAt: at(-60), want: reason.Matched},
+		{name: "nobody was told", load: 3, before: since(-10), firedAt: at(-30), voidAt: at(-1), want: reason.Matched},
+		{name: "it failed, and is tried again", load: 3, before: since(-10), firedAt: at(-30), voidAt: at(10), want: reason.Throttled, until: at(10)},
+		{name: "it failed late", load: 3, before: since(-10), firedAt: at(-59), voidAt: at(10), want: reason.Throttled, until: at(1)},
 		{name: "still going out", load: 3, before: since(-10), firedAt: at(-60), inFlight: true, want: reason.InFlight},
 		{name: "nobody to tell", load: 3, before: unheard, want: reason.NoRecipient, until: now},
 		{name: "nobody to tell, then somebody", load: 3, before: unheard.Fire(condition.Rule{}, "t:1", nil, at(-60)), firedAt: at(-60), want: reason.Matched},
@@ -83,7 +87,7 @@ func TestStand(t *testing.T) {
 			g := plan.Glance{Now: now, LookAt: now, LookedAt: now}
 			name := "watch/" + []string{"t", "tick", "idle"}[test.trigger]
 			looks := plan.Record(bundle.Set, rec, condition.States{name: test.before}, g, &civil.Zones{})
-			got := plan.Stand(looks[test.trigger], test.before, rec, g, test.firedAt, test.inFlight)
+			got := plan.Stand(looks[test.trigger], test.before, rec, g, plan.Stamp{FiredAt: test.firedAt, VoidAt: test.voidAt, InFlight: test.inFlight})
 			if got.Reason != test.want || !got.Until.Equal(test.until) {
 				t.Errorf("got %s until %s, want %s until %s", got.Reason, got.Until, test.want, test.until)
 			}

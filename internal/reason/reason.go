@@ -77,6 +77,7 @@ const (
 const (
 	Throttled        Reason = "throttled"
 	InFlight         Reason = "in_flight"
+	NobodyTold       Reason = "nobody_told"
 	ConditionCleared Reason = "condition_cleared"
 	ForNotReached    Reason = "for_not_reached"
 	AwaitsTick       Reason = "awaits_tick"
@@ -149,6 +150,7 @@ func All() []Info {
 		{WorkflowMissing, Failure, "The version of the workflow that this row belongs to cannot be read."},
 		{Throttled, Wait, "The cooldown of this context has not passed since it fired last."},
 		{InFlight, Wait, "What this context fired last is still on its way to its people."},
+		{NobodyTold, Wait, "Nobody was told of what this context fired last, so its cooldown is given back."},
 		{ConditionCleared, Skip, "The condition was over before the message left."},
 		{ForNotReached, Wait, "The condition is met, but not yet for as long as the trigger's for."},
 		{AwaitsTick, Wait, "The trigger looks again at its next tick."},

@@ -51,6 +51,8 @@ func listOf(e journal.Entry) string {
 		return "expired"
 	case journal.Throttled:
 		return "throttled"
+	case journal.Returned:
+		return "returned"
 	case journal.Folded:
 		return "folded"
 	case journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.PassedOver, journal.StaleRefused,

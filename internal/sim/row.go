@@ -162,6 +162,7 @@ func lists() []listSpec {
 		{name: "sent", silent: true, fields: slices.Concat(message, []fieldSpec{due, remaining}, content), show: []string{"to", "channel", "step"}},
 		{name: "received", fields: slices.Concat([]fieldSpec{workflow, to, channel, step, attempt, at, locale}, content), show: []string{"to", "channel", "step"}},
 		{name: "throttled", fields: []fieldSpec{workflow, trigger, record, context, at, until, wait, reason}, show: []string{"context", "wait"}},
+		{name: "returned", fields: []fieldSpec{workflow, trigger, record, context, at, until, wait, reason}, show: []string{"context"}},
 		{name: "deferred", fields: slices.Concat(message, []fieldSpec{until, due, reason}), show: []string{"to", "until", "reason"}},
 		{name: "retried", fields: slices.Concat(message, []fieldSpec{until, due, reason}), show: []string{"to", "attempt", "until", "reason"}},
 		{name: "skipped", fields: slices.Concat(message, []fieldSpec{record, context, due, until, reason}), show: []string{"workflow", "to", "reason"}},

@@ -37,6 +37,7 @@ type Throttle struct {
 	Record   subject.RecordID
 	Instance instance.ID // the latest
 	FiredAt  time.Time   // nominal; none: it was reset
+	VoidAt   time.Time   // from when on its cooldown does not count, since nobody was told; none: it counts
 	Issues   []string    // that fired
 	InFlight bool        // that instance has not all its deliveries yet
 }
@@ -191,14 +192,14 @@ func scanDueRecord(rows *sql.Rows) (d DueRecord, err error) {
 	return d, err
 }
 
-const throttleColumns = `th.ws, th.workflow, th.context, th.trigger, th.record_id, th.instance_id, th.fired_at, th.issues`
+const throttleColumns = `th.ws, th.workflow, th.context, th.trigger, th.record_id, th.instance_id, th.fired_at, th.issues, th.void_at`
 
 func scanThrottle(rows *sql.Rows) (Throttle, error) { return scanThrottleAnd(rows) }
 
 func scanThrottleAnd(rows *sql.Rows, after ...any) (th Throttle, err error) {
 	var issues string
 	err = rows.Scan(append([]any{
-		&th.Workspace, &th.Workflow, &th.Context, &th.Trigger, &th.Record, &th.Instance, instant{&th.FiredAt}, &issues,
+		&th.Workspace, &th.Workflow, &th.Context, &th.Trigger, &th.Record, &th.Instance, instant{&th.FiredAt}, &issues, instant{&th.VoidAt},
 	}, after...)...)
 	if issues != "" {
 		th.Issues = strings.Split(issues, ",")
@@ -255,6 +256,9 @@ func (t *session) throttles(ctx context.Context, text string, refs []ThrottleRef
 	}
 	found, err := query(ctx, t, scanThrottle, text, &wanted)
 	if err != nil {
+		return nil, err
+	}
+	if err := t.heardAfterAll(ctx, found); err != nil {
 		return nil, err
 	}
 	var latest rowset
@@ -346,7 +350,7 @@ func (t *session) writeCheck(ctx context.Context, now time.Time, state CheckStat
 		}
 	}
 	for _, i := range w.Withdrawn { // large audiences and offsets only: few
-		if err := t.updateInstance(ctx, pending[i.ID], i); err != nil {
+		if err := t.updateInstance(ctx, now, pending[i.ID], i); err != nil {
 			return err
 		}
 	}
@@ -375,13 +379,13 @@ ON CONFLICT (context, workflow, ws) DO NOTHING`
 
 const updateThrottles = `
 UPDATE throttle SET trigger = r.trigger, record_id = r.record_id, instance_id = r.instance_id, fired_at = r.fired_at,
-  issues = r.issues
+  issues = r.issues, void_at = 0
 FROM /*ROWS $1 (` + throttleSpec + `)*/ AS r
 WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow`
 
 // What is reset stays as a row that never fired.
 const resetThrottles = `
-UPDATE throttle SET fired_at = 0
+UPDATE throttle SET fired_at = 0, void_at = 0
 FROM /*ROWS $1 (ws bigint, workflow text, context text, record_id bigint, fired_at bigint)*/ AS r
 WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow
   AND throttle.record_id = r.record_id AND throttle.fired_at = r.fired_at`

@@ -145,6 +145,9 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 		completed := time.Time{}
 		if i.Status != instance.Pending {
 			completed = now
+			if i.Context != "" && !slices.ContainsFunc(r.Deliveries, func(d delivery.Row) bool { return d.Status == delivery.Scheduled }) {
+				t.endedWhole(now, i.Workspace, i.ID)
+			}
 		}
 		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).flag(i.Held).int(readyAt(i)).
 			time(i.NextRetryAt).int(int64(r.RetryCount)).int(int64(r.Cursor)).text(string(r.Reason)).text(r.Trace).time(completed)

@@ -224,6 +224,7 @@ func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int
 				continue
 			}
 			t.dueDelivery(u.Row)
+			t.ended(now, u.Row)
 			if u.Attempt != nil {
 				attempts = append(attempts, *u.Attempt)
 			}

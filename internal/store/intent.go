@@ -253,6 +253,7 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 			send = append(send, c)
 		} else {
 			t.dueDelivery(c.Row)
+			t.ended(now, c.Row)
 		}
 		if err := checkDelivery(c.Row, c.Workspace); err != nil {
 			return nil, err

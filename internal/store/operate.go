@@ -130,7 +130,7 @@ func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.
 		return nil
 	}
 	if c.Instance != nil {
-		if err := t.updateInstance(ctx, state.Instance, *c.Instance); err != nil {
+		if err := t.updateInstance(ctx, now, state.Instance, *c.Instance); err != nil {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (t *session) forget(ctx context.Context, ws subject.WorkspaceID, state Oper
 	return err
 }
 
-func (t *session) updateInstance(ctx context.Context, old, i instance.Row) error {
+func (t *session) updateInstance(ctx context.Context, now time.Time, old, i instance.Row) error {
 	if i.Workspace != old.Workspace || i.ID != old.ID {
 		return fmt.Errorf("update instance: %w: another row than the one that is locked", ErrInvalid)
 	}
@@ -187,6 +187,9 @@ func (t *session) updateInstance(ctx context.Context, old, i instance.Row) error
 		return fmt.Errorf("update instance: %w", ErrConflict)
 	}
 	t.due(readyAt(i))
+	if i.Status != instance.Pending {
+		t.endedWhole(now, i.Workspace, i.ID)
+	}
 	return nil
 }
 
@@ -216,6 +219,7 @@ func (t *session) updateDeliveries(ctx context.Context, now time.Time, old, chan
 		}
 		deliveryRow(&whole, d)
 		t.dueDelivery(d)
+		t.ended(now, d)
 		if was.Carries() && was.Status == delivery.Scheduled && d.Status.Final() && !d.Doubt() {
 			inherit.none(deliveryRef{d.Workspace, d.ID})
 		}

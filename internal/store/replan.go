@@ -175,6 +175,7 @@ func (t *session) writeReplans(ctx context.Context, now time.Time, changed []del
 			int(dueMicros(d.Slot)).int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).text(d.Trace).
 			int(int64(d.Step)).int(int64(d.RemindersRemaining)).time(d.CompletedAt).int(int64(d.FoldedInto))
 		t.dueDelivery(d)
+		t.ended(now, d)
 	}
 	n, err := t.exec(ctx, writeReplans, &rows)
 	if err == nil && n < int64(rows.n) { // they are locked: nobody can have changed them

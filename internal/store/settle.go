@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -53,7 +54,7 @@ UPDATE delivery SET
 FROM /*ROWS $2 (ws bigint, id bigint, version bigint, accepted bigint, step bigint, lease_until bigint, status text, send_at bigint, expires_at bigint, retry_count bigint,
   reminders_remaining bigint, reason text, completed bigint, doubt_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
-RETURNING delivery.ws, delivery.id, delivery.status`
+RETURNING delivery.ws, delivery.id, delivery.status, delivery.instance_id, delivery.last_sent_at, delivery.doubt_at`
 
 // Apart from the settlement, which never names slot: on SQLite that would write the index of persons each time.
 const releaseSlots = `
@@ -108,10 +109,15 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 	}
 	type settled struct {
 		deliveryRef
-		status delivery.Status
+		status   delivery.Status
+		instance instance.ID
+		told     bool // or it may have been
 	}
 	done, err := query(ctx, t, func(rows *sql.Rows) (v settled, err error) {
-		return v, rows.Scan(&v.ws, &v.id, &v.status)
+		var sent, doubt int64
+		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &sent, &doubt)
+		v.told = sent > 0 || doubt > 0
+		return v, err
 	}, settleDeliveries, micros(now), &rows)
 	if err != nil {
 		return nil, err
@@ -126,6 +132,9 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		s := byRef[d.deliveryRef]
 		delete(byRef, d.deliveryRef)
 		attempts = append(attempts, s.Attempt)
+		if !d.told {
+			t.endedAs(now, d.ws, d.instance, d.status)
+		}
 		if s.Content != nil {
 			contents = append(contents, *s.Content)
 		}

@@ -35,6 +35,7 @@ type session struct {
 	waiting  []waiting // inserts that go with the next statement
 	earliest int64     // µs; the first instant at which something written here is due
 	marks    []*mark
+	over     map[instanceRef]time.Time // instances of which something ended unsent, and when
 }
 
 type conn interface {
@@ -229,6 +230,9 @@ func (s *Store) once(ctx context.Context, begin string, try int, work func(*sess
 		return 0, fmt.Errorf("%w: %w", errBegin, err)
 	}
 	if err := work(t); err != nil {
+		return 0, err
+	}
+	if err := t.markUnheard(ctx); err != nil {
 		return 0, err
 	}
 	if err := context.Cause(ctx); err != nil {

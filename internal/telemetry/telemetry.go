@@ -55,7 +55,7 @@ func levelOf(e journal.Entry) slog.Level {
 	switch e.What {
 	case journal.Failed, journal.Unknown, journal.Held, journal.PassedOver, journal.StaleRefused:
 		return slog.LevelWarn
-	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed:
+	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed, journal.Returned:
 		return slog.LevelInfo
 	case journal.Throttled, journal.Skipped:
 		if e.Record != "" && !e.Again { // what is wrong with a record, and nobody hears of it

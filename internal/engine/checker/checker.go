@@ -36,6 +36,7 @@ const (
 
 // Store is what the checker needs of the store.
 type Store interface {
+	Unheard(ctx context.Context, now time.Time, limit int, decide func([]store.Unheard) ([]store.Return, error)) (int, error)
 	CheckDue(ctx context.Context, now time.Time, limit int, decide store.Check) (int, error)
 	LookRun(ctx context.Context) (run store.Run, open bool, err error)
 	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
@@ -67,10 +68,14 @@ type Result struct {
 // Step looks at up to limit records. When there are fewer, it takes a run on that goes over all records because
 // what looks at them has changed: so what was written, and what a run has marked, goes before a run.
 func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result, err error) {
+	returned, err := c.giveBack(ctx, now, limit)
+	if err != nil {
+		return r, err
+	}
 	if r.Looked, err = c.look(ctx, now, limit); err != nil {
 		return r, err
 	}
-	if r.More = r.Looked >= limit; r.More {
+	if r.More = r.Looked >= limit || returned >= limit; r.More {
 		return r, nil
 	}
 	if r.Passed, r.More, err = c.advance(ctx, now); err != nil {
@@ -80,31 +85,39 @@ func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result,
 }
 
 func (c *Checker) look(ctx context.Context, now time.Time, limit int) (int, error) {
+	return c.loaded(ctx, "look at records", limit, func(limit int) (int, []journal.Entry, error) {
+		r := run{Checker: c, now: now}
+		n, err := c.store.CheckDue(ctx, now, limit, store.Check{Look: r.look, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
+		return n, r.entries, err
+	})
+}
+
+// loaded does a step again with the definitions that it lacks, and then writes what it tells.
+func (c *Checker) loaded(ctx context.Context, what string, limit int, step func(limit int) (int, []journal.Entry, error)) (int, error) {
 	if err := c.catalog.Refresh(ctx); err != nil {
 		return 0, err
 	}
 	for tries := 1; ; tries++ {
-		r := run{Checker: c, now: now}
-		n, err := c.store.CheckDue(ctx, now, limit, store.Check{Look: r.look, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
+		n, entries, err := step(limit)
 		if err == nil {
 			if n == 0 {
-				return 0, nil // what stands in r is of a try that was not committed
+				return 0, nil // what is told is of a try that was not committed
 			}
-			for _, e := range r.entries {
+			for _, e := range entries {
 				c.journal.Write(e)
 			}
 			return n, nil
 		}
 		if loaded, loadErr := c.catalog.Load(ctx, err); loadErr != nil {
-			return 0, fmt.Errorf("look at records: %w", loadErr)
+			return 0, fmt.Errorf("%s: %w", what, loadErr)
 		} else if !loaded {
-			return 0, fmt.Errorf("look at records: %w", err)
+			return 0, fmt.Errorf("%s: %w", what, err)
 		}
 		if tries%loads == 0 { // each workspace has a set of its own, and fewer are kept than a batch may need
 			limit = max(limit/4, 1)
 		}
 		if err := context.Cause(ctx); err != nil {
-			return 0, fmt.Errorf("look at records: %w", err)
+			return 0, fmt.Errorf("%s: %w", what, err)
 		}
 	}
 }

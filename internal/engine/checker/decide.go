@@ -65,8 +65,8 @@ func (d *decision) record(s *seen, people []store.People) {
 			d.broken(s, l)
 		case l.verdict.why != "":
 			d.blocked(s, l)
-		case l.Fires() && !l.fires(): // it was looked at twice at one instant
-			l.again(l.At.Add(l.Cooldown))
+		case !l.free.IsZero(): // it was looked at twice at one instant
+			l.again(l.free)
 		}
 		for _, lapsed := range l.Lapsed {
 			d.writes.Reset = append(d.writes.Reset, store.Throttle{ThrottleRef: s.throttle(l, lapsed.Context), Record: s.ID, FiredAt: lapsed.At})
@@ -138,17 +138,22 @@ func (d *decision) blocked(s *seen, l *look) {
 	}
 	d.entries = append(d.entries, e)
 	if first {
-		d.keep(s, l, v.why, throttleTrace{At: d.now, FiredAt: v.stamp.FiredAt, Cooldown: l.Cooldown.String(), Until: v.until, Issues: l.Issues()})
+		trace := throttleTrace{At: d.now, FiredAt: v.stamp.FiredAt, Cooldown: l.Cooldown.String(), Until: v.until, Issues: l.Issues()}
+		if !v.stamp.VoidAt.IsZero() {
+			trace.VoidAt = &v.stamp.VoidAt
+		}
+		d.keep(s, l, v.why, trace)
 	}
 }
 
 // throttleTrace says why a context was kept from firing, and from when it may.
 type throttleTrace struct {
-	At       time.Time `json:"at"`
-	FiredAt  time.Time `json:"fired_at"`
-	Cooldown string    `json:"cooldown"`
-	Until    time.Time `json:"until"`
-	Issues   []string  `json:"issues,omitempty"`
+	At       time.Time  `json:"at"`
+	FiredAt  time.Time  `json:"fired_at"`
+	Cooldown string     `json:"cooldown"`
+	VoidAt   *time.Time `json:"void_at,omitempty"` // nobody was told, so that it ends sooner
+	Until    time.Time  `json:"until"`
+	Issues   []string   `json:"issues,omitempty"`
 }
 
 // broken tells of a context that could not be computed, once until the record has another.

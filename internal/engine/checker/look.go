@@ -52,6 +52,7 @@ type look struct {
 	plan.Look
 	next    time.Time // the earliest instant at which it has to look again
 	verdict verdict
+	free    time.Time // when its context may fire again, where it has fired at this very instant
 }
 
 // verdict is the answer of gate 1.
@@ -101,7 +102,7 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 		for _, l := range plan.Record(s.set, d.Record, s.states, glance, &r.catalog.Zones) {
 			l := &look{Look: l, next: l.Next}
 			s.looks = append(s.looks, l)
-			if l.fires() {
+			if l.Fires() {
 				needs.Throttles = append(needs.Throttles, s.throttle(l, l.Context))
 			}
 			for _, lapsed := range l.Lapsed {
@@ -149,6 +150,9 @@ func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 			if l.faded() {
 				s.faded = append(s.faded, fading{l, state.Episodes[s.episode(l)]})
 			}
+			if l.Fires() && !l.fires() {
+				l.free = stampOf(state.Throttles[s.throttle(l, l.Context)]).Free(l.Cooldown)
+			}
 			var w wanted
 			var err error
 			switch {
@@ -179,11 +183,15 @@ func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 	return audiences, nil
 }
 
+func stampOf(th store.Throttle) plan.Stamp {
+	return plan.Stamp{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight}
+}
+
 // gate is gate 1. Stamps are compared by nominal instants (decision 9), and those of this very pass count for nothing:
 // what is found at once is told at once.
 func (r *run) gate(s *seen, l *look, state store.CheckState) verdict {
 	stamp := state.Throttles[s.throttle(l, l.Context)]
-	switch until := stamp.FiredAt.Add(l.Cooldown); {
+	switch until := stampOf(stamp).Free(l.Cooldown); {
 	case stamp.FiredAt.IsZero(), stamp.FiredAt.Equal(l.At):
 		return verdict{}
 	case l.At.Before(until):

@@ -37,6 +37,7 @@ const (
 	Released     What = "released"      // by a person
 	Forgotten    What = "forgotten"     // a key was freed
 	Throttled    What = "throttled"     // a cooldown kept a context from firing
+	Returned     What = "returned"      // a cooldown, since nobody was told of what it is of
 	Folded       What = "folded"        // a delivery leaves with another one, as one message
 	PassedOver   What = "passed_over"   // the own limits of a person, which this version cannot read
 )

@@ -33,6 +33,7 @@ CREATE TABLE throttle (        -- gate 1: when a context fired last
   instance_id bigint NOT NULL,  -- the latest
   fired_at    bigint NOT NULL,  -- nominal; 0: it was reset
   issues      text NOT NULL DEFAULT '',  -- that fired then, with commas: they say how long the cooldown is
+  void_at     bigint NOT NULL DEFAULT 0,  -- from then on the cooldown does not count: nobody was told; 0: it counts
   PRIMARY KEY (context, workflow, ws)
 ) WITH (fillfactor = 50);
 
@@ -93,4 +94,14 @@ CREATE INDEX cadence_replan ON cadence (replan_at, contact_id) WHERE replan_at >
 -- The delivery with which this one leaves, or is to leave, as one message; its own id: it takes others along.
 ALTER TABLE delivery ADD COLUMN folded_into bigint NOT NULL DEFAULT 0;
 CREATE INDEX delivery_folded ON delivery (ws, folded_into) WHERE folded_into > 0;
+
+-- Alerts of which a message ended without having been sent: whether anybody is told of them is still to be looked at.
+CREATE TABLE unheard (
+  ws          bigint NOT NULL,
+  id          bigint NOT NULL,
+  instance_id bigint NOT NULL,
+  at          bigint NOT NULL,
+  PRIMARY KEY (ws, id)
+);
+CREATE INDEX instance_context ON instance (context, workflow, ws, created_at) WHERE context <> '';
 -- +goose StatementEnd

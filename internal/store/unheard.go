@@ -1,0 +1,381 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// A cooldown is reserved when its alert is made, and counts only if somebody is told. Whatever ends a message that was never
+// sent leaves a mark in its own transaction, and nothing else: the context, and the record, are locked by others in another
+// order. Whoever takes the mark up looks at all that the context has made since it fired.
+//
+//	delivery ends unsent ─▶ mark ─▶ Unheard: anybody told, or still to be told? ─┬▶ yes: the cooldown stands
+//	                                                                             └▶ no: void_at, and the record is looked at
+
+// Unheard is a context of whose last firing nobody was told, and nobody will be.
+type Unheard struct {
+	Throttle
+	RecordRef                 // that fired last
+	InForce   int64           // number of the definition set in force
+	Why       []reason.Reason // its messages ended for, or itself where it had none; each once, sorted
+}
+
+// Return is what becomes of the cooldown of such a context.
+type Return struct {
+	At       time.Time // from then on it does not count; none: it stands
+	Shared   bool      // other records may wait for it
+	Until    time.Time // the end of the cooldown, for which these wait
+	Decision Decision
+}
+
+const insertUnheard = `
+INSERT INTO unheard (ws, id, instance_id, at)
+SELECT r.ws, r.id, r.instance_id, r.at
+FROM /*ROWS $1 (ws bigint, id bigint, instance_id bigint, at bigint)*/ AS r CROSS JOIN instance AS i
+WHERE i.ws = r.ws AND i.id = r.instance_id AND i.context <> ''`
+
+// ended notes a delivery as it is written: whether anybody hears of its alert may have been decided by that.
+func (t *session) ended(now time.Time, d delivery.Row) {
+	if d.LastSentAt.IsZero() && !d.Doubt() && d.Reason != reason.FoldedInto {
+		t.endedAs(now, d.Workspace, d.Instance, d.Status)
+	}
+}
+
+func (t *session) endedAs(now time.Time, ws subject.WorkspaceID, id instance.ID, status delivery.Status) {
+	switch status {
+	case delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Cancelled:
+		t.endedWhole(now, ws, id)
+	case delivery.Scheduled, delivery.Sent, delivery.Opened, delivery.Responded, delivery.Unknown:
+	case delivery.Superseded: // by what fired later, whose cooldown it is now
+	}
+}
+
+// endedWhole notes an instance that will have no further deliveries.
+func (t *session) endedWhole(now time.Time, ws subject.WorkspaceID, id instance.ID) {
+	if t.over == nil {
+		t.over = map[instanceRef]time.Time{}
+	}
+	t.over[instanceRef{ws, id}] = now
+}
+
+type instanceRef struct {
+	ws subject.WorkspaceID
+	id instance.ID
+}
+
+// markUnheard is done before a transaction commits. Instances of events have no context and leave no mark.
+func (t *session) markUnheard(ctx context.Context) error {
+	if len(t.over) == 0 {
+		return nil
+	}
+	refs := make([]instanceRef, 0, len(t.over))
+	for ref := range t.over {
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, func(a, b instanceRef) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.ws, b.ws)) })
+	var rows rowset
+	var at time.Time
+	for _, ref := range refs {
+		at = t.over[ref]
+		rows.row().int(int64(ref.ws)).int(t.s.NewID(at)).int(int64(ref.id)).int(dueMicros(at))
+	}
+	n, err := t.exec(ctx, insertUnheard, &rows)
+	if err != nil {
+		return fmt.Errorf("mark what nobody may have heard of: %w", err)
+	}
+	if n > 0 {
+		t.due(dueMicros(at))
+	}
+	return nil
+}
+
+const unheardMarks = `
+SELECT u.ws, u.id, u.instance_id
+FROM unheard AS u
+ORDER BY u.ws, u.id
+LIMIT $1
+/*SKIP LOCKED*/`
+
+const deleteUnheard = `
+DELETE FROM unheard
+WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+const contextsOfInstances = `
+SELECT DISTINCT i.ws, i.workflow, i.context
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN instance AS i
+WHERE i.ws = r.ws AND i.id = r.id AND i.context <> ''`
+
+// What was made of a context since it fired, by whichever record: three that are found in one pass have one stamp. What was
+// sent was told, what may have arrived too; what can still be sent may yet be.
+const heard = `
+SELECT r.ws, r.workflow, r.context
+FROM /*ROWS $1 (ws bigint, workflow text, context text, fired_at bigint)*/ AS r
+WHERE EXISTS (
+  SELECT 1 FROM instance AS i
+  WHERE i.context = r.context AND i.workflow = r.workflow AND i.ws = r.ws AND i.context <> '' AND i.created_at >= r.fired_at
+    AND (i.status IN ('pending', 'processing') OR EXISTS (
+      SELECT 1 FROM delivery AS d
+      WHERE +d.ws = i.ws AND d.instance_id = i.id
+        AND (d.status IN ('scheduled', 'sent', 'opened', 'responded', 'unknown') OR d.last_sent_at > 0 OR d.doubt_at > 0
+          OR d.reason IN ('folded_into', 'never_settled')))))`
+
+const whyUnheard = `
+SELECT DISTINCT r.ws, r.workflow, r.context, COALESCE(d.reason, i.reason)
+FROM /*ROWS $1 (ws bigint, workflow text, context text, fired_at bigint)*/ AS r CROSS JOIN instance AS i
+LEFT JOIN delivery AS d ON +d.ws = i.ws AND d.instance_id = i.id
+WHERE i.context = r.context AND i.workflow = r.workflow AND i.ws = r.ws AND i.context <> '' AND i.created_at >= r.fired_at
+  AND COALESCE(d.status, '') <> 'superseded'`
+
+const lockRecordsByID = `
+SELECT rec.id
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
+WHERE rec.ws = r.ws AND rec.id = r.id
+ORDER BY rec.id
+/*LOCK rec*/`
+
+const voidThrottles = `
+UPDATE throttle SET void_at = r.void_at
+FROM /*ROWS $1 (ws bigint, workflow text, context text, fired_at bigint, void_at bigint)*/ AS r
+WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow AND throttle.fired_at = r.fired_at`
+
+const lookSooner = `
+UPDATE record SET look_at = r.look_at
+FROM /*ROWS $1 (ws bigint, id bigint, look_at bigint)*/ AS r
+WHERE record.ws = r.ws AND record.id = r.id AND (record.look_at = 0 OR record.look_at > r.look_at)`
+
+// mostWaiting bounds how many records that wait for a shared cooldown are looked at when it is given back: whichever of
+// them fires takes the cooldown, and the others wait for that.
+const mostWaiting = 500
+
+// Records that a context was kept from are looked at at its end, or sooner; what they remember names it.
+const waitingForContext = `
+SELECT rec.id
+FROM record AS rec
+WHERE rec.look_at > 0 AND rec.look_at > $1 AND rec.look_at <= $2 AND rec.ws = $3 AND rec.type = (SELECT o.type FROM record AS o WHERE o.ws = $3 AND o.id = $4)
+  AND rec.state LIKE $5 ESCAPE '!'
+ORDER BY rec.look_at, rec.id
+LIMIT $6`
+
+func contextRows(list []Throttle) *rowset {
+	var rows rowset
+	for _, th := range list {
+		rows.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).time(th.FiredAt)
+	}
+	return &rows
+}
+
+func scanContext(rows *sql.Rows) (ref ThrottleRef, err error) {
+	return ref, rows.Scan(&ref.Workspace, &ref.Workflow, &ref.Context)
+}
+
+// heard returns those of the contexts of which somebody was told since they fired, or still may be.
+func (t *session) heard(ctx context.Context, list []Throttle) (map[ThrottleRef]bool, error) {
+	found, err := query(ctx, t, scanContext, heard, contextRows(list))
+	if err != nil {
+		return nil, fmt.Errorf("look who was told: %w", err)
+	}
+	told := make(map[ThrottleRef]bool, len(found))
+	for _, ref := range found {
+		told[ref] = true
+	}
+	return told, nil
+}
+
+// heardAfterAll has a cooldown that was given back count again, where a person has since had one of its messages sent.
+func (t *session) heardAfterAll(ctx context.Context, found []Throttle) error {
+	var void []Throttle
+	for _, th := range found {
+		if !th.VoidAt.IsZero() {
+			void = append(void, th)
+		}
+	}
+	told, err := t.heard(ctx, void)
+	for i := range found {
+		if told[found[i].ThrottleRef] {
+			found[i].VoidAt = time.Time{}
+		}
+	}
+	return err
+}
+
+// Unheard takes up to limit marks of messages that ended unsent, asks decide about those contexts of which nobody was told
+// and nobody will be, and gives their cooldowns back as it says, in one transaction. n is how many marks were taken.
+func (s *Store) Unheard(ctx context.Context, now time.Time, limit int, decide func([]Unheard) ([]Return, error)) (n int, err error) {
+	err = s.plan(ctx, func(t *session) error {
+		n, err = t.takeUnheard(ctx, now, limit, decide)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("give cooldowns back: %w", err)
+	}
+	return n, nil
+}
+
+func (t *session) takeUnheard(ctx context.Context, now time.Time, limit int, decide func([]Unheard) ([]Return, error)) (int, error) {
+	var marks, instances rowset
+	marked, err := query(ctx, t, func(rows *sql.Rows) (ref instanceRef, err error) {
+		var id int64
+		err = rows.Scan(&ref.ws, &id, &ref.id)
+		marks.row().int(int64(ref.ws)).int(id)
+		return ref, err
+	}, unheardMarks, int64(limit))
+	if err != nil || len(marked) == 0 {
+		return 0, err
+	}
+	slices.SortFunc(marked, func(a, b instanceRef) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.ws, b.ws)) })
+	for _, ref := range slices.Compact(marked) {
+		instances.row().int(int64(ref.ws)).int(int64(ref.id))
+	}
+	refs, err := query(ctx, t, scanContext, contextsOfInstances, &instances)
+	if err != nil {
+		return 0, fmt.Errorf("find contexts: %w", err)
+	}
+	list, err := t.unheard(ctx, refs)
+	if err != nil {
+		return 0, err
+	}
+	returns, err := decide(list)
+	if err != nil {
+		return 0, err
+	}
+	if len(returns) != len(list) {
+		return 0, fmt.Errorf("%w: decisions about %d contexts instead of %d", ErrInvalid, len(returns), len(list))
+	}
+	if err := t.giveBack(ctx, now, list, returns); err != nil {
+		return 0, err
+	}
+	_, err = t.exec(ctx, deleteUnheard, &marks)
+	return len(marked), err
+}
+
+// unheard returns those of the contexts whose last firing nobody hears of. What was reset counts for nothing anyway.
+func (t *session) unheard(ctx context.Context, refs []ThrottleRef) ([]Unheard, error) {
+	throttles, err := t.throttles(ctx, throttlesByContext, refs)
+	if err != nil {
+		return nil, err
+	}
+	var fired []Throttle
+	for _, th := range throttles {
+		if !th.FiredAt.IsZero() && th.VoidAt.IsZero() {
+			fired = append(fired, th)
+		}
+	}
+	told, err := t.heard(ctx, fired)
+	if err != nil {
+		return nil, err
+	}
+	fired = slices.DeleteFunc(fired, func(th Throttle) bool { return told[th.ThrottleRef] })
+	slices.SortFunc(fired, compareStamps)
+	why := map[ThrottleRef][]reason.Reason{}
+	if _, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+		var ref ThrottleRef
+		var r reason.Reason
+		err = rows.Scan(&ref.Workspace, &ref.Workflow, &ref.Context, &r)
+		why[ref] = append(why[ref], r)
+		return v, err
+	}, whyUnheard, contextRows(fired)); err != nil {
+		return nil, fmt.Errorf("look why nobody was told: %w", err)
+	}
+	var records rowset
+	for _, th := range fired {
+		records.row().int(int64(th.Workspace)).int(int64(th.Record))
+	}
+	list := make([]Unheard, 0, len(fired))
+	_, err = query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+		var u Unheard
+		var ws subject.WorkspaceID
+		var id subject.RecordID
+		err = rows.Scan(&ws, &id, &u.Type, &u.ExtID, &u.InForce)
+		for _, th := range fired { // few
+			if th.Workspace == ws && th.Record == id {
+				u.Throttle, u.Why = th, slices.Sorted(slices.Values(why[th.ThrottleRef]))
+				list = append(list, u)
+			}
+		}
+		return v, err
+	}, firedRecords, &records)
+	if err != nil {
+		return nil, fmt.Errorf("find the records that fired: %w", err)
+	}
+	slices.SortFunc(list, func(a, b Unheard) int { return compareStamps(a.Throttle, b.Throttle) })
+	return list, nil
+}
+
+const firedRecords = `
+SELECT DISTINCT rec.ws, rec.id, rec.type, rec.ext_id, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
+WHERE rec.ws = r.ws AND rec.id = r.id`
+
+// giveBack locks as the checks do: records by row id, then contexts.
+func (t *session) giveBack(ctx context.Context, now time.Time, list []Unheard, returns []Return) error {
+	var records, looks, stamps rowset
+	var refs []ThrottleRef
+	decisions := map[subject.WorkspaceID][]Decision{}
+	known := map[[2]int64]bool{}
+	for i, r := range returns {
+		th := list[i].Throttle
+		if r.At.IsZero() {
+			continue
+		}
+		at := dueMicros(r.At)
+		ids := []int64{int64(th.Record)}
+		if r.Shared {
+			others, err := query(ctx, t, scanInt, waitingForContext, at, micros(r.Until), int64(th.Workspace), int64(th.Record), containing(th.Context), int64(mostWaiting))
+			if err != nil {
+				return fmt.Errorf("find who waits for a context: %w", err)
+			}
+			ids = append(ids, others...)
+		}
+		for _, id := range ids {
+			if one := [2]int64{int64(th.Workspace), id}; !known[one] {
+				known[one] = true
+				records.row().int(one[0]).int(id)
+				looks.row().int(one[0]).int(id).int(at)
+			}
+		}
+		refs = append(refs, th.ThrottleRef)
+		stamps.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).time(th.FiredAt).int(at)
+		decisions[th.Workspace] = append(decisions[th.Workspace], r.Decision)
+		t.due(at)
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	if t.s.dialect.lock != "" {
+		if _, err := query(ctx, t, scanInt, lockRecordsByID, &records); err != nil {
+			return fmt.Errorf("lock records: %w", err)
+		}
+	}
+	if _, err := t.lockThrottles(ctx, refs); err != nil {
+		return err
+	}
+	if _, err := t.exec(ctx, voidThrottles, &stamps); err != nil {
+		return fmt.Errorf("give cooldowns back: %w", err)
+	}
+	if _, err := t.exec(ctx, lookSooner, &looks); err != nil {
+		return fmt.Errorf("have records looked at: %w", err)
+	}
+	for _, ws := range sortedKeys(decisions) {
+		if err := t.insertDecisions(ctx, ws, decisions[ws]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// containing is the pattern of a state that names a context, whose JSON form is the context itself: what JSON would escape
+// is percent-encoded in it already, but for <, > and &.
+func containing(context string) string {
+	context = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(context)
+	return `%"` + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(context) + `"%`
+}
