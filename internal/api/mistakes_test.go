@@ -202,6 +202,7 @@ func TestMistakesAboutPeopleAndThings(t *testing.T) {
 		{"unknown limit", "contacts/a", `{"cadence": {"max_per_dy": 1}}`, "body.cadence.max_per_dy: is not a limit / did you mean max_per_day?"},
 		{"unknown type", "contacts/a", `{"cadence": {"type_limits": {"alrt": 1}}}`, `body.cadence.type_limits: "alrt" is not a type of workflow / did you mean alert?`},
 		{"unknown type of a channel", "contacts/a", `{"cadence": {"channels": {"sms": {"types": ["alrt"]}}}}`, `body.cadence.channels: "alrt" is not a type of workflow / did you mean alert?`},
+		{"unknown kind of channel", "contacts/a", `{"cadence": {"channels": {"emial": {"max_per_day": 1}}}}`, `body.cadence.channels.emial: is not a kind of channel / did you mean email?`},
 		{"quiet hours", "contacts/a", `{"cadence": {"quiet_hours": "22:00"}}`, `body.cadence.quiet_hours: quiet_hours: "22:00" is not a span of the day / a span of the day is written "22:00-07:00"; it may cross midnight`},
 		{"a text of limits", "contacts/a", `{"cadence": "max_per_day: 1"}`, `body.cadence: is not an object / {"cooldown": "2h", "max_per_day": 5}`},
 		{"a limit twice", "contacts/a", `{"cadence": {"max_per_day": 1, "max_per_day": 2}}`, "body: a key stands twice in one object"},

@@ -70,6 +70,12 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"the engine's own events", head + "  - {id: t, event: condition.met}\n" + tail, []string{`4:20 not_supported_yet: "condition.met" is not supported yet | the events of this product itself are not told yet`}},
 		{"resolved of a workflow of events", head + "  - {id: t, event: e}\nresolved: {sms: {text: x}}\n" + tail, []string{"5:11 invalid: workflow w: resolved is for triggers with a record | remove it: an event is never over"}},
 		{"revalidate with an event", head + "  - {id: t, event: e}\nlimits: {revalidate: true}\n" + tail, []string{"5:22 invalid: trigger t: an event does not change, so nothing can be looked at again | revalidate is for triggers with a record"}},
+		{"limits by kind of channel", "persona: P\ncadence:\n  channels:\n    emial: {max_per_day: 1}\n    pigeon: {max_per_day: 2}\n    parrot: {max_per_day: 3}\n    sms: {max_per_day: 4}\n---\nchannel: parrot:grey\nprovider: memory\n" +
+			"---\nworkspace: default\ncadence: {channels: {smss: {cooldown: 1h}}}\n", []string{
+			`4:5 reference: there are no channels of kind "emial" | did you mean email?`,
+			`5:5 reference: there are no channels of kind "pigeon" | kinds are email, sms, whatsapp, push, inbox, webhook and parrot, and those of your own: channel: pigeon`,
+			`13:22 reference: there are no channels of kind "smss" | did you mean sms?`,
+		}},
 		{"fold", head + "  - {id: t, event: e}\ntiming: {reminders: [1d]}\nlimits: {at_send: fold, counts: false}\n" + tail, []string{
 			"6:19 invalid: trigger t: at_send: fold does not go with counts: false | several messages become one to use up fewer limits, and this one uses up none",
 			"6:19 invalid: trigger t: at_send: fold does not go with reminders | the reminders of a message that left with another one would never come: write at_send: defer, or leave the reminders out",

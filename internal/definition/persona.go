@@ -1,9 +1,11 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/cadence"
@@ -41,6 +43,9 @@ func (r *reader) cadence(n *portable.Node) cadence.Rules {
 		if kind := own.Key.Text; !isMadeOf(kind, "-_.") {
 			r.invalid(own.Key.Pos, fmt.Sprintf("%q is not a kind of channel", kind), "limits are counted by kind: sms is all of sms:NAME")
 			continue
+		} else if known := kindsWith(r.defined(KindChannel)); !slices.Contains(known, kind) {
+			r.report(CodeReference, own.Key.Pos, fmt.Sprintf("there are no channels of kind %q", kind), cmp.Or(slip.DidYouMean(kind, known), "kinds are "+sentence(known)+", and those of your own: channel: "+kind))
+			continue
 		}
 		f, ok := r.fields(own.Value, "channel_cadence")
 		if !ok {
@@ -52,6 +57,17 @@ func (r *reader) cadence(n *portable.Node) cadence.Rules {
 		rules.Channels[own.Key.Text] = r.policy(f)
 	}
 	return rules
+}
+
+// kindsWith are the kinds for which people have addresses, and those of some channels.
+func kindsWith(channels []string) []string {
+	kinds := addressKinds()
+	for _, key := range channels {
+		if kind, _, _ := strings.Cut(key, ":"); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 // policy reads the limits of one block.

@@ -340,6 +340,15 @@ func (s *Set) Survey(name string) *Survey { return s.surveys[name] }
 // Channel returns the channel of that key (kind:name), nil when there is none.
 func (s *Set) Channel(key string) *Channel { return s.channels[key] }
 
+// ChannelKinds are the kinds of channels for which there can be limits.
+func (s *Set) ChannelKinds() []string {
+	var keys []string
+	for _, c := range s.Channels() {
+		keys = append(keys, c.Key)
+	}
+	return kindsWith(keys)
+}
+
 // Channels returns all channels in the order of their keys.
 func (s *Set) Channels() []*Channel {
 	return slices.SortedFunc(maps.Values(s.channels), func(a, b *Channel) int { return strings.Compare(a.Key, b.Key) })

@@ -398,7 +398,7 @@ func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 func relimited(before, after *definition.Workflow) bool {
 	return before != nil && slices.ContainsFunc(after.Trigger, func(t *definition.Trigger) bool {
 		was := before.TriggerByID(t.ID)
-		return was != nil && !t.Pin && was.Limits != t.Limits
+		return was != nil && !t.Pin && (was.Limits != t.Limits || before.Type != after.Type)
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/contact"
-	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -108,30 +107,78 @@ func TestLimitsThatHaveChanged(t *testing.T) {
 	}
 }
 
-// What waits is planned anew when the limits of its workflow change, unless it is pinned to the version that it was made by.
+// What waits is planned anew when its workflow meets limits in another way, unless it is pinned to the version that it was
+// made by. What limits do not ask for plans nothing anew.
 //
-// Shows: A39, R5.
+// Shows: A34, A39, R5.
 func TestLimitsOfAWorkflowChange(t *testing.T) {
 	t.Parallel()
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		rules := func(limits string) string {
-			news := "---\nworkflow: news\ntype: alert\ntriggers: [{id: t, event: news}]\naudience: [{to: event.recipient}]\nchannel: inbox\n" +
-				"message: {inbox: {subject: s, text: t}}\n"
-			return strings.Replace(simple("[change]", "    cooldown: {length: 1d}\n", limits), "{max_per_month: 10000}", "{cooldown: 2h}", 1) + news + limits
-		}
-		w := newWorld(t, s, rules(""), "alice")
-		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
-		w.live("10:10")
-		w.put("team/b", `{"name": "B", "morale": 40, "owner_id": "alice"}`)
-		w.post("news", "alice")
-		w.live("10:20")
-		w.happened(journal.Sent)
-		w.Apply(rules("limits: {critical: true}\n"))
-		w.live("10:20")
-		w.mustBe("at once", w.happened(journal.Sent), []string{"10:20 sent alice delivered"})
-		w.live("13:00") // the one that left before its time has its cooldown
-		w.mustBe("at its time", w.happened(journal.Sent), []string{"12:20 sent alice delivered"})
-	})
+	for _, c := range []struct {
+		name, cadence, old, changed string // the change is made to both workflows
+		runs                        bool
+		then, later                 string // at 10:20, and at its end: the alert of the record, the pinned one of the event
+	}{
+		{"it need not wait any more", "{cooldown: 2h}", "", "limits: {critical: true}", true, "sent 10:20 alert, waits 12:00 alert cooldown", "sent 10:20 alert, sent 12:20 alert"},
+		{"other hours", "{cooldown: 2h}", "", `limits: {send_window: "15:00-18:00"}`, true, "waits 15:00 alert cooldown, waits 12:00 alert cooldown", "sent 15:00 alert, sent 12:00 alert"},
+		{"a type that limits do not count", "{cooldown: 2h, types: [alert]}", "type: alert", "type: reminder", true, "sent 10:20 reminder, waits 12:00 alert cooldown", "sent 10:20 reminder, sent 12:00 alert"},
+		{"a type with a limit of its own", "{type_limits: {alert: 1, report: 2}}", "type: alert", "type: report", true, "sent 10:20 report, waits 00:00 alert type_daily", "sent 10:20 report, waits 00:00 alert type_daily"},
+		{"a type that waits as long", "{cooldown: 2h}", "type: alert", "type: report", true, "waits 12:00 report cooldown, waits 12:00 alert cooldown", "sent 12:00 report, sent 12:00 alert"},
+		{"another text", "{cooldown: 2h}", "subject: ", "subject: New ", false, "waits 12:00 alert cooldown, waits 12:00 alert cooldown", "sent 12:00 alert, sent 12:00 alert"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				rules := strings.Replace(simple("[change]", "    cooldown: {length: 1d}\n", ""), "{max_per_month: 10000}", c.cadence, 1) +
+					"---\nworkflow: news\ntype: alert\ntriggers: [{id: t, event: news}]\naudience: [{to: event.recipient}]\nchannel: inbox\n" +
+					"message:\n  inbox:\n    subject: s\n    text: t\n"
+				w := newWorld(t, s, rules, "alice")
+				w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
+				w.live("10:10")
+				w.put("team/b", `{"name": "B", "morale": 40, "owner_id": "alice"}`)
+				w.post("news", "alice")
+				w.live("10:20")
+				stand := func() string {
+					t.Helper()
+					rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 10})
+					if err != nil || len(rows) != 3 {
+						t.Fatalf("%d deliveries, %v", len(rows), err)
+					}
+					rows = rows[:2] // the first alert was sent
+					var got []string
+					slices.SortFunc(rows, func(a, b delivery.Row) int { return strings.Compare(b.Workflow, a.Workflow) })
+					for _, row := range rows {
+						if row.Status == delivery.Sent {
+							got = append(got, fmt.Sprint("sent ", row.LastSentAt.Format("15:04"), " ", row.Type))
+						} else if got = append(got, fmt.Sprint("waits ", row.SendAt.Format("15:04"), " ", row.Type, " ", row.DeferredBy)); !row.Slot.Equal(row.SendAt) {
+							t.Errorf("%s waits until %s and has %s", row.Workflow, row.SendAt, row.Slot)
+						}
+					}
+					return strings.Join(got, ", ")
+				}
+				runs, err := w.runs(store.RunCadence)
+				if err != nil {
+					t.Fatal(err)
+				}
+				before := len(runs)
+				changed := strings.ReplaceAll(rules, c.old, c.changed)
+				if c.old == "" {
+					changed = strings.ReplaceAll(rules, "channel: inbox\nmessage", c.changed+"\nchannel: inbox\nmessage")
+				}
+				w.Apply(changed)
+				w.live("10:20")
+				if got := stand(); got != c.then {
+					t.Errorf("after the change: %s, want %s", got, c.then)
+				}
+				if runs, err = w.runs(store.RunCadence); err != nil || (len(runs) > before) != c.runs {
+					t.Errorf("%d runs have planned anew, %v", len(runs)-before, err)
+				}
+				w.live("16:00")
+				if got := stand(); got != c.later {
+					t.Errorf("in the end: %s, want %s", got, c.later)
+				}
+			})
+		})
+	}
 }
 
 // A run goes over the people in pages, goes on in another process, and says how far it is.

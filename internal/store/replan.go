@@ -45,9 +45,9 @@ WHERE d.ws = r.ws AND d.contact_id = r.id AND d.send_at > 0 AND d.lease_until <=
 const writeReplans = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, trace = r.trace, step = r.step, reminders_remaining = r.reminders_remaining, completed_at = r.completed_at,
-  folded_into = r.folded_into, due_at = 0, version = delivery.version + 1
+  folded_into = r.folded_into, type = r.type, due_at = 0, version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigint, slot bigint, expires_at bigint, deferred_by text,
-  reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint, folded_into bigint)*/ AS r
+  reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint, folded_into bigint, type text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 const replanned = `
@@ -173,7 +173,7 @@ func (t *session) writeReplans(ctx context.Context, now time.Time, changed []del
 		}
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).
 			int(dueMicros(d.Slot)).int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).text(d.Trace).
-			int(int64(d.Step)).int(int64(d.RemindersRemaining)).time(d.CompletedAt).int(int64(d.FoldedInto))
+			int(int64(d.Step)).int(int64(d.RemindersRemaining)).time(d.CompletedAt).int(int64(d.FoldedInto)).text(d.Type)
 		t.dueDelivery(d)
 		t.ended(now, d)
 	}

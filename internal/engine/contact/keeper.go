@@ -59,12 +59,12 @@ func (k *Keeper) Write(ctx context.Context, ws store.Workspace, mode Mode, items
 	}
 	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	var ids []string
-	var set *definition.Set // only for those who are given a persona
+	var set *definition.Set // only for those who are given a persona, or limits by kind of channel
 	for _, item := range items {
 		if item.Err != nil {
 			continue
 		}
-		if p := item.Persona; p != nil && *p != "" && set == nil {
+		if p := item.Persona; set == nil && (p != nil && *p != "" || item.Cadence["channels"] != nil) {
 			var err error
 			if set, err = k.catalog.Current(ctx, ws.ID); err != nil {
 				return nil, err
@@ -92,7 +92,7 @@ type writing struct {
 	hashes key.Keyed
 	mode   Mode
 	now    time.Time
-	set    *definition.Set             // nil: nobody is given a persona
+	set    *definition.Set             // nil: nobody is given what it has to know
 	before map[string]store.ContactRow // as they are stored
 	after  map[string]store.ContactRow
 	named  map[string]bool
@@ -153,7 +153,7 @@ func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Err
 		return next, err
 	}
 	var refused *Error
-	if next.Cadence, refused = merged(next.Cadence, item); refused != nil {
+	if next.Cadence, refused = w.merged(old.Cadence, next.Cadence, item); refused != nil {
 		return next, refused
 	}
 	for kind, address := range item.Addresses {

@@ -76,8 +76,22 @@ func limit(name string, value any) *Error {
 	return nil
 }
 
-// merged is a person's own limits as the item wants them: what it mentions changes, what it does not stays.
-func merged(old string, item Item) (string, *Error) {
+// kinds refuses limits for a kind of channel that there is not. Whoever has some for one that was taken away keeps them.
+func (w *writing) kinds(before string, rules cadence.Rules) *Error {
+	had, err := cadence.ParseRules(before)
+	for _, kind := range slices.Sorted(maps.Keys(rules.Channels)) {
+		known := w.set.ChannelKinds()
+		if _, ok := had.Channels[kind]; slices.Contains(known, kind) || ok && err == nil {
+			continue
+		}
+		return invalid("cadence.channels."+kind, "is not a kind of channel", cmp.Or(slip.DidYouMean(kind, known), "kinds are "+strings.Join(known, ", ")))
+	}
+	return nil
+}
+
+// merged is a person's own limits as the item wants them: what it mentions changes, what it does not stays. Before are those
+// that are stored.
+func (w *writing) merged(before, old string, item Item) (string, *Error) {
 	if item.NoCadence {
 		return "", nil
 	}
@@ -106,6 +120,11 @@ func merged(old string, item Item) (string, *Error) {
 	rules, err := cadence.RulesOf(all)
 	if err != nil {
 		return old, invalid("cadence", err.Error(), "")
+	}
+	if item.Cadence["channels"] != nil {
+		if err := w.kinds(before, rules); err != nil {
+			return old, err
+		}
 	}
 	text := rules.JSON()
 	if len(text) > MaxCadence {

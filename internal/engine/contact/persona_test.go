@@ -36,7 +36,7 @@ func TestOwnLimits(t *testing.T) {
 		}
 		for _, refused := range []string{
 			`{"max_per_dya": 3}`, `{"max_per_day": -1}`, `{"max_per_day": "3"}`, `{"max_per_day": 1.5}`, `{"cooldown": "2 hours"}`,
-			`{"channels": {"sms": {"channels": {}}}}`, `{"type_limits": {"alert": "1"}}`,
+			`{"channels": {"sms": {"channels": {}}}}`, `{"channels": {"emial": {"max_per_day": 1}}}`, `{"type_limits": {"alert": "1"}}`,
 		} {
 			results := b.write(contact.Merge, `{"id": "ada", "cadence": `+refused+`}`)
 			if e := results[0].Error; e == nil || !strings.HasPrefix(e.Field, "cadence") || e.Hint == "" {

@@ -134,6 +134,12 @@ type waiting struct {
 	trigger *definition.Trigger
 }
 
+// moved reports whether the plan differs from what is stored.
+func (w waiting) moved(row delivery.Row) bool {
+	return row.Status != w.Status || row.Step != w.Step || !row.SendAt.Equal(w.SendAt) || row.DeferredBy != w.DeferredBy ||
+		row.FoldedInto != w.FoldedInto || row.Type != w.Type
+}
+
 func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 	r.entries = nil
 	var changed []delivery.Row
@@ -149,7 +155,8 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 		var list []waiting
 		for _, row := range rows {
 			w := waiting{Row: row}
-			if w.trigger, err = r.trigger(row, live); err != nil {
+			var flow *definition.Workflow
+			if flow, w.trigger, err = r.rules(row, live); err != nil {
 				return nil, err
 			}
 			if w.trigger == nil { // its next claim ends it
@@ -160,7 +167,7 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 				from = row.Due()
 			}
 			w.ask = gate.Ask{
-				Set: live, Person: d.Person, Channel: row.Channel, Type: row.Type, Limits: w.trigger.Limits,
+				Set: live, Person: d.Person, Channel: row.Channel, Type: flow.Type, Limits: w.trigger.Limits,
 				Now: r.now, Until: w.trigger.Timing.ExpiresAt(from, from),
 				Fold: w.trigger.Limits.AtSend == definition.LimitFold && row.Step == 0 && row.AttemptNo == 0 && !row.Doubt(),
 			}
@@ -170,7 +177,7 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 			book.Leave(w.ask, w.Slot, w.Type)
 		}
 		for _, w := range list {
-			if row := r.place(book, w); row.Status != w.Status || row.Step != w.Step || !row.SendAt.Equal(w.SendAt) || row.DeferredBy != w.DeferredBy || row.FoldedInto != w.FoldedInto {
+			if row := r.place(book, w); w.moved(row) {
 				changed = append(changed, row)
 				r.entries = append(r.entries, gate.Entry(row, d.Person.ExtID, r.now))
 			}
@@ -180,25 +187,27 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 	return changed, nil
 }
 
-// trigger finds the rules of a message: its own version where it is pinned, else the one in force; nil when they are gone.
-func (r *run) trigger(row delivery.Row, live *definition.Set) (*definition.Trigger, error) {
+// rules finds those of a message: of its own version where it is pinned, else of the one in force; no trigger when they
+// are gone. A message that waits counts as what its workflow says it is now, like every limit of that.
+func (r *run) rules(row delivery.Row, live *definition.Set) (*definition.Workflow, *definition.Trigger, error) {
 	set := live
 	if row.Definitions > 0 {
 		var err error
 		if set, err = r.catalog.Loaded(row.Workspace, row.Definitions); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	w := set.Workflow(row.Workflow)
 	if w == nil {
-		return nil, nil //nolint:nilnil // there are none
+		return nil, nil, nil
 	}
-	return w.TriggerByID(row.Trigger), nil
+	return w, w.TriggerByID(row.Trigger), nil
 }
 
 // place gives a message the first place that its limits leave from now on.
 func (r *run) place(book *gate.Book, w waiting) delivery.Row {
 	row := w.Row
+	row.Type = w.ask.Type
 	verdict := book.Try(w.ask)
 	var because gate.Because
 	if verdict.Reason != "" {
