@@ -21,11 +21,11 @@ const slotHistory = 62 * 24 * time.Hour
 const contactSpec = `ws bigint, id bigint, ext_id text, address text, locale text, timezone text, created_at bigint`
 
 // contactColumns are what decisions see of a contact; their scan is scanContact.
-const contactColumns = `p.id, p.ext_id, p.address, p.name, p.locale, p.timezone, p.addresses, p.attributes, p.persona, p.cadence, c.suppressed`
+const contactColumns = `p.id, p.ext_id, p.address, p.name, p.locale, p.timezone, p.addresses, p.attributes, p.persona, p.cadence, c.suppressed, c.merged_into`
 
 func scanContact(rows *sql.Rows, before ...any) (c subject.Contact, err error) {
 	var addresses, attributes string
-	err = rows.Scan(append(before, &c.ID, &c.ExtID, &c.Address, &c.Name, &c.Locale, &c.Timezone, &addresses, &attributes, &c.Persona, &c.Cadence, &c.Suppressed)...)
+	err = rows.Scan(append(before, &c.ID, &c.ExtID, &c.Address, &c.Name, &c.Locale, &c.Timezone, &addresses, &attributes, &c.Persona, &c.Cadence, &c.Suppressed, &c.MergedInto)...)
 	if err != nil {
 		return c, err
 	}
@@ -38,10 +38,13 @@ type PersonRef struct {
 	ID        subject.ContactID
 }
 
-// Ids alone: the persons are read after they were locked.
+// Ids alone: the persons are read after they were locked. Who is named by the id that was made for an address is whoever
+// has claimed it.
 const findRecipients = `
 SELECT r.n, COALESCE(
-  (SELECT x.id FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.ext_id AND r.ext_id <> ''),
+  (SELECT CASE WHEN x.ext_id LIKE '` + subject.MadePrefix + `%'
+     THEN COALESCE((SELECT m.merged_into FROM cadence AS m WHERE m.ws = x.ws AND m.contact_id = x.id AND m.merged_into > 0), x.id) ELSE x.id END
+   FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.ext_id AND r.ext_id <> ''),
   (SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AND a.hash = r.hash AND r.hash <> ''),
   (SELECT x.id FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = r.new_ext_id AND r.new_ext_id <> ''), 0)
 FROM /*ROWS $1 (n bigint, ws bigint, ext_id text, hash text, new_ext_id text)*/ AS r`
@@ -129,9 +132,16 @@ func (t *session) persons(ctx context.Context, now time.Time, refs []recipient, 
 		known = others
 	}
 	for i, r := range refs {
-		if persons[i].Found {
-			persons[i] = known[PersonRef{r.ws, persons[i].ID}]
+		if !persons[i].Found {
+			continue
 		}
+		if persons[i] = known[PersonRef{r.ws, persons[i].ID}]; persons[i].MergedInto == 0 {
+			continue
+		}
+		if r.ID == 0 {
+			return nil, errAgain // claimed meanwhile: the next try finds the claimant
+		}
+		persons[i].Found = false // of a page, on which the claimant stands too
 	}
 	return persons, nil
 }

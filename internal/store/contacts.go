@@ -7,30 +7,30 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // ContactRow is a contact with what only people look at.
 type ContactRow struct {
 	subject.Contact
+	Claimant       string // id of the contact into which it is merged; empty: none
 	SuppressReason string
 	SuppressedAt   time.Time
 	CreatedAt      time.Time
 	UpdatedAt      time.Time // none: as it was made
 }
 
-const contactRowColumns = contactColumns + `, p.suppress_reason, p.suppressed_at, p.created_at, p.updated_at`
+const contactRowColumns = contactColumns + `,
+  COALESCE((SELECT h.ext_id FROM contact AS h WHERE c.merged_into > 0 AND h.ws = c.ws AND h.id = c.merged_into), ''), p.suppress_reason, p.suppressed_at, p.created_at, p.updated_at`
 
 func scanContactRow(rows *sql.Rows) (r ContactRow, err error) {
 	var addresses, attributes string
-	err = rows.Scan(&r.ID, &r.ExtID, &r.Address, &r.Name, &r.Locale, &r.Timezone, &addresses, &attributes, &r.Persona, &r.Cadence, &r.Suppressed,
-		&r.SuppressReason, instant{&r.SuppressedAt}, instant{&r.CreatedAt}, instant{&r.UpdatedAt})
+	err = rows.Scan(&r.ID, &r.ExtID, &r.Address, &r.Name, &r.Locale, &r.Timezone, &addresses, &attributes, &r.Persona, &r.Cadence, &r.Suppressed, &r.MergedInto,
+		&r.Claimant, &r.SuppressReason, instant{&r.SuppressedAt}, instant{&r.CreatedAt}, instant{&r.UpdatedAt})
 	if err != nil {
 		return r, err
 	}
@@ -109,18 +109,25 @@ func (s *Store) Contacts(ctx context.Context, ws subject.WorkspaceID, f ContactF
 // ContactWrite is a contact as it is to be: without an ID it is made.
 type ContactWrite struct {
 	ContactRow
-	// Hashes are those of its addresses; events that name only an address reach whoever had it first. One that has
-	// it by an event alone, and no id of the caller's, gives it up.
+	// Hashes are those of its addresses; events that name only an address reach whoever had it first. A contact that was
+	// made for the address is merged into it.
 	Hashes []string
 	// Dropped are hashes of addresses that it no longer has.
 	Dropped []string
 }
 
+// With what is merged into them.
 const lockContacts = `
 SELECT c.contact_id
-FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS c
-WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id
-  AND c.ws = p.ws AND c.contact_id = p.id
+FROM cadence AS c
+WHERE (c.ws, c.contact_id) IN (
+  SELECT p.ws, p.id
+  FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p
+  WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id
+  UNION ALL
+  SELECT m.ws, m.contact_id
+  FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN cadence AS m
+  WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id AND m.ws = p.ws AND m.merged_into = p.id AND m.merged_into > 0)
 ORDER BY c.contact_id
 /*LOCK c*/`
 
@@ -151,27 +158,21 @@ UPDATE cadence SET suppressed = r.suppressed
 FROM /*ROWS $1 (ws bigint, id bigint, suppressed bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.suppressed <> r.suppressed`
 
-const dropAddresses = `
-DELETE FROM address
-WHERE (ws, hash, contact_id) IN (SELECT r.ws, r.hash, r.contact_id FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r)`
-
-const claimAddresses = `
-INSERT INTO address (ws, hash, contact_id)
-SELECT r.ws, r.hash, r.contact_id FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r
-WHERE true
-ON CONFLICT (ws, hash) DO UPDATE SET contact_id = excluded.contact_id
-WHERE EXISTS (
-  SELECT 1 FROM contact AS x
-  WHERE x.ws = address.ws AND x.id = address.contact_id AND x.ext_id = '` + subject.MadePrefix + `' || address.hash)`
-
 // WriteContacts locks those of the named contacts that exist, asks decide what they are to be, and writes that, in one
-// transaction. Each contact is written at most once.
+// transaction. Each contact is written at most once. ids name the contacts that were made for their addresses too, so
+// that decide sees these; it may see more of them.
 func (s *Store) WriteContacts(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, ids []string,
 	decide func(map[string]ContactRow) ([]ContactWrite, error), once *Once[[]ContactWrite],
 ) error {
+	ids = slices.Clone(ids)
 	err := s.write(ctx, func(t *session) error {
 		_, err := once.do(ctx, t, ws, func() ([]ContactWrite, error) {
+			if t.try > 1 { // what is handed over may have been held by somebody, who is waited for now
+				if _, err := t.lockDeliveriesOf(ctx, lockDeliveriesOf, ws, made(ids)); err != nil {
+					return nil, err
+				}
+			}
 			known, err := t.lockContacts(ctx, ws, ids)
 			if err != nil {
 				return nil, err
@@ -180,7 +181,13 @@ func (s *Store) WriteContacts(
 			if err != nil {
 				return nil, err
 			}
-			if err := t.writeContacts(ctx, ws, now, writes); err != nil {
+			claims, err := t.writeContacts(ctx, ws, now, writes)
+			if err != nil {
+				return nil, err
+			}
+			heirs, missing, err := t.handOver(ctx, ws, now, claims, known)
+			if err != nil {
+				ids = append(ids, missing...)
 				return nil, err
 			}
 			var limited []PersonRef // whose limits, or the days in which they are counted, are others now
@@ -190,7 +197,7 @@ func (s *Store) WriteContacts(
 					limited = append(limited, PersonRef{ws, old.ID})
 				}
 			}
-			return writes, t.markReplan(ctx, now, limited)
+			return writes, t.markReplan(ctx, now, append(limited, heirs...))
 		})
 		return err
 	})
@@ -218,17 +225,22 @@ func (t *session) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids 
 	if err != nil {
 		return nil, fmt.Errorf("read contacts: %w", err)
 	}
-	if t.s.dialect.lock != "" && len(found) > len(locked) {
-		return nil, errAgain // one was made between the two statements, and is not locked
+	mine := make(map[int64]bool, len(locked))
+	for _, id := range locked {
+		mine[id] = true
 	}
 	known := make(map[string]ContactRow, len(found))
 	for _, c := range found {
+		if t.s.dialect.lock != "" && !mine[int64(c.ID)] {
+			return nil, errAgain // it was made between the two statements, and is not locked
+		}
 		known[c.ExtID] = c
 	}
 	return known, nil
 }
 
-func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []ContactWrite) error {
+// writeContacts writes contacts who are locked, and returns which of them asks for which address.
+func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []ContactWrite) (map[string]subject.ContactID, error) {
 	// One order everywhere: no deadlock.
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b ContactWrite) int { return strings.Compare(a.ExtID, b.ExtID) })
 	var made, cadences, changed, suppressed rowset
@@ -240,7 +252,7 @@ func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now
 	for _, w := range writes {
 		addresses, attributes, err := writeDetails(w.Contact)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if w.ID == 0 {
 			w.ID = subject.ContactID(t.s.NewID(now))
@@ -266,142 +278,29 @@ func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now
 		rows *rowset
 	}{{insertFullContacts, &made}, {insertCadences, &cadences}} {
 		if n, err := t.insert(ctx, "insert contacts", insert.text, insert.rows); err != nil {
-			return err
+			return nil, err
 		} else if n < int64(insert.rows.n) {
-			return errAgain
+			return nil, errAgain
 		}
 	}
 	if n, err := t.exec(ctx, updateContacts, micros(now), &changed); err != nil {
-		return fmt.Errorf("update contacts: %w", err)
+		return nil, fmt.Errorf("update contacts: %w", err)
 	} else if n < int64(changed.n) {
-		return fmt.Errorf("update contacts: %w", ErrConflict)
+		return nil, fmt.Errorf("update contacts: %w", ErrConflict)
 	}
 	if _, err := t.exec(ctx, setSuppressed, &suppressed); err != nil {
-		return fmt.Errorf("suppress contacts: %w", err)
+		return nil, fmt.Errorf("suppress contacts: %w", err)
 	}
-	var drop, claim rowset
+	var drop rowset
 	// Several may have had an address that only one of them stands for.
 	slices.SortFunc(dropped, func(a, b held) int { return cmp.Or(strings.Compare(a.hash, b.hash), cmp.Compare(a.id, b.id)) })
 	for _, d := range dropped {
 		drop.row().int(int64(ws)).text(d.hash).int(int64(d.id))
 	}
-	for _, hash := range slices.Sorted(maps.Keys(claims)) {
-		claim.row().int(int64(ws)).text(hash).int(int64(claims[hash]))
-	}
-	if _, err := t.exec(ctx, dropAddresses, &drop); err != nil {
-		return fmt.Errorf("drop addresses of contacts: %w", err)
-	}
-	if _, err := t.exec(ctx, claimAddresses, &claim); err != nil {
-		return fmt.Errorf("claim addresses of contacts: %w", err)
-	}
-	return nil
-}
-
-// SuppressState is a contact with everything that may still go to them, locked. Others are contacts that stand for its
-// addresses.
-type SuppressState struct {
-	Contact    ContactRow
-	Others     []ContactRow
-	Deliveries []delivery.Row
-}
-
-// SuppressChange is what suppressing, or the end of it, changes, in one transaction with its audit entry.
-type SuppressChange struct {
-	Contacts   []ContactRow
-	Deliveries []delivery.Row
-	Audit      Audit
-}
-
-const lockDeliveriesOf = selectDeliveries + `
-WHERE d.ws = $1 AND d.contact_id = $2 AND (d.send_at > 0 OR d.status = 'scheduled')
-ORDER BY d.id
-/*LOCK d*/`
-
-// Suppress carries out one person's wish about a contact, whom others names the ids of contacts that stand for the same
-// addresses. ErrNotFound: there is no such contact.
-//
-// It locks the deliveries first: an intent that is being committed is waited for, and one that comes later finds its
-// delivery taken or ended, so that what is sent was committed before the suppression is (P5). Then it locks the
-// contacts, which waits for whoever is making a delivery for them that is due, and looks for deliveries again. One that
-// somebody makes meanwhile for a later instant meets the suppression at its own intent.
-func (s *Store) Suppress(
-	ctx context.Context, ws subject.WorkspaceID, now time.Time, id string, others func(ContactRow) []string,
-	decide func(SuppressState) (SuppressChange, error), once *Once[SuppressChange],
-) error {
-	err := s.write(ctx, func(t *session) error {
-		_, err := once.do(ctx, t, ws, func() (SuppressChange, error) { return t.suppress(ctx, ws, now, id, others, decide) })
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("suppress: %w", err)
-	}
-	return nil
-}
-
-func (t *session) suppress(
-	ctx context.Context, ws subject.WorkspaceID, now time.Time, id string, others func(ContactRow) []string,
-	decide func(SuppressState) (SuppressChange, error),
-) (none SuppressChange, err error) {
-	found, err := query(ctx, t, scanContactRow, contactRow, int64(ws), id)
-	if err != nil {
-		return none, fmt.Errorf("read contact: %w", err)
-	}
-	if len(found) == 0 {
-		return none, fmt.Errorf("contact: %w", ErrNotFound)
-	}
-	ids := []string{id}
-	for _, other := range others(found[0]) {
-		if other != id {
-			ids = append(ids, other)
+	for _, text := range []string{dropAddresses, unmerge} {
+		if _, err := t.exec(ctx, text, &drop); err != nil {
+			return nil, fmt.Errorf("drop addresses of contacts: %w", err)
 		}
 	}
-	if _, err := t.lockDeliveriesOf(ctx, ws, found); err != nil {
-		return none, err
-	}
-	known, err := t.lockContacts(ctx, ws, ids)
-	if err != nil {
-		return none, err
-	}
-	state := SuppressState{Contact: known[id]}
-	if strings.Join(others(state.Contact), "\n") != strings.Join(others(found[0]), "\n") {
-		return none, errAgain // its addresses were changed meanwhile
-	}
-	for _, other := range ids[1:] {
-		if c, ok := known[other]; ok {
-			state.Others = append(state.Others, c)
-		}
-	}
-	if state.Deliveries, err = t.lockDeliveriesOf(ctx, ws, append([]ContactRow{state.Contact}, state.Others...)); err != nil {
-		return none, err
-	}
-	theirs := state
-	theirs.Deliveries = slices.Clone(state.Deliveries) // decide may change them in place
-	change, err := decide(theirs)
-	if err != nil || len(change.Contacts) == 0 {
-		return change, err
-	}
-	if err := t.updateDeliveries(ctx, now, state.Deliveries, change.Deliveries); err != nil {
-		return none, err
-	}
-	writes := make([]ContactWrite, len(change.Contacts))
-	for i, c := range change.Contacts {
-		writes[i].ContactRow = c
-	}
-	if err := t.writeContacts(ctx, ws, now, writes); err != nil {
-		return none, err
-	}
-	return change, t.audit(ctx, ws, now, change.Audit)
-}
-
-func (t *session) lockDeliveriesOf(ctx context.Context, ws subject.WorkspaceID, contacts []ContactRow) ([]delivery.Row, error) {
-	contacts = slices.SortedFunc(slices.Values(contacts), func(a, b ContactRow) int { return cmp.Compare(a.ID, b.ID) })
-	var all []delivery.Row
-	for _, c := range contacts {
-		rows, err := query(ctx, t, scanDelivery, lockDeliveriesOf, int64(ws), int64(c.ID))
-		if err != nil {
-			return nil, fmt.Errorf("lock deliveries: %w", err)
-		}
-		all = append(all, rows...)
-	}
-	return all, nil
+	return claims, nil
 }

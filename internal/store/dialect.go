@@ -146,7 +146,7 @@ func parseSpec(spec string) []columnSpec {
 var (
 	rowsHook  = regexp.MustCompile(`/\*ROWS \$(\d+) \(([^)]*)\)\*/ AS (\w+)`)
 	namesHook = regexp.MustCompile(`/\*NAMES (\w* ?)\(([^)]*)\)\*/`)
-	lockHook  = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK) (\w+)\*/`)
+	lockHook  = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK|LOCK NOW) (\w+)\*/`)
 	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`)
 )
 
@@ -166,6 +166,7 @@ type statement struct {
 //	/*BY NAME*/b.ws                          keeps an index that begins with ws away from a look-up by name
 //	b.type/*BY NAME*/                        the same with a text
 //	/*LOCK c*/                               row locks on alias c
+//	/*LOCK NOW c*/                           row locks on alias c that are refused where others hold one
 //	/*SKIP LOCKED c*/                        row locks on alias c that pass over what others hold
 func (d dialect) expand(query string, constant columnSet) statement {
 	var spec []columnSpec
@@ -195,8 +196,11 @@ func (d dialect) expand(query string, constant columnSet) statement {
 			return ""
 		}
 		m := lockHook.FindStringSubmatch(hook)
-		if m[1] == "LOCK" {
+		switch m[1] {
+		case "LOCK":
 			return d.lock + m[2]
+		case "LOCK NOW":
+			return d.lock + m[2] + " NOWAIT"
 		}
 		return d.lock + m[2] + " SKIP LOCKED"
 	})

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -56,7 +57,7 @@ UPDATE delivery SET folded_into = 0, status = r.status, send_at = r.send_at, rea
   version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigint, reason text, completed_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
-RETURNING delivery.id`
+RETURNING delivery.id, delivery.contact_id`
 
 // readCarriers gives persons who are locked what takes others along of theirs.
 func (t *session) readCarriers(ctx context.Context, now time.Time, persons []*Person, refs []PersonRef) error {
@@ -208,19 +209,23 @@ func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int
 			rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).
 				text(string(d.Reason)).time(d.CompletedAt)
 		}
-		done, err := query(ctx, t, scanInt, unfold, &rows)
+		changed := map[delivery.ID]subject.ContactID{} // who may have been merged into another one meanwhile
+		_, err := query(ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
+			var id delivery.ID
+			var contact subject.ContactID
+			err = rows.Scan(&id, &contact)
+			changed[id] = contact
+			return none, err
+		}, unfold, &rows)
 		if err != nil {
 			return err
 		}
-		n = len(done)
-		changed := make(map[int64]bool, n)
-		for _, id := range done {
-			changed[id] = true
-		}
+		n = len(changed)
 		var attempts []delivery.Attempt
 		var made []delivery.Row
 		for _, u := range list {
-			if !changed[int64(u.Row.ID)] {
+			contact, done := changed[u.Row.ID]
+			if !done {
 				continue
 			}
 			t.dueDelivery(u.Row)
@@ -232,7 +237,9 @@ func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int
 				if err := checkDelivery(*u.Fallback, u.Row.Workspace); err != nil {
 					return err
 				}
-				made = append(made, *u.Fallback)
+				instead := *u.Fallback
+				instead.Contact = contact
+				made = append(made, instead)
 			}
 		}
 		if _, err := t.insertDeliveries(ctx, made); err != nil {

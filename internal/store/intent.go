@@ -101,6 +101,9 @@ func (t *session) claim(ctx context.Context, now, leaseUntil time.Time, limit in
 	for i, c := range claims {
 		claims[i].Person = persons[PersonRef{c.Workspace, c.Contact}]
 	}
+	if err := t.redirect(ctx, claims); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(claims, func(a, b Claim) int {
 		return cmp.Or(order(a).Compare(order(b)), carriersFirst(a, b), cmp.Compare(a.ID, b.ID))
 	})

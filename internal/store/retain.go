@@ -155,13 +155,14 @@ WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigi
 DELETE FROM delivery
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
-	// The delivery says whose they are.
+	// The delivery says whose they are: its contact's, or of the one into whom that is merged.
 	deletePastSlots = `
 DELETE FROM past_slot
 WHERE (ws, contact_id, slot, delivery_id) IN (
   SELECT p.ws, p.contact_id, p.slot, p.delivery_id
-  FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN past_slot AS p
-  WHERE d.ws = r.ws AND d.id = r.id AND p.ws = d.ws AND p.contact_id = d.contact_id AND p.delivery_id = d.id)`
+  FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN cadence AS c CROSS JOIN past_slot AS p
+  WHERE d.ws = r.ws AND d.id = r.id AND c.ws = d.ws AND c.contact_id = d.contact_id
+    AND p.ws = d.ws AND p.contact_id IN (d.contact_id, c.merged_into) AND p.delivery_id = d.id)`
 
 	deleteInstances = `
 DELETE FROM instance

@@ -54,7 +54,7 @@ UPDATE delivery SET
 FROM /*ROWS $2 (ws bigint, id bigint, version bigint, accepted bigint, step bigint, lease_until bigint, status text, send_at bigint, expires_at bigint, retry_count bigint,
   reminders_remaining bigint, reason text, completed bigint, doubt_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
-RETURNING delivery.ws, delivery.id, delivery.status, delivery.instance_id, delivery.last_sent_at, delivery.doubt_at`
+RETURNING delivery.ws, delivery.id, delivery.status, delivery.instance_id, delivery.last_sent_at, delivery.doubt_at, delivery.contact_id`
 
 // Apart from the settlement, which never names slot: on SQLite that would write the index of persons each time.
 const releaseSlots = `
@@ -111,11 +111,12 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		deliveryRef
 		status   delivery.Status
 		instance instance.ID
-		told     bool // or it may have been
+		told     bool              // or it may have been
+		contact  subject.ContactID // who may have been merged into another one meanwhile
 	}
 	done, err := query(ctx, t, func(rows *sql.Rows) (v settled, err error) {
 		var sent, doubt int64
-		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &sent, &doubt)
+		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &sent, &doubt, &v.contact)
 		v.told = sent > 0 || doubt > 0
 		return v, err
 	}, settleDeliveries, micros(now), &rows)
@@ -142,7 +143,9 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 			if err := checkDelivery(*s.Fallback, d.ws); err != nil {
 				return nil, err
 			}
-			made = append(made, *s.Fallback)
+			instead := *s.Fallback
+			instead.Contact = d.contact
+			made = append(made, instead)
 		}
 		switch {
 		case !s.Carries:

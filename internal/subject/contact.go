@@ -24,6 +24,7 @@ type Contact struct {
 	Persona    string            // name of the definition; empty when there is none
 	Cadence    string            // JSON of the person's own limits, in a persona's keys; empty when there are none
 	Suppressed bool
+	MergedInto ContactID // of one that was made for an address: the contact that has claimed it since; 0: none has
 }
 
 // AddressKinds are the kinds of channels for which a contact has addresses, in the order in which one of them stands
@@ -56,6 +57,23 @@ func (c Contact) AddressOn(kind string) string {
 		}
 	}
 	return ""
+}
+
+// Has reports whether an address is one of the contact's own, however it is spelled.
+func (c Contact) Has(address string) bool {
+	if address == "" {
+		return false
+	}
+	if address == c.Address {
+		return true
+	}
+	normal := NormalizeAddress(address)
+	for _, own := range c.Addresses {
+		if own == address || own == normal {
+			return true
+		}
+	}
+	return c.Address != "" && NormalizeAddress(c.Address) == normal
 }
 
 // CheckAddress says what is wrong with an address of a kind. It asks for no more than what every provider does.

@@ -2,8 +2,9 @@
 // whatever is on its way to somebody who must not be messaged.
 //
 // A contact is found by the caller's id (R20). Its addresses are kept normalised; an event that names only an address
-// reaches whoever had it first. A contact that was made for such an event, and has no id of the caller's, gives the
-// address up to the first contact that claims it, and its suppression with it: stop means stop (P5).
+// reaches whoever had it first. A contact that was made for such an event, and has no id of the caller's, is merged into
+// the first contact that claims the address: what it was sent counts in the claimant's limits, what waits goes on for
+// them, and its suppression is theirs too: stop means stop (P5).
 package contact
 
 import (

@@ -165,6 +165,12 @@ func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Err
 			next.Addresses = map[string]string{}
 		}
 		next.Addresses[kind] = address
+	}
+	for _, kind := range subject.AddressKinds() {
+		address := next.Addresses[kind]
+		if address == "" {
+			continue
+		}
 		// Who must not be messaged there must not be messaged under another name.
 		if twin := w.before[subject.MadePrefix+w.hashes.Hash(address)]; twin.Suppressed && !next.Suppressed {
 			next.Suppressed, next.SuppressReason, next.SuppressedAt = true, twin.SuppressReason, twin.SuppressedAt

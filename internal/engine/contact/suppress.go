@@ -48,6 +48,9 @@ func (k *Keeper) Stop(ctx context.Context, ws store.Workspace, w Wish, now time.
 				ids = append(ids, subject.MadePrefix+hashes.Hash(address))
 			}
 		}
+		if w.Suppress && c.Claimant != "" { // the address is theirs now, and it is not to be written to
+			ids = append(ids, c.Claimant)
+		}
 		return ids
 	}
 	var s *stopping

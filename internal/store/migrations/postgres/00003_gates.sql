@@ -104,4 +104,16 @@ CREATE TABLE unheard (
   PRIMARY KEY (ws, id)
 );
 CREATE INDEX instance_context ON instance (context, workflow, ws, created_at) WHERE context <> '';
+
+-- 1: the address was one of the contact's own when the delivery was made, so it has to be one when it is sent. 0: the event
+-- named another one.
+ALTER TABLE delivery ADD COLUMN own_address bigint NOT NULL DEFAULT 0;
+
+-- Of a contact that was made for an address: the contact that has claimed this address since, and all that was made for it.
+ALTER TABLE cadence ADD COLUMN merged_into bigint NOT NULL DEFAULT 0;
+CREATE INDEX cadence_merged ON cadence (ws, merged_into) WHERE merged_into > 0;
+UPDATE cadence SET merged_into = a.contact_id
+FROM contact AS p CROSS JOIN address AS a
+WHERE p.ws = cadence.ws AND p.id = cadence.contact_id AND p.ext_id LIKE 'addr:%'
+  AND a.ws = p.ws AND a.hash = substr(p.ext_id, 6) AND a.contact_id <> p.id;
 -- +goose StatementEnd
