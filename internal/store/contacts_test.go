@@ -1,14 +1,18 @@
 package store_test
 
 import (
+	"database/sql"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // A suppression waits for an intent that is being committed: when it returns, every intent is before it. SQLite has one
@@ -67,4 +71,209 @@ func TestSuppressWaitsForTheIntent(t *testing.T) {
 	if again := f.claim(now.Add(time.Hour)); len(again) != 1 || !again[0].Person.Suppressed {
 		t.Errorf("the next intent does not see it: %+v", again)
 	}
+}
+
+// somebodyWaits returns once a transaction waits for another one.
+func somebodyWaits(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		if column(t, db, `SELECT CAST(count(*) AS text) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)[0] != "0" {
+			return
+		}
+	}
+}
+
+// An event that has found who was made for its address, and waits for them while somebody claims that, is the claimant's.
+func TestEventWaitsForTheClaim(t *testing.T) {
+	t.Parallel()
+	if !slices.Contains(storetest.Databases(t), "postgres") {
+		t.Skip("PostgreSQL is not selected")
+	}
+	url := storetest.URL(t, "postgres")
+	f := setup(t, storetest.Open(t, url))
+	db := raw(t, url)
+	for _, lock := range []bool{true, false} {
+		ref := person("", fmt.Sprint("x", lock))
+		ref.Lock = lock
+		request := store.IngestRequest{Recipients: []store.RecipientRef{ref}}
+		f.ingest(request, func(store.IngestState) (w store.IngestWrites, err error) { return w, nil })
+		ada := fmt.Sprint("ada", lock)
+		found := make(chan string, 1)
+		ingest := func() {
+			var who string
+			err := f.s.Ingest(t.Context(), f.ws, asking(request), func(s store.IngestState) (w store.IngestWrites, err error) {
+				who = s.Persons[0].ExtID
+				return w, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			found <- who
+		}
+		f.must(f.s.WriteContacts(t.Context(), f.ws, now, []string{ada, ref.NewExtID}, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
+			if lock {
+				go ingest()
+				somebodyWaits(t, db)
+			}
+			write := store.ContactWrite{Hashes: []string{ref.AddressHash}}
+			write.ExtID = ada
+			return []store.ContactWrite{write}, nil
+		}, nil))
+		if !lock {
+			go ingest()
+		}
+		if who := <-found; who != ada {
+			t.Errorf("lock %t: it is %q's", lock, who)
+		}
+	}
+}
+
+// An intent that takes a delivery up while a suppression has its person, and then asks for the person, is not waited for in
+// turn: the suppression is done again behind it. So neither is broken off.
+// Shows: P5.
+func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	if !slices.Contains(storetest.Databases(t), "postgres") {
+		t.Skip("PostgreSQL is not selected")
+	}
+	url := storetest.URL(t, "postgres")
+	f := setup(t, storetest.Open(t, url))
+	db := raw(t, url)
+	d := f.scheduled(1, func(_ int, d *delivery.Row) { d.SendAt, d.Slot = now.Add(time.Hour), time.Time{} })[0]
+	who, _, err := f.s.ContactByID(t.Context(), f.ws, d.Contact)
+	f.must(err)
+	in := f.instance("late", instance.Completed)
+	late := f.delivery(in, d.Contact)
+	sent := make(chan []store.Claim, 1)
+	asked := 0
+	others := func(store.ContactRow) []string {
+		if asked++; asked != 2 { // the second time the contact is locked, and its deliveries not yet for good
+			return nil
+		}
+		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{late}})
+		go func() {
+			claims, err := f.s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
+				verdicts := make([]store.IntentVerdict, len(claims))
+				for i := range claims {
+					verdicts[i].NeedLock = !again
+				}
+				return verdicts, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			sent <- claims
+		}()
+		somebodyWaits(t, db)
+		return nil
+	}
+	var stopped []delivery.ID
+	f.must(f.s.Suppress(t.Context(), f.ws, now, who.ExtID, others, func(s store.SuppressState) (change store.SuppressChange, err error) {
+		s.Contact.Suppressed = true
+		change.Contacts, stopped = []store.ContactRow{s.Contact}, nil
+		for _, d := range s.Deliveries {
+			d.StopReason = reason.Suppressed
+			if d.IntentAt.IsZero() {
+				d.Status, d.Reason, d.SendAt, d.Slot = delivery.Cancelled, reason.Suppressed, time.Time{}, time.Time{}
+			}
+			change.Deliveries, stopped = append(change.Deliveries, d), append(stopped, d.ID)
+		}
+		return change, nil
+	}, nil))
+	if claims := <-sent; len(claims) != 1 || claims[0].ID != late.ID {
+		t.Errorf("sent %+v", claims)
+	}
+	if len(stopped) != 2 {
+		t.Errorf("stopped %v, want both", stopped)
+	}
+	if n := f.s.Deadlocks(); n > 0 {
+		t.Errorf("%d deadlocks", n)
+	}
+}
+
+// A contact that was made for an address hands over what was made for it to whoever claims that, as many as they are by the
+// same number of statements.
+func TestClaimsHandOver(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		var spent []int64
+		for _, n := range []int{2, 300} {
+			var refs []store.RecipientRef
+			for i := range n {
+				refs = append(refs, person("", fmt.Sprintf("%d@%d", i, n)))
+			}
+			var w store.IngestWrites
+			f.ingest(store.IngestRequest{Recipients: refs}, func(s store.IngestState) (store.IngestWrites, error) {
+				w = store.IngestWrites{}
+				for _, p := range s.Persons {
+					in := f.instance(fmt.Sprint(p.ID), instance.Completed)
+					w.Instances, w.Deliveries = append(w.Instances, in), append(w.Deliveries, f.delivery(in, p.ID))
+				}
+				return w, nil
+			})
+			var ids []string
+			var writes []store.ContactWrite
+			for i, r := range refs {
+				ids = append(ids, fmt.Sprintf("c%d-%d", n, i), r.NewExtID)
+				write := store.ContactWrite{Hashes: []string{r.AddressHash}}
+				write.ExtID = ids[2*i]
+				writes = append(writes, write)
+			}
+			before := s.Statements()
+			f.must(s.WriteContacts(t.Context(), f.ws, now, ids, func(map[string]store.ContactRow) ([]store.ContactWrite, error) { return writes, nil }, nil))
+			spent = append(spent, s.Statements()-before)
+			for i, d := range w.Deliveries {
+				made, err := s.ContactRow(t.Context(), f.ws, refs[i].NewExtID)
+				f.must(err)
+				claimant, err := s.ContactRow(t.Context(), f.ws, ids[2*i])
+				f.must(err)
+				if made.Claimant != claimant.ExtID || made.MergedInto != claimant.ID {
+					t.Fatalf("%s is merged into %q", made.ExtID, made.Claimant)
+				}
+				if row := f.row(d.ID); row.Contact != claimant.ID || row.Slot.IsZero() || row.Version != 0 {
+					t.Fatalf("%+v is not that of %s", row, claimant.ExtID)
+				}
+			}
+		}
+		if spent[0] != spent[1] {
+			t.Errorf("statements %v", spent)
+		}
+	})
+}
+
+// A delivery that is made for somebody who is being merged into another one, without their lock, is the other one's when
+// it is sent. What they got already stays, and is nobody's.
+func TestIntentHandsOver(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		made, heir := f.contact("addr:x"), f.contact("ada")
+		f.exec(`UPDATE cadence SET merged_into = $1 WHERE contact_id = $2`, int64(heir), int64(made))
+		one, two := f.instance("one", instance.Completed), f.instance("two", instance.Completed)
+		theirs := f.delivery(two, heir)
+		theirs.SendAt, theirs.Slot = time.Time{}, time.Time{}
+		theirs.Status, theirs.CompletedAt = delivery.Cancelled, now
+		late, double := f.delivery(one, made), f.delivery(two, made)
+		f.add(store.IngestWrites{Instances: []instance.Row{one, two}, Deliveries: []delivery.Row{theirs, late, double}})
+		for _, c := range f.claim(now) {
+			want := heir
+			if c.ID == double.ID {
+				want = made
+			}
+			if c.Contact != want || c.Person.ID != want || f.row(c.ID).Contact != want {
+				t.Errorf("%s is of %d, by %d", c.Key, c.Contact, c.Person.ID)
+			}
+		}
+		for ref, want := range map[store.RecipientRef]subject.ContactID{
+			{ExtID: "addr:x"}: heir, {ExtID: "addr:x", Lock: true}: heir, {ID: made, Lock: true}: 0,
+		} {
+			f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{ref}}, func(s store.IngestState) (w store.IngestWrites, err error) {
+				if p := s.Persons[0]; p.Found != (want != 0) || p.Found && p.ID != want {
+					t.Errorf("%+v is %d", ref, p.ID)
+				}
+				return w, nil
+			})
+		}
+	})
 }

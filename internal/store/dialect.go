@@ -28,6 +28,7 @@ type dialect struct {
 	skipLocked string                                                                      // locks rows and passes over those that others hold
 	lock       string                                                                      // locks the rows of the alias that follows, in the order of ORDER BY
 	retriable  func(error) bool                                                            // the transaction had no effect and may succeed when done again
+	deadlock   func(error) bool                                                            // two transactions waited for each other, and this one gave way
 	broken     func(error) bool                                                            // the connection is gone, or its statement: what only reads may be done again
 	clock      string                                                                      // asks for the database's time in µs; empty: it has none of its own
 	advisory   bool                                                                        // writers run side by side, so that keys without a row need locks of their own
@@ -75,6 +76,10 @@ func postgres() dialect {
 				return e.Code == "40001" || e.Code == "40P01" || outdated(e) // serialization failure, deadlock
 			}
 			return errors.Is(err, driver.ErrBadConn) // the statement was never sent
+		},
+		deadlock: func(err error) bool {
+			var e *pgconn.PgError
+			return errors.As(err, &e) && e.Code == "40P01"
 		},
 		broken: func(err error) bool {
 			var network *net.OpError
@@ -126,8 +131,9 @@ func sqliteDialect() dialect {
 			var e *sqlite.Error
 			return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_BUSY || e.Code()&0xff == sqlite3.SQLITE_LOCKED)
 		},
-		broken: func(error) bool { return false },
-		busy:   func(error) bool { return false },
+		deadlock: func(error) bool { return false },
+		broken:   func(error) bool { return false },
+		busy:     func(error) bool { return false },
 	}
 }
 

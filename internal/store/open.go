@@ -50,6 +50,7 @@ type Store struct {
 	statements sync.Map // spelling → statement
 	spellings  sync.Map // query → *atomic.Int32, how many it has
 	sent       atomic.Int64
+	deadlocks  atomic.Int64
 	ids        ids
 	busyAfter  time.Duration // see defaultBusyAfter
 
@@ -210,6 +211,10 @@ func (s *Store) Writers() int {
 
 // Statements is the number of statements sent so far, the beginnings and ends of transactions included.
 func (s *Store) Statements() int64 { return s.sent.Load() }
+
+// Deadlocks is the number of transactions so far that were done again because others waited for them and they for those.
+// Locks are taken in one order everywhere, so there are none.
+func (s *Store) Deadlocks() int64 { return s.deadlocks.Load() }
 
 // OnCommit has f called after every commit that made work due, with the earliest instant of that work. It runs on
 // the goroutine that committed and must not block. Several may be added, before the store is used.

@@ -198,6 +198,9 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*session)
 		if !errors.Is(err, errAgain) && !errors.Is(err, errBegin) && !s.dialect.retriable(err) {
 			return err
 		}
+		if s.dialect.deadlock(err) {
+			s.deadlocks.Add(1)
+		}
 		if try == maxTries {
 			return fmt.Errorf("%w: gave up after %d tries: %w", ErrConflict, try, err)
 		}

@@ -225,6 +225,8 @@ func (r *recheck) stopped(c store.Claim, rules rules) (v store.IntentVerdict, st
 		v = r.end(c, delivery.Cancelled, reason.WorkflowInactive)
 	case c.StopReason != "":
 		v = r.end(c, delivery.Cancelled, c.StopReason)
+	case c.Person.MergedInto != 0: // who has a message of the same occasion, or this one would be theirs
+		v = r.end(c, delivery.Skipped, reason.Duplicate)
 	case c.Person.Suppressed:
 		v = r.end(c, delivery.Cancelled, reason.Suppressed)
 	case c.Doubt() && rules.policy.HoldUnknown:
