@@ -35,6 +35,7 @@ type Contact struct {
 	Address        string            `json:"address,omitempty" doc:"Where an event met them first."`
 	Addresses      map[string]string `json:"addresses,omitempty" doc:"By kind of channel, in their normal spelling."`
 	Attributes     map[string]any    `json:"attributes,omitempty"`
+	MergedInto     string            `json:"merged_into,omitempty" doc:"Of addr:…: id of the contact that has claimed the address, and all that was made for it."`
 	Suppressed     bool              `json:"suppressed" doc:"They get no messages."`
 	SuppressReason string            `json:"suppress_reason,omitempty"`
 	SuppressedAt   time.Time         `json:"suppressed_at,omitzero"`

@@ -173,7 +173,7 @@ func (c *showContactCmd) Run(s *session) error {
 		}
 		cadence = string(raw)
 	}
-	s.fields(append(pairs, "attributes", attributes, "own limits", cadence, "suppressed", suppression(one), "suppressed_at", c.at(one.SuppressedAt),
+	s.fields(append(pairs, "attributes", attributes, "own limits", cadence, "merged_into", one.MergedInto, "suppressed", suppression(one), "suppressed_at", c.at(one.SuppressedAt),
 		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))...)
 	return nil
 }
