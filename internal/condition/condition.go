@@ -39,11 +39,43 @@ type State struct {
 	Fired    map[string]Firing    // by context: what a later look must know of this episode's firings
 	Latest   Latest               // of this episode
 	Blocked  map[string]Blocked   // by context: what kept it from firing again
+	Ahead    Ahead                // of a trigger that plans ahead
+}
+
+// Ahead is what a trigger that plans ahead remembers of a record.
+type Ahead struct {
+	Print   string         // of what it has planned; empty: nothing
+	Counted bool           // crossings are counted since an earlier look
+	Crossed map[string]int // by threshold: how often it was reached, ever (R10)
+	Over    []string       // thresholds that are reached, sorted
+}
+
+func (a Ahead) equal(o Ahead) bool {
+	return a.Print == o.Print && a.Counted == o.Counted && maps.Equal(a.Crossed, o.Crossed) && slices.Equal(a.Over, o.Over)
+}
+
+// Cross returns what is remembered once the thresholds are reached, sorted. What is reached at the first look is the
+// baseline, and no crossing (R11), unless the record is new.
+func (a Ahead) Cross(reached []string, fresh bool) Ahead {
+	if a.Counted || fresh {
+		a.Crossed = maps.Clone(a.Crossed)
+		for _, threshold := range reached {
+			if slices.Contains(a.Over, threshold) {
+				continue
+			}
+			if a.Crossed == nil {
+				a.Crossed = map[string]int{}
+			}
+			a.Crossed[threshold]++
+		}
+	}
+	a.Counted, a.Over = true, slices.Clone(reached)
+	return a
 }
 
 // Equal reports whether two states are the same.
 func (s State) Equal(o State) bool {
-	return s.Episodes == o.Episodes && s.Open == o.Open && s.Latest.Context == o.Latest.Context && s.Latest.At.Equal(o.Latest.At) &&
+	return s.Episodes == o.Episodes && s.Open == o.Open && s.Ahead.equal(o.Ahead) && s.Latest.Context == o.Latest.Context && s.Latest.At.Equal(o.Latest.At) &&
 		maps.EqualFunc(s.Since, o.Since, time.Time.Equal) && maps.EqualFunc(s.Blocked, o.Blocked, func(a, b Blocked) bool { return a.At.Equal(b.At) && a.Times == b.Times }) &&
 		maps.EqualFunc(s.Fired, o.Fired, func(a, b Firing) bool { return a.At.Equal(b.At) && slices.Equal(a.Issues, b.Issues) })
 }
@@ -171,7 +203,7 @@ func (r Rule) Rest(now, flip time.Time, bound bool) (at time.Time) {
 
 // Idle reports whether a look that finds nothing met would leave the state as it is.
 func (s State) Idle(r Rule) bool {
-	return !s.Open && len(s.Since) == 0 && s.Latest == (Latest{}) && (len(s.Fired) == 0 || !r.Reset)
+	return !s.Open && len(s.Since) == 0 && s.Latest == (Latest{}) && (len(s.Fired) == 0 || !r.Reset) && s.Ahead.Print == "" && len(s.Ahead.Over) == 0
 }
 
 // unjudged is when a trigger that looks at ticks alone has to look, seen between two of them: at the next one, if it would

@@ -23,6 +23,10 @@ type stored struct {
 	Context  string                 `json:"c,omitempty"`
 	Latest   int64                  `json:"l,omitempty"`
 	Blocked  map[string]storedBlock `json:"b,omitempty"`
+	Print    string                 `json:"p,omitempty"`
+	Counted  bool                   `json:"x,omitempty"`
+	Crossed  map[string]int         `json:"xn,omitempty"`
+	Over     []string               `json:"xo,omitempty"`
 }
 
 type storedBlock struct {
@@ -50,6 +54,7 @@ func Parse(text string) (States, error) {
 			Episodes: j.Episodes, Open: j.Open, Since: each(j.Since, instant),
 			Blocked: each(j.Blocked, func(b storedBlock) Blocked { return Blocked{At: instant(b.At), Times: b.Times} }),
 			Fired:   each(j.Fired, func(f storedFired) Firing { return Firing{At: instant(f.At), Issues: f.Issues} }),
+			Ahead:   Ahead{Print: j.Print, Counted: j.Counted, Crossed: j.Crossed, Over: j.Over},
 		}
 		if j.Latest != 0 {
 			s.Latest = Latest{Context: j.Context, At: instant(j.Latest)}
@@ -67,11 +72,12 @@ func (states States) String() string {
 			Episodes: s.Episodes, Open: s.Open, Since: each(s.Since, time.Time.UnixMicro),
 			Blocked: each(s.Blocked, func(b Blocked) storedBlock { return storedBlock{At: b.At.UnixMicro(), Times: b.Times} }),
 			Fired:   each(s.Fired, func(f Firing) storedFired { return storedFired{At: f.At.UnixMicro(), Issues: f.Issues} }), Context: s.Latest.Context,
+			Print: s.Ahead.Print, Counted: s.Ahead.Counted, Crossed: s.Ahead.Crossed, Over: s.Ahead.Over,
 		}
 		if !s.Latest.At.IsZero() {
 			j.Latest = s.Latest.At.UnixMicro()
 		}
-		if j.Episodes != 0 || len(j.Since)+len(j.Fired)+len(j.Blocked) > 0 {
+		if j.Episodes != 0 || len(j.Since)+len(j.Fired)+len(j.Blocked)+len(j.Crossed) > 0 || j.Print != "" || j.Counted {
 			all[name] = j
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 )
@@ -46,18 +45,7 @@ func (r *reader) weekdays(schedule *portable.Node) {
 
 func (r *reader) laterInTiming(f fields, scope expr.Scope) {
 	if n := f.get("at"); n != nil {
-		if text, ok := r.text(n); ok && text[0] >= '0' && text[0] <= '9' {
-			if _, err := civil.ParseTimeOfDay(text); err != nil {
-				r.refuse(n, err)
-			}
-		}
-	}
-	for _, n := range r.items(f.get("timezone")) {
-		if text, ok := r.text(n); ok && (strings.Contains(text, "/") || text == "UTC") {
-			if _, err := civil.LoadZone(text); err != nil {
-				r.refuse(n, err)
-			}
-		}
+		r.at(n, scope)
 	}
 	r.condition(f.get("stop_when"), scope)
 }

@@ -24,8 +24,10 @@ const maxCheck = 24 * time.Hour
 
 // ofRecords are the keys of a trigger that say how it looks at records, ofEvents those that say what makes an event
 // the same event.
-func ofRecords() []string { return []string{"issues", "for", "check", "cooldown", "resolved"} }
-func ofEvents() []string  { return []string{"dedup", "dedup_scope", "dedup_missing"} }
+func ofRecords() []string {
+	return []string{"issues", "for", "check", "cooldown", "resolved", "metric", "fire"}
+}
+func ofEvents() []string { return []string{"dedup", "dedup_scope", "dedup_missing"} }
 
 // onRecord reads what a trigger on records says beside the blocks that it shares with others.
 func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
@@ -35,11 +37,8 @@ func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
 	switch {
 	case when != nil && issues != nil:
 		r.invalid(when.Pos, fmt.Sprintf("trigger %s: when and issues exclude each other", t.ID), "write what must hold for all of them into each issue")
-	case f.node.Partial:
-	case when == nil && issues == nil:
+	case when == nil && cooldown != nil && issues == nil && !f.node.Partial:
 		r.report(CodeMissing, f.node.Pos, fmt.Sprintf("trigger %s has neither when nor issues", t.ID), "when: record.battery_level < 20")
-	case issues == nil && cooldown == nil && f.get("fire") == nil:
-		r.report(CodeNotSupportedYet, record.Pos, fmt.Sprintf("trigger %s: a condition that fires once is not supported yet", t.ID), "write cooldown: {length: 1h}: it fires again while the condition holds, but not sooner")
 	}
 	t.Issues = r.issues(issues, scope)
 	if d, ok := r.duration(f.get("for")); ok {
@@ -50,6 +49,7 @@ func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
 	if issues != nil || cooldown != nil {
 		t.Cooldown = r.cooldown(cooldown, t, scope)
 	}
+	r.ahead(t, f, scope)
 }
 
 // onEvent refuses the keys of records.
@@ -333,20 +333,56 @@ func (r *reader) personaRef(n *portable.Node, set *Set) string {
 	return name
 }
 
-// timingOnRecord refuses what has no meaning without a date to count from.
-func (r *reader) timingOnRecord(f fields, t *Trigger) {
-	if n := f.get("anchor"); n != nil && n.Kind != portable.Broken {
-		r.report(CodeNotSupportedYet, n.Pos, "an anchor with a record is not supported yet", "leave it out: a message counts from the moment at which the condition is met")
+// timingOnRecord reads when the occasions of a record are due, and refuses what has no meaning without a date to count
+// from.
+func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *Trigger) {
+	if t.Ahead() {
+		t.Dates, t.StopWhen = r.dates(f, scope, t), r.condition(f.get("stop_when"), scope)
+	} else {
+		if n := f.get("anchor"); n != nil && n.Kind != portable.Broken {
+			r.invalid(n.Pos, fmt.Sprintf("trigger %s: a cooldown and a date exclude each other", t.ID), "leave cooldown out: by a date it fires once; or the anchor: a message counts from the moment at which the condition is met")
+		}
+		r.onlyAhead(f, t)
 	}
-	if n := f.get("offset"); n != nil && t.Timing.Offset.Negative() {
+	if n := f.get("offset"); n != nil && t.Anchor == nil && (t.Timing.Offset.Negative() || t.Dates != nil && t.Dates.Offsets[0].Negative()) {
 		r.invalid(n.Pos, "nothing can leave before the condition is met", "write an offset such as 10m, or for: how long it must have held")
+	}
+}
+
+// onlyAhead refuses what only triggers have that plan ahead.
+func (r *reader) onlyAhead(f fields, t *Trigger) {
+	for _, name := range []string{"at", "timezone", "follow_zone", "dst", "stop_when"} {
+		if n := f.get(name); n != nil && n.Kind != portable.Broken {
+			r.report(CodeNotSupportedYet, n.Pos, fmt.Sprintf("trigger %s: %s is not supported yet here", t.ID, name), "it is for triggers on records that have neither issues nor a cooldown")
+		}
+	}
+}
+
+// occasion demands that a trigger that plans ahead says what its occasions are.
+func (r *reader) occasion(n *portable.Node, t *Trigger) {
+	switch {
+	case !t.Ahead() || n.Partial:
+	case t.Anchor == nil && t.Metric == nil && t.When == nil && n.Get("when") == nil && n.Get("metric") == nil:
+		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither when nor issues, nor a metric, nor an anchor in its timing", t.ID), "when: record.battery_level < 20")
+	case t.Anchor != nil && t.Metric != nil:
+		r.invalid(n.Get("metric").Pos, fmt.Sprintf("trigger %s: a metric and a date exclude each other", t.ID), "make a trigger of each")
+	case t.Anchor != nil && t.Fire != "" && t.Fire != FireOncePerSource:
+		r.invalid(n.Get("fire").Pos, fmt.Sprintf("trigger %s: by a date it fires once for each date and offset", t.ID), "remove fire")
+	case t.Pin:
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: pin: true is for events: what is planned by a record follows its definition", t.ID), "remove pin")
+	}
+	if t.Ahead() && t.Resolved != nil {
+		t.Resolved = nil
+		if own := n.Get("resolved"); own != nil {
+			r.invalid(own.Pos, fmt.Sprintf("trigger %s: resolved is for issues, and for when with a cooldown", t.ID), "remove it: a reminder is withdrawn where it no longer holds")
+		}
 	}
 }
 
 // tells checks that somebody's condition can clear where a workflow says what is sent then.
 func (r *reader) tells(resolved *portable.Node, w *Workflow) {
-	if resolved == nil || len(w.Trigger) == 0 || slices.ContainsFunc(w.Trigger, func(t *Trigger) bool { return t.Record != "" }) {
+	if resolved == nil || len(w.Trigger) == 0 || slices.ContainsFunc(w.Trigger, func(t *Trigger) bool { return t.Record != "" && !t.Ahead() }) {
 		return
 	}
-	r.invalid(resolved.Pos, fmt.Sprintf("workflow %s: resolved is for triggers with a record", r.name), "remove it: an event is never over")
+	r.invalid(resolved.Pos, fmt.Sprintf("workflow %s: resolved is for triggers on records with issues or a cooldown", r.name), "remove it: an event is never over, and a reminder is withdrawn where it no longer holds")
 }

@@ -142,7 +142,10 @@ type Trigger struct {
 	Issues       []Issue         // instead of When, in the order of their names; the true ones are the issues
 	For          time.Duration   // how long it must have held (R8)
 	Check        Check
-	Cooldown     *Cooldown // of a trigger on records; nil = none
+	Cooldown     *Cooldown // of a trigger on records; nil = it plans ahead
+	Metric       *Metric   // of a trigger that plans ahead; nil = none
+	Fire         string    // within what such a trigger fires once; empty = by its date, else once_per_source
+	Dates        *Dates    // of a trigger that plans ahead: when its occasions are due
 	Fallback     []string  // channels in the order of trying, kind:name
 	Resolved     *Message  // what is said when the condition has cleared; nil = nothing
 	Limits       Limits
@@ -150,8 +153,8 @@ type Trigger struct {
 	DedupScope   string   // workflow or workspace
 	DedupMissing string   // allow or reject (decision 40)
 	Timing       schedule.Timing
-	Anchor       *expr.Program // an instant; nil = event.occurred_at
-	StopWhen     *expr.Condition
+	Anchor       *expr.Program   // a date or an instant; nil = event.occurred_at, or when a record's condition is met
+	StopWhen     *expr.Condition // of a trigger that plans ahead; nil = never
 	Audience     []Audience
 	Channel      string // kind:name
 	Message      Message
@@ -159,6 +162,7 @@ type Trigger struct {
 	Pin          bool
 
 	inputs      string // see Inputs
+	aheadInputs string // see AheadInputs
 	at, dedupAt portable.Pos
 }
 

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -115,6 +116,8 @@ func newTables() tables {
 			built("for", aDuration, "Of records: the condition, or the issue, must have held this long without a break. Default: at once."),
 			built("check", listOf(aCheck), "Of records: change (when a record is written, and when time alone changes the answer), an interval such as 5m (counted from midnight UTC), or both. Default: change."),
 			built("cooldown", ref("cooldown"), "Of records: it fires again while the condition holds, but not sooner. Default: on with issues; with when it must be written."),
+			built("metric", ref("metric"), "Of records: a number that is held against thresholds. It fires when one is reached."),
+			built("fire", oneOf(fires()...), "Of records, instead of a cooldown: within what it fires once. Default: by a date for each date and offset, else once_per_source."),
 			built("dedup", listOf(aText), "Of events: paths whose values make an event the same event. Default: its id, else its content."),
 			built("dedup_scope", oneOf(DedupWorkflow, DedupWorkspace), "Where an event is the same event. Default: workflow."),
 			built("dedup_missing", oneOf(DedupAllow, DedupReject), "What follows a path without a value. Default: allow."),
@@ -126,10 +129,17 @@ func newTables() tables {
 			built("resolved", ref("message"), "Replaces the workflow's."),
 			built("limits", ref("limits"), "Replaces the workflow's."),
 			later("schedule", "a trigger listens to an event or looks at records for now: post an event at the time"),
-			later("metric", ""),
-			later("fire", "write cooldown: it fires again while the condition holds, but not sooner"),
 			later("reconcile", ""),
 			later("priority", ""),
+		}},
+		"metric": {"a metric", []entry{
+			required("name", aSlug, "Its name, part of every key."),
+			required("value", anExpression, "The number, such as 100 * record.booked / record.capacity."),
+			required("thresholds", listOf(aNumber), "Reached from this value on, ascending."),
+		}},
+		"dst": {"dst", []entry{
+			built("gap", oneOf(string(civil.GapForward), string(civil.GapSkip)), "A time of day that the clocks leave out: later by as much as they jump, or not at all. Default: forward."),
+			built("overlap", oneOf(string(civil.OverlapFirst), string(civil.OverlapSecond)), "A time of day that comes twice. Default: first."),
 		}},
 		"cooldown": {"a cooldown", []entry{
 			built("length", aCooldown, "A duration, or persona for the shortest cooldown among the personas of the audience, an hour if they have none. Default: persona."),
@@ -149,25 +159,25 @@ func newTables() tables {
 			later("max_sends_per_hour", ""),
 		}},
 		"timing": {"timing", []entry{
-			built("anchor", anExpression, "A date, now, or an expression that gives an instant. Default: event.occurred_at."),
-			built("offset", listOf(anOffset), "From the anchor to the message: -2d is two days before. Default: 0d."),
+			built("anchor", anExpression, "A date, now, or an expression that gives a date or an instant. Default: event.occurred_at; with a record the moment at which it fires."),
+			built("offset", listOf(anOffset), "From the anchor to the message: -2d is two days before. With a date of a record several, each an occasion of its own. Default: 0d."),
+			built("at", aText, "With a date of a record: a time of day, random 09:00-11:00 for a minute that is drawn once, or an expression that gives one. Default: 09:00, with an instant its own."),
+			built("timezone", listOf(aText), "With a date of a record: where it is meant. Zones of the tz database and expressions such as record.centre_zone, tried in this order. Default, and last: the record's timezone, then the workspace's."),
+			built("follow_zone", aBool, "With a date of a record: what is pending moves when the zone changes. Default: true."),
+			built("dst", ref("dst"), "With a date of a record: a time of day that does not exist, or comes twice."),
+			built("stop_when", ref("condition"), "With a record, and neither issues nor a cooldown: once this holds, what is pending is withdrawn and the reminders end."),
 			built("reminders", listOf(aDuration), "After the message, as long as there is no answer."),
 			built("reminders_from", oneOf("previous", "anchor"), "Whence a reminder counts: from the message before it, or from anchor and offset. Default: previous."),
 			built("expire_after", aDuration, "How long after the last message an answer is awaited. Default: 30d."),
 			built("catch_up", aText, "How late a message is still sent: a duration, never or forever. Default: 48h."),
 			later("start_on", ""),
-			later("at", ""),
-			later("timezone", ""),
-			later("follow_zone", ""),
 			later("first", ""),
 			later("sequence", ""),
 			later("repeat", ""),
 			later("reset_on", ""),
-			later("stop_when", "an answer and a cancel stop the reminders"),
 			later("accept_late", ""),
 			later("backlog", ""),
 			later("missing_day", ""),
-			later("dst", ""),
 			later("late_joiner", ""),
 		}},
 		"audience": {"an entry of the audience", []entry{

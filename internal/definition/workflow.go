@@ -107,6 +107,13 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 			whole.resolved = nil
 		}
 		r.blocks(whole, scope, set, w, t)
+		if t.Ahead() && t.Dates == nil {
+			t.Dates = &Dates{Offsets: []civil.Duration{{}}}
+		}
+		if t.Ahead() {
+			t.aheadInputs = t.hashAhead()
+		}
+		r.occasion(item, t)
 		w.Trigger = append(w.Trigger, t)
 	}
 	problems = append(problems, r.lacking(lacking)...)
@@ -324,8 +331,7 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 		return
 	}
 	t.Anchor = r.anchor(f.get("anchor"), scope)
-	r.laterInTiming(f, scope)
-	if offsets := r.items(f.get("offset")); len(offsets) > 0 {
+	if offsets := r.items(f.get("offset")); len(offsets) > 0 && !t.Ahead() {
 		for i, n := range offsets {
 			text, ok := r.text(n)
 			if !ok {
@@ -342,8 +348,12 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 			}
 		}
 	}
-	if scope.Record && !scope.Event {
-		r.timingOnRecord(f, t)
+	switch {
+	case scope.Record && !scope.Event:
+		r.timingOnRecord(f, scope, t)
+	case scope.Event:
+		r.laterInTiming(f, scope)
+		r.onlyAhead(f, t)
 	}
 	t.Timing.Reminders = r.durations(f.get("reminders"))
 	from := r.word(f.get("reminders_from"), "reminders_from", string(schedule.FromPrevious), []string{string(schedule.FromPrevious), string(schedule.FromAnchor)})
@@ -371,8 +381,11 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 // anchor reads a date, now, or an expression; what begins like a date must be one (format.md §1).
 func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
 	text, ok := r.text(n)
-	if !ok || text == "event.occurred_at" {
+	if !ok || text == "event.occurred_at" || text == "now" && !scope.Event {
 		return nil
+	}
+	if !scope.Event { // whoever looks again must find the same date
+		scope.Now = false
 	}
 	if text[0] >= '0' && text[0] <= '9' {
 		if _, err := civil.ParseDate(text); err != nil {

@@ -50,6 +50,8 @@ type Row struct {
 	Status          Status
 	Held            bool
 	DueAt           time.Time
+	LocalDate       string // of DueAt where it is meant, such as 2026-05-14; empty when it is no date's
+	Timezone        string // where that is
 	NextRetryAt     time.Time
 	LeaseUntil      time.Time
 	Version         int64

@@ -36,6 +36,8 @@ type Look struct {
 	Cooldown time.Duration // least time between two firings of the context
 	Due      time.Time     // when the message is
 	Err      error         // the context could not be computed, so that nothing fires
+
+	Ahead *Ahead // of a trigger that plans ahead; nil = it does not
 }
 
 // Judged is the judgement of one condition of a trigger.
@@ -83,7 +85,12 @@ func Record(set *definition.Set, rec subject.Record, states condition.States, g 
 		if !seen.Gone {
 			l.judge(&seen, in)
 		}
-		l.Outcome = states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Look(l.Rule, seen)
+		before := states[condition.Name(m.Workflow.Name, m.Trigger.ID)]
+		l.Outcome = before.Look(l.Rule, seen)
+		if m.Trigger.Ahead() {
+			v := view{set: set, trigger: m, typ: rec.Type, id: rec.ExtID, own: own, in: in, fresh: g.LookedAt.IsZero(), zones: zones}
+			l.planned(&v, before, seen.Gone, len(seen.Met) > 0)
+		}
 		if len(l.Outcome.Issues) > 0 {
 			l.fire(set, in)
 		}
@@ -98,12 +105,21 @@ func gone(m definition.Match, rec subject.Record) bool {
 	return rec.Closed || rec.Deleted || !m.Workflow.Enabled || !m.Trigger.Enabled
 }
 
-// issuesOf are the conditions of a trigger; a single one has no name.
+// issuesOf are the conditions of a trigger; a single one has no name, those of a metric have the names of its thresholds.
 func issuesOf(t *definition.Trigger) []definition.Issue {
-	if len(t.Issues) == 0 {
-		return []definition.Issue{{When: t.When}}
+	switch {
+	case t.Metric != nil:
+		issues := make([]definition.Issue, len(t.Metric.Thresholds))
+		for i, at := range t.Metric.Thresholds {
+			issues[i] = definition.Issue{Name: at.Name, When: at.When}
+		}
+		return issues
+	case len(t.Issues) > 0:
+		return t.Issues
+	case t.When == nil: // by a date alone
+		return []definition.Issue{{When: always()}}
 	}
-	return t.Issues
+	return []definition.Issue{{When: t.When}}
 }
 
 // judge finds what is met, and when time alone may change that.
@@ -115,6 +131,10 @@ func (l *Look) judge(seen *condition.Sight, in expr.Input) {
 			seen.Met = append(seen.Met, issue.Name)
 		}
 		flip, exact := issue.When.NextLook(in)
+		noteFlip(seen, flip, exact)
+	}
+	if stop := l.Trigger.StopWhen; stop != nil {
+		flip, exact := stop.NextLook(in)
 		noteFlip(seen, flip, exact)
 	}
 	slices.Sort(seen.Met)

@@ -49,10 +49,8 @@ func NewSieve(set *definition.Set, typ string, zones *civil.Zones) *Sieve {
 	for _, m := range set.ByRecord(typ) {
 		w := watched{Match: m, name: condition.Name(m.Workflow.Name, m.Trigger.ID), rule: RuleOf(m.Trigger), issues: issuesOf(m.Trigger)}
 		s.matches = append(s.matches, w)
-		for _, issue := range w.issues {
-			for _, path := range issue.When.Paths() {
-				s.want(path)
-			}
+		for _, path := range readsOf(m.Trigger, w.issues) {
+			s.want(path)
 		}
 		if vars, err := json.Marshal(m.Workflow.Vars); err == nil {
 			s.extra = max(s.extra, ownBytes+len(vars))
@@ -66,6 +64,31 @@ func NewSieve(set *definition.Set, typ string, zones *civil.Zones) *Sieve {
 		}
 	}
 	return s
+}
+
+// readsOf are the paths that a look of a trigger reads.
+func readsOf(t *definition.Trigger, issues []definition.Issue) (paths []expr.Path) {
+	conditions, programs := []*expr.Condition{t.StopWhen}, []*expr.Program{}
+	for _, issue := range issues {
+		conditions = append(conditions, issue.When)
+	}
+	if t.Ahead() {
+		programs = append(programs, t.Anchor, t.Dates.At.From)
+		for _, z := range t.Dates.Zones {
+			programs = append(programs, z.From)
+		}
+	}
+	for _, c := range conditions {
+		if c != nil {
+			paths = append(paths, c.Paths()...)
+		}
+	}
+	for _, p := range programs {
+		if p != nil {
+			paths = append(paths, p.Paths()...)
+		}
+	}
+	return paths
 }
 
 // want notes a path that a condition reads.
@@ -158,7 +181,12 @@ func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g G
 			noteFlip(&seen, flip, exact)
 		}
 	}
-	if len(seen.Met) == 0 && before.Idle(w.rule) { // the most of them, with less effort than it takes to look
+	ahead := w.Trigger.Ahead()
+	if stop := w.Trigger.StopWhen; stop != nil && !gone {
+		_, flip, exact := stop.Watch(&s.in, size)
+		noteFlip(&seen, flip, exact)
+	}
+	if baseline := w.Trigger.Fire == definition.FireFalseToTrue && !before.Ahead.Counted; len(seen.Met) == 0 && before.Idle(w.rule) && !baseline { // the most of them, with less effort than it takes to look
 		if gone {
 			return next, true
 		}
@@ -167,6 +195,12 @@ func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g G
 	slices.Sort(seen.Met)
 	seen.Now, seen.Gone, seen.Tick = g.Now, gone, condition.DueTick(w.rule.Every, g.Now, g.LookedAt, g.LookAt)
 	o := before.Look(w.rule, seen)
+	if ahead {
+		l := Look{Workflow: w.Workflow, Trigger: w.Trigger, Rule: w.rule, Outcome: o}
+		v := view{set: s.set, trigger: w.Match, typ: rec.Type, id: rec.ExtID, own: s.zoneOf, in: s.in, fresh: g.LookedAt.IsZero(), zones: s.zones}
+		l.planned(&v, before, gone, len(seen.Met) > 0)
+		return l.Next, l.State.Equal(before)
+	}
 	o.Lapse(w.rule, "")
 	return o.Next, len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
 }

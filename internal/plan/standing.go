@@ -20,6 +20,12 @@ type Standing struct {
 // Stand explains a look. The stamp is that of the look's context.
 func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp Stamp) Standing {
 	s := Standing{Look: l, Before: before, FiredAt: stamp.FiredAt, Reason: reason.Matched}
+	if l.Ahead != nil {
+		if l.Ahead.Reason != "" {
+			s.Reason = l.Ahead.Reason
+		}
+		return s
+	}
 	var met []string
 	var clause reason.Reason // why the first condition that is not met is not
 	for _, j := range l.Judged {

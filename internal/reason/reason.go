@@ -82,6 +82,10 @@ const (
 	ForNotReached    Reason = "for_not_reached"
 	AwaitsTick       Reason = "awaits_tick"
 	RecordClosed     Reason = "record_closed"
+	Baseline         Reason = "baseline"
+	DateChanged      Reason = "date_changed"
+	RuleChanged      Reason = "rule_changed"
+	SourceGone       Reason = "source_no_longer_valid"
 	LookFailed       Reason = "look_failed"
 )
 
@@ -155,6 +159,10 @@ func All() []Info {
 		{ForNotReached, Wait, "The condition is met, but not yet for as long as the trigger's for."},
 		{AwaitsTick, Wait, "The trigger looks again at its next tick."},
 		{LookFailed, Failure, "The record could not be looked at; it is tried again, later each time."},
+		{Baseline, NoMatch, "It was so already when the trigger came; only what crosses a threshold after that counts."},
+		{DateChanged, Stop, "The date that it counted from is another one now."},
+		{RuleChanged, Stop, "The definition that it was planned by has changed, and plans it no longer."},
+		{SourceGone, Stop, "When it was due its record no longer asked for it."},
 		{RecordClosed, NoMatch, "The record is closed; nothing is made of it."},
 		{CadenceCooldown, Wait, "The person's cooldown has not passed."},
 		{CadenceTypeDaily, Wait, "The person's limit for this type and day is used up."},

@@ -1,0 +1,270 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
+)
+
+// Values of fire: within what an occasion is one (B36).
+const (
+	FireOncePerSource    = "once_per_source"    // the life of the record
+	FireOncePerThreshold = "once_per_threshold" // the life of the record, for each threshold
+	FireOncePerDay       = "once_per_day"       // a day of the trigger's zone, for each threshold (R12)
+	FireFalseToTrue      = "false_to_true"      // from one crossing of a threshold to the next
+)
+
+func fires() []string {
+	return []string{FireOncePerSource, FireOncePerThreshold, FireOncePerDay, FireFalseToTrue}
+}
+
+// Metric is a number of a record that is held against thresholds (B35).
+type Metric struct {
+	Name       string
+	Value      *expr.Program
+	Thresholds []Threshold // ascending
+}
+
+// Threshold is one of them.
+type Threshold struct {
+	Name  string // the shortest decimal, as in keys
+	Value float64
+	When  *expr.Condition // the metric has reached it
+}
+
+// Has reports whether a threshold, as keys name it, is one of the metric's; the empty name stands for any of them.
+func (m *Metric) Has(name string) bool {
+	return name == "" || slices.ContainsFunc(m.Thresholds, func(t Threshold) bool { return t.Name == name })
+}
+
+// Dates say when the occasions of a record are due.
+type Dates struct {
+	Offsets  []civil.Duration // from the anchor; different ones
+	At       At
+	Zones    []Zone // tried in order; then the record's own and the workspace's
+	Rule     civil.Rule
+	KeepZone bool // what is pending stays when the zone changes (follow_zone: false)
+}
+
+// At is a time of day; the zero At is 09:00 with a date, and an instant's own.
+type At struct {
+	Given  bool
+	Time   civil.TimeOfDay
+	Random civil.Span    // a minute of it, drawn once for each occasion; zero = none
+	From   *expr.Program // a text; nil = Time
+}
+
+// Zone is a zone, or where its name is found.
+type Zone struct {
+	Name string
+	From *expr.Program
+}
+
+// Ahead reports whether a trigger plans its occasions ahead, each named by its key alone: by a date of the record, by
+// thresholds, or once. The other triggers on records fire while a condition holds, no sooner than their cooldown.
+func (t *Trigger) Ahead() bool { return t.Record != "" && t.Cooldown == nil }
+
+// AheadInputs is the hash of what the keys of such a trigger stand for but do not spell (decision 20): the expression of
+// its date, or of its metric.
+func (t *Trigger) AheadInputs() string { return t.aheadInputs }
+
+func (t *Trigger) hashAhead() string {
+	inputs := map[string]any{}
+	if t.Anchor != nil {
+		inputs["anchor"] = t.Anchor.Source()
+	}
+	if t.Metric != nil && t.Metric.Value != nil {
+		inputs["metric"] = t.Metric.Value.Source()
+	}
+	hash, err := key.InputHash(inputs)
+	if err != nil { // texts always have a canonical form
+		panic(fmt.Sprintf("definition: hash of a date: %v", err))
+	}
+	return hash
+}
+
+// metric reads a number and its thresholds.
+func (r *reader) metric(n *portable.Node, scope expr.Scope) *Metric {
+	if n == nil || n.Kind == portable.Broken {
+		return nil
+	}
+	f, ok := r.fields(n, "metric")
+	if !ok {
+		return nil
+	}
+	r.need(f)
+	m := &Metric{}
+	if name := f.get("name"); name != nil {
+		m.Name, _ = r.slug(name)
+	}
+	value := f.get("value")
+	m.Value = r.expression(value, scope, expr.Number)
+	list := f.get("thresholds")
+	if list != nil && list.Kind == portable.List && len(list.Items) == 0 {
+		r.invalid(list.Pos, "a metric needs at least one threshold", "[80, 90]")
+	}
+	for _, item := range r.items(list) {
+		number := r.number(item)
+		if number == nil {
+			continue
+		}
+		canonical, err := key.CanonicalJSON(*number)
+		if err != nil {
+			r.refuse(item, err)
+			continue
+		}
+		at := Threshold{Name: string(canonical), Value: *number}
+		if last := len(m.Thresholds) - 1; last >= 0 && m.Thresholds[last].Value >= at.Value {
+			r.invalid(item.Pos, "thresholds must ascend", "[80, 90]")
+			continue
+		}
+		if m.Value != nil {
+			// The value has passed, and a comparison of it with a number passes too.
+			if at.When, err = r.compiler.Line("("+m.Value.Source()+") >= "+strconv.FormatFloat(at.Value, 'f', -1, 64), scope); err != nil {
+				r.refuse(value, err)
+			}
+		}
+		m.Thresholds = append(m.Thresholds, at)
+	}
+	return m
+}
+
+// ahead reads what a trigger says that plans ahead, beside its timing.
+func (r *reader) ahead(t *Trigger, f fields, scope expr.Scope) {
+	metric, fire, issues, cooldown := f.get("metric"), f.get("fire"), f.get("issues"), f.get("cooldown")
+	if metric != nil && present(issues, cooldown) > 0 {
+		r.invalid(metric.Pos, fmt.Sprintf("trigger %s: a metric fires by its thresholds, not by issues or a cooldown", t.ID), "remove issues and cooldown, or compare the number in when")
+	}
+	if fire != nil && issues != nil {
+		r.invalid(fire.Pos, fmt.Sprintf("trigger %s: issues have a cooldown, not fire", t.ID), "write a single condition into when, or cooldown instead of fire")
+	}
+	t.Metric = r.metric(metric, scope)
+	if t.Metric != nil && t.When != nil {
+		for i, at := range t.Metric.Thresholds {
+			if at.When != nil {
+				t.Metric.Thresholds[i].When = expr.AllOf(t.When, at.When)
+			}
+		}
+	}
+	if t.Metric != nil && t.Check.Every == 0 {
+		for _, at := range t.Metric.Thresholds {
+			if at.When == nil {
+				continue
+			}
+			if _, bound := at.When.TimeBound(); bound {
+				r.invalid(metric.Pos, "it cannot be computed when time alone changes this: "+t.Metric.Value.Source(), "write check: [change, 5m], so that it is looked at every 5 minutes too")
+				break
+			}
+		}
+	}
+	if fire != nil {
+		t.Fire = r.word(fire, "fire", FireOncePerSource, fires())
+	}
+	if t.Fire == FireOncePerThreshold && t.Metric == nil && fire.Kind != portable.Broken {
+		r.invalid(fire.Pos, fmt.Sprintf("trigger %s: once_per_threshold is for a metric", t.ID), "write metric: with its thresholds, or fire: once_per_source")
+	}
+}
+
+// dates reads the timing of a trigger that plans ahead.
+func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
+	scope.Now = false // whoever looks again must find the same
+	d := &Dates{At: r.at(f.get("at"), scope), Zones: r.zones(f.get("timezone"), scope), KeepZone: !r.bool(f.get("follow_zone"), true)}
+	if n := f.get("dst"); n != nil {
+		d.Rule = r.dst(n)
+	}
+	for _, n := range r.items(f.get("offset")) {
+		text, ok := r.text(n)
+		if !ok {
+			continue
+		}
+		offset, err := civil.ParseOffset(text)
+		switch {
+		case err != nil:
+			r.refuse(n, err)
+		case slices.Contains(d.Offsets, offset):
+			r.invalid(n.Pos, fmt.Sprintf("%s stands twice in the list", offset), "each offset is an occasion of its own")
+		default:
+			d.Offsets = append(d.Offsets, offset)
+		}
+	}
+	if len(d.Offsets) == 0 {
+		d.Offsets = []civil.Duration{{}}
+	}
+	if t.Anchor != nil {
+		return d
+	}
+	for _, name := range []string{"at", "timezone", "follow_zone", "dst"} {
+		if n := f.get(name); n != nil && (name != "timezone" || t.Fire != FireOncePerDay) {
+			r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s is for a date", t.ID, name), "write anchor: the date of the record that it counts from")
+		}
+	}
+	if n := f.get("offset"); len(d.Offsets) > 1 {
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: several offsets are for a date", t.ID), "write anchor: the date of the record that they count from")
+	}
+	return d
+}
+
+// at reads a time of day, one at random, or an expression that gives one; what begins like a time must be one.
+func (r *reader) at(n *portable.Node, scope expr.Scope) At {
+	text, ok := r.text(n)
+	if !ok {
+		return At{}
+	}
+	if span, random := strings.CutPrefix(text, "random "); random {
+		s, err := civil.ParseSpan(span)
+		if err != nil {
+			r.refuse(n, err)
+		}
+		return At{Given: true, Random: s}
+	}
+	if text[0] >= '0' && text[0] <= '9' {
+		clock, err := civil.ParseTimeOfDay(text)
+		if err != nil {
+			r.refuse(n, err)
+		}
+		return At{Given: true, Time: clock}
+	}
+	return At{Given: true, From: r.expression(n, scope, expr.Any)}
+}
+
+// zones reads where dates are meant: names of zones, and expressions that give one.
+func (r *reader) zones(n *portable.Node, scope expr.Scope) []Zone {
+	var all []Zone
+	for _, item := range r.items(n) {
+		text, ok := r.text(item)
+		switch {
+		case !ok:
+		case text == "contact" || strings.HasPrefix(text, "contact."):
+			r.notYet(item.Pos, text, "for now a date is meant in the zone of the record, of a record that it names, or of the workspace")
+		case strings.Contains(text, "/") || text == "UTC":
+			if _, err := civil.LoadZone(text); err != nil {
+				r.refuse(item, err)
+				continue
+			}
+			all = append(all, Zone{Name: text})
+		default:
+			if p := r.expression(item, scope, expr.Any); p != nil {
+				all = append(all, Zone{From: p})
+			}
+		}
+	}
+	return all
+}
+
+// dst reads what is meant by a time of day that does not exist, or exists twice.
+func (r *reader) dst(n *portable.Node) civil.Rule {
+	f, ok := r.fields(n, "dst")
+	if !ok {
+		return civil.Rule{}
+	}
+	return civil.Rule{
+		Gap:     civil.Gap(r.word(f.get("gap"), "gap", string(civil.GapForward), []string{string(civil.GapForward), string(civil.GapSkip)})),
+		Overlap: civil.Overlap(r.word(f.get("overlap"), "overlap", string(civil.OverlapFirst), []string{string(civil.OverlapFirst), string(civil.OverlapSecond)})),
+	}
+}

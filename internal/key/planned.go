@@ -1,0 +1,72 @@
+package key
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+)
+
+// Date names the occasion of a date of a record: the day it is about, and how long before it the occasion is (B12).
+// Anchored names that of an instant.
+func Date(workflowType, workflow, recordType, recordID, trigger string, target civil.Date, offset civil.Duration) Instance {
+	return name(kind(workflowType), workflow, recordType, recordID, trigger, target.String(), before(offset))
+}
+
+// Anchored is Date for an anchor that is an instant.
+func Anchored(workflowType, workflow, recordType, recordID, trigger string, target time.Time, offset civil.Duration) Instance {
+	return name(kind(workflowType), workflow, recordType, recordID, trigger, basic(target), before(offset))
+}
+
+// before writes an offset as the key has it: the whole days before the target, and other lengths in their canonical form;
+// what lies after the target is negative (B12).
+func before(offset civil.Duration) string {
+	ahead := civil.Duration{Months: -offset.Months, Days: -offset.Days, Clock: -offset.Clock}
+	if ahead.Months == 0 && ahead.Clock == 0 {
+		return strconv.Itoa(ahead.Days)
+	}
+	return ahead.String()
+}
+
+// Words of a threshold's key, spelled as the source spells them (B16).
+const (
+	anyThreshold = "any"
+	scopeAll     = "all"
+)
+
+// Threshold names the occasion of a metric that has reached a threshold. The policy, and the scope within which it fires
+// once, are part of the key, which alone enforces it (decision 25). An empty threshold stands for any of them, an empty
+// scope for the whole life of the record.
+func Threshold(workflowType, workflow, recordType, recordID, trigger, metric, threshold, policy, scope string) Instance {
+	if threshold == "" {
+		threshold = anyThreshold
+	}
+	if scope == "" {
+		scope = scopeAll
+	}
+	return name(kind(workflowType), workflow, recordType, recordID, trigger, "threshold", metric, threshold, policy, scope)
+}
+
+// ThresholdOf is the threshold of a key that Threshold has made; empty when it stands for any of them, or there is none.
+func ThresholdOf(k Instance) string {
+	const before, after = ":threshold:", 4 // metric, threshold, policy, scope
+	base, _ := k.withoutZone().Base()
+	_, rest, ok := strings.Cut(string(base), before)
+	parts := strings.Split(rest, ":")
+	if !ok || len(parts) != after || parts[1] == anyThreshold {
+		return ""
+	}
+	return parts[1]
+}
+
+// Once names the one occasion that a condition without a metric has in the life of a record.
+func Once(workflowType, workflow, recordType, recordID, trigger string) Instance {
+	return name(kind(workflowType), workflow, recordType, recordID, trigger, "once")
+}
+
+// InZone is the occasion for the people of one zone (R15).
+func (k Instance) InZone(zone string) Instance {
+	base, n := k.Base()
+	return (base + Instance(zoneMark+escape(zone, ":"))).Retry(n)
+}

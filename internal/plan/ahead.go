@@ -1,0 +1,387 @@
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// Implied is an occasion that should exist of a record as it is. Events, edits, a repair, the moment at which one is due
+// and the simulator all compare these with what is stored (B17).
+type Implied struct {
+	Key  key.Instance
+	Due  time.Time  // none: at once
+	Date civil.Date // of Due where it is meant; none where Due is
+	Zone string
+
+	Target    string         // the date or instant that it is about, as in the key; empty without one
+	Offset    civil.Duration // from there
+	Threshold string         // that is reached; empty without a metric
+	Metric    float64        // with Threshold
+}
+
+// Ahead is what a trigger that plans ahead makes of a record.
+type Ahead struct {
+	Known   bool // it was time for the trigger to look; otherwise what was implied before still is
+	Implied []Implied
+	Inputs  string        // hash of what the keys stand for but do not spell (decision 20)
+	Reason  reason.Reason // why nothing is implied; empty where something is
+	Field   string        // the missing field, or the expression that failed
+	Error   string        // of that
+	State   condition.Ahead
+}
+
+// always holds.
+func always() *expr.Condition { return expr.AllOf() }
+
+// view is what a trigger that plans ahead reads of a record.
+type view struct {
+	set     *definition.Set
+	trigger definition.Match
+	typ, id string // of the record
+	own     string // its own zone
+	in      expr.Input
+	fresh   bool // it was never looked at
+	zones   *civil.Zones
+}
+
+// ahead finds what is implied where what is met is met, for long enough.
+func (v *view) ahead(met []string, before condition.Ahead) Ahead {
+	t := v.trigger.Trigger
+	a := Ahead{Known: true, State: before, Inputs: t.AheadInputs()}
+	if t.Fire == definition.FireFalseToTrue {
+		a.State = before.Cross(met, v.fresh)
+	}
+	var err error
+	switch {
+	case len(met) == 0:
+		a.Reason = reason.ConditionFalse // unless who judged knows better
+	case t.StopWhen != nil && t.StopWhen.Holds(v.in):
+		a.Reason, a.Field = reason.ConditionCleared, "stop_when"
+	case t.Anchor != nil:
+		err = v.dates(&a)
+	default:
+		err = v.reached(&a, met)
+	}
+	if err != nil {
+		a.Implied, a.Reason, a.Error = nil, reason.ExpressionFailed, err.Error()
+		if failure := (*expr.Failure)(nil); errors.As(err, &failure) {
+			a.Reason = failure.Reason
+		}
+	}
+	a.State.Print = a.print()
+	return a
+}
+
+// gone is what is implied by a record or a trigger that is not looked at any more.
+func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead) Ahead {
+	a := Ahead{Known: true, State: before, Inputs: t.AheadInputs(), Reason: why}
+	a.State.Over, a.State.Print = nil, ""
+	if why != reason.RecordClosed {
+		a.State.Counted = false // what holds when it is switched on again is the baseline (R11)
+	}
+	return a
+}
+
+// print tells what is implied from anything else that may be; empty: nothing, and nothing is wrong.
+func (a *Ahead) print() string {
+	if len(a.Implied) == 0 && a.Error == "" {
+		return ""
+	}
+	h := sha256.New()
+	for _, i := range a.Implied {
+		fmt.Fprintf(h, "%s %d %s\n", i.Key, i.Due.UnixMicro(), i.Zone)
+	}
+	fmt.Fprintf(h, "%s %s", a.Inputs, a.Error)
+	const enough = 8 // bytes
+	return hex.EncodeToString(h.Sum(nil)[:enough])
+}
+
+// dates finds the occasions of a date: one for each offset (B34).
+func (v *view) dates(a *Ahead) error {
+	t := v.trigger.Trigger
+	value, err := t.Anchor.Eval(v.in)
+	if err != nil {
+		a.Field = t.Anchor.Source()
+		return fmt.Errorf("timing: anchor: %w", err)
+	}
+	if value == nil {
+		a.Reason, a.Field = reason.ValueMissing, t.Anchor.Source()
+		return nil
+	}
+	zone, loc, err := v.zone()
+	if err != nil {
+		a.Field = "timing.timezone"
+		return fmt.Errorf("timing: timezone: %w", err)
+	}
+	clock, err := v.clock()
+	if err != nil {
+		a.Field = "timing.at"
+		return fmt.Errorf("timing: at: %w", err)
+	}
+	var target civil.Date
+	instant, exact := value.(time.Time)
+	switch day := value.(type) {
+	case civil.Date:
+		target = day
+	case time.Time:
+		instant = day.UTC().Truncate(time.Microsecond)
+		if t.Dates.At.Given {
+			target, _ = civil.DateOf(instant, loc)
+			exact = false
+		}
+	default:
+		a.Field = t.Anchor.Source()
+		return fmt.Errorf("timing: anchor: %s is neither a date nor an instant", t.Anchor.Source())
+	}
+	w := v.trigger.Workflow
+	for _, offset := range t.Dates.Offsets {
+		i := Implied{Zone: zone, Offset: offset}
+		if exact {
+			i.Key = key.Anchored(w.Type, w.Name, v.typ, v.id, t.ID, instant, offset)
+			i.Due = instant.Add(offset.Exact())
+			i.Target = instant.Format(time.RFC3339Nano)
+		} else {
+			i.Key, i.Target = key.Date(w.Type, w.Name, v.typ, v.id, t.ID, target, offset), target.String()
+			due, ok := civil.Resolve(target.Add(offset), clock.of(i.Key), loc, t.Dates.Rule)
+			if !ok {
+				continue // a gap that is to be skipped
+			}
+			i.Due = due.Add(offset.Clock)
+		}
+		if year := i.Due.Year(); year < 1 || year > 9999 {
+			a.Field = t.Anchor.Source()
+			return fmt.Errorf("timing: %s from %s is outside of the years 1 to 9999", offset, i.Target)
+		}
+		i.Date, _ = civil.DateOf(i.Due, loc)
+		a.Implied = append(a.Implied, i)
+	}
+	return nil
+}
+
+// zone finds where dates are meant.
+func (v *view) zone() (name string, loc *time.Location, err error) {
+	for _, z := range v.trigger.Trigger.Dates.Zones {
+		if name = z.Name; z.From != nil {
+			value, err := z.From.Eval(v.in)
+			if err != nil {
+				return "", nil, err
+			}
+			if name, err = textOr(value, "the name of a zone"); err != nil {
+				return "", nil, fmt.Errorf("%s: %w", z.From.Source(), err)
+			}
+		}
+		if name != "" {
+			break
+		}
+	}
+	name = cmp.Or(name, v.own, v.set.Workspace.Timezone)
+	loc, err = v.zones.Load(name)
+	return name, loc, err
+}
+
+// textOr is a value that must be a text; empty when it is missing.
+func textOr(value any, what string) (string, error) {
+	switch value := value.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return value, nil
+	}
+	return "", fmt.Errorf("%s was expected, not %T", what, value)
+}
+
+// clock is a time of day, or a span of which each occasion has a minute of its own.
+type clock struct {
+	time   civil.TimeOfDay
+	random civil.Span
+}
+
+func (v *view) clock() (clock, error) {
+	at := v.trigger.Trigger.Dates.At
+	switch {
+	case !at.Given:
+		return clock{time: morning}, nil
+	case at.From == nil:
+		return clock{time: at.Time, random: at.Random}, nil
+	}
+	value, err := at.From.Eval(v.in)
+	if err != nil {
+		return clock{}, err
+	}
+	text, err := textOr(value, "a time of day")
+	if err != nil || text == "" {
+		return clock{time: morning}, err
+	}
+	c, err := civil.ParseTimeOfDay(text)
+	return clock{time: c}, err
+}
+
+// of is the time of day of one occasion: drawn by its key, so that whoever plans it again finds the same minute.
+func (c clock) of(k key.Instance) civil.TimeOfDay {
+	if c.random.IsZero() {
+		return c.time
+	}
+	const day, minute = 24 * 60 * 60, 60
+	minutes := (int(c.random.To) - int(c.random.From) + day) % day / minute
+	if minutes == 0 {
+		return c.random.From
+	}
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, string(k)) // a hash takes everything
+	return civil.TimeOfDay((int(c.random.From) + int(h.Sum64()%uint64(minutes))*minute) % day)
+}
+
+// reached finds the occasions of thresholds that are reached, or of a condition that holds (B35, B36, decision 25).
+func (v *view) reached(a *Ahead, met []string) error {
+	w, t := v.trigger.Workflow, v.trigger.Trigger
+	today, zone := "", ""
+	if t.Fire == definition.FireOncePerDay {
+		name, loc, err := v.zone()
+		if err != nil {
+			a.Field = "timing.timezone"
+			return fmt.Errorf("timing: timezone: %w", err)
+		}
+		date, _ := civil.DateOf(v.in.Now, loc)
+		today, zone = date.String(), name
+	}
+	if t.Metric == nil {
+		k := key.Once(w.Type, w.Name, v.typ, v.id, t.ID)
+		switch t.Fire {
+		case definition.FireOncePerDay:
+			k = v.threshold("condition", "", "OncePerDay", today)
+		case definition.FireFalseToTrue:
+			n := a.State.Crossed[""]
+			if n == 0 {
+				a.Reason = reason.Baseline
+				return nil
+			}
+			k = v.threshold("condition", "", "FalseToTrue", fmt.Sprintf("e%d", n))
+		}
+		a.Implied = []Implied{{Key: k, Zone: zone}}
+		return nil
+	}
+	value, err := t.Metric.Value.Eval(v.in)
+	if err != nil {
+		a.Field = t.Metric.Value.Source()
+		return fmt.Errorf("metric %s: %w", t.Metric.Name, err)
+	}
+	number := numberOf(value)
+	for _, at := range t.Metric.Thresholds {
+		if !slices.Contains(met, at.Name) {
+			continue
+		}
+		i := Implied{Zone: zone, Threshold: at.Name, Metric: number}
+		switch t.Fire {
+		case definition.FireOncePerThreshold:
+			i.Key = v.threshold(t.Metric.Name, at.Name, "OncePerThreshold", "")
+		case definition.FireOncePerDay:
+			i.Key = v.threshold(t.Metric.Name, at.Name, "OncePerDay", today)
+		case definition.FireFalseToTrue:
+			n := a.State.Crossed[at.Name]
+			if n == 0 { // it was reached when the trigger came
+				continue
+			}
+			i.Key = v.threshold(t.Metric.Name, at.Name, "FalseToTrue", fmt.Sprintf("e%d", n))
+		default: // the highest that is reached speaks for all
+			i.Key = v.threshold(t.Metric.Name, "", "OncePerSource", "")
+			a.Implied = nil
+		}
+		a.Implied = append(a.Implied, i)
+	}
+	if len(a.Implied) == 0 {
+		a.Reason = reason.Baseline
+	}
+	return nil
+}
+
+func numberOf(value any) float64 {
+	switch n := value.(type) {
+	case int64:
+		return float64(n)
+	case float64:
+		return n
+	}
+	return 0 // a threshold is reached, so there is a number
+}
+
+func (v *view) threshold(metric, threshold, policy, scope string) key.Instance {
+	w := v.trigger.Workflow
+	return key.Threshold(w.Type, w.Name, v.typ, v.id, v.trigger.Trigger.ID, metric, threshold, policy, scope)
+}
+
+// turns is when a day ends by which a trigger names its occasions; none: it does not.
+func (v *view) turns() time.Time {
+	if v.trigger.Trigger.Fire != definition.FireOncePerDay {
+		return time.Time{}
+	}
+	_, loc, err := v.zone()
+	if err != nil {
+		return time.Time{}
+	}
+	_, end := civil.DayBounds(v.in.Now, loc)
+	return end
+}
+
+// planned judges a trigger that plans ahead.
+func (l *Look) planned(v *view, before condition.State, gone, waits bool) {
+	met := l.Outcome.Issues
+	l.Outcome.Issues, l.Outcome.Faded, l.Outcome.Cleared = nil, nil, false // gate 1 has no part in it
+	var a Ahead
+	switch {
+	case gone:
+		why := reason.RecordClosed
+		switch {
+		case !l.Workflow.Enabled:
+			why = reason.WorkflowInactive
+		case !l.Trigger.Enabled:
+			why = reason.TriggerDisabled
+		}
+		a = goneAhead(l.Trigger, why, before.Ahead)
+	case !l.Outcome.Judged:
+		a = Ahead{State: before.Ahead}
+	default:
+		a = v.ahead(met, before.Ahead)
+		if len(met) == 0 {
+			if a.Reason, a.Field, a.Error = l.whyNot(); waits {
+				a.Reason = reason.ForNotReached
+			}
+			a.State.Print = a.print()
+		} else if turns := v.turns(); l.Rule.Change && !turns.IsZero() && (l.Outcome.Next.IsZero() || turns.Before(l.Outcome.Next)) {
+			l.Outcome.Next = turns
+		}
+	}
+	l.Ahead, l.State.Ahead = &a, a.State
+}
+
+// whyNot is why nothing is met: what failed goes before what is missing, and both before what is simply false.
+func (l *Look) whyNot() (why reason.Reason, field, failed string) {
+	rank := func(r reason.Reason) int {
+		return slices.Index([]reason.Reason{reason.ConditionFalse, reason.ValueMissing, reason.CostExceeded, reason.ExpressionFailed}, r)
+	}
+	why = reason.ConditionFalse
+	for _, j := range l.Judged {
+		for _, c := range j.Clauses {
+			if !c.Met && rank(c.Reason) > rank(why) {
+				why, field, failed = c.Reason, c.Field, ""
+				if c.Reason == reason.ExpressionFailed || c.Reason == reason.CostExceeded {
+					field, failed = c.Source, c.Detail
+				}
+			}
+		}
+	}
+	return why, field, failed
+}
