@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -90,6 +91,9 @@ func (states States) String() string {
 	}
 	return string(text)
 }
+
+// Names are the names of the states, sorted.
+func (states States) Names() []string { return slices.Sorted(maps.Keys(states)) }
 
 // Clone returns a copy to which states can be given.
 func (states States) Clone() States { return maps.Clone(states) }

@@ -17,10 +17,11 @@ import (
 // kind; whether it fits is then looked at where it is used.
 type subjects struct {
 	event, record bool
+	metric, date  bool             // of a record: what is planned ahead by these
 	typ           *expr.RecordType // nil leaves the fields of records open
 }
 
-func anySubject() subjects { return subjects{event: true, record: true} }
+func anySubject() subjects { return subjects{event: true, record: true, metric: true, date: true} }
 
 func subjectsOf(s expr.Scope) subjects {
 	if !s.Event && !s.Record { // a calendar's, which is refused as a whole
@@ -44,6 +45,12 @@ func textNames(about subjects) map[string][]string {
 	if about.record {
 		names["record"], names["issues"] = recordFields(about.typ), nil
 	}
+	if about.metric {
+		names["metric"] = []string{"name", "value", "threshold"}
+	}
+	if about.date {
+		names["days_left"] = []string{}
+	}
 	return names
 }
 
@@ -59,7 +66,7 @@ func recordFields(typ *expr.RecordType) []string {
 // laterTextNames are names and fields that texts will be able to write.
 func laterTextNames() []string {
 	return []string{
-		"item", "metric", "answers", "period", "iteration", "data", "days_left", "digest", "trigger",
+		"item", "answers", "period", "iteration", "data", "digest", "trigger",
 		"unsubscribe_link", "manage_link", "contact.groups", "contact.place",
 	}
 }
@@ -98,7 +105,7 @@ func rootOf(path string) (root, field string) {
 
 // isSubject reports whether a name exists in the texts of one kind of trigger only.
 func isSubject(root string) bool {
-	return slices.Contains([]string{"event", "candidate", "record", "issues"}, root)
+	return slices.Contains([]string{"event", "candidate", "record", "issues", "metric", "days_left"}, root)
 }
 
 func noSubject(root string) string {
@@ -107,6 +114,10 @@ func noSubject(root string) string {
 		return "there is no record here: the trigger listens to an event"
 	case "issues":
 		return "there are no issues here: the trigger listens to an event"
+	case "metric":
+		return "there is no metric here: the trigger has none"
+	case "days_left":
+		return "there are no days left here: the trigger has no date, which is the anchor of its timing"
 	}
 	return fmt.Sprintf("there is no %s here: the trigger looks at records", root)
 }

@@ -308,6 +308,11 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, w *Workflow, t *Tr
 	if b.timing != nil {
 		r.timing(b.timing, scope, t)
 	}
+	if t.ID == "" { // the mistakes of blocks that belong to no trigger
+		r.about.metric, r.about.date = true, true
+	} else if t.Ahead() {
+		r.about.metric, r.about.date = t.Metric != nil, t.Anchor != nil
+	}
 	t.Audience = r.audience(b.audience, scope, set)
 	if key, ok := r.channelRef(b.channel, set); ok {
 		t.Channel = key

@@ -262,11 +262,13 @@ type TickResult struct {
 	Reclaimed int `json:"reclaimed"` // of those: taken over from a lost worker
 	Failed    int `json:"failed"`    // attempts
 	Expired   int `json:"expired"`   // deliveries
+
+	more bool // a run went on, even where it found no records
 }
 
 // Any reports whether the pass found anything to do.
 func (r TickResult) Any() bool {
-	return r.Looked+r.Marked+r.Expanded+r.Replanned+r.Processed+r.Expired > 0
+	return r.Looked+r.Marked+r.Expanded+r.Replanned+r.Processed+r.Expired > 0 || r.more
 }
 
 // Tick runs every stage once, at the clock's present instant: look at records, expand, plan anew, send, expire (C17), and a
@@ -275,7 +277,7 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	now := e.config.Clock.Now()
 	var r TickResult
 	looked, err := e.checker.Step(ctx, now, TickBatch)
-	r.Looked, r.Marked = looked.Looked, looked.Passed
+	r.Looked, r.Marked, r.more = looked.Looked, looked.Passed, looked.More
 	if err != nil {
 		return r, err
 	}

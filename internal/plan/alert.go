@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"encoding/json"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -27,6 +29,40 @@ func (l *Look) Alert(rec subject.Record, now time.Time) map[string]any {
 		issues = []string{}
 	}
 	return map[string]any{"record": record, "issues": issues, "detected_at": now, "trigger": l.Trigger.ID, "episode": l.State.Episodes}
+}
+
+// Payload is likewise that of an occasion that was planned ahead and is due.
+func (l *Look) Payload(rec subject.Record, i Implied, now time.Time) map[string]any {
+	payload := l.Alert(rec, now)
+	if i.Target != "" {
+		payload["target"], payload["timezone"] = i.Target, i.Zone
+	}
+	if i.Threshold != "" {
+		payload["metric"] = map[string]any{"name": l.Trigger.Metric.Name, "value": i.Metric, "threshold": json.Number(i.Threshold)}
+	}
+	return payload
+}
+
+// Extra are the further names that texts read of such an event at an instant: the metric, and the days that are left to
+// the date that it is about.
+func Extra(ev subject.Event, now time.Time, zones *civil.Zones) map[string]any {
+	extra := map[string]any{}
+	if metric, ok := ev.Payload["metric"]; ok {
+		extra["metric"] = metric
+	}
+	target, _ := ev.Payload["target"].(string)
+	zone, _ := ev.Payload["timezone"].(string)
+	loc, err := zones.Load(zone)
+	if err != nil || target == "" {
+		return extra
+	}
+	date, err := civil.ParseDate(target)
+	if instant, bad := time.Parse(time.RFC3339Nano, target); err != nil && bad == nil {
+		date, _ = civil.DateOf(instant, loc)
+	}
+	today, _ := civil.DateOf(now, loc)
+	extra["days_left"] = today.DaysUntil(date)
+	return extra
 }
 
 // AlertFields are what expressions and texts read of such an event; ok is false for an event of a caller's.

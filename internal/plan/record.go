@@ -73,31 +73,54 @@ func Record(set *definition.Set, rec subject.Record, states condition.States, g 
 	if len(matches) == 0 {
 		return nil
 	}
-	fields := RecordFields(rec)
-	own, _ := rec.Props["timezone"].(string)
-	zone := recordZone(set, own, zones)
+	v := seeing{set: set, rec: rec, states: states, glance: g, fields: RecordFields(rec), zones: zones}
 	looks := make([]Look, len(matches))
 	for i, m := range matches {
-		in := Input(set, m.Workflow, nil, g.Now)
-		in.Record, in.Zone = fields, zone
-		l := Look{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger)}
-		seen := condition.Sight{Now: g.Now, Tick: condition.DueTick(l.Rule.Every, g.Now, g.LookedAt, g.LookAt), Gone: gone(m, rec)}
-		if !seen.Gone {
-			l.judge(&seen, in)
-		}
-		before := states[condition.Name(m.Workflow.Name, m.Trigger.ID)]
-		l.Outcome = before.Look(l.Rule, seen)
-		if m.Trigger.Ahead() {
-			v := view{set: set, trigger: m, typ: rec.Type, id: rec.ExtID, own: own, in: in, fresh: g.LookedAt.IsZero(), zones: zones}
-			l.planned(&v, before, seen.Gone, len(seen.Met) > 0)
-		}
-		if len(l.Outcome.Issues) > 0 {
-			l.fire(set, in)
-		}
-		l.Lapse(l.Rule, l.Context)
-		looks[i] = l
+		looks[i] = v.look(m)
 	}
 	return looks
+}
+
+// Due looks at a record with one trigger, because something that it planned is due (R14).
+func Due(set *definition.Set, m definition.Match, rec subject.Record, states condition.States, g Glance, zones *civil.Zones) Look {
+	v := seeing{set: set, rec: rec, states: states, glance: g, fields: RecordFields(rec), zones: zones}
+	return v.look(m)
+}
+
+// seeing is a record that triggers look at.
+type seeing struct {
+	set    *definition.Set
+	rec    subject.Record
+	states condition.States
+	glance Glance
+	fields map[string]any
+	zones  *civil.Zones
+}
+
+func (v *seeing) look(m definition.Match) Look {
+	own, _ := v.rec.Props["timezone"].(string)
+	in := Input(v.set, m.Workflow, nil, v.glance.Now)
+	in.Record, in.Zone = v.fields, recordZone(v.set, own, v.zones)
+	l := Look{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger)}
+	seen := condition.Sight{
+		Now: v.glance.Now, Tick: condition.DueTick(l.Rule.Every, v.glance.Now, v.glance.LookedAt, v.glance.LookAt), Gone: gone(m, v.rec),
+	}
+	if !seen.Gone {
+		l.judge(&seen, in)
+	}
+	before := v.states[condition.Name(m.Workflow.Name, m.Trigger.ID)]
+	l.Outcome = before.Look(l.Rule, seen)
+	if m.Trigger.Ahead() {
+		ahead := view{
+			set: v.set, trigger: m, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.glance.LookedAt.IsZero(), zones: v.zones,
+		}
+		l.planned(&ahead, before, seen.Gone, len(seen.Met) > 0)
+	}
+	if len(l.Outcome.Issues) > 0 {
+		l.fire(v.set, in)
+	}
+	l.Lapse(l.Rule, l.Context)
+	return l
 }
 
 // gone reports whether a trigger sees nothing of a record.

@@ -55,6 +55,10 @@ func listOf(e journal.Entry) string {
 		return "returned"
 	case journal.Folded:
 		return "folded"
+	case journal.Withdrawn:
+		return "withdrawn"
+	case journal.Moved:
+		return "moved"
 	case journal.NoMatch, journal.Rejected, journal.Planned, journal.Expanded, journal.Reclaimed, journal.PassedOver, journal.StaleRefused,
 		journal.Released, journal.Forgotten:
 	}
@@ -95,12 +99,12 @@ func deliveredRow(d delivered) row {
 }
 
 // instanceRow is a stored instance as a row.
-func instanceRow(i instance.Row) row {
+func instanceRow(i instance.Row, record string) row {
 	return row{
 		instance: int64(i.ID),
 		cells: map[string]cell{
 			"workflow": textCell(i.Workflow), "trigger": textCell(i.Trigger), "key": textCell(i.Key), "context": textCell(i.Context),
-			"due": instantCell(i.DueAt), "status": textCell(string(i.Status)), "reason": textCell(string(i.Reason)),
+			"due": instantCell(i.DueAt), "status": textCell(string(i.Status)), "reason": textCell(string(i.Reason)), "record": textCell(record),
 		},
 	}
 }

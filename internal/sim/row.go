@@ -159,6 +159,8 @@ func lists() []listSpec {
 	occasion := []fieldSpec{workflow, trigger, record, context, key, at, due, reason}
 	return []listSpec{
 		{name: "created", fields: occasion, show: []string{"workflow", "key"}},
+		{name: "withdrawn", fields: occasion, show: []string{"workflow", "key", "reason"}},
+		{name: "moved", fields: occasion, show: []string{"workflow", "key", "due"}},
 		{name: "sent", silent: true, fields: slices.Concat(message, []fieldSpec{due, remaining}, content), show: []string{"to", "channel", "step"}},
 		{name: "received", fields: slices.Concat([]fieldSpec{workflow, to, channel, step, attempt, at, locale}, content), show: []string{"to", "channel", "step"}},
 		{name: "throttled", fields: []fieldSpec{workflow, trigger, record, context, at, until, wait, reason}, show: []string{"context", "wait"}},
@@ -170,7 +172,7 @@ func lists() []listSpec {
 		{name: "folded", fields: slices.Concat(message, []fieldSpec{{"into", fieldName, "into"}, due, reason}), show: []string{"workflow", "into", "to"}},
 		{name: "failed", silent: true, fields: slices.Concat(message, []fieldSpec{due, until, reason}), show: []string{"to", "channel", "reason"}},
 		{name: "unknown", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "channel", "reason"}},
-		{name: "held", silent: true, fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
+		{name: "held", silent: true, fields: slices.Concat(message, []fieldSpec{record, due, reason}), show: []string{"workflow", "to", "reason"}},
 		{name: "cancelled", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"workflow", "to", "reason"}},
 		{name: "expired", fields: slices.Concat(message, []fieldSpec{due, reason}), show: []string{"to", "reason"}},
 
@@ -185,7 +187,7 @@ func lists() []listSpec {
 			show: []string{"text"},
 		},
 
-		{name: "pending", state: true, fields: []fieldSpec{workflow, trigger, context, key, due, status, reason}, show: []string{"workflow", "key", "due"}},
+		{name: "pending", state: true, fields: []fieldSpec{workflow, trigger, record, context, key, due, status, reason}, show: []string{"workflow", "key", "due"}},
 		{
 			name: "queued", state: true,
 			fields: []fieldSpec{workflow, trigger, key, to, channel, status, sendAt, due, attempt, remaining, locale, reason},
@@ -198,7 +200,7 @@ func lists() []listSpec {
 		},
 		{
 			name: "held", state: true,
-			fields: []fieldSpec{workflow, trigger, key, to, channel, status, due, reason},
+			fields: []fieldSpec{workflow, trigger, record, key, to, channel, status, due, reason},
 			show:   []string{"workflow", "to", "reason"},
 		},
 		{
@@ -230,6 +232,6 @@ func lists() []listSpec {
 // later names the lists of the format that this release does not have.
 func laterLists() []string {
 	return []string{
-		"withdrawn", "opened", "responded", "moved", "dispatched", "subscriptions", "sessions", "outbox", "upcoming",
+		"opened", "responded", "dispatched", "subscriptions", "sessions", "outbox", "upcoming",
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // state reads the lists of `state`.
@@ -38,8 +39,12 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 	if err != nil {
 		return nil, err
 	}
+	records, err := w.recordNames(ctx, instances)
+	if err != nil {
+		return nil, err
+	}
 	for _, i := range instances {
-		r := instanceRow(i)
+		r := instanceRow(i, records[i.Record])
 		switch {
 		case i.Held:
 			lists["held"] = append(lists["held"], r)
@@ -56,6 +61,22 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 		}
 	}
 	return lists, nil
+}
+
+// recordNames are the records that instances are about, as type/id.
+func (w *world) recordNames(ctx context.Context, instances []instance.Row) (map[subject.RecordID]string, error) {
+	var ids []subject.RecordID
+	for _, i := range instances {
+		if i.Record != 0 {
+			ids = append(ids, i.Record)
+		}
+	}
+	found, err := w.store.RecordNames(ctx, w.workspace.ID, ids)
+	names := make(map[subject.RecordID]string, len(found))
+	for id, ref := range found {
+		names[id] = ref.Type + "/" + ref.ExtID
+	}
+	return names, err
 }
 
 // reader is an engine to ask: what is stored does not depend on a process that runs.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -61,12 +62,14 @@ type Episode struct {
 type CheckNeeds struct {
 	Throttles []ThrottleRef
 	Episodes  []EpisodeRef
+	Plans     map[PlanRef][]key.Instance // with the keys that may be inserted
 }
 
 // CheckState is that; the throttles are those that have ever fired, locked.
 type CheckState struct {
 	Throttles map[ThrottleRef]Throttle
 	Episodes  map[EpisodeRef]Episode
+	Plans     map[PlanRef]Plan
 }
 
 // Check is a decision about records in three steps. Each may be done again, from Look on.
@@ -90,6 +93,8 @@ type CheckWrites struct {
 	Reset     []Throttle     // that are as if they had never fired, if they still stand so
 	Ended     []delivery.Row // of the episodes: as they are to be
 	Withdrawn []instance.Row // likewise
+	Planned   []instance.Row // of the plans: as they are to be
+	Unplanned []delivery.Row // likewise
 }
 
 // Looked is what a look leaves behind.
@@ -118,8 +123,8 @@ WHERE record.ws = r.ws AND record.id = r.id`
 // one transaction. n is how many were looked at.
 //
 // They are held by row locks: a worker that dies leaves them as they were, and nobody else looks at them meanwhile. What
-// is locked further, in this order: throttles by context and workflow, what was made in episodes by row id, people by
-// row id.
+// is locked further, in this order: throttles by context and workflow, what was made in episodes by row id, what was planned
+// by row id, people by row id.
 func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide Check) (n int, err error) {
 	err = s.plan(ctx, func(t *session) error {
 		due, err := t.dueRecords(ctx, now, limit)
@@ -136,6 +141,9 @@ func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide C
 			return err
 		}
 		if state.Episodes, err = t.lockEpisodes(ctx, needs.Episodes); err != nil {
+			return err
+		}
+		if state.Plans, err = t.lockPlans(ctx, needs.Plans); err != nil {
 			return err
 		}
 		audiences, err := decide.Admit(state)
@@ -344,10 +352,16 @@ func (t *session) writeCheck(ctx context.Context, now time.Time, state CheckStat
 			pending[i.ID] = i
 		}
 	}
-	if len(w.Ended) > 0 {
-		if err := t.updateDeliveries(ctx, now, old, w.Ended); err != nil {
+	for _, p := range state.Plans {
+		old = append(old, p.Deliveries...)
+	}
+	if ended := slices.Concat(w.Ended, w.Unplanned); len(ended) > 0 {
+		if err := t.updateDeliveries(ctx, now, old, ended); err != nil {
 			return err
 		}
+	}
+	if err := t.writePlans(ctx, w.Planned); err != nil {
+		return err
 	}
 	for _, i := range w.Withdrawn { // large audiences and offsets only: few
 		if err := t.updateInstance(ctx, now, pending[i.ID], i); err != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -23,10 +24,10 @@ LIMIT $2
 
 const settleInstances = `
 UPDATE instance SET status = r.status, held = r.held, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
-  expand_cursor = r.expand_cursor, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, completed_at = r.completed_at,
+  expand_cursor = r.expand_cursor, event_id = r.event_id, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, completed_at = r.completed_at,
   attempts = instance.attempts + 1, lease_until = 0, version = instance.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
-  expand_cursor bigint, reason text, trace text, completed_at bigint)*/ AS r
+  expand_cursor bigint, event_id bigint, reason text, trace text, completed_at bigint)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // ExpandDue takes up to limit due instances of all workspaces, asks resolve whom each concerns and decide what
@@ -116,7 +117,79 @@ func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([
 	for n, i := range due {
 		due[n].EventRow = events[EventRef{i.Workspace, i.Event}]
 	}
-	return due, nil
+	return due, t.sources(ctx, due)
+}
+
+const recordsByRow = `
+SELECT ` + recordColumns + `, rec.ws
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
+WHERE rec.ws = r.ws AND rec.id = r.id`
+
+type recordID struct {
+	ws subject.WorkspaceID
+	id subject.RecordID
+}
+
+// sources reads the records of occasions that were planned ahead and have not begun: without a lock, since whoever writes
+// one of them has it looked at, and finds the occasion locked until it is expanded.
+func (t *session) sources(ctx context.Context, due []DueInstance) error {
+	var wanted rowset
+	for _, i := range due {
+		if i.Record != 0 && i.Event == 0 {
+			wanted.row().int(int64(i.Workspace)).int(int64(i.Record))
+		}
+	}
+	if wanted.n == 0 {
+		return nil
+	}
+	found := map[recordID]Source{}
+	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var ws subject.WorkspaceID
+		row, err := scanRecordRowAnd(rows, &ws)
+		var s Source
+		if unreadable := (*unreadableError)(nil); errors.As(err, &unreadable) {
+			s.Err, err = err, nil // the others of the batch are none the worse for it
+		}
+		s.RecordRow = row
+		found[recordID{ws, row.ID}] = s
+		return struct{}{}, err
+	}, recordsByRow, &wanted)
+	if err != nil {
+		return fmt.Errorf("read the records of instances: %w", err)
+	}
+	for n, i := range due {
+		if s, ok := found[recordID{i.Workspace, i.Record}]; ok {
+			due[n].Source = &s
+		}
+	}
+	return nil
+}
+
+// Who looks at a record locks it first and what was planned by it then; here it is the other way round. So nobody is waited
+// for: who holds the record looks at it, or has it looked at, and finds the occasion as it is left here.
+const lookAgain = `
+UPDATE record SET look_at = $1
+WHERE (ws, id) IN (
+  SELECT rec.ws, rec.id
+  FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
+  WHERE rec.ws = r.ws AND rec.id = r.id AND (rec.look_at = 0 OR rec.look_at > $1)
+  ORDER BY rec.id
+  /*SKIP LOCKED rec*/)`
+
+// lookAgain has records looked at whose occasions are no longer what they imply.
+func (t *session) lookAgain(ctx context.Context, now time.Time, records []recordID) error {
+	if len(records) == 0 {
+		return nil
+	}
+	var rows rowset
+	for _, r := range records {
+		rows.row().int(int64(r.ws)).int(int64(r.id))
+	}
+	if _, err := t.exec(ctx, lookAgain, dueMicros(now), &rows); err != nil {
+		return fmt.Errorf("have records looked at: %w", err)
+	}
+	t.due(dueMicros(now))
+	return nil
 }
 
 func scanDueInstance(rows *sql.Rows) (d DueInstance, err error) {
@@ -131,6 +204,8 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 	}
 	deliveries := make([]delivery.Row, 0, made)
 	var ended []delivery.Row
+	events := map[subject.WorkspaceID][]EventRow{}
+	var marks []recordID
 	var rows rowset
 	for n, r := range results {
 		i := due[n].Row
@@ -142,6 +217,13 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 		deliveries = append(deliveries, r.Deliveries...)
 		ended = append(ended, r.Ended...)
 		i.Status, i.Held, i.NextRetryAt = r.Status, r.Held, r.NextRetryAt
+		if r.Event != nil {
+			i.Event = r.Event.ID
+			events[i.Workspace] = append(events[i.Workspace], *r.Event)
+		}
+		if r.Look {
+			marks = append(marks, recordID{i.Workspace, i.Record})
+		}
 		completed := time.Time{}
 		if i.Status != instance.Pending {
 			completed = now
@@ -150,13 +232,21 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 			}
 		}
 		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).flag(i.Held).int(readyAt(i)).
-			time(i.NextRetryAt).int(int64(r.RetryCount)).int(int64(r.Cursor)).text(string(r.Reason)).text(r.Trace).time(completed)
+			time(i.NextRetryAt).int(int64(r.RetryCount)).int(int64(r.Cursor)).int(int64(i.Event)).text(string(r.Reason)).text(r.Trace).time(completed)
 		t.due(readyAt(i))
+	}
+	for _, ws := range sortedKeys(events) {
+		if err := t.insertEvents(ctx, ws, events[ws]); err != nil {
+			return err
+		}
 	}
 	if _, err := t.insertDeliveries(ctx, deliveries); err != nil {
 		return err
 	}
 	if err := t.endWaiting(ctx, ended); err != nil {
+		return err
+	}
+	if err := t.lookAgain(ctx, now, marks); err != nil {
 		return err
 	}
 	n, err := t.exec(ctx, settleInstances, &rows)

@@ -17,7 +17,7 @@ import (
 const instanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
   event_id bigint, status text, held bigint, due_at bigint, next_retry_at bigint, lease_until bigint, version bigint, attempts bigint,
   retry_count bigint, crashes bigint, reason text, input_hash text, trace text, created_at bigint, completed_at bigint,
-  record_id bigint, episode bigint, context text, expand_cursor bigint`
+  record_id bigint, episode bigint, context text, expand_cursor bigint, local_date text, timezone text`
 
 func scanInstance(rows *sql.Rows) (instance.Row, error) { return scanInstanceAnd(rows) }
 
@@ -32,7 +32,7 @@ func scanInstanceAnd(rows *sql.Rows, after ...any) (i instance.Row, err error) {
 		&i.RetryCount, &i.Crashes, &i.Reason, &i.InputHash, &i.Trace,
 		instant{&i.CreatedAt},
 		instant{&i.CompletedAt},
-		&i.Record, &i.Episode, &i.Context, &i.ExpandCursor,
+		&i.Record, &i.Episode, &i.Context, &i.ExpandCursor, &i.LocalDate, &i.Timezone,
 	}, after...)...)
 }
 
@@ -47,12 +47,13 @@ func readyAt(i instance.Row) int64 {
 // newInstanceSpec is what an instance can have before anything was tried; the other columns begin with their defaults.
 const newInstanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
   event_id bigint, status text, due_at bigint, ready_at bigint, reason text, input_hash text, trace text, created_at bigint,
-  completed_at bigint, record_id bigint, episode bigint, context text, expand_cursor bigint`
+  completed_at bigint, record_id bigint, episode bigint, context text, expand_cursor bigint, local_date text, timezone text`
 
 func newInstanceRow(rows *rowset, i *instance.Row) {
 	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
 		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).time(i.DueAt).int(readyAt(*i)).text(string(i.Reason)).text(i.InputHash).
-		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor)
+		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor).
+		text(i.LocalDate).text(i.Timezone)
 }
 
 // fresh reports whether a row holds nothing but what newInstanceRow writes.

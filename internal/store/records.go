@@ -127,6 +127,37 @@ WHERE known.type IS NOT NULL
   AND EXISTS (SELECT 1 FROM record AS c WHERE c.ws = $1 AND c.type = known.type AND c.deleted = 0)
 ORDER BY known.type`
 
+const recordNames = `
+SELECT rec.id, rec.type, rec.ext_id
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
+WHERE rec.ws = r.ws AND rec.id = r.id`
+
+// RecordNames returns how the caller knows records.
+func (s *Store) RecordNames(ctx context.Context, ws subject.WorkspaceID, ids []subject.RecordID) (map[subject.RecordID]RecordRef, error) {
+	names := make(map[subject.RecordID]RecordRef, len(ids))
+	var wanted rowset
+	for _, id := range ids {
+		if _, known := names[id]; !known {
+			names[id] = RecordRef{}
+			wanted.row().int(int64(ws)).int(int64(id))
+		}
+	}
+	err := s.read(ctx, func(t *session) error {
+		_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+			var id subject.RecordID
+			var ref RecordRef
+			err := rows.Scan(&id, &ref.Type, &ref.ExtID)
+			names[id] = ref
+			return struct{}{}, err
+		}, recordNames, &wanted)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read names of records: %w", err)
+	}
+	return names, nil
+}
+
 // RecordTypes lists the types of which there are records, in the order of their names.
 func (s *Store) RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error) {
 	scan := func(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }

@@ -202,7 +202,14 @@ type HeldInstance struct {
 type DueInstance struct {
 	instance.Row
 	EventRow EventRow // zero when the instance has no event
+	Source   *Source  // the record that it was planned by, unless it has begun; nil: it has none
 	InForce  int64    // number of its workspace's definition set in force, which stays so until the transaction ends
+}
+
+// Source is a record as it is when something that it asked for is due.
+type Source struct {
+	RecordRow
+	Err error // why its fields cannot be read
 }
 
 // ExpandResult is what became of one due instance.
@@ -216,6 +223,8 @@ type ExpandResult struct {
 	Cursor      subject.ContactID // the last one of the audience's pages that is done; 0: none, or all are
 	Deliveries  []delivery.Row    // those whose key exists already are left out silently: an earlier chunk made them
 	Ended       []delivery.Row    // of Person.Waiting: those that are superseded, as they are now
+	Event       *EventRow         // of one that begins: its record as it was seen
+	Look        bool              // its record has to be looked at
 }
 
 // Claim is a delivery that this process holds and whose intent is about to be committed.

@@ -25,6 +25,7 @@ type Record struct {
 // Kinds of the events that the engine appends by itself; callers cannot send any that begin like these.
 const (
 	ConditionMet     = "condition.met"     // a condition on a record is met, and fires
+	OccasionDue      = "condition.due"     // what was planned by a record is due
 	ConditionCleared = "condition.cleared" // it is over, and somebody is told
 )
 

@@ -61,6 +61,8 @@ func (d *decision) record(s *seen, people []store.People) {
 	}
 	for _, l := range s.looks {
 		switch {
+		case s.replans(l):
+			d.replan(s, l)
 		case l.Err != nil:
 			d.broken(s, l)
 		case l.verdict.why != "":
@@ -313,6 +315,7 @@ type trace struct {
 	Tick     *time.Time    `json:"tick,omitempty"` // nominal, where it is not the instant of the look
 	Issues   []string      `json:"issues,omitempty"`
 	Clauses  []clause      `json:"clauses,omitempty"`
+	Planned  *planned      `json:"planned,omitempty"`
 }
 
 // clause is one judged line of a condition.

@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -26,6 +27,7 @@ type run struct {
 	now     time.Time
 	live    map[subject.WorkspaceID]*definition.Set // in force
 	records []*seen
+	state   store.CheckState
 	entries []journal.Entry
 }
 
@@ -112,6 +114,15 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 				needs.Episodes = append(needs.Episodes, s.episode(l))
 			}
 		}
+		s.looks = append(s.looks, s.orphans()...)
+		for _, l := range s.looks {
+			if s.replans(l) {
+				if needs.Plans == nil {
+					needs.Plans = map[store.PlanRef][]key.Instance{}
+				}
+				needs.Plans[s.planRef(l)] = keys(l)
+			}
+		}
 	}
 	return needs, nil
 }
@@ -140,6 +151,7 @@ func (s *seen) episode(l *look) store.EpisodeRef {
 
 // admit asks gate 1 and names the audiences of what passes. What goes wrong with one record concerns no other.
 func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
+	r.state = state
 	audiences := make([][]store.Audience, len(r.records))
 	for i, s := range r.records {
 		s.wanted, s.faded = nil, nil

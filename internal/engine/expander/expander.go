@@ -109,6 +109,8 @@ type planned struct {
 	live     *definition.Set // in force
 	trigger  *definition.Trigger
 	audience audience.Plan
+	event    *store.EventRow     // of what was planned by a record: that record, as it is now
+	over     *store.ExpandResult // what becomes of it instead
 	err      error
 }
 
@@ -121,9 +123,8 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 		if !slices.Contains(r.types, in.Type) {
 			r.types = append(r.types, in.Type)
 		}
-		var input expr.Input
-		p.live, p.trigger, input, p.err = r.definitionOf(in)
-		if p.err == nil {
+		input, err := r.prepare(p, in)
+		if p.err = err; p.err == nil && p.over == nil {
 			r.live[in.Workspace] = p.live
 			ws, err := r.catalog.Workspace(in.Workspace)
 			if err != nil {
@@ -144,33 +145,38 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 
 var errGone = errors.New("the trigger is no longer defined")
 
-// definitionOf finds the version that an instance belongs to: its own when pinned, else the latest; and the set in force.
-func (r *run) definitionOf(in store.DueInstance) (live *definition.Set, t *definition.Trigger, input expr.Input, err error) {
-	if live, err = r.catalog.Loaded(in.Workspace, in.InForce); err != nil {
-		return nil, nil, input, err
+// prepare finds the version that an instance belongs to, its own when pinned, else the latest, and the set in force; and
+// what its expressions read. Of what was planned by a record it asks whether it still is.
+func (r *run) prepare(p *planned, in store.DueInstance) (input expr.Input, err error) {
+	if p.live, err = r.catalog.Loaded(in.Workspace, in.InForce); err != nil {
+		return input, err
 	}
-	set, err := r.catalog.Loaded(in.Workspace, in.Definitions)
-	if err != nil {
-		return nil, nil, input, err
+	set := p.live
+	if in.Source == nil { // else it follows its definition
+		if set, err = r.catalog.Loaded(in.Workspace, in.Definitions); err != nil {
+			return input, err
+		}
 	}
 	w := set.Workflow(in.Workflow)
 	if w == nil || w.TriggerByID(in.Trigger) == nil {
-		return nil, nil, input, errGone
+		return input, errGone
 	}
-	t = w.TriggerByID(in.Trigger)
-	if !t.Pin {
-		set = live
+	if p.trigger = w.TriggerByID(in.Trigger); !p.trigger.Pin {
+		set = p.live
 		if w = set.Workflow(in.Workflow); w == nil || w.TriggerByID(in.Trigger) == nil {
-			return nil, nil, input, errGone
+			return input, errGone
 		}
-		t = w.TriggerByID(in.Trigger)
+		p.trigger = w.TriggerByID(in.Trigger)
+	}
+	if in.Source != nil {
+		return r.revalidate(p, in, definition.Match{Workflow: w, Trigger: p.trigger})
 	}
 	ev := in.EventRow.Event
 	input = plan.Input(set, w, plan.EventFields(ev), r.now)
 	if record, issues, _, ok := plan.AlertFields(ev); ok {
 		input.Event, input.Record, input.Issues = nil, record, issues
 	}
-	return live, t, input, nil
+	return input, nil
 }
 
 // floor says how far back the slots of people matter, by the set in force of their workspace.
@@ -190,7 +196,15 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 			results[i] = r.fail(in, p.err)
 			continue
 		}
-		result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people[i].After}
+		if p.over != nil {
+			results[i] = *p.over
+			r.entries = append(r.entries, r.overEntry(in, *p.over))
+			continue
+		}
+		result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people[i].After, Event: p.event}
+		if p.event != nil {
+			in.Event = p.event.ID
+		}
 		for _, recipient := range p.audience.Recipients(people[i]) {
 			from := len(result.Deliveries)
 			o := gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now}

@@ -39,6 +39,8 @@ const (
 	Throttled    What = "throttled"     // a cooldown kept a context from firing
 	Returned     What = "returned"      // a cooldown, since nobody was told of what it is of
 	Folded       What = "folded"        // a delivery leaves with another one, as one message
+	Withdrawn    What = "withdrawn"     // an occasion that was planned and is asked for no longer
+	Moved        What = "moved"         // an occasion that waits is due at another instant
 	PassedOver   What = "passed_over"   // the own limits of a person, which this version cannot read
 )
 

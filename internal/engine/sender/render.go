@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
@@ -127,7 +128,7 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 	if err != nil {
 		return out, err
 	}
-	vars := variables(c, r, ev, out, now)
+	vars := variables(c, r, ev, out, now, &s.Catalog.Zones)
 	reader := message.Reader{Zone: gate.Zone(&s.Catalog.Zones, r.set, c.Person)}
 	locales := []string{c.Locale, c.Person.Locale, r.workflow.Locale, r.set.Workspace.Locale}
 	fill := func(text message.Text, into *string) error {
@@ -208,7 +209,7 @@ func link(workspace, server, id string) string {
 	return strings.TrimSuffix(base, "/") + "/s/" + id
 }
 
-func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, now time.Time) map[string]any {
+func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, now time.Time, zones *civil.Zones) map[string]any {
 	contact := plan.ContactFields(c.Person.Contact)
 	contact["address"] = c.Address
 	if c.Locale != "" {
@@ -221,6 +222,7 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 	}
 	if record, issues, detectedAt, ok := plan.AlertFields(ev.Event); ok {
 		vars["record"], vars["issues"], vars["detected_at"] = record, issues, detectedAt
+		maps.Copy(vars, plan.Extra(ev.Event, now, zones))
 	} else if c.Event != 0 {
 		vars["event"], vars["candidate"] = plan.EventFields(ev.Event), ev.Payload
 	}

@@ -1,0 +1,182 @@
+package checker
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// Triggers that plan ahead make no deliveries here. A look compares what they imply of the record with what is stored, if
+// that is another thing than at the look before, and writes the difference: what is withdrawn, then what is ensured (B32).
+// The expander takes up what is due.
+
+// orphans are looks of triggers that are defined no longer, and have planned something.
+func (s *seen) orphans() (looks []*look) {
+	known := map[string]bool{}
+	for _, l := range s.looks {
+		known[condition.Name(l.Workflow.Name, l.Trigger.ID)] = true
+	}
+	for _, name := range s.states.Names() {
+		state := s.states[name]
+		if known[name] || state.Ahead.Print == "" {
+			continue
+		}
+		workflow, trigger, _ := strings.Cut(name, "/")
+		state.Ahead.Print = ""
+		l := &look{}
+		l.Workflow, l.Trigger = &definition.Workflow{Name: workflow}, &definition.Trigger{ID: trigger}
+		l.Ahead, l.State = &plan.Ahead{Known: true, Reason: reason.WorkflowInactive}, state
+		looks = append(looks, l)
+	}
+	return looks
+}
+
+// replans reports whether what a look implies is something else than what was planned.
+func (s *seen) replans(l *look) bool {
+	return l.Ahead != nil && l.Ahead.Known && l.Ahead.State.Print != s.states[condition.Name(l.Workflow.Name, l.Trigger.ID)].Ahead.Print
+}
+
+func (s *seen) planRef(l *look) store.PlanRef {
+	return store.PlanRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID}
+}
+
+// keys are the names of what is implied.
+func keys(l *look) []key.Instance {
+	list := make([]key.Instance, len(l.Ahead.Implied))
+	for i, implied := range l.Ahead.Implied {
+		list[i] = implied.Key
+	}
+	return list
+}
+
+// replan writes the difference between what a trigger implies of a record and what is stored.
+func (d *decision) replan(s *seen, l *look) {
+	if l.Ahead.Error != "" {
+		e := d.entry(journal.Failed, s, l, l.Ahead.Reason)
+		e.Error = l.Ahead.Error
+		d.entries = append(d.entries, e)
+		d.keep(s, l, l.Ahead.Reason, failedTrace{Error: l.Ahead.Error})
+	}
+	stored := d.state.Plans[s.planRef(l)]
+	made := d.writes.Made[s.Workspace]
+	for _, c := range l.Diff(stored.Instances, plan.BySource, d.now) {
+		if !c.Changed() {
+			continue
+		}
+		e := d.entry(whatOf(&c), s, l, c.Row.Reason)
+		e.Key, e.Instance, e.Due = c.Row.Key, c.Row.ID, c.Row.DueAt
+		row := c.Row
+		if c.Effect == plan.Inserted {
+			if stored.Spent[c.Implied.Key] {
+				continue // it is done, and its rows are gone
+			}
+			if n := stored.Freed[c.Implied.Key]; n > 0 {
+				row.Key = string(c.Implied.Key.Retry(n))
+			}
+			row.Workspace, row.ID, row.Workflow, row.Type, row.Trigger = s.Workspace, instance.ID(d.store.NewID(d.now)), l.Workflow.Name, l.Workflow.Type, l.Trigger.ID
+			row.Definitions, row.Record, row.CreatedAt, row.Trace = s.set.Number, s.ID, d.now, d.planTrace(l, c.Implied)
+			e.Key, e.Instance = row.Key, row.ID
+			made.Instances = append(made.Instances, row)
+		} else {
+			if row.WorkflowVersion != c.Was.WorkflowVersion {
+				row.Definitions = s.set.Number
+			}
+			d.writes.Planned = append(d.writes.Planned, row)
+		}
+		if c.Effect == plan.Conflict {
+			e.Reason = reason.InputConflict
+		}
+		if told := c.Effect != plan.Updated || c.Moved(); told {
+			d.entries = append(d.entries, e)
+		}
+	}
+	d.writes.Made[s.Workspace] = made
+	d.unplan(l, stored)
+}
+
+// whatOf is how the journal calls a change.
+func whatOf(c *plan.Change) journal.What {
+	switch c.Effect {
+	case plan.Withdrawn:
+		return journal.Withdrawn
+	case plan.Conflict:
+		return journal.Held
+	case plan.Updated:
+		return journal.Moved
+	case plan.Reactivated, plan.Inserted, plan.Exists, plan.Left:
+	}
+	if c.Row.Status == instance.Skipped {
+		return journal.Skipped
+	}
+	return journal.Created
+}
+
+// unplan ends what waits of occasions that are no longer implied although they were due: messages that were never sent, and
+// the reminders of those that were.
+func (d *decision) unplan(l *look, stored store.Plan) {
+	if !l.Trigger.Limits.Revalidate && l.Ahead.Reason != reason.RecordClosed {
+		return
+	}
+	implied := keys(l)
+	gone := map[instance.ID]bool{}
+	for _, i := range stored.Instances {
+		base, _ := key.Instance(i.Key).Base()
+		gone[i.ID] = !slices.Contains(implied, base)
+	}
+	why := l.Ahead.Reason
+	if why == "" || why == reason.ConditionFalse || why == reason.ValueMissing {
+		why = reason.ConditionCleared
+	}
+	for _, row := range stored.Deliveries {
+		switch {
+		case !gone[row.Instance] || !row.IntentAt.IsZero() && row.LeaseUntil.After(d.now): // what is on its way is on its way
+		case row.Status == delivery.Scheduled && !reached(row, d.now):
+			d.book.Free(row)
+			row.Status, row.Reason, row.CompletedAt = delivery.Skipped, why, d.now
+			row.SendAt, row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+			d.writes.Unplanned = append(d.writes.Unplanned, row)
+			d.entries = append(d.entries, gate.Entry(row, row.CustomerRef, d.now))
+		case !row.LastSentAt.IsZero() && !row.SendAt.IsZero(): // the link still takes an answer
+			row.SendAt, row.RemindersRemaining = time.Time{}, 0
+			d.writes.Unplanned = append(d.writes.Unplanned, row)
+		}
+	}
+}
+
+// planTrace says by what an occasion was planned, so that it can be explained.
+func (d *decision) planTrace(l *look, i plan.Implied) string {
+	t := traceOf(l, d.now)
+	t.Planned = &planned{Target: i.Target, Zone: i.Zone, Threshold: i.Threshold}
+	if i.Target != "" {
+		t.Planned.Offset = i.Offset.String()
+	}
+	if i.Threshold != "" {
+		t.Planned.Metric = &i.Metric
+	}
+	text, err := json.Marshal(t)
+	if err != nil { // instants beyond the year 9999 have no JSON form
+		return ""
+	}
+	return string(text)
+}
+
+// planned is what an occasion was planned by.
+type planned struct {
+	Target    string   `json:"target,omitempty"` // the date or instant that it is about
+	Offset    string   `json:"offset,omitempty"` // from there
+	Zone      string   `json:"timezone,omitempty"`
+	Threshold string   `json:"threshold,omitempty"`
+	Metric    *float64 `json:"metric,omitempty"`
+}

@@ -1,0 +1,112 @@
+package expander
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// unlooked is how long an occasion waits that is due by another plan than its record implies now: until the look that moves
+// it is over.
+const unlooked = time.Second
+
+// revalidate asks, when something is due that was planned by a record, whether the record as it is now, and the definition
+// in force, still imply it (R14, B30, B41). What no longer is ends, and its record is looked at, which plans what is. That is
+// an outcome and no failure.
+func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (input expr.Input, err error) {
+	source := in.Source
+	if source.Err != nil {
+		return input, source.Err
+	}
+	states, err := condition.Parse(source.State)
+	if err != nil {
+		return input, err
+	}
+	glance := plan.Glance{Now: r.now, LookAt: source.LookAt, LookedAt: source.LookedAt}
+	look := plan.Due(p.live, m, source.Record, states, glance, &r.catalog.Zones)
+	if look.Ahead == nil { // the trigger has a cooldown by now
+		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: reason.RuleChanged, Look: true}
+		return input, nil
+	}
+	implied, found := impliedBy(look.Ahead, in.Key)
+	newer := m.Workflow.Version > in.WorkflowVersion
+	switch {
+	case !look.Ahead.Known: // it is not time for the trigger to look: what it planned holds
+	case !found:
+		why := reason.SourceGone
+		if look.Ahead.Reason == reason.WorkflowInactive || look.Ahead.Reason == reason.TriggerDisabled || look.Ahead.Reason == reason.RecordClosed {
+			why = look.Ahead.Reason
+		}
+		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why, Look: true}
+	case look.Ahead.Inputs != in.InputHash && !newer:
+		p.over = &store.ExpandResult{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}
+	case implied.Due.After(r.now): // an edit or a parent has moved it, and the look that writes so is still to come
+		p.over = &store.ExpandResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(unlooked), Look: true}
+	}
+	if late := in.Attempts == 0 && in.Reason == ""; p.over == nil && late && p.trigger.Timing.Stale(r.now, in.DueAt) {
+		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.Stale}
+	}
+	if p.over != nil {
+		return input, nil
+	}
+	if p.event, err = r.event(in, &look, implied); err != nil {
+		return input, err
+	}
+	input = plan.Input(p.live, m.Workflow, nil, r.now)
+	input.Record = plan.RecordFields(source.Record)
+	return input, nil
+}
+
+// impliedBy finds the occasion of a key.
+func impliedBy(a *plan.Ahead, k string) (plan.Implied, bool) {
+	base, _ := key.Instance(k).Base()
+	for _, i := range a.Implied {
+		if i.Key == base {
+			return i, true
+		}
+	}
+	return plan.Implied{}, false
+}
+
+// event holds the record as it is seen now: texts, and whoever expands a large audience later, read the same.
+func (r *run) event(in store.DueInstance, l *plan.Look, i plan.Implied) (*store.EventRow, error) {
+	payload, err := json.Marshal(l.Payload(in.Source.Record, i, r.now))
+	if err != nil {
+		return nil, fmt.Errorf("%s/%s: %w", in.Source.Type, in.Source.ExtID, err)
+	}
+	trace := "[]"
+	if in.Trace != "" && json.Valid([]byte(in.Trace)) {
+		trace = "[" + in.Trace + "]"
+	}
+	return &store.EventRow{PayloadJSON: string(payload), Trace: trace, Event: subject.Event{
+		ID: subject.EventID(r.store.NewID(r.now)), Kind: subject.OccasionDue, OccurredAt: r.now, ReceivedAt: r.now,
+	}}, nil
+}
+
+// overEntry tells what became of an occasion that was not expanded.
+func (r *run) overEntry(in store.DueInstance, result store.ExpandResult) journal.Entry {
+	what := journal.Withdrawn
+	switch {
+	case result.Held:
+		what = journal.Held
+	case result.Status == instance.Skipped:
+		what = journal.Skipped
+	case result.Status == instance.Pending:
+		what = journal.Retried
+	}
+	e := entry(what, in, result, r.now)
+	e.Until, e.Again = result.NextRetryAt, what == journal.Retried
+	e.Record = in.Source.Type + "/" + in.Source.ExtID
+	return e
+}

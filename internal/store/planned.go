@@ -1,0 +1,158 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// PlanRef names what a trigger has planned of a record.
+type PlanRef struct {
+	Workspace subject.WorkspaceID
+	Record    subject.RecordID
+	Workflow  string
+	Trigger   string
+}
+
+// Plan is that, locked: every occasion, whatever has become of it.
+type Plan struct {
+	Instances  []instance.Row
+	Deliveries []delivery.Row // of these, that wait or will be reminded
+	// Freed are the numbers of the names that stand for occasions whose keys were freed (decision 64), by their first name.
+	Freed map[key.Instance]int
+	// Spent are the occasions whose rows retention has taken.
+	Spent map[key.Instance]bool
+}
+
+const lockPlans = `
+SELECT /*NAMES i (` + instanceSpec + `)*/, i.forgotten
+FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text)*/ AS r CROSS JOIN instance AS i
+WHERE i.record_id = r.record_id AND i.record_id > 0 AND +i.ws = r.ws AND i.workflow = r.workflow AND i.trigger = r.trigger
+ORDER BY i.id
+/*LOCK i*/`
+
+const lockPlanDeliveries = `
+SELECT /*NAMES d (` + deliverySpec + `)*/
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE +d.ws = r.ws AND d.instance_id = r.id AND (d.send_at > 0 OR d.status = 'scheduled')
+ORDER BY d.id
+/*LOCK d*/`
+
+const spentKeys = `
+SELECT r.key, s.forgotten, s.retries
+FROM /*ROWS $1 (ws bigint, hash text, key text)*/ AS r CROSS JOIN spent AS s
+WHERE s.ws = r.ws AND s.hash = r.hash`
+
+// lockPlans reads and locks what was planned. Keys are those that may be inserted, by what they belong to.
+func (t *session) lockPlans(ctx context.Context, wanted map[PlanRef][]key.Instance) (map[PlanRef]Plan, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	refs := make([]PlanRef, 0, len(wanted))
+	for ref := range wanted {
+		refs = append(refs, ref)
+	}
+	slices.SortFunc(refs, comparePlans)
+	var rows, ids, hashes rowset
+	plans, of, owner := make(map[PlanRef]Plan, len(refs)), map[instance.ID]PlanRef{}, map[string]PlanRef{}
+	for _, r := range refs {
+		rows.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
+		plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
+	}
+	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var forgotten int
+		i, err := scanInstanceAnd(rows, &forgotten)
+		if err != nil {
+			return struct{}{}, err
+		}
+		ref := PlanRef{i.Workspace, i.Record, i.Workflow, i.Trigger}
+		p := plans[ref]
+		p.Instances = append(p.Instances, i)
+		if forgotten > 0 {
+			p.Freed[key.Instance(i.Key)] = forgotten
+		}
+		plans[ref], of[i.ID] = p, ref
+		if i.Status != instance.Pending || i.Event != 0 { // it has deliveries, or may
+			ids.row().int(int64(i.Workspace)).int(int64(i.ID))
+		}
+		return struct{}{}, nil
+	}, lockPlans, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("lock what is planned: %w", err)
+	}
+	deliveries, err := query(ctx, t, scanDelivery, lockPlanDeliveries, &ids)
+	if err != nil {
+		return nil, fmt.Errorf("lock deliveries of what is planned: %w", err)
+	}
+	for _, d := range deliveries {
+		p := plans[of[d.Instance]]
+		p.Deliveries = append(p.Deliveries, d)
+		plans[of[d.Instance]] = p
+	}
+	for _, ref := range refs {
+		for _, k := range wanted[ref] {
+			owner[string(k)] = ref
+			hashes.row().int(int64(ref.Workspace)).text(key.Hash(string(k))).text(string(k))
+		}
+	}
+	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var k string
+		var forgotten, retries int
+		if err := rows.Scan(&k, &forgotten, &retries); err != nil {
+			return struct{}{}, err
+		}
+		p := plans[owner[k]]
+		if forgotten > 0 {
+			p.Freed[key.Instance(k)] = forgotten
+		}
+		if retries >= forgotten {
+			p.Spent[key.Instance(k)] = true
+		}
+		return struct{}{}, nil
+	}, spentKeys, &hashes)
+	if err != nil {
+		return nil, fmt.Errorf("look for spent keys: %w", err)
+	}
+	return plans, nil
+}
+
+func comparePlans(a, b PlanRef) int {
+	return cmp.Or(cmp.Compare(a.Record, b.Record), strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Trigger, b.Trigger))
+}
+
+const updatePlans = `
+UPDATE instance SET status = r.status, held = r.held, due_at = r.due_at, ready_at = r.ready_at, next_retry_at = r.next_retry_at,
+  retry_count = r.retry_count, reason = r.reason, input_hash = r.input_hash, workflow_version = r.workflow_version, definitions = r.definitions,
+  local_date = r.local_date, timezone = r.timezone, completed_at = r.completed_at, version = instance.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, due_at bigint, ready_at bigint, next_retry_at bigint,
+  retry_count bigint, reason text, input_hash text, workflow_version bigint, definitions bigint, local_date text, timezone text,
+  completed_at bigint)*/ AS r
+WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
+
+// writePlans writes planned occasions as they are to be, in the order of their ids.
+func (t *session) writePlans(ctx context.Context, changed []instance.Row) error {
+	slices.SortFunc(changed, func(a, b instance.Row) int { return cmp.Compare(a.ID, b.ID) })
+	var rows rowset
+	for _, i := range changed {
+		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).flag(i.Held).time(i.DueAt).int(readyAt(i)).
+			time(i.NextRetryAt).int(int64(i.RetryCount)).text(string(i.Reason)).text(i.InputHash).int(i.WorkflowVersion).int(i.Definitions).
+			text(i.LocalDate).text(i.Timezone).time(i.CompletedAt)
+		t.due(readyAt(i))
+	}
+	n, err := t.exec(ctx, updatePlans, &rows)
+	if err != nil {
+		return fmt.Errorf("write what is planned: %w", err)
+	}
+	if n < int64(rows.n) { // they are locked: nobody can have changed them
+		return fmt.Errorf("write what is planned: %w: %d of %d rows", ErrConflict, n, rows.n)
+	}
+	return nil
+}
