@@ -266,6 +266,9 @@ type TickResult struct {
 	more bool // a run went on, even where it found no records
 }
 
+// More reports whether a run goes on, which a pass takes on by one page.
+func (r TickResult) More() bool { return r.more }
+
 // Any reports whether the pass found anything to do.
 func (r TickResult) Any() bool {
 	return r.Looked+r.Marked+r.Expanded+r.Replanned+r.Processed+r.Expired > 0 || r.more

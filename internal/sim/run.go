@@ -265,23 +265,26 @@ func (w *world) settle(ctx context.Context) error {
 		return nil
 	}
 	idle := 0
+	var did engine.TickResult
 	for range maxRounds {
 		if w.engine == nil {
 			return nil
 		}
-		due, err := w.engine.NextDue(ctx)
-		if err != nil {
-			return err
+		if !did.More() {
+			due, err := w.engine.NextDue(ctx)
+			if err != nil {
+				return err
+			}
+			if due.IsZero() || due.After(w.clock.Now()) {
+				return nil
+			}
 		}
-		if due.IsZero() || due.After(w.clock.Now()) {
-			return nil
-		}
-		found := false
-		if err := w.pass(ctx, &found); err != nil {
+		did = engine.TickResult{}
+		if err := w.pass(ctx, &did); err != nil {
 			return err
 		}
 		idle++
-		if found {
+		if did.Any() {
 			idle = 0
 		}
 		if idle == maxIdle {
@@ -292,7 +295,7 @@ func (w *world) settle(ctx context.Context) error {
 }
 
 // pass runs every stage once. A crash on the way leaves the engine dead and the store as it was committed.
-func (w *world) pass(ctx context.Context, found *bool) error {
+func (w *world) pass(ctx context.Context, result *engine.TickResult) error {
 	if w.engine == nil {
 		return nil
 	}
@@ -301,8 +304,8 @@ func (w *world) pass(ctx context.Context, found *bool) error {
 		w.engine, w.crash = nil, "none"
 		return nil
 	}
-	if found != nil {
-		*found = did.Any()
+	if result != nil {
+		*result = did
 	}
 	return err
 }

@@ -139,7 +139,7 @@ SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND lease_unti
   COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0),
   COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0),
   COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0),
-  COALESCE((SELECT updated_at + 1000000 FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0),
+  COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0),
   COALESCE((SELECT replan_at FROM cadence WHERE replan_at > 0 ORDER BY replan_at, contact_id LIMIT 1), 0),
   COALESCE((SELECT at FROM unheard ORDER BY ws, id LIMIT 1), 0)`
 
