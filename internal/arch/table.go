@@ -38,7 +38,10 @@ func Table() []Row {
 		{Path: "reason", Layer: Pure, Purpose: "every named outcome once, with its sentence for people"},
 		{Path: "strictjson", Layer: Pure, Purpose: "JSON that every reader understands alike, in one pass"},
 		{Path: "slip", Layer: Pure, Purpose: "the word that somebody meant to write"},
-		{Path: "key", Layer: Pure, Purpose: "deterministic keys, hashes, canonical JSON, public ids and links"},
+		{
+			Path: "key", Layer: Pure, Purpose: "deterministic keys, hashes, canonical JSON, public ids and links",
+			Imports: []string{"civil"},
+		},
 		{
 			Path: "subject", Layer: Pure, Purpose: "events, records, contacts and their ids",
 			Imports: []string{"civil"},

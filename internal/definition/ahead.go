@@ -196,7 +196,7 @@ func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
 	if len(d.Offsets) == 0 {
 		d.Offsets = []civil.Duration{{}}
 	}
-	if t.Anchor != nil {
+	if t.Anchor != nil || dated(f) {
 		return d
 	}
 	for _, name := range []string{"at", "timezone", "follow_zone", "dst"} {
@@ -208,6 +208,12 @@ func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: several offsets are for a date", t.ID), "write anchor: the date of the record that they count from")
 	}
 	return d
+}
+
+// dated reports whether a date is written, be it with a mistake.
+func dated(f fields) bool {
+	n := f.get("anchor")
+	return n != nil && n.Text != "now"
 }
 
 // at reads a time of day, one at random, or an expression that gives one; what begins like a time must be one.

@@ -21,8 +21,6 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"sound", onRecord("    issues: {LOW: record.battery < 20}\n") + kioskType, nil},
 		{"neither when nor issues", onRecord("    cooldown: {length: 1h}\n"), []string{"4:5 missing: trigger t has neither when nor issues | when: record.battery_level < 20"}},
 		{"when and issues", onRecord("    when: record.a == 1\n    issues: {A: record.a == 1}\n"), []string{"6:11 invalid: trigger t: when and issues exclude each other | write what must hold for all of them into each issue"}},
-		{"when alone", onRecord("    when: record.a == 1\n"), []string{"5:13 not_supported_yet: trigger t: a condition that fires once is not supported yet | write cooldown: {length: 1h}: it fires again while the condition holds, but not sooner"}},
-		{"fire", onRecord("    when: record.a == 1\n    fire: once_per_source\n"), []string{`7:5 not_supported_yet: "fire" is not supported yet | write cooldown: it fires again while the condition holds, but not sooner`}},
 		{"name of the type", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "record: kiosk", "record: a kiosk", 1), []string{`5:13 invalid: "a kiosk" is not a name: letters, digits, - _ and . only`}},
 		{"dedup", onRecord("    issues: {A: record.a == 1}\n    dedup: [id]\n    dedup_scope: workspace\n"), []string{
 			"7:12 invalid: trigger t: dedup is for triggers with an event | remove it", "8:18 invalid: trigger t: dedup_scope is for triggers with an event | remove it",
@@ -68,7 +66,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			"10:15 invalid: trigger t: resolved is for triggers with a record | remove it",
 		}},
 		{"the engine's own events", head + "  - {id: t, event: condition.met}\n" + tail, []string{`4:20 not_supported_yet: "condition.met" is not supported yet | the events of this product itself are not told yet`}},
-		{"resolved of a workflow of events", head + "  - {id: t, event: e}\nresolved: {sms: {text: x}}\n" + tail, []string{"5:11 invalid: workflow w: resolved is for triggers with a record | remove it: an event is never over"}},
+		{"resolved of a workflow of events", head + "  - {id: t, event: e}\nresolved: {sms: {text: x}}\n" + tail, []string{"5:11 invalid: workflow w: resolved is for triggers on records with issues or a cooldown | remove it: an event is never over, and a reminder is withdrawn where it no longer holds"}},
 		{"revalidate with an event", head + "  - {id: t, event: e}\nlimits: {revalidate: true}\n" + tail, []string{"5:22 invalid: trigger t: an event does not change, so nothing can be looked at again | revalidate is for triggers with a record"}},
 		{"limits by kind of channel", "persona: P\ncadence:\n  channels:\n    emial: {max_per_day: 1}\n    pigeon: {max_per_day: 2}\n    parrot: {max_per_day: 3}\n    sms: {max_per_day: 4}\n---\nchannel: parrot:grey\nprovider: memory\n" +
 			"---\nworkspace: default\ncadence: {channels: {smss: {cooldown: 1h}}}\n", []string{
@@ -88,7 +86,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			"5:19 invalid: trigger t: at_send: fold does not go with a survey | each is answered by itself: write at_send: defer",
 		}},
 		{"timing", onRecord("    issues: {A: record.a == 1}\n    timing: {anchor: record.b, offset: -5m, reminders: 1d}\n"), []string{
-			"7:22 not_supported_yet: an anchor with a record is not supported yet | leave it out: a message counts from the moment at which the condition is met",
+			"7:22 invalid: trigger t: a cooldown and a date exclude each other | leave cooldown out: by a date it fires once; or the anchor: a message counts from the moment at which the condition is met",
 			"7:40 invalid: nothing can leave before the condition is met | write an offset such as 10m, or for: how long it must have held",
 		}},
 		{"event.recipient", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "everyone: true", "to: event.recipient", 1), []string{"8:9 expression: undefined name 'event' | in: event.recipient"}},

@@ -338,31 +338,37 @@ func (r *reader) personaRef(n *portable.Node, set *Set) string {
 func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *Trigger) {
 	if t.Ahead() {
 		t.Dates, t.StopWhen = r.dates(f, scope, t), r.condition(f.get("stop_when"), scope)
+		if n := f.get("stop_when"); n != nil && t.StopWhen != nil && t.Check.Every == 0 {
+			if line, bound := t.StopWhen.TimeBound(); bound {
+				r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is looked at every 5 minutes too")
+			}
+		}
 	} else {
 		if n := f.get("anchor"); n != nil && n.Kind != portable.Broken {
 			r.invalid(n.Pos, fmt.Sprintf("trigger %s: a cooldown and a date exclude each other", t.ID), "leave cooldown out: by a date it fires once; or the anchor: a message counts from the moment at which the condition is met")
 		}
-		r.onlyAhead(f, t)
+		r.onlyAhead(f)
 	}
-	if n := f.get("offset"); n != nil && t.Anchor == nil && (t.Timing.Offset.Negative() || t.Dates != nil && t.Dates.Offsets[0].Negative()) {
+	before := t.Timing.Offset.Negative() || t.Dates != nil && !dated(f) && t.Dates.Offsets[0].Negative()
+	if n := f.get("offset"); n != nil && before {
 		r.invalid(n.Pos, "nothing can leave before the condition is met", "write an offset such as 10m, or for: how long it must have held")
 	}
 }
 
 // onlyAhead refuses what only triggers have that plan ahead.
-func (r *reader) onlyAhead(f fields, t *Trigger) {
+func (r *reader) onlyAhead(f fields) {
 	for _, name := range []string{"at", "timezone", "follow_zone", "dst", "stop_when"} {
 		if n := f.get(name); n != nil && n.Kind != portable.Broken {
-			r.report(CodeNotSupportedYet, n.Pos, fmt.Sprintf("trigger %s: %s is not supported yet here", t.ID, name), "it is for triggers on records that have neither issues nor a cooldown")
+			r.notYet(n.Pos, name, "except for triggers on records that have neither issues nor a cooldown")
 		}
 	}
 }
 
 // occasion demands that a trigger that plans ahead says what its occasions are.
-func (r *reader) occasion(n *portable.Node, t *Trigger) {
+func (r *reader) occasion(n *portable.Node, t *Trigger, dated bool) {
 	switch {
 	case !t.Ahead() || n.Partial:
-	case t.Anchor == nil && t.Metric == nil && t.When == nil && n.Get("when") == nil && n.Get("metric") == nil:
+	case t.Anchor == nil && n.Get("when") == nil && n.Get("metric") == nil && !dated:
 		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither when nor issues, nor a metric, nor an anchor in its timing", t.ID), "when: record.battery_level < 20")
 	case t.Anchor != nil && t.Metric != nil:
 		r.invalid(n.Get("metric").Pos, fmt.Sprintf("trigger %s: a metric and a date exclude each other", t.ID), "make a trigger of each")

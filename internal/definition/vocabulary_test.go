@@ -18,6 +18,8 @@ func places() map[string]string {
 		"workflow":        workflow,
 		"trigger":         "workflow: w\ntriggers:\n  - @\n",
 		"cooldown":        "workflow: w\ntriggers:\n  - id: t\n    record: r\n    cooldown:\n      @\n",
+		"metric":          "workflow: w\ntriggers:\n  - id: t\n    record: r\n    metric:\n      @\n",
+		"dst":             "workflow: w\ntriggers:\n  - id: t\n    record: r\ntiming:\n  dst:\n    @\n",
 		"limits":          "workflow: w\ntriggers:\n  - id: t\n    record: r\nlimits:\n  @\n",
 		"persona":         "persona: p\n@\n",
 		"cadence":         "persona: p\ncadence:\n  @\n",
@@ -118,7 +120,7 @@ func TestLaterKeysAreRefused(t *testing.T) {
 		"template: t\nsms:\n  text: '{{ @ }}'\n":                    "item.name",
 		"template: t\nsms:\n  text: '{{ @ }} '\n":                   "unsubscribe_link",
 		"survey: s\ntitle: 'Dear {{ @ }}'\n":                        "contact.groups",
-		"workflow: w\nmessage:\n  sms:\n    text: '{{ @ }} days'\n": "days_left",
+		"workflow: w\nmessage:\n  sms:\n    text: '{{ @ }} days'\n": "digest.sections",
 	} {
 		if got := find(load(strings.ReplaceAll(place, "@", value)), definition.CodeNotSupportedYet, value); got == nil {
 			t.Errorf("%s is not refused in %q", value, place)

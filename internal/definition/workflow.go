@@ -113,7 +113,7 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 		if t.Ahead() {
 			t.aheadInputs = t.hashAhead()
 		}
-		r.occasion(item, t)
+		r.occasion(item, t, whole.timing != nil && whole.timing.Get("anchor") != nil)
 		w.Trigger = append(w.Trigger, t)
 	}
 	problems = append(problems, r.lacking(lacking)...)
@@ -358,7 +358,7 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 		r.timingOnRecord(f, scope, t)
 	case scope.Event:
 		r.laterInTiming(f, scope)
-		r.onlyAhead(f, t)
+		r.onlyAhead(f)
 	}
 	t.Timing.Reminders = r.durations(f.get("reminders"))
 	from := r.word(f.get("reminders_from"), "reminders_from", string(schedule.FromPrevious), []string{string(schedule.FromPrevious), string(schedule.FromAnchor)})
