@@ -126,6 +126,8 @@ const (
 	MembersOfAll        = membersOfAll
 	LockThrottles       = lockThrottles
 	LockEpisodes        = lockEpisodes
+	LockPlans           = lockPlans
+	LockPlanDeliveries  = lockPlanDeliveries
 	ThrottlesOfWorkflow = throttlesOfWorkflow
 	ThrottlesOfRecord   = throttlesOfRecord
 )
@@ -145,7 +147,7 @@ func Joined() map[string][]any {
 	var refs, settled rowset
 	for i := range int64(100) {
 		refs.row().int(1).int(i)
-		settled.row().int(1).int(i).int(1).text("completed").int(0).int(0).int(0).int(0).int(0).text("expanded").text("").int(1)
+		settled.row().int(1).int(i).int(1).text("completed").int(0).int(0).int(0).int(0).int(0).int(0).text("expanded").text("").int(1)
 	}
 	return map[string][]any{
 		eventsByID: {&refs}, personsByID: {&refs}, settleInstances: {&settled}, releaseSlots: {&refs},
@@ -180,6 +182,9 @@ func OneRef(ws, id int64) any {
 
 // OneThrottle and OneEpisode are rowsets of one row.
 func OneThrottle() any { return new(rowset).row().int(1).text("w").text("t:1") }
+
+// OnePlan is a rowset of one row.
+func OnePlan() any { return new(rowset).row().int(1).int(7).text("w").text("t") }
 
 // OneEpisode names one.
 func OneEpisode() any { return new(rowset).row().int(1).int(7).text("w").text("t").int(1) }
@@ -228,7 +233,8 @@ func instanceRow(rows *rowset, i instance.Row) {
 	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
 		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).flag(i.Held).time(i.DueAt).time(i.NextRetryAt).time(i.LeaseUntil).
 		int(i.Version).int(int64(i.Attempts)).int(int64(i.RetryCount)).int(int64(i.Crashes)).text(string(i.Reason)).text(i.InputHash).
-		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor)
+		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor).
+		text(i.LocalDate).text(i.Timezone)
 }
 
 const insertTriedInstances = `

@@ -298,6 +298,8 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 			{"members", store.MembersOfPersona, []any{"Manager", int64(1), int64(0), int64(500)}, []string{"contact_persona"}, false},
 			{"everybody", store.MembersOfAll, []any{int64(1), int64(0), int64(500)}, nil, false},
 			{"throttles", store.LockThrottles, []any{store.OneThrottle()}, nil, true},
+			{"what is planned of a record", store.LockPlans, []any{store.OnePlan()}, []string{"instance_record"}, true},
+			{"deliveries of what is planned", store.LockPlanDeliveries, []any{store.OneRef(1, 7)}, []string{"delivery_instance"}, true},
 			{"alerts of episodes", store.LockEpisodes, []any{store.OneEpisode()}, []string{"instance_record"}, true},
 			{"throttles of a workflow", store.ThrottlesOfWorkflow, []any{"", "w", int64(1), int64(50)}, []string{"throttle_workflow"}, false},
 			{"throttles of a record", store.ThrottlesOfRecord, []any{"", "", int64(1), int64(50), int64(7), ""}, []string{"throttle_record"}, true},
