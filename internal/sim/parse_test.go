@@ -80,7 +80,7 @@ func TestParseRefuses(t *testing.T) {
 
 		{"an unknown list", head + "  - at: \"10:00\"\n    expect:\n      send: none\n", "f.yaml:6:7: unknown list \"send\"\n    did you mean sent?"},
 		{"a list of state in expect", head + "  - at: \"10:00\"\n    expect:\n      pending: none\n", "f.yaml:6:7: unknown list \"pending\"\n    one of: created withdrawn moved sent received throttled returned deferred retried skipped superseded folded failed unknown held cancelled expired logged"},
-		{"a list of a later release", head + "  - at: \"10:00\"\n    expect:\n      withdrawn: none\n", "f.yaml:6:7: list \"withdrawn\" is not supported yet\n    this release does not have it; leave it out"},
+		{"a list of a later release", head + "  - at: \"10:00\"\n    expect:\n      opened: none\n", "f.yaml:6:7: list \"opened\" is not supported yet\n    this release does not have it; leave it out"},
 		{"a list twice", head + "  - at: \"10:00\"\n    expect:\n      sent: none\n      sent_at_least: 1\n", "f.yaml:7:7: sent is said twice\n    a list is either complete or sent_at_least"},
 		{"at least of a looked-up list", head + "  - at: \"10:00\"\n    state:\n      deliveries_at_least: 1\n", "f.yaml:6:7: deliveries is looked up by row, so it never was complete\n    write deliveries"},
 		{"at least none", head + "  - at: \"10:00\"\n    expect:\n      sent_at_least: none\n", "f.yaml:6:22: none says nothing about at least\n    write a number or a list of rows"},
