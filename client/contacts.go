@@ -129,7 +129,7 @@ type WaitingMessage struct {
 	Type     string    `json:"type"`
 	Channel  string    `json:"channel"`
 	SendAt   time.Time `json:"send_at"`
-	Reason   string    `json:"reason,omitempty" doc:"Why it waits, where a limit has moved it."`
+	Reason   string    `json:"reason,omitempty" doc:"The limit that it waits for."`
 }
 
 // ContactQuery says which page of contacts is wanted.

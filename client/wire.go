@@ -177,7 +177,8 @@ type Delivery struct {
 	StopReason         string    `json:"stop_reason,omitempty"`
 	NotBefore          time.Time `json:"not_before"`
 	SendAt             time.Time `json:"send_at,omitzero" doc:"When the next message leaves; absent when none is planned."`
-	DeferredBy         string    `json:"deferred_by,omitempty" doc:"The limit that moved it."`
+	DeferredBy         string    `json:"deferred_by,omitempty" doc:"The first limit that moved it, in the order cooldown, type_daily, daily, weekly, monthly, quiet_hours, send_window. It stays when the message has left."`
+	WaitsFor           string    `json:"waits_for,omitempty" doc:"The limit whose end send_at is, while the message waits for it; when several move it, the last to end."`
 	FoldedInto         string    `json:"folded_into,omitempty" doc:"The delivery with which it left as one message, or is to leave."`
 	Step               int       `json:"step" doc:"Messages that are over: accepted, skipped or given up."`
 	RemindersRemaining int       `json:"reminders_remaining"`

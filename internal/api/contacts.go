@@ -214,7 +214,7 @@ func (x ids) limits(l gate.Limits) client.ContactLimits {
 		}
 		for _, d := range k.Waiting {
 			kind.Waiting = append(kind.Waiting, client.WaitingMessage{
-				Delivery: x.delivery(d.ID), Workflow: d.Workflow, Type: d.Type, Channel: d.Channel, SendAt: d.LeavesAt(), Reason: string(d.DeferredBy),
+				Delivery: x.delivery(d.ID), Workflow: d.Workflow, Type: d.Type, Channel: d.Channel, SendAt: d.LeavesAt(), Reason: string(gate.WaitsFor(d)),
 			})
 		}
 		out.Channels[i] = kind

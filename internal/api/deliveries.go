@@ -94,7 +94,7 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 	if err != nil {
 		return client.DeliveryDetail{}, fmt.Errorf("list its contents: %w", err)
 	}
-	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Says: gate.Explain(row.Trace, nil), Trace: document(row.Trace), Attempts: make([]client.Attempt, len(attempts))}
+	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Says: gate.Explain(row), Trace: document(row.Trace), Attempts: make([]client.Attempt, len(attempts))}
 	if err := a.folded(ctx, c, x, row, &detail); err != nil {
 		return detail, err
 	}
@@ -155,7 +155,7 @@ func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
 		Locale: r.Locale, CustomerRef: r.CustomerRef, Status: string(r.Status),
 		Sending: !r.IntentAt.IsZero() && r.LeaseUntil.After(a.Clock.Now()),
 		Reason:  string(r.Reason), Message: sentence(r.Reason), StopReason: string(r.StopReason), NotBefore: r.NotBefore,
-		SendAt: r.LeavesAt(), DeferredBy: string(r.DeferredBy), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
+		SendAt: r.LeavesAt(), DeferredBy: string(r.DeferredBy), WaitsFor: string(gate.WaitsFor(r)), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
 		Attempts: r.AttemptNo, RetryCount: r.RetryCount, LastSentAt: r.LastSentAt, ExpiresAt: r.ExpiresAt,
 		CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
 	}

@@ -200,7 +200,7 @@ func (u Use) Value() string {
 func (u Use) Sentence(at time.Time, loc *time.Location) string {
 	free := "no instant in a year"
 	if !u.Free.IsZero() {
-		free = clockTime(u.Free, at, loc)
+		free = ClockTime(u.Free, at, loc)
 	}
 	waits := !u.Free.Equal(at)
 	switch {
@@ -256,7 +256,8 @@ func (u Use) Messages() string {
 	return u.Type + " messages"
 }
 
-func clockTime(t, at time.Time, loc *time.Location) string {
+// ClockTime writes an instant as the clocks of loc show it, with its day where that is another one than at.
+func ClockTime(t, at time.Time, loc *time.Location) string {
 	t, at = t.In(loc), at.In(loc)
 	layout := "15:04"
 	if t.Second() != 0 {

@@ -50,7 +50,7 @@ func (c *listDeliveriesCmd) Run(s *session) error {
 func (s *session) printDeliveries(o output, list []client.Delivery) {
 	rows := make([][]string, len(list))
 	for i, d := range list {
-		rows[i] = []string{d.ID, d.Workflow, d.Channel, addressee(d), deliveryStatus(d), o.at(d.SendAt), fmt.Sprint(d.Attempts), cmp.Or(d.Reason, d.DeferredBy)}
+		rows[i] = []string{d.ID, d.Workflow, d.Channel, addressee(d), deliveryStatus(d), o.at(d.SendAt), fmt.Sprint(d.Attempts), cmp.Or(d.WaitsFor, d.Reason)}
 	}
 	s.table([]string{"id", "workflow", "channel", "address", "status", "send_at", "attempts", "reason"}, rows)
 }
@@ -88,7 +88,7 @@ func (c *showDeliveryCmd) Run(s *session) error {
 	s.fields("delivery", d.ID, "key", d.Key, "instance", d.Instance, "workflow", versioned(d.Workflow, d.WorkflowVersion), "trigger", d.Trigger,
 		"event", d.Event, "channel", d.Channel, "address", d.Address, "locale", d.Locale, "customer_ref", d.CustomerRef,
 		"status", deliveryStatus(d.Delivery), "reason", because(d.Reason, d.Message), "stop_reason", d.StopReason,
-		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), "deferred_by", d.DeferredBy, "because", strings.Join(d.Says, "; "), "folded_into", foldedInto(d), "steps", positive(d.Step),
+		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), limitLabel(d.Delivery), d.DeferredBy, "waits_for", d.WaitsFor, "because", strings.Join(d.Says, "; "), "folded_into", foldedInto(d), "steps", positive(d.Step),
 		"reminders_remaining", positive(d.RemindersRemaining), "last_sent_at", c.at(d.LastSentAt), "expires_at", c.at(d.ExpiresAt),
 		"created_at", c.at(d.CreatedAt), "completed_at", c.at(d.CompletedAt))
 	if len(d.Folded) > 0 {
@@ -118,6 +118,14 @@ func (c *showDeliveryCmd) Run(s *session) error {
 	}
 	s.printTrace(d.Trace)
 	return nil
+}
+
+// limitLabel names the limit that moved a message, which is history once it has left.
+func limitLabel(d client.Delivery) string {
+	if d.WaitsFor == "" {
+		return "was deferred_by"
+	}
+	return "deferred_by"
 }
 
 // foldedInto names what a delivery left with, and what became of that.

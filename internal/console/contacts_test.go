@@ -78,7 +78,7 @@ func TestPagesOfPeople(t *testing.T) {
 		body := says("/contacts/ann%2F1", "reachable", "messages a day 1 persona Mechanic 1 of 1 today", "Waiting status workflow channel last sent next why deferred pump-alert sms:box",
 			"expired pump-alert", "No free instant was left before it expires.")
 		last := regexp.MustCompile(`href="(/deliveries/[^"]*)"`).FindAllStringSubmatch(body, 2)
-		says(last[0][1], "It waits until 15 May 07:00", "1 of 1 today, free again 2026-05-15 00:00", "after that, other limits or what waits already keep it until then")
+		says(last[0][1], "It waits until 15 May 07:00. The person's limit for the day is used up. In the end it waits for the end of the quiet hours.", "1 of 1 today, free again 2026-05-15 00:00", "after that, other limits or what waits already keep it: waits for the end of the quiet hours until 2026-05-15 07:00 Asia/Baghdad")
 		says("/contacts/ben", "not reachable", "They have no address on any channel that is defined", "skipped pump-alert sms:box The person has no address for this channel.")
 		says("/deliveries?reason=no_address", "skipped ben pump-alert")
 	})

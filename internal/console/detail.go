@@ -74,9 +74,10 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	row := d
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
-		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), because: gate.Explain(d.Trace, v.zone), facts: v.deliveryFacts(d, person.ExtID),
+		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person.ExtID),
 		moments: timeline(d, in, attempts), folded: folded, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {

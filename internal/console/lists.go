@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -91,7 +92,7 @@ func (v visit) deliveryLine(d delivery.Row) deliveryLine {
 		id: v.delivery(d.ID), href: v.delivery(d.ID), state: deliveryBadge(d, v.now), to: to(d), workflow: d.Workflow,
 		channel: d.Channel, sent: d.LastSentAt, next: d.LeavesAt(), left: sendsLeft(d),
 	}
-	if d.Reason != reason.Delivered || d.DeferredBy != "" {
+	if d.Reason != reason.Delivered || gate.WaitsFor(d) != "" {
 		l.why = why(d)
 	}
 	return l

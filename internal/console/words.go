@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -108,7 +109,7 @@ func deliveryBadge(d delivery.Row, now time.Time) badge {
 	switch {
 	case sending(d, now):
 		return badge{wait, "sending"}
-	case d.Status == delivery.Scheduled && d.DeferredBy != "":
+	case d.Status == delivery.Scheduled && gate.WaitsFor(d) != "":
 		return badge{wait, "deferred"}
 	}
 	return badge{deliveryTone(d.Status), string(d.Status)}
@@ -191,8 +192,12 @@ func why(d delivery.Row) string {
 	switch {
 	case d.StopReason != "" && d.CompletedAt.IsZero():
 		return d.StopReason.Sentence()
-	case d.Status == delivery.Scheduled && d.DeferredBy != "":
-		return d.DeferredBy.Sentence()
+	case gate.WaitsFor(d) != "":
+		sentence := d.DeferredBy.Sentence()
+		if last := gate.WaitsFor(d); last != d.DeferredBy {
+			sentence += " In the end it waits for " + gate.Called(last) + "."
+		}
+		return sentence
 	case d.Reason != "":
 		return d.Reason.Sentence()
 	}
@@ -218,10 +223,14 @@ func story(d delivery.Row, now time.Time) []phrase {
 		switch {
 		case sending(d, now):
 			tell("It is being sent.", time.Time{}, "")
+		case gate.WaitsFor(d) != "":
+			what := "It"
+			if d.Step > 0 {
+				what = comes(d.Step + 1)
+			}
+			tell(what+" waits until", d.SendAt, ". "+why(d))
 		case !d.SendAt.IsZero() && d.RetryCount > 0:
 			tell(fmt.Sprintf("%s did not get through. The next try is at", plural(int64(d.RetryCount), "try", "tries")), d.SendAt, ". "+why(d))
-		case !d.SendAt.IsZero() && d.DeferredBy != "" && d.Step == 0:
-			tell("It waits until", d.SendAt, ". "+why(d))
 		case !d.SendAt.IsZero():
 			tell(comes(d.Step+1)+" goes out at", d.SendAt, ".")
 		case d.CompletedAt.IsZero() && d.Reason != "" && d.Reason != reason.Delivered:

@@ -23,7 +23,7 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 	for _, d := range deliveries {
 		r := deliveryRow(d, contactOf(d.Key))
 		lists["deliveries"] = append(lists["deliveries"], r)
-		if says := gate.Explain(d.Trace, nil); len(says) > 0 {
+		if says := gate.Explain(d); len(says) > 0 {
 			told := deliveryRow(d, contactOf(d.Key))
 			told.cells["says"] = textCell(strings.Join(says, "\n"))
 			lists["explain"] = append(lists["explain"], told)

@@ -111,7 +111,7 @@ func (b *Book) place(row *delivery.Row, o Occasion, person store.Person) (becaus
 	older := b.waiting(o, person, row.Channel)
 	verdict := b.Try(ask, older...)
 	if verdict.Reason != "" {
-		because = b.Because(ask, older...)
+		because = b.Because(ask, verdict, older...)
 	}
 	if verdict.At.After(o.Now) && ask.Limits.AtCreate == definition.LimitSkip {
 		end(row, delivery.Skipped, verdict.Reason, o.Now)

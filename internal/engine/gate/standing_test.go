@@ -103,38 +103,77 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// What was decided is read back in words.
+// What was decided is read back in words, with the zone that it was decided in; the limit that the message waits for in the
+// end is named, and what is over is told as history.
+//
+// Shows: A36, A43.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
 	ask := Ask{
-		Set: set, Now: now, Channel: "email:default", Type: "alert", Limits: definition.Limits{SendWindow: civil.Span{From: 13 * 3600, To: 14 * 3600}},
+		Set: set, Now: now, Until: now.AddDate(0, 1, 0), Channel: "email:default", Type: "alert", Limits: definition.Limits{SendWindow: civil.Span{From: 13 * 3600, To: 14 * 3600}},
 		Person: store.Person{Contact: subject.Contact{ID: 1, Persona: "Manager"}, Slots: []store.Slot{{At: now.Add(-time.Hour), Type: "alert", Channel: "email:default", N: 1}}},
 	}
-	row := delivery.Row{NotBefore: now}
-	text := Trace(row, schedule.Timing{}, reason.CadenceCooldown, now, now.Add(time.Hour), NewBook(&civil.Zones{}).Because(ask))
-	want := []string{"cooldown until 13:00", "1 of 1 alerts today, free again 2026-05-15 00:00", "outside of the send window until 13:00"}
-	if diff := cmp.Diff(want, Explain(text, nil)); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	deferred := func(ask Ask) delivery.Row {
+		book := NewBook(&civil.Zones{})
+		v := book.Try(ask)
+		row := delivery.Row{NotBefore: now, Status: delivery.Scheduled, SendAt: v.At, Slot: v.At, DeferredBy: v.Reason}
+		row.Trace = Trace(row, schedule.Timing{}, v.Reason, now, v.At, book.Because(ask, v))
+		return row
 	}
-	if got := Explain(text, time.UTC)[0]; got != "cooldown until 11:00" {
-		t.Errorf("in another zone: %s", got)
+	then := []string{
+		"cooldown until 13:00 Europe/Berlin", "1 of 1 alerts today, free again 2026-05-15 00:00 Europe/Berlin", "outside of the send window until 13:00 Europe/Berlin",
 	}
-	ask.Set, ask.Person.Persona = compile(t, "{channel: email, provider: memory}"), ""
-	text = Trace(row, schedule.Timing{}, reason.CadenceCooldown, now, now.Add(time.Hour), NewBook(&civil.Zones{}).Because(ask))
-	want = []string{
-		"1 of 1 today, free again 2026-05-15 00:00", "outside of the send window until 13:00", "default limits: set cadence: in the workspace to replace them",
+	past := append([]string{"had to wait at 2026-05-14 12:00 Europe/Berlin: " + then[0]}, then[1:]...)
+	for _, c := range []struct {
+		name   string
+		change func(row *delivery.Row)
+		waits  reason.Reason
+		want   []string
+	}{
+		{"waits", func(*delivery.Row) {}, reason.SendWindow, append(then, "after that, other limits or what waits already keep it: waits for the send window until 2026-05-15 13:00 Europe/Berlin")},
+		{"was sent", func(row *delivery.Row) {
+			row.Status, row.SendAt, row.Reason = delivery.Sent, time.Time{}, reason.Delivered
+		}, "", past},
+		{"was sent, and a reminder follows", func(row *delivery.Row) {
+			row.Status, row.SendAt, row.Reason = delivery.Sent, row.SendAt.Add(48*time.Hour), reason.Delivered
+		}, "", past},
+		{"failed for good", func(row *delivery.Row) {
+			row.Status, row.SendAt, row.Reason = delivery.Failed, time.Time{}, reason.PermanentError
+		}, "", past},
+		{"is tried again later", func(row *delivery.Row) {
+			row.SendAt, row.Reason, row.RetryCount = row.SendAt.Add(time.Minute), reason.TemporaryError, 1
+		}, "", past},
+		{"was left out for it", func(row *delivery.Row) {
+			row.Status, row.SendAt, row.Reason = delivery.Skipped, time.Time{}, row.DeferredBy
+		}, "", then},
+		{"waits again, after a try", func(row *delivery.Row) { row.RetryCount = 1 }, reason.SendWindow, append(then, "after that, other limits or what waits already keep it: waits for the send window until 2026-05-15 13:00 Europe/Berlin")},
+		{"leaves with another one", func(row *delivery.Row) {
+			row.ID, row.FoldedInto = 2, 1
+			row.SendAt = row.SendAt.Add(delivery.RideAfter)
+		}, reason.CadenceCooldown, then},
+	} {
+		row := deferred(ask)
+		c.change(&row)
+		if got := WaitsFor(row); got != c.waits {
+			t.Errorf("%s: waits for %q, want %q", c.name, got, c.waits)
+		}
+		if diff := cmp.Diff(c.want, Explain(row)); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.name, diff)
+		}
 	}
-	if diff := cmp.Diff(want, Explain(text, nil)); diff != "" {
+	ask.Set, ask.Person.Persona, ask.Limits = compile(t, "{channel: email, provider: memory}"), "", definition.Limits{}
+	want := []string{"1 of 1 today, free again 2026-05-15 00:00 UTC", "default limits: set cadence: in the workspace to replace them"}
+	if diff := cmp.Diff(want, Explain(deferred(ask))); diff != "" {
 		t.Errorf("limits that nobody has set (-want +got)\n%s", diff)
 	}
-	row.NotBefore = now.Add(-34 * time.Hour)
-	text = Trace(row, schedule.Timing{CatchUp: schedule.CatchUp{Within: 12 * time.Hour}}, reason.Stale, now, time.Time{}, Because{})
-	if diff := cmp.Diff([]string{"34h late, catch_up is 12h"}, Explain(text, nil)); diff != "" {
+	late := delivery.Row{NotBefore: now.Add(-34 * time.Hour), Status: delivery.Skipped, Reason: reason.Stale}
+	late.Trace = Trace(late, schedule.Timing{CatchUp: schedule.CatchUp{Within: 12 * time.Hour}}, reason.Stale, now, time.Time{}, Because{})
+	if diff := cmp.Diff([]string{"34h late, catch_up is 12h"}, Explain(late)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	for _, nothing := range []string{"", "{", "{}", "[1]"} {
-		if got := Explain(nothing, nil); got != nil {
+		if got := Explain(delivery.Row{Trace: nothing}); got != nil {
 			t.Errorf("%q: %q", nothing, got)
 		}
 	}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -28,8 +29,9 @@ type trace struct {
 
 // Because are the limits of a person that kept a message from going, as they stood then.
 type Because struct {
-	Zone   string  `json:"zone,omitempty"` // of the person's days
-	Limits []Limit `json:"limits,omitempty"`
+	Zone   string        `json:"zone,omitempty"` // of the person's days
+	Limits []Limit       `json:"limits,omitempty"`
+	Last   reason.Reason `json:"last,omitempty"` // the limit whose end the message waits for; that may come after those
 }
 
 // Limit is one of them.
@@ -43,11 +45,12 @@ type Limit struct {
 	From    cadence.Layer `json:"from,omitempty"` // none: of the workflow, as its send window
 }
 
-// Because says which limits keep a message from going when it asks. Places of without are as good as free.
-func (b *Book) Because(a Ask, without ...delivery.Row) Because {
+// Because says which limits keep a message from going when it asks, and got a verdict. Places of without are as good as
+// free.
+func (b *Book) Because(a Ask, v cadence.Verdict, without ...delivery.Row) Because {
 	own, persona := b.rules(a.Set, a.Person.Contact)
 	theirs, its := own.For(Kind(a.Channel)), persona.For(Kind(a.Channel))
-	out := Because{Zone: Zone(b.zones, a.Set, a.Person).String()}
+	out := Because{Zone: Zone(b.zones, a.Set, a.Person).String(), Last: v.Last}
 	for _, u := range b.blocks(a, without...) {
 		l := Limit{Limit: u.Limit, Type: u.Type, Used: u.Used, Max: u.Most, Rolling: u.Rolling}
 		if !u.Free.IsZero() {
@@ -74,18 +77,39 @@ func (b *Book) blocks(a Ask, without ...delivery.Row) []cadence.Use {
 	return blocks
 }
 
-// Explain reads the account of a row in words: what kept it from going as planned, with the values of that moment.
-// Instants are written in loc, or where that is nil in the zone of the person.
-func Explain(account string, loc *time.Location) []string {
-	var t trace
-	if account == "" || json.Unmarshal([]byte(account), &t) != nil {
-		return nil // of another version of the program: the reason itself is known all the same
+// read reads the account of a row; false: there is none, or it is of another version of the program.
+func read(row delivery.Row) (t trace, ok bool) {
+	return t, row.Trace != "" && json.Unmarshal([]byte(row.Trace), &t) == nil
+}
+
+// WaitsFor is the limit whose end a message waits for now, and empty when it waits for none: it never did, or it has been
+// tried, or has ended since. The row's DeferredBy stays, and names the first limit in the order of A36, which may end sooner.
+func WaitsFor(row delivery.Row) reason.Reason {
+	if row.DeferredBy == "" || row.SendAt.IsZero() || row.Status.Final() {
+		return ""
 	}
-	if loc == nil {
-		var err error
-		if loc, err = civil.LoadZone(t.Zone); err != nil {
-			loc = time.UTC
-		}
+	t, ok := read(row)
+	switch {
+	case !ok && row.RetryCount > 0:
+		return ""
+	case !ok || row.Rides() && t.Until != nil: // as long as the one with which it leaves
+		return row.DeferredBy
+	case t.Until == nil, t.Until.Sub(row.SendAt).Abs() >= time.Millisecond, len(t.Limits) == 0 && t.Reason != row.DeferredBy:
+		return "" // it is due at another instant than was decided then
+	}
+	return cmp.Or(t.Last, row.DeferredBy)
+}
+
+// Explain reads the account of a row in words: what kept it from going as planned, with the values of that moment.
+// Instants are in the zone that the decision was made in, which is named.
+func Explain(row delivery.Row) []string {
+	t, ok := read(row)
+	if !ok {
+		return nil // the reason itself is known all the same
+	}
+	loc, err := civil.LoadZone(t.Zone)
+	if err != nil {
+		loc = time.UTC
 	}
 	var lines []string
 	if t.Late != "" {
@@ -95,18 +119,51 @@ func Explain(account string, loc *time.Location) []string {
 	for _, l := range t.Limits {
 		byDefault = byDefault || l.From == cadence.LayerDefault
 		u := cadence.Use{Limit: l.Limit, Type: l.Type, Used: l.Used, Most: l.Max, Rolling: l.Rolling}
-		if l.FreeAt != nil {
+		line := ""
+		if l.FreeAt == nil {
+			line = u.Sentence(t.At, loc)
+		} else {
 			u.Free = *l.FreeAt
+			line = u.Sentence(t.At, loc) + " " + loc.String()
 		}
-		lines = append(lines, u.Sentence(t.At, loc))
+		lines = append(lines, line)
 	}
-	if t.later() {
-		lines = append(lines, "after that, other limits or what waits already keep it until then")
+	waits := WaitsFor(row)
+	if waits != "" && !row.Rides() && t.Last != "" && (len(t.Limits) > 1 || t.later()) {
+		line := fmt.Sprintf("waits for %s until %s %s", Called(t.Last), cadence.ClockTime(*t.Until, t.At, loc), loc)
+		if t.later() {
+			line = "after that, other limits or what waits already keep it: " + line
+		}
+		lines = append(lines, line)
+	}
+	if len(t.Limits) > 0 && waits == "" && row.Reason != t.Reason { // what became of it has another reason
+		lines[0] = "had to wait at " + cadence.ClockTime(t.At, time.Time{}, loc) + " " + loc.String() + ": " + lines[0]
 	}
 	if byDefault {
 		lines = append(lines, "default limits: set cadence: in the workspace to replace them")
 	}
 	return lines
+}
+
+// Called is a limit in words, as what a message waits for.
+func Called(limit reason.Reason) string {
+	switch limit {
+	case reason.CadenceCooldown:
+		return "the cooldown"
+	case reason.CadenceTypeDaily:
+		return "the day's limit of its type"
+	case reason.CadenceDaily:
+		return "the day's limit"
+	case reason.CadenceWeekly:
+		return "the week's limit"
+	case reason.CadenceMonthly:
+		return "the month's limit"
+	case reason.QuietHours:
+		return "the end of the quiet hours"
+	case reason.SendWindow:
+		return "the send window"
+	}
+	return string(limit)
 }
 
 // later reports whether the decision waits longer than any of the limits that kept it: the next ones took over.

@@ -211,7 +211,7 @@ func (r *run) place(book *gate.Book, w waiting) delivery.Row {
 	verdict := book.Try(w.ask)
 	var because gate.Because
 	if verdict.Reason != "" {
-		because = book.Because(w.ask)
+		because = book.Because(w.ask, verdict)
 	}
 	placed, ok := book.Place(w.ask, row, verdict)
 	if !ok {

@@ -97,7 +97,7 @@ func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.Inten
 			DoubtAt: c.DoubtAt, DueAt: c.DueAt, FoldedInto: into,
 		}}
 	}
-	because := book.Because(a)
+	because := book.Because(a, verdict)
 	v := r.withheld(book, c, rules, a, verdict, first)
 	v.Move.Trace = gate.Trace(c.Row, rules.policy.Timing, verdict.Reason, r.now, v.Move.SendAt, because)
 	return v
