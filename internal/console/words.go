@@ -86,7 +86,7 @@ func journalTone(w journal.What) tone {
 	switch w {
 	case journal.Created, journal.Sent, journal.Expanded, journal.Released:
 		return good
-	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned:
+	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned, journal.Moved:
 		return wait
 	case journal.Retried, journal.Held, journal.Reclaimed, journal.PassedOver, journal.StaleRefused:
 		return hold
@@ -94,7 +94,7 @@ func journalTone(w journal.What) tone {
 		return bad
 	case journal.Unknown:
 		return odd
-	case journal.Skipped, journal.Folded, journal.NoMatch, journal.Cancelled, journal.Expired, journal.Forgotten:
+	case journal.Skipped, journal.Folded, journal.NoMatch, journal.Withdrawn, journal.Cancelled, journal.Expired, journal.Forgotten:
 		return quiet
 	}
 	return quiet

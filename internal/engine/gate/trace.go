@@ -147,23 +147,11 @@ func Explain(row delivery.Row) []string {
 
 // Called is a limit in words, as what a message waits for.
 func Called(limit reason.Reason) string {
-	switch limit {
-	case reason.CadenceCooldown:
-		return "the cooldown"
-	case reason.CadenceTypeDaily:
-		return "the day's limit of its type"
-	case reason.CadenceDaily:
-		return "the day's limit"
-	case reason.CadenceWeekly:
-		return "the week's limit"
-	case reason.CadenceMonthly:
-		return "the month's limit"
-	case reason.QuietHours:
-		return "the end of the quiet hours"
-	case reason.SendWindow:
-		return "the send window"
-	}
-	return string(limit)
+	return cmp.Or(map[reason.Reason]string{
+		reason.CadenceCooldown: "the cooldown", reason.CadenceTypeDaily: "the day's limit of its type", reason.CadenceDaily: "the day's limit",
+		reason.CadenceWeekly: "the week's limit", reason.CadenceMonthly: "the month's limit",
+		reason.QuietHours: "the end of the quiet hours", reason.SendWindow: "the send window",
+	}[limit], string(limit))
 }
 
 // later reports whether the decision waits longer than any of the limits that kept it: the next ones took over.
