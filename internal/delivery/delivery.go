@@ -88,6 +88,7 @@ type Row struct {
 	DoubtAt            time.Time // the intent of the present step's first attempt that may have arrived without an answer; none: all is known
 	FallbackOf         ID        // the delivery that it stands in for; 0 when there is none
 	FoldedInto         ID        // the delivery with which it leaves as one message; its own id: it takes others along; 0: it goes alone
+	OwnAddress         bool      // Address was one of the contact's own when the delivery was made
 	DueAt              time.Time // when the present step was due, while its channel has moved SendAt; none: SendAt
 }
 

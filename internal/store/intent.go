@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // The claim is the intent: it touches no indexed column, so that the row stays where it is. intent_at is set only
@@ -34,11 +35,17 @@ const moveClaims = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, lease_until = r.lease_until, attempt_no = r.attempt_no, intent_at = r.intent_at, step = r.step,
   reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at, doubt_at = r.doubt_at, due_at = r.due_at,
-  folded_into = r.folded_into
+  folded_into = r.folded_into, address = r.address
 FROM /*ROWS $1 (ws bigint, id bigint, status text, send_at bigint, slot bigint, expires_at bigint, deferred_by text, reason text,
   lease_until bigint, attempt_no bigint, intent_at bigint, step bigint, reminders_remaining bigint, trace text, completed_at bigint,
-  doubt_at bigint, due_at bigint, folded_into bigint)*/ AS r
+  doubt_at bigint, due_at bigint, folded_into bigint, address text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
+
+// Whose an address is: of who has it, and of who was made for it.
+const ownersOfAddresses = `
+SELECT r.n, COALESCE((SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AND a.hash = r.hash), 0),
+  COALESCE((SELECT x.id FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = '` + subject.MadePrefix + `' || r.hash), 0)
+FROM /*ROWS $1 (n bigint, ws bigint, hash text)*/ AS r`
 
 // CommitIntents claims up to limit due deliveries of all workspaces until leaseUntil, commits the intent to send
 // them, and returns those that are to be sent now, in the order of their slots (else send_at) and ids.
@@ -172,7 +179,9 @@ func (t *session) decideIntents(
 }
 
 // needs reports whether the decision asks for more than it was shown.
-func (v IntentVerdict) needs() bool { return v.NeedLock || v.NeedSlots || v.NeedPace }
+func (v IntentVerdict) needs() bool {
+	return v.NeedLock || v.NeedSlots || v.NeedPace || v.NeedAddress != ""
+}
 
 // supply gives claims what their verdicts ask for.
 func (t *session) supply(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, floor Floor) error {
@@ -192,9 +201,20 @@ func (t *session) supply(ctx context.Context, now time.Time, claims []Claim, ver
 			channels = append(channels, PaceRef{c.Workspace, c.Channel})
 		}
 	}
+	owners, err := t.ownersOf(ctx, claims, verdicts, odd)
+	if err != nil {
+		return err
+	}
+	for _, list := range owners {
+		lock = append(lock, list...) // in one statement with the others: everybody locks people in one order
+	}
 	locked, err := t.lockPersons(ctx, now, lock, floor)
 	if err != nil {
 		return err
+	}
+	for i, list := range owners {
+		claims[i].AddressRead = true
+		claims[i].AddressStopped = slices.ContainsFunc(list, func(ref PersonRef) bool { return locked[ref].Suppressed })
 	}
 	for ref := range locked {
 		delete(persons, ref)
@@ -221,6 +241,33 @@ func (t *session) supply(ctx context.Context, now time.Time, claims []Claim, ver
 		}
 	}
 	return nil
+}
+
+// ownersOf finds the contacts whose the addresses are that the verdicts ask for, by the index of the claim.
+func (t *session) ownersOf(ctx context.Context, claims []Claim, verdicts []IntentVerdict, odd []int) (map[int][]PersonRef, error) {
+	var wanted rowset
+	owners := map[int][]PersonRef{}
+	for _, i := range odd {
+		if hash := verdicts[i].NeedAddress; hash != "" {
+			wanted.row().int(int64(i)).int(int64(claims[i].Workspace)).text(hash)
+			owners[i] = nil
+		}
+	}
+	_, err := query(ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
+		var i int
+		var ids [2]subject.ContactID
+		err = rows.Scan(&i, &ids[0], &ids[1])
+		for _, id := range ids {
+			if id != 0 {
+				owners[i] = append(owners[i], PersonRef{claims[i].Workspace, id})
+			}
+		}
+		return none, err
+	}, ownersOfAddresses, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("find whose addresses are: %w", err)
+	}
+	return owners, nil
 }
 
 func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict) ([]Claim, error) {
@@ -264,7 +311,7 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 		moves.row().int(int64(c.Workspace)).int(int64(c.ID)).text(string(c.Status)).int(dueMicros(c.SendAt)).int(dueMicros(c.Slot)).
 			int(dueMicros(c.ExpiresAt)).text(string(c.DeferredBy)).text(string(c.Reason)).time(c.LeaseUntil).int(int64(c.AttemptNo)).
 			time(c.IntentAt).int(int64(c.Step)).int(int64(c.RemindersRemaining)).text(c.Trace).time(c.CompletedAt).
-			time(c.DoubtAt).int(dueMicros(c.DueAt)).int(int64(c.FoldedInto))
+			time(c.DoubtAt).int(dueMicros(c.DueAt)).int(int64(c.FoldedInto)).text(c.Address)
 		inherit.left(claims[i], v, c.Row)
 	}
 	if _, err := t.exec(ctx, moveClaims, &moves); err != nil {
@@ -299,6 +346,9 @@ func moved(c Claim, m IntentMove, now time.Time) Claim {
 	}
 	c.AttemptNo, c.Step, c.RemindersRemaining, c.DoubtAt, c.DueAt = m.AttemptNo, m.Step, m.Remaining, m.DoubtAt, m.DueAt
 	c.FoldedInto = m.FoldedInto
+	if m.Address != "" {
+		c.Address, c.OwnAddress = m.Address, true
+	}
 	if m.Trace != "" {
 		c.Trace = m.Trace
 	}

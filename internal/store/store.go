@@ -232,9 +232,13 @@ type Claim struct {
 	delivery.Row           // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent
 	LostIntent   time.Time // the intent of an attempt whose result never came; none: there was none
 	Person       Person
-	Pace         *flow.Pace     // of its channel, locked; nil unless the decision asked for it
-	Riders       []delivery.Row // what waits to be folded into it, locked; where the decision asked for it
-	Folded       []delivery.Row // of what goes out: what is folded into it, in the order in which it was due
+	// AddressStopped reports whether the address is that of somebody who must not be messaged, as far as the decision asked
+	// for it: then AddressRead is set, and whose address it is stays locked.
+	AddressStopped bool
+	AddressRead    bool
+	Pace           *flow.Pace     // of its channel, locked; nil unless the decision asked for it
+	Riders         []delivery.Row // what waits to be folded into it, locked; where the decision asked for it
+	Folded         []delivery.Row // of what goes out: what is folded into it, in the order in which it was due
 }
 
 // IntentVerdict is the decision about one claim. The zero value lets it go as claimed.
@@ -247,6 +251,9 @@ type IntentVerdict struct {
 	NeedFold bool
 	// NeedSlots asks for the same decision again, with the person's slots loaded, without a lock.
 	NeedSlots bool
+	// NeedAddress asks for the same decision again, with what is known of the address that has this hash. Only meaningful
+	// in the first round.
+	NeedAddress string
 	// NeedPace asks for the same decision again, with the pace of the claim's channel locked and loaded. Only meaningful
 	// in the first round.
 	NeedPace bool
@@ -266,7 +273,8 @@ type IntentVerdict struct {
 
 // IntentMove is a change of a claimed row in the transaction of its intent.
 type IntentMove struct {
-	Send       bool // the attempt goes out all the same (its slot moved to now)
+	Send       bool   // the attempt goes out all the same (its slot moved to now)
+	Address    string // where it goes from now on; empty: where it went so far
 	Status     delivery.Status
 	SendAt     time.Time
 	Slot       time.Time

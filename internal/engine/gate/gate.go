@@ -26,7 +26,8 @@ type Occasion struct {
 	Now      time.Time
 }
 
-// Recipient is who it is made for. Address and Locale are fixed in the delivery (C16).
+// Recipient is who it is made for. Address and Locale are fixed in the delivery (C16), an address that is their own for as
+// long as it is.
 type Recipient struct {
 	Person      store.Person
 	Address     string // empty: the person's own for the channel
@@ -79,9 +80,11 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery
 	if t.Pin {
 		row.Definitions = o.Instance.Definitions
 	}
+	own := r.Person.AddressOn(Kind(channel))
 	if row.Address == "" {
-		row.Address = r.Person.AddressOn(Kind(channel))
+		row.Address = own
 	}
+	row.OwnAddress = row.Address == own || r.Person.Has(row.Address)
 	var because Because
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:

@@ -57,6 +57,7 @@ func (r *recheck) take(book *gate.Book, c store.Claim, live *definition.Set, v *
 			return err
 		}
 		one := store.Claim{Row: rider, Person: c.Person}
+		one.Address = present(one)
 		one.AttemptNo = 1 // as it would be if it were claimed itself
 		if !r.rides(book, one, rules, row) {
 			continue

@@ -195,7 +195,7 @@ func (s *Sender) standIns(c store.Claim, rules rules) func(yield func(delivery.R
 			row := delivery.Row{
 				Workspace: c.Workspace, Key: string(key.Delivery(c.Key).On(name)), Instance: c.Instance, Event: c.Event,
 				Contact: c.Contact, Workflow: c.Workflow, WorkflowVersion: c.WorkflowVersion, Definitions: c.Definitions,
-				Type: c.Type, Trigger: c.Trigger, Channel: name, Address: address, Locale: c.Locale, CustomerRef: c.CustomerRef,
+				Type: c.Type, Trigger: c.Trigger, Channel: name, Address: address, OwnAddress: true, Locale: c.Locale, CustomerRef: c.CustomerRef,
 				Status: delivery.Scheduled, NotBefore: c.NotBefore, RemindersRemaining: len(rules.policy.Timing.Reminders),
 				FallbackOf: c.ID,
 			}

@@ -108,11 +108,15 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 		if err != nil {
 			return nil, err
 		}
-		verdicts[i], err = r.claim(r.book, c, rules)
+		was := c.Address
+		c.Address = present(c)
+		if verdicts[i], err = r.claim(r.book, c, rules, was); c.Address != was {
+			verdicts[i] = r.readdressed(c, verdicts[i])
+		}
 		if err != nil {
 			return nil, err
 		}
-		if verdicts[i].NeedLock || verdicts[i].NeedSlots || verdicts[i].NeedPace {
+		if v := verdicts[i]; v.NeedLock || v.NeedSlots || v.NeedPace || v.NeedAddress != "" {
 			continue
 		}
 		if !c.LostIntent.IsZero() {
@@ -125,9 +129,10 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 	return verdicts, nil
 }
 
-// claim decides one claim. Everything that stops it is looked at before the limits are.
-func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules) (store.IntentVerdict, error) {
-	if v, stopped := r.stopped(c, rules); stopped {
+// claim decides one claim, which had another address than it has now where was says so. Everything that stops it is
+// looked at before the limits are.
+func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, was string) (store.IntentVerdict, error) {
+	if v, stopped := r.stopped(c, rules, was); stopped {
 		return v, nil
 	}
 	if v, resting, err := r.rest(c, rules); resting || err != nil {
@@ -139,7 +144,11 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules) (store.Inte
 	}
 	rate := rules.channel.Rate
 	need.NeedPace = rate.Count > 0 && c.Pace == nil
-	if need.NeedLock || need.NeedSlots || need.NeedPace {
+	var err error
+	if need.NeedAddress, err = r.others(c); err != nil {
+		return need, err
+	}
+	if need.NeedLock || need.NeedSlots || need.NeedPace || need.NeedAddress != "" {
 		return need, nil
 	}
 	if v, joined := r.join(book, c, rules); joined {
@@ -218,7 +227,7 @@ func (r *recheck) later(c store.Claim, rules rules, at time.Time, why reason.Rea
 }
 
 // stopped looks at everything that keeps a message from going at all.
-func (r *recheck) stopped(c store.Claim, rules rules) (v store.IntentVerdict, stopped bool) {
+func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.IntentVerdict, stopped bool) {
 	stopped = true
 	switch {
 	case rules.trigger == nil:
@@ -227,9 +236,9 @@ func (r *recheck) stopped(c store.Claim, rules rules) (v store.IntentVerdict, st
 		v = r.end(c, delivery.Cancelled, c.StopReason)
 	case c.Person.MergedInto != 0: // who has a message of the same occasion, or this one would be theirs
 		v = r.end(c, delivery.Skipped, reason.Duplicate)
-	case c.Person.Suppressed:
+	case c.Person.Suppressed, c.AddressStopped:
 		v = r.end(c, delivery.Cancelled, reason.Suppressed)
-	case c.Doubt() && rules.policy.HoldUnknown:
+	case c.Doubt() && (rules.policy.HoldUnknown || c.Address != was): // it may have arrived where they are no more
 		v = r.unknown(c, rules, doubt(c))
 	case rules.policy.KeyExpired(c.Row, r.now):
 		v = r.unknown(c, rules, reason.KeyExpired)
@@ -242,6 +251,14 @@ func (r *recheck) stopped(c store.Claim, rules rules) (v store.IntentVerdict, st
 			Workspace: c.Workspace, Delivery: c.ID, Number: 0, Step: c.Step + 1, Channel: c.Channel, IntentAt: r.now, SettledAt: r.now,
 			Outcome: delivery.AttemptNone, Reason: reason.NoChannel,
 		})
+	case c.Address == "":
+		v = r.move(c, rules.policy.Timing, journal.Skipped, reason.NoAddress, delivery.Skip(c.Row, rules.policy, reason.NoAddress, r.now))
+		if c.Step == 0 {
+			v.Fallback = r.afterFailure(c, rules, r.now)
+		}
+		if v.Fallback != nil {
+			r.entries = append(r.entries, gate.Entry(*v.Fallback, c.Person.ExtID, r.now))
+		}
 	case !r.allowed(c, rules), rules.policy.Timing.Stale(r.now, c.Due()):
 		why := reason.Stale
 		if !r.allowed(c, rules) {

@@ -1,0 +1,145 @@
+package contact_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// visits are definitions of messages that leave two hours later, with a reminder a day after.
+const visits = `
+workflow: visit
+type: custom
+triggers: [{id: t, event: visit}]
+timing: {offset: 2h, reminders: [1d]}
+audience: [{to: event.recipient}]
+channel: sms
+fallback: [email]
+retry: {backoff: [5m]}
+message:
+  sms: {text: Hello}
+  email: {subject: Hello, text: Hello}
+---
+{channel: "sms:default", provider: memory}
+---
+{channel: "email:default", provider: memory}
+`
+
+// A message goes where its person is when it is sent: not to an address that they gave up meanwhile, nor past the wish of
+// whoever has it now.
+//
+// Shows: C16, P5, R20.
+func TestMessagesGoWhereTheirPersonIs(t *testing.T) {
+	t.Parallel()
+	const x, y, z = "+44 20 000001", "+44 20 000002", "+44 20 000003"
+	byID, byBoth, foreign := `"customer_ref": "ada"`, `"customer_ref": "ada", "address": "`+x+`"`, `"customer_ref": "ada", "address": "`+z+`"`
+	byAddress := `"address": "` + x + `"`
+	write := func(contact string) func(b bundle) { return func(b bundle) { b.write("merge", contact) } }
+	moves := func(addresses string) func(b bundle) {
+		return write(`{"id": "ada", "addresses": ` + addresses + `}`)
+	}
+	for name, tt := range map[string]struct {
+		recipient string
+		meanwhile []func(b bundle)
+		want      []string // of the first step: channel, address, status and reason of each delivery
+		fails     error    // the first try, an hour before
+	}{
+		"they stay":                     {recipient: byID, want: []string{"sms " + subject.NormalizeAddress(x) + " sent delivered"}},
+		"they move":                     {recipient: byID, meanwhile: []func(bundle){moves(`{"sms": "` + y + `"}`)}, want: []string{"sms " + subject.NormalizeAddress(y) + " sent delivered"}},
+		"the event named it too":        {recipient: byBoth, meanwhile: []func(bundle){moves(`{"sms": "` + y + `"}`)}, want: []string{"sms " + subject.NormalizeAddress(y) + " sent delivered"}},
+		"the event named nothing else":  {recipient: byAddress, meanwhile: []func(bundle){moves(`{"sms": "` + y + `"}`)}, want: []string{"sms " + subject.NormalizeAddress(y) + " sent delivered"}},
+		"it is theirs for another kind": {recipient: byBoth, meanwhile: []func(bundle){moves(`{"sms": "` + y + `", "whatsapp": "` + x + `"}`)}, want: []string{"sms " + x + " sent delivered"}},
+		"they have none any more":       {recipient: byID, meanwhile: []func(bundle){moves(`{"sms": null}`)}, want: []string{"sms " + subject.NormalizeAddress(x) + " skipped no_address"}},
+		"they have an e-mail address": {
+			recipient: byID, meanwhile: []func(bundle){moves(`{"sms": null, "email": "a@x.org"}`)},
+			want: []string{"email a@x.org sent delivered", "sms " + subject.NormalizeAddress(x) + " skipped no_address"},
+		},
+		"another one has it, and wants nothing": {recipient: byID, meanwhile: []func(bundle){
+			moves(`{"sms": "` + y + `"}`), write(`{"id": "bob", "addresses": {"sms": "` + x + `"}}`), func(b bundle) { b.stop("bob", true) },
+		}, want: []string{"sms " + subject.NormalizeAddress(y) + " sent delivered"}},
+		"never theirs": {recipient: foreign, want: []string{"sms " + z + " sent delivered"}},
+		"never theirs, and its owner wants nothing": {recipient: foreign, meanwhile: []func(bundle){
+			write(`{"id": "bob", "addresses": {"sms": "` + z + `"}}`), func(b bundle) { b.stop("bob", true) },
+		}, want: []string{"sms " + z + " cancelled suppressed"}},
+		"never theirs, and whoever it is wants nothing": {recipient: foreign, meanwhile: []func(bundle){
+			func(b bundle) {
+				d := b.made(b.Post(`{"kind": "visit", "id": "z", "recipient": {"address": "` + z + `"}}`))
+				who, _, _ := b.Store.ContactByID(b.Context(), b.Workspace.ID, d.Contact)
+				b.stop(who.ExtID, true)
+			},
+		}, want: []string{"sms " + z + " cancelled suppressed", "sms " + z + " cancelled suppressed"}},
+		"a try that failed": {
+			recipient: byID, fails: channel.Temporary(errors.New("busy")), meanwhile: []func(bundle){moves(`{"sms": "` + y + `"}`)},
+			want: []string{"sms " + subject.NormalizeAddress(y) + " sent delivered"},
+		},
+		"a try that may have arrived": {
+			recipient: byID, fails: channel.Lost(errors.New("no answer")), meanwhile: []func(bundle){moves(`{"sms": "` + y + `"}`)},
+			want: []string{"sms " + subject.NormalizeAddress(x) + " unknown reply_lost"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				b := bundle{enginetest.Setup(t, s, visits, nil)}
+				b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "`+x+`"}}`)
+				b.Post(`{"kind": "visit", "id": "1", "recipient": {` + tt.recipient + `}}`)
+				at := enginetest.Start.Add(2 * time.Hour)
+				if tt.fails != nil {
+					b.Provider.Next(tt.fails)
+					b.At(at)
+				}
+				for _, change := range tt.meanwhile {
+					change(b)
+				}
+				b.At(at.Add(10 * time.Minute))
+				b.At(at.Add(10 * time.Minute)) // what stands in
+				rows, err := s.Deliveries(t.Context(), b.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 9})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, d := range rows {
+					got = append(got, fmt.Sprintf("%s %s %s %s", d.Channel[:len(d.Channel)-len(":default")], d.Address, d.Status, d.Reason))
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Error(diff)
+				}
+				for _, out := range b.Provider.Sent() {
+					if to := fmt.Sprintf("%s sent delivered", out.Address); len(got) == 1 && got[0] != "sms "+to && tt.fails == nil {
+						t.Errorf("it went to %s, and says %s", out.Address, got[0])
+					}
+				}
+			})
+		})
+	}
+}
+
+// A reminder goes where its person is then, one that was taken up already to where it was taken up for.
+func TestReminderGoesWhereItsPersonIs(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		b := bundle{enginetest.Setup(t, s, visits, nil)}
+		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000001"}}`)
+		b.Post(`{"kind": "visit", "id": "1", "recipient": {"customer_ref": "ada"}}`)
+		b.At(enginetest.Start.Add(2 * time.Hour))
+		b.write(contact.Merge, `{"id": "ada", "addresses": {"sms": "+44 20 000002"}}`)
+		b.At(enginetest.Start.Add(27 * time.Hour))
+		var to []string
+		for _, out := range b.Provider.Sent() {
+			to = append(to, out.Address)
+		}
+		if diff := cmp.Diff([]string{"+4420000001", "+4420000002"}, to); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
