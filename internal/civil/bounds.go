@@ -59,3 +59,10 @@ func dayStart(day int64, loc *time.Location) int64 {
 
 // floorMod returns the remainder of a division that rounds down, which is never negative.
 func floorMod(a, b int64) int64 { return (a%b + b) % b }
+
+// Exists reports whether the clocks of loc show any time of the date: a zone that moves to the other side of the date
+// line may lose a whole one, as Apia lost 30 December 2011.
+func (d Date) Exists(loc *time.Location) bool {
+	day := int64(d.epochDay())
+	return dayStart(day, loc) < dayStart(day+1, loc)
+}

@@ -5,7 +5,9 @@
 // after this package has said when it is due. It reads no clock; every "now" is an argument.
 //
 // Invariants:
-//   - Sequences here hang on an event, which is an instant: a day is 24 hours, whatever the zone (format.md §1).
+//   - Sequences hang on an event, which is an instant: a day is 24 hours, whatever the zone (format.md §1).
+//   - What recurs on the calendar is a list of local dates first, and of instants afterwards: no change of clocks moves a
+//     date, and the instants strictly ascend.
 //   - A reminder is due after the message before it was really sent, never at the same instant or before.
 package schedule
 

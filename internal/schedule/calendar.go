@@ -1,0 +1,212 @@
+package schedule
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+)
+
+// Calendar is what a trigger with a schedule goes by: dates that recur, the times of those days, and the bounds between
+// which they count.
+type Calendar struct {
+	Recurrence
+	Times  []civil.TimeOfDay // of each date, ascending; one, or several at least an hour apart
+	From   civil.Date        // the first day that counts; zero: no bound
+	Until  civil.Date        // the first day that no longer does; zero: no bound
+	Count  int               // how many there are in all, counted from From; 0: no bound
+	Rule   civil.Rule        // what a time of day means that does not exist, or comes twice
+	Offset civil.Duration    // from the date and time to the message
+	Period Period
+}
+
+// Period is the span of time that an occurrence reports on; the zero Period is none.
+type Period struct {
+	Length civil.Duration
+	End    civil.TimeOfDay // at which it ends on the day of the occurrence
+}
+
+// Occurrence is one date and time of a calendar.
+type Occurrence struct {
+	Date civil.Date
+	Time civil.TimeOfDay
+	Due  time.Time // with the offset
+	N    int       // which one it is since From, the first being 1; 0 without From
+}
+
+// lookBehind is how many days before a date occurrences may resolve to an instant after one of that date: the longest
+// gap of any zone is a day.
+const lookBehind = 3
+
+// SeveralADay reports whether a date alone does not tell an occurrence from another.
+func (c *Calendar) SeveralADay() bool { return len(c.Times) > 1 }
+
+// first is the date from which turns are counted.
+func (c *Calendar) first() civil.Date {
+	if c.From != (civil.Date{}) {
+		return c.From
+	}
+	return Epoch()
+}
+
+// local are the occurrences from a date on, without their instants.
+func (c *Calendar) local(from civil.Date) iter.Seq[Occurrence] {
+	return func(yield func(Occurrence) bool) {
+		n, bound := 0, c.From != (civil.Date{})
+		if bound && c.Count == 0 && from.Compare(c.From) > 0 {
+			n = c.before(from)
+		} else if bound && (c.Count > 0 || from.Compare(c.From) < 0) {
+			from = c.From
+		}
+		for d := range c.Dates(c.first(), from) {
+			if c.Until != (civil.Date{}) && d.Compare(c.Until) >= 0 {
+				return
+			}
+			for _, t := range c.Times {
+				if n++; c.Count > 0 && n > c.Count {
+					return
+				}
+				o := Occurrence{Date: d, Time: t}
+				if bound {
+					o.N = n
+				}
+				if !yield(o) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// before counts the occurrences from From to the day before a date.
+func (c *Calendar) before(date civil.Date) (n int) {
+	for d := range c.Dates(c.first(), c.From) {
+		if d.Compare(date) >= 0 {
+			break
+		}
+		n += len(c.Times)
+	}
+	return n
+}
+
+// Occurrences are what the calendar has from a date on, with the instants that its times are in a zone, which strictly
+// ascend: of two times that a change of clocks makes one, the first stands for both, and a date that the zone does not
+// have has none. What `times` counts is the calendar, whatever the clocks make of it.
+func (c *Calendar) Occurrences(from civil.Date, loc *time.Location) iter.Seq[Occurrence] {
+	return func(yield func(Occurrence) bool) {
+		var last time.Time
+		for o := range c.local(from.AddDays(-lookBehind)) {
+			due, ok := c.resolve(o, loc)
+			if !ok || !last.IsZero() && !due.After(last) {
+				continue
+			}
+			last, o.Due = due, due
+			if o.Date.Compare(from) >= 0 && !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Calendar) resolve(o Occurrence, loc *time.Location) (due time.Time, ok bool) {
+	if !o.Date.Exists(loc) {
+		return time.Time{}, false
+	}
+	at, ok := civil.Resolve(o.Date.Add(c.Offset), o.Time, loc, c.Rule)
+	return at.Add(c.Offset.Clock), ok
+}
+
+// Since are the occurrences that are due at an instant or after it.
+func (c *Calendar) Since(at time.Time, loc *time.Location) iter.Seq[Occurrence] {
+	return func(yield func(Occurrence) bool) {
+		from, _ := civil.DateOf(at, loc)
+		back := civil.Duration{Months: -c.Offset.Months, Days: -c.Offset.Days - 1 - int(c.Offset.Clock/(24*time.Hour))}
+		if c.Offset.Months != 0 { // months differ in length
+			back.Days -= lookBehind
+		}
+		from = from.Add(civil.Duration{Months: back.Months}).AddDays(back.Days)
+		for o := range c.Occurrences(from, loc) {
+			if o.Due.Before(at) {
+				continue
+			}
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// Find is the occurrence of a date and, where there are several a day, a time.
+func (c *Calendar) Find(date civil.Date, at civil.TimeOfDay, loc *time.Location) (Occurrence, bool) {
+	for o := range c.Occurrences(date, loc) {
+		switch {
+		case o.Date != date:
+			return Occurrence{}, false
+		case o.Time == at || !c.SeveralADay():
+			return o, true
+		}
+	}
+	return Occurrence{}, false
+}
+
+// Never reports whether there is no occurrence at all, in any zone that has all its days.
+func (c *Calendar) Never() bool {
+	for range c.local(c.first()) {
+		return false
+	}
+	return true
+}
+
+// PeriodOf is the span that an occurrence of a date reports on, half-open; ok is false without a period.
+func (c *Calendar) PeriodOf(date civil.Date, loc *time.Location) (start, end time.Time, ok bool) {
+	if c.Period.Length.IsZero() {
+		return time.Time{}, time.Time{}, false
+	}
+	back := civil.Duration{Months: -c.Period.Length.Months, Days: -c.Period.Length.Days}
+	end, _ = civil.Resolve(date, c.Period.End, loc, civil.Rule{}) // a gap moves it forward, so it exists
+	start, _ = civil.Resolve(date.Add(back), c.Period.End, loc, civil.Rule{})
+	return start.Add(-c.Period.Length.Clock), end, true
+}
+
+// Skip says what becomes of several occurrences of a series that are overdue at once (R3).
+type Skip struct {
+	Send    []int // indices of those that are still sent, ascending
+	Dropped []int // the others
+}
+
+// Backlog values.
+const (
+	BacklogLatest = "latest" // the latest one that is not too late; the default, also for ""
+	BacklogFirst  = "first"  // the oldest decides, and the rest is dropped
+	BacklogAll    = "all"    // each that is not too late
+)
+
+// Overdue decides which of the occurrences that were due at these instants, ascending and all past, are still sent.
+func (t Timing) Overdue(backlog string, now time.Time, due []time.Time) Skip {
+	var s Skip
+	timely := func(i int) bool { return !t.Stale(now, due[i]) }
+	switch cmp.Or(backlog, BacklogLatest) {
+	case BacklogFirst:
+		if len(due) > 0 && timely(0) {
+			s.Send = []int{0}
+		}
+	case BacklogAll:
+		for i := range due {
+			if timely(i) {
+				s.Send = append(s.Send, i)
+			}
+		}
+	default:
+		if last := len(due) - 1; last >= 0 && timely(last) {
+			s.Send = []int{last}
+		}
+	}
+	for i := range due {
+		if !slices.Contains(s.Send, i) {
+			s.Dropped = append(s.Dropped, i)
+		}
+	}
+	return s
+}
