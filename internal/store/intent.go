@@ -61,6 +61,7 @@ func (s *Store) CommitIntents(
 	decide func(claims []Claim, again bool) ([]IntentVerdict, error),
 ) ([]Claim, error) {
 	var send []Claim
+	early := map[PersonRef]bool{}
 	err := s.write(ctx, func(t *session) error {
 		send = nil // what a try that was not committed would have sent
 		claims, err := t.claim(ctx, now, leaseUntil, limit)
@@ -71,7 +72,7 @@ func (s *Store) CommitIntents(
 			_, err = decide(nil, false)
 			return err
 		}
-		verdicts, err := t.decideIntents(ctx, now, claims, floor, decide)
+		verdicts, err := t.decideIntents(ctx, now, claims, floor, early, decide)
 		if err != nil {
 			return err
 		}
@@ -138,11 +139,14 @@ func carriersFirst(a, b Claim) int {
 // rounds bounds how often a claim is decided: as it was read, with the slots, under the lock.
 const rounds = 3
 
+// decideIntents asks until nothing more is needed. Who is locked after others have been, and belongs before them, is kept in
+// early, and all is done again: they are then locked with the first ones. So everybody locks people in one order.
 func (t *session) decideIntents(
-	ctx context.Context, now time.Time, claims []Claim, floor Floor,
+	ctx context.Context, now time.Time, claims []Claim, floor Floor, early map[PersonRef]bool,
 	decide func(claims []Claim, again bool) ([]IntentVerdict, error),
 ) ([]IntentVerdict, error) {
 	verdicts := make([]IntentVerdict, len(claims))
+	held := map[PersonRef]bool{}     // who is locked
 	open := make([]int, len(claims)) // indexes of what is not decided yet
 	for i := range open {
 		open[i] = i
@@ -171,7 +175,7 @@ func (t *session) decideIntents(
 		if round == rounds { // it would go out undecided
 			return nil, fmt.Errorf("%w: more is wanted again for delivery %d", ErrInvalid, claims[odd[0]].ID)
 		}
-		if err := t.supply(ctx, now, claims, verdicts, odd, floor); err != nil {
+		if err := t.supply(ctx, now, claims, verdicts, odd, floor, early, held); err != nil {
 			return nil, err
 		}
 		open = odd
@@ -183,8 +187,19 @@ func (v IntentVerdict) needs() bool {
 	return v.NeedLock || v.NeedSlots || v.NeedPace || v.NeedAddress != ""
 }
 
-// supply gives claims what their verdicts ask for.
-func (t *session) supply(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, floor Floor) error {
+// outOfOrder reports whether any of the persons who are to be locked comes before one who is.
+func outOfOrder(lock []PersonRef, held map[PersonRef]bool) bool {
+	if len(held) == 0 {
+		return false
+	}
+	last := slices.MaxFunc(slices.Collect(maps.Keys(held)), comparePersonRef)
+	return slices.ContainsFunc(lock, func(ref PersonRef) bool { return !held[ref] && comparePersonRef(ref, last) < 0 })
+}
+
+// supply gives claims what their verdicts ask for. held are the persons who are locked.
+func (t *session) supply(
+	ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, floor Floor, early, held map[PersonRef]bool,
+) error {
 	var lock []PersonRef
 	var channels []PaceRef
 	persons := map[PersonRef]Person{} // whose slots are asked for without a lock
@@ -192,7 +207,7 @@ func (t *session) supply(ctx context.Context, now time.Time, claims []Claim, ver
 		c, v := claims[i], verdicts[i]
 		ref := PersonRef{c.Workspace, c.Contact}
 		switch {
-		case v.NeedLock:
+		case v.NeedLock, early[ref]:
 			lock = append(lock, ref)
 		case v.NeedSlots:
 			persons[ref] = c.Person
@@ -208,6 +223,12 @@ func (t *session) supply(ctx context.Context, now time.Time, claims []Claim, ver
 	for _, list := range owners {
 		lock = append(lock, list...) // in one statement with the others: everybody locks people in one order
 	}
+	if t.s.dialect.lock != "" && outOfOrder(lock, held) {
+		for _, ref := range lock {
+			early[ref] = true
+		}
+		return errAgain
+	}
 	locked, err := t.lockPersons(ctx, now, lock, floor)
 	if err != nil {
 		return err
@@ -217,6 +238,7 @@ func (t *session) supply(ctx context.Context, now time.Time, claims []Claim, ver
 		claims[i].AddressStopped = slices.ContainsFunc(list, func(ref PersonRef) bool { return locked[ref].Suppressed })
 	}
 	for ref := range locked {
+		held[ref] = true
 		delete(persons, ref)
 	}
 	if err := t.readSlots(ctx, now, persons, floor); err != nil {

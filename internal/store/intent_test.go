@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -295,5 +296,54 @@ func TestIntentsThatWereNotCommittedAreNotSent(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{3, 0}, asked); diff != "" {
 		t.Errorf("tries (-want +got)\n%s", diff)
+	}
+}
+
+// An intent that has locked one person, and after another look asks for one who comes before them, gives the first one back
+// and takes both in order: it does not wait for somebody who waits for it.
+func TestIntentLocksPeopleInOrder(t *testing.T) {
+	t.Parallel()
+	if !slices.Contains(storetest.Databases(t), "postgres") {
+		t.Skip("PostgreSQL is not selected")
+	}
+	url := storetest.URL(t, "postgres")
+	f := setup(t, storetest.Open(t, url))
+	db := raw(t, url)
+	one, two := f.scheduled(1, nil)[0], f.scheduled(1, nil)[0]
+	names := make([]string, 2)
+	for i, d := range []delivery.Row{one, two} {
+		who, _, err := f.s.ContactByID(t.Context(), f.ws, d.Contact)
+		f.must(err)
+		names[i] = who.ExtID
+	}
+	done := make(chan error, 1)
+	var started bool
+	claims, err := f.s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
+		verdicts := make([]store.IntentVerdict, len(claims))
+		for i, c := range claims {
+			switch first := c.Contact == one.Contact; {
+			case c.Person.Locked:
+			case first && !c.Person.SlotsRead:
+				verdicts[i].NeedSlots = true
+			default:
+				verdicts[i].NeedLock = true
+			}
+			if c.Contact == two.Contact && c.Person.Locked && !started {
+				started = true
+				go func() {
+					done <- f.s.WriteContacts(t.Context(), f.ws, now, names, func(map[string]store.ContactRow) ([]store.ContactWrite, error) { return nil, nil }, nil)
+				}()
+				somebodyWaits(t, db)
+			}
+		}
+		return verdicts, nil
+	})
+	f.must(err)
+	f.must(<-done)
+	if len(claims) != 2 || !claims[0].Person.Locked || !claims[1].Person.Locked {
+		t.Errorf("%d claims", len(claims))
+	}
+	if n := f.s.Deadlocks(); n > 0 {
+		t.Errorf("%d deadlocks", n)
 	}
 }
