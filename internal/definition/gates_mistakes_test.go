@@ -74,6 +74,9 @@ func TestMistakesOnRecords(t *testing.T) {
 			`5:5 reference: there are no channels of kind "pigeon" | kinds are email, sms, whatsapp, push, inbox, webhook and parrot, and those of your own: channel: pigeon`,
 			`13:22 reference: there are no channels of kind "smss" | did you mean sms?`,
 		}},
+		{"nothing to fall back to", head + "  - {id: t, event: e}\nlimits: {at_create: fallback}\n" + tail, []string{
+			"5:21 invalid: trigger t has no fallback, so that its messages could only wait | name the channels below fallback:, or leave at_create out",
+		}},
 		{"fold", head + "  - {id: t, event: e}\ntiming: {reminders: [1d]}\nlimits: {at_send: fold, counts: false}\n" + tail, []string{
 			"6:19 invalid: trigger t: at_send: fold does not go with counts: false | several messages become one to use up fewer limits, and this one uses up none",
 			"6:19 invalid: trigger t: at_send: fold does not go with reminders | the reminders of a message that left with another one would never come: write at_send: defer, or leave the reminders out",
@@ -102,7 +105,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			"12:3 missing: this message has no texts for email, to which it falls back | write email: below it",
 		}},
 		{"limits", onRecord("    issues: {A: record.a == 1}\n    limits:\n      critical: maybe\n      at_create: fail\n      at_send: wait\n      send_window: \"8:00-20:00\"\n      max_sends_per_hour: 5\n"), []string{
-			"8:17 invalid: this must be true or false, and is a text", `9:18 invalid: "fail" is not a value of at_create | it is defer or skip`,
+			"8:17 invalid: this must be true or false, and is a text", `9:18 invalid: "fail" is not a value of at_create | it is defer, skip or fallback`,
 			`10:16 invalid: "wait" is not a value of at_send | did you mean fail?`, `11:20 invalid: "8:00-20:00" is not a span of the day | a span of the day is written "22:00-07:00"; it may cross midnight`,
 			`12:7 not_supported_yet: "max_sends_per_hour" is not supported yet | leave it out for now`,
 		}},

@@ -225,7 +225,10 @@ func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limit
 	}
 	l.Critical = r.bool(f.get("critical"), false)
 	l.Uncounted = !r.bool(f.get("counts"), true)
-	l.AtCreate = r.word(f.get("at_create"), "at_create", LimitDefer, []string{LimitDefer, LimitSkip})
+	l.AtCreate = r.word(f.get("at_create"), "at_create", LimitDefer, []string{LimitDefer, LimitSkip, LimitFallback})
+	if l.AtCreate == LimitFallback && len(t.Fallback) == 0 {
+		r.invalid(f.get("at_create").Pos, fmt.Sprintf("trigger %s has no fallback, so that its messages could only wait", t.ID), "name the channels below fallback:, or leave at_create out")
+	}
 	l.AtSend = r.word(f.get("at_send"), "at_send", LimitDefer, []string{LimitDefer, LimitFail, LimitFold})
 	l.KeepQueued = !r.bool(f.get("supersede"), true)
 	l.Revalidate = r.bool(f.get("revalidate"), l.Revalidate)

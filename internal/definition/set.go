@@ -194,17 +194,18 @@ const (
 
 // Values of limits.
 const (
-	LimitDefer = "defer"
-	LimitSkip  = "skip"
-	LimitFail  = "fail"
-	LimitFold  = "fold"
+	LimitDefer    = "defer"
+	LimitSkip     = "skip"
+	LimitFallback = "fallback"
+	LimitFail     = "fail"
+	LimitFold     = "fold"
 )
 
 // Limits say how a trigger's messages meet the limits of people (gate 2).
 type Limits struct {
 	Critical   bool       // passes caps, cooldown and quiet hours
 	Uncounted  bool       // uses up no caps (counts: false)
-	AtCreate   string     // defer or skip
+	AtCreate   string     // defer, skip or fallback
 	AtSend     string     // defer, fail or fold
 	KeepQueued bool       // a newer message does not supersede one that still waits (supersede: false)
 	Revalidate bool       // what no longer holds is dropped at the send

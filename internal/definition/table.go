@@ -150,7 +150,7 @@ func newTables() tables {
 		"limits": {"limits", []entry{
 			built("critical", aBool, "Passes the cooldown, the limits and the quiet hours of people, never a suppression. Default: false."),
 			built("counts", aBool, "Uses up the limits of people. Default: true."),
-			built("at_create", oneOf(LimitDefer, LimitSkip), "When a person is at a limit: the message waits for the next instant, or is left out. Default: defer."),
+			built("at_create", oneOf(LimitDefer, LimitSkip, LimitFallback), "When a person is at a limit: the message waits for the next instant, or is left out. With fallback it leaves by the first fallback channel that is free at once, and waits where none is. Default: defer."),
 			built("at_send", oneOf(LimitDefer, LimitFail, LimitFold), "When that shows only at the send and no fallback is free: it waits, or fails. With fold what waits, since its creation too, leaves as one message with whatever else waits for the person on the channel. Default: defer."),
 			built("supersede", aBool, "A newer message about the same context replaces one that still waits. Default: true."),
 			built("revalidate", aBool, "What no longer holds at the send is dropped; for triggers on records. Default: true for reminders, else false."),

@@ -228,6 +228,27 @@ func TestLimitsOfPeople(t *testing.T) {
 			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 sent inbox, 12:00 skipped inbox cooldown, 12:00 sent email",
 		},
 		{
+			"at once, where it may fall back when it is made", "{cooldown: 2h}", "fallback: [email, memory]\nlimits: {at_create: fallback}\n", "",
+			"10:00 news, 10:30 news, 10:40 news, 10:50 news, 13:00",
+			"10:00 sent inbox, 10:30 skipped inbox cooldown, 10:30 sent email, 10:40 skipped inbox cooldown, 10:40 sent memory, " +
+				"10:50 deferred inbox 12:00 cooldown, 12:00 sent inbox",
+		},
+		{
+			"so too when it is due later", "{cooldown: 2h}", "fallback: [email]\ntiming: {offset: 1h}\nlimits: {at_create: fallback}\n", "",
+			"10:00 news, 10:30 news, 12:00",
+			"10:00 planned inbox, 10:30 planned inbox, 11:00 sent inbox, 11:30 skipped inbox cooldown, 11:30 sent email",
+		},
+		{
+			"not to a channel on which they have no address", "{cooldown: 2h}", "fallback: [push, email]\nlimits: {at_create: fallback}\n", `, "addresses": {"inbox": "ann", "email": "ann@example.org"}`,
+			"10:00 news, 10:30 news, 12:00",
+			"10:00 sent inbox, 10:30 skipped inbox cooldown, 10:30 sent email",
+		},
+		{
+			"from the one that stands in for a missing address", "{cooldown: 2h}", "channel: push\nfallback: [email, memory]\nlimits: {at_create: fallback}\n", `, "addresses": {"email": "ann@example.org"}`,
+			"10:00 out, 10:30 out, 12:00",
+			"10:00 skipped push no_address, 10:00 sent email, 10:30 skipped push no_address, 10:30 skipped email cooldown, 10:30 sent memory",
+		},
+		{
 			"each channel has limits of its own", "{cooldown: 2h, channels: {email: {max_per_day: 1}}}", "fallback: [email]\n", "",
 			"10:00 news, 10:30 news, 11:00 siren, 12:30 news, 12:40 siren, 15:00",
 			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 sent inbox, 12:00 skipped inbox cooldown, 12:00 sent email, " +
@@ -289,6 +310,11 @@ func TestLimitsOfPeople(t *testing.T) {
 			"too long", "{max_per_day: 1}", "timing: {expire_after: 3h}\n", "",
 			"10:00 news, 10:30 news, 23:00",
 			"10:00 sent inbox, 10:30 expired inbox deferred_too_long",
+		},
+		{
+			"a fallback before that, when it is made", "{max_per_day: 1}", "timing: {expire_after: 3h}\nfallback: [email]\n", "",
+			"10:00 news, 10:30 news, 10:40 news, 23:00",
+			"10:00 sent inbox, 10:30 skipped inbox deferred_too_long, 10:30 sent email, 10:40 expired inbox deferred_too_long",
 		},
 		{
 			"a fallback before that", "{cooldown: 2h}", "timing: {expire_after: 2h}\nfallback: [email]\n", "",
@@ -374,6 +400,24 @@ func TestSupersede(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A newer alert that leaves by another channel because of a limit takes the place of one that waits for its own.
+//
+// Shows: R6.
+func TestSupersedeByFallback(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		rules := simple("[5m]", "    cooldown: {length: 30m}\n", "limits: {at_create: fallback}\nfallback: [memory]\n")
+		w := newWorld(t, s, strings.Replace(rules, "message:\n", "message:\n  sms: {text: t}\n", 1)+"---\nchannel: memory\nprovider: memory\n")
+		w.person("ann", `"cadence": {"cooldown": "3h", "channels": {"memory": {"cooldown": "45m"}}}`)
+		w.put("team/red", `{"name": "Red", "morale": 30, "owner_id": "ann"}`)
+		w.live("11:50")
+		w.mustBe("the day", w.diary(), []string{
+			"10:00 sent inbox", "10:30 skipped inbox cooldown", "10:30 sent memory", "11:00 deferred inbox 13:00 cooldown",
+			"11:30 skipped inbox cooldown", "11:30 skipped inbox superseded", "11:30 sent memory",
+		})
+	})
 }
 
 // After a stop of the sender what waited leaves as its limits let it, counted from when it really leaves.

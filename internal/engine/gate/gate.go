@@ -6,8 +6,10 @@
 package gate
 
 import (
+	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -48,29 +50,24 @@ func Zone(zones *civil.Zones, set *definition.Set, person store.Person) *time.Lo
 	return time.UTC
 }
 
-// Deliveries appends the row of one recipient to rows and, where they have no address on the trigger's channel, that of
-// the first fallback on which they have one. A delivery whose time has come takes a slot; a later one takes it when its
-// time comes, never ahead of it (model.md §5).
+// Deliveries appends the row of one recipient to rows. Where it is skipped because they have no address on its channel, or
+// for a limit that sends the message to a channel that is free (see standIn), the row of the fallback follows it, and so on.
+// A delivery whose time has come takes a slot; a later one takes it when its time comes, never ahead of it (model.md §5).
 func (b *Book) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func() delivery.ID) []delivery.Row {
-	t := o.Trigger
-	row := b.delivery(o, r, t.Channel, id(), 0)
-	rows = append(rows, row)
-	if row.Status != delivery.Skipped || row.Reason != reason.NoAddress {
-		return rows
-	}
-	r.Address = "" // it was for the first channel
-	for _, channel := range t.Fallback {
-		if r.Person.AddressOn(Kind(channel)) != "" {
-			return append(rows, b.delivery(o, r, channel, id(), row.ID))
-		}
+	var of delivery.ID
+	for channel := o.Trigger.Channel; channel != ""; {
+		row, next := b.delivery(o, r, channel, id(), of)
+		rows = append(rows, row)
+		r.Address = "" // it was for the first channel
+		channel, of = next, row.ID
 	}
 	return rows
 }
 
-// delivery makes the row for one channel.
-func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery.ID) delivery.Row {
+// delivery makes the row for one channel, and names the one that stands in for it, if it is skipped for that.
+func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery.ID) (row delivery.Row, next string) {
 	t := o.Trigger
-	row := delivery.Row{
+	row = delivery.Row{
 		Workspace: o.Instance.Workspace, ID: id, Instance: o.Instance.ID, Event: o.Instance.Event, Contact: r.Person.ID,
 		Key:      string(key.Instance(o.Instance.Key).Delivery(r.Person.ExtID, channel)),
 		Workflow: o.Instance.Workflow, WorkflowVersion: o.Instance.WorkflowVersion, Type: o.Instance.Type, Trigger: t.ID,
@@ -91,22 +88,54 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery
 		end(&row, delivery.Cancelled, reason.Suppressed, o.Now)
 	case row.Address == "":
 		end(&row, delivery.Skipped, reason.NoAddress, o.Now)
+		next = o.further(channel, func(name string) bool { return r.Person.AddressOn(Kind(name)) != "" })
 	case t.Timing.Stale(o.Now, due):
 		end(&row, delivery.Skipped, reason.Stale, o.Now)
 	case due.After(o.Now):
 		row.SendAt = due
 	default:
-		because = b.place(&row, o, r.Person)
+		because, next = b.place(&row, o, r.Person)
 	}
 	if why := row.Reason + row.DeferredBy; why != "" { // never both
 		row.Trace = Trace(row, t.Timing, why, o.Now, row.SendAt, because)
 	}
-	return row
+	return row, next
 }
 
-// place gives a message whose time has come its slot (A38). One of the same context that still waits makes way for it
-// (R6). It returns what keeps it from going at once.
-func (b *Book) place(row *delivery.Row, o Occasion, person store.Person) (because Because) {
+// further is the first channel of the trigger's fallback after one for which ok holds; empty: there is none.
+func (o Occasion) further(channel string, ok func(name string) bool) string {
+	rest := o.Trigger.Fallback
+	if i := slices.Index(rest, channel); i >= 0 {
+		rest = rest[i+1:]
+	}
+	if i := slices.IndexFunc(rest, ok); i >= 0 {
+		return rest[i]
+	}
+	return ""
+}
+
+// StandsIn reports whether a message that a limit puts off when it is made goes to a channel that is free: where its
+// workflow says so, and where it would be put off for too long otherwise (R4).
+func StandsIn(l definition.Limits, v cadence.Verdict) bool {
+	return l.AtCreate == definition.LimitFallback || v.Reason == reason.DeferredTooLong && l.AtCreate != definition.LimitSkip
+}
+
+// standIn is the first channel that may take the message over now, with its own limits (decision 15).
+func (b *Book) standIn(a Ask, o Occasion) string {
+	return o.further(a.Channel, func(name string) bool {
+		channel, address := o.Set.Channel(name), a.Person.AddressOn(Kind(name))
+		if channel == nil || address == "" || !channel.OnlyTo.Allows(address) {
+			return false
+		}
+		a := a
+		a.Channel = name
+		return b.Try(a).Reason == ""
+	})
+}
+
+// place gives a message whose time has come its slot (A38), or names the channel to which it goes instead. One of the same
+// context that still waits makes way for it (R6). It returns what keeps it from going at once.
+func (b *Book) place(row *delivery.Row, o Occasion, person store.Person) (because Because, next string) {
 	ask := Ask{
 		Set: o.Set, Person: person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
 		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore), Fold: Folds(o.Trigger.Limits),
@@ -116,20 +145,30 @@ func (b *Book) place(row *delivery.Row, o Occasion, person store.Person) (becaus
 	if verdict.Reason != "" {
 		because = b.Because(ask, verdict, older...)
 	}
+	if verdict.Reason != "" && StandsIn(ask.Limits, verdict) {
+		if next = b.standIn(ask, o); next != "" {
+			end(row, delivery.Skipped, verdict.Reason, o.Now)
+			b.give(ask, older) // the message that stands in tells what is newer as well
+			for _, old := range older {
+				b.supersede(old, row, o)
+			}
+			return because, next
+		}
+	}
 	if verdict.At.After(o.Now) && ask.Limits.AtCreate == definition.LimitSkip {
 		end(row, delivery.Skipped, verdict.Reason, o.Now)
-		return because
+		return because, ""
 	}
 	placed, ok := b.Place(ask, *row, verdict, older...)
 	if !ok {
 		end(row, delivery.Expired, verdict.Reason, o.Now)
-		return because
+		return because, ""
 	}
 	for _, old := range older {
 		b.supersede(old, &placed, o)
 	}
 	*row = placed
-	return because
+	return because, ""
 }
 
 func end(row *delivery.Row, status delivery.Status, why reason.Reason, now time.Time) {

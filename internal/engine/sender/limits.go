@@ -106,7 +106,7 @@ func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.Inten
 // withheld is what becomes of a claim that a limit keeps from going now.
 func (r *recheck) withheld(book *gate.Book, c store.Claim, rules rules, a gate.Ask, verdict cadence.Verdict, first bool) store.IntentVerdict {
 	timing, limits, tooLong := rules.policy.Timing, rules.trigger.Limits, verdict.Reason == reason.DeferredTooLong
-	if !first || c.FallbackOf != 0 {
+	if !first || c.FallbackOf != 0 || gate.StandsIn(limits, verdict) {
 		if v, ok := r.fallback(book, c, rules, verdict.Reason); ok {
 			return v
 		}
