@@ -40,6 +40,7 @@ type State struct {
 	Latest   Latest               // of this episode
 	Blocked  map[string]Blocked   // by context: what kept it from firing again
 	Ahead    Ahead                // of a trigger that plans ahead
+	Failed   bool                 // one of its conditions could not be evaluated
 }
 
 // Ahead is what a trigger that plans ahead remembers of a record.
@@ -75,7 +76,7 @@ func (a Ahead) Cross(reached []string, fresh bool) Ahead {
 
 // Equal reports whether two states are the same.
 func (s State) Equal(o State) bool {
-	return s.Episodes == o.Episodes && s.Open == o.Open && s.Ahead.equal(o.Ahead) && s.Latest.Context == o.Latest.Context && s.Latest.At.Equal(o.Latest.At) &&
+	return s.Episodes == o.Episodes && s.Open == o.Open && s.Failed == o.Failed && s.Ahead.equal(o.Ahead) && s.Latest.Context == o.Latest.Context && s.Latest.At.Equal(o.Latest.At) &&
 		maps.EqualFunc(s.Since, o.Since, time.Time.Equal) && maps.EqualFunc(s.Blocked, o.Blocked, func(a, b Blocked) bool { return a.At.Equal(b.At) && a.Times == b.Times }) &&
 		maps.EqualFunc(s.Fired, o.Fired, func(a, b Firing) bool { return a.At.Equal(b.At) && slices.Equal(a.Issues, b.Issues) })
 }
@@ -104,12 +105,13 @@ type Latest struct {
 
 // Sight is what a look sees.
 type Sight struct {
-	Now   time.Time
-	Tick  time.Time // the tick of the interval that is due; none: it is not time for one
-	Met   []string  // the issues that are true, sorted; one empty name for a trigger with a single condition
-	Flip  time.Time // when time alone may change Met; none: never
-	Bound bool      // nobody can say when time alone changes Met
-	Gone  bool      // the record is closed or deleted, or the trigger switched off
+	Now    time.Time
+	Tick   time.Time // the tick of the interval that is due; none: it is not time for one
+	Met    []string  // the issues that are true, sorted; one empty name for a trigger with a single condition
+	Flip   time.Time // when time alone may change Met; none: never
+	Failed bool      // one of the others could not be evaluated
+	Bound  bool      // nobody can say when time alone changes Met
+	Gone   bool      // the record is closed or deleted, or the trigger switched off
 }
 
 // Outcome is what follows from a look.
@@ -132,7 +134,7 @@ type Outcome struct {
 func (s State) Look(r Rule, v Sight) Outcome {
 	o := Outcome{State: s, Judged: true, At: v.Now, met: v.Met}
 	if v.Gone {
-		o.met = nil
+		o.met, o.State.Failed = nil, false
 		o.clear(s.Open)
 		return o
 	}
@@ -144,6 +146,7 @@ func (s State) Look(r Rule, v Sight) Outcome {
 	if !v.Tick.IsZero() {
 		o.At = v.Tick
 	}
+	o.State.Failed = v.Failed
 	o.State.Since = nil
 	if len(v.Met) > 0 {
 		o.State.Since = make(map[string]time.Time, len(v.Met))
@@ -203,13 +206,13 @@ func (r Rule) Rest(now, flip time.Time, bound bool) (at time.Time) {
 
 // Idle reports whether a look that finds nothing met would leave the state as it is.
 func (s State) Idle(r Rule) bool {
-	return !s.Open && len(s.Since) == 0 && s.Latest == (Latest{}) && (len(s.Fired) == 0 || !r.Reset) && s.Ahead.Print == "" && len(s.Ahead.Over) == 0
+	return !s.Open && !s.Failed && len(s.Since) == 0 && s.Latest == (Latest{}) && (len(s.Fired) == 0 || !r.Reset) && len(s.reheard()) == len(s.Blocked) && s.Ahead.Print == "" && len(s.Ahead.Over) == 0
 }
 
 // unjudged is when a trigger that looks at ticks alone has to look, seen between two of them: at the next one, if it would
 // find anything there that is met, or that was.
 func (s State) unjudged(r Rule, v Sight) time.Time {
-	if r.Every > 0 && (len(v.Met) > 0 || len(s.Since) > 0) {
+	if r.Every > 0 && (len(v.Met) > 0 || len(s.Since) > 0 || v.Failed != s.Failed) {
 		return TickAfter(v.Now, r.Every)
 	}
 	return r.Rest(v.Now, v.Flip, v.Bound)
@@ -218,7 +221,14 @@ func (s State) unjudged(r Rule, v Sight) time.Time {
 // clear ends what is met, and the episode when there was one.
 func (o *Outcome) clear(open bool) {
 	o.Cleared, o.Latest = open, o.State.Latest
-	o.State.Open, o.State.Since, o.State.Latest = false, nil, Latest{}
+	o.State.Open, o.State.Since, o.State.Latest, o.State.Blocked = false, nil, Latest{}, o.State.reheard()
+}
+
+// reheard is Blocked without what is told once an episode: that there was nobody to tell, or no context.
+func (s State) reheard() map[string]Blocked {
+	blocked := maps.Clone(s.Blocked)
+	maps.DeleteFunc(blocked, func(_ string, b Blocked) bool { return b.At.IsZero() })
+	return blocked
 }
 
 // Lapse finds the contexts of earlier firings whose issues are no longer all met, where the rule is to reset these
@@ -278,15 +288,19 @@ func (s State) Fire(r Rule, context string, issues []string, at time.Time) State
 		issues = nil
 	}
 	s.Fired[context] = Firing{At: at, Issues: issues}
-	if _, ok := s.Blocked[context]; ok {
+	if len(s.Blocked) > 0 {
 		s.Blocked = maps.Clone(s.Blocked)
 		delete(s.Blocked, context)
+		delete(s.Blocked, noContext)
 	}
 	for len(s.Fired) > most {
 		delete(s.Fired, oldest(s.Fired, func(f Firing) time.Time { return f.At }))
 	}
 	return s
 }
+
+// noContext stands for a context that could not be computed.
+const noContext = ""
 
 // Blocked says what kept a context from firing.
 type Blocked struct {

@@ -28,6 +28,7 @@ type stored struct {
 	Counted  bool                   `json:"x,omitempty"`
 	Crossed  map[string]int         `json:"xn,omitempty"`
 	Over     []string               `json:"xo,omitempty"`
+	Failed   bool                   `json:"e,omitempty"`
 }
 
 type storedBlock struct {
@@ -52,7 +53,7 @@ func Parse(text string) (States, error) {
 	}
 	for name, j := range all {
 		s := State{
-			Episodes: j.Episodes, Open: j.Open, Since: each(j.Since, instant),
+			Episodes: j.Episodes, Open: j.Open, Failed: j.Failed, Since: each(j.Since, instant),
 			Blocked: each(j.Blocked, func(b storedBlock) Blocked { return Blocked{At: instant(b.At), Times: b.Times} }),
 			Fired:   each(j.Fired, func(f storedFired) Firing { return Firing{At: instant(f.At), Issues: f.Issues} }),
 			Ahead:   Ahead{Print: j.Print, Counted: j.Counted, Crossed: j.Crossed, Over: j.Over},
@@ -70,7 +71,7 @@ func (states States) String() string {
 	all := make(map[string]stored, len(states))
 	for name, s := range states {
 		j := stored{
-			Episodes: s.Episodes, Open: s.Open, Since: each(s.Since, time.Time.UnixMicro),
+			Episodes: s.Episodes, Open: s.Open, Failed: s.Failed, Since: each(s.Since, time.Time.UnixMicro),
 			Blocked: each(s.Blocked, func(b Blocked) storedBlock { return storedBlock{At: b.At.UnixMicro(), Times: b.Times} }),
 			Fired:   each(s.Fired, func(f Firing) storedFired { return storedFired{At: f.At.UnixMicro(), Issues: f.Issues} }), Context: s.Latest.Context,
 			Print: s.Ahead.Print, Counted: s.Ahead.Counted, Crossed: s.Ahead.Crossed, Over: s.Ahead.Over,
@@ -78,7 +79,7 @@ func (states States) String() string {
 		if !s.Latest.At.IsZero() {
 			j.Latest = s.Latest.At.UnixMicro()
 		}
-		if j.Episodes != 0 || len(j.Since)+len(j.Fired)+len(j.Blocked)+len(j.Crossed) > 0 || j.Print != "" || j.Counted {
+		if j.Episodes != 0 || j.Failed || len(j.Since)+len(j.Fired)+len(j.Blocked)+len(j.Crossed) > 0 || j.Print != "" || j.Counted {
 			all[name] = j
 		}
 	}

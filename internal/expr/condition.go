@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/carillonhq/carillon/internal/reason"
 )
@@ -89,6 +90,20 @@ func (c *Condition) Judge(in Input) Verdict {
 // Holds reports only whether the condition holds, and stops at the first line that decides.
 func (c *Condition) Holds(in Input) bool { return c.holds(&in, unbounded) }
 
+// Fails reports whether the condition does not hold, and a line that its answer depends on could not be evaluated. A value
+// that is missing is no failure.
+func (c *Condition) Fails(in Input) bool {
+	in.failed = false
+	return !c.holds(&in, unbounded) && in.failed
+}
+
+func fails(val ref.Val, failure *Failure) bool {
+	if failure != nil {
+		return failure.Reason != reason.ValueMissing
+	}
+	return !isNull(val) && val != types.True && val != types.False
+}
+
 // unbounded is the size of an input that may have any.
 const unbounded = math.MaxInt32
 
@@ -102,6 +117,7 @@ func (c *Condition) holds(in *Input, size int) bool {
 			return holds
 		}
 		val, failure := c.line.eval(in)
+		in.failed = in.failed || fails(val, failure)
 		return failure == nil && val == types.True
 	}
 	for _, part := range c.group {

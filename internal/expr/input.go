@@ -48,7 +48,8 @@ type Input struct {
 	Now  time.Time
 	Zone *time.Location // in which dates and today are meant; nil is UTC
 
-	watch *watch // of the search for the next look; nil in every other evaluation
+	watch  *watch // of the search for the next look; nil in every other evaluation
+	failed bool   // a line that the answer depends on could not be evaluated
 }
 
 // Overlay returns fields with our own names laid over them and the fields once more below the name under, so that

@@ -43,7 +43,7 @@ func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
 // Watch reports whether the condition holds, as Holds does, and when time alone may change that, as NextLook does, in one
 // evaluation. Size is how many bytes the values of the input have at most, as JSON.
 func (c *Condition) Watch(in *Input, size int) (met bool, at time.Time, exact bool) {
-	in.watch = nil
+	in.watch, in.failed = nil, false
 	if !c.readsNow() {
 		return c.holds(in, size), time.Time{}, true
 	}
@@ -55,6 +55,9 @@ func (c *Condition) Watch(in *Input, size int) (met bool, at time.Time, exact bo
 	met = c.holds(in, size)
 	return met, w.next, !w.loose
 }
+
+// Failed reports whether a line that the last answer of Watch depends on could not be evaluated.
+func (in *Input) Failed() bool { return in.failed }
 
 // TimeBound names the first line that reads the time in a shape of which NextLook can say nothing; such a condition has
 // to be looked at again and again.

@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"errors"
+
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
@@ -207,6 +209,8 @@ func (p *Program) holdsQuickly(in *Input, size int) (holds, ok bool) {
 	case types.Bool:
 		return bool(v), true
 	case *types.Err:
+		var missing *missingError
+		in.failed = in.failed || !errors.As(v, &missing)
 		return false, true
 	}
 	return false, false

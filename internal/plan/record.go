@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -29,11 +30,13 @@ type Look struct {
 	Trigger  *definition.Trigger
 	Rule     condition.Rule
 	condition.Outcome
-	Judged []Judged // what was judged, in the order of the issues
+	Judged []Judged     // what was judged, in the order of the issues
+	Failed *expr.Clause // the first line that could not be evaluated, of an issue that is not met
 
 	// The rest is set when issues fire, that is when Outcome.Issues is not empty.
 	Context  string        // by which gate 1 knows it
 	Cooldown time.Duration // least time between two firings of the context
+	Missing  []string      // parts of a context that several records may share, without a value: they count as empty
 	Due      time.Time     // when the message is
 	Err      error         // the context could not be computed, so that nothing fires
 
@@ -153,6 +156,11 @@ func (l *Look) judge(seen *condition.Sight, in expr.Input) {
 		if v.Met {
 			seen.Met = append(seen.Met, issue.Name)
 		}
+		if c := failedLine(v.Clauses); c != nil && !v.Met && issue.When.Fails(in) {
+			if seen.Failed = true; l.Failed == nil {
+				l.Failed = c
+			}
+		}
 		flip, exact := issue.When.NextLook(in)
 		noteFlip(seen, flip, exact)
 	}
@@ -161,6 +169,16 @@ func (l *Look) judge(seen *condition.Sight, in expr.Input) {
 		noteFlip(seen, flip, exact)
 	}
 	slices.Sort(seen.Met)
+}
+
+// failedLine is the first line that could not be evaluated.
+func failedLine(clauses []expr.Clause) *expr.Clause {
+	for i, c := range clauses {
+		if c.Reason == reason.ExpressionFailed || c.Reason == reason.CostExceeded {
+			return &clauses[i]
+		}
+	}
+	return nil
 }
 
 // noteFlip notes when time alone may change one of the answers, if that can be said.
@@ -181,6 +199,9 @@ func (l *Look) fire(set *definition.Set, in expr.Input) {
 		if err != nil {
 			l.Err = fmt.Errorf("cooldown: per: %s: %w", part.Source(), err)
 			return
+		}
+		if value == nil && !t.Cooldown.OfRecord() {
+			l.Missing = append(l.Missing, part.Source())
 		}
 		parts = append(parts, value)
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/condition"
@@ -27,14 +28,14 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp S
 		return s
 	}
 	var met []string
-	var clause reason.Reason // why the first condition that is not met is not
+	var clause reason.Reason // why the conditions are not met that are not: what is wrong with them goes first
 	for _, j := range l.Judged {
 		if j.Met {
 			met = append(met, j.Issue)
 			continue
 		}
 		for _, c := range j.Clauses {
-			if !c.Met && clause == "" {
+			if !c.Met && weight(c.Reason) > weight(clause) {
 				clause = c.Reason
 			}
 		}
@@ -54,6 +55,9 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp S
 	case len(met) == 0 && clause == "":
 		return wait(reason.ConditionFalse, time.Time{})
 	case len(met) == 0:
+		if c := l.Failed; c != nil {
+			s.Err = fmt.Errorf("%s: %s", c.Source, c.Detail)
+		}
 		return wait(clause, time.Time{})
 	case !l.Outcome.Judged:
 		return wait(reason.AwaitsTick, condition.TickAfter(g.Now, l.Rule.Every))
@@ -69,6 +73,21 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp S
 		return wait(reason.NoRecipient, g.LookAt)
 	}
 	return s
+}
+
+// weight orders why conditions are not met: one that breaks keeps its trigger silent for ever, a field that is missing
+// perhaps, and one that is false is as it should be.
+func weight(why reason.Reason) int {
+	switch why {
+	case "":
+		return 0
+	case reason.ExpressionFailed, reason.CostExceeded:
+		return 3
+	case reason.ValueMissing:
+		return 2
+	default:
+		return 1
+	}
 }
 
 // longEnough is when the first of what is met will have been so for as long as the trigger wants.

@@ -57,6 +57,10 @@ func levelOf(e journal.Entry) slog.Level {
 		return slog.LevelWarn
 	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed, journal.Returned:
 		return slog.LevelInfo
+	case journal.Created: // with a word about it
+		if e.Error != "" {
+			return slog.LevelInfo
+		}
 	case journal.Throttled, journal.Skipped:
 		if e.Record != "" && !e.Again { // what is wrong with a record, and nobody hears of it
 			return slog.LevelInfo

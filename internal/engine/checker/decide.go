@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/condition"
@@ -69,6 +70,9 @@ func (d *decision) record(s *seen, people []store.People) {
 			d.blocked(s, l)
 		case !l.free.IsZero(): // it was looked at twice at one instant
 			l.again(l.free)
+		}
+		if l.State.Failed && !s.states[condition.Name(l.Workflow.Name, l.Trigger.ID)].Failed {
+			d.failed(s, l)
 		}
 		for _, lapsed := range l.Lapsed {
 			d.writes.Reset = append(d.writes.Reset, store.Throttle{ThrottleRef: s.throttle(l, lapsed.Context), Record: s.ID, FiredAt: lapsed.At})
@@ -138,14 +142,25 @@ func (d *decision) blocked(s *seen, l *look) {
 	if v.why == reason.Throttled { // the source's own words (A20)
 		e.Message = fmt.Sprintf("Rate limit not yet reached for workflow %s, trigger '%s'. Skipping delivery.", l.Workflow.Name, l.Trigger.ID)
 	}
+	if first {
+		e.Error = l.shares()
+	}
 	d.entries = append(d.entries, e)
 	if first {
-		trace := throttleTrace{At: d.now, FiredAt: v.stamp.FiredAt, Cooldown: l.Cooldown.String(), Until: v.until, Issues: l.Issues()}
+		trace := throttleTrace{Missing: l.Missing, At: d.now, FiredAt: v.stamp.FiredAt, Cooldown: l.Cooldown.String(), Until: v.until, Issues: l.Issues()}
 		if !v.stamp.VoidAt.IsZero() {
 			trace.VoidAt = &v.stamp.VoidAt
 		}
 		d.keep(s, l, v.why, trace)
 	}
+}
+
+// shares says which fields a record lacks, so that its cooldown is that of all records that do.
+func (l *look) shares() string {
+	if len(l.Missing) == 0 {
+		return ""
+	}
+	return "cooldown: per: " + strings.Join(l.Missing, ", ") + " has no value: all records of which that is so share one cooldown"
 }
 
 // throttleTrace says why a context was kept from firing, and from when it may.
@@ -156,6 +171,7 @@ type throttleTrace struct {
 	VoidAt   *time.Time `json:"void_at,omitempty"` // nobody was told, so that it ends sooner
 	Until    time.Time  `json:"until"`
 	Issues   []string   `json:"issues,omitempty"`
+	Missing  []string   `json:"missing,omitempty"` // parts of the context
 }
 
 // broken tells of a context that could not be computed, once until the record has another.
@@ -168,6 +184,14 @@ func (d *decision) broken(s *seen, l *look) {
 	e.Error = l.Err.Error()
 	d.entries = append(d.entries, e)
 	d.keep(s, l, reason.ExpressionFailed, failedTrace{Error: e.Error})
+}
+
+// failed tells of a condition that could not be evaluated, and so is not met, once until it can be.
+func (d *decision) failed(s *seen, l *look) {
+	e := d.entry(journal.Failed, s, l, l.Failed.Reason)
+	e.Error = l.Failed.Source + ": " + l.Failed.Detail
+	d.entries = append(d.entries, e)
+	d.keep(s, l, e.Reason, failedTrace{Error: e.Error})
 }
 
 type failedTrace struct {
@@ -230,6 +254,9 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	d.writes.Made[s.Workspace] = made
 	e := d.entry(journal.Created, s, w.look, "")
 	e.Key, e.Event, e.Instance, e.Due = in.Key, in.Event, in.ID, in.DueAt
+	if !w.cleared && w.State.Latest == (condition.Latest{}) { // once an episode
+		e.Error = w.shares()
+	}
 	d.entries = append(append(d.entries, e), entries...)
 	if !w.cleared {
 		d.fired(s, w.look, in.ID)
@@ -314,6 +341,7 @@ type trace struct {
 	Reason   reason.Reason `json:"reason"`
 	Tick     *time.Time    `json:"tick,omitempty"` // nominal, where it is not the instant of the look
 	Issues   []string      `json:"issues,omitempty"`
+	Missing  []string      `json:"missing,omitempty"` // parts of the context
 	Clauses  []clause      `json:"clauses,omitempty"`
 	Planned  *planned      `json:"planned,omitempty"`
 }
@@ -329,7 +357,7 @@ type clause struct {
 }
 
 func traceOf(l *look, now time.Time) trace {
-	t := trace{Workflow: l.Workflow.Name, Version: l.Workflow.Version, Trigger: l.Trigger.ID, Reason: reason.Matched, Issues: l.Issues()}
+	t := trace{Workflow: l.Workflow.Name, Version: l.Workflow.Version, Trigger: l.Trigger.ID, Reason: reason.Matched, Issues: l.Issues(), Missing: l.Missing}
 	if !l.At.Equal(now) {
 		t.Tick = &l.At
 	}

@@ -1,0 +1,113 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// decided are the reasons of a record's decisions, the oldest first.
+func (w world) decided(name string) (list []string) {
+	w.Helper()
+	row := w.record(name)
+	found, err := w.Store.DecisionsOfRecord(w.Context(), w.Workspace.ID, row.ID, store.Page{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, d := range found {
+		list = append([]string{d.At.Format("15:04") + " " + string(d.Reason)}, list...)
+	}
+	return list
+}
+
+func (w world) record(name string) store.RecordRow {
+	w.Helper()
+	typ, id, _ := strings.Cut(name, "/")
+	row, err := w.Store.Record(w.Context(), w.Workspace.ID, store.RecordRef{Type: typ, ExtID: id})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return row
+}
+
+// One of several conditions cannot be evaluated: that is told of once, for as long as it is so, and it is why the trigger is
+// silent, whatever the others are.
+func TestAConditionThatBreaksIsToldOf(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.Replace(simple("[change, 5m]", "    cooldown: {length: 1h}\n", ""), "when: record.morale < 50",
+			"issues: {LOW: record.morale < 50, NONE: record.people < 1, HOT: record.heat > 5}", 1), "alice")
+		w.put("team/a", `{"name": "T", "owner_id": "alice", "morale": 90, "heat": "9"}`)
+		w.live("10:12")
+		w.put("team/a", `{"morale": 80}`)
+		w.live("10:20")
+		standing := func() (reason.Reason, string) {
+			t.Helper()
+			all, err := w.ExplainRecord(t.Context(), w.Workspace.ID, w.record("team/a"))
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%v, %v", all, err)
+			}
+			if all[0].Err == nil {
+				return all[0].Reason, ""
+			}
+			return all[0].Reason, all[0].Err.Error()
+		}
+		if why, text := standing(); why != reason.ExpressionFailed || !strings.HasPrefix(text, "record.heat > 5: ") {
+			t.Errorf("it stands at %s, %s", why, text)
+		}
+		w.put("team/a", `{"heat": 1}`)
+		w.live("10:22")
+		if why, text := standing(); why != reason.ValueMissing || text != "" {
+			t.Errorf("mended it stands at %s, %s", why, text)
+		}
+		w.put("team/a", `{"heat": "9"}`)
+		w.live("10:40")
+		w.mustBe("told", w.happened(journal.Failed), []string{"10:00 failed expression_failed", "10:22 failed expression_failed"})
+		w.mustBe("kept", w.decided("team/a"), []string{"10:00 expression_failed", "10:22 expression_failed"})
+	})
+}
+
+// That there was nobody to tell is told of in every episode, and once in each.
+func TestNobodyIsToldOfOnceAnEpisode(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""))
+		for _, change := range []string{"10:00 40", "10:20 90", "10:30 40", "10:50 90"} {
+			when, morale, _ := strings.Cut(change, " ")
+			w.live(when)
+			w.put("team/a", `{"name": "T", "owner_id": "nobody", "morale": `+morale+`}`)
+		}
+		w.live("11:00")
+		w.mustBe("kept", w.decided("team/a"), []string{"10:00 no_recipient", "10:30 no_recipient"})
+		if state := w.record("team/a").State; strings.Contains(state, `"b"`) {
+			t.Errorf("when all is well, it remembers %s", state)
+		}
+	})
+}
+
+// Records without a field that makes a context share a cooldown; whoever reads the log can see that.
+func TestAContextWithoutAValueIsToldOf(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h, per: [record.region]}\n", ""), "alice")
+		w.put("team/a", `{"name": "A", "owner_id": "alice", "morale": 40}`)
+		w.live("10:10")
+		w.put("team/b", `{"name": "B", "owner_id": "alice", "morale": 40}`)
+		w.live("10:20")
+		w.put("team/b", `{"morale": 30}`)
+		w.put("team/c", `{"name": "C", "owner_id": "alice", "morale": 30, "region": "north"}`)
+		w.live("10:30")
+		const shares = "cooldown: per: record.region has no value: all records of which that is so share one cooldown"
+		var got []string
+		for _, e := range w.Journal() {
+			if e.What == journal.Created || e.What == journal.Throttled {
+				got = append(got, strings.TrimSpace(e.At.Format("15:04")+" "+string(e.What)+" "+e.Record+" "+strings.Replace(e.Error, shares, "shared", 1)))
+			}
+		}
+		w.mustBe("", got, []string{"10:00 created team/a shared", "10:10 throttled team/b shared", "10:20 throttled team/b", "10:20 created team/c"})
+	})
+}
