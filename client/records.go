@@ -31,6 +31,7 @@ type Record struct {
 	LastModifiedBy string         `json:"last_modified_by" doc:"Name of the API key that wrote it last."`
 	CreatedAt      time.Time      `json:"created_at"`
 	UpdatedAt      time.Time      `json:"updated_at"`
+	Error          string         `json:"error,omitempty" doc:"Why its fields cannot be read, and what to do; props is empty then."`
 }
 
 // RecordDetail is a record with how triggers stand to it at this moment.

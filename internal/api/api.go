@@ -215,7 +215,7 @@ func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation
 		}
 		var err error
 		if caller.asked, err = a.asked(w, r, caller, to, op.MaxBodyBytes); err != nil {
-			a.refuse(r.Context(), w, err)
+			a.refuse(r.Context(), w, path, err)
 			return
 		}
 		next(huma.WithValue(ctx, callerKey{}, caller))
@@ -228,7 +228,7 @@ func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation
 		case errors.As(err, &again):
 			return nil, &replayed{again.Answer}
 		case err != nil:
-			return nil, a.problem(ctx, err)
+			return nil, missing(path, a.problem(ctx, err))
 		}
 		return out, nil
 	})
@@ -249,7 +249,7 @@ func (a *API) plain(method, path string, scope Scope, handle func(http.ResponseW
 			err = handle(w, r, caller)
 		}
 		if err != nil {
-			a.refuse(r.Context(), w, err)
+			a.refuse(r.Context(), w, path, err)
 		}
 	})
 }

@@ -173,7 +173,7 @@ func reference(d document) string {
 		}
 		if op.Tags[0] != group && !strings.HasPrefix(r.Path, "/api/") {
 			group = op.Tags[0]
-			fmt.Fprintf(&b, "\n### %s\n", strings.ToUpper(group[:1])+group[1:])
+			fmt.Fprintf(&b, "\n### Routes for %s\n", group)
 		}
 		if strings.HasPrefix(r.Path, "/api/") && group != "/api/" {
 			group = "/api/"

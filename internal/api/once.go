@@ -98,10 +98,10 @@ func (r *replayed) ContentType(string) string { return "application/json" }
 func (r *replayed) MarshalJSON() ([]byte, error) { return []byte(r.Body), nil }
 
 // refuse writes what a request is answered that failed with err, or that was answered before.
-func (a *API) refuse(ctx context.Context, w http.ResponseWriter, err error) {
+func (a *API) refuse(ctx context.Context, w http.ResponseWriter, path string, err error) {
 	var again *store.Replay
 	if !errors.As(err, &again) {
-		writeProblem(w, a.problem(ctx, err))
+		writeProblem(w, missing(path, a.problem(ctx, err)))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -202,10 +202,14 @@ func wireRecords(items []record.Item, results []record.Result) client.RecordsAns
 }
 
 func wireRecord(r store.RecordRow) client.Record {
-	return client.Record{
+	one := client.Record{
 		Type: r.Type, ID: r.ExtID, Props: r.Props, Closed: r.Closed, Rev: r.Rev, LastModifiedBy: r.ModifiedBy,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
+	if r.Unreadable != nil {
+		one.Props, one.Error = map[string]any{}, r.Unreadable.Error()
+	}
+	return one
 }
 
 func wireStandings(r store.RecordRow, standings []plan.Standing) client.RecordDetail {

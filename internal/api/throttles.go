@@ -54,7 +54,7 @@ func (a *API) throttles() {
 		return &body[client.Page[client.Throttle]]{pageOf(rows, in.Limit, wire, throttleCursor)}, nil
 	})
 	route(a, http.MethodGet, "/v1/runs", ScopeRead, huma.Operation{
-		OperationID: "list-runs", Summary: "Work over many rows, newest first, and how far it is", Tags: []string{"definitions"},
+		OperationID: "list-runs", Summary: "Work over many rows, newest first, and how far it is", Tags: []string{"runs"},
 	}, func(ctx context.Context, c Caller, in *listRuns) (*body[client.Page[client.Run]], error) {
 		x := a.idsOf(c.Workspace)
 		page, err := x.page(key.KindRun, in.Limit, in.Cursor)

@@ -46,7 +46,7 @@ func (c *checkCmd) Run(s *session) error {
 		}
 	}
 	var limited []string
-	if errs == 0 {
+	if errs == 0 && !workspaceBeside(c.Paths, bundle) {
 		limited = bundle.Set.LimitedByDefault()
 	}
 	if c.JSON {
@@ -76,6 +76,34 @@ func (c *checkCmd) Run(s *session) error {
 		}
 	}
 	return nil
+}
+
+// workspaceBeside reports whether only files were given, and a workspace is defined in another file of their folders: its
+// limits are not known here, and those that hold without any are not these files' own.
+func workspaceBeside(paths []string, given definition.Bundle) bool {
+	isWorkspace := func(d definition.Document) bool { return d.Kind == definition.KindWorkspace }
+	if slices.ContainsFunc(given.Documents, isWorkspace) {
+		return false
+	}
+	var beside []string
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			return false
+		}
+		for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
+			found, err := filepath.Glob(filepath.Join(filepath.Dir(path), pattern))
+			if err != nil { // the folder's name is itself a pattern that cannot be read
+				return false
+			}
+			beside = append(beside, found...)
+		}
+	}
+	files, err := readDefinitions(beside)
+	if err != nil {
+		return false
+	}
+	others, _ := definition.Load(files, app.DefinitionOptions(app.Providers(nil, nil)))
+	return slices.ContainsFunc(others.Documents, isWorkspace)
 }
 
 func summary(b definition.Bundle, warnings int) string {

@@ -13,7 +13,7 @@ import (
 
 type putContactCmd struct {
 	onContact
-	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; attributes.NAME:TYPE=VALUE is read as number, bool, date or datetime."`
+	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; attributes.NAME:TYPE=VALUE is read as number, bool, date or datetime; :datetime=now is the present instant."`
 	Merge  bool     `name:"merge" help:"Keep what is not mentioned."`
 	Unset  []string `name:"unset" sep:"none" placeholder:"FIELD" help:"With --merge: take a value away. May be repeated."`
 	zoned
@@ -80,7 +80,7 @@ func (c *putContactCmd) object() (map[string]any, error) {
 			return nil, fmt.Errorf("%q is not a field; write FIELD=VALUE, such as email=ada@example.org, and --unset to take one away", written)
 		}
 		column := fmt.Sprint(i)
-		rules, row.Cells = append(rules, target+"="+column), append(row.Cells, sheet.Cell{Column: column, Text: value})
+		rules, row.Cells = append(rules, target+"="+column), append(row.Cells, sheet.Cell{Column: column, Text: orNow(target, value)})
 	}
 	m, err := sheet.NewMapping(shape, rules, nil, nil, c.Timezone.Location)
 	if err != nil {

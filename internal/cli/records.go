@@ -9,8 +9,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/sheet"
 	"github.com/carillonhq/carillon/internal/strictjson"
 	"github.com/carillonhq/carillon/internal/transfer"
@@ -32,7 +34,7 @@ type onRecord struct {
 
 type putRecordCmd struct {
 	onRecord
-	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; as FIELD:TYPE=VALUE it is read as number, bool, date or datetime."`
+	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; as FIELD:TYPE=VALUE it is read as number, bool, date or datetime; FIELD:datetime=now is the present instant."`
 	Props  string   `name:"props" placeholder:"JSON" help:"Fields as a JSON object; - reads it from the standard input."`
 	Merge  bool     `name:"merge" help:"Keep what is not mentioned."`
 	Unset  []string `name:"unset" sep:"none" placeholder:"FIELD" help:"With --merge: take a field away. May be repeated."`
@@ -52,6 +54,7 @@ func (putRecordCmd) Help() string {
 
   carillon records put kiosk 123 name='Main hall' battery_level:number=15 charging:bool=false
   carillon records put kiosk 123 --merge battery_level:number=80 --unset charging
+  carillon records put kiosk 123 --merge last_heartbeat_at:datetime=now
   my-probe | carillon records put host $(hostname) --props -`
 }
 
@@ -83,6 +86,14 @@ func (c *putRecordCmd) Run(s *session) error {
 		return c.untyped(&client.Problem{Detail: item.Message, Code: item.Reason, Field: item.Field, Hint: item.Hint})
 	}
 	return s.wrote(c.JSON, answer, nil, item.Outcome, item.Type, item.ID)
+}
+
+// orNow is the value of a field, where that is now and the field an instant: the present one.
+func orNow(target, value string) string {
+	if _, as, _ := strings.Cut(target, ":"); value == "now" && (as == string(sheet.Instant) || as == "time") {
+		return (&clock.System{}).Now().UTC().Format(time.RFC3339Nano)
+	}
+	return value
 }
 
 // untyped says how a number or a truth value is written here, where the server tells of JSON's quotes: a value without
@@ -139,7 +150,7 @@ func (c *putRecordCmd) props(in io.Reader) (map[string]any, error) {
 		if !ok || name == "" {
 			return nil, fmt.Errorf("%q is not a field; write FIELD=VALUE, such as battery_level:number=15", written)
 		}
-		read, err := sheet.Value(value, sheet.Type(as), c.Timezone.Location)
+		read, err := sheet.Value(orNow(target, value), sheet.Type(as), c.Timezone.Location)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", target, err)
 		}
@@ -310,6 +321,9 @@ func (c *showRecordCmd) Run(s *session) error {
 	}
 	s.fields("record", one.Type+" "+one.ID, "closed", closed(one.Record), "rev", fmt.Sprint(one.Rev), "last_modified_by", one.LastModifiedBy,
 		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))
+	if one.Error != "" {
+		s.note("%s", one.Error)
+	}
 	if err := s.props(one.Props); err != nil {
 		return err
 	}

@@ -309,13 +309,15 @@ type Blocked struct {
 }
 
 // Block returns the state after a context was kept from firing, and whether that is told of for the first time since the
-// firing that it goes back to.
-func (s State) Block(context string, firedAt time.Time) (State, bool) {
+// firing that it goes back to. Counts: it would have fired for a write or a tick, and not only because it was looked at.
+func (s State) Block(context string, firedAt time.Time, counts bool) (State, bool) {
 	b, again := s.Blocked[context]
 	if again = again && b.At.Equal(firedAt); !again {
 		b = Blocked{At: firedAt}
 	}
-	b.Times++
+	if counts || !again {
+		b.Times++
+	}
 	s.Blocked = maps.Clone(s.Blocked)
 	if s.Blocked == nil {
 		s.Blocked = map[string]Blocked{}

@@ -197,24 +197,27 @@ func TestLapsed(t *testing.T) {
 
 func TestBlockIsToldOfOnceAFiring(t *testing.T) {
 	t.Parallel()
-	s, first := State{}.Block("t:A", ten)
-	twice, again := s.Block("t:A", ten)
-	_, other := s.Block("t:B", ten)
-	anew, later := twice.Block("t:A", ten.Add(time.Hour))
+	s, first := State{}.Block("t:A", ten, true)
+	twice, again := s.Block("t:A", ten, true)
+	_, other := s.Block("t:B", ten, true)
+	anew, later := twice.Block("t:A", ten.Add(time.Hour), true)
 	if n, m, o := twice.Held("t:A", ten), anew.Held("t:A", ten.Add(time.Hour)), anew.Held("t:A", ten); n != 2 || m != 1 || o != 0 {
 		t.Errorf("held back %d times, then %d and %d", n, m, o)
 	}
 	if !first || again || !other || !later {
 		t.Errorf("first %t, again %t, another context %t, after another firing %t", first, again, other, later)
 	}
+	if looked, again := twice.Block("t:A", ten, false); looked.Held("t:A", ten) != 2 || again {
+		t.Errorf("a look that nothing asked for counts: %d, %t", looked.Held("t:A", ten), again)
+	}
 	for i := range 100 {
-		s, _ = s.Block(fmt.Sprint(i), ten.Add(time.Duration(i)))
+		s, _ = s.Block(fmt.Sprint(i), ten.Add(time.Duration(i)), true)
 		s = s.Fire(Rule{Reset: true}, fmt.Sprint("f", i), nil, ten.Add(time.Duration(i)))
 	}
 	if _, kept := s.Blocked["99"]; len(s.Blocked) != most || len(s.Fired) != most || !kept || !s.HasFired("f99", ten.Add(99)) {
 		t.Errorf("%d and %d contexts are kept, or not the latest", len(s.Blocked), len(s.Fired))
 	}
-	unheard, _ := State{}.Block("t:A", time.Time{})
+	unheard, _ := State{}.Block("t:A", time.Time{}, true)
 	heard := unheard.Fire(Rule{}, "t:A", nil, ten)
 	if !unheard.Unheard("t:A") || unheard.Unheard("t:B") || heard.Unheard("t:A") || !unheard.Unheard("t:A") {
 		t.Error("it is not known whether somebody heard")

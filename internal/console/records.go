@@ -108,6 +108,9 @@ func (c *console) records(ctx context.Context, v visit) (view, error) {
 		if err != nil {
 			return view{}, err
 		}
+		if r.Unreadable != nil {
+			props = r.Unreadable.Error()
+		}
 		list.rows = append(list.rows, recordLine{
 			id: r.ExtID, href: recordHref(r.Type, r.ExtID), closed: r.Closed, props: props, updated: r.UpdatedAt, by: r.ModifiedBy,
 		})
@@ -183,6 +186,9 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 			{name: "looked at", at: r.LookedAt},
 			{name: "next look", at: r.LookAt},
 		}),
+	}
+	if r.Unreadable != nil {
+		page.facts = append(page.facts, fact{name: "unreadable", value: r.Unreadable.Error()})
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Props)) {
 		value, err := valueOf(r.Props[name])

@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -109,5 +111,43 @@ func TestAContextWithoutAValueIsToldOf(t *testing.T) {
 			}
 		}
 		w.mustBe("", got, []string{"10:00 created team/a shared", "10:10 throttled team/b shared", "10:20 throttled team/b", "10:20 created team/c"})
+	})
+}
+
+// What a cooldown held back is counted by what would have been told: a write, a tick. That definitions were applied, and all
+// records looked at for that, is nothing to be told.
+func TestAnApplyHoldsNothingBack(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		defs := simple("[change]", "    cooldown: {length: 1d}\n", "")
+		w := newWorld(t, s, defs, "alice")
+		held := func() int {
+			t.Helper()
+			rows, err := w.Throttles(t.Context(), w.Workspace.ID, store.ThrottleFilter{})
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("%+v, %v", rows, err)
+			}
+			return rows[0].Held
+		}
+		w.morale("team/a", 40)
+		w.live("10:10")
+		w.morale("team/a", 30)
+		w.live("10:20")
+		before := held()
+		for i := range 3 {
+			w.Apply(strings.Replace(defs, "{{ record.name }}", fmt.Sprint("{{ record.name }} ", i), 1))
+			w.Clock.Set(w.Clock.Now().Add(time.Minute))
+			for w.tick() {
+			}
+		}
+		if n := held(); before != 1 || n != 1 {
+			t.Errorf("held back %d times, after other definitions %d", before, n)
+		}
+		w.live("10:40")
+		w.morale("team/a", 20)
+		w.live("11:00")
+		if n := held(); n != 2 {
+			t.Errorf("after another write %d", n)
+		}
 	})
 }

@@ -17,6 +17,9 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 		return nil, err
 	}
 	states, unreadable := condition.Parse(r.State)
+	if r.Unreadable != nil {
+		unreadable = r.Unreadable
+	}
 	glance := plan.Glance{Now: e.config.Clock.Now(), LookAt: r.LookAt, LookedAt: r.LookedAt}
 	looks := plan.Record(set, r.Record, states, glance, &e.catalog.Zones)
 	ref := func(l plan.Look) store.ThrottleRef {

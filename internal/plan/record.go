@@ -30,6 +30,7 @@ type Look struct {
 	Trigger  *definition.Trigger
 	Rule     condition.Rule
 	condition.Outcome
+	Ticked bool         // a tick of its interval is due
 	Judged []Judged     // what was judged, in the order of the issues
 	Failed *expr.Clause // the first line that could not be evaluated, of an issue that is not met
 
@@ -111,6 +112,7 @@ func (v *seeing) look(m definition.Match) Look {
 	if !seen.Gone {
 		l.judge(&seen, in)
 	}
+	l.Ticked = !seen.Tick.IsZero()
 	before := v.states[condition.Name(m.Workflow.Name, m.Trigger.ID)]
 	l.Outcome = before.Look(l.Rule, seen)
 	if m.Trigger.Ahead() {

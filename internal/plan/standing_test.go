@@ -51,7 +51,7 @@ func TestStand(t *testing.T) {
 	since := func(minutes int) condition.State {
 		return condition.State{Since: map[string]time.Time{"": at(minutes)}}
 	}
-	unheard, _ := since(-10).Block("t:1", time.Time{})
+	unheard, _ := since(-10).Block("t:1", time.Time{}, true)
 	for _, test := range []struct {
 		name     string
 		trigger  int

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -194,9 +193,7 @@ func (t *session) dueRecords(ctx context.Context, now time.Time, limit int) ([]D
 
 func scanDueRecord(rows *sql.Rows) (d DueRecord, err error) {
 	d.RecordRow, err = scanRecordRowAnd(rows, &d.Workspace, &d.InForce)
-	if unreadable := (*unreadableError)(nil); errors.As(err, &unreadable) {
-		d.Err, err = err, nil // the others of the batch are none the worse for it
-	}
+	d.Err = d.Unreadable
 	return d, err
 }
 

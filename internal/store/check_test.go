@@ -60,6 +60,13 @@ func TestCheckOfAnUnreadableRecord(t *testing.T) {
 		f.records(now, "x", "a", "bad", "c")
 		_, err := s.Exec(t.Context(), `UPDATE record SET props = '{' WHERE ext_id = 'bad'`)
 		f.must(err)
+		row, err := s.Record(t.Context(), f.ws, store.RecordRef{Type: "kiosk", ExtID: "bad"})
+		if err != nil || row.Unreadable == nil || !strings.Contains(row.Unreadable.Error(), "kiosk/bad") || row.Rev != 1 {
+			t.Errorf("%+v, %v", row, err)
+		}
+		if list, err := s.Records(t.Context(), f.ws, "kiosk", store.Page{}); err != nil || len(list) != 3 || list[0].Unreadable != nil {
+			t.Errorf("%+v, %v", list, err)
+		}
 		looked := func(d store.DueRecord) store.Looked {
 			if d.Err == nil {
 				return store.Looked{Workspace: f.ws, ID: d.ID}

@@ -27,6 +27,9 @@ type RecordRow struct {
 	LookedAt  time.Time // when one looked last
 	State     string    // JSON: what each trigger remembers; empty when that is nothing
 	Failures  int       // looks in a row that could not be finished
+	// Unreadable is why its fields cannot be read, as after a restore gone wrong: it has none then. The others of a batch or
+	// a list are none the worse for it.
+	Unreadable error
 }
 
 // Ref names the record.
@@ -56,15 +59,11 @@ func scanRecordRowAnd(rows *sql.Rows, after ...any) (r RecordRow, err error) {
 	d := json.NewDecoder(strings.NewReader(props))
 	d.UseNumber() // a number keeps its spelling
 	if err := d.Decode(&r.Props); err != nil {
-		return r, &unreadableError{fmt.Errorf("fields of record %d: %w", r.ID, err)}
+		r.Props = nil
+		r.Unreadable = fmt.Errorf("the fields of record %s/%s cannot be read as they are stored: %w; write it whole, which replaces them", r.Type, r.ExtID, err)
 	}
 	return r, nil
 }
-
-// unreadableError says that a row was found and holds what nobody can read.
-type unreadableError struct{ error }
-
-func (e *unreadableError) Unwrap() error { return e.error }
 
 // RecordJSON is how the fields of a record are stored.
 func RecordJSON(props map[string]any) (string, error) {

@@ -136,7 +136,7 @@ func (d *decision) blocked(s *seen, l *look) {
 	v := l.verdict
 	l.again(v.until)
 	var first bool
-	l.State, first = l.State.Block(l.Context, v.stamp.FiredAt)
+	l.State, first = l.State.Block(l.Context, v.stamp.FiredAt, s.UpdatedAt.After(s.LookedAt) || l.Ticked)
 	e := d.entry(journal.Throttled, s, l, v.why)
 	e.Until, e.Again, e.Due = v.until, !first, l.At
 	if v.why == reason.Throttled { // the source's own words (A20)
@@ -177,7 +177,7 @@ type throttleTrace struct {
 // broken tells of a context that could not be computed, once until the record has another.
 func (d *decision) broken(s *seen, l *look) {
 	var first bool
-	if l.State, first = l.State.Block("", time.Time{}); !first {
+	if l.State, first = l.State.Block("", time.Time{}, true); !first {
 		return
 	}
 	e := d.entry(journal.Failed, s, l, reason.ExpressionFailed)
@@ -277,7 +277,7 @@ func (d *decision) fired(s *seen, l *look, id instance.ID) {
 func (d *decision) nobody(s *seen, l *look, rows []delivery.Row) {
 	l.again(d.now.Add(retryAfter))
 	var first bool
-	l.State, first = l.State.Block(l.Context, time.Time{})
+	l.State, first = l.State.Block(l.Context, time.Time{}, true)
 	e := d.entry(journal.Skipped, s, l, reason.NoRecipient)
 	e.Until, e.Again = l.next, !first
 	d.entries = append(d.entries, e)

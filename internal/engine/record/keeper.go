@@ -126,7 +126,7 @@ func (w *writing) all(items []Item) ([]Result, error) {
 		case err != nil:
 			results[i] = Result{Outcome: Failed, Error: err}
 			continue
-		case there && same(old.Record, next.Record):
+		case there && old.Unreadable == nil && same(old.Record, next.Record):
 			results[i] = Result{Outcome: Unchanged, Record: old}
 			continue
 		case w.mode == Delete:
@@ -152,8 +152,11 @@ func (w *writing) apply(old store.RecordRow, item Item) (store.RecordRow, *Error
 	next := old
 	next.Type, next.ExtID, next.Deleted = item.Type, item.ID, w.mode == Delete
 	props := maps.Clone(old.Props)
-	if w.mode == Replace || w.mode == Delete || old.Deleted {
-		props, next.Closed = nil, false
+	switch {
+	case w.mode == Replace || w.mode == Delete || old.Deleted:
+		props, next.Closed, next.Unreadable = nil, false, nil
+	case old.Unreadable != nil: // nobody can say what stays
+		return next, invalid("props", "cannot be changed: what is stored of this record cannot be read", "write it whole (PUT, or records put without --merge), which replaces what is stored")
 	}
 	if item.Closed != nil {
 		next.Closed = *item.Closed
@@ -188,7 +191,7 @@ func (w *writing) writes() []store.RecordRow {
 	var writes []store.RecordRow
 	for ref := range w.named {
 		old, next := w.before[ref], w.after[ref]
-		if old.Rev > 0 && same(old.Record, next.Record) {
+		if old.Rev > 0 && old.Unreadable == nil && same(old.Record, next.Record) {
 			continue // what one item did another undid
 		}
 		next.Rev = old.Rev

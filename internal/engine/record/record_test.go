@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/expr"
@@ -310,6 +313,59 @@ func FuzzParse(f *testing.F) {
 		again := record.Parse(json.RawMessage(`{"type": "t", "id": "1", "props": `+kept+`}`), "", "")
 		if diff := cmp.Diff(item.Props, again.Props); item.Props != nil && (again.Err != nil || diff != "") {
 			t.Fatalf("%v\n%s", again.Err, diff)
+		}
+	})
+}
+
+// spoiled is a store in which what is stored of one record cannot be read.
+type spoiled struct{ *store.Store }
+
+func (s spoiled) WriteRecords(
+	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []store.RecordRef,
+	decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), once *store.Once[[]store.RecordRow],
+) error {
+	return s.Store.WriteRecords(ctx, ws, now, refs, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
+		for ref, row := range known {
+			if ref.ExtID == "bad" {
+				row.Props, row.Unreadable = nil, errors.New("cut off")
+				known[ref] = row
+			}
+		}
+		return decide(known)
+	}, once)
+}
+
+// A record that cannot be read is not changed in part, since nobody knows what would stay, and can be written whole or taken
+// away. The others of its batch are written.
+func TestWriteOfWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b bundle) {
+		b.write(record.Merge, `{"type": "kiosk", "id": "bad", "props": {"level": 1}}`, `{"type": "kiosk", "id": "good"}`)
+		keeper := record.New(spoiled{b.Store}, catalog.New(b.Store, definition.Options{}))
+		write := func(mode record.Mode, list ...string) string {
+			t.Helper()
+			items := make([]record.Item, len(list))
+			for i, raw := range list {
+				items[i] = record.Parse(json.RawMessage(raw), "", "")
+			}
+			results, err := keeper.Write(t.Context(), b.Workspace, mode, items, "ann", b.Now(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return outcomes(results)
+		}
+		const refused = "failed props: cannot be changed: what is stored of this record cannot be read"
+		if got := write(record.Merge, `{"type": "kiosk", "id": "bad", "props": {"level": 2}}`, `{"type": "kiosk", "id": "good", "props": {"level": 2}}`); got != refused+", changed" {
+			t.Errorf("merged: %s", got)
+		}
+		if row := b.row("kiosk", "bad"); row.Rev != 1 || row.Props["level"] != json.Number("1") {
+			t.Errorf("it was written all the same: %+v", row)
+		}
+		if got := write(record.Replace, `{"type": "kiosk", "id": "bad"}`); got != "changed" || len(b.row("kiosk", "bad").Props) != 0 {
+			t.Errorf("written whole: %s, %+v", got, b.row("kiosk", "bad"))
+		}
+		if got := write(record.Delete, `{"type": "kiosk", "id": "bad"}`); got != "deleted" {
+			t.Errorf("taken away: %s", got)
 		}
 	})
 }
