@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -146,12 +145,7 @@ func (t *session) sources(ctx context.Context, due []DueInstance) error {
 	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
 		var ws subject.WorkspaceID
 		row, err := scanRecordRowAnd(rows, &ws)
-		var s Source
-		if unreadable := (*unreadableError)(nil); errors.As(err, &unreadable) {
-			s.Err, err = err, nil // the others of the batch are none the worse for it
-		}
-		s.RecordRow = row
-		found[recordID{ws, row.ID}] = s
+		found[recordID{ws, row.ID}] = Source{RecordRow: row, Err: row.Unreadable} // the others of the batch are none the worse for it
 		return struct{}{}, err
 	}, recordsByRow, &wanted)
 	if err != nil {
