@@ -3,6 +3,8 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -53,6 +55,7 @@ func TestScript(t *testing.T) {
 			"freeport": freePort,
 			"ready":    ready,
 			"setenv":   setenv,
+			"limits":   keepLimits,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -75,6 +78,20 @@ func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("CARILLON_SERVER", a.URL())
 	ts.Setenv("CARILLON_KEY", key)
 	ts.Setenv("CARILLON_DB", ts.MkAbs("server.db"))
+}
+
+// keepLimits gives a contact limits of its own as another version of the program may have kept them: limits c-1 JSON.
+func keepLimits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: limits CONTACT JSON")
+	}
+	db, err := sql.Open("sqlite", "file:"+ts.Getenv("CARILLON_DB")+"?_pragma=busy_timeout(10000)")
+	ts.Check(err)
+	result, err := db.ExecContext(context.Background(), "UPDATE contact SET cadence = $1 WHERE ext_id = $2", args[1], args[0])
+	ts.Check(errors.Join(err, db.Close()))
+	if n, err := result.RowsAffected(); n != 1 || err != nil {
+		ts.Fatalf("%d contacts changed, %v", n, err)
+	}
 }
 
 // freePort sets a variable to an address on which nobody listens.

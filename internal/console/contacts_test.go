@@ -79,6 +79,15 @@ func TestPagesOfPeople(t *testing.T) {
 			"expired pump-alert", "No free instant was left before it expires.")
 		last := regexp.MustCompile(`href="(/deliveries/[^"]*)"`).FindAllStringSubmatch(body, 2)
 		says(last[0][1], "It waits until 15 May 07:00. The person's limit for the day is used up. In the end it waits for the end of the quiet hours.", "1 of 1 today, free again 2026-05-15 00:00", "after that, other limits or what waits already keep it: waits for the end of the quiet hours until 2026-05-15 07:00 Asia/Baghdad")
+		// Another version of the program kept limits that this one does not know: they do not hold, and the page says so.
+		if err := s.WriteContacts(t.Context(), b.ws.ID, b.clock.Now(), []string{"cid"}, func(known map[string]store.ContactRow) ([]store.ContactWrite, error) {
+			row := known["cid"]
+			row.Cadence = `{"max_per_day":9,"max_per_fortnight":1}`
+			return []store.ContactWrite{{ContactRow: row}}, nil
+		}, nil); err != nil {
+			t.Fatal(err)
+		}
+		says("/contacts/cid", `Their own limits cannot be read by this version, so they do not hold: "max_per_fortnight" is not a limit`, "persona Mechanic")
 		says("/contacts/ben", "not reachable", "They have no address on any channel that is defined", "skipped pump-alert sms:box The person has no address for this channel.")
 		says("/deliveries?reason=no_address", "skipped ben pump-alert")
 	})

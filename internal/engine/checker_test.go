@@ -13,12 +13,14 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/checker"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -471,6 +473,64 @@ func TestWhatNoLongerHoldsIsDropped(t *testing.T) {
 			"x A sent delivered", "x A,B sent delivered", "x B skipped condition_cleared", "x B sent delivered", "y A skipped condition_cleared", "y B sent delivered",
 		})
 	})
+}
+
+// A look at a record comes between two steps of a send that tells of it: what it has committed before the intent holds, and
+// after that it is too late.
+//
+// Shows: P5, R18.
+func TestADropBetweenTheStepsOfASend(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		point, want string
+		tries       int
+	}{
+		{sender.BeforeIntent, "skipped condition_cleared", 0}, {sender.AfterIntent, "sent delivered", 1}, {sender.BeforeResult, "sent delivered", 1},
+	} {
+		t.Run(c.point, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				var w world
+				armed := false
+				w = world{enginetest.Setup(t, s, faults("{cooldown: 2h}"), func(config *engine.Config) {
+					config.Failpoint = func(point string) error {
+						if point == c.point && armed {
+							armed = false
+							w.put("team/b", `{"a": false, "b": true}`)
+							w.lookOnly()
+						}
+						return nil
+					}
+				})}
+				w.Clock.Set(ten)
+				w.person("alice", `"persona": "Manager"`)
+				w.put("team/a", `{"name": "A", "morale": 1, "owner_id": "alice", "a": true}`)
+				w.live("10:30")
+				w.put("team/b", `{"name": "B", "morale": 1, "owner_id": "alice", "a": true}`)
+				w.live("11:59")
+				w.Clock.Set(at("12:00"))
+				armed = true
+				w.tick()
+				if armed {
+					t.Fatal("nothing was being sent")
+				}
+				w.live("14:00")
+				rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, row := range rows {
+					got, tries := fmt.Sprint(row.Status, " ", row.Reason), len(w.Attempts(row.ID))
+					if strings.Contains(row.Key, ":b:") && strings.Contains(row.Key, ":A:") && (got != c.want || tries != c.tries) {
+						t.Errorf("%s after %d tries; want %s after %d", got, tries, c.want, c.tries)
+					}
+				}
+				if len(rows) != 3 {
+					t.Errorf("%d messages, want the first, the one that is raced for, and that of what is true now", len(rows))
+				}
+			})
+		})
+	}
 }
 
 // Whoever sends and whoever looks come to the same message at once: it is sent, or it is dropped.
