@@ -118,7 +118,7 @@ func TestOneBadRecordHarmsNoOther(t *testing.T) {
 	}
 }
 
-// An expression that takes too many steps counts as false, and an audience that cannot be computed is tried again by
+// An expression that takes too many steps counts as false, which is told of, and an audience that cannot be computed is tried again by
 // itself: neither keeps anything else waiting.
 func TestOneCostlyRecordHarmsNoOther(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestOneCostlyRecordHarmsNoOther(t *testing.T) {
 		"a condition": {
 			"record.morale < 50 && (record.list.size() < 9 || record.list.exists(a, record.list.exists(b, record.list.exists(c, a + b + c == 0))))", "record.owner_id",
 			`{"list": ` + long + `}`,
-			[]string{"10:10 created t:a", "10:10 created t:z", "10:10 created t:a"},
+			[]string{"10:10 created t:a", "10:10 failed cost_exceeded", "10:10 created t:z", "10:10 created t:a"},
 		},
 		"an audience": {
 			"record.morale < 50", "'record.list.size() < 9 ? record.owner_id : record.list[999]'",
