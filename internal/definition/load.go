@@ -324,6 +324,7 @@ func (l *loader) compile(number int64) *Set {
 	l.each(KindSink, func(r *reader, s *source) { set.sinks[s.document.Name] = r.sink(s.root) })
 	l.each(KindPersona, func(r *reader, s *source) { set.personas[s.document.Name] = r.persona(s.root) })
 	l.each(KindRecordType, func(r *reader, s *source) { set.types[s.document.Name] = r.recordType(s.root) })
+	set.relate()
 	l.each(KindSurvey, func(r *reader, s *source) {
 		survey := r.survey(s.root)
 		survey.Version = s.version
@@ -347,6 +348,7 @@ func (l *loader) compile(number int64) *Set {
 			}
 		}
 	}
+	set.follow()
 	return set
 }
 

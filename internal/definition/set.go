@@ -82,6 +82,9 @@ type Set struct {
 	types     map[string]*expr.RecordType
 	byEvent   map[string][]Match
 	byRecord  map[string][]Match
+
+	relations  map[string][]Relation
+	readAcross map[string][]string
 }
 
 // Persona is the rules of a kind of people.

@@ -187,10 +187,11 @@ func TestALargeAudience(t *testing.T) {
 type crashingChunks struct{ *store.Store }
 
 func (c crashingChunks) ExpandDue(
-	ctx context.Context, now time.Time, limit int, floor store.Floor, resolve func([]store.DueInstance) ([]store.Audience, error),
+	ctx context.Context, now time.Time, limit int, floor store.Floor,
+	relate func([]store.DueInstance, store.Relatives) []store.Relative, resolve func([]store.DueInstance) ([]store.Audience, error),
 	decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error),
 ) (int, error) {
-	return c.Store.ExpandDue(ctx, now, limit, floor, resolve, func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+	return c.Store.ExpandDue(ctx, now, limit, floor, relate, resolve, func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
 		results, err := decide(due, people)
 		if err == nil {
 			err = errCrash

@@ -21,7 +21,18 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 		unreadable = r.Unreadable
 	}
 	glance := plan.Glance{Now: e.config.Clock.Now(), LookAt: r.LookAt, LookedAt: r.LookedAt}
-	looks := plan.Record(set, r.Record, states, glance, &e.catalog.Zones)
+	var kin plan.Kin
+	err = e.config.Store.Relatives(ctx, func(read store.Relatives) (more []store.Relative) {
+		kin = read.ByWorkspace()[ws]
+		for _, ref := range kin.Unread(set.Relations(r.Type), r.Record) {
+			more = append(more, store.Relative{Workspace: ws, RecordRef: ref})
+		}
+		return more
+	})
+	if err != nil {
+		return nil, err
+	}
+	looks := plan.Record(set, r.Record, kin, states, glance, &e.catalog.Zones)
 	ref := func(l plan.Look) store.ThrottleRef {
 		return store.ThrottleRef{Workspace: ws, Workflow: l.Workflow.Name, Context: l.Context}
 	}

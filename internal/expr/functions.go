@@ -157,13 +157,15 @@ type bindings struct {
 }
 
 func (b *bindings) binary(name string, bind binary, sigs ...signature) cel.EnvOption {
-	b.two[name] = bind
-	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonBinaryBinding(bind))...)
+	of := func(x, y ref.Val) ref.Val { return bind(plain(x), plain(y)) }
+	b.two[name] = of
+	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonBinaryBinding(of))...)
 }
 
 func (b *bindings) unary(name string, bind unary, sigs ...signature) cel.EnvOption {
-	b.one[name] = bind
-	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonUnaryBinding(bind))...)
+	of := func(x ref.Val) ref.Val { return bind(plain(x)) }
+	b.one[name] = of
+	return cel.Function(name, append(overloadsOf(name, sigs), cel.SingletonUnaryBinding(of))...)
 }
 
 func overloadsOf(name string, sigs []signature) []cel.FunctionOpt {

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -59,6 +60,16 @@ func (l *lowering) lower(e ast.Expr, locals []string) {
 				hint += "\n" + meant
 			}
 			l.fail(firstStep(e), "undefined field '"+p[1]+"'", hint)
+		}
+		if of, field := l.scope.RecordType.lacksBelow(p); of != nil {
+			hint := "in: " + l.src
+			if meant := slip.DidYouMean(field, of.names()); meant != "" {
+				hint += "\n" + meant
+			}
+			l.fail(e, "records of type "+of.Name+" have no field '"+field+"'", hint)
+		}
+		if steps, _ := l.scope.RecordType.Relations(p); len(steps) > MaxSteps {
+			l.fail(e, fmt.Sprintf("this follows more than %d records, from one to the next", MaxSteps), "in: "+l.src)
 		}
 	}
 	switch e.Kind() {

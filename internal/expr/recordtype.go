@@ -15,6 +15,8 @@ type RecordType struct {
 	// Declared are the types as they are written: text, datetime, record(centre). They are finer than what expressions
 	// tell apart, and what the values of records are held against.
 	Declared map[string]string
+	// Related are the types of the records that fields name; nil where that type is not declared.
+	Related map[string]*RecordType
 }
 
 // kindOf names the kind of the declared field at p, when p is one.

@@ -36,6 +36,8 @@ func adapt(value any) ref.Val {
 		return number(v)
 	case map[string]any:
 		return wrap(v)
+	case Related:
+		return related{types.String(v.ID), v.Fields}
 	case []any:
 		return types.NewDynamicList(adapter{}, v)
 	case []string:
@@ -72,6 +74,8 @@ func TextOf(v any) string {
 		return v
 	case types.String:
 		return string(v)
+	case Related:
+		return v.ID
 	}
 	return ""
 }
@@ -292,6 +296,8 @@ func export(v ref.Val) any {
 		return float64(v)
 	case types.String:
 		return string(v)
+	case related:
+		return string(v.String)
 	case types.Duration:
 		return v.Duration
 	case types.Timestamp:

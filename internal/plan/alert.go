@@ -28,7 +28,11 @@ func (l *Look) Alert(rec subject.Record, now time.Time) map[string]any {
 	if issues == nil {
 		issues = []string{}
 	}
-	return map[string]any{"record": record, "issues": issues, "detected_at": now, "trigger": l.Trigger.ID, "episode": l.State.Episodes}
+	payload := map[string]any{"record": record, "issues": issues, "detected_at": now, "trigger": l.Trigger.ID, "episode": l.State.Episodes}
+	if related := relatives(l.fields); len(related) > 0 {
+		payload["related"] = related
+	}
+	return payload
 }
 
 // Payload is likewise that of an occasion that was planned ahead and is due.
@@ -82,5 +86,7 @@ func AlertFields(ev subject.Event) (record map[string]any, issues []string, dete
 			issues = append(issues, name)
 		}
 	}
-	return expr.Overlay(props, "props", names), issues, ev.OccurredAt, true
+	record = expr.Overlay(props, "props", names)
+	restore(record, ev.Payload["related"])
+	return record, issues, ev.OccurredAt, true
 }

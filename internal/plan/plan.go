@@ -311,6 +311,8 @@ func texts(value any) ([]string, error) {
 	switch value := value.(type) {
 	case nil:
 		return nil, nil
+	case map[string]any: // a record is reached as the contact of the same id
+		return texts(value["id"])
 	case string:
 		if value == "" {
 			return nil, nil

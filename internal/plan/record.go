@@ -42,7 +42,12 @@ type Look struct {
 	Err      error         // the context could not be computed, so that nothing fires
 
 	Ahead *Ahead // of a trigger that plans ahead; nil = it does not
+
+	fields map[string]any // that it read of the record
 }
+
+// Fields are what expressions read of the record that was looked at.
+func (l *Look) Fields() map[string]any { return l.fields }
 
 // Judged is the judgement of one condition of a trigger.
 type Judged struct {
@@ -72,12 +77,12 @@ func RuleOf(t *definition.Trigger) condition.Rule {
 // Record looks at a record with every trigger of its type, in the set's order. States are what they remember of it; the
 // new ones are in the outcomes. Of a record that is closed or deleted nothing is met, and so of a trigger that is
 // switched off.
-func Record(set *definition.Set, rec subject.Record, states condition.States, g Glance, zones *civil.Zones) []Look {
+func Record(set *definition.Set, rec subject.Record, kin Kin, states condition.States, g Glance, zones *civil.Zones) []Look {
 	matches := set.ByRecord(rec.Type)
 	if len(matches) == 0 {
 		return nil
 	}
-	v := seeing{set: set, rec: rec, states: states, glance: g, fields: RecordFields(rec), zones: zones}
+	v := seeing{set: set, rec: rec, states: states, glance: g, fields: kin.Fields(set, rec), zones: zones}
 	looks := make([]Look, len(matches))
 	for i, m := range matches {
 		looks[i] = v.look(m)
@@ -86,8 +91,8 @@ func Record(set *definition.Set, rec subject.Record, states condition.States, g 
 }
 
 // Due looks at a record with one trigger, because something that it planned is due (R14).
-func Due(set *definition.Set, m definition.Match, rec subject.Record, states condition.States, g Glance, zones *civil.Zones) Look {
-	v := seeing{set: set, rec: rec, states: states, glance: g, fields: RecordFields(rec), zones: zones}
+func Due(set *definition.Set, m definition.Match, rec subject.Record, kin Kin, states condition.States, g Glance, zones *civil.Zones) Look {
+	v := seeing{set: set, rec: rec, states: states, glance: g, fields: kin.Fields(set, rec), zones: zones}
 	return v.look(m)
 }
 
@@ -105,7 +110,7 @@ func (v *seeing) look(m definition.Match) Look {
 	own, _ := v.rec.Props["timezone"].(string)
 	in := Input(v.set, m.Workflow, nil, v.glance.Now)
 	in.Record, in.Zone = v.fields, recordZone(v.set, own, v.zones)
-	l := Look{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger)}
+	l := Look{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger), fields: v.fields}
 	seen := condition.Sight{
 		Now: v.glance.Now, Tick: condition.DueTick(l.Rule.Every, v.glance.Now, v.glance.LookedAt, v.glance.LookAt), Gone: gone(m, v.rec),
 	}

@@ -28,7 +28,10 @@ type Sieve struct {
 	extra   int            // bytes of what conditions can read beside the fields
 	fields  map[string]any // of the record that is being judged
 	in      expr.Input
-	zoneOf  string // the name that the zone of the input comes from
+	// Kin are the records that those of the page name.
+	Kin       Kin
+	relations []definition.Relation
+	zoneOf    string // the name that the zone of the input comes from
 }
 
 // watched is a trigger with what is the same for all records.
@@ -45,7 +48,7 @@ const ownBytes = 4 << 10
 // NewSieve makes the sieve of a type of record.
 func NewSieve(set *definition.Set, typ string, zones *civil.Zones) *Sieve {
 	s := &Sieve{set: set, zones: zones, picker: fieldPicker{wanted: map[string]bool{"timezone": true}}, extra: ownBytes, fields: map[string]any{}}
-	s.in = Input(set, &definition.Workflow{}, nil, time.Time{})
+	s.in, s.relations = Input(set, &definition.Workflow{}, nil, time.Time{}), set.Relations(typ)
 	for _, m := range set.ByRecord(typ) {
 		w := watched{Match: m, name: condition.Name(m.Workflow.Name, m.Trigger.ID), rule: RuleOf(m.Trigger), issues: issuesOf(m.Trigger)}
 		s.matches = append(s.matches, w)
@@ -148,6 +151,7 @@ func (s *Sieve) read(rec subject.Record, props string) error {
 		for _, name := range s.own {
 			s.fields[name] = ownField(rec, name)
 		}
+		s.Kin.relate(s.relations, s.fields, s.fields)
 		s.in.Record = s.fields
 		return nil
 	}
@@ -157,7 +161,7 @@ func (s *Sieve) read(rec subject.Record, props string) error {
 		return fmt.Errorf("fields of record %d: %w", rec.ID, err)
 	}
 	s.readZone(rec.Props["timezone"])
-	s.in.Record = RecordFields(rec)
+	s.in.Record = s.Kin.Fields(s.set, rec)
 	return nil
 }
 

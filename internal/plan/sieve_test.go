@@ -117,7 +117,7 @@ func TestASieveKeepsWhatALookWouldChange(t *testing.T) {
 				glance.LookAt = now
 			}
 			after, next, acts := before.Clone(), time.Time{}, false
-			for _, l := range plan.Record(set, full, before, glance, &zones) {
+			for _, l := range plan.Record(set, full, nil, before, glance, &zones) {
 				acts = acts || l.Fires() || l.Err != nil || l.Cleared || len(l.Lapsed) > 0
 				if !l.Next.IsZero() && (next.IsZero() || l.Next.Before(next)) {
 					next = l.Next

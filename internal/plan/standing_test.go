@@ -86,7 +86,7 @@ func TestStand(t *testing.T) {
 			rec := subject.Record{Type: "host", ExtID: "1", Closed: test.closed, Props: map[string]any{"load": test.load}}
 			g := plan.Glance{Now: now, LookAt: now, LookedAt: now}
 			name := "watch/" + []string{"t", "tick", "idle"}[test.trigger]
-			looks := plan.Record(bundle.Set, rec, condition.States{name: test.before}, g, &civil.Zones{})
+			looks := plan.Record(bundle.Set, rec, nil, condition.States{name: test.before}, g, &civil.Zones{})
 			got := plan.Stand(looks[test.trigger], test.before, rec, g, plan.Stamp{FiredAt: test.firedAt, VoidAt: test.voidAt, InFlight: test.inFlight})
 			if got.Reason != test.want || !got.Until.Equal(test.until) {
 				t.Errorf("got %s until %s, want %s until %s", got.Reason, got.Until, test.want, test.until)

@@ -80,7 +80,7 @@ func benchInstances(f fixture, n int) {
 
 func BenchmarkExpand(b *testing.B) {
 	benchmark(b, benchInstances, func(f fixture) (int, error) {
-		return f.s.ExpandDue(f.Context(), now, benchBatch, nil, func(due []store.DueInstance) ([]store.Audience, error) {
+		return f.s.ExpandDue(f.Context(), now, benchBatch, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 			refs := make([]store.Audience, len(due))
 			for i, in := range due {
 				refs[i].Refs = []store.RecipientRef{benchPerson(int(in.ID >> 10))}

@@ -73,6 +73,8 @@ type CheckState struct {
 
 // Check is a decision about records in three steps. Each may be done again, from Look on.
 type Check struct {
+	// Relate says which records have to be read that the due ones depend on, and were not yet; nil: none.
+	Relate func([]DueRecord, Relatives) []Relative
 	// Look says what must be known of them.
 	Look func([]DueRecord) (CheckNeeds, error)
 	// Admit says whom each record may concern: one audience a record, or several for what fires in it.
@@ -92,6 +94,7 @@ type CheckWrites struct {
 	Reset     []Throttle     // that are as if they had never fired, if they still stand so
 	Ended     []delivery.Row // of the episodes: as they are to be
 	Withdrawn []instance.Row // likewise
+	Links     []Links        // of records that depend on others than at their last look
 	Planned   []instance.Row // of the plans: as they are to be
 	Unplanned []delivery.Row // likewise
 }
@@ -130,6 +133,11 @@ func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide C
 		n = len(due)
 		if err != nil || n == 0 {
 			return err
+		}
+		if decide.Relate != nil {
+			if err := t.relatives(ctx, func(read Relatives) []Relative { return decide.Relate(due, read) }); err != nil {
+				return err
+			}
 		}
 		needs, err := decide.Look(due)
 		if err != nil {
@@ -358,6 +366,9 @@ func (t *session) writeCheck(ctx context.Context, now time.Time, state CheckStat
 		}
 	}
 	if err := t.writePlans(ctx, w.Planned); err != nil {
+		return err
+	}
+	if err := t.writeLinks(ctx, w.Links); err != nil {
 		return err
 	}
 	for _, i := range w.Withdrawn { // large audiences and offsets only: few

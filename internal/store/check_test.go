@@ -177,7 +177,7 @@ func TestMembersInPages(t *testing.T) {
 		for name, a := range map[string]store.Audience{"personas": {Personas: []string{"A", "C", "A"}}, "everybody": {Everyone: true, Personas: []string{"A"}}} {
 			seen := map[subject.ContactID]int{}
 			for pages := 1; ; pages++ {
-				_, err := s.ExpandDue(t.Context(), now, 10, nil, func([]store.DueInstance) ([]store.Audience, error) { return []store.Audience{a}, nil },
+				_, err := s.ExpandDue(t.Context(), now, 10, nil, nil, func([]store.DueInstance) ([]store.Audience, error) { return []store.Audience{a}, nil },
 					func(_ []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
 						for _, p := range people[0].Members {
 							seen[p.ID]++

@@ -38,10 +38,13 @@ WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version
 // expansion of the same occasion, such as one that an operator had tried again; it is left out and stays as it is.
 // The place that was decided for it stays free: limits are never exceeded by that.
 //
+// Relate says which records have to be read that those of due instances depend on; nil: none.
+//
 // Of persons of instances with a context decide sees what waits (R6), and may end it. floor is asked once resolve has
 // returned; nil: slots are loaded as far back as any limit may look.
 func (s *Store) ExpandDue(
 	ctx context.Context, now time.Time, limit int, floor Floor,
+	relate func([]DueInstance, Relatives) []Relative,
 	resolve func([]DueInstance) ([]Audience, error),
 	decide func([]DueInstance, []People) ([]ExpandResult, error),
 ) (n int, err error) {
@@ -50,6 +53,11 @@ func (s *Store) ExpandDue(
 		n = len(due)
 		if err != nil || n == 0 {
 			return err
+		}
+		if relate != nil {
+			if err := t.relatives(ctx, func(read Relatives) []Relative { return relate(due, read) }); err != nil {
+				return err
+			}
 		}
 		wanted, err := resolve(due)
 		if err != nil {
@@ -141,11 +149,11 @@ func (t *session) sources(ctx context.Context, due []DueInstance) error {
 	if wanted.n == 0 {
 		return nil
 	}
-	found := map[recordID]Source{}
+	found := map[recordID]RecordRow{}
 	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
 		var ws subject.WorkspaceID
 		row, err := scanRecordRowAnd(rows, &ws)
-		found[recordID{ws, row.ID}] = Source{RecordRow: row, Err: row.Unreadable} // the others of the batch are none the worse for it
+		found[recordID{ws, row.ID}] = row
 		return struct{}{}, err
 	}, recordsByRow, &wanted)
 	if err != nil {

@@ -21,7 +21,7 @@ func (f fixture) expand(decide func([]store.DueInstance, []store.People) ([]stor
 	if decide == nil {
 		decide = complete
 	}
-	n, err := f.s.ExpandDue(f.Context(), now, 1000, nil, func(due []store.DueInstance) ([]store.Audience, error) {
+	n, err := f.s.ExpandDue(f.Context(), now, 1000, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 		all := make([]store.Audience, len(due))
 		for i := range due {
 			all[i].Refs = refs
@@ -163,9 +163,9 @@ func TestExpandErrorsRollBack(t *testing.T) {
 		}
 		broken := func([]store.DueInstance) ([]store.Audience, error) { return nil, errBroken }
 		short := func([]store.DueInstance, []store.People) ([]store.ExpandResult, error) { return nil, nil }
-		_, err := s.ExpandDue(t.Context(), now, 10, nil, broken, complete)
+		_, err := s.ExpandDue(t.Context(), now, 10, nil, nil, broken, complete)
 		f.mustBe(err, errBroken)
-		_, err = s.ExpandDue(t.Context(), now, 10, nil, nobody, short)
+		_, err = s.ExpandDue(t.Context(), now, 10, nil, nil, nobody, short)
 		f.mustBe(err, store.ErrInvalid)
 		func() {
 			defer func() {
@@ -173,7 +173,7 @@ func TestExpandErrorsRollBack(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			_, _ = s.ExpandDue(t.Context(), now, 10, nil, nobody, func([]store.DueInstance, []store.People) ([]store.ExpandResult, error) { panic("x") })
+			_, _ = s.ExpandDue(t.Context(), now, 10, nil, nil, nobody, func([]store.DueInstance, []store.People) ([]store.ExpandResult, error) { panic("x") })
 		}()
 		if n := f.expand(nil); n != 1 {
 			t.Errorf("%d left, want 1", n)
@@ -195,7 +195,7 @@ func TestRacingExpandersTakeEachInstanceOnce(t *testing.T) {
 		taken := 0
 		race(t, 8, func(int) error {
 			for {
-				n, err := s.ExpandDue(t.Context(), now, 7, nil, func(due []store.DueInstance) ([]store.Audience, error) {
+				n, err := s.ExpandDue(t.Context(), now, 7, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 					refs := make([]store.Audience, len(due))
 					for i := range due {
 						ref := person(fmt.Sprintf("c-%d", i%3), "")

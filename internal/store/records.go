@@ -16,7 +16,7 @@ import (
 )
 
 // RecordRef names a record as the caller knows it.
-type RecordRef struct{ Type, ExtID string }
+type RecordRef = subject.RecordRef
 
 // RecordRow is a record with what triggers remember of it. Deleted ones keep their row: what was counted of them holds
 // when they are made again (R10).
@@ -30,14 +30,16 @@ type RecordRow struct {
 	// Unreadable is why its fields cannot be read, as after a restore gone wrong: it has none then. The others of a batch or
 	// a list are none the worse for it.
 	Unreadable error
+	Links      string // on which records it depended at its last look, as LinkText writes them
+	Across     bool   // of a write: what records that depend on it read has changed
 }
 
 // Ref names the record.
-func (r RecordRow) Ref() RecordRef { return RecordRef{r.Type, r.ExtID} }
+func (r RecordRow) Ref() RecordRef { return RecordRef{Type: r.Type, ExtID: r.ExtID} }
 
 // recordColumns are those of recordRow; their alias is rec.
 const recordColumns = `rec.id, rec.type, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.rev, rec.modified_by, rec.created_at, rec.updated_at,
-  rec.changed_at, rec.look_at, rec.looked_at, rec.state, rec.failures`
+  rec.changed_at, rec.look_at, rec.looked_at, rec.state, rec.failures, rec.links`
 
 func scanRecordRow(rows *sql.Rows) (RecordRow, error) { return scanRecordRowAnd(rows) }
 
@@ -52,6 +54,7 @@ func scanRecordRowAnd(rows *sql.Rows, after ...any) (r RecordRow, err error) {
 		instant{&r.LookedAt},
 		&r.State,
 		&r.Failures,
+		&r.Links,
 	}, after...)...)
 	if err != nil {
 		return r, err
@@ -283,5 +286,11 @@ func (t *session) writeRecords(ctx context.Context, ws subject.WorkspaceID, now 
 	if len(writes) > 0 {
 		t.due(mark)
 	}
-	return nil
+	var across []RecordRef
+	for _, w := range writes {
+		if w.Across {
+			across = append(across, w.Ref())
+		}
+	}
+	return t.beginChildren(ctx, ws, now, across)
 }

@@ -118,7 +118,7 @@ type PageRecord struct {
 
 const recordPage = `
 SELECT rec.id, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.modified_by, rec.created_at, rec.updated_at, rec.look_at,
-  rec.looked_at, rec.state
+  rec.looked_at, rec.state, rec.links
 FROM record AS rec
 WHERE rec.type = $1 AND rec.ws = $2 AND rec.id > $3
 ORDER BY rec.id
@@ -134,7 +134,7 @@ func (s *Store) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ stri
 		page, err = query(ctx, t, func(rows *sql.Rows) (p PageRecord, err error) {
 			p.Type = typ
 			return p, rows.Scan(&p.ID, &p.ExtID, &p.PropsJSON, &p.Closed, &p.Deleted, &p.ModifiedBy,
-				instant{&p.CreatedAt}, instant{&p.UpdatedAt}, instant{&p.LookAt}, instant{&p.LookedAt}, &p.State)
+				instant{&p.CreatedAt}, instant{&p.UpdatedAt}, instant{&p.LookAt}, instant{&p.LookedAt}, &p.State, &p.Links)
 		}, recordPage, typ, int64(ws), after, int64(limit))
 		return err
 	})

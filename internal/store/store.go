@@ -201,15 +201,9 @@ type HeldInstance struct {
 // ends.
 type DueInstance struct {
 	instance.Row
-	EventRow EventRow // zero when the instance has no event
-	Source   *Source  // the record that it was planned by, unless it has begun; nil: it has none
-	InForce  int64    // number of its workspace's definition set in force, which stays so until the transaction ends
-}
-
-// Source is a record as it is when something that it asked for is due.
-type Source struct {
-	RecordRow
-	Err error // why its fields cannot be read
+	EventRow EventRow   // zero when the instance has no event
+	Source   *RecordRow // the record that it was planned by, unless it has begun; nil: it has none
+	InForce  int64      // number of its workspace's definition set in force, which stays so until the transaction ends
 }
 
 // ExpandResult is what became of one due instance.

@@ -22,6 +22,9 @@ type Record struct {
 	ModifiedBy string // name of the API key that wrote it last
 }
 
+// RecordRef names a record as the caller knows it.
+type RecordRef struct{ Type, ExtID string }
+
 // Kinds of the events that the engine appends by itself; callers cannot send any that begin like these.
 const (
 	ConditionMet     = "condition.met"     // a condition on a record is met, and fires

@@ -40,6 +40,8 @@ type Store interface {
 	CheckDue(ctx context.Context, now time.Time, limit int, decide store.Check) (int, error)
 	LookRun(ctx context.Context) (run store.Run, open bool, err error)
 	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
+	Relatives(ctx context.Context, more func(store.Relatives) []store.Relative) error
+	MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error)
 	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
 	MoveLook(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
 	NewID(now time.Time) int64
@@ -78,6 +80,9 @@ func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result,
 	if r.More = r.Looked >= limit || returned >= limit; r.More {
 		return r, nil
 	}
+	if r.Passed, r.More, err = c.store.MarkChildren(ctx, now, mostMarks); err != nil || r.More {
+		return r, err
+	}
 	if r.Passed, r.More, err = c.advance(ctx, now); err != nil {
 		return r, fmt.Errorf("go over all records: %w", err)
 	}
@@ -87,7 +92,7 @@ func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result,
 func (c *Checker) look(ctx context.Context, now time.Time, limit int) (int, error) {
 	return c.loaded(ctx, "look at records", limit, func(limit int) (int, []journal.Entry, error) {
 		r := run{Checker: c, now: now}
-		n, err := c.store.CheckDue(ctx, now, limit, store.Check{Look: r.look, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
+		n, err := c.store.CheckDue(ctx, now, limit, store.Check{Relate: r.relate, Look: r.look, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
 		return n, r.entries, err
 	})
 }

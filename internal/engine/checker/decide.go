@@ -78,6 +78,9 @@ func (d *decision) record(s *seen, people []store.People) {
 			d.writes.Reset = append(d.writes.Reset, store.Throttle{ThrottleRef: s.throttle(l, lapsed.Context), Record: s.ID, FiredAt: lapsed.At})
 		}
 	}
+	if links := d.links(s); store.LinkText(links) != s.Links {
+		d.writes.Links = append(d.writes.Links, store.Links{Workspace: s.Workspace, ID: s.ID, Refs: links})
+	}
 	states := s.states.Clone()
 	var next time.Time
 	for _, l := range s.looks {

@@ -28,6 +28,7 @@ type run struct {
 	live    map[subject.WorkspaceID]*definition.Set // in force
 	records []*seen
 	state   store.CheckState
+	kin     map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // what the records depend on
 	entries []journal.Entry
 }
 
@@ -81,6 +82,29 @@ func (r *run) floor() store.Floor {
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
 }
 
+// relate says which records have to be read that the due ones depend on.
+func (r *run) relate(due []store.DueRecord, read store.Relatives) (more []store.Relative) {
+	r.kin = read.ByWorkspace()
+	for _, d := range due {
+		set, err := r.catalog.Loaded(d.Workspace, d.InForce)
+		if err != nil || d.Err != nil || d.Closed || d.Deleted {
+			continue // the look tells of it
+		}
+		for _, ref := range plan.Kin(r.kin[d.Workspace]).Unread(set.Relations(d.Type), d.Record) {
+			more = append(more, store.Relative{Workspace: d.Workspace, RecordRef: ref})
+		}
+	}
+	return more
+}
+
+// links are the records on which a record depends now.
+func (r *run) links(s *seen) []subject.RecordRef {
+	if s.Closed || s.Deleted {
+		return nil
+	}
+	return plan.Kin(r.kin[s.Workspace]).Links(s.set.Relations(s.Type), s.Record)
+}
+
 // look judges the records and says what has to be known before anything is decided.
 func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 	r.records, r.live = make([]*seen, len(due)), map[subject.WorkspaceID]*definition.Set{}
@@ -101,7 +125,7 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 			continue
 		}
 		glance := plan.Glance{Now: r.now, LookAt: d.LookAt, LookedAt: d.LookedAt}
-		for _, l := range plan.Record(s.set, d.Record, s.states, glance, &r.catalog.Zones) {
+		for _, l := range plan.Record(s.set, d.Record, r.kin[d.Workspace], s.states, glance, &r.catalog.Zones) {
 			l := &look{Look: l, next: l.Next}
 			s.looks = append(s.looks, l)
 			if l.Fires() {
@@ -221,7 +245,7 @@ func (r *run) alert(s *seen, l *look) (wanted, error) {
 		return w, nil
 	}
 	input := plan.Input(s.set, l.Workflow, nil, r.now)
-	input.Record, input.Issues = plan.RecordFields(s.Record), l.Issues()
+	input.Record, input.Issues = l.Fields(), l.Issues()
 	var err error
 	w.audience, err = audience.Of(l.Trigger, input, s.ws.Addresses, 0)
 	var missing *catalog.Missing

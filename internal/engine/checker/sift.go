@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // When what looks at records has changed, a run goes over all of them. Most are well, and stay so: it reads them, a page at
@@ -50,6 +52,7 @@ type page struct {
 	after   int64
 	records []store.PageRecord
 	full    bool // there may be more
+	kin     plan.Kin
 }
 
 func (p *page) end() int64 {
@@ -105,7 +108,7 @@ func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err 
 	}
 	this := s.next
 	if this == nil {
-		if this, err = c.read(ctx, run, run.Cursor, s.size); err != nil {
+		if this, err = c.read(ctx, set, run, run.Cursor, s.size); err != nil {
 			return err
 		}
 	}
@@ -123,9 +126,9 @@ func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err 
 	var running sync.WaitGroup
 	var readErr error
 	if s.size = sizeAfter(this, s.size); this.full {
-		running.Go(func() { next, readErr = c.read(ctx, run, this.end(), s.size) })
+		running.Go(func() { next, readErr = c.read(ctx, set, run, this.end(), s.size) })
 	}
-	marks, err := c.judge(ctx, set, run.Subject, this.records, now)
+	marks, err := c.judge(ctx, set, run.Subject, this, now)
 	running.Wait()
 	if err := errors.Join(err, readErr); err != nil {
 		return err
@@ -135,9 +138,33 @@ func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err 
 	return nil
 }
 
-func (c *Checker) read(ctx context.Context, run store.Run, after int64, limit int) (*page, error) {
+func (c *Checker) read(ctx context.Context, set *definition.Set, run store.Run, after int64, limit int) (*page, error) {
 	records, err := c.store.RecordPage(ctx, run.Workspace, run.Subject, after, limit)
-	return &page{after: after, records: records, full: len(records) == limit}, err
+	p := &page{after: after, records: records, full: len(records) == limit}
+	if relations := set.Relations(run.Subject); err == nil && len(relations) > 0 {
+		p.kin, err = c.kin(ctx, run.Workspace, relations, records)
+	}
+	return p, err
+}
+
+// kin reads the records that those of a page depend on.
+func (c *Checker) kin(ctx context.Context, ws subject.WorkspaceID, relations []definition.Relation, records []store.PageRecord) (kin plan.Kin, err error) {
+	for i := range records {
+		r := &records[i]
+		if json.Unmarshal([]byte(r.PropsJSON), &r.Props) != nil {
+			r.Props = nil // the look tells of it
+		}
+	}
+	err = c.store.Relatives(ctx, func(read store.Relatives) (more []store.Relative) {
+		kin = read.ByWorkspace()[ws]
+		for _, r := range records {
+			for _, ref := range kin.Unread(relations, r.Record) {
+				more = append(more, store.Relative{Workspace: ws, RecordRef: ref})
+			}
+		}
+		return more
+	})
+	return kin, err
 }
 
 // sizeAfter is how many records are read next.
@@ -154,13 +181,16 @@ func sizeAfter(p *page, size int) int {
 
 // judge finds, on half of the cores, which of the records have to be looked at: the next page is read meanwhile, and messages
 // are sent. What cannot be judged has to be looked at too, which tells why.
-func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, records []store.PageRecord, now time.Time) ([]bool, error) {
+func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, p *page, now time.Time) ([]bool, error) {
+	records := p.records
 	marks := make([]bool, len(records))
+	linked := len(set.Relations(typ)) > 0
 	var running sync.WaitGroup
 	var taken atomic.Int64
 	for range min((runtime.GOMAXPROCS(0)+1)/2, (len(records)+slice-1)/slice) {
 		running.Go(func() {
 			sieve := plan.NewSieve(set, typ, &c.catalog.Zones)
+			sieve.Kin = p.kin
 			for ctx.Err() == nil {
 				from := int(taken.Add(slice)) - slice
 				if from >= len(records) {
@@ -169,7 +199,7 @@ func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, re
 				for i := from; i < min(from+slice, len(records)); i++ {
 					r := &records[i]
 					rests, err := sieve.Rests(r.Record, r.PropsJSON, r.State, plan.Glance{Now: now, LookAt: r.LookAt, LookedAt: r.LookedAt})
-					marks[i] = !rests || err != nil
+					marks[i] = !rests || err != nil || linked && store.LinkText(linksOf(p.kin, set.Relations(typ), r)) != r.Links
 				}
 				runtime.Gosched()
 			}
@@ -177,6 +207,14 @@ func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, re
 	}
 	running.Wait()
 	return marks, context.Cause(ctx)
+}
+
+// linksOf are the records on which one depends.
+func linksOf(kin plan.Kin, relations []definition.Relation, r *store.PageRecord) []subject.RecordRef {
+	if r.Closed || r.Deleted {
+		return nil
+	}
+	return kin.Links(relations, r.Record)
 }
 
 // stepsOf are the transactions that a page takes.

@@ -35,6 +35,7 @@ const loads = 20
 // Store is what the expander needs of the store.
 type Store interface {
 	ExpandDue(ctx context.Context, now time.Time, limit int, floor store.Floor,
+		relate func([]store.DueInstance, store.Relatives) []store.Relative,
 		resolve func([]store.DueInstance) ([]store.Audience, error),
 		decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error)) (int, error)
 	NewID(now time.Time) int64
@@ -67,7 +68,7 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 	// Each instance of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
 	for tries := 1; ; tries++ {
 		r := run{Expander: x, now: now}
-		n, err := x.store.ExpandDue(ctx, now, limit, r.floor(), r.resolve, r.decide)
+		n, err := x.store.ExpandDue(ctx, now, limit, r.floor(), r.relate, r.resolve, r.decide)
 		if err == nil {
 			if n == 0 {
 				return 0, nil // what stands in r is of a try that was not committed
@@ -100,7 +101,8 @@ type run struct {
 	now     time.Time
 	live    map[subject.WorkspaceID]*definition.Set // in force
 	planned []planned
-	types   []string // of what is expanded
+	kin     map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // that the records of the instances name
+	types   []string                                                      // of what is expanded
 	entries []journal.Entry
 }
 

@@ -26,15 +26,15 @@ const unlooked = time.Second
 // an outcome and no failure.
 func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (input expr.Input, err error) {
 	source := in.Source
-	if source.Err != nil {
-		return input, source.Err
+	if source.Unreadable != nil {
+		return input, source.Unreadable
 	}
 	states, err := condition.Parse(source.State)
 	if err != nil {
 		return input, err
 	}
 	glance := plan.Glance{Now: r.now, LookAt: source.LookAt, LookedAt: source.LookedAt}
-	look := plan.Due(p.live, m, source.Record, states, glance, &r.catalog.Zones)
+	look := plan.Due(p.live, m, source.Record, r.kin[in.Workspace], states, glance, &r.catalog.Zones)
 	if look.Ahead == nil { // the trigger has a cooldown by now
 		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: reason.RuleChanged, Look: true}
 		return input, nil
@@ -64,8 +64,26 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 		return input, err
 	}
 	input = plan.Input(p.live, m.Workflow, nil, r.now)
-	input.Record = plan.RecordFields(source.Record)
+	input.Record = look.Fields()
 	return input, nil
+}
+
+// relate says which records have to be read that those of due instances depend on.
+func (r *run) relate(due []store.DueInstance, read store.Relatives) (more []store.Relative) {
+	r.kin = read.ByWorkspace()
+	for _, in := range due {
+		if in.Source == nil || in.Source.Unreadable != nil {
+			continue
+		}
+		set, err := r.catalog.Loaded(in.Workspace, in.InForce)
+		if err != nil {
+			continue // what comes next tells of it
+		}
+		for _, ref := range plan.Kin(r.kin[in.Workspace]).Unread(set.Relations(in.Source.Type), in.Source.Record) {
+			more = append(more, store.Relative{Workspace: in.Workspace, RecordRef: ref})
+		}
+	}
+	return more
 }
 
 // impliedBy finds the occasion of a key.

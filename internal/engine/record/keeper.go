@@ -91,7 +91,7 @@ func (k *Keeper) Write(
 	now = now.Truncate(time.Microsecond) // as it will be read again
 	var results []Result
 	err = k.store.WriteRecords(ctx, ws.ID, now, refs, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
-		w := writing{mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[store.RecordRef]bool{}}
+		w := writing{set: set, mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[store.RecordRef]bool{}}
 		var err error
 		results, err = w.all(items)
 		return w.writes(), err
@@ -101,6 +101,7 @@ func (k *Keeper) Write(
 
 // writing is one run of the decision.
 type writing struct {
+	set    *definition.Set
 	mode   Mode
 	actor  string
 	now    time.Time
@@ -194,9 +195,28 @@ func (w *writing) writes() []store.RecordRow {
 		if old.Rev > 0 && old.Unreadable == nil && same(old.Record, next.Record) {
 			continue // what one item did another undid
 		}
-		next.Rev = old.Rev
+		next.Rev, next.Across = old.Rev, across(w.set.ReadAcross(ref.Type), old.Record, next.Record)
 		writes = append(writes, next)
 	}
 	slices.SortFunc(writes, func(a, b store.RecordRow) int { return strings.Compare(a.Type+" "+a.ExtID, b.Type+" "+b.ExtID) })
 	return writes
+}
+
+// across reports whether something has changed that records which name this one read of it.
+func across(read []string, old, next subject.Record) bool {
+	if len(read) == 0 {
+		return false
+	}
+	if old.Rev == 0 || old.Deleted != next.Deleted || old.Closed != next.Closed {
+		return true
+	}
+	return slices.ContainsFunc(read, func(field string) bool {
+		switch field {
+		case "id", "type", "created_at":
+			return false
+		case "updated_at", "last_modified_by", "props":
+			return true
+		}
+		return !reflect.DeepEqual(old.Props[field], next.Props[field])
+	})
 }

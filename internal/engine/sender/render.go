@@ -221,7 +221,7 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 		"workspace": map[string]any{"timezone": r.set.Workspace.Timezone, "locale": r.set.Workspace.Locale, "base_url": r.set.Workspace.BaseURL},
 	}
 	if record, issues, detectedAt, ok := plan.AlertFields(ev.Event); ok {
-		vars["record"], vars["issues"], vars["detected_at"] = record, issues, detectedAt
+		vars["record"], vars["issues"], vars["detected_at"] = plan.Texts(record), issues, detectedAt
 		maps.Copy(vars, plan.Extra(ev.Event, now, zones))
 	} else if c.Event != 0 {
 		vars["event"], vars["candidate"] = plan.EventFields(ev.Event), ev.Payload

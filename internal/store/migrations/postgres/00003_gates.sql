@@ -43,7 +43,7 @@ CREATE INDEX throttle_record ON throttle (record_id, context);
 CREATE TABLE run (             -- work over many rows that goes on after a crash
   ws          bigint NOT NULL,
   id          bigint NOT NULL,
-  kind        text NOT NULL CHECK (kind IN ('look', 'cadence')),
+  kind        text NOT NULL CHECK (kind IN ('look', 'cadence', 'children')),
   subject     text NOT NULL,              -- look: the type of record
   definitions bigint NOT NULL,            -- number of the set that asked for it
   status      text NOT NULL CHECK (status IN ('running', 'done', 'failed', 'cancelled')),

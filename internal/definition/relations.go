@@ -1,0 +1,142 @@
+package definition
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/expr"
+)
+
+// Relation is a field of a record by which triggers read another one.
+type Relation struct {
+	Field string
+	Type  string // of the other one
+	Below []Relation
+}
+
+// Relations are the fields by which the triggers of a type of record read other records, in the order of their names.
+func (s *Set) Relations(typ string) []Relation { return s.relations[typ] }
+
+// ReadAcross are the fields of a type of record that triggers of other records read, in the order of their names: when one
+// of them changes, those records have to be looked at.
+func (s *Set) ReadAcross(typ string) []string { return s.readAcross[typ] }
+
+// relate finds the relations that triggers follow.
+func (s *Set) relate() {
+	for _, t := range s.types {
+		for field := range t.Declared {
+			if target := t.RelationOf(field); target != "" && s.types[target] != nil {
+				if t.Related == nil {
+					t.Related = map[string]*expr.RecordType{}
+				}
+				t.Related[field] = s.types[target]
+			}
+		}
+	}
+}
+
+// follow notes what the triggers of the set read of records that others name.
+func (s *Set) follow() {
+	s.relations, s.readAcross = map[string][]Relation{}, map[string][]string{}
+	across := map[string]map[string]bool{}
+	for typ, matches := range s.byRecord {
+		t := s.types[typ]
+		if t == nil {
+			continue
+		}
+		var all []Relation
+		for _, m := range matches {
+			for _, path := range m.Trigger.reads() {
+				steps, field := t.Relations(path)
+				all = join(all, t, steps)
+				for i, step := range steps {
+					target := typeBelow(t, steps[:i+1])
+					if across[target] == nil {
+						across[target] = map[string]bool{}
+					}
+					if i+1 < len(steps) {
+						step = steps[i+1]
+					} else {
+						step = field
+					}
+					across[target][step] = true
+				}
+			}
+		}
+		if len(all) > 0 {
+			s.relations[typ] = all
+		}
+	}
+	for typ, fields := range across {
+		s.readAcross[typ] = slices.Sorted(maps.Keys(fields))
+	}
+}
+
+// typeBelow is the type of the records at which steps end.
+func typeBelow(t *expr.RecordType, steps []string) (typ string) {
+	for _, step := range steps {
+		typ = t.RelationOf(step)
+		t = t.Related[step]
+	}
+	return typ
+}
+
+// join adds the steps of a path to relations.
+func join(relations []Relation, t *expr.RecordType, steps []string) []Relation {
+	if len(steps) == 0 || t == nil {
+		return relations
+	}
+	at := slices.IndexFunc(relations, func(r Relation) bool { return r.Field == steps[0] })
+	if at < 0 {
+		relations = append(relations, Relation{Field: steps[0], Type: t.RelationOf(steps[0])})
+		slices.SortFunc(relations, func(a, b Relation) int { return cmp.Compare(a.Field, b.Field) })
+		at = slices.IndexFunc(relations, func(r Relation) bool { return r.Field == steps[0] })
+	}
+	relations[at].Below = join(relations[at].Below, t.Related[steps[0]], steps[1:])
+	return relations
+}
+
+// reads are all paths that a trigger on records reads, in its conditions, its timing, its audience and its texts.
+func (t *Trigger) reads() (paths []expr.Path) {
+	conditions, programs := []*expr.Condition{t.When, t.StopWhen}, []*expr.Program{t.Anchor}
+	for _, issue := range t.Issues {
+		conditions = append(conditions, issue.When)
+	}
+	if t.Metric != nil {
+		programs = append(programs, t.Metric.Value)
+	}
+	if t.Cooldown != nil {
+		programs = append(programs, t.Cooldown.Per...)
+	}
+	if t.Dates != nil {
+		programs = append(programs, t.Dates.At.From)
+		for _, z := range t.Dates.Zones {
+			programs = append(programs, z.From)
+		}
+	}
+	for _, a := range t.Audience {
+		conditions, programs = append(conditions, a.Where), append(programs, a.To, a.Address)
+	}
+	for _, c := range conditions {
+		if c != nil {
+			paths = append(paths, c.Paths()...)
+		}
+	}
+	for _, p := range programs {
+		if p != nil {
+			paths = append(paths, p.Paths()...)
+		}
+	}
+	messages := []Message{t.Message}
+	if t.Resolved != nil {
+		messages = append(messages, *t.Resolved)
+	}
+	for _, m := range messages {
+		for _, path := range m.variables() {
+			paths = append(paths, strings.FieldsFunc(path, func(c rune) bool { return c == '.' }))
+		}
+	}
+	return paths
+}

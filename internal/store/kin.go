@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// RunChildren has the records looked at that depend on one that was written.
+const RunChildren = "children"
+
+// Relative names a record that another one depends on.
+type Relative struct {
+	Workspace subject.WorkspaceID
+	subject.RecordRef
+}
+
+// Relatives are those that were read; nil: it does not exist, or cannot be read.
+type Relatives map[Relative]*subject.Record
+
+// ByWorkspace are they in their workspaces.
+func (r Relatives) ByWorkspace() map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record {
+	all := map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record{}
+	for relative, record := range r {
+		if all[relative.Workspace] == nil {
+			all[relative.Workspace] = map[subject.RecordRef]*subject.Record{}
+		}
+		all[relative.Workspace][relative.RecordRef] = record
+	}
+	return all
+}
+
+// mostSteps bounds how far relations are followed; one round of reading for each.
+const mostSteps = 4
+
+const relatives = `
+SELECT ` + recordColumns + `, rec.ws
+FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
+WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
+
+// relatives reads records, without a lock, until more names none that were not read.
+func (t *session) relatives(ctx context.Context, more func(Relatives) []Relative) error {
+	read := Relatives{}
+	for range mostSteps {
+		var wanted rowset
+		for _, r := range more(read) {
+			if _, known := read[r]; !known {
+				read[r] = nil
+				wanted.row().int(int64(r.Workspace)).text(r.Type).text(r.ExtID)
+			}
+		}
+		if wanted.n == 0 {
+			return nil
+		}
+		_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+			var ws subject.WorkspaceID
+			row, err := scanRecordRowAnd(rows, &ws)
+			if row.Unreadable == nil { // otherwise as one that does not exist: its own look tells of it
+				read[Relative{ws, row.Ref()}] = &row.Record
+			}
+			return struct{}{}, err
+		}, relatives, &wanted)
+		if err != nil {
+			return fmt.Errorf("read related records: %w", err)
+		}
+	}
+	more(read)
+	return nil
+}
+
+// Relatives reads records until more names none that were not read.
+func (s *Store) Relatives(ctx context.Context, more func(Relatives) []Relative) error {
+	read := s.read
+	if s.writer == nil {
+		read = s.write // for PostgreSQL's plan, as in EventsByID
+	}
+	return read(ctx, func(t *session) error { return t.relatives(ctx, more) })
+}
+
+// Links are the records on which a record depends.
+type Links struct {
+	Workspace subject.WorkspaceID
+	ID        subject.RecordID
+	Refs      []subject.RecordRef
+}
+
+// LinkText is how a record keeps them: in their order, by which it is seen whether they are the same.
+func LinkText(refs []subject.RecordRef) string {
+	var b strings.Builder
+	for i, r := range refs {
+		if i > 0 {
+			b.WriteByte('\n') // ids hold no control characters
+		}
+		b.WriteString(r.Type)
+		b.WriteByte('/')
+		b.WriteString(r.ExtID)
+	}
+	return b.String()
+}
+
+const deleteLinks = `
+DELETE FROM record_link WHERE (ws, child_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
+
+const insertLinks = `
+INSERT INTO record_link (ws, type, ext_id, child_id)
+SELECT r.ws, r.type, r.ext_id, r.child_id FROM /*ROWS $1 (ws bigint, type text, ext_id text, child_id bigint)*/ AS r
+WHERE true
+ON CONFLICT DO NOTHING`
+
+const updateLinks = `
+UPDATE record SET links = r.links
+FROM /*ROWS $1 (ws bigint, id bigint, links text)*/ AS r
+WHERE record.ws = r.ws AND record.id = r.id`
+
+// writeLinks writes on which records others depend. The children are locked.
+func (t *session) writeLinks(ctx context.Context, all []Links) error {
+	var children, texts, links rowset
+	for _, l := range all {
+		children.row().int(int64(l.Workspace)).int(int64(l.ID))
+		texts.row().int(int64(l.Workspace)).int(int64(l.ID)).text(LinkText(l.Refs))
+		for _, r := range l.Refs {
+			links.row().int(int64(l.Workspace)).text(r.Type).text(r.ExtID).int(int64(l.ID))
+		}
+	}
+	for _, statement := range []struct {
+		text string
+		rows *rowset
+	}{{deleteLinks, &children}, {insertLinks, &links}, {updateLinks, &texts}} {
+		if _, err := t.exec(ctx, statement.text, statement.rows); err != nil {
+			return fmt.Errorf("write links of records: %w", err)
+		}
+	}
+	return nil
+}
+
+const depended = `
+SELECT r.type, r.ext_id
+FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r
+WHERE EXISTS (SELECT 1 FROM record_link AS l WHERE /*BY NAME*/l.ext_id = r.ext_id AND l.type = r.type AND l.ws = r.ws)`
+
+// beginChildren has the records looked at that depend on some: later, in pages, and not in the transaction that writes these.
+func (t *session) beginChildren(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []subject.RecordRef) error {
+	var wanted rowset
+	for _, r := range refs {
+		wanted.row().int(int64(ws)).text(r.Type).text(r.ExtID)
+	}
+	seeds, err := query(ctx, t, func(rows *sql.Rows) (s RunSeed, err error) {
+		var r subject.RecordRef
+		err = rows.Scan(&r.Type, &r.ExtID)
+		return RunSeed{Kind: RunChildren, Subject: r.Type + "/" + r.ExtID}, err
+	}, depended, &wanted)
+	if err != nil || len(seeds) == 0 {
+		return err
+	}
+	number, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
+	if err != nil || len(number) == 0 {
+		return err
+	}
+	return t.beginRuns(ctx, ws, now, number[0], seeds)
+}
+
+const childrenPage = `
+SELECT l.child_id FROM record_link AS l
+WHERE l.ext_id = $1 AND l.type = $2 AND l.ws = $3 AND l.child_id > $4
+ORDER BY l.child_id
+LIMIT $5`
+
+// MarkChildren takes the oldest run over the children of a record on by up to limit of them, in one transaction. More is
+// false when there is no such run, or another process has it.
+func (s *Store) MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error) {
+	err = s.write(ctx, func(t *session) error {
+		runs, err := query(ctx, t, scanRun, openRun, RunChildren)
+		if err != nil || len(runs) == 0 {
+			return err
+		}
+		run := runs[0]
+		typ, id, _ := strings.Cut(run.Subject, "/")
+		children, err := query(ctx, t, scanInt, childrenPage, id, typ, int64(run.Workspace), run.Cursor, int64(limit))
+		if err != nil {
+			return err
+		}
+		var rows rowset
+		for _, child := range children {
+			rows.row().int(int64(run.Workspace)).int(child)
+			run.Cursor = child
+		}
+		at := dueMicros(now)
+		if _, err := t.exec(ctx, markRecords, at, &rows); err != nil {
+			return err
+		}
+		status, finished := RunRunning, int64(0)
+		if len(children) < limit {
+			status, finished = RunDone, at
+		}
+		done, more = len(children), true
+		t.due(at)
+		_, err = t.exec(ctx, advanceRun, int64(run.Workspace), run.ID, run.Cursor, int64(done), at, status, finished)
+		return err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("have the children of a record looked at: %w", err)
+	}
+	return done, more, nil
+}
