@@ -265,7 +265,8 @@ func TestRecordTypes(t *testing.T) {
 	set := bundleOf(t, read(t, "testdata/everything.yaml")...).Set
 	want := map[string]string{"name": "text", "load": "number", "running": "bool", "site": "record(site)", "checked_at": "datetime"}
 	typed := map[string]expr.Type{"name": expr.Text, "load": expr.Number, "running": expr.Bool, "site": expr.Any, "checked_at": expr.Time}
-	if diff := cmp.Diff(&expr.RecordType{Name: "machine", Fields: typed, Declared: want}, set.RecordType("machine")); diff != "" {
+	related := map[string]*expr.RecordType{"site": set.RecordType("site")}
+	if diff := cmp.Diff(&expr.RecordType{Name: "machine", Fields: typed, Declared: want, Related: related}, set.RecordType("machine")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if set.RecordType("other") != nil {

@@ -312,7 +312,9 @@ func texts(value any) ([]string, error) {
 	case nil:
 		return nil, nil
 	case map[string]any: // a record is reached as the contact of the same id
-		return texts(value["id"])
+		if _, isRecord := value["closed"].(bool); isRecord {
+			return texts(value["id"])
+		}
 	case string:
 		if value == "" {
 			return nil, nil

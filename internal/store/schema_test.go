@@ -105,7 +105,8 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 		table, key, _ := strings.Cut(index, " unique ")
 		rowID := key == "(instance_id, contact_id, channel)" // row ids are unique across workspaces
 		byName := table == "instance" && key == "(key, ws)" || table == "contact" && key == "(ext_id, ws)" ||
-			table == "record" && key == "(ext_id, type, ws)" || table == "throttle" && key == "(context, workflow, ws)"
+			table == "record" && key == "(ext_id, type, ws)" || table == "throttle" && key == "(context, workflow, ws)" ||
+			table == "record_link" && key == "(ext_id, type, ws, child_id)"
 		if key != "" && !strings.HasPrefix(key, "(ws, ") && !byName && table != "workspace" && table != "node" && !rowID {
 			t.Errorf("unique key %s does not begin with the workspace", index)
 		}
