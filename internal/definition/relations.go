@@ -51,17 +51,15 @@ func (s *Set) follow() {
 			for _, path := range m.Trigger.reads() {
 				steps, field := t.Relations(path)
 				all = join(all, t, steps)
-				for i, step := range steps {
-					target := typeBelow(t, steps[:i+1])
+				for i := range steps {
+					target, read := typeBelow(t, steps[:i+1]), field
 					if across[target] == nil {
 						across[target] = map[string]bool{}
 					}
 					if i+1 < len(steps) {
-						step = steps[i+1]
-					} else {
-						step = field
+						read = steps[i+1]
 					}
-					across[target][step] = true
+					across[target][read] = true
 				}
 			}
 		}
