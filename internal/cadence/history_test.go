@@ -29,6 +29,12 @@ func TestHistoryAgrees(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(t, "sent only") == 0 {
 				p.Count = cadence.CountSent
 			}
+			if rapid.IntRange(0, 2).Draw(t, "resumed") == 0 { // full days in a row, and what ends in the mornings between them
+				*p = cadence.Policy{
+					MaxPerDay: rapid.IntRange(1, 2).Draw(t, "a day"), ResumeAt: civil.TimeOfDay(3600 * rapid.IntRange(6, 20).Draw(t, "resumes")),
+					Cooldown: time.Duration(rapid.IntRange(1, 30).Draw(t, "hours")) * time.Hour, TypeLimits: map[string]int{"alert": 1},
+				}
+			}
 			if p.MaxPerSlot > 0 && p.Cooldown == 0 {
 				p.Cooldown = time.Minute // a full slot moves by the cooldown, else by a microsecond
 			}
