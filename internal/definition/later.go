@@ -2,10 +2,7 @@ package definition
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 )
 
@@ -15,31 +12,6 @@ import (
 func (r *reader) laterInTrigger(f fields, id string) {
 	if fire, cooldown := f.get("fire"), f.get("cooldown"); fire != nil && cooldown != nil {
 		r.invalid(fire.Pos, fmt.Sprintf("trigger %s: fire and cooldown exclude each other", id), "")
-	}
-	if calendar := f.get("schedule"); calendar != nil {
-		r.weekdays(calendar)
-	}
-}
-
-// weekdays checks the days of a schedule: names of weekdays with weeks, numbers with months.
-func (r *reader) weekdays(schedule *portable.Node) {
-	every, days := schedule.Get("every"), schedule.Get("days")
-	if every == nil || days == nil || !strings.HasSuffix(every.Text, "w") {
-		return
-	}
-	names := []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
-	for _, day := range r.items(days) {
-		text, ok := r.text(day)
-		if !ok || slices.Contains(names, text) {
-			continue
-		}
-		hint := "weekdays are " + strings.Join(names, " ")
-		for _, name := range names {
-			if strings.HasPrefix(strings.ToLower(text), name) {
-				hint = "did you mean " + name + "?"
-			}
-		}
-		r.invalid(day.Pos, fmt.Sprintf("%q is not a weekday", text), hint)
 	}
 }
 

@@ -346,6 +346,9 @@ func (l *loader) compile(number int64) *Set {
 			if t.Record != "" {
 				set.byRecord[t.Record] = append(set.byRecord[t.Record], Match{Workflow: w, Trigger: t})
 			}
+			if t.Schedule != nil {
+				set.schedules = append(set.schedules, Match{Workflow: w, Trigger: t})
+			}
 		}
 	}
 	set.follow()

@@ -232,8 +232,12 @@ func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limit
 	l.AtSend = r.word(f.get("at_send"), "at_send", LimitDefer, []string{LimitDefer, LimitFail, LimitFold})
 	l.KeepQueued = !r.bool(f.get("supersede"), true)
 	l.Revalidate = r.bool(f.get("revalidate"), l.Revalidate)
-	if l.Revalidate && t.Event != "" {
-		r.invalid(f.get("revalidate").Pos, fmt.Sprintf("trigger %s: an event does not change, so nothing can be looked at again", t.ID), "revalidate is for triggers with a record")
+	if n := f.get("revalidate"); l.Revalidate && n != nil && (t.Event != "" || t.Schedule != nil) {
+		what := "an event"
+		if t.Schedule != nil {
+			what = "a day of the calendar"
+		}
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s does not change, so nothing can be looked at again", t.ID, what), "revalidate is for triggers with a record")
 	}
 	if span, ok := r.span(f.get("send_window")); ok {
 		l.SendWindow = span
@@ -370,6 +374,8 @@ func (r *reader) onlyAhead(f fields) {
 // occasion demands that a trigger that plans ahead says what its occasions are.
 func (r *reader) occasion(n *portable.Node, t *Trigger, dated bool) {
 	switch {
+	case t.Schedule != nil && t.Pin:
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: pin: true is for events: what a schedule makes follows its definition", t.ID), "remove pin")
 	case !t.Ahead() || n.Partial:
 	case t.Anchor == nil && n.Get("when") == nil && n.Get("metric") == nil && !dated:
 		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither when nor issues, nor a metric, nor an anchor in its timing", t.ID), "when: record.battery_level < 20")

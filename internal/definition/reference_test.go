@@ -48,6 +48,7 @@ func chapters() [][]string {
 	return [][]string{
 		{"workflow"},
 		{"trigger"},
+		{"schedule"},
 		{"cooldown"},
 		{"metric"},
 		{"timing"},

@@ -82,6 +82,7 @@ type Set struct {
 	types     map[string]*expr.RecordType
 	byEvent   map[string][]Match
 	byRecord  map[string][]Match
+	schedules []Match
 
 	relations  map[string][]Relation
 	readAcross map[string][]string
@@ -135,12 +136,13 @@ type Workflow struct {
 	Sinks   []SinkRef
 }
 
-// Trigger makes occasions out of events. Blocks that a trigger may override stand here already resolved.
+// Trigger makes occasions out of events, of the states of records, or of the calendar. Blocks that a trigger may override stand here already resolved.
 type Trigger struct {
 	ID           string
 	Enabled      bool
 	Event        string          // kind of event; empty for a trigger on records
 	Record       string          // type of record; empty for a trigger on events
+	Schedule     *Timetable      // nil for the others: then exactly one of Event, Record and Schedule is set
 	When         *expr.Condition // nil = always
 	Issues       []Issue         // instead of When, in the order of their names; the true ones are the issues
 	For          time.Duration   // how long it must have held (R8)
@@ -157,7 +159,7 @@ type Trigger struct {
 	DedupMissing string   // allow or reject (decision 40)
 	Timing       schedule.Timing
 	Anchor       *expr.Program   // a date or an instant; nil = event.occurred_at, or when a record's condition is met
-	StopWhen     *expr.Condition // of a trigger that plans ahead; nil = never
+	StopWhen     *expr.Condition // of a trigger that plans ahead or by a schedule; nil = never
 	Audience     []Audience
 	Channel      string // kind:name
 	Message      Message

@@ -18,14 +18,18 @@ import (
 type subjects struct {
 	event, record bool
 	metric, date  bool             // of a record: what is planned ahead by these
+	calendar      bool             // a schedule; with it:
+	period, count bool             // it has a period, and a first day to count from
 	typ           *expr.RecordType // nil leaves the fields of records open
 }
 
-func anySubject() subjects { return subjects{event: true, record: true, metric: true, date: true} }
+func anySubject() subjects {
+	return subjects{event: true, record: true, metric: true, date: true, calendar: true, period: true, count: true}
+}
 
 func subjectsOf(s expr.Scope) subjects {
-	if !s.Event && !s.Record { // a calendar's, which is refused as a whole
-		return anySubject()
+	if !s.Event && !s.Record {
+		return subjects{calendar: true, period: s.Period, count: s.Iteration}
 	}
 	return subjects{event: s.Event, record: s.Record, typ: s.RecordType}
 }
@@ -51,6 +55,12 @@ func textNames(about subjects) map[string][]string {
 	if about.date {
 		names["days_left"] = []string{}
 	}
+	if about.period {
+		names["period"] = []string{"start", "end"}
+	}
+	if about.count {
+		names["iteration"] = []string{}
+	}
 	return names
 }
 
@@ -66,7 +76,7 @@ func recordFields(typ *expr.RecordType) []string {
 // laterTextNames are names and fields that texts will be able to write.
 func laterTextNames() []string {
 	return []string{
-		"item", "answers", "period", "iteration", "data", "digest", "trigger",
+		"item", "answers", "data", "digest", "trigger",
 		"unsubscribe_link", "manage_link", "contact.groups", "contact.place",
 	}
 }
@@ -80,7 +90,7 @@ func (r *reader) variable(at portable.Pos, path string, about subjects) {
 	case slices.Contains(laterTextNames(), root) || slices.Contains(laterTextNames(), root+"."+field):
 		r.notYet(at, path, "a text can write "+sentence(slices.Sorted(maps.Keys(known))))
 	case !ok && isSubject(root):
-		r.report(CodeTemplate, at, noSubject(root), "")
+		r.report(CodeTemplate, at, noSubject(root, about), "")
 	case !ok:
 		r.report(CodeTemplate, at, fmt.Sprintf("there is no variable %q", root), elsewhereInTexts(root, path, known))
 	case field != "" && len(fields) > 0 && !slices.Contains(fields, field):
@@ -105,10 +115,20 @@ func rootOf(path string) (root, field string) {
 
 // isSubject reports whether a name exists in the texts of one kind of trigger only.
 func isSubject(root string) bool {
-	return slices.Contains([]string{"event", "candidate", "record", "issues", "metric", "days_left"}, root)
+	return slices.Contains([]string{"event", "candidate", "record", "issues", "metric", "days_left", "period", "iteration"}, root)
 }
 
-func noSubject(root string) string {
+func noSubject(root string, about subjects) string {
+	switch {
+	case root == "period" && about.calendar:
+		return "there is no period here: the schedule has none"
+	case root == "iteration" && about.calendar:
+		return "there is no iteration here: the schedule has no from, the day from which they are counted"
+	case root == "period", root == "iteration":
+		return fmt.Sprintf("there is no %s here: the trigger has no schedule", root)
+	case about.calendar:
+		return fmt.Sprintf("there is no %s here: the trigger has a schedule", root)
+	}
 	switch root {
 	case "record":
 		return "there is no record here: the trigger listens to an event"
@@ -131,6 +151,9 @@ func elsewhereInTexts(root, path string, known map[string][]string) string {
 	if _, ok := known[what]; !ok {
 		what = "record"
 	}
+	if _, ok := known[what]; !ok { // the calendar's
+		return "there are " + sentence(names)
+	}
 	others := slices.DeleteFunc(names, func(name string) bool { return name == what })
 	return fmt.Sprintf("a field of the %s is %s.%s; besides %s there are %s", what, what, path, what, sentence(others))
 }
@@ -146,7 +169,7 @@ func (r *reader) fits(at portable.Pos, what string, paths []string, about subjec
 		names, ok := textNames(about)[root]
 		switch {
 		case isSubject(root) && !ok:
-			r.report(CodeTemplate, at, fmt.Sprintf("%s writes %s, and %s", what, path, noSubject(root)), "")
+			r.report(CodeTemplate, at, fmt.Sprintf("%s writes %s, and %s", what, path, noSubject(root, about)), "")
 		case root == "record" && field != "" && len(names) > 0 && !slices.Contains(names, field):
 			r.report(CodeTemplate, at, fmt.Sprintf("%s writes %s, and records of type %s have no field %q", what, path, about.typ.Name, field), slip.DidYouMean(field, names))
 		case root == "vars":

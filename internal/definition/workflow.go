@@ -96,8 +96,8 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	var lacking []lack
 	unused, scope := shared, expr.Scope{Event: true, Vars: true, Workspace: true, Now: true}
 	for _, item := range items {
-		t, own := r.trigger(item, ids, set)
-		t.Retry, t.Pin = retry, r.bool(f.get("pin"), t.Record == "") // decision 55
+		t, own := r.trigger(item, ids, set, len(items) == 1)
+		t.Retry, t.Pin = retry, r.bool(f.get("pin"), t.Record == "" && t.Schedule == nil) // decision 55
 		whole := shared.over(own)
 		unused, scope = unused.without(own), r.scope(item, set)
 		if !f.node.Partial && item.Kind == portable.Map && !item.Partial {
@@ -135,7 +135,7 @@ func suchAs(missing []string, scope expr.Scope) string {
 		"triggers": "triggers: [{id: placed, event: order-placed}]",
 		"audience": "audience: {to: event.recipient}", "channel": "channel: inbox", "message": "message: {inbox: {text: Hello}}",
 	}
-	if scope.Record && !scope.Event {
+	if !scope.Event {
 		lines["audience"] = "audience: {persona: Manager}"
 	}
 	if line := lines[missing[0]]; line != "" {
@@ -194,8 +194,8 @@ func (r *reader) scope(trigger *portable.Node, set *Set) expr.Scope {
 		if !r.stored { // what was accepted once is not refused for a type that has changed
 			s.RecordType = set.RecordType(record.Text)
 		}
-	case trigger.Get("schedule") != nil:
-		s.Period, s.Iteration = true, true
+	case trigger.Get("schedule") != nil: // an iteration is counted from the first day
+		s.Period, s.Iteration = trigger.Get("schedule").Get("period") != nil, trigger.Get("schedule").Get("from") != nil
 	default:
 		s.Event = true
 	}
@@ -206,13 +206,13 @@ func (r *reader) scope(trigger *portable.Node, set *Set) expr.Scope {
 }
 
 // trigger reads what a trigger says of itself, and the blocks of its own.
-func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set) (*Trigger, blocks) {
+func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole bool) (*Trigger, blocks) {
 	t := &Trigger{Enabled: true, DedupScope: DedupWorkflow, DedupMissing: DedupAllow, at: n.Pos}
 	f, ok := r.fields(n, "trigger")
 	if !ok {
 		return t, blocks{}
 	}
-	r.need(f)
+	r.nameless(n, f, sole)
 	if id := f.get("id"); id != nil {
 		t.ID, _ = r.slug(id)
 		if t.ID != "" && ids[t.ID] {
@@ -225,7 +225,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set) (*Trig
 	event, record, schedule := f.get("event"), f.get("record"), f.get("schedule")
 	switch given := present(event, record, schedule); {
 	case given == 0 && !f.node.Partial:
-		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither event nor record", t.ID), "event: the kind of event that makes an occasion, or record: the type of records to look at")
+		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither event nor record nor schedule", t.ID), "event: the kind of event that makes an occasion, record: the type of records to look at, or schedule: when it recurs")
 	case given > 1:
 		r.invalid(n.Pos, fmt.Sprintf("trigger %s: event, record and schedule exclude each other", t.ID), "")
 	}
@@ -242,6 +242,8 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set) (*Trig
 	switch {
 	case record != nil && event == nil && schedule == nil:
 		r.onRecord(t, f, scope)
+	case schedule != nil && event == nil && record == nil:
+		r.onSchedule(t, f)
 	case record == nil:
 		r.onEvent(t, f)
 	}
@@ -308,7 +310,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, w *Workflow, t *Tr
 	if b.timing != nil {
 		r.timing(b.timing, scope, t)
 	}
-	if t.ID == "" { // the mistakes of blocks that belong to no trigger
+	if t.ID == "" && t.Schedule == nil { // the mistakes of blocks that belong to no trigger
 		r.about.metric, r.about.date = true, true
 	} else if t.Ahead() {
 		r.about.metric, r.about.date = t.Metric != nil, t.Anchor != nil
@@ -359,6 +361,11 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 	case scope.Event:
 		r.laterInTiming(f, scope)
 		r.onlyAhead(f)
+	default:
+		r.timingOnSchedule(f, scope, t)
+	}
+	if scope.Event || scope.Record {
+		r.unscheduled(f, t)
 	}
 	t.Timing.Reminders = r.durations(f.get("reminders"))
 	from := r.word(f.get("reminders_from"), "reminders_from", string(schedule.FromPrevious), []string{string(schedule.FromPrevious), string(schedule.FromAnchor)})

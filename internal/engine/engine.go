@@ -149,7 +149,7 @@ func New(c Config) (*Engine, error) {
 			Log: c.Log, OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
 		}),
 		sweeper:  sweeper.New(c.Store, c.Journal),
-		operator: operate.New(c.Store, c.Journal),
+		operator: operate.New(c.Store, known, c.Journal),
 		retainer: retention.New(c.Store, longestCooldown(known), c.Retention, c.Log),
 		contacts: contact.New(c.Store, known, c.Journal),
 		records:  record.New(c.Store, known),
@@ -319,6 +319,18 @@ func (e *Engine) Apply(ctx context.Context, ws store.Workspace, files []definiti
 
 // ApplyOnce is Apply for a request that may come again; see store.Once.
 func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error) {
+	for tries := 1; ; tries++ {
+		applied, err := e.apply(ctx, ws, files, actor, once)
+		if !errors.Is(err, store.ErrStaleDefinitions) || tries == applies { // somebody else has applied others meanwhile
+			return applied, err
+		}
+	}
+}
+
+// applies bounds how often definitions are put together with those in force before others come into force in between.
+const applies = 20
+
+func (e *Engine) apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error) {
 	number, known, err := e.catalog.Documents(ctx, ws.ID)
 	if err != nil {
 		return Applied{}, err
@@ -347,12 +359,16 @@ func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []defi
 	}
 	now := e.config.Clock.Now()
 	audit := store.Audit{At: now, Actor: actor, Action: "apply", Target: ws.Name}
-	applied.Number, applied.Changes, err = e.config.Store.ApplyDefinitions(ctx, ws.ID, now, docs, audit,
+	rearranged := &rearrangement{ws: ws.ID, old: old, set: bundle.Set, zones: &e.catalog.Zones, now: now, ids: e.config.Store.NewID}
+	applied.Number, applied.Changes, err = e.config.Store.ApplyDefinitions(ctx, ws.ID, now, docs, audit, rearranged.plan(number),
 		store.From(once, func(stored store.AppliedDefinitions) Applied {
 			return Applied{Problems: problems, Number: stored.Number, Changes: stored.Changes}
 		}))
 	if err != nil {
 		return applied, fmt.Errorf("apply definitions: %w", err)
+	}
+	for _, entry := range rearranged.entries {
+		e.config.Journal.Write(entry)
 	}
 	set, err := e.catalog.Current(ctx, ws.ID)
 	if err != nil || number == 0 || number == applied.Number {

@@ -211,7 +211,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 }
 
 // operator is a person at the console.
-func (w world) operator() *operate.Operator { return operate.New(w.Store, nil) }
+func (w world) operator() *operate.Operator { return w.Engine.Operator() }
 
 // told is what became of alerts, each with its context.
 func (w world) told() []string {

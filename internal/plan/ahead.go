@@ -31,6 +31,8 @@ type Implied struct {
 	Offset    civil.Duration // from there
 	Threshold string         // that is reached; empty without a metric
 	Metric    float64        // with Threshold
+
+	Iteration int // of the calendar: which one it is since its first day; 0: that is not said
 }
 
 // Ahead is what a trigger that plans ahead makes of a record.

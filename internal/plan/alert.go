@@ -71,7 +71,7 @@ func Extra(ev subject.Event, now time.Time, zones *civil.Zones) map[string]any {
 
 // AlertFields are what expressions and texts read of such an event; ok is false for an event of a caller's.
 func AlertFields(ev subject.Event) (record map[string]any, issues []string, detectedAt time.Time, ok bool) {
-	if !subject.OwnEvent(ev.Kind) {
+	if !subject.OwnEvent(ev.Kind) || ev.Kind == subject.CalendarDue {
 		return nil, nil, time.Time{}, false
 	}
 	own, _ := ev.Payload["record"].(map[string]any)

@@ -69,6 +69,7 @@ const (
 	Superseded       Reason = "superseded"
 	FoldedInto       Reason = "folded_into"
 	Stale            Reason = "stale"
+	Collapsed        Reason = "collapsed"
 	Suppressed       Reason = "suppressed"
 	NoAddress        Reason = "no_address"
 )
@@ -176,6 +177,7 @@ func All() []Info {
 		{Superseded, Skip, "A newer message of the same context took its place before it left."},
 		{FoldedInto, Skip, "It leaves with another message to the same person, as one."},
 		{Stale, Skip, "It is later than catch_up allows."},
+		{Collapsed, Skip, "Several occasions of a series were overdue at once; this stands for those that were not sent."},
 		{Suppressed, Stop, "The person must not be messaged."},
 		{ChannelDown, Wait, "The provider is away; it is tried again later, and nothing is counted."},
 		{RateLimited, Wait, "The channel's rate is used up; it waits for its turn."},

@@ -36,12 +36,13 @@ WHERE id = $1`
 
 // ApplyDefinitions makes the documents part of the definition set in force. What differs from it by its hash
 // becomes the next version of its name and makes a new set, and its runs begin; when nothing differs the number stays and no audit
-// entry is written. Documents of the set that are not mentioned stay in it. The changes stand in the order of docs.
-func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, once *Once[AppliedDefinitions]) (number int64, changes []DefinitionChange, err error) {
+// entry is written. Documents of the set that are not mentioned stay in it. The changes stand in the order of docs. What is
+// scheduled becomes what the new set implies, in the same transaction; calendar may be nil.
+func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, calendar *CalendarPlan, once *Once[AppliedDefinitions]) (number int64, changes []DefinitionChange, err error) {
 	var applied AppliedDefinitions
 	err = s.write(ctx, func(t *session) error {
 		applied, err = once.do(ctx, t, ws, func() (a AppliedDefinitions, err error) {
-			a.Number, a.Changes, err = t.applyDefinitions(ctx, ws, now, docs, audit)
+			a.Number, a.Changes, err = t.applyDefinitions(ctx, ws, now, docs, audit, calendar)
 			return a, err
 		})
 		return err
@@ -58,7 +59,7 @@ type AppliedDefinitions struct {
 	Changes []DefinitionChange
 }
 
-func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit) (int64, []DefinitionChange, error) {
+func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, calendar *CalendarPlan) (int64, []DefinitionChange, error) {
 	if t.s.dialect.lockPlans != "" {
 		if _, err := t.exec(ctx, t.s.dialect.lockPlans); err != nil {
 			return 0, nil, err
@@ -79,6 +80,9 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 	current := map[name]Definition{}
 	for _, d := range rows {
 		current[name{d.Kind, d.Name}] = d
+	}
+	if calendar != nil && calendar.Base != numbers[0] {
+		return 0, nil, ErrStaleDefinitions
 	}
 	number := numbers[0] + 1
 	var changes []DefinitionChange
@@ -118,6 +122,17 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 		return 0, nil, err
 	}
 	if err := t.beginRuns(ctx, ws, now, number, runs); err != nil {
+		return 0, nil, err
+	}
+	version := func(workflow string) int64 {
+		for _, c := range changes {
+			if c.Kind == "workflow" && c.Name == workflow {
+				return c.Version
+			}
+		}
+		return current[name{"workflow", workflow}].Version
+	}
+	if err := t.planCalendar(ctx, ws, number, version, calendar); err != nil {
 		return 0, nil, err
 	}
 	return number, changes, t.audit(ctx, ws, now, audit)

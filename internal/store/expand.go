@@ -124,6 +124,17 @@ func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([
 	for n, i := range due {
 		due[n].EventRow = events[EventRef{i.Workspace, i.Event}]
 	}
+	rows := make([]instance.Row, len(due))
+	for n, i := range due {
+		rows[n] = i.Row
+	}
+	later, err := t.later(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range due {
+		due[n].Later = later[i.ID]
+	}
 	return due, t.sources(ctx, due)
 }
 
@@ -208,6 +219,7 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 	var ended []delivery.Row
 	events := map[subject.WorkspaceID][]EventRow{}
 	var marks []recordID
+	var seeds []Seed
 	var rows rowset
 	for n, r := range results {
 		i := due[n].Row
@@ -218,6 +230,7 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 		}
 		deliveries = append(deliveries, r.Deliveries...)
 		ended = append(ended, r.Ended...)
+		seeds = append(seeds, r.Seeds...)
 		i.Status, i.Held, i.NextRetryAt = r.Status, r.Held, r.NextRetryAt
 		if r.Event != nil {
 			i.Event = r.Event.ID
@@ -258,5 +271,5 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 	if n < int64(len(due)) { // they are locked: nobody can have changed them
 		return fmt.Errorf("settle instances: %w: %d of %d rows", ErrConflict, n, len(due))
 	}
-	return nil
+	return t.sow(ctx, seeds)
 }

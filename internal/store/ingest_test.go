@@ -414,7 +414,7 @@ func TestKeyOrderIsBytewise(t *testing.T) {
 		for _, name := range []string{"b", "a", "B", "a-b", "a.b", "ab"} {
 			docs = append(docs, store.Definition{Kind: "workflow", Name: name, Hash: "1"})
 		}
-		_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{}, nil)
+		_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{}, nil, nil)
 		f.must(err)
 		got, err := s.DefinitionSet(t.Context(), f.ws, 1)
 		f.must(err)

@@ -70,7 +70,7 @@ WHERE ws = $1 AND hash = $2`
 func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
 	decide func(OperatorState) (OperatorChange, error), once *Once[OperatorChange],
 ) error {
-	err := s.write(ctx, func(t *session) error {
+	err := s.plan(ctx, func(t *session) error { // what follows on the calendar is planned by the definitions in force
 		_, err := once.do(ctx, t, ws, func() (OperatorChange, error) {
 			state, err := t.operatorState(ctx, ws, id)
 			if err != nil {
@@ -122,6 +122,18 @@ func (t *session) operatorState(ctx context.Context, ws subject.WorkspaceID, id 
 		return state, fmt.Errorf("find deleted repetitions: %w", err)
 	}
 	state.Retries = max(state.Retries, spent[string(base)].Retries)
+	later, err := t.later(ctx, []instance.Row{state.Instance})
+	if err != nil {
+		return state, err
+	}
+	state.Later = later[id]
+	numbers, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
+	if err != nil {
+		return state, fmt.Errorf("read the number of the definitions: %w", err)
+	}
+	for _, number := range numbers {
+		state.InForce = number
+	}
 	return state, nil
 }
 
@@ -156,6 +168,9 @@ func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.
 		if err := t.forget(ctx, ws, state); err != nil {
 			return fmt.Errorf("forget key: %w", err)
 		}
+	}
+	if err := t.sow(ctx, c.Seeds); err != nil {
+		return err
 	}
 	return t.audit(ctx, ws, now, c.Audit)
 }

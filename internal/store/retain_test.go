@@ -364,7 +364,7 @@ func TestReplacedDefinitionsAreDeleted(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		apply := func(text string) int64 {
-			number, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, []store.Definition{{Kind: "workflow", Name: "visit", Text: text, Hash: text}}, store.Audit{}, nil)
+			number, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, []store.Definition{{Kind: "workflow", Name: "visit", Text: text, Hash: text}}, store.Audit{}, nil, nil)
 			f.must(err)
 			return number
 		}

@@ -21,7 +21,7 @@ func TestARunIsMovedOnce(t *testing.T) {
 		f.check(now, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
 		apply := func(hash string) {
 			docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: hash, Runs: []store.RunSeed{{Kind: store.RunLook, Subject: "kiosk"}}}}
-			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil)
+			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil, nil)
 			f.must(err)
 		}
 		apply("1")

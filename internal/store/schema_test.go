@@ -80,7 +80,7 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 			`SELECT x FROM (SELECT t.relname || CASE WHEN i.indisunique THEN ' unique (' ELSE ' (' END ||
 				(SELECT string_agg(a.attname, ', ' ORDER BY k.n) FROM unnest(i.indkey) WITH ORDINALITY k(attnum, n)
 				 JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.attnum) || ')' ||
-				COALESCE(' WHERE ' || replace(trim(both '()' FROM pg_get_expr(i.indpred, i.indrelid)), '''::text', ''''), '') AS x
+				COALESCE(' WHERE ' || replace(replace(trim(both '()' FROM pg_get_expr(i.indpred, i.indrelid)), '''::text', ''''), ') AND (', ' AND '), '') AS x
 			FROM pg_index i JOIN pg_class t ON t.oid = i.indrelid
 			WHERE t.relnamespace = 'public'::regnamespace AND t.relname NOT LIKE 'goose%') i ORDER BY x COLLATE "C"`,
 		},

@@ -204,6 +204,7 @@ type DueInstance struct {
 	EventRow EventRow   // zero when the instance has no event
 	Source   *RecordRow // the record that it was planned by, unless it has begun; nil: it has none
 	InForce  int64      // number of its workspace's definition set in force, which stays so until the transaction ends
+	Later    bool       // of the calendar: its series has gone on past it
 }
 
 // ExpandResult is what became of one due instance.
@@ -219,6 +220,7 @@ type ExpandResult struct {
 	Ended       []delivery.Row    // of Person.Waiting: those that are superseded, as they are now
 	Event       *EventRow         // of one that begins: its record as it was seen
 	Look        bool              // its record has to be looked at
+	Seeds       []Seed            // what follows it on the calendar
 }
 
 // Claim is a delivery that this process holds and whose intent is about to be committed.
@@ -352,7 +354,9 @@ type Content struct {
 type OperatorState struct {
 	Instance   instance.Row
 	Deliveries []delivery.Row
-	Retries    int // highest n of key:retry:n in use for the instance's base key
+	Retries    int   // highest n of key:retry:n in use for the instance's base key
+	InForce    int64 // number of the definition set in force, which stays so until the transaction ends
+	Later      bool  // of the calendar: its series has gone on past it
 }
 
 // OperatorChange is what a person's action changes, in one transaction with its audit entry. Rows are written
@@ -362,7 +366,8 @@ type OperatorChange struct {
 	Deliveries    []delivery.Row
 	NewInstance   *instance.Row
 	NewDeliveries []delivery.Row
-	Forget        bool // frees the key (decision 64)
+	Forget        bool   // frees the key (decision 64)
+	Seeds         []Seed // what follows the instance on the calendar
 	Audit         Audit
 }
 

@@ -27,9 +27,10 @@ type RecordRef struct{ Type, ExtID string }
 
 // Kinds of the events that the engine appends by itself; callers cannot send any that begin like these.
 const (
-	ConditionMet     = "condition.met"     // a condition on a record is met, and fires
-	OccasionDue      = "condition.due"     // what was planned by a record is due
-	ConditionCleared = "condition.cleared" // it is over, and somebody is told
+	ConditionMet     = "condition.met"      // a condition on a record is met, and fires
+	OccasionDue      = "condition.due"      // what was planned by a record is due
+	ConditionCleared = "condition.cleared"  // it is over, and somebody is told
+	CalendarDue      = "condition.calendar" // an occasion of the calendar is due, or a workflow is run by hand
 )
 
 // OwnEvent reports whether a kind of event is the engine's own.

@@ -113,6 +113,8 @@ type planned struct {
 	audience audience.Plan
 	event    *store.EventRow     // of what was planned by a record: that record, as it is now
 	over     *store.ExpandResult // what becomes of it instead
+	seeds    []store.Seed        // of the calendar: what follows once it has ended or is held
+	count    int                 // of the calendar: for how many occasions it stands that are not sent
 	err      error
 }
 
@@ -154,7 +156,7 @@ func (r *run) prepare(p *planned, in store.DueInstance) (input expr.Input, err e
 		return input, err
 	}
 	set := p.live
-	if in.Source == nil { // else it follows its definition
+	if in.Source == nil && !ofCalendar(in) { // else it follows its definition
 		if set, err = r.catalog.Loaded(in.Workspace, in.Definitions); err != nil {
 			return input, err
 		}
@@ -172,6 +174,9 @@ func (r *run) prepare(p *planned, in store.DueInstance) (input expr.Input, err e
 	}
 	if in.Source != nil {
 		return r.revalidate(p, in, definition.Match{Workflow: w, Trigger: p.trigger})
+	}
+	if ofCalendar(in) {
+		return r.scheduled(p, in, definition.Match{Workflow: w, Trigger: p.trigger})
 	}
 	ev := in.EventRow.Event
 	input = plan.Input(set, w, plan.EventFields(ev), r.now)
@@ -196,11 +201,13 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 		p := r.planned[i]
 		if p.err != nil {
 			results[i] = r.fail(in, p.err)
+			results[i].Seeds = p.follows(results[i])
 			continue
 		}
 		if p.over != nil {
 			results[i] = *p.over
-			r.entries = append(r.entries, r.overEntry(in, *p.over))
+			r.entries = append(r.entries, r.overEntry(in, *p.over, p.count))
+			results[i].Seeds = p.follows(results[i])
 			continue
 		}
 		result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people[i].After, Event: p.event}
@@ -223,6 +230,7 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 		case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger):
 			result.Reason = reason.NoRecipient
 		}
+		result.Seeds = p.follows(result)
 		results[i] = result
 		r.entries = append(r.entries, book.PassedOver(r.now)...)
 		if result.Status == instance.Completed {
@@ -230,6 +238,14 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 		}
 	}
 	return results, nil
+}
+
+// follows is what is ensured with what becomes of an occasion: nothing, while it goes on.
+func (p *planned) follows(result store.ExpandResult) []store.Seed {
+	if result.Status == instance.Pending && !result.Held {
+		return nil
+	}
+	return p.seeds
 }
 
 // fail climbs the ladder; at its end a person decides.

@@ -103,17 +103,21 @@ func (r *run) event(in store.DueInstance, l *plan.Look, i plan.Implied) (*store.
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", in.Source.Type, in.Source.ExtID, err)
 	}
-	trace := "[]"
-	if in.Trace != "" && json.Valid([]byte(in.Trace)) {
-		trace = "[" + in.Trace + "]"
-	}
-	return &store.EventRow{PayloadJSON: string(payload), Trace: trace, Event: subject.Event{
+	return &store.EventRow{PayloadJSON: string(payload), Trace: traceList(in.Trace), Event: subject.Event{
 		ID: subject.EventID(r.store.NewID(r.now)), Kind: subject.OccasionDue, OccurredAt: r.now, ReceivedAt: r.now,
 	}}, nil
 }
 
-// overEntry tells what became of an occasion that was not expanded.
-func (r *run) overEntry(in store.DueInstance, result store.ExpandResult) journal.Entry {
+// traceList is what an event holds of the trace of its occasion.
+func traceList(trace string) string {
+	if trace != "" && json.Valid([]byte(trace)) {
+		return "[" + trace + "]"
+	}
+	return "[]"
+}
+
+// overEntry tells what became of an occasion that was not expanded, and for how many it stands.
+func (r *run) overEntry(in store.DueInstance, result store.ExpandResult, count int) journal.Entry {
 	what := journal.Withdrawn
 	switch {
 	case result.Held:
@@ -125,6 +129,8 @@ func (r *run) overEntry(in store.DueInstance, result store.ExpandResult) journal
 	}
 	e := entry(what, in, result, r.now)
 	e.Until, e.Again = result.NextRetryAt, what == journal.Retried
-	e.Record = in.Source.Type + "/" + in.Source.ExtID
+	if e.Count = count; in.Source != nil {
+		e.Record = in.Source.Type + "/" + in.Source.ExtID
+	}
 	return e
 }

@@ -78,6 +78,7 @@ type Entry struct {
 	Record          string // type/id
 	Context         string // of a condition on a record, as in its key
 	Message         string // a line for the log, in the words of a source; empty: the log has its own
+	Count           int    // of occasions for which it stands; 0: of its own alone
 	Again           bool   // it was told of before and nothing has changed
 }
 

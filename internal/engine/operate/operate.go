@@ -13,10 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -58,16 +61,19 @@ type Store interface {
 // Operator carries actions out.
 type Operator struct {
 	store   Store
+	catalog *catalog.Catalog
 	journal journal.Writer
 	once    *store.Once[Result]
 }
 
 // New makes an operator.
-func New(s Store, w journal.Writer) *Operator { return &Operator{store: s, journal: w} }
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Operator {
+	return &Operator{store: s, catalog: c, journal: w}
+}
 
 // Once is an operator for one request that may come again; see store.Once.
 func (o *Operator) Once(once *store.Once[Result]) *Operator {
-	return &Operator{store: o.store, journal: o.journal, once: once}
+	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, once: once}
 }
 
 // action is one run of a decision.
@@ -226,7 +232,7 @@ func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChan
 	fresh := base.Retry(s.Retries + 1)
 	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(fresh), a.now, a.now, a.now
 	in.Status, in.Held, in.Reason, in.Version, in.Attempts, in.RetryCount, in.Crashes = instance.Completed, false, reason.ResentByOperator, 0, 0, 0, 0
-	in.LeaseUntil, in.NextRetryAt = time.Time{}, time.Time{}
+	in.LeaseUntil, in.NextRetryAt, in.LocalDate, in.Timezone = time.Time{}, time.Time{}, "", "" // it is no day of a calendar
 
 	// A delivery's key is its occasion's key and, from the first bar on, the person and the channel.
 	who := d.Key[strings.IndexByte(d.Key, '|'):]
@@ -293,10 +299,13 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 	decide func(*action, store.OperatorState) (store.OperatorChange, error),
 ) (Result, error) {
 	var a *action
-	err := o.store.Operate(ctx, ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) {
+	err := o.operate(ctx, ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) {
 		a = &action{name: name, actor: actor, target: s.Instance.Key, now: now, ids: o.store.NewID, result: Result{Instance: id}}
 		change, err := decide(a, s)
 		if err != nil {
+			return change, err
+		}
+		if change.Seeds, err = o.follow(a, s, change.Instance); err != nil {
 			return change, err
 		}
 		a.result.Changed = change.Instance != nil || len(change.Deliveries) > 0 || change.NewInstance != nil || change.Forget
@@ -314,6 +323,57 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 		o.journal.Write(e)
 	}
 	return a.result, nil
+}
+
+// loads bounds how often the definitions in force are fetched: each time somebody has applied others.
+const loads = 20
+
+// operate is the store's, done again with the definitions that it lacks.
+func (o *Operator) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
+	decide func(store.OperatorState) (store.OperatorChange, error), once *store.Once[store.OperatorChange],
+) error {
+	for tries := 1; ; tries++ {
+		err := o.store.Operate(ctx, ws, now, id, decide, once)
+		if err == nil || tries == loads {
+			return err
+		}
+		if loaded, loadErr := o.catalog.Load(ctx, err); loadErr != nil {
+			return loadErr
+		} else if !loaded {
+			return err
+		}
+	}
+}
+
+// follow is what comes after an occasion of the calendar that a person has ended: a series ends only by its own rule.
+func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row) ([]store.Seed, error) {
+	in := s.Instance
+	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !plan.InSeries(in) {
+		return nil, nil
+	}
+	set, err := o.catalog.Loaded(in.Workspace, s.InForce)
+	if err != nil {
+		return nil, err
+	}
+	w := set.Workflow(in.Workflow)
+	if w == nil || w.TriggerByID(in.Trigger) == nil || w.TriggerByID(in.Trigger).Schedule == nil {
+		return nil, nil
+	}
+	series, err := plan.SeriesOf(set, definition.Match{Workflow: w, Trigger: w.TriggerByID(in.Trigger)}, &o.catalog.Zones)
+	if err != nil {
+		return nil, err
+	}
+	return []store.Seed{{
+		Rows: func(yield func(instance.Row) bool) {
+			for row := range series.Next(plan.PlaceOf(in), a.now) {
+				row.Workspace, row.ID, row.Definitions = in.Workspace, instance.ID(a.ids(a.now)), s.InForce
+				if !yield(row) {
+					return
+				}
+			}
+		},
+		Made: func(row instance.Row) { a.tell(journal.Created, row, "") },
+	}}, nil
 }
 
 func (a *action) tell(what journal.What, in instance.Row, why reason.Reason) {

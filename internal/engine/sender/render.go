@@ -223,6 +223,11 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 	if record, issues, detectedAt, ok := plan.AlertFields(ev.Event); ok {
 		vars["record"], vars["issues"], vars["detected_at"] = plan.Texts(record), issues, detectedAt
 		maps.Copy(vars, plan.Extra(ev.Event, now, zones))
+	} else if period, iteration, ok := plan.CalendarFields(ev.Event); ok {
+		vars["period"], vars["iteration"] = period, nil
+		if iteration > 0 {
+			vars["iteration"] = iteration
+		}
 	} else if c.Event != 0 {
 		vars["event"], vars["candidate"] = plan.EventFields(ev.Event), ev.Payload
 	}

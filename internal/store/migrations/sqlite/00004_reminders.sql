@@ -16,4 +16,7 @@ CREATE TABLE record_link (
   PRIMARY KEY (ext_id, type, ws, child_id)
 ) WITHOUT ROWID;
 CREATE INDEX record_link_child ON record_link (child_id);
+
+-- What is made by the calendar has a date and no record. Of a series the ones that wait, and the latest of each status.
+CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE record_id = 0 AND local_date <> '';
 -- +goose StatementEnd

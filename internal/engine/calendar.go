@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// rearrangement is what an apply makes of the calendar, in its own transaction: the first occasion of a series that is new or
+// enabled again, another place for one that waits, and none where it is not implied any more.
+type rearrangement struct {
+	ws      subject.WorkspaceID
+	old     *definition.Set // in force before; nil: there was none
+	set     *definition.Set
+	zones   *civil.Zones
+	now     time.Time
+	ids     func(time.Time) int64
+	entries []journal.Entry
+}
+
+// plan says which series there are or were. All of them are looked at: the workspace's zone may have changed.
+func (r *rearrangement) plan(base int64) *store.CalendarPlan {
+	refs := map[store.SeriesRef]bool{}
+	for _, set := range []*definition.Set{r.old, r.set} {
+		if set == nil {
+			continue
+		}
+		for _, m := range set.Schedules() {
+			refs[store.SeriesRef{Workflow: m.Workflow.Name, Trigger: m.Trigger.ID}] = true
+		}
+	}
+	ordered := slices.SortedFunc(maps.Keys(refs), func(a, b store.SeriesRef) int {
+		return strings.Compare(a.Workflow+"\n"+a.Trigger, b.Workflow+"\n"+b.Trigger)
+	})
+	return &store.CalendarPlan{Base: base, Refs: ordered, Decide: func(number int64, version func(string) int64, found map[store.SeriesRef]store.Series) ([]instance.Row, []store.Seed, error) {
+		r.entries = nil
+		return r.decide(ordered, number, version, found)
+	}}
+}
+
+func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version func(string) int64, found map[store.SeriesRef]store.Series) (changed []instance.Row, seeds []store.Seed, err error) {
+	for _, ref := range refs {
+		stored := found[ref]
+		series, err := r.series(ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		var changes []plan.Change
+		if series == nil {
+			changes = plan.Withdraw(stored.Pending, r.now)
+		} else {
+			all, next := series.Compare(stored.Pending, plan.Place{Due: stored.LastDue, Date: stored.LastLocal}, r.now)
+			changes = all
+			seeds = append(seeds, store.Seed{
+				Rows: func(yield func(instance.Row) bool) {
+					for row := range next {
+						row.Workspace, row.ID, row.Definitions, row.WorkflowVersion = r.ws, instance.ID(r.ids(r.now)), number, version(ref.Workflow)
+						if !yield(row) {
+							return
+						}
+					}
+				},
+				Made: func(row instance.Row) { r.tell(journal.Created, row) },
+			})
+		}
+		for _, c := range changes {
+			if c.Effect == plan.Updated {
+				c.Row.WorkflowVersion = version(ref.Workflow)
+				if c.Row == c.Was {
+					continue
+				}
+				c.Row.Definitions = number
+			}
+			changed = append(changed, c.Row)
+			if c.Moved() {
+				r.tell(journal.Moved, c.Row)
+			} else if c.Effect == plan.Withdrawn {
+				r.tell(journal.Withdrawn, c.Row)
+			}
+		}
+	}
+	return changed, seeds, nil
+}
+
+// series is what the new definitions make of a series; nil: nothing any more.
+func (r *rearrangement) series(ref store.SeriesRef) (*plan.Series, error) {
+	w := r.set.Workflow(ref.Workflow)
+	if w == nil {
+		return nil, nil
+	}
+	t := w.TriggerByID(ref.Trigger)
+	if t == nil || t.Schedule == nil {
+		return nil, nil
+	}
+	return plan.SeriesOf(r.set, definition.Match{Workflow: w, Trigger: t}, r.zones)
+}
+
+func (r *rearrangement) tell(what journal.What, row instance.Row) {
+	r.entries = append(r.entries, journal.Entry{
+		At: r.now, What: what, Workspace: r.ws, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion, Trigger: row.Trigger,
+		Key: row.Key, Instance: row.ID, Reason: row.Reason, Due: row.DueAt,
+	})
+}

@@ -1,0 +1,352 @@
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/schedule"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// A trigger with a schedule has one occasion that waits at any time, the next one. Whoever ends or holds it ensures the one
+// after it in the same transaction, and an apply the first: so a series ends only by its own rule.
+
+// Series is the row of occasions that such a trigger makes.
+type Series struct {
+	Workflow *definition.Workflow
+	Trigger  *definition.Trigger
+	Zone     string
+
+	set *definition.Set
+	loc *time.Location
+}
+
+// Place is where a series stands: which occasion was the last one. The zero Place is before the first.
+type Place struct {
+	Due  time.Time
+	Date string // local
+}
+
+// PlaceOf is the place of a row.
+func PlaceOf(row instance.Row) Place { return Place{Due: row.DueAt, Date: row.LocalDate} }
+
+// InSeries reports whether a row is an occasion of the calendar.
+func InSeries(row instance.Row) bool { return row.Record == 0 && row.LocalDate != "" }
+
+// SeriesOf is what a trigger with a schedule makes.
+func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Series, error) {
+	s := &Series{Workflow: m.Workflow, Trigger: m.Trigger, Zone: cmp.Or(m.Trigger.Schedule.Timezone, set.Workspace.Timezone), set: set}
+	var err error
+	if s.loc, err = zones.Load(s.Zone); err != nil {
+		return nil, fmt.Errorf("schedule of workflow %s: %w", m.Workflow.Name, err)
+	}
+	return s, nil
+}
+
+// Implied is an occurrence as an occasion.
+func (s *Series) implied(o schedule.Occurrence) Implied {
+	w, t, c := s.Workflow, s.Trigger, &s.Trigger.Schedule.Calendar
+	i := Implied{Due: o.Due, Date: o.Date, Zone: s.Zone, Target: o.Date.String(), Iteration: o.N}
+	if w.Type != "report" {
+		i.Key = key.Day(w.Type, w.Name, t.ID, o.Date, c.SeveralADay(), o.Time)
+		return i
+	}
+	at := o.Due
+	if start, _, ok := c.PeriodOf(o.Date, s.loc); ok && !c.SeveralADay() {
+		at = start
+	}
+	i.Key = key.Scheduled(w.Type, w.Name, t.ID, at)
+	return i
+}
+
+// Since are the occasions that are due at an instant or later, in their order.
+func (s *Series) Since(at time.Time) iter.Seq[Implied] {
+	return func(yield func(Implied) bool) {
+		for o := range s.Trigger.Schedule.Since(at, s.loc) {
+			if !yield(s.implied(o)) {
+				return
+			}
+		}
+	}
+}
+
+// After are the occasions that follow a place. Once a day is once a day: another time for the same date is no other occasion.
+func (s *Series) After(p Place) iter.Seq[Implied] {
+	several := s.Trigger.Schedule.SeveralADay()
+	return func(yield func(Implied) bool) {
+		for i := range s.Since(p.Due) {
+			if !i.Due.After(p.Due) || !several && i.Target <= p.Date {
+				continue
+			}
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// find is the occasion of a row, as the calendar has it now.
+func (s *Series) find(row instance.Row) (Implied, bool) {
+	date, err := civil.ParseDate(row.LocalDate)
+	if err != nil {
+		return Implied{}, false
+	}
+	base, _ := key.Instance(row.Key).Base()
+	for o := range s.Trigger.Schedule.Occurrences(date, s.loc) {
+		if o.Date != date {
+			break
+		}
+		if i := s.implied(o); i.Key == base {
+			return i, true
+		}
+	}
+	return Implied{}, false
+}
+
+// Ended is why a series makes nothing more at an instant, apart from its calendar; empty: it goes on.
+func (s *Series) Ended(i Implied, now time.Time) reason.Reason {
+	switch {
+	case !s.Workflow.Enabled:
+		return reason.WorkflowInactive
+	case !s.Trigger.Enabled:
+		return reason.TriggerDisabled
+	case s.Trigger.StopWhen != nil && s.Trigger.StopWhen.Holds(s.Input(s.Payload(i), now)):
+		return reason.ConditionCleared
+	}
+	return ""
+}
+
+// Next are the occasions that follow a place, as rows; none once the series has ended.
+func (s *Series) Next(p Place, now time.Time) iter.Seq[instance.Row] {
+	return s.rows(s.After(p), now)
+}
+
+func (s *Series) rows(all iter.Seq[Implied], now time.Time) iter.Seq[instance.Row] {
+	return func(yield func(instance.Row) bool) {
+		for i := range all {
+			if s.Ended(i, now) != "" || !yield(s.Row(i, now)) {
+				return
+			}
+		}
+	}
+}
+
+// Row is an occasion as it waits. Who writes it gives it its id, its workspace and the number of the definitions.
+func (s *Series) Row(i Implied, now time.Time) instance.Row {
+	trace, err := json.Marshal(map[string]any{"planned": map[string]any{"target": i.Target, "timezone": i.Zone, "due_at": i.Due, "iteration": i.Iteration}})
+	if err != nil { // instants beyond the year 9999 have no JSON form, and calendars end there
+		trace = nil
+	}
+	return instance.Row{
+		Key: string(i.Key), Workflow: s.Workflow.Name, WorkflowVersion: s.Workflow.Version, Type: s.Workflow.Type, Trigger: s.Trigger.ID,
+		Status: instance.Pending, DueAt: i.Due, LocalDate: i.Target, Timezone: i.Zone, InputHash: s.Trigger.Schedule.Inputs,
+		Trace: string(trace), CreatedAt: now,
+	}
+}
+
+// Compare compares what a series implies now with its rows that wait, and says which of these change; next are the occasions
+// of which the first that has not ended is to exist. Last is the latest occasion that has ended or is held; the zero Place:
+// none. It is the one way in which an apply, and whoever asks what it would do, finds out.
+func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (changes []Change, next iter.Seq[instance.Row]) {
+	keep, overdue, begun := Implied{}, false, false
+	why := reason.RuleChanged
+	none := func(func(instance.Row) bool) {}
+	for _, row := range pending {
+		switch i, ok := s.find(row); {
+		case Begun(row):
+			begun = true
+		case !row.Held && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, and no edit
+			keep, overdue = i, true
+		}
+	}
+	if !overdue {
+		from := last
+		if from.Due.Before(now) {
+			from.Due = now.Add(-time.Microsecond) // what is due now is
+		}
+		for i := range s.After(from) {
+			keep = i
+			break
+		}
+	}
+	if ended := s.Ended(keep, now); ended != "" {
+		keep, why = Implied{}, ended
+	}
+	for _, row := range pending {
+		base, _ := key.Instance(row.Key).Base()
+		if Begun(row) || row.Held && why == reason.RuleChanged {
+			continue
+		}
+		c := Change{Row: row, Was: row, Effect: Withdrawn}
+		if base == keep.Key {
+			c.Effect = Updated
+			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone = keep.Due, keep.Target, keep.Zone
+			c.Row.InputHash, c.Row.WorkflowVersion = s.Trigger.Schedule.Inputs, s.Workflow.Version
+			if !c.Row.DueAt.Equal(row.DueAt) {
+				c.Row.NextRetryAt = time.Time{}
+			}
+		} else {
+			withdraw(&c.Row, why, now)
+		}
+		changes = append(changes, c)
+	}
+	if keep.Key == "" || begun {
+		return changes, none
+	}
+	return changes, s.rows(func(yield func(Implied) bool) {
+		if !yield(keep) {
+			return
+		}
+		s.After(Place{Due: keep.Due, Date: keep.Target})(yield)
+	}, now)
+}
+
+// Withdraw is what becomes of the rows of a series that is defined no longer.
+func Withdraw(pending []instance.Row, now time.Time) (changes []Change) {
+	for _, row := range pending {
+		if Begun(row) {
+			continue
+		}
+		c := Change{Row: row, Was: row, Effect: Withdrawn}
+		withdraw(&c.Row, reason.RuleChanged, now)
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+func withdraw(row *instance.Row, why reason.Reason, now time.Time) {
+	row.Status, row.Reason, row.CompletedAt, row.Held, row.NextRetryAt = instance.Deactivated, why, now, false, time.Time{}
+}
+
+// Overdue is what becomes of an occasion that is due, and of those that follow it and are due too (R3).
+type Overdue struct {
+	Send    bool         // the occasion itself is sent
+	Skipped *Skipped     // what stands for those that are not; nil: all are
+	Row     instance.Row // of that, where it is not the occasion's own
+	Reason  reason.Reason
+	// Next are the occasions of which the first that has not ended follows.
+	Next iter.Seq[instance.Row]
+}
+
+// Skipped says of how many occasions a row tells that were not sent.
+type Skipped struct {
+	Count int       `json:"count"`
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+}
+
+// maxOverdue bounds how many occasions are looked at in one step: an hourly series after eleven years.
+const maxOverdue = 100_000
+
+// CatchUp decides about an occasion that is due at an instant, with those after it that are due too: all in one step, and
+// one row for those that are not sent.
+func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
+	occasions := []Implied{{Key: key.Instance(row.Key), Due: row.DueAt, Target: row.LocalDate, Zone: s.Zone}}
+	due := []time.Time{row.DueAt}
+	for i := range s.After(PlaceOf(row)) {
+		if i.Due.After(now) || len(due) == maxOverdue {
+			break
+		}
+		occasions, due = append(occasions, i), append(due, i.Due)
+	}
+	if row.Attempts > 0 || row.Reason != "" { // it was held or tried, which is not lateness (R2)
+		return Overdue{Send: true, Next: s.Next(PlaceOf(row), now)}
+	}
+	split := s.Trigger.Timing.Overdue(s.Trigger.Schedule.Backlog, now, due)
+	place := func(n int) Place { return Place{Due: due[n], Date: occasions[n].Target} }
+	o := Overdue{Reason: reason.Collapsed}
+	last := len(due) - 1
+	if len(split.Dropped) > 0 {
+		dropped := split.Dropped
+		o.Skipped = &Skipped{Count: len(dropped), First: due[dropped[0]], Last: due[dropped[len(dropped)-1]]}
+	}
+	switch {
+	case len(split.Send) == 0:
+		o.Reason, o.Next = reason.Stale, s.Next(place(last), now)
+	case split.Send[0] > 0: // it is one of those that are dropped
+		o.Next = s.Next(place(split.Send[0]-1), now)
+	default:
+		o.Send = true
+		o.Next = s.Next(PlaceOf(row), now)
+		if o.Skipped != nil { // those that follow it are dropped
+			o.Row = s.Row(occasions[split.Dropped[0]], now)
+			o.Next = s.Next(place(last), now)
+		}
+	}
+	return o
+}
+
+// Occasion is what is known of a row that is due.
+func (s *Series) Occasion(row instance.Row) Implied {
+	i, ok := s.find(row)
+	if !ok {
+		i = Implied{Due: row.DueAt, Zone: s.Zone, Target: row.LocalDate}
+	}
+	return i
+}
+
+// ByHand is a run of the workflow by a person, who reports on the period that ends on the day of the run.
+func (s *Series) ByHand(now time.Time) Implied {
+	today, _ := civil.DateOf(now, s.loc)
+	return Implied{Due: now, Zone: s.Zone, Target: today.String()}
+}
+
+// Payload is what texts and expressions read of an occasion of the calendar.
+func (s *Series) Payload(i Implied) map[string]any {
+	payload := map[string]any{"trigger": s.Trigger.ID, "timezone": s.Zone, "date": i.Target}
+	if i.Iteration > 0 {
+		payload["iteration"] = i.Iteration
+	}
+	date, err := civil.ParseDate(i.Target)
+	if err != nil {
+		return payload
+	}
+	if start, end, ok := s.Trigger.Schedule.PeriodOf(date, s.loc); ok {
+		payload["period"] = map[string]any{"start": start.Format(time.RFC3339), "end": end.Format(time.RFC3339)}
+	}
+	return payload
+}
+
+// Input is what the expressions of a trigger with a schedule read.
+func (s *Series) Input(payload map[string]any, now time.Time) expr.Input {
+	in := Input(s.set, s.Workflow, nil, now)
+	in.Period, in.Iteration, _ = CalendarFields(subject.Event{Kind: subject.CalendarDue, Payload: payload})
+	return in
+}
+
+// CalendarFields are what expressions and texts read of the event of an occasion of the calendar, or of a run by hand; ok is
+// false for other events.
+func CalendarFields(ev subject.Event) (period map[string]any, iteration int, ok bool) {
+	if ev.Kind != subject.CalendarDue {
+		return nil, 0, false
+	}
+	switch n := ev.Payload["iteration"].(type) {
+	case int:
+		iteration = n
+	case json.Number:
+		whole, err := n.Int64()
+		if err == nil {
+			iteration = int(whole)
+		}
+	}
+	span, _ := ev.Payload["period"].(map[string]any)
+	for name, value := range span {
+		text, _ := value.(string)
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			if period == nil {
+				period = map[string]any{}
+			}
+			period[name] = at
+		}
+	}
+	return period, iteration, true
+}

@@ -1,0 +1,320 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// SeriesRef names the occasions that a trigger makes by the calendar.
+type SeriesRef struct {
+	Workflow string
+	Trigger  string
+}
+
+// Series is what is stored of them: those that wait, locked, and where the latest lies that has ended or is held; no DueAt:
+// none has.
+type Series struct {
+	Pending   []instance.Row
+	LastDue   time.Time
+	LastLocal string
+}
+
+// Seed is an occasion that has to exist: of Rows, in their order, the first that has not ended. Rows is a decision: it may
+// run twice, and must not call the store. Made is told what was inserted or revived; nothing, when it existed.
+type Seed struct {
+	Rows iter.Seq[instance.Row]
+	Made func(instance.Row)
+}
+
+// CalendarPlan is what an apply makes of the series that it touches: Decide compares what is stored with what is implied by the
+// definitions that come into force with that number, whose versions are asked for by name.
+type CalendarPlan struct {
+	Base   int64 // number of the set that the definitions were put together with; another one in force is ErrStaleDefinitions
+	Refs   []SeriesRef
+	Decide func(number int64, version func(workflow string) int64, found map[SeriesRef]Series) (changed []instance.Row, seeds []Seed, err error)
+}
+
+// What is of the calendar has a date and no record.
+const ofCalendar = `i.record_id = 0 AND i.local_date <> ''`
+
+const pendingOfSeries = `
+SELECT /*NAMES i (` + instanceSpec + `)*/
+FROM /*ROWS $1 (ws bigint, workflow text, trigger text)*/ AS r CROSS JOIN instance AS i
+WHERE i.workflow = r.workflow AND i.trigger = r.trigger AND i.ws = r.ws AND i.status = 'pending' AND ` + ofCalendar + `
+ORDER BY i.id
+/*LOCK i*/`
+
+// The latest of one status is found without reading the others.
+const lastOfSeries = `
+SELECT i.due_at, i.local_date
+FROM instance AS i
+WHERE i.workflow = $1 AND i.trigger = $2 AND i.ws = $3 AND i.status = $4 AND ` + ofCalendar + `
+ORDER BY i.due_at DESC
+LIMIT 1`
+
+// A later occasion of the same series that waits or has ended: whoever ends that one ensures what follows.
+const laterOfSeries = `
+SELECT r.id
+FROM /*ROWS $1 (ws bigint, id bigint, workflow text, trigger text, due_at bigint)*/ AS r
+WHERE EXISTS (
+  SELECT 1 FROM instance AS i
+  WHERE i.workflow = r.workflow AND i.trigger = r.trigger AND i.ws = r.ws AND i.due_at > r.due_at AND ` + ofCalendar + `
+    AND i.status IN ('pending', 'completed', 'skipped', 'failed', 'cancelled'))`
+
+const instancesByKeys = `
+SELECT /*NAMES i (` + instanceSpec + `)*/, i.forgotten
+FROM /*ROWS $1 (ws bigint, key text)*/ AS r CROSS JOIN instance AS i
+WHERE i.key = r.key AND +i.ws = r.ws
+ORDER BY i.id
+/*LOCK i*/`
+
+// later reports of rows of the calendar whether their series has gone on past them.
+func (t *session) later(ctx context.Context, rows []instance.Row) (map[instance.ID]bool, error) {
+	var wanted rowset
+	for _, i := range rows {
+		if i.Record == 0 && i.LocalDate != "" {
+			wanted.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Workflow).text(i.Trigger).time(i.DueAt)
+		}
+	}
+	found, err := query(ctx, t, scanInt, laterOfSeries, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("look for later occasions: %w", err)
+	}
+	later := make(map[instance.ID]bool, len(found))
+	for _, id := range found {
+		later[instance.ID(id)] = true
+	}
+	return later, nil
+}
+
+// series reads what is stored of series. No planning transaction runs beside it.
+func (t *session) series(ctx context.Context, ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
+	found := make(map[SeriesRef]Series, len(refs))
+	var wanted rowset
+	for _, r := range refs {
+		if _, twice := found[r]; !twice {
+			wanted.row().int(int64(ws)).text(r.Workflow).text(r.Trigger)
+		}
+		found[r] = Series{}
+	}
+	pending, err := query(ctx, t, scanInstance, pendingOfSeries, &wanted)
+	if err != nil {
+		return nil, fmt.Errorf("lock what is scheduled: %w", err)
+	}
+	note := func(s *Series, due time.Time, local string) {
+		if due.After(s.LastDue) {
+			s.LastDue, s.LastLocal = due, local
+		}
+	}
+	for _, i := range pending {
+		ref := SeriesRef{i.Workflow, i.Trigger}
+		s := found[ref]
+		s.Pending = append(s.Pending, i)
+		if i.Held {
+			note(&s, i.DueAt, i.LocalDate)
+		}
+		found[ref] = s
+	}
+	for ref, s := range found {
+		for _, status := range []instance.Status{instance.Completed, instance.Skipped, instance.Failed, instance.Cancelled} {
+			_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+				var due time.Time
+				var local string
+				err := rows.Scan(instant{&due}, &local)
+				note(&s, due, local)
+				return struct{}{}, err
+			}, lastOfSeries, ref.Workflow, ref.Trigger, int64(ws), string(status))
+			if err != nil {
+				return nil, fmt.Errorf("find what was scheduled last: %w", err)
+			}
+		}
+		found[ref] = s
+	}
+	return found, nil
+}
+
+// planCalendar has the series of an apply be what the new definitions imply.
+func (t *session) planCalendar(ctx context.Context, ws subject.WorkspaceID, number int64, version func(string) int64, c *CalendarPlan) error {
+	if c == nil || len(c.Refs) == 0 {
+		return nil
+	}
+	found, err := t.series(ctx, ws, c.Refs)
+	if err != nil {
+		return err
+	}
+	changed, seeds, err := c.Decide(number, version, found)
+	if err != nil {
+		return err
+	}
+	if err := t.writePlans(ctx, changed); err != nil {
+		return err
+	}
+	return t.sow(ctx, seeds)
+}
+
+// sprout is a seed on its way to a row.
+type sprout struct {
+	seed Seed
+	next func() (instance.Row, bool)
+	row  instance.Row
+	over bool
+}
+
+func (s *sprout) advance() {
+	row, ok := s.next()
+	s.row, s.over = row, !ok
+}
+
+// sow ensures occasions. One that was withdrawn is revived, one that has ended is passed over.
+func (t *session) sow(ctx context.Context, seeds []Seed) error {
+	open := make([]*sprout, 0, len(seeds))
+	for _, seed := range seeds {
+		next, stop := iter.Pull(seed.Rows)
+		defer stop()
+		s := &sprout{seed: seed, next: next}
+		if s.advance(); !s.over {
+			open = append(open, s)
+		}
+	}
+	for len(open) > 0 {
+		var err error
+		if open, err = t.sowRound(ctx, open); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sowRound ensures what can be, and returns those that have to look at another row.
+func (t *session) sowRound(ctx context.Context, open []*sprout) (left []*sprout, err error) {
+	type name struct {
+		ws  subject.WorkspaceID
+		key string
+	}
+	type stored struct {
+		row       instance.Row
+		forgotten int
+	}
+	found, spent := map[name]stored{}, map[name]bool{}
+	var keys, hashes rowset
+	owner := map[string]subject.WorkspaceID{}
+	seen := map[name]bool{}
+	for _, s := range open {
+		n := name{s.row.Workspace, s.row.Key}
+		if seen[n] {
+			continue
+		}
+		seen[n] = true
+		keys.row().int(int64(n.ws)).text(n.key)
+		hashes.row().int(int64(n.ws)).text(key.Hash(n.key)).text(n.key)
+		owner[n.key] = n.ws
+	}
+	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var s stored
+		s.row, err = scanInstanceAnd(rows, &s.forgotten)
+		found[name{s.row.Workspace, s.row.Key}] = s
+		return struct{}{}, err
+	}, instancesByKeys, &keys)
+	if err != nil {
+		return nil, fmt.Errorf("find occasions: %w", err)
+	}
+	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var k string
+		var forgotten, retries int
+		err := rows.Scan(&k, &forgotten, &retries)
+		spent[name{owner[k], k}] = true
+		return struct{}{}, err
+	}, spentKeys, &hashes)
+	if err != nil {
+		return nil, fmt.Errorf("look for spent keys: %w", err)
+	}
+	fresh := map[subject.WorkspaceID][]instance.Row{}
+	var revived []instance.Row
+	taken := map[name]bool{}
+	for _, s := range open {
+		n := name{s.row.Workspace, s.row.Key}
+		old, exists := found[n]
+		switch {
+		case taken[n] || exists && old.forgotten == 0 && old.row.Status == instance.Pending:
+			continue // it waits already
+		case exists && old.forgotten > 0: // its key was freed (decision 64)
+			s.row.Key = string(key.Instance(s.row.Key).Retry(old.forgotten))
+			left = append(left, s)
+			continue
+		case exists && old.row.Status != instance.Deactivated || !exists && spent[n]:
+			if s.advance(); !s.over {
+				left = append(left, s)
+			}
+			continue
+		case exists:
+			row := s.row
+			old.row.Status, old.row.Reason, old.row.CompletedAt, old.row.Held = row.Status, row.Reason, row.CompletedAt, false
+			old.row.DueAt, old.row.LocalDate, old.row.Timezone, old.row.InputHash = row.DueAt, row.LocalDate, row.Timezone, row.InputHash
+			old.row.WorkflowVersion, old.row.Definitions, old.row.RetryCount, old.row.NextRetryAt = row.WorkflowVersion, row.Definitions, 0, time.Time{}
+			s.row = old.row
+			revived = append(revived, old.row)
+		default:
+			fresh[n.ws] = append(fresh[n.ws], s.row)
+		}
+		taken[n] = true
+		if s.seed.Made != nil {
+			s.seed.Made(s.row)
+		}
+	}
+	if err := t.writePlans(ctx, revived); err != nil {
+		return nil, err
+	}
+	for _, ws := range sortedKeys(fresh) {
+		if err := t.insertInstances(ctx, ws, fresh[ws]); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+// ManualRun is a run of a workflow by hand (B15).
+type ManualRun struct {
+	Row     instance.Row // of its occasion
+	Created bool         // false: it exists already
+}
+
+// RunByHand has an occasion exist that a person asks for, with its audit entry. The same key again finds the same occasion. The
+// definitions of that number have to be in force: else ErrStaleDefinitions.
+func (s *Store) RunByHand(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit, once *Once[ManualRun]) (run ManualRun, err error) {
+	err = s.plan(ctx, func(t *session) error {
+		run, err = once.do(ctx, t, row.Workspace, func() (ManualRun, error) {
+			return t.runByHand(ctx, row, definitions, now, audit)
+		})
+		return err
+	})
+	if err != nil {
+		return ManualRun{}, fmt.Errorf("run a workflow by hand: %w", err)
+	}
+	return run, nil
+}
+
+func (t *session) runByHand(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit) (ManualRun, error) {
+	found, forgotten, err := t.existing(ctx, row.Workspace, definitions, []string{row.Key})
+	if err != nil {
+		return ManualRun{}, err
+	}
+	if old, ok := found[row.Key]; ok {
+		was := row
+		was.ID, was.Key, was.Status = old.ID, old.Key, old.Status
+		return ManualRun{Row: was}, nil
+	}
+	if n := forgotten[row.Key]; n > 0 {
+		row.Key = string(key.Instance(row.Key).Retry(n))
+	}
+	if err := t.insertInstances(ctx, row.Workspace, []instance.Row{row}); err != nil {
+		return ManualRun{}, err
+	}
+	return ManualRun{Row: row, Created: true}, t.audit(ctx, row.Workspace, now, audit)
+}
