@@ -287,7 +287,7 @@ func check(t *testing.T, f file) {
 
 func TestAcceptanceBites(t *testing.T) {
 	t.Parallel()
-	for _, f := range slices.Concat(adpFiles(), kioskFiles(), hypertextFiles()) {
+	for _, f := range slices.Concat(adpFiles(), kioskFiles(), hypertextFiles(), automationFiles()) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			data := read(t, f.name)

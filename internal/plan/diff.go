@@ -48,8 +48,8 @@ func (c *Change) Changed() bool { return c.Effect == Inserted || c.Row != c.Was 
 func (c *Change) Moved() bool { return c.Effect == Updated && !c.Row.DueAt.Equal(c.Was.DueAt) }
 
 // Diff compares what a trigger implies of a record with all rows that it has of it, and says what is to be done: first what
-// is withdrawn, then what is ensured (B32), in the order of the offsets or thresholds. Of an occasion whose key was freed,
-// or whose rows retention has taken, rows holds what stands for it.
+// is withdrawn, then what is ensured (B32), in the order of the offsets or thresholds. Rows whose keys were freed
+// (decision 64) are not among them.
 //
 // A row of an older version of the workflow is taken to the present one without a comparison of its inputs (model.md §7):
 // what has changed there is the definition, and not what it says about the same thing.
@@ -60,7 +60,7 @@ func (l *Look) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Cha
 		implied[i.Key] = true
 	}
 	for _, row := range rows {
-		if base, _ := key.Instance(row.Key).Base(); implied[base] || row.Status != instance.Pending || Begun(row) {
+		if base, _ := key.Instance(row.Key).Base(); implied[base] || row.Status != instance.Pending || Begun(row) || row.Processing(now) {
 			continue
 		}
 		c := Change{Effect: Withdrawn, Row: row, Was: row}
@@ -128,7 +128,7 @@ func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Chan
 		return c
 	}
 	switch {
-	case ended || Begun(row):
+	case ended || Begun(row) || row.Processing(now):
 		c.Effect = Exists
 	case row.Status == instance.Pending:
 		c.Effect = Updated

@@ -71,7 +71,7 @@ func (d *decision) replan(s *seen, l *look) {
 	}
 	stored := d.state.Plans[s.planRef(l)]
 	made := d.writes.Made[s.Workspace]
-	for _, c := range l.Diff(stored.Instances, plan.BySource, d.now) {
+	for _, c := range l.Diff(standing(stored), plan.BySource, d.now) {
 		if !c.Changed() {
 			continue
 		}
@@ -104,6 +104,17 @@ func (d *decision) replan(s *seen, l *look) {
 	}
 	d.writes.Made[s.Workspace] = made
 	d.unplan(l, stored)
+}
+
+// standing are the rows of occasions whose keys were not freed: what was freed may be planned again, under another name.
+func standing(stored store.Plan) []instance.Row {
+	if len(stored.Freed) == 0 {
+		return stored.Instances
+	}
+	return slices.DeleteFunc(slices.Clone(stored.Instances), func(row instance.Row) bool {
+		base, n := key.Instance(row.Key).Base()
+		return n < stored.Freed[base]
+	})
 }
 
 // whatOf is how the journal calls a change.
