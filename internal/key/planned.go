@@ -33,6 +33,8 @@ func before(offset civil.Duration) string {
 const (
 	anyThreshold = "any"
 	scopeAll     = "all"
+	// OncePerDay is the policy whose scope is a day.
+	OncePerDay = "OncePerDay"
 )
 
 // Threshold names the occasion of a metric that has reached a threshold. The policy, and the scope within which it fires
@@ -48,16 +50,27 @@ func Threshold(workflowType, workflow, recordType, recordID, trigger, metric, th
 	return name(kind(workflowType), workflow, recordType, recordID, trigger, "threshold", metric, threshold, policy, scope)
 }
 
+const thresholdMark = ":threshold:"
+
 // ThresholdOf is the threshold of a key that Threshold has made; empty when it stands for any of them, or there is none.
 func ThresholdOf(k Instance) string {
-	const before, after = ":threshold:", 4 // metric, threshold, policy, scope
+	const after = 4 // metric, threshold, policy, scope
 	base, _ := k.withoutZone().Base()
-	_, rest, ok := strings.Cut(string(base), before)
+	_, rest, ok := strings.Cut(string(base), thresholdMark)
 	parts := strings.Split(rest, ":")
 	if !ok || len(parts) != after || parts[1] == anyThreshold {
 		return ""
 	}
 	return parts[1]
+}
+
+// Lasting is an occasion that comes once a day without its day; any other as it is.
+func Lasting(k Instance) Instance {
+	const mark = ":" + OncePerDay + ":"
+	if i := strings.LastIndex(string(k), mark); i >= 0 && strings.Contains(string(k), thresholdMark) {
+		return k[:i+len(mark)]
+	}
+	return k
 }
 
 // Once names the one occasion that a condition without a metric has in the life of a record.

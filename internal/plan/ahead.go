@@ -168,6 +168,9 @@ func (v *view) dates(a *Ahead) error {
 			a.Field = t.Anchor.Source()
 			return fmt.Errorf("timing: %s from %s is outside of the years 1 to 9999", offset, i.Target)
 		}
+		if i.Due.IsZero() { // programs write the first instant of the year 1 for no date; none would be at once
+			i.Due = i.Due.Add(time.Microsecond)
+		}
 		i.Date, _ = civil.DateOf(i.Due, loc)
 		a.Implied = append(a.Implied, i)
 	}
@@ -264,7 +267,7 @@ func (v *view) reached(a *Ahead, met []string) error {
 		k := key.Once(w.Type, w.Name, v.typ, v.id, t.ID)
 		switch t.Fire {
 		case definition.FireOncePerDay:
-			k = v.threshold("condition", "", "OncePerDay", today)
+			k = v.threshold("condition", "", key.OncePerDay, today)
 		case definition.FireFalseToTrue:
 			n := a.State.Crossed[""]
 			if n == 0 {
@@ -291,7 +294,7 @@ func (v *view) reached(a *Ahead, met []string) error {
 		case definition.FireOncePerThreshold:
 			i.Key = v.threshold(t.Metric.Name, at.Name, "OncePerThreshold", "")
 		case definition.FireOncePerDay:
-			i.Key = v.threshold(t.Metric.Name, at.Name, "OncePerDay", today)
+			i.Key = v.threshold(t.Metric.Name, at.Name, key.OncePerDay, today)
 		case definition.FireFalseToTrue:
 			n := a.State.Crossed[at.Name]
 			if n == 0 { // it was reached when the trigger came

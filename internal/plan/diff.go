@@ -55,12 +55,8 @@ func (c *Change) Moved() bool { return c.Effect == Updated && !c.Row.DueAt.Equal
 // what has changed there is the definition, and not what it says about the same thing.
 func (l *Look) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Change) {
 	a := l.Ahead
-	implied := make(map[key.Instance]bool, len(a.Implied))
-	for _, i := range a.Implied {
-		implied[i.Key] = true
-	}
 	for _, row := range rows {
-		if base, _ := key.Instance(row.Key).Base(); implied[base] || row.Status != instance.Pending || Begun(row) || row.Processing(now) {
+		if _, implied := a.Find(row); implied || row.Status != instance.Pending || Begun(row) || row.Processing(now) {
 			continue
 		}
 		c := Change{Effect: Withdrawn, Row: row, Was: row}
@@ -132,7 +128,7 @@ func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Chan
 		c.Effect = Exists
 	case row.Status == instance.Pending:
 		c.Effect = Updated
-		if moved := !i.Due.IsZero() && !i.Due.Equal(row.DueAt); moved && !(l.Trigger.Dates.KeepZone && i.Zone != row.Timezone) {
+		if l.Moves(row, i) {
 			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone, c.Row.NextRetryAt = i.Due, i.Date.String(), i.Zone, time.Time{}
 		}
 		if row.InputHash != l.Ahead.Inputs {
@@ -146,6 +142,30 @@ func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Chan
 		l.place(&c.Row, i, now)
 	}
 	return c
+}
+
+// Moves reports whether what waits is due at another instant than was planned. A zone that is not followed moves nothing.
+func (l *Look) Moves(row instance.Row, i Implied) bool {
+	return !i.Due.IsZero() && !i.Due.Equal(row.DueAt) && !(l.Trigger.Dates.KeepZone && i.Zone != row.Timezone)
+}
+
+// Find is the occasion that a row was planned for, among those that are implied. What is said once a day is so as long as
+// its threshold is reached: a row of an earlier day waits for its offset.
+func (a *Ahead) Find(row instance.Row) (Implied, bool) {
+	base, _ := key.Instance(row.Key).Base()
+	for _, i := range a.Implied {
+		if i.Key == base {
+			return i, true
+		}
+	}
+	if lasting := key.Lasting(base); lasting != base {
+		for _, i := range a.Implied {
+			if key.Lasting(i.Key) == lasting {
+				return i, true
+			}
+		}
+	}
+	return Implied{}, false
 }
 
 // withdrawal is why a row is no longer implied.

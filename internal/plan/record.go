@@ -120,7 +120,11 @@ func (v *seeing) look(m definition.Match) Look {
 	l.Ticked = !seen.Tick.IsZero()
 	before := v.states[condition.Name(m.Workflow.Name, m.Trigger.ID)]
 	l.Outcome = before.Look(l.Rule, seen)
-	if m.Trigger.Ahead() {
+	switch planned := before.Ahead.Print != ""; {
+	case !m.Trigger.Ahead() && planned: // it did, before it was edited
+		a := goneAhead(m.Trigger, reason.RuleChanged, before.Ahead)
+		l.Ahead, l.State.Ahead = &a, a.State
+	case m.Trigger.Ahead():
 		ahead := view{
 			set: v.set, trigger: m, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.glance.LookedAt.IsZero(), zones: v.zones,
 		}

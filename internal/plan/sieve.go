@@ -207,5 +207,5 @@ func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g G
 		return l.Next, l.State.Equal(before)
 	}
 	o.Lapse(w.rule, "")
-	return o.Next, len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
+	return o.Next, before.Ahead.Print == "" && len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
 }

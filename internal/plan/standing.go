@@ -21,7 +21,7 @@ type Standing struct {
 // Stand explains a look. The stamp is that of the look's context.
 func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp Stamp) Standing {
 	s := Standing{Look: l, Before: before, FiredAt: stamp.FiredAt, Reason: reason.Matched}
-	if l.Ahead != nil {
+	if l.Trigger.Ahead() {
 		if l.Ahead.Reason != "" {
 			s.Reason = l.Ahead.Reason
 		}

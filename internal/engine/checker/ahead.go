@@ -137,7 +137,7 @@ func whatOf(c *plan.Change) journal.What {
 // unplan ends what waits of occasions that are no longer implied although they were due: messages that were never sent, and
 // the reminders of those that were.
 func (d *decision) unplan(l *look, stored store.Plan) {
-	if !l.Trigger.Limits.Revalidate && l.Ahead.Reason != reason.RecordClosed {
+	if l.Ahead.Reason == reason.RuleChanged || !l.Trigger.Limits.Revalidate && l.Ahead.Reason != reason.RecordClosed {
 		return
 	}
 	implied := keys(l)

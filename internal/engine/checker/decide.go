@@ -61,9 +61,10 @@ func (d *decision) record(s *seen, people []store.People) {
 		d.occasion(s, w, people[i])
 	}
 	for _, l := range s.looks {
-		switch {
-		case s.replans(l):
+		if s.replans(l) {
 			d.replan(s, l)
+		}
+		switch {
 		case l.Err != nil:
 			d.broken(s, l)
 		case l.verdict.why != "":

@@ -10,7 +10,6 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
-	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -35,14 +34,17 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 	}
 	glance := plan.Glance{Now: r.now, LookAt: source.LookAt, LookedAt: source.LookedAt}
 	look := plan.Due(p.live, m, source.Record, r.kin[in.Workspace], states, glance, &r.catalog.Zones)
-	if look.Ahead == nil { // the trigger has a cooldown by now
+	if look.Ahead == nil { // the trigger has a cooldown by now, and the look that found so is over
 		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: reason.RuleChanged, Look: true}
 		return input, nil
 	}
-	implied, found := impliedBy(look.Ahead, in.Key)
+	implied, found := look.Ahead.Find(in.Row)
 	newer := m.Workflow.Version > in.WorkflowVersion
 	switch {
 	case !look.Ahead.Known: // it is not time for the trigger to look: what it planned holds
+	case !found && look.Ahead.State.Print != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Print:
+		// What is implied has changed since the last look. The next one withdraws this, unless it is implied again by then.
+		p.over = r.unlooked(in)
 	case !found:
 		why := reason.SourceGone
 		if look.Ahead.Reason == reason.WorkflowInactive || look.Ahead.Reason == reason.TriggerDisabled || look.Ahead.Reason == reason.RecordClosed {
@@ -51,8 +53,8 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why, Look: true}
 	case look.Ahead.Inputs != in.InputHash && !newer:
 		p.over = &store.ExpandResult{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}
-	case implied.Due.After(r.now): // an edit or a parent has moved it, and the look that writes so is still to come
-		p.over = &store.ExpandResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(unlooked), Look: true}
+	case implied.Due.After(r.now) && look.Moves(in.Row, implied): // by an edit or a parent, and the look that writes so is still to come
+		p.over = r.unlooked(in)
 	}
 	if late := in.Attempts == 0 && in.Reason == ""; p.over == nil && late && p.trigger.Timing.Stale(r.now, in.DueAt) {
 		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.Stale}
@@ -86,15 +88,9 @@ func (r *run) relate(due []store.DueInstance, read store.Relatives) (more []stor
 	return more
 }
 
-// impliedBy finds the occasion of a key.
-func impliedBy(a *plan.Ahead, k string) (plan.Implied, bool) {
-	base, _ := key.Instance(k).Base()
-	for _, i := range a.Implied {
-		if i.Key == base {
-			return i, true
-		}
-	}
-	return plan.Implied{}, false
+// unlooked has an occasion wait until its record was looked at.
+func (r *run) unlooked(in store.DueInstance) *store.ExpandResult {
+	return &store.ExpandResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(unlooked), Look: true}
 }
 
 // event holds the record as it is seen now: texts, and whoever expands a large audience later, read the same.
