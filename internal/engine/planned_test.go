@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -157,6 +158,60 @@ func TestOnceADayWithAnOffset(t *testing.T) {
 		}
 		if waits := strings.Join(w.waits(), " "); waits != "15 06:00" {
 			t.Errorf("%s waits", waits)
+		}
+	})
+}
+
+// centres have reminders of their visits at their own date and in their own zone.
+const centres = `
+workflow: w
+type: reminder
+triggers:
+  - id: t
+    record: visit
+    timing:
+      anchor: record.centre.opens_on
+      at: "12:00"
+      timezone: [record.centre.timezone]
+audience: {to: record.who}
+channel: inbox
+message:
+  inbox: {text: x}
+---
+record_type: centre
+fields: {opens_on: date, timezone: text}
+---
+record_type: visit
+fields: {centre: record(centre), who: text}
+---
+persona: Manager
+---
+channel: inbox
+provider: inbox
+`
+
+// What is planned by a field of the record that another one names follows it: also when that one comes later, is deleted and
+// made again.
+func TestWhatIsPlannedFollowsTheParent(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, centres, "ann")
+		w.put("visit/v", `{"centre": "c", "who": "ann"}`)
+		w.live("10:01")
+		w.mustBe("without a centre", w.waits(), nil)
+		w.put("centre/c", `{"opens_on": "2026-05-14", "timezone": "UTC"}`)
+		w.live("10:02")
+		w.mustBe("once it is there", w.waits(), []string{"14 12:00"})
+		w.put("centre/c", `{"timezone": "America/New_York"}`)
+		w.live("10:03")
+		w.mustBe("in another zone", w.waits(), []string{"14 16:00"})
+		w.write(record.Delete, "centre/c", `{}`)
+		w.live("10:04")
+		w.mustBe("when it is deleted", w.waits(), nil)
+		w.put("centre/c", `{"opens_on": "2026-05-14", "timezone": "UTC"}`)
+		w.live("12:00")
+		if n := len(w.Provider.Sent()); n != 1 {
+			t.Errorf("%d messages were sent once it was made again", n)
 		}
 	})
 }

@@ -140,7 +140,7 @@ func (t *session) writeLinks(ctx context.Context, all []Links) error {
 const depended = `
 SELECT r.type, r.ext_id
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r
-WHERE EXISTS (SELECT 1 FROM record_link AS l WHERE /*BY NAME*/l.ext_id = r.ext_id AND l.type = r.type AND l.ws = r.ws)`
+WHERE EXISTS (SELECT 1 FROM record_link AS l WHERE l.ext_id = r.ext_id AND l.type = r.type AND l.ws = r.ws)`
 
 // beginChildren has the records looked at that depend on some: later, in pages, and not in the transaction that writes these.
 func (t *session) beginChildren(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []subject.RecordRef) error {
