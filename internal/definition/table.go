@@ -87,7 +87,7 @@ func newTables() tables {
 			required("workflow", aSlug, "Its name, part of every key."),
 			required("type", oneOf(WorkflowTypes()...), "The type that limits count by, and the prefix of every key."),
 			built("description", aText, "For people."),
-			built("enabled", aBool, "false: nothing new is made, and what waits is kept. Default: true."),
+			built("enabled", aBool, "false: nothing new is made, deliveries that wait are kept, and what a record has planned ahead is withdrawn; true brings it back. Default: true."),
 			built("ext_id", aText, "Its id in another system: templateId in dedup, surveyId in the answer to an ingest. Default: its name."),
 			built("locale", aLocale, "The text for people without a locale of their own. Default: the workspace's."),
 			built("vars", anyMap, "Constants, read as vars.NAME."),
@@ -107,7 +107,7 @@ func newTables() tables {
 		}},
 		"trigger": {"a trigger", []entry{
 			built("id", aSlug, "Its name, part of keys and of the answer to an ingest. Only a sole trigger with a schedule may do without."),
-			built("enabled", aBool, "false: it makes no new occasions. Default: true."),
+			built("enabled", aBool, "false: it makes no new occasions, and what it has planned ahead is withdrawn; true brings it back. Default: true."),
 			built("description", aText, "For people."),
 			built("event", aName, "The kind of event that makes an occasion. A trigger has an event, a record or a schedule."),
 			built("record", aSlug, "The type of records that it looks at."),
