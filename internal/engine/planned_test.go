@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -212,6 +214,37 @@ func TestWhatIsPlannedFollowsTheParent(t *testing.T) {
 		w.live("12:00")
 		if n := len(w.Provider.Sent()); n != 1 {
 			t.Errorf("%d messages were sent once it was made again", n)
+		}
+	})
+}
+
+// A record that is written again and again has all its children looked at, and not the first of them alone. Shows: P1.
+func TestABusyParentKeepsNoChildWaiting(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, centres, "ann")
+		for i := range 7 {
+			w.put(fmt.Sprint("visit/", i), `{"centre": "c", "who": "ann"}`)
+		}
+		w.live("10:01")
+		for i := range 6 {
+			w.put("centre/c", fmt.Sprintf(`{"opens_on": "2026-06-%02d", "timezone": "UTC"}`, i+1))
+			if _, _, err := s.MarkChildren(t.Context(), w.Clock.Now(), 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		visits, err := s.Records(t.Context(), w.Workspace.ID, "visit", store.Page{Limit: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range visits {
+			if v.LookAt.IsZero() {
+				t.Errorf("visit %s waits for a look", v.ExtID)
+			}
+		}
+		w.live("10:02")
+		if waits := slices.Compact(w.waits()); len(waits) != 1 || waits[0] != "06 12:00" {
+			t.Errorf("%v waits, want all on the last date", waits)
 		}
 	})
 }

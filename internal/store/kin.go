@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,8 +161,27 @@ func (t *session) beginChildren(ctx context.Context, ws subject.WorkspaceID, now
 	if err != nil || len(number) == 0 {
 		return err
 	}
-	return t.beginRuns(ctx, ws, now, number[0], seeds)
+	// A run that has begun goes on, and another follows it: a record that is written all the time would otherwise have the
+	// first of its children looked at again and again, and the last ones never. One that has not begun serves for this write
+	// too, if it can be kept from beginning until the write is committed.
+	var runs rowset
+	for _, s := range seeds {
+		runs.row().int(int64(ws)).text(s.Kind).text(s.Subject)
+	}
+	waiting, err := query(ctx, t, func(rows *sql.Rows) (subject string, err error) { return subject, rows.Scan(&subject) }, waitingRuns, &runs)
+	if err != nil {
+		return fmt.Errorf("look for runs over children: %w", err)
+	}
+	seeds = slices.DeleteFunc(seeds, func(s RunSeed) bool { return slices.Contains(waiting, s.Subject) })
+	return t.addRuns(ctx, ws, now, number[0], seeds)
 }
+
+const waitingRuns = `
+SELECT x.subject
+FROM /*ROWS $1 (ws bigint, kind text, subject text)*/ AS r CROSS JOIN run AS x
+WHERE x.status = 'running' AND x.cursor = 0 AND /*BY NAME*/x.ws = r.ws AND x.kind = r.kind AND x.subject = r.subject
+ORDER BY x.id
+/*SKIP LOCKED x*/`
 
 const childrenPage = `
 SELECT l.child_id FROM record_link AS l

@@ -76,16 +76,27 @@ func (t *session) beginRuns(ctx context.Context, ws subject.WorkspaceID, now tim
 	compare := func(a, b RunSeed) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Subject, b.Subject))
 	}
-	var before, rows rowset
-	for _, seed := range slices.Compact(slices.SortedFunc(slices.Values(seeds), compare)) {
+	seeds = slices.Compact(slices.SortedFunc(slices.Values(seeds), compare))
+	var before rowset
+	for _, seed := range seeds {
 		before.row().int(int64(ws)).text(seed.Kind).text(seed.Subject)
-		rows.row().int(int64(ws)).int(t.s.NewID(now)).text(seed.Kind).text(seed.Subject).int(definitions)
 	}
-	if rows.n == 0 {
+	if before.n == 0 {
 		return nil
 	}
 	if _, err := t.exec(ctx, cancelRuns, micros(now), &before); err != nil {
 		return fmt.Errorf("cancel runs: %w", err)
+	}
+	return t.addRuns(ctx, ws, now, definitions, seeds)
+}
+
+func (t *session) addRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
+	var rows rowset
+	for _, seed := range seeds {
+		rows.row().int(int64(ws)).int(t.s.NewID(now)).text(seed.Kind).text(seed.Subject).int(definitions)
+	}
+	if rows.n == 0 {
+		return nil
 	}
 	if _, err := t.exec(ctx, insertRuns, micros(now), &rows); err != nil {
 		return fmt.Errorf("begin runs: %w", err)
