@@ -384,8 +384,12 @@ func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 	var types []string
 	switch d.Kind {
 	case definition.KindWorkflow:
-		for _, t := range set.Workflow(d.Name).Trigger {
-			if t.Record != "" {
+		triggers := set.Workflow(d.Name).Trigger
+		if old != nil && old.Workflow(d.Name) != nil { // what is defined no longer is withdrawn
+			triggers = slices.Concat(triggers, old.Workflow(d.Name).Trigger)
+		}
+		for _, t := range triggers {
+			if t.Record != "" && !slices.Contains(types, t.Record) {
 				types = append(types, t.Record)
 			}
 		}

@@ -119,6 +119,11 @@ func (s *Sieve) Rests(rec subject.Record, props, state string, g Glance) (bool, 
 			return false, fmt.Errorf("record %d: %w", rec.ID, err)
 		}
 	}
+	for name, state := range states {
+		if state.Ahead.Print != "" && !slices.ContainsFunc(s.matches, func(w watched) bool { return w.name == name }) {
+			return false, nil // what is defined no longer has planned something
+		}
+	}
 	if err := s.read(rec, props); err != nil {
 		return false, err
 	}
