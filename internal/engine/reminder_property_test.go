@@ -434,7 +434,7 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 						if what == "restart" {
 							f.start(t, f.Clock.Now(), "")
 						}
-						disturbed = disturbed || what == "die"
+						disturbed = disturbed || what == "die" || !f.enabled
 					}
 					wait := time.Duration(rapid.SampledFrom([]int{0, 0, 30, 600, 1440, 4000}).Draw(r, "wait")) * time.Minute
 					if now := f.Clock.Now(); rapid.IntRange(0, 3).Draw(r, "stands still") == 0 {
@@ -447,6 +447,10 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 						f.until(r, now.Add(wait))
 					}
 					f.compare(r)
+				}
+				if !f.enabled { // what was made waits until it is
+					f.enabled, disturbed = true, true
+					f.Apply(f.text())
 				}
 				f.settle(f.Clock.Now(), f.Clock.Now().AddDate(0, 0, 40))
 				f.until(r, f.Clock.Now().AddDate(0, 0, 40))

@@ -63,7 +63,7 @@ func keys(l *look) []key.Instance {
 
 // replan writes the difference between what a trigger implies of a record and what is stored.
 func (d *decision) replan(s *seen, l *look) {
-	if l.Ahead.Error != "" {
+	if l.Ahead.Error != "" && !l.State.Failed { // a condition that fails is told of with all conditions
 		e := d.entry(journal.Failed, s, l, l.Ahead.Reason)
 		e.Error = l.Ahead.Error
 		d.entries = append(d.entries, e)

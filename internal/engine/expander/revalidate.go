@@ -56,7 +56,8 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 	case implied.Due.After(r.now) && look.Moves(in.Row, implied): // by an edit or a parent, and the look that writes so is still to come
 		p.over = r.unlooked(in)
 	}
-	if late := in.Attempts == 0 && in.Reason == ""; p.over == nil && late && p.trigger.Timing.Stale(r.now, in.DueAt) {
+	// What failed, was released or has begun is not late, whatever the time (R2).
+	if late := in.Reason == "" && !plan.Begun(in.Row); p.over == nil && late && p.trigger.Timing.Stale(r.now, in.DueAt) {
 		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.Stale}
 	}
 	if p.over != nil {
