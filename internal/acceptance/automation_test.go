@@ -43,23 +43,33 @@ func automationFiles() []file {
 	}
 }
 
-// What ensuring an occasion makes of each state that it may be in. Shows: B19, B20, B21, B22, B23.
+// What ensuring an occasion makes of each state that it may be in.
+//
+// Shows: B8, B19, B20, B21, B22, B23.
 func TestAcceptanceEnsure(t *testing.T) { run(t, automationFiles(), "automation-ensure.json") }
 
-// What each change of a setting makes of what is planned. Shows: B37, B38, B39, B40.
+// What each change of a setting makes of what is planned.
+//
+// Shows: B37, B38, B39, B40.
 func TestAcceptanceSettingChanges(t *testing.T) {
 	run(t, automationFiles(), "automation-setting-changes.json")
 }
 
-// A class that fills up, under each of the four policies. Shows: B13, B16, B35, B36.
+// A class that fills up, under each of the four policies.
+//
+// Shows: B13, B16, B35, B36.
 func TestAcceptanceThresholdPolicies(t *testing.T) {
 	run(t, automationFiles(), "automation-threshold-policies.json")
 }
 
-// Dates and times of day in zones, as occasions of records. Shows: B12, B34.
+// Dates and times of day in zones, as occasions of records.
+//
+// Shows: B12, B34.
 func TestAcceptanceDates(t *testing.T) { run(t, automationFiles(), "automation-dst.json") }
 
-// What is due, what a run that fails waits for, and what is asked when it is due. Shows: B24, B28, B30, B41.
+// What is due, what a run that fails waits for, and what is asked when it is due.
+//
+// Shows: B24, B28, B30, B41.
 func TestAcceptanceRunsOfOccasions(t *testing.T) {
 	run(t, automationFiles(), "automation-claim-lease-backoff.json")
 }

@@ -406,7 +406,7 @@ func (f *office) cancelOne(t *rapid.T) {
 // Whatever is written, edited, cancelled, dies or stands still: once all is looked at, what waits is what an oracle plans
 // from scratch; what was sent stays as it was and is sent once; and what was due and asked for is not missing.
 //
-// Shows: B12, B20, B21, B22, B32, B34, B37, B38, B40, P2, D9, D10, D14, R13, R14.
+// Shows: B1, B12, B32, D9, D10, P2.
 func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 	t.Parallel()
 	const inEveryRun = 15 // each is the life of an office in May

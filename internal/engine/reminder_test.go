@@ -69,7 +69,9 @@ func (w world) days(n int) {
 }
 
 // A parent that changes has its children looked at in pages; a process that dies between two of them loses none, and what
-// nobody reads across begins nothing. Shows: B31, B34, B45.
+// nobody reads across begins nothing.
+//
+// Shows: B31, B34.
 func TestAParentsChildrenFollow(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -132,7 +134,9 @@ func TestAParentsChildrenFollow(t *testing.T) {
 	})
 }
 
-// What an operator has cancelled is not revived by a heartbeat, but by what its trigger reads. Shows: R13, B21.
+// What an operator has cancelled is not revived by a heartbeat, but by what its trigger reads.
+//
+// Shows: R13, B21.
 func TestAHeartbeatRevivesNothing(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -157,7 +161,9 @@ func TestAHeartbeatRevivesNothing(t *testing.T) {
 	})
 }
 
-// A trigger that is defined no longer, or looks at records of another type, withdraws what it planned. Shows: B40.
+// A trigger that is defined no longer, or looks at records of another type, withdraws what it planned.
+//
+// Shows: B40.
 func TestWhatIsDefinedNoLongerIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -182,7 +188,9 @@ func TestWhatIsDefinedNoLongerIsWithdrawn(t *testing.T) {
 }
 
 // A row that another plan has made is asked at its due time: with a key that nothing implies it ends, with other inputs it is
-// held, and what the record implies is sent. Shows: R14, B23, B30, B41.
+// held, and what the record implies is sent.
+//
+// Shows: R14, B23, B30, B41.
 func TestARowOfAnotherPlan(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ set, want string }{
@@ -233,7 +241,9 @@ func TestWhatWasPutOffMayBecomeStale(t *testing.T) {
 	})
 }
 
-// Under false_to_true what is true when a trigger comes is its baseline; a record that is created above counts. Shows: R11, B36.
+// Under false_to_true what is true when a trigger comes is its baseline; a record that is created above counts.
+//
+// Shows: R11, B36.
 func TestTheBaseline(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -278,7 +288,9 @@ func TestStopWhenEndsReminders(t *testing.T) {
 	})
 }
 
-// What is too late when it is first seen is kept as one row each, skipped, and never thousands. Shows: B20, R3.
+// What is too late when it is first seen is kept as one row each, skipped, and never thousands.
+//
+// Shows: B20, R3.
 func TestStaleOccasionsAreKept(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -333,7 +345,9 @@ func TestWhatCannotBePlannedIsToldOnce(t *testing.T) {
 }
 
 // Eight processes write records and look at them, each with a clock of its own: every occasion exists once, and what was
-// written last is what is planned. Shows: B12, B25, P2.
+// written last is what is planned.
+//
+// Shows: B12, B25, P2.
 func TestManyWriteAndLook(t *testing.T) {
 	t.Parallel()
 	url := storetest.URL(t, "postgres")

@@ -56,7 +56,9 @@ func wallClock(loc *time.Location, from, to time.Time) map[string][2]time.Time {
 
 // A reminder of every day of a year is due once a day, in every zone, at times of day that are skipped and that exist twice:
 // a time that exists is meant, the first or the second one as dst says; one that does not is later by the length of the gap,
-// or left out. Shows: B34.
+// or left out.
+//
+// Shows: B34.
 func TestEveryDayIsDueOnceInEveryZone(t *testing.T) {
 	t.Parallel()
 	zones := zonesOfTheWorld(t, 2026)
