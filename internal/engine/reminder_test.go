@@ -188,7 +188,7 @@ func TestWhatIsDefinedNoLongerIsWithdrawn(t *testing.T) {
 }
 
 // A row that another plan has made is asked at its due time: with a key that nothing implies it ends, with other inputs it is
-// held, and what the record implies is sent.
+// held.
 //
 // Shows: R14, B23, B30, B41.
 func TestARowOfAnotherPlan(t *testing.T) {
