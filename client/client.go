@@ -138,6 +138,13 @@ func (c *Client) Forget(ctx context.Context, key string) (Operated, error) {
 	return answer, err
 }
 
+// RunWorkflow runs a workflow by hand, now. The same run id again answers the same instance.
+func (c *Client) RunWorkflow(ctx context.Context, workflow, runID string) (ManualRun, error) {
+	var answer ManualRun
+	err := c.call(ctx, http.MethodPost, "/v1/workflows/"+url.PathEscape(workflow)+"/runs", map[string]any{"run_id": runID}, &answer)
+	return answer, err
+}
+
 // Deliveries gives a page of deliveries, newest first.
 func (c *Client) Deliveries(ctx context.Context, q DeliveryQuery) (Page[Delivery], error) {
 	return get[Page[Delivery]](ctx, c, "/v1/deliveries", q.values())

@@ -32,6 +32,7 @@ func Codes() []Code {
 		{CodeInvalidEvent, http.StatusUnprocessableEntity, "The event is not valid; nothing of it is kept.", "An event has id, kind, occurred_at, payload and recipient. In a batch this is an item's reason, and the others are taken in."},
 		{CodeDedupMissing, http.StatusUnprocessableEntity, "The event lacks a value that names its occasion, and the trigger rejects such events.", "Send the value; the field names it."},
 		{CodeNoRecipient, http.StatusUnprocessableEntity, "The event is for its recipient and has none.", "Send recipient with an address or a customer_ref."},
+		{CodeNotByHand, http.StatusUnprocessableEntity, "The workflow cannot be run by hand: its audience or its texts need an event or a record.", "Post the event or write the record instead, or give the workflow a trigger with a schedule."},
 		{CodeKeyReused, http.StatusUnprocessableEntity, "The Idempotency-Key was sent with another request before.", "Send a new key with a new request, and an old one with exactly the old request."},
 		{CodeDefinitions, http.StatusUnprocessableEntity, "The definitions have errors; nothing was changed.", "problems lists every error with its place. carillon check finds them without a server."},
 		{CodeHeadersTooLarge, http.StatusRequestHeaderFieldsTooLarge, "The headers hold more than 32 KiB.", "Send fewer: no route needs more than Authorization."},

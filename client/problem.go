@@ -12,6 +12,7 @@ const (
 	CodeForbidden       = "forbidden"               // 403: the key lacks the scope
 	CodeNotFound        = "not_found"               // 404
 	CodeNotAllowed      = "method_not_allowed"      // 405
+	CodeNotByHand       = "not_by_hand"             // 422: a workflow that needs an event or a record
 	CodeNotPossible     = "not_possible"            // 409: not in this state; the detail says which
 	CodeConflict        = "conflict"                // 409: somebody else changed it meanwhile; ask again
 	CodeTooLarge        = "request_too_large"       // 413

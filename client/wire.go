@@ -249,6 +249,13 @@ type Operated struct {
 	NewDeliveries []string `json:"new_deliveries,omitempty"`
 }
 
+// ManualRun is a run of a workflow by hand.
+type ManualRun struct {
+	Created  bool   `json:"created" doc:"False: there was a run of that id already."`
+	Instance string `json:"instance" doc:"The occasion of the run."`
+	Key      string `json:"key"`
+}
+
 // Tick counts what one run of every pass did.
 type Tick struct {
 	Processed  int `json:"processed" doc:"Deliveries that were taken up."`

@@ -42,6 +42,8 @@ func codesOf(op *huma.Operation) []client.Code {
 		may = append(may, client.CodeInvalidEvent, client.CodeDedupMissing, client.CodeNoRecipient)
 	case op.OperationID == "apply-definitions":
 		may = append(may, client.CodeDefinitions)
+	case op.OperationID == "run-workflow":
+		may = append(may, client.CodeNotPossible, client.CodeNotByHand)
 	case op.OperationID == "forget-instance":
 		may = append(may, client.CodeNotFound, client.CodeNotPossible, client.CodeConflict)
 	case op.Method == http.MethodPost && strings.Contains(op.Path, "{id}"):

@@ -39,6 +39,8 @@ func fixtures() map[string]fixture {
 
 		"POST /v1/tick": {path: "/v1/tick"},
 
+		"POST /v1/workflows/{slug}/runs": {path: "/v1/workflows/{workflow}/runs", body: `{"run_id":"19"}`},
+
 		"POST /v1/contacts":                 {path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},
 		"GET /v1/contacts":                  {path: "/v1/contacts"},
 		"GET /v1/contacts/{id}":             {path: "/v1/contacts/{contact}"},
@@ -86,10 +88,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact, secret, channel, record string }
+type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow)
 	return fixture{fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -106,14 +108,19 @@ func (b *bundle) things(c *client.Client, id string) things {
 		b.Fatal(err)
 	}
 	x.channel = "memory:of-" + id
-	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n"}}); err != nil {
+	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n" + byHand("of-"+id, x.channel)}}); err != nil {
 		b.Fatal(err)
 	}
-	x.record = "of-" + id
+	x.record, x.workflow = "of-"+id, "of-"+id
 	if _, err := c.PutRecord(b.Context(), client.RecordInput{Type: "kiosk", ID: x.record, Props: map[string]any{"battery_level": 80}}); err != nil {
 		b.Fatal(err)
 	}
 	return x
+}
+
+// byHand is a workflow that needs no event.
+func byHand(name, channel string) string {
+	return "---\nworkflow: " + name + "\ntype: custom\ntriggers: {id: t, event: never}\naudience: {everyone: true}\nchannel: " + channel + "\nmessage: {inbox: {text: Hello}}\n"
 }
 
 // Every route, asked with no key, with keys that are none, and with a key of each scope.
@@ -178,8 +185,8 @@ func TestRoutesByWorkspace(t *testing.T) {
 		}
 		theirs := b.things(stranger, "theirs")
 		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none"}
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)

@@ -80,6 +80,17 @@ func (o operations) Operate(ctx context.Context, ws store.Workspace, actor strin
 	return operated(r), nil
 }
 
+func (o operations) RunByHand(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Once[store.ManualRun]) (store.ManualRun, error) {
+	run, err := o.engine.RunByHand(ctx, ws, workflow, runID, actor, once)
+	var refused *engine.NotByHandError
+	if errors.As(err, &refused) {
+		p := client.NewProblem(http.StatusUnprocessableEntity, http.StatusText(http.StatusUnprocessableEntity), client.CodeNotByHand, refused.Error())
+		p.Hint = refused.Hint
+		return run, p
+	}
+	return run, answer(err)
+}
+
 func operated(r operate.Result) api.Operated {
 	return api.Operated{
 		Changed: r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,
@@ -127,6 +138,8 @@ func (o operations) ExplainRecord(ctx context.Context, ws store.Workspace, r sto
 func answer(err error) error {
 	var state *operate.StateError
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, operate.ErrNotFound):
 		return store.ErrNotFound
 	case errors.As(err, &state):

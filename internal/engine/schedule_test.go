@@ -364,3 +364,46 @@ func TestEightProcessesAndOneSeries(t *testing.T) {
 		}
 	})
 }
+
+// A run by hand reports on the period that ends today, beside the series, and is one for its id whoever asks.
+//
+// Shows: B15, B46.
+func TestARunByHand(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		text := strings.Replace(daily(nine+", period: 1d", ""), `"Good morning"`, `"{{ period.start | date: '%F' }} to {{ period.end | date: '%F' }}"`, 1)
+		b := newSeries(t, s, text, nil)
+		b.to(may(14, "12:00"))
+		b.Provider.Sent()
+		var all sync.WaitGroup
+		made := make(chan bool, 8)
+		for range cap(made) {
+			all.Go(func() {
+				run, err := b.RunByHand(t.Context(), b.Workspace, "tips", "19", "test", nil)
+				if err != nil {
+					t.Error(err)
+				}
+				made <- run.Created
+			})
+		}
+		all.Wait()
+		close(made)
+		count := 0
+		for created := range made {
+			if created {
+				count++
+			}
+		}
+		b.to(may(14, "13:00"))
+		sent := b.Provider.Sent()
+		if count != 1 || len(sent) != 1 || sent[0].Text != "2026-05-12 to 2026-05-13" { // midnights of Berlin, read in UTC
+			t.Errorf("%d runs were made, sent %+v", count, sent)
+		}
+		b.is("beside the series", "daily:2026-05-14 14T07:00 completed expanded", "manual:19 14T12:00 completed expanded", "daily:2026-05-15 15T07:00 pending")
+		var missing *engine.NotByHandError
+		b.Apply("workflow: visit\ntype: custom\ntriggers: [{id: t, event: e}]\naudience: {everyone: true}\nchannel: email\nmessage:\n  email:\n    subject: Hello\n    text: \"{{ event.name }}\"\n")
+		if _, err := b.RunByHand(t.Context(), b.Workspace, "visit", "19", "test", nil); !errors.As(err, &missing) || missing.Why != "trigger t: its texts read event.name" {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -40,6 +41,8 @@ func (w *world) do(ctx context.Context, a *Action) error {
 		return w.load(a)
 	case a.Operator != nil:
 		return w.operate(ctx, a)
+	case a.Run != nil:
+		return w.run(ctx, a)
 	case a.Channel != nil:
 		c := a.Channel
 		var until time.Time
@@ -155,6 +158,8 @@ func (a *Action) verb() string {
 		return "contact"
 	case a.Operator != nil:
 		return "operator"
+	case a.Run != nil:
+		return "run"
 	case a.Edit != nil, a.Apply != nil:
 		return "apply"
 	}
@@ -219,6 +224,29 @@ func (w *world) operate(ctx context.Context, a *Action) error {
 		cells["error"] = textCell(state.Error())
 	case failed != nil:
 		return failed
+	}
+	w.answered(a, what, cells)
+	return nil
+}
+
+// run runs a workflow by hand, as the API does.
+func (w *world) run(ctx context.Context, a *Action) error {
+	what := "run " + a.Run.workflow
+	if w.engine == nil {
+		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
+		return nil
+	}
+	run, err := w.engine.RunByHand(ctx, w.workspace, a.Run.workflow, a.Run.id, actor, nil)
+	var state *operate.StateError
+	var refused *engine.NotByHandError
+	cells := map[string]cell{"outcome": textCell("created")}
+	switch {
+	case errors.As(err, &state), errors.As(err, &refused), errors.Is(err, operate.ErrNotFound):
+		cells = map[string]cell{"outcome": textCell("failed"), "error": textCell(err.Error())}
+	case err != nil:
+		return err
+	case !run.Created:
+		cells["outcome"] = textCell("exists")
 	}
 	w.answered(a, what, cells)
 	return nil

@@ -13,13 +13,13 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "record", "contact", "load", "operator", "channel", "edit", "apply", "engine"}
+	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "edit", "apply", "engine"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
 	return []string{
-		"subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "run", "sink",
+		"subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "sink",
 		"http", "database", "clock_skew",
 	}
 }
@@ -68,6 +68,8 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 		a.Load = p.load(n, target)
 	case "operator":
 		a.Operator = p.operator(n)
+	case "run":
+		a.Run = p.run(n, target)
 	case "channel":
 		a.Channel = p.channel(n, target)
 	case "edit":
@@ -256,6 +258,16 @@ func (p *parser) operator(n *portable.Node) *operatorAction {
 	return o
 }
 
+func (p *parser) run(n *portable.Node, workflow string) *runAction {
+	fields := p.actionFields(n, "run_id")
+	r := &runAction{workflow: workflow}
+	r.id, _ = p.optional(fields["run_id"], "a text")
+	if fields["run_id"] == nil {
+		p.report(n.Pos, definition.CodeMissing, "nothing says which run it is", "add run_id: 2026-19")
+	}
+	return r
+}
+
 func (p *parser) channel(n *portable.Node, key string) *channelAction {
 	fields := p.actionFields(n, "behave", "times", "during")
 	c := &channelAction{key: channelKey(key)}
@@ -351,6 +363,8 @@ func answerFields(verb string) []fieldSpec {
 			{"error", fieldName, "error"},
 			{"error_has", fieldHas, "error"},
 		}
+	case "run":
+		return []fieldSpec{{"outcome", fieldName, "outcome"}, {"error", fieldName, "error"}, {"error_has", fieldHas, "error"}}
 	case "operator", "edit", "apply":
 		return []fieldSpec{{"error", fieldName, "error"}, {"error_has", fieldHas, "error"}}
 	}

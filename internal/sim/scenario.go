@@ -46,6 +46,7 @@ type Action struct {
 	Contact  *contactAction
 	Load     *loadAction
 	Operator *operatorAction
+	Run      *runAction
 	Channel  *channelAction
 	Edit     *editAction
 	Apply    *applyAction
@@ -94,6 +95,11 @@ type operatorAction struct {
 	verb     string // cancel, retry or release
 	workflow string
 	to       string
+}
+
+type runAction struct {
+	workflow string
+	id       string
 }
 
 type channelAction struct {

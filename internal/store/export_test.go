@@ -127,6 +127,9 @@ const (
 	LockThrottles       = lockThrottles
 	LockEpisodes        = lockEpisodes
 	LockPlans           = lockPlans
+	PendingOfSeries     = pendingOfSeries
+	LastOfSeries        = lastOfSeries
+	LaterOfSeries       = laterOfSeries
 	LockPlanDeliveries  = lockPlanDeliveries
 	ThrottlesOfWorkflow = throttlesOfWorkflow
 	ThrottlesOfRecord   = throttlesOfRecord
@@ -182,6 +185,9 @@ func OneRef(ws, id int64) any {
 
 // OneThrottle and OneEpisode are rowsets of one row.
 func OneThrottle() any { return new(rowset).row().int(1).text("w").text("t:1") }
+
+// OneOccasion is a rowset of one row.
+func OneOccasion() any { return new(rowset).row().int(1).int(7).text("w").text("t").int(1) }
 
 // OnePlan is a rowset of one row.
 func OnePlan() any { return new(rowset).row().int(1).int(7).text("w").text("t") }

@@ -44,11 +44,13 @@ type CalendarPlan struct {
 // What is of the calendar has a date and no record.
 const ofCalendar = `i.record_id = 0 AND i.local_date <> ''`
 
+// In the order of the index: SQLite, whose statistics know nothing, takes the primary key for as good, and would read the
+// workspace.
 const pendingOfSeries = `
 SELECT /*NAMES i (` + instanceSpec + `)*/
-FROM /*ROWS $1 (ws bigint, workflow text, trigger text)*/ AS r CROSS JOIN instance AS i
-WHERE i.workflow = r.workflow AND i.trigger = r.trigger AND i.ws = r.ws AND i.status = 'pending' AND ` + ofCalendar + `
-ORDER BY i.id
+FROM instance AS i
+WHERE i.workflow = $1 AND i.trigger = $2 AND i.ws = $3 AND i.status = 'pending' AND ` + ofCalendar + `
+ORDER BY i.due_at
 /*LOCK i*/`
 
 // The latest of one status is found without reading the others.
@@ -59,14 +61,21 @@ WHERE i.workflow = $1 AND i.trigger = $2 AND i.ws = $3 AND i.status = $4 AND ` +
 ORDER BY i.due_at DESC
 LIMIT 1`
 
-// A later occasion of the same series that waits or has ended: whoever ends that one ensures what follows.
+// The latest occasion of the same series that waits, or has ended in one of the ways, is a later one: whoever ends that one
+// ensures what follows.
 const laterOfSeries = `
 SELECT r.id
 FROM /*ROWS $1 (ws bigint, id bigint, workflow text, trigger text, due_at bigint)*/ AS r
-WHERE EXISTS (
-  SELECT 1 FROM instance AS i
-  WHERE i.workflow = r.workflow AND i.trigger = r.trigger AND i.ws = r.ws AND i.due_at > r.due_at AND ` + ofCalendar + `
-    AND i.status IN ('pending', 'completed', 'skipped', 'failed', 'cancelled'))`
+WHERE ` + latestIn + `'pending'` + ofSeries + ` OR ` + latestIn + `'completed'` + ofSeries + ` OR ` + latestIn + `'skipped'` + ofSeries +
+	` OR ` + latestIn + `'failed'` + ofSeries + ` OR ` + latestIn + `'cancelled'` + ofSeries
+
+const (
+	latestIn = `COALESCE((
+    SELECT i.due_at FROM instance AS i
+    WHERE i.workflow = r.workflow AND i.trigger = r.trigger AND i.ws = r.ws AND i.status = `
+	ofSeries = ` AND ` + ofCalendar + `
+    ORDER BY i.due_at DESC LIMIT 1), 0) > r.due_at`
+)
 
 const instancesByKeys = `
 SELECT /*NAMES i (` + instanceSpec + `)*/, i.forgotten
@@ -97,32 +106,24 @@ func (t *session) later(ctx context.Context, rows []instance.Row) (map[instance.
 // series reads what is stored of series. No planning transaction runs beside it.
 func (t *session) series(ctx context.Context, ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
 	found := make(map[SeriesRef]Series, len(refs))
-	var wanted rowset
-	for _, r := range refs {
-		if _, twice := found[r]; !twice {
-			wanted.row().int(int64(ws)).text(r.Workflow).text(r.Trigger)
+	for _, ref := range refs {
+		pending, err := query(ctx, t, scanInstance, pendingOfSeries, ref.Workflow, ref.Trigger, int64(ws))
+		if err != nil {
+			return nil, fmt.Errorf("lock what is scheduled: %w", err)
 		}
-		found[r] = Series{}
-	}
-	pending, err := query(ctx, t, scanInstance, pendingOfSeries, &wanted)
-	if err != nil {
-		return nil, fmt.Errorf("lock what is scheduled: %w", err)
+		found[ref] = Series{Pending: pending}
 	}
 	note := func(s *Series, due time.Time, local string) {
 		if due.After(s.LastDue) {
 			s.LastDue, s.LastLocal = due, local
 		}
 	}
-	for _, i := range pending {
-		ref := SeriesRef{i.Workflow, i.Trigger}
-		s := found[ref]
-		s.Pending = append(s.Pending, i)
-		if i.Held {
-			note(&s, i.DueAt, i.LocalDate)
-		}
-		found[ref] = s
-	}
 	for ref, s := range found {
+		for _, i := range s.Pending {
+			if i.Held {
+				note(&s, i.DueAt, i.LocalDate)
+			}
+		}
 		for _, status := range []instance.Status{instance.Completed, instance.Skipped, instance.Failed, instance.Cancelled} {
 			_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
 				var due time.Time

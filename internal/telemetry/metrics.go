@@ -105,7 +105,7 @@ func (m *Metrics) Write(e journal.Entry) {
 			m.lateness.WithLabelValues(channel).Observe(seconds(e.HandedAt.Sub(e.Due)))
 		}
 	case e.Instance != 0 || e.Record != "":
-		m.instances.WithLabelValues(m.workflows.bound(e.Workflow), string(e.What), m.reason(e.Reason)).Inc()
+		m.instances.WithLabelValues(m.workflows.bound(e.Workflow), string(e.What), m.reason(e.Reason)).Add(float64(max(e.Count, 1)))
 	}
 	// What is left is about events, which Event counts with every outcome.
 }

@@ -75,6 +75,7 @@ func TestMetricsCount(t *testing.T) {
 	m.Event("created", "")
 	m.Event("failed", reason.InvalidEvent)
 	m.Write(journal.Entry{At: at, What: journal.Created, Workflow: "welcome", Instance: 1})
+	m.Write(journal.Entry{At: at, What: journal.Skipped, Workflow: "tips", Instance: 2, Reason: reason.Collapsed, Count: 32})
 	m.Write(journal.Entry{
 		At: at.Add(3 * time.Second), HandedAt: at.Add(2 * time.Second), Due: at, What: journal.Sent, Reason: reason.Delivered,
 		Workflow: "welcome", Channel: "sms:a", Instance: 1, Delivery: 2,
@@ -95,6 +96,9 @@ func TestMetricsCount(t *testing.T) {
 		if got := value(t, f, tt.name, tt.labels...).GetCounter().GetValue(); got != 1 {
 			t.Errorf("%s %v is %v, want 1", tt.name, tt.labels, got)
 		}
+	}
+	if got := value(t, f, "carillon_instances_total", "workflow", "tips", "what", "skipped", "reason", "collapsed").GetCounter().GetValue(); got != 32 {
+		t.Errorf("occasions that one stands for: %v, want 32", got)
 	}
 	if h := value(t, f, "carillon_send_seconds", "channel", "sms:a").GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() != 1 {
 		t.Errorf("send: %v", h)

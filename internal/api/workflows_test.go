@@ -1,0 +1,54 @@
+package api_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+// A run by hand is made once for its id, and refused where nobody could be told.
+//
+// Shows: B15, B46.
+func TestRunByHand(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		ctx := t.Context()
+		b.apply(strings.TrimPrefix(byHand("notice", "inbox"), "---\n") + strings.Replace(byHand("paused", "inbox"), "type:", "enabled: false\ntype:", 1))
+		run, err := b.RunWorkflow(ctx, "notice", "2026-19")
+		if err != nil || !run.Created || run.Key != "custom:notice:manual:2026-19" {
+			t.Fatalf("got %+v, %v", run, err)
+		}
+		again, err := b.RunWorkflow(ctx, "notice", "2026-19")
+		if err != nil || again.Created || again.Instance != run.Instance {
+			t.Errorf("again: got %+v, %v", again, err)
+		}
+		if _, err := b.Tick(ctx); err != nil {
+			t.Fatal(err)
+		}
+		one, err := b.Instance(ctx, run.Instance)
+		if err != nil || one.Status != "completed" || one.Reason != "no_recipient" {
+			t.Errorf("got %+v, %v", one, err)
+		}
+		again, err = b.RunWorkflow(ctx, "notice", "2026-19")
+		if err != nil || again.Created || again.Instance != run.Instance {
+			t.Errorf("when it is over: got %+v, %v", again, err)
+		}
+		for workflow, want := range map[string]string{
+			"nobody":  "404 not_found",
+			"paused":  "409 not_possible",
+			"welcome": "422 not_by_hand",
+		} {
+			_, err := b.RunWorkflow(ctx, workflow, "1")
+			var p *client.Problem
+			if !errors.As(err, &p) || fmt.Sprint(p.Status, " ", p.Code) != want {
+				t.Fatalf("%s: got %v, want %s", workflow, err, want)
+			}
+			if workflow == "welcome" && (!strings.Contains(p.Detail, "its audience is the recipient of an event") || p.Hint == "") {
+				t.Errorf("%s: got %q, %q", workflow, p.Detail, p.Hint)
+			}
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon/internal/expr"
+)
+
+// ByHand finds the trigger by which a workflow is run by hand: the first that asks for nothing which only an event or a record
+// could give. It returns nil and why there is none.
+func (s *Set) ByHand(w *Workflow) (t *Trigger, why string) {
+	for _, t := range w.Trigger {
+		needs := s.needs(t)
+		if needs == "" {
+			return t, ""
+		}
+		if why == "" {
+			why = needs
+			if t.ID != "" {
+				why = fmt.Sprintf("trigger %s: %s", t.ID, needs)
+			}
+		}
+	}
+	return nil, why
+}
+
+// needs is what a trigger asks for that nobody gives by hand; empty: nothing.
+func (s *Set) needs(t *Trigger) string {
+	if t.Record != "" {
+		return "it is about a record of type " + t.Record
+	}
+	for _, entry := range t.Audience {
+		if entry.EventRecipient {
+			return "its audience is the recipient of an event"
+		}
+		var paths []expr.Path
+		for _, p := range []*expr.Program{entry.To, entry.Address} {
+			if p != nil {
+				paths = append(paths, p.Paths()...)
+			}
+		}
+		if entry.Where != nil {
+			paths = append(paths, entry.Where.Paths()...)
+		}
+		for _, path := range paths {
+			if slices.Contains([]string{"event", "candidate", "recipient", "item", "templateId"}, path[0]) {
+				return "its audience reads " + path[0]
+			}
+		}
+	}
+	texts := t.Message.variables()
+	if survey := s.Survey(t.Message.Survey); survey != nil {
+		texts = append(texts, survey.Invitation.variables()...)
+	}
+	for _, path := range texts {
+		if root, _ := rootOf(path); root == "event" || root == "candidate" {
+			return "its texts read " + path
+		}
+	}
+	return ""
+}

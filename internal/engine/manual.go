@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// NotByHandError means that a workflow cannot be run by hand, and says why.
+type NotByHandError struct {
+	Workflow string
+	Why      string
+	Hint     string
+}
+
+func (e *NotByHandError) Error() string {
+	return fmt.Sprintf("workflow %s cannot be run by hand: %s", e.Workflow, e.Why)
+}
+
+// RunByHand has an occasion of a workflow exist that a person, or another program, asks for now. The run id is what makes it the
+// same run (B15): asked for again, it is found, and nothing is made. Errors: operate.ErrNotFound, *operate.StateError while it is
+// switched off, *NotByHandError.
+func (e *Engine) RunByHand(ctx context.Context, ws store.Workspace, workflow, runID, actor string, once *store.Once[store.ManualRun]) (store.ManualRun, error) {
+	for tries := 1; ; tries++ {
+		run, err := e.runByHand(ctx, ws, workflow, runID, actor, once)
+		if !errors.Is(err, store.ErrStaleDefinitions) || tries == applies {
+			return run, err
+		}
+	}
+}
+
+func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, runID, actor string, once *store.Once[store.ManualRun]) (store.ManualRun, error) {
+	set, err := e.catalog.Latest(ctx, ws.ID)
+	if err != nil {
+		return store.ManualRun{}, err
+	}
+	w := set.Workflow(workflow)
+	switch {
+	case w == nil:
+		return store.ManualRun{}, fmt.Errorf("workflow %s: %w", workflow, operate.ErrNotFound)
+	case !w.Enabled:
+		return store.ManualRun{}, &operate.StateError{Action: "run", Status: "switched off", Hint: "apply the workflow with enabled: true first"}
+	}
+	t, why := set.ByHand(w)
+	if t == nil {
+		hint := "post such an event instead"
+		if w.Trigger[0].Record != "" {
+			hint = "write the record instead"
+		}
+		return store.ManualRun{}, &NotByHandError{Workflow: workflow, Why: why, Hint: hint + ", or give the workflow a trigger with a schedule"}
+	}
+	now := e.config.Clock.Now()
+	inputs := t.Inputs()
+	if t.Schedule != nil {
+		inputs = t.Schedule.Inputs
+	}
+	row := instance.Row{
+		Workspace: ws.ID, ID: instance.ID(e.config.Store.NewID(now)), Key: string(key.Manual(w.Type, w.Name, runID)), Workflow: w.Name,
+		WorkflowVersion: w.Version, Definitions: set.Number, Type: w.Type, Trigger: t.ID, Status: instance.Pending, DueAt: now,
+		InputHash: inputs, CreatedAt: now,
+	}
+	detail, err := json.Marshal(map[string]string{"run_id": runID, "key": row.Key})
+	if err != nil {
+		return store.ManualRun{}, fmt.Errorf("write the audit entry: %w", err)
+	}
+	run, err := e.config.Store.RunByHand(ctx, row, set.Number, now, store.Audit{At: now, Actor: actor, Action: "run", Target: w.Name, Detail: detail}, once)
+	if err != nil {
+		return store.ManualRun{}, err
+	}
+	entry := journal.Entry{
+		At: now, What: journal.Created, Workspace: ws.ID, Workflow: w.Name, WorkflowVersion: w.Version, Trigger: t.ID, Key: run.Row.Key,
+		Instance: run.Row.ID, Due: now,
+	}
+	if !run.Created {
+		entry.What, entry.Reason = journal.Skipped, reason.Duplicate
+	}
+	e.config.Journal.Write(entry)
+	return run, nil
+}
