@@ -24,6 +24,7 @@ func Codes() []Code {
 		{CodeRequestTimeout, http.StatusRequestTimeout, "The body took longer than 30 seconds to arrive.", "Send it again, in smaller parts."},
 		{CodeNotPossible, http.StatusConflict, "What was asked for is not possible in the state that the thing is in.", "The detail names the state, the hint what is possible."},
 		{CodeConflict, http.StatusConflict, "Somebody else changed it meanwhile.", "Look again, then decide again."},
+		{CodeWorkflowLocked, http.StatusConflict, "A run goes over all records because the workflow was edited; it is not edited again before that has ended.", "Wait for the run, which GET /v1/runs shows, or cancel it: POST /v1/runs/{id}/cancel."},
 		{CodeInProgress, http.StatusConflict, "A request with the same Idempotency-Key is still under way.", "Send it again later, under the same key."},
 		{CodeTooLarge, http.StatusRequestEntityTooLarge, "The request holds more than 1 MiB (16 MiB on the routes for batches), or an event more than 256 KiB.", "Send it in parts; keep large documents elsewhere and send their address."},
 		{CodeURITooLong, http.StatusRequestURITooLong, "Path and query are longer than 8 KiB.", "Send fewer or shorter parameters."},

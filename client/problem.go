@@ -22,6 +22,7 @@ const (
 	CodeEncoding        = "invalid_encoding"        // 400: the body is not what its Content-Encoding says
 	CodeIdempotencyKey  = "invalid_idempotency_key" // 400: not 1 to 255 visible ASCII characters
 	CodeKeyReused       = "idempotency_key_reused"  // 422: the key belongs to another request
+	CodeWorkflowLocked  = "workflow_locked"         // 409: a run goes over what the last edit has changed
 	CodeInProgress      = "request_in_progress"     // 409: a request with the same key takes long; send it again later
 	CodeInvalidRequest  = "invalid_request"         // 422: a field is wrong; the field says which
 	CodeInvalidEvent    = "invalid_event"           // 422

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"time"
 )
@@ -46,10 +47,11 @@ func (c *Client) Throttles(ctx context.Context, q ThrottleQuery) (Page[Throttle]
 // Run is work over many rows that goes on after a crash.
 type Run struct {
 	ID          string    `json:"id"`
-	Kind        string    `json:"kind" doc:"look: every record of a type is looked at. cadence: what waits for the limits of people is planned anew."`
-	Subject     string    `json:"subject,omitempty" doc:"look: the type of record. cadence: the persona; missing when it is everybody."`
+	Kind        string    `json:"kind" doc:"look: every record of a type is looked at. cadence: what waits for the limits of people is planned anew. children: records that depend on one that was written are looked at."`
+	Subject     string    `json:"subject,omitempty" doc:"look: the type of record. cadence: the persona; missing when it is everybody. children: type/id of the record."`
+	Locks       []string  `json:"locks,omitempty" doc:"The workflows whose edit asked for it: they are not edited again before it has ended."`
 	Definitions int64     `json:"definitions" doc:"The set of definitions that asked for it."`
-	Status      string    `json:"status" doc:"running, done, failed, or cancelled because another one began anew."`
+	Status      string    `json:"status" doc:"running, done, failed, or cancelled, by a person or because another one began anew."`
 	Done        int64     `json:"done"`
 	Total       int64     `json:"total" doc:"As counted at the start, and what came since."`
 	Error       string    `json:"error,omitempty"`
@@ -74,4 +76,20 @@ func (q RunQuery) values() url.Values {
 // Runs gives a page of runs, newest first.
 func (c *Client) Runs(ctx context.Context, q RunQuery) (Page[Run], error) {
 	return get[Page[Run]](ctx, c, "/v1/runs", q.values())
+}
+
+// CancelRun ends a run where it is.
+func (c *Client) CancelRun(ctx context.Context, id string) (Run, error) {
+	return c.turnRun(ctx, id, "cancel")
+}
+
+// ResumeRun has a run that was cancelled or has failed go on where it was.
+func (c *Client) ResumeRun(ctx context.Context, id string) (Run, error) {
+	return c.turnRun(ctx, id, "resume")
+}
+
+func (c *Client) turnRun(ctx context.Context, id, verb string) (Run, error) {
+	var run Run
+	err := c.call(ctx, http.MethodPost, "/v1/runs/"+url.PathEscape(id)+"/"+verb, nil, &run)
+	return run, err
 }

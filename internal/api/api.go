@@ -14,6 +14,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,6 +67,8 @@ type Store interface {
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
 	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
 	Runs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.Run, error)
+	StopRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error)
+	ResumeRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error)
 	Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k store.AnswerKey) error
 }
 
@@ -165,6 +168,7 @@ func New(d Deps) *API {
 	a.contacts()
 	a.records()
 	a.throttles()
+	a.runs()
 	a.instances()
 	a.workflows()
 	a.deliveries()
@@ -198,7 +202,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route registers an operation that is answered by way of its description. Handlers return a *client.Problem, an
 // error wrapping store.ErrNotFound, or any other error, which is logged and answered without details.
 func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation, handle func(context.Context, Caller, *I) (*O, error)) {
-	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath || path == secretPath}
+	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath || path == secretPath || strings.HasPrefix(path, runPath)}
 	a.routes = append(a.routes, to)
 	op.Method, op.Path = method, path
 	op.BodyReadTimeout, op.RejectUnknownQueryParameters = readTimeout, true

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -9,7 +10,9 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
 )
 
 type applyFiles struct {
@@ -28,6 +31,11 @@ func (a *API) definitions() {
 			files[i] = definition.File{Name: f.Name, Text: []byte(f.Text)}
 		}
 		applied, err := a.Engine.Apply(ctx, c.Workspace, files, c.Name, once(a, c, wireApplied))
+		if locked := (*store.LockedError)(nil); errors.As(err, &locked) {
+			p := newProblem(http.StatusConflict, client.CodeWorkflowLocked, "workflow "+locked.Workflow+" is locked by a run; nothing was changed")
+			p.Hint = "wait until run " + a.idsOf(c.Workspace).encode(key.KindRun, locked.Run) + " is done, or cancel it"
+			return nil, p
+		}
 		if err != nil {
 			return nil, fmt.Errorf("apply definitions: %w", err)
 		}

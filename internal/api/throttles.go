@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -21,11 +20,6 @@ type listThrottles struct {
 	ID       string `query:"id" maxLength:"256"`
 	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
 	Cursor   string `query:"cursor" maxLength:"2000" doc:"next_cursor of the page before."`
-}
-
-type listRuns struct {
-	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
-	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 
 func (a *API) throttles() {
@@ -52,26 +46,6 @@ func (a *API) throttles() {
 			}
 		}
 		return &body[client.Page[client.Throttle]]{pageOf(rows, in.Limit, wire, throttleCursor)}, nil
-	})
-	route(a, http.MethodGet, "/v1/runs", ScopeRead, huma.Operation{
-		OperationID: "list-runs", Summary: "Work over many rows, newest first, and how far it is", Tags: []string{"runs"},
-	}, func(ctx context.Context, c Caller, in *listRuns) (*body[client.Page[client.Run]], error) {
-		x := a.idsOf(c.Workspace)
-		page, err := x.page(key.KindRun, in.Limit, in.Cursor)
-		if err != nil {
-			return nil, err
-		}
-		rows, err := a.Store.Runs(ctx, c.Workspace.ID, page)
-		if err != nil {
-			return nil, fmt.Errorf("a page of the list: %w", err)
-		}
-		wire := func(r store.Run) client.Run {
-			return client.Run{
-				ID: x.encode(key.KindRun, r.ID), Kind: r.Kind, Subject: r.Subject, Definitions: r.Definitions, Status: r.Status, Done: r.Done,
-				Total: max(r.Total, r.Done), Error: r.Error, StartedAt: r.StartedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
-			}
-		}
-		return &body[client.Page[client.Run]]{pageOf(rows, in.Limit, wire, func(r store.Run) string { return x.encode(key.KindRun, r.ID) })}, nil
 	})
 }
 

@@ -51,7 +51,49 @@ func (c *listThrottlesCmd) Run(s *session) error {
 }
 
 type runsCmd struct {
-	List listRunsCmd `cmd:"" help:"List runs, the newest first."`
+	List   listRunsCmd  `cmd:"" help:"List runs, the newest first."`
+	Cancel cancelRunCmd `cmd:"" help:"End a run where it is, which lets its workflows be edited again."`
+	Resume resumeRunCmd `cmd:"" help:"Have a run that was cancelled or has failed go on where it was."`
+}
+
+type cancelRunCmd struct {
+	ID string `arg:"" help:"The run's id."`
+	remote
+	output
+}
+
+// Help is the long help.
+func (cancelRunCmd) Help() string {
+	return `What it has gone over stays as it is. The next edit of the workflow begins a run over everything.`
+}
+
+// Run cancels a run.
+func (c *cancelRunCmd) Run(s *session) error {
+	return s.turned(c.remote, c.JSON, func(api *client.Client) (client.Run, error) { return api.CancelRun(s.ctx, c.ID) })
+}
+
+type resumeRunCmd struct {
+	ID string `arg:"" help:"The run's id."`
+	remote
+	output
+}
+
+// Run resumes a run.
+func (c *resumeRunCmd) Run(s *session) error {
+	return s.turned(c.remote, c.JSON, func(api *client.Client) (client.Run, error) { return api.ResumeRun(s.ctx, c.ID) })
+}
+
+// turned shows a run after something was done to it.
+func (s *session) turned(r remote, asJSON bool, do func(*client.Client) (client.Run, error)) error {
+	run, err := call(r, do)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(s.Out, run)
+	}
+	_, err = fmt.Fprintf(s.Out, "%s: %d of %d\n", run.Status, run.Done, run.Total)
+	return err
 }
 
 type listRunsCmd struct {
@@ -75,9 +117,9 @@ func (c *listRunsCmd) Run(s *session) error {
 	}
 	rows := make([][]string, len(page.Items))
 	for i, one := range page.Items {
-		rows[i] = []string{one.Kind, one.Subject, one.Status, fmt.Sprintf("%d of %d", one.Done, one.Total), c.at(one.StartedAt), c.at(one.FinishedAt)}
+		rows[i] = []string{one.ID, one.Kind, one.Subject, one.Status, fmt.Sprintf("%d of %d", one.Done, one.Total), c.at(one.StartedAt), c.at(one.FinishedAt)}
 	}
-	s.table([]string{"kind", "subject", "status", "done", "started_at", "finished_at"}, rows)
+	s.table([]string{"id", "kind", "subject", "status", "done", "started_at", "finished_at"}, rows)
 	s.more(page.NextCursor)
 	return nil
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/key"
@@ -146,6 +147,9 @@ func (v visit) runLine(r store.Run) runLine {
 	l := runLine{
 		id: v.public(key.KindRun, r.ID), state: badge{runTone(r.Status), r.Status}, work: "looks at records of", subject: r.Subject, href: recordHref(r.Subject),
 		done: r.Done, total: max(r.Done, r.Total), started: r.StartedAt, finished: r.FinishedAt, definitions: r.Definitions, error: r.Error,
+	}
+	if r.Kind == store.RunChildren {
+		l.work, l.href = "looks at records that depend on", recordHref(strings.SplitN(r.Subject, "/", 2)...)
 	}
 	if r.Kind == store.RunCadence {
 		l.work, l.href = "plans anew for", "/contacts?"+url.Values{"persona": {r.Subject}}.Encode()

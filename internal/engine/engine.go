@@ -402,6 +402,9 @@ func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 	runs := make([]store.RunSeed, len(types), len(types)+1)
 	for i, typ := range types {
 		runs[i] = store.RunSeed{Kind: store.RunLook, Subject: typ}
+		if d.Kind == definition.KindWorkflow && old != nil && old.Workflow(d.Name) != nil { // an edit (decision 48)
+			runs[i].Cause = d.Name
+		}
 	}
 	switch d.Kind {
 	case definition.KindPersona:

@@ -3,11 +3,13 @@ package sim
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/store"
 )
 
 // document is one definition in force, as last written.
@@ -74,10 +76,15 @@ func (w *world) change(ctx context.Context, a *Action, files []definition.File) 
 		return nil
 	}
 	applied, err := w.engine.Apply(ctx, w.workspace, files, actor)
+	cells := map[string]cell{}
+	if locked := (*store.LockedError)(nil); errors.As(err, &locked) {
+		cells["error"] = textCell("workflow_locked")
+		w.answered(a, "apply", cells)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	cells := map[string]cell{}
 	if problems := errorsOf(applied.Problems); len(problems) > 0 {
 		cells["error"] = textCell(problems[0].Message)
 	} else {

@@ -112,6 +112,15 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 	if added.n == 0 {
 		return numbers[0], changes, nil
 	}
+	var edited []string
+	for _, c := range changes {
+		if c.Kind == "workflow" && c.Action == "changed" {
+			edited = append(edited, c.Name)
+		}
+	}
+	if err := t.unlocked(ctx, ws, edited); err != nil {
+		return 0, nil, err
+	}
 	if _, err := t.exec(ctx, closeDefinitions, number, &closed); err != nil {
 		return 0, nil, err
 	}

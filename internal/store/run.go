@@ -31,7 +31,8 @@ const (
 // RunSeed is work over many rows that a definition brings with it when it is new or changed.
 type RunSeed struct {
 	Kind    string
-	Subject string // look: the type of record; cadence: the persona, or nothing for everybody
+	Subject string // look: the type of record; cadence: the persona, or nothing for everybody; children: type/id of a record
+	Cause   string // the workflows whose edit asks for it, with commas
 }
 
 // Run is such work, which goes on after a crash where it was.
@@ -50,10 +51,10 @@ type Run struct {
 	FinishedAt  time.Time
 }
 
-const runColumns = `x.ws, x.id, x.kind, x.subject, x.definitions, x.status, x.cursor, x.done, x.total, x.error, x.started_at, x.updated_at, x.finished_at`
+const runColumns = `x.ws, x.id, x.kind, x.subject, x.cause, x.definitions, x.status, x.cursor, x.done, x.total, x.error, x.started_at, x.updated_at, x.finished_at`
 
 func scanRun(rows *sql.Rows) (r Run, err error) {
-	return r, rows.Scan(&r.Workspace, &r.ID, &r.Kind, &r.Subject, &r.Definitions, &r.Status, &r.Cursor, &r.Done, &r.Total, &r.Error,
+	return r, rows.Scan(&r.Workspace, &r.ID, &r.Kind, &r.Subject, &r.Cause, &r.Definitions, &r.Status, &r.Cursor, &r.Done, &r.Total, &r.Error,
 		instant{&r.StartedAt}, instant{&r.UpdatedAt}, instant{&r.FinishedAt})
 }
 
@@ -64,25 +65,89 @@ WHERE run.status = 'running' AND /*BY NAME*/run.ws = r.ws AND run.kind = r.kind 
 
 // Records are counted later, by whoever goes over them: while definitions come into force nobody plans anything.
 const insertRuns = `
-INSERT INTO run (ws, id, kind, subject, definitions, status, total, started_at, updated_at)
-SELECT r.ws, r.id, r.kind, r.subject, r.definitions, 'running',
+INSERT INTO run (ws, id, kind, subject, cause, definitions, status, total, started_at, updated_at)
+SELECT r.ws, r.id, r.kind, r.subject, r.cause, r.definitions, 'running',
   CASE WHEN r.kind = 'look' THEN 0
     WHEN r.subject <> '' THEN (SELECT COUNT(*) FROM contact AS p WHERE p.persona = r.subject AND p.persona <> '' AND p.ws = r.ws)
     ELSE (SELECT COUNT(*) FROM contact AS p WHERE p.ws = r.ws) END, $1, $1
-FROM /*ROWS $2 (ws bigint, id bigint, kind text, subject text, definitions bigint)*/ AS r`
+FROM /*ROWS $2 (ws bigint, id bigint, kind text, subject text, cause text, definitions bigint)*/ AS r`
+
+const runningRuns = `
+SELECT ` + runColumns + `
+FROM run AS x
+WHERE x.ws = $1 AND x.status = 'running'
+ORDER BY x.id`
+
+// Workflows are those whose edit asked for a run.
+func (r RunSeed) Workflows() []string {
+	return strings.FieldsFunc(r.Cause, func(c rune) bool { return c == ',' })
+}
+
+// LockedError says that a workflow cannot be edited, because a run goes over what its last edit has changed (decision 48).
+type LockedError struct {
+	Workflow string
+	Run      int64
+}
+
+func (e *LockedError) Error() string {
+	return "workflow " + e.Workflow + " is locked: a run goes over what its last edit has changed"
+}
+
+// unlocked makes sure that none of the workflows is locked by a run.
+func (t *session) unlocked(ctx context.Context, ws subject.WorkspaceID, workflows []string) error {
+	if len(workflows) == 0 {
+		return nil
+	}
+	runs, err := query(ctx, t, scanRun, runningRuns, int64(ws))
+	if err != nil {
+		return fmt.Errorf("look for runs: %w", err)
+	}
+	for _, run := range runs {
+		for _, name := range run.Workflows() {
+			if slices.Contains(workflows, name) {
+				return &LockedError{Workflow: name, Run: run.ID}
+			}
+		}
+	}
+	return nil
+}
+
+// union joins runs for the same: each with all that ask for it.
+func union(seeds []RunSeed) []RunSeed {
+	slices.SortFunc(seeds, func(a, b RunSeed) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Subject, b.Subject), strings.Compare(a.Cause, b.Cause))
+	})
+	var all []RunSeed
+	for _, s := range seeds {
+		if last := len(all) - 1; last >= 0 && all[last].Kind == s.Kind && all[last].Subject == s.Subject {
+			causes := append(all[last].Workflows(), s.Workflows()...)
+			slices.Sort(causes)
+			all[last].Cause = strings.Join(slices.Compact(causes), ",")
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
 
 // beginRuns begins what definitions bring with them, each once. What runs for the same already begins anew.
 func (t *session) beginRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
-	compare := func(a, b RunSeed) int {
-		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Subject, b.Subject))
-	}
-	seeds = slices.Compact(slices.SortedFunc(slices.Values(seeds), compare))
-	var before rowset
-	for _, seed := range seeds {
-		before.row().int(int64(ws)).text(seed.Kind).text(seed.Subject)
-	}
-	if before.n == 0 {
+	if len(seeds) == 0 {
 		return nil
+	}
+	open, err := query(ctx, t, scanRun, runningRuns, int64(ws))
+	if err != nil {
+		return fmt.Errorf("look for runs: %w", err)
+	}
+	seeds = union(seeds)
+	var before rowset
+	for i, seed := range seeds {
+		for _, r := range open { // what that was asked for by is not done yet
+			if r.Kind == seed.Kind && r.Subject == seed.Subject {
+				seeds[i] = union([]RunSeed{seed, r.RunSeed})[0]
+			}
+		}
+		before.row().int(int64(ws)).text(seed.Kind).text(seed.Subject)
 	}
 	if _, err := t.exec(ctx, cancelRuns, micros(now), &before); err != nil {
 		return fmt.Errorf("cancel runs: %w", err)
@@ -93,7 +158,7 @@ func (t *session) beginRuns(ctx context.Context, ws subject.WorkspaceID, now tim
 func (t *session) addRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
 	var rows rowset
 	for _, seed := range seeds {
-		rows.row().int(int64(ws)).int(t.s.NewID(now)).text(seed.Kind).text(seed.Subject).int(definitions)
+		rows.row().int(int64(ws)).int(t.s.NewID(now)).text(seed.Kind).text(seed.Subject).text(seed.Cause).int(definitions)
 	}
 	if rows.n == 0 {
 		return nil
@@ -229,4 +294,83 @@ FROM run AS x`
 func (s *Store) Runs(ctx context.Context, ws subject.WorkspaceID, p Page) ([]Run, error) {
 	text, args := list(listRuns, "x", int64(ws), p).end("x", p)
 	return all(ctx, s, "list runs", scanRun, text, args...)
+}
+
+const cancelRun = `
+UPDATE run SET status = 'cancelled', updated_at = $3, finished_at = $3
+WHERE ws = $1 AND id = $2 AND status = 'running'`
+
+const resumeRun = `
+UPDATE run SET status = 'running', updated_at = $3, finished_at = 0, error = ''
+WHERE ws = $1 AND id = $2 AND status IN ('cancelled', 'failed')`
+
+const runByID = `
+SELECT ` + runColumns + `
+FROM run AS x
+WHERE x.ws = $1 AND x.id = $2`
+
+const newerRun = `
+SELECT x.id FROM run AS x
+WHERE x.ws = $1 AND x.kind = $2 AND x.subject = $3 AND x.id > $4
+LIMIT 1`
+
+// RunError says that the state of a run does not allow what was asked for.
+type RunError struct {
+	Status string
+	Newer  bool // another one of its kind and subject began after it
+}
+
+func (e *RunError) Error() string { return "the run is " + e.Status }
+
+// StopRun ends a run where it is: what it has gone over stays as it is, and the workflows that it locks can be edited. One
+// that is done is a RunError, ErrNotFound: there is no such run.
+func (s *Store) StopRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit Audit) (Run, error) {
+	return s.turnRun(ctx, ws, id, now, cancelRun, audit, RunCancelled, RunRunning)
+}
+
+// ResumeRun has a run go on from where it was cancelled or failed, by the definitions that asked for it. Where a newer one
+// of its kind and subject exists there is nothing to resume.
+func (s *Store) ResumeRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit Audit) (Run, error) {
+	return s.turnRun(ctx, ws, id, now, resumeRun, audit, RunRunning, RunCancelled, RunFailed)
+}
+
+func (s *Store) turnRun(
+	ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, text string, audit Audit, to string, from ...string,
+) (run Run, err error) {
+	err = s.write(ctx, func(t *session) error {
+		runs, err := query(ctx, t, scanRun, runByID, int64(ws), id)
+		if err != nil {
+			return err
+		}
+		if len(runs) == 0 {
+			return ErrNotFound
+		}
+		if run = runs[0]; run.Status == to {
+			return nil
+		}
+		newer, err := query(ctx, t, scanInt, newerRun, int64(ws), runs[0].Kind, runs[0].Subject, id)
+		if err != nil {
+			return err
+		}
+		if refused := (&RunError{Status: runs[0].Status, Newer: len(newer) > 0 && text == resumeRun}); refused.Newer || !slices.Contains(from, run.Status) {
+			return refused
+		}
+		n, err := t.exec(ctx, text, int64(ws), id, dueMicros(now))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return errAgain
+		}
+		if runs, err = query(ctx, t, scanRun, runByID, int64(ws), id); err != nil {
+			return err
+		}
+		run = runs[0]
+		t.due(dueMicros(now))
+		return t.audit(ctx, ws, now, audit)
+	})
+	if err != nil {
+		return Run{}, fmt.Errorf("a run: %w", err)
+	}
+	return run, nil
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -76,6 +77,119 @@ func TestARunIsMovedOnce(t *testing.T) {
 		}
 		if _, open, err := s.LookRun(t.Context()); open || err != nil {
 			t.Errorf("after its end: %t, %v", open, err)
+		}
+	})
+}
+
+// While a run goes over what the edit of a workflow has changed, that workflow is not edited again (decision 48); others are,
+// and take the lock over with the run that begins anew. A person may cancel the run, and have it go on.
+func TestARunLocksWhatAskedForIt(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.records(now, "x", "a")
+		f.check(now, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
+		audit := store.Audit{At: now, Actor: "test", Action: "apply"}
+		apply := func(name, hash, cause string) error {
+			docs := []store.Definition{{Kind: "workflow", Name: name, Text: "x", Hash: hash, Runs: []store.RunSeed{{Kind: store.RunLook, Subject: "kiosk", Cause: cause}}}}
+			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, audit, nil)
+			return err
+		}
+		locked := func(err error, name string) bool {
+			var e *store.LockedError
+			return errors.As(err, &e) && e.Workflow == name && e.Run != 0
+		}
+		f.must(apply("w", "1", "")) // a first apply locks nothing
+		f.must(apply("w", "2", "w"))
+		if err := apply("w", "3", "w"); !locked(err, "w") {
+			t.Errorf("an edit meanwhile: %v", err)
+		}
+		f.must(apply("w", "2", "w")) // it is in force: nothing changes
+		f.must(apply("v", "1", ""))
+		f.must(apply("v", "2", "v"))
+		run, open, err := s.LookRun(t.Context())
+		if err != nil || !open || run.Cause != "v,w" {
+			t.Fatalf("%+v, %t, %v", run, open, err)
+		}
+		if err := apply("w", "3", "w"); !locked(err, "w") {
+			t.Errorf("the lock is lost with the run that was cancelled: %v", err)
+		}
+		for range 2 { // once is as good as twice
+			if got, err := s.StopRun(t.Context(), f.ws, run.ID, now, audit); err != nil || got.Status != store.RunCancelled {
+				t.Errorf("%+v, %v", got, err)
+			}
+		}
+		if got, err := s.ResumeRun(t.Context(), f.ws, run.ID, now, audit); err != nil || got.Status != store.RunRunning || !got.FinishedAt.IsZero() {
+			t.Errorf("%+v, %v", got, err)
+		}
+		_, err = s.StopRun(t.Context(), f.ws, run.ID, now, audit)
+		f.must(err)
+		f.must(apply("w", "3", "w"))
+		var refused *store.RunError
+		if _, err := s.ResumeRun(t.Context(), f.ws, run.ID, now, audit); !errors.As(err, &refused) || !refused.Newer {
+			t.Errorf("a run is resumed beside a newer one: %v", err)
+		}
+		if _, err := s.StopRun(t.Context(), f.ws, 99, now, audit); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("no such run: %v", err)
+		}
+	})
+}
+
+// What depends on a record is looked at in pages, when the record has changed in what they read, and not in the transaction
+// that writes it (model.md §6).
+//
+// Shows: B32.
+func TestChildrenAreMarkedInPages(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		for _, name := range []string{"a", "b", "c", "centre"} {
+			f.records(now, "x", name)
+		}
+		parent := subject.RecordRef{Type: "kiosk", ExtID: "centre"}
+		_, err := s.CheckDue(t.Context(), now, 10, store.Check{
+			Look:  func([]store.DueRecord) (store.CheckNeeds, error) { return store.CheckNeeds{}, nil },
+			Admit: func(store.CheckState) ([][]store.Audience, error) { return make([][]store.Audience, 4), nil },
+			Decide: func([][]store.People) (w store.CheckWrites, err error) {
+				for _, name := range []string{"a", "b", "c", "centre"} {
+					r := f.record(name)
+					w.Looks = append(w.Looks, store.Looked{Workspace: f.ws, ID: r.ID})
+					if name != "centre" {
+						w.Links = append(w.Links, store.Links{Workspace: f.ws, ID: r.ID, Refs: []subject.RecordRef{parent}})
+					}
+				}
+				return w, nil
+			},
+		})
+		f.must(err)
+		docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: "1"}}
+		_, _, err = s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil)
+		f.must(err)
+		at := now.Add(time.Minute)
+		write := func(across bool) {
+			f.must(s.WriteRecords(t.Context(), f.ws, at, []store.RecordRef{parent}, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
+				r := known[parent]
+				r.Props, r.Across = map[string]any{"n": r.Rev}, across
+				return []store.RecordRow{r}, nil
+			}, nil))
+		}
+		write(false)
+		if done, more, err := s.MarkChildren(t.Context(), at, 2); done != 0 || more || err != nil {
+			t.Errorf("nothing that they read has changed: %d, %t, %v", done, more, err)
+		}
+		write(true)
+		if r := f.record("a"); !r.LookAt.IsZero() || r.Links != "kiosk/centre" {
+			t.Errorf("in the transaction of the write: %+v", r)
+		}
+		for i, want := range []int{2, 1, 0} {
+			if done, more, err := s.MarkChildren(t.Context(), at, 2); done != want || more != (want > 0) || err != nil {
+				t.Errorf("page %d: %d, %t, %v", i, done, more, err)
+			}
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if r := f.record(name); !r.LookAt.Equal(at) {
+				t.Errorf("%s is looked at %s", name, r.LookAt)
+			}
 		}
 	})
 }

@@ -19,4 +19,6 @@ CREATE INDEX record_link_child ON record_link (child_id);
 
 -- What is made by the calendar has a date and no record. Of a series the ones that wait, and the latest of each status.
 CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE record_id = 0 AND local_date <> '';
+-- The workflows whose edit asked for a run, with commas: these are not edited again before it has ended.
+ALTER TABLE run ADD COLUMN cause text NOT NULL DEFAULT '';
 -- +goose StatementEnd

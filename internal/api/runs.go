@@ -1,0 +1,78 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+type listRuns struct {
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+}
+
+// runPath begins the routes of one run: to cancel one twice is to cancel it once.
+const runPath = "/v1/runs/{id}/"
+
+func (a *API) runs() {
+	route(a, http.MethodGet, "/v1/runs", ScopeRead, huma.Operation{
+		OperationID: "list-runs", Summary: "Work over many rows, newest first, and how far it is", Tags: []string{"runs"},
+	}, func(ctx context.Context, c Caller, in *listRuns) (*body[client.Page[client.Run]], error) {
+		x := a.idsOf(c.Workspace)
+		page, err := x.page(key.KindRun, in.Limit, in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := a.Store.Runs(ctx, c.Workspace.ID, page)
+		if err != nil {
+			return nil, fmt.Errorf("a page of the list: %w", err)
+		}
+		return &body[client.Page[client.Run]]{pageOf(rows, in.Limit, x.wireRun, func(r store.Run) string { return x.encode(key.KindRun, r.ID) })}, nil
+	})
+	turn := func(verb, summary string, do func(context.Context, subject.WorkspaceID, int64, time.Time, store.Audit) (store.Run, error)) {
+		route(a, http.MethodPost, runPath+verb, ScopeOperate, huma.Operation{
+			OperationID: verb + "-run", Summary: summary, Tags: []string{"runs"},
+		}, func(ctx context.Context, c Caller, in *byID) (*body[client.Run], error) {
+			x := a.idsOf(c.Workspace)
+			id, ok := x.decode(key.KindRun, in.ID)
+			if !ok {
+				return nil, notFound("run")
+			}
+			now := a.Clock.Now()
+			run, err := do(ctx, c.Workspace.ID, id, now, store.Audit{At: now, Actor: c.Name, Action: verb + " run", Target: in.ID})
+			if refused := (*store.RunError)(nil); errors.As(err, &refused) {
+				return nil, cannotTurn(verb, refused)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s a run: %w", verb, err)
+			}
+			return &body[client.Run]{x.wireRun(run)}, nil
+		})
+	}
+	turn("cancel", "End a run where it is, which lets its workflows be edited again", a.Store.StopRun)
+	turn("resume", "Have a run that was cancelled or has failed go on where it was", a.Store.ResumeRun)
+}
+
+func cannotTurn(verb string, e *store.RunError) *client.Problem {
+	p := newProblem(http.StatusConflict, client.CodeNotPossible, verb+" is not possible: the run is "+e.Status)
+	if p.Hint = "a run that is done stays as it is"; e.Newer {
+		p.Detail, p.Hint = verb+" is not possible: a newer run goes over the same", "GET /v1/runs shows it"
+	}
+	return p
+}
+
+func (x ids) wireRun(r store.Run) client.Run {
+	return client.Run{
+		ID: x.encode(key.KindRun, r.ID), Kind: r.Kind, Subject: r.Subject, Locks: r.Workflows(), Definitions: r.Definitions, Status: r.Status,
+		Done: r.Done, Total: max(r.Total, r.Done), Error: r.Error, StartedAt: r.StartedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+	}
+}
