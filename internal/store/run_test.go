@@ -146,16 +146,18 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "centre"} {
 			f.records(now, "x", name)
 		}
-		parent := subject.RecordRef{Type: "kiosk", ExtID: "centre"}
+		parent, ids := subject.RecordRef{Type: "kiosk", ExtID: "centre"}, map[string]subject.RecordID{}
+		for _, name := range []string{"a", "b", "c", "centre"} {
+			ids[name] = f.record(name).ID
+		}
 		_, err := s.CheckDue(t.Context(), now, 10, store.Check{
 			Look:  func([]store.DueRecord) (store.CheckNeeds, error) { return store.CheckNeeds{}, nil },
 			Admit: func(store.CheckState) ([][]store.Audience, error) { return make([][]store.Audience, 4), nil },
 			Decide: func([][]store.People) (w store.CheckWrites, err error) {
-				for _, name := range []string{"a", "b", "c", "centre"} {
-					r := f.record(name)
-					w.Looks = append(w.Looks, store.Looked{Workspace: f.ws, ID: r.ID})
+				for name, id := range ids {
+					w.Looks = append(w.Looks, store.Looked{Workspace: f.ws, ID: id})
 					if name != "centre" {
-						w.Links = append(w.Links, store.Links{Workspace: f.ws, ID: r.ID, Refs: []subject.RecordRef{parent}})
+						w.Links = append(w.Links, store.Links{Workspace: f.ws, ID: id, Refs: []subject.RecordRef{parent}})
 					}
 				}
 				return w, nil
