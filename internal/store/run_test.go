@@ -92,7 +92,7 @@ func TestARunLocksWhatAskedForIt(t *testing.T) {
 		audit := store.Audit{At: now, Actor: "test", Action: "apply"}
 		apply := func(name, hash, cause string) error {
 			docs := []store.Definition{{Kind: "workflow", Name: name, Text: "x", Hash: hash, Runs: []store.RunSeed{{Kind: store.RunLook, Subject: "kiosk", Cause: cause}}}}
-			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, audit, nil)
+			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, audit, nil, nil)
 			return err
 		}
 		locked := func(err error, name string) bool {
@@ -165,7 +165,7 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 		})
 		f.must(err)
 		docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: "1"}}
-		_, _, err = s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil)
+		_, _, err = s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil, nil)
 		f.must(err)
 		at := now.Add(time.Minute)
 		write := func(across bool) {
