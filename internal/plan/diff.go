@@ -197,9 +197,9 @@ func (l *Look) unreached(row instance.Row) reason.Reason {
 	return reason.RuleChanged
 }
 
-// target is the name of an occasion without its offset.
+// target is the name of an occasion without its offset, and without the workflow's type.
 func target(k key.Instance) string {
 	base, _ := k.Base()
-	text := string(base)
+	_, text, _ := strings.Cut(string(base), ":")
 	return text[:max(strings.LastIndexByte(text, ':'), 0)]
 }

@@ -38,6 +38,9 @@ func (s *seen) orphans() (looks []*look) {
 		l := &look{}
 		l.Workflow, l.Trigger = &definition.Workflow{Name: workflow}, &definition.Trigger{ID: trigger}
 		l.Ahead, l.State = &plan.Ahead{Known: true, Reason: reason.WorkflowInactive}, state
+		if w := s.set.Workflow(workflow); w != nil && w.Enabled { // the trigger alone is gone
+			l.Ahead.Reason = reason.RuleChanged
+		}
 		looks = append(looks, l)
 	}
 	return looks
