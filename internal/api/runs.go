@@ -58,8 +58,14 @@ func (a *API) runs() {
 			return &body[client.Run]{x.wireRun(run)}, nil
 		})
 	}
-	turn("cancel", "End a run where it is, which lets its workflows be edited again", a.Store.StopRun)
-	turn("resume", "Have a run that was cancelled or has failed go on where it was", a.Store.ResumeRun)
+	turn("cancel", "End a run where it is, which lets its workflows be edited again",
+		func(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error) {
+			return a.Store.StopRun(ctx, ws, id, now, audit)
+		})
+	turn("resume", "Have a run that was cancelled or has failed go on where it was",
+		func(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error) {
+			return a.Store.ResumeRun(ctx, ws, id, now, audit)
+		})
 }
 
 func cannotTurn(verb string, e *store.RunError) *client.Problem {

@@ -119,13 +119,13 @@ func signOf(w journal.What) (string, string) {
 		return ">", green
 	case journal.Created, journal.Expanded:
 		return "+", green
-	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned:
+	case journal.Planned, journal.Deferred, journal.Throttled, journal.Returned, journal.Moved:
 		return "~", blue
 	case journal.Skipped, journal.Folded:
 		return "=", dim
 	case journal.NoMatch:
 		return ".", dim
-	case journal.Cancelled, journal.Expired, journal.Released, journal.Forgotten:
+	case journal.Cancelled, journal.Withdrawn, journal.Expired, journal.Released, journal.Forgotten:
 		return "-", dim
 	case journal.Retried, journal.Failed, journal.Unknown, journal.Held, journal.Reclaimed, journal.PassedOver, journal.StaleRefused, journal.Rejected:
 		return "!", red

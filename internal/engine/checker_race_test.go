@@ -315,6 +315,12 @@ func TestANewTriggerLooksAtAllRecords(t *testing.T) {
 			t.Errorf("%+v, %v: want an alert for each of the 160 that are low, and the one that became so", counts, err)
 		}
 		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 45", 1))
+		if runs, err = w.runs(store.RunLook); err != nil || len(runs) != 2 { // the workflow is locked meanwhile: a person ends it
+			t.Fatalf("%+v, %v", runs, err)
+		}
+		if _, err := s.StopRun(t.Context(), w.Workspace.ID, runs[0].ID, w.Clock.Now(), store.Audit{At: w.Clock.Now(), Actor: "test", Action: "cancel run"}); err != nil {
+			t.Fatal(err)
+		}
 		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 46", 1))
 		if runs, err = w.runs(store.RunLook); err != nil || len(runs) != 3 || runs[0].Status != store.RunRunning || runs[1].Status != store.RunCancelled {
 			t.Errorf("two edits: %+v, %v", runs, err)

@@ -325,6 +325,7 @@ func (f *office) act(t *rapid.T) (what string) {
 		case 5:
 			f.there = !f.there
 		}
+		f.unlock()
 		f.Apply(f.text())
 	case "delete", "delete parent":
 		name := map[string]string{"delete": paper, "delete parent": home}[what]
@@ -346,6 +347,21 @@ func (f *office) act(t *rapid.T) (what string) {
 }
 
 // fill writes fields of a record; nil takes one away.
+// unlock ends what goes over the records because of the last edit, as a person may who edits the workflow again.
+func (f *office) unlock() {
+	f.Helper()
+	now := f.Clock.Now()
+	runs, err := f.Store.Runs(f.Context(), f.Workspace.ID, store.Page{Limit: 100})
+	for _, r := range runs {
+		if err == nil && r.Status == store.RunRunning && r.Cause != "" {
+			_, err = f.Store.StopRun(f.Context(), f.Workspace.ID, r.ID, now, store.Audit{At: now, Actor: "test", Action: "cancel run"})
+		}
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
 func (f *office) fill(name string, fields map[string]any, closed *bool) {
 	s := f.sheets[name]
 	if s == nil || !s.there {

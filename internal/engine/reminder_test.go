@@ -183,7 +183,7 @@ func TestWhatIsDefinedNoLongerIsWithdrawn(t *testing.T) {
 		w.mustPlan("again", map[string]string{"visit:v:t:2026-05-20:0": "pending"})
 		w.Apply(strings.Replace(date, "  - id: t\n", "  - id: u\n", 1))
 		w.live("10:20")
-		w.mustPlan("another trigger", map[string]string{"visit:v:t:2026-05-20:0": "deactivated workflow_inactive", "visit:v:u:2026-05-20:0": "pending"})
+		w.mustPlan("another trigger", map[string]string{"visit:v:t:2026-05-20:0": "deactivated rule_changed", "visit:v:u:2026-05-20:0": "pending"})
 	})
 }
 

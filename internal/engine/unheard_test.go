@@ -155,7 +155,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			}
 			w.live("14:00")
 		}, []string{
-			"10:00 created t:1", "10:00 failed t:1 alice permanent_error", "10:00 returned t:1 nobody_told", "10:10 sent t:1 alice delivered", "11:00 throttled t:1 throttled",
+			"10:00 created t:1", "10:00 failed t:1 alice permanent_error", "10:00 returned t:1 nobody_told", "10:10 created t:1 resent_by_operator", "10:10 sent t:1 alice delivered", "11:00 throttled t:1 throttled",
 		}},
 		{"a person ends it", "    cooldown: {length: 1d}\n", "alice", func(w world) {
 			w.live("10:40")
@@ -166,7 +166,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			}
 			w.morale("team/1", 30)
 			w.live("14:00")
-		}, []string{"10:40 created t:1", "11:00 throttled t:1 throttled"}},
+		}, []string{"10:40 created t:1", "11:00 cancelled t:1 alice cancelled_by_operator", "11:00 throttled t:1 throttled"}},
 		{"it may have arrived", "    cooldown: {length: 1d}\n    timing: {expire_after: 2h}\n", "alice", func(w world) {
 			w.Provider.Next(&channel.SendError{Reason: reason.ReplyLost, Unknown: true, Retry: true, Err: errors.New("lost")}, permanent)
 			w.morale("team/1", 40)
