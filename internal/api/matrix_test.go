@@ -61,6 +61,9 @@ func fixtures() map[string]fixture {
 		"GET /v1/throttles": {path: "/v1/throttles"},
 		"GET /v1/runs":      {path: "/v1/runs"},
 
+		"POST /v1/runs/{id}/cancel": {path: "/v1/runs/{run}/cancel"},
+		"POST /v1/runs/{id}/resume": {path: "/v1/runs/{run}/resume"},
+
 		"GET /v1/instances":               {path: "/v1/instances"},
 		"GET /v1/instances/{id}":          {path: "/v1/instances/{instance}"},
 		"POST /v1/instances/{id}/cancel":  {path: "/v1/instances/{instance}/cancel"},
@@ -88,10 +91,10 @@ func fixtureOf(t *testing.T, r api.Route) fixture {
 }
 
 // things are ids of one workspace.
-type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow string }
+type things struct{ event, instance, delivery, key, contact, secret, channel, record, workflow, run string }
 
 func (x things) in(f fixture) fixture {
-	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow)
+	fill := strings.NewReplacer("{event}", x.event, "{instance}", x.instance, "{delivery}", x.delivery, "{key}", x.key, "{contact}", x.contact, "{secret}", x.secret, "{channel}", x.channel, "{record}", x.record, "{workflow}", x.workflow, "{run}", x.run)
 	return fixture{fill.Replace(f.path), fill.Replace(f.body)}
 }
 
@@ -108,14 +111,24 @@ func (b *bundle) things(c *client.Client, id string) things {
 		b.Fatal(err)
 	}
 	x.channel = "memory:of-" + id
-	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n" + byHand("of-"+id, x.channel)}}); err != nil {
+	if _, err := c.Apply(b.Context(), []client.File{{Name: "channel.yaml", Text: "channel: " + x.channel + "\nprovider: memory\n" + byHand("of-"+id, x.channel) + watching("of-"+id, x.channel)}}); err != nil {
 		b.Fatal(err)
 	}
 	x.record, x.workflow = "of-"+id, "of-"+id
+	runs, err := c.Runs(b.Context(), client.RunQuery{Limit: 1})
+	if err != nil || len(runs.Items) != 1 {
+		b.Fatalf("%+v, %v", runs, err)
+	}
+	x.run = runs.Items[0].ID
 	if _, err := c.PutRecord(b.Context(), client.RecordInput{Type: "kiosk", ID: x.record, Props: map[string]any{"battery_level": 80}}); err != nil {
 		b.Fatal(err)
 	}
 	return x
+}
+
+// watching is a workflow that looks at records.
+func watching(name, channel string) string {
+	return "---\nworkflow: watch-" + name + "\ntype: alert\ntriggers: {id: t, record: kiosk, when: record.battery_level < 0}\naudience: {everyone: true}\nchannel: " + channel + "\nmessage: {inbox: {text: Hello}}\n"
 }
 
 // byHand is a workflow that needs no event.
@@ -185,8 +198,8 @@ func TestRoutesByWorkspace(t *testing.T) {
 		}
 		theirs := b.things(stranger, "theirs")
 		own := b.things(b.Client, "own")
-		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event}
-		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none"}
+		mixed := things{event: own.instance, instance: own.delivery, delivery: own.event, key: own.key + ":x", contact: own.event, secret: own.secret + "-x", channel: own.event, record: own.event, workflow: own.event, run: own.event}
+		none := things{event: "e_0", instance: "nonsense", delivery: "d_0", key: "no:such:key", contact: "no-such-contact", secret: "none", channel: "none", record: "none", workflow: "none", run: "none"}
 		cells := 0
 		for _, r := range api.New(api.Deps{}).Routes() {
 			f := fixtureOf(t, r)
