@@ -425,7 +425,7 @@ func (f *office) cancelOne(t *rapid.T) {
 // Shows: B1, B12, B32, D9, D10, P2.
 func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 	t.Parallel()
-	const inEveryRun = 15 // each is the life of an office in May
+	const inEveryRun = 7 // each is the life of an office in May
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
