@@ -46,10 +46,10 @@ build: ## build bin/carillon
 .PHONY: test
 test: ## everything that must hold: formatting, lint, tests, race detector; one that fails stops no other
 	@$(MAKE) --no-print-directory packages tools
-	@$(MAKE) --no-print-directory --keep-going format generated vet lint peers unit tagged race
+	@$(MAKE) --no-print-directory --keep-going CARILLON_TEST_RACED=1 format generated vet lint peers unit tagged race
 
 .PHONY: unit
-unit: $(TOOLS_STAMP) ## all tests, on SQLite and PostgreSQL
+unit: $(TOOLS_STAMP) ## all tests, on SQLite and PostgreSQL; in "make test" most run on PostgreSQL in race alone
 	$(TEST) -timeout 8m $(FIRST) ./...
 
 .PHONY: tagged

@@ -399,7 +399,7 @@ func TestChannelsFlyByThemselves(t *testing.T) {
 		definitions := alert("silent", "up", "") + strings.Replace(alert("good", "up", ""), "channel: memory", "channel: http", 1) + memory +
 			fmt.Sprintf("concurrency: %d\n---\nchannel: http:default\nprovider: http\nsettings:\n  url: http://x\n", allowed)
 		b := enginetest.Setup(t, s, definitions, nil)
-		silence, good := make(chan struct{}), make(chan struct{}, 200)
+		silence, asked, good := make(chan struct{}), make(chan struct{}, 200), make(chan struct{}, 200)
 		var mu sync.Mutex
 		now, most := 0, 0
 		w := sendersOf(b, s, provider("memory", func() error {
@@ -407,6 +407,7 @@ func TestChannelsFlyByThemselves(t *testing.T) {
 			now++
 			most = max(most, now)
 			mu.Unlock()
+			asked <- struct{}{}
 			<-silence
 			mu.Lock()
 			now--
@@ -425,6 +426,9 @@ func TestChannelsFlyByThemselves(t *testing.T) {
 		}
 		for range messages {
 			<-good
+		}
+		for range allowed {
+			<-asked
 		}
 		close(silence)
 		steps.Wait()

@@ -18,7 +18,7 @@ import (
 func TestABatchPinnedToMoreSetsThanAreKept(t *testing.T) {
 	t.Parallel()
 	storetest.NotUnderRace(t, "one goroutine compiles 220 workflows; TestNothingIsPlannedByAnOldSet applies sets at the same time")
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
+	pinned := func(t *testing.T, s *store.Store) {
 		const edits = 110
 		b := enginetest.Setup(t, s, memory, nil)
 		for i := range edits {
@@ -47,5 +47,11 @@ func TestABatchPinnedToMoreSetsThanAreKept(t *testing.T) {
 				t.Fatalf("after %d steps %d instances are expanded and %d messages sent", step, expanded, sent)
 			}
 		}
-	})
+	}
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			pinned(t, storetest.Open(t, storetest.URL(t, database)))
+		})
+	}
 }

@@ -30,14 +30,7 @@ func (k Kin) Unread(relations []definition.Relation, rec subject.Record) (refs [
 func (k Kin) Links(relations []definition.Relation, rec subject.Record) []subject.RecordRef {
 	found := map[subject.RecordRef]bool{}
 	k.walk(relations, rec.Props, func(ref subject.RecordRef, _ bool) { found[ref] = true })
-	return slices.SortedFunc(maps.Keys(found), compareRefs)
-}
-
-func compareRefs(a, b subject.RecordRef) int {
-	if c := strings.Compare(a.Type, b.Type); c != 0 {
-		return c
-	}
-	return strings.Compare(a.ExtID, b.ExtID)
+	return slices.SortedFunc(maps.Keys(found), subject.RecordRef.Compare)
 }
 
 // walk meets every record that is named, from the nearest on.

@@ -192,6 +192,9 @@ LIMIT $5`
 // MarkChildren takes the oldest run over the children of a record on by up to limit of them, in one transaction. More is
 // false when there is no such run, or another process has it.
 func (s *Store) MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error) {
+	if _, open, err := first(ctx, s, "look for a run", scanRun, oldestRun, RunChildren); err != nil || !open {
+		return 0, false, err // as nearly always: no transaction that writes
+	}
 	err = s.write(ctx, func(t *session) error {
 		runs, err := query(ctx, t, scanRun, openRun, RunChildren)
 		if err != nil || len(runs) == 0 {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -224,15 +223,11 @@ func (s *Store) WriteRecords(
 	return nil
 }
 
-func compareRecords(a, b RecordRef) int {
-	return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.ExtID, b.ExtID))
-}
-
 // lockRecords locks in the order of row ids, as the checks do, and reads in a statement of its own: the one that waited
 // for a lock saw the records as they were before.
 func (t *session) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
 	var wanted rowset
-	for _, ref := range slices.Compact(slices.SortedFunc(slices.Values(refs), compareRecords)) {
+	for _, ref := range slices.Compact(slices.SortedFunc(slices.Values(refs), RecordRef.Compare)) {
 		wanted.row().int(int64(ws)).text(ref.Type).text(ref.ExtID)
 	}
 	var locked []int64
@@ -258,7 +253,7 @@ func (t *session) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs 
 
 func (t *session) writeRecords(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []RecordRow) error {
 	// One order everywhere: no deadlock.
-	writes = slices.SortedFunc(slices.Values(writes), func(a, b RecordRow) int { return compareRecords(a.Ref(), b.Ref()) })
+	writes = slices.SortedFunc(slices.Values(writes), func(a, b RecordRow) int { return a.Ref().Compare(b.Ref()) })
 	mark := dueMicros(now)
 	var made, changed rowset
 	for _, w := range writes {

@@ -70,6 +70,9 @@ func (t *session) markReplan(ctx context.Context, now time.Time, refs []PersonRe
 // AdvanceCadence marks the next page of people of the oldest run that plans their messages anew, in one transaction, and
 // returns how many these are; once there are none left, the run is done. Open is false when there is no run.
 func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, open bool, err error) {
+	if _, open, err = first(ctx, s, "look for a run", scanRun, oldestRun, RunCadence); err != nil || !open {
+		return 0, false, err // as nearly always: no transaction that writes
+	}
 	err = s.write(ctx, func(t *session) error {
 		runs, err := query(ctx, t, scanRun, openRun, RunCadence)
 		marked, open = 0, len(runs) > 0

@@ -1,6 +1,7 @@
 package subject
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -24,6 +25,11 @@ type Record struct {
 
 // RecordRef names a record as the caller knows it.
 type RecordRef struct{ Type, ExtID string }
+
+// Compare orders names of records, for slices.SortFunc.
+func (r RecordRef) Compare(o RecordRef) int {
+	return cmp.Or(strings.Compare(r.Type, o.Type), strings.Compare(r.ExtID, o.ExtID))
+}
 
 // Kinds of the events that the engine appends by itself; callers cannot send any that begin like these.
 const (

@@ -19,6 +19,10 @@ import (
 // runs on both.
 const EnvDatabase = "CARILLON_TEST_DB"
 
+// EnvRaced names the environment variable that, when set, has Each leave out PostgreSQL: another run has the same tests
+// there, under the race detector. What runs on it in no other way, or compares the two, is not left out.
+const EnvRaced = "CARILLON_TEST_RACED"
+
 // EnvPooler names the environment variable that, when set, has every test reach PostgreSQL through PgBouncer in
 // transaction mode.
 const EnvPooler = "CARILLON_TEST_POOLER"
@@ -31,6 +35,9 @@ const poolSize = 6
 func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
 	t.Helper()
 	for _, database := range Databases(t) {
+		if database == "postgres" && os.Getenv(EnvDatabase) == "" && os.Getenv(EnvRaced) != "" {
+			continue
+		}
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			f(t, Open(t, URL(t, database)))
