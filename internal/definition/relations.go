@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Relation is a field of a record by which triggers read another one.
@@ -116,6 +117,14 @@ func (t *Trigger) reads() (paths []expr.Path) {
 	}
 	for _, a := range t.Audience {
 		conditions, programs = append(conditions, a.Where), append(programs, a.To, a.Address)
+		if a.To == nil {
+			continue
+		}
+		for _, path := range a.To.Paths() { // a record that is named may be reached by its own addresses
+			for _, field := range append(subject.AddressFields(""), "locale", "timezone") {
+				paths = append(paths, append(slices.Clone(path), field))
+			}
+		}
 	}
 	for _, c := range conditions {
 		if c != nil {

@@ -196,7 +196,7 @@ func newTables() tables {
 			later("late_joiner", ""),
 		}},
 		"audience": {"an entry of the audience", []entry{
-			built("to", anExpression, "event.recipient, or an expression that gives ids of contacts."),
+			built("to", anExpression, "event.recipient, or an expression that gives records or ids of contacts, one or a list. A record is reached as the contact of its id, else by its own address."),
 			built("address", anExpression, "An expression that gives an address or a list of them."),
 			built("kind", oneOf(addressKinds()...), "What kind of address it is; needed with address."),
 			built("where", ref("condition"), "Only people for whom this holds."),

@@ -443,6 +443,7 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 			a.EventRecipient = true
 		case to != nil:
 			a.To = r.expression(to, scope, expr.Any)
+			r.relatives(to, a.To, scope.RecordType)
 		case address != nil:
 			a.Address = r.expression(address, scope, expr.Any)
 		case present(f.get("where")) == len(f.values) && !f.node.Partial:
@@ -463,6 +464,21 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 		all = append(all, a)
 	}
 	return all
+}
+
+// relatives refuses what every record will have and none has yet, unless its type has a field of that name.
+func (r *reader) relatives(n *portable.Node, p *expr.Program, typ *expr.RecordType) {
+	if p == nil || typ == nil {
+		return
+	}
+	for _, path := range p.Paths() {
+		if len(path) < 2 || path[0] != "record" || !slices.Contains([]string{"owner", "parent", "parents", "children"}, path[1]) {
+			continue
+		}
+		if _, declared := typ.Declared[path[1]]; !declared {
+			r.notYet(n.At(max(strings.Index(n.Text, path[1]), 0)), "record."+path[1], fmt.Sprintf("give the type %s a field %s that names them, of the type contact, list or record(TYPE)", typ.Name, path[1]))
+		}
+	}
 }
 
 // retry reads what follows a failed try; what is not written has its default.

@@ -22,6 +22,7 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/carillonhq/carillon/internal/reason"
@@ -141,6 +142,29 @@ func (p *Program) Eval(in Input) (any, error) {
 		return nil, &Failure{Reason: reason.ExpressionFailed, Detail: err.Error()}
 	}
 	return out, nil
+}
+
+// EvalRelated is Eval, but for a record that another one names, alone or in a list: that is a Related.
+func (p *Program) EvalRelated(in Input) (any, error) {
+	val, failure := p.eval(&in)
+	if failure == nil {
+		switch v := val.(type) {
+		case related:
+			return Related{ID: string(v.String), Fields: v.fields}, nil
+		case traits.Lister:
+			all := []any{}
+			for it := v.Iterator(); it.HasNext() == types.True; {
+				item := it.Next()
+				if r, ok := item.(related); ok {
+					all = append(all, Related{ID: string(r.String), Fields: r.fields})
+				} else {
+					all = append(all, export(item))
+				}
+			}
+			return all, nil
+		}
+	}
+	return p.Eval(in)
 }
 
 // Failure says why an expression has no value on these inputs.

@@ -7,7 +7,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -284,61 +283,4 @@ func ContactFields(c subject.Contact) map[string]any {
 		fields[kind] = c.Addresses[kind]
 	}
 	return fields
-}
-
-// Recipients evaluates one entry of an audience that is resolved when due. It returns ids of contacts or, where
-// the entry names addresses, addresses, each once, in the order of the expression.
-func Recipients(entry definition.Audience, in expr.Input) (ids, addresses []string, err error) {
-	program := entry.To
-	if entry.Address != nil {
-		program = entry.Address
-	}
-	value, err := program.Eval(in)
-	if err != nil {
-		return nil, nil, fmt.Errorf("audience %s: %w", program.Source(), err)
-	}
-	names, err := texts(value)
-	if err != nil {
-		return nil, nil, fmt.Errorf("audience %s: %w", program.Source(), err)
-	}
-	if entry.Address != nil {
-		return nil, names, nil
-	}
-	return names, nil, nil
-}
-
-func texts(value any) ([]string, error) {
-	switch value := value.(type) {
-	case nil:
-		return nil, nil
-	case map[string]any: // a record is reached as the contact of the same id
-		if _, isRecord := value["closed"].(bool); isRecord {
-			return texts(value["id"])
-		}
-	case string:
-		if value == "" {
-			return nil, nil
-		}
-		return []string{value}, nil
-	case []any:
-		var all []string
-		for _, one := range value {
-			names, err := texts(one)
-			if err != nil {
-				return nil, err
-			}
-			for _, name := range names {
-				if !slices.Contains(all, name) {
-					all = append(all, name)
-				}
-			}
-		}
-		return all, nil
-	case fmt.Stringer:
-		return []string{value.String()}, nil
-	case int64, float64:
-		canonical, err := key.CanonicalJSON(value)
-		return []string{string(canonical)}, err
-	}
-	return nil, fmt.Errorf("a name or an address was expected, not %T", value)
 }

@@ -166,7 +166,7 @@ func (t *session) makeContacts(ctx context.Context, now time.Time, refs []recipi
 				return fmt.Errorf("%w: a contact needs an ext_id", ErrInvalid)
 			}
 			persons[i] = Person{Found: true, Contact: subject.Contact{
-				ID: subject.ContactID(t.s.NewID(now)), ExtID: r.NewExtID, Address: r.Address, Locale: r.Locale,
+				ID: subject.ContactID(t.s.NewID(now)), ExtID: r.NewExtID, Address: r.Address, Locale: r.Locale, Timezone: r.Timezone,
 			}}
 			byExtID[made] = i
 			if r.AddressHash != "" {

@@ -69,6 +69,7 @@ type RecipientRef struct {
 	AddressHash string            // keyed hash of the normal form; empty without an address
 	NewExtID    string            // the ext_id of a contact made for it
 	Locale      string
+	Timezone    string // of a contact made for it
 	Create      bool
 	Lock        bool // a slot of this person may be taken: lock them and load their slots
 }

@@ -31,6 +31,18 @@ type Contact struct {
 // for a channel of another kind.
 func AddressKinds() []string { return []string{"email", "sms", "whatsapp", "push", "inbox", "webhook"} }
 
+// AddressFields are the fields of a record that hold an address for a kind of channel, in the order of trying. A kind that
+// leads nowhere outside takes any; the kind "" stands for all of them.
+func AddressFields(kind string) []string {
+	switch kind {
+	case "email", "push", "webhook":
+		return []string{kind}
+	case "sms", "whatsapp":
+		return []string{kind, "phone"}
+	}
+	return []string{"email", "sms", "phone", "whatsapp", "push", "webhook"}
+}
+
 // AddressOn is the contact's own address for a kind of channel, empty when there is none. A contact without addresses
 // by kind is reached where it was first met; that address also serves beside others that it looks unlike. Kinds that lead
 // nowhere outside, such as inbox and memory, take the first there is.
@@ -41,6 +53,8 @@ func (c Contact) AddressOn(kind string) string {
 	switch {
 	case kind == "inbox" && len(c.Addresses) == 0:
 		return cmp.Or(c.Address, c.ExtID) // everybody has a place in our own inbox
+	case len(c.Addresses) == 0 && unlike(kind, c.Address):
+		return ""
 	case len(c.Addresses) == 0:
 		return c.Address
 	case kind != "inbox" && slices.Contains(AddressKinds(), kind):
@@ -57,6 +71,17 @@ func (c Contact) AddressOn(kind string) string {
 		}
 	}
 	return ""
+}
+
+// unlike reports whether an address is plainly for another kind of channel: a telephone number is no e-mail address.
+func unlike(kind, address string) bool {
+	switch kind {
+	case "email":
+		return CheckAddress("sms", address) == nil
+	case "sms", "whatsapp":
+		return CheckAddress("email", address) == nil
+	}
+	return false
 }
 
 // Has reports whether an address is one of the contact's own, however it is spelled.

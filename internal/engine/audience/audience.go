@@ -6,6 +6,7 @@
 package audience
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -28,8 +29,8 @@ type Plan struct {
 
 // named is what belongs to a reference.
 type named struct {
-	entry   definition.Audience
-	address string // that the audience names; empty where it names a contact
+	entry  definition.Audience
+	target plan.Target
 }
 
 // Of evaluates the audience of a trigger on what its expressions may read. After is the last person of the pages that
@@ -51,20 +52,26 @@ func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject
 		case after != 0:
 			continue
 		}
-		ids, written, err := plan.Recipients(entry, in)
+		targets, err := plan.Targets(entry, append([]string{t.Channel}, t.Fallback...), in)
 		if err != nil {
 			return p, err
 		}
-		for _, id := range ids {
-			p.Refs, p.named = append(p.Refs, store.RecipientRef{ExtID: id, Lock: true}), append(p.named, named{entry: entry})
-		}
-		for _, address := range written {
-			ref := intake.Recipient(addresses, subject.Recipient{Address: address})
-			ref.Create, ref.Lock = true, true
-			p.Refs, p.named = append(p.Refs, ref), append(p.named, named{entry, address})
+		for _, target := range targets {
+			p.Refs, p.named = append(p.Refs, refOf(addresses, target)), append(p.named, named{entry, target})
 		}
 	}
 	return p, nil
+}
+
+// refOf is how a target is looked for: by its id, else by its address, for which a contact is made where there is none (R20).
+func refOf(addresses key.Keyed, t plan.Target) store.RecipientRef {
+	if t.Address == "" {
+		return store.RecipientRef{ExtID: t.ID, Lock: true}
+	}
+	ref := intake.Recipient(addresses, subject.Recipient{Address: t.Address, Locale: t.Locale})
+	ref.ExtID, ref.Timezone = t.ID, t.Timezone
+	ref.Create, ref.Lock = true, true
+	return ref
 }
 
 // Add names one more person.
@@ -76,13 +83,16 @@ func (p *Plan) Add(ref store.RecipientRef) {
 func (p *Plan) Recipients(people store.People) []gate.Recipient {
 	var list []gate.Recipient
 	seen := map[subject.ContactID]bool{}
-	add := func(person store.Person, address string) {
+	add := func(person store.Person, by plan.Target) {
 		seen[person.ID] = true
-		list = append(list, gate.Recipient{Person: person, Address: address, Locale: person.Locale, CustomerRef: person.ExtID})
+		if by.Later || by.ID == person.ExtID { // the latter is a contact of their own, who is reached where they want to be
+			by.Address = ""
+		}
+		list = append(list, gate.Recipient{Person: person, Address: by.Address, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
 	}
 	for i, person := range people.Persons {
 		if of := p.named[i]; person.Found && !seen[person.ID] && p.holds(of.entry, person) {
-			add(person, of.address)
+			add(person, of.target)
 		}
 	}
 	for _, person := range people.Members {
@@ -90,7 +100,7 @@ func (p *Plan) Recipients(people store.People) []gate.Recipient {
 			return (entry.Everyone || entry.Persona == person.Persona) && p.holds(entry, person)
 		}
 		if person.Found && !seen[person.ID] && slices.ContainsFunc(p.members, means) {
-			add(person, "")
+			add(person, plan.Target{})
 		}
 	}
 	return list

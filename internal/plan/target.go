@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Target is whom an entry of an audience names that is resolved when due: a contact by its id, or whoever has an address.
+// A record is reached as the contact of its id, else by an address among its own fields (format.md §2, audience).
+type Target struct {
+	ID      string // of a contact, or of a record; empty: only the address is known
+	Address string // empty: only the id is known
+	Later   bool   // the address is for a channel of the fallback, not for the first one
+	// Of a record, for whoever is reached by its address and has none of their own.
+	Locale, Timezone string
+}
+
+// Targets evaluates one entry of an audience. Each is there once, in the order of the expression. The channels of the
+// trigger decide which address of a record it is: that for the first channel for which it has one.
+func Targets(entry definition.Audience, channels []string, in expr.Input) ([]Target, error) {
+	program := entry.To
+	if entry.Address != nil {
+		program = entry.Address
+	}
+	value, err := program.EvalRelated(in)
+	if err != nil {
+		return nil, fmt.Errorf("audience %s: %w", program.Source(), err)
+	}
+	all, err := targets(value, channels)
+	if err != nil {
+		return nil, fmt.Errorf("audience %s: %w", program.Source(), err)
+	}
+	for i, t := range all {
+		if entry.Address != nil {
+			all[i] = Target{Address: t.ID}
+		}
+	}
+	return all, nil
+}
+
+func targets(value any, channels []string) ([]Target, error) {
+	switch value := value.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		if _, isRecord := value["closed"].(bool); isRecord {
+			return ofRecord(expr.TextOf(value["id"]), value, channels), nil
+		}
+	case expr.Related:
+		return ofRecord(value.ID, value.Fields, channels), nil
+	case string:
+		return ofRecord(value, nil, nil), nil
+	case []any:
+		var all []Target
+		for _, one := range value {
+			some, err := targets(one, channels)
+			if err != nil {
+				return nil, err
+			}
+			for _, t := range some {
+				if !slices.ContainsFunc(all, func(o Target) bool { return o.ID == t.ID }) {
+					all = append(all, t)
+				}
+			}
+		}
+		return all, nil
+	case fmt.Stringer:
+		return []Target{{ID: value.String()}}, nil
+	case int64, float64:
+		canonical, err := key.CanonicalJSON(value)
+		return []Target{{ID: string(canonical)}}, err
+	}
+	return nil, fmt.Errorf("a name or an address was expected, not %T", value)
+}
+
+// ofRecord is how a record is reached; nobody, when it is none.
+func ofRecord(id string, fields map[string]any, channels []string) []Target {
+	if id == "" {
+		return nil
+	}
+	t := Target{ID: id}
+	for i, channel := range channels {
+		kind, _, _ := strings.Cut(channel, ":")
+		if t.Address, t.Later = ownAddress(fields, kind), i > 0; t.Address != "" {
+			break
+		}
+	}
+	if t.Address == "" {
+		return []Target{t}
+	}
+	if locale := expr.TextOf(fields["locale"]); subject.ValidLocale(locale) {
+		t.Locale = locale
+	}
+	zone := expr.TextOf(fields["timezone"])
+	if _, err := civil.LoadZone(zone); err == nil && zone != "" {
+		t.Timezone = zone
+	}
+	return []Target{t}
+}
+
+// ownAddress is a record's address for a kind of channel; empty: it has none. A kind that leads nowhere outside, such as
+// inbox, takes the first there is.
+func ownAddress(fields map[string]any, kind string) string {
+	for _, field := range subject.AddressFields(kind) {
+		value := fields[field]
+		text := expr.TextOf(value)
+		if n, isNumber := value.(json.Number); isNumber { // a telephone number that its source writes as one
+			text = string(n)
+		}
+		if text = strings.TrimSpace(text); text != "" && subject.CheckAddress(shapeOf(field), text) == nil {
+			return text
+		}
+	}
+	return ""
+}
+
+// shapeOf is the kind of address that a field holds.
+func shapeOf(field string) string {
+	if field == "phone" {
+		return "sms"
+	}
+	return field
+}
