@@ -51,7 +51,7 @@ func TestMistakesAhead(t *testing.T) {
 		{"dst", timing("anchor: record.d, dst: {gap: back, overlap: first}"), []string{`6:43 invalid: "back" is not a value of gap | it is forward or skip`}},
 		{"pin", strings.Replace(timing("anchor: record.d"), "type: alert\n", "type: alert\npin: true\n", 1), []string{"5:5 invalid: trigger t: pin: true is for events: what is planned by a record follows its definition | remove pin"}},
 		{"resolved", onRecord("    when: record.a == 1\n    resolved: {sms: {text: x}}\n"), []string{"7:15 invalid: trigger t: resolved is for issues, and for when with a cooldown | remove it: a reminder is withdrawn where it no longer holds"}},
-		{"texts", strings.Replace(timing("anchor: record.d"), "Hello", `"{{ metric.value }} {{ days_left }}"`, 1), []string{"12:15 template: there is no metric here: the trigger has none"}},
+		{"texts", strings.Replace(timing("anchor: record.d"), "Hello", `"{{ metric.value }} {{ days_left }}"`, 1), []string{"12:15 template: there is no metric here: the trigger has none, which is metric: with its name, value and thresholds"}},
 		{"texts without a date", strings.Replace(onRecord("    when: record.a == 1\n"), "Hello", `"{{ days_left }}"`, 1), []string{"12:15 template: there are no days left here: the trigger has no date, which is the anchor of its timing"}},
 		{"an event with a zone", strings.Replace(timing("anchor: event.d, timezone: UTC"), "record: kiosk", "event: e", 1), []string{`6:41 not_supported_yet: "timezone" is not supported yet | except for triggers on records that have neither issues nor a cooldown`}},
 	} {

@@ -54,6 +54,9 @@ func (r *reader) template(n *portable.Node, format message.Format) *message.Temp
 	for _, path := range t.Variables() {
 		r.variable(n.At(max(strings.Index(n.Text, path), 0)), path, r.about)
 	}
+	for _, path := range t.Written() {
+		r.whole(n.At(max(strings.Index(n.Text, path), 0)), path, r.about.typ)
+	}
 	return t
 }
 

@@ -104,6 +104,22 @@ func (r *reader) variable(at portable.Pos, path string, about subjects) {
 	}
 }
 
+// whole refuses to write out a record that another one names: there is no text of it.
+func (r *reader) whole(at portable.Pos, path string, typ *expr.RecordType) {
+	names := strings.Split(path, ".")
+	for i := 1; i < len(names) && names[0] == "record"; i++ {
+		target := typ.RelationOf(names[i])
+		switch {
+		case target == "":
+			return
+		case i == len(names)-1:
+			r.report(CodeTemplate, at, fmt.Sprintf("%s is a whole record, of type %s", path, target), "write one of its fields, such as "+path+".id")
+			return
+		}
+		typ = typ.Related[names[i]]
+	}
+}
+
 // rootOf splits a path into its name and the first field.
 func rootOf(path string) (root, field string) {
 	root, rest, _ := strings.Cut(path, ".")
@@ -135,7 +151,7 @@ func noSubject(root string, about subjects) string {
 	case "issues":
 		return "there are no issues here: the trigger listens to an event"
 	case "metric":
-		return "there is no metric here: the trigger has none"
+		return "there is no metric here: the trigger has none, which is metric: with its name, value and thresholds"
 	case "days_left":
 		return "there are no days left here: the trigger has no date, which is the anchor of its timing"
 	}

@@ -9,11 +9,12 @@ import (
 
 // Template is a parsed text.
 type Template struct {
-	src    string
-	format Format
-	root   []node
-	own    map[string]bool // the variables that the template makes itself; null until it does
-	paths  []string        // what it reads from outside
+	src     string
+	format  Format
+	root    []node
+	own     map[string]bool // the variables that the template makes itself; null until it does
+	paths   []string        // what it reads from outside
+	written []string        // of these, what is written out without a filter
 }
 
 const (
@@ -41,7 +42,7 @@ func Parse(src string, format Format) (*Template, error) {
 		return nil, errorAt(src, end.at, "{% "+end.name+" %} has no beginning", "")
 	}
 	slices.Sort(b.paths)
-	return &Template{src: src, format: format, root: root, own: b.own, paths: slices.Compact(b.paths)}, nil
+	return &Template{src: src, format: format, root: root, own: b.own, paths: slices.Compact(b.paths), written: b.written}, nil
 }
 
 // Source returns the text as it was written.
@@ -60,6 +61,9 @@ func (t *Template) Blank() bool { return strings.TrimSpace(t.src) == "" }
 // the template makes itself (assign, capture, for) is none of them.
 func (t *Template) Variables() []string { return slices.Clone(t.paths) }
 
+// Written returns those paths that are written out as they are, {{ record.name }}, without a filter.
+func (t *Template) Written() []string { return slices.Clone(t.written) }
+
 // builder makes nodes of tokens.
 type builder struct {
 	src    string
@@ -69,6 +73,8 @@ type builder struct {
 	bound  map[string]int // the template's own variables in scope
 	own    map[string]bool
 	paths  []string
+
+	written []string // those of paths that are the whole of an output
 }
 
 // tag is the head of a {% … %}.
@@ -91,13 +97,16 @@ func (b *builder) block(depth int) ([]node, *tag, *Error) {
 		case textToken:
 			nodes = append(nodes, textNode(tok.body))
 		case outputToken:
-			p := b.parser(tok)
+			p, read := b.parser(tok), len(b.paths)
 			e, err := p.filteredValue()
 			if err == nil {
 				err = p.end()
 			}
 			if err != nil {
 				return nil, nil, err
+			}
+			if _, plain := e.(*path); plain {
+				b.written = append(b.written, b.paths[read:]...)
 			}
 			nodes = append(nodes, &outputNode{e, tok.at})
 		case tagToken:

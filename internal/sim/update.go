@@ -203,7 +203,9 @@ func (u *updater) flowList(s *Step, o outcome) error {
 			if len(changed) == 0 {
 				continue
 			}
-			cells = u.cells(s, o.spec, o.actual[changed[0].actual], &r, true, 0)
+			for _, f := range r.fields { // what is empty now, too: it is what has changed
+				cells = append(cells, f.name+": "+u.written(f.fieldSpec, o.actual[changed[0].actual], s.At, true, 0))
+			}
 		} else {
 			for _, f := range r.fields {
 				from, to, err := u.span(f.value)
@@ -326,7 +328,7 @@ func (u *updater) rows(s *Step, o outcome, rows []row, dash int, like *expectedR
 	return b.String()
 }
 
-// cells writes the fields of a new row: those that like names, else those that tell the most.
+// cells writes the fields of a new row, as far as it has them: those that like names, else those that tell the most.
 func (u *updater) cells(s *Step, spec listSpec, a row, like *expectedRow, flow bool, indent int) []string {
 	var fields []fieldSpec
 	if like != nil {
@@ -340,7 +342,7 @@ func (u *updater) cells(s *Step, spec listSpec, a row, like *expectedRow, flow b
 	}
 	var cells []string
 	for _, f := range fields {
-		if c := a.cells[f.of]; c.text == "" && !c.timed && like == nil {
+		if c := a.cells[f.of]; c.text == "" && !c.timed {
 			continue
 		}
 		cells = append(cells, f.name+": "+u.written(f, a, s.At, flow, indent))

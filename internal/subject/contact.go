@@ -45,19 +45,21 @@ func AddressFields(kind string) []string {
 
 // AddressOn is the contact's own address for a kind of channel, empty when there is none. A contact without addresses
 // by kind is reached where it was first met; that address also serves beside others that it looks unlike. Kinds that lead
-// nowhere outside, such as inbox and memory, take the first there is.
+// nowhere outside, such as memory, take the first there is; the inbox of who has addresses by kind has the contact's id.
 func (c Contact) AddressOn(kind string) string {
 	if own := c.Addresses[kind]; own != "" {
 		return own
 	}
 	switch {
-	case kind == "inbox" && len(c.Addresses) == 0:
-		return cmp.Or(c.Address, c.ExtID) // everybody has a place in our own inbox
+	case kind == "inbox" && len(c.Addresses) > 0:
+		return c.ExtID // everybody has a place in our own inbox, and it is none where a phone number leads
+	case kind == "inbox":
+		return cmp.Or(c.Address, c.ExtID)
 	case len(c.Addresses) == 0 && unlike(kind, c.Address):
 		return ""
 	case len(c.Addresses) == 0:
 		return c.Address
-	case kind != "inbox" && slices.Contains(AddressKinds(), kind):
+	case slices.Contains(AddressKinds(), kind):
 		if shaped := kind == "email" || kind == "sms" || kind == "whatsapp"; shaped && CheckAddress(kind, c.Address) == nil {
 			return c.Address
 		}

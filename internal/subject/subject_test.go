@@ -40,7 +40,7 @@ func TestAddressOn(t *testing.T) {
 		{"where they were first met, by whatever name", Contact{Address: "U02ABC"}, "sms", "U02ABC"},
 		{"where they were first met, when it looks like it", Contact{Address: "+49301", Addresses: map[string]string{"email": "a@x.org"}}, "sms", "+49301"},
 		{"it looks like another", Contact{Address: "a@x.org", Addresses: map[string]string{"push": "t"}}, "sms", ""},
-		{"our own inbox", Contact{ExtID: "ann", Addresses: map[string]string{"email": "a@x.org"}}, "inbox", "a@x.org"},
+		{"our own inbox", Contact{ExtID: "ann", Addresses: map[string]string{"email": "a@x.org"}}, "inbox", "ann"},
 		{"our own inbox, without any address", Contact{ExtID: "ann"}, "inbox", "ann"},
 		{"memory", Contact{Addresses: map[string]string{"push": "t"}}, "memory", "t"},
 		{"nothing", Contact{ExtID: "ann"}, "email", ""},
