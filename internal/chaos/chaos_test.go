@@ -70,6 +70,14 @@ func (b *binary) name() string { return filepath.Join(b.dir, "sabotage.test") }
 // sabotage names what its workers break.
 func sabotage(what string) []string { return []string{"CARILLON_SABOTAGE=" + what} }
 
+// notTwice leaves a test to the run under the race detector when there is one: its processes are under it too.
+func notTwice(t *testing.T, database string) {
+	t.Helper()
+	if storetest.RacedElsewhere(database) {
+		t.Skip("under the race detector, in the run that follows")
+	}
+}
+
 // Shows: B9, B26, C52.
 func TestReliability(t *testing.T) {
 	t.Parallel()
@@ -78,6 +86,7 @@ func TestReliability(t *testing.T) {
 	for _, database := range storetest.Databases(t) {
 		t.Run("storm/"+database, func(t *testing.T) {
 			t.Parallel()
+			notTwice(t, database)
 			report, err := chaos.Storm(t.Context(), storm(t, database, os.Args[0]))
 			check(t, report, err)
 			b.add(report)
@@ -104,6 +113,7 @@ func TestReliability(t *testing.T) {
 		for _, point := range []string{sender.BeforeIntent, sender.AfterIntent, sender.BeforeResult} {
 			t.Run(point+"/"+database, func(t *testing.T) {
 				t.Parallel()
+				notTwice(t, database)
 				o := storm(t, database, os.Args[0])
 				o.Name, o.Crash, o.Events = point, point, 100
 				report, err := chaos.CrashPoint(t.Context(), o)

@@ -18,6 +18,7 @@ func TestLimits(t *testing.T) {
 	for _, database := range storetest.Databases(t) {
 		t.Run("storm/"+database, func(t *testing.T) {
 			t.Parallel()
+			notTwice(t, database)
 			report := limitStorm(t, database, os.Args[0], nil)
 			for _, v := range report.Violations {
 				t.Errorf("seed %d: %s", report.Seed, v)

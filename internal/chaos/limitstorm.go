@@ -71,7 +71,7 @@ func LimitStorm(ctx context.Context, o Options) (report LimitReport, err error) 
 		}
 		l.clients = append(l.clients, c)
 	}
-	if err := l.world.postPeople(ctx, l.clients[0]); err != nil {
+	if err := l.again(ctx, 0, func(c *client.Client) error { return l.world.postPeople(ctx, c) }); err != nil {
 		return report, err
 	}
 	if err := l.storm(ctx); err != nil {

@@ -20,7 +20,8 @@ import (
 const EnvDatabase = "CARILLON_TEST_DB"
 
 // EnvRaced names the environment variable that, when set, has Each leave out PostgreSQL: another run has the same tests
-// there, under the race detector. What runs on it in no other way, or compares the two, is not left out.
+// there, under the race detector. Tests that take their databases from Databases, as those that compare the two, decide
+// by themselves (RacedElsewhere).
 const EnvRaced = "CARILLON_TEST_RACED"
 
 // EnvPooler names the environment variable that, when set, has every test reach PostgreSQL through PgBouncer in
@@ -35,7 +36,7 @@ const poolSize = 6
 func Each(t *testing.T, f func(t *testing.T, s *store.Store)) {
 	t.Helper()
 	for _, database := range Databases(t) {
-		if database == "postgres" && os.Getenv(EnvDatabase) == "" && os.Getenv(EnvRaced) != "" {
+		if RacedElsewhere(database) {
 			continue
 		}
 		t.Run(database, func(t *testing.T) {
@@ -56,6 +57,11 @@ func All(t *testing.T, f func(t *testing.T, s *store.Store)) {
 		t.Parallel()
 		f(t, Memory(t))
 	})
+}
+
+// RacedElsewhere reports whether a test that goes on under the race detector as well is left to that run.
+func RacedElsewhere(database string) bool {
+	return database == "postgres" && os.Getenv(EnvDatabase) == "" && os.Getenv(EnvRaced) != ""
 }
 
 // Databases are the names of those that are selected.
