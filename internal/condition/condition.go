@@ -14,6 +14,7 @@
 //   - Nothing fires before its condition was met for as long as the trigger demands, without a break (R8).
 //   - Looking more often changes nothing of what fires when.
 //   - Episodes are counted and never set back (R10).
+//   - What cannot be evaluated begins nothing, and ends nothing that has begun.
 package condition
 
 import (
@@ -109,7 +110,7 @@ type Sight struct {
 	Tick   time.Time // the tick of the interval that is due; none: it is not time for one
 	Met    []string  // the issues that are true, sorted; one empty name for a trigger with a single condition
 	Flip   time.Time // when time alone may change Met; none: never
-	Failed bool      // one of the others could not be evaluated
+	Failed []string  // of the others those that could not be evaluated
 	Bound  bool      // nobody can say when time alone changes Met
 	Gone   bool      // the record is closed or deleted, or the trigger switched off
 }
@@ -122,6 +123,7 @@ type Outcome struct {
 	Issues []string  // what is met for long enough, sorted; empty: nothing fires
 	Faded  []string  // issues that were met and are no more, while others are
 	Lapsed []Latest  // contexts of earlier firings of which an issue is gone, as Lapse found them
+	Doubt  []string  // issues of this episode that were met, and cannot be evaluated: nobody knows whether they are over
 	// Cleared says that the episode is over; Latest is then its last firing.
 	Cleared bool
 	Latest  Latest
@@ -146,10 +148,15 @@ func (s State) Look(r Rule, v Sight) Outcome {
 	if !v.Tick.IsZero() {
 		o.At = v.Tick
 	}
-	o.State.Failed = v.Failed
+	o.State.Failed = len(v.Failed) > 0
 	o.State.Since = nil
-	if len(v.Met) > 0 {
-		o.State.Since = make(map[string]time.Time, len(v.Met))
+	o.Doubt = s.doubt(r, v.Failed, o.At)
+	o.met = slices.Concat(v.Met, o.Doubt)
+	if len(o.met) > 0 {
+		o.State.Since = make(map[string]time.Time, len(o.met))
+	}
+	for _, issue := range o.Doubt {
+		o.State.Since[issue] = s.Since[issue]
 	}
 	for _, issue := range v.Met {
 		since, known := s.Since[issue]
@@ -163,7 +170,7 @@ func (s State) Look(r Rule, v Sight) Outcome {
 			o.sooner(due)
 		}
 	}
-	if len(v.Met) > 0 {
+	if len(o.met) > 0 {
 		for issue := range s.Since {
 			if _, still := o.State.Since[issue]; !still {
 				o.Faded = append(o.Faded, issue)
@@ -172,16 +179,27 @@ func (s State) Look(r Rule, v Sight) Outcome {
 		slices.Sort(o.Faded)
 	}
 	switch {
-	case len(v.Met) == 0:
+	case len(o.met) == 0:
 		o.clear(s.Open)
 	case len(o.Issues) > 0 && !s.Open:
 		o.State.Open, o.State.Episodes, o.State.Latest = true, s.Episodes+1, Latest{}
 	}
 	o.sooner(r.Rest(v.Now, v.Flip, v.Bound))
-	if r.Every > 0 && len(v.Met) > 0 {
+	if r.Every > 0 && len(o.met) > 0 {
 		o.sooner(TickAfter(v.Now, r.Every))
 	}
 	return o
+}
+
+// doubt are those of the issues that fail now and belong to the episode that goes on. What has not been met for long enough
+// does not: that was to be without a break (R8).
+func (s State) doubt(r Rule, failed []string, at time.Time) (list []string) {
+	for _, issue := range failed {
+		if since, met := s.Since[issue]; s.Open && met && !since.Add(r.For).After(at) {
+			list = append(list, issue)
+		}
+	}
+	return list
 }
 
 // Rest is when to look again at the latest at what is not met: the instant at which time alone may change that, or the tick
@@ -212,7 +230,7 @@ func (s State) Idle(r Rule) bool {
 // unjudged is when a trigger that looks at ticks alone has to look, seen between two of them: at the next one, if it would
 // find anything there that is met, or that was.
 func (s State) unjudged(r Rule, v Sight) time.Time {
-	if r.Every > 0 && (len(v.Met) > 0 || len(s.Since) > 0 || v.Failed != s.Failed) {
+	if r.Every > 0 && (len(v.Met) > 0 || len(s.Since) > 0 || (len(v.Failed) > 0) != s.Failed) {
 		return TickAfter(v.Now, r.Every)
 	}
 	return r.Rest(v.Now, v.Flip, v.Bound)

@@ -67,6 +67,9 @@ type step struct {
 	gone  bool
 	flip  string
 	bound bool
+
+	failed []string
+	faded  string // of those, where something failed
 }
 
 // Shows: A8, A22, A29.
@@ -102,6 +105,23 @@ func TestLook(t *testing.T) {
 			{at: "10:05:00", want: "[] 0", next: "-"},
 			{at: "10:06:00", met: yes, want: "[] 0", next: "10:16:00"},
 		}},
+		{"a failure ends nothing, and begins nothing", Rule{Change: true, For: 10 * time.Minute}, []step{
+			{at: "10:00:00", met: yes, want: "[] 0", next: "10:10:00"},
+			{at: "10:05:00", failed: yes, want: "[] 0", next: "-"}, // nobody knows of it that it was met without a break
+			{at: "10:06:00", met: yes, want: "[] 0", next: "10:16:00"},
+			{at: "10:16:00", met: yes, want: `[""] 1`, next: "-"},
+			{at: "10:17:00", failed: yes, want: "[] 1", next: "-"},
+			{at: "10:18:00", met: yes, want: `[""] 1`, next: "-"},
+			{at: "10:19:00", failed: yes, want: "[] 1", next: "-"},
+			{at: "10:20:00", want: "[] 1 cleared", next: "-"},
+			{at: "10:21:00", failed: yes, want: "[] 1", next: "-"},
+		}},
+		{"a failure beside others", Rule{Change: true}, []step{
+			{at: "10:00:00", met: []string{"A", "B"}, want: `["A" "B"] 1`, next: "-"},
+			{at: "10:01:00", met: []string{"B"}, failed: []string{"A", "C"}, want: `["B"] 1`, next: "-"},
+			{at: "10:02:00", failed: []string{"A", "C"}, want: "[] 1", next: "-", faded: "B"},
+			{at: "10:03:00", failed: []string{"C"}, want: "[] 1 cleared", next: "-"},
+		}},
 		{"ticks alone", Rule{Every: 5 * time.Minute}, []step{
 			{at: "10:02:00", met: yes, want: "- 0", next: "10:05:00"},
 			{at: "10:02:30", want: "- 0", next: "-"}, // over before anybody could judge it
@@ -131,7 +151,7 @@ func TestLook(t *testing.T) {
 			t.Parallel()
 			var s State
 			for _, step := range tt.steps {
-				v := Sight{Now: clock(step.at), Met: step.met, Gone: step.gone, Bound: step.bound}
+				v := Sight{Now: clock(step.at), Met: step.met, Failed: step.failed, Gone: step.gone, Bound: step.bound}
 				if step.tick {
 					v.Tick = TickAt(v.Now, tt.rule.Every)
 				}
@@ -146,6 +166,9 @@ func TestLook(t *testing.T) {
 				}
 				if o.Cleared {
 					got += " cleared"
+				}
+				if faded := strings.Join(o.Faded, ","); step.failed != nil && faded != step.faded {
+					t.Errorf("%s: %q faded, want %q", step.at, faded, step.faded)
 				}
 				if got != step.want || show(o.Next) != step.next {
 					t.Errorf("%s: got %s, next %s; want %s, next %s", step.at, got, show(o.Next), step.want, step.next)

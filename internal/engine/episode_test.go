@@ -151,3 +151,51 @@ func TestAnApplyHoldsNothingBack(t *testing.T) {
 		}
 	})
 }
+
+// A value that no condition can be computed with is not good news: an alert that was told stays open until a look finds
+// that it is over, and it is not told anew when the value is bad again.
+//
+// Shows: R9.
+func TestWhatCannotBeEvaluatedIsNotOver(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 9h, reset_on_clear: true}\n",
+			"limits: {revalidate: true}\nresolved:\n  inbox:\n    subject: over\n    text: over\n"), "alice")
+		subjects := func(when string, want ...string) {
+			t.Helper()
+			var got []string
+			for _, out := range w.Provider.Sent() {
+				got = append(got, out.Subject)
+			}
+			w.mustBe(when, got, want)
+		}
+		w.put("team/a", `{"name": "low", "owner_id": "alice", "morale": 10}`)
+		w.live("10:01")
+		subjects("at first", "low")
+		for i, broken := range []string{`"abc"`, "1e400", "[10]", "true"} {
+			w.put("team/a", `{"morale": `+broken+`}`)
+			w.live(fmt.Sprintf("10:%d2", i+1))
+			w.put("team/a", `{"morale": 20}`)
+			w.live(fmt.Sprintf("10:%d3", i+1))
+			subjects(broken)
+		}
+		w.put("team/a", `{"morale": "abc"}`)
+		w.live("11:00")
+		w.put("team/a", `{"morale": 90}`)
+		w.live("11:10")
+		subjects("when it is well", "over")
+	})
+}
+
+// A threshold that is reached is not reached anew once its value can be computed again.
+func TestAFailureIsNoCrossing(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, visits("    metric: {name: m, value: record.booked / record.seats, thresholds: [8]}\n    fire: false_to_true\n"), "ann")
+		for i, booked := range []string{"9", `"?"`, "9"} {
+			w.put("visit/v", `{"booked": `+booked+`, "seats": 1, "who": "ann"}`)
+			w.live(fmt.Sprintf("10:0%d", i+1))
+		}
+		w.mustPlan("after a failure", map[string]string{"visit:v:t:threshold:m:8:FalseToTrue:e1": "completed expanded"})
+	})
+}

@@ -60,12 +60,12 @@ type view struct {
 	zones   *civil.Zones
 }
 
-// ahead finds what is implied where what is met is met, for long enough.
-func (v *view) ahead(met []string, before condition.Ahead) Ahead {
+// ahead finds what is implied where what is met is met, for long enough. What is in doubt stays reached, if it was.
+func (v *view) ahead(met, doubt []string, before condition.Ahead) Ahead {
 	t := v.trigger.Trigger
 	a := Ahead{Known: true, State: before, Inputs: t.AheadInputs()}
 	if t.Fire == definition.FireFalseToTrue {
-		a.State = before.Cross(met, v.fresh)
+		a.State = before.Cross(slices.Sorted(slices.Values(slices.Concat(met, doubt))), v.fresh)
 	}
 	var err error
 	switch {
@@ -359,7 +359,7 @@ func (l *Look) planned(v *view, before condition.State, gone, waits bool) {
 	case !l.Outcome.Judged:
 		a = Ahead{State: before.Ahead}
 	default:
-		a = v.ahead(met, before.Ahead)
+		a = v.ahead(met, l.Doubt, before.Ahead)
 		if len(met) == 0 {
 			if a.Reason, a.Field, a.Error = l.whyNot(); waits {
 				a.Reason = reason.ForNotReached

@@ -168,7 +168,7 @@ func (l *Look) judge(seen *condition.Sight, in expr.Input) {
 			seen.Met = append(seen.Met, issue.Name)
 		}
 		if c := failedLine(v.Clauses); c != nil && !v.Met && issue.When.Fails(in) {
-			if seen.Failed = true; l.Failed == nil {
+			if seen.Failed = append(seen.Failed, issue.Name); l.Failed == nil {
 				l.Failed = c
 			}
 		}

@@ -187,7 +187,9 @@ func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g G
 			if met {
 				seen.Met = append(seen.Met, issue.Name)
 			}
-			seen.Failed = seen.Failed || !met && s.in.Failed()
+			if !met && s.in.Failed() {
+				seen.Failed = append(seen.Failed, issue.Name)
+			}
 			noteFlip(&seen, flip, exact)
 		}
 	}
@@ -196,7 +198,7 @@ func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g G
 		_, flip, exact := stop.Watch(&s.in, size)
 		noteFlip(&seen, flip, exact)
 	}
-	if baseline := w.Trigger.Fire == definition.FireFalseToTrue && !before.Ahead.Counted; len(seen.Met) == 0 && !seen.Failed && before.Idle(w.rule) && !baseline { // the most of them, with less effort than it takes to look
+	if baseline := w.Trigger.Fire == definition.FireFalseToTrue && !before.Ahead.Counted; len(seen.Met)+len(seen.Failed) == 0 && before.Idle(w.rule) && !baseline { // the most of them, with less effort than it takes to look
 		if gone {
 			return next, true
 		}
