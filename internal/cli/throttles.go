@@ -92,8 +92,17 @@ func (s *session) turned(r remote, asJSON bool, do func(*client.Client) (client.
 	if asJSON {
 		return printJSON(s.Out, run)
 	}
-	_, err = fmt.Fprintf(s.Out, "%s: %d of %d\n", run.Status, run.Done, run.Total)
+	_, err = fmt.Fprintf(s.Out, "%s: %s\n", run.Status, howFar(run))
 	return err
+}
+
+// howFar tells how many rows a run has gone over, and what it mended.
+func howFar(run client.Run) string {
+	text := fmt.Sprintf("%d of %d", run.Done, run.Total)
+	if run.Repaired > 0 {
+		text += fmt.Sprintf(", %d repaired", run.Repaired)
+	}
+	return text
 }
 
 type listRunsCmd struct {
@@ -117,7 +126,7 @@ func (c *listRunsCmd) Run(s *session) error {
 	}
 	rows := make([][]string, len(page.Items))
 	for i, one := range page.Items {
-		rows[i] = []string{one.ID, one.Kind, one.Subject, one.Status, fmt.Sprintf("%d of %d", one.Done, one.Total), c.at(one.StartedAt), c.at(one.FinishedAt)}
+		rows[i] = []string{one.ID, one.Kind, one.Subject, one.Status, howFar(one), c.at(one.StartedAt), c.at(one.FinishedAt)}
 	}
 	s.table([]string{"id", "kind", "subject", "status", "done", "started_at", "finished_at"}, rows)
 	s.more(page.NextCursor)

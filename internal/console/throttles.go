@@ -102,6 +102,7 @@ type runLine struct {
 	subject     string
 	href        string // of the subject
 	done, total int64
+	repaired    int64
 	started     time.Time
 	finished    time.Time
 	definitions int64
@@ -115,6 +116,8 @@ func (l runLine) share() string {
 		return "begins"
 	case l.total == 0:
 		return "nothing to do"
+	case l.repaired > 0:
+		return number(l.done) + " of " + number(l.total) + ", " + number(l.repaired) + " repaired"
 	}
 	return number(l.done) + " of " + number(l.total)
 }
@@ -150,6 +153,11 @@ func (v visit) runLine(r store.Run) runLine {
 	}
 	if r.Kind == store.RunChildren {
 		l.work, l.href = "looks at records that depend on", recordHref(strings.SplitN(r.Subject, "/", 2)...)
+	}
+	if r.Kind == store.RunReconcile {
+		l.work, l.repaired = "repairs what is planned by", r.Repaired
+		workflow, _, _ := strings.Cut(r.Subject, "/")
+		l.href = "/instances?" + url.Values{"workflow": {workflow}}.Encode()
 	}
 	if r.Kind == store.RunCadence {
 		l.work, l.href = "plans anew for", "/contacts?"+url.Values{"persona": {r.Subject}}.Encode()

@@ -41,6 +41,17 @@ func TestMistakesAhead(t *testing.T) {
 			"6:46 invalid: -2d stands twice in the list | each offset is an occasion of its own",
 			`6:51 invalid: "2 days" is not an offset | -2d is two days before the anchor, +3d three days after`,
 		}},
+		{"a repair", onRecord("    when: record.a == 1\n    reconcile: {every: 30m, due_within: 2d, where: 4 + 12345678, batch: 6000}\n"), []string{
+			"7:24 invalid: a repair goes over all records: at most once an hour | write 1h or longer, such as 1d",
+			"7:41 invalid: trigger t: due_within is for a date | remove it: without a date all is due at once",
+			"7:52 expression: this must be true or false, and is a number | in: 4 + 12345678",
+			"7:73 invalid: a batch has at most 5000 records",
+		}},
+		{"a repair of nothing", onRecord("    when: record.a == 1\n    cooldown: {length: 1h}\n    reconcile: {batch: 2}\n"), []string{
+			"8:16 missing: a repair needs every",
+			"8:16 invalid: trigger t: with a cooldown nothing is planned ahead that could be missing | remove reconcile: every look finds out anew what is to be said",
+		}},
+		{"a repair without records", strings.Replace(onRecord("    reconcile: {every: 1d}\n"), "record: kiosk", "event: e", 1), []string{"6:16 invalid: trigger t: reconcile is for triggers with a record | remove it"}},
 		{"the moment of the look", timing("anchor: now + days(2)"), []string{"6:22 expression: there is no now here | in: now + days(2)"}},
 		{"a time of day", timing("anchor: record.d, at: \"9 h\""), []string{`6:36 invalid: "9 h" is not a time of day | a time of day is written "09:00", from "00:00" to "23:59"`}},
 		{"a span", timing("anchor: record.d, at: random 9-10"), []string{`6:36 invalid: "9-10" is not a span of the day | a span of the day is written "22:00-07:00"; it may cross midnight`}},

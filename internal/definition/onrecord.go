@@ -25,7 +25,7 @@ const maxCheck = 24 * time.Hour
 // ofRecords are the keys of a trigger that say how it looks at records, ofEvents those that say what makes an event
 // the same event.
 func ofRecords() []string {
-	return []string{"issues", "for", "check", "cooldown", "resolved", "metric", "fire"}
+	return []string{"issues", "for", "check", "cooldown", "resolved", "metric", "fire", "reconcile"}
 }
 func ofEvents() []string { return []string{"dedup", "dedup_scope", "dedup_missing"} }
 

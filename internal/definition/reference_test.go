@@ -51,6 +51,7 @@ func chapters() [][]string {
 		{"schedule"},
 		{"cooldown"},
 		{"metric"},
+		{"reconcile"},
 		{"timing"},
 		{"dst"},
 		{"audience"},

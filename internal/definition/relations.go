@@ -106,6 +106,9 @@ func (t *Trigger) reads() (paths []expr.Path) {
 	if t.Metric != nil {
 		programs = append(programs, t.Metric.Value)
 	}
+	if t.Reconcile != nil {
+		conditions = append(conditions, t.Reconcile.Where)
+	}
 	if t.Cooldown != nil {
 		programs = append(programs, t.Cooldown.Per...)
 	}

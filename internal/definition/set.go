@@ -147,12 +147,13 @@ type Trigger struct {
 	Issues       []Issue         // instead of When, in the order of their names; the true ones are the issues
 	For          time.Duration   // how long it must have held (R8)
 	Check        Check
-	Cooldown     *Cooldown // of a trigger on records; nil = it plans ahead
-	Metric       *Metric   // of a trigger that plans ahead; nil = none
-	Fire         string    // within what such a trigger fires once; empty = by its date, else once_per_source
-	Dates        *Dates    // of a trigger that plans ahead: when its occasions are due
-	Fallback     []string  // channels in the order of trying, kind:name
-	Resolved     *Message  // what is said when the condition has cleared; nil = nothing
+	Cooldown     *Cooldown  // of a trigger on records; nil = it plans ahead
+	Metric       *Metric    // of a trigger that plans ahead; nil = none
+	Fire         string     // within what such a trigger fires once; empty = by its date, else once_per_source
+	Dates        *Dates     // of a trigger that plans ahead: when its occasions are due
+	Reconcile    *Reconcile // of a trigger that plans ahead: how what is missing is planned again; nil = not at all
+	Fallback     []string   // channels in the order of trying, kind:name
+	Resolved     *Message   // what is said when the condition has cleared; nil = nothing
 	Limits       Limits
 	Dedup        []string // paths; nil = the event's id, else the hash of its content
 	DedupScope   string   // workflow or workspace

@@ -119,6 +119,7 @@ func newTables() tables {
 			built("cooldown", ref("cooldown"), "Of records: it fires again while the condition holds, but not sooner. Default: on with issues; with when it must be written."),
 			built("metric", ref("metric"), "Of records: a number that is held against thresholds. It fires when one is reached."),
 			built("fire", oneOf(fires()...), "Of records, instead of a cooldown: within what it fires once. Default: by a date for each date and offset, else once_per_source."),
+			built("reconcile", ref("reconcile"), "Of records, without issues and a cooldown: what should be planned and is not, because somebody deleted it, is planned again. Default: off."),
 			built("dedup", listOf(aText), "Of events: paths whose values make an event the same event. Default: its id, else its content."),
 			built("dedup_scope", oneOf(DedupWorkflow, DedupWorkspace), "Where an event is the same event. Default: workflow."),
 			built("dedup_missing", oneOf(DedupAllow, DedupReject), "What follows a path without a value. Default: allow."),
@@ -129,13 +130,18 @@ func newTables() tables {
 			built("message", ref("message"), "Replaces the workflow's."),
 			built("resolved", ref("message"), "Replaces the workflow's."),
 			built("limits", ref("limits"), "Replaces the workflow's."),
-			later("reconcile", ""),
 			later("priority", ""),
 		}},
 		"metric": {"a metric", []entry{
 			required("name", aSlug, "Its name, part of every key."),
 			required("value", anExpression, "The number, such as 100 * record.booked / record.capacity."),
 			required("thresholds", listOf(aNumber), "Reached from this value on, ascending."),
+		}},
+		"reconcile": {"a repair", []entry{
+			required("every", aDuration, "How often the records are gone over, in batches: 1h or longer."),
+			built("due_within", aDuration, "With a date: of records that were not written since the last time, what is due within this time is looked for. Default: 30d."),
+			built("where", ref("condition"), "Only records for which this holds. Default: all that are neither closed nor deleted."),
+			built("batch", aCount, "How many records a step reads, at most 5000. Default: 500."),
 		}},
 		"schedule": {"a schedule", []entry{
 			built("every", aDuration, "How often: 1d, 2w, 1mo or 1y. Exactly one of every, rrule and cron is written."),

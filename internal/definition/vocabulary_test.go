@@ -19,6 +19,7 @@ func places() map[string]string {
 		"trigger":         "workflow: w\ntriggers:\n  - @\n",
 		"cooldown":        "workflow: w\ntriggers:\n  - id: t\n    record: r\n    cooldown:\n      @\n",
 		"metric":          "workflow: w\ntriggers:\n  - id: t\n    record: r\n    metric:\n      @\n",
+		"reconcile":       "workflow: w\ntriggers:\n  - id: t\n    record: r\n    reconcile:\n      @\n",
 		"schedule":        "workflow: w\ntriggers:\n  - id: t\n    schedule:\n      @\n",
 		"dst":             "workflow: w\ntriggers:\n  - id: t\n    record: r\ntiming:\n  dst:\n    @\n",
 		"limits":          "workflow: w\ntriggers:\n  - id: t\n    record: r\nlimits:\n  @\n",

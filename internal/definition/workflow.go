@@ -113,7 +113,11 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 		if t.Ahead() {
 			t.aheadInputs = t.hashAhead()
 		}
-		r.occasion(item, t, whole.timing != nil && whole.timing.Get("anchor") != nil)
+		dated := whole.timing != nil && whole.timing.Get("anchor") != nil
+		r.occasion(item, t, dated)
+		if t.Record != "" {
+			t.Reconcile = r.reconcile(t, item.Get("reconcile"), scope, dated)
+		}
 		w.Trigger = append(w.Trigger, t)
 	}
 	problems = append(problems, r.lacking(lacking)...)

@@ -41,10 +41,22 @@ func (r *rearrangement) plan(base int64) *store.CalendarPlan {
 	ordered := slices.SortedFunc(maps.Keys(refs), func(a, b store.SeriesRef) int {
 		return strings.Compare(a.Workflow+"\n"+a.Trigger, b.Workflow+"\n"+b.Trigger)
 	})
-	return &store.CalendarPlan{Base: base, Refs: ordered, Decide: func(number int64, version func(string) int64, found map[store.SeriesRef]store.Series) ([]instance.Row, []store.Seed, error) {
+	return &store.CalendarPlan{Base: base, Refs: ordered, Repairs: repairsOf(r.set), Decide: func(number int64, version func(string) int64, found map[store.SeriesRef]store.Series) ([]instance.Row, []store.Seed, error) {
 		r.entries = nil
 		return r.decide(ordered, number, version, found)
 	}}
+}
+
+// repairsOf are the triggers whose records are gone over again and again.
+func repairsOf(set *definition.Set) (all []store.Repair) {
+	for _, typ := range set.WatchedTypes() {
+		for _, m := range set.ByRecord(typ) {
+			if t := m.Trigger; t.Reconcile != nil && m.Workflow.Enabled && t.Enabled {
+				all = append(all, store.Repair{Workflow: m.Workflow.Name, Trigger: t.ID, Every: t.Reconcile.Every})
+			}
+		}
+	}
+	return all
 }
 
 func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version func(string) int64, found map[store.SeriesRef]store.Series) (changed []instance.Row, seeds []store.Seed, err error) {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -56,6 +57,7 @@ func (p papers) text() string {
       at: %q
       timezone: [record.zone, record.home.zone, %s]
       catch_up: 48h
+    reconcile: {every: 1d, due_within: 100d}
     audience:
       - to: record.who`, when, strings.Join(offsets, ", "), p.at, p.zone)
 	if !p.there {
@@ -185,6 +187,7 @@ type office struct {
 	world
 	oracle
 	store *store.Store
+	db    *sql.DB // behind its back
 	die   string
 	log   []string // deliveries as the provider accepted them
 	seen  map[string]bool
@@ -297,7 +300,7 @@ func (f *office) act(t *rapid.T) (what string) {
 		return rapid.SampledFrom([]any{nil, "Europe/Berlin", "Pacific/Auckland", "America/New_York"}).Draw(t, "zone")
 	}
 	what = rapid.SampledFrom([]string{
-		"write", "write", "write", "write", "beat", "parent", "parent", "edit", "edit", "delete", "delete parent", "close", "cancel", "cancel", "die", "restart",
+		"write", "write", "write", "write", "beat", "parent", "parent", "edit", "edit", "delete", "delete parent", "close", "cancel", "cancel", "die", "restart", "lose", "lose",
 	}).Draw(t, "what")
 	switch what {
 	case "write":
@@ -340,6 +343,8 @@ func (f *office) act(t *rapid.T) (what string) {
 		}
 	case "cancel":
 		f.cancelOne(t)
+	case "lose":
+		f.lose(t)
 	case "die":
 		f.die = rapid.SampledFrom([]string{sender.BeforeIntent, sender.AfterIntent, sender.BeforeResult, expander.AfterChunk}).Draw(t, "dies")
 	}
@@ -390,9 +395,28 @@ func (f *office) fill(name string, fields map[string]any, closed *bool) {
 	f.write(record.Merge, name, string(text))
 }
 
-// cancelOne is a person who cancels an occasion that waits.
-func (f *office) cancelOne(t *rapid.T) {
-	var waits []string
+// lose is somebody who deletes an occasion that waits, or ends it, behind the engine's back: the repair of the next day plans
+// it again.
+func (f *office) lose(t *rapid.T) {
+	now := f.Clock.Now()
+	f.settle(now, now)
+	f.until(t, now)
+	waits := f.waiting()
+	if len(waits) == 0 {
+		return
+	}
+	k := rapid.SampledFrom(waits).Draw(t, "lost")
+	text := rapid.SampledFrom([]string{`DELETE FROM instance WHERE key = $1`, `UPDATE instance SET status = 'deactivated', ready_at = 0 WHERE key = $1`}).Draw(t, "how")
+	if _, err := f.db.ExecContext(f.Context(), text, k); err != nil {
+		t.Fatal(err)
+	}
+	tomorrow := now.Add(24*time.Hour + time.Minute)
+	f.settle(now, tomorrow)
+	f.until(t, tomorrow)
+}
+
+// waiting are the keys of what the oracle knows to wait.
+func (f *office) waiting() (waits []string) {
 	for _, known := range f.known {
 		for k, o := range known {
 			if o.status == instance.Pending {
@@ -400,10 +424,16 @@ func (f *office) cancelOne(t *rapid.T) {
 			}
 		}
 	}
+	slices.Sort(waits)
+	return waits
+}
+
+// cancelOne is a person who cancels an occasion that waits.
+func (f *office) cancelOne(t *rapid.T) {
+	waits := f.waiting()
 	if len(waits) == 0 {
 		return
 	}
-	slices.Sort(waits)
 	k := rapid.SampledFrom(waits).Draw(t, "cancelled")
 	row, err := f.store.InstanceByKey(f.Context(), f.Workspace.ID, k)
 	if err != nil {
@@ -435,7 +465,8 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 				if checks++; checks > inEveryRun/2+1 && flag.Lookup("rapid.checks").Value.String() == "100" {
 					return
 				}
-				f := &office{store: storetest.Open(t, storetest.URL(t, database)), seen: map[string]bool{}, done: map[string]instance.Row{}, oracle: oracle{
+				url := storetest.URL(t, database)
+				f := &office{store: storetest.Open(t, url), db: behind(t, database, url), seen: map[string]bool{}, done: map[string]instance.Row{}, oracle: oracle{
 					papers: papers{offsets: []int{-3, -1}, at: "09:00", zone: "UTC", byHome: true, enabled: true, there: true},
 					sheets: map[string]*sheet{}, known: map[string]map[string]occasion{}, print: map[string]string{},
 				}}

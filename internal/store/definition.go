@@ -141,7 +141,7 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 		}
 		return current[name{"workflow", workflow}].Version
 	}
-	if err := t.planCalendar(ctx, ws, number, version, calendar); err != nil {
+	if err := t.planCalendar(ctx, ws, now, number, version, calendar); err != nil {
 		return 0, nil, err
 	}
 	return number, changes, t.audit(ctx, ws, now, audit)

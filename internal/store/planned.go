@@ -32,11 +32,13 @@ type Plan struct {
 	Spent map[key.Instance]bool
 }
 
-const lockPlans = `
+const plans = `
 SELECT /*NAMES i (` + instanceSpec + `)*/, i.forgotten
 FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text)*/ AS r CROSS JOIN instance AS i
 WHERE i.record_id = r.record_id AND i.record_id > 0 AND +i.ws = r.ws AND i.workflow = r.workflow AND i.trigger = r.trigger
-ORDER BY i.id
+ORDER BY i.id`
+
+const lockPlans = plans + `
 /*LOCK i*/`
 
 const lockPlanDeliveries = `
@@ -53,6 +55,23 @@ WHERE s.ws = r.ws AND s.hash = r.hash`
 
 // lockPlans reads and locks what was planned. Keys are those that may be inserted, by what they belong to.
 func (t *session) lockPlans(ctx context.Context, wanted map[PlanRef][]key.Instance) (map[PlanRef]Plan, error) {
+	return t.plans(ctx, wanted, true)
+}
+
+// PlansOf reads what was planned, without a lock and without deliveries.
+func (s *Store) PlansOf(ctx context.Context, wanted map[PlanRef][]key.Instance) (found map[PlanRef]Plan, err error) {
+	read := s.read
+	if s.writer == nil {
+		read = s.write // for PostgreSQL's plan, as in EventsByID
+	}
+	err = read(ctx, func(t *session) error {
+		found, err = t.plans(ctx, wanted, false)
+		return err
+	})
+	return found, err
+}
+
+func (t *session) plans(ctx context.Context, wanted map[PlanRef][]key.Instance, lock bool) (map[PlanRef]Plan, error) {
 	if len(wanted) == 0 {
 		return nil, nil
 	}
@@ -62,6 +81,10 @@ func (t *session) lockPlans(ctx context.Context, wanted map[PlanRef][]key.Instan
 	}
 	slices.SortFunc(refs, comparePlans)
 	var rows, ids, hashes rowset
+	text := plans
+	if lock {
+		text = lockPlans
+	}
 	plans, of, owner := make(map[PlanRef]Plan, len(refs)), map[instance.ID]PlanRef{}, map[string]PlanRef{}
 	for _, r := range refs {
 		rows.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
@@ -80,13 +103,13 @@ func (t *session) lockPlans(ctx context.Context, wanted map[PlanRef][]key.Instan
 			p.Freed[key.Instance(i.Key)] = forgotten
 		}
 		plans[ref], of[i.ID] = p, ref
-		if i.Status != instance.Pending || i.Event != 0 { // it has deliveries, or may
+		if lock && (i.Status != instance.Pending || i.Event != 0) { // it has deliveries, or may
 			ids.row().int(int64(i.Workspace)).int(int64(i.ID))
 		}
 		return struct{}{}, nil
-	}, lockPlans, &rows)
+	}, text, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("lock what is planned: %w", err)
+		return nil, fmt.Errorf("read what is planned: %w", err)
 	}
 	deliveries, err := query(ctx, t, scanDelivery, lockPlanDeliveries, &ids)
 	if err != nil {

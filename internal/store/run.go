@@ -18,6 +18,8 @@ const (
 	RunLook = "look"
 	// RunCadence plans anew what waits for the limits of people, because these have changed.
 	RunCadence = "cadence"
+	// RunReconcile plans again what is missing of the records of a trigger (B42).
+	RunReconcile = "reconcile"
 )
 
 // Statuses of a run.
@@ -31,8 +33,9 @@ const (
 // RunSeed is work over many rows that a definition brings with it when it is new or changed.
 type RunSeed struct {
 	Kind    string
-	Subject string // look: the type of record; cadence: the persona, or nothing for everybody; children: type/id of a record
-	Cause   string // the workflows whose edit asks for it, with commas
+	Subject string    // look: the type of record; cadence: the persona, or nothing for everybody; children: type/id of a record; reconcile: workflow/trigger
+	Cause   string    // the workflows whose edit asks for it, with commas
+	Since   time.Time // reconcile: what was written since then is gone over, whenever it is due
 }
 
 // Run is such work, which goes on after a crash where it was.
@@ -45,17 +48,19 @@ type Run struct {
 	Cursor      int64 // the last id that is done
 	Done        int64
 	Total       int64 // as counted at the start; 0: that has not been done yet
+	Repaired    int64 // reconcile: occasions that were missing
 	Error       string
 	StartedAt   time.Time
 	UpdatedAt   time.Time
 	FinishedAt  time.Time
 }
 
-const runColumns = `x.ws, x.id, x.kind, x.subject, x.cause, x.definitions, x.status, x.cursor, x.done, x.total, x.error, x.started_at, x.updated_at, x.finished_at`
+const runColumns = `x.ws, x.id, x.kind, x.subject, x.cause, x.definitions, x.status, x.cursor, x.done, x.total, x.error, x.started_at, x.updated_at, x.finished_at,
+  x.since, x.repaired`
 
 func scanRun(rows *sql.Rows) (r Run, err error) {
 	return r, rows.Scan(&r.Workspace, &r.ID, &r.Kind, &r.Subject, &r.Cause, &r.Definitions, &r.Status, &r.Cursor, &r.Done, &r.Total, &r.Error,
-		instant{&r.StartedAt}, instant{&r.UpdatedAt}, instant{&r.FinishedAt})
+		instant{&r.StartedAt}, instant{&r.UpdatedAt}, instant{&r.FinishedAt}, instant{&r.Since}, &r.Repaired)
 }
 
 const cancelRuns = `
@@ -65,12 +70,12 @@ WHERE run.status = 'running' AND /*BY NAME*/run.ws = r.ws AND run.kind = r.kind 
 
 // Records are counted later, by whoever goes over them: while definitions come into force nobody plans anything.
 const insertRuns = `
-INSERT INTO run (ws, id, kind, subject, cause, definitions, status, total, started_at, updated_at)
-SELECT r.ws, r.id, r.kind, r.subject, r.cause, r.definitions, 'running',
-  CASE WHEN r.kind = 'look' THEN 0
+INSERT INTO run (ws, id, kind, subject, cause, definitions, status, since, total, started_at, updated_at)
+SELECT r.ws, r.id, r.kind, r.subject, r.cause, r.definitions, 'running', r.since,
+  CASE WHEN r.kind <> 'cadence' THEN 0
     WHEN r.subject <> '' THEN (SELECT COUNT(*) FROM contact AS p WHERE p.persona = r.subject AND p.persona <> '' AND p.ws = r.ws)
     ELSE (SELECT COUNT(*) FROM contact AS p WHERE p.ws = r.ws) END, $1, $1
-FROM /*ROWS $2 (ws bigint, id bigint, kind text, subject text, cause text, definitions bigint)*/ AS r`
+FROM /*ROWS $2 (ws bigint, id bigint, kind text, subject text, cause text, definitions bigint, since bigint)*/ AS r`
 
 const runningRuns = `
 SELECT ` + runColumns + `
@@ -158,7 +163,7 @@ func (t *session) beginRuns(ctx context.Context, ws subject.WorkspaceID, now tim
 func (t *session) addRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
 	var rows rowset
 	for _, seed := range seeds {
-		rows.row().int(int64(ws)).int(t.s.NewID(now)).text(seed.Kind).text(seed.Subject).text(seed.Cause).int(definitions)
+		rows.row().int(int64(ws)).int(t.s.NewID(now)).text(seed.Kind).text(seed.Subject).text(seed.Cause).int(definitions).time(seed.Since)
 	}
 	if rows.n == 0 {
 		return nil
@@ -259,31 +264,36 @@ type RunStep struct {
 // somebody else has moved it meanwhile, or it was cancelled, nothing is written, and moved is false.
 func (s *Store) MoveLook(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
 	err = s.write(ctx, func(t *session) error {
-		at := dueMicros(now)
-		status, finished := RunRunning, int64(0)
-		if step.End {
-			status, finished = RunDone, at
-		}
-		n, err := t.exec(ctx, moveRun, int64(run.Workspace), run.ID, run.Cursor, step.Cursor, int64(step.Done), at, status, finished, int64(step.Total))
-		if moved = n > 0; err != nil || !moved {
-			return err
-		}
-		var rows rowset
-		for _, id := range step.Marks {
-			rows.row().int(int64(run.Workspace)).int(int64(id))
-		}
-		if _, err := t.exec(ctx, markRecords, at, &rows); err != nil {
-			return fmt.Errorf("mark records: %w", err)
-		}
-		if len(step.Marks) > 0 || step.End { // what is marked, or the next run
-			t.due(at)
-		}
-		return nil
+		moved, err = t.moveRun(ctx, now, run, step)
+		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("move a run on: %w", err)
 	}
 	return moved, nil
+}
+
+func (t *session) moveRun(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
+	at := dueMicros(now)
+	status, finished := RunRunning, int64(0)
+	if step.End {
+		status, finished = RunDone, at
+	}
+	n, err := t.exec(ctx, moveRun, int64(run.Workspace), run.ID, run.Cursor, step.Cursor, int64(step.Done), at, status, finished, int64(step.Total))
+	if moved = n > 0; err != nil || !moved {
+		return moved, err
+	}
+	var rows rowset
+	for _, id := range step.Marks {
+		rows.row().int(int64(run.Workspace)).int(int64(id))
+	}
+	if _, err := t.exec(ctx, markRecords, at, &rows); err != nil {
+		return true, fmt.Errorf("mark records: %w", err)
+	}
+	if len(step.Marks) > 0 || step.End { // what is marked, or the next run
+		t.due(at)
+	}
+	return true, nil
 }
 
 const listRuns = `

@@ -36,9 +36,11 @@ type Seed struct {
 // CalendarPlan is what an apply makes of the series that it touches: Decide compares what is stored with what is implied by the
 // definitions that come into force with that number, whose versions are asked for by name.
 type CalendarPlan struct {
-	Base   int64 // number of the set that the definitions were put together with; another one in force is ErrStaleDefinitions
-	Refs   []SeriesRef
-	Decide func(number int64, version func(workflow string) int64, found map[SeriesRef]Series) (changed []instance.Row, seeds []Seed, err error)
+	Base int64 // number of the set that the definitions were put together with; another one in force is ErrStaleDefinitions
+	Refs []SeriesRef
+	// Repairs are all triggers of the definitions that come into force whose records are gone over again and again.
+	Repairs []Repair
+	Decide  func(number int64, version func(workflow string) int64, found map[SeriesRef]Series) (changed []instance.Row, seeds []Seed, err error)
 }
 
 // What is of the calendar has a date and no record.
@@ -142,9 +144,12 @@ func (t *session) series(ctx context.Context, ws subject.WorkspaceID, refs []Ser
 }
 
 // planCalendar has the series of an apply be what the new definitions imply.
-func (t *session) planCalendar(ctx context.Context, ws subject.WorkspaceID, number int64, version func(string) int64, c *CalendarPlan) error {
-	if c == nil || len(c.Refs) == 0 {
+func (t *session) planCalendar(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, version func(string) int64, c *CalendarPlan) error {
+	if c == nil {
 		return nil
+	}
+	if err := t.planRepairs(ctx, ws, now, c.Repairs); err != nil || len(c.Refs) == 0 {
+		return err
 	}
 	found, err := t.series(ctx, ws, c.Refs)
 	if err != nil {

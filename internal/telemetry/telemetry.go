@@ -58,7 +58,7 @@ func levelOf(e journal.Entry) slog.Level {
 	case journal.Cancelled, journal.Released, journal.Forgotten, journal.Reclaimed, journal.Returned:
 		return slog.LevelInfo
 	case journal.Created: // with a word about it
-		if e.Error != "" {
+		if e.Error != "" || e.Reason == reason.Repaired {
 			return slog.LevelInfo
 		}
 	case journal.Throttled, journal.Skipped:

@@ -73,40 +73,44 @@ func (d *decision) replan(s *seen, l *look) {
 		d.keep(s, l, l.Ahead.Reason, failedTrace{Error: l.Ahead.Error})
 	}
 	stored := d.state.Plans[s.planRef(l)]
-	made := d.writes.Made[s.Workspace]
 	for _, c := range l.Diff(standing(stored), plan.BySource, d.now) {
-		if !c.Changed() {
-			continue
-		}
-		e := d.entry(whatOf(&c), s, l, c.Row.Reason)
-		e.Key, e.Instance, e.Due = c.Row.Key, c.Row.ID, c.Row.DueAt
-		row := c.Row
-		if c.Effect == plan.Inserted {
-			if stored.Spent[c.Implied.Key] {
-				continue // it is done, and its rows are gone
-			}
-			if n := stored.Freed[c.Implied.Key]; n > 0 {
-				row.Key = string(c.Implied.Key.Retry(n))
-			}
-			row.Workspace, row.ID, row.Workflow, row.Type, row.Trigger = s.Workspace, instance.ID(d.store.NewID(d.now)), l.Workflow.Name, l.Workflow.Type, l.Trigger.ID
-			row.Definitions, row.Record, row.CreatedAt, row.Trace = s.set.Number, s.ID, d.now, d.planTrace(l, c.Implied)
-			e.Key, e.Instance = row.Key, row.ID
-			made.Instances = append(made.Instances, row)
-		} else {
-			if row.WorkflowVersion != c.Was.WorkflowVersion {
-				row.Definitions = s.set.Number
-			}
-			d.writes.Planned = append(d.writes.Planned, row)
-		}
-		if c.Effect == plan.Conflict {
-			e.Reason = reason.InputConflict
-		}
-		if told := c.Effect != plan.Updated || c.Moved(); told {
-			d.entries = append(d.entries, e)
+		if c.Changed() {
+			d.change(s, l, stored, &c)
 		}
 	}
-	d.writes.Made[s.Workspace] = made
 	d.unplan(l, stored)
+}
+
+// change writes what becomes of one occasion, and tells of it.
+func (d *decision) change(s *seen, l *look, stored store.Plan, c *plan.Change) {
+	e := d.entry(whatOf(c), s, l, c.Row.Reason)
+	e.Key, e.Instance, e.Due = c.Row.Key, c.Row.ID, c.Row.DueAt
+	row := c.Row
+	if c.Effect == plan.Inserted {
+		if stored.Spent[c.Implied.Key] {
+			return // it is done, and its rows are gone
+		}
+		if n := stored.Freed[c.Implied.Key]; n > 0 {
+			row.Key = string(c.Implied.Key.Retry(n))
+		}
+		row.Workspace, row.ID, row.Workflow, row.Type, row.Trigger = s.Workspace, instance.ID(d.store.NewID(d.now)), l.Workflow.Name, l.Workflow.Type, l.Trigger.ID
+		row.Definitions, row.Record, row.CreatedAt, row.Trace = s.set.Number, s.ID, d.now, d.planTrace(l, c.Implied)
+		e.Key, e.Instance = row.Key, row.ID
+		made := d.writes.Made[s.Workspace]
+		made.Instances = append(made.Instances, row)
+		d.writes.Made[s.Workspace] = made
+	} else {
+		if row.WorkflowVersion != c.Was.WorkflowVersion {
+			row.Definitions = s.set.Number
+		}
+		d.writes.Planned = append(d.writes.Planned, row)
+	}
+	if c.Effect == plan.Conflict {
+		e.Reason = reason.InputConflict
+	}
+	if told := c.Effect != plan.Updated || c.Moved(); told {
+		d.entries = append(d.entries, e)
+	}
 }
 
 // standing are the rows of occasions whose keys were not freed: what was freed may be planned again, under another name.

@@ -18,10 +18,12 @@ package checker
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -44,6 +46,10 @@ type Store interface {
 	MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error)
 	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
 	MoveLook(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
+	PlansOf(ctx context.Context, wanted map[store.PlanRef][]key.Instance) (map[store.PlanRef]store.Plan, error)
+	BeginRepairs(ctx context.Context, now time.Time) error
+	RepairRun(ctx context.Context) (run store.Run, open bool, err error)
+	MoveRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.Mend) (moved bool, err error)
 	NewID(now time.Time) int64
 }
 
@@ -53,6 +59,8 @@ type Checker struct {
 	catalog *catalog.Catalog
 	journal journal.Writer
 	sift    sift
+	// repairing is held by the one step of this process that is at a repair.
+	repairing sync.Mutex
 }
 
 // New makes the stage.
@@ -85,6 +93,12 @@ func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result,
 	}
 	if r.Passed, r.More, err = c.advance(ctx, now); err != nil {
 		return r, fmt.Errorf("go over all records: %w", err)
+	}
+	if r.More {
+		return r, nil
+	}
+	if r.Passed, r.More, err = c.repair(ctx, now); err != nil {
+		return r, fmt.Errorf("go over records: %w", err)
 	}
 	return r, nil
 }

@@ -108,7 +108,7 @@ func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err 
 	}
 	this := s.next
 	if this == nil {
-		if this, err = c.read(ctx, set, run, run.Cursor, s.size); err != nil {
+		if this, err = c.read(ctx, set, run, run.Subject, run.Cursor, s.size); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err 
 	var running sync.WaitGroup
 	var readErr error
 	if s.size = sizeAfter(this, s.size); this.full {
-		running.Go(func() { next, readErr = c.read(ctx, set, run, this.end(), s.size) })
+		running.Go(func() { next, readErr = c.read(ctx, set, run, run.Subject, this.end(), s.size) })
 	}
 	marks, err := c.judge(ctx, set, run.Subject, this, now)
 	running.Wait()
@@ -138,10 +138,10 @@ func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err 
 	return nil
 }
 
-func (c *Checker) read(ctx context.Context, set *definition.Set, run store.Run, after int64, limit int) (*page, error) {
-	records, err := c.store.RecordPage(ctx, run.Workspace, run.Subject, after, limit)
+func (c *Checker) read(ctx context.Context, set *definition.Set, run store.Run, typ string, after int64, limit int) (*page, error) {
+	records, err := c.store.RecordPage(ctx, run.Workspace, typ, after, limit)
 	p := &page{after: after, records: records, full: len(records) == limit}
-	if relations := set.Relations(run.Subject); err == nil && len(relations) > 0 {
+	if relations := set.Relations(typ); err == nil && len(relations) > 0 {
 		p.kin, err = c.kin(ctx, run.Workspace, relations, records)
 	}
 	return p, err

@@ -19,6 +19,43 @@ CREATE INDEX record_link_child ON record_link (child_id);
 
 -- What is made by the calendar has a date and no record. Of a series the ones that wait, and the latest of each status.
 CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE record_id = 0 AND local_date <> '';
--- The workflows whose edit asked for a run, with commas: these are not edited again before it has ended.
-ALTER TABLE run ADD COLUMN cause text NOT NULL DEFAULT '';
+
+-- The triggers whose records are gone over again and again, and since when what was written has to be: what was written before
+-- has been gone over.
+CREATE TABLE repair (
+  ws       bigint NOT NULL,
+  workflow text NOT NULL,
+  trigger  text NOT NULL,
+  every    bigint NOT NULL,
+  due_at   bigint NOT NULL,
+  since    bigint NOT NULL,
+  PRIMARY KEY (ws, workflow, trigger)
+) WITHOUT ROWID;
+CREATE INDEX repair_due ON repair (due_at);
+
+-- Runs of further kinds: made anew, since what a column may hold cannot be altered everywhere.
+CREATE TABLE run_next (
+  ws          bigint NOT NULL,
+  id          bigint NOT NULL,
+  kind        text NOT NULL CHECK (kind IN ('look', 'cadence', 'children', 'reconcile')),
+  subject     text NOT NULL,              -- look: the type of record; children: type/id; reconcile: workflow/trigger
+  definitions bigint NOT NULL,            -- number of the set that asked for it
+  status      text NOT NULL CHECK (status IN ('running', 'done', 'failed', 'cancelled')),
+  cursor      bigint NOT NULL DEFAULT 0,  -- the last id that is done
+  done        bigint NOT NULL DEFAULT 0,
+  total       bigint NOT NULL DEFAULT 0,  -- as counted at the start
+  error       text NOT NULL DEFAULT '',
+  started_at  bigint NOT NULL,
+  updated_at  bigint NOT NULL,
+  finished_at bigint NOT NULL DEFAULT 0,
+  cause       text NOT NULL DEFAULT '',   -- the workflows whose edit asked for it, with commas: not edited again before it has ended
+  since       bigint NOT NULL DEFAULT 0,  -- reconcile: what was written from then on is gone over
+  repaired    bigint NOT NULL DEFAULT 0,  -- occasions that were missing
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+INSERT INTO run_next (ws, id, kind, subject, definitions, status, cursor, done, total, error, started_at, updated_at, finished_at)
+SELECT ws, id, kind, subject, definitions, status, cursor, done, total, error, started_at, updated_at, finished_at FROM run;
+DROP TABLE run;
+ALTER TABLE run_next RENAME TO run;
+CREATE INDEX run_open ON run (id) WHERE status = 'running';
 -- +goose StatementEnd

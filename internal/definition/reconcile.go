@@ -1,0 +1,63 @@
+package definition
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+)
+
+// Reconcile is a slow repair over the records of a trigger that plans ahead (B43): what should be planned of them, and is
+// not, is planned again.
+type Reconcile struct {
+	Every     time.Duration
+	DueWithin time.Duration   // of records that nobody has written since the last one: how far ahead occasions are missed
+	Where     *expr.Condition // the records that it goes over; nil = all
+	Batch     int             // records a step
+}
+
+const (
+	// leastReconcile bounds how often records are gone over: it is a repair, and not how things are planned (B45).
+	leastReconcile = time.Hour
+	// Defaults of a repair.
+	reconcileWithin = 30 * 24 * time.Hour
+	reconcileBatch  = 500
+	mostReconcile   = 5000
+)
+
+// reconcile reads a repair; nil: none is written.
+func (r *reader) reconcile(t *Trigger, n *portable.Node, scope expr.Scope, dated bool) *Reconcile {
+	if n == nil || n.Kind == portable.Broken {
+		return nil
+	}
+	f, ok := r.fields(n, "reconcile")
+	if !ok {
+		return nil
+	}
+	r.need(f)
+	if !t.Ahead() {
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: with a cooldown nothing is planned ahead that could be missing", t.ID), "remove reconcile: every look finds out anew what is to be said")
+	}
+	c := &Reconcile{DueWithin: reconcileWithin, Batch: reconcileBatch}
+	every := f.get("every")
+	if d, ok := r.duration(every); ok {
+		if c.Every = d.Exact(); c.Every < leastReconcile {
+			r.invalid(every.Pos, "a repair goes over all records: at most once an hour", "write 1h or longer, such as 1d")
+		}
+	}
+	within := f.get("due_within")
+	if d, ok := r.duration(within); ok {
+		if c.DueWithin = d.Exact(); !dated && t.Ahead() {
+			r.invalid(within.Pos, fmt.Sprintf("trigger %s: due_within is for a date", t.ID), "remove it: without a date all is due at once")
+		}
+	}
+	c.Where = r.condition(f.get("where"), scope)
+	batch := f.get("batch")
+	if n := r.count(batch); n > 0 {
+		if c.Batch = n; n > mostReconcile {
+			r.invalid(batch.Pos, fmt.Sprintf("a batch has at most %d records", mostReconcile), "")
+		}
+	}
+	return c
+}

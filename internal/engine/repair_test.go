@@ -1,0 +1,197 @@
+package engine_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/checker"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// behind opens a database for whoever writes to it without the engine.
+func behind(t testing.TB, database, url string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(map[string]string{"postgres": "pgx", "sqlite": "sqlite"}[database], url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // what it was asked is answered
+	return db
+}
+
+const repairDaily = `    timing: {anchor: record.on_date, offset: [-7d, 0d], at: "12:00"}
+    reconcile: {every: 1d, due_within: 14d, where: record.who != "bob", batch: 2}
+`
+
+// What somebody deleted behind the engine's back is planned again, under its key: of records that nobody has written what is
+// due soon, of others all. What was withdrawn is revived; what a person has cancelled, what was sent and what the repair
+// does not concern stays as it is. The instant from which on it takes what was written moves with the end of a run.
+//
+// Shows: B42, B43, B44, B17.
+func TestARepairPlansWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			url := storetest.URL(t, database)
+			w, db := newWorld(t, storetest.Open(t, url), visits(repairDaily), "ann", "bob"), behind(t, database, url)
+			visit := func(name, date, who string) {
+				w.put("visit/"+name, fmt.Sprintf(`{"on_date": %q, "who": %q}`, date, who))
+			}
+			visit("far", "2026-07-20", "ann") // beyond due_within
+			visit("allowed", "2026-05-26", "ann")
+			visit("left", "2026-05-26", "bob")
+			visit("cancelled", "2026-05-26", "ann")
+			visit("sent", "2026-05-14", "ann")
+			visit("withdrawn", "2026-05-26", "ann")
+			visit("parted", "2026-05-26", "ann")
+			visit("closed", "2026-05-26", "ann")
+			w.live("10:05")
+			cancelled, err := w.Store.InstanceByKey(t.Context(), w.Workspace.ID, "reminder:w:visit:cancelled:t:2026-05-26:0")
+			if err == nil {
+				_, err = w.Operator().CancelInstance(t.Context(), w.Workspace.ID, cancelled.ID, "test", w.Clock.Now())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.live("12:05")
+			w.days(1) // the first run finds nothing; what was written before it was gone over
+			runs, err := w.runs(store.RunReconcile)
+			if err != nil || len(runs) != 1 || runs[0].Status != store.RunDone || runs[0].Done != 8 || runs[0].Total != 8 || runs[0].Repaired != 0 || runs[0].Subject != "w/t" {
+				t.Fatalf("%+v, %v", runs, err)
+			}
+			before := w.planned()
+			w.Journal()
+			for _, statement := range []string{
+				`DELETE FROM instance WHERE status = 'pending' AND record_id IN (SELECT id FROM record WHERE ext_id <> 'parted' AND ext_id <> 'withdrawn')`,
+				`DELETE FROM instance WHERE key = 'reminder:w:visit:parted:t:2026-05-26:7'`,
+				`UPDATE instance SET status = 'deactivated', ready_at = 0, reason = 'source_no_longer_valid' WHERE key = 'reminder:w:visit:withdrawn:t:2026-05-26:0'`,
+				`UPDATE record SET closed = 1 WHERE ext_id = 'closed'`,
+			} {
+				if _, err := db.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.days(1)
+			want := maps.Clone(before)
+			for _, gone := range []string{"far:t:2026-07-20:0", "far:t:2026-07-20:7", "left:t:2026-05-26:0", "left:t:2026-05-26:7", "closed:t:2026-05-26:0", "closed:t:2026-05-26:7"} {
+				delete(want, "visit:"+gone)
+			}
+			w.mustPlan("after a repair", want)
+			if runs, err = w.runs(store.RunReconcile); err != nil || len(runs) != 2 || runs[0].Status != store.RunDone || runs[0].Done != 8 || runs[0].Repaired != 5 || !runs[0].Since.Equal(runs[1].StartedAt) {
+				t.Errorf("%+v, %v", runs, err)
+			}
+			told := 0
+			for _, e := range w.Journal() {
+				if e.What == journal.Created && e.Reason == reason.Repaired && e.Record != "" {
+					told++
+				}
+			}
+			if told != 5 {
+				t.Errorf("%d occasions were told of", told)
+			}
+			w.put("visit/far", `{"note": "x"}`) // what was written is gone over whatever it is due
+			w.days(1)
+			want["visit:far:t:2026-07-20:0"], want["visit:far:t:2026-07-20:7"] = "pending", "pending"
+			w.mustPlan("after a write", want)
+			w.Apply(visits("    timing: {anchor: record.on_date, offset: [-7d, 0d], at: \"12:00\"}"))
+			w.days(2)
+			if again, err := w.runs(store.RunReconcile); err != nil || len(again) != 3 {
+				t.Errorf("after the end of all repairs: %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+// dyingRepair is a store of a process that ends in the midst of a repair, before or after what it writes.
+type dyingRepair struct {
+	*store.Store
+	writes int // how many succeed before the process ends
+	late   bool
+}
+
+func (d *dyingRepair) MoveRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.Mend) (bool, error) {
+	if d.writes--; d.writes >= 0 {
+		return d.Store.MoveRepair(ctx, now, run, step, lacking, mend)
+	}
+	if d.late {
+		if _, err := d.Store.MoveRepair(ctx, now, run, step, lacking, mend); err != nil {
+			return false, err
+		}
+	}
+	return false, errCrash
+}
+
+// A process that dies in the midst of a repair leaves it to others, who go on where it was: everything is planned again once.
+// One that a person ends moves nothing: what was written before it is gone over by the next one.
+//
+// Shows: B44, B45.
+func TestARepairGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			url := storetest.URL(t, database)
+			s := storetest.Open(t, url)
+			w, db := newWorld(t, s, visits(repairDaily), "ann"), behind(t, database, url)
+			const visits = 9
+			for i := range visits {
+				w.put(fmt.Sprintf("visit/%d", i), `{"on_date": "2026-05-26", "who": "ann"}`)
+			}
+			w.live("10:05")
+			want := w.planned()
+			if _, err := db.ExecContext(t.Context(), `DELETE FROM instance`); err != nil {
+				t.Fatal(err)
+			}
+			w.Clock.Set(w.Clock.Now().AddDate(0, 0, 1))
+			for life := range 20 {
+				d := &dyingRepair{Store: s, writes: 1, late: life%2 == 1}
+				c := checker.New(d, catalog.New(s, definition.Options{}), nil)
+				var err error
+				for more := true; more && err == nil; {
+					var r checker.Result
+					r, err = c.Step(t.Context(), w.Clock.Now(), 100)
+					more = r.More
+				}
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, errCrash) {
+					t.Fatal(err)
+				}
+			}
+			w.mustPlan("after many lives", want)
+			runs, err := w.runs(store.RunReconcile)
+			if err != nil || len(runs) != 1 || runs[0].Status != store.RunDone || runs[0].Done != visits || runs[0].Repaired != 2*visits {
+				t.Errorf("%+v, %v", runs, err)
+			}
+			w.Clock.Set(w.Clock.Now().AddDate(0, 0, 1))
+			if err := s.BeginRepairs(t.Context(), w.Clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if runs, err = w.runs(store.RunReconcile); err != nil || len(runs) != 2 {
+				t.Fatalf("%+v, %v", runs, err)
+			}
+			audit := store.Audit{At: w.Clock.Now(), Actor: "test", Action: "cancel run"}
+			if _, err := s.StopRun(t.Context(), w.Workspace.ID, runs[0].ID, w.Clock.Now(), audit); err != nil {
+				t.Fatal(err)
+			}
+			w.days(1)
+			after, err := w.runs(store.RunReconcile)
+			if err != nil || len(after) != 3 || after[1].Status != store.RunCancelled || !after[0].Since.Equal(after[1].Since) || after[0].Since.IsZero() {
+				t.Errorf("%+v, %v", after, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,214 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// The records of some triggers are gone over again and again, for what should be planned of them and is not (B42–B45). When
+// it is time a run begins, which goes on by pages as the others do. What a run found changed since the one before it is known
+// by an instant, which moves when a run has gone over everything, and not before.
+
+// Repair is such a trigger.
+type Repair struct {
+	Workflow, Trigger string
+	Every             time.Duration
+}
+
+// Subject is the subject of its runs.
+func (r Repair) Subject() string { return r.Workflow + "/" + r.Trigger }
+
+const dropRepairs = `
+DELETE FROM repair
+WHERE ws = $1 AND NOT EXISTS (
+  SELECT 1 FROM /*ROWS $2 (workflow text, trigger text)*/ AS r WHERE r.workflow = repair.workflow AND r.trigger = repair.trigger)`
+
+const endRepairs = `
+UPDATE run SET status = 'cancelled', updated_at = $2, finished_at = $2
+WHERE ws = $1 AND status = 'running' AND kind = 'reconcile' AND NOT EXISTS (
+  SELECT 1 FROM /*ROWS $3 (subject text)*/ AS r WHERE r.subject = run.subject)`
+
+// What is new begins once its time has passed: whatever brings it has all records looked at.
+const writeRepairs = `
+INSERT INTO repair (ws, workflow, trigger, every, due_at, since)
+SELECT r.ws, r.workflow, r.trigger, r.every, $1 + r.every, $1
+FROM /*ROWS $2 (ws bigint, workflow text, trigger text, every bigint)*/ AS r
+WHERE true
+ON CONFLICT (ws, workflow, trigger) DO UPDATE SET every = excluded.every,
+  due_at = CASE WHEN excluded.due_at < repair.due_at THEN excluded.due_at ELSE repair.due_at END`
+
+// planRepairs has all triggers gone over that ask for it, and none that no longer does.
+func (t *session) planRepairs(ctx context.Context, ws subject.WorkspaceID, now time.Time, all []Repair) error {
+	var names, subjects, rows rowset
+	for _, r := range all {
+		names.row().text(r.Workflow).text(r.Trigger)
+		subjects.row().text(r.Subject())
+		rows.row().int(int64(ws)).text(r.Workflow).text(r.Trigger).int(r.Every.Microseconds())
+		t.due(dueMicros(now.Add(r.Every)))
+	}
+	if len(all) == 0 { // a statement of no rows is not asked
+		names.row().text("").text("")
+		subjects.row().text("")
+	}
+	if _, err := t.exec(ctx, dropRepairs, int64(ws), &names); err != nil {
+		return fmt.Errorf("drop repairs: %w", err)
+	}
+	if _, err := t.exec(ctx, endRepairs, int64(ws), dueMicros(now), &subjects); err != nil {
+		return fmt.Errorf("end repairs: %w", err)
+	}
+	if _, err := t.exec(ctx, writeRepairs, dueMicros(now), &rows); err != nil {
+		return fmt.Errorf("plan repairs: %w", err)
+	}
+	return nil
+}
+
+// mostRepairs bounds how many begin in one transaction.
+const mostRepairs = 100
+
+const dueRepairs = `
+SELECT p.ws, p.workflow, p.trigger, p.since, w.definitions,
+  (SELECT COUNT(*) FROM run AS x WHERE x.ws = p.ws AND x.status = 'running' AND x.kind = 'reconcile' AND x.subject = p.workflow || '/' || p.trigger)
+FROM repair AS p CROSS JOIN workspace AS w
+WHERE p.due_at <= $1 AND w.id = p.ws
+ORDER BY p.due_at, p.ws, p.workflow, p.trigger
+LIMIT $2
+/*SKIP LOCKED p*/`
+
+const nextRepairs = `
+UPDATE repair SET due_at = $1 + repair.every
+FROM /*ROWS $2 (ws bigint, workflow text, trigger text)*/ AS r
+WHERE repair.ws = r.ws AND repair.workflow = r.workflow AND repair.trigger = r.trigger`
+
+// BeginRepairs begins the runs of what it is time to go over. One that still goes over it takes the place of the next.
+func (s *Store) BeginRepairs(ctx context.Context, now time.Time) error {
+	at := dueMicros(now)
+	if _, due, err := first(ctx, s, "look for repairs", scanInt, `SELECT 1 FROM repair WHERE due_at <= $1 ORDER BY due_at LIMIT 1`, at); err != nil || !due {
+		return err // as nearly always: no transaction that writes
+	}
+	err := s.write(ctx, func(t *session) error {
+		type seed struct {
+			ws          subject.WorkspaceID
+			definitions int64
+			RunSeed
+		}
+		var rows rowset
+		seeds, err := query(ctx, t, func(found *sql.Rows) (v seed, err error) {
+			var r Repair
+			running := 0
+			err = found.Scan(&v.ws, &r.Workflow, &r.Trigger, instant{&v.Since}, &v.definitions, &running)
+			if rows.row().int(int64(v.ws)).text(r.Workflow).text(r.Trigger); running == 0 {
+				v.Kind, v.Subject = RunReconcile, r.Subject()
+			}
+			return v, err
+		}, dueRepairs, at, int64(mostRepairs))
+		if err != nil {
+			return err
+		}
+		for _, v := range seeds {
+			if v.Kind == "" {
+				continue
+			}
+			if err := t.addRuns(ctx, v.ws, now, v.definitions, []RunSeed{v.RunSeed}); err != nil {
+				return err
+			}
+		}
+		_, err = t.exec(ctx, nextRepairs, at, &rows)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("begin repairs: %w", err)
+	}
+	return nil
+}
+
+// RepairRun returns the oldest run that plans again what is missing; open is false when there is none.
+func (s *Store) RepairRun(ctx context.Context) (run Run, open bool, err error) {
+	return first(ctx, s, "look for a run", scanRun, oldestRun, RunReconcile)
+}
+
+// Mend says what is planned again of records, in steps as Check does. Each may be done again.
+type Mend struct {
+	Relate func([]DueRecord, Relatives) []Relative
+	Look   func([]DueRecord) (CheckNeeds, error)
+	Decide func(map[PlanRef]Plan) (made map[subject.WorkspaceID]IngestWrites, revived []instance.Row, err error)
+}
+
+const recordsToMend = `
+SELECT ` + recordColumns + `, rec.ws, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
+FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
+WHERE rec.ws = r.ws AND rec.id = r.id
+ORDER BY rec.id
+/*LOCK rec*/`
+
+// The instant from which on the next run takes what was written moves with the end of a run: what was written while it ran is
+// taken by the next one too.
+const repairedUntil = `
+UPDATE repair SET since = $4
+WHERE ws = $1 AND workflow || '/' || trigger = $2 AND since = $3`
+
+const countRepaired = `
+UPDATE run SET repaired = repaired + $3
+WHERE ws = $1 AND id = $2`
+
+// MoveRepair moves a run on from where it was found, and plans again what is missing of the records that lack something, in one
+// transaction. What is marked is looked at. When somebody else has moved the run meanwhile, or it was cancelled, nothing is
+// written, and moved is false.
+func (s *Store) MoveRepair(ctx context.Context, now time.Time, run Run, step RunStep, lacking []subject.RecordID, mend Mend) (moved bool, err error) {
+	err = s.plan(ctx, func(t *session) error {
+		if moved, err = t.moveRun(ctx, now, run, step); err != nil || !moved {
+			return err
+		}
+		if step.End {
+			if _, err := t.exec(ctx, repairedUntil, int64(run.Workspace), run.Subject, micros(run.Since), micros(run.StartedAt)); err != nil {
+				return err
+			}
+		}
+		if len(lacking) == 0 {
+			return nil
+		}
+		var ids rowset
+		for _, id := range lacking {
+			ids.row().int(int64(run.Workspace)).int(int64(id))
+		}
+		records, err := query(ctx, t, scanDueRecord, recordsToMend, &ids)
+		if err != nil {
+			return fmt.Errorf("lock records: %w", err)
+		}
+		if err := t.relatives(ctx, func(read Relatives) []Relative { return mend.Relate(records, read) }); err != nil {
+			return err
+		}
+		needs, err := mend.Look(records)
+		if err != nil {
+			return err
+		}
+		plans, err := t.lockPlans(ctx, needs.Plans)
+		if err != nil {
+			return err
+		}
+		made, revived, err := mend.Decide(plans)
+		if err != nil {
+			return err
+		}
+		count := len(revived)
+		for _, ws := range sortedKeys(made) {
+			count += len(made[ws].Instances)
+			if err := t.writeIngest(ctx, ws, made[ws]); err != nil {
+				return err
+			}
+		}
+		if err := t.writePlans(ctx, revived); err != nil {
+			return err
+		}
+		_, err = t.exec(ctx, countRepaired, int64(run.Workspace), run.ID, int64(count))
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("move a repair on: %w", err)
+	}
+	return moved, nil
+}
