@@ -314,6 +314,7 @@ func (f *office) act(t *rapid.T) (what string) {
 	case "parent":
 		f.fill(home, map[string]any{"open": rapid.Bool().Draw(t, "open"), "zone": zone(), "note": rapid.IntRange(0, 1e6).Draw(t, "note")}, nil)
 	case "edit":
+		before := f.text()
 		switch rapid.IntRange(0, 5).Draw(t, "edited") {
 		case 0:
 			f.offsets = rapid.SampledFrom([][]int{{-7, -1}, {-3}, {0}, {-1, 0, 2}, {-7, -3, -1, 0, 2}}).Draw(t, "offsets")
@@ -328,8 +329,10 @@ func (f *office) act(t *rapid.T) (what string) {
 		case 5:
 			f.there = !f.there
 		}
-		f.unlock()
-		f.Apply(f.text())
+		if f.text() != before { // else nothing begins anew in the place of what is ended
+			f.unlock()
+			f.Apply(f.text())
+		}
 	case "delete", "delete parent":
 		name := map[string]string{"delete": paper, "delete parent": home}[what]
 		if s := f.sheets[name]; s != nil && s.there {
