@@ -101,7 +101,7 @@ func newTables() tables {
 			built("limits", ref("limits"), "How its messages meet the limits of people."),
 			built("sinks", listOf(ref("sink_ref")), "Where its outcomes go."),
 			built("retry", ref("retry"), "What follows a failed try. Default: the workspace's."),
-			built("pin", aBool, "An occasion keeps the version of its moment. Default: true with an event, else false."),
+			built("pin", aBool, "An occasion keeps the version of its moment. Default: true with an event, else false; one whose audience is taken up in several steps, of 500 people each, keeps the version with which it began."),
 			later("priority", ""),
 			later("digest", ""),
 		}},

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -23,10 +24,10 @@ LIMIT $2
 
 const settleInstances = `
 UPDATE instance SET status = r.status, held = r.held, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
-  expand_cursor = r.expand_cursor, event_id = r.event_id, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, completed_at = r.completed_at,
+  expand_cursor = r.expand_cursor, event_id = r.event_id, definitions = r.definitions, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, completed_at = r.completed_at,
   attempts = instance.attempts + 1, lease_until = 0, version = instance.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
-  expand_cursor bigint, event_id bigint, reason text, trace text, completed_at bigint)*/ AS r
+  expand_cursor bigint, event_id bigint, definitions bigint, reason text, trace text, completed_at bigint)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // ExpandDue takes up to limit due instances of all workspaces, asks resolve whom each concerns and decide what
@@ -247,7 +248,7 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 			}
 		}
 		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).flag(i.Held).int(readyAt(i)).
-			time(i.NextRetryAt).int(int64(r.RetryCount)).int(int64(r.Cursor)).int(int64(i.Event)).text(string(r.Reason)).text(r.Trace).time(completed)
+			time(i.NextRetryAt).int(int64(r.RetryCount)).int(int64(r.Cursor)).int(int64(i.Event)).int(cmp.Or(r.Definitions, i.Definitions)).text(string(r.Reason)).text(r.Trace).time(completed)
 		t.due(readyAt(i))
 	}
 	for _, ws := range sortedKeys(events) {

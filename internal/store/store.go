@@ -222,6 +222,7 @@ type ExpandResult struct {
 	Event       *EventRow         // of one that begins: its record as it was seen
 	Look        bool              // its record has to be looked at
 	Seeds       []Seed            // what follows it on the calendar
+	Definitions int64             // the set with which it goes on, once it has begun; 0: as it is
 }
 
 // Claim is a delivery that this process holds and whose intent is about to be committed.

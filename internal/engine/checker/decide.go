@@ -233,7 +233,7 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	var entries []journal.Entry
 	eligible := w.late
 	for _, recipient := range w.audience.Recipients(people) {
-		from, of := len(rows), gate.Occasion{Instance: in, Trigger: &trigger, Set: s.set, Now: d.now}
+		from, of := len(rows), gate.Occasion{Instance: in, Trigger: &trigger, Set: s.set, Now: d.now, Begun: people.After != 0}
 		rows = d.book.Deliveries(rows, of, recipient, func() delivery.ID { return delivery.ID(d.store.NewID(d.now)) })
 		for _, row := range rows[from:] {
 			entries = append(entries, gate.Entry(row, recipient.Person.ExtID, d.now))

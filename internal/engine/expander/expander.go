@@ -128,6 +128,9 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 			r.types = append(r.types, in.Type)
 		}
 		input, err := r.prepare(p, in)
+		if err == nil {
+			input, err = r.resume(p, in, input)
+		}
 		if p.err = err; p.err == nil && p.over == nil {
 			r.live[in.Workspace] = p.live
 			ws, err := r.catalog.Workspace(in.Workspace)
@@ -186,6 +189,22 @@ func (r *run) prepare(p *planned, in store.DueInstance) (input expr.Input, err e
 	return input, nil
 }
 
+// resume has an occasion whose first people are taken up go on with the version with which it began, whatever that of now
+// says of its audience and channels (R17). That its trigger is no more was found before, and ends it.
+func (r *run) resume(p *planned, in store.DueInstance, input expr.Input) (expr.Input, error) {
+	if in.ExpandCursor == 0 || p.over != nil || p.trigger.Pin {
+		return input, nil
+	}
+	set, err := r.catalog.Loaded(in.Workspace, in.Definitions)
+	if err != nil {
+		return input, err
+	}
+	if w := set.Workflow(in.Workflow); w != nil && w.TriggerByID(in.Trigger) != nil {
+		p.trigger, input.Vars, input.TemplateID = w.TriggerByID(in.Trigger), w.Vars, w.ExtID
+	}
+	return input, nil
+}
+
 // floor says how far back the slots of people matter, by the set in force of their workspace.
 func (r *run) floor() store.Floor {
 	floors := sync.OnceValue(func() *gate.Floors { return gate.NewFloors(&r.catalog.Zones, r.now, r.types) }) // known when people are read
@@ -214,9 +233,13 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 		if p.event != nil {
 			in.Event = p.event.ID
 		}
+		begun := in.ExpandCursor != 0 || people[i].After != 0
+		if begun && in.ExpandCursor == 0 && !p.trigger.Pin {
+			in.Definitions, result.Definitions = in.InForce, in.InForce
+		}
 		for _, recipient := range p.audience.Recipients(people[i]) {
 			from := len(result.Deliveries)
-			o := gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now}
+			o := gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun}
 			result.Deliveries = book.Deliveries(result.Deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.store.NewID(r.now)) })
 			ended := book.Ended()
 			result.Ended = append(result.Ended, ended...)

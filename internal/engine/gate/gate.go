@@ -26,6 +26,7 @@ type Occasion struct {
 	Trigger  *definition.Trigger
 	Set      *definition.Set // in force: what limits people is pinned by nothing
 	Now      time.Time
+	Begun    bool // it takes more than one step: all its people get the version with which it began (R17)
 }
 
 // Recipient is who it is made for. Address and Locale are fixed in the delivery (C16), an address that is their own for as
@@ -74,7 +75,7 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery
 		Channel: channel, Address: r.Address, Locale: r.Locale, CustomerRef: r.CustomerRef, FallbackOf: of,
 		Status: delivery.Scheduled, NotBefore: o.Instance.DueAt, RemindersRemaining: len(t.Timing.Reminders), CreatedAt: o.Now,
 	}
-	if t.Pin {
+	if t.Pin || o.Begun {
 		row.Definitions = o.Instance.Definitions
 	}
 	own := r.Person.AddressOn(Kind(channel))

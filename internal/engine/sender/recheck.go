@@ -59,8 +59,12 @@ func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (rules, error) 
 	if r.workflow != nil {
 		r.trigger = r.workflow.TriggerByID(row.Trigger)
 	}
-	if now := live.Workflow(row.Workflow); now != nil {
+	now := live.Workflow(row.Workflow)
+	if now != nil {
 		r.off = !now.Enabled
+	}
+	if r.trigger != nil && !r.trigger.Pin && (now == nil || now.TriggerByID(row.Trigger) == nil) {
+		r.trigger = nil // it kept the version of a large audience (R17), and would have followed its definition otherwise
 	}
 	if r.trigger == nil {
 		return r, nil

@@ -1,0 +1,100 @@
+package engine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// multitude is a workflow for a persona of many people; trigger is what makes its occasion.
+func multitude(trigger string) string {
+	return `
+workflow: w
+type: alert
+vars: {plan: gold}
+triggers:
+  - id: t
+    ` + trigger + `
+audience:
+  - persona: Manager
+    where: contact.attributes.plan == vars.plan
+channel: email
+message:
+  email: {subject: first, text: first}
+---
+persona: Manager
+cadence: {max_per_month: 10000}
+---
+channel: inbox
+provider: inbox
+---
+channel: email
+provider: memory
+`
+}
+
+// What is edited while a large audience is taken up concerns the next occasion: everybody gets the version with which this
+// one began, by its channel and in its words. Only a trigger that is gone ends it at once, and a workflow that is switched off.
+//
+// Shows: R17.
+func TestAnEditWhileAnAudienceIsTakenUp(t *testing.T) {
+	t.Parallel()
+	const people = store.MemberPage + 200
+	for name, how := range map[string]struct {
+		trigger string
+		begin   func(w world)
+	}{
+		"record": {"record: team\n    when: record.go == true\n    cooldown: {length: 9h}", func(w world) { w.put("team/1", `{"go": true}`) }},
+		"ahead":  {"record: team\n    when: record.go == true", func(w world) { w.put("team/1", `{"go": true}`) }},
+		"schedule": {`schedule: {every: 1d, at: "10:30"}`, func(w world) {
+			w.Clock.Set(at("10:30"))
+		}},
+	} {
+		definitions := multitude(how.trigger)
+		edits := map[string]struct {
+			text string
+			want int
+		}{
+			"edited":  {strings.NewReplacer("first", "second", "channel: email\nm", "channel: inbox\nm", "  email: {", "  inbox: {", "gold", "silver").Replace(definitions), people},
+			"removed": {strings.Replace(definitions, "id: t", "id: other\n    enabled: false", 1), 0},
+			"off":     {strings.Replace(definitions, "vars:", "enabled: false\nvars:", 1), 0},
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for edit, e := range edits {
+				if edit != "edited" && name != "schedule" { // the same for all
+					continue
+				}
+				t.Run(edit, func(t *testing.T) {
+					storetest.Each(t, func(t *testing.T, s *store.Store) {
+						w := newWorld(t, s, definitions)
+						items := make([]contact.Item, people)
+						for i := range items {
+							items[i] = contact.Parse(fmt.Appendf(nil, `{"persona": "Manager", "addresses": {"inbox": "p%d", "email": "p%[1]d@example.org"}, "attributes": {"plan": "gold"}}`, i), fmt.Sprint("p", i))
+						}
+						if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items, w.Clock.Now(), nil); err != nil {
+							t.Fatal(err)
+						}
+						how.begin(w)
+						w.tick()
+						before := len(w.Provider.Sent())
+						w.Apply(e.text)
+						w.live(w.Clock.Now().Add(90 * time.Second).Format("15:04:05"))
+						got := map[string]int{}
+						for _, out := range w.Provider.Sent() {
+							got[out.Subject+" by "+out.Channel]++
+						}
+						if e.want > 0 && got["first by email:default"] != e.want-before || e.want == 0 && len(got) > 0 {
+							t.Errorf("%d before, then %v", before, got)
+						}
+					})
+				})
+			}
+		})
+	}
+}
