@@ -146,6 +146,9 @@ func TestMistakes(t *testing.T) {
 			`7:9 invalid: to, address, persona and everyone exclude each other | write an entry for each`, `8:9 missing: an address needs its kind | kind is email, sms, whatsapp, push, inbox or webhook`,
 			`9:29 invalid: kind says what kind of address it is, and there is no address`, `10:9 missing: an entry of the audience needs to, address, persona or everyone | such as to: event.recipient`,
 		}},
+		{"an address that no channel takes", head + "  - {id: t, event: e, audience: [{address: event.a, kind: sms}, {address: event.b, kind: push}]}\n" + tail, []string{
+			`4:90 invalid: none of its channels takes an address of the kind push | it leaves by sms:default`,
+		}},
 		{"mistake in a block that is replaced", head + "  - {id: t, event: e, timing: {offset: 1d}}\ntiming: {offset: x}\n" + tail, []string{`5:18 invalid: "x" is not an offset | -2d is two days before the anchor, +3d three days after`}},
 		{"no texts for the channel", "workflow: w\ntype: alert\ntriggers:\n  - {id: t, event: e}\naudience: {to: event.recipient}\nchannel: sms\nmessage:\n  email: {subject: a, text: b}\n---\nchannel: sms\nprovider: memory\n", []string{
 			`8:3 missing: this message has no texts for sms, by which it leaves | write sms: below it`,

@@ -241,8 +241,10 @@ type Audience struct {
 	EventRecipient bool          // to: event.recipient, resolved at ingest (decision 61)
 	To             *expr.Program // ids of contacts, resolved when due
 	Address        *expr.Program // an address or a list of them, resolved when due
-	AddressKind    string
+	AddressKind    string        // of the channels that Address is for
 	Where          *expr.Condition
+
+	kindAt portable.Pos // of AddressKind
 }
 
 // Message is what is said; exactly one of Survey and the texts is set.

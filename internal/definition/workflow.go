@@ -332,6 +332,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, w *Workflow, t *Tr
 		resolved := r.message(b.resolved, set, channels...)
 		t.Resolved = &resolved
 	}
+	r.addressed(t, channels)
 	t.Limits = r.limits(b.limits, w.Type, t)
 	r.reachable(b.limits, set, t)
 }
@@ -461,7 +462,7 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 		case kind != nil && address == nil:
 			r.invalid(kind.Pos, "kind says what kind of address it is, and there is no address", "")
 		case kind != nil:
-			a.AddressKind = r.word(kind, "kind", "", addressKinds())
+			a.AddressKind, a.kindAt = r.word(kind, "kind", "", addressKinds()), kind.Pos
 		case address != nil && !f.node.Partial:
 			r.report(CodeMissing, item.Pos, "an address needs its kind", "kind is "+alternatives(addressKinds()))
 		}
@@ -481,6 +482,25 @@ func (r *reader) relatives(n *portable.Node, p *expr.Program, typ *expr.RecordTy
 		}
 		if _, declared := typ.Declared[path[1]]; !declared {
 			r.notYet(n.At(max(strings.Index(n.Text, path[1]), 0)), "record."+path[1], fmt.Sprintf("give the type %s a field %s that names them, of the type contact, list or record(TYPE)", typ.Name, path[1]))
+		}
+	}
+}
+
+// addressed refuses an address of a kind that is of no use on any channel of the trigger.
+func (r *reader) addressed(t *Trigger, channels []string) {
+	if r.stored || t.Channel == "" {
+		return
+	}
+	kinds := make([]string, len(channels))
+	for i, name := range channels {
+		kinds[i], _, _ = strings.Cut(name, ":")
+		if !slices.Contains(addressKinds(), kinds[i]) {
+			return // it takes any address
+		}
+	}
+	for _, a := range t.Audience {
+		if a.AddressKind != "" && !slices.Contains(kinds, a.AddressKind) {
+			r.invalid(a.kindAt, fmt.Sprintf("none of its channels takes an address of the kind %s", a.AddressKind), "it leaves by "+sentence(channels))
 		}
 	}
 }

@@ -83,16 +83,16 @@ func (p *Plan) Add(ref store.RecipientRef) {
 func (p *Plan) Recipients(people store.People) []gate.Recipient {
 	var list []gate.Recipient
 	seen := map[subject.ContactID]bool{}
-	add := func(person store.Person, by plan.Target) {
+	add := func(person store.Person, by plan.Target, kind string) {
 		seen[person.ID] = true
 		if by.Later || by.ID == person.ExtID { // the latter is a contact of their own, who is reached where they want to be
 			by.Address = ""
 		}
-		list = append(list, gate.Recipient{Person: person, Address: by.Address, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
+		list = append(list, gate.Recipient{Person: person, Address: by.Address, Kind: kind, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
 	}
 	for i, person := range people.Persons {
 		if of := p.named[i]; person.Found && !seen[person.ID] && p.holds(of.entry, person) {
-			add(person, of.target)
+			add(person, of.target, of.entry.AddressKind)
 		}
 	}
 	for _, person := range people.Members {
@@ -100,7 +100,7 @@ func (p *Plan) Recipients(people store.People) []gate.Recipient {
 			return (entry.Everyone || entry.Persona == person.Persona) && p.holds(entry, person)
 		}
 		if person.Found && !seen[person.ID] && slices.ContainsFunc(p.members, means) {
-			add(person, plan.Target{})
+			add(person, plan.Target{}, "")
 		}
 	}
 	return list

@@ -3,6 +3,8 @@ package contact_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -82,6 +85,13 @@ func TestMessagesGoWhereTheirPersonIs(t *testing.T) {
 			recipient: byID, fails: channel.Temporary(errors.New("busy")), meanwhile: []func(bundle){moves(`{"sms": "` + y + `"}`)},
 			want: []string{"sms " + subject.NormalizeAddress(y) + " sent delivered"},
 		},
+		"known by a telephone number alone": {
+			recipient: `"address": "` + z + `"`, fails: channel.Permanent(errors.New("no")), want: []string{"sms " + z + " failed permanent_error"},
+		},
+		"known by an e-mail address alone": {
+			recipient: `"address": "z@x.org"`, fails: channel.Permanent(errors.New("no")),
+			want: []string{"email z@x.org sent delivered", "sms z@x.org failed permanent_error"},
+		},
 		"a try that may have arrived": {
 			recipient: byID, fails: channel.Lost(errors.New("no answer")), meanwhile: []func(bundle){moves(`{"sms": "` + y + `"}`)},
 			want: []string{"sms " + subject.NormalizeAddress(x) + " unknown reply_lost"},
@@ -142,4 +152,89 @@ func TestReminderGoesWhereItsPersonIs(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// What is at a limit goes to a channel on which its person has an address of that kind, and else waits: the telephone number
+// by which somebody is known is none for an e-mail.
+//
+// Shows: A40.
+func TestALimitLeadsToAnAddressOfItsKind(t *testing.T) {
+	t.Parallel()
+	limited := strings.NewReplacer("timing: {offset: 2h, reminders: [1d]}", "limits: {at_create: fallback}").Replace(visits) +
+		"---\nworkspace: default\ncadence: {cooldown: 3h, types: [custom]}\n"
+	for address, want := range map[string][]string{
+		"+44 20 000003": {"sms +44 20 000003 scheduled", "sms +44 20 000003 sent"},
+		"z@x.org":       {"email z@x.org sent", "sms z@x.org sent", "sms z@x.org skipped cooldown"},
+	} {
+		t.Run(address, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				b := bundle{enginetest.Setup(t, s, limited, nil)}
+				for i := range 2 {
+					b.Post(fmt.Sprintf(`{"kind": "visit", "id": "%d", "recipient": {"address": %q}}`, i, address))
+					b.At(enginetest.Start.Add(time.Duration(i+1) * time.Minute))
+				}
+				if diff := cmp.Diff(want, b.ways()); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+// An address that an audience names serves on channels of its kind. On others its person is reached where they say.
+func TestAnAddressServesOnItsKind(t *testing.T) {
+	t.Parallel()
+	named := strings.NewReplacer("timing: {offset: 2h, reminders: [1d]}\n", "", "to: event.recipient", "address: event.who, kind: email").Replace(visits)
+	for name, tt := range map[string]struct {
+		definitions string
+		want        []string
+	}{
+		"on the channel that stands in": {named, []string{"email ann@x.org sent", "sms ann@x.org skipped no_address"}},
+		"on the first one":              {strings.NewReplacer("channel: sms\n", "channel: email\n", "fallback: [email]", "fallback: [sms]").Replace(named), []string{"email ann@x.org sent"}},
+		"on one of no kind":             {strings.NewReplacer("channel: sms\n", "channel: memory\n").Replace(named) + "---\n{channel: memory, provider: memory}\n", []string{"memory ann@x.org sent"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				b := bundle{enginetest.Setup(t, s, tt.definitions, nil)}
+				b.Post(`{"kind": "visit", "id": "1", "payload": {"who": "ann@x.org"}}`)
+				b.At(b.Now())
+				got := b.ways()
+				for i := range got {
+					got[i] = strings.Replace(got[i], "sms  ", "sms ann@x.org ", 1) // a row without an address
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := bundle{enginetest.Setup(t, s, named, nil)}
+		b.write(contact.Merge, `{"id": "ann", "addresses": {"email": "ann@x.org", "sms": "+44 20 000001"}}`)
+		b.Post(`{"kind": "visit", "id": "1", "payload": {"who": "ann@x.org"}}`)
+		b.At(b.Now())
+		if diff := cmp.Diff([]string{"sms +4420000001 sent"}, b.ways()); diff != "" {
+			t.Errorf("somebody with an address of both kinds: %s", diff)
+		}
+	})
+}
+
+// ways are the deliveries, each as channel, address, status and reason.
+func (b bundle) ways() (list []string) {
+	b.Helper()
+	rows, err := b.Store.Deliveries(b.Context(), b.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 9})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, d := range rows {
+		way := fmt.Sprintf("%s %s %s", d.Channel[:len(d.Channel)-len(":default")], d.Address, d.Status)
+		if d.Reason != "" && d.Reason != reason.Delivered {
+			way += " " + string(d.Reason)
+		}
+		list = append(list, way)
+	}
+	slices.Sort(list)
+	return list
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Occasion is what a delivery is made for.
@@ -34,8 +35,31 @@ type Occasion struct {
 type Recipient struct {
 	Person      store.Person
 	Address     string // empty: the person's own for the channel
+	Kind        string // of the channels that Address is for; empty: the first one, whatever its kind
 	Locale      string
 	CustomerRef string
+}
+
+// on is where they are reached by a channel: where an audience named an address of another kind, by their
+// own, if that is not the same one.
+func (r Recipient) on(channel string) string {
+	kind := Kind(channel)
+	if r.Address != "" && (r.Kind == "" || r.Kind == kind || !slices.Contains(subject.AddressKinds(), kind)) {
+		return r.Address
+	}
+	own := r.Person.AddressOn(kind)
+	if r.Address != "" && subject.NormalizeAddress(own) == subject.NormalizeAddress(r.Address) {
+		return ""
+	}
+	return own
+}
+
+// instead is the recipient on channels that stand in for the first one.
+func (r Recipient) instead() Recipient {
+	if r.Kind == "" {
+		r.Address = ""
+	}
+	return r
 }
 
 // Zone is where a person's days begin and end: their own zone, else the workspace's.
@@ -59,7 +83,7 @@ func (b *Book) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func(
 	for channel := o.Trigger.Channel; channel != ""; {
 		row, next := b.delivery(o, r, channel, id(), of)
 		rows = append(rows, row)
-		r.Address = "" // it was for the first channel
+		r = r.instead()
 		channel, of = next, row.ID
 	}
 	return rows
@@ -72,30 +96,26 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery
 		Workspace: o.Instance.Workspace, ID: id, Instance: o.Instance.ID, Event: o.Instance.Event, Contact: r.Person.ID,
 		Key:      string(key.Instance(o.Instance.Key).Delivery(r.Person.ExtID, channel)),
 		Workflow: o.Instance.Workflow, WorkflowVersion: o.Instance.WorkflowVersion, Type: o.Instance.Type, Trigger: t.ID,
-		Channel: channel, Address: r.Address, Locale: r.Locale, CustomerRef: r.CustomerRef, FallbackOf: of,
+		Channel: channel, Address: r.on(channel), Locale: r.Locale, CustomerRef: r.CustomerRef, FallbackOf: of,
 		Status: delivery.Scheduled, NotBefore: o.Instance.DueAt, RemindersRemaining: len(t.Timing.Reminders), CreatedAt: o.Now,
 	}
 	if t.Pin || o.Begun {
 		row.Definitions = o.Instance.Definitions
 	}
-	own := r.Person.AddressOn(Kind(channel))
-	if row.Address == "" {
-		row.Address = own
-	}
-	row.OwnAddress = row.Address == own || r.Person.Has(row.Address)
+	row.OwnAddress = row.Address == r.Person.AddressOn(Kind(channel)) || r.Person.Has(row.Address)
 	var because Because
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:
 		end(&row, delivery.Cancelled, reason.Suppressed, o.Now)
 	case row.Address == "":
 		end(&row, delivery.Skipped, reason.NoAddress, o.Now)
-		next = o.further(channel, func(name string) bool { return r.Person.AddressOn(Kind(name)) != "" })
+		next = o.further(channel, func(name string) bool { return r.on(name) != "" })
 	case t.Timing.Stale(o.Now, due):
 		end(&row, delivery.Skipped, reason.Stale, o.Now)
 	case due.After(o.Now):
 		row.SendAt = due
 	default:
-		because, next = b.place(&row, o, r.Person)
+		because, next = b.place(&row, o, r)
 	}
 	if why := row.Reason + row.DeferredBy; why != "" { // never both
 		row.Trace = Trace(row, t.Timing, why, o.Now, row.SendAt, because)
@@ -122,9 +142,9 @@ func StandsIn(l definition.Limits, v cadence.Verdict) bool {
 }
 
 // standIn is the first channel that may take the message over now, with its own limits (decision 15).
-func (b *Book) standIn(a Ask, o Occasion) string {
+func (b *Book) standIn(a Ask, o Occasion, r Recipient) string {
 	return o.further(a.Channel, func(name string) bool {
-		channel, address := o.Set.Channel(name), a.Person.AddressOn(Kind(name))
+		channel, address := o.Set.Channel(name), r.on(name)
 		if channel == nil || address == "" || !channel.OnlyTo.Allows(address) {
 			return false
 		}
@@ -136,18 +156,18 @@ func (b *Book) standIn(a Ask, o Occasion) string {
 
 // place gives a message whose time has come its slot (A38), or names the channel to which it goes instead. One of the same
 // context that still waits makes way for it (R6). It returns what keeps it from going at once.
-func (b *Book) place(row *delivery.Row, o Occasion, person store.Person) (because Because, next string) {
+func (b *Book) place(row *delivery.Row, o Occasion, r Recipient) (because Because, next string) {
 	ask := Ask{
-		Set: o.Set, Person: person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
+		Set: o.Set, Person: r.Person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
 		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore), Fold: Folds(o.Trigger.Limits),
 	}
-	older := b.waiting(o, person, row.Channel)
+	older := b.waiting(o, r.Person, row.Channel)
 	verdict := b.Try(ask, older...)
 	if verdict.Reason != "" {
 		because = b.Because(ask, verdict, older...)
 	}
 	if verdict.Reason != "" && StandsIn(ask.Limits, verdict) {
-		if next = b.standIn(ask, o); next != "" {
+		if next = b.standIn(ask, o, r.instead()); next != "" {
 			end(row, delivery.Skipped, verdict.Reason, o.Now)
 			b.give(ask, older) // the message that stands in tells what is newer as well
 			for _, old := range older {
