@@ -312,3 +312,16 @@ func TestRedirectsLeadNowhere(t *testing.T) {
 	}
 	t.Logf("%d redirects", rows)
 }
+
+// A proxy that the environment names is not asked: it would reach what we may not.
+func TestNoProxyIsAsked(t *testing.T) {
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"} {
+		t.Setenv(name, "http://1.1.1.1:3128")
+	}
+	for url, want := range map[string]string{"http://public.test/": "8.8.8.8:80", "https://public.test/": "8.8.8.8:443"} {
+		n := &network{answers: []string{"8.8.8.8"}}
+		if _, err := n.client(Policy{}).Do(t.Context(), Request{Method: http.MethodPost, URL: url}); err == nil || !slices.Equal(n.dialled, []string{want}) {
+			t.Errorf("%s: dialled %v, want %s (%v)", url, n.dialled, want, err)
+		}
+	}
+}

@@ -325,6 +325,10 @@ func TestDialTakesAllowed(t *testing.T) {
 func TestControl(t *testing.T) {
 	t.Parallel()
 	client := New(Options{})
+	var refused *Forbidden
+	if conn, err := client.connect(t.Context(), "tcp", "127.0.0.1:1"); !errors.As(err, &refused) {
+		t.Errorf("the socket is connected unseen: %v, error %v", conn, err)
+	}
 	if err := client.control("tcp4", "127.0.0.1:80", nil); err == nil {
 		t.Error("loopback passed")
 	}
