@@ -78,6 +78,7 @@ type App struct {
 	metrics   *telemetry.Metrics
 	tracing   telemetry.Tracing
 	outbound  *outbound.Client
+	documents *outbound.Documents
 	vault     *vault
 	server    *http.Server
 	beside    []*http.Server // for operators alone
@@ -127,13 +128,14 @@ func (a *App) start(ctx context.Context) (err error) {
 	if a.vault, err = newVault(a.config, a.store, a.clock.Now); err != nil {
 		return err
 	}
-	a.outbound = outbound.New(outbound.Options{
+	calls := outbound.Options{
 		Policy: outbound.Policy{Allow: a.config.OutboundAllow}, UserAgent: "carillon/" + a.config.Version, Wrap: a.tracing.Transport,
-	})
+	}
+	a.outbound, a.documents = outbound.New(calls), outbound.NewDocuments(calls)
 	a.metrics = a.newMetrics()
 	providers := append(Providers(a.outbound, a.clock), a.config.Providers...)
 	a.engine, err = engine.New(engine.Config{
-		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.tell(),
+		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.tell(), Documents: a.documents,
 		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
 		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
 		Spans:     a.tracing.Spans,
@@ -303,6 +305,7 @@ func (a *App) stop(ctx context.Context) error {
 	}
 	if a.outbound != nil {
 		a.outbound.Close()
+		a.documents.Close()
 	}
 	a.stopTracing(ctx)
 	if a.store != nil {

@@ -17,6 +17,9 @@ func (r *reader) message(n *portable.Node, set *Set, channels ...string) Message
 	if !ok {
 		return Message{}
 	}
+	data := r.data(f.get("data"), set)
+	r.about.data = data
+	defer func() { r.about.data = nil }()
 	m := r.texts(f)
 	template, survey, mode := f.get("template"), f.get("survey"), f.get("mode")
 	r.word(mode, "mode", "link", []string{"link"})
@@ -32,6 +35,8 @@ func (r *reader) message(n *portable.Node, set *Set, channels ...string) Message
 	case template != nil:
 		m = r.templateRef(template, set)
 		r.fits(template.Pos, "template "+template.Text, m.variables(), r.about)
+	case survey != nil && len(data) > 0:
+		r.invalid(f.get("data").Pos, "an invitation reads no data", "remove it, or write texts with a link of your own")
 	case survey != nil:
 		if mode != nil && mode.Text != "link" {
 			return Message{}
@@ -42,6 +47,7 @@ func (r *reader) message(n *portable.Node, set *Set, channels ...string) Message
 	case len(m.ByKind) == 0 && !f.node.Partial && len(n.Fields) == len(f.values):
 		r.report(CodeMissing, n.Pos, "this message says nothing", "write texts for the channel, or template: NAME, or survey: NAME")
 	}
+	m.Data = data
 	for i, channel := range channels {
 		r.speaks(n, m, channel, i > 0)
 	}

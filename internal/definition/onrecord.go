@@ -266,6 +266,9 @@ func (r *reader) foldable(n *portable.Node, t *Trigger, l Limits) {
 			break
 		}
 	}
+	if len(t.Message.Data) > 0 || t.Resolved != nil && len(t.Resolved.Data) > 0 {
+		refuse("data", "a report is read by itself: write at_send: defer")
+	}
 	if t.Message.Survey != "" {
 		refuse("a survey", "each is answered by itself: write at_send: defer")
 	}

@@ -22,6 +22,8 @@ type reader struct {
 	vars map[string]any // of the workflow
 	// about is what texts may be about where the reader stands; texts of kinds that are no workflow are about anything.
 	about subjects
+	// around are the names of the trigger in whose message the reader stands.
+	around expr.Scope
 }
 
 func (r *reader) report(code string, at portable.Pos, message, hint string) {

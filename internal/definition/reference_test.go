@@ -56,6 +56,7 @@ func chapters() [][]string {
 		{"dst"},
 		{"audience"},
 		{"message"},
+		{"data"},
 		{"email", "sms", "whatsapp", "push", "inbox", "webhook"},
 		{"limits"},
 		{"retry"},

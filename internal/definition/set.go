@@ -252,6 +252,7 @@ type Message struct {
 	Survey  string // renders that survey's invitation
 	ByKind  map[string]Texts
 	Default Texts // the plain text for channel kinds without texts of their own
+	Data    []*Data
 }
 
 // Texts are the parts of a message for one kind of channel, each in several locales.

@@ -21,10 +21,12 @@ type subjects struct {
 	calendar      bool             // a schedule; with it:
 	period, count bool             // it has a period, and a first day to count from
 	typ           *expr.RecordType // nil leaves the fields of records open
+	data          []*Data          // of the message
+	anyData       bool             // it stands in no message
 }
 
 func anySubject() subjects {
-	return subjects{event: true, record: true, metric: true, date: true, calendar: true, period: true, count: true}
+	return subjects{event: true, record: true, metric: true, date: true, calendar: true, period: true, count: true, anyData: true}
 }
 
 func subjectsOf(s expr.Scope) subjects {
@@ -58,6 +60,9 @@ func textNames(about subjects) map[string][]string {
 	if about.period {
 		names["period"] = []string{"start", "end"}
 	}
+	if about.anyData || len(about.data) > 0 {
+		names["data"] = nil
+	}
 	if about.count {
 		names["iteration"] = []string{}
 	}
@@ -76,7 +81,7 @@ func recordFields(typ *expr.RecordType) []string {
 // laterTextNames are names and fields that texts will be able to write.
 func laterTextNames() []string {
 	return []string{
-		"item", "answers", "data", "digest", "trigger",
+		"item", "answers", "digest", "trigger",
 		"unsubscribe_link", "manage_link", "contact.groups", "contact.place",
 	}
 }
@@ -101,6 +106,8 @@ func (r *reader) variable(at portable.Pos, path string, about subjects) {
 		r.report(CodeTemplate, at, fmt.Sprintf("%s has no field %q", root, field), hint)
 	case root == "vars":
 		r.constant(at, field)
+	case root == "data" && !about.anyData:
+		r.datumRead(at, path, about.data)
 	}
 }
 
@@ -131,11 +138,13 @@ func rootOf(path string) (root, field string) {
 
 // isSubject reports whether a name exists in the texts of one kind of trigger only.
 func isSubject(root string) bool {
-	return slices.Contains([]string{"event", "candidate", "record", "issues", "metric", "days_left", "period", "iteration"}, root)
+	return slices.Contains([]string{"event", "candidate", "record", "issues", "metric", "days_left", "period", "iteration", "data"}, root)
 }
 
 func noSubject(root string, about subjects) string {
 	switch {
+	case root == "data":
+		return "there is no data here: the message reads none"
 	case root == "period" && about.calendar:
 		return "there is no period here: the schedule has none"
 	case root == "iteration" && about.calendar:
@@ -190,6 +199,8 @@ func (r *reader) fits(at portable.Pos, what string, paths []string, about subjec
 			r.report(CodeTemplate, at, fmt.Sprintf("%s writes %s, and records of type %s have no field %q", what, path, about.typ.Name, field), slip.DidYouMean(field, names))
 		case root == "vars":
 			r.constant(at, field)
+		case root == "data" && !about.anyData:
+			r.datumRead(at, path, about.data)
 		}
 	}
 }

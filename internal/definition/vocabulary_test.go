@@ -30,6 +30,7 @@ func places() map[string]string {
 		"timing":          "workflow: w\ntiming:\n  @\n",
 		"audience":        "workflow: w\naudience:\n  - @\n",
 		"message":         "workflow: w\nmessage:\n  @\n",
+		"data":            "workflow: w\nmessage:\n  data:\n    a:\n      @\n",
 		"email":           "workflow: w\nmessage:\n  email:\n    @\n",
 		"sms":             "template: t\nsms:\n  @\n",
 		"whatsapp":        "template: t\nwhatsapp:\n  @\n",

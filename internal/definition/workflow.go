@@ -310,7 +310,7 @@ func (r *reader) dedup(n *portable.Node) []string {
 
 // blocks reads the blocks of a workflow into a trigger.
 func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, w *Workflow, t *Trigger) {
-	r.about = subjectsOf(scope)
+	r.about, r.around = subjectsOf(scope), scope
 	if b.timing != nil {
 		r.timing(b.timing, scope, t)
 	}

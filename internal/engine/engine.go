@@ -32,6 +32,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/engine/replan"
+	"github.com/carillonhq/carillon/internal/engine/report"
 	"github.com/carillonhq/carillon/internal/engine/retention"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/engine/sweeper"
@@ -59,6 +60,8 @@ type Config struct {
 	Clock     clock.Clock
 	Log       *slog.Logger       // nil: nothing is logged
 	Providers []channel.Provider // the channels that definitions may use
+	// Documents reads the JSON documents that messages tell of; nil: none can be read.
+	Documents report.Documents
 	// Secret gives the value of a setting of a workspace's channel, wherever it is kept.
 	Secret func(subject.WorkspaceID, definition.Setting) (string, error)
 	// SecretCheck tells, when definitions are applied, why secrets that they name cannot be used; nil: nobody looks.
@@ -146,7 +149,7 @@ func New(c Config) (*Engine, error) {
 		expander: expander.New(c.Store, known, c.Journal, c.Failpoint),
 		sender: sender.New(sender.Config{
 			Store: c.Store, Catalog: known, Outlets: outlets, Clock: c.Clock, Journal: c.Journal,
-			Log: c.Log, OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
+			Log: c.Log, Reports: report.New(c.Store, c.Documents), OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
 		}),
 		sweeper:  sweeper.New(c.Store, c.Journal),
 		operator: operate.New(c.Store, known, c.Journal),

@@ -77,6 +77,13 @@ func (k Kin) Fields(set *definition.Set, rec subject.Record) map[string]any {
 	return fields
 }
 
+// Across is a record as it is seen by way of some relations.
+func (k Kin) Across(relations []definition.Relation, rec subject.Record) map[string]any {
+	fields := RecordFields(rec)
+	k.relate(relations, fields, rec.Props)
+	return fields
+}
+
 // relatives are the records among fields, as an event keeps them.
 func relatives(fields map[string]any) map[string]any {
 	kept := map[string]any{}

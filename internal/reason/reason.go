@@ -103,6 +103,7 @@ const (
 	NoChannel      Reason = "no_channel"
 	SecretMissing  Reason = "secret_missing"
 	CannotRender   Reason = "cannot_render"
+	CannotRead     Reason = "data_unavailable"
 	OutputTooLarge Reason = "output_too_large"
 	LeaseLost      Reason = "lease_lost"
 	NoResponse     Reason = "no_response"
@@ -199,6 +200,7 @@ func All() []Info {
 		{NoChannel, Failure, "No channel of that name is defined."},
 		{SecretMissing, Failure, "A secret that the channel needs is not set, not allowed or cannot be opened; it is tried again."},
 		{CannotRender, Failure, "The message could not be written from its template."},
+		{CannotRead, Failure, "What the message reads, records or a document, could not be read."},
 		{OutputTooLarge, Failure, "The message is longer than allowed."},
 		{LeaseLost, Wait, "Another worker took the delivery over; this one stopped before sending."},
 		{NoResponse, Stop, "Nobody answered within expire_after of the last message."},

@@ -50,6 +50,16 @@ func (w *world) do(ctx context.Context, a *Action) error {
 			until = w.clock.Now().Add(c.during.Exact())
 		}
 		w.wire.behave(c.key, c.behave, c.times, until)
+	case a.HTTP != nil:
+		h := a.HTTP
+		var until time.Time
+		if !h.during.IsZero() {
+			until = w.clock.Now().Add(h.during.Exact())
+		}
+		w.wire.behave(h.url, h.behave, h.times, until)
+		if h.body != nil {
+			w.wire.bodies[h.url] = h.body
+		}
 	case a.Apply != nil:
 		path := filepath.Join(filepath.Dir(w.scenario.File), a.Apply.file)
 		text, err := os.ReadFile(path)

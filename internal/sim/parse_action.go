@@ -7,20 +7,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "edit", "apply", "engine"}
+	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "http", "edit", "apply", "engine"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
 	return []string{
 		"subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "sink",
-		"http", "database", "clock_skew",
+		"database", "clock_skew",
 	}
 }
 
@@ -72,6 +73,8 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 		a.Run = p.run(n, target)
 	case "channel":
 		a.Channel = p.channel(n, target)
+	case "http":
+		a.HTTP = p.http(n, target)
 	case "edit":
 		a.Edit = p.edit(n, target)
 	case "apply":
@@ -282,13 +285,42 @@ func (p *parser) channel(n *portable.Node, key string) *channelAction {
 	}
 	word, _ := p.oneOf(behave, "behave", string(behaveOK), string(behaveTemporary), string(behavePermanent), string(behaveLoseReply), string(behaveDown))
 	c.behave = behaviour(word)
-	if times := fields["times"]; times != nil {
-		c.times, _ = p.number(times, 1)
-	}
-	if during := fields["during"]; during != nil {
-		c.during, _ = p.duration(during)
-	}
+	c.times, c.during = p.bounds(fields)
 	return c
+}
+
+// bounds are how long something behaves as it is told to.
+func (p *parser) bounds(fields map[string]*portable.Node) (times int, during civil.Duration) {
+	if n := fields["times"]; n != nil {
+		times, _ = p.number(n, 1)
+	}
+	if n := fields["during"]; n != nil {
+		during, _ = p.duration(n)
+	}
+	return times, during
+}
+
+// http reads what an address answers with: a document, or not.
+func (p *parser) http(n *portable.Node, url string) *httpAction {
+	fields := p.actionFields(n, "body", "behave", "times", "during")
+	h := &httpAction{url: url, behave: behaveOK}
+	body, behave := fields["body"], fields["behave"]
+	if body != nil {
+		var b bytes.Buffer
+		writeJSON(&b, body, "")
+		h.body = b.Bytes()
+	}
+	switch {
+	case body == nil && behave == nil:
+		p.report(n.Pos, definition.CodeMissing, "nothing says what the address answers", "add body: {rate: 1.5}, or behave: temporary")
+	case behave != nil && behave.Text == "slow":
+		p.notYet(behave, "behave")
+	case behave != nil:
+		word, _ := p.oneOf(behave, "behave", string(behaveOK), string(behaveTemporary), string(behavePermanent), string(behaveDown))
+		h.behave = behaviour(word)
+	}
+	h.times, h.during = p.bounds(fields)
+	return h
 }
 
 func (p *parser) edit(n *portable.Node, target string) *editAction {

@@ -139,7 +139,7 @@ func (w *world) start() (err error) {
 
 func (w *world) open() (*engine.Engine, error) {
 	return engine.New(engine.Config{
-		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Journal: w.note, Concurrency: 1, NoJitter: true,
+		Store: w.store, Clock: w.clock, Providers: w.wire.stand(w.providers), Documents: w.wire, Journal: w.note, Concurrency: 1, NoJitter: true,
 		Secret:      func(subject.WorkspaceID, definition.Setting) (string, error) { return "simulated", nil },
 		Definitions: w.options(), Failpoint: w.reach, PublicURL: "https://carillon.example",
 	})

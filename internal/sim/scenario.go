@@ -48,6 +48,7 @@ type Action struct {
 	Operator *operatorAction
 	Run      *runAction
 	Channel  *channelAction
+	HTTP     *httpAction
 	Edit     *editAction
 	Apply    *applyAction
 	Engine   *engineAction
@@ -107,6 +108,15 @@ type channelAction struct {
 	behave behaviour
 	times  int            // the next so many messages; 0: no such bound
 	during civil.Duration // for so long; zero: no such bound
+}
+
+// httpAction is how an address answers whose document is read.
+type httpAction struct {
+	url    string
+	behave behaviour
+	body   []byte // JSON; nil: as it was
+	times  int
+	during civil.Duration
 }
 
 type editAction struct {

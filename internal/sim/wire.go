@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,7 +19,8 @@ type wire struct {
 	clock clock.Clock
 
 	mu       sync.Mutex
-	rules    map[string]*rule // by channel key
+	rules    map[string]*rule  // by channel key, or by the address of a document
+	bodies   map[string][]byte // JSON documents by their addresses
 	accepted map[string]channel.Receipt
 	received []delivered
 }
@@ -36,7 +39,7 @@ type delivered struct {
 }
 
 func newWire(c clock.Clock) *wire {
-	return &wire{clock: c, rules: map[string]*rule{}, accepted: map[string]channel.Receipt{}}
+	return &wire{clock: c, rules: map[string]*rule{}, bodies: map[string][]byte{}, accepted: map[string]channel.Receipt{}}
 }
 
 // behave sets how a channel behaves from now on.
@@ -82,6 +85,28 @@ func (w *wire) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, e
 	case behaveOK:
 	}
 	return w.accept(out, now), nil
+}
+
+// Document is what an address answers that the scenario has given a body.
+func (w *wire) Document(_ context.Context, url string) (any, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch w.present(url, w.clock.Now()) {
+	case behaveOK:
+	case behaveDown:
+		return nil, errors.New("the simulated address cannot be reached")
+	case behaveTemporary, behavePermanent, behaveLoseReply:
+		return nil, errors.New("the simulated address refuses")
+	}
+	body, ok := w.bodies[url]
+	if !ok {
+		return nil, errors.New("the scenario has no http: action with a body for this address")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var value any
+	err := d.Decode(&value)
+	return value, err
 }
 
 // Verify says whether it has a message, as a provider does that can be asked.

@@ -114,6 +114,19 @@ func (s *Store) Records(ctx context.Context, ws subject.WorkspaceID, typ string,
 	return all(ctx, s, "list records", scanRecordRow, text, args...)
 }
 
+const recordsAfter = `
+SELECT ` + recordColumns + `
+FROM record AS rec
+WHERE rec.type = $1 AND rec.ws = $2 AND rec.id > $3 AND rec.deleted = 0
+ORDER BY rec.id
+LIMIT $4`
+
+// RecordsAfter reads the records of a type in the order in which they were made, from behind one of them; 0: from the
+// first. Deleted ones are not among them.
+func (s *Store) RecordsAfter(ctx context.Context, ws subject.WorkspaceID, typ string, after subject.RecordID, limit int) ([]RecordRow, error) {
+	return all(ctx, s, "read records", scanRecordRow, recordsAfter, typ, int64(ws), int64(after), int64(limit))
+}
+
 // From one type to the next by the index: the number of records does not matter.
 const recordTypes = `
 WITH RECURSIVE known(type) AS (

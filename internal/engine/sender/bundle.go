@@ -50,7 +50,12 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 			out = append(out, s.free(*c, row, reason.WorkflowInactive, nil, now))
 			continue
 		}
-		text, err := s.write(ws, store.Claim{Row: as, Person: c.Person}, rules, events[store.EventRef{Workspace: row.Workspace, ID: row.Event}], now)
+		ev := events[store.EventRef{Workspace: row.Workspace, ID: row.Event}]
+		if j.later != nil || len(messageOf(rules, ev.Kind).Data) > 0 { // by an edit since: what reads data leaves by itself
+			out = append(out, s.free(*c, row, reason.CannotRead, nil, now))
+			continue
+		}
+		text, err := s.write(ws, store.Claim{Row: as, Person: c.Person}, rules, ev, now, nil)
 		switch {
 		case err == nil:
 			list = append(list, one{row, message.Part{Subject: text.Subject, Text: text.Text, HTML: text.HTML}})
@@ -59,6 +64,9 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 		default:
 			out = append(out, s.failed(*c, row, rules, err, now))
 		}
+	}
+	if len(list) == 1 {
+		return out, nil
 	}
 	slices.SortStableFunc(list, func(a, b one) int {
 		return cmp.Or(a.row.NotBefore.Compare(b.row.NotBefore), cmp.Compare(a.row.ID, b.row.ID))
@@ -128,6 +136,10 @@ func (s *Sender) unfold(ctx context.Context, list []unfolded, now time.Time) err
 
 // refusal is the failure of a message that cannot be written.
 func refusal(err error) *channel.SendError {
+	var known *channel.SendError
+	if errors.As(err, &known) {
+		return known
+	}
 	refused := &channel.SendError{Reason: reason.CannotRender, Err: err}
 	var bad *message.RenderError
 	if errors.As(err, &bad) {

@@ -112,6 +112,8 @@ func (f *flight) one(stop context.Context, j job) {
 	case stop.Err() != nil:
 		f.putBack(j, time.Time{}, "")
 		return
+	}
+	switch j = f.written(j); {
 	case j.refused != nil:
 		f.hand(j, flow.Verdict{})
 		return

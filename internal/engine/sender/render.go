@@ -40,6 +40,8 @@ type job struct {
 	// unwritten: it could not be written. What is folded into it does not fail with it.
 	unwritten bool
 	draws     key.Keyed
+	// later writes the message once what it reads has been read, which takes a while; nil: it is written.
+	later func(ctx context.Context) (channel.Outgoing, error)
 }
 
 // render writes the messages of all claims. What cannot be written becomes a failed attempt of its own.
@@ -75,7 +77,12 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		}
 		j.draws = ws.Jitter
 		j.verify = c.Doubt() && j.rules.channel.OnUnknown == definition.OnUnknownVerify
-		j.out, err = s.write(ws, c, j.rules, events[store.EventRef{Workspace: c.Workspace, ID: c.Event}], now)
+		ev := events[store.EventRef{Workspace: c.Workspace, ID: c.Event}]
+		if data := messageOf(j.rules, ev.Kind).Data; len(data) > 0 {
+			j.out, j.later = s.blank(ws, c, j.rules, ev), s.reading(ws, c, j.rules, ev, now)
+		} else {
+			j.out, err = s.write(ws, c, j.rules, ev, now, nil)
+		}
 		if err != nil {
 			j.refused, j.unwritten = refusal(err), true
 		} else if j.outlet, err = s.Outlets.Get(c.Workspace, j.rules.channel); err != nil {
@@ -115,8 +122,8 @@ func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (rules, error) 
 	}
 }
 
-// write renders the message of one claim.
-func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time) (channel.Outgoing, error) {
+// blank is the message of one claim before it is written.
+func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow) channel.Outgoing {
 	step := c.Step + 1
 	out := channel.Outgoing{
 		Workspace: ws.Name, DeliveryID: ws.IDs.Encode(key.KindDelivery, int64(c.Workspace), int64(c.ID)),
@@ -124,11 +131,20 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
 	}
 	out.Link = link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
+	return out
+}
+
+// write renders the message of one claim. Data is what was read for it; nil: it reads nothing.
+func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time, data map[string]any) (channel.Outgoing, error) {
+	out := s.blank(ws, c, r, ev)
 	texts, err := textsOf(r, ev.Kind)
 	if err != nil {
 		return out, err
 	}
 	vars := variables(c, r, ev, out, now, &s.Catalog.Zones)
+	if data != nil {
+		vars["data"] = data
+	}
 	reader := message.Reader{Zone: gate.Zone(&s.Catalog.Zones, r.set, c.Person)}
 	locales := []string{c.Locale, c.Person.Locale, r.workflow.Locale, r.set.Workspace.Locale}
 	fill := func(text message.Text, into *string) error {
@@ -178,12 +194,17 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 	return out, nil
 }
 
+// messageOf is what is told of an event of this kind.
+func messageOf(r rules, kind string) definition.Message {
+	if kind == subject.ConditionCleared && r.trigger.Resolved != nil {
+		return *r.trigger.Resolved
+	}
+	return r.trigger.Message
+}
+
 // textsOf finds the texts for the channel: a survey's invitation, the texts of its kind, or the plain ones.
 func textsOf(r rules, kind string) (definition.Texts, error) {
-	m := r.trigger.Message
-	if kind == subject.ConditionCleared && r.trigger.Resolved != nil {
-		m = *r.trigger.Resolved
-	}
+	m := messageOf(r, kind)
 	if m.Survey != "" {
 		survey := r.set.Survey(m.Survey)
 		if survey == nil {

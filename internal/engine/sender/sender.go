@@ -22,6 +22,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/report"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -74,6 +75,7 @@ type Config struct {
 	Timeout     time.Duration   // of one request; 0 = DefaultTimeout
 	Concurrency int             // 1 = one request at a time, in order, for replays; 0 = by channel
 	OnlyTo      flow.Allow      // whom this process may write to; nil = everybody
+	Reports     *report.Reader  // reads what messages tell beside their occasion
 	PublicURL   string          // begins public links where the workspace has no base_url
 	NoJitter    bool            // retries wait exactly as long as their definition says: for replays
 	Spans       telemetry.Spans // of sends; nil = none

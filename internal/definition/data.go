@@ -1,0 +1,262 @@
+package definition
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition/portable"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/slip"
+)
+
+// Bounds of what a message reads.
+const (
+	// MaxDataRows is how many rows a text is given at most: more than anybody reads in a message.
+	MaxDataRows = 1000
+	// DefaultDataTimeout and MaxDataTimeout bound the request for a document: whoever waits for the message waits for it.
+	DefaultDataTimeout = 10 * time.Second
+	MaxDataTimeout     = time.Minute
+)
+
+// Names of the columns of a row that stands for several records.
+const (
+	DataGroup = "group"
+	DataSum   = "sum"
+	DataCount = "count"
+)
+
+// Data is what a message reads when it is written, by its name in texts, data.NAME: records of the workspace, or a document
+// (format.md §2, message).
+type Data struct {
+	Name string
+
+	Records string          // their type; empty: it is a document
+	Where   *expr.Condition // nil: all of them
+	GroupBy *expr.Program   // nil: none
+	Sum     *expr.Program   // of numbers; nil: none
+	Count   bool
+	Order   DataOrder
+	Limit   int // 0: all, if these are not more than MaxDataRows
+
+	URL     string
+	Timeout time.Duration
+
+	Relations  []Relation // by which it reads other records
+	PerContact bool       // it reads the person who is written to, so that each has their own
+}
+
+// DataOrder is the order of rows. The zero value is that of the groups, or of the records' ids.
+type DataOrder struct {
+	Column  string        // of rows that stand for several records
+	By      *expr.Program // of rows that are records
+	Reverse bool
+}
+
+// Single reports whether it is one row, and no list of them.
+func (d *Data) Single() bool { return d.Records != "" && d.GroupBy == nil && (d.Sum != nil || d.Count) }
+
+// columns are those of the rows that stand for several records; nil where a row is a record.
+func (d *Data) columns() []string {
+	var all []string
+	if d.GroupBy != nil {
+		all = append(all, DataGroup)
+	}
+	if d.Sum != nil {
+		all = append(all, DataSum)
+	}
+	if d.Count {
+		all = append(all, DataCount)
+	}
+	return all
+}
+
+// data reads what a message reads.
+func (r *reader) data(n *portable.Node, set *Set) []*Data {
+	var all []*Data
+	for _, field := range r.named(n, "a name") {
+		name := field.Key.Text
+		if !isReadable(name) {
+			r.invalid(field.Key.Pos, fmt.Sprintf("%q is not a name that a text can read", name), "it has letters, digits and _, and does not begin with a digit")
+			continue
+		}
+		if f, ok := r.fields(field.Value, "data"); ok {
+			all = append(all, r.datum(name, f, set))
+		}
+	}
+	return all
+}
+
+func (r *reader) datum(name string, f fields, set *Set) *Data {
+	d := &Data{Name: name}
+	records, document := f.get("records"), f.get("http")
+	switch {
+	case records != nil && document != nil:
+		r.invalid(document.Pos, "records and http exclude each other", "write data of another name for each")
+	case document != nil:
+		r.document(d, f)
+		return d
+	case records == nil && !f.node.Partial:
+		r.report(CodeMissing, f.node.Pos, fmt.Sprintf("nothing says what data.%s reads", name), "records: the type of records to read, or http: where a JSON document is")
+		return d
+	}
+	if n := f.get("timeout"); n != nil {
+		r.invalid(n.Pos, "timeout is for http", "remove it")
+	}
+	if typ, ok := r.slug(records); ok {
+		d.Records = typ
+		if types := r.defined(KindRecordType); !slices.Contains(types, typ) && !r.stored {
+			r.warn(CodeLint, records.Pos, fmt.Sprintf("no record type named %q", typ), r.undefined(KindRecordType, typ))
+		}
+	}
+	scope := r.scopeOfData(set.RecordType(d.Records))
+	d.Where = r.condition(f.get("where"), scope)
+	if n := f.get("group_by"); n != nil {
+		d.GroupBy = r.expression(n, scope, expr.Any)
+	}
+	if n := f.get("sum"); n != nil {
+		d.Sum = r.expression(n, scope, expr.Number)
+	}
+	if n := f.get("count"); n != nil {
+		if d.Count = r.bool(n, true); !d.Count {
+			r.invalid(n.Pos, "count is true, or it is not written", "remove it")
+		}
+	}
+	d.Limit = r.count(f.get("limit"))
+	if d.Limit > MaxDataRows {
+		r.invalid(f.get("limit").Pos, fmt.Sprintf("a text is given %d rows at most", MaxDataRows), "")
+	}
+	r.order(d, f, scope)
+	r.shaped(d, f)
+	d.read(set.RecordType(d.Records))
+	return d
+}
+
+// scopeOfData is what the expressions of data read: the names of the trigger, the person, and as record the one that is
+// looked at.
+func (r *reader) scopeOfData(typ *expr.RecordType) expr.Scope {
+	scope := r.around
+	scope.Record, scope.RecordType, scope.Contact, scope.Now, scope.Issues, scope.Metric = true, typ, true, true, false, false
+	if r.stored {
+		scope.RecordType = nil
+	}
+	return scope
+}
+
+// order reads by what rows are ordered, and whether backwards.
+func (r *reader) order(d *Data, f fields, scope expr.Scope) {
+	n := f.get("order_by")
+	text, ok := r.text(n)
+	if !ok {
+		return
+	}
+	by, reversed := strings.CutSuffix(text, " desc")
+	d.Order.Reverse = reversed
+	columns := d.columns()
+	switch {
+	case f.get("group_by") != nil || f.get("sum") != nil || f.get("count") != nil:
+		if d.Order.Column = by; !slices.Contains(columns, by) && len(columns) > 0 {
+			hint := slip.DidYouMean(by, columns)
+			if hint == "" {
+				hint = "it is " + alternatives(columns) + ", and desc behind it turns the order round"
+			}
+			r.invalid(n.Pos, fmt.Sprintf("%q is not a column of data.%s", by, d.Name), hint)
+		}
+	default:
+		own := *n
+		own.Text = by
+		d.Order.By = r.expression(&own, scope, expr.Any)
+	}
+}
+
+// shaped refuses what has no effect.
+func (r *reader) shaped(d *Data, f fields) {
+	if f.get("group_by") != nil && f.get("sum") == nil && f.get("count") == nil {
+		r.report(CodeMissing, f.get("group_by").Pos, "nothing says what is told of each group", "write count: true, or sum: record.FIELD")
+	}
+	if f.get("group_by") != nil || f.get("sum") == nil && f.get("count") == nil {
+		return
+	}
+	for _, key := range []string{"order_by", "limit"} {
+		if n := f.get(key); n != nil {
+			r.invalid(n.Pos, fmt.Sprintf("%s has no effect: data.%s is one row", key, d.Name), "remove it, or write group_by")
+		}
+	}
+}
+
+// read notes what the expressions read of other records, and of the person.
+func (d *Data) read(typ *expr.RecordType) {
+	paths := d.Where.Paths()
+	for _, p := range []*expr.Program{d.GroupBy, d.Sum, d.Order.By} {
+		if p != nil {
+			paths = append(slices.Clip(paths), p.Paths()...)
+		}
+	}
+	for _, path := range paths {
+		d.PerContact = d.PerContact || path[0] == "contact"
+		if typ != nil {
+			steps, _ := typ.Relations(path)
+			d.Relations = join(d.Relations, typ, steps)
+		}
+	}
+}
+
+// document reads where a document is.
+func (r *reader) document(d *Data, f fields) {
+	for _, key := range []string{"where", "group_by", "sum", "count", "order_by", "limit"} {
+		if n := f.get(key); n != nil {
+			r.invalid(n.Pos, key+" is for records", "texts choose of a document what they show")
+		}
+	}
+	n := f.get("http")
+	if text, ok := r.text(n); ok {
+		u, err := url.Parse(text)
+		switch {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+			r.invalid(n.Pos, "this is no http or https address", "such as https://rates.example.org/today.json")
+		case u.User != nil:
+			r.invalid(n.Pos, "an address holds no user or password here", "serve the document without, in a network that outbound_allow names")
+		default:
+			d.URL = text
+		}
+	}
+	d.Timeout = DefaultDataTimeout
+	if length, ok := r.duration(f.get("timeout")); ok {
+		if d.Timeout = length.Exact(); d.Timeout > MaxDataTimeout {
+			r.invalid(f.get("timeout").Pos, "a document is waited for no longer than 1m", "")
+		}
+	}
+}
+
+// datumRead checks a path below data in a text.
+func (r *reader) datumRead(at portable.Pos, path string, known []*Data) {
+	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '.' || c == '[' || c == ']' })
+	if len(parts) < 2 {
+		return
+	}
+	i := slices.IndexFunc(known, func(d *Data) bool { return d.Name == parts[1] })
+	if i < 0 {
+		names := make([]string, len(known))
+		for i, d := range known {
+			names[i] = d.Name
+		}
+		hint := slip.DidYouMean(parts[1], names)
+		if hint == "" {
+			hint = "there is " + sentence(names)
+		}
+		r.report(CodeTemplate, at, fmt.Sprintf("the message has no data named %q", parts[1]), hint)
+		return
+	}
+	d := known[i]
+	if len(parts) < 3 || d.Records == "" {
+		return
+	}
+	switch fields := d.columns(); {
+	case d.Single() && !slices.Contains(fields, parts[2]):
+		r.report(CodeTemplate, at, fmt.Sprintf("data.%s has no %q", d.Name, parts[2]), "it has "+sentence(fields))
+	case !d.Single() && !slices.Contains([]string{"size", "first", "last"}, parts[2]) && strings.Trim(parts[2], "0123456789") != "":
+		r.report(CodeTemplate, at, fmt.Sprintf("data.%s is a list of rows", d.Name), fmt.Sprintf("{%% for row in data.%s %%} … {{ row.%s }} … {%% endfor %%}", d.Name, parts[2]))
+	}
+}
