@@ -84,6 +84,10 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 			"10:00 a 1", "a 2 failed permanent_error, b 3 skipped folded_into, c 4 skipped folded_into",
 		},
 		{
+			"the carrier fails for good, and a member has another channel", strings.Replace(defs(""), "limits: {at_send: fold}\n---\nworkflow: c", "limits: {at_send: fold}\nfallback: [email]\n---\nworkflow: c", 1),
+			three + ", 11:10 fail, 11:11 fail", nil, "15:00", "10:00 a 1, 12:00 b 3 + ---------- + c 4", "a 2 failed permanent_error, b 3 failed permanent_error, c 4 skipped folded_into",
+		},
+		{
 			"what stands in for it brings them too", defs("fallback: [email]\n"), three + ", 11:10 fail", nil, "15:00",
 			"10:00 a 1, 12:00 a 2 + ---------- + b 3 + ---------- + c 4", "a 2 failed permanent_error, b 3 skipped folded_into, c 4 skipped folded_into",
 		},

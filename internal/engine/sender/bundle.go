@@ -112,6 +112,19 @@ func (s *Sender) failed(c store.Claim, row delivery.Row, rules rules, cause erro
 	return u
 }
 
+// further reports whether any of what is folded into a job has a channel left to go by, when that has failed for good. Where
+// this cannot be known each asks for a place of its own, and finds out.
+func (f *flight) further(j job, now time.Time) bool {
+	return slices.ContainsFunc(j.claim.Folded, func(row delivery.Row) bool {
+		rules, err := f.rulesNow(f.ctx, row)
+		if err != nil {
+			f.Log.Warn("what is folded into a message that has failed goes by itself", "error", err)
+			return true
+		}
+		return rules.trigger != nil && f.afterFailure(store.Claim{Row: row, Person: j.claim.Person}, rules, now) != nil
+	})
+}
+
 // unfold writes what does not leave with the others, before these do.
 func (s *Sender) unfold(ctx context.Context, list []unfolded, now time.Time) error {
 	rows := make([]store.Unfold, len(list))

@@ -161,6 +161,7 @@ func (f *flight) hand(j job, verdict flow.Verdict) {
 	settlement, entry := j.settle(result, receipt, cause, now)
 	if settlement.Status == delivery.Failed {
 		settlement.Fallback = f.afterFailure(j.claim, j.rules, now)
+		settlement.Unfold = settlement.Unfold || settlement.Fallback == nil && settlement.DoubtAt.IsZero() && f.further(j, now)
 	}
 	if j.refused == nil {
 		entry.HandedAt = handed
