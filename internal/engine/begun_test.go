@@ -98,3 +98,67 @@ func TestAnEditWhileAnAudienceIsTakenUp(t *testing.T) {
 		})
 	}
 }
+
+// Whoever claims an address while an audience is taken up, to which its message has gone already, has had it: no other
+// channel stands in because that message has used up their limits.
+//
+// Shows: R19, R20.
+func TestAMergeWhileAnAudienceIsTakenUp(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, `
+workspace: default
+cadence: {cooldown: 1h}
+---
+channel: sms
+provider: memory
+---
+channel: email
+provider: memory
+---
+workflow: hello
+type: custom
+triggers: [{id: t, event: hello}]
+audience: [{to: event.recipient}]
+channel: sms
+message:
+  sms: {text: hello}
+---
+workflow: all
+type: alert
+triggers: [{id: t, event: all}]
+audience: [{everyone: true}]
+channel: sms
+fallback: [email]
+limits: {at_create: fallback}
+message:
+  sms: {text: news}
+  email: {subject: news, text: news}
+`)
+		w.Post(`{"kind": "hello", "id": "1", "recipient": {"address": "+49 30 1"}}`)
+		w.live("10:01")
+		w.Clock.Set(at("12:00"))
+		write := func(items ...contact.Item) {
+			t.Helper()
+			if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Merge, items, w.Clock.Now(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		others := make([]contact.Item, store.MemberPage)
+		for i := range others {
+			others[i] = contact.Parse([]byte(`{}`), fmt.Sprint("p", i))
+		}
+		write(others...)
+		write(contact.Parse([]byte(`{"addresses": {"email": "zoe@example.org"}}`), "zoe"))
+		w.Post(`{"kind": "all", "id": "2"}`)
+		w.tick()
+		w.Clock.Set(at("12:00:01"))
+		write(contact.Parse([]byte(`{"addresses": {"sms": "+49 30 1"}}`), "zoe"))
+		w.live("14:00")
+		var got []string
+		for _, out := range w.Provider.Sent() {
+			got = append(got, out.Channel+" "+out.Text)
+		}
+		w.mustBe("what one person got", got, []string{"sms:default hello", "sms:default news"})
+	})
+}

@@ -206,6 +206,30 @@ func (t *session) lookAgain(ctx context.Context, now time.Time, records []record
 	return nil
 }
 
+const dropStandIns = `
+DELETE FROM delivery
+WHERE (ws, id) IN (
+  SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint, first bigint)*/ AS r
+  WHERE NOT EXISTS (SELECT 1 FROM delivery AS x WHERE x.ws = r.ws AND x.id = r.first))`
+
+// dropStandIns takes back those of the new deliveries that were to stand in for one that was left out, since its person has
+// another one of this occasion: what was sent to an address that they have claimed since.
+func (t *session) dropStandIns(ctx context.Context, made []delivery.Row) error {
+	var rows rowset
+	first := map[delivery.ID]delivery.ID{}
+	for _, d := range made {
+		if d.FallbackOf == 0 {
+			continue
+		}
+		first[d.ID] = cmp.Or(first[d.FallbackOf], d.FallbackOf)
+		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(int64(first[d.ID]))
+	}
+	if _, err := t.exec(ctx, dropStandIns, &rows); err != nil {
+		return fmt.Errorf("take back what stands in: %w", err)
+	}
+	return nil
+}
+
 func scanDueInstance(rows *sql.Rows) (d DueInstance, err error) {
 	d.Row, err = scanInstanceAnd(rows, &d.InForce)
 	return d, err
@@ -256,8 +280,12 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 			return err
 		}
 	}
-	if _, err := t.insertDeliveries(ctx, deliveries); err != nil {
+	if made, err := t.insertDeliveries(ctx, deliveries); err != nil {
 		return err
+	} else if made < len(deliveries) {
+		if err := t.dropStandIns(ctx, deliveries); err != nil {
+			return err
+		}
 	}
 	if err := t.endWaiting(ctx, ended); err != nil {
 		return err
