@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -436,6 +437,42 @@ func TestChannelsFlyByThemselves(t *testing.T) {
 			t.Errorf("%d requests at once, allowed are %d", most, allowed)
 		}
 	})
+}
+
+// A request is given the time that its channel allows, and after that nobody knows what became of it.
+func TestATimeoutOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"": sender.DefaultTimeout, "timeout: 90s\n": 90 * time.Second} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				var given time.Duration
+				b := enginetest.Setup(t, s, alert("a", "up", "")+memory+text, func(c *engine.Config) {
+					c.Providers = []channel.Provider{{Name: "memory", Open: func(map[string]string) (channel.Channel, error) {
+						return timed{&given}, nil
+					}}}
+					c.Definitions = enginetest.Options(c.Providers)
+				})
+				id := b.Post(event("up", "1", "a@x.org")).Instances[0].Deliveries[0].ID
+				b.At(b.Now())
+				if given > want || given < want-5*time.Second {
+					t.Errorf("it has %s, want %s", given, want)
+				}
+				if a := b.Attempts(id); len(a) != 1 || a[0].Outcome != delivery.AttemptUnknown || a[0].Error == "" {
+					t.Errorf("got %+v", a)
+				}
+			})
+		})
+	}
+}
+
+// timed notes how long a request may take, and gives up at once as if that were over.
+type timed struct{ given *time.Duration }
+
+func (c timed) Send(ctx context.Context, _ channel.Outgoing) (channel.Receipt, error) {
+	end, _ := ctx.Deadline()
+	*c.given = end.Sub((&clock.System{}).Now())
+	return channel.Receipt{}, channel.Lost(context.DeadlineExceeded)
 }
 
 // A trial writes to nobody but those on its list, whoever wrote it: the channel or the process.

@@ -327,6 +327,16 @@ func TestLimitsOfPeople(t *testing.T) {
 			"10:00 sent inbox, 10:10 sent inbox, 10:40 deferred inbox 11:00 quiet_hours, 11:00 sent inbox",
 		},
 		{
+			"a day begins in the morning", `{max_per_day: 1, resume_at: "08:00"}`, "", "",
+			"10:00 news, 10:30 news, 23:00",
+			"10:00 sent inbox, 10:30 deferred inbox 08:00 daily",
+		},
+		{
+			"a day is the last 24 hours", "{max_per_day: 1, window: rolling}", "", "",
+			"10:00 news, 10:30 news, 23:00",
+			"10:00 sent inbox, 10:30 deferred inbox 10:00 daily",
+		},
+		{
 			"only what was sent counts", "{max_per_day: 1, count: sent}", "", "",
 			"10:00 news, 10:30 news, 10:40 news, 23:00",
 			"10:00 sent inbox, 10:30 deferred inbox 00:00 daily, 10:40 deferred inbox 00:00 daily",
@@ -358,6 +368,37 @@ func TestLimitsOfPeople(t *testing.T) {
 					}
 				}
 				w.mustBe("the day", w.diary(), strings.Split(c.want, ", "))
+			})
+		})
+	}
+}
+
+// A message that is late by no more than the grace leaves in its place; one that is later takes a place of its own.
+func TestGraceOfAPlace(t *testing.T) {
+	t.Parallel()
+	for grace, want := range map[string]string{"": "12:00:00", ", slot_grace: 10s": "12:00:50", ", slot_grace: 50s": "12:00:00"} {
+		t.Run(grace, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := newWorld(t, s, limited("{cooldown: 2h"+grace+"}", ""))
+				w.person("ann", `"persona": "Manager"`)
+				w.post("news", "ann")
+				w.live("10:30")
+				w.post("news", "ann")
+				w.live("11:59")
+				w.Clock.Set(at("12:00:50"))
+				w.live("12:01")
+				rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 9})
+				if err != nil || len(rows) != 2 {
+					t.Fatalf("%d deliveries, %v", len(rows), err)
+				}
+				late := rows[0]
+				if rows[1].Slot.After(late.Slot) {
+					late = rows[1]
+				}
+				if got := late.Slot.Format(time.TimeOnly); got != want || !late.LastSentAt.Equal(at("12:00:50")) {
+					t.Errorf("it has the place of %s, want %s: %+v", got, want, late)
+				}
 			})
 		})
 	}

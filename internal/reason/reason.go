@@ -47,7 +47,6 @@ const (
 	TriggerDisabled   Reason = "trigger_disabled"
 	InputConflict     Reason = "input_conflict"
 	RequestTooLarge   Reason = "request_too_large"
-	StaleDefinitions  Reason = "stale_definitions"
 	Forgotten         Reason = "forgotten"
 	ResentByOperator  Reason = "resent_by_operator"
 	ReleasedByPerson  Reason = "released"
@@ -119,9 +118,8 @@ const (
 
 // Instances.
 const (
-	Expanded        Reason = "expanded"
-	AudienceFailed  Reason = "audience_failed"
-	WorkflowMissing Reason = "workflow_missing"
+	Expanded       Reason = "expanded"
+	AudienceFailed Reason = "audience_failed"
 )
 
 // Info is one entry of the list.
@@ -149,12 +147,10 @@ func All() []Info {
 		{InvalidRecord, Rejected, "The record is not valid, or not of its type."},
 		{InvalidRow, Rejected, "A row of a file cannot be read, or does not fit its mapping."},
 		{RequestTooLarge, Rejected, "The request is larger than allowed."},
-		{StaleDefinitions, Wait, "The definitions changed meanwhile; the work is done again with the new ones."},
 		{NoRecipient, Skip, "There was nobody to send to."},
 		{InputConflict, Held, "The same key came with other inputs; a person decides."},
 		{Expanded, Progress, "Every delivery of this occasion exists."},
 		{AudienceFailed, Failure, "The audience could not be computed."},
-		{WorkflowMissing, Failure, "The version of the workflow that this row belongs to cannot be read."},
 		{Throttled, Wait, "The cooldown of this context has not passed since it fired last."},
 		{InFlight, Wait, "What this context fired last is still on its way to its people."},
 		{NobodyTold, Wait, "Nobody was told of what this context fired last, so its cooldown is given back."},

@@ -4,6 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -57,6 +60,45 @@ func TestEveryConstantIsListedOnce(t *testing.T) {
 			t.Errorf("%s has no sentence", word)
 		}
 	}
+}
+
+// Every reason is given by something: by its constant, or as a word of SQL.
+func TestEveryReasonIsGiven(t *testing.T) {
+	t.Parallel()
+	var product strings.Builder
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "/reason/") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		product.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[string]bool{}
+	for _, name := range regexp.MustCompile(`\breason\.[A-Z]\w+`).FindAllString(product.String(), -1) {
+		given[name] = true
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), "reason.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) == 0 {
+			return true
+		}
+		word, ok := spec.Values[0].(*ast.BasicLit)
+		if typ, isReason := spec.Type.(*ast.Ident); !ok || !isReason || typ.Name != "Reason" {
+			return true
+		}
+		if sql := "'" + strings.Trim(word.Value, `"`) + "'"; !given["reason."+spec.Names[0].Name] && !strings.Contains(product.String(), sql) {
+			t.Errorf("nothing gives the reason %s", word.Value)
+		}
+		return true
+	})
 }
 
 func TestSentence(t *testing.T) {

@@ -94,7 +94,7 @@ func TestExpandSettles(t *testing.T) {
 		{"at once", store.ExpandResult{Status: instance.Pending}, now},
 		{"held", store.ExpandResult{Status: instance.Pending, Held: true, Reason: reason.AudienceFailed, RetryCount: 3}, time.Time{}},
 		{"deactivated", store.ExpandResult{Status: instance.Deactivated, Reason: reason.WorkflowInactive}, time.Time{}},
-		{"failed", store.ExpandResult{Status: instance.Failed, Reason: reason.WorkflowMissing}, time.Time{}},
+		{"failed", store.ExpandResult{Status: instance.Failed, Reason: reason.ExpressionFailed}, time.Time{}},
 	}
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
