@@ -46,6 +46,7 @@ type query struct {
 	in     expr.Input
 	groups map[string]*group
 	rows   []row
+	last   *row // of those that a limit lets be told, as far as is known; nil: not yet
 	bytes  int
 }
 
@@ -181,16 +182,22 @@ func numberOf(sum *big.Rat) any {
 
 // keep keeps a record as a row. Rows that a limit leaves out are dropped as soon as there are many.
 func (q *query) keep(rec store.RecordRow, in expr.Input) error {
-	one := row{id: rec.ExtID, fields: plan.Texts(in.Record)}
-	text, err := json.Marshal(one.fields)
-	if err != nil {
-		return err
-	}
-	if one.size = len(text); q.Order.By != nil {
+	one := row{id: rec.ExtID}
+	var err error
+	if q.Order.By != nil {
 		if one.by, err = q.Order.By.Eval(in); err != nil {
 			return fmt.Errorf("order_by: %w", err)
 		}
 	}
+	if q.last != nil && q.compare(*q.last, one) < 0 {
+		return nil // there are enough before it
+	}
+	one.fields = plan.Texts(in.Record)
+	text, err := json.Marshal(one.fields)
+	if err != nil {
+		return err
+	}
+	one.size = len(text)
 	q.rows = append(q.rows, one)
 	q.bytes += one.size
 	if q.Limit > 0 && len(q.rows) >= 2*q.Limit {
@@ -199,6 +206,8 @@ func (q *query) keep(rec store.RecordRow, in expr.Input) error {
 			q.bytes -= dropped.size
 		}
 		q.rows = slices.Delete(q.rows, q.Limit, len(q.rows))
+		last := q.rows[q.Limit-1]
+		q.last = &last
 	}
 	switch {
 	case q.Limit == 0 && len(q.rows) > definition.MaxDataRows:
@@ -216,14 +225,14 @@ func tooMany() error {
 func tooLarge() error { return fmt.Errorf("the rows are larger than %d MiB", MaxBytes>>20) }
 
 // order sorts rows that are records, by their ids where nothing else tells them apart.
-func (q *query) order() {
-	slices.SortStableFunc(q.rows, func(a, b row) int {
-		by := compare(a.by, b.by)
-		if q.Order.Reverse {
-			by = -by
-		}
-		return cmp.Or(by, strings.Compare(a.id, b.id))
-	})
+func (q *query) order() { slices.SortStableFunc(q.rows, q.compare) }
+
+func (q *query) compare(a, b row) int {
+	by := compare(a.by, b.by)
+	if q.Order.Reverse {
+		by = -by
+	}
+	return cmp.Or(by, strings.Compare(a.id, b.id))
 }
 
 // result is what texts read.
