@@ -159,6 +159,13 @@ func TestRecords(t *testing.T) {
 				}
 			})
 		}
+		theirs := asked(t, "a: {records: class, where: record.by == contact.id, count: true}\nb: {records: class, count: true}")
+		for id, want := range map[string]int64{"ann": 2, "bob": 1} {
+			got, err := w.read(theirs, "each", subject.Contact{ID: subject.ContactID(want), ExtID: id}, start)
+			if err != nil || got["a"].(row)["count"] != want || got["b"].(row)["count"] != int64(4) {
+				t.Errorf("%s: %v, %v", id, got, err)
+			}
+		}
 		got, err := w.read(asked(t, "a: {records: class, where: record.day != null, order_by: record.day desc, limit: 2}"), "list", ann, start)
 		if err != nil {
 			t.Fatal(err)
