@@ -44,8 +44,15 @@ func (s *Set) needs(t *Trigger) string {
 			paths = append(paths, entry.Where.Paths()...)
 		}
 		for _, path := range paths {
-			if slices.Contains([]string{"event", "candidate", "recipient", "item", "templateId"}, path[0]) {
+			if slices.Contains(eventNames(), path[0]) {
 				return "its audience reads " + path[0]
+			}
+		}
+	}
+	for _, d := range t.Message.Data {
+		for _, path := range d.paths() {
+			if slices.Contains(eventNames(), path[0]) {
+				return fmt.Sprintf("its data.%s reads %s", d.Name, path[0])
 			}
 		}
 	}
@@ -60,3 +67,6 @@ func (s *Set) needs(t *Trigger) string {
 	}
 	return ""
 }
+
+// eventNames are the names that only an event gives.
+func eventNames() []string { return []string{"event", "candidate", "recipient", "item", "templateId"} }

@@ -188,19 +188,24 @@ func (r *reader) shaped(d *Data, f fields) {
 
 // read notes what the expressions read of other records, and of the person.
 func (d *Data) read(typ *expr.RecordType) {
-	paths := d.Where.Paths()
-	for _, p := range []*expr.Program{d.GroupBy, d.Sum, d.Order.By} {
-		if p != nil {
-			paths = append(slices.Clip(paths), p.Paths()...)
-		}
-	}
-	for _, path := range paths {
+	for _, path := range d.paths() {
 		d.PerContact = d.PerContact || path[0] == "contact"
 		if typ != nil {
 			steps, _ := typ.Relations(path)
 			d.Relations = join(d.Relations, typ, steps)
 		}
 	}
+}
+
+// paths are all that its expressions read.
+func (d *Data) paths() []expr.Path {
+	paths := slices.Clone(d.Where.Paths())
+	for _, p := range []*expr.Program{d.GroupBy, d.Sum, d.Order.By} {
+		if p != nil {
+			paths = append(paths, p.Paths()...)
+		}
+	}
+	return paths
 }
 
 // document reads where a document is.

@@ -1,0 +1,29 @@
+package definition_test
+
+import (
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/definition"
+)
+
+// A workflow whose data asks for an event is not run by hand: it would tell of nothing.
+//
+// Shows: B15.
+func TestDataOfAnEventIsNotRunByHand(t *testing.T) {
+	t.Parallel()
+	for where, want := range map[string]string{
+		"record.centre == event.centre":   "trigger t: its data.a reads event",
+		"record.centre == recipient.name": "trigger t: its data.a reads recipient",
+		"record.open == true":             "",
+	} {
+		text := "workflow: w\ntype: report\ntriggers:\n  - {id: t, event: asked}\naudience: {everyone: true}\nchannel: sms\nmessage:\n  sms: {text: x}\n" +
+			"  data:\n    a:\n      records: class\n      where: " + where + "\n      count: true\n---\nchannel: sms\nprovider: memory\n"
+		bundle, problems := definition.Load([]definition.File{{Name: "a.yaml", Text: []byte(text)}}, definition.Options{})
+		if definition.HasErrors(problems) {
+			t.Fatal(problems)
+		}
+		if _, why := bundle.Set.ByHand(bundle.Set.Workflow("w")); why != want {
+			t.Errorf("%s: %q, want %q", where, why, want)
+		}
+	}
+}
