@@ -28,7 +28,7 @@ func Codes() []Code {
 		{CodeInProgress, http.StatusConflict, "A request with the same Idempotency-Key is still under way.", "Send it again later, under the same key."},
 		{CodeTooLarge, http.StatusRequestEntityTooLarge, "The request holds more than 1 MiB (16 MiB on the routes for batches), or an event more than 256 KiB.", "Send it in parts; keep large documents elsewhere and send their address."},
 		{CodeURITooLong, http.StatusRequestURITooLong, "Path and query are longer than 8 KiB.", "Send fewer or shorter parameters."},
-		{CodeMediaType, http.StatusUnsupportedMediaType, "The body has an encoding that the route does not read.", "Leave out the header Content-Encoding; the routes for events read gzip."},
+		{CodeMediaType, http.StatusUnsupportedMediaType, "The body has an encoding that the route does not read.", "Leave out the header Content-Encoding; the routes for batches read gzip."},
 		{CodeInvalidRequest, http.StatusUnprocessableEntity, "A parameter or a field of the body is wrong.", "Send what the description of the route allows: /docs shows it, /openapi.json says it."},
 		{CodeInvalidEvent, http.StatusUnprocessableEntity, "The event is not valid; nothing of it is kept.", "An event has id, kind, occurred_at, payload and recipient. In a batch this is an item's reason, and the others are taken in."},
 		{CodeDedupMissing, http.StatusUnprocessableEntity, "The event lacks a value that names its occasion, and the trigger rejects such events.", "Send the value; the field names it."},

@@ -63,6 +63,8 @@ func TestCompressedBodies(t *testing.T) {
 		{"spelt otherwise", "/v1/events", []string{"X-GZip"}, small, 200, `"skipped":1`},
 		{"in two members", "/v1/events", []string{"gzip"}, append(zip(t, strings.NewReader(event[:20])), zip(t, strings.NewReader(event[20:]))...), 200, `"skipped":1`},
 		{"the compatible route", "/api/Surveys/Triggers/ingest", []string{"gzip"}, zip(t, strings.NewReader(`{"eventKind":"nothing","items":[]}`)), 200, `"created":0`},
+		{"contacts", "/v1/contacts", []string{"gzip"}, zip(t, strings.NewReader(`{"contacts":[{"id":"zoe"}]}`)), 200, `"created":1`},
+		{"records", "/v1/records", []string{"gzip"}, zip(t, strings.NewReader(`{"records":[{"type":"kiosk","id":"1"}]}`)), 200, `"created":1`},
 		{"not gzip", "/v1/events", []string{"gzip"}, []byte(event), 400, client.CodeEncoding},
 		{"cut off", "/v1/events", []string{"gzip"}, small[:len(small)-4], 400, client.CodeEncoding},
 		{"nothing", "/v1/events", []string{"gzip"}, nil, 400, client.CodeEncoding},

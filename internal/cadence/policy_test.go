@@ -40,6 +40,33 @@ func TestEffective(t *testing.T) {
 	}
 }
 
+// Each field of a person's own rules is theirs, and takes nothing of the others away.
+//
+// Shows: A42.
+func TestEveryFieldOfAPerson(t *testing.T) {
+	t.Parallel()
+	own := cadence.Policy{
+		Cooldown: time.Hour, MaxPerDay: 1, MaxPerWeek: 2, MaxPerMonth: 3, MaxPerSlot: 4, Count: cadence.CountSent, Rolling: true, ResumeAt: 60,
+		Quiet: civil.Span{From: 60, To: 120}, SlotGrace: time.Second, TypeLimits: map[string]int{"alert": 5}, Types: []string{"alert"},
+	}
+	persona := cadence.Policy{
+		Cooldown: 2 * time.Hour, MaxPerDay: 6, MaxPerWeek: 7, MaxPerMonth: 8, MaxPerSlot: 9, Count: cadence.CountCommitted, ResumeAt: 600,
+		Quiet: civil.Span{From: 600, To: 660}, SlotGrace: time.Minute, TypeLimits: map[string]int{"report": 1}, Types: []string{"report"},
+	}
+	for i := range reflect.TypeFor[cadence.Policy]().NumField() {
+		field := reflect.ValueOf(own).Field(i)
+		if field.IsZero() {
+			t.Fatalf("%s is not tried", reflect.TypeFor[cadence.Policy]().Field(i).Name)
+		}
+		person, want := cadence.Policy{}, persona
+		reflect.ValueOf(&person).Elem().Field(i).Set(field)
+		reflect.ValueOf(&want).Elem().Field(i).Set(field)
+		if got := cadence.Effective(person, persona, cadence.Default()); !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

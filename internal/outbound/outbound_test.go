@@ -36,10 +36,14 @@ func TestDoSendsOnce(t *testing.T) {
 			address, accepted := dropper(t)
 			client := local(t, Options{Timeout: 5 * time.Second})
 			const calls = 40
+			body := []byte(`{}`)
+			if method == http.MethodGet {
+				body = nil // as a look-up has none
+			}
 			failed := 0
 			for range calls {
 				_, err := client.Do(t.Context(), Request{
-					Method: method, URL: "http://" + address, Body: []byte(`{}`),
+					Method: method, URL: "http://" + address, Body: body,
 					Header: http.Header{"Idempotency-Key": {"k"}},
 				})
 				var lost *Error
