@@ -306,8 +306,8 @@ func TestPeriodAndIteration(t *testing.T) {
 		for _, out := range b.Provider.Sent() {
 			texts = append(texts, out.Text)
 		}
-		// The zone of the reader is the workspace's, UTC.
-		want := []string{"No. 14: 2026-05-13 06:00 to 2026-05-14 06:00", "No. 16: 2026-05-15 06:00 to 2026-05-16 06:00"}
+		// The reader is in UTC, as the workspace.
+		want := []string{"No. 14: 2026-05-13 08:00 to 2026-05-14 08:00", "No. 16: 2026-05-15 08:00 to 2026-05-16 08:00"}
 		if diff := cmp.Diff(want, texts); diff != "" {
 			t.Errorf("texts (-want +got):\n%s", diff)
 		}

@@ -16,6 +16,8 @@ func moment(s *state, v any) (t time.Time, dated bool, err error) {
 	switch v := v.(type) {
 	case time.Time:
 		return v.In(s.zone), false, nil
+	case Local:
+		return v.Time, false, nil
 	case civil.Date:
 		return time.Date(v.Year, v.Month, v.Day, 0, 0, 0, 0, time.UTC), true, nil
 	case string:

@@ -92,6 +92,9 @@ func (n num) String() string {
 	return strconv.FormatFloat(n.f, format, -1, 64)
 }
 
+// Local is an instant that is meant in its own zone, whoever reads it.
+type Local struct{ time.Time }
+
 // truthy: only false and nothing are false.
 func truthy(v any) bool { return v != nil && v != false }
 
@@ -108,6 +111,8 @@ func text(v any) (string, bool) {
 		return strconv.FormatBool(v), true
 	case time.Time:
 		return v.Format("2006-01-02 15:04"), true
+	case Local:
+		return text(v.Time)
 	case civil.Date:
 		return v.String(), true
 	case time.Duration:
@@ -151,7 +156,7 @@ func kindOf(v any) string {
 		return "a text"
 	case bool:
 		return "true or false"
-	case time.Time, civil.Date:
+	case time.Time, Local, civil.Date:
 		return "a time"
 	case time.Duration:
 		return "a length of time"
@@ -167,8 +172,17 @@ func kindOf(v any) string {
 	return fmt.Sprintf("a value of type %T", v)
 }
 
+// instant is a local instant as any other.
+func instant(v any) any {
+	if l, ok := v.(Local); ok {
+		return l.Time
+	}
+	return v
+}
+
 // same compares by value: numbers of any spelling, texts, and the words empty and blank.
 func same(a, b any) bool {
+	a, b = instant(a), instant(b)
 	if _, ok := a.(emptyWord); ok {
 		a, b = b, a
 	}
@@ -224,6 +238,7 @@ func empty(v any) bool {
 
 // order compares two values of one kind; other pairs have no order.
 func order(a, b any) (int, bool) {
+	a, b = instant(a), instant(b)
 	if x, ok := number(a); ok {
 		y, ok := number(b)
 		return x.compare(y), ok

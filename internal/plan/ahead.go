@@ -43,6 +43,7 @@ type Ahead struct {
 	Reason  reason.Reason // why nothing is implied; empty where something is
 	Field   string        // the missing field, or the expression that failed
 	Error   string        // of that
+	Refused []string      // occasions that lie outside of the calendar, in words: the others are implied
 	State   condition.Ahead
 }
 
@@ -100,7 +101,7 @@ func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead)
 
 // print tells what is implied from anything else that may be; empty: nothing, and nothing is wrong.
 func (a *Ahead) print() string {
-	if len(a.Implied) == 0 && a.Error == "" {
+	if len(a.Implied) == 0 && a.Error == "" && len(a.Refused) == 0 {
 		return ""
 	}
 	h := sha256.New()
@@ -108,6 +109,9 @@ func (a *Ahead) print() string {
 		fmt.Fprintf(h, "%s %d %s\n", i.Key, i.Due.UnixMicro(), i.Zone)
 	}
 	fmt.Fprintf(h, "%s %s", a.Inputs, a.Error)
+	for _, refused := range a.Refused {
+		fmt.Fprintf(h, "\n%s", refused)
+	}
 	const enough = 8 // bytes
 	return hex.EncodeToString(h.Sum(nil)[:enough])
 }
@@ -165,14 +169,17 @@ func (v *view) dates(a *Ahead) error {
 			i.Due = due.Add(offset.Clock)
 		}
 		if year := i.Due.Year(); year < 1 || year > 9999 {
-			a.Field = t.Anchor.Source()
-			return fmt.Errorf("timing: %s from %s is outside of the years 1 to 9999", offset, i.Target)
+			a.Refused = append(a.Refused, fmt.Sprintf("timing: %s from %s is outside of the years 1 to 9999", offset, i.Target))
+			continue
 		}
 		if i.Due.IsZero() { // programs write the first instant of the year 1 for no date; none would be at once
 			i.Due = i.Due.Add(time.Microsecond)
 		}
 		i.Date, _ = civil.DateOf(i.Due, loc)
 		a.Implied = append(a.Implied, i)
+	}
+	if len(a.Implied) == 0 && len(a.Refused) > 0 {
+		a.Reason, a.Field = reason.OutsideCalendar, t.Anchor.Source()
 	}
 	return nil
 }

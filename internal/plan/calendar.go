@@ -125,6 +125,18 @@ func (s *Series) Ended(i Implied, now time.Time) reason.Reason {
 	return ""
 }
 
+// Over reports whether the series has ended by its stop_when when the message of an occasion is to leave that was due at an
+// instant; of what is no occasion of the calendar it reports nothing.
+func (s *Series) Over(due, now time.Time) bool {
+	if s.Trigger.StopWhen == nil {
+		return false
+	}
+	for i := range s.Since(due) {
+		return i.Due.Equal(due) && s.Trigger.StopWhen.Holds(s.Input(s.Payload(i), now))
+	}
+	return false
+}
+
 // Next are the occasions that follow a place, as rows; none once the series has ended.
 func (s *Series) Next(p Place, now time.Time) iter.Seq[instance.Row] {
 	return s.rows(s.After(p), now)

@@ -88,6 +88,7 @@ const (
 	SourceGone       Reason = "source_no_longer_valid"
 	LookFailed       Reason = "look_failed"
 	Repaired         Reason = "repaired"
+	OutsideCalendar  Reason = "outside_calendar"
 )
 
 // Sending.
@@ -158,6 +159,7 @@ func All() []Info {
 		{ForNotReached, Wait, "The condition is met, but not yet for as long as the trigger's for."},
 		{AwaitsTick, Wait, "The trigger looks again at its next tick."},
 		{LookFailed, Failure, "The record could not be looked at; it is tried again, later each time."},
+		{OutsideCalendar, Failure, "It would be due outside of the years 1 to 9999, so it is not planned."},
 		{Repaired, Progress, "It was missing though its record asks for it, and was planned again."},
 		{Baseline, NoMatch, "It was so already when the trigger came; only what crosses a threshold after that counts."},
 		{DateChanged, Stop, "The date that it counted from is another one now."},

@@ -134,8 +134,9 @@ func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide C
 		if err != nil || n == 0 {
 			return err
 		}
+		var kin Relatives
 		if decide.Relate != nil {
-			if err := t.relatives(ctx, func(read Relatives) []Relative { return decide.Relate(due, read) }); err != nil {
+			if err := t.relatives(ctx, func(read Relatives) []Relative { kin = read; return decide.Relate(due, read) }); err != nil {
 				return err
 			}
 		}
@@ -175,6 +176,9 @@ func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide C
 		}
 		if len(writes.Looks) != n {
 			return fmt.Errorf("%w: looks at %d records instead of %d", ErrInvalid, len(writes.Looks), n)
+		}
+		if err := t.holdKin(ctx, now, kin, &writes); err != nil {
+			return err
 		}
 		return t.writeCheck(ctx, now, state, writes)
 	})

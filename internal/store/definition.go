@@ -133,6 +133,9 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 	if err := t.beginRuns(ctx, ws, now, number, runs); err != nil {
 		return 0, nil, err
 	}
+	if err := t.wakeWorkflows(ctx, ws, now, edited); err != nil {
+		return 0, nil, err
+	}
 	version := func(workflow string) int64 {
 		for _, c := range changes {
 			if c.Kind == "workflow" && c.Name == workflow {
@@ -145,6 +148,29 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 		return 0, nil, err
 	}
 	return number, changes, t.audit(ctx, ws, now, audit)
+}
+
+// What was put off because its workflow was switched off: the partial index is for this.
+const wakeWorkflows = `
+UPDATE delivery SET send_at = $1, version = delivery.version + 1
+FROM /*ROWS $2 (ws bigint, workflow text)*/ AS r
+WHERE delivery.reason = 'workflow_inactive' AND delivery.send_at > $1 AND delivery.intent_at = 0
+  AND delivery.workflow = r.workflow AND delivery.ws = r.ws`
+
+// wakeWorkflows has the messages looked at that wait for workflows to be switched on again: they may be by now.
+func (t *session) wakeWorkflows(ctx context.Context, ws subject.WorkspaceID, now time.Time, edited []string) error {
+	var rows rowset
+	for _, name := range edited {
+		rows.row().int(int64(ws)).text(name)
+	}
+	n, err := t.exec(ctx, wakeWorkflows, dueMicros(now), &rows)
+	if err != nil {
+		return fmt.Errorf("wake what waits for a workflow: %w", err)
+	}
+	if n > 0 {
+		t.due(dueMicros(now))
+	}
+	return nil
 }
 
 const definitionSet = `

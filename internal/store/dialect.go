@@ -152,7 +152,7 @@ func parseSpec(spec string) []columnSpec {
 var (
 	rowsHook  = regexp.MustCompile(`/\*ROWS \$(\d+) \(([^)]*)\)\*/ AS (\w+)`)
 	namesHook = regexp.MustCompile(`/\*NAMES (\w* ?)\(([^)]*)\)\*/`)
-	lockHook  = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK|LOCK NOW) (\w+)\*/`)
+	lockHook  = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK|LOCK NOW|SHARE) (\w+)\*/`)
 	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`)
 )
 
@@ -173,6 +173,8 @@ type statement struct {
 //	b.type/*BY NAME*/                        the same with a text
 //	/*LOCK c*/                               row locks on alias c
 //	/*LOCK NOW c*/                           row locks on alias c that are refused where others hold one
+//	/*SHARE c*/                              row locks on alias c that several hold at once, and that pass over what
+//	                                         others hold alone
 //	/*SKIP LOCKED c*/                        row locks on alias c that pass over what others hold
 func (d dialect) expand(query string, constant columnSet) statement {
 	var spec []columnSpec
@@ -207,6 +209,8 @@ func (d dialect) expand(query string, constant columnSet) statement {
 			return d.lock + m[2]
 		case "LOCK NOW":
 			return d.lock + m[2] + " NOWAIT"
+		case "SHARE":
+			return "FOR SHARE OF " + m[2] + " SKIP LOCKED"
 		}
 		return d.lock + m[2] + " SKIP LOCKED"
 	})

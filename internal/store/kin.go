@@ -138,6 +138,66 @@ func (t *session) writeLinks(ctx context.Context, all []Links) error {
 	return nil
 }
 
+// held are records as they are now, kept from being written until the transaction ends; those that somebody is writing are
+// left out, since whoever waited for one of them here would hold others meanwhile.
+const held = `
+SELECT rec.ws, rec.type, rec.ext_id, rec.rev
+FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
+WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id
+/*SHARE rec*/`
+
+// again is how long a look waits that was made beside the writing of a record on which it depends.
+const again = time.Second
+
+// holdKin keeps the records from being written on which others depend from now on, until that is written down: whoever writes
+// one of them looks for what depends on it, and would not find it yet. One that is being written at this moment cannot be kept:
+// what depends on it is not written down, and is looked at again. One that was written since it was read has everything done
+// again.
+func (t *session) holdKin(ctx context.Context, now time.Time, kin Relatives, w *CheckWrites) error {
+	if t.s.dialect.lock == "" { // there is one writer
+		return nil
+	}
+	var wanted rowset
+	for _, l := range w.Links {
+		for _, r := range l.Refs {
+			if kin[Relative{l.Workspace, r}] != nil {
+				wanted.row().int(int64(l.Workspace)).text(r.Type).text(r.ExtID)
+			}
+		}
+	}
+	revs := map[Relative]int64{}
+	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var r Relative
+		var rev int64
+		err := rows.Scan(&r.Workspace, &r.Type, &r.ExtID, &rev)
+		revs[r] = rev
+		return struct{}{}, err
+	}, held, &wanted)
+	if err != nil {
+		return fmt.Errorf("hold related records: %w", err)
+	}
+	later := map[recordID]bool{}
+	for _, l := range w.Links {
+		for _, r := range l.Refs {
+			ref := Relative{l.Workspace, r}
+			switch rev, is := revs[ref]; {
+			case kin[ref] == nil:
+			case !is:
+				later[recordID{l.Workspace, l.ID}] = true
+			case rev != kin[ref].Rev:
+				return errAgain
+			}
+		}
+	}
+	w.Links = slices.DeleteFunc(w.Links, func(l Links) bool { return later[recordID{l.Workspace, l.ID}] })
+	for i, l := range w.Looks {
+		if at := now.Add(again); later[recordID{l.Workspace, l.ID}] && (l.LookAt.IsZero() || l.LookAt.After(at)) {
+			w.Looks[i].LookAt = at
+		}
+	}
+	return nil
+}
+
 const depended = `
 SELECT r.type, r.ext_id
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r

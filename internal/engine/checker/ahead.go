@@ -72,6 +72,12 @@ func (d *decision) replan(s *seen, l *look) {
 		d.entries = append(d.entries, e)
 		d.keep(s, l, l.Ahead.Reason, failedTrace{Error: l.Ahead.Error})
 	}
+	for _, refused := range l.Ahead.Refused {
+		e := d.entry(journal.Failed, s, l, reason.OutsideCalendar)
+		e.Error = refused
+		d.entries = append(d.entries, e)
+		d.keep(s, l, reason.OutsideCalendar, failedTrace{Error: refused})
+	}
 	stored := d.state.Plans[s.planRef(l)]
 	for _, c := range l.Diff(standing(stored), plan.BySource, d.now) {
 		if c.Changed() {
@@ -148,10 +154,11 @@ func (d *decision) unplan(l *look, stored store.Plan) {
 		return
 	}
 	implied := keys(l)
-	gone := map[instance.ID]bool{}
+	gone, superseded := map[instance.ID]bool{}, map[instance.ID]bool{}
 	for _, i := range stored.Instances {
 		base, _ := key.Instance(i.Key).Base()
 		gone[i.ID] = !slices.Contains(implied, base)
+		_, superseded[i.ID] = l.Ahead.Find(i) // said once a day, and still to be said: by that of the new day
 	}
 	why := l.Ahead.Reason
 	if why == "" || why == reason.ConditionFalse || why == reason.ValueMissing {
@@ -163,6 +170,9 @@ func (d *decision) unplan(l *look, stored store.Plan) {
 		case row.Status == delivery.Scheduled && !reached(row, d.now):
 			d.book.Free(row)
 			row.Status, row.Reason, row.CompletedAt = delivery.Skipped, why, d.now
+			if superseded[row.Instance] {
+				row.Status, row.Reason = delivery.Superseded, reason.Superseded
+			}
 			row.SendAt, row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 			d.writes.Unplanned = append(d.writes.Unplanned, row)
 			d.entries = append(d.entries, gate.Entry(row, row.CustomerRef, d.now))

@@ -10,14 +10,16 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// pause is how long a delivery of a switched off workflow waits before it is looked at again.
-const pause = time.Minute
+// pause is how long a delivery of a switched off workflow waits before it is looked at again. Whoever switches it on has it
+// looked at: this is for what is put off at that very moment.
+const pause = time.Hour
 
 // recheck is the decision inside the intent's transaction: may this delivery still go, now? It may run twice.
 type recheck struct {
@@ -247,8 +249,10 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 	case rules.policy.KeyExpired(c.Row, r.now):
 		v = r.unknown(c, rules, reason.KeyExpired)
 	case rules.off:
-		v = r.move(c, rules.policy.Timing, "", reason.WorkflowInactive, stay(c))
-		v.Move.LeaseUntil = r.now.Add(pause)
+		change := stay(c)
+		change.SendAt = r.now.Add(pause)
+		v = r.move(c, rules.policy.Timing, "", reason.WorkflowInactive, change)
+		v.Move.DueAt = c.Due()
 	case rules.channel == nil:
 		v = r.move(c, rules.policy.Timing, journal.Failed, reason.NoChannel, delivery.NoChannel(c.Row, rules.policy))
 		v.Attempts = append(v.Attempts, delivery.Attempt{
@@ -262,6 +266,12 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 		}
 		if v.Fallback != nil {
 			r.entries = append(r.entries, gate.Entry(*v.Fallback, c.Person.ExtID, r.now))
+		}
+	case r.over(c, rules):
+		if c.Doubt() {
+			v = r.unknown(c, rules, doubt(c))
+		} else {
+			v = r.end(c, delivery.Skipped, reason.ConditionCleared)
 		}
 	case !r.allowed(c, rules), rules.policy.Timing.Stale(r.now, c.Due()):
 		why := reason.Stale
@@ -277,6 +287,16 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 		stopped = false
 	}
 	return v, stopped
+}
+
+// over reports whether the series of a message has ended by its stop_when. What a person asked for by hand is of no series.
+func (r *recheck) over(c store.Claim, rules rules) bool {
+	t := rules.trigger
+	if t.Schedule == nil || t.StopWhen == nil {
+		return false
+	}
+	series, err := plan.SeriesOf(rules.set, definition.Match{Workflow: rules.workflow, Trigger: t}, &r.Catalog.Zones)
+	return err == nil && series.Over(c.NotBefore, r.now)
 }
 
 // allowed reports whether the channel and this process may write to the address at all.

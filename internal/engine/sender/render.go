@@ -245,7 +245,7 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 		vars["record"], vars["issues"], vars["detected_at"] = plan.Texts(record), issues, detectedAt
 		maps.Copy(vars, plan.Extra(ev.Event, now, zones))
 	} else if period, iteration, ok := plan.CalendarFields(ev.Event); ok {
-		vars["period"], vars["iteration"] = period, nil
+		vars["period"], vars["iteration"] = local(period, ev.Event, zones), nil
 		if iteration > 0 {
 			vars["iteration"] = iteration
 		}
@@ -253,6 +253,24 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 		vars["event"], vars["candidate"] = plan.EventFields(ev.Event), ev.Payload
 	}
 	return vars
+}
+
+// local are the instants of a period, which is that of its schedule and not of its reader: a report from Monday to Monday is
+// one everywhere.
+func local(period map[string]any, ev subject.Event, zones *civil.Zones) map[string]any {
+	name, _ := ev.Payload["timezone"].(string)
+	loc, err := zones.Load(name)
+	if err != nil { // of a version of the program that knew more zones
+		return period
+	}
+	all := make(map[string]any, len(period))
+	for name, value := range period {
+		if at, ok := value.(time.Time); ok {
+			value = message.Local{Time: at.In(loc)}
+		}
+		all[name] = value
+	}
+	return all
 }
 
 // settle turns the result of an attempt into what is written, and into what is told.

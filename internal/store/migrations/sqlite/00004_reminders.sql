@@ -58,4 +58,7 @@ SELECT ws, id, kind, subject, definitions, status, cursor, done, total, error, s
 DROP TABLE run;
 ALTER TABLE run_next RENAME TO run;
 CREATE INDEX run_open ON run (id) WHERE status = 'running';
+
+-- What waits for its workflow to be switched on again.
+CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE reason = 'workflow_inactive' AND send_at > 0;
 -- +goose StatementEnd
