@@ -396,7 +396,7 @@ func TestARunByHand(t *testing.T) {
 		}
 		b.to(may(14, "13:00"))
 		sent := b.Provider.Sent()
-		if count != 1 || len(sent) != 1 || sent[0].Text != "2026-05-12 to 2026-05-13" { // midnights of Berlin, read in UTC
+		if count != 1 || len(sent) != 1 || sent[0].Text != "2026-05-13 to 2026-05-14" {
 			t.Errorf("%d runs were made, sent %+v", count, sent)
 		}
 		b.is("beside the series", "daily:2026-05-14 14T07:00 completed expanded", "manual:19 14T12:00 completed expanded", "daily:2026-05-15 15T07:00 pending")
