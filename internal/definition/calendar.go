@@ -19,7 +19,9 @@ import (
 type Timetable struct {
 	schedule.Calendar
 	Timezone string // empty: the workspace's
-	Backlog  string // of several overdue at once: latest, first or all
+	// ByContact: an occasion has a row for each zone of its people (R15); Timezone is that of people without one.
+	ByContact bool
+	Backlog   string // of several overdue at once: latest, first or all
 	// Inputs is the hash of what the keys of its occasions stand for but do not spell (decision 20): the length of the period
 	// that a report is about.
 	Inputs string
@@ -44,7 +46,7 @@ func (r *reader) onSchedule(t *Trigger, f fields) {
 	c := &t.Schedule.Calendar
 	c.From, c.Until = r.date(s.get("from")), r.date(s.get("until"))
 	c.Count = r.count(s.get("times"))
-	t.Schedule.Timezone = r.zoneOfSchedule(s.get("timezone"))
+	t.Schedule.Timezone, t.Schedule.ByContact = r.zoneOfSchedule(s.get("timezone"))
 	if n := s.get("dst"); n != nil {
 		c.Rule = r.dst(n)
 	}
@@ -73,20 +75,35 @@ func (r *reader) date(n *portable.Node) civil.Date {
 	return d
 }
 
-func (r *reader) zoneOfSchedule(n *portable.Node) string {
-	text, ok := r.text(n)
-	switch {
-	case !ok:
-		return ""
-	case text == "contact" || strings.HasPrefix(text, "contact."):
-		r.notYet(n.Pos, text, "for now a schedule has one zone: its own, or the workspace's")
-		return ""
+// ofContact are the spellings of the zone of whom a message is for.
+func ofContact(text string) bool { return text == "contact" || text == "contact.timezone" }
+
+// zoneOfSchedule reads a zone, or that of each contact, with the zone of those who have none.
+func (r *reader) zoneOfSchedule(n *portable.Node) (zone string, byContact bool) {
+	for i, item := range r.items(n) {
+		text, ok := r.text(item)
+		switch {
+		case !ok:
+		case ofContact(text) && i == 0:
+			byContact = true
+		case ofContact(text):
+			r.invalid(item.Pos, "the zone of the contact stands first", "[contact.timezone, Europe/Berlin]: the second one is for people without a zone")
+		case strings.HasPrefix(text, "contact."):
+			r.notYet(item.Pos, text, "the zone of a contact is contact.timezone")
+		case i > 1 || i == 1 && !byContact:
+			r.invalid(item.Pos, "a schedule has one zone", "write one, or [contact.timezone, Europe/Berlin]: the second one is for people without a zone")
+		default:
+			if zone = text; zone == "workspace.timezone" {
+				zone = ""
+				continue
+			}
+			if _, err := civil.LoadZone(text); err != nil {
+				r.refuse(item, err)
+				zone = ""
+			}
+		}
 	}
-	if _, err := civil.LoadZone(text); err != nil {
-		r.refuse(n, err)
-		return ""
-	}
-	return text
+	return zone, byContact
 }
 
 // recurrence reads every, rrule or cron.

@@ -115,6 +115,9 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 		}
 		dated := whole.timing != nil && whole.timing.Get("anchor") != nil
 		r.occasion(item, t, dated)
+		if t.Schedule != nil && t.Schedule.ByContact && w.Type == "report" {
+			r.invalid(item.Get("schedule").Get("timezone").Pos, fmt.Sprintf("trigger %s: a report is about one period, and so in one zone", t.ID), "write a zone, or another type such as broadcast")
+		}
 		if t.Record != "" {
 			t.Reconcile = r.reconcile(t, item.Get("reconcile"), scope, dated)
 		}

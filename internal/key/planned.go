@@ -83,3 +83,6 @@ func (k Instance) InZone(zone string) Instance {
 	base, n := k.Base()
 	return (base + Instance(zoneMark+escape(zone, ":"))).Retry(n)
 }
+
+// Everywhere is the occasion of which a row is that of one zone.
+func (k Instance) Everywhere() Instance { return k.withoutZone() }

@@ -28,6 +28,7 @@ type Series struct {
 
 	set *definition.Set
 	loc *time.Location
+	lag time.Duration // from when an occasion is due first to when it is everywhere
 }
 
 // Place is where a series stands: which occasion was the last one. The zero Place is before the first.
@@ -40,11 +41,16 @@ type Place struct {
 func PlaceOf(row instance.Row) Place { return Place{Due: row.DueAt, Date: row.LocalDate} }
 
 // InSeries reports whether a row is an occasion of the calendar.
-func InSeries(row instance.Row) bool { return row.Record == 0 && row.LocalDate != "" }
+func InSeries(row instance.Row) bool {
+	return row.Record == 0 && row.LocalDate != "" && row.Episode == 0
+}
 
 // SeriesOf is what a trigger with a schedule makes.
 func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Series, error) {
 	s := &Series{Workflow: m.Workflow, Trigger: m.Trigger, Zone: cmp.Or(m.Trigger.Schedule.Timezone, set.Workspace.Timezone), set: set}
+	if m.Trigger.Schedule.ByContact {
+		s.Zone, s.lag = firstZone, everywhere
+	}
 	var err error
 	if s.loc, err = zones.Load(s.Zone); err != nil {
 		return nil, fmt.Errorf("schedule of workflow %s: %w", m.Workflow.Name, err)
@@ -175,15 +181,15 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 	for _, row := range pending {
 		switch i, ok := s.find(row); {
 		case Begun(row):
-			begun = true
+			begun = begun || s.lag == 0 // else what follows it exists already
 		case !row.Held && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, and no edit
 			keep, overdue = i, true
 		}
 	}
 	if !overdue {
 		from := last
-		if from.Due.Before(now) {
-			from.Due = now.Add(-time.Microsecond) // what is due now is
+		if from.Due.Before(now.Add(-s.lag)) {
+			from.Due = now.Add(-s.lag - time.Microsecond) // what is due now is
 		}
 		for i := range s.After(from) {
 			keep = i
@@ -263,18 +269,22 @@ const maxOverdue = 100_000
 // one row for those that are not sent.
 func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 	occasions := []Implied{{Key: key.Instance(row.Key), Due: row.DueAt, Target: row.LocalDate, Zone: s.Zone}}
-	due := []time.Time{row.DueAt}
+	due := []time.Time{row.DueAt.Add(s.lag)}
 	for i := range s.After(PlaceOf(row)) {
-		if i.Due.After(now) || len(due) == maxOverdue {
+		if i.Due.Add(s.lag).After(now) || len(due) == maxOverdue {
 			break
 		}
-		occasions, due = append(occasions, i), append(due, i.Due)
+		occasions, due = append(occasions, i), append(due, i.Due.Add(s.lag))
 	}
 	if row.Attempts > 0 || row.Reason != "" { // it was held or tried, which is not lateness (R2)
 		return Overdue{Send: true, Next: s.Next(PlaceOf(row), now)}
 	}
-	split := s.Trigger.Timing.Overdue(s.Trigger.Schedule.Backlog, now, due)
-	place := func(n int) Place { return Place{Due: due[n], Date: occasions[n].Target} }
+	backlog := s.Trigger.Schedule.Backlog
+	if s.lag > 0 { // each zone decides of its own
+		backlog = schedule.BacklogAll
+	}
+	split := s.Trigger.Timing.Overdue(backlog, now, due)
+	place := func(n int) Place { return Place{Due: occasions[n].Due, Date: occasions[n].Target} }
 	o := Overdue{Reason: reason.Collapsed}
 	last := len(due) - 1
 	if len(split.Dropped) > 0 {

@@ -84,6 +84,9 @@ func (s *Store) ExpandDue(
 		people := make([]People, n)
 		for i, p := range found {
 			people[i] = p[0]
+			if err := t.told(ctx, due[i].Workspace, wanted[i].Occasion, &people[i]); err != nil {
+				return err
+			}
 		}
 		results, err := decide(due, people)
 		if err != nil {

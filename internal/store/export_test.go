@@ -124,6 +124,9 @@ const (
 	RecordPage          = recordPage
 	MembersOfPersona    = membersOfPersona
 	MembersOfAll        = membersOfAll
+	MembersOfPersonaIn  = membersOfPersonaIn
+	MembersOfAllIn      = membersOfAllIn
+	RowsOfOccasion      = rowsOfOccasion
 	LockThrottles       = lockThrottles
 	LockEpisodes        = lockEpisodes
 	LockPlans           = lockPlans

@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -22,7 +24,12 @@ type Audience struct {
 	Personas []string
 	Everyone bool
 	After    subject.ContactID // the last one of the pages before
-	Fold     bool              // its messages may be folded: what takes others along of the people is read
+	// Zone narrows the pages to those who live in it, with Homeless to those without a zone too; empty: everybody.
+	Zone     string
+	Homeless bool
+	// Occasion asks who has a message of an occasion already, from the row of any zone; empty: nobody asks.
+	Occasion key.Instance
+	Fold     bool // its messages may be folded: what takes others along of the people is read
 }
 
 // pages reports whether the audience is taken up in pages.
@@ -34,6 +41,8 @@ type People struct {
 	Members []Person
 	// After is the last one of the page, when there may be more; else 0.
 	After subject.ContactID
+	// Told are those who have a message of the Occasion that the audience names.
+	Told map[subject.ContactID]bool
 }
 
 // The predicate is that of the index.
@@ -43,9 +52,22 @@ WHERE p.persona = $1 AND p.persona <> '' AND p.ws = $2 AND p.id > $3
 ORDER BY p.id
 LIMIT $4`
 
+// The same of those who live in one of two zones: no index is for that, so each is looked up.
+const membersOfPersonaIn = `
+SELECT m.id FROM contact AS m CROSS JOIN contact AS p
+WHERE m.persona = $1 AND m.persona <> '' AND m.ws = $2 AND m.id > $3 AND p.ws = m.ws AND p.id = m.id AND p.timezone || '' IN ($5, $6)
+ORDER BY m.id
+LIMIT $4`
+
 const membersOfAll = `
 SELECT p.id FROM contact AS p
 WHERE p.ws = $1 AND p.id > $2
+ORDER BY p.id
+LIMIT $3`
+
+const membersOfAllIn = `
+SELECT p.id FROM contact AS p
+WHERE p.ws = $1 AND p.id > $2 AND p.timezone || '' IN ($4, $5)
 ORDER BY p.id
 LIMIT $3`
 
@@ -54,13 +76,18 @@ type page struct {
 	ws      subject.WorkspaceID
 	persona string // empty: everybody
 	after   subject.ContactID
+	zone    string // empty: any
+	other   string // another one, which may be that of nobody
 }
 
 // members reads the ids of one page.
 func (t *session) members(ctx context.Context, p page) ([]subject.ContactID, error) {
-	text, args := membersOfPersona, []any{p.persona, int64(p.ws), int64(p.after), int64(MemberPage)}
+	text, everybody, args := membersOfPersona, membersOfAll, []any{p.persona, int64(p.ws), int64(p.after), int64(MemberPage)}
+	if p.zone != "" {
+		text, everybody, args = membersOfPersonaIn, membersOfAllIn, append(args, p.zone, p.other)
+	}
 	if p.persona == "" {
-		text, args = membersOfAll, args[1:]
+		text, args = everybody, args[1:]
 	}
 	ids, err := query(ctx, t, scanInt, text, args...)
 	if err != nil {
@@ -81,7 +108,10 @@ func (t *session) memberPage(ctx context.Context, ws subject.WorkspaceID, a Audi
 		wanted = slices.Compact(slices.Sorted(slices.Values(a.Personas)))
 	}
 	for _, persona := range wanted {
-		p := page{ws, persona, a.After}
+		p := page{ws: ws, persona: persona, after: a.After, zone: a.Zone, other: a.Zone}
+		if a.Homeless {
+			p.other = ""
+		}
 		found, ok := known[p]
 		if !ok {
 			if found, err = t.members(ctx, p); err != nil {
@@ -155,4 +185,44 @@ func (t *session) people(ctx context.Context, now time.Time, groups [][]Audience
 		}
 	}
 	return fit, nil
+}
+
+// zonesEnd follows the rows of an occasion in all zones in the order of keys, as ';' follows ':'.
+const zonesEnd = ":z;"
+
+const rowsOfOccasion = `
+SELECT i.id FROM instance AS i
+WHERE +i.ws = $1 AND i.key >= $2 AND i.key < $3`
+
+const toldOfOccasion = `
+SELECT d.contact_id
+FROM /*ROWS $1 (instance_id bigint, contact_id bigint)*/ AS r CROSS JOIN delivery AS d
+WHERE d.instance_id = r.instance_id AND d.contact_id = r.contact_id`
+
+// told finds those of the people who have a message of the occasion already. They are locked: nobody makes them one meanwhile.
+func (t *session) told(ctx context.Context, ws subject.WorkspaceID, occasion key.Instance, people *People) error {
+	if occasion == "" {
+		return nil
+	}
+	ids, err := query(ctx, t, scanInt, rowsOfOccasion, int64(ws), string(occasion), string(occasion)+zonesEnd)
+	if err != nil {
+		return fmt.Errorf("find the rows of an occasion: %w", err)
+	}
+	var wanted rowset
+	for _, person := range slices.Concat(people.Persons, people.Members) {
+		for _, id := range ids {
+			wanted.row().int(id).int(int64(person.ID))
+		}
+	}
+	people.Told = map[subject.ContactID]bool{}
+	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var id subject.ContactID
+		err := rows.Scan(&id)
+		people.Told[id] = true
+		return struct{}{}, err
+	}, toldOfOccasion, &wanted)
+	if err != nil {
+		return fmt.Errorf("find who was told: %w", err)
+	}
+	return nil
 }

@@ -80,7 +80,7 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 			return err
 		}
 		run, at := runs[0], dueMicros(now)
-		ids, err := t.members(ctx, page{run.Workspace, run.Subject, subject.ContactID(run.Cursor)})
+		ids, err := t.members(ctx, page{ws: run.Workspace, persona: run.Subject, after: subject.ContactID(run.Cursor)})
 		if err != nil {
 			return err
 		}

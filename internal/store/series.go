@@ -43,8 +43,8 @@ type CalendarPlan struct {
 	Decide  func(number int64, version func(workflow string) int64, found map[SeriesRef]Series) (changed []instance.Row, seeds []Seed, err error)
 }
 
-// What is of the calendar has a date and no record.
-const ofCalendar = `i.record_id = 0 AND i.local_date <> ''`
+// What is of the calendar has a date and no record; a row of one zone of an occasion has a number, and is no place of its series.
+const ofCalendar = `i.record_id = 0 AND i.local_date <> '' AND i.episode = 0`
 
 // In the order of the index: SQLite, whose statistics know nothing, takes the primary key for as good, and would read the
 // workspace.
@@ -90,7 +90,7 @@ ORDER BY i.id
 func (t *session) later(ctx context.Context, rows []instance.Row) (map[instance.ID]bool, error) {
 	var wanted rowset
 	for _, i := range rows {
-		if i.Record == 0 && i.LocalDate != "" {
+		if i.Record == 0 && i.LocalDate != "" && i.Episode == 0 {
 			wanted.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Workflow).text(i.Trigger).time(i.DueAt)
 		}
 	}

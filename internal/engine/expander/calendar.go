@@ -33,6 +33,9 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 	if err != nil {
 		return input, err
 	}
+	if plan.OfZone(in.Row) {
+		return r.ofZone(p, in, series)
+	}
 	if !plan.InSeries(in.Row) {
 		payload := series.Payload(series.ByHand(r.now))
 		return r.input(series, in, payload), r.begin(p, in, payload)
@@ -47,6 +50,12 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 	if !in.Later { // else whoever ends the later one has seen to it
 		p.seeds = r.follow(in, series, o)
 	}
+	if series.ByContact() {
+		p.zones = newZonal(series, in, r.now)
+	}
+	if why := series.Ended(series.Occasion(in.Row), r.now); in.Event != 0 && series.ByContact() && why != "" { // the rest of it
+		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why}
+	}
 	if in.Event != 0 {
 		return input, nil
 	}
@@ -59,7 +68,7 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 			return input, fmt.Errorf("write what was skipped: %w", err)
 		}
 		p.over, p.count = &store.ExpandResult{Status: instance.Skipped, Reason: o.Reason, Trace: string(trace)}, o.Skipped.Count
-	case m.Trigger.When != nil && !m.Trigger.When.Holds(input):
+	case m.Trigger.When != nil && !series.ByContact() && !m.Trigger.When.Holds(input):
 		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
 	default:
 		return input, r.begin(p, in, payload)

@@ -115,6 +115,7 @@ type planned struct {
 	over     *store.ExpandResult // what becomes of it instead
 	seeds    []store.Seed        // of the calendar: what follows once it has ended or is held
 	count    int                 // of the calendar: for how many occasions it stands that are not sent
+	zones    *zonal              // of a schedule that follows the zones of its people
 	err      error
 }
 
@@ -138,6 +139,9 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 				return nil, err
 			}
 			p.audience, p.err = audience.Of(p.trigger, input, ws.Addresses, subject.ContactID(in.ExpandCursor))
+			if p.zones != nil {
+				p.zones.narrow(&p.audience)
+			}
 		}
 		var missing *catalog.Missing
 		if errors.As(p.err, &missing) {
@@ -240,6 +244,12 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 		for _, recipient := range p.audience.Recipients(people[i]) {
 			from := len(result.Deliveries)
 			o := gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun}
+			if p.zones != nil {
+				var theirs bool
+				if o.Instance.DueAt, theirs = p.zones.due(r, in, recipient.Person, people[i].Told); !theirs {
+					continue
+				}
+			}
 			result.Deliveries = book.Deliveries(result.Deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.store.NewID(r.now)) })
 			ended := book.Ended()
 			result.Ended = append(result.Ended, ended...)
@@ -247,13 +257,19 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 				r.entries = append(r.entries, gate.Entry(row, recipient.Person.ExtID, r.now))
 			}
 		}
+		if p.zones != nil && p.zones.opens {
+			result.Seeds = r.seeds(in, p.zones)
+		}
 		switch {
+		case p.zones != nil && p.zones.opens && result.Cursor == 0: // until it is over everywhere
+			result.Status, result.Reason, result.NextRetryAt = instance.Pending, "", p.zones.series.EndsAt(in.Row)
+			result.Seeds = append(result.Seeds, p.seeds...)
 		case result.Cursor != 0: // there are more people: another chunk
 			result.Status, result.Reason = instance.Pending, ""
-		case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger):
+		case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger) && (p.zones == nil || p.zones.row != ""):
 			result.Reason = reason.NoRecipient
 		}
-		result.Seeds = p.follows(result)
+		result.Seeds = append(result.Seeds, p.follows(result)...)
 		results[i] = result
 		r.entries = append(r.entries, book.PassedOver(r.now)...)
 		if result.Status == instance.Completed {

@@ -1,0 +1,204 @@
+package engine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// zonesBroadcast is one at ten where each of its people is.
+func zonesBroadcast(keys, rest string) string {
+	return "workflow: tips\ntype: broadcast\ntriggers:\n  - id: daily\n    schedule: {timezone: [contact.timezone, Europe/Berlin], at: \"10:00\", " + keys + "}\n" +
+		"audience: {persona: Mother}\nchannel: inbox\nmessage:\n  inbox: {text: Tip}\n" + rest + "---\npersona: Mother\n---\nchannel: inbox\nprovider: inbox\n---\nworkspace: default\ncadence: {max_per_day: 0}\n"
+}
+
+// follow lets time pass until an instant, and returns what was sent: "day hour:minute who".
+func (w world) follow(end time.Time) (list []string) {
+	w.Helper()
+	for range 10_000 {
+		for w.tick() {
+		}
+		for _, out := range w.Provider.Sent() {
+			list = append(list, w.Clock.Now().UTC().Format("02 15:04 ")+out.Address)
+		}
+		next, err := w.NextDue(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		if next.IsZero() || next.After(end) {
+			w.Clock.Set(end)
+			slices.Sort(list)
+			return list
+		}
+		w.Clock.Set(next)
+	}
+	w.Fatal("there is no end to it")
+	return nil
+}
+
+func (w world) mother(name, zone string) {
+	w.Helper()
+	w.person(name, fmt.Sprintf(`"persona": "Mother", "timezone": %q`, zone))
+}
+
+// Ten o'clock is ten o'clock in Nairobi, Berlin and New York, before and after the clocks change there: one row for each zone
+// of the people there are, and one message a person.
+//
+// Shows: R15, D1, D21.
+func TestTenOClockInThreeZones(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, "persona: Mother\n")
+		w.Clock.Set(time.Date(2026, 10, 19, 0, 0, 0, 0, time.UTC)) // a Monday
+		w.mother("amina", "Africa/Nairobi")
+		w.mother("berta", "Europe/Berlin")
+		w.mother("carol", "America/New_York")
+		w.person("dora", `"persona": "Mother"`) // is meant in Berlin
+		w.Apply(zonesBroadcast("every: 1w, days: [mon, thu]", ""))
+		day := func(d, h int) time.Time { return time.Date(2026, 10, d, h, 0, 0, 0, time.UTC) }
+		for _, test := range []struct {
+			until time.Time
+			want  []string
+		}{
+			{day(19, 23), []string{"19 07:00 amina", "19 08:00 berta", "19 08:00 dora", "19 14:00 carol"}},
+			{day(22, 23), []string{"22 07:00 amina", "22 08:00 berta", "22 08:00 dora", "22 14:00 carol"}},
+			{day(26, 23), []string{"26 07:00 amina", "26 09:00 berta", "26 09:00 dora", "26 14:00 carol"}}, // Berlin put its clocks back on the 25th
+			{day(33, 23), []string{"02 07:00 amina", "02 09:00 berta", "02 09:00 dora", "02 15:00 carol", "29 07:00 amina", "29 09:00 berta", "29 09:00 dora", "29 14:00 carol"}},
+		} {
+			if diff := cmp.Diff(test.want, w.follow(test.until)); diff != "" {
+				t.Errorf("until %s (-want +got):\n%s", test.until, diff)
+			}
+		}
+		rows, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first []string
+		for _, row := range rows {
+			if strings.Contains(row.Key, "2026-10-22") {
+				first = append(first, strings.TrimPrefix(row.Key, "broadcast:tips:daily:")+" "+row.DueAt.Format("02 15:04 ")+string(row.Status))
+			}
+		}
+		slices.Sort(first)
+		want := []string{
+			"2026-10-22 21 20:00 completed", "2026-10-22:z:Africa/Nairobi 22 07:00 completed", "2026-10-22:z:America/New_York 22 14:00 completed",
+			"2026-10-22:z:Europe/Berlin 22 08:00 completed",
+		}
+		if diff := cmp.Diff(want, first); diff != "" {
+			t.Errorf("the rows of a day (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Who moves has the occasion once: in the zone that they are in at its hour, and at its end if they were in none. Who joins
+// when it has begun gets the next one.
+//
+// Shows: R15, R16.
+func TestWhoMovesHasItOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, "persona: Mother\n")
+		w.Clock.Set(time.Date(2026, 5, 13, 0, 0, 0, 0, time.UTC))
+		for _, name := range []string{"early", "late", "lost", "still"} {
+			w.mother(name, "Europe/Berlin")
+		}
+		w.mother("far", "America/New_York")
+		w.Apply(zonesBroadcast("every: 1w, days: [thu]", ""))
+		w.follow(at("06:00"))
+		w.mother("early", "America/New_York") // before its hour
+		w.mother("lost", "Asia/Tokyo")        // whose hour is past
+		w.mother("new", "Europe/Berlin")
+		want := []string{"14 08:00 late", "14 08:00 new", "14 08:00 still"}
+		if diff := cmp.Diff(want, w.follow(at("09:00"))); diff != "" {
+			t.Errorf("in Berlin (-want +got):\n%s", diff)
+		}
+		w.mother("late", "America/New_York") // after its hour
+		w.mother("tardy", "Asia/Tokyo")
+		want = []string{"14 14:00 early", "14 14:00 far", "14 22:00 lost"}
+		if diff := cmp.Diff(want, w.follow(at("23:59").AddDate(0, 0, 3))); diff != "" {
+			t.Errorf("elsewhere (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// After an outage each zone decides by its own hour: what is too late for one may be in time for another.
+//
+// Shows: R3, R15, D20.
+func TestZonesAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, "persona: Mother\n")
+		w.Clock.Set(time.Date(2026, 5, 10, 0, 0, 0, 0, time.UTC))
+		w.mother("tokyo", "Asia/Tokyo") // ten is at one
+		w.mother("york", "America/New_York")
+		w.Apply(zonesBroadcast("every: 1d", "timing: {catch_up: 8h}\n"))
+		w.follow(time.Date(2026, 5, 11, 23, 0, 0, 0, time.UTC))
+		w.Clock.Set(time.Date(2026, 5, 14, 12, 0, 0, 0, time.UTC)) // Tokyo's is eleven hours ago, New York's two hours ahead
+		want := []string{"14 14:00 york", "15 01:00 tokyo"}
+		if diff := cmp.Diff(want, w.follow(time.Date(2026, 5, 15, 2, 0, 0, 0, time.UTC))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		w.Apply(zonesBroadcast("every: 1d", "enabled: false\n"))
+		if got := w.follow(time.Date(2026, 5, 17, 2, 0, 0, 0, time.UTC)); len(got) > 0 {
+			t.Errorf("switched off: %q", got)
+		}
+		w.Apply(zonesBroadcast("every: 1d", ""))
+		want = []string{"17 14:00 york", "18 01:00 tokyo"}
+		if diff := cmp.Diff(want, w.follow(time.Date(2026, 5, 18, 2, 0, 0, 0, time.UTC))); diff != "" {
+			t.Errorf("switched on (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A large audience is taken up in pages, by processes that die between two of them: everybody has one message, at their hour.
+//
+// Shows: R15, P2.
+func TestManyPeopleInTwoZones(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const people = 1100
+		w := newWorld(t, s, zonesBroadcast("every: 1d", ""))
+		items := make([]contact.Item, people)
+		for i := range items {
+			zone := []string{"Europe/Berlin", "America/New_York"}[i%2]
+			items[i] = contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": "%d"}, "persona": "Mother", "timezone": %q}`, i, zone)), fmt.Sprint(i))
+		}
+		for from := 0; from < people; from += 500 {
+			if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items[from:min(from+500, people)], w.Clock.Now(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		deaths, want := 0, map[string]int{"15 08:00": people / 2, "15 14:00": people / 2}
+		for hour := range 40 { // what is due at an hour is expanded by processes that die
+			w.Clock.Set(at("10:00").Add(time.Duration(hour) * time.Hour))
+			x := expander.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, func(string) error { deaths++; return errDied })
+			for range 20 {
+				if _, err := x.Step(t.Context(), w.Clock.Now(), 10); err != nil && !errors.Is(err, errDied) {
+					t.Fatal(err)
+				}
+			}
+			for w.tick() {
+			}
+			if n := len(w.Provider.Sent()); n != want[w.Clock.Now().Format("02 15:04")] {
+				t.Errorf("%d messages at %s", n, w.Clock.Now())
+			}
+		}
+		if deaths < 6 {
+			t.Errorf("%d pages", deaths)
+		}
+	})
+}
