@@ -3,6 +3,8 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -140,4 +142,49 @@ func TestADocumentThatIsAwayIsTriedAgain(t *testing.T) {
 			t.Errorf("sent %+v", sent)
 		}
 	})
+}
+
+// What was folded into a message, or has others folded into it, and reads data by an edit since, leaves by itself.
+//
+// Shows: R7.
+func TestWhatReadsDataLeavesByItself(t *testing.T) {
+	t.Parallel()
+	const rest = `channel: email
+provider: memory
+---
+workspace: default
+cadence: {cooldown: 2h}
+`
+	workflow := func(name string, reads bool) string {
+		head := "workflow: " + name + "\ntype: alert\npin: false\ntriggers: [{id: t, event: " + name + "}]\naudience: {to: event.recipient}\nchannel: email\n"
+		if reads {
+			return head + "message:\n  data:\n    classes: {records: class, count: true}\n  email:\n    subject: x\n    text: \"{{ data.classes.count }} classes\"\n---\n"
+		}
+		return head + "limits: {at_send: fold}\nmessage:\n  email: {subject: x, text: " + name + "}\n---\n"
+	}
+	for edited, want := range map[string][]string{"a": {"0 classes", "b"}, "b": {"0 classes", "a"}} {
+		storetest.Each(t, func(t *testing.T, s *store.Store) {
+			b := enginetest.Setup(t, s, workflow("a", false)+workflow("b", false)+rest, nil)
+			for i, kind := range []string{"a", "a", "b"} {
+				b.Clock.Set(enginetest.Start.Add(time.Duration(i) * 5 * time.Minute))
+				b.Post(fmt.Sprintf(`{"kind": %q, "id": "%d", "recipient": {"address": "ann@example.org"}}`, kind, i))
+				b.At(b.Clock.Now())
+			}
+			if sent := b.Provider.Sent(); len(sent) != 1 {
+				t.Fatalf("%d were sent at once", len(sent))
+			}
+			b.Apply(workflow(edited, true))
+			var texts []string
+			for hours := range 6 {
+				b.At(enginetest.Start.Add(time.Duration(hours) * time.Hour))
+			}
+			for _, m := range b.Provider.Sent() {
+				texts = append(texts, m.Text)
+			}
+			slices.Sort(texts)
+			if !slices.Equal(texts, want) {
+				t.Errorf("%s reads data by now: sent %q, want %q", edited, texts, want)
+			}
+		})
+	}
 }
