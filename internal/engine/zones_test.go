@@ -42,6 +42,9 @@ func (w world) follow(end time.Time) (list []string) {
 		if next.IsZero() || next.After(end) {
 			w.Clock.Set(end)
 			slices.Sort(list)
+			if w.Provider.Repeats > 0 { // under the same key, so that they are not told of twice; but who knows of that
+				w.Errorf("%d messages left twice", w.Provider.Repeats)
+			}
 			return list
 		}
 		w.Clock.Set(next)
@@ -196,6 +199,9 @@ func TestManyPeopleInTwoZones(t *testing.T) {
 			if n := len(w.Provider.Sent()); n != want[w.Clock.Now().Format("02 15:04")] {
 				t.Errorf("%d messages at %s", n, w.Clock.Now())
 			}
+		}
+		if w.Provider.Repeats > 0 {
+			t.Errorf("%d messages left twice", w.Provider.Repeats)
 		}
 		if deaths < 6 {
 			t.Errorf("%d pages", deaths)
