@@ -116,6 +116,9 @@ func (a *App) start(ctx context.Context) (err error) {
 	if err := a.setClock(ctx, system); err != nil {
 		return err
 	}
+	if err := a.recognise(ctx); err != nil {
+		return err
+	}
 	if a.listener, err = listen(ctx, "--listen", a.config.Listen); err != nil {
 		return err
 	}
@@ -201,12 +204,12 @@ func (a *App) tell() journal.Writer {
 
 func (a *App) newServer() (*http.Server, error) {
 	routes := api.New(api.Deps{
-		Store: a.store, Engine: operations{a.engine, a.metrics.Event}, Secrets: a.vault, Clock: a.clock, Log: a.log, Version: a.config.Version,
+		Store: a.store, Engine: operations{a.engine, a.metrics.Event, a.store.Restored}, Secrets: a.vault, Clock: a.clock, Log: a.log, Version: a.config.Version,
 		Metrics: a.metrics,
 	})
 	pages, err := console.New(console.Deps{
 		Store: a.store, Definitions: a.engine, Feed: &a.feed, Clock: a.clock, Log: a.log, Guest: a.config.Guest,
-		Secure: strings.HasPrefix(a.config.PublicURL, "https://"), Notice: a.config.Notice,
+		Secure: strings.HasPrefix(a.config.PublicURL, "https://"), Notice: a.notice,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the console: %w", err)
@@ -223,6 +226,9 @@ func (a *App) run(system *clock.System) {
 	a.halt = halt
 	if a.config.Work {
 		a.running.Go(func() {
+			if !a.accepted(ctx, system) {
+				return
+			}
 			if err := a.engine.Run(ctx); err != nil {
 				a.fail(fmt.Errorf("engine: %w", err))
 			}

@@ -41,5 +41,6 @@ func (a *App) keepClock(ctx context.Context, system *clock.System) {
 		if err := a.store.Ping(ctx); errors.Is(err, store.ErrReplaced) {
 			a.fail(err)
 		}
+		a.stillItself(ctx)
 	}
 }

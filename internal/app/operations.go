@@ -25,6 +25,7 @@ import (
 type operations struct {
 	engine *engine.Engine
 	count  func(outcome string, why reason.Reason) // of each event; nil = nobody counts
+	copied func() bool                             // the database is a copy that nobody has accepted; nil = it is none
 }
 
 // Operations is an engine in the shape that the API asks for.
@@ -41,6 +42,9 @@ func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []inta
 }
 
 func (o operations) Tick(ctx context.Context) (client.Tick, error) {
+	if o.copied != nil && o.copied() {
+		return client.Tick{}, errTickOfCopy()
+	}
 	r, err := o.engine.Tick(ctx)
 	return client.Tick{Processed: r.Processed, Looked: r.Looked, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed}, err
 }

@@ -30,6 +30,7 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 		return d, err
 	}
 	d.DueRecords, d.DueInstances, d.DueDeliveries, d.Held, d.Unknown, d.Definitions = b.DueRecords, b.DueInstances, b.DueDeliveries, b.Held, b.Unknown, b.Definitions
+	d.Copied = a.store.Restored()
 	if !b.OldestDue.IsZero() {
 		d.OldestDue = now.Sub(b.OldestDue)
 	}

@@ -1,6 +1,9 @@
 package civil
 
 import (
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,4 +48,31 @@ func (z *Zones) Load(name string) (*time.Location, error) {
 		z.loaded.Store(name, loc)
 	}
 	return loc, err
+}
+
+// Use has a name mean these rules from now on, whatever the zone files say.
+func (z *Zones) Use(name string, loc *time.Location) { z.loaded.Store(name, loc) }
+
+// Rules tells the rules of every zone that was loaded, by name: two texts are the same when the zones keep the same time from
+// 2020 to 2060.
+func (z *Zones) Rules() map[string]string {
+	all := map[string]string{}
+	z.loaded.Range(func(name, loc any) bool {
+		all[name.(string)] = rulesOf(loc.(*time.Location))
+		return true
+	})
+	return all
+}
+
+func rulesOf(loc *time.Location) string {
+	h := fnv.New128a()
+	until := time.Date(2060, 1, 1, 0, 0, 0, 0, time.UTC)
+	for t := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC); ; {
+		ahead, end := OffsetAt(t, loc)
+		fmt.Fprintf(h, "%d %d\n", t.Unix(), ahead)
+		if end.IsZero() || !end.Before(until) {
+			return hex.EncodeToString(h.Sum(nil))
+		}
+		t = end
+	}
 }

@@ -62,8 +62,10 @@ type grammar struct {
 	Migrate migrateCmd `cmd:"" group:"admin" help:"Bring the database's schema up to date, or tell its state."`
 	Backup  backupCmd  `cmd:"" group:"admin" help:"Copy a SQLite database while it is in use."`
 	Restore restoreCmd `cmd:"" group:"admin" help:"Put a copy in the place of a SQLite database."`
-	Secrets secretsCmd `cmd:"" group:"admin" help:"Set, list and remove secrets of channels."`
-	Version versionCmd `cmd:"" group:"admin" help:"Print the version."`
+
+	AcceptRestore acceptRestoreCmd `cmd:"" group:"admin" help:"Have a copy of a database send what is due from it."`
+	Secrets       secretsCmd       `cmd:"" group:"admin" help:"Set, list and remove secrets of channels."`
+	Version       versionCmd       `cmd:"" group:"admin" help:"Print the version."`
 }
 
 const description = `Triggered, scheduled and rate-limited messages: the right one, to the right person, at the

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/config"
@@ -118,8 +121,8 @@ type restoreCmd struct {
 func (restoreCmd) Help() string {
 	return `Puts a copy in the place of a SQLite database, after checking it. The server must be stopped.
 
-What was due since the copy was made is sent when the server starts, also what the former database had sent already.
-To look at a copy without sending anything, start with --no-work: carillon serve --no-work`
+The copy does not know what was sent since it was made. A server that is started with it sends nothing before you say
+what becomes of what has been due since: carillon accept-restore`
 }
 
 // Run puts the copy in place.
@@ -140,6 +143,83 @@ func (c *restoreCmd) Run(s *session) error {
 	if done.Aside != "" {
 		fmt.Fprintln(s.Out, "the former database is", done.Aside)
 	}
-	s.note("what is due is sent at the next start; carillon serve --no-work sends nothing")
+	s.note("nothing is sent from it before carillon accept-restore")
 	return nil
+}
+
+type acceptRestoreCmd struct {
+	config.Database
+	Send bool `name:"send" xor:"overdue" help:"Send what has been due since, as far as catch_up allows."`
+	Skip bool `name:"skip" xor:"overdue" help:"Give up what has been due since; what is due from now on is sent."`
+}
+
+// Help is the long help.
+func (acceptRestoreCmd) Help() string {
+	return `A database that was restored, cloned or moved does not know what was sent since the copy was made. Nothing is sent from
+it before you say what becomes of what has been due since. Without --send or --skip this only tells what that is.
+
+--skip    when the former database went on sending until now: nothing is sent twice
+--send    when it was not at work, as after a move: nothing is missed
+
+A second copy, to try things out, is served with --no-work; or accepted with --skip, and served with --only-to.`
+}
+
+// Run tells what is overdue, or accepts the copy.
+func (c *acceptRestoreCmd) Run(s *session) error {
+	if err := present(c.DB); err != nil {
+		return err
+	}
+	now := (&clock.System{}).Now()
+	return withStore(s, c.DB, true, func(db *store.Store, _ store.Workspace) error {
+		found, err := db.Recognise(s.ctx, now)
+		if err != nil {
+			return err
+		}
+		if !found.Restored() {
+			return fmt.Errorf("%s is the database that was at work before: there is nothing to accept", c.DB)
+		}
+		overdue, err := db.Overdue(s.ctx, now)
+		if err != nil {
+			return err
+		}
+		if !c.Send && !c.Skip {
+			return c.tell(s, found, overdue)
+		}
+		detail, err := json.Marshal(map[string]any{"why": found.Why, "skip": c.Skip})
+		if err != nil {
+			return err
+		}
+		a := store.Audit{Actor: "accept-restore", Action: "database.accept", Target: db.Dialect(), Detail: detail}
+		if err := db.AcceptRestore(s.ctx, now, c.Skip, a); err != nil {
+			return err
+		}
+		what := "sent, as far as catch_up allows"
+		if c.Skip {
+			what = "given up, with the reason restored"
+		}
+		fmt.Fprintln(s.Out, "accepted. What was due until", c.at(now), "is", what)
+		return nil
+	})
+}
+
+func (acceptRestoreCmd) at(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
+
+// tell says why the database counts as a copy, and what is overdue.
+func (c *acceptRestoreCmd) tell(s *session, found store.Copied, overdue []store.Overdue) error {
+	fmt.Fprintln(s.Out, "This database is a copy:", found.Why+".")
+	if !found.AliveAt.IsZero() {
+		fmt.Fprintln(s.Out, "It was last at work", c.at(found.AliveAt)+".")
+	}
+	rows := make([][]string, len(overdue))
+	for i, o := range overdue {
+		rows[i] = []string{o.Workspace, o.Workflow, strconv.FormatInt(o.Instances, 10), strconv.FormatInt(o.Deliveries, 10)}
+	}
+	if len(rows) > 0 {
+		s.title("Overdue")
+		s.table([]string{"workspace", "workflow", "instances", "deliveries"}, rows)
+	} else {
+		fmt.Fprintln(s.Out, "Nothing is overdue.")
+	}
+	s.note("carillon accept-restore --skip gives this up; --send sends it, also what the former database may have sent")
+	return exit(ExitFailed)
 }

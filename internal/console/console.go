@@ -93,8 +93,8 @@ type Deps struct {
 	Guest string
 	// Secure marks the session's cookie for HTTPS only. Set it where the outside address begins with https.
 	Secure bool
-	// Notice stands above every page, such as what a demo is about. Empty: none.
-	Notice string
+	// Notice stands above every page, such as what a demo is about. Nil or empty: none.
+	Notice func() string
 }
 
 //go:embed assets

@@ -155,7 +155,7 @@ var links = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
 func TestEveryPage(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		h := lived(t, s).handler(t, console.Deps{Guest: "default", Notice: "A demo."})
+		h := lived(t, s).handler(t, console.Deps{Guest: "default", Notice: func() string { return "A demo." }})
 		seen := map[string]answer{}
 		for queue := []string{"/"}; len(queue) > 0; queue = queue[1:] {
 			path := queue[0]

@@ -56,7 +56,11 @@ type frame struct {
 }
 
 func (c *console) frame(title string) frame {
-	return frame{title: title, notice: c.Notice, asset: c.asset}
+	f := frame{title: title, asset: c.asset}
+	if c.Notice != nil {
+		f.notice = c.Notice()
+	}
+	return f
 }
 
 // page turns what show makes into an answer, for those who may read.

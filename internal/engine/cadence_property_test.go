@@ -134,7 +134,7 @@ func TestLimitsHoldByTheProvidersLog(t *testing.T) {
 	checks, judged, deferred, edits, deaths := 0, 0, 0, 0, 0
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {
-		if checks++; checks > 20 && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of weeks
+		if checks++; checks > storetest.Lives(20) && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of weeks
 			return
 		}
 		g := &gauntlet{seen: map[string]bool{}}
@@ -271,7 +271,7 @@ func TestLimitsHoldByTheProvidersLog(t *testing.T) {
 			}
 		}
 	})
-	if judged == 0 || deferred == 0 || edits == 0 || deaths == 0 {
+	if checks > 10 && (judged == 0 || deferred == 0 || edits == 0 || deaths == 0) { // few lives need not meet everything
 		t.Errorf("%d judged, %d deferred, %d edits, %d deaths: nothing was tried", judged, deferred, edits, deaths)
 	}
 }

@@ -81,6 +81,8 @@ type Config struct {
 	Patience    time.Duration // of a sender with its providers; 0 = DefaultPatience
 	PublicURL   string        // begins public links where a workspace has no base_url
 	NoJitter    bool          // retries wait exactly as long as their definition says
+	// ZoneRules are rules of zones instead of those of the zone files, by name.
+	ZoneRules map[string]*time.Location
 	// Spans follows steps and sends in a trace; nil = nobody does.
 	Spans     telemetry.Spans
 	Failpoint func(point string) error
@@ -137,6 +139,9 @@ func New(c Config) (*Engine, error) {
 		c.Patience = DefaultPatience
 	}
 	known := catalog.New(c.Store, c.Definitions)
+	for name, loc := range c.ZoneRules {
+		known.Zones.Use(name, loc)
+	}
 	outlets := outlet.New(c.Providers, c.Secret, sender.DefaultConcurrency, c.Log)
 	e := &Engine{
 		config:   c,

@@ -60,7 +60,7 @@ func TestFoldedMessagesAreSentOnce(t *testing.T) {
 	checks, judged, folded, deaths := 0, 0, 0, 0
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {
-		if checks++; checks > 15 && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of weeks
+		if checks++; checks > storetest.Lives(15) && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of weeks
 			return
 		}
 		g := &bundler{texts: map[string]string{}}
@@ -214,7 +214,7 @@ func TestFoldedMessagesAreSentOnce(t *testing.T) {
 			}
 		}
 	})
-	if judged == 0 || folded == 0 || deaths == 0 {
+	if checks > 10 && (judged == 0 || folded == 0 || deaths == 0) { // few lives need not meet everything
 		t.Errorf("%d judged, %d folded, %d deaths: nothing was tried", judged, folded, deaths)
 	}
 }

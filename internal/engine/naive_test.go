@@ -196,7 +196,7 @@ func TestLooksFireWhatANaiveEvaluatorFires(t *testing.T) {
 	outer := t
 	checks := 0
 	rapid.Check(t, func(t *rapid.T) {
-		if checks++; checks > 15 && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of an hour
+		if checks++; checks > storetest.Lives(15) && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of an hour
 			return
 		}
 		def := drawWatch(t)

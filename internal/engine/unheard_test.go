@@ -258,7 +258,7 @@ func TestOnlyWhatWasToldIsThrottled(t *testing.T) {
 	outer := t
 	checks := 0
 	rapid.Check(t, func(t *rapid.T) {
-		if checks++; checks > 12 && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of hours
+		if checks++; checks > storetest.Lives(12) && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of hours
 			return
 		}
 		cooldown := rapid.SampledFrom([]time.Duration{20 * time.Minute, 90 * time.Minute, 24 * time.Hour}).Draw(t, "cooldown")

@@ -68,6 +68,7 @@ const (
 	Superseded       Reason = "superseded"
 	FoldedInto       Reason = "folded_into"
 	Stale            Reason = "stale"
+	Restored         Reason = "restored"
 	Collapsed        Reason = "collapsed"
 	Suppressed       Reason = "suppressed"
 	NoAddress        Reason = "no_address"
@@ -178,6 +179,7 @@ func All() []Info {
 		{Superseded, Skip, "A newer message of the same context took its place before it left."},
 		{FoldedInto, Skip, "It leaves with another message to the same person, as one."},
 		{Stale, Skip, "It is later than catch_up allows."},
+		{Restored, Skip, "It was due when the database was accepted as a copy: the former one may have sent it."},
 		{Collapsed, Skip, "Several occasions of a series were overdue at once; this stands for those that were not sent."},
 		{Suppressed, Stop, "The person must not be messaged."},
 		{ChannelDown, Wait, "The provider is away; it is tried again later, and nothing is counted."},

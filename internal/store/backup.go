@@ -137,6 +137,9 @@ func restore(ctx context.Context, from, db string, force bool, now time.Time) (r
 	if err == nil {
 		r.Schema, err = checkFile(ctx, part)
 	}
+	if err == nil {
+		err = markRestored(ctx, part, now)
+	}
 	if err == nil && missing == nil {
 		err = errors.Join(unused(ctx, db), sameOwner(part, db))
 	}

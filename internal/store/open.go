@@ -52,6 +52,9 @@ type Store struct {
 	sent       atomic.Int64
 	deadlocks  atomic.Int64
 	ids        ids
+	epoch      atomic.Int64  // the last number by which the database was known (Recognise)
+	restored   atomic.Bool   // it is a copy that nobody has accepted
+	givenUp    atomic.Int64  // µs, see GivenUpUntil
 	busyAfter  time.Duration // see defaultBusyAfter
 
 	dueRecords, dueInstances, dueDeliveries mark

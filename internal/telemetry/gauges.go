@@ -15,6 +15,7 @@ type Database struct {
 	DueRecords, DueInstances, DueDeliveries int64
 	OldestDue                               time.Duration
 	Held, Unknown                           int64
+	Copied                                  bool             // nothing is sent: the database is a copy that nobody has accepted
 	Definitions                             map[string]int64 // number of the set in force by workspace
 }
 
@@ -79,6 +80,11 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	tell(oldestDue(), seconds(d.OldestDue))
 	tell(held(), float64(d.Held))
 	tell(unknown(), float64(d.Unknown))
+	copied := 0.0
+	if d.Copied {
+		copied = 1
+	}
+	tell(databaseCopied(), copied)
 	for workspace, number := range d.Definitions {
 		tell(definitionsNumber(), float64(number), workspace)
 	}

@@ -80,6 +80,10 @@ func unknown() Metric {
 	return Metric{"carillon_unknown", "gauge", nil, "Deliveries of which nobody knows whether they arrived, counted up to 100,000."}
 }
 
+func databaseCopied() Metric {
+	return Metric{"carillon_database_copied", "gauge", nil, "1 when the database is a copy that nobody has accepted: nothing is sent."}
+}
+
 func definitionsNumber() Metric {
 	return Metric{"carillon_definitions_number", "gauge", []string{"workspace"}, "The number of the definition set in force."}
 }
@@ -106,6 +110,7 @@ func channelInFlight() Metric {
 
 func gaugeTable() []Metric {
 	return []Metric{
-		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), held(), unknown(), definitionsNumber(),
+		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), held(), unknown(), databaseCopied(),
+		definitionsNumber(),
 	}
 }

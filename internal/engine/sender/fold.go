@@ -76,7 +76,7 @@ func (r *recheck) rides(book *gate.Book, c store.Claim, rules rules, carrier del
 	switch {
 	case rules.trigger == nil, rules.channel == nil, rules.off, c.StopReason != "", c.Person.Suppressed:
 		return false
-	case !folds(c, rules), !r.allowed(c, rules), rules.policy.Timing.Stale(r.now, c.Due()):
+	case !folds(c, rules), !r.allowed(c, rules), r.late(c, rules) != "":
 		return false
 	}
 	return book.Fits(r.ask(c, rules), c.Row, carrier)

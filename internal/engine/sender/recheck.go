@@ -273,8 +273,8 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 		} else {
 			v = r.end(c, delivery.Skipped, reason.ConditionCleared)
 		}
-	case !r.allowed(c, rules), rules.policy.Timing.Stale(r.now, c.Due()):
-		why := reason.Stale
+	case !r.allowed(c, rules), r.late(c, rules) != "":
+		why := r.late(c, rules)
 		if !r.allowed(c, rules) {
 			why = reason.NotAllowed
 		}
@@ -297,6 +297,23 @@ func (r *recheck) over(c store.Claim, rules rules) bool {
 	}
 	series, err := plan.SeriesOf(rules.set, definition.Match{Workflow: rules.workflow, Trigger: t}, &r.Catalog.Zones)
 	return err == nil && series.Over(c.NotBefore, r.now)
+}
+
+// late says why a message is too late to be sent; empty: it is not.
+func (r *recheck) late(c store.Claim, rules rules) reason.Reason {
+	due := c.Due()
+	if until := r.Store.GivenUpUntil(); !until.IsZero() && store.CreatedBy(int64(c.Instance), until) {
+		if planned := c.NotBefore; c.Step == 0 && planned.Before(due) && !store.CreatedBy(int64(c.ID), until) {
+			due = planned // its occasion was due, and only what came of it was made afterwards
+		}
+		if !due.After(until) {
+			return reason.Restored
+		}
+	}
+	if rules.policy.Timing.Stale(r.now, c.Due()) {
+		return reason.Stale
+	}
+	return ""
 }
 
 // allowed reports whether the channel and this process may write to the address at all.

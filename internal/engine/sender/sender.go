@@ -60,6 +60,8 @@ type Store interface {
 	Unfold(ctx context.Context, now time.Time, list []store.Unfold) (int, error)
 	ReleaseClaims(ctx context.Context, claims []store.Release) error
 	NewID(now time.Time) int64
+	// GivenUpUntil is the instant up to which what was due then is not sent: the database is a copy.
+	GivenUpUntil() time.Time
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 }
 

@@ -104,6 +104,15 @@ func NotUnderRace(t testing.TB, why string) {
 	}
 }
 
+// Lives is how often a test tries a property that one goroutine lives through: a fifth of n under the race detector,
+// which has little to find there.
+func Lives(n int) int {
+	if raceDetector {
+		return 1 + n/5
+	}
+	return n
+}
+
 // shared is the one pooler of a test process, for the same reason as pgtest's server.
 var shared struct {
 	once   sync.Once

@@ -61,4 +61,20 @@ CREATE INDEX run_open ON run (id) WHERE status = 'running';
 
 -- What waits for its workflow to be switched on again.
 CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE reason = 'workflow_inactive' AND send_at > 0;
+-- What tells a database from a copy of it: how often it was found to be itself, when last, and where it lies. One row.
+CREATE TABLE installation (
+  id             bigint NOT NULL PRIMARY KEY CHECK (id = 1),
+  epoch          bigint NOT NULL,
+  alive_at       bigint NOT NULL,
+  place          text NOT NULL,
+  restored_at    bigint NOT NULL,
+  restored_why   text NOT NULL,
+  given_up_until bigint NOT NULL
+);
+
+-- The zones by which something was planned, and by which rules: other ones move what is pending.
+CREATE TABLE zone (
+  name  text COLLATE "C" NOT NULL PRIMARY KEY,
+  rules text NOT NULL
+);
 -- +goose StatementEnd

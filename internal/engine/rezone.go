@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// zonesEvery is how often the zones that came into use are written down.
+const zonesEvery = time.Minute
+
+// keepZones compares the rules of zones at the start, and writes down those that come into use.
+func (l *loops) keepZones(ctx context.Context) {
+	for {
+		moved, err := l.CompareZones(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			l.config.Log.WarnContext(ctx, "the rules of zones were not compared", "error", err)
+		case len(moved) > 0:
+			l.config.Log.InfoContext(ctx, "what is pending moves: these zones have other rules", "zones", strings.Join(moved, " "))
+		}
+		if l.config.Clock.Sleep(ctx, l.config.Clock.Now().Add(zonesEvery)) != nil {
+			return
+		}
+	}
+}
+
+// CompareZones compares the rules of the zones by which something was planned with those that this process has. Where they differ,
+// as after an update of the tz database, what is pending is planned anew and moves, in place and under its key: the records
+// of all types that triggers watch are looked at, and the calendar of schedules is arranged again. Moved are those zones. Run
+// does this at its start; while it goes on it notes the zones that come into use.
+func (e *Engine) CompareZones(ctx context.Context) (moved []string, err error) {
+	planned, err := e.config.Store.ZoneRules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name := range planned {
+		if _, err := e.catalog.Zones.Load(name); err != nil {
+			e.config.Log.WarnContext(ctx, "a zone by which something was planned is not known any more", "zone", name)
+		}
+	}
+	news := map[string]string{}
+	for name, rules := range e.catalog.Zones.Rules() {
+		before, known := planned[name]
+		if before == rules {
+			continue
+		}
+		if news[name] = rules; known {
+			moved = append(moved, name)
+		}
+	}
+	if len(news) == 0 {
+		return nil, nil
+	}
+	slices.Sort(moved)
+	return moved, e.rezone(ctx, maps.Clone(news), len(moved) > 0)
+}
+
+func (e *Engine) rezone(ctx context.Context, rules map[string]string, moved bool) error {
+	for try := 1; ; try++ {
+		var list []store.Replanned
+		var arranged []*rearrangement
+		if moved {
+			all, err := e.config.Store.Workspaces(ctx)
+			if err != nil {
+				return err
+			}
+			for _, ws := range all {
+				if ws.Definitions == 0 {
+					continue
+				}
+				set, err := e.catalog.At(ctx, ws.ID, ws.Definitions)
+				if err != nil {
+					return fmt.Errorf("read the definitions in force: %w", err)
+				}
+				r := &rearrangement{ws: ws.ID, old: set, set: set, zones: &e.catalog.Zones, now: e.config.Clock.Now(), ids: e.config.Store.NewID}
+				arranged = append(arranged, r)
+				again := store.Replanned{Workspace: ws.ID, Calendar: r.plan(ws.Definitions)}
+				for _, typ := range set.WatchedTypes() {
+					again.Runs = append(again.Runs, store.RunSeed{Kind: store.RunLook, Subject: typ})
+				}
+				list = append(list, again)
+			}
+		}
+		err := e.config.Store.Rezone(ctx, e.config.Clock.Now(), rules, list)
+		if errors.Is(err, store.ErrStaleDefinitions) && try < applies {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range arranged {
+			for _, entry := range r.entries {
+				e.config.Journal.Write(entry)
+			}
+		}
+		return nil
+	}
+}

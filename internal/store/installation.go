@@ -1,0 +1,340 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/key"
+)
+
+// ErrNotRestored means that there is nothing to accept: the database is the one that was at work before.
+var ErrNotRestored = errors.New("the database is no copy: there is nothing to accept")
+
+// Copied says whether a database is the one that was at work before, or a copy of it: restored, cloned or moved. A copy
+// does not know what was sent since it was made, so nothing is sent from it before somebody has accepted it.
+type Copied struct {
+	RestoredAt time.Time // when it was found to be a copy; zero: it is none
+	Why        string    // what shows that
+	AliveAt    time.Time // when it was last found to be itself, at most a minute before its last work
+}
+
+// Restored reports whether the database is a copy that nobody has accepted.
+func (c Copied) Restored() bool { return !c.RestoredAt.IsZero() }
+
+// installation is the row by which a database is known again.
+type installation struct {
+	Copied
+	epoch        int64 // rises whenever it was found to be itself
+	place        string
+	givenUpUntil time.Time
+}
+
+const lockInstallation = `
+INSERT INTO installation (id, epoch, alive_at, place, restored_at, restored_why, given_up_until)
+VALUES (1, 0, 0, '', 0, '', 0)
+ON CONFLICT (id) DO UPDATE SET epoch = installation.epoch
+RETURNING epoch, alive_at, place, restored_at, restored_why, given_up_until`
+
+const updateInstallation = `
+UPDATE installation
+SET epoch = $1, alive_at = $2, place = $3, restored_at = $4, restored_why = $5, given_up_until = $6
+WHERE id = 1`
+
+func scanInstallation(rows *sql.Rows) (i installation, err error) {
+	return i, rows.Scan(&i.epoch, instant{&i.AliveAt}, &i.place, instant{&i.RestoredAt}, &i.Why, instant{&i.givenUpUntil})
+}
+
+func (t *session) writeInstallation(ctx context.Context, i installation) error {
+	_, err := t.exec(ctx, updateInstallation, i.epoch, micros(i.AliveAt), i.place, micros(i.RestoredAt), i.Why, micros(i.givenUpUntil))
+	return err
+}
+
+// Recognise finds out whether the database is the one that was at work before. Every process asks at its start and once a
+// minute: each time that it is, a number rises, in the database and in a file beside a SQLite database. A copy gives itself
+// away: the file is not with it, names another place, or is ahead of it. On PostgreSQL, where processes share no folder,
+// the tables tell whether they were made anew, and a process remembers the number.
+func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
+	if s.memory {
+		return Copied{}, nil
+	}
+	var found installation
+	err := s.write(ctx, func(t *session) (err error) {
+		if found, err = t.installation(ctx); err != nil || found.Restored() {
+			return err
+		}
+		place, why, err := t.recognise(ctx, found)
+		if err != nil {
+			return err
+		}
+		if why == "" {
+			found.epoch, found.AliveAt, found.place = found.epoch+1, now, place
+		} else {
+			found.RestoredAt, found.Why = now, why
+		}
+		return t.writeInstallation(ctx, found)
+	})
+	if err == nil && !found.Restored() {
+		err = s.known(found)
+	}
+	if err != nil {
+		return Copied{}, fmt.Errorf("recognise the database: %w", err)
+	}
+	s.givenUp.Store(micros(found.givenUpUntil))
+	s.restored.Store(found.Restored())
+	return found.Copied, nil
+}
+
+func (t *session) installation(ctx context.Context) (installation, error) {
+	rows, err := query(ctx, t, scanInstallation, lockInstallation)
+	if err != nil {
+		return installation{}, err
+	}
+	return rows[0], nil
+}
+
+// Restored reports whether Recognise has found this to be a copy that nobody has accepted.
+func (s *Store) Restored() bool { return s.restored.Load() }
+
+// GivenUpUntil is the instant up to which what was due is not sent: a copy was accepted then, and what it holds may have
+// been sent by the database that it was made of. Zero: there is none.
+func (s *Store) GivenUpUntil() time.Time { return fromMicros(s.givenUp.Load()) }
+
+// AcceptRestore has a copy send what is due from now on. What was due before is sent too, as far as catch_up allows,
+// unless skip gives it up. The entry goes into the audit log of every workspace. ErrNotRestored: it is no copy.
+func (s *Store) AcceptRestore(ctx context.Context, now time.Time, skip bool, a Audit) error {
+	var found installation
+	err := s.write(ctx, func(t *session) (err error) {
+		if found, err = t.installation(ctx); err != nil {
+			return err
+		}
+		if !found.Restored() {
+			return ErrNotRestored
+		}
+		if found.place, _, err = t.recognise(ctx, found); err != nil {
+			return err
+		}
+		beside, err := readBeside(s.path)
+		if err != nil {
+			return err
+		}
+		found.epoch = max(found.epoch, beside.Epoch) + 1
+		found.AliveAt, found.RestoredAt, found.Why = now, time.Time{}, ""
+		if skip {
+			found.givenUpUntil = now
+		}
+		if err := t.writeInstallation(ctx, found); err != nil {
+			return err
+		}
+		workspaces, err := query(ctx, t, scanWorkspace, workspaces)
+		for _, w := range workspaces {
+			err = errors.Join(err, t.audit(ctx, w.ID, now, a))
+		}
+		return err
+	})
+	if err == nil {
+		err = s.known(found)
+	}
+	if err != nil {
+		return fmt.Errorf("accept the copy: %w", err)
+	}
+	return nil
+}
+
+// known has the process, and the file beside a SQLite database, remember the number.
+func (s *Store) known(i installation) error {
+	s.epoch.Store(i.epoch)
+	if s.file == nil {
+		return nil
+	}
+	place, err := placeOf(s.path)
+	if err != nil {
+		return err
+	}
+	return writeBeside(s.path, beside{Epoch: i.epoch, Place: place, Machine: machine()})
+}
+
+// recognise says where the database lies, and what shows that it is a copy; empty: nothing does.
+func (t *session) recognise(ctx context.Context, i installation) (place, why string, err error) {
+	if t.s.epoch.Load() > i.epoch {
+		why = "it has gone back to an earlier state while this process was running"
+	}
+	if t.s.file == nil {
+		places, err := query(ctx, t, scanText, placeOnPostgres)
+		if err != nil {
+			return "", "", err
+		}
+		if place = places[0]; why == "" && i.place != "" && i.place != place {
+			why = "its tables were made anew since it was last at work, as pg_restore does, or by a copy of the database"
+		}
+		return place, why, nil
+	}
+	if place, err = placeOf(t.s.path); err != nil {
+		return "", "", err
+	}
+	b, err := readBeside(t.s.path)
+	switch {
+	case err != nil:
+		return "", "", err
+	case why != "", i.epoch == 0 && b.Epoch == 0: // as it was made, or by a program that kept no number
+	case b.Epoch == 0:
+		why = "the file " + filepath.Base(t.s.path) + besideSuffix + " is not with it, so it was copied or moved without that"
+	case i.epoch == 0:
+		var used []int64
+		if used, err = query(ctx, t, scanInt, anyEvent); len(used) > 0 { // else a new database has taken a former one's name
+			why = "it is older than the one that was at work here"
+		}
+	case b.Place != place:
+		why = "it was copied or moved here from " + b.Place
+	case b.Machine != "" && machine() != "" && b.Machine != machine():
+		why = "it was copied or moved here from another machine"
+	case b.Epoch > i.epoch:
+		why = "it is older than the one that was at work here"
+	}
+	return place, why, err
+}
+
+const anyEvent = `
+SELECT 1
+FROM event
+LIMIT 1`
+
+// What is the same as long as nobody makes the tables anew or copies the database.
+const placeOnPostgres = `
+SELECT c.system_identifier::text || '/' || d.oid::text || '/' || 'installation'::regclass::oid::text
+FROM pg_database AS d, pg_control_system() AS c
+WHERE d.datname = current_database()`
+
+func scanText(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
+
+// besideSuffix ends the name of the file that is kept beside a SQLite database.
+const besideSuffix = "-epoch"
+
+// beside is what that file holds.
+type beside struct {
+	Epoch   int64  `json:"epoch"`
+	Place   string `json:"place"`
+	Machine string `json:"machine,omitempty"`
+}
+
+// readBeside reads the file beside a database; one that is not there is empty.
+func readBeside(path string) (b beside, err error) {
+	if path == "" {
+		return b, nil
+	}
+	text, err := os.ReadFile(path + besideSuffix)
+	if errors.Is(err, os.ErrNotExist) {
+		return b, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &b)
+	}
+	if err != nil {
+		return b, fmt.Errorf("%s tells whether the database is a copy, and cannot be read; without it the database counts as one: %w", path+besideSuffix, err)
+	}
+	return b, nil
+}
+
+// writeBeside puts the file in place whole: a machine that fails leaves the former one or the new one.
+func writeBeside(path string, b beside) error {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+besideSuffix+".*.part")
+	if err != nil {
+		return err
+	}
+	_, err = part.Write(append(text, '\n'))
+	err = errors.Join(err, part.Sync(), part.Close())
+	if err == nil {
+		err = sameOwner(part.Name(), path)
+	}
+	if err == nil {
+		err = os.Rename(part.Name(), path+besideSuffix)
+	}
+	if err != nil {
+		return errors.Join(err, remove(part.Name()))
+	}
+	return nil
+}
+
+func placeOf(path string) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(absolute)
+}
+
+// machine is a name of this machine that tells nothing about it; empty: it has none. The id itself is nobody else's
+// business (machine-id(5)).
+func machine() string {
+	id, err := os.ReadFile("/etc/machine-id")
+	if err != nil || strings.TrimSpace(string(id)) == "" {
+		return ""
+	}
+	return key.Hash("carillon " + strings.TrimSpace(string(id)))[:16]
+}
+
+// markRestored has a copy that is about to take a database's place say so. One with an older schema cannot; the file beside
+// it tells then.
+func markRestored(ctx context.Context, path string, now time.Time) (err error) {
+	db, err := sql.Open("sqlite", fileName(path))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var known int
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'installation'`).Scan(&known); err != nil || known == 0 {
+		return err
+	}
+	_, err = db.ExecContext(ctx, `UPDATE installation SET restored_at = ?, restored_why = 'it was put in place by carillon restore' WHERE epoch > 0`, micros(now))
+	return err
+}
+
+// Overdue is how much of a workflow has been due.
+type Overdue struct {
+	Workspace  string
+	Workflow   string
+	Instances  int64 // occasions of which it is not known yet whom they reach
+	Deliveries int64 // messages
+}
+
+const overdue = `
+SELECT w.name, o.workflow, SUM(o.instances), SUM(o.deliveries)
+FROM (
+  SELECT ws, workflow, 1 AS instances, 0 AS deliveries FROM instance WHERE ready_at > 0 AND ready_at <= $1
+  UNION ALL
+  SELECT ws, workflow, 0, 1 FROM delivery WHERE send_at > 0 AND send_at <= $1
+) AS o
+JOIN workspace AS w ON w.id = o.ws
+GROUP BY w.name, o.workflow
+ORDER BY w.name, o.workflow`
+
+// Overdue counts what waits and is due at now, by workflow.
+func (s *Store) Overdue(ctx context.Context, now time.Time) ([]Overdue, error) {
+	return all(ctx, s, "count what is overdue", func(rows *sql.Rows) (o Overdue, err error) {
+		return o, rows.Scan(&o.Workspace, &o.Workflow, &o.Instances, &o.Deliveries)
+	}, overdue, micros(now))
+}
+
+const copied = `
+SELECT epoch, alive_at, place, restored_at, restored_why, given_up_until
+FROM installation
+WHERE id = 1`
+
+// Copied reads what Recognise found last; it looks at nothing itself.
+func (s *Store) Copied(ctx context.Context) (Copied, error) {
+	found, _, err := first(ctx, s, "read whether it is a copy", scanInstallation, copied)
+	return found.Copied, err
+}
+
+// CreatedBy reports whether a row was made no later than an instant, by its id.
+func CreatedBy(id int64, at time.Time) bool { return id>>nodeBits <= at.UnixMicro() }

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const zoneRules = `
+SELECT name, rules
+FROM zone`
+
+// ZoneRules are the rules by which processes have planned, by zone.
+func (s *Store) ZoneRules(ctx context.Context) (map[string]string, error) {
+	rules := map[string]string{}
+	_, err := all(ctx, s, "read the rules of zones", func(rows *sql.Rows) (_ struct{}, err error) {
+		var name, text string
+		err = rows.Scan(&name, &text)
+		rules[name] = text
+		return struct{}{}, err
+	}, zoneRules)
+	return rules, err
+}
+
+const writeZones = `
+INSERT INTO zone (name, rules)
+SELECT r.name, r.rules
+FROM /*ROWS $1 (name text, rules text)*/ AS r
+WHERE true
+ON CONFLICT (name) DO UPDATE SET rules = excluded.rules`
+
+// Replanned is what is planned anew in a workspace: the records of some types are looked at, and what is scheduled becomes
+// what the set in force implies.
+type Replanned struct {
+	Workspace subject.WorkspaceID
+	Runs      []RunSeed
+	Calendar  *CalendarPlan
+}
+
+// Rezone writes the rules of zones and, in the same transaction, has planned anew what was planned by others.
+// ErrStaleDefinitions: another set has come into force.
+func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]string, list []Replanned) error {
+	var rows rowset
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		rows.row().text(name).text(rules[name])
+	}
+	err := s.write(ctx, func(t *session) error {
+		if _, err := t.exec(ctx, writeZones, &rows); err != nil {
+			return err
+		}
+		for _, r := range list {
+			if err := t.replan(ctx, now, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("write the rules of zones: %w", err)
+	}
+	return nil
+}
+
+func (t *session) replan(ctx context.Context, now time.Time, r Replanned) error {
+	if t.s.dialect.lockPlans != "" {
+		if _, err := t.exec(ctx, t.s.dialect.lockPlans); err != nil {
+			return err
+		}
+	}
+	numbers, err := query(ctx, t, scanInt, lockDefinitions, int64(r.Workspace))
+	if err != nil {
+		return err
+	}
+	if len(numbers) == 0 || numbers[0] != r.Calendar.Base {
+		return ErrStaleDefinitions
+	}
+	if err := t.beginRuns(ctx, r.Workspace, now, numbers[0], r.Runs); err != nil {
+		return err
+	}
+	rows, err := query(ctx, t, scanDefinition, currentDefinitions, int64(r.Workspace))
+	if err != nil {
+		return err
+	}
+	versions := map[string]int64{}
+	for _, d := range rows {
+		if d.Kind == "workflow" {
+			versions[d.Name] = d.Version
+		}
+	}
+	return t.planCalendar(ctx, r.Workspace, now, numbers[0], func(workflow string) int64 { return versions[workflow] }, r.Calendar)
+}
