@@ -81,6 +81,9 @@ type Engine interface {
 	Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error)
 	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Once[Operated]) (Operated, error)
 	RunByHand(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Once[store.ManualRun]) (store.ManualRun, error)
+	Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error)
+	PauseWorkflow(ctx context.Context, ws store.Workspace, actor, workflow, why string) (client.PausedWorkflow, error)
+	ResumeWorkflow(ctx context.Context, ws store.Workspace, actor, workflow string) (client.PausedWorkflow, error)
 	WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error)
 	WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
@@ -202,7 +205,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route registers an operation that is answered by way of its description. Handlers return a *client.Problem, an
 // error wrapping store.ErrNotFound, or any other error, which is logged and answered without details.
 func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation, handle func(context.Context, Caller, *I) (*O, error)) {
-	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath || path == secretPath || strings.HasPrefix(path, runPath)}
+	to := Route{Method: method, Path: path, Scope: scope, Repeatable: path == tickPath || path == secretPath || path == pausePath || path == resumePath || strings.HasPrefix(path, runPath)}
 	a.routes = append(a.routes, to)
 	op.Method, op.Path = method, path
 	op.BodyReadTimeout, op.RejectUnknownQueryParameters = readTimeout, true

@@ -39,6 +39,10 @@ func fixtures() map[string]fixture {
 
 		"POST /v1/tick": {path: "/v1/tick"},
 
+		"GET /v1/workflows":                {path: "/v1/workflows"},
+		"POST /v1/workflows/{slug}/pause":  {path: "/v1/workflows/{workflow}/pause", body: `{"reason":"wrong text"}`},
+		"POST /v1/workflows/{slug}/resume": {path: "/v1/workflows/{workflow}/resume"},
+
 		"POST /v1/workflows/{slug}/runs": {path: "/v1/workflows/{workflow}/runs", body: `{"run_id":"19"}`},
 
 		"POST /v1/contacts":                 {path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},

@@ -95,6 +95,46 @@ func (o operations) RunByHand(ctx context.Context, ws store.Workspace, actor, wo
 	return run, answer(err)
 }
 
+func (o operations) Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error) {
+	found, err := o.engine.Workflows(ctx, ws.ID)
+	if err != nil {
+		return client.Workflows{}, err
+	}
+	list := client.Workflows{Workflows: make([]client.Workflow, len(found))}
+	for i, f := range found {
+		one := client.Workflow{Workflow: f.Name}
+		if d := f.Definition; d != nil {
+			one.Type, one.Version, one.Enabled = d.Type, d.Version, d.Enabled
+		}
+		if p := f.Pause; p != nil {
+			one.Paused = p.ResumedAt.IsZero()
+			one.Pause = &client.WorkflowPause{
+				PausedAt: p.PausedAt, ResumedAt: p.ResumedAt, Actor: p.Actor, Reason: p.Why, Instances: p.Instances, Deliveries: p.Deliveries,
+			}
+		}
+		list.Workflows[i] = one
+	}
+	return list, nil
+}
+
+func (o operations) PauseWorkflow(ctx context.Context, ws store.Workspace, actor, workflow, why string) (client.PausedWorkflow, error) {
+	p, err := o.engine.Operator().Pause(ctx, ws.ID, workflow, why, actor, o.engine.Now())
+	if err != nil {
+		return client.PausedWorkflow{}, answer(err)
+	}
+	return client.PausedWorkflow{
+		Workflow: workflow, Changed: p.Changed, Paused: true, PausedAt: p.Pause.PausedAt, Actor: p.Pause.Actor, Reason: p.Pause.Why,
+	}, nil
+}
+
+func (o operations) ResumeWorkflow(ctx context.Context, ws store.Workspace, actor, workflow string) (client.PausedWorkflow, error) {
+	p, err := o.engine.Operator().Resume(ctx, ws.ID, workflow, actor, o.engine.Now())
+	if err != nil {
+		return client.PausedWorkflow{}, answer(err)
+	}
+	return client.PausedWorkflow{Workflow: workflow, Changed: p.Changed}, nil
+}
+
 func operated(r operate.Result) api.Operated {
 	return api.Operated{
 		Changed: r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,

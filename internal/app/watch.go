@@ -31,6 +31,7 @@ func (a *App) readDatabase(ctx context.Context) (telemetry.Database, error) {
 	}
 	d.DueRecords, d.DueInstances, d.DueDeliveries, d.Held, d.Unknown, d.Definitions = b.DueRecords, b.DueInstances, b.DueDeliveries, b.Held, b.Unknown, b.Definitions
 	d.Copied = a.store.Restored()
+	d.Paused, d.PutAside = b.Paused, b.PutAside
 	if !b.OldestDue.IsZero() {
 		d.OldestDue = now.Sub(b.OldestDue)
 	}

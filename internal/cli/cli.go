@@ -51,6 +51,7 @@ type grammar struct {
 	Records    recordsCmd    `cmd:"" group:"work" help:"Keep records, the things that triggers watch."`
 	Throttles  throttlesCmd  `cmd:"" group:"work" help:"See which contexts of workflows fired when, and may again."`
 	Runs       runsCmd       `cmd:"" group:"work" help:"See how far work over many rows is, such as looking at all records after an edit."`
+	Workflows  workflowsCmd  `cmd:"" group:"work" help:"See workflows, pause and resume them."`
 	Run        runCmd        `cmd:"" group:"work" help:"Run a workflow by hand, now."`
 	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
 	Deliveries deliveriesCmd `cmd:"" group:"work" help:"See and steer deliveries, the messages to people."`

@@ -41,6 +41,7 @@ type Store interface {
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
 	Events(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.EventRow, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
+	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
 	Decisions(ctx context.Context, ws subject.WorkspaceID, event subject.EventID, p store.Page) ([]store.Decision, error)
 }
 

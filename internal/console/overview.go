@@ -74,6 +74,15 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	o := overview{scale: v.scale, events: counts.Events, tiles: tiles(counts), attention: attention(counts)}
+	pauses, err := c.Store.Pauses(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	for _, p := range pauses {
+		if p.ResumedAt.IsZero() {
+			o.attention = append(o.attention, tile{badge{hold, "put aside, " + p.Workflow + " is paused"}, p.Instances + p.Deliveries, "/instances?" + url.Values{"workflow": {p.Workflow}}.Encode()})
+		}
+	}
 	runs, err := c.Store.Runs(ctx, v.workspace.ID, store.Page{Limit: lastRuns})
 	if err != nil {
 		return view{}, err

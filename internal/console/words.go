@@ -233,6 +233,8 @@ func story(d delivery.Row, now time.Time) []phrase {
 			tell(fmt.Sprintf("%s did not get through. The next try is at", plural(int64(d.RetryCount), "try", "tries")), d.SendAt, ". "+why(d))
 		case !d.SendAt.IsZero():
 			tell(comes(d.Step+1)+" goes out at", d.SendAt, ".")
+		case d.CompletedAt.IsZero() && d.Reason == reason.WorkflowPaused:
+			tell(comes(d.Step+1)+" is held. "+why(d), time.Time{}, "")
 		case d.CompletedAt.IsZero() && d.Reason != "" && d.Reason != reason.Delivered:
 			tell("Nothing is planned. "+why(d), time.Time{}, "")
 		}

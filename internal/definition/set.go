@@ -363,6 +363,11 @@ func (s *Set) ChannelKinds() []string {
 	return kindsWith(keys)
 }
 
+// Workflows lists every workflow by name.
+func (s *Set) Workflows() []*Workflow {
+	return slices.SortedFunc(maps.Values(s.workflows), func(a, b *Workflow) int { return strings.Compare(a.Name, b.Name) })
+}
+
 // Channels returns all channels in the order of their keys.
 func (s *Set) Channels() []*Channel {
 	return slices.SortedFunc(maps.Values(s.channels), func(a, b *Channel) int { return strings.Compare(a.Key, b.Key) })

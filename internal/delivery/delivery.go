@@ -100,6 +100,21 @@ func (r Row) Due() time.Time {
 	return r.DueAt
 }
 
+// Aside is the instant for which a delivery waits that is put aside, because its workflow is paused: it lies among what has
+// something to send, and is never due.
+func Aside() time.Time { return time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC) }
+
+// Aside reports whether the row was put aside.
+func (r Row) Aside() bool { return r.SendAt.Equal(Aside()) }
+
+// Planned is when the next message is planned; none: nothing is, or it is put aside.
+func (r Row) Planned() time.Time {
+	if r.Aside() {
+		return time.Time{}
+	}
+	return r.SendAt
+}
+
 // Carries reports whether the present message of the row takes others along: theirs are folded into it (R7).
 func (r Row) Carries() bool { return r.FoldedInto != 0 && r.FoldedInto == r.ID && r.Step == 0 }
 
@@ -117,10 +132,11 @@ const RideAfter = time.Second
 
 // LeavesAt is when the next message leaves as far as is known: one that rides leaves with its carrier.
 func (r Row) LeavesAt() time.Time {
-	if r.Rides() && r.Status == Scheduled && !r.SendAt.IsZero() {
-		return r.SendAt.Add(-RideAfter)
+	at := r.Planned()
+	if r.Rides() && r.Status == Scheduled && !at.IsZero() {
+		return at.Add(-RideAfter)
 	}
-	return r.SendAt
+	return at
 }
 
 // Doubt reports whether the present step may have reached its person although nobody was told so.

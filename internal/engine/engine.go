@@ -271,18 +271,19 @@ type TickResult struct {
 	Failed    int `json:"failed"`    // attempts
 	Expired   int `json:"expired"`   // deliveries
 
-	more bool // a run went on, even where it found no records
+	more    bool // a run went on, even where it found no records
+	takenUp bool // a workflow went on after a pause
 }
 
 // More reports whether a run goes on, which a pass takes on by one page.
-func (r TickResult) More() bool { return r.more }
+func (r TickResult) More() bool { return r.more || r.takenUp }
 
 // Any reports whether the pass found anything to do.
 func (r TickResult) Any() bool {
-	return r.Looked+r.Marked+r.Expanded+r.Replanned+r.Processed+r.Expired > 0 || r.more
+	return r.Looked+r.Marked+r.Expanded+r.Replanned+r.Processed+r.Expired > 0 || r.more || r.takenUp
 }
 
-// Tick runs every stage once, at the clock's present instant: look at records, expand, plan anew, send, expire (C17), and a
+// Tick runs every stage once, at the clock's present instant: look at records, take up what a pause held, expand, plan anew, send, expire (C17), and a
 // batch of retention.
 func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	now := e.config.Clock.Now()
@@ -290,6 +291,9 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	looked, err := e.checker.Step(ctx, now, TickBatch)
 	r.Looked, r.Marked, r.more = looked.Looked, looked.Passed, looked.More
 	if err != nil {
+		return r, err
+	}
+	if r.takenUp, err = e.operator.TakeUp(ctx, now, TickBatch); err != nil {
 		return r, err
 	}
 	if r.Expanded, err = e.expander.Step(ctx, now, TickBatch); err != nil {

@@ -96,6 +96,13 @@ func (l *loops) begin() []*stage {
 		l.took(r.People + r.Marked)
 		return r.More, err
 	}
+	takeUp := func(ctx context.Context, now time.Time) (bool, error) {
+		more, err := l.operator.TakeUp(ctx, now, batch)
+		if more {
+			l.took(1)
+		}
+		return more, err
+	}
 	sweep := func(ctx context.Context, now time.Time) (bool, error) {
 		n, err := l.sweeper.Step(ctx, now, batch)
 		return n >= batch, err
@@ -104,6 +111,7 @@ func (l *loops) begin() []*stage {
 		{name: "look", pulse: make(chan struct{}, 1), step: look},
 		{name: "expand", pulse: make(chan struct{}, 1), step: expand},
 		{name: "replan", pulse: make(chan struct{}, 1), step: anew},
+		{name: "resume", pulse: make(chan struct{}, 1), step: takeUp},
 		{name: "expire", pulse: make(chan struct{}, 1), step: sweep},
 	}
 	var more *stage

@@ -65,5 +65,12 @@ type Row struct {
 	CompletedAt     time.Time
 }
 
+// Aside reports whether the row was put aside because its workflow is paused: it is held until that goes on, and by nobody else.
+func (r Row) Aside() bool { return r.Held && r.Reason == reason.WorkflowPaused }
+
+// HeldUp reports whether something kept a row that waits from being taken up when it was due: a failure, a hold, a pause. That is
+// no lateness (R2).
+func (r Row) HeldUp() bool { return r.Status == Pending && r.Reason != "" }
+
 // Processing reports whether a worker holds the row at now.
 func (r Row) Processing(now time.Time) bool { return r.Status == Pending && r.LeaseUntil.After(now) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -182,7 +183,7 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 		switch i, ok := s.find(row); {
 		case Begun(row):
 			begun = begun || s.lag == 0 // else what follows it exists already
-		case !row.Held && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, and no edit
+		case (!row.Held || row.Aside()) && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, and no edit
 			keep, overdue = i, true
 		}
 	}
@@ -276,14 +277,19 @@ func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 		}
 		occasions, due = append(occasions, i), append(due, i.Due.Add(s.lag))
 	}
-	if row.Attempts > 0 || row.Reason != "" { // it was held or tried, which is not lateness (R2)
+	resumed := row.Reason == reason.WorkflowResumed
+	if !resumed && (row.Attempts > 0 || row.Reason != "") { // it was held or tried, which is not lateness (R2)
 		return Overdue{Send: true, Next: s.Next(PlaceOf(row), now)}
+	}
+	late := due
+	if resumed { // what came due in a pause is not late, and is a backlog all the same
+		late = slices.Repeat([]time.Time{now}, len(due))
 	}
 	backlog := s.Trigger.Schedule.Backlog
 	if s.lag > 0 { // each zone decides of its own
 		backlog = schedule.BacklogAll
 	}
-	split := s.Trigger.Timing.Overdue(backlog, now, due)
+	split := s.Trigger.Timing.Overdue(backlog, now, late)
 	place := func(n int) Place { return Place{Due: occasions[n].Due, Date: occasions[n].Target} }
 	o := Overdue{Reason: reason.Collapsed}
 	last := len(due) - 1
@@ -304,7 +310,24 @@ func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 			o.Next = s.Next(place(last), now)
 		}
 	}
+	if resumed {
+		o.Next = notLate(o.Next, now)
+	}
 	return o
+}
+
+// notLate marks those of the occasions that are due by now as held back by a pause.
+func notLate(rows iter.Seq[instance.Row], now time.Time) iter.Seq[instance.Row] {
+	return func(yield func(instance.Row) bool) {
+		for row := range rows {
+			if !row.DueAt.After(now) {
+				row.Reason = reason.WorkflowResumed
+			}
+			if !yield(row) {
+				return
+			}
+		}
+	}
 }
 
 // Occasion is what is known of a row that is due.

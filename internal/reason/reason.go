@@ -52,6 +52,8 @@ const (
 	ReleasedByPerson  Reason = "released"
 	RetryByOperator   Reason = "retried_by_operator"
 	CancelledByPerson Reason = "cancelled_by_operator"
+	WorkflowPaused    Reason = "workflow_paused"
+	WorkflowResumed   Reason = "workflow_resumed"
 )
 
 // Gate 2 and timing.
@@ -208,6 +210,8 @@ func All() []Info {
 		{CancelledByPerson, Stop, "A person cancelled it."},
 		{RetryByOperator, Progress, "A person asked for another try."},
 		{ReleasedByPerson, Progress, "A person released it."},
+		{WorkflowPaused, Held, "A person has paused its workflow; it waits until that goes on."},
+		{WorkflowResumed, Progress, "Its workflow was paused and goes on."},
 		{ResentByOperator, Progress, "A person had it sent again, under a key of its own."},
 		{Forgotten, Stop, "A person freed its key; the next such event counts as new."},
 	}

@@ -185,6 +185,9 @@ func (w *world) operate(ctx context.Context, a *Action) error {
 		w.answered(a, what, map[string]cell{"error": textCell("the engine is stopped")})
 		return nil
 	}
+	if o.verb == "pause" || o.verb == "resume" {
+		return w.pause(ctx, a, what)
+	}
 	deliveries, instances, err := w.matching(ctx, o)
 	if err != nil {
 		return err
@@ -234,6 +237,26 @@ func (w *world) operate(ctx context.Context, a *Action) error {
 		cells["error"] = textCell(state.Error())
 	case failed != nil:
 		return failed
+	}
+	w.answered(a, what, cells)
+	return nil
+}
+
+// pause stops a workflow, or has it go on.
+func (w *world) pause(ctx context.Context, a *Action, what string) error {
+	on, now := w.engine.Operator(), w.clock.Now()
+	var err error
+	if a.Operator.verb == "pause" {
+		_, err = on.Pause(ctx, w.workspace.ID, a.Operator.workflow, "", actor, now)
+	} else {
+		_, err = on.Resume(ctx, w.workspace.ID, a.Operator.workflow, actor, now)
+	}
+	cells := map[string]cell{}
+	switch {
+	case errors.Is(err, operate.ErrNotFound):
+		cells["error"] = textCell("there is no workflow " + a.Operator.workflow)
+	case err != nil:
+		return err
 	}
 	w.answered(a, what, cells)
 	return nil

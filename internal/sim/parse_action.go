@@ -242,12 +242,12 @@ func (p *parser) load(n *portable.Node, file string) *loadAction {
 func (p *parser) operator(n *portable.Node) *operatorAction {
 	verb := n.Fields[0].Value
 	switch verb.Text {
-	case "redrive", "pause", "resume", "cancel_run", "accept_restore":
+	case "redrive", "cancel_run", "accept_restore":
 		p.notYet(verb, "operator")
 		return nil
 	}
 	o := &operatorAction{}
-	o.verb, _ = p.oneOf(verb, "operator", "cancel", "retry", "release")
+	o.verb, _ = p.oneOf(verb, "operator", "cancel", "retry", "release", "pause", "resume")
 	if on := n.Get("on_record"); on != nil {
 		p.report(on.Pos, definition.CodeNotSupportedYet, "on_record is not supported yet", "name the workflow and to")
 		return nil
@@ -255,7 +255,9 @@ func (p *parser) operator(n *portable.Node) *operatorAction {
 	fields := p.actionFields(n, "workflow", "to")
 	o.workflow, _ = p.optional(fields["workflow"], "a workflow")
 	o.to, _ = p.optional(fields["to"], "an address or a contact")
-	if o.workflow == "" && o.to == "" {
+	if pauses := o.verb == "pause" || o.verb == "resume"; pauses && (o.workflow == "" || o.to != "") {
+		p.report(n.Pos, definition.CodeMissing, o.verb+" is about a workflow", "name it by workflow, without to")
+	} else if o.workflow == "" && o.to == "" {
 		p.report(n.Pos, definition.CodeMissing, "nothing says what to "+o.verb, "add workflow, to or both")
 	}
 	return o

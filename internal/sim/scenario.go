@@ -93,7 +93,7 @@ type loadAction struct {
 }
 
 type operatorAction struct {
-	verb     string // cancel, retry or release
+	verb     string // cancel, retry, release, pause or resume
 	workflow string
 	to       string
 }

@@ -28,10 +28,12 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 			told.cells["says"] = textCell(strings.Join(says, "\n"))
 			lists["explain"] = append(lists["explain"], told)
 		}
-		if !d.SendAt.IsZero() && open(d) {
+		switch {
+		case d.Aside():
+			lists["held"] = append(lists["held"], r)
+		case !d.SendAt.IsZero() && open(d):
 			lists["queued"] = append(lists["queued"], r)
-		}
-		if d.Status == delivery.Unknown && d.SendAt.IsZero() {
+		case d.Status == delivery.Unknown && d.SendAt.IsZero():
 			lists["held"] = append(lists["held"], r)
 		}
 	}

@@ -17,6 +17,8 @@ type Backlog struct {
 	DueDeliveries int64     // likewise
 	OldestDue     time.Time // of these; zero when there are none
 	Held          int64     // instances that wait for a person
+	Paused        int64     // workflows that a person has paused
+	PutAside      int64     // what came due of these meanwhile: instances and deliveries
 	Unknown       int64     // deliveries of which nobody knows whether they arrived
 	Definitions   map[string]int64
 }
@@ -35,7 +37,10 @@ UNION ALL SELECT 'due_records', '', COUNT(*) FROM (
 UNION ALL SELECT 'oldest', '', COALESCE((SELECT look_at FROM record WHERE look_at > 0 AND look_at <= $1 ORDER BY look_at, id LIMIT 1), 0)
 UNION ALL SELECT 'oldest', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ready_at <= $1 ORDER BY ready_at, id LIMIT 1), 0)
 UNION ALL SELECT 'oldest', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0)
-UNION ALL SELECT 'held', '', COUNT(*) FROM (SELECT id FROM instance WHERE held = 1 LIMIT $2) AS c
+UNION ALL SELECT 'held', '', COUNT(*) FROM (SELECT id FROM instance WHERE held = 1 LIMIT $2 + $2) AS c
+UNION ALL SELECT 'paused', '', COUNT(*) FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
+UNION ALL SELECT 'aside_instances', '', COUNT(*) FROM (SELECT id FROM instance WHERE ` + asideInstance + ` LIMIT $2) AS h
+UNION ALL SELECT 'aside_deliveries', '', COUNT(*) FROM (SELECT id FROM delivery WHERE ` + asideDelivery + ` LIMIT $2) AS j
 UNION ALL SELECT 'unknown', '', COUNT(*) FROM (SELECT id FROM delivery WHERE status = 'unknown' LIMIT $2) AS d
 UNION ALL SELECT 'definitions', name, definitions FROM (SELECT name, definitions FROM workspace ORDER BY id LIMIT $3) AS e`
 
@@ -65,7 +70,14 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 				b.OldestDue = at
 			}
 		case "held":
-			b.Held = l.n
+			b.Held += l.n
+		case "paused":
+			b.Paused = l.n
+		case "aside_instances":
+			b.PutAside += l.n
+			b.Held -= l.n // a person has paused them all at once
+		case "aside_deliveries":
+			b.PutAside += l.n
 		case "unknown":
 			b.Unknown = l.n
 		case "definitions":
@@ -74,6 +86,7 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 			return b, fmt.Errorf("count what waits: unknown line %q", l.what)
 		}
 	}
+	b.Held = min(max(b.Held, 0), MaxBacklog)
 	return b, nil
 }
 

@@ -38,6 +38,16 @@ func TestBacklog(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || got.Held == 0 {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
+		f.exec("UPDATE instance SET reason = 'workflow_paused' WHERE id = (SELECT MIN(id) FROM instance)")
+		f.exec("UPDATE delivery SET send_at = 221845392000000000 WHERE id = (SELECT MAX(id) FROM delivery)")
+		_, _, err = s.PauseWorkflow(t.Context(), f.ws, "w", "", now, store.Audit{})
+		f.must(err)
+		got, err = s.Backlog(t.Context(), now.Add(time.Minute))
+		f.must(err)
+		want.DueDeliveries, want.Held, want.Paused, want.PutAside = 1, want.Held-1, 1, 2
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("with a pause (-want +got):\n%s", diff)
+		}
 		if c := s.Connections(); c.OpenConnections == 0 || c.MaxOpenConnections == 0 {
 			t.Errorf("connections: %+v", c)
 		}

@@ -12,7 +12,7 @@ import (
 
 // It walks the index of what is due, so that the number of finished rows does not matter.
 const upcoming = selectDeliveries + `
-WHERE d.ws = $1 AND d.send_at > 0
+WHERE d.ws = $1 AND d.send_at > 0 AND NOT d.` + asideDelivery + `
 ORDER BY d.send_at, d.id
 LIMIT $2`
 

@@ -17,7 +17,7 @@ UNION ALL SELECT 'instance', status, COUNT(*), 0 FROM instance WHERE ws = $1 GRO
 UNION ALL SELECT 'delivery', status, COUNT(*), COUNT(CASE WHEN last_sent_at > 0 THEN 1 END) FROM delivery WHERE ws = $1 GROUP BY status
 UNION ALL SELECT 'held', '', COUNT(*), 0 FROM instance WHERE ws = $1 AND held = 1
 UNION ALL SELECT 'due', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ws = $1 ORDER BY ready_at, id LIMIT 1), 0), 0
-UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND ws = $1 ORDER BY send_at, id LIMIT 1), 0), 0`
+UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND NOT ` + asideDelivery + ` AND ws = $1 ORDER BY send_at, id LIMIT 1), 0), 0`
 
 // Counts counts a workspace. OldestDue is the earliest instant at which an instance or a delivery wants to be taken
 // up, in the past or not.

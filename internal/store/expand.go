@@ -10,12 +10,14 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // With each the set in force, so that what is not pinned is planned by that of the transaction.
 const dueInstances = `
-SELECT /*NAMES i (` + instanceSpec + `)*/, (SELECT w.definitions FROM workspace AS w WHERE w.id = i.ws)
+SELECT /*NAMES i (` + instanceSpec + `)*/, (SELECT w.definitions FROM workspace AS w WHERE w.id = i.ws),
+  ` + pausedSinceInstance + `
 FROM instance AS i
 WHERE i.ready_at > 0 AND i.ready_at <= $1 AND (i.ready_at, i.id) > ($3, $4) AND i.lease_until <= $1
 ORDER BY i.ready_at, i.id
@@ -234,7 +236,7 @@ func (t *session) dropStandIns(ctx context.Context, made []delivery.Row) error {
 }
 
 func scanDueInstance(rows *sql.Rows) (d DueInstance, err error) {
-	d.Row, err = scanInstanceAnd(rows, &d.InForce)
+	d.Row, err = scanInstanceAnd(rows, &d.InForce, instant{&d.PausedAt})
 	return d, err
 }
 
@@ -249,8 +251,12 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 	var marks []recordID
 	var seeds []Seed
 	var rows rowset
+	aside := map[pauseRef]bool{}
 	for n, r := range results {
 		i := due[n].Row
+		if r.Held && r.Reason == reason.WorkflowPaused {
+			aside[pauseRef{i.Workspace, i.Workflow}] = true
+		}
 		for _, d := range r.Deliveries {
 			if err := checkDelivery(d, i.Workspace); err != nil {
 				return err
@@ -277,6 +283,9 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).flag(i.Held).int(readyAt(i)).
 			time(i.NextRetryAt).int(int64(r.RetryCount)).int(int64(r.Cursor)).int(int64(i.Event)).int(cmp.Or(r.Definitions, i.Definitions)).text(string(r.Reason)).text(r.Trace).time(completed)
 		t.due(readyAt(i))
+	}
+	if err := t.putAside(ctx, aside); err != nil {
+		return err
 	}
 	for _, ws := range sortedKeys(events) {
 		if err := t.insertEvents(ctx, ws, events[ws]); err != nil {

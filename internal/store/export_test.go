@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Exec runs a statement in a transaction of its own, for states that no method of the store brings about yet.
@@ -278,5 +279,14 @@ func RecordStatements() map[string][]any {
 	return map[string][]any{
 		recordByName: {int64(1), "kiosk", "k1"}, recordByID: {int64(1), int64(1)}, lockRecords: {&names}, recordsByName: {&names},
 		insertRecords: {&made}, updateRecords: {int64(1), &changed}, recordTypes: {int64(1)}, text: args,
+	}
+}
+
+// PauseStatements are those that find what a pause has put aside, and ask for it, with their parameters.
+func PauseStatements(ws subject.WorkspaceID) map[string][]any {
+	return map[string][]any{
+		takeUpInstances:  {"w", int64(ws), int64(500)},
+		takeUpDeliveries: {"w", int64(ws), int64(500), int64(1)},
+		dueInstances:     {int64(1), int64(500), int64(0), int64(0)},
 	}
 }

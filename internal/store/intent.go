@@ -29,7 +29,7 @@ UPDATE delivery SET lease_until = $3, version = delivery.version + 1, attempt_no
   doubt_at = CASE WHEN delivery.doubt_at = 0 THEN delivery.intent_at ELSE delivery.doubt_at END
 FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id
-RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent`
+RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent, ` + pausedSinceDelivery
 
 const moveClaims = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
@@ -89,7 +89,7 @@ func (t *session) claim(ctx context.Context, now, leaseUntil time.Time, limit in
 	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from position) ([]Claim, position, error) {
 		var last position
 		claims, err := query(ctx, t, func(rows *sql.Rows) (c Claim, err error) {
-			c.Row, err = scanDeliveryAnd(rows, instant{&c.LostIntent})
+			c.Row, err = scanDeliveryAnd(rows, instant{&c.LostIntent}, instant{&c.PausedAt})
 			last = later(last, position{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
 			return c, err
 		}, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
@@ -301,6 +301,7 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 	var folded []delivery.Row
 	var inherit estate
 	paces := map[PaceRef]flow.Pace{}
+	aside := map[pauseRef]bool{}
 	for i, v := range verdicts {
 		folded = append(folded, v.Folded...)
 		attempts = append(attempts, v.Attempts...)
@@ -321,7 +322,10 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 			send = append(send, c)
 			continue
 		}
-		if c = moved(c, *v.Move, now); v.Move.Send {
+		if c = moved(c, *v.Move, now); c.Aside() {
+			aside[pauseRef{c.Workspace, c.Workflow}] = true
+		}
+		if v.Move.Send {
 			send = append(send, c)
 		} else {
 			t.dueDelivery(c.Row)
@@ -335,6 +339,9 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 			time(c.IntentAt).int(int64(c.Step)).int(int64(c.RemindersRemaining)).text(c.Trace).time(c.CompletedAt).
 			time(c.DoubtAt).int(dueMicros(c.DueAt)).int(int64(c.FoldedInto)).text(c.Address)
 		inherit.left(claims[i], v, c.Row)
+	}
+	if err := t.putAside(ctx, aside); err != nil {
+		return nil, err
 	}
 	if _, err := t.exec(ctx, moveClaims, &moves); err != nil {
 		return nil, fmt.Errorf("move claims: %w", err)

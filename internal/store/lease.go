@@ -142,15 +142,16 @@ SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND lease_unti
   COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0),
   COALESCE((SELECT replan_at FROM cadence WHERE replan_at > 0 ORDER BY replan_at, contact_id LIMIT 1), 0),
   COALESCE((SELECT at FROM unheard ORDER BY ws, id LIMIT 1), 0),
-  COALESCE((SELECT due_at FROM repair ORDER BY due_at LIMIT 1), 0)`
+  COALESCE((SELECT due_at FROM repair ORDER BY due_at LIMIT 1), 0),
+  COALESCE((SELECT resumed_at FROM pause WHERE resumed_at > 0 ORDER BY resumed_at LIMIT 1), 0)`
 
 // The ends of the leases of what is due. It is asked only when no due row is free, so that it reads no backlog.
 const nextLease = `
 SELECT COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0),
   COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND send_at <= $1 AND lease_until > $1), 0),
-  COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0), 0, 0, 0, 0, 0`
+  COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0), 0, 0, 0, 0, 0, 0`
 
-// NextDue is the earliest instant at which CheckDue, Unheard, ExpandDue, ReplanDue, CommitIntents, ExpireDue, BeginRepairs or a run finds
+// NextDue is the earliest instant at which CheckDue, Unheard, TakeUp, ExpandDue, ReplanDue, CommitIntents, ExpireDue, BeginRepairs or a run finds
 // something to do: in the past when there is work already, the end of a lease when all that is due is held. The zero time:
 // nothing is planned.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
@@ -177,8 +178,8 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 }
 
 func scanEarliest(rows *sql.Rows) (earliest int64, err error) {
-	var at [8]int64
-	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7])
+	var at [9]int64
+	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8])
 	for _, v := range at {
 		if v != 0 && (earliest == 0 || v < earliest) {
 			earliest = v

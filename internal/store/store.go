@@ -206,6 +206,7 @@ type DueInstance struct {
 	Source   *RecordRow // the record that it was planned by, unless it has begun; nil: it has none
 	InForce  int64      // number of its workspace's definition set in force, which stays so until the transaction ends
 	Later    bool       // of the calendar: its series has gone on past it
+	PausedAt time.Time  // since when its workflow is paused; none: it is not
 }
 
 // ExpandResult is what became of one due instance.
@@ -229,6 +230,7 @@ type ExpandResult struct {
 type Claim struct {
 	delivery.Row           // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent
 	LostIntent   time.Time // the intent of an attempt whose result never came; none: there was none
+	PausedAt     time.Time // since when its workflow is paused; none: it is not
 	Person       Person
 	// AddressStopped reports whether the address is that of somebody who must not be messaged, as far as the decision asked
 	// for it: then AddressRead is set, and whose address it is stays locked.

@@ -15,7 +15,8 @@ type Database struct {
 	DueRecords, DueInstances, DueDeliveries int64
 	OldestDue                               time.Duration
 	Held, Unknown                           int64
-	Copied                                  bool             // nothing is sent: the database is a copy that nobody has accepted
+	Copied                                  bool // nothing is sent: the database is a copy that nobody has accepted
+	Paused, PutAside                        int64
 	Definitions                             map[string]int64 // number of the set in force by workspace
 }
 
@@ -85,6 +86,8 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		copied = 1
 	}
 	tell(databaseCopied(), copied)
+	tell(paused(), float64(d.Paused))
+	tell(putAside(), float64(d.PutAside))
 	for workspace, number := range d.Definitions {
 		tell(definitionsNumber(), float64(number), workspace)
 	}

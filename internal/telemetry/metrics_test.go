@@ -138,7 +138,7 @@ func TestGauges(t *testing.T) {
 	m := telemetry.NewMetrics(telemetry.MetricsOptions{Now: func() time.Time { return now }, Database: func(context.Context) (telemetry.Database, error) {
 		asked++
 		return telemetry.Database{
-			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, OldestDue: 90 * time.Second, Held: 3, Unknown: 4,
+			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, OldestDue: 90 * time.Second, Held: 3, Unknown: 4, Paused: 5, PutAside: 6,
 			Definitions: map[string]int64{"default": 7},
 		}, away
 	}})
@@ -154,6 +154,8 @@ func TestGauges(t *testing.T) {
 		{"carillon_oldest_due_seconds", 90, nil},
 		{"carillon_held", 3, nil},
 		{"carillon_unknown", 4, nil},
+		{"carillon_paused_workflows", 5, nil},
+		{"carillon_put_aside", 6, nil},
 		{"carillon_definitions_number", 7, []string{"workspace", "default"}},
 		{"carillon_database_connections", 8, []string{"state", "max"}},
 	} {

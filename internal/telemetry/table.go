@@ -73,7 +73,7 @@ func oldestDue() Metric {
 }
 
 func held() Metric {
-	return Metric{"carillon_held", "gauge", nil, "Instances that wait for a person, counted up to 100,000."}
+	return Metric{"carillon_held", "gauge", nil, "Instances that wait for a person, those of paused workflows aside, counted up to 100,000."}
 }
 
 func unknown() Metric {
@@ -82,6 +82,14 @@ func unknown() Metric {
 
 func databaseCopied() Metric {
 	return Metric{"carillon_database_copied", "gauge", nil, "1 when the database is a copy that nobody has accepted: nothing is sent."}
+}
+
+func paused() Metric {
+	return Metric{"carillon_paused_workflows", "gauge", nil, "Workflows that a person has paused."}
+}
+
+func putAside() Metric {
+	return Metric{"carillon_put_aside", "gauge", nil, "Instances and deliveries that came due while their workflow was paused, each counted up to 100,000."}
 }
 
 func definitionsNumber() Metric {
@@ -110,7 +118,7 @@ func channelInFlight() Metric {
 
 func gaugeTable() []Metric {
 	return []Metric{
-		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), held(), unknown(), databaseCopied(),
+		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), held(), unknown(), paused(), putAside(), databaseCopied(),
 		definitionsNumber(),
 	}
 }

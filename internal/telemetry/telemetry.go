@@ -52,6 +52,9 @@ func LogJournal(log *slog.Logger) journal.Writer {
 }
 
 func levelOf(e journal.Entry) slog.Level {
+	if e.Reason == reason.WorkflowPaused || e.Reason == reason.WorkflowResumed { // a person has said so; it may be thousands
+		return slog.LevelDebug
+	}
 	switch e.What {
 	case journal.Failed, journal.Unknown, journal.Held, journal.PassedOver, journal.StaleRefused:
 		return slog.LevelWarn

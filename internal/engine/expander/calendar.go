@@ -42,7 +42,7 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 	}
 	payload := series.Payload(series.Occasion(in.Row))
 	input = r.input(series, in, payload)
-	row, at := in.Row, r.now
+	row, at := in.Row, r.comesAt(in)
 	if in.Event != 0 { // it has begun, and goes on as it was decided then
 		row.Attempts, row.Reason, at = 0, "", in.EventRow.ReceivedAt
 	}
@@ -68,6 +68,7 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 			return input, fmt.Errorf("write what was skipped: %w", err)
 		}
 		p.over, p.count = &store.ExpandResult{Status: instance.Skipped, Reason: o.Reason, Trace: string(trace)}, o.Skipped.Count
+	case !in.PausedAt.IsZero(): // its condition is asked when the workflow goes on
 	case m.Trigger.When != nil && !series.ByContact() && !m.Trigger.When.Holds(input):
 		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
 	default:

@@ -132,7 +132,9 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 		if err == nil {
 			input, err = r.resume(p, in, input)
 		}
-		if p.err = err; p.err == nil && p.over == nil {
+		p.err = err
+		r.pause(p, in)
+		if p.err == nil && p.over == nil {
 			r.live[in.Workspace] = p.live
 			ws, err := r.catalog.Workspace(in.Workspace)
 			if err != nil {
@@ -152,6 +154,31 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 		}
 	}
 	return audiences, nil
+}
+
+// pause puts an occasion aside whose workflow is paused, also one that fails: nothing of it is tried meanwhile. What has come to
+// an end by now, or was too late before the pause began, ends.
+func (r *run) pause(p *planned, in store.DueInstance) {
+	var missing *catalog.Missing
+	if in.PausedAt.IsZero() || p.over != nil || errors.Is(p.err, errGone) || errors.As(p.err, &missing) {
+		return
+	}
+	p.over, p.seeds, p.err = &store.ExpandResult{
+		Status: instance.Pending, Held: true, Reason: reason.WorkflowPaused, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
+		Cursor: subject.ContactID(in.ExpandCursor),
+	}, nil, nil
+}
+
+// comesAt is by when an occasion is late or not: to wait for a paused workflow is no lateness (R2).
+func (r *run) comesAt(in store.DueInstance) time.Time {
+	switch at := in.PausedAt; {
+	case at.IsZero() || at.After(r.now):
+		return r.now
+	case at.Before(in.DueAt):
+		return in.DueAt
+	default:
+		return at
+	}
 }
 
 var errGone = errors.New("the trigger is no longer defined")

@@ -57,7 +57,7 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 		p.over = r.unlooked(in)
 	}
 	// What failed, was released or has begun is not late, whatever the time (R2).
-	if late := in.Reason == "" && !plan.Begun(in.Row); p.over == nil && late && p.trigger.Timing.Stale(r.now, in.DueAt) {
+	if late := !in.HeldUp() && !plan.Begun(in.Row); p.over == nil && late && p.trigger.Timing.Stale(r.comesAt(in), in.DueAt) {
 		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.Stale}
 	}
 	if p.over != nil {

@@ -110,7 +110,7 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery
 	case row.Address == "":
 		end(&row, delivery.Skipped, reason.NoAddress, o.Now)
 		next = o.further(channel, func(name string) bool { return r.on(name) != "" })
-	case t.Timing.Stale(o.Now, due):
+	case !o.Instance.HeldUp() && t.Timing.Stale(o.Now, due):
 		end(&row, delivery.Skipped, reason.Stale, o.Now)
 	case due.After(o.Now):
 		row.SendAt = due

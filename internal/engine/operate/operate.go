@@ -1,4 +1,4 @@
-// Package operate is what people may do to instances and deliveries: cancel, retry, release, forget.
+// Package operate is what people may do: cancel, retry, release and forget instances and deliveries, pause and resume workflows.
 //
 // Every action is one transaction with its audit entry. Nothing is deleted and nothing final is left: a message
 // that has ended is sent again only as a new occasion with a key of its own (P2), and a freed key comes back as
@@ -55,6 +55,9 @@ type Store interface {
 		decide func(store.OperatorState) (store.OperatorChange, error), once *store.Once[store.OperatorChange]) error
 	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
+	PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit store.Audit) (store.Pause, bool, error)
+	ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit store.Audit) (bool, error)
+	TakeUp(ctx context.Context, now time.Time, limit int) (store.TakenUp, bool, error)
 	NewID(now time.Time) int64
 }
 
@@ -162,6 +165,9 @@ func allEnded(rows []delivery.Row) bool {
 func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
 	return o.run(ctx, ws, id, "release", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
 		in := s.Instance
+		if in.Aside() {
+			return store.OperatorChange{}, paused("release")
+		}
 		if !in.Held {
 			return store.OperatorChange{}, &StateError{Action: "release", Status: string(in.Status) + ", not held"}
 		}
@@ -176,6 +182,9 @@ func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id insta
 func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
 	return o.run(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
 		in := s.Instance
+		if in.Aside() {
+			return store.OperatorChange{}, paused("retry")
+		}
 		if in.Status == instance.Completed || in.Status == instance.Skipped {
 			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(in.Status), Hint: "retry one of its deliveries; it is sent under a key of its own"}
 		}

@@ -248,6 +248,8 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 		v = r.unknown(c, rules, doubt(c))
 	case rules.policy.KeyExpired(c.Row, r.now):
 		v = r.unknown(c, rules, reason.KeyExpired)
+	case !c.PausedAt.IsZero() && !rules.policy.Timing.Stale(latest(c.PausedAt, c.Due()), c.Due()):
+		v = r.aside(c, rules)
 	case rules.off:
 		change := stay(c)
 		change.SendAt = r.now.Add(pause)
@@ -314,6 +316,23 @@ func (r *recheck) late(c store.Claim, rules rules) reason.Reason {
 		return reason.Stale
 	}
 	return ""
+}
+
+// aside puts a message aside whose workflow is paused. Its place in its person's limits stays; one that has passed by the time it
+// goes on is given up for another one then.
+func (r *recheck) aside(c store.Claim, rules rules) store.IntentVerdict {
+	change := stay(c)
+	change.SendAt = time.Time{}
+	v := r.move(c, rules.policy.Timing, journal.Held, reason.WorkflowPaused, change)
+	v.Move.SendAt, v.Move.DueAt = delivery.Aside(), c.Due()
+	return v
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // allowed reports whether the channel and this process may write to the address at all.

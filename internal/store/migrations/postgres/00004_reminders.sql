@@ -77,4 +77,20 @@ CREATE TABLE zone (
   name  text COLLATE "C" NOT NULL PRIMARY KEY,
   rules text NOT NULL
 );
+
+-- A workflow that a person has stopped. What comes due of it meanwhile is put aside: its instances are held, its deliveries have
+-- no instant to be sent at. After it was let go on, these are taken up again in pages, and the row goes with the last one.
+CREATE TABLE pause (
+  ws         bigint NOT NULL,
+  workflow   text COLLATE "C" NOT NULL,
+  paused_at  bigint NOT NULL,
+  resumed_at bigint NOT NULL DEFAULT 0,  -- 0: it is paused
+  actor      text COLLATE "C" NOT NULL,
+  why        text COLLATE "C" NOT NULL,
+  PRIMARY KEY (ws, workflow)
+);
+CREATE INDEX pause_over ON pause (resumed_at) WHERE resumed_at > 0;
+CREATE INDEX instance_paused ON instance (workflow, ws, id) WHERE held = 1 AND reason = 'workflow_paused';
+-- The instant is delivery.Aside: the year 9000.
+CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE send_at = 221845392000000000;
 -- +goose StatementEnd

@@ -1,0 +1,62 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Workflow is a workflow in force, or one that is paused.
+type Workflow struct {
+	Workflow string         `json:"workflow"`
+	Type     string         `json:"type,omitempty" doc:"Missing when it is paused and defined no longer."`
+	Version  int64          `json:"version,omitempty"`
+	Enabled  bool           `json:"enabled"`
+	Paused   bool           `json:"paused" doc:"Nothing of it is expanded or sent until it is resumed."`
+	Pause    *WorkflowPause `json:"pause,omitempty" doc:"Also for a while after it was resumed: until everything that was put aside is taken up."`
+}
+
+// WorkflowPause says who paused a workflow, and what waits.
+type WorkflowPause struct {
+	PausedAt   time.Time `json:"paused_at"`
+	ResumedAt  time.Time `json:"resumed_at,omitzero"`
+	Actor      string    `json:"actor" doc:"The name of the key that paused it."`
+	Reason     string    `json:"reason,omitempty"`
+	Instances  int64     `json:"instances" doc:"That came due meanwhile and are held; counted up to 10000."`
+	Deliveries int64     `json:"deliveries" doc:"Likewise."`
+}
+
+// Workflows lists the workflows.
+type Workflows struct {
+	Workflows []Workflow `json:"workflows"`
+}
+
+// PausedWorkflow says what pausing or resuming a workflow did.
+type PausedWorkflow struct {
+	Workflow string    `json:"workflow"`
+	Changed  bool      `json:"changed" doc:"False: it was so already."`
+	Paused   bool      `json:"paused"`
+	PausedAt time.Time `json:"paused_at,omitzero"`
+	Actor    string    `json:"actor,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+}
+
+// Workflows lists the workflows in force, and those that are paused.
+func (c *Client) Workflows(ctx context.Context) (Workflows, error) {
+	return get[Workflows](ctx, c, "/v1/workflows", nil)
+}
+
+// PauseWorkflow stops a workflow until it is resumed. The reason may be empty.
+func (c *Client) PauseWorkflow(ctx context.Context, workflow, reason string) (PausedWorkflow, error) {
+	var answer PausedWorkflow
+	err := c.call(ctx, http.MethodPost, "/v1/workflows/"+url.PathEscape(workflow)+"/pause", map[string]any{"reason": reason}, &answer)
+	return answer, err
+}
+
+// ResumeWorkflow has a workflow go on that was paused, with what waited.
+func (c *Client) ResumeWorkflow(ctx context.Context, workflow string) (PausedWorkflow, error) {
+	var answer PausedWorkflow
+	err := c.call(ctx, http.MethodPost, "/v1/workflows/"+url.PathEscape(workflow)+"/resume", nil, &answer)
+	return answer, err
+}

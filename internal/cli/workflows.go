@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"cmp"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+type workflowsCmd struct {
+	List   listWorkflowsCmd  `cmd:"" help:"List the workflows, and which of them are paused."`
+	Pause  pauseWorkflowCmd  `cmd:"" help:"Stop a workflow until it is resumed."`
+	Resume resumeWorkflowCmd `cmd:"" help:"Have a paused workflow go on, with what waited."`
+}
+
+type listWorkflowsCmd struct {
+	remote
+	output
+}
+
+// Run lists workflows.
+func (c *listWorkflowsCmd) Run(s *session) error {
+	list, err := call(c.remote, func(api *client.Client) (client.Workflows, error) { return api.Workflows(s.ctx) })
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, list)
+	}
+	rows := make([][]string, len(list.Workflows))
+	for i, w := range list.Workflows {
+		p := cmp.Or(w.Pause, &client.WorkflowPause{})
+		rows[i] = []string{w.Workflow, w.Type, positive(int(w.Version)), workflowStatus(w), c.at(p.PausedAt), positive(int(p.Instances + p.Deliveries)), p.Reason}
+	}
+	s.table([]string{"workflow", "type", "version", "status", "paused_at", "held", "reason"}, rows)
+	return nil
+}
+
+func workflowStatus(w client.Workflow) string {
+	switch {
+	case w.Paused:
+		return "paused"
+	case w.Pause != nil:
+		return "resuming"
+	case !w.Enabled:
+		return "off"
+	}
+	return "on"
+}
+
+type pauseWorkflowCmd struct {
+	Workflow string `arg:"" help:"The workflow's name."`
+	Reason   string `name:"reason" placeholder:"TEXT" help:"Why, for those who wonder later."`
+	remote
+	jsonOnly
+}
+
+// Help is the long help.
+func (pauseWorkflowCmd) Help() string {
+	return `Nothing of it is sent until it is resumed, whatever is applied or restarted meanwhile. New occasions go on being
+planned; what comes due is held with the reason workflow_paused. A message that is on its way to the provider cannot
+be called back.`
+}
+
+// Run pauses a workflow.
+func (c *pauseWorkflowCmd) Run(s *session) error {
+	return s.paused(c.remote, c.JSON, "paused", func(api *client.Client) (client.PausedWorkflow, error) {
+		return api.PauseWorkflow(s.ctx, c.Workflow, c.Reason)
+	})
+}
+
+type resumeWorkflowCmd struct {
+	Workflow string `arg:"" help:"The workflow's name."`
+	remote
+	jsonOnly
+}
+
+// Help is the long help.
+func (resumeWorkflowCmd) Help() string {
+	return `What came due meanwhile is taken up at once; to wait for this is no lateness. Of a series of the calendar,
+backlog decides which of the occasions that came due meanwhile are sent.`
+}
+
+// Run resumes a workflow.
+func (c *resumeWorkflowCmd) Run(s *session) error {
+	return s.paused(c.remote, c.JSON, "resumed", func(api *client.Client) (client.PausedWorkflow, error) { return api.ResumeWorkflow(s.ctx, c.Workflow) })
+}
+
+// paused says what pausing or resuming a workflow did.
+func (s *session) paused(r remote, asJSON bool, done string, do func(*client.Client) (client.PausedWorkflow, error)) error {
+	p, err := call(r, do)
+	if err != nil {
+		return err
+	}
+	switch {
+	case asJSON:
+		return printJSON(s.Out, p)
+	case !p.Changed:
+		s.rows([][]string{{"=", p.Workflow, "it was so already"}})
+	default:
+		s.rows([][]string{{"~ " + done, p.Workflow}})
+	}
+	return nil
+}

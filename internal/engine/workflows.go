@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// WorkflowInfo is a workflow in force, or one that is paused.
+type WorkflowInfo struct {
+	Name       string
+	Definition *definition.Workflow // nil: it is paused, and defined no longer
+	Pause      *store.Pause         // nil: it is not paused, and nothing of it is put aside
+}
+
+// Workflows lists the workflows in force by name, and after them those that are paused and defined no longer.
+func (e *Engine) Workflows(ctx context.Context, ws subject.WorkspaceID) ([]WorkflowInfo, error) {
+	set, err := e.catalog.Current(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := e.config.Store.Pauses(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]WorkflowInfo, 0, len(set.Workflows()))
+	place := map[string]int{}
+	for _, w := range set.Workflows() {
+		place[w.Name] = len(list)
+		list = append(list, WorkflowInfo{Name: w.Name, Definition: w})
+	}
+	for _, p := range pauses {
+		if i, ok := place[p.Workflow]; ok {
+			list[i].Pause = &p
+			continue
+		}
+		list = append(list, WorkflowInfo{Name: p.Workflow, Pause: &p})
+	}
+	return list, nil
+}
