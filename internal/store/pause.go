@@ -152,7 +152,9 @@ func (t *session) putAside(ctx context.Context, refs map[pauseRef]bool) error {
 	for ref := range refs {
 		list = append(list, ref)
 	}
-	slices.SortFunc(list, func(a, b pauseRef) int { return cmp.Or(cmp.Compare(a.ws, b.ws), strings.Compare(a.workflow, b.workflow)) })
+	slices.SortFunc(list, func(a, b pauseRef) int {
+		return cmp.Or(cmp.Compare(a.ws, b.ws), strings.Compare(a.workflow, b.workflow))
+	})
 	var rows rowset
 	for _, ref := range list {
 		rows.row().int(int64(ref.ws)).text(ref.workflow)
