@@ -141,22 +141,35 @@ func (p *product) fill(ctx context.Context, rows int) error {
 	for first := 0; first < rows; first += intake.MaxBatch {
 		var items []intake.Item
 		for i := first; i < min(first+intake.MaxBatch, rows); i++ {
-			items = append(items, intake.Accept(subject.Event{
-				ExtID: fmt.Sprintf("event-%d", i), Kind: "invoice-due",
-				Payload: map[string]any{
-					"person": person(i * stride % contacts), "invoice": fmt.Sprintf("R-%06d", i), "amount": "120.50",
-					"status": "open", "owner": "u-1042", "site": "district-7", "note": note,
-				},
-			}, p.clock.Now()))
+			items = append(items, invoice(fmt.Sprintf("event-%d", i), i*stride%contacts, p.clock.Now()))
 		}
-		results, err := p.engine.Ingest(ctx, p.workspace, items)
-		if err != nil {
+		if err := p.take(ctx, items); err != nil {
 			return err
 		}
-		for _, r := range results {
-			if r.Outcome != intake.Created {
-				return fmt.Errorf("event was %s: %s", r.Outcome, r.Reason)
-			}
+	}
+	return nil
+}
+
+// invoice is an event that concerns one person.
+func invoice(id string, whom int, now time.Time) intake.Item {
+	return intake.Accept(subject.Event{
+		ExtID: id, Kind: "invoice-due",
+		Payload: map[string]any{
+			"person": person(whom), "invoice": "R-" + id, "amount": "120.50",
+			"status": "open", "owner": "u-1042", "site": "district-7", "note": note,
+		},
+	}, now)
+}
+
+// take has events taken in, each of them for the first time.
+func (p *product) take(ctx context.Context, items []intake.Item) error {
+	results, err := p.engine.Ingest(ctx, p.workspace, items)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		if r.Outcome != intake.Created {
+			return fmt.Errorf("event was %s: %s", r.Outcome, r.Reason)
 		}
 	}
 	return nil

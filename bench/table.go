@@ -35,6 +35,12 @@ const (
 	readPostgres   = "read postgres"
 	scanSQLite     = "scan sqlite"
 	readSQLite     = "read sqlite"
+	planPostgres   = "plan"
+	movePostgres   = "move"
+	changePostgres = "change"
+	copyPostgres   = "copy"
+	claimFew       = "due among few"
+	claimMany      = "due among many"
 	idleOurs       = "idle"
 	idleRiver      = "idle river"
 	idleServer     = "idle server"
@@ -83,6 +89,7 @@ func comparisons() []comparison {
 		{"T6", "lateness at 100 due/s, p50", millis, lateOurs + " p50", lateGraphile + " p50", lateProbe + " p50", "graphile-worker", ""},
 		{"T6", "lateness at 100 due/s, p99", millis, lateOurs + " p99", lateGraphile + " p99", lateProbe + " p99", "graphile-worker", "≤ 0.1 × peer, ≤ 5 × limit"},
 		{"T7", "idle CPU, rows wait", ofACore, idleOurs, idleRiver, idleServer, "River", "≤ 1.0 × peer"},
+		{"T8", "ten that are due, among those that wait, p50; limit: among 10,000", millis, claimMany + " p50", "", claimFew + " p50", "", "≤ 1.5 × limit"},
 		{"T10", "ten conditions on each record, PostgreSQL", perSecond, scanPostgres, "", readPostgres, "", "≥ 0.5 × limit"},
 		{"T10", "ten conditions on each record, SQLite", perSecond, scanSQLite, "", readSQLite, "", "≥ 0.5 × limit"},
 		{"T10", "lateness during such runs, p99; limit: without", millis, lateInRuns + " p99", "", lateOurs + " p99", "", ""},
@@ -90,6 +97,9 @@ func comparisons() []comparison {
 		{"T13", "send, SQLite", perSecond, sendSQLite, "", cycleSQLite, "", "≥ 0.65 × limit"},
 		{"T15", "start to ready, empty SQLite", millis, startReady, "", "", "", "< 300 ms"},
 		{"T15", "binary, stripped", megabytes, binarySize, "", "", "", "< 60 MB"},
+		{"T16", "an edit plans one occasion a record, PostgreSQL; limit: one INSERT of the same rows", perSecond, planPostgres, "", copyPostgres, "", ""},
+		{"T16", "an edit of the time of day moves them", perSecond, movePostgres, "", copyPostgres, "", ""},
+		{"T16", "an edit of the offset withdraws and plans them anew", perSecond, changePostgres, "", copyPostgres, "", ""},
 	}
 }
 

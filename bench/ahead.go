@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/checker"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// aheadBy plans one occasion a record, on the first of a month that lies ahead.
+func aheadBy(at string, offset int) string {
+	return fmt.Sprintf("workflow: service-due\ntype: reminder\ntriggers:\n  - id: due\n    record: kiosk\ntiming:\n  anchor: record.service_on\n  offset: -%dd\n  at: %q\n  timezone: UTC\n"+
+		"audience:\n  - to: record.owner\nchannel: memory\nmessage:\n  sms:\n    text: \"{{ record.name }}\"\n", offset, at)
+}
+
+// datedRows have a date a year ahead, and nothing of them has been looked at.
+var datedRows = `
+INSERT INTO record (ws, id, type, ext_id, props, rev, modified_by, look_at, looked_at, created_at, updated_at)
+SELECT $1, n, 'kiosk', 'kiosk-' || n, '{"name":"Kiosk ' || n || '","owner":"person-0000007","service_on":"' || $3::text || '","note":"` + note + `"}', 1, 'bench', 0, $2, $2, $2
+FROM generate_series(1, $4::bigint) AS n`
+
+// copyPlanned is the limit: the same rows again, by one statement.
+const copyPlanned = `
+INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, record_id, status, due_at, ready_at, input_hash, trace, local_date, timezone, created_at)
+SELECT ws, -id, key || ':copy', 'copy', workflow_version, definitions, type, trigger, event_id, record_id, status, due_at, ready_at, input_hash, trace, local_date, timezone, created_at
+FROM instance WHERE workflow = 'service-due' AND status = 'pending'`
+
+// aheadContenders plan one occasion for each of many records, move them, and plan others instead of them.
+func aheadContenders(s settings) []contender {
+	return []contender{onDatabase("planned ahead", []string{"T16"}, func(ctx context.Context, r *round, url string) (err error) {
+		p, err := newProduct(ctx, url)
+		if p != nil {
+			defer func() { err = errors.Join(err, p.store.Close()) }()
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.fill(ctx, 1000); err != nil {
+			return err
+		}
+		now := p.clock.Now()
+		if err := execute(ctx, url, datedRows, int64(p.workspace.ID), now.UnixMicro(), now.AddDate(1, 0, 0).Format(time.DateOnly), s.records); err != nil {
+			return fmt.Errorf("fill: %w", err)
+		}
+		if err := r.calm(ctx, url); err != nil {
+			return err
+		}
+		for _, step := range []struct {
+			name, text string
+		}{{planPostgres, aheadBy("09:00", 7)}, {movePostgres, aheadBy("10:30", 7)}, {changePostgres, aheadBy("10:30", 14)}} {
+			if err := p.ahead(ctx, s, r, step.name, step.text); err != nil {
+				return fmt.Errorf("%s: %w", step.name, err)
+			}
+		}
+		m, err := r.meter()
+		if err != nil {
+			return err
+		}
+		elapsed := clock.Monotonic()
+		if err := execute(ctx, url, copyPlanned); err != nil {
+			return err
+		}
+		return m.rate(copyPostgres, s.records, elapsed())
+	})}
+}
+
+// ahead puts a definition in force, and has the run that it brings with it go over the records.
+func (p *product) ahead(ctx context.Context, s settings, r *round, name, text string) error {
+	if err := p.apply(ctx, text); err != nil {
+		return err
+	}
+	c := checker.New(p.store, catalog.New(p.store, definition.Options{}), nil)
+	m, err := r.meter()
+	if err != nil {
+		return err
+	}
+	took, err := profiled(s.profile, name, func() (time.Duration, error) {
+		elapsed := clock.Monotonic()
+		for {
+			step, err := c.Step(ctx, p.clock.Now(), batch)
+			if err != nil || step.Looked+step.Passed == 0 && !step.More {
+				return elapsed(), err
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	runs, err := p.store.Runs(ctx, p.workspace.ID, store.Page{})
+	if err == nil && (len(runs) == 0 || runs[0].Status != store.RunDone || int(runs[0].Done) != s.records) {
+		err = fmt.Errorf("the run is not done: %+v", runs)
+	}
+	return errors.Join(err, m.rate(name, s.records, took))
+}
+
+const (
+	// dueRows and dueCycles are how much is due while many rows wait.
+	dueRows   = 10
+	dueCycles = 200
+	// fewWait is how many rows wait in the database with which the other one is compared.
+	fewWait = 10_000
+)
+
+// waitContenders take up what is due among rows that wait: few, and then many in the same database (T8).
+func waitContenders(s settings) []contender {
+	return []contender{onDatabase("due among many", []string{"T8"}, func(ctx context.Context, r *round, url string) (err error) {
+		p, err := newProduct(ctx, url)
+		if p != nil {
+			defer func() { err = errors.Join(err, p.store.Close()) }()
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.fill(ctx, 1000); err != nil {
+			return err
+		}
+		if _, err := p.expand(ctx, 1000); err != nil { // what filling has made due
+			return err
+		}
+		if _, err := p.send(ctx, 1000); err != nil {
+			return err
+		}
+		made := 0
+		for _, side := range []struct {
+			name string
+			wait int
+		}{{claimFew, fewWait}, {claimMany, s.pending}} {
+			if err := execute(ctx, url, waitingRows, made+1, side.wait); err != nil {
+				return fmt.Errorf("fill: %w", err)
+			}
+			made = side.wait
+			if err := r.calm(ctx, url); err != nil {
+				return err
+			}
+			all := make([]time.Duration, 0, dueCycles)
+			for n := range dueCycles {
+				took, err := p.due(ctx, fmt.Sprint(side.name, n))
+				if err != nil {
+					return err
+				}
+				all = append(all, took)
+			}
+			if err := r.lateness(side.name, all); err != nil {
+				return err
+			}
+		}
+		return nil
+	})}
+}
+
+// due makes a few rows due and measures how long it takes to take them up and expand them.
+func (p *product) due(ctx context.Context, name string) (time.Duration, error) {
+	items := make([]intake.Item, dueRows)
+	for i := range items {
+		items[i] = invoice(fmt.Sprint(name, i), i, p.clock.Now())
+	}
+	if err := p.take(ctx, items); err != nil {
+		return 0, err
+	}
+	elapsed := clock.Monotonic()
+	n, err := p.expander.Step(ctx, p.clock.Now(), batch)
+	took := elapsed()
+	if err == nil && n != dueRows {
+		err = fmt.Errorf("%d of %d were taken up", n, dueRows)
+	}
+	if err != nil {
+		return 0, err
+	}
+	_, err = p.sender.Step(ctx, p.clock.Now(), batch)
+	return took, err
+}
+
+// waitingRows lie a month ahead.
+const waitingRows = `
+INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, ready_at, input_hash, created_at)
+SELECT w.id, n, 'reminder:invoice-due:event:' || n, 'invoice-due', 1, 1, 'reminder', 'due', n, 'pending', at, at, '', 1
+FROM workspace w, generate_series($1::bigint, $2::bigint) n, LATERAL (SELECT (extract(epoch FROM now() + interval '30 days') * 1000000)::bigint + n AS at) t`
