@@ -190,6 +190,18 @@ func (s *Store) LookRun(ctx context.Context) (run Run, open bool, err error) {
 	return first(ctx, s, "look for a run", scanRun, oldestRun, RunLook)
 }
 
+// Survey has PostgreSQL look at what the tables hold that a run fills. By itself it does so a minute later, and until then
+// reads a whole index for each page where it takes it to be empty (measured: 3.1 ms a record instead of 0.15).
+func (s *Store) Survey(ctx context.Context) error {
+	if s.writer != nil {
+		return nil
+	}
+	if _, err := s.writers.ExecContext(ctx, "ANALYZE instance, record"); err != nil {
+		return fmt.Errorf("survey the tables: %w", err)
+	}
+	return nil
+}
+
 // PageRecord is a record as a run reads it: without a lock, with the columns that triggers can read, and with its fields
 // as they are stored.
 type PageRecord struct {
