@@ -89,7 +89,7 @@ func (a *API) instances() {
 		})
 	}
 	act(Cancel, "Stop an instance and what has not left of its deliveries")
-	act(Retry, "Take an instance up again at once")
+	act(Retry, "Try an instance at once, or have one that has ended done again under key:retry:n")
 	act(Release, "Let a held instance go on")
 	route(a, http.MethodPost, "/v1/instances/forget", ScopeAdmin, huma.Operation{
 		OperationID: "forget-instance", Summary: "Free a key, so that the next such event counts as new", Tags: tags,

@@ -12,7 +12,7 @@ type instancesCmd struct {
 	List    listInstancesCmd   `cmd:"" help:"List instances, the newest first."`
 	Show    showInstanceCmd    `cmd:"" help:"Show an instance with its deliveries."`
 	Cancel  cancelInstanceCmd  `cmd:"" help:"Stop an instance and what has not left of its deliveries."`
-	Retry   retryInstanceCmd   `cmd:"" help:"Take an instance up again at once."`
+	Retry   retryInstanceCmd   `cmd:"" help:"Try an instance at once, or have one that has ended done again."`
 	Release releaseInstanceCmd `cmd:"" help:"Let a held instance go on."`
 	Forget  forgetCmd          `cmd:"" help:"Free a key, so that the next such event counts as new."`
 }
@@ -98,14 +98,26 @@ func status(one client.Instance) string {
 }
 
 type showInstanceCmd struct {
-	ID string `arg:"" help:"The instance's id."`
+	ID string `arg:"" help:"The instance's id, or its key."`
 	remote
 	output
 }
 
 // Run shows an instance.
 func (c *showInstanceCmd) Run(s *session) error {
-	one, err := call(c.remote, func(api *client.Client) (client.InstanceDetail, error) { return api.Instance(s.ctx, c.ID) })
+	one, err := call(c.remote, func(api *client.Client) (client.InstanceDetail, error) {
+		id := c.ID
+		if strings.Contains(id, ":") { // a key; an id has no colon
+			page, err := api.Instances(s.ctx, client.InstanceQuery{Key: id, Limit: 1})
+			if err != nil {
+				return client.InstanceDetail{}, err
+			}
+			if len(page.Items) > 0 {
+				id = page.Items[0].ID
+			}
+		}
+		return api.Instance(s.ctx, id)
+	})
 	if err != nil {
 		return err
 	}
@@ -167,8 +179,9 @@ func (c *cancelInstanceCmd) Run(s *session) error {
 
 // Help is the long help.
 func (retryInstanceCmd) Help() string {
-	return `One that is held, failed, cancelled or deactivated becomes pending again. A completed one is never done again:
-retry one of its deliveries.`
+	return `One that waits or is held is tried at once. One that has ended, however it did, is done again as a new instance
+whose key ends in :retry:N, with the audience of now; where the event names the recipient, to that one. What ended
+before it was due keeps its time. Asked for twice it is done once: retry the new one to have it once more.`
 }
 
 // Run retries an instance.
@@ -207,6 +220,10 @@ func (s *session) operated(r remote, asJSON bool, done string, do func(*client.C
 	}
 	if asJSON {
 		return printJSON(s.Out, o)
+	}
+	if !o.Changed && o.NewInstance != "" {
+		s.rows([][]string{{"=", o.Instance, done + " already, as " + o.NewInstance}})
+		return nil
 	}
 	if !o.Changed {
 		s.rows([][]string{{"=", o.Instance, "it was so already"}})

@@ -30,7 +30,7 @@ const (
 
 // defaultRetry is decision 31's ladder: enough for an outage of an hour.
 func defaultRetry() Retry {
-	return Retry{Backoff: []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, Jitter: DefaultJitter, Then: RetryFail}
+	return Retry{Backoff: []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, Jitter: DefaultJitter, Then: RetryFail, OnCrash: CrashNow}
 }
 
 // defaultWorkspace has the limits that hold where nobody has set any (A37, decision 60).

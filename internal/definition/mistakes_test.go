@@ -168,7 +168,15 @@ func TestMistakes(t *testing.T) {
 		}},
 		{"retry", "workspace: default\nretry:\n  backoff: [5m, soon]\n  jitter: 20\n  then: giveup\n", []string{
 			`3:17 invalid: "soon" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
-			`4:11 invalid: "20" is not a jitter | write none, or a percentage such as 20%`, `5:9 invalid: "giveup" is not a value of then | it is fail or forever`,
+			`4:11 invalid: "20" is not a jitter | write none, or a percentage such as 20%`, `5:9 invalid: "giveup" is not a value of then | it is fail, hold, daily or forever`,
+		}},
+		{"retry of instances", head + "  - {id: t, event: e}\nretry: {on_crash: never, lease: 2h}\n" + strings.Replace(tail, "event.recipient", "'\"x\"'", 1), []string{
+			`5:19 invalid: "never" is not a value of on_crash | it is now or ladder`, `5:33 invalid: a lease is from 1s to 1h | nobody renews it: it is longer than one instance takes`,
+		}},
+		{"retry of no instances", head + "  - {id: t, event: e}\nretry: {then: daily, on_crash: ladder, lease: 1m}\n" + tail, []string{
+			`5:15 invalid: then: daily is about instances, and those of w are done when their event is taken in | leave it out`,
+			`5:32 invalid: on_crash is about instances, and those of w are done when their event is taken in | leave it out`,
+			`5:47 invalid: lease is about instances, and those of w are done when their event is taken in | leave it out`,
 		}},
 		{"workspace", "workspace: default\ntimezone: CET+1\nlocale: english language\nbase_url: carillon.example.org\n", []string{
 			`2:11 invalid: "CET+1" is not a zone | use a name of the tz database, such as Europe/Berlin, or UTC`, `3:9 invalid: "english language" is not a locale | a locale is written en or ar-IQ`,

@@ -45,7 +45,11 @@ const (
 	OnUnknownHold   = "hold"   // left to a person
 	OnUnknownVerify = "verify" // the provider is asked first
 	RetryFail       = "fail"   // retry.then
+	RetryHold       = "hold"
+	RetryDaily      = "daily"
 	RetryForever    = "forever"
+	CrashNow        = "now" // retry.on_crash
+	CrashLadder     = "ladder"
 )
 
 // EventResponseCompleted is the outcome that sinks get by default.
@@ -267,7 +271,10 @@ type Texts struct {
 type Retry struct {
 	Backoff []time.Duration // 5m, 15m, 1h
 	Jitter  int             // percent, drawn from key and attempt; 0 = none
-	Then    string          // fail or forever (decision 31)
+	Then    string          // after the last wait (decision 31)
+	// Of instances alone:
+	OnCrash string        // now or ladder (decision 29)
+	Lease   time.Duration // 0: one is held by the lock of its row while it is done
 }
 
 // Survey is a form; until its pages exist only the invitation is used. Its title is the invitation's subject.

@@ -70,7 +70,7 @@ func TestWorkflowValues(t *testing.T) {
 			ExpireAfter: civil.Duration{Months: 1}, CatchUp: schedule.CatchUp{Within: 12 * time.Hour},
 		},
 		Channel: "sms:twilio", Limits: definition.Limits{AtCreate: definition.LimitDefer, AtSend: definition.LimitDefer},
-		Retry: definition.Retry{Backoff: []time.Duration{time.Minute, 90 * time.Minute}, Then: definition.RetryForever},
+		Retry: definition.Retry{Backoff: []time.Duration{time.Minute, 90 * time.Minute}, Then: definition.RetryForever, OnCrash: definition.CrashLadder, Lease: 5 * time.Minute},
 	}
 	got := w.Trigger[0]
 	ignored := cmpopts.IgnoreFields(definition.Trigger{}, "When", "Anchor", "Audience", "Message")
@@ -150,7 +150,7 @@ func TestDefaults(t *testing.T) {
 		tr.DedupScope != definition.DedupWorkflow || tr.DedupMissing != definition.DedupAllow {
 		t.Errorf("workflow %+v, trigger %+v", w, tr)
 	}
-	retry := definition.Retry{Backoff: []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, Jitter: 20, Then: definition.RetryFail}
+	retry := definition.Retry{Backoff: []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, Jitter: 20, Then: definition.RetryFail, OnCrash: definition.CrashNow}
 	if diff := cmp.Diff(retry, tr.Retry); diff != "" {
 		t.Errorf("retry (-want +got):\n%s", diff)
 	}

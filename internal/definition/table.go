@@ -267,9 +267,9 @@ func newTables() tables {
 		"retry": {"retry", []entry{
 			built("backoff", listOf(aDuration), "Waits between tries. Default: 5m, 15m, 1h."),
 			built("jitter", aText, "Up to this much longer: none, or a percentage such as 20%. Default: 20%."),
-			built("then", oneOf(RetryFail, RetryForever), "After the last wait. Default: fail."),
-			later("on_crash", ""),
-			later("lease", ""),
+			built("then", oneOf(RetryFail, RetryHold, RetryDaily, RetryForever), "After the last wait. A delivery fails, with forever it goes on with the last wait; an instance is held, with daily it is tried once a day at the same time. fail and hold say the default of both."),
+			built("on_crash", oneOf(CrashNow, CrashLadder), "When an instance brings its worker down: now tries it again at once the first time, and then by the waits; ladder by the waits from the first time. The third time it is held. Default: now."),
+			built("lease", aDuration, "Instances are taken up for this long, from 1s to 1h, before anything of them is worked out, so that a worker that dies over one is noticed. Default: they are taken up and done in one transaction, which a worker that dies leaves as it was."),
 		}},
 		"sink_ref": {"a sink of the workflow", []entry{
 			required("sink", aName, "The sink's name."),

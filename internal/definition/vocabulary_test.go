@@ -118,7 +118,6 @@ func TestLaterKeysAreRefused(t *testing.T) {
 	}
 	for place, value := range map[string]string{
 		"workflow: w\nmessage:\n  survey: s\n  mode: @\n":           "conversation",
-		"workflow: w\nretry:\n  then: @\n":                          "daily",
 		"workflow: w\ntriggers:\n  - id: t\n    event: @\n":         "response.completed",
 		"template: t\nsms:\n  text: '{{ @ }}'\n":                    "item.name",
 		"template: t\nsms:\n  text: '{{ @ }} '\n":                   "unsubscribe_link",

@@ -123,6 +123,9 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 		}
 		w.Trigger = append(w.Trigger, t)
 	}
+	if n := f.get("retry"); n != nil && !f.node.Partial {
+		r.expands(n, w)
+	}
 	problems = append(problems, r.lacking(lacking)...)
 	r.blocks(unused, scope, set, w, &Trigger{}) // the mistakes of blocks that every trigger replaces
 	r.tells(shared.resolved, w)
@@ -521,8 +524,45 @@ func (r *reader) retry(n *portable.Node) Retry {
 	if jitter := f.get("jitter"); jitter != nil {
 		retry.Jitter = r.jitter(jitter, retry.Jitter)
 	}
-	retry.Then = r.word(f.get("then"), "then", retry.Then, []string{RetryFail, RetryForever})
+	retry.Then = r.word(f.get("then"), "then", retry.Then, []string{RetryFail, RetryHold, RetryDaily, RetryForever})
+	retry.OnCrash = r.word(f.get("on_crash"), "on_crash", retry.OnCrash, []string{CrashNow, CrashLadder})
+	if lease := f.get("lease"); lease != nil {
+		if d, ok := r.duration(lease); ok {
+			if retry.Lease = d.Exact(); retry.Lease < minLease || retry.Lease > maxLease {
+				r.invalid(lease.Pos, "a lease is from 1s to 1h", "nobody renews it: it is longer than one instance takes")
+			}
+		}
+	}
 	return retry
+}
+
+const (
+	minLease = time.Second
+	// maxLease bounds how long nobody looks after an instance whose worker has died.
+	maxLease = time.Hour
+)
+
+// expands refuses what retry says of instances where the workflow has none that could fail: what an event names itself is done
+// when the event is taken in.
+func (r *reader) expands(n *portable.Node, w *Workflow) {
+	f, ok := r.fields(n, "retry")
+	if !ok || len(w.Trigger) == 0 {
+		return
+	}
+	for _, t := range w.Trigger {
+		if t.Event == "" || slices.ContainsFunc(t.Audience, func(a Audience) bool { return !a.EventRecipient }) {
+			return
+		}
+	}
+	const what, hint = "%s is about instances, and those of %s are done when their event is taken in", "leave it out"
+	for _, name := range []string{"on_crash", "lease"} {
+		if key := f.get(name); key != nil {
+			r.invalid(key.Pos, fmt.Sprintf(what, name, w.Name), hint)
+		}
+	}
+	if then := f.get("then"); then != nil && then.Text == RetryDaily {
+		r.invalid(then.Pos, fmt.Sprintf(what, "then: daily", w.Name), hint)
+	}
 }
 
 func exact(all []civil.Duration) []time.Duration {

@@ -137,7 +137,7 @@ func TestOneCostlyRecordHarmsNoOther(t *testing.T) {
 			`{"list": ` + long + `}`,
 			[]string{
 				"10:10 created t:a", "10:10 created t:bad", "10:10 created t:z", "10:10 created t:a", "10:10 retried audience_failed",
-				"10:15 retried audience_failed", "10:30 retried audience_failed", "11:30 held audience_failed",
+				"10:15 retried audience_failed", "10:30 retried audience_failed", "11:30 held retries_used_up",
 			},
 		},
 	} {

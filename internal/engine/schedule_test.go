@@ -243,7 +243,7 @@ func TestAHeldOccasionHoldsUpNoSeries(t *testing.T) {
 		broken := strings.Replace(bad, "triggers:", "vars: {list: {z: 1}}\ntriggers:", 1)
 		b := newSeries(t, s, broken, nil)
 		b.to(may(14, "12:00"))
-		b.is("held", "daily:2026-05-14 14T07:00 pending held audience_failed", "daily:2026-05-15 15T07:00 pending")
+		b.is("held", "daily:2026-05-14 14T07:00 pending held retries_used_up", "daily:2026-05-15 15T07:00 pending")
 		b.Apply(daily(nine, ""))
 		held := b.Instance(b.held())
 		if _, err := b.Operator().Release(t.Context(), b.Workspace.ID, held.ID, "test", b.Clock.Now()); err != nil {

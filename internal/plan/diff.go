@@ -128,7 +128,7 @@ func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Chan
 		c.Effect = Exists
 	case row.Status == instance.Pending:
 		c.Effect = Updated
-		if l.Moves(row, i) {
+		if l.Moves(row, i) && !(row.Reason == reason.RetryByOperator && !i.Due.After(now)) { // else a person has it done late
 			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone, c.Row.NextRetryAt = i.Due, i.Date.String(), i.Zone, time.Time{}
 		}
 		if row.InputHash != l.Ahead.Inputs {

@@ -124,6 +124,7 @@ const (
 const (
 	Expanded       Reason = "expanded"
 	AudienceFailed Reason = "audience_failed"
+	WorkerCrashed  Reason = "worker_crashed"
 )
 
 // Info is one entry of the list.
@@ -155,6 +156,7 @@ func All() []Info {
 		{InputConflict, Held, "The same key came with other inputs; a person decides."},
 		{Expanded, Progress, "Every delivery of this occasion exists."},
 		{AudienceFailed, Failure, "The audience could not be computed."},
+		{WorkerCrashed, Failure, "The worker broke down or died over it; it is tried again, and held the third time."},
 		{Throttled, Wait, "The cooldown of this context has not passed since it fired last."},
 		{InFlight, Wait, "What this context fired last is still on its way to its people."},
 		{NobodyTold, Wait, "Nobody was told of what this context fired last, so its cooldown is given back."},

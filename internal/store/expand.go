@@ -27,9 +27,10 @@ LIMIT $2
 const settleInstances = `
 UPDATE instance SET status = r.status, held = r.held, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
   expand_cursor = r.expand_cursor, event_id = r.event_id, definitions = r.definitions, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, completed_at = r.completed_at,
-  attempts = instance.attempts + 1, lease_until = 0, version = instance.version + 1
+  crashes = CASE WHEN r.crashes > 0 THEN r.crashes ELSE instance.crashes END,
+  attempts = instance.attempts + CASE WHEN r.lease_until > 0 THEN 0 ELSE 1 END, lease_until = r.lease_until, version = instance.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
-  expand_cursor bigint, event_id bigint, definitions bigint, reason text, trace text, completed_at bigint)*/ AS r
+  expand_cursor bigint, event_id bigint, definitions bigint, reason text, trace text, completed_at bigint, crashes bigint, lease_until bigint)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // ExpandDue takes up to limit due instances of all workspaces, asks resolve whom each concerns and decide what
@@ -51,8 +52,33 @@ func (s *Store) ExpandDue(
 	resolve func([]DueInstance) ([]Audience, error),
 	decide func([]DueInstance, []People) ([]ExpandResult, error),
 ) (n int, err error) {
+	return s.expand(ctx, now, floor, relate, resolve, decide, func(ctx context.Context, t *session) ([]DueInstance, error) {
+		return t.dueInstances(ctx, now, limit)
+	})
+}
+
+// ExpandTaken is ExpandDue for instances that were taken up under a lease. Those that somebody else has taken up since, because the
+// lease had run out, are left to them.
+func (s *Store) ExpandTaken(
+	ctx context.Context, now time.Time, taken []TakenInstance, floor Floor,
+	relate func([]DueInstance, Relatives) []Relative,
+	resolve func([]DueInstance) ([]Audience, error),
+	decide func([]DueInstance, []People) ([]ExpandResult, error),
+) (n int, err error) {
+	return s.expand(ctx, now, floor, relate, resolve, decide, func(ctx context.Context, t *session) ([]DueInstance, error) {
+		return t.takenInstances(ctx, taken)
+	})
+}
+
+func (s *Store) expand(
+	ctx context.Context, now time.Time, floor Floor,
+	relate func([]DueInstance, Relatives) []Relative,
+	resolve func([]DueInstance) ([]Audience, error),
+	decide func([]DueInstance, []People) ([]ExpandResult, error),
+	find func(context.Context, *session) ([]DueInstance, error),
+) (n int, err error) {
 	err = s.plan(ctx, func(t *session) error {
-		due, err := t.dueInstances(ctx, now, limit)
+		due, err := find(ctx, t)
 		n = len(due)
 		if err != nil || n == 0 {
 			return err
@@ -117,6 +143,38 @@ func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([
 	if err != nil {
 		return nil, fmt.Errorf("find due instances: %w", err)
 	}
+	return due, t.complete(ctx, due)
+}
+
+// TakenInstance is an instance that this process has taken up under a lease, as it was left then.
+type TakenInstance struct {
+	Workspace subject.WorkspaceID
+	ID        instance.ID
+	Version   int64
+}
+
+const takenInstances = `
+SELECT /*NAMES i (` + instanceSpec + `)*/, (SELECT w.definitions FROM workspace AS w WHERE w.id = i.ws),
+  ` + pausedSinceInstance + `
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint)*/ AS r CROSS JOIN instance AS i
+WHERE i.ws = r.ws AND i.id = r.id AND i.version = r.version AND i.ready_at > 0
+ORDER BY i.ready_at, i.id
+/*LOCK i*/`
+
+func (t *session) takenInstances(ctx context.Context, taken []TakenInstance) ([]DueInstance, error) {
+	var rows rowset
+	for _, i := range taken {
+		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version)
+	}
+	due, err := query(ctx, t, scanDueInstance, takenInstances, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("find instances that were taken up: %w", err)
+	}
+	return due, t.complete(ctx, due)
+}
+
+// complete reads what belongs to due instances.
+func (t *session) complete(ctx context.Context, due []DueInstance) error {
 	var refs []EventRef
 	for _, i := range due {
 		if i.Event != 0 {
@@ -125,7 +183,7 @@ func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([
 	}
 	events, err := t.eventsByID(ctx, refs)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for n, i := range due {
 		due[n].EventRow = events[EventRef{i.Workspace, i.Event}]
@@ -136,12 +194,12 @@ func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([
 	}
 	later, err := t.later(ctx, rows)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for n, i := range due {
 		due[n].Later = later[i.ID]
 	}
-	return due, t.sources(ctx, due)
+	return t.sources(ctx, due)
 }
 
 const recordsByRow = `
@@ -281,8 +339,11 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 			}
 		}
 		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version).text(string(i.Status)).flag(i.Held).int(readyAt(i)).
-			time(i.NextRetryAt).int(int64(r.RetryCount)).int(int64(r.Cursor)).int(int64(i.Event)).int(cmp.Or(r.Definitions, i.Definitions)).text(string(r.Reason)).text(r.Trace).time(completed)
-		t.due(readyAt(i))
+			time(i.NextRetryAt).int(int64(r.RetryCount)).int(int64(r.Cursor)).int(int64(i.Event)).int(cmp.Or(r.Definitions, i.Definitions)).text(string(r.Reason)).text(r.Trace).time(completed).
+			int(int64(r.Crashes)).time(r.LeaseUntil)
+		if at := readyAt(i); at > 0 {
+			t.due(max(at, micros(r.LeaseUntil)))
+		}
 	}
 	if err := t.putAside(ctx, aside); err != nil {
 		return err

@@ -53,6 +53,14 @@ UPDATE delivery SET stop_reason = r.stop_reason
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, stop_reason text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
+const retriedBy = `
+SELECT retried_by FROM instance
+WHERE ws = $1 AND id = $2`
+
+const markRetried = `
+UPDATE instance SET retried_by = $3
+WHERE ws = $1 AND id = $2`
+
 const forgetKey = `
 UPDATE instance SET forgotten = $3, version = version + 1
 WHERE ws = $1 AND key = $2`
@@ -127,6 +135,13 @@ func (t *session) operatorState(ctx context.Context, ws subject.WorkspaceID, id 
 		return state, err
 	}
 	state.Later = later[id]
+	again, err := query(ctx, t, scanInt, retriedBy, int64(ws), int64(id))
+	if err != nil {
+		return state, fmt.Errorf("look for a repetition: %w", err)
+	}
+	for _, by := range again {
+		state.RetriedBy = instance.ID(by)
+	}
 	numbers, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
 	if err != nil {
 		return state, fmt.Errorf("read the number of the definitions: %w", err)
@@ -148,6 +163,16 @@ func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.
 	}
 	if err := t.updateDeliveries(ctx, now, state.Deliveries, c.Deliveries); err != nil {
 		return err
+	}
+	if c.NewEvent != nil {
+		if err := t.insertEvents(ctx, ws, []EventRow{*c.NewEvent}); err != nil {
+			return err
+		}
+	}
+	if c.Again && c.NewInstance != nil {
+		if _, err := t.exec(ctx, markRetried, int64(ws), int64(state.Instance.ID), int64(c.NewInstance.ID)); err != nil {
+			return fmt.Errorf("mark what is done again: %w", err)
+		}
 	}
 	if c.NewInstance != nil {
 		if err := t.insertInstances(ctx, ws, []instance.Row{*c.NewInstance}); err != nil {

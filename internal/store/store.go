@@ -216,6 +216,8 @@ type ExpandResult struct {
 	Reason      reason.Reason
 	NextRetryAt time.Time
 	RetryCount  int
+	Crashes     int       // 0: as many as before
+	LeaseUntil  time.Time // it is taken up until then, and nothing else is done; none: it is free
 	Trace       string
 	Cursor      subject.ContactID // the last one of the audience's pages that is done; 0: none, or all are
 	Deliveries  []delivery.Row    // those whose key exists already are left out silently: an earlier chunk made them
@@ -358,9 +360,10 @@ type Content struct {
 type OperatorState struct {
 	Instance   instance.Row
 	Deliveries []delivery.Row
-	Retries    int   // highest n of key:retry:n in use for the instance's base key
-	InForce    int64 // number of the definition set in force, which stays so until the transaction ends
-	Later      bool  // of the calendar: its series has gone on past it
+	Retries    int         // highest n of key:retry:n in use for the instance's base key
+	InForce    int64       // number of the definition set in force, which stays so until the transaction ends
+	Later      bool        // of the calendar: its series has gone on past it
+	RetriedBy  instance.ID // by which a person had it done again; 0: nobody has
 }
 
 // OperatorChange is what a person's action changes, in one transaction with its audit entry. Rows are written
@@ -370,8 +373,10 @@ type OperatorChange struct {
 	Deliveries    []delivery.Row
 	NewInstance   *instance.Row
 	NewDeliveries []delivery.Row
-	Forget        bool   // frees the key (decision 64)
-	Seeds         []Seed // what follows the instance on the calendar
+	NewEvent      *EventRow // of the new instance
+	Again         bool      // the new instance is the old one, done again
+	Forget        bool      // frees the key (decision 64)
+	Seeds         []Seed    // what follows the instance on the calendar
 	Audit         Audit
 }
 

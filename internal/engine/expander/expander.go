@@ -1,7 +1,9 @@
 // Package expander turns due instances into deliveries, one for each person of the audience.
 //
 // A step takes a bounded batch in one transaction: the rows are held by row locks, so a crash loses nothing and a
-// second process passes over them. A large audience is taken up in chunks, one a transaction. What cannot be computed climbs the ladder of retries and is then held.
+// second process passes over them. A large audience is taken up in chunks, one a transaction. What cannot be computed climbs the
+// ladder of retries and is then held; see ladder.go. Where the definition says retry.lease an instance is taken up under a lease
+// first, in a transaction of its own, so that the death of a worker over it is noticed.
 package expander
 
 import (
@@ -26,9 +28,6 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// ladder is what a run waits after each failure before it is held (decision 31).
-var ladder = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}
-
 // loads is how many definition sets are fetched before a smaller batch is tried.
 const loads = 20
 
@@ -38,11 +37,18 @@ type Store interface {
 		relate func([]store.DueInstance, store.Relatives) []store.Relative,
 		resolve func([]store.DueInstance) ([]store.Audience, error),
 		decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error)) (int, error)
+	ExpandTaken(ctx context.Context, now time.Time, taken []store.TakenInstance, floor store.Floor,
+		relate func([]store.DueInstance, store.Relatives) []store.Relative,
+		resolve func([]store.DueInstance) ([]store.Audience, error),
+		decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error)) (int, error)
 	NewID(now time.Time) int64
 }
 
-// AfterChunk is the point at which a step can be made to die: what it wrote is committed, and nobody was told.
-const AfterChunk = "after_chunk"
+// Points at which a step can be made to die.
+const (
+	AfterTaken = "after_taken" // instances are taken up under a lease, and nothing is done of them
+	AfterChunk = "after_chunk" // what it wrote is committed, and nobody was told
+)
 
 // Expander is the stage.
 type Expander struct {
@@ -65,32 +71,61 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 	if err := x.catalog.Refresh(ctx); err != nil {
 		return 0, err
 	}
+	n, taken, err := x.step(ctx, now, limit, func(r *run, limit int) (int, error) {
+		return x.store.ExpandDue(ctx, now, limit, r.floor(), r.relate, r.resolve, r.decide)
+	})
+	if err != nil || len(taken) == 0 {
+		return n, err
+	}
+	if err := x.failpoint(AfterTaken); err != nil {
+		return 0, err
+	}
+	ctx = context.WithoutCancel(ctx) // to give up here would look like a worker that has died
+	for done := 0; done < len(taken); {
+		n, _, err := x.step(ctx, now, len(taken)-done, func(r *run, limit int) (int, error) {
+			r.taken = true
+			return x.store.ExpandTaken(ctx, now, taken[done:min(done+limit, len(taken))], r.floor(), r.relate, r.resolve, r.decide)
+		})
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 { // others have the rest, since the lease had run out
+			break
+		}
+		done += n
+	}
+	return n, nil
+}
+
+// step carries one transaction out, again with the definitions that it lacks, and tells of it. taken are the instances that it only
+// took up.
+func (x *Expander) step(ctx context.Context, now time.Time, limit int, expand func(r *run, limit int) (int, error)) (int, []store.TakenInstance, error) {
 	// Each instance of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
 	for tries := 1; ; tries++ {
 		r := run{Expander: x, now: now}
-		n, err := x.store.ExpandDue(ctx, now, limit, r.floor(), r.relate, r.resolve, r.decide)
+		n, err := expand(&r, limit)
 		if err == nil {
 			if n == 0 {
-				return 0, nil // what stands in r is of a try that was not committed
+				return 0, nil, nil // what stands in r is of a try that was not committed
 			}
 			if err := x.failpoint(AfterChunk); err != nil {
-				return 0, err
+				return 0, nil, err
 			}
 			for _, e := range r.entries {
 				x.journal.Write(e)
 			}
-			return n, nil
+			return n, r.took, nil
 		}
 		if loaded, loadErr := x.catalog.Load(ctx, err); loadErr != nil {
-			return 0, fmt.Errorf("expand due instances: %w", loadErr)
+			return 0, nil, fmt.Errorf("expand due instances: %w", loadErr)
 		} else if !loaded {
-			return 0, fmt.Errorf("expand due instances: %w", err)
+			return 0, nil, fmt.Errorf("expand due instances: %w", err)
 		}
 		if tries%loads == 0 {
 			limit = max(limit/4, 1)
 		}
 		if err := context.Cause(ctx); err != nil {
-			return 0, fmt.Errorf("expand due instances: %w", err)
+			return 0, nil, fmt.Errorf("expand due instances: %w", err)
 		}
 	}
 }
@@ -104,11 +139,14 @@ type run struct {
 	kin     map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // that the records of the instances name
 	types   []string                                                      // of what is expanded
 	entries []journal.Entry
+	taken   bool                  // the instances were taken up under a lease already
+	took    []store.TakenInstance // those that it only took up
 }
 
 // planned is what is known of an instance before its people are: the definitions it belongs to, and whom they name.
 type planned struct {
 	live     *definition.Set // in force
+	set      *definition.Set // that it belongs to
 	trigger  *definition.Trigger
 	audience audience.Plan
 	event    *store.EventRow     // of what was planned by a record: that record, as it is now
@@ -117,6 +155,7 @@ type planned struct {
 	count    int                 // of the calendar: for how many occasions it stands that are not sent
 	zones    *zonal              // of a schedule that follows the zones of its people
 	err      error
+	lease    time.Duration // it is only taken up, for that long
 }
 
 // resolve says whom each instance concerns.
@@ -128,23 +167,11 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 		if !slices.Contains(r.types, in.Type) {
 			r.types = append(r.types, in.Type)
 		}
-		input, err := r.prepare(p, in)
-		if err == nil {
-			input, err = r.resume(p, in, input)
+		ws, err := r.catalog.Workspace(in.Workspace)
+		if err != nil {
+			return nil, err
 		}
-		p.err = err
-		r.pause(p, in)
-		if p.err == nil && p.over == nil {
-			r.live[in.Workspace] = p.live
-			ws, err := r.catalog.Workspace(in.Workspace)
-			if err != nil {
-				return nil, err
-			}
-			p.audience, p.err = audience.Of(p.trigger, input, ws.Addresses, subject.ContactID(in.ExpandCursor))
-			if p.zones != nil {
-				p.zones.narrow(&p.audience)
-			}
-		}
+		p.err = guarded(func() error { return r.look(p, in, ws) })
 		var missing *catalog.Missing
 		if errors.As(p.err, &missing) {
 			return nil, p.err
@@ -156,17 +183,44 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 	return audiences, nil
 }
 
+// look finds out what becomes of an instance, or whom it concerns.
+func (r *run) look(p *planned, in store.DueInstance, ws catalog.Workspace) error {
+	m, err := r.find(p, in)
+	if err == nil && in.PausedAt.IsZero() {
+		if taken, err := r.leased(p, in); taken || err != nil {
+			return err
+		}
+	}
+	var input expr.Input
+	if err == nil {
+		input, err = r.prepare(p, in, m)
+	}
+	if err == nil {
+		input, err = r.resume(p, in, input)
+	}
+	if err = r.pause(p, in, err); err != nil || p.over != nil {
+		return err
+	}
+	r.live[in.Workspace] = p.live
+	p.audience, err = audience.Of(p.trigger, input, ws.Addresses, subject.ContactID(in.ExpandCursor))
+	if p.zones != nil {
+		p.zones.narrow(&p.audience)
+	}
+	return err
+}
+
 // pause puts an occasion aside whose workflow is paused, also one that fails: nothing of it is tried meanwhile. What has come to
 // an end by now, or was too late before the pause began, ends.
-func (r *run) pause(p *planned, in store.DueInstance) {
+func (r *run) pause(p *planned, in store.DueInstance, err error) error {
 	var missing *catalog.Missing
-	if in.PausedAt.IsZero() || p.over != nil || errors.Is(p.err, errGone) || errors.As(p.err, &missing) {
-		return
+	if in.PausedAt.IsZero() || p.over != nil || errors.Is(err, errGone) || errors.As(err, &missing) {
+		return err
 	}
-	p.over, p.seeds, p.err = &store.ExpandResult{
+	p.over, p.seeds = &store.ExpandResult{
 		Status: instance.Pending, Held: true, Reason: reason.WorkflowPaused, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
 		Cursor: subject.ContactID(in.ExpandCursor),
-	}, nil, nil
+	}, nil
+	return nil
 }
 
 // comesAt is by when an occasion is late or not: to wait for a paused workflow is no lateness (R2).
@@ -183,37 +237,42 @@ func (r *run) comesAt(in store.DueInstance) time.Time {
 
 var errGone = errors.New("the trigger is no longer defined")
 
-// prepare finds the version that an instance belongs to, its own when pinned, else the latest, and the set in force; and
-// what its expressions read. Of what was planned by a record it asks whether it still is.
-func (r *run) prepare(p *planned, in store.DueInstance) (input expr.Input, err error) {
+// find finds the version that an instance belongs to, its own when pinned, else the latest, and the set in force.
+func (r *run) find(p *planned, in store.DueInstance) (m definition.Match, err error) {
 	if p.live, err = r.catalog.Loaded(in.Workspace, in.InForce); err != nil {
-		return input, err
+		return m, err
 	}
 	set := p.live
 	if in.Source == nil && !ofCalendar(in) { // else it follows its definition
 		if set, err = r.catalog.Loaded(in.Workspace, in.Definitions); err != nil {
-			return input, err
+			return m, err
 		}
 	}
 	w := set.Workflow(in.Workflow)
 	if w == nil || w.TriggerByID(in.Trigger) == nil {
-		return input, errGone
+		return m, errGone
 	}
 	if p.trigger = w.TriggerByID(in.Trigger); !p.trigger.Pin {
 		set = p.live
 		if w = set.Workflow(in.Workflow); w == nil || w.TriggerByID(in.Trigger) == nil {
-			return input, errGone
+			return m, errGone
 		}
 		p.trigger = w.TriggerByID(in.Trigger)
 	}
+	p.set = set
+	return definition.Match{Workflow: w, Trigger: p.trigger}, nil
+}
+
+// prepare finds what the expressions of an instance read. Of what was planned by a record it asks whether it still is.
+func (r *run) prepare(p *planned, in store.DueInstance, m definition.Match) (input expr.Input, err error) {
 	if in.Source != nil {
-		return r.revalidate(p, in, definition.Match{Workflow: w, Trigger: p.trigger})
+		return r.revalidate(p, in, m)
 	}
 	if ofCalendar(in) {
-		return r.scheduled(p, in, definition.Match{Workflow: w, Trigger: p.trigger})
+		return r.scheduled(p, in, m)
 	}
 	ev := in.EventRow.Event
-	input = plan.Input(set, w, plan.EventFields(ev), r.now)
+	input = plan.Input(p.set, m.Workflow, plan.EventFields(ev), r.now)
 	if record, issues, _, ok := plan.AlertFields(ev); ok {
 		input.Event, input.Record, input.Issues = nil, record, issues
 	}
@@ -250,8 +309,12 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 	for i, in := range due {
 		p := r.planned[i]
 		if p.err != nil {
-			results[i] = r.fail(in, p.err)
+			results[i] = r.fail(&p, in, p.err)
 			results[i].Seeds = p.follows(results[i])
+			continue
+		}
+		if p.lease > 0 {
+			results[i] = r.take(p, in)
 			continue
 		}
 		if p.over != nil {
@@ -260,50 +323,60 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 			results[i].Seeds = p.follows(results[i])
 			continue
 		}
-		result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people[i].After, Event: p.event}
-		if p.event != nil {
-			in.Event = p.event.ID
-		}
-		begun := in.ExpandCursor != 0 || people[i].After != 0
-		if begun && in.ExpandCursor == 0 && !p.trigger.Pin {
-			in.Definitions, result.Definitions = in.InForce, in.InForce
-		}
-		for _, recipient := range p.audience.Recipients(people[i]) {
-			from := len(result.Deliveries)
-			o := gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun}
-			if p.zones != nil {
-				var theirs bool
-				if o.Instance.DueAt, theirs = p.zones.due(r, in, recipient.Person, people[i].Told); !theirs {
-					continue
-				}
-			}
-			result.Deliveries = book.Deliveries(result.Deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.store.NewID(r.now)) })
-			ended := book.Ended()
-			result.Ended = append(result.Ended, ended...)
-			for _, row := range slices.Concat(result.Deliveries[from:], ended) {
-				r.entries = append(r.entries, gate.Entry(row, recipient.Person.ExtID, r.now))
-			}
-		}
-		if p.zones != nil && p.zones.opens {
-			result.Seeds = r.seeds(in, p.zones)
-		}
-		switch {
-		case p.zones != nil && p.zones.opens && result.Cursor == 0: // until it is over everywhere
-			result.Status, result.Reason, result.NextRetryAt = instance.Pending, "", p.zones.series.EndsAt(in.Row)
-			result.Seeds = append(result.Seeds, p.seeds...)
-		case result.Cursor != 0: // there are more people: another chunk
-			result.Status, result.Reason = instance.Pending, ""
-		case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger) && (p.zones == nil || p.zones.row != ""):
-			result.Reason = reason.NoRecipient
-		}
-		result.Seeds = append(result.Seeds, p.follows(result)...)
-		results[i] = result
-		r.entries = append(r.entries, book.PassedOver(r.now)...)
-		if result.Status == instance.Completed {
-			r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
+		from := len(r.entries)
+		if err := guarded(func() error { results[i] = r.expand(book, p, in, people[i]); return nil }); err != nil {
+			r.entries = r.entries[:from]
+			results[i] = r.fail(&p, in, err)
+			results[i].Seeds = p.follows(results[i])
 		}
 	}
 	return results, nil
+}
+
+// expand makes the deliveries of one instance.
+func (r *run) expand(book *gate.Book, p planned, in store.DueInstance, people store.People) store.ExpandResult {
+	result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people.After, Event: p.event}
+	if p.event != nil {
+		in.Event = p.event.ID
+	}
+	begun := in.ExpandCursor != 0 || people.After != 0
+	if begun && in.ExpandCursor == 0 && !p.trigger.Pin {
+		in.Definitions, result.Definitions = in.InForce, in.InForce
+	}
+	for _, recipient := range p.audience.Recipients(people) {
+		from := len(result.Deliveries)
+		o := gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun}
+		if p.zones != nil {
+			var theirs bool
+			if o.Instance.DueAt, theirs = p.zones.due(r, in, recipient.Person, people.Told); !theirs {
+				continue
+			}
+		}
+		result.Deliveries = book.Deliveries(result.Deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.store.NewID(r.now)) })
+		ended := book.Ended()
+		result.Ended = append(result.Ended, ended...)
+		for _, row := range slices.Concat(result.Deliveries[from:], ended) {
+			r.entries = append(r.entries, gate.Entry(row, recipient.Person.ExtID, r.now))
+		}
+	}
+	if p.zones != nil && p.zones.opens {
+		result.Seeds = r.seeds(in, p.zones)
+	}
+	switch {
+	case p.zones != nil && p.zones.opens && result.Cursor == 0: // until it is over everywhere
+		result.Status, result.Reason, result.NextRetryAt = instance.Pending, "", p.zones.series.EndsAt(in.Row)
+		result.Seeds = append(result.Seeds, p.seeds...)
+	case result.Cursor != 0: // there are more people: another chunk
+		result.Status, result.Reason = instance.Pending, ""
+	case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger) && (p.zones == nil || p.zones.row != ""):
+		result.Reason = reason.NoRecipient
+	}
+	result.Seeds = append(result.Seeds, p.follows(result)...)
+	r.entries = append(r.entries, book.PassedOver(r.now)...)
+	if result.Status == instance.Completed {
+		r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
+	}
+	return result
 }
 
 // follows is what is ensured with what becomes of an occasion: nothing, while it goes on.
@@ -312,26 +385,6 @@ func (p *planned) follows(result store.ExpandResult) []store.Seed {
 		return nil
 	}
 	return p.seeds
-}
-
-// fail climbs the ladder; at its end a person decides.
-func (r *run) fail(in store.DueInstance, cause error) store.ExpandResult {
-	result := store.ExpandResult{
-		Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: cause.Error(), Cursor: subject.ContactID(in.ExpandCursor),
-	}
-	what := journal.Retried
-	switch {
-	case errors.Is(cause, errGone):
-		result.Status, result.Reason, what = instance.Deactivated, reason.WorkflowInactive, journal.Cancelled
-	case in.RetryCount < len(ladder):
-		result.NextRetryAt = r.now.Add(ladder[in.RetryCount])
-	default:
-		result.Held, what = true, journal.Held
-	}
-	e := entry(what, in, result, r.now)
-	e.Error, e.Until = cause.Error(), result.NextRetryAt
-	r.entries = append(r.entries, e)
-	return result
 }
 
 func entry(what journal.What, in store.DueInstance, result store.ExpandResult, now time.Time) journal.Entry {

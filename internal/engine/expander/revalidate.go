@@ -53,7 +53,7 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why, Look: true}
 	case look.Ahead.Inputs != in.InputHash && !newer:
 		p.over = &store.ExpandResult{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}
-	case implied.Due.After(r.now) && look.Moves(in.Row, implied): // by an edit or a parent, and the look that writes so is still to come
+	case implied.Due.After(r.now) && in.Reason != reason.RetryByOperator && look.Moves(in.Row, implied): // by an edit or a parent, and the look that writes so is still to come
 		p.over = r.unlooked(in)
 	}
 	// What failed, was released or has begun is not late, whatever the time (R2).

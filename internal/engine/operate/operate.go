@@ -177,24 +177,6 @@ func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id insta
 	})
 }
 
-// RetryInstance takes an instance up again at once: a held or waiting one in its own row, a failed, cancelled or
-// deactivated one by setting it back to pending. A completed one is never sent again; its deliveries may be.
-func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.run(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
-		in := s.Instance
-		if in.Aside() {
-			return store.OperatorChange{}, paused("retry")
-		}
-		if in.Status == instance.Completed || in.Status == instance.Skipped {
-			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(in.Status), Hint: "retry one of its deliveries; it is sent under a key of its own"}
-		}
-		in.Status, in.Held, in.RetryCount, in.NextRetryAt, in.CompletedAt = instance.Pending, false, 0, time.Time{}, time.Time{}
-		in.Reason = reason.RetryByOperator
-		a.tell(journal.Released, in, reason.RetryByOperator)
-		return store.OperatorChange{Instance: &in}, nil
-	})
-}
-
 // RetryDelivery tries a delivery again: one that still waits in its own row and under the same provider key, one
 // that has ended as a new occasion, key:retry:n, with a key of its own.
 func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
@@ -236,26 +218,38 @@ func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChan
 	if !old.SendAt.IsZero() { // the new one has the reminders
 		old.SendAt, old.CompletedAt = time.Time{}, a.now
 	}
-	in := s.Instance
-	base, _ := key.Instance(in.Key).Base()
-	fresh := base.Retry(s.Retries + 1)
-	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(fresh), a.now, a.now, a.now
-	in.Status, in.Held, in.Reason, in.Version, in.Attempts, in.RetryCount, in.Crashes = instance.Completed, false, reason.ResentByOperator, 0, 0, 0, 0
-	in.LeaseUntil, in.NextRetryAt, in.LocalDate, in.Timezone = time.Time{}, time.Time{}, "", "" // it is no day of a calendar
-
-	// A delivery's key is its occasion's key and, from the first bar on, the person and the channel.
-	who := d.Key[strings.IndexByte(d.Key, '|'):]
-	d.ID, d.Instance, d.Key = delivery.ID(a.ids(a.now)), in.ID, string(fresh)+who
-	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
-	d.Status, d.NotBefore, d.SendAt, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, a.now, time.Time{}, ""
-	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
-	d.DoubtAt, d.DueAt = time.Time{}, time.Time{}
-	d.LastSentAt, d.ExpiresAt, d.Reason, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, reason.ResentByOperator, "", a.now, time.Time{}
+	in := a.repetition(s)
+	in.Status, in.CompletedAt, in.Reason = instance.Completed, a.now, reason.ResentByOperator
+	d = a.copy(d, in)
+	d.Reason = reason.ResentByOperator
 
 	a.result.NewInstance, a.result.NewKey, a.result.NewDeliveries = in.ID, in.Key, []delivery.ID{d.ID}
 	a.tell(journal.Created, in, reason.ResentByOperator)
 	a.tellDelivery(journal.Planned, d, reason.ResentByOperator)
 	return store.OperatorChange{Deliveries: []delivery.Row{old}, NewInstance: &in, NewDeliveries: []delivery.Row{d}}
+}
+
+// repetition is a new row for the occasion of an instance, under a key of its own.
+func (a *action) repetition(s store.OperatorState) instance.Row {
+	in := s.Instance
+	base, _ := key.Instance(in.Key).Base()
+	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(base.Retry(s.Retries+1)), a.now, a.now, time.Time{}
+	in.Held, in.Version, in.Attempts, in.RetryCount, in.Crashes, in.ExpandCursor = false, 0, 0, 0, 0, 0
+	in.LeaseUntil, in.NextRetryAt, in.LocalDate, in.Timezone = time.Time{}, time.Time{}, "", "" // it is no day of a calendar
+	return in
+}
+
+// copy is a delivery of a repetition, to the same person.
+func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
+	// A delivery's key is its occasion's key and, from the first bar on, the person and the channel.
+	who := d.Key[strings.IndexByte(d.Key, '|'):]
+	d.ID, d.Instance, d.Key = delivery.ID(a.ids(a.now)), in.ID, in.Key+who
+	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
+	d.Status, d.NotBefore, d.SendAt, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, a.now, time.Time{}, ""
+	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
+	d.DoubtAt, d.DueAt = time.Time{}, time.Time{}
+	d.LastSentAt, d.ExpiresAt, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", a.now, time.Time{}
+	return d
 }
 
 // Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, decision 64). What

@@ -93,4 +93,7 @@ CREATE INDEX pause_over ON pause (resumed_at) WHERE resumed_at > 0;
 CREATE INDEX instance_paused ON instance (workflow, ws, id) WHERE held = 1 AND reason = 'workflow_paused';
 -- The instant is delivery.Aside: the year 9000.
 CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE send_at = 221845392000000000;
+
+-- The instance by which a person had this one done again, as key:retry:n; 0: none.
+ALTER TABLE instance ADD COLUMN retried_by bigint NOT NULL DEFAULT 0;
 -- +goose StatementEnd
