@@ -77,13 +77,13 @@ func TestDatesAgain(t *testing.T) {
 		}
 		w.put("visit/v", `{"on_date": "2026-05-13"}`)
 		w.live("13:02")
-		before := len(w.Provider.Sent())
+		w.Provider.Sent()
 		row := w.key("2026-05-14:0:retry:1")
 		if r, err := w.Operator().RetryInstance(t.Context(), w.Workspace.ID, row.ID, "ann", w.Now()); err != nil || !strings.HasSuffix(r.NewKey, ":retry:2") {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		w.live("13:03")
-		if row := w.key("2026-05-14:0:retry:2"); row.Status != instance.Deactivated || len(w.Provider.Sent()) != before-before {
+		if row := w.key("2026-05-14:0:retry:2"); row.Status != instance.Deactivated || len(w.Provider.Sent()) != 0 {
 			t.Errorf("its date is another one by now: %+v", row)
 		}
 	})
