@@ -89,7 +89,7 @@ CREATE TABLE pause (
   why        text NOT NULL,
   PRIMARY KEY (ws, workflow)
 ) WITHOUT ROWID;
-CREATE INDEX pause_over ON pause (resumed_at) WHERE resumed_at > 0;
+CREATE INDEX pause_over ON pause (resumed_at);
 CREATE INDEX instance_paused ON instance (workflow, ws, id) WHERE held = 1 AND reason = 'workflow_paused';
 -- The instant is delivery.Aside: the year 9000.
 CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE send_at = 221845392000000000;
