@@ -46,7 +46,7 @@ func aheadContenders(s settings) []contender {
 			return err
 		}
 		now := p.clock.Now()
-		if err := execute(ctx, url, datedRows, int64(p.workspace.ID), now.UnixMicro(), now.AddDate(1, 0, 0).Format(time.DateOnly), s.records); err != nil {
+		if err := execute(ctx, url, datedRows, int64(p.workspace.ID), now.UnixMicro(), now.AddDate(1, 0, 0).Format(time.DateOnly), s.planned); err != nil {
 			return fmt.Errorf("fill: %w", err)
 		}
 		if err := r.calm(ctx, url); err != nil {
@@ -67,7 +67,7 @@ func aheadContenders(s settings) []contender {
 		if err := execute(ctx, url, copyPlanned); err != nil {
 			return err
 		}
-		return m.rate(copyPostgres, s.records, elapsed())
+		return m.rate(copyPostgres, s.planned, elapsed())
 	})}
 }
 
@@ -94,10 +94,10 @@ func (p *product) ahead(ctx context.Context, s settings, r *round, name, text st
 		return err
 	}
 	runs, err := p.store.Runs(ctx, p.workspace.ID, store.Page{})
-	if err == nil && (len(runs) == 0 || runs[0].Status != store.RunDone || int(runs[0].Done) != s.records) {
+	if err == nil && (len(runs) == 0 || runs[0].Status != store.RunDone || int(runs[0].Done) != s.planned) {
 		err = fmt.Errorf("the run is not done: %+v", runs)
 	}
-	return errors.Join(err, m.rate(name, s.records, took))
+	return errors.Join(err, m.rate(name, s.planned, took))
 }
 
 const (

@@ -22,13 +22,14 @@ import (
 	"time"
 )
 
-// Sizes are chosen so that a measurement takes a few seconds and the whole about six minutes on two cores.
+// Sizes are chosen so that a measurement takes a few seconds and the whole about ten minutes on two cores.
 const (
 	defaultRounds  = 3
 	defaultRows    = 40000
 	defaultSQLite  = 20000
 	defaultPending = 1_000_000
 	defaultRecords = 200_000
+	defaultPlanned = 50_000
 	defaultIdle    = 30 * time.Second
 	workers        = 4
 	batch          = 500
@@ -43,6 +44,7 @@ const gcPercent = 400
 type settings struct {
 	rounds, rows, sqliteRows int
 	pending, records         int
+	planned                  int
 	idle                     time.Duration
 	only                     []string
 	write                    string
@@ -69,8 +71,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.IntVar(&s.rounds, "rounds", defaultRounds, "how often every side is measured")
 	flags.IntVar(&s.rows, "rows", defaultRows, "rows of one measurement on PostgreSQL")
 	flags.IntVar(&s.sqliteRows, "sqlite-rows", defaultSQLite, "rows of one measurement on SQLite")
-	flags.IntVar(&s.pending, "pending", defaultPending, "rows that wait while the idle CPU time is measured (T7)")
+	flags.IntVar(&s.pending, "pending", defaultPending, "rows that wait while the idle CPU time is measured (T7), and what is due among them (T8)")
 	flags.IntVar(&s.records, "records", defaultRecords, "records that a run goes over (T10)")
+	flags.IntVar(&s.planned, "planned", defaultPlanned, "records of which an edit plans (T16)")
 	flags.DurationVar(&s.idle, "idle", defaultIdle, "for how long in all the idle CPU time of a side is measured (T7)")
 	flags.StringVar(&only, "only", "", "rows of the table to measure, such as T3,T4; empty: all")
 	flags.StringVar(&s.write, "write", "", "page whose tables are written again; needs all rows")
@@ -83,7 +86,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if idleRiver != "" {
 		return beIdleRiver(ctx, idleRiver, out)
 	}
-	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.records < 1000 || s.idle < time.Second || flags.NArg() > 0 {
+	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.records < 1000 || s.planned < 1 || s.idle < time.Second || flags.NArg() > 0 {
 		return errors.New("rounds and rows are whole numbers from 1, records from 1000, idle is at least 1s; there are no other arguments")
 	}
 	known := ids()
