@@ -184,7 +184,7 @@ func TestNotificationsAreBounded(t *testing.T) {
 	if _, err := ear.Exec(t.Context(), "LISTEN carillon_work"); err != nil {
 		t.Fatal(err)
 	}
-	hands := clock.NewManual(enginetest.Start)
+	hands := told{clock.NewManual(enginetest.Start), make(chan time.Time)}
 	b := enginetest.Setup(t, storetest.Open(t, url), csi, func(c *engine.Config) { c.Clock = hands })
 	ctx, halt := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -226,6 +226,9 @@ func TestNotificationsAreBounded(t *testing.T) {
 		}
 		for got := heard(); got != "end of second"; got = heard() {
 			t.Errorf("second %d: another notification %q", second, got)
+		}
+		if until := <-hands.asleep; until.Sub(hands.Now()) < time.Second { // before, it would sleep from the later instant on
+			t.Errorf("second %d: it rests until %s", second, until)
 		}
 		hands.Set(hands.Now().Add(time.Second))
 	}
