@@ -166,11 +166,10 @@ func (t *session) recognise(ctx context.Context, i installation) (place, why str
 		why = "it has gone back to an earlier state while this process was running"
 	}
 	if t.s.file == nil {
-		places, err := query(ctx, t, scanText, placeOnPostgres)
-		if err != nil {
+		if place, err = t.placeOnPostgres(ctx); err != nil {
 			return "", "", err
 		}
-		if place = places[0]; why == "" && i.place != "" && i.place != place {
+		if why == "" && i.place != "" && !samePlace(i.place, place) {
 			why = "its tables were made anew since it was last at work, as pg_restore does, or by a copy of the database"
 		}
 		return place, why, nil
@@ -205,11 +204,42 @@ SELECT 1
 FROM event
 LIMIT 1`
 
-// What is the same as long as nobody makes the tables anew or copies the database.
-const placeOnPostgres = `
-SELECT c.system_identifier::text || '/' || d.oid::text || '/' || 'installation'::regclass::oid::text
-FROM pg_database AS d, pg_control_system() AS c
+// What is the same as long as nobody makes the tables anew or copies the database. A role may be denied the server's own
+// identity; two of its copies are then told apart by their tables alone.
+const (
+	mayKnowServer = `SELECT has_function_privilege('pg_control_system()', 'execute')::int`
+	serverOf      = `SELECT system_identifier::text FROM pg_control_system()`
+	tablesOf      = `
+SELECT d.oid::text || '/' || 'installation'::regclass::oid::text
+FROM pg_database AS d
 WHERE d.datname = current_database()`
+)
+
+// placeOnPostgres says where the tables are: the server's identity, empty where the role may not know it, and the tables'.
+func (t *session) placeOnPostgres(ctx context.Context) (string, error) {
+	may, err := query(ctx, t, scanInt, mayKnowServer)
+	if err != nil {
+		return "", err
+	}
+	server := []string{""}
+	if may[0] != 0 {
+		if server, err = query(ctx, t, scanText, serverOf); err != nil {
+			return "", err
+		}
+	}
+	tables, err := query(ctx, t, scanText, tablesOf)
+	if err != nil {
+		return "", err
+	}
+	return server[0] + "/" + tables[0], nil
+}
+
+// samePlace compares what is known of both.
+func samePlace(a, b string) bool {
+	serverA, tablesA, _ := strings.Cut(a, "/")
+	serverB, tablesB, _ := strings.Cut(b, "/")
+	return tablesA == tablesB && (serverA == serverB || serverA == "" || serverB == "")
+}
 
 func scanText(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
 

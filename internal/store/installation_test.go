@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -200,5 +201,51 @@ func TestCopiesOnPostgreSQL(t *testing.T) {
 	}
 	if c, err := s.Recognise(t.Context(), now.Add(3*time.Hour)); err != nil || !strings.Contains(c.Why, "gone back") {
 		t.Errorf("one that has gone back: %+v, %v", c, err)
+	}
+}
+
+// A role that may not ask for the server's identity is no reason not to start, and getting or losing that right makes no copy.
+func TestARoleThatMayNotKnowTheServer(t *testing.T) {
+	t.Parallel()
+	if !slices.Contains(storetest.Databases(t), "postgres") {
+		t.Skip("another database is selected")
+	}
+	now := time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
+	url := storetest.URL(t, "postgres")
+	if err := opened(t, url).Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	// The tests' role can deny nothing to another one: functions that are found first stand in for a server that denies.
+	for _, statement := range []string{
+		`CREATE SCHEMA denying`,
+		`CREATE FUNCTION denying.has_function_privilege(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'`,
+		`CREATE FUNCTION denying.pg_control_system(OUT system_identifier bigint) LANGUAGE plpgsql AS $$ BEGIN RAISE insufficient_privilege; END $$`,
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	as := url + "&search_path=" + neturl.QueryEscape("denying,pg_catalog,public")
+	if !strings.Contains(url, "?") {
+		as = strings.Replace(as, "&", "?", 1)
+	}
+	for n, who := range []string{as, as, url, as} {
+		s, err := store.Open(t.Context(), who, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Recognise(t.Context(), now.Add(time.Duration(n)*time.Minute))
+		if err = errors.Join(err, s.Close()); err != nil || c.Restored() {
+			t.Fatalf("start %d: %+v, %v", n, c, err)
+		}
+	}
+	var place string
+	if err := db.QueryRowContext(t.Context(), "SELECT place FROM installation").Scan(&place); err != nil || !strings.HasPrefix(place, "/") {
+		t.Errorf("the role was not denied: %q, %v", place, err)
 	}
 }
