@@ -90,19 +90,26 @@ func events(n int) []client.Event {
 	return list
 }
 
+// accepting is a gateway that accepts every message, and what it got.
+func accepting(t *testing.T) (gateway *httptest.Server, got <-chan string) {
+	t.Helper()
+	bodies := make(chan string, 8)
+	gateway = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- string(body)
+		_, _ = io.WriteString(w, `{"id":"gw-1"}`)
+	}))
+	t.Cleanup(gateway.Close)
+	return gateway, bodies
+}
+
 // A posted event is delivered without any tick, and a link in the message leads to this process.
 func TestRunDelivers(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			got := make(chan string, 8)
-			gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				got <- string(body)
-				_, _ = io.WriteString(w, `{"id":"gw-1"}`)
-			}))
-			t.Cleanup(gateway.Close)
+			gateway, got := accepting(t)
 			a := start(t, app.Config{Server: server(storetest.URL(t, database))})
 			c := admin(t, a)
 			if _, err := c.Apply(t.Context(), definitions(gateway.URL)); err != nil {

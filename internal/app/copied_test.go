@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -24,13 +23,7 @@ func TestACopySendsNothing(t *testing.T) {
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
-			got := make(chan string, 8)
-			gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				got <- string(body)
-				_, _ = io.WriteString(w, `{"id":"gw-1"}`)
-			}))
-			t.Cleanup(gateway.Close)
+			gateway, got := accepting(t)
 			url := storetest.URL(t, database)
 			idle := server(url)
 			idle.Work = false

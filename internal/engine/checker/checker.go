@@ -45,7 +45,7 @@ type Store interface {
 	Relatives(ctx context.Context, more func(store.Relatives) []store.Relative) error
 	MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error)
 	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
-	Survey(ctx context.Context) error
+	Analyze(ctx context.Context) error
 	MoveLook(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
 	PlansOf(ctx context.Context, wanted map[store.PlanRef][]key.Instance) (map[store.PlanRef]store.Plan, error)
 	BeginRepairs(ctx context.Context, now time.Time) error

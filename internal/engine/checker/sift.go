@@ -92,17 +92,17 @@ func (c *Checker) advance(ctx context.Context, now time.Time) (done int, more bo
 	}
 	s.run, s.left = run, s.left[1:]
 	s.run.Cursor = step.Cursor
-	if before := uint64(run.Done) / surveyFrom; bits.Len64(before) < bits.Len64((uint64(run.Done)+uint64(step.Done))/surveyFrom) {
-		if err := c.store.Survey(ctx); err != nil {
+	if before := uint64(run.Done) / analyzeFrom; bits.Len64(before) < bits.Len64((uint64(run.Done)+uint64(step.Done))/analyzeFrom) {
+		if err := c.store.Analyze(ctx); err != nil {
 			return step.Done, true, err
 		}
 	}
 	return step.Done, true, nil
 }
 
-// surveyFrom is after how many records of a run the database looks anew at what its tables hold, and then at twice as many,
+// analyzeFrom is after how many records of a run the database looks anew at what its tables hold, and then at twice as many,
 // and so on.
-const surveyFrom = 1000
+const analyzeFrom = 1000
 
 func (s *sift) forget() { s.run, s.left, s.next = store.Run{}, nil, nil }
 
