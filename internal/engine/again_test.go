@@ -89,6 +89,27 @@ func TestDatesAgain(t *testing.T) {
 	})
 }
 
+// What is done again has the reminders, and the former one has none any more.
+func TestRemindersOfWhatIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, visits(`    timing: {anchor: record.on_date, at: "12:00", timezone: UTC, reminders: [1d]}`), "ann")
+		w.put("visit/v", `{"on_date": "2026-05-14", "who": "ann"}`)
+		w.live("13:00")
+		again(w.Bundle, oldest(w.Bundle))
+		w.live("13:01")
+		if n := len(w.Provider.Sent()); n != 2 {
+			t.Fatalf("sent %d", n)
+		}
+		for _, at := range []time.Time{at("12:00"), at("13:01")} {
+			w.At(at.Add(24 * time.Hour))
+		}
+		if n := len(w.Provider.Sent()); n != 1 {
+			t.Errorf("reminded %d times", n)
+		}
+	})
+}
+
 // key is the instance whose key ends so.
 func (w world) key(end string) instance.Row {
 	w.Helper()

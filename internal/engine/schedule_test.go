@@ -257,6 +257,32 @@ func TestAHeldOccasionHoldsUpNoSeries(t *testing.T) {
 	})
 }
 
+// An occasion that brings its worker down again and again is held, and the one after it comes all the same.
+func TestAHeldOccasionEndsNoSeries(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := newSeries(t, s, daily(nine+", from: 2026-05-14", "retry: {backoff: [5m], lease: 2m}\n"), nil)
+		dying, err := engine.New(engine.Config{Store: s, Clock: b.Clock, Concurrency: 1, Failpoint: func(point string) error {
+			if point == expander.AfterTaken {
+				return errDied
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, clock := range []string{"07:00", "07:02", "07:09"} {
+			b.to(may(14, clock).Add(-time.Second))
+			b.Clock.Set(may(14, clock))
+			if _, err := dying.Tick(t.Context()); !errors.Is(err, errDied) {
+				t.Fatalf("at %s: %v", clock, err)
+			}
+		}
+		b.to(may(14, "08:00"))
+		b.is("its worker died three times", "daily:2026-05-14 14T07:00 pending held worker_crashed", "daily:2026-05-15 15T07:00 pending")
+	})
+}
+
 func (s series) held() instance.ID {
 	s.Helper()
 	list, err := s.Store.Instances(s.Context(), s.Workspace.ID, store.InstanceFilter{Held: true}, store.Page{Limit: 10})
