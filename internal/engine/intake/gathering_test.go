@@ -113,6 +113,18 @@ func setup(t testing.TB, s *store.Store) *bench {
 	return out
 }
 
+// told is how many occasions the journal was told of.
+func (b *bench) told() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.entries {
+		if e.What == journal.Created {
+			n++
+		}
+	}
+	return n
+}
+
 // call is one request and what came of it.
 type call struct {
 	items   []intake.Item
@@ -495,7 +507,9 @@ func TestLonelyCallerWhoGoesAway(t *testing.T) {
 	})
 }
 
-// What fails for all is tried by each, and what breaks one leader down stores nothing and stops nobody after it.
+// What fails for all is tried by each, and what breaks one leader down stores nothing, tells nothing and stops nobody after
+// it: what happened is told, to the log as to the metrics, when it is stored.
+// Shows: B47.
 func TestGroupThatFails(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -511,6 +525,9 @@ func TestGroupThatFails(t *testing.T) {
 		b.created(calls...)
 		if got := b.transactions(); got != 5 {
 			t.Errorf("%d transactions, want the group's and 4", got)
+		}
+		if n := b.told(); n != 8 {
+			t.Errorf("told of %d occasions", n)
 		}
 
 		broken := orders(7)[4:]
@@ -529,6 +546,9 @@ func TestGroupThatFails(t *testing.T) {
 			if c.err == nil {
 				t.Error("was answered as if it were stored")
 			}
+		}
+		if n := b.told(); n != 8 {
+			t.Errorf("told of %d occasions, and 8 are stored", n)
 		}
 		b.door.fail = nil
 		for _, c := range broken {
