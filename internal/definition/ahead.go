@@ -45,11 +45,13 @@ func (m *Metric) Has(name string) bool {
 
 // Dates say when the occasions of a record are due.
 type Dates struct {
-	Offsets  []civil.Duration // from the anchor; different ones
-	At       At
-	Zones    []Zone // tried in order; then the record's own and the workspace's
-	Rule     civil.Rule
-	KeepZone bool // what is pending stays when the zone changes (follow_zone: false)
+	Offsets []civil.Duration // from the anchor; different ones
+	At      At
+	// ByContact: an occasion has a row for each zone of its people (R15); Zones are for people without one.
+	ByContact bool
+	Zones     []Zone // tried in order; then the record's own and the workspace's
+	Rule      civil.Rule
+	KeepZone  bool // what is pending stays when the zone changes (follow_zone: false)
 }
 
 // At is a time of day; the zero At is 09:00 with a date, and an instant's own.
@@ -174,7 +176,11 @@ func (r *reader) ahead(t *Trigger, f fields, scope expr.Scope) {
 // dates reads the timing of a trigger that plans ahead.
 func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
 	scope.Now = false // whoever looks again must find the same
-	d := &Dates{At: r.at(f.get("at"), scope), Zones: r.zones(f.get("timezone"), scope), KeepZone: !r.bool(f.get("follow_zone"), true)}
+	d := &Dates{At: r.at(f.get("at"), scope), KeepZone: !r.bool(f.get("follow_zone"), true)}
+	d.Zones, d.ByContact = r.zones(f.get("timezone"), scope)
+	if d.ByContact && d.KeepZone {
+		r.invalid(f.get("follow_zone").Pos, fmt.Sprintf("trigger %s: whoever moves is told where they are", t.ID), "remove follow_zone, or write a zone that is the same for everybody")
+	}
 	if n := f.get("dst"); n != nil {
 		d.Rule = r.dst(n)
 	}
@@ -198,6 +204,9 @@ func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
 	}
 	if t.Anchor != nil || dated(f) {
 		return d
+	}
+	if d.ByContact && t.Fire == FireOncePerDay {
+		r.invalid(f.get("timezone").Pos, fmt.Sprintf("trigger %s: a day of once_per_day is one for everybody, and so in one zone", t.ID), "write a zone, or record.timezone")
 	}
 	for _, name := range []string{"at", "timezone", "follow_zone", "dst"} {
 		if n := f.get(name); n != nil && (name != "timezone" || t.Fire != FireOncePerDay) {
@@ -239,15 +248,19 @@ func (r *reader) at(n *portable.Node, scope expr.Scope) At {
 	return At{Given: true, From: r.expression(n, scope, expr.Any)}
 }
 
-// zones reads where dates are meant: names of zones, and expressions that give one.
-func (r *reader) zones(n *portable.Node, scope expr.Scope) []Zone {
-	var all []Zone
-	for _, item := range r.items(n) {
+// zones reads where dates are meant: names of zones, and expressions that give one; or in the zone of each contact, with the zones
+// of those who have none.
+func (r *reader) zones(n *portable.Node, scope expr.Scope) (all []Zone, byContact bool) {
+	for i, item := range r.items(n) {
 		text, ok := r.text(item)
 		switch {
 		case !ok:
-		case text == "contact" || strings.HasPrefix(text, "contact."):
-			r.notYet(item.Pos, text, "for now a date is meant in the zone of the record, of a record that it names, or of the workspace")
+		case ofContact(text) && i == 0:
+			byContact = true
+		case ofContact(text):
+			r.invalid(item.Pos, "the zone of the contact stands first", "[contact.timezone, record.timezone]: the others are for people without a zone")
+		case strings.HasPrefix(text, "contact."):
+			r.notYet(item.Pos, text, "the zone of a contact is contact.timezone")
 		case strings.Contains(text, "/") || text == "UTC":
 			if _, err := civil.LoadZone(text); err != nil {
 				r.refuse(item, err)
@@ -260,7 +273,7 @@ func (r *reader) zones(n *portable.Node, scope expr.Scope) []Zone {
 			}
 		}
 	}
-	return all
+	return all, byContact
 }
 
 // dst reads what is meant by a time of day that does not exist, or exists twice.

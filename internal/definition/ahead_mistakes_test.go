@@ -57,7 +57,15 @@ func TestMistakesAhead(t *testing.T) {
 		{"a span", timing("anchor: record.d, at: random 9-10"), []string{`6:36 invalid: "9-10" is not a span of the day | a span of the day is written "22:00-07:00"; it may cross midnight`}},
 		{"zones", timing("anchor: record.d, timezone: [Europe/Berln, contact.timezone]"), []string{
 			`6:43 invalid: "Europe/Berln" is not a zone | use a name of the tz database, such as Europe/Berlin, or UTC`,
-			`6:57 not_supported_yet: "contact.timezone" is not supported yet | for now a date is meant in the zone of the record, of a record that it names, or of the workspace`,
+			"6:57 invalid: the zone of the contact stands first | [contact.timezone, record.timezone]: the others are for people without a zone",
+		}},
+		{"zones of people", timing("anchor: record.d, timezone: contact.timezone, follow_zone: false"), []string{"6:73 invalid: trigger t: whoever moves is told where they are | remove follow_zone, or write a zone that is the same for everybody"}},
+		{"other fields of people", timing("anchor: record.d, timezone: contact.place"), []string{`6:42 not_supported_yet: "contact.place" is not supported yet | the zone of a contact is contact.timezone`}},
+		{"days of people", onRecord("    when: record.a == 1\n    fire: once_per_day\n    timing: {timezone: contact.timezone}\n"), []string{
+			"8:24 invalid: trigger t: a day of once_per_day is one for everybody, and so in one zone | write a zone, or record.timezone",
+		}},
+		{"people without a date", onRecord("    when: record.a == 1\n    timing: {timezone: contact.timezone}\n"), []string{
+			"7:24 invalid: trigger t: timezone is for a date | write anchor: the date of the record that it counts from",
 		}},
 		{"dst", timing("anchor: record.d, dst: {gap: back, overlap: first}"), []string{`6:43 invalid: "back" is not a value of gap | it is forward or skip`}},
 		{"pin", strings.Replace(timing("anchor: record.d"), "type: alert\n", "type: alert\npin: true\n", 1), []string{"5:5 invalid: trigger t: pin: true is for events: what is planned by a record follows its definition | remove pin"}},

@@ -183,7 +183,7 @@ func newTables() tables {
 			built("anchor", anExpression, "A date, now, or an expression that gives a date or an instant. Default: event.occurred_at; with a record the moment at which it fires."),
 			built("offset", listOf(anOffset), "From the anchor to the message: -2d is two days before. With a date of a record several, each an occasion of its own. Default: 0d."),
 			built("at", aText, "With a date of a record: a time of day, random 09:00-11:00 for a minute that is drawn once, or an expression that gives one. Default: 09:00, with an instant its own."),
-			built("timezone", listOf(aText), "With a date of a record: where it is meant. Zones of the tz database and expressions such as record.centre_zone, tried in this order. Default, and last: the record's timezone, then the workspace's."),
+			built("timezone", listOf(aText), "With a date of a record: where it is meant. Zones of the tz database and expressions such as record.centre_zone, tried in this order; contact.timezone first: a row for each zone of the people, and the others for those without one. Default, and last: the record's timezone, then the workspace's."),
 			built("follow_zone", aBool, "With a date of a record: what is pending moves when the zone changes. Default: true."),
 			built("dst", ref("dst"), "With a date of a record: a time of day that does not exist, or comes twice."),
 			built("stop_when", ref("condition"), "With a record, and neither issues nor a cooldown: once this holds, what is pending is withdrawn and the reminders end. With a schedule: once this holds when it is due, the series ends."),

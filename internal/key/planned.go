@@ -86,3 +86,10 @@ func (k Instance) InZone(zone string) Instance {
 
 // Everywhere is the occasion of which a row is that of one zone.
 func (k Instance) Everywhere() Instance { return k.withoutZone() }
+
+// Zone is the zone of whose people a row is; empty: it is that of an occasion. Names of zones hold nothing that keys escape.
+func (k Instance) Zone() string {
+	whole, _ := k.Everywhere().Base()
+	base, _ := k.Base()
+	return strings.TrimPrefix(string(base[len(whole):]), zoneMark)
+}

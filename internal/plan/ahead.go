@@ -27,6 +27,10 @@ type Implied struct {
 	Date civil.Date // of Due where it is meant; none where Due is
 	Zone string
 
+	// Elsewhere is set where it is due by the zone of each contact: the zone of people without one (R15). Due is the first instant
+	// at which it is so anywhere, and Zone where that is.
+	Elsewhere string
+
 	Target    string         // the date or instant that it is about, as in the key; empty without one
 	Offset    civil.Duration // from there
 	Threshold string         // that is reached; empty without a metric
@@ -45,6 +49,9 @@ type Ahead struct {
 	Error   string        // of that
 	Refused []string      // occasions that lie outside of the calendar, in words: the others are implied
 	State   condition.Ahead
+
+	rule  civil.Rule // for times of day that a zone does not have, or twice
+	zones *civil.Zones
 }
 
 // always holds.
@@ -64,7 +71,7 @@ type view struct {
 // ahead finds what is implied where what is met is met, for long enough. What is in doubt stays reached, if it was.
 func (v *view) ahead(met, doubt []string, before condition.Ahead) Ahead {
 	t := v.trigger.Trigger
-	a := Ahead{Known: true, State: before, Inputs: t.AheadInputs()}
+	a := Ahead{Known: true, State: before, Inputs: t.AheadInputs(), rule: t.Dates.Rule, zones: v.zones}
 	if t.Fire == definition.FireFalseToTrue {
 		a.State = before.Cross(slices.Sorted(slices.Values(slices.Concat(met, doubt))), v.fresh)
 	}
@@ -107,6 +114,9 @@ func (a *Ahead) print() string {
 	h := sha256.New()
 	for _, i := range a.Implied {
 		fmt.Fprintf(h, "%s %d %s\n", i.Key, i.Due.UnixMicro(), i.Zone)
+		if i.Elsewhere != "" {
+			fmt.Fprintf(h, "%s %v\n", i.Elsewhere, a.rule)
+		}
 	}
 	fmt.Fprintf(h, "%s %s", a.Inputs, a.Error)
 	for _, refused := range a.Refused {
@@ -153,9 +163,15 @@ func (v *view) dates(a *Ahead) error {
 		a.Field = t.Anchor.Source()
 		return fmt.Errorf("timing: anchor: %s is neither a date nor an instant", t.Anchor.Source())
 	}
-	w := v.trigger.Workflow
+	w, home := v.trigger.Workflow, ""
+	if t.Dates.ByContact && !exact { // an instant is the same everywhere
+		home, zone = zone, firstZone
+		if loc, err = v.zones.Load(zone); err != nil {
+			return fmt.Errorf("timing: timezone: %w", err)
+		}
+	}
 	for _, offset := range t.Dates.Offsets {
-		i := Implied{Zone: zone, Offset: offset}
+		i := Implied{Zone: zone, Elsewhere: home, Offset: offset}
 		if exact {
 			i.Key = key.Anchored(w.Type, w.Name, v.typ, v.id, t.ID, instant, offset)
 			i.Due = instant.Add(offset.Exact())
@@ -168,7 +184,7 @@ func (v *view) dates(a *Ahead) error {
 			}
 			i.Due = due.Add(offset.Clock)
 		}
-		if year := i.Due.Year(); year < 1 || year > 9999 {
+		if i.Due.Year() < 1 || i.Ends(i.Due).Year() > 9999 {
 			a.Refused = append(a.Refused, fmt.Sprintf("timing: %s from %s is outside of the years 1 to 9999", offset, i.Target))
 			continue
 		}
@@ -184,7 +200,7 @@ func (v *view) dates(a *Ahead) error {
 	return nil
 }
 
-// zone finds where dates are meant.
+// zone finds where dates are meant, where that is the same for everybody.
 func (v *view) zone() (name string, loc *time.Location, err error) {
 	for _, z := range v.trigger.Trigger.Dates.Zones {
 		if name = z.Name; z.From != nil {
@@ -364,7 +380,10 @@ func (l *Look) planned(v *view, before condition.State, gone, waits bool) {
 		}
 		a = goneAhead(l.Trigger, why, before.Ahead)
 	case !l.Outcome.Judged:
-		a = Ahead{State: before.Ahead}
+		if a = (Ahead{rule: l.Trigger.Dates.Rule, zones: v.zones}); l.Trigger.Anchor != nil && v.dates(&a) != nil {
+			a.Implied = nil // what was planned holds, and is told of when the trigger looks
+		}
+		a = Ahead{State: before.Ahead, Implied: a.Implied, rule: a.rule, zones: a.zones}
 	default:
 		a = v.ahead(met, l.Doubt, before.Ahead)
 		if len(met) == 0 {

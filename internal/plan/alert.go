@@ -41,10 +41,22 @@ func (l *Look) Payload(rec subject.Record, i Implied, now time.Time) map[string]
 	if i.Target != "" {
 		payload["target"], payload["timezone"] = i.Target, i.Zone
 	}
+	if i.Elsewhere != "" {
+		payload[elsewhere] = i.Elsewhere
+	}
 	if i.Threshold != "" {
 		payload["metric"] = map[string]any{"name": l.Trigger.Metric.Name, "value": i.Metric, "threshold": json.Number(i.Threshold)}
 	}
 	return payload
+}
+
+// elsewhere is the zone of people without one in such a payload, where an occasion is due by the zone of each contact.
+const elsewhere = "elsewhere"
+
+// Elsewhere is that zone; empty: the occasion is due for all at once.
+func Elsewhere(ev subject.Event) string {
+	zone, _ := ev.Payload[elsewhere].(string)
+	return zone
 }
 
 // Extra are the further names that texts read of such an event at an instant: the metric, and the days that are left to

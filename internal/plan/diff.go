@@ -61,8 +61,13 @@ func (l *Look) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Cha
 		}
 		c := Change{Effect: Withdrawn, Row: row, Was: row}
 		c.Row.Status, c.Row.Reason, c.Row.CompletedAt, c.Row.Held = instance.Deactivated, l.withdrawal(row), now, false
-		c.Row.NextRetryAt = time.Time{}
+		c.Row.NextRetryAt, c.Row.ExpandCursor = time.Time{}, 0
 		changes = append(changes, c)
+	}
+	for _, row := range rows { // an occasion makes its rows of zones, and revives them, when it begins: those that wait follow it
+		if i, implied := a.Find(row); implied && OfZone(row) && row.Status == instance.Pending {
+			changes = append(changes, l.ensure(row, i, by, now))
+		}
 	}
 	for _, i := range a.Implied {
 		row, found := standsFor(rows, i.Key)
@@ -86,8 +91,9 @@ func standsFor(rows []instance.Row, k key.Instance) (row instance.Row, found boo
 	return row, found
 }
 
-// Begun reports whether some people of an occasion have their deliveries already: it goes on as it began (R17).
-func Begun(row instance.Row) bool { return row.Event != 0 || row.ExpandCursor != 0 }
+// Begun reports whether some people of an occasion have their deliveries already: it goes on as it began (R17). One that goes over
+// its people for their zones, and has told nobody yet, has not.
+func Begun(row instance.Row) bool { return row.Event != 0 }
 
 // insert plans an occasion that there is no row of (B20). One that is too late is kept as such (decision 28).
 func (l *Look) insert(i Implied, now time.Time) Change {
@@ -106,7 +112,7 @@ func (l *Look) place(row *instance.Row, i Implied, now time.Time) {
 		row.LocalDate = i.Date.String()
 	}
 	row.InputHash, row.WorkflowVersion = l.Ahead.Inputs, l.Workflow.Version
-	if l.Trigger.Timing.Stale(now, row.DueAt) {
+	if l.Trigger.Timing.Stale(now, i.Ends(row.DueAt)) {
 		row.Status, row.Reason, row.CompletedAt = instance.Skipped, reason.Stale, now
 	}
 }
@@ -128,6 +134,9 @@ func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Chan
 		c.Effect = Exists
 	case row.Status == instance.Pending:
 		c.Effect = Updated
+		if i.Elsewhere != "" && by == BySource && !row.HeldUp() { // it goes over its people again: there may be other zones by now
+			c.Row.NextRetryAt, c.Row.ExpandCursor = time.Time{}, 0
+		}
 		if l.Moves(row, i) && !(row.Reason == reason.RetryByOperator && !i.Due.After(now)) { // else a person has it done late
 			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone, c.Row.NextRetryAt = i.Due, i.Date.String(), i.Zone, time.Time{}
 		}
@@ -139,24 +148,30 @@ func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Chan
 	default:
 		c.Effect = Reactivated
 		c.Row.Status, c.Row.Reason, c.Row.CompletedAt, c.Row.RetryCount, c.Row.NextRetryAt = instance.Pending, "", time.Time{}, 0, time.Time{}
+		c.Row.ExpandCursor = 0
 		l.place(&c.Row, i, now)
 	}
 	return c
 }
 
-// Moves reports whether what waits is due at another instant than was planned. A zone that is not followed moves nothing.
+// Moves reports whether what waits is due at another instant than was planned. A zone that is not followed moves nothing, unless it
+// was that of each contact.
 func (l *Look) Moves(row instance.Row, i Implied) bool {
-	return !i.Due.IsZero() && !i.Due.Equal(row.DueAt) && !(l.Trigger.Dates.KeepZone && i.Zone != row.Timezone)
+	return !i.Due.IsZero() && !i.Due.Equal(row.DueAt) && !(l.Trigger.Dates.KeepZone && i.Zone != row.Timezone && row.Timezone != firstZone)
 }
 
-// Find is the occasion that a row was planned for, among those that are implied. What is said once a day is so as long as
-// its threshold is reached: a row of an earlier day waits for its offset.
+// Find is the occasion that a row was planned for, among those that are implied; for the row of a zone, as it is there. What is
+// said once a day is so as long as its threshold is reached: a row of an earlier day waits for its offset.
 func (a *Ahead) Find(row instance.Row) (Implied, bool) {
-	base, _ := key.Instance(row.Key).Base()
+	base, _ := key.Instance(row.Key).Everywhere().Base()
 	for _, i := range a.Implied {
-		if i.Key == base {
-			return i, true
+		if i.Key != base {
+			continue
 		}
+		if zone := key.Instance(row.Key).Zone(); zone != "" {
+			return a.In(i, zone)
+		}
+		return i, true
 	}
 	if lasting := key.Lasting(base); lasting != base {
 		for _, i := range a.Implied {
@@ -199,7 +214,7 @@ func (l *Look) unreached(row instance.Row) reason.Reason {
 
 // target is the name of an occasion without its offset, and without the workflow's type.
 func target(k key.Instance) string {
-	base, _ := k.Base()
+	base, _ := k.Everywhere().Base()
 	_, text, _ := strings.Cut(string(base), ":")
 	return text[:max(strings.LastIndexByte(text, ':'), 0)]
 }

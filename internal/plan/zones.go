@@ -11,12 +11,13 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Where a schedule follows the zone of each contact, its series is that of the zone in which a day begins first (R15):
+// Where occasions follow the zone of each contact, each is planned in the zone in which a day begins first (R15):
 //
 //	10:00 in the first zone: the occasion begins ─▶ a row for each zone of its people, due at 10:00 there
 //	10:00 in the last one:   the occasion ends, and takes who was in none of these at their hour, because they moved
 //
-// A row of a zone belongs to its occasion and is no place of the series.
+// A row of a zone belongs to its occasion. Of a schedule it is no place of the series; of a record it is implied as long as its
+// occasion is.
 
 const (
 	// firstZone is where a day begins first, and everywhere how long that is before it begins in the last zone, UTC-12.
@@ -25,24 +26,61 @@ const (
 )
 
 // OfZone reports whether a row is that of one zone of an occasion.
-func OfZone(row instance.Row) bool { return row.Record == 0 && row.Episode == zoned }
+func OfZone(row instance.Row) bool {
+	return row.Record == 0 && row.Episode == zoned || row.Record != 0 && key.Instance(row.Key).Zone() != ""
+}
 
-// zoned is the number in the row of a zone that tells it from an occasion.
+// zoned is the number in the row of a zone of the calendar that tells it from an occasion.
 const zoned = 1
+
+// ZoneOf is where a person's occasions are due; elsewhere is the zone of people without one.
+func ZoneOf(c subject.Contact, elsewhere string, zones *civil.Zones) string {
+	if _, err := zones.Load(c.Timezone); c.Timezone != "" && err == nil {
+		return c.Timezone
+	}
+	return elsewhere
+}
+
+// Ends is when an occasion is over everywhere that is due first at an instant.
+func (i Implied) Ends(due time.Time) time.Time {
+	if i.Elsewhere == "" {
+		return due
+	}
+	return due.Add(everywhere)
+}
+
+// In is an occasion as it is in one zone; not ok: it is not due by zones, or has no such time of day there.
+func (a *Ahead) In(i Implied, zone string) (in Implied, ok bool) {
+	if i.Elsewhere == "" {
+		return in, false
+	}
+	i.Due, i.Date, ok = DueIn(zone, i.Due, a.rule, a.zones)
+	i.Zone, i.Elsewhere = zone, ""
+	return i, ok
+}
+
+// DueIn is when it is as late in a zone as it was at an instant in the first one.
+func DueIn(zone string, first time.Time, rule civil.Rule, zones *civil.Zones) (due time.Time, date civil.Date, ok bool) {
+	from, err := zones.Load(firstZone)
+	if err != nil {
+		return due, date, false
+	}
+	loc, err := zones.Load(zone)
+	if err != nil {
+		return due, date, false
+	}
+	day, clock := civil.DateOf(first, from)
+	if due, ok = civil.Resolve(day, clock, loc, rule); ok {
+		date, _ = civil.DateOf(due, loc)
+	}
+	return due, date, ok
+}
 
 // ByContact reports whether the occasions are due by the zone of each contact.
 func (s *Series) ByContact() bool { return s.lag > 0 }
 
 // EndsAt is when an occasion is over everywhere.
 func (s *Series) EndsAt(row instance.Row) time.Time { return row.DueAt.Add(s.lag) }
-
-// ZoneOf is where a person's occasions are due.
-func (s *Series) ZoneOf(c subject.Contact, zones *civil.Zones) string {
-	if _, err := zones.Load(c.Timezone); c.Timezone != "" && err == nil {
-		return c.Timezone
-	}
-	return s.Elsewhere()
-}
 
 // Elsewhere is the zone of people without one.
 func (s *Series) Elsewhere() string {

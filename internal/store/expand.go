@@ -10,6 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -199,7 +200,40 @@ func (t *session) complete(ctx context.Context, due []DueInstance) error {
 	for n, i := range due {
 		due[n].Later = later[i.ID]
 	}
+	if err := t.occasions(ctx, due); err != nil {
+		return err
+	}
 	return t.sources(ctx, due)
+}
+
+const statusByKeys = `
+SELECT r.id, i.status
+FROM /*ROWS $1 (ws bigint, key text, id bigint)*/ AS r CROSS JOIN instance AS i
+WHERE i.key = r.key AND +i.ws = r.ws`
+
+// occasions reads what has become of the occasions of rows of zones: without a lock, as a person may end one at any moment.
+func (t *session) occasions(ctx context.Context, due []DueInstance) error {
+	var wanted rowset
+	for _, i := range due {
+		if whole := key.Instance(i.Key).Everywhere(); string(whole) != i.Key {
+			wanted.row().int(int64(i.Workspace)).text(string(whole)).int(int64(i.ID))
+		}
+	}
+	found := map[instance.ID]instance.Status{}
+	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var id instance.ID
+		var status instance.Status
+		err := rows.Scan(&id, &status)
+		found[id] = status
+		return struct{}{}, err
+	}, statusByKeys, &wanted)
+	if err != nil {
+		return fmt.Errorf("read the occasions of zones: %w", err)
+	}
+	for n, i := range due {
+		due[n].Occasion = found[i.ID]
+	}
+	return nil
 }
 
 const recordsByRow = `

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -41,8 +42,9 @@ type People struct {
 	Members []Person
 	// After is the last one of the page, when there may be more; else 0.
 	After subject.ContactID
-	// Told are those who have a message of the Occasion that the audience names.
-	Told map[subject.ContactID]bool
+	// Told are those who have a message of the Occasion that the audience names, and Zones what has become of its rows of zones.
+	Told  map[subject.ContactID]bool
+	Zones map[string]instance.Status
 }
 
 // The predicate is that of the index.
@@ -190,8 +192,9 @@ func (t *session) people(ctx context.Context, now time.Time, groups [][]Audience
 // zonesEnd follows the rows of an occasion in all zones in the order of keys, as ';' follows ':'.
 const zonesEnd = ":z;"
 
+// Between them in the order of keys are rows of other occasions too, whose names begin alike.
 const rowsOfOccasion = `
-SELECT i.id FROM instance AS i
+SELECT i.id, i.key, i.status FROM instance AS i
 WHERE +i.ws = $1 AND i.key >= $2 AND i.key < $3`
 
 const toldOfOccasion = `
@@ -204,9 +207,28 @@ func (t *session) told(ctx context.Context, ws subject.WorkspaceID, occasion key
 	if occasion == "" {
 		return nil
 	}
-	ids, err := query(ctx, t, scanInt, rowsOfOccasion, int64(ws), string(occasion), string(occasion)+zonesEnd)
+	var ids []int64
+	people.Zones = map[string]instance.Status{}
+	from, _ := occasion.Base()
+	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		var id int64
+		var k key.Instance
+		var status instance.Status
+		err := rows.Scan(&id, &k, &status)
+		whole := k.Everywhere()
+		if base, _ := whole.Base(); whole == occasion || base == occasion { // of a retry it asks for that alone
+			ids = append(ids, id)
+		}
+		if zone := k.Zone(); zone != "" && whole == occasion {
+			people.Zones[zone] = status
+		}
+		return struct{}{}, err
+	}, rowsOfOccasion, int64(ws), string(from), string(from)+zonesEnd)
 	if err != nil {
 		return fmt.Errorf("find the rows of an occasion: %w", err)
+	}
+	if len(people.Zones) == 0 { // of its own row nobody was told whom it has yet to read
+		return nil
 	}
 	var wanted rowset
 	for _, person := range slices.Concat(people.Persons, people.Members) {

@@ -206,7 +206,9 @@ type DueInstance struct {
 	Source   *RecordRow // the record that it was planned by, unless it has begun; nil: it has none
 	InForce  int64      // number of its workspace's definition set in force, which stays so until the transaction ends
 	Later    bool       // of the calendar: its series has gone on past it
-	PausedAt time.Time  // since when its workflow is paused; none: it is not
+	// Occasion is what has become of the occasion of which the row is that of one zone; empty: it is no such row.
+	Occasion instance.Status
+	PausedAt time.Time // since when its workflow is paused; none: it is not
 }
 
 // ExpandResult is what became of one due instance.

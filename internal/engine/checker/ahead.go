@@ -125,7 +125,7 @@ func standing(stored store.Plan) []instance.Row {
 		return stored.Instances
 	}
 	return slices.DeleteFunc(slices.Clone(stored.Instances), func(row instance.Row) bool {
-		base, n := key.Instance(row.Key).Base()
+		base, n := key.Instance(row.Key).Everywhere().Base()
 		return n < stored.Freed[base]
 	})
 }
@@ -156,7 +156,7 @@ func (d *decision) unplan(l *look, stored store.Plan) {
 	implied := keys(l)
 	gone, superseded := map[instance.ID]bool{}, map[instance.ID]bool{}
 	for _, i := range stored.Instances {
-		base, _ := key.Instance(i.Key).Base()
+		base, _ := key.Instance(i.Key).Everywhere().Base()
 		gone[i.ID] = !slices.Contains(implied, base)
 		_, superseded[i.ID] = l.Ahead.Find(i) // said once a day, and still to be said: by that of the new day
 	}

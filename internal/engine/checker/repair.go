@@ -178,7 +178,7 @@ func (m *mending) concerns(look *plan.Look, row store.RecordRow) (keys []key.Ins
 	concerned := !row.UpdatedAt.Before(m.run.Since.Add(-overlap))
 	for _, i := range look.Ahead.Implied {
 		keys = append(keys, i.Key)
-		soon := i.Due.IsZero() || !i.Due.After(m.now.Add(m.rule.DueWithin)) && !m.match.Trigger.Timing.Stale(m.now, i.Due)
+		soon := i.Due.IsZero() || !i.Due.After(m.now.Add(m.rule.DueWithin)) && !m.match.Trigger.Timing.Stale(m.now, i.Ends(i.Due))
 		concerned = concerned || soon
 	}
 	if !concerned {

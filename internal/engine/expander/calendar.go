@@ -34,6 +34,9 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 		return input, err
 	}
 	if plan.OfZone(in.Row) {
+		if cancelled(p, in) {
+			return input, nil
+		}
 		return r.ofZone(p, in, series)
 	}
 	if !plan.InSeries(in.Row) {
@@ -51,7 +54,7 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 		p.seeds = r.follow(in, series, o)
 	}
 	if series.ByContact() {
-		p.zones = newZonal(series, in, r.now)
+		p.zones = r.zonesOf(series, in)
 	}
 	if why := series.Ended(series.Occasion(in.Row), r.now); in.Event != 0 && series.ByContact() && why != "" { // the rest of it
 		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why}
@@ -108,12 +111,12 @@ func (r *run) follow(in store.DueInstance, s *plan.Series, o plan.Overdue) (seed
 		if trace, err := json.Marshal(map[string]any{"skipped": o.Skipped}); err == nil { // numbers and instants of the calendar
 			row.Trace = string(trace)
 		}
-		seeds = append(seeds, r.seed(in, s, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
+		seeds = append(seeds, r.seed(in, s.Trigger.ID, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
 	}
-	return append(seeds, r.seed(in, s, o.Next, 0))
+	return append(seeds, r.seed(in, s.Trigger.ID, o.Next, 0))
 }
 
-func (r *run) seed(in store.DueInstance, s *plan.Series, rows iter.Seq[instance.Row], count int) store.Seed {
+func (r *run) seed(in store.DueInstance, trigger string, rows iter.Seq[instance.Row], count int) store.Seed {
 	return store.Seed{
 		Rows: func(yield func(instance.Row) bool) {
 			for row := range rows {
@@ -126,10 +129,13 @@ func (r *run) seed(in store.DueInstance, s *plan.Series, rows iter.Seq[instance.
 		Made: func(row instance.Row) {
 			e := journal.Entry{
 				At: r.now, What: journal.Created, Workspace: row.Workspace, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion,
-				Trigger: s.Trigger.ID, Key: row.Key, Instance: row.ID, Reason: row.Reason, Due: row.DueAt, Count: count,
+				Trigger: trigger, Key: row.Key, Instance: row.ID, Reason: row.Reason, Due: row.DueAt, Count: count,
 			}
 			if row.Status == instance.Skipped {
 				e.What = journal.Skipped
+			}
+			if in.Source != nil {
+				e.Record = in.Source.Type + "/" + in.Source.ExtID
 			}
 			r.entries = append(r.entries, e)
 		},

@@ -22,6 +22,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -153,7 +154,7 @@ type planned struct {
 	over     *store.ExpandResult // what becomes of it instead
 	seeds    []store.Seed        // of the calendar: what follows once it has ended or is held
 	count    int                 // of the calendar: for how many occasions it stands that are not sent
-	zones    *zonal              // of a schedule that follows the zones of its people
+	zones    *zonal              // of what follows the zones of its people
 	err      error
 	lease    time.Duration // it is only taken up, for that long
 }
@@ -203,8 +204,11 @@ func (r *run) look(p *planned, in store.DueInstance, ws catalog.Workspace) error
 	}
 	r.live[in.Workspace] = p.live
 	p.audience, err = audience.Of(p.trigger, input, ws.Addresses, subject.ContactID(in.ExpandCursor))
-	if p.zones != nil {
+	switch {
+	case p.zones != nil:
 		p.zones.narrow(&p.audience)
+	case in.Attempts > 0 && (in.Source != nil || ofCalendar(in)): // it may have rows of zones, from before an edit
+		p.audience.Occasion = key.Instance(in.Key)
 	}
 	return err
 }
@@ -276,13 +280,17 @@ func (r *run) prepare(p *planned, in store.DueInstance, m definition.Match) (inp
 	if record, issues, _, ok := plan.AlertFields(ev); ok {
 		input.Event, input.Record, input.Issues = nil, record, issues
 	}
+	if elsewhere := plan.Elsewhere(ev); elsewhere != "" && p.trigger.Dates != nil {
+		p.zones = r.zonesOfRecord(p, in, elsewhere, false)
+		cancelled(p, in)
+	}
 	return input, nil
 }
 
 // resume has an occasion whose first people are taken up go on with the version with which it began, whatever that of now
 // says of its audience and channels (R17). That its trigger is no more was found before, and ends it.
 func (r *run) resume(p *planned, in store.DueInstance, input expr.Input) (expr.Input, error) {
-	if in.ExpandCursor == 0 || p.over != nil || p.trigger.Pin {
+	if in.ExpandCursor == 0 || in.Event == 0 || p.over != nil || p.trigger.Pin {
 		return input, nil
 	}
 	set, err := r.catalog.Loaded(in.Workspace, in.Definitions)
@@ -339,16 +347,19 @@ func (r *run) expand(book *gate.Book, p planned, in store.DueInstance, people st
 	if p.event != nil {
 		in.Event = p.event.ID
 	}
-	begun := in.ExpandCursor != 0 || people.After != 0
+	begun := (in.ExpandCursor != 0 || people.After != 0) && (p.event != nil || in.Event != 0)
 	if begun && in.ExpandCursor == 0 && !p.trigger.Pin {
 		in.Definitions, result.Definitions = in.InForce, in.InForce
 	}
 	for _, recipient := range p.audience.Recipients(people) {
 		from := len(result.Deliveries)
 		o := gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun}
+		if people.Told[recipient.Person.ID] {
+			continue
+		}
 		if p.zones != nil {
 			var theirs bool
-			if o.Instance.DueAt, theirs = p.zones.due(r, in, recipient.Person, people.Told); !theirs {
+			if o.Instance.DueAt, theirs = p.zones.due(r, in, recipient.Person, people); !theirs {
 				continue
 			}
 		}
@@ -364,11 +375,11 @@ func (r *run) expand(book *gate.Book, p planned, in store.DueInstance, people st
 	}
 	switch {
 	case p.zones != nil && p.zones.opens && result.Cursor == 0: // until it is over everywhere
-		result.Status, result.Reason, result.NextRetryAt = instance.Pending, "", p.zones.series.EndsAt(in.Row)
+		result.Status, result.Reason, result.NextRetryAt = instance.Pending, "", p.zones.ends
 		result.Seeds = append(result.Seeds, p.seeds...)
 	case result.Cursor != 0: // there are more people: another chunk
 		result.Status, result.Reason = instance.Pending, ""
-	case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger) && (p.zones == nil || p.zones.row != ""):
+	case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger) && (p.zones == nil || p.zones.row != "" || len(people.Zones) == 0):
 		result.Reason = reason.NoRecipient
 	}
 	result.Seeds = append(result.Seeds, p.follows(result)...)

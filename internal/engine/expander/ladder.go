@@ -149,7 +149,7 @@ func (r *run) next(p *planned, in store.DueInstance) (seeds []store.Seed) {
 	if err != nil { // the zone is known no longer: the next apply ensures what is to follow
 		return nil
 	}
-	return []store.Seed{r.seed(in, series, series.Next(plan.PlaceOf(in.Row), r.now), 0)}
+	return []store.Seed{r.seed(in, series.Trigger.ID, series.Next(plan.PlaceOf(in.Row), r.now), 0)}
 }
 
 // retry is what the definition of an instance says, as far as it was found.

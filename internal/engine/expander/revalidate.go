@@ -39,10 +39,13 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 		return input, nil
 	}
 	implied, found := look.Ahead.Find(in.Row)
+	unseen := look.Ahead.State.Print != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Print
 	newer := m.Workflow.Version > in.WorkflowVersion
 	switch {
+	case !look.Ahead.Known && !found && m.Trigger.Dates.ByContact: // whether it is due by zones is seen when the trigger looks
+		p.over = &store.ExpandResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Check.Every)}
 	case !look.Ahead.Known: // it is not time for the trigger to look: what it planned holds
-	case !found && look.Ahead.State.Print != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Print:
+	case !found && unseen:
 		// What is implied has changed since the last look. The next one withdraws this, unless it is implied again by then.
 		p.over = r.unlooked(in)
 	case !found:
@@ -53,21 +56,28 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why, Look: true}
 	case look.Ahead.Inputs != in.InputHash && !newer:
 		p.over = &store.ExpandResult{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}
-	case implied.Due.After(r.now) && in.Reason != reason.RetryByOperator && look.Moves(in.Row, implied): // by an edit or a parent, and the look that writes so is still to come
-		p.over = r.unlooked(in)
+	case in.Reason == reason.RetryByOperator || !look.Moves(in.Row, implied):
+	case unseen && implied.Elsewhere != "", implied.Due.After(r.now) && (unseen || !plan.OfZone(in.Row)):
+		p.over = r.unlooked(in) // by an edit or a parent, and the look that writes so is still to come
+	case implied.Due.After(r.now): // the rules of its zone have changed since its occasion began
+		p.over = &store.ExpandResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: implied.Due}
+	}
+	if p.over != nil || cancelled(p, in) {
+		return input, nil
 	}
 	// What failed, was released or has begun is not late, whatever the time (R2).
-	if late := !in.HeldUp() && !plan.Begun(in.Row); p.over == nil && late && p.trigger.Timing.Stale(r.comesAt(in), in.DueAt) {
+	if late := !in.HeldUp() && !plan.Begun(in.Row); late && p.trigger.Timing.Stale(r.comesAt(in), implied.Ends(in.DueAt)) {
 		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.Stale}
+		return input, nil
 	}
-	if p.over != nil {
+	input = plan.Input(p.live, m.Workflow, nil, r.now)
+	input.Record = look.Fields()
+	if implied = r.byZones(p, in, &look, implied); p.zones != nil && p.zones.opens { // nobody is told yet
 		return input, nil
 	}
 	if p.event, err = r.event(in, &look, implied); err != nil {
 		return input, err
 	}
-	input = plan.Input(p.live, m.Workflow, nil, r.now)
-	input.Record = look.Fields()
 	return input, nil
 }
 

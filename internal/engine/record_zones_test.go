@@ -1,0 +1,198 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// zonesReminder is one at nine where each of its people is, on the day of a paper.
+func zonesReminder(timing, rest string) string {
+	return "workflow: w\ntype: reminder\ntriggers:\n  - id: due\n    record: paper\n    when: record.wanted == true\naudience: {persona: Mother}\n" +
+		"timing: {anchor: record.date, " + timing + "}\nchannel: inbox\nmessage:\n  inbox: {text: x}\n" + rest +
+		"---\nrecord_type: paper\nfields: {date: date, wanted: bool, timezone: text}\n---\npersona: Mother\n---\nchannel: inbox\nprovider: inbox\n" +
+		"---\nworkspace: default\ncadence: {max_per_day: 0}\n"
+}
+
+const byContact = `at: "09:00", timezone: [contact.timezone, record.timezone, Asia/Tokyo]`
+
+// zonesWorld is on the evening before the reminder: nine has come nowhere yet.
+func zonesWorld(t *testing.T, s *store.Store) world {
+	w := newWorld(t, s, zonesReminder(byContact, ""))
+	w.Clock.Set(time.Date(2026, 5, 14, 0, 0, 0, 0, time.UTC))
+	w.mother("amina", "Africa/Nairobi")
+	w.mother("berta", "Europe/Berlin")
+	w.mother("carol", "America/New_York")
+	w.put("paper/1", `{"date": "2026-05-16", "wanted": true}`)
+	return w
+}
+
+// on is an instant of May 2026.
+func on(day, hour, minute int) time.Time {
+	return time.Date(2026, 5, day, hour, minute, 0, 0, time.UTC)
+}
+
+// zoneRows are the rows of an occasion: "zone due status reason".
+func (w world) zoneRows() (list []string) {
+	w.Helper()
+	rows, err := w.Store.Instances(w.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 100})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, row := range rows {
+		list = append(list, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", strings.TrimPrefix(row.Key, "reminder:w:paper:1:due:"), row.DueAt.UTC().Format("02 15:04"), row.Status, row.Reason)))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Nine o'clock on the day of a record is nine o'clock where each of its people is: a row for each zone. Who has none is told in
+// that of the record, or as the list goes on.
+//
+// Shows: R15, B34, D1.
+func TestADateInTheZoneOfEachPerson(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := zonesWorld(t, s)
+		w.person("dora", `"persona": "Mother"`)
+		for w.tick() {
+		}
+		w.mustBe("planned", w.zoneRows(), []string{"2026-05-16:0 15 19:00 pending"})
+		w.mustBe("the day", w.follow(on(17, 0, 0)), []string{"16 00:00 dora", "16 06:00 amina", "16 07:00 berta", "16 13:00 carol"})
+		w.mustBe("its rows", w.zoneRows(), []string{
+			"2026-05-16:0 15 19:00 completed expanded", "2026-05-16:0:z:Africa/Nairobi 16 06:00 completed expanded",
+			"2026-05-16:0:z:America/New_York 16 13:00 completed expanded", "2026-05-16:0:z:Asia/Tokyo 16 00:00 completed expanded",
+			"2026-05-16:0:z:Europe/Berlin 16 07:00 completed expanded",
+		})
+		w.put("paper/1", `{"date": "2026-05-20", "timezone": "Europe/Lisbon"}`)
+		w.mustBe("another day, of a record with a zone", w.follow(on(22, 0, 0)), []string{"20 06:00 amina", "20 07:00 berta", "20 08:00 dora", "20 13:00 carol"})
+	})
+}
+
+// Who moves is told once: in the zone that they are in at its hour, and at the end of the occasion if they were in none. Who
+// joins when it has begun, in a zone without a row, is not.
+//
+// Shows: R15, R16.
+func TestWhoMovesIsRemindedOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := zonesWorld(t, s)
+		for _, name := range []string{"early", "late", "lost"} {
+			w.mother(name, "Europe/Berlin")
+		}
+		w.follow(on(16, 5, 0))
+		w.mother("early", "America/New_York") // before its hour
+		w.mother("lost", "Asia/Tokyo")        // whose hour is past
+		w.mother("new", "Europe/Berlin")
+		w.mustBe("in Berlin", w.follow(on(16, 8, 0)), []string{"16 06:00 amina", "16 07:00 berta", "16 07:00 late", "16 07:00 new"})
+		w.mother("late", "America/New_York") // after its hour
+		w.mother("tardy", "Asia/Tokyo")
+		w.mustBe("elsewhere", w.follow(on(20, 0, 0)), []string{"16 13:00 carol", "16 13:00 early", "16 21:00 lost"})
+	})
+}
+
+// What happens between the first zone and the last one: who was not told yet is told of what is so now, and nobody twice.
+//
+// Shows: R2, R13, R14, R15, R17, B30, B32, B37, P2.
+func TestADateThatChangesBetweenTwoZones(t *testing.T) {
+	t.Parallel()
+	for _, story := range []struct {
+		name string
+		does func(w world, until func(time.Time))
+		want []string // from half past seven on: Nairobi and Berlin were told
+	}{
+		{"nothing", func(world, func(time.Time)) {}, []string{"16 13:00 carol"}},
+		{"another date", func(w world, _ func(time.Time)) { w.put("paper/1", `{"date": "2026-05-20"}`) }, []string{"20 06:00 amina", "20 07:00 berta", "20 13:00 carol"}},
+		{"another date, and back", func(w world, until func(time.Time)) {
+			w.put("paper/1", `{"date": "2026-05-20"}`)
+			until(on(16, 7, 40))
+			w.put("paper/1", `{"date": "2026-05-16"}`)
+		}, []string{"16 13:00 carol"}},
+		{"another date, and back when the hour is past", func(w world, until func(time.Time)) {
+			w.put("paper/1", `{"date": "2026-05-20"}`)
+			until(on(16, 13, 40))
+			w.put("paper/1", `{"date": "2026-05-16"}`)
+		}, []string{"16 13:40 carol"}},
+		{"closed", func(w world, _ func(time.Time)) { w.write(record.Merge, "paper/1", `{"closed": true}`) }, nil},
+		{"closed, and opened again", func(w world, until func(time.Time)) {
+			w.write(record.Merge, "paper/1", `{"closed": true}`)
+			until(on(16, 7, 40))
+			w.write(record.Merge, "paper/1", `{"closed": false}`)
+		}, []string{"16 13:00 carol"}},
+		{"met no longer", func(w world, _ func(time.Time)) { w.put("paper/1", `{"wanted": false}`) }, nil},
+		{"deleted", func(w world, _ func(time.Time)) { w.write(record.Delete, "paper/1", `{}`) }, nil},
+		{"another hour", func(w world, _ func(time.Time)) {
+			w.Apply(zonesReminder(strings.Replace(byContact, "09:00", "10:30", 1), ""))
+		}, []string{"16 14:30 carol"}},
+		{"an earlier hour", func(w world, _ func(time.Time)) {
+			w.Apply(zonesReminder(strings.Replace(byContact, "09:00", "03:00", 1), ""))
+		}, []string{"16 07:30 carol"}},
+		{"one zone", func(w world, _ func(time.Time)) {
+			w.Apply(zonesReminder(`at: "09:00", timezone: Asia/Kathmandu`, ""))
+		}, []string{"16 07:30 carol"}},
+		{"one zone that is not followed", func(w world, _ func(time.Time)) {
+			w.Apply(zonesReminder(`at: "09:00", timezone: America/Los_Angeles, follow_zone: false`, ""))
+		}, []string{"16 16:00 carol"}},
+		{"switched off", func(w world, _ func(time.Time)) { w.Apply(zonesReminder(byContact, "enabled: false\n")) }, nil},
+		{"switched off and on", func(w world, until func(time.Time)) {
+			w.Apply(zonesReminder(byContact, "enabled: false\n"))
+			until(on(16, 7, 40))
+			w.Apply(zonesReminder(byContact, ""))
+		}, []string{"16 13:00 carol"}},
+		{"paused for longer than it may be late", func(w world, until func(time.Time)) {
+			w.Apply(zonesReminder(byContact+", catch_up: 1h", ""))
+			pause(w.Bundle, "w")
+			until(on(17, 6, 0))
+			resume(w.Bundle, "w")
+		}, []string{"17 06:00 carol"}},
+		{"the occasion is cancelled", func(w world, _ func(time.Time)) { w.cancelRow("2026-05-16:0") }, nil},
+		{"the row of a zone is cancelled", func(w world, _ func(time.Time)) { w.cancelRow("2026-05-16:0:z:America/New_York") }, nil},
+		{"tried again when it is over", func(w world, until func(time.Time)) {
+			until(on(18, 0, 0))
+			row, err := w.Store.InstanceByKey(w.Context(), w.Workspace.ID, "reminder:w:paper:1:due:2026-05-16:0")
+			if err == nil {
+				_, err = w.operator().RetryInstance(w.Context(), w.Workspace.ID, row.ID, "test", w.Clock.Now())
+			}
+			if err != nil {
+				w.Fatal(err)
+			}
+		}, []string{"16 13:00 carol", "18 00:00 amina", "18 00:00 berta", "18 00:00 carol"}},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := zonesWorld(t, s)
+				w.mustBe("before", w.follow(on(16, 7, 30)), []string{"16 06:00 amina", "16 07:00 berta"})
+				var got []string
+				story.does(w, func(until time.Time) { got = append(got, w.follow(until)...) })
+				if diff := cmp.Diff(story.want, append(got, w.follow(on(24, 0, 0))...)); diff != "" {
+					t.Errorf("(-want +got):\n%s\n%q", diff, w.zoneRows())
+				}
+				for _, row := range w.zoneRows() {
+					if strings.Contains(row, "pending") {
+						t.Errorf("it still waits: %s", row)
+					}
+				}
+			})
+		})
+	}
+}
+
+func (w world) cancelRow(key string) {
+	w.Helper()
+	row, err := w.Store.InstanceByKey(w.Context(), w.Workspace.ID, "reminder:w:paper:1:due:"+key)
+	if err == nil {
+		_, err = w.operator().CancelInstance(w.Context(), w.Workspace.ID, row.ID, "test", w.Clock.Now())
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
