@@ -7,10 +7,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/checker"
-	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -76,19 +72,13 @@ func (p *product) ahead(ctx context.Context, s settings, r *round, name, text st
 	if err := p.apply(ctx, text); err != nil {
 		return err
 	}
-	c := checker.New(p.store, catalog.New(p.store, definition.Options{}), nil)
 	m, err := r.meter()
 	if err != nil {
 		return err
 	}
 	took, err := profiled(s.profile, name, func() (time.Duration, error) {
-		elapsed := clock.Monotonic()
-		for {
-			step, err := c.Step(ctx, p.clock.Now(), batch)
-			if err != nil || step.Looked+step.Passed == 0 && !step.More {
-				return elapsed(), err
-			}
-		}
+		_, took, err := p.check(ctx)
+		return took, err
 	})
 	if err != nil {
 		return err
@@ -99,86 +89,3 @@ func (p *product) ahead(ctx context.Context, s settings, r *round, name, text st
 	}
 	return errors.Join(err, m.rate(name, s.planned, took))
 }
-
-const (
-	// dueRows and dueCycles are how much is due while many rows wait.
-	dueRows   = 10
-	dueCycles = 200
-	// fewWait is how many rows wait in the database with which the other one is compared.
-	fewWait = 10_000
-)
-
-// waitContenders take up what is due among rows that wait: few, and then many in the same database (T8).
-func waitContenders(s settings) []contender {
-	return []contender{onDatabase("due among many", []string{"T8"}, func(ctx context.Context, r *round, url string) (err error) {
-		p, err := newProduct(ctx, url)
-		if p != nil {
-			defer func() { err = errors.Join(err, p.store.Close()) }()
-		}
-		if err != nil {
-			return err
-		}
-		if err := p.fill(ctx, 1000); err != nil {
-			return err
-		}
-		if _, err := p.expand(ctx, 1000); err != nil { // what filling has made due
-			return err
-		}
-		if _, err := p.send(ctx, 1000); err != nil {
-			return err
-		}
-		made := 0
-		for _, side := range []struct {
-			name string
-			wait int
-		}{{claimFew, fewWait}, {claimMany, s.pending}} {
-			if err := execute(ctx, url, waitingRows, made+1, side.wait); err != nil {
-				return fmt.Errorf("fill: %w", err)
-			}
-			made = side.wait
-			if err := r.calm(ctx, url); err != nil {
-				return err
-			}
-			all := make([]time.Duration, 0, dueCycles)
-			for n := range dueCycles {
-				took, err := p.due(ctx, fmt.Sprint(side.name, n))
-				if err != nil {
-					return err
-				}
-				all = append(all, took)
-			}
-			if err := r.lateness(side.name, all); err != nil {
-				return err
-			}
-		}
-		return nil
-	})}
-}
-
-// due makes a few rows due and measures how long it takes to take them up and expand them.
-func (p *product) due(ctx context.Context, name string) (time.Duration, error) {
-	items := make([]intake.Item, dueRows)
-	for i := range items {
-		items[i] = invoice(fmt.Sprint(name, i), i, p.clock.Now())
-	}
-	if err := p.take(ctx, items); err != nil {
-		return 0, err
-	}
-	elapsed := clock.Monotonic()
-	n, err := p.expander.Step(ctx, p.clock.Now(), batch)
-	took := elapsed()
-	if err == nil && n != dueRows {
-		err = fmt.Errorf("%d of %d were taken up", n, dueRows)
-	}
-	if err != nil {
-		return 0, err
-	}
-	_, err = p.sender.Step(ctx, p.clock.Now(), batch)
-	return took, err
-}
-
-// waitingRows lie a month ahead.
-const waitingRows = `
-INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, ready_at, input_hash, created_at)
-SELECT w.id, n, 'reminder:invoice-due:event:' || n, 'invoice-due', 1, 1, 'reminder', 'due', n, 'pending', at, at, '', 1
-FROM workspace w, generate_series($1::bigint, $2::bigint) n, LATERAL (SELECT (extract(epoch FROM now() + interval '30 days') * 1000000)::bigint + n AS at) t`

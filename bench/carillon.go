@@ -57,6 +57,7 @@ const contactsPerRow = 2
 // product is Carillon on one database, with the stages as an engine runs them.
 type product struct {
 	store     *store.Store
+	claims    *claims // the store as the stages see it
 	engine    *engine.Engine
 	workspace store.Workspace
 	expander  *expander.Expander
@@ -84,7 +85,7 @@ func newProduct(ctx context.Context, url string) (*product, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &product{store: s, clock: &clock.System{}, accepted: &atomic.Int64{}}
+	p := &product{store: s, claims: newClaims(s), clock: &clock.System{}, accepted: &atomic.Int64{}}
 	return p, p.start(ctx)
 }
 
@@ -110,9 +111,9 @@ func (p *product) start(ctx context.Context) error {
 		return fmt.Errorf("definitions: %v", applied.Problems)
 	}
 	known := catalog.New(p.store, options)
-	p.expander = expander.New(p.store, known, nil, nil)
+	p.expander = expander.New(p.claims, known, nil, nil)
 	p.sender = sender.New(sender.Config{
-		Store: p.store, Catalog: known, Clock: p.clock,
+		Store: p.claims, Catalog: known, Clock: p.clock,
 		Outlets: outlet.New([]channel.Provider{provider}, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
 	})
 	return nil

@@ -16,16 +16,10 @@ import (
 // idleWarm is how long a side runs before its CPU time counts: it starts, and looks for work once.
 const idleWarm = 2 * time.Second
 
-// What waits lies a month ahead.
-const (
-	idleInstances = `
-INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, ready_at, input_hash, created_at)
-SELECT w.id, n, 'reminder:invoice-due:event:' || n, 'invoice-due', 1, 1, 'reminder', 'due', n, 'pending', at, at, '', 1
-FROM workspace w, generate_series(1, $1::bigint) n, LATERAL (SELECT (extract(epoch FROM now() + interval '30 days') * 1000000)::bigint + n AS at) t`
-	idleJobs = `
+// idleJobs lie a month ahead.
+const idleJobs = `
 INSERT INTO river_job (kind, args, max_attempts, state, scheduled_at)
 SELECT 'noop', '{}', 25, 'scheduled', now() + interval '30 days' + n * interval '1 microsecond' FROM generate_series(1, $1::bigint) n`
-)
 
 // idle measures how much CPU time is used while rows wait and nothing is due, by the process and by the database.
 // The tables are filled once; the windows of the sides alternate.
@@ -50,7 +44,7 @@ func idle(ctx context.Context, s settings, r *round, b *binary) (err error) {
 	for _, fill := range []struct {
 		url, text string
 		before    func(context.Context, *pgxpool.Pool) error
-	}{{ours, idleInstances, nil}, {theirs, idleJobs, migrateRiver}} {
+	}{{ours, waitingRows, nil}, {theirs, idleJobs, migrateRiver}} {
 		if err := fillIdle(ctx, r, fill.url, fill.before, fill.text, s.pending); err != nil {
 			return err
 		}

@@ -31,12 +31,11 @@ const (
 	defaultRecords = 200_000
 	defaultPlanned = 50_000
 	defaultIdle    = 30 * time.Second
+	defaultChurn   = 20 * time.Second
+	defaultWithin  = 30 * time.Minute
 	workers        = 4
 	batch          = 500
 )
-
-// limit bounds the whole: a bench that takes longer is stuck.
-const limit = 30 * time.Minute
 
 // gcPercent is for every side that runs in this process.
 const gcPercent = 400
@@ -45,7 +44,7 @@ type settings struct {
 	rounds, rows, sqliteRows int
 	pending, records         int
 	planned                  int
-	idle                     time.Duration
+	idle, churn, within      time.Duration
 	only                     []string
 	write                    string
 	profile                  string
@@ -55,8 +54,6 @@ type settings struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %s", limit))
-	defer cancel()
 	debug.SetGCPercent(gcPercent)
 	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -75,6 +72,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.IntVar(&s.records, "records", defaultRecords, "records that a run goes over (T10)")
 	flags.IntVar(&s.planned, "planned", defaultPlanned, "records of which an edit plans (T16)")
 	flags.DurationVar(&s.idle, "idle", defaultIdle, "for how long in all the idle CPU time of a side is measured (T7)")
+	flags.DurationVar(&s.churn, "churn", defaultChurn, "for how long rows come and go before claims are measured, and for a third of it again under an open snapshot (T9)")
+	flags.DurationVar(&s.within, "within", defaultWithin, "when a bench that is not done is given up")
 	flags.StringVar(&only, "only", "", "rows of the table to measure, such as T3,T4; empty: all")
 	flags.StringVar(&s.write, "write", "", "page whose tables are written again; needs all rows")
 	flags.StringVar(&s.profile, "profile", "", "folder for CPU profiles of our side (T1, T2, T3, T4, T10, T13)")
@@ -86,8 +85,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if idleRiver != "" {
 		return beIdleRiver(ctx, idleRiver, out)
 	}
-	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.records < 1000 || s.planned < 1 || s.idle < time.Second || flags.NArg() > 0 {
-		return errors.New("rounds and rows are whole numbers from 1, records from 1000, idle is at least 1s; there are no other arguments")
+	if s.rounds < 1 || s.rows < 1 || s.sqliteRows < 1 || s.pending < 1 || s.records < 1000 || s.planned < 1 || s.idle < time.Second || s.churn < time.Second || flags.NArg() > 0 {
+		return errors.New("rounds and rows are whole numbers from 1, records from 1000, idle and churn are at least 1s; there are no other arguments")
 	}
 	known := ids()
 	for id := range strings.SplitSeq(only, ",") {
@@ -101,6 +100,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if s.write != "" && len(s.only) > 0 {
 		return errors.New("-write needs all rows: the tables are written whole")
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.within, fmt.Errorf("not done within %s", s.within))
+	defer cancel()
 	found, err := measure(ctx, s, progress)
 	if err != nil {
 		return err

@@ -160,6 +160,19 @@ func (p *product) apply(ctx context.Context, text string) error {
 	return err
 }
 
+// check looks at records until there is nothing to look at, and tells how many that were.
+func (p *product) check(ctx context.Context) (all checker.Result, took time.Duration, err error) {
+	c := checker.New(p.store, catalog.New(p.store, definition.Options{}), nil)
+	elapsed := clock.Monotonic()
+	for {
+		step, err := c.Step(ctx, p.clock.Now(), batch)
+		all.Looked, all.Passed = all.Looked+step.Looked, all.Passed+step.Passed
+		if err != nil || step.Looked+step.Passed == 0 && !step.More {
+			return all, elapsed(), err
+		}
+	}
+}
+
 // scan has a run go over the records, with what it makes of those that meet a condition.
 func (p *product) scan(ctx context.Context, s settings, r *round, name string) error {
 	if err := p.fill(ctx, 1000); err != nil { // the people who are told
@@ -168,27 +181,21 @@ func (p *product) scan(ctx context.Context, s settings, r *round, name string) e
 	if err := p.apply(ctx, watchedBy(0)); err != nil {
 		return err
 	}
-	c := checker.New(p.store, catalog.New(p.store, definition.Options{}), nil)
 	m, err := r.meter()
 	if err != nil {
 		return err
 	}
-	var looked, passed int
-	took, err := profiled(s.profile, name, func() (time.Duration, error) {
-		elapsed := clock.Monotonic()
-		for {
-			step, err := c.Step(ctx, p.clock.Now(), batch)
-			if looked, passed = looked+step.Looked, passed+step.Passed; err != nil || step.Looked+step.Passed == 0 && !step.More {
-				return elapsed(), err
-			}
-		}
+	var done checker.Result
+	took, err := profiled(s.profile, name, func() (took time.Duration, err error) {
+		done, took, err = p.check(ctx)
+		return took, err
 	})
 	if err != nil {
 		return err
 	}
 	runs, err := p.store.Runs(ctx, p.workspace.ID, store.Page{})
-	if err == nil && (passed != s.records || looked != s.records/1000 || len(runs) == 0 || runs[0].Status != store.RunDone) {
-		err = fmt.Errorf("a run over %d of %d records, %d looked at: %+v", passed, s.records, looked, runs)
+	if err == nil && (done.Passed != s.records || done.Looked != s.records/1000 || len(runs) == 0 || runs[0].Status != store.RunDone) {
+		err = fmt.Errorf("a run over %d of %d records, %d looked at: %+v", done.Passed, s.records, done.Looked, runs)
 	}
 	return errors.Join(err, m.rate(name, s.records, took))
 }

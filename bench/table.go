@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // figures are measured values by name; the n-th of every name were measured in the same round.
@@ -41,6 +42,11 @@ const (
 	copyPostgres   = "copy"
 	claimFew       = "due among few"
 	claimMany      = "due among many"
+	churnDone      = "churned"
+	churnSnapshot  = "churned, snapshot"
+	claimTen       = "10"
+	claimFull      = "500"
+	leftAlone      = ", left alone"
 	idleOurs       = "idle"
 	idleRiver      = "idle river"
 	idleServer     = "idle server"
@@ -90,6 +96,13 @@ func comparisons() []comparison {
 		{"T6", "lateness at 100 due/s, p99", millis, lateOurs + " p99", lateGraphile + " p99", lateProbe + " p99", "graphile-worker", "≤ 0.1 × peer, ≤ 5 × limit"},
 		{"T7", "idle CPU, rows wait", ofACore, idleOurs, idleRiver, idleServer, "River", "≤ 1.0 × peer"},
 		{"T8", "ten that are due, among those that wait, p50; limit: among 10,000", millis, claimMany + " p50", "", claimFew + " p50", "", "≤ 1.5 × limit"},
+		{"T8", "the claim of these instances alone, p50", millis, claimMany + " " + ofInstances + " p50", "", claimFew + " " + ofInstances + " p50", "", "≤ 1.5 × limit"},
+		claimAfter(churnDone, claimTen, ofInstances, "claim of ten instances after churn, p50; limit: in a database left alone", 1.5),
+		claimAfter(churnDone, claimTen, ofDeliveries, "claim of ten deliveries after churn, p50", 1.5),
+		claimAfter(churnDone, claimFull, ofInstances, "claim of 500 instances of a backlog after churn, p50", 1.5),
+		claimAfter(churnSnapshot, claimTen, ofInstances, "claim of ten instances after churn under an open snapshot, p50", 6),
+		claimAfter(churnSnapshot, claimTen, ofDeliveries, "claim of ten deliveries after churn under an open snapshot, p50", 6),
+		claimAfter(churnSnapshot, claimFull, ofInstances, "claim of 500 instances of a backlog after churn under an open snapshot, p50", 6),
 		{"T10", "ten conditions on each record, PostgreSQL", perSecond, scanPostgres, "", readPostgres, "", "≥ 0.5 × limit"},
 		{"T10", "ten conditions on each record, SQLite", perSecond, scanSQLite, "", readSQLite, "", "≥ 0.5 × limit"},
 		{"T10", "lateness during such runs, p99; limit: without", millis, lateInRuns + " p99", "", lateOurs + " p99", "", ""},
@@ -101,6 +114,12 @@ func comparisons() []comparison {
 		{"T16", "an edit of the time of day moves them", perSecond, movePostgres, "", copyPostgres, "", ""},
 		{"T16", "an edit of the offset withdraws and plans them anew", perSecond, changePostgres, "", copyPostgres, "", ""},
 	}
+}
+
+// claimAfter is a claim after churn, beside the same in a database that was left alone.
+func claimAfter(when, size, of, what string, target float64) comparison {
+	name := when + " " + size + " " + of
+	return comparison{"T9", what, millis, name + " p50", "", name + leftAlone + " p50", "", fmt.Sprintf("≤ %.1f × limit", target)}
 }
 
 // per is the name of a figure for n events a request.
@@ -188,6 +207,15 @@ func spread(all []float64, u unit) string {
 		return fmt.Sprintf(u.format, median/u.size)
 	}
 	return fmt.Sprintf(u.format+" ("+u.format+"–"+u.format+")", median/u.size, all[0]/u.size, all[n-1]/u.size)
+}
+
+// median is that of durations, in milliseconds.
+func median(all []time.Duration) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2].Seconds() * 1000
 }
 
 // String is the table as Markdown, its columns aligned.

@@ -202,23 +202,29 @@ func OneEpisode() any { return new(rowset).row().int(1).int(7).text("w").text("t
 // SetBusyAfter changes how long a transaction waits for another one with the same key.
 func (s *Store) SetBusyAfter(d time.Duration) { s.busyAfter = d }
 
-// RetainStatements are those of retention that take a batch, with parameters.
-func RetainStatements() map[string][]any {
+// RetainStatements are those of retention that take a batch, with the parameters of one of so many rows.
+func RetainStatements(batch int) map[string][]any {
 	of := func(cells ...any) *rowset {
 		var rows rowset
-		rows.row()
-		for _, c := range cells {
-			if text, ok := c.(string); ok {
-				rows.text(text)
-			} else {
-				rows.int(int64(c.(int)))
+		for n := range batch {
+			rows.row()
+			for i, c := range cells {
+				switch c := c.(type) {
+				case string:
+					rows.text(fmt.Sprint(c, n))
+				case int:
+					if i > 0 || len(cells) == 1 { // else the workspace
+						c += n
+					}
+					rows.int(int64(c))
+				}
 			}
 		}
 		return &rows
 	}
 	at := int64(1)
 	return map[string][]any{
-		oldInstances: {at, at, at, at, at, at}, lockOccasions: {at, at, of(1, "k")}, lockRepetitions: {at, at, of(1, "k", "l")},
+		oldInstances: {at, at, at, at, at, at}, lockOccasions: {at, at, of(1, "k")}, nextRepetitions: {of(1, "k", "l", "m")},
 		lockOccasionDeliveries: {at, at, at, of(1, 2)}, selectSpent: {of(1, "k", "h")}, deleteContents: {of(1, 2)}, deleteAttempts: {of(1, 2)},
 		deleteDeliveries: {of(1, 2)}, deleteInstances: {of(1, 2)}, deleteEvents: {of(1, 2)}, deleteDecisionsOfEvents: {at, of(2)},
 		oldEvents: {at, at, at, at}, oldDecisions: {at, at, at, at}, deleteDecisions: {at, at, at, at}, existingInstances: {int64(1), of(1, "k", "h")},

@@ -25,6 +25,7 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 			overdue := func(f fixture, key string) {
 				f.scheduled(1, func(_ int, d *delivery.Row) { d.Key, d.SendAt = key, now.Add(-2*time.Hour) })
 			}
+			later := now.Add(time.Second + time.Microsecond)
 			broken := errors.New("broken")
 			steps := []struct {
 				name string
@@ -48,7 +49,18 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 						f.scheduled(4, func(i int, d *delivery.Row) { d.Key, d.SendAt = string(rune('l'+i)), now.Add(-time.Hour) })
 					},
 				},
-				{name: "and a second later its beginning", do: func() { overdue(other, "late") }, at: now.Add(time.Second + time.Microsecond), want: []string{"late", "n"}},
+				{name: "and a second later its beginning", do: func() { overdue(other, "late") }, at: later, want: []string{"late", "n"}},
+				{name: "the end", at: later, want: []string{"o"}},
+				{
+					name: "is a place too, and what another process has just committed is past it", at: later, want: []string{"fresh"},
+					do: func() {
+						overdue(other, "theirs again")
+						other.scheduled(1, func(_ int, d *delivery.Row) { d.Key, d.SendAt = "fresh", later.Add(-50*time.Millisecond) })
+					},
+				},
+				{name: "after it the beginning", at: later, want: []string{"theirs again"}},
+				{name: "where nothing is left", at: later},
+				{name: "what this process wrote before the end", do: func() { overdue(f, "ours again") }, at: later, want: []string{"ours again"}},
 			}
 			for _, step := range steps {
 				if step.do != nil {

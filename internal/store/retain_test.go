@@ -392,21 +392,33 @@ func TestReplacedDefinitionsAreDeleted(t *testing.T) {
 	})
 }
 
-// A batch of retention reads and deletes by indexes, whatever lies beside it.
+// A batch of retention reads and deletes by indexes, whatever lies beside it: also a full batch in a workspace of many rows, of
+// which the database knows.
 func TestRetentionReadsNoWholeTable(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		for text, args := range store.RetainStatements() {
-			plans, err := s.Plans(t.Context(), text, args...)
-			if err != nil {
-				t.Fatalf("%v\n%s", err, text)
-			}
-			lines := strings.Join(plans, "\n")
-			if strings.Contains(lines, "Seq Scan") || strings.Contains(lines, "SCAN content") || strings.Contains(lines, "SCAN attempt") ||
-				strings.Contains(lines, "SCAN delivery") || strings.Contains(lines, "SCAN i\n") || strings.Contains(lines, "SCAN instance\n") || strings.Contains(lines, "SCAN event\n") ||
-				strings.Contains(lines, "SCAN decision\n") || strings.Contains(lines, "SCAN s\n") {
-				t.Errorf("%s\n%s", text, lines)
+		f := setup(t, s)
+		look := func(batch int, signs ...string) {
+			for text, args := range store.RetainStatements(batch) {
+				plans, err := s.Plans(t.Context(), text, args...)
+				if err != nil {
+					t.Fatalf("%v\n%s", err, text)
+				}
+				for _, sign := range signs {
+					if lines := strings.Join(plans, "\n"); strings.Contains(lines, sign) {
+						t.Errorf("%s\n%s", text, lines)
+					}
+				}
 			}
 		}
+		signs := []string{"Seq Scan", "SCAN content", "SCAN attempt", "SCAN delivery", "SCAN i\n", "SCAN instance\n", "SCAN event\n", "SCAN decision\n", "SCAN s\n"}
+		look(1, signs...)
+		f.exec(`WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < 10000)
+			INSERT INTO instance (ws, id, key, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, input_hash, trace, created_at)
+			SELECT ws.id, n, 'reminder:w:' || (n * 7919 % 10000), 'w', 1, 1, 'reminder', 't', n, 'completed', 1, '', '"` + strings.Repeat("x", 1000) + `"', 1 FROM series, workspace AS ws`)
+		if _, err := s.Exec(t.Context(), "ANALYZE instance"); err != nil {
+			t.Fatal(err)
+		}
+		look(200, append(signs, "Join Filter: ((i.")...)
 	})
 }

@@ -220,7 +220,7 @@ func (s *Store) once(ctx context.Context, begin string, try int, work func(*sess
 			return
 		}
 		for _, m := range t.marks {
-			m.taken(position{}, false)
+			m.back()
 		}
 		// Also when work panics. A connection on which this fails is not used again: the pool asks PostgreSQL's for
 		// its transaction state, and SQLite has rolled back by itself.
