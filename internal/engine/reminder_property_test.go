@@ -20,6 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -101,11 +102,14 @@ type sheet struct {
 type occasion struct {
 	status instance.Status
 	due    time.Time
+	aside  bool // it came due while the workflow was paused
+	freed  bool // it was put aside before: it is not late any more
 }
 
 // oracle plans reminders from scratch, by arithmetic of its own.
 type oracle struct {
 	papers
+	paused bool
 	sheets map[string]*sheet // by type/id
 	known  map[string]map[string]occasion
 	print  map[string]string // by record: what was implied when it was looked at
@@ -168,15 +172,19 @@ func (o *oracle) settle(now, until time.Time) {
 		for k, due := range implied {
 			switch was := known[k].status; {
 			case was == instance.Completed || was == instance.Skipped || was == instance.Cancelled && !changed:
+			case was == instance.Pending && (known[k].aside || known[k].freed || o.paused):
+				known[k] = occasion{instance.Pending, due, known[k].aside, known[k].freed}
 			case now.Sub(due) > 48*time.Hour:
 				known[k] = occasion{status: instance.Skipped}
 			default:
-				known[k] = occasion{instance.Pending, due}
+				known[k] = occasion{status: instance.Pending, due: due}
 			}
 		}
 		for k, was := range known {
-			if was.status == instance.Pending && !was.due.After(until) {
-				known[k] = occasion{status: instance.Completed}
+			if was.status == instance.Pending && !was.due.After(until) && !was.aside {
+				if known[k] = (occasion{status: instance.Completed}); o.paused {
+					known[k] = occasion{instance.Pending, was.due, true, false}
+				}
 			}
 		}
 	}
@@ -272,6 +280,9 @@ func (f *office) compare(t *rapid.T) {
 			if o.status == instance.Pending {
 				want[k] += o.due.Format(" 2006-01-02 15:04")
 			}
+			if o.aside {
+				want[k] += " held"
+			}
 		}
 	}
 	if maps.Equal(got, want) {
@@ -301,6 +312,7 @@ func (f *office) act(t *rapid.T) (what string) {
 	}
 	what = rapid.SampledFrom([]string{
 		"write", "write", "write", "write", "beat", "parent", "parent", "edit", "edit", "delete", "delete parent", "close", "cancel", "cancel", "die", "restart", "lose", "lose",
+		"pause", "pause",
 	}).Draw(t, "what")
 	switch what {
 	case "write":
@@ -348,13 +360,40 @@ func (f *office) act(t *rapid.T) (what string) {
 		f.cancelOne(t)
 	case "lose":
 		f.lose(t)
+	case "pause":
+		f.pause(t, !f.paused)
 	case "die":
 		f.die = rapid.SampledFrom([]string{sender.BeforeIntent, sender.AfterIntent, sender.BeforeResult, expander.AfterChunk}).Draw(t, "dies")
 	}
 	return what
 }
 
-// fill writes fields of a record; nil takes one away.
+// pause is a person who pauses the workflow, or has it go on: then everything that was put aside is due, and not late (R2).
+func (f *office) pause(t *rapid.T, on bool) {
+	now := f.Clock.Now()
+	f.settle(now, now) // what was written before is looked at before
+	f.until(t, now)
+	var r operate.Paused
+	var err error
+	if on {
+		r, err = f.Operator().Pause(f.Context(), f.Workspace.ID, "w", "", "test", now)
+	} else {
+		r, err = f.Operator().Resume(f.Context(), f.Workspace.ID, "w", "test", now)
+	}
+	if err != nil || !r.Changed {
+		t.Fatal(r, err)
+	}
+	f.paused = on
+	for _, known := range f.known {
+		for k, o := range known {
+			if o.aside {
+				o.aside, o.freed = false, true
+				known[k] = o
+			}
+		}
+	}
+}
+
 // unlock ends what goes over the records because of the last edit, as a person may who edits the workflow again.
 func (f *office) unlock() {
 	f.Helper()
@@ -370,6 +409,7 @@ func (f *office) unlock() {
 	}
 }
 
+// fill writes fields of a record; nil takes one away.
 func (f *office) fill(name string, fields map[string]any, closed *bool) {
 	s := f.sheets[name]
 	if s == nil || !s.there {
@@ -405,7 +445,7 @@ func (f *office) lose(t *rapid.T) {
 	f.settle(now, now)
 	f.until(t, now)
 	waits := f.waiting()
-	if len(waits) == 0 {
+	if len(waits) == 0 || f.paused { // what is put aside and is too late by now is not made again
 		return
 	}
 	k := rapid.SampledFrom(waits).Draw(t, "lost")
@@ -484,7 +524,7 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 						if what == "restart" {
 							f.start(t, f.Clock.Now(), "")
 						}
-						disturbed = disturbed || what == "die" || !f.enabled
+						disturbed = disturbed || what == "die" || !f.enabled || f.paused
 					}
 					wait := time.Duration(rapid.SampledFrom([]int{0, 0, 30, 600, 1440, 4000}).Draw(r, "wait")) * time.Minute
 					if now := f.Clock.Now(); rapid.IntRange(0, 3).Draw(r, "stands still") == 0 {
@@ -497,6 +537,9 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 						f.until(r, now.Add(wait))
 					}
 					f.compare(r)
+				}
+				if f.paused {
+					f.pause(r, false)
 				}
 				if !f.enabled { // what was made waits until it is
 					f.enabled, disturbed = true, true
