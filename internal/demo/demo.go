@@ -2,8 +2,9 @@
 //
 // It starts the very process that "carillon serve" starts, on a SQLite file in a temporary folder, puts the example
 // definitions in force, and posts events through the HTTP API: the history of packages of this host, and visits to a
-// workshop. In a second act this host itself is a record, with limits that it is above at this moment. Every message leaves through the built-in inbox channel and is read in the console. Nothing is simulated:
-// the clock is the real one, so a reminder of tomorrow is seen as planned, never as sent.
+// workshop. Then an invoice is a record, whose reminders follow it; and this host itself is one, with limits that it is
+// above at this moment. Every message leaves through the built-in inbox channel and is read in the console. Nothing is
+// simulated: the clock is the real one, so a reminder of tomorrow is seen as planned, never as sent.
 package demo
 
 import (

@@ -81,6 +81,9 @@ func TestRun(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
+		`\+ created   invoice-reminder invoice/INV-7     goes out in [23]d`, `- withdrawn invoice-reminder invoice/INV-7     date_changed`,
+		`- withdrawn invoice-reminder invoice/INV-7     condition_cleared`,
+		`\+ created   invoice-reminder invoice/INV-7     goes out in (9d|10d)`,
 		`console      http://127\.0\.0\.1:\d+  no key`, `key          car_[a-z2-7]{52}`, `a shipped sample, since .*none\.log is not there`,
 		`> sent      package-changes operator          \S+ \S+ → \S+`, `= skipped   csi-gr          \+964 770 000 0001 duplicate`,
 		`\. no_match  service-visit-closed -                 condition_false`, `~ planned   voc-new-vehicle \+964 770 000 0004 goes out in 5d`,
@@ -89,6 +92,9 @@ func TestRun(t *testing.T) {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("nothing reads like %s", want)
 		}
+	}
+	if first, _, _ := strings.Cut(text, "\n"); !strings.HasPrefix(first, "Carillon, as a demo") {
+		t.Errorf("it begins with %s", first)
 	}
 	if regexp.MustCompile(`~ deferred  package-changes`).MatchString(text) {
 		t.Error("what the log of packages tells waits for a limit")
@@ -162,6 +168,7 @@ func TestOutput(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out bytes.Buffer
 		p := &printer{out: &out, colour: colour}
+		p.begin()
 		p.note(at, "A service visit is closed.")
 		for _, e := range []journal.Entry{
 			{What: journal.Created, Workflow: "voc-new-vehicle", Due: at.AddDate(0, 0, 5)},

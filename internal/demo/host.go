@@ -121,12 +121,12 @@ func (h host) act() []batch {
 // write writes a record and waits until it was looked at, so that the next write shows something of its own.
 func (d *demo) write(ctx context.Context, in client.RecordInput) error {
 	if _, err := d.api.PutRecord(ctx, in); err != nil {
-		return fmt.Errorf("write the record of this host: %w", err)
+		return fmt.Errorf("write a record: %w", err)
 	}
 	for limit := d.clock.Now().Add(lookWithin); d.clock.Now().Before(limit); {
 		got, err := d.api.Record(ctx, in.Type, in.ID)
 		if err != nil {
-			return fmt.Errorf("read the record of this host: %w", err)
+			return fmt.Errorf("read a record: %w", err)
 		}
 		if got.ChangedAt.IsZero() {
 			return nil
@@ -135,5 +135,5 @@ func (d *demo) write(ctx context.Context, in client.RecordInput) error {
 			return err
 		}
 	}
-	return errors.New("the record of this host was not looked at")
+	return errors.New("a record was not looked at")
 }

@@ -18,7 +18,9 @@ type printer struct {
 	mu     sync.Mutex
 	out    io.Writer
 	colour bool
-	err    error // the first that happened; nothing is written after it
+	err    error    // the first that happened; nothing is written after it
+	early  []string // what happened before the demo was introduced
+	late   bool     // it was
 }
 
 // line writes one line.
@@ -37,10 +39,31 @@ func (p *printer) failed() error {
 	return p.err
 }
 
-// entry writes what the journal tells, leaving out what only repeats another entry.
+// entry writes what the journal tells, leaving out what only repeats another entry. Before begin it waits.
 func (p *printer) entry(e journal.Entry) {
-	if console.Notable(e) {
-		p.line("%s", p.format(e))
+	if !console.Notable(e) {
+		return
+	}
+	text := p.format(e)
+	p.mu.Lock()
+	if !p.late {
+		p.early = append(p.early, text)
+	}
+	late := p.late
+	p.mu.Unlock()
+	if late {
+		p.line("%s", text)
+	}
+}
+
+// begin writes what has happened so far: the demo is introduced.
+func (p *printer) begin() {
+	p.mu.Lock()
+	early := p.early
+	p.early, p.late = nil, true
+	p.mu.Unlock()
+	for _, text := range early {
+		p.line("%s", text)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/client"
@@ -93,7 +94,7 @@ const (
 )
 
 // story is what the demo tells: the changes in small batches and, between them, visits to a workshop, one of them
-// twice and one that no workflow asks for, and a car that was sold 55 days ago. The act follows.
+// twice and one that no workflow asks for, a car that was sold 55 days ago, and an invoice whose date moves. The act follows.
 func story(changes []change, now time.Time, act []batch) []batch {
 	visit := func(note, wip, jobType, address, locale, ref string) batch {
 		return batch{note: note, events: []client.Event{{
@@ -113,7 +114,7 @@ func story(changes []change, now time.Time, act []batch) []batch {
 			Recipient: &client.Recipient{Address: "+964 770 000 0004", Locale: "en", CustomerRef: "cust-126"},
 		}}},
 	}
-	asides = append(asides, act...)
+	asides = append(slices.Concat(asides, invoice(now)), act...)
 	var out []batch
 	for i := 0; len(changes) > 0 || i < len(asides); i++ {
 		n := min(batchSize, len(changes))
@@ -133,6 +134,25 @@ func story(changes []change, now time.Time, act []batch) []batch {
 		}
 	}
 	return out
+}
+
+// invoice are the writes of an invoice: its reminders follow it.
+func invoice(now time.Time) []batch {
+	write := func(note, status string, days int) batch {
+		return batch{note: note, record: &client.RecordInput{Type: "invoice", ID: "INV-7", Props: map[string]any{
+			"number": "INV-7", "status": status, "amount": 120, "payer_id": "cust-127", "centre": "berlin",
+			"due_date": now.AddDate(0, 0, days).Format(time.DateOnly),
+		}}}
+	}
+	return []batch{
+		{
+			note:   "A business unit that the next record names: its reminders are sent at 08:30 there.",
+			record: &client.RecordInput{Type: "centre", ID: "berlin", Props: map[string]any{"name": "Berlin", "timezone": "Europe/Berlin"}},
+		},
+		write("An invoice that is due in 10 days: reminders are planned, 7 days before and 3 days after.", "open", 10),
+		write("It is to be paid a week later: what was planned is withdrawn, and planned anew.", "open", 17),
+		write("It is paid: nothing is left to remind of.", "paid", 17),
+	}
 }
 
 // follow posts what the log tells from now on, until ctx ends.

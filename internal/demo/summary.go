@@ -40,6 +40,7 @@ func (d *demo) welcome(key string, definitions int) {
 	} {
 		d.printer.line("%s", text)
 	}
+	d.printer.begin()
 }
 
 // farewell sums up.
