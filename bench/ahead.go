@@ -19,8 +19,16 @@ func aheadBy(at string, offset int) string {
 // datedRows have a date a year ahead, and nothing of them has been looked at.
 var datedRows = `
 INSERT INTO record (ws, id, type, ext_id, props, rev, modified_by, look_at, looked_at, created_at, updated_at)
-SELECT $1, n, 'kiosk', 'kiosk-' || n, '{"name":"Kiosk ' || n || '","owner":"person-0000007","service_on":"' || $3::text || '","note":"` + note + `"}', 1, 'bench', 0, $2, $2, $2
-FROM generate_series(1, $4::bigint) AS n`
+SELECT w.id, n, 'kiosk', 'kiosk-' || n, '{"name":"Kiosk ' || n || '","owner":"person-0000007","service_on":"' || $2::text || '","note":"` + note + `"}', 1, 'bench', 0, $1, $1, $1
+FROM workspace AS w, generate_series(1, $3::bigint) AS n`
+
+func fillDated(ctx context.Context, url string, records int) error {
+	now := (&clock.System{}).Now()
+	if err := execute(ctx, url, datedRows, now.UnixMicro(), now.AddDate(1, 0, 0).Format(time.DateOnly), records); err != nil {
+		return fmt.Errorf("fill: %w", err)
+	}
+	return nil
+}
 
 // copyPlanned is the limit: the same rows again, by one statement.
 const copyPlanned = `
@@ -41,9 +49,8 @@ func aheadContenders(s settings) []contender {
 		if err := p.fill(ctx, 1000); err != nil {
 			return err
 		}
-		now := p.clock.Now()
-		if err := execute(ctx, url, datedRows, int64(p.workspace.ID), now.UnixMicro(), now.AddDate(1, 0, 0).Format(time.DateOnly), s.planned); err != nil {
-			return fmt.Errorf("fill: %w", err)
+		if err := fillDated(ctx, url, s.planned); err != nil {
+			return err
 		}
 		if err := r.calm(ctx, url); err != nil {
 			return err

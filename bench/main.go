@@ -70,12 +70,12 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.IntVar(&s.sqliteRows, "sqlite-rows", defaultSQLite, "rows of one measurement on SQLite")
 	flags.IntVar(&s.pending, "pending", defaultPending, "rows that wait while the idle CPU time is measured (T7), and what is due among them (T8)")
 	flags.IntVar(&s.records, "records", defaultRecords, "records that a run goes over (T10)")
-	flags.IntVar(&s.planned, "planned", defaultPlanned, "records of which an edit plans (T16)")
+	flags.IntVar(&s.planned, "planned", defaultPlanned, "records of which an edit plans (T16, T17)")
 	flags.DurationVar(&s.idle, "idle", defaultIdle, "for how long in all the idle CPU time of a side is measured (T7)")
 	flags.DurationVar(&s.churn, "churn", defaultChurn, "for how long rows come and go before claims are measured, and for a third of it again under an open snapshot (T9)")
 	flags.DurationVar(&s.within, "within", defaultWithin, "when a bench that is not done is given up")
 	flags.StringVar(&only, "only", "", "rows of the table to measure, such as T3,T4; empty: all")
-	flags.StringVar(&s.write, "write", "", "page whose tables are written again; needs all rows")
+	flags.StringVar(&s.write, "write", "", "page whose tables are written again, but for the rows that are not measured")
 	flags.StringVar(&s.profile, "profile", "", "folder for CPU profiles of our side (T1, T2, T3, T4, T10, T13)")
 	flags.StringVar(&s.source, "source", "..", "folder of the product, whose binary is built")
 	flags.StringVar(&idleRiver, "river", "", "be an idle River on the database of this address: the bench starts itself so")
@@ -97,21 +97,17 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		}
 		s.only = append(s.only, id)
 	}
-	if s.write != "" && len(s.only) > 0 {
-		return errors.New("-write needs all rows: the tables are written whole")
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.within, fmt.Errorf("not done within %s", s.within))
 	defer cancel()
 	found, err := measure(ctx, s, progress)
 	if err != nil {
 		return err
 	}
-	report := newReport(found)
-	fmt.Fprint(out, "\n", report)
+	fmt.Fprint(out, "\n", newReport(found, ""))
 	if s.write == "" {
 		return nil
 	}
-	return writeInto(s.write, report)
+	return writeInto(s.write, found)
 }
 
 // wants reports whether one of the rows is to be measured.

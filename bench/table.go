@@ -40,6 +40,8 @@ const (
 	movePostgres   = "move"
 	changePostgres = "change"
 	copyPostgres   = "copy"
+	editMany       = "many records"
+	editFew        = "few records"
 	claimFew       = "due among few"
 	claimMany      = "due among many"
 	churnDone      = "churned"
@@ -113,6 +115,8 @@ func comparisons() []comparison {
 		{"T16", "an edit plans one occasion a record, PostgreSQL; limit: one INSERT of the same rows", perSecond, planPostgres, "", copyPostgres, "", ""},
 		{"T16", "an edit of the time of day moves them", perSecond, movePostgres, "", copyPostgres, "", ""},
 		{"T16", "an edit of the offset withdraws and plans them anew", perSecond, changePostgres, "", copyPostgres, "", ""},
+		{"T17", "an edit plans, by the program itself with its interface; limit: for a tenth of the records", perSecond, editMany, "", editFew, "", ""},
+		{"T17", "its memory meanwhile at most; limit: for a tenth of the records", megabytes, editMany + " memory", "", editFew + " memory", "", "≤ 1.5 × limit"},
 	}
 }
 
@@ -137,13 +141,56 @@ func ids() []string {
 // table is what is printed and written.
 type table [][]string
 
-// newReport is both tables: figures, and CPU time.
-func newReport(f found) string {
-	report := newTable(f).String()
-	if t := cpuTable(f.figures); len(t) > 1 {
-		report += "\nCPU time a row, in µs, of both processes together:\n\n" + t.String()
+const cpuTitle = "CPU time a row, in µs, of both processes together:"
+
+// newReport is both tables: figures, and CPU time. Rows that were not measured are those of the page that it is written into.
+func newReport(f found, page string) string {
+	before, beforeCPU, _ := strings.Cut(page, cpuTitle)
+	report := newTable(f).with(parseTable(before)).String()
+	if t := cpuTable(f.figures).with(parseTable(beforeCPU)); len(t) > 1 {
+		report += "\n" + cpuTitle + "\n\n" + t.String()
 	}
 	return report
+}
+
+// parseTable reads a table as it was written.
+func parseTable(text string) (t table) {
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSpace(line), "|")
+		if len(cells) < 3 || strings.HasPrefix(cells[1], "-") {
+			continue
+		}
+		row := cells[1 : len(cells)-1]
+		for k := range row {
+			row[k] = strings.TrimSpace(row[k])
+		}
+		t = append(t, row)
+	}
+	return t
+}
+
+// with adds the rows of an older table of the same columns of which it has no newer ones, in the order of comparisons.
+func (t table) with(older table) table {
+	if len(older) == 0 || !slices.Equal(older[0], t[0]) {
+		return t
+	}
+	name := func(id, what, peer string) string { return id + "|" + what + "|" + peer }
+	rows := map[string][]string{}
+	column := slices.Index(t[0], "peer")
+	for _, row := range slices.Concat(older[1:], t[1:]) {
+		peer, _, named := strings.Cut(row[column], ": ")
+		if !named {
+			peer = ""
+		}
+		rows[name(row[0], row[1], peer)] = row
+	}
+	merged := table{t[0]}
+	for _, c := range comparisons() {
+		if row, ok := rows[name(c.id, c.what, c.peerName)]; ok {
+			merged = append(merged, row)
+		}
+	}
+	return merged
 }
 
 func newTable(f found) table {
@@ -248,15 +295,16 @@ const (
 	end   = "<!-- to here -->\n"
 )
 
-func writeInto(path, report string) error {
+// writeInto writes the tables of a page again, but for the rows that were not measured.
+func writeInto(path string, f found) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	head, rest, found := bytes.Cut(page, []byte(begin))
-	_, tail, closed := bytes.Cut(rest, []byte(end))
-	if !found || !closed {
+	head, rest, opened := bytes.Cut(page, []byte(begin))
+	old, tail, closed := bytes.Cut(rest, []byte(end))
+	if !opened || !closed {
 		return fmt.Errorf("%s has no lines %q and %q", path, strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
-	return os.WriteFile(path, []byte(string(head)+begin+report+end+string(tail)), 0o644)
+	return os.WriteFile(path, []byte(string(head)+begin+newReport(f, string(old))+end+string(tail)), 0o644)
 }

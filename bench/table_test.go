@@ -32,34 +32,47 @@ func TestCPUTimeHasATableOfItsOwn(t *testing.T) {
 	t.Parallel()
 	report := newReport(found{figures: figures{
 		expandSQLite: {1000}, expandSQLite + cpuOf: {60}, cycleSQLite: {2000}, cycleSQLite + cpuOf: {40}, startReady: {100},
-	}})
+	}}, "")
 	if !strings.Contains(report, "| T13 | expand, SQLite | 60   | –    | 40    | –           | 1.50         |") || strings.Count(report, "start to ready") != 1 {
 		t.Errorf("report\n%s", report)
 	}
 }
 
-func TestTheTableIsWrittenBetweenItsLines(t *testing.T) {
+func TestTheTablesAreWrittenBetweenTheirLines(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "page.md")
+	write := func(f figures) string {
+		if err := writeInto(path, found{figures: f}); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(page)
+	}
+	all := figures{startReady: {100}, expandSQLite: {1000}, expandSQLite + cpuOf: {60}, sendPostgres: {10000}, drainRiver: {5000}, drainGraphile: {4000}}
 	for _, page := range []string{"head\n" + begin + "old\n" + end + "tail\n", "head\n" + begin + end + "tail\n"} {
 		if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeInto(path, table{{"a"}, {"b"}}.String()); err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := "head\n" + begin + "| a |\n|---|\n| b |\n" + end + "tail\n"; string(got) != want {
+		if got, want := write(all), "head\n"+begin+newReport(found{figures: all}, "")+end+"tail\n"; got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
+	}
+	// Some rows alone: the others stay, in their order.
+	some := figures{expandSQLite: {2000}, expandSQLite + cpuOf: {30}, sendPostgres: {20000}, drainGraphile: {2000}, idleOurs: {1}}
+	both := figures{
+		startReady: {100}, expandSQLite: {2000}, expandSQLite + cpuOf: {30}, sendPostgres: {20000}, drainGraphile: {2000}, idleOurs: {1},
+	}
+	want := newReport(found{figures: both}, "")
+	if got := write(some); got != "head\n"+begin+want+end+"tail\n" {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if err := os.WriteFile(path, []byte("no lines"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeInto(path, "x"); err == nil {
+	if err := writeInto(path, found{}); err == nil {
 		t.Error("a page without the lines was accepted")
 	}
 }
@@ -77,7 +90,7 @@ func TestProcessStatusIsReadPastTheName(t *testing.T) {
 
 func TestFlagsAreChecked(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-rounds", "0"}, {"-only", "T99"}, {"-only", "T3", "-write", "x.md"}, {"more"}, {"-idle", "1ms"}} {
+	for _, args := range [][]string{{"-rounds", "0"}, {"-only", "T99"}, {"-churn", "1ms"}, {"more"}, {"-idle", "1ms"}} {
 		var out strings.Builder
 		if err := run(t.Context(), args, &out, &out); err == nil {
 			t.Errorf("%v was accepted", args)
