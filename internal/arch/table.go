@@ -110,7 +110,7 @@ func Table() []Row {
 		{Path: "secret", Layer: Port, Purpose: "secrets of channels: sealed at rest, three stars in between"},
 		{
 			Path: "outbound", Layer: Port, Purpose: "the one guarded HTTP client",
-			Imports: []string{"clock", "reason"},
+			Imports: []string{"clock", "reason", "strictjson"},
 			Modules: []string{"go.opentelemetry.io"},
 		},
 		{

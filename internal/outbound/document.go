@@ -1,19 +1,25 @@
 package outbound
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/carillonhq/carillon/internal/strictjson"
 )
 
-// MaxDocument is how large a JSON document may be: more than fits into any message that is written from it.
-const MaxDocument = 1 << 20
+const (
+	// MaxDocument is how large a JSON document may be: more than fits into any message that is written from it.
+	MaxDocument = 1 << 20
+	// MaxValues is how many values it may hold. An empty object is three bytes of JSON, and fifty in memory (measured: 1 MiB
+	// of them takes 60 MiB).
+	MaxValues = 50_000
+	// maxDepth is how deep it may be nested.
+	maxDepth = 100
+)
 
 // Documents reads JSON documents by GET.
 type Documents struct{ client *Client }
@@ -47,14 +53,45 @@ func (d *Documents) Document(ctx context.Context, url string) (any, error) {
 	case answer.Truncated:
 		return nil, errors.New("the answer broke off")
 	}
-	decoder := json.NewDecoder(bytes.NewReader(answer.Body))
-	decoder.UseNumber() // a number keeps its spelling
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, errors.New("the document is no JSON")
+	if values(answer.Body) > MaxValues {
+		return nil, fmt.Errorf("the document holds more than %d values", MaxValues)
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the document goes on after its end")
+	value, wrong := strictjson.Parse(answer.Body, maxDepth)
+	if wrong != nil {
+		return nil, errors.New(problem(wrong.Kind))
 	}
 	return value, nil
+}
+
+// problem says what keeps a document from being read. Where it is would repeat names of the document.
+func problem(kind strictjson.Kind) string {
+	switch kind {
+	case strictjson.Behind:
+		return "the document goes on after its end"
+	case strictjson.TooDeep:
+		return fmt.Sprintf("the document is nested deeper than %d", maxDepth)
+	case strictjson.Twice:
+		return "the document has a key twice in an object"
+	case strictjson.Zero, strictjson.ZeroKey:
+		return "the document holds the character U+0000"
+	case strictjson.NotUTF8, strictjson.Half, strictjson.HalfKey:
+		return "the document is not valid UTF-8"
+	}
+	return "the document is no JSON"
+}
+
+// values is how many values a text holds that is JSON, at most: each but the first stands behind a bracket or a comma.
+func values(text []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case !quoted && (c == ',' || c == '[' || c == '{'):
+			n++
+		}
+	}
+	return n + 1
 }

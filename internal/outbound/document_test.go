@@ -30,6 +30,15 @@ func TestDocument(t *testing.T) {
 		{name: "no JSON", kind: "application/json", body: `<secret>`, err: "the document is no JSON"},
 		{name: "two", kind: "application/json", body: `{} {}`, err: "the document goes on after its end"},
 		{name: "nothing", kind: "application/json", err: "the document is no JSON"},
+		{name: "with U+0000, which no database holds", kind: "application/json", body: `{"a": "x\u0000"}`, err: "the document holds the character U+0000"},
+		{name: "not UTF-8", kind: "application/json", body: "{\"a\": \"\xff\"}", err: "the document is not valid UTF-8"},
+		{name: "ambiguous", kind: "application/json", body: `{"a": 1, "a": 2}`, err: "the document has a key twice in an object"},
+		{name: "too deep", kind: "application/json", body: strings.Repeat("[", 101) + strings.Repeat("]", 101), err: "the document is nested deeper than 100"},
+		{
+			name: "of many values", kind: "application/json", body: "[" + strings.Repeat("{},", outbound.MaxValues) + "{}]",
+			err: "the document holds more than 50000 values",
+		},
+		{name: "of many commas", kind: "application/json", body: `"\"` + strings.Repeat(",", outbound.MaxValues) + `"`, want: `"` + strings.Repeat(",", outbound.MaxValues)},
 		{name: "too large", kind: "application/json", body: `"` + strings.Repeat("x", outbound.MaxDocument) + `"`, err: "the document is larger than 1 MiB"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -30,9 +30,11 @@ const (
 	pageSize = 500
 	// within bounds the reading of records as a whole.
 	within = time.Minute
-	// keptFor is how long the people of an occasion are told the same, and maxKept bounds what is kept.
-	keptFor = time.Minute
-	maxKept = 32
+	// keptFor is how long the people of an occasion are told the same, and maxKept and maxValues bound what is kept: in memory
+	// a value takes up to some hundred bytes, whatever it is in JSON.
+	keptFor   = time.Minute
+	maxKept   = 32
+	maxValues = 100_000
 )
 
 // Store is where records are read.
@@ -80,6 +82,7 @@ type kept struct {
 	done  chan struct{}
 	value any
 	err   error
+	many  int // values that it holds, once it is read
 }
 
 // New makes a reader.
@@ -122,32 +125,54 @@ func (r *Reader) once(ctx context.Context, now time.Time, n name, read func() (a
 	r.kept[n] = k
 	r.mu.Unlock()
 	defer func() {
-		if k.err != nil {
-			r.mu.Lock()
-			if r.kept[n] == k {
-				delete(r.kept, n)
-			}
-			r.mu.Unlock()
+		r.mu.Lock()
+		if k.many = values(k.value); k.err != nil && r.kept[n] == k {
+			delete(r.kept, n)
 		}
+		r.forget(now)
+		r.mu.Unlock()
 		close(k.done)
 	}()
 	k.value, k.err = read()
 	return k.value, k.err
 }
 
-// forget makes room.
+// forget makes room for one more.
 func (r *Reader) forget(now time.Time) {
-	var oldest name
-	for n, k := range r.kept {
-		if now.Sub(k.at) >= keptFor {
-			delete(r.kept, n)
-		} else if o, ok := r.kept[oldest]; !ok || k.at.Before(o.at) {
-			oldest = n
+	for {
+		var oldest name
+		many := 0
+		for n, k := range r.kept {
+			if now.Sub(k.at) >= keptFor {
+				delete(r.kept, n)
+				continue
+			}
+			many += k.many
+			if o, ok := r.kept[oldest]; !ok || k.at.Before(o.at) {
+				oldest = n
+			}
 		}
-	}
-	if len(r.kept) >= maxKept {
+		if len(r.kept) < maxKept && many <= maxValues {
+			return
+		}
 		delete(r.kept, oldest)
 	}
+}
+
+// values is how many values there are in one.
+func values(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			n += values(one)
+		}
+	case map[string]any:
+		for _, one := range v {
+			n += values(one)
+		}
+	}
+	return n
 }
 
 func (r *Reader) read(ctx context.Context, a Ask, d *definition.Data) (any, error) {

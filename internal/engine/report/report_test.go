@@ -99,6 +99,7 @@ type documents struct {
 	asked int
 	err   error
 	wait  chan struct{}
+	list  []any // what a document holds besides
 }
 
 func (d *documents) Document(ctx context.Context, url string) (any, error) {
@@ -113,7 +114,7 @@ func (d *documents) Document(ctx context.Context, url string) (any, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	return map[string]any{"url": url, "n": asked}, err
+	return map[string]any{"url": url, "n": asked, "list": d.list}, err
 }
 
 // Shows: B46.
@@ -255,5 +256,24 @@ func TestReadOnce(t *testing.T) {
 	}
 	if again := n("o", start.Add(time.Minute+time.Second)); again != 106 {
 		t.Errorf("after a hundred others: %v", again)
+	}
+}
+
+// What is kept is bounded by what it holds, and not by how large it was as JSON: of large documents few are kept.
+func TestLargeDocumentsAreForgottenSooner(t *testing.T) {
+	t.Parallel()
+	d := &documents{list: make([]any, 40_000)}
+	w := world{T: t, Reader: report.New(nil, d), documents: d}
+	data := asked(t, "d: {http: https://example.org/x}")
+	got := []any{}
+	for i, occasion := range []string{"a", "b", "c", "b", "c", "a"} {
+		value, err := w.read(data, occasion, subject.Contact{ID: 1}, start.Add(time.Duration(i)*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, value["d"].(map[string]any)["n"])
+	}
+	if diff := cmp.Diff([]any{1, 2, 3, 2, 3, 4}, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -291,7 +291,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 		Attempt: delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
 			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,
-			Reason: result.Reason, ProviderID: receipt.ProviderID,
+			Reason: result.Reason, ProviderID: clip(receipt.ProviderID),
 		},
 	}
 	if cause != nil {
@@ -332,9 +332,11 @@ func (j job) describe(e *journal.Entry) {
 	*e = d
 }
 
-// clip keeps an error's text short enough for a row.
+// clip keeps an error's text short enough for a row, and such as a database holds: whatever a channel says, its result is
+// written, and those beside it.
 func clip(s string) string {
 	const most = 500
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")
 	if len(s) <= most {
 		return s
 	}
