@@ -513,6 +513,11 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 					papers: papers{offsets: []int{-3, -1}, at: "09:00", zone: "UTC", byHome: true, enabled: true, there: true},
 					sheets: map[string]*sheet{}, known: map[string]map[string]occasion{}, print: map[string]string{},
 				}}
+				defer func() { // a server has connections for some lives at once, and not for hundreds
+					if err := errors.Join(f.db.Close(), f.store.Close()); err != nil {
+						t.Error(err)
+					}
+				}()
 				f.start(t, ten.Add(7*time.Minute), f.text())
 				f.person("ann", `"timezone": "UTC"`)
 				disturbed := false

@@ -76,6 +76,7 @@ func problem(kind strictjson.Kind) string {
 		return "the document holds the character U+0000"
 	case strictjson.NotUTF8, strictjson.Half, strictjson.HalfKey:
 		return "the document is not valid UTF-8"
+	case strictjson.Syntax:
 	}
 	return "the document is no JSON"
 }
