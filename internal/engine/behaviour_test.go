@@ -583,29 +583,3 @@ func TestASilentProviderHoldsUpNoOther(t *testing.T) {
 		}
 	})
 }
-
-// What a channel says is written whatever it holds, and so are the results of the messages that left beside it.
-//
-// Shows: C45.
-func TestAnAnswerThatNoDatabaseHolds(t *testing.T) {
-	t.Parallel()
-	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		b := enginetest.Setup(t, s, alert("a", "up", "")+memory, nil)
-		b.PostAll(event("up", "1", "a@x.org"), event("up", "2", "b@x.org"))
-		b.Provider.Next(channel.Temporary(errors.New("a\x00b\xffc")), nil)
-		for b.At(enginetest.Start).Any() {
-		}
-		rows, err := s.Deliveries(t.Context(), b.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ""
-		for _, row := range rows {
-			attempts := b.Attempts(row.ID)
-			got += fmt.Sprintf("%s %s %d %q\n", row.Status, row.Reason, len(attempts), attempts[0].Error)
-		}
-		if want := "sent delivered 1 \"\"\nscheduled temporary_error 1 \"temporary_error: abc\"\n"; got != want {
-			t.Errorf("got\n%swant\n%s", got, want)
-		}
-	})
-}

