@@ -239,3 +239,18 @@ func (w world) runs(kind string) ([]store.Run, error) {
 	all, err := w.Store.Runs(w.Context(), w.Workspace.ID, store.Page{})
 	return slices.DeleteFunc(all, func(r store.Run) bool { return r.Kind != kind }), err
 }
+
+// unlock ends what goes over the records because of the last edit, as a person may who edits the workflow again.
+func (f *office) unlock() {
+	f.Helper()
+	now := f.Clock.Now()
+	runs, err := f.Store.Runs(f.Context(), f.Workspace.ID, store.Page{Limit: 100})
+	for _, r := range runs {
+		if err == nil && r.Status == store.RunRunning && r.Cause != "" {
+			_, err = f.Store.StopRun(f.Context(), f.Workspace.ID, r.ID, now, store.Audit{At: now, Actor: "test", Action: "cancel run"})
+		}
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+}
