@@ -137,6 +137,8 @@ type Instance struct {
 	Event           string    `json:"event,omitempty"`
 	Status          string    `json:"status"`
 	Held            bool      `json:"held" doc:"It waits until a person decides."`
+	HeldSince       time.Time `json:"held_since,omitzero" doc:"Absent where an older version held it."`
+	HeldFor         string    `json:"held_for,omitempty" doc:"The reason of the hold. What is completed and has it keeps the reason of its end: of such a row the hold says only that its key came with other inputs."`
 	Reason          string    `json:"reason,omitempty"`
 	Message         string    `json:"message,omitempty" doc:"The reason in words."`
 	DueAt           time.Time `json:"due_at"`
@@ -152,8 +154,35 @@ type Instance struct {
 // InstanceDetail is an instance with its deliveries.
 type InstanceDetail struct {
 	Instance
+	Conflict   *InputConflict  `json:"input_conflict,omitempty" doc:"Of one that is held with input_conflict."`
+	Failures   []Failure       `json:"failures,omitempty" doc:"The last three."`
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"By which rule and values it came to be."`
 	Deliveries []Delivery      `json:"deliveries"`
+}
+
+// InputConflict sets what an instance was planned by beside what its trigger says now. To release, retry or cancel the instance
+// accepts the new.
+type InputConflict struct {
+	StoredVersion int64        `json:"stored_version" doc:"Version of the workflow by which it was planned."`
+	NewVersion    int64        `json:"new_version,omitempty" doc:"The one in force; absent where there is none."`
+	Known         bool         `json:"known" doc:"False: what it was planned by was never written down, as by an older version of this program."`
+	Defined       bool         `json:"defined" doc:"False: its trigger is defined no longer."`
+	Agrees        bool         `json:"agrees" doc:"By now both are the same, as after an edit; it is held until somebody releases it."`
+	Fields        []InputField `json:"fields"`
+}
+
+// InputField is one field of what the key of an instance stands for but does not spell.
+type InputField struct {
+	Name    string `json:"name" doc:"anchor, metric, period, per or dedup: as in the definition."`
+	Stored  string `json:"stored"`
+	New     string `json:"new"`
+	Differs bool   `json:"differs"`
+}
+
+// Failure is one try at an instance that failed.
+type Failure struct {
+	At    time.Time `json:"at"`
+	Error string    `json:"error"`
 }
 
 // Delivery is the promise of one message, with its reminders, to one contact on one channel.

@@ -89,6 +89,7 @@ type Engine interface {
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
 	Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error)
+	InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error)
 	ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Standing, error)
 	StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error)
 	Channels(ctx context.Context, ws store.Workspace) (client.Channels, error)

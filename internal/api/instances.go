@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -75,6 +76,16 @@ func (a *API) instances() {
 		for i, d := range rows {
 			detail.Deliveries[i] = a.wireDelivery(x, d)
 		}
+		for _, f := range instance.Failures(row.Trace) {
+			detail.Failures = append(detail.Failures, client.Failure{At: f.At, Error: f.Error})
+		}
+		if row.HeldFor() == reason.InputConflict {
+			conflict, err := a.Engine.InputConflict(ctx, c.Workspace.ID, row)
+			if err != nil {
+				return nil, fmt.Errorf("compare its inputs: %w", err)
+			}
+			detail.Conflict = wireConflict(conflict)
+		}
 		return &body[client.InstanceDetail]{detail}, nil
 	})
 	act := func(verb Verb, summary string) {
@@ -90,7 +101,7 @@ func (a *API) instances() {
 	}
 	act(Cancel, "Stop an instance and what has not left of its deliveries")
 	act(Retry, "Try an instance at once, or have one that has ended done again under key:retry:n")
-	act(Release, "Let a held instance go on")
+	act(Release, "Let a held instance go on; one that is held with input_conflict by the inputs of now")
 	route(a, http.MethodPost, "/v1/instances/forget", ScopeAdmin, huma.Operation{
 		OperationID: "forget-instance", Summary: "Free a key, so that the next such event counts as new", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *forgetKey) (*body[client.Operated], error) {
@@ -114,10 +125,21 @@ func (x ids) wireOperated(done Operated) client.Operated {
 	}
 }
 
+func wireConflict(c plan.InputConflict) *client.InputConflict {
+	wire := &client.InputConflict{
+		StoredVersion: c.StoredVersion, NewVersion: c.NewVersion, Known: c.Known, Defined: c.Defined, Agrees: c.Agrees(),
+		Fields: make([]client.InputField, len(c.Fields)),
+	}
+	for i, f := range c.Fields {
+		wire.Fields[i] = client.InputField(f)
+	}
+	return wire
+}
+
 func (x ids) wireInstance(r instance.Row) client.Instance {
 	return client.Instance{
 		ID: x.instance(r.ID), Key: r.Key, Workflow: r.Workflow, WorkflowVersion: r.WorkflowVersion, Type: r.Type,
-		Trigger: r.Trigger, Event: x.event(r.Event), Status: string(r.Status), Held: r.Held, Reason: string(r.Reason),
+		Trigger: r.Trigger, Event: x.event(r.Event), Status: string(r.Status), Held: r.Held, HeldSince: r.HeldAt, HeldFor: string(r.HeldFor()), Reason: string(r.Reason),
 		Message: sentence(r.Reason), DueAt: r.DueAt, NextRetryAt: r.NextRetryAt, Attempts: r.Attempts,
 		RetryCount: r.RetryCount, Crashes: r.Crashes, InputHash: r.InputHash, CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
 	}

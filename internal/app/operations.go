@@ -15,6 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -93,6 +94,10 @@ func (o operations) RunByHand(ctx context.Context, ws store.Workspace, actor, wo
 		return run, p
 	}
 	return run, answer(err)
+}
+
+func (o operations) InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error) {
+	return o.engine.InputConflict(ctx, ws, in)
 }
 
 func (o operations) Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/cli"
 	"github.com/carillonhq/carillon/internal/config"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/secret"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -56,6 +58,7 @@ func TestScript(t *testing.T) {
 			"ready":    ready,
 			"setenv":   setenv,
 			"limits":   keepLimits,
+			"planned":  keepInputs,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -92,6 +95,26 @@ func keepLimits(ts *testscript.TestScript, neg bool, args []string) {
 	if n, err := result.RowsAffected(); n != 1 || err != nil {
 		ts.Fatalf("%d contacts changed, %v", n, err)
 	}
+}
+
+// keepInputs has an instance be planned by other inputs, as another version of the program may have done it: planned KEY JSON. What is
+// no JSON is not written down beside it.
+func keepInputs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: planned KEY INPUTS")
+	}
+	db, err := sql.Open("sqlite", "file:"+ts.Getenv("CARILLON_DB")+"?_pragma=busy_timeout(10000)")
+	ts.Check(err)
+	ctx := context.Background()
+	result, err := db.ExecContext(ctx, "UPDATE instance SET input_hash = $1 WHERE instr(key, $2) > 0", key.Hash(args[1]), args[0])
+	ts.Check(err)
+	if n, err := result.RowsAffected(); n != 1 || err != nil {
+		ts.Fatalf("%d instances changed, %v", n, err)
+	}
+	if json.Valid([]byte(args[1])) {
+		_, err = db.ExecContext(ctx, "INSERT INTO inputs SELECT id, $1, $2 FROM workspace", key.Hash(args[1]), args[1])
+	}
+	ts.Check(errors.Join(err, db.Close()))
 }
 
 // freePort sets a variable to an address on which nobody listens.

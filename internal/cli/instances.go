@@ -61,7 +61,7 @@ func (s *session) more(cursor string) {
 type listInstancesCmd struct {
 	Workflow string `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
 	Status   string `name:"status" placeholder:"STATUS" help:"In this state: pending, completed, deactivated, failed, cancelled, skipped."`
-	Held     bool   `name:"held" help:"Only those that wait for a person."`
+	Held     bool   `name:"held" help:"Only those that wait for a person, with since when and why."`
 	Event    string `name:"event" placeholder:"ID" help:"Of this event."`
 	paging
 	remote
@@ -84,8 +84,15 @@ func (c *listInstancesCmd) Run(s *session) error {
 	rows := make([][]string, len(page.Items))
 	for i, one := range page.Items {
 		rows[i] = []string{one.ID, one.Workflow, status(one), c.at(one.DueAt), one.Reason, one.Key}
+		if c.Held {
+			rows[i] = []string{one.ID, one.Workflow, status(one), c.at(one.DueAt), c.at(one.HeldSince), one.HeldFor, one.Key}
+		}
 	}
-	s.table([]string{"id", "workflow", "status", "due_at", "reason", "key"}, rows)
+	names := []string{"id", "workflow", "status", "due_at", "reason", "key"}
+	if c.Held {
+		names = []string{"id", "workflow", "status", "due_at", "held_since", "held_for", "key"}
+	}
+	s.table(names, rows)
 	s.more(page.NextCursor)
 	return nil
 }
@@ -126,14 +133,70 @@ func (c *showInstanceCmd) Run(s *session) error {
 	}
 	s.fields("instance", one.ID, "key", one.Key, "workflow", versioned(one.Workflow, one.WorkflowVersion), "trigger", one.Trigger,
 		"event", one.Event, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt),
-		"next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
+		"held_since", c.at(one.HeldSince), "held_for", heldFor(one.Instance), "next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
 		"created_at", c.at(one.CreatedAt), "completed_at", c.at(one.CompletedAt))
+	s.printFailures(c.output, one.Failures)
+	s.printConflict(one.Conflict)
 	if len(one.Deliveries) > 0 {
 		s.title("deliveries")
 		s.printDeliveries(c.output, one.Deliveries)
 	}
 	s.printTrace(one.Trace)
 	return nil
+}
+
+// heldFor is why an instance is held, where its reason says something else: that of its end.
+func heldFor(one client.Instance) string {
+	if one.HeldFor == one.Reason {
+		return ""
+	}
+	return one.HeldFor
+}
+
+func (s *session) printFailures(o output, failures []client.Failure) {
+	if len(failures) == 0 {
+		return
+	}
+	s.title("failures")
+	rows := make([][]string, len(failures))
+	for i, f := range failures {
+		rows[i] = []string{o.at(f.At), f.Error}
+	}
+	s.rows(rows)
+}
+
+// printConflict sets the inputs of a held instance side by side.
+func (s *session) printConflict(c *client.InputConflict) {
+	if c == nil {
+		return
+	}
+	s.title("inputs")
+	rows := make([][]string, len(c.Fields))
+	for i, f := range c.Fields {
+		stored, now, differs := f.Stored, f.New, ""
+		switch {
+		case !c.Known:
+			stored = "not known"
+		case !c.Defined:
+			now = "not defined"
+		case f.Differs:
+			differs = "yes"
+		}
+		rows[i] = []string{f.Name, stored, now, differs}
+	}
+	now := "new"
+	if c.NewVersion > 0 {
+		now = fmt.Sprintf("new, version %d", c.NewVersion)
+	}
+	s.table([]string{"field", fmt.Sprintf("stored, version %d", c.StoredVersion), now, "differs"}, rows)
+	switch {
+	case !c.Known:
+		s.note("What it was planned by was never written down, as by an older version of this program.")
+	case !c.Defined:
+		s.note("Its trigger is defined no longer: released, it ends when it is due.")
+	case c.Agrees:
+		s.note("By now both are the same: release it, and it goes on.")
+	}
 }
 
 func versioned(workflow string, version int64) string {
@@ -187,6 +250,13 @@ before it was due keeps its time. Asked for twice it is done once: retry the new
 // Run retries an instance.
 func (c *retryInstanceCmd) Run(s *session) error {
 	return s.operated(c.remote, c.JSON, "retried", func(api *client.Client) (client.Operated, error) { return api.RetryInstance(s.ctx, c.ID) })
+}
+
+// Help is the long help.
+func (releaseInstanceCmd) Help() string {
+	return `One that is held with input_conflict goes on with the inputs of now, which instances show sets beside those that it
+was planned by. One that is completed or cancelled only loses the flag, and is not sent again. What is held because
+its workflow is paused goes on with workflows resume.`
 }
 
 // Run releases an instance.

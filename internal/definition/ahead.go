@@ -72,25 +72,6 @@ type Zone struct {
 // thresholds, or once. The other triggers on records fire while a condition holds, no sooner than their cooldown.
 func (t *Trigger) Ahead() bool { return t.Record != "" && t.Cooldown == nil }
 
-// AheadInputs is the hash of what the keys of such a trigger stand for but do not spell (decision 20): the expression of
-// its date, or of its metric.
-func (t *Trigger) AheadInputs() string { return t.aheadInputs }
-
-func (t *Trigger) hashAhead() string {
-	inputs := map[string]any{}
-	if t.Anchor != nil {
-		inputs["anchor"] = t.Anchor.Source()
-	}
-	if t.Metric != nil && t.Metric.Value != nil {
-		inputs["metric"] = t.Metric.Value.Source()
-	}
-	hash, err := key.InputHash(inputs)
-	if err != nil { // texts always have a canonical form
-		panic(fmt.Sprintf("definition: hash of a date: %v", err))
-	}
-	return hash
-}
-
 // metric reads a number and its thresholds.
 func (r *reader) metric(n *portable.Node, scope expr.Scope) *Metric {
 	if n == nil || n.Kind == portable.Broken {

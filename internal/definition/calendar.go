@@ -11,7 +11,6 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
@@ -22,9 +21,6 @@ type Timetable struct {
 	// ByContact: an occasion has a row for each zone of its people (R15); Timezone is that of people without one.
 	ByContact bool
 	Backlog   string // of several overdue at once: latest, first or all
-	// Inputs is the hash of what the keys of its occasions stand for but do not spell (decision 20): the length of the period
-	// that a report is about.
-	Inputs string
 }
 
 // Schedules returns the triggers with a schedule, switched off ones included, in the order of workflow names and of the
@@ -56,11 +52,6 @@ func (r *reader) onSchedule(t *Trigger, f fields) {
 	if len(r.problems) == before && !s.node.Partial {
 		r.occurs(c, s)
 	}
-	hash, err := key.InputHash(map[string]any{"period": c.Period.Length.String()})
-	if err != nil { // texts always have a canonical form
-		panic(fmt.Sprintf("definition: hash of a period: %v", err))
-	}
-	t.Schedule.Inputs = hash
 }
 
 func (r *reader) date(n *portable.Node) civil.Date {

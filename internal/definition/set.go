@@ -1,9 +1,7 @@
 package definition
 
 import (
-	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
-	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/schedule"
 )
@@ -172,7 +169,6 @@ type Trigger struct {
 	Pin          bool
 
 	inputs      string // see Inputs
-	aheadInputs string // see AheadInputs
 	at, dedupAt portable.Pos
 }
 
@@ -220,22 +216,6 @@ type Limits struct {
 	KeepQueued bool       // a newer message does not supersede one that still waits (supersede: false)
 	Revalidate bool       // what no longer holds is dropped at the send
 	SendWindow civil.Span // in the recipient's zone; zero = at any time
-}
-
-// Inputs is the hash of what an instance's key stands for but does not spell (decision 20): the recipe. It is made
-// when the definitions are compiled, because every event asks for it.
-func (t *Trigger) Inputs() string { return cmp.Or(t.inputs, inputHash(t.Dedup)) }
-
-func inputHash(dedup []string) string {
-	paths := make([]any, len(dedup))
-	for i, path := range dedup {
-		paths[i] = path
-	}
-	hash, err := key.InputHash(map[string]any{"dedup": paths})
-	if err != nil { // a list of texts has always a canonical form
-		panic(fmt.Sprintf("definition: hash of a recipe: %v", err))
-	}
-	return hash
 }
 
 // Audience is one entry of who is told.

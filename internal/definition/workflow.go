@@ -9,6 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/schedule"
 	"github.com/carillonhq/carillon/internal/slip"
 )
@@ -110,9 +111,7 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 		if t.Ahead() && t.Dates == nil {
 			t.Dates = &Dates{Offsets: []civil.Duration{{}}}
 		}
-		if t.Ahead() {
-			t.aheadInputs = t.hashAhead()
-		}
+		t.inputs = key.Hash(t.InputsJSON())
 		dated := whole.timing != nil && whole.timing.Get("anchor") != nil
 		r.occasion(item, t, dated)
 		if t.Schedule != nil && t.Schedule.ByContact && w.Type == "report" {
@@ -263,7 +262,6 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole b
 		t.dedupAt = dedup.Pos
 		t.Dedup = r.dedup(dedup)
 	}
-	t.inputs = inputHash(t.Dedup)
 	return t, blocksOf(f)
 }
 

@@ -367,7 +367,7 @@ func (e *Engine) apply(ctx context.Context, ws store.Workspace, files []definiti
 	}
 	docs := make([]store.Definition, len(bundle.Documents))
 	for i, d := range bundle.Documents {
-		docs[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash, Runs: runsOf(old, bundle.Set, d)}
+		docs[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash, Runs: runsOf(old, bundle.Set, d), Inputs: inputsOf(bundle.Set, d)}
 	}
 	now := e.config.Clock.Now()
 	audit := store.Audit{At: now, Actor: actor, Action: "apply", Target: ws.Name}

@@ -56,6 +56,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	l.running.Go(func() { l.listen(ctx) })
 	l.running.Go(func() { e.Announce(ctx) })
 	l.running.Go(func() { l.keepZones(ctx) })
+	l.running.Go(func() { l.keepInputs(ctx) })
 	if e.config.Retention > 0 {
 		l.running.Go(func() { l.retain(ctx) })
 	}

@@ -58,14 +58,10 @@ func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, ru
 		return store.ManualRun{}, &NotByHandError{Workflow: workflow, Why: why, Hint: hint + ", or give the workflow a trigger with a schedule"}
 	}
 	now := e.config.Clock.Now()
-	inputs := t.Inputs()
-	if t.Schedule != nil {
-		inputs = t.Schedule.Inputs
-	}
 	row := instance.Row{
 		Workspace: ws.ID, ID: instance.ID(e.config.Store.NewID(now)), Key: string(key.Manual(w.Type, w.Name, runID)), Workflow: w.Name,
 		WorkflowVersion: w.Version, Definitions: set.Number, Type: w.Type, Trigger: t.ID, Status: instance.Pending, DueAt: now,
-		InputHash: inputs, CreatedAt: now,
+		InputHash: t.Inputs(), CreatedAt: now,
 	}
 	detail, err := json.Marshal(map[string]string{"run_id": runID, "key": row.Key})
 	if err != nil {

@@ -160,6 +160,11 @@ func TestPausedInstancesAreHeld(t *testing.T) {
 		if err != nil || len(rows) != 2 {
 			t.Fatal(rows, err)
 		}
+		for _, r := range rows {
+			if !r.HeldAt.Equal(tomorrow) {
+				t.Errorf("%s is held since %v", r.Key, r.HeldAt)
+			}
+		}
 		var refused *operate.StateError
 		if _, err := w.Operator().Release(t.Context(), w.Workspace.ID, rows[0].ID, "ann", w.Now()); !errors.As(err, &refused) || refused.Hint != "resume the workflow" {
 			t.Errorf("release: %v", err)
@@ -179,6 +184,11 @@ func TestPausedInstancesAreHeld(t *testing.T) {
 		live(tomorrow.Add(6 * time.Hour))
 		if got := state(); !slices.Equal(got, []string{"gone cancelled cancelled_by_operator", "held completed expanded", "late skipped stale"}) {
 			t.Errorf("resumed: %q", got)
+		}
+		for _, r := range rows {
+			if now, err := s.InstanceByID(t.Context(), w.Workspace.ID, r.ID); err != nil || now.Held || !now.HeldAt.IsZero() {
+				t.Errorf("%s is held since %v, %v", r.Key, now.HeldAt, err)
+			}
 		}
 		if sent := w.Provider.Sent(); len(sent) != 1 {
 			t.Errorf("sent %d", len(sent))

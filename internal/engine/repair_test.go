@@ -78,6 +78,7 @@ func TestARepairPlansWhatIsMissing(t *testing.T) {
 				`DELETE FROM instance WHERE key = 'reminder:w:visit:parted:t:2026-05-26:7'`,
 				`UPDATE instance SET status = 'deactivated', ready_at = 0, reason = 'source_no_longer_valid' WHERE key = 'reminder:w:visit:withdrawn:t:2026-05-26:0'`,
 				`UPDATE record SET closed = 1 WHERE ext_id = 'closed'`,
+				`UPDATE instance SET input_hash = 'foreign' WHERE status = 'cancelled'`,
 			} {
 				if _, err := db.ExecContext(t.Context(), statement); err != nil {
 					t.Fatal(err)
@@ -89,6 +90,9 @@ func TestARepairPlansWhatIsMissing(t *testing.T) {
 				delete(want, "visit:"+gone)
 			}
 			w.mustPlan("after a repair", want)
+			if held, err := w.Store.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{Held: true}, store.Page{Limit: 10}); err != nil || len(held) > 0 {
+				t.Errorf("held by a repair: %+v, %v", held, err)
+			}
 			if runs, err = w.runs(store.RunReconcile); err != nil || len(runs) != 2 || runs[0].Status != store.RunDone || runs[0].Done != 8 || runs[0].Repaired != 5 || !runs[0].Since.Equal(runs[1].StartedAt) {
 				t.Errorf("%+v, %v", runs, err)
 			}

@@ -5,6 +5,7 @@
 package instance
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/reason"
@@ -49,6 +50,7 @@ type Row struct {
 	ExpandCursor    int64            // the last contact of a large audience that is done
 	Status          Status
 	Held            bool
+	HeldAt          time.Time // since when; none: it is not, or a version held it that did not write that down
 	DueAt           time.Time
 	LocalDate       string // of DueAt where it is meant, such as 2026-05-14; empty when it is no date's
 	Timezone        string // where that is
@@ -63,6 +65,45 @@ type Row struct {
 	Trace           string // JSON: rule version, values, bounds
 	CreatedAt       time.Time
 	CompletedAt     time.Time
+}
+
+// Hold has a person decide about the row. One that is held already stays so since then.
+func (r *Row) Hold(now time.Time) {
+	if !r.Held {
+		r.Held, r.HeldAt = true, now
+	}
+}
+
+// Unhold takes that back.
+func (r *Row) Unhold() { r.Held, r.HeldAt = false, time.Time{} }
+
+// HeldFor is why a row is held; empty where it is not. What has ended keeps the reason of its end, and can be held for one thing
+// only: its key came with other inputs (B23).
+func (r Row) HeldFor() reason.Reason {
+	switch {
+	case !r.Held:
+		return ""
+	case r.Status != Pending:
+		return reason.InputConflict
+	}
+	return r.Reason
+}
+
+// Failure is one of the last failures of a row, as its trace keeps them.
+type Failure struct {
+	At    time.Time `json:"at"`
+	Error string    `json:"error"`
+}
+
+// Failures are those that a trace keeps, the oldest first.
+func Failures(trace string) []Failure {
+	var kept struct {
+		Failures []Failure `json:"failures"`
+	}
+	if json.Unmarshal([]byte(trace), &kept) != nil { // it has no trace
+		return nil
+	}
+	return kept.Failures
 }
 
 // Aside reports whether the row was put aside because its workflow is paused: it is held until that goes on, and by nobody else.

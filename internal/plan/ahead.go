@@ -71,7 +71,7 @@ type view struct {
 // ahead finds what is implied where what is met is met, for long enough. What is in doubt stays reached, if it was.
 func (v *view) ahead(met, doubt []string, before condition.Ahead) Ahead {
 	t := v.trigger.Trigger
-	a := Ahead{Known: true, State: before, Inputs: t.AheadInputs(), rule: t.Dates.Rule, zones: v.zones}
+	a := Ahead{Known: true, State: before, Inputs: t.Inputs(), rule: t.Dates.Rule, zones: v.zones}
 	if t.Fire == definition.FireFalseToTrue {
 		a.State = before.Cross(slices.Sorted(slices.Values(slices.Concat(met, doubt))), v.fresh)
 	}
@@ -98,7 +98,7 @@ func (v *view) ahead(met, doubt []string, before condition.Ahead) Ahead {
 
 // gone is what is implied by a record or a trigger that is not looked at any more.
 func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead) Ahead {
-	a := Ahead{Known: true, State: before, Inputs: t.AheadInputs(), Reason: why}
+	a := Ahead{Known: true, State: before, Inputs: t.Inputs(), Reason: why}
 	a.State.Over, a.State.Print = nil, ""
 	if why != reason.RecordClosed {
 		a.State.Counted = false // what holds when it is switched on again is the baseline (R11)

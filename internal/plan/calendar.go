@@ -167,7 +167,7 @@ func (s *Series) Row(i Implied, now time.Time) instance.Row {
 	}
 	return instance.Row{
 		Key: string(i.Key), Workflow: s.Workflow.Name, WorkflowVersion: s.Workflow.Version, Type: s.Workflow.Type, Trigger: s.Trigger.ID,
-		Status: instance.Pending, DueAt: i.Due, LocalDate: i.Target, Timezone: i.Zone, InputHash: s.Trigger.Schedule.Inputs,
+		Status: instance.Pending, DueAt: i.Due, LocalDate: i.Target, Timezone: i.Zone, InputHash: s.Trigger.Inputs(),
 		Trace: string(trace), CreatedAt: now,
 	}
 }
@@ -209,7 +209,7 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 		if base == keep.Key {
 			c.Effect = Updated
 			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone = keep.Due, keep.Target, keep.Zone
-			c.Row.InputHash, c.Row.WorkflowVersion = s.Trigger.Schedule.Inputs, s.Workflow.Version
+			c.Row.InputHash, c.Row.WorkflowVersion = s.Trigger.Inputs(), s.Workflow.Version
 			if !c.Row.DueAt.Equal(row.DueAt) {
 				c.Row.NextRetryAt = time.Time{}
 			}
@@ -243,7 +243,8 @@ func Withdraw(pending []instance.Row, now time.Time) (changes []Change) {
 }
 
 func withdraw(row *instance.Row, why reason.Reason, now time.Time) {
-	row.Status, row.Reason, row.CompletedAt, row.Held, row.NextRetryAt = instance.Deactivated, why, now, false, time.Time{}
+	row.Status, row.Reason, row.CompletedAt, row.NextRetryAt = instance.Deactivated, why, now, time.Time{}
+	row.Unhold()
 }
 
 // Overdue is what becomes of an occasion that is due, and of those that follow it and are due too (R3).

@@ -60,8 +60,9 @@ func (l *Look) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Cha
 			continue
 		}
 		c := Change{Effect: Withdrawn, Row: row, Was: row}
-		c.Row.Status, c.Row.Reason, c.Row.CompletedAt, c.Row.Held = instance.Deactivated, l.withdrawal(row), now, false
+		c.Row.Status, c.Row.Reason, c.Row.CompletedAt = instance.Deactivated, l.withdrawal(row), now
 		c.Row.NextRetryAt, c.Row.ExpandCursor = time.Time{}, 0
+		c.Row.Unhold()
 		changes = append(changes, c)
 	}
 	for _, row := range rows { // an occasion makes its rows of zones, and revives them, when it begins: those that wait follow it
@@ -121,11 +122,18 @@ func (l *Look) place(row *instance.Row, i Implied, now time.Time) {
 func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Change {
 	c := Change{Row: row, Was: row, Implied: i}
 	ended := row.Status == instance.Completed || row.Status == instance.Skipped
+	if by == ByRepair && (row.Status == instance.Failed || row.Status == instance.Cancelled) {
+		c.Effect = Left
+		return c
+	}
 	if row.InputHash != l.Ahead.Inputs && row.WorkflowVersion >= l.Workflow.Version {
 		c.Effect = Conflict
-		c.Row.Held = true
-		if !ended {
+		c.Row.Hold(now)
+		if row.Status == instance.Pending {
 			c.Row.Reason = reason.InputConflict
+		}
+		if !ended && !Begun(row) && l.Moves(row, i) { // when it is due is no input (decision 21)
+			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone = i.Due, i.Date.String(), i.Zone
 		}
 		return c
 	}
@@ -143,11 +151,9 @@ func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Chan
 		if row.InputHash != l.Ahead.Inputs {
 			c.Row.InputHash, c.Row.WorkflowVersion = l.Ahead.Inputs, l.Workflow.Version
 		}
-	case by == ByRepair && row.Status != instance.Deactivated:
-		c.Effect = Left
 	default:
 		c.Effect = Reactivated
-		c.Row.Status, c.Row.Reason, c.Row.CompletedAt, c.Row.RetryCount, c.Row.NextRetryAt = instance.Pending, "", time.Time{}, 0, time.Time{}
+		c.Row.Status, c.Row.Reason, c.Row.CompletedAt, c.Row.RetryCount, c.Row.NextRetryAt = instance.Pending, row.HeldFor(), time.Time{}, 0, time.Time{}
 		c.Row.ExpandCursor = 0
 		l.place(&c.Row, i, now)
 	}

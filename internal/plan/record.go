@@ -233,17 +233,6 @@ func (l *Look) ResolvedKey(rec subject.Record) key.Instance {
 	return key.Context(l.Workflow.Type, l.Workflow.Name, rec.Type, rec.ExtID, l.Trigger.ID, l.Latest.Context, l.Latest.At, true)
 }
 
-// InputHash is the hash of what the key of an instance stands for but does not spell (decision 20): what its context is
-// made of.
-func (l *Look) InputHash() string {
-	sources := make([]any, len(l.Trigger.Cooldown.Per))
-	for i, part := range l.Trigger.Cooldown.Per {
-		sources[i] = part.Source()
-	}
-	hash, _ := key.InputHash(map[string]any{"per": sources}) // a list of texts always has a JSON form
-	return hash
-}
-
 // recordZone is where the dates of a record are meant: in its own zone, if it names one, else in the workspace's.
 func recordZone(set *definition.Set, own string, zones *civil.Zones) *time.Location {
 	for _, name := range []string{own, set.Workspace.Timezone} {

@@ -346,7 +346,7 @@ func (t *session) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[Epis
 
 func (t *session) writeCheck(ctx context.Context, now time.Time, state CheckState, w CheckWrites) error {
 	for _, ws := range sortedKeys(w.Made) {
-		if err := t.writeIngest(ctx, ws, w.Made[ws]); err != nil {
+		if err := t.writeIngest(ctx, ws, now, w.Made[ws]); err != nil {
 			return err
 		}
 	}

@@ -88,6 +88,7 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 	var changes []DefinitionChange
 	var closed, added rowset
 	var runs []RunSeed
+	var inputs []string
 	seen := map[name]bool{}
 	for _, d := range docs {
 		id := name{d.Kind, d.Name}
@@ -107,6 +108,7 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 		}
 		changes = append(changes, DefinitionChange{d.Kind, d.Name, old.Version + 1, action})
 		runs = append(runs, d.Runs...)
+		inputs = append(inputs, d.Inputs...)
 		added.row().int(int64(ws)).text(d.Kind).text(d.Name).int(old.Version + 1).text(d.Text).text(d.Hash).int(number)
 	}
 	if added.n == 0 {
@@ -129,6 +131,9 @@ func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, 
 	}
 	if _, err := t.exec(ctx, setDefinitions, int64(ws), number); err != nil {
 		return 0, nil, err
+	}
+	if err := t.keepInputs(ctx, ws, inputs); err != nil {
+		return 0, nil, fmt.Errorf("keep what instances are planned by: %w", err)
 	}
 	if err := t.beginRuns(ctx, ws, now, number, runs); err != nil {
 		return 0, nil, err

@@ -26,11 +26,11 @@ LIMIT $2
 /*SKIP LOCKED*/`
 
 const settleInstances = `
-UPDATE instance SET status = r.status, held = r.held, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
+UPDATE instance SET status = r.status, held = r.held, held_at = CASE WHEN r.held = 1 THEN CAST($1 AS bigint) ELSE 0 END, ready_at = r.ready_at, next_retry_at = r.next_retry_at, retry_count = r.retry_count,
   expand_cursor = r.expand_cursor, event_id = r.event_id, definitions = r.definitions, reason = r.reason, trace = CASE WHEN r.trace = '' THEN instance.trace ELSE r.trace END, completed_at = r.completed_at,
   crashes = CASE WHEN r.crashes > 0 THEN r.crashes ELSE instance.crashes END,
   attempts = instance.attempts + CASE WHEN r.lease_until > 0 THEN 0 ELSE 1 END, lease_until = r.lease_until, version = instance.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
+FROM /*ROWS $2 (ws bigint, id bigint, version bigint, status text, held bigint, ready_at bigint, next_retry_at bigint, retry_count bigint,
   expand_cursor bigint, event_id bigint, definitions bigint, reason text, trace text, completed_at bigint, crashes bigint, lease_until bigint)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
@@ -400,7 +400,7 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 	if err := t.lookAgain(ctx, now, marks); err != nil {
 		return err
 	}
-	n, err := t.exec(ctx, settleInstances, &rows)
+	n, err := t.exec(ctx, settleInstances, micros(now), &rows)
 	if err != nil {
 		return fmt.Errorf("settle instances: %w", err)
 	}

@@ -108,6 +108,9 @@ func TestExpandSettles(t *testing.T) {
 			want := in
 			want.Status, want.Held, want.Reason, want.NextRetryAt, want.RetryCount = test.result.Status, test.result.Held, test.result.Reason, test.result.NextRetryAt, test.result.RetryCount
 			want.Version, want.Attempts = 1, 1
+			if want.Held {
+				want.HeldAt = now
+			}
 			if test.result.Trace != "" {
 				want.Trace = test.result.Trace
 			}

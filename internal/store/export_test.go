@@ -157,7 +157,7 @@ func Joined() map[string][]any {
 		settled.row().int(1).int(i).int(1).text("completed").int(0).int(0).int(0).int(0).int(0).int(0).int(0).text("expanded").text("").int(1).int(0).int(0)
 	}
 	return map[string][]any{
-		eventsByID: {&refs}, personsByID: {&refs}, settleInstances: {&settled}, releaseSlots: {&refs},
+		eventsByID: {&refs}, personsByID: {&refs}, settleInstances: {int64(1), &settled}, releaseSlots: {&refs},
 	}
 }
 
@@ -247,7 +247,7 @@ var Fresh = fresh
 
 func instanceRow(rows *rowset, i instance.Row) {
 	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
-		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).flag(i.Held).time(i.DueAt).time(i.NextRetryAt).time(i.LeaseUntil).
+		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).flag(i.Held).time(i.HeldAt).time(i.DueAt).time(i.NextRetryAt).time(i.LeaseUntil).
 		int(i.Version).int(int64(i.Attempts)).int(int64(i.RetryCount)).int(int64(i.Crashes)).text(string(i.Reason)).text(i.InputHash).
 		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor).
 		text(i.LocalDate).text(i.Timezone)

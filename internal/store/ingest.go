@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -51,13 +52,13 @@ func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRe
 	if err != nil {
 		return err
 	}
-	if err := t.writeIngest(ctx, ws, writes); err != nil {
+	if err := t.writeIngest(ctx, ws, r.At, writes); err != nil {
 		return err
 	}
 	return t.keepAnswers(ctx, ws, r.At, writes.Answers)
 }
 
-func (t *session) writeIngest(ctx context.Context, ws subject.WorkspaceID, w IngestWrites) error {
+func (t *session) writeIngest(ctx context.Context, ws subject.WorkspaceID, now time.Time, w IngestWrites) error {
 	if err := t.insertEvents(ctx, ws, w.Events); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (t *session) writeIngest(ctx context.Context, ws subject.WorkspaceID, w Ing
 	if err := t.insertDecisions(ctx, ws, w.Decisions); err != nil {
 		return err
 	}
-	return t.holdInstances(ctx, ws, w.Held)
+	return t.holdInstances(ctx, ws, now, w.Held)
 }
 
 // sortedKeys are the keys of m in ascending order: rows are always touched in one order.

@@ -26,7 +26,7 @@ func TestIngestStoresEverythingAsGiven(t *testing.T) {
 		f := setup(t, s)
 		event := f.event("closed")
 		in := f.instance("survey:visit:event:1", instance.Completed)
-		in.Event, in.Held, in.NextRetryAt, in.Attempts, in.RetryCount, in.Crashes = event.ID, true, now.Add(time.Hour), 1, 2, 3
+		in.Event, in.Held, in.HeldAt, in.NextRetryAt, in.Attempts, in.RetryCount, in.Crashes = event.ID, true, now.Add(time.Minute), now.Add(time.Hour), 1, 2, 3
 		in.Reason, in.Trace, in.CompletedAt = reason.Expanded, `{"a":"ä"}`, now.Add(time.Second)
 		var d delivery.Row
 		f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{person("c-1", "+96477")}}, func(s store.IngestState) (store.IngestWrites, error) {
@@ -348,7 +348,7 @@ func TestIngestHolds(t *testing.T) {
 		f.add(store.IngestWrites{Held: []store.HeldInstance{held, held}})
 		got, err := s.InstanceByKey(t.Context(), f.ws, "k:1")
 		f.must(err)
-		if !got.Held || got.Reason != reason.InputConflict || got.Status != instance.Pending || got.Version != 1 {
+		if !got.Held || got.Reason != reason.InputConflict || got.Status != instance.Pending || got.Version != 1 || !got.HeldAt.Equal(now) {
 			t.Errorf("%+v", got)
 		}
 		if n := f.expand(nil); n != 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -15,7 +16,7 @@ import (
 
 // instanceSpec is what instance.Row holds; ready_at and forgotten are the store's own.
 const instanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
-  event_id bigint, status text, held bigint, due_at bigint, next_retry_at bigint, lease_until bigint, version bigint, attempts bigint,
+  event_id bigint, status text, held bigint, held_at bigint, due_at bigint, next_retry_at bigint, lease_until bigint, version bigint, attempts bigint,
   retry_count bigint, crashes bigint, reason text, input_hash text, trace text, created_at bigint, completed_at bigint,
   record_id bigint, episode bigint, context text, expand_cursor bigint, local_date text, timezone text`
 
@@ -25,6 +26,7 @@ func scanInstanceAnd(rows *sql.Rows, after ...any) (i instance.Row, err error) {
 	return i, rows.Scan(append([]any{
 		&i.Workspace, &i.ID, &i.Key, &i.Workflow, &i.WorkflowVersion, &i.Definitions, &i.Type, &i.Trigger,
 		&i.Event, &i.Status, &i.Held,
+		instant{&i.HeldAt},
 		instant{&i.DueAt},
 		instant{&i.NextRetryAt},
 		instant{&i.LeaseUntil},
@@ -58,7 +60,7 @@ func newInstanceRow(rows *rowset, i *instance.Row) {
 
 // fresh reports whether a row holds nothing but what newInstanceRow writes.
 func fresh(i *instance.Row) bool {
-	return !i.Held && i.NextRetryAt.IsZero() && i.LeaseUntil.IsZero() && i.Version == 0 && i.Attempts == 0 && i.RetryCount == 0 && i.Crashes == 0
+	return !i.Held && i.HeldAt.IsZero() && i.NextRetryAt.IsZero() && i.LeaseUntil.IsZero() && i.Version == 0 && i.Attempts == 0 && i.RetryCount == 0 && i.Crashes == 0
 }
 
 const insertInstances = `
@@ -200,11 +202,11 @@ func (t *session) existing(ctx context.Context, ws subject.WorkspaceID, number i
 }
 
 const holdInstances = `
-UPDATE instance SET held = 1, ready_at = 0, reason = r.reason, version = instance.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, reason text)*/ AS r
+UPDATE instance SET held = 1, held_at = $1, ready_at = 0, reason = r.reason, version = instance.version + 1
+FROM /*ROWS $2 (ws bigint, id bigint, reason text)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.held = 0`
 
-func (t *session) holdInstances(ctx context.Context, ws subject.WorkspaceID, list []HeldInstance) error {
+func (t *session) holdInstances(ctx context.Context, ws subject.WorkspaceID, now time.Time, list []HeldInstance) error {
 	reasons := map[instance.ID]reason.Reason{}
 	for _, h := range list {
 		if _, ok := reasons[h.ID]; !ok {
@@ -215,7 +217,7 @@ func (t *session) holdInstances(ctx context.Context, ws subject.WorkspaceID, lis
 	for _, id := range sortedKeys(reasons) {
 		rows.row().int(int64(ws)).int(int64(id)).text(string(reasons[id]))
 	}
-	if _, err := t.exec(ctx, holdInstances, &rows); err != nil {
+	if _, err := t.exec(ctx, holdInstances, micros(now), &rows); err != nil {
 		return fmt.Errorf("hold instances: %w", err)
 	}
 	return nil

@@ -35,6 +35,7 @@ func TestOperateWritesRowsWithTheirAudit(t *testing.T) {
 			in.Status, in.Held, in.DueAt, in.NextRetryAt, in.LeaseUntil = instance.Cancelled, false, now.Add(1), now.Add(2), now.Add(3)
 			in.DueAt, in.NextRetryAt, in.LeaseUntil = now.Add(time.Second), now.Add(2*time.Second), now.Add(3*time.Second)
 			in.Attempts, in.RetryCount, in.Crashes, in.Reason, in.Trace, in.CompletedAt = 1, 2, 3, reason.CancelledByPerson, "t", now
+			in.Held, in.HeldAt, in.InputHash = true, now.Add(4*time.Second), "h2"
 			second.Status, second.NotBefore, second.SendAt, second.Slot, second.DeferredBy = delivery.Sent, now.Add(time.Second), now.Add(time.Hour), time.Time{}, reason.CadenceDaily
 			second.LeaseUntil, second.Step, second.AttemptNo, second.IntentAt, second.RetryCount = now.Add(time.Minute), 1, 2, now, 3
 			second.RemindersRemaining, second.LastSentAt, second.Reason, second.StopReason = 4, now, reason.RetryByOperator, reason.Suppressed

@@ -193,7 +193,7 @@ WITH aside AS MATERIALIZED (
   ORDER BY i.id
   LIMIT $3
   /*LOCK i*/)
-UPDATE instance SET held = 0, reason = '` + string(reason.WorkflowResumed) + `', version = instance.version + 1,
+UPDATE instance SET held = 0, held_at = 0, reason = '` + string(reason.WorkflowResumed) + `', version = instance.version + 1,
   ready_at = CASE WHEN instance.due_at > instance.next_retry_at AND instance.due_at > 0 THEN instance.due_at
     WHEN instance.next_retry_at > 0 THEN instance.next_retry_at ELSE 1 END
 FROM aside

@@ -197,7 +197,7 @@ func (s *Store) MoveRepair(ctx context.Context, now time.Time, run Run, step Run
 		count := len(revived)
 		for _, ws := range sortedKeys(made) {
 			count += len(made[ws].Instances)
-			if err := t.writeIngest(ctx, ws, made[ws]); err != nil {
+			if err := t.writeIngest(ctx, ws, now, made[ws]); err != nil {
 				return err
 			}
 		}

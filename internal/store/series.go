@@ -261,7 +261,8 @@ func (t *session) sowRound(ctx context.Context, open []*sprout) (left []*sprout,
 			continue
 		case exists:
 			row := s.row
-			old.row.Status, old.row.Reason, old.row.CompletedAt, old.row.Held = row.Status, row.Reason, row.CompletedAt, false
+			old.row.Status, old.row.Reason, old.row.CompletedAt = row.Status, row.Reason, row.CompletedAt
+			old.row.Unhold()
 			old.row.DueAt, old.row.LocalDate, old.row.Timezone, old.row.InputHash = row.DueAt, row.LocalDate, row.Timezone, row.InputHash
 			old.row.WorkflowVersion, old.row.Definitions, old.row.RetryCount, old.row.NextRetryAt = row.WorkflowVersion, row.Definitions, 0, time.Time{}
 			s.row = old.row

@@ -50,6 +50,7 @@ type Definition struct {
 	Text    string
 	Hash    string
 	Runs    []RunSeed // what applying it brings with it when it is new or changed
+	Inputs  []string  // what the input hashes of its instances are hashes of, kept when it is new or changed
 }
 
 // DefinitionChange says what applying did to one document.

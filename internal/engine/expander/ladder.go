@@ -108,26 +108,17 @@ const (
 	maxError    = 300
 )
 
-// failed is a failure as an instance keeps it.
-type failed struct {
-	At    time.Time `json:"at"`
-	Error string    `json:"error"`
-}
-
 // failure adds a failure to what is kept of an instance.
 func failure(trace string, cause error, now time.Time) string {
-	kept, last := map[string]json.RawMessage{}, []failed{}
+	kept, last := map[string]json.RawMessage{}, instance.Failures(trace)
 	if json.Unmarshal([]byte(trace), &kept) != nil { // there is none yet
 		kept = map[string]json.RawMessage{}
-	}
-	if json.Unmarshal(kept["failures"], &last) != nil {
-		last = nil
 	}
 	text := cause.Error()
 	if len(text) > maxError {
 		text = strings.ToValidUTF8(text[:maxError], "") + "…"
 	}
-	last = append(last, failed{now, text})
+	last = append(last, instance.Failure{At: now, Error: text})
 	last = last[max(0, len(last)-maxFailures):]
 	list, err := json.Marshal(last)
 	if err == nil {

@@ -87,6 +87,7 @@ type action struct {
 	now     time.Time
 	ids     func(time.Time) int64
 	result  Result
+	detail  map[string]any // of its audit entry, beside what every one has
 	entries []journal.Entry
 }
 
@@ -94,10 +95,17 @@ type action struct {
 func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
 	return o.run(ctx, ws, id, "cancel", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
 		var change store.OperatorChange
-		if in := s.Instance; in.Status == instance.Pending {
-			in.Status, in.Held, in.Reason, in.CompletedAt = instance.Cancelled, false, reason.CancelledByPerson, now
+		if in := s.Instance; in.Held || in.Status == instance.Pending {
+			if err := o.decided(a, s, &in); err != nil {
+				return change, err
+			}
+			if in.Status == instance.Pending || in.Status == instance.Deactivated || in.Status == instance.Failed {
+				in.Status, in.Reason, in.CompletedAt = instance.Cancelled, reason.CancelledByPerson, now
+				a.tell(journal.Cancelled, s.Instance, reason.CancelledByPerson)
+			} else {
+				a.tell(journal.Released, in, reason.ReleasedByPerson)
+			}
 			change.Instance = &in
-			a.tell(journal.Cancelled, s.Instance, reason.CancelledByPerson)
 		}
 		for _, d := range s.Deliveries {
 			if row, ok := a.cancel(d); ok {
@@ -161,22 +169,6 @@ func allEnded(rows []delivery.Row) bool {
 	return true
 }
 
-// Release lets a held instance go on, with a new ladder.
-func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
-	return o.run(ctx, ws, id, "release", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
-		in := s.Instance
-		if in.Aside() {
-			return store.OperatorChange{}, paused("release")
-		}
-		if !in.Held {
-			return store.OperatorChange{}, &StateError{Action: "release", Status: string(in.Status) + ", not held"}
-		}
-		in.Held, in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = false, 0, 0, time.Time{}, reason.ReleasedByPerson
-		a.tell(journal.Released, in, reason.ReleasedByPerson)
-		return store.OperatorChange{Instance: &in}, nil
-	})
-}
-
 // RetryDelivery tries a delivery again: one that still waits in its own row and under the same provider key, one
 // that has ended as a new occasion, key:retry:n, with a key of its own.
 func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
@@ -234,7 +226,8 @@ func (a *action) repetition(s store.OperatorState) instance.Row {
 	in := s.Instance
 	base, _ := key.Instance(in.Key).Base()
 	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(base.Retry(s.Retries+1)), a.now, a.now, time.Time{}
-	in.Held, in.Version, in.Attempts, in.RetryCount, in.Crashes, in.ExpandCursor = false, 0, 0, 0, 0, 0
+	in.Unhold()
+	in.Version, in.Attempts, in.RetryCount, in.Crashes, in.ExpandCursor = 0, 0, 0, 0, 0
 	in.LeaseUntil, in.NextRetryAt, in.LocalDate, in.Timezone = time.Time{}, time.Time{}, "", "" // it is no day of a calendar
 	return in
 }
@@ -264,8 +257,10 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 	}
 	return o.run(ctx, ws, row.ID, "forget", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
 		change := store.OperatorChange{Forget: true}
-		if in := s.Instance; in.Status == instance.Pending {
-			in.Status, in.Held, in.Reason, in.CompletedAt = instance.Cancelled, false, reason.Forgotten, now
+		if in := s.Instance; in.Held || in.Status == instance.Pending {
+			if in.Unhold(); in.Status == instance.Pending {
+				in.Status, in.Reason, in.CompletedAt = instance.Cancelled, reason.Forgotten, now
+			}
 			change.Instance = &in
 		}
 		for _, d := range s.Deliveries {
@@ -303,7 +298,7 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 ) (Result, error) {
 	var a *action
 	err := o.operate(ctx, ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) {
-		a = &action{name: name, actor: actor, target: s.Instance.Key, now: now, ids: o.store.NewID, result: Result{Instance: id}}
+		a = &action{name: name, actor: actor, target: s.Instance.Key, now: now, ids: o.store.NewID, result: Result{Instance: id}, detail: map[string]any{}}
 		change, err := decide(a, s)
 		if err != nil {
 			return change, err
@@ -312,7 +307,8 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 			return change, err
 		}
 		a.result.Changed = change.Instance != nil || len(change.Deliveries) > 0 || change.NewInstance != nil || change.Forget
-		detail, err := json.Marshal(map[string]any{"deliveries": len(change.Deliveries), "new_key": a.result.NewKey})
+		a.detail["deliveries"], a.detail["new_key"] = len(change.Deliveries), a.result.NewKey
+		detail, err := json.Marshal(a.detail)
 		change.Audit = store.Audit{At: now, Actor: actor, Action: name, Target: a.target, Detail: detail}
 		return change, err
 	}, store.From(o.once, func(store.OperatorChange) Result { return a.result }))

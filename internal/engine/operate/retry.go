@@ -32,7 +32,10 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 		case in.Aside():
 			return store.OperatorChange{}, paused("retry")
 		case in.Status == instance.Pending:
-			in.Held, in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = false, 0, 0, time.Time{}, reason.RetryByOperator
+			if err := o.decided(a, s, &in); err != nil {
+				return store.OperatorChange{}, err
+			}
+			in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = 0, 0, time.Time{}, reason.RetryByOperator
 			a.tell(journal.Released, in, reason.RetryByOperator)
 			return store.OperatorChange{Instance: &in}, nil
 		case s.RetriedBy != 0:
@@ -47,15 +50,13 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 
 // repeat makes a new instance of one that has ended.
 func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChange, error) {
-	set, err := o.catalog.Loaded(s.Instance.Workspace, s.InForce)
+	m, err := o.inForce(s)
 	if err != nil {
 		return store.OperatorChange{}, err
 	}
-	w := set.Workflow(s.Instance.Workflow)
-	if w == nil || w.TriggerByID(s.Instance.Trigger) == nil {
+	if m.Trigger == nil {
 		return store.OperatorChange{}, &StateError{Action: "retry", Status: "of a trigger that is defined no longer", Hint: "retry its deliveries one by one"}
 	}
-	m := definition.Match{Workflow: w, Trigger: w.TriggerByID(s.Instance.Trigger)}
 	in := a.repetition(s)
 	in.Status, in.Reason, in.Context = instance.Pending, reason.RetryByOperator, "" // a person's wish is no firing
 	if s.Instance.DueAt.After(a.now) {
@@ -74,9 +75,9 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(s.Instance.Status) + " without a message", Hint: "post the event again, with an id of its own"}
 		}
 	case m.Trigger.Ahead():
-		in.Event = 0 // it is seen anew
+		in.Event, in.InputHash = 0, m.Trigger.Inputs() // it is seen anew
 	case m.Trigger.Schedule != nil && in.Event == 0 && plan.InSeries(s.Instance):
-		if change.NewEvent, err = o.occasion(a, set, m, s.Instance); err != nil {
+		if change.NewEvent, err = o.occasion(a, s, m); err != nil {
 			return store.OperatorChange{}, err
 		}
 		in.Event = change.NewEvent.ID
@@ -86,6 +87,12 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 			d.SendAt, d.CompletedAt = time.Time{}, a.now
 			change.Deliveries = append(change.Deliveries, d)
 		}
+	}
+	if old := s.Instance; old.Held {
+		if err := o.decided(a, s, &old); err != nil {
+			return store.OperatorChange{}, err
+		}
+		change.Instance = &old
 	}
 	a.result.NewInstance, a.result.NewKey = in.ID, in.Key
 	a.tell(journal.Created, in, reason.RetryByOperator)
@@ -106,7 +113,12 @@ func (a *action) repeated(d delivery.Row, in instance.Row) delivery.Row {
 }
 
 // occasion is what texts read of a day of the calendar that had not begun when it ended: the same as if it had been done then.
-func (o *Operator) occasion(a *action, set *definition.Set, m definition.Match, in instance.Row) (*store.EventRow, error) {
+func (o *Operator) occasion(a *action, s store.OperatorState, m definition.Match) (*store.EventRow, error) {
+	in := s.Instance
+	set, err := o.catalog.Loaded(in.Workspace, s.InForce)
+	if err != nil {
+		return nil, err
+	}
 	series, err := plan.SeriesOf(set, m, &o.catalog.Zones)
 	if err != nil {
 		return nil, err

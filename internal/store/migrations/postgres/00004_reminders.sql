@@ -96,4 +96,15 @@ CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE send_at = 2218
 
 -- The instance by which a person had this one done again, as key:retry:n; 0: none.
 ALTER TABLE instance ADD COLUMN retried_by bigint NOT NULL DEFAULT 0;
+
+-- Since when an instance is held; 0: it is not, or that was not written down.
+ALTER TABLE instance ADD COLUMN held_at bigint NOT NULL DEFAULT 0;
+
+-- What instance.input_hash is the hash of: text of definitions. A row for each that a definition ever had, for good.
+CREATE TABLE inputs (
+  ws   bigint NOT NULL,
+  hash text COLLATE "C" NOT NULL,
+  json text COLLATE "C" NOT NULL,
+  PRIMARY KEY (ws, hash)
+);
 -- +goose StatementEnd

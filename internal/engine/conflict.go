@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// InputConflict sets what an instance was planned by beside what the definitions in force say now (B23).
+func (e *Engine) InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error) {
+	set, err := e.catalog.Current(ctx, ws)
+	if err != nil {
+		return plan.InputConflict{}, err
+	}
+	text, found, err := e.config.Store.Inputs(ctx, ws, in.InputHash)
+	if err != nil {
+		return plan.InputConflict{}, err
+	}
+	var stored, now map[string]any
+	if found {
+		if err := json.Unmarshal([]byte(text), &stored); err != nil {
+			return plan.InputConflict{}, fmt.Errorf("read what %s was planned by: %w", in.Key, err)
+		}
+	}
+	version := int64(0)
+	if w := set.Workflow(in.Workflow); w != nil {
+		version = w.Version
+		if t := w.TriggerByID(in.Trigger); t != nil {
+			now = t.KeyInputs()
+		}
+	}
+	c := plan.CompareInputs(stored, now)
+	c.StoredVersion, c.NewVersion = in.WorkflowVersion, version
+	return c, nil
+}
+
+// inputsOf is what the instances of a definition are planned by, so that it can be shown when it is another one some day.
+func inputsOf(set *definition.Set, d definition.Document) (list []string) {
+	if d.Kind != definition.KindWorkflow {
+		return nil
+	}
+	for _, t := range set.Workflow(d.Name).Trigger {
+		list = append(list, t.InputsJSON())
+	}
+	return list
+}
+
+// KeepInputs writes down what the instances of the definitions in force are planned by: they may have been applied by a version of
+// this program that hashed something else.
+func (e *Engine) KeepInputs(ctx context.Context) error {
+	all, err := e.config.Store.Workspaces(ctx)
+	if err != nil {
+		return err
+	}
+	for _, ws := range all {
+		if ws.Definitions == 0 {
+			continue
+		}
+		set, err := e.catalog.At(ctx, ws.ID, ws.Definitions)
+		if err != nil {
+			return fmt.Errorf("read the definitions in force: %w", err)
+		}
+		var list []string
+		for _, w := range set.Workflows() {
+			for _, t := range w.Trigger {
+				list = append(list, t.InputsJSON())
+			}
+		}
+		if err := e.config.Store.KeepInputs(ctx, ws.ID, list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepInputs does that at the start.
+func (l *loops) keepInputs(ctx context.Context) {
+	if err := l.KeepInputs(ctx); err != nil && ctx.Err() == nil {
+		l.config.Log.WarnContext(ctx, "what instances are planned by was not written down: a conflict of inputs may show one side only", "error", err)
+	}
+}

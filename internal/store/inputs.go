@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// An instance keeps the hash of its inputs, and not these: rows stay small (B11), and most triggers give all their instances the same.
+// A table of its own has each once, by its hash. Its rows are as many as the dates, metrics and periods that definitions ever
+// named, so they stay for good.
+
+const insertInputs = `
+INSERT INTO inputs (ws, hash, json)
+SELECT r.ws, r.hash, r.json FROM /*ROWS $1 (ws bigint, hash text, json text)*/ AS r
+WHERE true
+ON CONFLICT (ws, hash) DO NOTHING`
+
+// KeepInputs keeps what input hashes are hashes of, in the form that is hashed.
+func (s *Store) KeepInputs(ctx context.Context, ws subject.WorkspaceID, inputs []string) error {
+	err := s.write(ctx, func(t *session) error { return t.keepInputs(ctx, ws, inputs) })
+	if err != nil {
+		return fmt.Errorf("keep what instances are planned by: %w", err)
+	}
+	return nil
+}
+
+func (t *session) keepInputs(ctx context.Context, ws subject.WorkspaceID, inputs []string) error {
+	var rows rowset
+	for _, json := range slices.Compact(slices.Sorted(slices.Values(inputs))) { // in one order: two who write the same wait, and never for each other
+		rows.row().int(int64(ws)).text(key.Hash(json)).text(json)
+	}
+	_, err := t.exec(ctx, insertInputs, &rows)
+	return err
+}
+
+const inputsByHash = `
+SELECT json FROM inputs
+WHERE ws = $1 AND hash = $2`
+
+// Inputs is what a hash is the hash of; found is false where that was never written down.
+func (s *Store) Inputs(ctx context.Context, ws subject.WorkspaceID, hash string) (json string, found bool, err error) {
+	return first(ctx, s, "read what an instance was planned by", func(rows *sql.Rows) (text string, err error) {
+		return text, rows.Scan(&text)
+	}, inputsByHash, int64(ws), hash)
+}
