@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -155,15 +162,22 @@ func TestADateThatChangesBetweenTwoZones(t *testing.T) {
 		}, []string{"17 06:00 carol"}},
 		{"the occasion is cancelled", func(w world, _ func(time.Time)) { w.cancelRow("2026-05-16:0") }, nil},
 		{"the row of a zone is cancelled", func(w world, _ func(time.Time)) { w.cancelRow("2026-05-16:0:z:America/New_York") }, nil},
-		{"tried again when it is over", func(w world, until func(time.Time)) {
-			until(on(18, 0, 0))
-			row, err := w.Store.InstanceByKey(w.Context(), w.Workspace.ID, "reminder:w:paper:1:due:2026-05-16:0")
-			if err == nil {
-				_, err = w.operator().RetryInstance(w.Context(), w.Workspace.ID, row.ID, "test", w.Clock.Now())
-			}
-			if err != nil {
+		{"forgotten, and planned anew", func(w world, until func(time.Time)) {
+			if _, err := w.operator().Forget(w.Context(), w.Workspace.ID, "reminder:w:paper:1:due:2026-05-16:0", "test", w.Clock.Now()); err != nil {
 				w.Fatal(err)
 			}
+			until(on(16, 7, 40))
+			w.put("paper/1", `{"date": "2026-05-20"}`)
+			until(on(16, 7, 50))
+			w.put("paper/1", `{"date": "2026-05-16"}`)
+		}, []string{"16 07:50 amina", "16 07:50 berta", "16 13:00 carol"}},
+		{"the row of a zone is tried again", func(w world, until func(time.Time)) {
+			until(on(18, 0, 0))
+			w.retryRow("2026-05-16:0:z:Europe/Berlin")
+		}, []string{"16 13:00 carol", "18 00:00 berta"}},
+		{"tried again when it is over", func(w world, until func(time.Time)) {
+			until(on(18, 0, 0))
+			w.retryRow("2026-05-16:0")
 		}, []string{"16 13:00 carol", "18 00:00 amina", "18 00:00 berta", "18 00:00 carol"}},
 	} {
 		t.Run(story.name, func(t *testing.T) {
@@ -186,11 +200,81 @@ func TestADateThatChangesBetweenTwoZones(t *testing.T) {
 	}
 }
 
+// A large audience is gone over in pages, by processes that die between two of them, and the date changes in the middle of that:
+// everybody has one message, at their hour of the new date.
+//
+// Shows: R15, B32, P2.
+func TestManyPeopleOfARecordInTwoZones(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const people = 600
+		w := newWorld(t, s, zonesReminder(byContact, ""))
+		w.Clock.Set(on(14, 0, 0))
+		items := make([]contact.Item, people)
+		for i := range items {
+			zone := []string{"Europe/Berlin", "America/New_York"}[i%2]
+			items[i] = contact.Parse(json.RawMessage(fmt.Sprintf(`{"addresses": {"inbox": "%d"}, "persona": "Mother", "timezone": %q}`, i, zone)), fmt.Sprint(i))
+		}
+		for from := 0; from < people; from += 500 {
+			if _, err := w.Contacts().Write(t.Context(), w.Workspace, contact.Replace, items[from:min(from+500, people)], w.Clock.Now(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.put("paper/1", `{"wanted": true, "date": "2026-05-15"}`)
+		for w.tick() {
+		}
+		w.Clock.Set(on(14, 19, 0))
+		page := func() {
+			x := expander.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, func(string) error { return errDied })
+			if _, err := x.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errDied) {
+				t.Fatal(err)
+			}
+		}
+		page() // the first of two
+		w.put("paper/1", `{"date": "2026-05-16"}`)
+		if got := w.follow(on(15, 18, 59)); len(got) > 0 {
+			t.Errorf("%d messages of a date that is no more", len(got))
+		}
+		w.mustBe("its rows", w.zoneRows(), []string{
+			"2026-05-15:0 14 19:00 deactivated date_changed", "2026-05-15:0:z:America/New_York 15 13:00 deactivated date_changed",
+			"2026-05-15:0:z:Europe/Berlin 15 07:00 deactivated date_changed", "2026-05-16:0 15 19:00 pending",
+		})
+		hours := map[string]int{}
+		for hour := range 30 {
+			w.Clock.Set(on(15, 19, 0).Add(time.Duration(hour) * time.Hour))
+			for range 3 {
+				if _, err := expander.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, func(string) error { return errDied }).Step(t.Context(), w.Clock.Now(), 10); err != nil && !errors.Is(err, errDied) {
+					t.Fatal(err)
+				}
+			}
+			for w.tick() {
+			}
+			if n := len(w.Provider.Sent()); n > 0 {
+				hours[w.Clock.Now().Format("02 15:04")] = n
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"16 07:00": people / 2, "16 13:00": people / 2}, hours); diff != "" || w.Provider.Repeats > 0 {
+			t.Errorf("%d left twice; (-want +got):\n%s", w.Provider.Repeats, diff)
+		}
+	})
+}
+
 func (w world) cancelRow(key string) {
 	w.Helper()
 	row, err := w.Store.InstanceByKey(w.Context(), w.Workspace.ID, "reminder:w:paper:1:due:"+key)
 	if err == nil {
 		_, err = w.operator().CancelInstance(w.Context(), w.Workspace.ID, row.ID, "test", w.Clock.Now())
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w world) retryRow(key string) {
+	w.Helper()
+	row, err := w.Store.InstanceByKey(w.Context(), w.Workspace.ID, "reminder:w:paper:1:due:"+key)
+	if err == nil {
+		_, err = w.operator().RetryInstance(w.Context(), w.Workspace.ID, row.ID, "test", w.Clock.Now())
 	}
 	if err != nil {
 		w.Fatal(err)

@@ -167,6 +167,50 @@ func TestZonesAfterAnOutage(t *testing.T) {
 	})
 }
 
+// An edit between two zones that takes the zones away tells the others alone. Who cancels the occasion cancels the rest of it, and who
+// cancels the row of a zone leaves out who is there.
+//
+// Shows: R15, R17.
+func TestZonesThatEndEarly(t *testing.T) {
+	t.Parallel()
+	cancel := func(key string) func(world) {
+		return func(w world) {
+			row, err := w.Store.InstanceByKey(w.Context(), w.Workspace.ID, "broadcast:tips:daily:2026-05-14"+key)
+			if err == nil {
+				_, err = w.operator().CancelInstance(w.Context(), w.Workspace.ID, row.ID, "test", w.Clock.Now())
+			}
+			if err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+	for _, story := range []struct {
+		name string
+		does func(world)
+		want []string
+	}{
+		{"edited", func(w world) {
+			w.Apply(strings.Replace(zonesBroadcast("every: 1w, days: [thu]", ""), "[contact.timezone, Europe/Berlin]", "UTC", 1))
+		}, []string{"14 22:00 york"}},
+		{"cancelled", cancel(""), nil},
+		{"cancelled in a zone", cancel(":z:America/New_York"), nil},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := newWorld(t, s, "persona: Mother\n")
+				w.Clock.Set(time.Date(2026, 5, 13, 0, 0, 0, 0, time.UTC))
+				w.mother("tokyo", "Asia/Tokyo")
+				w.mother("york", "America/New_York")
+				w.Apply(zonesBroadcast("every: 1w, days: [thu]", ""))
+				w.mustBe("before", w.follow(at("12:00")), []string{"14 01:00 tokyo"})
+				story.does(w)
+				w.mustBe("after", w.follow(at("12:00").AddDate(0, 0, 2)), story.want)
+			})
+		})
+	}
+}
+
 // A large audience is taken up in pages, by processes that die between two of them: everybody has one message, at their hour.
 //
 // Shows: R15, P2.

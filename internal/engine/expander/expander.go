@@ -43,6 +43,8 @@ type Store interface {
 		resolve func([]store.DueInstance) ([]store.Audience, error),
 		decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error)) (int, error)
 	NewID(now time.Time) int64
+	// GivenUpUntil is the instant up to which what was due then is not sent: the database is a copy.
+	GivenUpUntil() time.Time
 }
 
 // Points at which a step can be made to die.

@@ -71,7 +71,11 @@ func (r *run) seeds(in store.DueInstance, z *zonal) (seeds []store.Seed) {
 		if row.Key == "" {
 			continue
 		}
-		if in.HeldUp() && !row.DueAt.After(r.now) { // to wait for that is no lateness (R2)
+		until := r.store.GivenUpUntil()
+		switch {
+		case !row.DueAt.After(until) && store.CreatedBy(int64(in.ID), until): // the row that the copy was made of has told them
+			row.Status, row.Reason, row.CompletedAt = instance.Skipped, reason.Restored, r.now
+		case in.HeldUp() && !row.DueAt.After(r.now): // to wait for that is no lateness (R2)
 			row.Reason = in.Reason
 		}
 		seeds = append(seeds, r.seed(in, z.trigger, func(yield func(instance.Row) bool) { yield(row) }, 0))
@@ -174,12 +178,8 @@ func (r *run) zonesOfRecord(p *planned, in store.DueInstance, elsewhere string, 
 				InputHash: in.InputHash, Trace: traceIn(in.Trace, zone),
 			}, true
 		},
-		joined: func(id subject.ContactID) bool {
-			began := in.DueAt
-			if in.CreatedAt.After(began) {
-				began = in.CreatedAt
-			}
-			return !store.CreatedBy(int64(id), began)
+		joined: func(id subject.ContactID) bool { // it begins when it is due, or planned for an hour that is past
+			return int64(id) > int64(in.ID) && !store.CreatedBy(int64(id), in.DueAt)
 		},
 	}
 	z.opens = z.row == "" && in.Event == 0 && !again && r.now.Before(z.ends)

@@ -1,0 +1,263 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/engine/sender"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// travels is a paper, its reminder and the people who are reminded, as an oracle knows them.
+type travels struct {
+	world
+	date    string // of the paper; empty: none
+	own     string // its zone
+	closed  bool
+	hour    int
+	zones   string // of the timing
+	enabled bool
+	homes   map[string]string
+
+	die  string
+	sent map[string]time.Time // by occasion and person
+	bad  []string
+}
+
+func (v *travels) text() string {
+	return zonesReminder(fmt.Sprintf(`offset: [-1d, 0d], at: "%02d:00", catch_up: forever, timezone: %s`, v.hour, v.zones), fmt.Sprintf("enabled: %t\n", v.enabled))
+}
+
+// hourOf is the zone in which the hour of a person is.
+func (v *travels) hourOf(person string) string {
+	for _, zone := range strings.Split(strings.Trim(v.zones, "[]"), ", ") {
+		switch zone {
+		case "contact.timezone":
+			zone = v.homes[person]
+		case "record.timezone":
+			zone = v.own
+		}
+		if zone != "" {
+			return zone
+		}
+	}
+	if v.own != "" {
+		return v.own
+	}
+	return "UTC"
+}
+
+// due is when an occasion is due for a person, on the days on which it is.
+func (v *travels) due(person string) (all map[string]time.Time) {
+	all = map[string]time.Time{}
+	if v.date == "" || v.closed || !v.enabled {
+		return all
+	}
+	day, err := time.Parse(time.DateOnly, v.date)
+	if err != nil {
+		panic(err)
+	}
+	loc, err := time.LoadLocation(v.hourOf(person))
+	if err != nil {
+		panic(err)
+	}
+	for before := range 2 {
+		all[fmt.Sprintf("reminder:w:paper:1:due:%s:%d", v.date, before)] = time.Date(day.Year(), day.Month(), day.Day()-before, v.hour, 0, 0, 0, loc)
+	}
+	return all
+}
+
+// Send holds each message against what the oracle knows at this moment.
+func (v *travels) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, error) {
+	rows, err := v.Store.Deliveries(v.Context(), v.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 1000})
+	if err != nil {
+		return channel.Receipt{}, err
+	}
+	for _, row := range rows {
+		if key.Delivery(row.Key).Idempotency(row.Step+1) != out.IdempotencyKey {
+			continue
+		}
+		occasion, _, _ := strings.Cut(row.Key, "|")
+		due, implied := v.due(out.Address)[occasion]
+		name, now := occasion+" to "+out.Address, v.Clock.Now()
+		before, twice := v.sent[name]
+		switch {
+		case twice:
+			v.bad = append(v.bad, fmt.Sprintf("%s at %s, and again at %s", name, before, now))
+		case !implied:
+			v.bad = append(v.bad, fmt.Sprintf("%s at %s: it is not implied", name, now))
+		case now.Before(due):
+			v.bad = append(v.bad, fmt.Sprintf("%s at %s, before %s", name, now, due))
+		}
+		v.sent[name] = now
+		return channel.Receipt{ProviderID: "x"}, nil
+	}
+	return channel.Receipt{}, errors.New("a message without a delivery")
+}
+
+func (v *travels) start(t testing.TB, s *store.Store, now time.Time, definitions string) {
+	v.world = world{enginetest.Setup(t, s, definitions, func(c *engine.Config) {
+		for i := range c.Providers {
+			c.Providers[i].Open = func(map[string]string) (channel.Channel, error) { return v, nil }
+		}
+		c.Failpoint = func(point string) error {
+			if point == v.die {
+				v.die = ""
+				return errDied
+			}
+			return nil
+		}
+	})}
+	v.Clock.Set(now)
+}
+
+func (v *travels) until(t *rapid.T, end time.Time) {
+	for range 10_000 {
+		r, err := v.Tick(v.Context())
+		if err != nil && !errors.Is(err, errDied) {
+			t.Fatal(err)
+		}
+		if err != nil || r.Any() {
+			continue
+		}
+		next, err := v.NextDue(v.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next.IsZero() || next.After(end) {
+			v.Clock.Set(end)
+			return
+		}
+		if next.After(v.Clock.Now()) {
+			v.Clock.Set(next)
+		}
+	}
+	t.Fatal("there is no end to it")
+}
+
+func (v *travels) act(t *rapid.T, s *store.Store) string {
+	draw := func(list ...string) string { return rapid.SampledFrom(list).Draw(t, "drawn") }
+	what := draw("date", "date", "close", "zone", "move", "move", "move", "hour", "zones", "zones", "switch", "die", "restart")
+	switch what {
+	case "date":
+		if v.date = draw("", "2026-05-15", "2026-05-16", "2026-05-16", "2026-05-17"); v.date == "" {
+			v.put("paper/1", `{"date": null}`)
+		} else {
+			v.put("paper/1", fmt.Sprintf(`{"date": %q}`, v.date))
+		}
+	case "close":
+		v.closed = !v.closed
+		v.write(record.Merge, "paper/1", fmt.Sprintf(`{"closed": %t}`, v.closed))
+	case "zone":
+		v.own = draw("Asia/Tokyo", "America/New_York", "UTC")
+		v.put("paper/1", fmt.Sprintf(`{"timezone": %q}`, v.own))
+	case "move":
+		v.move(draw("amina", "berta", "carol"), draw("", "Pacific/Auckland", "Asia/Tokyo", "Europe/Berlin", "America/New_York", "Pacific/Honolulu"))
+	case "hour", "zones", "switch":
+		before := v.text()
+		switch what {
+		case "hour":
+			v.hour = rapid.SampledFrom([]int{3, 9, 20}).Draw(t, "hour")
+		case "zones":
+			v.zones = draw("contact.timezone", "[contact.timezone, record.timezone, Asia/Tokyo]", "Europe/Berlin", "record.timezone")
+		case "switch":
+			v.enabled = !v.enabled
+		}
+		if v.text() != before {
+			(&office{world: v.world}).unlock()
+			v.Apply(v.text())
+		}
+	case "die":
+		v.die = draw(sender.BeforeIntent, expander.AfterChunk)
+	case "restart":
+		v.start(v.TB, s, v.Clock.Now(), "")
+	}
+	return what
+}
+
+func (v *travels) move(name, zone string) {
+	v.homes[name] = zone
+	v.mother(name, zone)
+}
+
+// Whatever becomes of a record, of its rule and of its people between the first zone and the last one: nobody has a message of an
+// occasion that is not implied, nor before their hour, nor twice; and once all is over everybody has one of each that is.
+//
+// Shows: R14, R15, R17, B32, P2.
+func TestEverybodyIsRemindedOnceWhereTheyAre(t *testing.T) {
+	t.Parallel()
+	const inEveryRun = 12
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			checks, sent, acts := 0, 0, map[string]int{}
+			rapid.Check(t, func(r *rapid.T) {
+				if checks++; checks > inEveryRun && flag.Lookup("rapid.checks").Value.String() == "100" {
+					return
+				}
+				s := storetest.Open(t, storetest.URL(t, database))
+				v := &travels{hour: 9, zones: "[contact.timezone, record.timezone, Asia/Tokyo]", enabled: true, homes: map[string]string{}, sent: map[string]time.Time{}}
+				v.start(t, s, on(14, 0, 0), v.text())
+				v.move("amina", "Pacific/Auckland")
+				v.move("berta", "Europe/Berlin")
+				v.move("carol", "")
+				v.date = "2026-05-16"
+				v.put("paper/1", `{"wanted": true, "date": "2026-05-16"}`)
+				for range rapid.IntRange(4, 12).Draw(r, "steps") {
+					acts[v.act(r, s)]++
+					v.until(r, v.Clock.Now().Add(time.Duration(rapid.SampledFrom([]int{0, 30, 180, 420, 900}).Draw(r, "wait"))*time.Minute))
+				}
+				v.die = ""
+				if !v.enabled {
+					v.enabled = true
+					v.Apply(v.text())
+				}
+				v.until(r, v.Clock.Now().AddDate(0, 0, 12))
+				v.judge(r)
+				sent += len(v.sent)
+			})
+			t.Logf("%d lives, %d messages, %v", checks, sent, acts)
+			if sent == 0 {
+				t.Error("nothing was tried")
+			}
+		})
+	}
+}
+
+func (v *travels) judge(t *rapid.T) {
+	for _, bad := range v.bad {
+		t.Error(bad)
+	}
+	for person := range v.homes {
+		for occasion := range v.due(person) {
+			if _, told := v.sent[occasion+" to "+person]; !told {
+				t.Errorf("%s has no message of %s", person, occasion)
+			}
+		}
+	}
+	rows, err := v.Store.Instances(v.Context(), v.Workspace.ID, store.InstanceFilter{Status: instance.Pending}, store.Page{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		t.Errorf("it still waits: %+v", row)
+	}
+	if t.Failed() {
+		t.Fatalf("%q", v.zoneRows())
+	}
+}
