@@ -80,7 +80,9 @@ func TestADateInTheZoneOfEachPerson(t *testing.T) {
 			"2026-05-16:0:z:Europe/Berlin 16 07:00 completed expanded",
 		})
 		w.put("paper/1", `{"date": "2026-05-20", "timezone": "Europe/Lisbon"}`)
-		w.mustBe("another day, of a record with a zone", w.follow(on(22, 0, 0)), []string{"20 06:00 amina", "20 07:00 berta", "20 08:00 dora", "20 13:00 carol"})
+		w.mustBe("another day, of a record with a zone", w.follow(on(20, 7, 30)), []string{"20 06:00 amina", "20 07:00 berta"})
+		w.put("paper/1", `{"timezone": "America/Chicago"}`)
+		w.mustBe("the record moves, and who has no zone with it", w.follow(on(22, 0, 0)), []string{"20 13:00 carol", "20 14:00 dora"})
 	})
 }
 
@@ -148,6 +150,12 @@ func TestADateThatChangesBetweenTwoZones(t *testing.T) {
 		{"one zone that is not followed", func(w world, _ func(time.Time)) {
 			w.Apply(zonesReminder(`at: "09:00", timezone: America/Los_Angeles, follow_zone: false`, ""))
 		}, []string{"16 16:00 carol"}},
+		{"another hour, with reminders", func(w world, until func(time.Time)) {
+			w.Apply(zonesReminder(byContact+", reminders: [1d]", ""))
+			w.put("paper/1", `{"date": "2026-05-20"}`)
+			until(on(20, 7, 30))
+			w.Apply(zonesReminder(strings.Replace(byContact, "09:00", "10:30", 1)+", reminders: [1d]", ""))
+		}, []string{"20 06:00 amina", "20 07:00 berta", "20 14:30 carol", "21 06:00 amina", "21 07:00 berta", "21 14:30 carol"}},
 		{"switched off", func(w world, _ func(time.Time)) { w.Apply(zonesReminder(byContact, "enabled: false\n")) }, nil},
 		{"switched off and on", func(w world, until func(time.Time)) {
 			w.Apply(zonesReminder(byContact, "enabled: false\n"))
