@@ -201,7 +201,7 @@ func (v *travels) move(name, zone string) {
 // Shows: R14, R15, R17, B32, P2.
 func TestEverybodyIsRemindedOnceWhereTheyAre(t *testing.T) {
 	t.Parallel()
-	const inEveryRun = 12
+	const inEveryRun = 6
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
