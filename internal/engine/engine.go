@@ -104,6 +104,8 @@ type Engine struct {
 	contacts *contact.Keeper
 	records  *record.Keeper
 	news     chan struct{} // capacity 1: other processes do not know yet that there is work
+	compared names         // zones whose rules were compared with those by which something was planned
+	unknown  names         // zones that were told to be unknown
 }
 
 // New puts an engine together; it starts nothing.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/store"
@@ -41,26 +41,40 @@ func (e *Engine) CompareZones(ctx context.Context) (moved []string, err error) {
 		return nil, err
 	}
 	for name := range planned {
-		if _, err := e.catalog.Zones.Load(name); err != nil {
+		if _, err := e.catalog.Zones.Load(name); err != nil && e.unknown.add(name) {
 			e.config.Log.WarnContext(ctx, "a zone by which something was planned is not known any more", "zone", name)
 		}
 	}
-	news := map[string]string{}
-	for name, rules := range e.catalog.Zones.Rules() {
+	all, news := e.catalog.Zones.Rules(), map[string]string{}
+	for name, rules := range all {
 		before, known := planned[name]
-		if before == rules {
+		if before == rules || e.compared.has(name) {
 			continue
 		}
 		if news[name] = rules; known {
 			moved = append(moved, name)
 		}
 	}
-	if len(news) == 0 {
-		return nil, nil
-	}
 	slices.Sort(moved)
-	return moved, e.rezone(ctx, maps.Clone(news), len(moved) > 0)
+	if len(news) > 0 {
+		err = e.rezone(ctx, news, len(moved) > 0)
+	}
+	if err != nil {
+		return moved, err
+	}
+	for name := range all {
+		e.compared.add(name)
+	}
+	return moved, nil
 }
+
+// names is a set of names.
+type names struct{ all sync.Map }
+
+func (n *names) has(name string) bool { _, has := n.all.Load(name); return has }
+
+// add reports whether the name is new.
+func (n *names) add(name string) bool { _, has := n.all.LoadOrStore(name, true); return !has }
 
 func (e *Engine) rezone(ctx context.Context, rules map[string]string, moved bool) error {
 	for try := 1; ; try++ {

@@ -98,5 +98,8 @@ provider: memory
 		if moved, err := later.CompareZones(t.Context()); err != nil || len(moved) > 0 {
 			t.Errorf("once more: %v, %v", moved, err)
 		}
+		if moved, err := w.CompareZones(t.Context()); err != nil || len(moved) > 0 { // it has still the former rules
+			t.Errorf("by the process that began before: %v, %v", moved, err)
+		}
 	})
 }
