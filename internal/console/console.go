@@ -79,6 +79,8 @@ type Definitions interface {
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
 	// ExplainRecord says how every trigger stands to a record at this moment.
 	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Standing, error)
+	// InputConflict sets what an instance was planned by beside what its trigger says now.
+	InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error)
 	// Throttles lists the contexts that have fired, and when they may again.
 	Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error)
 }

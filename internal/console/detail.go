@@ -151,6 +151,8 @@ type instanceDetail struct {
 	title      string
 	state      badge
 	why        string
+	hold       *holding // nil: it is not held
+	byHand     string
 	facts      []fact
 	deliveries []deliveryLine
 	event      *eventDetail
@@ -201,6 +203,12 @@ func (c *console) instance(ctx context.Context, v visit) (view, error) {
 	}
 	if in.Reason != "" {
 		page.why = in.Reason.Sentence()
+	}
+	if page.hold, err = c.holdOf(ctx, v, in); err != nil {
+		return view{}, err
+	}
+	if page.byHand, err = c.byHand(ctx, v, in); err != nil {
+		return view{}, err
 	}
 	for _, d := range rows {
 		page.deliveries = append(page.deliveries, v.deliveryLine(d))

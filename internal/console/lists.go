@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,6 +109,7 @@ type instanceLine struct {
 	due      time.Time
 	made     time.Time
 	why      string
+	held     time.Time // since when; none: it is not, or that is not known
 }
 
 type instanceList struct {
@@ -142,7 +144,7 @@ func (c *console) instances(ctx context.Context, v visit) (view, error) {
 	list.chips = chips("/instances", v.query, instanceCounts(counts))
 	if counts.Held > 0 || f.Held {
 		list.chips[0].on = list.chips[0].on && !f.Held
-		list.chips = append(list.chips, chip{"held", "/instances?held=true", f.Held, counts.Held})
+		list.chips = slices.Insert(list.chips, 1, chip{"held", "/instances?held=true", f.Held, counts.Held}) // seen on a telephone too
 	}
 	for _, i := range rows {
 		list.rows = append(list.rows, v.instanceLine(i))
@@ -158,6 +160,9 @@ func (v visit) instanceLine(i instance.Row) instanceLine {
 	}
 	if i.Reason != "" && i.Reason != reason.Expanded && i.Reason != reason.Matched {
 		l.why = i.Reason.Sentence()
+	}
+	if i.Held {
+		l.why, l.held = i.HeldFor().Sentence(), i.HeldAt
 	}
 	return l
 }

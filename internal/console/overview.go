@@ -80,7 +80,11 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 	}
 	for _, p := range pauses {
 		if p.ResumedAt.IsZero() {
-			o.attention = append(o.attention, tile{badge{hold, "put aside, " + p.Workflow + " is paused"}, p.Instances + p.Deliveries, "/instances?" + url.Values{"workflow": {p.Workflow}}.Encode()})
+			aside := "/instances?" + url.Values{"workflow": {p.Workflow}, "held": {"true"}}.Encode()
+			if p.Instances == 0 {
+				aside = "/deliveries?" + url.Values{"workflow": {p.Workflow}, "reason": {string(reason.WorkflowPaused)}}.Encode()
+			}
+			o.attention = append(o.attention, tile{badge{hold, "put aside, " + p.Workflow + " is paused"}, p.Instances + p.Deliveries, aside})
 		}
 	}
 	runs, err := c.Store.Runs(ctx, v.workspace.ID, store.Page{Limit: lastRuns})

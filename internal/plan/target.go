@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,7 @@ func targets(value any, channels []string) ([]Target, error) {
 		if _, isRecord := value["closed"].(bool); isRecord {
 			return ofRecord(expr.TextOf(value["id"]), value, channels), nil
 		}
+		return nil, errors.New("a name or an address was expected, not an object")
 	case expr.Related:
 		return ofRecord(value.ID, value.Fields, channels), nil
 	case string:

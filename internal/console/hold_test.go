@@ -1,0 +1,111 @@
+package console_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/record"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+const dated = `
+workflow: due
+type: reminder
+triggers:
+  - id: t
+    record: visit
+    timing: {anchor: record.on_date, at: "06:00", timezone: UTC}
+retry: {backoff: [5m]}
+audience: {to: record.who}
+channel: inbox
+message: {inbox: {text: x}}
+---
+workflow: daily
+type: reminder
+triggers: {schedule: {every: 1d, at: "07:00", timezone: UTC}}
+audience: {to: "'ann'"}
+channel: inbox
+message: {inbox: {text: x}}
+`
+
+// The page of what is held says since when, for what, with which failures or between which inputs, and by which commands it goes
+// on; the list of holds leads there. It changes nothing itself.
+//
+// Shows: B23, B28.
+func TestPagesOfHolds(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := setup(t, s)
+		b.apply(t, dated)
+		items := []record.Item{
+			record.Parse(json.RawMessage(`{"props": {"on_date": "2026-05-14", "who": "ann"}}`), "visit", "other"),
+			record.Parse(json.RawMessage(`{"props": {"on_date": "2026-05-14", "who": {"not": "a name"}}}`), "visit", "failing"),
+		}
+		if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Merge, items, "test", start, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.tick(t)
+		other := `{"anchor":"record.booked_on"}`
+		if err := s.KeepInputs(t.Context(), b.ws.ID, []string{other}); err != nil {
+			t.Fatal(err)
+		}
+		row := func(id string) instance.Row {
+			t.Helper()
+			row, err := s.InstanceByKey(t.Context(), b.ws.ID, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return row
+		}
+		conflict, failing, daily := row("reminder:due:visit:other:t:2026-05-14:0"), row("reminder:due:visit:failing:t:2026-05-14:0"), row("reminder:daily:2026-05-14")
+		planBy := func(inputs string) {
+			t.Helper()
+			err := s.Operate(t.Context(), b.ws.ID, start, conflict.ID, func(s store.OperatorState) (store.OperatorChange, error) {
+				s.Instance.InputHash = key.Hash(inputs)
+				return store.OperatorChange{Instance: &s.Instance, Audit: store.Audit{Action: "test"}}, nil
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		planBy(other)
+		for _, at := range []time.Duration{0, 5 * time.Minute, 6 * time.Minute} {
+			b.clock.Set(time.Date(2026, 5, 14, 6, 0, 0, 0, time.UTC).Add(at))
+			b.tick(t)
+		}
+		h := b.handler(t, console.Deps{Guest: "default"})
+		id := func(in instance.Row) string {
+			return engine.PublicIDs(b.ws).Encode(key.KindInstance, int64(b.ws.ID), int64(in.ID))
+		}
+		shows := func(path string, want ...string) {
+			t.Helper()
+			page := get(t, h, path).body
+			wellFormed(t, path, page)
+			if strings.Contains(page, "@distant") || strings.Contains(page, "@stamp") {
+				t.Errorf("%s shows how it is made", path)
+			}
+			for _, text := range want {
+				if !strings.Contains(page, text) {
+					t.Errorf("%s lacks %q in\n%s", path, text, page)
+				}
+			}
+		}
+		held := "The same key came with other inputs; a person decides."
+		shows("/instances/"+id(conflict), "06:00", held, "record.booked_on", "record.on_date", "differs", "stored, version 1", "carillon instances release "+id(conflict), "carillon instances cancel")
+		shows("/instances/"+id(failing), "06:05", "The last failures", "carillon instances release "+id(failing))
+		shows("/instances?held=true", "Held since", held, "/instances/"+id(conflict), "/instances/"+id(failing))
+		shows("/instances/"+id(daily), "carillon run daily --run-id ID")
+		if page := get(t, h, "/instances/"+id(daily)).body; strings.Contains(page, "instances release") {
+			t.Error("what is not held has the commands of what is")
+		}
+		planBy("nobody knows what")
+		shows("/instances/"+id(conflict), "not known", "was never written down")
+	})
+}
