@@ -55,7 +55,7 @@ type RecordStanding struct {
 	Episode  int       `json:"episode" doc:"How often that was so, ever."`
 	Context  string    `json:"context,omitempty" doc:"By which the cooldown knows what is met now."`
 	FiredAt  time.Time `json:"fired_at,omitzero" doc:"When this context fired last."`
-	Error    string    `json:"error,omitempty" doc:"Why the context could not be computed."`
+	Error    string    `json:"error,omitempty" doc:"What could not be computed, and why: a condition, a date or its zone, the context."`
 	Clauses  []Clause  `json:"clauses,omitempty"`
 }
 

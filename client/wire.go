@@ -154,6 +154,7 @@ type Instance struct {
 // InstanceDetail is an instance with its deliveries.
 type InstanceDetail struct {
 	Instance
+	Record     string          `json:"record,omitempty" doc:"The record that it is about: its type, a slash and its id."`
 	Conflict   *InputConflict  `json:"input_conflict,omitempty" doc:"Of one that is held with input_conflict."`
 	Failures   []Failure       `json:"failures,omitempty" doc:"The last three."`
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"By which rule and values it came to be."`
@@ -314,6 +315,7 @@ type InstanceQuery struct {
 	Status   string
 	Held     bool
 	Event    string // id
+	Record   string // TYPE/ID
 	Key      string
 	Limit    int
 	Cursor   string
@@ -324,6 +326,7 @@ func (q InstanceQuery) values() url.Values {
 	v.set("workflow", q.Workflow)
 	v.set("status", q.Status)
 	v.set("event", q.Event)
+	v.set("record", q.Record)
 	v.set("key", q.Key)
 	v.set("cursor", q.Cursor)
 	if q.Held {

@@ -66,6 +66,7 @@ type Store interface {
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error)
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
 	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
+	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
 	Runs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.Run, error)
 	StopRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error)
 	ResumeRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit store.Audit) (store.Run, error)

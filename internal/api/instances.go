@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -23,6 +25,7 @@ type listInstances struct {
 	Status   string `query:"status" enum:"pending,completed,deactivated,failed,cancelled,skipped"`
 	Held     bool   `query:"held" doc:"Only those that wait for a person."`
 	Event    string `query:"event" maxLength:"100" doc:"Of this event."`
+	Record   string `query:"record" maxLength:"400" doc:"Of this record: its type, a slash and its id. A deleted one has none."`
 	Key      string `query:"key" maxLength:"2000" doc:"The one with this key."`
 	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
 	Cursor   string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
@@ -48,6 +51,17 @@ func (a *API) instances() {
 		if in.Event != "" {
 			if filter.Event, err = x.eventID(in.Event); err != nil {
 				return &body[client.Page[client.Instance]]{client.Page[client.Instance]{Items: []client.Instance{}}}, nil
+			}
+		}
+		if in.Record != "" {
+			typ, id, _ := strings.Cut(in.Record, "/")
+			switch r, err := a.Store.Record(ctx, c.Workspace.ID, store.RecordRef{Type: typ, ExtID: id}); {
+			case errors.Is(err, store.ErrNotFound):
+				return &body[client.Page[client.Instance]]{client.Page[client.Instance]{Items: []client.Instance{}}}, nil
+			case err != nil:
+				return nil, fmt.Errorf("a record: %w", err)
+			default:
+				filter.Record = r.ID
 			}
 		}
 		rows, err := a.Store.Instances(ctx, c.Workspace.ID, filter, page)
@@ -85,6 +99,13 @@ func (a *API) instances() {
 				return nil, fmt.Errorf("compare its inputs: %w", err)
 			}
 			detail.Conflict = wireConflict(conflict)
+		}
+		if row.Record != 0 {
+			about, err := a.Store.RecordByID(ctx, c.Workspace.ID, row.Record)
+			if err != nil {
+				return nil, fmt.Errorf("its record: %w", err)
+			}
+			detail.Record = about.Type + "/" + about.ExtID
 		}
 		return &body[client.InstanceDetail]{detail}, nil
 	})

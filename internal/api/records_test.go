@@ -219,3 +219,54 @@ func TestRecordStandings(t *testing.T) {
 		}
 	})
 }
+
+const visits = `workflow: visits
+type: reminder
+triggers:
+  - id: due
+    record: visit
+    timing: {anchor: record.day, offset: [-7d], timezone: record.zone}
+audience: {everyone: true}
+channel: inbox
+message:
+  inbox:
+    text: "{{ days_left }}"
+`
+
+// What is planned of a record is found by the record, and why nothing is stands with it.
+func TestInstancesOfARecord(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		ctx := t.Context()
+		if _, err := b.Apply(ctx, []client.File{{Name: "visits.yaml", Text: visits}}); err != nil {
+			t.Fatal(err)
+		}
+		for id, zone := range map[string]string{"a/1": "Europe/Berlin", "2": "Mars/Olympus"} {
+			if _, err := b.PutRecord(ctx, client.RecordInput{Type: "visit", ID: id, Props: map[string]any{"day": "2030-06-08", "zone": zone}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.Tick(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for record, want := range map[string][]string{
+			"visit/a/1": {"reminder:visits:visit:a/1:due:2030-06-08:7"}, "visit/2": nil, "visit/3": nil, "visit": nil,
+		} {
+			page, err := b.Instances(ctx, client.InstanceQuery{Record: record})
+			var keys []string
+			for _, one := range page.Items {
+				keys = append(keys, one.Key)
+				if detail, err := b.Instance(ctx, one.ID); err != nil || detail.Record != record {
+					t.Errorf("%s: %q, %v", record, detail.Record, err)
+				}
+			}
+			if diff := cmp.Diff(want, keys); err != nil || diff != "" {
+				t.Errorf("%s: %v (-want +got)\n%s", record, err, diff)
+			}
+		}
+		mars, err := b.Record(ctx, "visit", "2")
+		if want := `timing: timezone: "Mars/Olympus" is not a zone`; err != nil || len(mars.Triggers) != 1 || mars.Triggers[0].Error != want {
+			t.Errorf("%+v, %v", mars.Triggers, err)
+		}
+	})
+}

@@ -54,7 +54,11 @@ func (a *App) accepted(ctx context.Context, system *clock.System) bool {
 		}
 	}
 	if held {
-		a.log.InfoContext(ctx, "the copy was accepted", "given_up_until", a.store.GivenUpUntil())
+		var overdue []any
+		if until := a.store.GivenUpUntil(); !until.IsZero() {
+			overdue = []any{"given_up_until", until}
+		}
+		a.log.InfoContext(ctx, "the copy was accepted", overdue...)
 	}
 	return true
 }

@@ -77,6 +77,9 @@ func present(db string) error {
 		return nil
 	}
 	_, err := os.Stat(db)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("there is no database %s\n    --db or CARILLON_DB names it, as for carillon serve", db)
+	}
 	return err
 }
 
@@ -103,6 +106,9 @@ const postgresRestore = `this is PostgreSQL, which has its own tools
 func (c *backupCmd) Run(s *session) error {
 	if store.IsPostgres(c.DB) {
 		return errors.New(postgresBackup)
+	}
+	if err := present(c.DB); err != nil {
+		return err
 	}
 	if err := store.Backup(s.ctx, c.DB, c.File); err != nil {
 		return err

@@ -63,6 +63,7 @@ type listInstancesCmd struct {
 	Status   string `name:"status" placeholder:"STATUS" help:"In this state: pending, completed, deactivated, failed, cancelled, skipped."`
 	Held     bool   `name:"held" help:"Only those that wait for a person, with since when and why."`
 	Event    string `name:"event" placeholder:"ID" help:"Of this event."`
+	Record   string `name:"record" placeholder:"TYPE/ID" help:"Of this record."`
 	paging
 	remote
 	output
@@ -72,7 +73,7 @@ type listInstancesCmd struct {
 func (c *listInstancesCmd) Run(s *session) error {
 	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Instance], error) {
 		return call(c.remote, func(api *client.Client) (client.Page[client.Instance], error) {
-			return api.Instances(s.ctx, client.InstanceQuery{Workflow: c.Workflow, Status: c.Status, Held: c.Held, Event: c.Event, Limit: limit, Cursor: cursor})
+			return api.Instances(s.ctx, client.InstanceQuery{Workflow: c.Workflow, Status: c.Status, Held: c.Held, Event: c.Event, Record: c.Record, Limit: limit, Cursor: cursor})
 		})
 	})
 	if err != nil {
@@ -113,15 +114,9 @@ type showInstanceCmd struct {
 // Run shows an instance.
 func (c *showInstanceCmd) Run(s *session) error {
 	one, err := call(c.remote, func(api *client.Client) (client.InstanceDetail, error) {
-		id := c.ID
-		if strings.Contains(id, ":") { // a key; an id has no colon
-			page, err := api.Instances(s.ctx, client.InstanceQuery{Key: id, Limit: 1})
-			if err != nil {
-				return client.InstanceDetail{}, err
-			}
-			if len(page.Items) > 0 {
-				id = page.Items[0].ID
-			}
+		id, err := s.instanceID(api, c.ID)
+		if err != nil {
+			return client.InstanceDetail{}, err
 		}
 		return api.Instance(s.ctx, id)
 	})
@@ -132,7 +127,7 @@ func (c *showInstanceCmd) Run(s *session) error {
 		return printJSON(s.Out, one)
 	}
 	s.fields("instance", one.ID, "key", one.Key, "workflow", versioned(one.Workflow, one.WorkflowVersion), "trigger", one.Trigger,
-		"event", one.Event, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt),
+		"event", one.Event, "record", one.Record, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt),
 		"held_since", c.at(one.HeldSince), "held_for", heldFor(one.Instance), "next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
 		"created_at", c.at(one.CreatedAt), "completed_at", c.at(one.CompletedAt))
 	s.printFailures(c.output, one.Failures)
@@ -199,6 +194,18 @@ func (s *session) printConflict(c *client.InputConflict) {
 	}
 }
 
+// instanceID is the id of what is named by its id or its key. What is not there keeps its name, for the server to refuse.
+func (s *session) instanceID(api *client.Client, name string) (string, error) {
+	if !strings.Contains(name, ":") { // an id has no colon
+		return name, nil
+	}
+	page, err := api.Instances(s.ctx, client.InstanceQuery{Key: name, Limit: 1})
+	if err != nil || len(page.Items) == 0 {
+		return name, err
+	}
+	return page.Items[0].ID, nil
+}
+
 func versioned(workflow string, version int64) string {
 	return fmt.Sprintf("%s, version %d", workflow, version)
 }
@@ -218,9 +225,20 @@ func positive(n int) string {
 }
 
 type onInstance struct {
-	ID string `arg:"" help:"The instance's id."`
+	ID string `arg:"" help:"The instance's id, or its key."`
 	remote
 	jsonOnly
+}
+
+// act carries an action on the instance out.
+func (c *onInstance) act(s *session, done string, do func(api *client.Client, id string) (client.Operated, error)) error {
+	return s.operated(c.remote, c.JSON, done, func(api *client.Client) (client.Operated, error) {
+		id, err := s.instanceID(api, c.ID)
+		if err != nil {
+			return client.Operated{}, err
+		}
+		return do(api, id)
+	})
 }
 
 type (
@@ -237,7 +255,7 @@ called back; what follows it is stopped.`
 
 // Run cancels an instance.
 func (c *cancelInstanceCmd) Run(s *session) error {
-	return s.operated(c.remote, c.JSON, "cancelled", func(api *client.Client) (client.Operated, error) { return api.CancelInstance(s.ctx, c.ID) })
+	return c.act(s, "cancelled", func(api *client.Client, id string) (client.Operated, error) { return api.CancelInstance(s.ctx, id) })
 }
 
 // Help is the long help.
@@ -249,7 +267,7 @@ before it was due keeps its time. Asked for twice it is done once: retry the new
 
 // Run retries an instance.
 func (c *retryInstanceCmd) Run(s *session) error {
-	return s.operated(c.remote, c.JSON, "retried", func(api *client.Client) (client.Operated, error) { return api.RetryInstance(s.ctx, c.ID) })
+	return c.act(s, "retried", func(api *client.Client, id string) (client.Operated, error) { return api.RetryInstance(s.ctx, id) })
 }
 
 // Help is the long help.
@@ -261,7 +279,7 @@ its workflow is paused goes on with workflows resume.`
 
 // Run releases an instance.
 func (c *releaseInstanceCmd) Run(s *session) error {
-	return s.operated(c.remote, c.JSON, "released", func(api *client.Client) (client.Operated, error) { return api.ReleaseInstance(s.ctx, c.ID) })
+	return c.act(s, "released", func(api *client.Client, id string) (client.Operated, error) { return api.ReleaseInstance(s.ctx, id) })
 }
 
 type forgetCmd struct {

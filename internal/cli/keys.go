@@ -121,8 +121,13 @@ func (c *revokeKeyCmd) Run(s *session) error {
 	})
 }
 
-// withStore opens a database for one piece of work.
+// withStore opens a database for one piece of work. One that is not to be migrated has to be there.
 func withStore(s *session, db string, migrate bool, work func(*store.Store, store.Workspace) error) error {
+	if !migrate {
+		if err := present(db); err != nil {
+			return err
+		}
+	}
 	opened, ws, err := app.OpenStore(s.ctx, db, store.Options{}, migrate, (&clock.System{}).Now)
 	if err != nil {
 		return err

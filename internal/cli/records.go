@@ -339,7 +339,22 @@ func (c *showRecordCmd) Run(s *session) error {
 		}
 	}
 	s.table([]string{"workflow", "trigger", "state", "issues", "since", "episode", "fired_at"}, rows)
+	s.broken(one.Triggers)
 	return nil
+}
+
+// broken says why triggers can make nothing of the record.
+func (s *session) broken(triggers []client.RecordStanding) {
+	var rows [][]string
+	for _, t := range triggers {
+		if t.Error != "" {
+			rows = append(rows, []string{t.Workflow, t.Trigger, t.Error})
+		}
+	}
+	if len(rows) > 0 {
+		s.title("errors")
+		s.rows(rows)
+	}
 }
 
 // standing says how a trigger stands, and how long that lasts.

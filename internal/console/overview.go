@@ -62,6 +62,7 @@ type overview struct {
 	lines     []line
 	coming    []coming
 	events    int64
+	pending   int64 // occasions
 }
 
 func (c *console) overview(ctx context.Context, v visit) (view, error) {
@@ -73,7 +74,7 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	o := overview{scale: v.scale, events: counts.Events, tiles: tiles(counts), attention: attention(counts)}
+	o := overview{scale: v.scale, events: counts.Events, pending: counts.InstancesByStatus[instance.Pending], tiles: tiles(counts), attention: attention(counts)}
 	pauses, err := c.Store.Pauses(ctx, v.workspace.ID)
 	if err != nil {
 		return view{}, err

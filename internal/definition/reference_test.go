@@ -194,7 +194,7 @@ func refused() string {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(&b, "- as the value of `%s`: %s\n", key, quoted(values[key]))
 	}
-	fmt.Fprintf(&b, "- in texts: %s\n- several offsets in one `timing`, and texts beside a `survey`\n\n"+
+	fmt.Fprintf(&b, "- in texts: %s\n- several offsets in one `timing` without a date of a record, and texts beside a `survey`\n\n"+
 		"Accepted and kept, and without effect so far: the questions of a survey (its invitation is sent, the page of the form\n"+
 		"is not there yet) and sinks (nothing is handed to them yet).\n\n", quoted(definition.LaterTextNames()))
 	return b.String()

@@ -378,7 +378,6 @@ func policyKeys() []entry {
 func laterValues() map[string][]string {
 	return map[string][]string{
 		"mode":  {"conversation"},
-		"then":  {"hold", "daily"},
 		"event": {"item.published", "response.completed", "delivery.failed"},
 	}
 }

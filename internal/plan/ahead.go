@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -124,6 +125,14 @@ func (a *Ahead) print() string {
 	}
 	const enough = 8 // bytes
 	return hex.EncodeToString(h.Sum(nil)[:enough])
+}
+
+// wrong says in words what kept occasions from being implied; empty: nothing did.
+func (a *Ahead) wrong() string {
+	if a.Error != "" {
+		return a.Error
+	}
+	return strings.Join(a.Refused, "; ")
 }
 
 // dates finds the occasions of a date: one for each offset (B34).

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +25,9 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp S
 	if l.Trigger.Ahead() {
 		if l.Ahead.Reason != "" {
 			s.Reason = l.Ahead.Reason
+		}
+		if wrong := l.Ahead.wrong(); wrong != "" {
+			s.Err = errors.New(wrong)
 		}
 		return s
 	}

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,60 @@ func TestStand(t *testing.T) {
 			got := plan.Stand(looks[test.trigger], test.before, rec, g, plan.Stamp{FiredAt: test.firedAt, VoidAt: test.voidAt, InFlight: test.inFlight})
 			if got.Reason != test.want || !got.Until.Equal(test.until) {
 				t.Errorf("got %s until %s, want %s until %s", got.Reason, got.Until, test.want, test.until)
+			}
+		})
+	}
+}
+
+const datedRules = `workflow: visits
+type: reminder
+triggers:
+  - id: due
+    record: visit
+    when: record.ward < 5
+    timing: {anchor: record.day, offset: [-1d, 0d], timezone: record.zone}
+audience: [{everyone: true}]
+channel: memory
+message:
+  sms:
+    text: "{{ days_left }}"
+---
+{channel: "memory:default", provider: memory}
+`
+
+// Why a date of a record plans nothing is said in words, where its condition holds too.
+func TestStandOfADate(t *testing.T) {
+	t.Parallel()
+	bundle, problems := definition.Load([]definition.File{{Name: "rules.yaml", Text: []byte(datedRules)}}, definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
+	if definition.HasErrors(problems) {
+		t.Fatal(problems)
+	}
+	for _, test := range []struct {
+		name  string
+		props map[string]any
+		want  reason.Reason
+		wrong string
+	}{
+		{"well", map[string]any{"ward": 1, "day": "2026-06-01"}, reason.Matched, ""},
+		{"no date", map[string]any{"ward": 1}, reason.ValueMissing, ""},
+		{"another ward", map[string]any{"ward": 7, "day": "2026-06-01"}, reason.ConditionFalse, ""},
+		{"no zone of that name", map[string]any{"ward": 1, "day": "2026-06-01", "zone": "Mars/Olympus"}, reason.ExpressionFailed, `timing: timezone: "Mars/Olympus" is not a zone`},
+		{"a ward that is no number", map[string]any{"ward": "five", "day": "2026-06-01"}, reason.ExpressionFailed, "a text cannot be compared with a number"},
+		{"outside of the calendar", map[string]any{"ward": 1, "day": "0001-01-01", "zone": "UTC"}, reason.Matched, "timing: -1d from 0001-01-01 is outside of the years 1 to 9999"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			now := time.Date(2026, 5, 14, 10, 2, 0, 0, time.UTC)
+			rec := subject.Record{Type: "visit", ExtID: "1", Props: test.props}
+			g := plan.Glance{Now: now, LookAt: now, LookedAt: now}
+			looks := plan.Record(bundle.Set, rec, nil, condition.States{}, g, &civil.Zones{})
+			got := plan.Stand(looks[0], condition.State{}, rec, g, plan.Stamp{})
+			var wrong string
+			if got.Err != nil {
+				wrong = got.Err.Error()
+			}
+			if got.Reason != test.want || !strings.HasPrefix(wrong, test.wrong) || (test.wrong == "") != (wrong == "") {
+				t.Errorf("got %s %q, want %s %q", got.Reason, wrong, test.want, test.wrong)
 			}
 		})
 	}

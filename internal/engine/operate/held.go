@@ -23,7 +23,7 @@ func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id insta
 			return store.OperatorChange{}, paused("release")
 		}
 		if !in.Held {
-			return store.OperatorChange{}, &StateError{Action: "release", Status: string(in.Status) + ", not held"}
+			return store.OperatorChange{}, &StateError{Action: "release", Status: string(in.Status) + ", not held", Hint: "retry tries what waits at once, and does what has ended again"}
 		}
 		if err := o.decided(a, s, &in); err != nil {
 			return store.OperatorChange{}, err

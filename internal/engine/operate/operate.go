@@ -113,7 +113,7 @@ func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, i
 			}
 		}
 		if change.Instance == nil && len(change.Deliveries) == 0 && s.Instance.Status != instance.Cancelled && !allEnded(s.Deliveries) {
-			return change, &StateError{Action: "cancel", Status: string(s.Instance.Status)}
+			return change, &StateError{Action: "cancel", Status: string(s.Instance.Status), Hint: "what was sent stays sent, and nothing of it is still to come"}
 		}
 		return change, nil
 	})
@@ -178,7 +178,7 @@ func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id
 		}
 		switch d.Status {
 		case delivery.Responded:
-			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
+			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status), Hint: "the person has answered"}
 		case delivery.Sent, delivery.Opened, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
 			if d.StopReason == reason.ResentByOperator {
 				return store.OperatorChange{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
