@@ -268,6 +268,8 @@ func TestCompileErrors(t *testing.T) {
 		{`matches(record.name, "(")`, "this is no regular expression: error parsing regexp: missing closing ): `(`", `in: matches(record.name, "(")`, 21},
 		{`date("2026-02-30") < now`, "2026-02-30 does not exist", `in: date("2026-02-30") < now`, 5},
 		{``, "there is no expression", `write a condition, such as record.status == "open"`, 0},
+		{`record.name == "a\u0000"`, "a text holds the character U+0000, which no database holds", `in: record.name == "a\u0000"`, 15},
+		{`record.name + "\x00" == "x"`, "a text holds the character U+0000, which no database holds", `in: record.name + "\x00" == "x"`, 14},
 		{`days("3") < days(1)`, "days cannot be applied to a text", `in: days("3") < days(1)`, 4},
 	} {
 		t.Run(tt.src, func(t *testing.T) {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/slip"
@@ -306,6 +308,9 @@ func (l *lowering) read(p Path) {
 // is only seen here.
 func (l *lowering) lint(checked *ast.AST) error {
 	ast.PostOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.LiteralKind && holdsZero(e.AsLiteral()) {
+			l.fail(e, "a text holds the character U+0000, which no database holds", "")
+		}
 		if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
 			return
 		}
@@ -323,6 +328,13 @@ func (l *lowering) lint(checked *ast.AST) error {
 		return l.err
 	}
 	return nil
+}
+
+// holdsZero reports whether a literal is a text with U+0000. Inputs have none either, so that no expression gives one: what
+// cannot be written down would fail everything beside it.
+func holdsZero(v ref.Val) bool {
+	text, ok := v.(types.String)
+	return ok && strings.IndexByte(string(text), 0) >= 0
 }
 
 // kindOf says what a value is where that is known: a literal's kind or that of a declared field.
