@@ -65,6 +65,38 @@ func TestWhatACopyGivesUpInZones(t *testing.T) {
 	}
 }
 
+// Of a series a copy gives up all occasions that had been due by then, also those that follow the one which waited.
+func TestWhatACopyGivesUpOfASeries(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		if storetest.RacedElsewhere(database) {
+			continue
+		}
+		for _, backlog := range []string{"latest", "all"} {
+			t.Run(database+" "+backlog, func(t *testing.T) {
+				t.Parallel()
+				url := storetest.URL(t, database)
+				s := storetest.Open(t, url)
+				b := newSeries(t, s, daily(nine+", from: 2026-05-14", "timing: {backlog: "+backlog+"}\n"), nil)
+				b.to(may(14, "08:00"))
+				if n := len(b.Provider.Sent()); n != 1 {
+					t.Fatalf("%d are sent before it is copied", n)
+				}
+				acceptCopy(t, s, database, url, may(17, "12:00"))
+				b.Clock.Set(may(17, "12:01"))
+				b.to(may(18, "06:59"))
+				if n := len(b.Provider.Sent()); n != 0 {
+					t.Errorf("%d are sent that were due by then", n)
+				}
+				b.to(may(18, "07:00"))
+				if n := len(b.Provider.Sent()); n != 1 {
+					t.Errorf("%d are sent of the one that came due later", n)
+				}
+			})
+		}
+	}
+}
+
 // Of a copy that was accepted with skip nothing is sent that had been due by then, also where its message is made only
 // afterwards and waits for quiet hours to be over. What is sent: a message that waited for a later hour already, what came
 // due later, and what nobody knew of by then.

@@ -16,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/expander"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -249,6 +250,41 @@ func TestManyPeopleInTwoZones(t *testing.T) {
 		}
 		if deaths < 6 {
 			t.Errorf("%d pages", deaths)
+		}
+	})
+}
+
+// What a person asks for again is for everybody at once: its hours are over. Before they have come it is not to be had.
+//
+// Shows: B22, R15.
+func TestZonesAgain(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, "persona: Mother\n")
+		w.Clock.Set(time.Date(2026, 10, 19, 0, 0, 0, 0, time.UTC))
+		w.mother("amina", "Africa/Nairobi")
+		w.mother("carol", "America/New_York")
+		w.person("dora", `"persona": "Mother"`)
+		w.Apply(zonesBroadcast("every: 1w, days: [mon]", ""))
+		if n := len(w.follow(time.Date(2026, 10, 21, 12, 0, 0, 0, time.UTC))); n != 3 {
+			t.Fatalf("%d are told", n)
+		}
+		again(w.Bundle, w.key("daily:2026-10-19"))
+		if diff := cmp.Diff([]string{"21 12:00 amina", "21 12:00 carol", "21 12:00 dora"}, w.follow(time.Date(2026, 10, 25, 12, 0, 0, 0, time.UTC))); diff != "" {
+			t.Error(diff)
+		}
+
+		w.follow(time.Date(2026, 10, 25, 19, 0, 0, 0, time.UTC)) // the next one begins an hour later
+		next := w.key("daily:2026-10-26")
+		if _, err := w.Operator().CancelInstance(t.Context(), w.Workspace.ID, next.ID, "ann", w.Now()); err != nil {
+			t.Fatal(err)
+		}
+		refused := &operate.StateError{}
+		if _, err := w.Operator().RetryInstance(t.Context(), w.Workspace.ID, next.ID, "ann", w.Now()); !errors.As(err, &refused) {
+			t.Errorf("what is due by zones yet to come is done again: %v", err)
+		}
+		if sent := w.follow(time.Date(2026, 10, 28, 12, 0, 0, 0, time.UTC)); len(sent) > 0 {
+			t.Errorf("sent %v", sent)
 		}
 	})
 }

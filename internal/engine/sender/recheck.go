@@ -304,7 +304,8 @@ func (r *recheck) over(c store.Claim, rules rules) bool {
 // late says why a message is too late to be sent; empty: it is not.
 func (r *recheck) late(c store.Claim, rules rules) reason.Reason {
 	due := c.Due()
-	if until := r.Store.GivenUpUntil(); !until.IsZero() && store.CreatedBy(int64(c.Instance), until) {
+	until := r.Store.GivenUpUntil() // of a series all occasions were to come by then, whenever their rows are made
+	if !until.IsZero() && (rules.trigger.Schedule != nil || store.CreatedBy(int64(c.Instance), until)) {
 		if planned := c.NotBefore; c.Step == 0 && planned.Before(due) && !store.CreatedBy(int64(c.ID), until) {
 			due = planned // its occasion was due, and only what came of it was made afterwards
 		}
