@@ -57,6 +57,12 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 	if m.Trigger == nil {
 		return store.OperatorChange{}, &StateError{Action: "retry", Status: "of a trigger that is defined no longer", Hint: "retry its deliveries one by one"}
 	}
+	if m.Trigger.Schedule != nil && m.Trigger.Schedule.ByContact && plan.InSeries(s.Instance) && s.Instance.DueAt.After(a.now) {
+		// What is done again is for everybody at once, and would reach some of them in the middle of their night.
+		return store.OperatorChange{}, &StateError{
+			Action: "retry", Status: string(s.Instance.Status) + " before it is due, by the zone of each contact", Hint: "retry it when that has come, or start a run by hand",
+		}
+	}
 	in := a.repetition(s)
 	in.Status, in.Reason, in.Context = instance.Pending, reason.RetryByOperator, "" // a person's wish is no firing
 	if s.Instance.DueAt.After(a.now) {
