@@ -95,7 +95,7 @@ fuzz: ## every fuzz target for a short time (FUZZTIME=10s)
 
 # The bench is a module of its own, so that the libraries it compares with are none of the product's.
 .PHONY: bench
-bench: ## beside peers and limits, in about ten minutes; writes docs/reference/performance.md
+bench: ## beside peers and limits, in about a quarter of an hour; writes docs/reference/performance.md
 	go run -C bench . -write ../docs/reference/performance.md
 
 .PHONY: peers

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// Sizes are chosen so that a measurement takes a few seconds and the whole about ten minutes on two cores.
+// Sizes are chosen so that a measurement takes a few seconds and the whole about a quarter of an hour on two cores.
 const (
 	defaultRounds  = 3
 	defaultRows    = 40000

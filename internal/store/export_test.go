@@ -296,3 +296,16 @@ func PauseStatements(ws subject.WorkspaceID) map[string][]any {
 		dueInstances:     {int64(1), int64(500), int64(0), int64(0)},
 	}
 }
+
+// Mark is a mark, at instants of whole seconds.
+type Mark struct{ m mark }
+
+// Batch is a batch at an instant: from where it looks, 0 being the beginning, and whether the beginning is left alone when it finds nothing.
+func (m *Mark) Batch(now time.Time) (from int64, resting bool) {
+	return m.m.from(now.UnixMicro()).at, m.m.resting(now.UnixMicro())
+}
+
+// Looked, End and Due are what happens to it.
+func (m *Mark) Looked(now time.Time, took time.Duration) { m.m.looked(now.UnixMicro(), took) }
+func (m *Mark) End(now time.Time)                        { m.m.taken(position{}, false, now.UnixMicro()) }
+func (m *Mark) Due(at time.Time)                         { m.m.due(at.UnixMicro()) }

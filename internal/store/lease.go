@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
 )
@@ -135,8 +136,8 @@ func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]deli
 // read all of it. An expiry is due from the µs after it. A run that goes on needs nobody to be woken for it: one is due when
 // it has stood still for a second, as after a crash.
 const nextFree = `
-SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0),
-  COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0),
+SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND (ready_at, id) > ($2, $3) AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0),
+  COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0),
   COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0),
   COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0),
   COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0),
@@ -153,26 +154,38 @@ SELECT COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND re
 
 // NextDue is the earliest instant at which CheckDue, Unheard, TakeUp, ExpandDue, ReplanDue, CommitIntents, ExpireDue, BeginRepairs or a run finds
 // something to do: in the past when there is work already, the end of a lease when all that is due is held. The zero time:
-// nothing is planned.
+// nothing is planned. Where that takes long, since nothing can be cleaned up, it is looked for behind the marks for a while, and the
+// answer is the end of that while at the latest.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
+	at := micros(now)
+	resting := s.nextDue.resting(at)
+	var instances, deliveries position
+	if resting {
+		instances, deliveries = s.dueInstances.place(), s.dueDeliveries.place()
+	}
+	elapsed := clock.Monotonic()
 	var next int64
 	err := s.read(ctx, func(t *session) error {
-		for _, text := range []string{nextFree, nextLease} {
-			found, err := query(ctx, t, scanEarliest, text, dueMicros(now))
-			if err != nil {
-				return err
-			}
-			if found[0] != 0 && (next == 0 || found[0] < next) {
-				next = found[0]
-			}
-			if next != 0 && next <= micros(now) {
-				return nil
-			}
+		free, err := query(ctx, t, scanEarliest, nextFree, dueMicros(now), instances.at, instances.id, deliveries.at, deliveries.id)
+		if err != nil {
+			return err
 		}
-		return nil
+		if next = free[0]; resting || next != 0 && next <= at {
+			return nil
+		}
+		leased, err := query(ctx, t, scanEarliest, nextLease, dueMicros(now))
+		if err == nil && leased[0] != 0 && (next == 0 || leased[0] < next) {
+			next = leased[0]
+		}
+		return err
 	})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("find the next due instant: %w", err)
+	}
+	if !resting {
+		s.nextDue.looked(at, s.walked(elapsed(), 0))
+	} else if over := s.nextDue.over(); next == 0 || over < next {
+		next = over // then what lies before the marks is seen again
 	}
 	return fromMicros(next), nil
 }

@@ -25,7 +25,7 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 			overdue := func(f fixture, key string) {
 				f.scheduled(1, func(_ int, d *delivery.Row) { d.Key, d.SendAt = key, now.Add(-2*time.Hour) })
 			}
-			later := now.Add(time.Second + time.Microsecond)
+			later := now.Add(11 * time.Second) // also where looks take long
 			broken := errors.New("broken")
 			steps := []struct {
 				name string
@@ -49,7 +49,7 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 						f.scheduled(4, func(i int, d *delivery.Row) { d.Key, d.SendAt = string(rune('l'+i)), now.Add(-time.Hour) })
 					},
 				},
-				{name: "and a second later its beginning", do: func() { overdue(other, "late") }, at: later, want: []string{"late", "n"}},
+				{name: "and some seconds later its beginning", do: func() { overdue(other, "late") }, at: later, want: []string{"late", "n"}},
 				{name: "the end", at: later, want: []string{"o"}},
 				{
 					name: "is a place too, and what another process has just committed is past it", at: later, want: []string{"fresh"},
@@ -82,5 +82,46 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A look from the beginning that takes long, because nothing can be cleaned up, is rare: nobody looks there for as long as it
+// is to rest, also who finds nothing past the mark, and what becomes due before the mark moves it back as far as that.
+func TestLongLooksFromTheBeginningAreRare(t *testing.T) {
+	t.Parallel()
+	const slack = 100 * time.Millisecond
+	for _, test := range []struct {
+		took, rest time.Duration
+	}{{0, time.Second}, {10 * time.Millisecond, time.Second}, {300 * time.Millisecond, 6 * time.Second}, {time.Minute, 10 * time.Second}} {
+		var m store.Mark
+		m.Looked(now, test.took)
+		m.End(now)
+		last, slow := now.Add(test.rest), test.took > time.Second
+		for _, step := range []struct {
+			name    string
+			do      func()
+			at      time.Time
+			from    time.Time // zero: the beginning
+			resting bool
+		}{
+			{name: "at once", at: now, from: now.Add(-slack), resting: slow},
+			{name: "to the end", at: last, from: now.Add(-slack)},
+			{
+				name: "after what became due before it", do: func() { m.Due(now.Add(-time.Hour)) }, at: now.Add(time.Millisecond), resting: slow,
+				from: map[bool]time.Time{true: now.Add(-time.Hour)}[slow],
+			},
+			{name: "past the rest", do: func() { m.End(now) }, at: last.Add(time.Microsecond)},
+		} {
+			if step.do != nil {
+				step.do()
+			}
+			want := int64(0)
+			if !step.from.IsZero() {
+				want = step.from.UnixMicro()
+			}
+			if from, resting := m.Batch(step.at); from != want || resting != step.resting {
+				t.Errorf("a look of %s, %s: from %d, resting %t; want %d, %t", test.took, step.name, from, resting, want, step.resting)
+			}
+		}
 	}
 }

@@ -58,6 +58,7 @@ type Store struct {
 	busyAfter  time.Duration // see defaultBusyAfter
 
 	dueRecords, dueInstances, dueDeliveries mark
+	nextDue                                 mark // of which only the rest counts
 
 	mu        sync.Mutex
 	listeners []func(earliest time.Time)
