@@ -307,5 +307,6 @@ func (m *Mark) Batch(now time.Time) (from int64, resting bool) {
 
 // Looked, End and Due are what happens to it.
 func (m *Mark) Looked(now time.Time, took time.Duration) { m.m.looked(now.UnixMicro(), took) }
-func (m *Mark) End(now time.Time)                        { m.m.taken(position{}, false, now.UnixMicro()) }
-func (m *Mark) Due(at time.Time)                         { m.m.due(at.UnixMicro()) }
+
+func (m *Mark) End(now time.Time) { m.m.taken(position{}, false, now.UnixMicro()) }
+func (m *Mark) Due(at time.Time)  { m.m.due(at.UnixMicro()) }
