@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -53,29 +54,15 @@ func inputsOf(set *definition.Set, d definition.Document) (list []string) {
 // KeepInputs writes down what the instances of the definitions in force are planned by: they may have been applied by a version of
 // this program that hashed something else.
 func (e *Engine) KeepInputs(ctx context.Context) error {
-	all, err := e.config.Store.Workspaces(ctx)
-	if err != nil {
-		return err
-	}
-	for _, ws := range all {
-		if ws.Definitions == 0 {
-			continue
-		}
-		set, err := e.catalog.At(ctx, ws.ID, ws.Definitions)
-		if err != nil {
-			return fmt.Errorf("read the definitions in force: %w", err)
-		}
+	return e.eachSet(ctx, func(ws store.Workspace, set *definition.Set) error {
 		var list []string
 		for _, w := range set.Workflows() {
 			for _, t := range w.Trigger {
 				list = append(list, t.InputsJSON())
 			}
 		}
-		if err := e.config.Store.KeepInputs(ctx, ws.ID, list); err != nil {
-			return err
-		}
-	}
-	return nil
+		return e.config.Store.KeepInputs(ctx, ws.ID, list)
+	})
 }
 
 // keepInputs does that at the start.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -81,18 +82,7 @@ func (e *Engine) rezone(ctx context.Context, rules map[string]string, moved bool
 		var list []store.Replanned
 		var arranged []*rearrangement
 		if moved {
-			all, err := e.config.Store.Workspaces(ctx)
-			if err != nil {
-				return err
-			}
-			for _, ws := range all {
-				if ws.Definitions == 0 {
-					continue
-				}
-				set, err := e.catalog.At(ctx, ws.ID, ws.Definitions)
-				if err != nil {
-					return fmt.Errorf("read the definitions in force: %w", err)
-				}
+			err := e.eachSet(ctx, func(ws store.Workspace, set *definition.Set) error {
 				r := &rearrangement{ws: ws.ID, old: set, set: set, zones: &e.catalog.Zones, now: e.config.Clock.Now(), ids: e.config.Store.NewID}
 				arranged = append(arranged, r)
 				again := store.Replanned{Workspace: ws.ID, Calendar: r.plan(ws.Definitions)}
@@ -100,6 +90,10 @@ func (e *Engine) rezone(ctx context.Context, rules map[string]string, moved bool
 					again.Runs = append(again.Runs, store.RunSeed{Kind: store.RunLook, Subject: typ})
 				}
 				list = append(list, again)
+				return nil
+			})
+			if err != nil {
+				return err
 			}
 		}
 		err := e.config.Store.Rezone(ctx, e.config.Clock.Now(), rules, list)
@@ -116,4 +110,25 @@ func (e *Engine) rezone(ctx context.Context, rules map[string]string, moved bool
 		}
 		return nil
 	}
+}
+
+// eachSet does something with the definitions in force of each workspace that has any.
+func (e *Engine) eachSet(ctx context.Context, do func(store.Workspace, *definition.Set) error) error {
+	all, err := e.config.Store.Workspaces(ctx)
+	if err != nil {
+		return err
+	}
+	for _, ws := range all {
+		if ws.Definitions == 0 {
+			continue
+		}
+		set, err := e.catalog.At(ctx, ws.ID, ws.Definitions)
+		if err != nil {
+			return fmt.Errorf("read the definitions in force: %w", err)
+		}
+		if err := do(ws, set); err != nil {
+			return err
+		}
+	}
+	return nil
 }
