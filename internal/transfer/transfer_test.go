@@ -290,7 +290,8 @@ func TestReportTakenAway(t *testing.T) {
 		}
 		return errors.New("gone")
 	}
-	if _, _, err := run(t, t.Context(), path, s, nil); err == nil {
+	inOrder := func(c *transfer.Config) { c.Parallel = 1 } // so that the first batch is among those that are answered
+	if _, _, err := run(t, t.Context(), path, s, inOrder); err == nil {
 		t.Fatal("it was not interrupted")
 	}
 	report := filepath.Join(filepath.Dir(path), "rows.rejected.csv")
@@ -304,6 +305,35 @@ func TestReportTakenAway(t *testing.T) {
 	if text, err := os.ReadFile(report); err != nil || !strings.HasPrefix(string(text), "id,text,rejected_line,") || strings.Count(string(text), "\n") != 2 {
 		t.Errorf("%q, %v", text, err)
 	}
+}
+
+// Later batches may be answered, and refused, before the first one is sent. Then nothing is reported, and the next run sends
+// all of them again.
+func TestFirstBatchLast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, path := newServer(), file(t, 100)
+		gone := errors.New("gone")
+		first := true // the run
+		lastFirst := func(c *transfer.Config) {
+			c.Send = func(ctx context.Context, key string, objects []json.RawMessage) ([]transfer.Verdict, error) {
+				if first && strings.Contains(string(objects[0]), `"r0"`) {
+					synctest.Wait() // until the window is full of later batches
+					return nil, gone
+				}
+				return s.send(ctx, key, objects)
+			}
+		}
+		summary, _, err := run(t, t.Context(), path, s, lastFirst)
+		if !errors.Is(err, gone) || summary.Rows != 0 || summary.RejectedFile != "" || len(s.seen) < 50 {
+			t.Fatalf("%+v, %v; the server holds %d rows", summary, err, len(s.seen))
+		}
+		first = false
+		if summary, _, err := run(t, t.Context(), path, s, lastFirst); err != nil || !summary.Resumed || summary.Rows != 100 {
+			t.Errorf("%+v, %v", summary, err)
+		}
+		s.exactly(t, 100, 2)
+	})
 }
 
 // The state belongs to the contents and to the options.
