@@ -11,11 +11,11 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Ingest stores events and what they make, in one transaction: once it has begun it asks what for, finds or makes the recipients, finds the
-// instances that the planned keys meet, locks the persons whose slots may be taken and then loads these, asks
-// decide, and writes. When somebody else inserted one of the keys meanwhile, the whole is done again and decide
-// finds their rows. ErrStaleDefinitions: another set than the request's is in force. Answers that decide wants kept
-// are stored with the rest; those that exist already it finds in its state.
+// Ingest stores events and what they make, in one transaction: once it has begun it asks what for, finds the answers that
+// are stored, finds the instances that the planned keys meet, finds or makes the recipients, locks the persons whose slots
+// may be taken and then loads these, asks decide, and writes. When somebody else inserted one of the keys meanwhile, the
+// whole is done again and decide finds their rows. ErrStaleDefinitions: another set than the request's is in force.
+// Answers that decide wants kept are stored with the rest.
 func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, request func() IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
 	err := s.plan(ctx, func(t *session) error { return t.ingest(ctx, ws, request(), decide) })
 	if err != nil {
@@ -25,16 +25,17 @@ func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, request func
 }
 
 func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
-	refs := make([]recipient, len(r.Recipients))
-	for i, ref := range r.Recipients {
-		refs[i] = recipient{ws, ref}
-	}
 	var state IngestState
 	var err error
 	if len(r.Answers) > 0 {
 		if state.Answers, err = t.answered(ctx, ws, r.At, r.Answers); err != nil {
 			return err
 		}
+		r = r.Unanswered(state.Answers)
+	}
+	refs := make([]recipient, len(r.Recipients))
+	for i, ref := range r.Recipients {
+		refs[i] = recipient{ws, ref}
 	}
 	// Before the persons are locked: who wrote one of the keys meanwhile has the insert fail, and all is done again.
 	if state.Instances, state.Forgotten, err = t.existing(ctx, ws, r.Definitions, r.Keys); err != nil {

@@ -122,9 +122,13 @@ type IngestRequest struct {
 	Definitions int64 // the set that the plan was made with; another one in force gives ErrStaleDefinitions
 	Keys        []string
 	Recipients  []RecipientRef
-	Answers     []AnswerKey // of the requests that are to take effect once
-	Floor       Floor       // nil: slots are loaded as far back as any limit may look
-	Fold        bool        // what is made may be folded: the persons' carriers are read
+	Floor       Floor // nil: slots are loaded as far back as any limit may look
+	Fold        bool  // what is made may be folded: the persons' carriers are read
+
+	// Answers name the requests that are to take effect once. When there are any, their stored answers are found first,
+	// and Unanswered returns what the transaction is for: nothing is locked or made for a request that was answered before.
+	Answers    []AnswerKey
+	Unanswered func(stored map[string]KeptAnswer) IngestRequest
 }
 
 // ExistingInstance is an instance that a planned key met.

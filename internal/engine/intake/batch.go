@@ -30,6 +30,7 @@ type batch struct {
 
 	results []Result
 	entries []journal.Entry
+	repeat  repeat
 
 	// The rest belongs to the gathering.
 	alone bool          // its transaction holds nothing else
@@ -37,6 +38,36 @@ type batch struct {
 	gone  bool          // the caller has left while others wrote for them
 	err   error         // what came of the transaction
 	turn  chan struct{} // told when first or err counts; capacity 1
+}
+
+// repeat says what else has the Idempotency-Key of a batch. It is found in each transaction: a batch whose key has an
+// answer in the database, or belongs to an earlier batch of the group, is no part of what the transaction writes.
+type repeat struct {
+	of     *batch // the earlier batch of the group
+	answer error  // a *store.Replay or store.ErrKeyReused
+	// again: the earlier batch was refused as a whole and has no answer, so that this one is decided after the group.
+	again bool
+}
+
+// out reports whether the transaction writes nothing for the batch.
+func (b *batch) out() bool { return b.repeat.of != nil || b.repeat.answer != nil }
+
+// repeats finds the batches of a group that repeat a request of which the answer is stored, or an earlier batch.
+func repeats(group []*batch, stored map[string]store.KeptAnswer) {
+	first := map[string]*batch{}
+	for _, b := range group {
+		b.repeat = repeat{}
+		if b.once == nil {
+			continue
+		}
+		if known, ok := stored[b.once.Key]; ok {
+			b.repeat.answer = known.Again(b.once.AnswerKey)
+		} else if of, ok := first[b.once.Key]; ok {
+			b.repeat.of = of
+		} else {
+			first[b.once.Key] = b
+		}
+	}
 }
 
 // planned is one event with its occasions.

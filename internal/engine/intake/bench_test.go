@@ -126,6 +126,7 @@ type call struct {
 	items   []intake.Item
 	once    *store.Once[[]intake.Result]
 	cancel  context.CancelFunc
+	done    chan struct{} // closed when the call has returned
 	results []intake.Result
 	err     error
 }
@@ -133,9 +134,10 @@ type call struct {
 // start makes the call on a goroutine of its own and returns when it waits in line, or holds the only transaction.
 func (b *bench) start(running *sync.WaitGroup, c *call, waiting int) {
 	ctx, cancel := context.WithCancel(b.Context())
-	c.cancel = cancel
+	c.cancel, c.done = cancel, make(chan struct{})
 	running.Go(func() {
 		defer cancel()
+		defer close(c.done)
 		c.results, c.err = b.Ingest(ctx, b.ws, c.items, enginetest.Start, c.once)
 	})
 	b.await(waiting)

@@ -3,7 +3,6 @@ package intake
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -38,22 +37,41 @@ func (in *Intake) write(ctx context.Context, ws subject.WorkspaceID, members fun
 	return nil
 }
 
-// requestOf is what has to be known before a group can be decided, at the instant of its latest request.
+// requestOf is what has to be known before a group can be decided. When one of the requests is to take effect once, the
+// rest is asked for when it is known which of them have.
 func (in *Intake) requestOf(group []*batch) store.IngestRequest {
-	set := group[0].set
-	r := store.IngestRequest{Definitions: set.Number}
-	types := []string{}
+	var r store.IngestRequest
 	for _, b := range group {
 		if b.now.After(r.At) {
-			r.At = b.now
+			r.At = b.now // the instant of the latest request
+		}
+		if b.once != nil {
+			r.Answers = append(r.Answers, b.once.AnswerKey)
+		}
+	}
+	r.Unanswered = func(stored map[string]store.KeptAnswer) store.IngestRequest {
+		return in.unanswered(group, r.At, stored)
+	}
+	if len(r.Answers) == 0 {
+		return r.Unanswered(nil)
+	}
+	return r
+}
+
+// unanswered is what the batches of a group need that are not repeats.
+func (in *Intake) unanswered(group []*batch, at time.Time, stored map[string]store.KeptAnswer) store.IngestRequest {
+	repeats(group, stored)
+	set := group[0].set
+	r := store.IngestRequest{At: at, Definitions: set.Number}
+	types := []string{}
+	for _, b := range group {
+		if b.out() {
+			continue
 		}
 		r.Recipients = append(r.Recipients, b.people...)
 		r.Keys = append(r.Keys, b.keys...)
 		types = append(types, b.types...)
 		r.Fold = r.Fold || b.fold
-		if b.once != nil {
-			r.Answers = append(r.Answers, b.once.AnswerKey)
-		}
 	}
 	floors := gate.NewFloors(&in.catalog.Zones, r.At, types)
 	r.Floor = func(_ subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(set, c) }
@@ -73,20 +91,24 @@ type decision struct {
 	writes store.IngestWrites
 }
 
-// decide turns the plans of a group into rows against what exists. It fills results and entries anew each time. A
-// request that was answered before is an error: alone it is the answer, among others it has all done alone.
+// decide turns the plans of a group into rows against what exists. It fills results and entries anew each time. A batch
+// that repeats another request leaves no rows: it is given the answer of that request, or is decided after the group.
 func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestWrites, error) {
 	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, book: gate.NewBook(&in.catalog.Zones)}
-	answers := map[string]store.KeptAnswer{}
-	maps.Copy(answers, state.Answers)
+	kept := map[string]store.KeptAnswer{} // of this group
 	people := state.Persons
 	for _, b := range group {
-		d.batch, d.people, people = b, people[:len(b.people)], people[len(b.people):]
-		if b.once != nil {
-			if known, ok := answers[b.once.Key]; ok {
-				return store.IngestWrites{}, known.Again(b.once.AnswerKey)
+		if b.out() {
+			b.results, b.entries = nil, nil
+			if b.repeat.of != nil {
+				first, ok := kept[b.once.Key]
+				if b.repeat.answer, b.repeat.again = nil, !ok; ok {
+					b.repeat.answer = first.Again(b.once.AnswerKey)
+				}
 			}
+			continue
 		}
+		d.batch, d.people, people = b, people[:len(b.people)], people[len(b.people):]
 		if err := d.all(); err != nil {
 			return store.IngestWrites{}, err
 		}
@@ -98,9 +120,9 @@ func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestW
 		if err != nil {
 			return store.IngestWrites{}, fmt.Errorf("make the answer: %w", err)
 		}
-		kept := store.KeptAnswer{AnswerKey: b.once.AnswerKey, Answer: answer}
-		answers[b.once.Key] = kept
-		d.writes.Answers = append(d.writes.Answers, kept)
+		one := store.KeptAnswer{AnswerKey: b.once.AnswerKey, Answer: answer}
+		kept[one.Key] = one
+		d.writes.Answers = append(d.writes.Answers, one)
 	}
 	return d.writes, nil
 }

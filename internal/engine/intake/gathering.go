@@ -32,6 +32,9 @@ var errGroupTimeout = errors.New("the database took too long")
 //	request ──▶ nothing under way ──▶ begin ──▶ write all who wait ──▶ ended well: everybody has their answer
 //	       └──▶ wait ──▶ first ────────┘  └──▶ others: wait       └──▶ else: everybody writes their own, alone
 //
+// A request that repeats another one is no reason to fail: it is answered as that one was, and the rest of its group is
+// written together (see repeat).
+//
 // Whoever writes does so on the goroutine of their own caller. A caller who goes away while waiting takes their
 // request back; once it is being written with others it is written all the same, as it may be when a connection is
 // lost during a commit.
@@ -118,7 +121,8 @@ func (g *gathering) company(b *batch) []*batch {
 }
 
 // write runs a transaction for b, whose caller this is, and for who came meanwhile, and tells these. It reports false
-// when the group failed: then all of it are back in line, in their order, each for a transaction of their own.
+// when the group failed: then all of it are back in line, in their order, each for a transaction of their own. A request
+// that the transaction left out (see repeat) is back in line by itself.
 func (g *gathering) write(ctx context.Context, b *batch) (done bool) {
 	group := []*batch{b}
 	err := errPanicked
@@ -126,13 +130,11 @@ func (g *gathering) write(ctx context.Context, b *batch) (done bool) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if done = len(group) == 1 || !separable(err); done {
-			for _, one := range group {
-				one.err = err
-			}
-			for _, other := range group[1:] {
-				other.turn <- struct{}{}
-			}
+			g.ended(group, err)
 		} else {
+			for _, one := range group {
+				one.alone = true
+			}
 			g.back(group)
 		}
 		g.running--
@@ -159,6 +161,24 @@ func (g *gathering) write(ctx context.Context, b *batch) (done bool) {
 	return false
 }
 
+// ended gives every batch of a group what came of its transaction. The first one is its caller's. The caller holds mu.
+func (g *gathering) ended(group []*batch, err error) {
+	var again []*batch
+	for i, one := range group {
+		if err == nil && one.repeat.again {
+			again = append(again, one)
+			continue
+		}
+		if one.err = err; err == nil {
+			one.err = one.repeat.answer
+		}
+		if i > 0 {
+			one.turn <- struct{}{}
+		}
+	}
+	g.back(again)
+}
+
 // separable reports whether a group that failed may succeed one by one. All plan again for new definitions, and a
 // database that is away is so for each of them.
 func separable(err error) bool {
@@ -166,13 +186,9 @@ func separable(err error) bool {
 		!errors.Is(err, errGroupTimeout) && !store.Unavailable(err)
 }
 
-// back puts a group in line before all others. The caller holds mu.
-func (g *gathering) back(group []*batch) {
-	here := slices.DeleteFunc(slices.Clone(group), func(b *batch) bool { return b.gone })
-	for _, b := range here {
-		b.alone = true
-	}
-	g.line(0, here...)
+// back puts batches in line before all others, but for those whose callers have gone. The caller holds mu.
+func (g *gathering) back(list []*batch) {
+	g.line(0, slices.DeleteFunc(slices.Clone(list), func(b *batch) bool { return b.gone })...)
 }
 
 // errPanicked is what the others of a group are told when writing it panicked on the first one's goroutine.
