@@ -271,9 +271,12 @@ type Content struct {
 
 // Operated says what a person's action did.
 type Operated struct {
-	Changed       bool     `json:"changed" doc:"False: it was so already."`
+	Changed       bool     `json:"changed" doc:"False: nothing was changed, because it was so already or for the reason beside it."`
+	Reason        string   `json:"reason,omitempty" doc:"Why nothing was changed: being_sent. Without one it was so already."`
+	Message       string   `json:"message,omitempty" doc:"The reason's sentence."`
 	Instance      string   `json:"instance" doc:"The instance that was acted on, or that the delivery belongs to."`
 	Deliveries    []string `json:"deliveries" doc:"The deliveries that were changed."`
+	BeingSent     []string `json:"being_sent,omitempty" doc:"The deliveries whose message is on the wire at this moment: it may arrive, and nothing follows it."`
 	NewInstance   string   `json:"new_instance,omitempty" doc:"A message that has ended is sent again as a new occasion."`
 	NewKey        string   `json:"new_key,omitempty"`
 	NewDeliveries []string `json:"new_deliveries,omitempty"`

@@ -126,6 +126,7 @@ type Action struct {
 // Operated says what an action did.
 type Operated struct {
 	Changed       bool
+	BeingSent     []delivery.ID // what a cancel came too late for
 	Instance      instance.ID
 	Deliveries    []delivery.ID
 	NewInstance   instance.ID

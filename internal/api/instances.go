@@ -140,10 +140,15 @@ func (a *API) operate(ctx context.Context, c Caller, action Action) (*body[clien
 }
 
 func (x ids) wireOperated(done Operated) client.Operated {
-	return client.Operated{
-		Changed: done.Changed, Instance: x.instance(done.Instance), Deliveries: x.deliveries(done.Deliveries),
+	wire := client.Operated{
+		BeingSent: x.deliveries(done.BeingSent),
+		Changed:   done.Changed, Instance: x.instance(done.Instance), Deliveries: x.deliveries(done.Deliveries),
 		NewInstance: x.instance(done.NewInstance), NewKey: done.NewKey, NewDeliveries: x.deliveries(done.NewDeliveries),
 	}
+	if !done.Changed && len(done.BeingSent) > 0 {
+		wire.Reason, wire.Message = string(reason.BeingSent), sentence(reason.BeingSent)
+	}
+	return wire
 }
 
 func wireConflict(c plan.InputConflict) *client.InputConflict {

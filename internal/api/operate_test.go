@@ -81,3 +81,39 @@ func TestReasons(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
+
+// A cancel that meets a message on the wire says that it came too late for it, each time it is asked.
+// Shows: C10.
+func TestCancelOfWhatIsBeingSent(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bundle) {
+		ctx, g := t.Context(), newGateway(t)
+		b.apply("channel: sms:gateway\nprovider: http\nsettings: {url: " + g.URL + "}\n---\n" +
+			"workflow: text\ntype: custom\ntriggers: {id: t, event: text}\ntiming: {offset: 0d, reminders: [1d]}\naudience: [{to: event.recipient}]\nchannel: sms:gateway\nmessage: {sms: {text: Hello}}\n")
+		_, in, d := b.post(b.Client, client.Event{ID: "1", Kind: "text", Recipient: &client.Recipient{Address: "+9647700000001"}})
+		want := client.Operated{
+			Instance: in, Deliveries: []string{}, BeingSent: []string{d}, Reason: "being_sent", Message: reason.BeingSent.Sentence(),
+		}
+		g.answer(http.StatusOK, func() {
+			for name, cancel := range map[string]func() (client.Operated, error){
+				"delivery":       func() (client.Operated, error) { return b.CancelDelivery(ctx, d) },
+				"the same again": func() (client.Operated, error) { return b.CancelDelivery(ctx, d) },
+				"instance":       func() (client.Operated, error) { return b.CancelInstance(ctx, in) },
+			} {
+				got, err := cancel()
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+				}
+			}
+			if page := b.page("/deliveries/" + d); !strings.Contains(page, "It is being sent, and may arrive. Nothing follows it: A person cancelled it.") {
+				t.Errorf("the console shows %s", page)
+			}
+		})
+		if tick, err := b.Tick(ctx); err != nil || tick.Processed != 1 {
+			t.Fatalf("tick: %+v, %v", tick, err)
+		}
+		if one, err := b.Delivery(ctx, d); err != nil || one.Status != "sent" || !one.SendAt.IsZero() || one.StopReason != "cancelled_by_operator" {
+			t.Errorf("got %+v, %v; want it sent, and no reminder", one.Delivery, err)
+		}
+	})
+}

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +169,26 @@ func (b *bundle) do(req *http.Request) (int, string) {
 		b.Fatal(err)
 	}
 	return res.StatusCode, strings.TrimSuffix(string(raw), "\n")
+}
+
+// page is a page of the console, for the caller.
+func (b *bundle) page(path string) string {
+	b.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	res, err := browser.PostForm(b.app.URL()+"/signin", url.Values{"key": {b.key}, "next": {path}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK || res.Request.URL.Path != path {
+		b.Fatalf("%s: status %d, at %s, %v", path, res.StatusCode, res.Request.URL, err)
+	}
+	return string(raw)
 }
 
 // problemOf reads a problem.

@@ -142,7 +142,8 @@ func (o operations) ResumeWorkflow(ctx context.Context, ws store.Workspace, acto
 
 func operated(r operate.Result) api.Operated {
 	return api.Operated{
-		Changed: r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,
+		BeingSent: r.BeingSent,
+		Changed:   r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,
 		NewInstance: r.NewInstance, NewKey: r.NewKey, NewDeliveries: r.NewDeliveries,
 	}
 }

@@ -147,6 +147,12 @@ type (
 	retryDeliveryCmd  struct{ onDelivery }
 )
 
+// Help is the long help.
+func (cancelDeliveryCmd) Help() string {
+	return `A message that is on the wire at this moment cannot be taken back: it is listed as being sent, it may arrive, and
+nothing follows it, neither another try nor a reminder. With --json that is changed: false with the reason being_sent.`
+}
+
 // Run cancels a delivery.
 func (c *cancelDeliveryCmd) Run(s *session) error {
 	return s.operated(c.remote, c.JSON, "cancelled", func(api *client.Client) (client.Operated, error) { return api.CancelDelivery(s.ctx, c.ID) })

@@ -309,6 +309,12 @@ func (s *session) operated(r remote, asJSON bool, done string, do func(*client.C
 	if asJSON {
 		return printJSON(s.Out, o)
 	}
+	for _, d := range o.BeingSent {
+		s.rows([][]string{{"! being sent", d, "it may arrive, and nothing follows it"}})
+	}
+	if o.Reason != "" {
+		return nil // nothing was changed, and the lines above say why
+	}
 	if !o.Changed && o.NewInstance != "" {
 		s.rows([][]string{{"=", o.Instance, done + " already, as " + o.NewInstance}})
 		return nil

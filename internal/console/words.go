@@ -222,6 +222,10 @@ func story(d delivery.Row, now time.Time) []phrase {
 	case delivery.Scheduled, delivery.Sent, delivery.Opened:
 		switch {
 		case sending(d, now):
+			if d.StopReason != "" {
+				tell("It is being sent, and may arrive. Nothing follows it: "+d.StopReason.Sentence(), time.Time{}, "")
+				break
+			}
 			tell("It is being sent.", time.Time{}, "")
 		case gate.WaitsFor(d) != "":
 			what := "It"

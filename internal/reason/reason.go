@@ -52,6 +52,7 @@ const (
 	ReleasedByPerson  Reason = "released"
 	RetryByOperator   Reason = "retried_by_operator"
 	CancelledByPerson Reason = "cancelled_by_operator"
+	BeingSent         Reason = "being_sent"
 	WorkflowPaused    Reason = "workflow_paused"
 	WorkflowResumed   Reason = "workflow_resumed"
 )
@@ -209,6 +210,7 @@ func All() []Info {
 		{LeaseLost, Wait, "Another worker took the delivery over; this one stopped before sending."},
 		{NoResponse, Stop, "Nobody answered within expire_after of the last message."},
 		{NeverSettled, Stop, "The outcome stayed unknown for expire_after."},
+		{BeingSent, Stop, "The message was being sent when it was cancelled: it may arrive, and nothing follows it."},
 		{CancelledByPerson, Stop, "A person cancelled it."},
 		{RetryByOperator, Progress, "A person asked for another try."},
 		{ReleasedByPerson, Progress, "A person released it."},

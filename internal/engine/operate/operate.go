@@ -46,7 +46,8 @@ type Result struct {
 	NewInstance   instance.ID
 	NewKey        string
 	NewDeliveries []delivery.ID
-	Changed       bool // false: it was so already
+	BeingSent     []delivery.ID // those whose message is on the wire: a cancel came too late for it, and ends what would follow
+	Changed       bool          // false: it was so already, or all of it is on the wire
 }
 
 // Store is what the actions need of the store.
@@ -89,6 +90,7 @@ type action struct {
 	result  Result
 	detail  map[string]any // of its audit entry, beside what every one has
 	entries []journal.Entry
+	marked  int // deliveries that are being sent, of which only what would follow was stopped
 }
 
 // CancelInstance cancels an occasion with all its deliveries. What was sent stays sent and gets no more reminders.
@@ -112,7 +114,7 @@ func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, i
 				change.Deliveries = append(change.Deliveries, row)
 			}
 		}
-		if change.Instance == nil && len(change.Deliveries) == 0 && s.Instance.Status != instance.Cancelled && !allEnded(s.Deliveries) {
+		if change.Instance == nil && len(change.Deliveries) == 0 && len(a.result.BeingSent) == 0 && s.Instance.Status != instance.Cancelled && !allEnded(s.Deliveries) {
 			return change, &StateError{Action: "cancel", Status: string(s.Instance.Status), Hint: "what was sent stays sent, and nothing of it is still to come"}
 		}
 		return change, nil
@@ -145,17 +147,19 @@ func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
 		return d, false // it was told once and for all; there is nothing to take back
 	}
 	if !d.IntentAt.IsZero() && d.LeaseUntil.After(a.now) {
+		a.result.BeingSent = append(a.result.BeingSent, d.ID)
 		if d.StopReason != "" {
 			return d, false
 		}
 		d.StopReason = reason.CancelledByPerson
+		a.marked++
 	} else {
 		if d.Status == delivery.Scheduled && !d.Doubt() {
 			d.Slot = time.Time{}
 		}
 		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, reason.CancelledByPerson, time.Time{}, time.Time{}, a.now
+		a.result.Deliveries = append(a.result.Deliveries, d.ID)
 	}
-	a.result.Deliveries = append(a.result.Deliveries, d.ID)
 	a.tellDelivery(journal.Cancelled, d, reason.CancelledByPerson)
 	return d, true
 }
@@ -306,7 +310,10 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 		if change.Seeds, err = o.follow(a, s, change.Instance); err != nil {
 			return change, err
 		}
-		a.result.Changed = change.Instance != nil || len(change.Deliveries) > 0 || change.NewInstance != nil || change.Forget
+		a.result.Changed = change.Instance != nil || len(change.Deliveries) > a.marked || change.NewInstance != nil || change.Forget
+		if len(a.result.BeingSent) > 0 {
+			a.detail["being_sent"] = len(a.result.BeingSent)
+		}
 		a.detail["deliveries"], a.detail["new_key"] = len(change.Deliveries), a.result.NewKey
 		detail, err := json.Marshal(a.detail)
 		change.Audit = store.Audit{At: now, Actor: actor, Action: name, Target: a.target, Detail: detail}
