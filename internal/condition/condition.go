@@ -44,37 +44,6 @@ type State struct {
 	Failed   bool                 // one of its conditions could not be evaluated
 }
 
-// Ahead is what a trigger that plans ahead remembers of a record.
-type Ahead struct {
-	Print   string         // of what it has planned; empty: nothing
-	Counted bool           // crossings are counted since an earlier look
-	Crossed map[string]int // by threshold: how often it was reached, ever (R10)
-	Over    []string       // thresholds that are reached, sorted
-}
-
-func (a Ahead) equal(o Ahead) bool {
-	return a.Print == o.Print && a.Counted == o.Counted && maps.Equal(a.Crossed, o.Crossed) && slices.Equal(a.Over, o.Over)
-}
-
-// Cross returns what is remembered once the thresholds are reached, sorted. What is reached at the first look is the
-// baseline, and no crossing (R11), unless the record is new.
-func (a Ahead) Cross(reached []string, fresh bool) Ahead {
-	if a.Counted || fresh {
-		a.Crossed = maps.Clone(a.Crossed)
-		for _, threshold := range reached {
-			if slices.Contains(a.Over, threshold) {
-				continue
-			}
-			if a.Crossed == nil {
-				a.Crossed = map[string]int{}
-			}
-			a.Crossed[threshold]++
-		}
-	}
-	a.Counted, a.Over = true, slices.Clone(reached)
-	return a
-}
-
 // Equal reports whether two states are the same.
 func (s State) Equal(o State) bool {
 	return s.Episodes == o.Episodes && s.Open == o.Open && s.Failed == o.Failed && s.Ahead.equal(o.Ahead) && s.Latest.Context == o.Latest.Context && s.Latest.At.Equal(o.Latest.At) &&

@@ -25,9 +25,10 @@ type stored struct {
 	Latest   int64                  `json:"l,omitempty"`
 	Blocked  map[string]storedBlock `json:"b,omitempty"`
 	Print    string                 `json:"p,omitempty"`
-	Counted  bool                   `json:"x,omitempty"`
+	By       string                 `json:"xb,omitempty"`
+	Level    *float64               `json:"xl,omitempty"`
 	Crossed  map[string]int         `json:"xn,omitempty"`
-	Over     []string               `json:"xo,omitempty"`
+	Over     map[string]int         `json:"xs,omitempty"`
 	Failed   bool                   `json:"e,omitempty"`
 }
 
@@ -56,7 +57,7 @@ func Parse(text string) (States, error) {
 			Episodes: j.Episodes, Open: j.Open, Failed: j.Failed, Since: each(j.Since, instant),
 			Blocked: each(j.Blocked, func(b storedBlock) Blocked { return Blocked{At: instant(b.At), Times: b.Times} }),
 			Fired:   each(j.Fired, func(f storedFired) Firing { return Firing{At: instant(f.At), Issues: f.Issues} }),
-			Ahead:   Ahead{Print: j.Print, Counted: j.Counted, Crossed: j.Crossed, Over: j.Over},
+			Ahead:   Ahead{Print: j.Print, By: j.By, Level: j.Level, Crossed: j.Crossed, Over: j.Over},
 		}
 		if j.Latest != 0 {
 			s.Latest = Latest{Context: j.Context, At: instant(j.Latest)}
@@ -74,12 +75,12 @@ func (states States) String() string {
 			Episodes: s.Episodes, Open: s.Open, Failed: s.Failed, Since: each(s.Since, time.Time.UnixMicro),
 			Blocked: each(s.Blocked, func(b Blocked) storedBlock { return storedBlock{At: b.At.UnixMicro(), Times: b.Times} }),
 			Fired:   each(s.Fired, func(f Firing) storedFired { return storedFired{At: f.At.UnixMicro(), Issues: f.Issues} }), Context: s.Latest.Context,
-			Print: s.Ahead.Print, Counted: s.Ahead.Counted, Crossed: s.Ahead.Crossed, Over: s.Ahead.Over,
+			Print: s.Ahead.Print, By: s.Ahead.By, Level: s.Ahead.Level, Crossed: s.Ahead.Crossed, Over: s.Ahead.Over,
 		}
 		if !s.Latest.At.IsZero() {
 			j.Latest = s.Latest.At.UnixMicro()
 		}
-		if j.Episodes != 0 || j.Failed || len(j.Since)+len(j.Fired)+len(j.Blocked)+len(j.Crossed) > 0 || j.Print != "" || j.Counted {
+		if j.Episodes != 0 || j.Failed || len(j.Since)+len(j.Fired)+len(j.Blocked)+len(j.Crossed)+len(j.Over) > 0 || j.Print != "" || j.By != "" {
 			all[name] = j
 		}
 	}

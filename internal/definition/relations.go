@@ -44,6 +44,9 @@ func (s *Set) follow() {
 	across := map[string]map[string]bool{}
 	for typ, matches := range s.byRecord {
 		t := s.types[typ]
+		for _, m := range matches {
+			m.Trigger.crossing = s.crossing(m)
+		}
 		if t == nil {
 			continue
 		}

@@ -169,6 +169,7 @@ type Trigger struct {
 	Pin          bool
 
 	inputs      string // see Inputs
+	crossing    Crossing
 	at, dedupAt portable.Pos
 }
 

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"math"
+	"strings"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -75,6 +76,24 @@ func (c *Condition) Paths() []Path {
 		all = append(all, part.Paths()...)
 	}
 	return all
+}
+
+// Source returns the condition as one text: two conditions with the same text say the same of the same input. A nil one has none.
+func (c *Condition) Source() string {
+	if c == nil {
+		return ""
+	}
+	if c.line != nil {
+		return c.source
+	}
+	parts := make([]string, len(c.group))
+	for i, part := range c.group {
+		parts[i] = part.Source()
+	}
+	if c.any {
+		return "any(" + strings.Join(parts, "\n") + ")"
+	}
+	return "all(" + strings.Join(parts, "\n") + ")"
 }
 
 // Judge evaluates every line, so that each can be explained on its own.

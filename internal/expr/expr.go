@@ -126,6 +126,9 @@ func (p *Program) Source() string { return p.source }
 // Paths returns the fields that the expression reads, in the order of its text, each once.
 func (p *Program) Paths() []Path { return p.paths }
 
+// ReadsNow reports whether time alone may change the value.
+func (p *Program) ReadsNow() bool { return p.readsNow }
+
 // Eval computes the value: nil, bool, int64, float64, string, time.Time (UTC), civil.Date, time.Duration, []any or
 // map[string]any. A missing value gives nil. Where a Time is wanted, texts that spell one are converted.
 // Its errors are *Failure.

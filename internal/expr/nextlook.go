@@ -31,7 +31,7 @@ func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
 	if _, bound := c.TimeBound(); bound {
 		return time.Time{}, false
 	}
-	if !c.readsNow() {
+	if !c.ReadsNow() {
 		return time.Time{}, true
 	}
 	w := &watch{}
@@ -44,7 +44,7 @@ func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
 // evaluation. Size is how many bytes the values of the input have at most, as JSON.
 func (c *Condition) Watch(in *Input, size int) (met bool, at time.Time, exact bool) {
 	in.watch, in.failed = nil, false
-	if !c.readsNow() {
+	if !c.ReadsNow() {
 		return c.holds(in, size), time.Time{}, true
 	}
 	if _, bound := c.TimeBound(); bound {
@@ -76,14 +76,15 @@ func (c *Condition) TimeBound() (line string, bound bool) {
 	return "", false
 }
 
-func (c *Condition) readsNow() bool {
+// ReadsNow reports whether time alone may change the answer.
+func (c *Condition) ReadsNow() bool {
 	if c == nil {
 		return false
 	}
 	if c.line != nil {
 		return c.line.readsNow
 	}
-	return slices.ContainsFunc(c.group, (*Condition).readsNow)
+	return slices.ContainsFunc(c.group, (*Condition).ReadsNow)
 }
 
 // watch notes the earliest flip of one evaluation.

@@ -16,8 +16,10 @@ import (
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Implied is an occasion that should exist of a record as it is. Events, edits, a repair, the moment at which one is due
@@ -53,6 +55,7 @@ type Ahead struct {
 
 	rule  civil.Rule // for times of day that a zone does not have, or twice
 	zones *civil.Zones
+	level *float64 // the metric, where it was not time for the trigger to look; nil: there is none
 }
 
 // always holds.
@@ -69,12 +72,12 @@ type view struct {
 	zones   *civil.Zones
 }
 
-// ahead finds what is implied where what is met is met, for long enough. What is in doubt stays reached, if it was.
-func (v *view) ahead(met, doubt []string, before condition.Ahead) Ahead {
-	t := v.trigger.Trigger
-	a := Ahead{Known: true, State: before, Inputs: t.Inputs(), rule: t.Dates.Rule, zones: v.zones}
-	if t.Fire == definition.FireFalseToTrue {
-		a.State = before.Cross(slices.Sorted(slices.Values(slices.Concat(met, doubt))), v.fresh)
+// ahead finds what is implied where what is ripe is met, for long enough.
+func (v *view) ahead(ripe []string, seen *condition.Sight, before condition.State) Ahead {
+	t, met := v.trigger.Trigger, ripe
+	a := Ahead{Known: true, State: before.Ahead, Inputs: t.Inputs(), rule: t.Dates.Rule, zones: v.zones}
+	if a.State.By, a.State.Level = "", nil; t.Fire == definition.FireFalseToTrue {
+		a.State = before.Ahead.Cross(v.height(ripe, seen), before.Since)
 	}
 	var err error
 	switch {
@@ -97,12 +100,77 @@ func (v *view) ahead(met, doubt []string, before condition.Ahead) Ahead {
 	return a
 }
 
+// height is what a trigger on crossings sees.
+func (v *view) height(ripe []string, seen *condition.Sight) condition.Height {
+	t := v.trigger.Trigger
+	h := condition.Height{Rules: t.Crossing().Rules, Fresh: v.fresh, Defined: []string{""}, Met: seen.Met, Ripe: ripe, Failed: seen.Failed, Moving: t.Crossing().Moving}
+	if t.Metric == nil {
+		return h
+	}
+	h.Defined = nil
+	for _, at := range t.Metric.Thresholds {
+		h.Defined = append(h.Defined, at.Name)
+	}
+	if t.When.Holds(v.in) { // else nothing is reached
+		h.Level = v.level()
+	}
+	return h
+}
+
+// level is the metric of the record; nil: it has none, or it cannot be computed.
+func (v *view) level() *float64 {
+	m := v.trigger.Trigger.Metric
+	if m == nil {
+		return nil
+	}
+	value, err := m.Value.Eval(v.in)
+	if err != nil || value == nil {
+		return nil
+	}
+	number := numberOf(value)
+	return &number
+}
+
+// AsPlanned is the occasion of a row that is due between two looks of its trigger: what was planned holds, with the metric as it
+// is now.
+func (l *Look) AsPlanned(row instance.Row) (i Implied) {
+	base, _ := key.Instance(row.Key).Everywhere().Base()
+	i.Key, i.Zone = base, row.Timezone
+	if l.Ahead.level == nil || l.Trigger.Metric == nil {
+		return i
+	}
+	i.Metric, i.Threshold = *l.Ahead.level, key.ThresholdOf(base)
+	for n, at := range l.Trigger.Metric.Thresholds { // the highest that is reached speaks for all
+		if key.ThresholdOf(base) == "" && (n == 0 || at.Value <= i.Metric) {
+			i.Threshold = at.Name
+		}
+	}
+	return i
+}
+
+// counted reports whether crossings were counted by the rules of the trigger, or not at all where it counts none: a look would
+// change nothing of that.
+func counted(m definition.Match, before condition.Ahead, rec subject.Record) bool {
+	switch {
+	case !m.Workflow.Enabled || !m.Trigger.Enabled || !m.Trigger.Ahead() || m.Trigger.Fire != definition.FireFalseToTrue:
+		return before.By == ""
+	case rec.Closed || rec.Deleted:
+		return before.By == "" || before.By == condition.Afresh
+	}
+	return before.By == m.Trigger.Crossing().Rules
+}
+
 // gone is what is implied by a record or a trigger that is not looked at any more.
 func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead) Ahead {
 	a := Ahead{Known: true, State: before, Inputs: t.Inputs(), Reason: why}
-	a.State.Over, a.State.Print = nil, ""
-	if why != reason.RecordClosed {
-		a.State.Counted = false // what holds when it is switched on again is the baseline (R11)
+	a.State.Level, a.State.Print = nil, ""
+	switch {
+	case why != reason.RecordClosed:
+		a.State.By = "" // what holds when it is switched on again is the baseline (R11)
+	case a.State.By != "":
+		a.State.By, a.State.Over = condition.Afresh, nil
+	default:
+		a.State.Over = nil
 	}
 	return a
 }
@@ -301,7 +369,7 @@ func (v *view) reached(a *Ahead, met []string) error {
 		case definition.FireOncePerDay:
 			k = v.threshold("condition", "", key.OncePerDay, today)
 		case definition.FireFalseToTrue:
-			n := a.State.Crossed[""]
+			n := a.State.Over[""]
 			if n == 0 {
 				a.Reason = reason.Baseline
 				return nil
@@ -328,8 +396,8 @@ func (v *view) reached(a *Ahead, met []string) error {
 		case definition.FireOncePerDay:
 			i.Key = v.threshold(t.Metric.Name, at.Name, key.OncePerDay, today)
 		case definition.FireFalseToTrue:
-			n := a.State.Crossed[at.Name]
-			if n == 0 { // it was reached when the trigger came
+			n := a.State.Over[at.Name]
+			if n == 0 { // it was reached when the trigger came, or was edited
 				continue
 			}
 			i.Key = v.threshold(t.Metric.Name, at.Name, "FalseToTrue", fmt.Sprintf("e%d", n))
@@ -374,12 +442,12 @@ func (v *view) turns() time.Time {
 }
 
 // planned judges a trigger that plans ahead.
-func (l *Look) planned(v *view, before condition.State, gone, waits bool) {
+func (l *Look) planned(v *view, before condition.State, seen *condition.Sight) {
 	met := l.Outcome.Issues
 	l.Outcome.Issues, l.Outcome.Faded, l.Outcome.Cleared = nil, nil, false // gate 1 has no part in it
 	var a Ahead
 	switch {
-	case gone:
+	case seen.Gone:
 		why := reason.RecordClosed
 		switch {
 		case !l.Workflow.Enabled:
@@ -392,11 +460,14 @@ func (l *Look) planned(v *view, before condition.State, gone, waits bool) {
 		if a = (Ahead{rule: l.Trigger.Dates.Rule, zones: v.zones}); l.Trigger.Anchor != nil && v.dates(&a) != nil {
 			a.Implied = nil // what was planned holds, and is told of when the trigger looks
 		}
-		a = Ahead{State: before.Ahead, Implied: a.Implied, rule: a.rule, zones: a.zones}
+		a = Ahead{State: before.Ahead, Implied: a.Implied, rule: a.rule, zones: a.zones, level: v.level()}
+		if v.fresh && a.State.By == "" && l.Trigger.Fire == definition.FireFalseToTrue {
+			a.State.By = condition.Afresh // it is new still when the trigger looks
+		}
 	default:
-		a = v.ahead(met, l.Doubt, before.Ahead)
+		a = v.ahead(met, seen, before)
 		if len(met) == 0 {
-			if a.Reason, a.Field, a.Error = l.whyNot(); waits {
+			if a.Reason, a.Field, a.Error = l.whyNot(); len(seen.Met) > 0 {
 				a.Reason = reason.ForNotReached
 			}
 			a.State.Print = a.print()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -122,7 +123,8 @@ func (l *Look) place(row *instance.Row, i Implied, now time.Time) {
 func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Change {
 	c := Change{Row: row, Was: row, Implied: i}
 	ended := row.Status == instance.Completed || row.Status == instance.Skipped
-	if by == ByRepair && (row.Status == instance.Failed || row.Status == instance.Cancelled) {
+	// A crossing has a key of its own: what has become of its message is not undone by an edit that is taken back.
+	if final := by == ByRepair || l.Trigger.Fire == definition.FireFalseToTrue; final && (row.Status == instance.Failed || row.Status == instance.Cancelled) {
 		c.Effect = Left
 		return c
 	}

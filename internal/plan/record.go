@@ -120,7 +120,7 @@ func (v *seeing) look(m definition.Match) Look {
 	l.Ticked = !seen.Tick.IsZero()
 	before := v.states[condition.Name(m.Workflow.Name, m.Trigger.ID)]
 	l.Outcome = before.Look(l.Rule, seen)
-	switch planned := before.Ahead.Print != ""; {
+	switch planned := before.Ahead.Print != "" || before.Ahead.By != ""; {
 	case !m.Trigger.Ahead() && planned: // it did, before it was edited
 		a := goneAhead(m.Trigger, reason.RuleChanged, before.Ahead)
 		l.Ahead, l.State.Ahead = &a, a.State
@@ -128,7 +128,7 @@ func (v *seeing) look(m definition.Match) Look {
 		ahead := view{
 			set: v.set, trigger: m, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.glance.LookedAt.IsZero(), zones: v.zones,
 		}
-		l.planned(&ahead, before, seen.Gone, len(seen.Met) > 0)
+		l.planned(&ahead, before, &seen)
 	}
 	if len(l.Outcome.Issues) > 0 {
 		l.fire(v.set, in)

@@ -120,7 +120,7 @@ func (s *Sieve) Rests(rec subject.Record, props, state string, g Glance) (bool, 
 		}
 	}
 	for name, state := range states {
-		if state.Ahead.Print != "" && !slices.ContainsFunc(s.matches, func(w watched) bool { return w.name == name }) {
+		if (state.Ahead.Print != "" || state.Ahead.By != "") && !slices.ContainsFunc(s.matches, func(w watched) bool { return w.name == name }) {
 			return false, nil // what is defined no longer has planned something
 		}
 	}
@@ -198,7 +198,7 @@ func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g G
 		_, flip, exact := stop.Watch(&s.in, size)
 		noteFlip(&seen, flip, exact)
 	}
-	if baseline := w.Trigger.Fire == definition.FireFalseToTrue && !before.Ahead.Counted; len(seen.Met)+len(seen.Failed) == 0 && before.Idle(w.rule) && !baseline { // the most of them, with less effort than it takes to look
+	if len(seen.Met)+len(seen.Failed) == 0 && before.Idle(w.rule) && counted(w.Match, before.Ahead, rec) { // the most of them, with less effort than it takes to look
 		if gone {
 			return next, true
 		}
@@ -210,9 +210,9 @@ func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g G
 	if ahead {
 		l := Look{Workflow: w.Workflow, Trigger: w.Trigger, Rule: w.rule, Outcome: o}
 		v := view{set: s.set, trigger: w.Match, typ: rec.Type, id: rec.ExtID, own: s.zoneOf, in: s.in, fresh: g.LookedAt.IsZero(), zones: s.zones}
-		l.planned(&v, before, gone, len(seen.Met) > 0)
+		l.planned(&v, before, &seen)
 		return l.Next, l.State.Equal(before)
 	}
 	o.Lapse(w.rule, "")
-	return o.Next, before.Ahead.Print == "" && len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
+	return o.Next, before.Ahead.Print == "" && before.Ahead.By == "" && len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
 }

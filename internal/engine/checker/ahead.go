@@ -22,7 +22,7 @@ import (
 // that is another thing than at the look before, and writes the difference: what is withdrawn, then what is ensured (B32).
 // The expander takes up what is due.
 
-// orphans are looks of triggers that are defined no longer, and have planned something.
+// orphans are looks of triggers that are defined no longer, and have planned something, or counted crossings.
 func (s *seen) orphans() (looks []*look) {
 	known := map[string]bool{}
 	for _, l := range s.looks {
@@ -30,11 +30,11 @@ func (s *seen) orphans() (looks []*look) {
 	}
 	for _, name := range s.states.Names() {
 		state := s.states[name]
-		if known[name] || state.Ahead.Print == "" {
+		if known[name] || state.Ahead.Print == "" && state.Ahead.By == "" {
 			continue
 		}
 		workflow, trigger, _ := strings.Cut(name, "/")
-		state.Ahead.Print = ""
+		state.Ahead.Print, state.Ahead.By, state.Ahead.Level = "", "", nil
 		l := &look{}
 		l.Workflow, l.Trigger = &definition.Workflow{Name: workflow}, &definition.Trigger{ID: trigger}
 		l.Ahead, l.State = &plan.Ahead{Known: true, Reason: reason.WorkflowInactive}, state

@@ -44,6 +44,8 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 	switch {
 	case !look.Ahead.Known && !found && m.Trigger.Dates.ByContact: // whether it is due by zones is seen when the trigger looks
 		p.over = &store.ExpandResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Check.Every)}
+	case !look.Ahead.Known && !found:
+		implied = look.AsPlanned(in.Row)
 	case !look.Ahead.Known: // it is not time for the trigger to look: what it planned holds
 	case !found && unseen:
 		// What is implied has changed since the last look. The next one withdraws this, unless it is implied again by then.

@@ -1,0 +1,66 @@
+package definition
+
+import (
+	"fmt"
+
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/key"
+)
+
+// Crossing is how a trigger tells that a threshold is crossed.
+type Crossing struct {
+	// Rules tells by what it judges: what the record has reached may be another thing by other rules. Thresholds are not among
+	// them, unless time alone moves the metric.
+	Rules  string
+	Moving bool // time alone changes what is reached
+}
+
+// Crossing is that of a trigger with fire: false_to_true, and empty for all others.
+func (t *Trigger) Crossing() Crossing { return t.crossing }
+
+// rulesLength is enough of a hash to tell the rules of one trigger apart.
+const rulesLength = 8
+
+// crossing is made when the definitions are compiled: what an expression reads beside the record is part of the rules.
+func (s *Set) crossing(m Match) (c Crossing) {
+	w, t := m.Workflow, m.Trigger
+	if t.Fire != FireFalseToTrue {
+		return c
+	}
+	rules := map[string]any{"when": t.When.Source(), "timezone": s.Workspace.Timezone, "locale": s.Workspace.Locale}
+	paths := t.When.Paths()
+	c.Moving = t.When.ReadsNow()
+	if t.Metric != nil && t.Metric.Value != nil {
+		rules["metric"], paths = t.Metric.Value.Source(), append(paths[:len(paths):len(paths)], t.Metric.Value.Paths()...)
+		c.Moving = c.Moving || t.Metric.Value.ReadsNow()
+		if names := make([]any, len(t.Metric.Thresholds)); c.Moving {
+			for i, at := range t.Metric.Thresholds {
+				names[i] = at.Name
+			}
+			rules["thresholds"] = names
+		}
+	}
+	for _, path := range paths {
+		rules["field "+path.String()] = s.meaning(w, t, path)
+	}
+	text, err := key.CanonicalJSON(rules)
+	if err != nil { // what was read from JSON has a canonical form
+		text = fmt.Append(nil, rules)
+	}
+	c.Rules = key.Hash(string(text))[:rulesLength]
+	return c
+}
+
+// meaning is what the definitions say of a path: the value of a constant, or the type of a field.
+func (s *Set) meaning(w *Workflow, t *Trigger, path expr.Path) any {
+	const field = 2 // record.field
+	switch {
+	case path[0] == "vars":
+		return w.Vars
+	case path[0] == "templateId":
+		return w.ExtID
+	case path[0] == "record" && len(path) >= field && s.types[t.Record] != nil:
+		return s.types[t.Record].Declared[path[1]]
+	}
+	return nil
+}
