@@ -230,6 +230,12 @@ func TestReferenceNamesEverything(t *testing.T) {
 			t.Errorf("the filter %s is not on the page", name)
 		}
 	}
+	for _, name := range namesIn(t, "../message/tags.go", "tagNames") {
+		divides := name == "else" || name == "elsif" || name == "when" || strings.HasPrefix(name, "end")
+		if !divides && !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("the tag %s is not on the page", name)
+		}
+	}
 	c, err := expr.NewCompiler()
 	if err != nil {
 		t.Fatal(err)

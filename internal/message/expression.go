@@ -88,6 +88,8 @@ func field(value, key any) (any, bool) {
 		}
 	case []any:
 		return item(key, len(v), func(i int) any { return v[i] })
+	case interval:
+		return item(key, len(v), func(i int) any { return v[i] })
 	case []string:
 		return item(key, len(v), func(i int) any { return v[i] })
 	case []map[string]any:
@@ -143,13 +145,13 @@ func (r span) eval(s *state, lenient bool) (any, error) {
 		ends[i] = n.truncated()
 	}
 	if ends[1] < ends[0] {
-		return []any{}, nil
+		return interval{}, nil
 	}
 	n := ends[1] - ends[0]
 	if n < 0 || n >= int64(s.limits.MaxTurns) {
 		return nil, tooLarge("a range of more than %d turns", s.limits.MaxTurns)
 	}
-	items := make([]any, 0, n+1)
+	items := make(interval, 0, n+1)
 	for i := range n + 1 {
 		items = append(items, ends[0]+i)
 	}
@@ -175,11 +177,12 @@ func (c comparison) eval(s *state, _ bool) (any, error) {
 	}
 	switch c.op {
 	case "==":
-		return same(a, b), nil
+		return s.same(a, b)
 	case "!=", "<>":
-		return !same(a, b), nil
+		equal, err := s.same(a, b)
+		return !equal, err
 	case "contains":
-		return contains(a, b), nil
+		return s.contains(a, b)
 	}
 	order, ok := order(a, b)
 	if !ok {
@@ -217,6 +220,7 @@ type filtered struct {
 	name  string
 	apply filter
 	args  []expression
+	named expression // the value of the filter's named argument, or nil
 }
 
 func (f *filtered) eval(s *state, lenient bool) (any, error) {
@@ -229,6 +233,13 @@ func (f *filtered) eval(s *state, lenient bool) (any, error) {
 		if args[i], err = a.eval(s, lenient); err != nil {
 			return nil, err
 		}
+	}
+	if f.named != nil {
+		v, err := f.named.eval(s, lenient)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, v)
 	}
 	if err := s.work(weight(input)); err != nil {
 		return nil, err
@@ -244,7 +255,12 @@ func (f *filtered) eval(s *state, lenient bool) (any, error) {
 }
 
 // emptyWord is the word empty or blank in a comparison.
-type emptyWord struct{}
+type emptyWord string
+
+const (
+	emptyName emptyWord = "empty" // a text, a list or an object without content
+	blankName emptyWord = "blank" // that, a text of blanks, false, or nothing
+)
 
 // reserved words that are literals.
 func wordValue(word string) (any, bool) {
@@ -256,7 +272,7 @@ func wordValue(word string) (any, bool) {
 	case "nil", "null":
 		return nil, true
 	case "empty", "blank":
-		return emptyWord{}, true
+		return emptyWord(word), true
 	}
 	return nil, false
 }

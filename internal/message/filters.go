@@ -3,7 +3,6 @@ package message
 import (
 	"errors"
 	"fmt"
-	"html"
 	"math"
 	"net/url"
 	"slices"
@@ -15,7 +14,8 @@ import (
 // filter is what stands behind | in a template.
 type filter struct {
 	run         func(s *state, in any, args []any) (any, error)
-	least, most int // arguments
+	least, most int    // arguments
+	named       string // the name of an argument that run gets last, if it is given
 }
 
 func (f filter) count() string {
@@ -46,6 +46,10 @@ func filterNamed(name string) (filter, bool) {
 		return ofText(func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }), true
 	case "rstrip":
 		return ofText(func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }), true
+	case "url_decode", "base64_encode", "base64_decode", "base64_url_safe_encode", "base64_url_safe_decode":
+		return coding(name), true
+	case "escape_once":
+		return filter{run: escapeOnce}, true
 	case "strip_newlines":
 		return ofText(func(s string) string { return strings.NewReplacer("\r", "", "\n", "").Replace(s) }), true
 	case "strip_html":
@@ -58,7 +62,7 @@ func filterNamed(name string) (filter, bool) {
 			if s.t.format == Markdown {
 				return safe(s.escape(t)), err
 			}
-			return safe(html.EscapeString(t)), err
+			return safe(escapeHTML(t)), err
 		}}, true
 	case "raw":
 		return filter{run: func(_ *state, in any, _ []any) (any, error) {
@@ -75,10 +79,14 @@ func filterNamed(name string) (filter, bool) {
 		return withText(func(t, a string) string { return strings.ReplaceAll(t, a, "") }), true
 	case "remove_first":
 		return withText(func(t, a string) string { return strings.Replace(t, a, "", 1) }), true
+	case "remove_last":
+		return withText(func(t, a string) string { return replaceLast(t, a, "") }), true
 	case "replace":
 		return filter{run: replaced(-1), least: 2, most: 2}, true
 	case "replace_first":
 		return filter{run: replaced(1), least: 2, most: 2}, true
+	case "replace_last":
+		return filter{run: replaced(0), least: 2, most: 2}, true
 	case "truncate":
 		return filter{run: truncate, most: 2}, true
 	case "truncatewords":
@@ -96,9 +104,9 @@ func filterNamed(name string) (filter, bool) {
 			return n.value(), nil
 		}), true
 	case "ceil":
-		return ofNumber(func(n num) (any, error) { return rounded(n, math.Ceil) }), true
+		return ofNumber(func(n num) (any, error) { return rounded(n, ceilOf) }), true
 	case "floor":
-		return ofNumber(func(n num) (any, error) { return rounded(n, math.Floor) }), true
+		return ofNumber(func(n num) (any, error) { return rounded(n, floorOf) }), true
 	case "round":
 		return filter{run: round, most: 1}, true
 	case "plus":
@@ -127,23 +135,20 @@ func filterNamed(name string) (filter, bool) {
 		return filter{run: localTime, most: 1}, true
 	// anything
 	case "default":
-		return filter{run: func(_ *state, in any, args []any) (any, error) {
-			if in == false || empty(in) {
-				return args[0], nil
-			}
-			return in, nil
-		}, least: 1, most: 1}, true
+		return filter{run: defaultFilter, least: 1, most: 1, named: "allow_false"}, true
 	}
 	return listFilter(name)
 }
 
 func filterNames() []string {
 	return []string{
-		"abs", "append", "at_least", "at_most", "capitalize", "ceil", "compact", "concat", "cycle_at", "date", "default",
-		"divided_by", "downcase", "escape", "first", "floor", "join", "last", "local_time", "lstrip", "map", "minus", "modulo",
-		"newline_to_br", "plus", "prepend", "raw", "remove", "remove_first", "replace", "replace_first", "reverse", "round",
-		"rstrip", "size", "slice", "sort", "split", "strip", "strip_html", "strip_newlines", "sum", "times", "truncate",
-		"truncatewords", "uniq", "upcase", "url_encode", "where",
+		"abs", "append", "at_least", "at_most", "base64_decode", "base64_encode", "base64_url_safe_decode",
+		"base64_url_safe_encode", "capitalize", "ceil", "compact", "concat", "cycle_at", "date", "default",
+		"divided_by", "downcase", "escape", "escape_once", "find", "find_index", "first", "floor", "has", "join", "last",
+		"local_time", "lstrip", "map", "minus", "modulo", "newline_to_br", "plus", "prepend", "raw", "reject", "remove",
+		"remove_first", "remove_last", "replace", "replace_first", "replace_last", "reverse", "round", "rstrip", "size",
+		"slice", "sort", "sort_natural", "split", "strip", "strip_html", "strip_newlines", "sum", "times", "truncate",
+		"truncatewords", "uniq", "upcase", "url_decode", "url_encode", "where",
 	}
 }
 
@@ -184,23 +189,6 @@ func capitalize(s string) string {
 	return string(unicode.ToUpper(first)) + strings.ToLower(s[n:])
 }
 
-// stripHTML drops everything between < and >.
-func stripHTML(s string) string {
-	var b strings.Builder
-	for {
-		open := strings.IndexByte(s, '<')
-		if open < 0 {
-			return b.String() + s
-		}
-		b.WriteString(s[:open])
-		length := strings.IndexByte(s[open:], '>')
-		if length < 0 {
-			return b.String()
-		}
-		s = s[open+length+1:]
-	}
-}
-
 func newlineToBr(s *state, in any, _ []any) (any, error) {
 	t, err := textOf(in)
 	if err != nil {
@@ -212,10 +200,10 @@ func newlineToBr(s *state, in any, _ []any) (any, error) {
 	if s.t.format == Markdown {
 		return safe(strings.ReplaceAll(strings.ReplaceAll(t, "\r\n", "\n"), "\n", "\\\n")), nil
 	}
-	return safe(strings.ReplaceAll(strings.ReplaceAll(t, "\r\n", "\n"), "\n", "<br>\n")), nil
+	return safe(strings.ReplaceAll(strings.ReplaceAll(t, "\r\n", "\n"), "\n", "<br />\n")), nil
 }
 
-// replaced computes the length of its result first: replacing a letter by a page is how small texts become huge.
+// replaced replaces the first so many, all for -1, or the last for 0. It computes the length of its result first: replacing a letter by a page is how small texts become huge.
 func replaced(times int) func(*state, any, []any) (any, error) {
 	return func(s *state, in any, args []any) (any, error) {
 		t, err := textOf(in)
@@ -231,11 +219,14 @@ func replaced(times int) func(*state, any, []any) (any, error) {
 			return nil, err
 		}
 		n := strings.Count(t, old)
-		if times > 0 {
-			n = min(n, times)
+		if times >= 0 {
+			n = min(n, max(times, 1))
 		}
 		if err := s.work(n * max(len(by)-len(old), 0)); err != nil {
 			return nil, err
+		}
+		if times == 0 {
+			return replaceLast(t, old, by), nil
 		}
 		return strings.Replace(t, old, by, times), nil
 	}
@@ -303,9 +294,12 @@ func split(s *state, in any, args []any) (any, error) {
 	if t == "" {
 		return []any{}, nil
 	}
-	const itemCost = 16 // an item takes more memory than the byte it may stand for
 	if err := s.work(itemCost * (strings.Count(t, by) + 1)); err != nil {
 		return nil, err
+	}
+	if by == " " { // at any row of blanks
+		parts := strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune(blankSigns+"\v\f\x00", r) })
+		return convert(parts), s.work(itemCost * len(parts))
 	}
 	parts := strings.Split(t, by)
 	for len(parts) > 0 && parts[len(parts)-1] == "" { // as Ruby does
@@ -316,20 +310,19 @@ func split(s *state, in any, args []any) (any, error) {
 
 // slice takes a part of a text or a list: from an index, one item or as many as told.
 func slice(_ *state, in any, args []any) (any, error) {
-	from, ok := number(args[0])
-	if !ok {
-		return nil, errors.New("needs an index")
+	from, err := wholeOf(args[0], "index")
+	if err != nil {
+		return nil, err
 	}
 	count := int64(1)
 	if len(args) > 1 {
-		n, ok := number(args[1])
-		if !ok {
-			return nil, errors.New("needs a length")
+		if count, err = wholeOf(args[1], "length"); err != nil {
+			return nil, err
 		}
-		count = max(0, n.truncated())
+		count = max(0, count)
 	}
 	cut := func(n int) (int, int) {
-		start := from.truncated()
+		start := from
 		if start < 0 {
 			start += int64(n)
 		}

@@ -3,9 +3,9 @@ package message
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // listFilter finds the filters of lists.
@@ -19,8 +19,11 @@ func listFilter(name string) (filter, bool) {
 			if m, ok := in.(map[string]any); ok {
 				return int64(len(m)), nil
 			}
+			if _, isNumber := number(in); isNumber {
+				return nil, fmt.Errorf("needs a text, a list or an object, not %s", kindOf(in))
+			}
 			t, err := textOf(in)
-			return int64(len([]rune(t))), err
+			return int64(utf8.RuneCountInString(t)), err
 		}}, true
 	case "first", "last":
 		return ofList(func(items []any) (any, error) {
@@ -39,19 +42,19 @@ func listFilter(name string) (filter, bool) {
 			return items, nil
 		}), true
 	case "compact":
-		return ofList(func(items []any) (any, error) {
-			return slices.DeleteFunc(slices.Clone(items), func(v any) bool { return v == nil }), nil
-		}), true
+		return filter{run: compact, most: 1}, true
 	case "uniq":
-		return filter{run: uniq}, true
+		return filter{run: uniq, most: 1}, true
 	case "join":
 		return filter{run: join, most: 1}, true
 	case "concat":
 		return filter{run: concat, least: 1, most: 1}, true
 	case "map":
 		return filter{run: mapFilter, least: 1, most: 1}, true
-	case "where":
-		return filter{run: where, least: 1, most: 2}, true
+	case "where", "reject", "find", "find_index", "has":
+		return filter{run: searching(name), least: 1, most: 2}, true
+	case "sort_natural":
+		return filter{run: sortNatural, most: 1}, true
 	case "sort":
 		return filter{run: sortFilter, most: 1}, true
 	case "sum":
@@ -118,30 +121,6 @@ func concat(_ *state, in any, args []any) (any, error) {
 	return slices.Concat(items, more), nil
 }
 
-// uniq keeps the first of values that read the same.
-func uniq(s *state, in any, _ []any) (any, error) {
-	items, err := listOf(in)
-	if err != nil {
-		return nil, err
-	}
-	seen := map[string]bool{}
-	var out []any
-	for _, item := range items {
-		key, ok := text(item)
-		if !ok {
-			return nil, fmt.Errorf("needs a list of plain values, not of %s", kindOf(item))
-		}
-		if err := s.work(len(key)); err != nil {
-			return nil, err
-		}
-		if !seen[key] {
-			seen[key] = true
-			out = append(out, item)
-		}
-	}
-	return out, nil
-}
-
 // property reads a field of an item; one that lacks it gives nothing.
 func property(item any, name string) (any, error) {
 	m, ok := item.(map[string]any)
@@ -172,61 +151,6 @@ func properties(in, name any) (items, values []any, err error) {
 func mapFilter(_ *state, in any, args []any) (any, error) {
 	_, values, err := properties(in, args[0])
 	return values, err
-}
-
-// where keeps the items whose field has the value, or is neither false nor nothing.
-func where(_ *state, in any, args []any) (any, error) {
-	items, values, err := properties(in, args[0])
-	if err != nil {
-		return nil, err
-	}
-	out := []any{}
-	for i, v := range values {
-		if len(args) == 1 && truthy(v) || len(args) == 2 && same(v, args[1]) {
-			out = append(out, items[i])
-		}
-	}
-	return out, nil
-}
-
-// sortFilter puts nothing last and values without an order where they were.
-func sortFilter(s *state, in any, args []any) (any, error) {
-	items, err := listOf(in)
-	if err != nil {
-		return nil, err
-	}
-	keys := items
-	if len(args) > 0 {
-		if _, keys, err = properties(in, args[0]); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.work(len(items) * int(math.Log2(float64(len(items)+2)))); err != nil {
-		return nil, err
-	}
-	index := make([]int, len(items))
-	for i := range index {
-		index[i] = i
-	}
-	slices.SortStableFunc(index, func(a, b int) int {
-		x, y := keys[a], keys[b]
-		if x == nil || y == nil {
-			switch {
-			case x == nil && y != nil:
-				return 1
-			case x != nil && y == nil:
-				return -1
-			}
-			return 0
-		}
-		o, _ := order(x, y)
-		return o
-	})
-	out := make([]any, len(items))
-	for i, at := range index {
-		out[i] = items[at]
-	}
-	return out, nil
 }
 
 func sum(_ *state, in any, args []any) (any, error) {

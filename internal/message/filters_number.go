@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
+	"strconv"
 	"strings"
 )
 
@@ -13,18 +15,34 @@ func numberOf(v any) (num, error) {
 	if n, ok := number(v); ok {
 		return n, nil
 	}
-	if t, ok := v.(string); ok {
-		if n, ok := number(json.Number(strings.TrimSpace(t))); ok {
+	switch v := v.(type) {
+	case string:
+		t := strings.TrimSpace(v)
+		if n, ok := number(json.Number(t)); ok && strings.Trim(t, "-.0123456789") == "" {
 			return n, nil
 		}
+	case emptyWord:
+		return wholeNumber(0), nil
 	}
 	return num{}, fmt.Errorf("needs a number, not %s", kindOf(v))
 }
 
+// wholeOf reads a whole number that a filter is told.
+func wholeOf(v any, what string) (int64, error) {
+	n, err := numberOf(v)
+	if err != nil || !n.whole {
+		return 0, fmt.Errorf("needs a whole number as %s", what)
+	}
+	return n.i, nil
+}
+
 func ofNumber(change func(num) (any, error)) filter {
-	return filter{run: func(_ *state, in any, _ []any) (any, error) {
+	return filter{run: func(s *state, in any, _ []any) (any, error) {
 		n, err := numberOf(in)
 		if err != nil {
+			return nil, err
+		}
+		if err := s.work(costOf(n)); err != nil {
 			return nil, err
 		}
 		return change(n)
@@ -32,7 +50,7 @@ func ofNumber(change func(num) (any, error)) filter {
 }
 
 func withNumber(change func(a, b num) (any, error)) filter {
-	return filter{least: 1, most: 1, run: func(_ *state, in any, args []any) (any, error) {
+	return filter{least: 1, most: 1, run: func(s *state, in any, args []any) (any, error) {
 		a, err := numberOf(in)
 		if err != nil {
 			return nil, err
@@ -41,74 +59,114 @@ func withNumber(change func(a, b num) (any, error)) filter {
 		if err != nil {
 			return nil, err
 		}
+		if err := s.work(costOf(a) + costOf(b)); err != nil {
+			return nil, err
+		}
 		return change(a, b)
 	}}
 }
 
+// costOf is the work of computing with a number: decimals are exact, and that takes longer the more digits they have.
+func costOf(n num) int {
+	if n.whole {
+		return 1
+	}
+	return 128 + int(math.Abs(math.Log10(math.Abs(n.f)+math.SmallestNonzeroFloat64)))
+}
+
 var errTooLarge = errors.New("the number is too large")
 
-func finite(f float64) (any, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
+// exact is the number as it is written: 10.1 and not the nearest sum of powers of two.
+func (n num) exact() (*big.Rat, error) {
+	if n.whole {
+		return new(big.Rat).SetInt64(n.i), nil
+	}
+	r, ok := new(big.Rat).SetString(strconv.FormatFloat(n.f, 'g', -1, 64))
+	if !ok || n.text != "" {
+		return nil, errTooLarge
+	}
+	return r, nil
+}
+
+// compute computes with whole numbers where both are, and with exact decimals otherwise.
+func compute(a, b num, whole func(a, b int64) (int64, bool), decimal func(r, a, b *big.Rat) *big.Rat) (any, error) {
+	if a.whole && b.whole {
+		if out, ok := whole(a.i, b.i); ok {
+			return out, nil
+		}
+		return nil, errTooLarge
+	}
+	x, err := a.exact()
+	if err != nil {
+		return nil, err
+	}
+	y, err := b.exact()
+	if err != nil {
+		return nil, err
+	}
+	return finite(decimal(new(big.Rat), x, y))
+}
+
+func finite(r *big.Rat) (any, error) {
+	f, _ := r.Float64()
+	if math.IsInf(f, 0) {
 		return nil, errTooLarge
 	}
 	return f, nil
 }
 
 func add(a, b num) (any, error) {
-	if sum := a.i + b.i; a.whole && b.whole && (sum > a.i) == (b.i > 0) {
-		return sum, nil
-	}
-	return finite(a.f + b.f)
+	return compute(a, b, func(a, b int64) (int64, bool) { return a + b, (a+b > a) == (b > 0) }, (*big.Rat).Add)
 }
 
 func subtract(a, b num) (any, error) {
-	if diff := a.i - b.i; a.whole && b.whole && (diff < a.i) == (b.i > 0) {
-		return diff, nil
-	}
-	return finite(a.f - b.f)
+	return compute(a, b, func(a, b int64) (int64, bool) { return a - b, (a-b < a) == (b > 0) }, (*big.Rat).Sub)
 }
 
 func multiply(a, b num) (any, error) {
-	const exact = 1 << 31 // products of smaller numbers fit into 64 bits
-	if a.whole && b.whole && math.Abs(a.f) < exact && math.Abs(b.f) < exact {
-		return a.i * b.i, nil
-	}
-	return finite(a.f * b.f)
+	return compute(a, b, func(a, b int64) (int64, bool) {
+		product := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+		return product.Int64(), product.IsInt64()
+	}, (*big.Rat).Mul)
 }
+
+var errByZero = errors.New("division by zero")
 
 // divide of whole numbers gives a whole number, rounded down, as Liquid has it.
 func divide(a, b num) (any, error) {
 	if b.f == 0 {
-		return nil, errors.New("division by zero")
+		return nil, errByZero
 	}
-	if !a.whole || !b.whole || b.i == -1 {
-		if a.whole && b.whole {
-			return subtract(wholeNumber(0), a)
+	return compute(a, b, func(a, b int64) (int64, bool) {
+		if b == -1 {
+			return -a, a != math.MinInt64
 		}
-		return finite(a.f / b.f)
-	}
-	q := a.i / b.i
-	if a.i%b.i != 0 && (a.i < 0) != (b.i < 0) {
-		q--
-	}
-	return q, nil
+		q := a / b
+		if a%b != 0 && (a < 0) != (b < 0) {
+			q--
+		}
+		return q, true
+	}, (*big.Rat).Quo)
 }
 
+// modulo is what is left of a division that is rounded down: it has the sign of b.
 func modulo(a, b num) (any, error) {
 	if b.f == 0 {
-		return nil, errors.New("division by zero")
+		return nil, errByZero
 	}
-	if a.whole && b.whole {
-		if b.i == -1 {
-			return int64(0), nil
+	return compute(a, b, func(a, b int64) (int64, bool) {
+		if b == -1 {
+			return 0, true
 		}
-		r := a.i % b.i
-		if r != 0 && (r < 0) != (b.i < 0) {
-			r += b.i
+		r := a % b
+		if r != 0 && (r < 0) != (b < 0) {
+			r += b
 		}
-		return r, nil
-	}
-	return finite(a.f - b.f*math.Floor(a.f/b.f))
+		return r, true
+	}, func(r, a, b *big.Rat) *big.Rat {
+		times := floorOf(r.Quo(a, b))
+		return r.Sub(a, r.Mul(b, r.SetInt(times)))
+	})
 }
 
 func larger(a, b num) num {
@@ -118,36 +176,73 @@ func larger(a, b num) num {
 	return a
 }
 
-// rounded gives a whole number where 64 bits hold it.
-func rounded(n num, how func(float64) float64) (any, error) {
+func floorOf(r *big.Rat) *big.Int {
+	return new(big.Int).Div(r.Num(), r.Denom()) // Denom is positive, so Div rounds down
+}
+
+func ceilOf(r *big.Rat) *big.Int {
+	down := floorOf(new(big.Rat).Neg(r))
+	return down.Neg(down)
+}
+
+// roundOf rounds halves away from zero.
+func roundOf(r *big.Rat) *big.Int {
+	half := big.NewRat(1, 2)
+	if r.Sign() < 0 {
+		return ceilOf(half.Sub(r, half))
+	}
+	return floorOf(half.Add(r, half))
+}
+
+// rounded gives a whole number.
+func rounded(n num, how func(*big.Rat) *big.Int) (any, error) {
 	if n.whole {
 		return n.i, nil
 	}
-	f := how(n.f)
-	if math.Abs(f) < 1<<62 {
-		return int64(f), nil
+	r, err := n.exact()
+	if err != nil {
+		return nil, err
 	}
-	return finite(f)
+	out := how(r)
+	if !out.IsInt64() {
+		return nil, errTooLarge
+	}
+	return out.Int64(), nil
 }
 
-func round(_ *state, in any, args []any) (any, error) {
+// round rounds to a number of digits behind the point, or before it where that is negative.
+func round(s *state, in any, args []any) (any, error) {
 	n, err := numberOf(in)
 	if err != nil {
 		return nil, err
 	}
-	if len(args) == 0 {
-		return rounded(n, math.Round)
+	digits := int64(0)
+	if len(args) > 0 {
+		if digits, err = wholeOf(args[0], "digits"); err != nil {
+			return nil, err
+		}
 	}
-	digits, ok := number(args[0])
-	if !ok || digits.truncated() < 0 || digits.truncated() > 15 {
-		return nil, errors.New("needs 0 to 15 digits")
+	const most = 15 // digits of a decimal that mean something
+	if digits < -most || digits > most {
+		return nil, fmt.Errorf("needs -%d to %d digits", most, most)
 	}
-	if digits.truncated() == 0 || n.whole {
-		return rounded(n, math.Round)
+	if digits == 0 || n.whole && digits > 0 {
+		return rounded(n, roundOf)
 	}
-	scale := math.Pow10(int(digits.truncated()))
-	if scaled := math.Round(n.f * scale); !math.IsInf(scaled, 0) {
-		return finite(scaled / scale)
+	if err := s.work(costOf(n)); err != nil {
+		return nil, err
 	}
-	return n.f, nil
+	r, err := n.exact()
+	if err != nil {
+		return nil, err
+	}
+	scale := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(max(digits, -digits)), nil))
+	if digits < 0 {
+		out := roundOf(r.Quo(r, scale))
+		if out.Mul(out, scale.Num()); !out.IsInt64() {
+			return nil, errTooLarge
+		}
+		return out.Int64(), nil
+	}
+	return finite(r.Quo(r.SetInt(roundOf(r.Mul(r, scale))), scale))
 }

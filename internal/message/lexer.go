@@ -10,6 +10,7 @@ const (
 	textToken   tokenKind = iota
 	outputToken           // {{ … }}
 	tagToken              // {% … %}
+	rawToken              // what stands between {% raw %} and {% endraw %}
 )
 
 // token is a piece of a template. For outputs and tags, body is what stands between the delimiters.
@@ -19,6 +20,9 @@ type token struct {
 	at   int // offset of body in the source
 }
 
+// blankSigns are the signs that Liquid takes for blanks between words.
+const blankSigns = " \t\r\n"
+
 // lex cuts a template into tokens and applies the dashes that trim blanks ({{- and -}}).
 func lex(src string) ([]token, *Error) {
 	var tokens []token
@@ -27,7 +31,7 @@ func lex(src string) ([]token, *Error) {
 		open := nextOpen(src, at)
 		text := src[at:open]
 		if trimNext {
-			trimmed := strings.TrimLeft(text, " \t\r\n")
+			trimmed := strings.TrimLeft(text, blankSigns)
 			at += len(text) - len(trimmed)
 			text, trimNext = trimmed, false
 		}
@@ -39,13 +43,13 @@ func lex(src string) ([]token, *Error) {
 			kind, closing, name = tagToken, "%}", "{%"
 		}
 		start := open + 2
-		end := closeOf(src, start, closing)
+		end := closeOf(src, start, closing, kind)
 		if end < 0 {
 			return nil, errorAt(src, open, name+" is not closed", "end it with "+closing)
 		}
 		body, bodyAt := src[start:end], start
 		if strings.HasPrefix(body, "-") {
-			text = strings.TrimRight(text, " \t\r\n")
+			text = strings.TrimRight(text, blankSigns)
 			body, bodyAt = body[1:], bodyAt+1
 		}
 		if strings.HasSuffix(body, "-") {
@@ -58,7 +62,7 @@ func lex(src string) ([]token, *Error) {
 			if !ok {
 				return nil, errorAt(src, open, "{% raw %} is not closed", "end it with {% endraw %}")
 			}
-			tokens = append(tokens[:len(tokens)-1], token{textToken, inner, at})
+			tokens = append(tokens[:len(tokens)-1], token{rawToken, inner, at})
 			at = next
 		}
 	}
@@ -83,12 +87,22 @@ func nextOpen(src string, at int) int {
 }
 
 // closeOf returns the offset of the closing delimiter outside of quotes, or -1. An apostrophe that is never closed
-// is taken for a letter, so that the error is about the expression and not about the delimiter.
-func closeOf(src string, at int, closing string) int {
+// is taken for a letter, so that the error is about the expression and not about the delimiter. In a remark every
+// quote is a letter, and in a liquid tag a quote ends on its line.
+func closeOf(src string, at int, closing string, kind tokenKind) int {
+	remark, lines := false, false
+	if kind == tagToken {
+		body := strings.TrimLeft(strings.TrimPrefix(src[at:], "-"), blankSigns)
+		remark = strings.HasPrefix(body, "#") || strings.HasPrefix(body, "comment")
+		lines = strings.HasPrefix(body, "liquid")
+	}
 	for i := at; i < len(src); i++ {
 		switch c := src[i]; {
-		case c == '"' || c == '\'':
+		case !remark && (c == '"' || c == '\''):
 			end := strings.IndexByte(src[i+1:], c)
+			if lines && (end < 0 || strings.IndexByte(src[i+1:i+1+end], '\n') >= 0) {
+				continue
+			}
 			if end < 0 {
 				if rest := strings.Index(src[i:], closing); rest >= 0 {
 					return i + rest

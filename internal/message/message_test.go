@@ -45,7 +45,7 @@ func TestRender(t *testing.T) {
 		{name: "escape once", src: "{{ record.name | escape }}", format: HTML, want: "Gate &lt;3&gt;"},
 		{name: "raw is not inherited", src: "{{ record.name | raw | upcase }}", format: HTML, want: "GATE &lt;3&gt;"},
 		{name: "capture is not escaped twice", src: "{% capture x %}<b>{{ record.name }}</b>{% endcapture %}{{ x }}", format: HTML, want: "<b>Gate &lt;3&gt;</b>"},
-		{name: "line breaks", src: "{{ 'a<\nb' | newline_to_br }}", format: HTML, want: "a&lt;<br>\nb"},
+		{name: "line breaks", src: "{{ 'a<\nb' | newline_to_br }}", format: HTML, want: "a&lt;<br />\nb"},
 		{name: "number keeps its value", src: "{{ record.amount }} {{ record.count }} {{ record.third }}", want: "120.5 7 0.3333333333333333"},
 		{name: "null is empty", src: "[{{ record.nickname }}]", want: "[]"},
 		{name: "missing in a condition is false", src: "{% if record.nothing %}x{% else %}y{% endif %}", want: "y"},
@@ -112,7 +112,8 @@ func TestParseErrors(t *testing.T) {
 	}{
 		{"{% if x %}never closed", "{% if %} is not closed", "end it with {% endif %}", 1, 4},
 		{"a\n  {{ x | upcas }}", `unknown filter "upcas"`, "did you mean upcase?", 2, 10},
-		{"{% include 'x' %}", `unknown tag "include"`, "", 1, 4},
+		{"{% include 'x' %}", "the tag include of Liquid is not supported", "a text reaches no other file; write it here, or use vars", 1, 4},
+		{"{% inclde %}", `unknown tag "inclde"`, "", 1, 4},
 		{"{% endif %}", "{% endif %} has no beginning", "", 1, 4},
 		{"{% for x in y %}{% endif %}", "{% endif %} does not belong into {% for %}", "end it with {% endfor %}", 1, 20},
 		{"{{ x", "{{ is not closed", "end it with }}", 1, 1},

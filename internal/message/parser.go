@@ -23,7 +23,7 @@ const maxExpressionDepth = 32
 func (p *parser) fail(message, hint string) *Error { return errorAt(p.src, p.at+p.pos, message, hint) }
 
 func (p *parser) blanks() {
-	for p.pos < len(p.body) && strings.IndexByte(" \t\r\n", p.body[p.pos]) >= 0 {
+	for p.pos < len(p.body) && strings.IndexByte(blankSigns, p.body[p.pos]) >= 0 {
 		p.pos++
 	}
 }
@@ -110,12 +110,10 @@ func (p *parser) filteredValue() (expression, *Error) {
 			return nil, p.fail("unknown filter "+quote(name), slip.DidYouMean(name, filterNames()))
 		}
 		f := &filtered{input: e, name: name, apply: apply}
-		for p.take(":") || len(f.args) > 0 && p.take(",") {
-			arg, err := p.value()
-			if err != nil {
+		for more := p.take(":"); more; more = p.take(",") {
+			if err := p.argument(f); err != nil {
 				return nil, err
 			}
-			f.args = append(f.args, arg)
 		}
 		if n := len(f.args); n < apply.least || n > apply.most {
 			p.pos = start
@@ -124,6 +122,38 @@ func (p *parser) filteredValue() (expression, *Error) {
 		e = f
 	}
 	return e, nil
+}
+
+// argument reads one value of a filter, or a named one: allow_false: true.
+func (p *parser) argument(f *filtered) *Error {
+	start := p.pos
+	if name := p.word(); name != "" {
+		p.pos += len(name)
+		if p.take(":") {
+			if name != f.apply.named {
+				p.pos = start
+				return p.fail("filter "+f.name+" takes no value named "+quote(name), "")
+			}
+			var err *Error
+			f.named, err = p.value()
+			return err
+		}
+		p.pos = start
+	}
+	arg, err := p.value()
+	f.args = append(f.args, arg)
+	return err
+}
+
+// remark checks that each line of {% # … %} begins with #.
+func (p *parser) remark() *Error {
+	for line := range strings.Lines(p.body) {
+		line = strings.Trim(line, blankSigns)
+		if line != "" && line[0] != '#' {
+			return errorAt(p.src, p.at, "each line of a remark begins with #", "or write {% comment %} … {% endcomment %}")
+		}
+	}
+	return nil
 }
 
 // condition reads comparisons joined by and / or, grouped from the right as Liquid does.

@@ -3,7 +3,6 @@ package message
 import (
 	"errors"
 	"fmt"
-	"html"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/reason"
@@ -58,7 +57,9 @@ type state struct {
 	turns int
 	done  int // work of filters so far
 	at    int // where the last node stands, for errors
-	cycle map[*cycleNode]int
+
+	rows     map[string]int   // how far each cycle is
+	counters map[string]int64 // of increment and decrement
 }
 
 type variable struct {
@@ -90,6 +91,9 @@ func (s *state) lookup(name string) (any, bool) {
 		}
 	}
 	s.done += len(s.own) / 8
+	if n, ok := s.counters[name]; ok {
+		return n, true
+	}
 	v, ok := s.vars[name]
 	return v, ok || s.t.own[name]
 }
@@ -136,6 +140,9 @@ func (s *state) show(v any, depth int) error {
 	if !ok {
 		return fmt.Errorf("%s cannot be written out", kindOf(v))
 	}
+	if r, ok := v.(interval); ok && len(r) > 0 {
+		return s.write(fmt.Sprintf("%v..%v", r[0], r[len(r)-1]))
+	}
 	if depth >= s.limits.MaxDepth {
 		return tooLarge("lists are nested deeper than %d", s.limits.MaxDepth)
 	}
@@ -151,7 +158,7 @@ func (s *state) show(v any, depth int) error {
 func (s *state) escape(t string) string {
 	switch s.t.format {
 	case HTML:
-		return html.EscapeString(t)
+		return escapeHTML(t)
 	case Markdown:
 		return escapeMarkdown(t)
 	case Plain:
@@ -210,7 +217,10 @@ type branch struct {
 	at      int
 }
 
-type ifNode struct{ branches []branch }
+type ifNode struct {
+	branches []branch
+	blank    bool
+}
 
 func (n *ifNode) render(s *state) (jump, error) {
 	for _, b := range n.branches {
@@ -229,42 +239,6 @@ func (n *ifNode) render(s *state) (jump, error) {
 	return goOn, nil
 }
 
-type when struct {
-	values []expression // nil for else
-	body   []node
-}
-
-type caseNode struct {
-	subject expression
-	whens   []when
-	at      int
-}
-
-func (n *caseNode) render(s *state) (jump, error) {
-	s.at = n.at
-	subject, err := n.subject.eval(s, true)
-	if err != nil {
-		return goOn, err
-	}
-	for _, w := range n.whens {
-		hit := w.values == nil
-		for _, e := range w.values {
-			v, err := e.eval(s, true)
-			if err != nil {
-				return goOn, err
-			}
-			hit = hit || same(subject, v)
-			if err := s.work(weight(v)); err != nil {
-				return goOn, err
-			}
-		}
-		if hit {
-			return s.nodes(w.body)
-		}
-	}
-	return goOn, nil
-}
-
 type forNode struct {
 	name            string
 	items           expression
@@ -272,10 +246,14 @@ type forNode struct {
 	reversed        bool
 	body, otherwise []node
 	at              int
+	blank           bool
 }
 
 // forloop is what a loop's body knows of its turn.
-type forloop struct{ index, length int }
+type forloop struct {
+	index, length int
+	parent        *forloop // the loop around this one
+}
 
 func (f forloop) field(key any) (any, bool) {
 	switch key {
@@ -293,6 +271,10 @@ func (f forloop) field(key any) (any, bool) {
 		return f.index == f.length-1, true
 	case "length":
 		return int64(f.length), true
+	case "parentloop":
+		if f.parent != nil {
+			return *f.parent, true
+		}
 	}
 	return nil, false
 }
@@ -313,6 +295,12 @@ func (n *forNode) render(s *state) (jump, error) {
 	if len(items) == 0 {
 		return s.nodes(n.otherwise)
 	}
+	var parent *forloop
+	if around, ok := s.lookup("forloop"); ok {
+		if loop, ok := around.(forloop); ok {
+			parent = &loop
+		}
+	}
 	base := len(s.own)
 	s.own = append(s.own, variable{"forloop", nil}, variable{n.name, nil})
 	defer func() { s.own = append(s.own[:base], s.own[base+2:]...) }() // what the body assigned stays
@@ -324,7 +312,7 @@ func (n *forNode) render(s *state) (jump, error) {
 		if n.reversed {
 			item = items[len(items)-1-i]
 		}
-		s.own[base].value, s.own[base+1].value = forloop{i, len(items)}, item
+		s.own[base].value, s.own[base+1].value = forloop{i, len(items), parent}, item
 		switch j, err := s.nodes(n.body); {
 		case err != nil:
 			return goOn, err
@@ -351,8 +339,8 @@ func (n *forNode) window(s *state, items []any) ([]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		k, ok := number(v)
-		if !ok || k.truncated() < 0 {
+		k, err := numberOf(v)
+		if err != nil || k.truncated() < 0 {
 			return nil, errors.New("limit and offset need a number")
 		}
 		o.cut(int(min(k.truncated(), int64(len(items)))))
@@ -395,24 +383,6 @@ func (n *captureNode) render(s *state) (jump, error) {
 		s.set(n.name, written)
 	}
 	return j, s.work(len(written))
-}
-
-type cycleNode struct {
-	values []expression
-	at     int
-}
-
-func (n *cycleNode) render(s *state) (jump, error) {
-	s.at = n.at
-	if s.cycle == nil {
-		s.cycle = map[*cycleNode]int{}
-	}
-	v, err := n.values[s.cycle[n]%len(n.values)].eval(s, false)
-	if err != nil {
-		return goOn, err
-	}
-	s.cycle[n]++
-	return goOn, s.show(v, 0)
 }
 
 type jumpNode string

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -20,6 +19,7 @@ type num struct {
 	whole bool
 	i     int64
 	f     float64
+	text  string // a whole number beyond 64 bits, as it is written; nothing is computed with it
 }
 
 func wholeNumber(i int64) num { return num{whole: true, i: i, f: float64(i)} }
@@ -37,6 +37,9 @@ func number(v any) (num, bool) {
 		if i, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 			return wholeNumber(i), true
 		}
+		if f, err := strconv.ParseFloat(string(v), 64); err == nil && !strings.ContainsAny(string(v), ".eE") {
+			return num{f: f, text: string(v)}, true
+		}
 		if f, err := strconv.ParseFloat(string(v), 64); err == nil {
 			return decimal(f)
 		}
@@ -53,8 +56,11 @@ func decimal(f float64) (num, bool) {
 
 // value returns the number as filters hand it on.
 func (n num) value() any {
-	if n.whole {
+	switch {
+	case n.whole:
 		return n.i
+	case n.text != "":
+		return json.Number(n.text)
 	}
 	return n.f
 }
@@ -77,20 +83,29 @@ func toInt(f float64) int64 {
 	return int64(f)
 }
 
-// String writes the shortest decimal, never with an exponent that a reader would stumble over.
+// String writes the shortest decimal, never with an exponent that a reader would stumble over. A decimal keeps its
+// point: 5.0 is not written as 5.
 func (n num) String() string {
-	if n.whole {
+	switch {
+	case n.whole:
 		return strconv.FormatInt(n.i, 10)
+	case n.text != "":
+		return n.text
+	case n.f == 0:
+		return "0.0"
 	}
-	format := byte('f')
-	if a := math.Abs(n.f); a >= 1e21 || a != 0 && a < 1e-7 {
-		format = 'g'
+	if a := math.Abs(n.f); a >= 1e21 || a < 1e-7 {
+		return strconv.FormatFloat(n.f, 'g', -1, 64)
 	}
-	if n.f == 0 {
-		return "0"
+	out := strconv.FormatFloat(n.f, 'f', -1, 64)
+	if !strings.Contains(out, ".") {
+		out += ".0"
 	}
-	return strconv.FormatFloat(n.f, format, -1, 64)
+	return out
 }
+
+// interval is the list of a range, (1..3). Written out, it shows its ends.
+type interval []any
 
 // Local is an instant that is meant in its own zone, whoever reads it.
 type Local struct{ time.Time }
@@ -131,6 +146,8 @@ func list(v any) ([]any, bool) {
 	switch v := v.(type) {
 	case []any:
 		return v, true
+	case interval:
+		return v, true
 	case []string:
 		return convert(v), true
 	case []map[string]any:
@@ -149,7 +166,7 @@ func convert[T any](in []T) []any {
 
 // kindOf names a value's kind for the author.
 func kindOf(v any) string {
-	switch v.(type) {
+	switch v := v.(type) {
 	case nil:
 		return "nothing"
 	case string, safe:
@@ -162,6 +179,8 @@ func kindOf(v any) string {
 		return "a length of time"
 	case map[string]any:
 		return "an object"
+	case emptyWord:
+		return "the word " + string(v)
 	}
 	if _, ok := number(v); ok {
 		return "a number"
@@ -172,112 +191,6 @@ func kindOf(v any) string {
 	return fmt.Sprintf("a value of type %T", v)
 }
 
-// instant is a local instant as any other.
-func instant(v any) any {
-	if l, ok := v.(Local); ok {
-		return l.Time
-	}
-	return v
-}
-
-// same compares by value: numbers of any spelling, texts, and the words empty and blank.
-func same(a, b any) bool {
-	a, b = instant(a), instant(b)
-	if _, ok := a.(emptyWord); ok {
-		a, b = b, a
-	}
-	if _, ok := b.(emptyWord); ok {
-		return empty(a)
-	}
-	if x, ok := number(a); ok {
-		y, ok := number(b)
-		return ok && x.compare(y) == 0
-	}
-	if x, ok := a.(safe); ok {
-		a = string(x)
-	}
-	if y, ok := b.(safe); ok {
-		b = string(y)
-	}
-	switch x := a.(type) {
-	case nil, bool, string, civil.Date, time.Duration:
-		switch b.(type) {
-		case nil, bool, string, civil.Date, time.Duration:
-			return a == b
-		}
-		return false
-	case time.Time:
-		y, ok := b.(time.Time)
-		return ok && x.Equal(y)
-	}
-	return false // lists and objects are compared with empty only
-}
-
-func (n num) compare(m num) int {
-	if n.whole && m.whole {
-		return cmp.Compare(n.i, m.i)
-	}
-	return cmp.Compare(n.f, m.f)
-}
-
-// empty: nothing, a blank text, a list or an object without content.
-func empty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case string:
-		return strings.TrimSpace(v) == ""
-	case safe:
-		return strings.TrimSpace(string(v)) == ""
-	case map[string]any:
-		return len(v) == 0
-	}
-	items, ok := list(v)
-	return ok && len(items) == 0
-}
-
-// order compares two values of one kind; other pairs have no order.
-func order(a, b any) (int, bool) {
-	a, b = instant(a), instant(b)
-	if x, ok := number(a); ok {
-		y, ok := number(b)
-		return x.compare(y), ok
-	}
-	if x, ok := a.(time.Time); ok {
-		y, ok := b.(time.Time)
-		return x.Compare(y), ok
-	}
-	if a == nil || b == nil {
-		return 0, false
-	}
-	_, aBool := a.(bool)
-	x, okX := text(a)
-	y, okY := text(b)
-	if _, isNumber := number(b); isNumber || aBool {
-		return 0, false
-	}
-	return cmp.Compare(x, y), okX && okY
-}
-
-func contains(a, b any) bool {
-	if items, ok := list(a); ok {
-		for _, item := range items {
-			if same(item, b) {
-				return true
-			}
-		}
-		return false
-	}
-	if m, ok := a.(map[string]any); ok {
-		key, ok := text(b)
-		_, has := m[key]
-		return ok && has
-	}
-	x, okX := text(a)
-	y, okY := text(b)
-	return okX && okY && a != nil && b != nil && strings.Contains(x, y)
-}
-
 // weight is about how much work a value is to a filter: its bytes or items.
 func weight(v any) int {
 	switch v := v.(type) {
@@ -286,6 +199,8 @@ func weight(v any) int {
 	case safe:
 		return 1 + len(v)
 	case []any:
+		return 1 + len(v)
+	case interval:
 		return 1 + len(v)
 	case []string:
 		return 1 + len(v)
