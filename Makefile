@@ -128,6 +128,7 @@ $(TOOLS_STAMP):
 .PHONY: packages
 packages:
 	@scripts/debian-packages $(DEBIAN_PACKAGES)
+	@scripts/promtool $(TOOLS)
 
 .PHONY: clean
 clean: ## remove what was built, but not the tools

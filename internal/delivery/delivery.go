@@ -90,6 +90,7 @@ type Row struct {
 	FoldedInto         ID        // the delivery with which it leaves as one message; its own id: it takes others along; 0: it goes alone
 	OwnAddress         bool      // Address was one of the contact's own when the delivery was made
 	DueAt              time.Time // when the present step was due, while its channel has moved SendAt; none: SendAt
+	EligibleAt         time.Time // since when the present message could have left, while a retry, its channel or a missing channel delays it; none: SendAt
 }
 
 // Due is the instant for which the present step was planned: what the channel lets through later was not planned later.
@@ -98,6 +99,21 @@ func (r Row) Due() time.Time {
 		return r.SendAt
 	}
 	return r.DueAt
+}
+
+// Eligible is the instant from which the present message could have left; lateness is measured from it. Limits, quiet hours, holds
+// and pauses move it. A retry, the breaker or the rate of its channel, and a channel that is missing do not.
+func (r Row) Eligible() time.Time {
+	if r.EligibleAt.IsZero() {
+		return r.SendAt
+	}
+	return r.EligibleAt
+}
+
+// Delayed reports whether the message could have left and is planned for later, or waits for its channel to be defined.
+func (r Row) Delayed() bool {
+	waits := r.Status == Scheduled || r.Status == Sent || r.Status == Opened
+	return waits && !r.EligibleAt.IsZero() && !r.Aside() && (!r.SendAt.IsZero() || r.Reason == reason.NoChannel)
 }
 
 // Aside is the instant for which a delivery waits that is put aside, because its workflow is paused: it lies among what has

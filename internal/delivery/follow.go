@@ -64,8 +64,9 @@ type Change struct {
 	Remaining  int
 	Reason     reason.Reason
 	Completed  bool
-	Release    bool // its slot is given back
-	Retried    bool // the same step is tried again at SendAt
+	Release    bool      // its slot is given back
+	Retried    bool      // the same step is tried again at SendAt
+	EligibleAt time.Time // since when it could have left, while a retry or a missing channel delays it; none: SendAt
 	DoubtAt    time.Time
 }
 
@@ -137,7 +138,7 @@ func Skip(row Row, policy Policy, why reason.Reason, now time.Time) Change {
 func NoChannel(row Row, policy Policy) Change {
 	return Change{
 		Status: row.Status, Step: row.Step, Remaining: row.RemindersRemaining, RetryCount: row.RetryCount,
-		Reason: reason.NoChannel, Release: row.Step == 0, ExpiresAt: policy.Timing.ExpiresAt(row.LastSentAt, row.CreatedAt),
+		EligibleAt: row.Eligible(), Reason: reason.NoChannel, Release: row.Step == 0, ExpiresAt: policy.Timing.ExpiresAt(row.LastSentAt, row.CreatedAt),
 	}
 }
 
@@ -178,7 +179,7 @@ func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, dra
 		c.Reason = reason.KeyExpired
 		return false
 	}
-	c.RetryCount, c.Retried, c.SendAt = row.RetryCount+1, true, next
+	c.RetryCount, c.Retried, c.SendAt, c.EligibleAt = row.RetryCount+1, true, next, row.Eligible()
 	if rung < 0 {
 		c.HeldBackTo = at
 	}

@@ -125,6 +125,9 @@ func TestAfter(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			if test.want.Retried { // a retry is late since the message could have left
+				test.want.EligibleAt = test.row.SendAt
+			}
 			got := After(test.row, test.policy, test.result, now, func(uint64) uint64 { t.Error("drew without jitter"); return 0 })
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -191,11 +194,31 @@ func TestSkip(t *testing.T) {
 	}
 }
 
+// The second retry is late since the same instant as the first.
+func TestEligibleStaysOverRetries(t *testing.T) {
+	t.Parallel()
+	row := Row{Status: Scheduled, SendAt: created}
+	for range 3 {
+		c := After(row, Policy{Backoff: []time.Duration{time.Minute}, Forever: true}, Result{Outcome: AttemptFailed, Retry: true}, now, nil)
+		if row.SendAt, row.EligibleAt, row.RetryCount = c.SendAt, c.EligibleAt, c.RetryCount; !row.Eligible().Equal(created) || !row.Delayed() {
+			t.Fatalf("%+v", row)
+		}
+	}
+	for name, over := range map[string]Row{
+		"cancelled": {Status: Cancelled, EligibleAt: created}, "sent": {Status: Sent, EligibleAt: created}, "put aside": {Status: Scheduled, SendAt: Aside(), EligibleAt: created},
+		"not delayed": {Status: Scheduled, SendAt: created},
+	} {
+		if over.Delayed() {
+			t.Errorf("%s: it is told as delayed", name)
+		}
+	}
+}
+
 // Shows: C29, C44.
 func TestNoChannelExpiresFromItsCreation(t *testing.T) {
 	t.Parallel()
 	got := NoChannel(Row{Status: Scheduled, CreatedAt: created, RemindersRemaining: 1, SendAt: created}, Policy{})
-	want := Change{Status: Scheduled, Remaining: 1, Reason: reason.NoChannel, ExpiresAt: created.Add(30 * day), Release: true}
+	want := Change{Status: Scheduled, Remaining: 1, Reason: reason.NoChannel, ExpiresAt: created.Add(30 * day), Release: true, EligibleAt: created}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -256,6 +279,9 @@ func TestAfterADoubt(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
+			if test.want.Retried {
+				test.want.EligibleAt = test.row.SendAt
+			}
 			if diff := cmp.Diff(test.want, After(test.row, test.policy, test.result, now, nil)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

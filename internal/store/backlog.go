@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/reason"
 )
 
 // MaxBacklog is how far Backlog counts: beyond it the number says only that it is very large.
@@ -14,46 +16,71 @@ const MaxBacklog = 100_000
 type Backlog struct {
 	DueRecords    int64     // that have to be looked at
 	DueInstances  int64     // whose time has come, those in somebody's hands included
-	DueDeliveries int64     // likewise
+	DueDeliveries int64     // that could have left, those included that a retry or their channel delays
 	OldestDue     time.Time // of these; zero when there are none
 	Held          int64     // instances that wait for a person
 	Paused        int64     // workflows that a person has paused
 	PutAside      int64     // what came due of these meanwhile: instances and deliveries
 	Unknown       int64     // deliveries of which nobody knows whether they arrived
+	Queues        []Queue   // the due deliveries by channel and reason
 	Definitions   map[string]int64
 }
+
+// Queue is how many deliveries of a channel could have left and have not, for one reason.
+type Queue struct {
+	Channel string
+	Reason  reason.Reason // why they were delayed last; "": they were not
+	N       int64
+	Oldest  time.Time // since when the oldest of them could have left
+}
+
+// maxTurns bounds the rows that are read to tell the channels of what is due now: of the rest the index says them.
+const maxTurns = 10_000
 
 // maxWorkspaces bounds the workspaces whose set is named.
 const maxWorkspaces = 100
 
-// Every line is read from an index alone, however large the tables are.
+// Every line is read from an index alone, however large the tables are, but for the channels of the first rows that are due.
+// send_at is when a delivery is taken up next; delivery_delayed has those that could have left before.
 const backlog = `
-SELECT 'due_instances' AS what, '' AS name, COUNT(*) AS n FROM (
+SELECT 'due_instances' AS what, '' AS name, '' AS reason, COUNT(*) AS n, 0 AS since FROM (
   SELECT id FROM instance WHERE ready_at > 0 AND ready_at <= $1 LIMIT $2) AS a
-UNION ALL SELECT 'due_deliveries', '', COUNT(*) FROM (
+UNION ALL SELECT 'due_deliveries', '', '', COUNT(*), 0 FROM (
   SELECT id FROM delivery WHERE send_at > 0 AND send_at <= $1 LIMIT $2) AS b
-UNION ALL SELECT 'due_records', '', COUNT(*) FROM (
+UNION ALL SELECT 'due_instances', '', '', COUNT(*), 0 FROM (
+  SELECT due_at FROM instance WHERE retry_count > 0 AND ready_at > 0 AND due_at <= $1 AND ready_at > $1 LIMIT $2) AS k
+UNION ALL SELECT 'waiting', channel, reason, COUNT(*), MIN(eligible_at) FROM (
+  SELECT channel, reason, eligible_at FROM delivery WHERE eligible_at > 0 AND eligible_at <= $1 ORDER BY eligible_at, send_at LIMIT $2) AS l
+  GROUP BY channel, reason
+UNION ALL SELECT 'waiting', channel, reason, COUNT(*), MIN(send_at) FROM (
+  SELECT channel, reason, send_at, eligible_at FROM delivery WHERE send_at > 0 AND send_at <= $1 ORDER BY send_at, id LIMIT $4) AS m
+  WHERE eligible_at = 0 GROUP BY channel, reason
+UNION ALL SELECT 'due_deliveries', '', '', COUNT(*), 0 FROM (
+  SELECT eligible_at FROM delivery WHERE eligible_at > 0 AND eligible_at <= $1 AND (send_at = 0 OR send_at > $1) LIMIT $2) AS o
+UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT eligible_at FROM delivery WHERE eligible_at > 0 AND eligible_at <= $1 ORDER BY eligible_at, send_at LIMIT 1), 0), 0
+UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT due_at FROM instance WHERE retry_count > 0 AND ready_at > 0 AND due_at <= $1 ORDER BY due_at, ready_at LIMIT 1), 0), 0
+UNION ALL SELECT 'due_records', '', '', COUNT(*), 0 FROM (
   SELECT id FROM record WHERE look_at > 0 AND look_at <= $1 LIMIT $2) AS f
-UNION ALL SELECT 'oldest', '', COALESCE((SELECT look_at FROM record WHERE look_at > 0 AND look_at <= $1 ORDER BY look_at, id LIMIT 1), 0)
-UNION ALL SELECT 'oldest', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ready_at <= $1 ORDER BY ready_at, id LIMIT 1), 0)
-UNION ALL SELECT 'oldest', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0)
-UNION ALL SELECT 'held', '', COUNT(*) FROM (SELECT id FROM instance WHERE held = 1 LIMIT $2 + $2) AS c
-UNION ALL SELECT 'paused', '', COUNT(*) FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
-UNION ALL SELECT 'aside_instances', '', COUNT(*) FROM (SELECT id FROM instance WHERE ` + asideInstance + ` LIMIT $2) AS h
-UNION ALL SELECT 'aside_deliveries', '', COUNT(*) FROM (SELECT id FROM delivery WHERE ` + asideDelivery + ` LIMIT $2) AS j
-UNION ALL SELECT 'unknown', '', COUNT(*) FROM (SELECT id FROM delivery WHERE status = 'unknown' LIMIT $2) AS d
-UNION ALL SELECT 'definitions', name, definitions FROM (SELECT name, definitions FROM workspace ORDER BY id LIMIT $3) AS e`
+UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT look_at FROM record WHERE look_at > 0 AND look_at <= $1 ORDER BY look_at, id LIMIT 1), 0), 0
+UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ready_at <= $1 ORDER BY ready_at, id LIMIT 1), 0), 0
+UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0), 0
+UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE held = 1 LIMIT $2 + $2) AS c
+UNION ALL SELECT 'paused', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
+UNION ALL SELECT 'aside_instances', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE ` + asideInstance + ` LIMIT $2) AS h
+UNION ALL SELECT 'aside_deliveries', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE ` + asideDelivery + ` LIMIT $2) AS j
+UNION ALL SELECT 'unknown', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE status = 'unknown' LIMIT $2) AS d
+UNION ALL SELECT 'definitions', name, '', definitions, 0 FROM (SELECT name, definitions FROM workspace ORDER BY id LIMIT $3) AS e`
 
 // Backlog counts what waits at now.
 func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 	b := Backlog{Definitions: map[string]int64{}}
 	type line struct {
-		what, name string
-		n          int64
+		what, name, reason string
+		n, since           int64
 	}
 	lines, err := all(ctx, s, "count what waits", func(rows *sql.Rows) (l line, err error) {
-		return l, rows.Scan(&l.what, &l.name, &l.n)
-	}, backlog, dueMicros(now), int64(MaxBacklog), int64(maxWorkspaces))
+		return l, rows.Scan(&l.what, &l.name, &l.reason, &l.n, &l.since)
+	}, backlog, dueMicros(now), int64(MaxBacklog), int64(maxWorkspaces), int64(maxTurns))
 	if err != nil {
 		return b, err
 	}
@@ -62,9 +89,11 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 		case "due_records":
 			b.DueRecords = l.n
 		case "due_instances":
-			b.DueInstances = l.n
+			b.DueInstances += l.n
 		case "due_deliveries":
-			b.DueDeliveries = l.n
+			b.DueDeliveries += l.n
+		case "waiting":
+			b.queue(Queue{Channel: l.name, Reason: reason.Reason(l.reason), N: l.n, Oldest: fromMicros(l.since)})
 		case "oldest":
 			if at := fromMicros(l.n); !at.IsZero() && (b.OldestDue.IsZero() || at.Before(b.OldestDue)) {
 				b.OldestDue = at
@@ -87,7 +116,22 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 		}
 	}
 	b.Held = min(max(b.Held, 0), MaxBacklog)
+	b.DueInstances, b.DueDeliveries = min(b.DueInstances, MaxBacklog), min(b.DueDeliveries, MaxBacklog)
 	return b, nil
+}
+
+// queue adds to what waits for the same reason.
+func (b *Backlog) queue(w Queue) {
+	for i, known := range b.Queues {
+		if known.Channel == w.Channel && known.Reason == w.Reason {
+			b.Queues[i].N = min(known.N+w.N, MaxBacklog)
+			if w.Oldest.Before(known.Oldest) {
+				b.Queues[i].Oldest = w.Oldest
+			}
+			return
+		}
+	}
+	b.Queues = append(b.Queues, w)
 }
 
 // Connections is the state of the pool of connections; SQLite: of the readers and the one writer together.

@@ -34,7 +34,8 @@ func TestBacklog(t *testing.T) {
 		}
 		got, err = s.Backlog(t.Context(), now.Add(time.Minute))
 		f.must(err)
-		want := store.Backlog{DueDeliveries: 2, OldestDue: now, Unknown: 1, Held: got.Held, Definitions: map[string]int64{"clinic": 0}}
+		queue := func(n int64) []store.Queue { return []store.Queue{{Channel: "sms:twilio", N: n, Oldest: now}} }
+		want := store.Backlog{DueDeliveries: 2, OldestDue: now, Queues: queue(2), Unknown: 1, Held: got.Held, Definitions: map[string]int64{"clinic": 0}}
 		if diff := cmp.Diff(want, got); diff != "" || got.Held == 0 {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -44,7 +45,7 @@ func TestBacklog(t *testing.T) {
 		f.must(err)
 		got, err = s.Backlog(t.Context(), now.Add(time.Minute))
 		f.must(err)
-		want.DueDeliveries, want.Held, want.Paused, want.PutAside = 1, want.Held-1, 1, 2
+		want.DueDeliveries, want.Queues, want.Held, want.Paused, want.PutAside = 1, queue(1), want.Held-1, 1, 2
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("with a pause (-want +got):\n%s", diff)
 		}

@@ -17,7 +17,7 @@ const deliverySpec = `ws bigint, id bigint, key text, instance_id bigint, event_
   workflow_version bigint, definitions bigint, type text, trigger text, channel text, address text, locale text, customer_ref text,
   status text, not_before bigint, send_at bigint, slot bigint, deferred_by text, lease_until bigint, version bigint, step bigint,
   attempt_no bigint, intent_at bigint, retry_count bigint, reminders_remaining bigint, last_sent_at bigint, expires_at bigint, reason text,
-  stop_reason text, trace text, created_at bigint, completed_at bigint, doubt_at bigint, due_at bigint,
+  stop_reason text, trace text, created_at bigint, completed_at bigint, doubt_at bigint, due_at bigint, eligible_at bigint,
   fallback_of bigint, folded_into bigint, own_address bigint`
 
 func deliveryRow(rows *rowset, d delivery.Row) {
@@ -27,7 +27,7 @@ func deliveryRow(rows *rowset, d delivery.Row) {
 		text(string(d.DeferredBy)).time(d.LeaseUntil).int(d.Version).int(int64(d.Step)).int(int64(d.AttemptNo)).time(d.IntentAt).
 		int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LastSentAt).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).
 		text(string(d.StopReason)).text(d.Trace).time(d.CreatedAt).time(d.CompletedAt).
-		time(d.DoubtAt).int(dueMicros(d.DueAt)).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress)
+		time(d.DoubtAt).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress)
 }
 
 func scanDelivery(rows *sql.Rows) (delivery.Row, error) { return scanDeliveryAnd(rows) }
@@ -54,8 +54,18 @@ func scanDeliveryAnd(rows *sql.Rows, after ...any) (d delivery.Row, err error) {
 		instant{&d.CompletedAt},
 		instant{&d.DoubtAt},
 		instant{&d.DueAt},
+		instant{&d.EligibleAt},
 		&d.FallbackOf, &d.FoldedInto, &d.OwnAddress,
 	}, after...)...)
+}
+
+// eligibleMicros is the column eligible_at of a row. Its index is what the backlog is counted from, so it is 0 for every row that
+// waits for nothing, or that send_at says it of.
+func eligibleMicros(d delivery.Row) int64 {
+	if !d.Delayed() {
+		return 0
+	}
+	return dueMicros(d.EligibleAt)
 }
 
 // sendable reports whether a row of that status may have something to send; the schema lists the same states

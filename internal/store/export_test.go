@@ -291,7 +291,7 @@ func RecordStatements() map[string][]any {
 // PauseStatements are those that find what a pause has put aside, and ask for it, with their parameters.
 func PauseStatements(ws subject.WorkspaceID) map[string][]any {
 	return map[string][]any{
-		takeUpInstances:  {"w", int64(ws), int64(500)},
+		takeUpInstances:  {"w", int64(ws), int64(500), int64(1)},
 		takeUpDeliveries: {"w", int64(ws), int64(500), int64(1)},
 		dueInstances:     {int64(1), int64(500), int64(0), int64(0)},
 	}

@@ -35,10 +35,10 @@ const moveClaims = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, lease_until = r.lease_until, attempt_no = r.attempt_no, intent_at = r.intent_at, step = r.step,
   reminders_remaining = r.reminders_remaining, trace = r.trace, completed_at = r.completed_at, doubt_at = r.doubt_at, due_at = r.due_at,
-  folded_into = r.folded_into, address = r.address
+  eligible_at = r.eligible_at, folded_into = r.folded_into, address = r.address
 FROM /*ROWS $1 (ws bigint, id bigint, status text, send_at bigint, slot bigint, expires_at bigint, deferred_by text, reason text,
   lease_until bigint, attempt_no bigint, intent_at bigint, step bigint, reminders_remaining bigint, trace text, completed_at bigint,
-  doubt_at bigint, due_at bigint, folded_into bigint, address text)*/ AS r
+  doubt_at bigint, due_at bigint, eligible_at bigint, folded_into bigint, address text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
 
 // Whose an address is: of who has it, and of who was made for it.
@@ -337,7 +337,7 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 		moves.row().int(int64(c.Workspace)).int(int64(c.ID)).text(string(c.Status)).int(dueMicros(c.SendAt)).int(dueMicros(c.Slot)).
 			int(dueMicros(c.ExpiresAt)).text(string(c.DeferredBy)).text(string(c.Reason)).time(c.LeaseUntil).int(int64(c.AttemptNo)).
 			time(c.IntentAt).int(int64(c.Step)).int(int64(c.RemindersRemaining)).text(c.Trace).time(c.CompletedAt).
-			time(c.DoubtAt).int(dueMicros(c.DueAt)).int(int64(c.FoldedInto)).text(c.Address)
+			time(c.DoubtAt).int(dueMicros(c.DueAt)).int(eligibleMicros(c.Row)).int(int64(c.FoldedInto)).text(c.Address)
 		inherit.left(claims[i], v, c.Row)
 	}
 	if err := t.putAside(ctx, aside); err != nil {
@@ -373,7 +373,7 @@ func moved(c Claim, m IntentMove, now time.Time) Claim {
 	if !c.SendAt.IsZero() {
 		c.ExpiresAt = time.Time{}
 	}
-	c.AttemptNo, c.Step, c.RemindersRemaining, c.DoubtAt, c.DueAt = m.AttemptNo, m.Step, m.Remaining, m.DoubtAt, m.DueAt
+	c.AttemptNo, c.Step, c.RemindersRemaining, c.DoubtAt, c.DueAt, c.EligibleAt = m.AttemptNo, m.Step, m.Remaining, m.DoubtAt, m.DueAt, m.EligibleAt
 	c.FoldedInto = m.FoldedInto
 	if m.Address != "" {
 		c.Address, c.OwnAddress = m.Address, true

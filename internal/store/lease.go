@@ -53,6 +53,7 @@ const releaseClaims = `
 UPDATE delivery SET lease_until = 0, intent_at = 0, attempt_no = delivery.attempt_no - 1, version = delivery.version + 1,
   send_at = CASE WHEN ` + movable + ` THEN r.send_at ELSE delivery.send_at END,
   due_at = CASE WHEN ` + movable + ` AND delivery.due_at = 0 THEN delivery.send_at ELSE delivery.due_at END,
+  eligible_at = CASE WHEN ` + movable + ` AND delivery.eligible_at = 0 THEN delivery.send_at ELSE delivery.eligible_at END,
   reason = CASE WHEN ` + movable + ` THEN r.reason ELSE delivery.reason END,
   trace = CASE WHEN ` + movable + ` THEN r.trace ELSE delivery.trace END
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, send_at bigint, reason text, trace text)*/ AS r
@@ -104,7 +105,7 @@ WITH due AS MATERIALIZED (
   ORDER BY expires_at, id
   LIMIT $2
   /*SKIP LOCKED*/)
-UPDATE delivery SET status = 'expired', expires_at = 0, completed_at = $1, version = delivery.version + 1,
+UPDATE delivery SET status = 'expired', expires_at = 0, eligible_at = 0, completed_at = $1, version = delivery.version + 1,
   reason = CASE WHEN delivery.status = 'unknown' THEN 'never_settled' WHEN delivery.reason = 'no_channel' THEN 'no_channel' ELSE 'no_response' END
 FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id

@@ -194,8 +194,9 @@ WITH aside AS MATERIALIZED (
   LIMIT $3
   /*LOCK i*/)
 UPDATE instance SET held = 0, held_at = 0, reason = '` + string(reason.WorkflowResumed) + `', version = instance.version + 1,
-  ready_at = CASE WHEN instance.due_at > instance.next_retry_at AND instance.due_at > 0 THEN instance.due_at
-    WHEN instance.next_retry_at > 0 THEN instance.next_retry_at ELSE 1 END
+  next_retry_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4 ELSE instance.next_retry_at END,
+  ready_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4
+    WHEN instance.due_at > instance.next_retry_at THEN instance.due_at ELSE instance.next_retry_at END
 FROM aside
 WHERE instance.ws = aside.ws AND instance.id = aside.id
 RETURNING /*NAMES instance (` + instanceSpec + `)*/`
@@ -207,7 +208,7 @@ WITH aside AS MATERIALIZED (
   ORDER BY d.id
   LIMIT $3
   /*LOCK d*/)
-UPDATE delivery SET send_at = $4, due_at = 0, reason = '` + string(reason.WorkflowResumed) + `', version = delivery.version + 1
+UPDATE delivery SET send_at = $4, due_at = 0, eligible_at = 0, reason = '` + string(reason.WorkflowResumed) + `', version = delivery.version + 1
 FROM aside
 WHERE delivery.ws = aside.ws AND delivery.id = aside.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
@@ -228,7 +229,7 @@ func (s *Store) TakeUp(ctx context.Context, now time.Time, limit int) (u TakenUp
 			return err
 		}
 		ref := next[0]
-		if u.Instances, err = query(ctx, t, scanInstance, takeUpInstances, ref.workflow, int64(ref.ws), int64(limit)); err != nil {
+		if u.Instances, err = query(ctx, t, scanInstance, takeUpInstances, ref.workflow, int64(ref.ws), int64(limit), dueMicros(now)); err != nil {
 			return fmt.Errorf("instances: %w", err)
 		}
 		if u.Deliveries, err = query(ctx, t, scanDelivery, takeUpDeliveries, ref.workflow, int64(ref.ws), int64(limit), dueMicros(now)); err != nil {

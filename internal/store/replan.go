@@ -45,7 +45,7 @@ WHERE d.ws = r.ws AND d.contact_id = r.id AND d.send_at > 0 AND d.lease_until <=
 const writeReplans = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, trace = r.trace, step = r.step, reminders_remaining = r.reminders_remaining, completed_at = r.completed_at,
-  folded_into = r.folded_into, type = r.type, due_at = 0, version = delivery.version + 1
+  folded_into = r.folded_into, type = r.type, due_at = 0, eligible_at = 0, version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigint, slot bigint, expires_at bigint, deferred_by text,
   reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint, folded_into bigint, type text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`

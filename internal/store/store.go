@@ -297,6 +297,7 @@ type IntentMove struct {
 	Completed  bool      // sets completed_at
 	DoubtAt    time.Time // none: the outcome of every try of the step is known
 	DueAt      time.Time // none: send_at is when the step is due
+	EligibleAt time.Time // since when the message could have left, while its channel delays it; none: send_at
 	FoldedInto delivery.ID
 	LeaseUntil time.Time // without Send: nobody takes the row up before; none: it is free at once
 }
@@ -318,6 +319,7 @@ type Settlement struct {
 	Completed  bool
 	Release    bool      // a definite failure gives the slot back
 	DoubtAt    time.Time // none: the outcome of every try of the step is known
+	EligibleAt time.Time // since when the message could have left, while a retry delays it; none: send_at
 	Attempt    delivery.Attempt
 	Content    *Content      // kept when the channel's provider is read from the store
 	Fallback   *delivery.Row // made when the delivery has failed: it stands in for it

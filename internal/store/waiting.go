@@ -23,7 +23,7 @@ ORDER BY d.slot, d.id
 /*SKIP LOCKED d*/`
 
 const endDeliveries = `
-UPDATE delivery SET status = r.status, send_at = 0, slot = 0, expires_at = 0, reason = r.reason, trace = r.trace,
+UPDATE delivery SET status = r.status, send_at = 0, slot = 0, expires_at = 0, eligible_at = 0, reason = r.reason, trace = r.trace,
   completed_at = r.completed_at, folded_into = r.folded_into, version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, reason text, trace text, completed_at bigint, folded_into bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`

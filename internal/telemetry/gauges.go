@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/carillonhq/carillon/internal/reason"
 )
 
 // Database is what a scrape reads of the database.
@@ -14,10 +16,19 @@ type Database struct {
 	// The rest is read by queries, and missing when these fail.
 	DueRecords, DueInstances, DueDeliveries int64
 	OldestDue                               time.Duration
+	Waiting                                 []Waiting // of the due deliveries
 	Held, Unknown                           int64
 	Copied                                  bool // nothing is sent: the database is a copy that nobody has accepted
 	Paused, PutAside                        int64
 	Definitions                             map[string]int64 // number of the set in force by workspace
+}
+
+// Waiting is how many deliveries of a channel could have left and have not, for one reason.
+type Waiting struct {
+	Channel string
+	Reason  reason.Reason // "": nothing but its turn
+	N       int64
+	Oldest  time.Duration
 }
 
 // Pool is the state of the connections, which is known without asking.
@@ -33,6 +44,8 @@ type gauges struct {
 	read  func(context.Context) (Database, error)
 	now   func() time.Time
 	descs map[string]*prometheus.Desc
+	names *names
+	label func(reason.Reason) string
 
 	mu   sync.Mutex
 	at   time.Time
@@ -40,8 +53,8 @@ type gauges struct {
 	err  error
 }
 
-func newGauges(read func(context.Context) (Database, error), now func() time.Time) *gauges {
-	g := &gauges{read: read, now: now, descs: map[string]*prometheus.Desc{}}
+func newGauges(read func(context.Context) (Database, error), now func() time.Time, names *names, label func(reason.Reason) string) *gauges {
+	g := &gauges{read: read, now: now, names: names, label: label, descs: map[string]*prometheus.Desc{}}
 	for _, info := range gaugeTable() {
 		g.descs[info.Name] = prometheus.NewDesc(info.Name, info.Help, info.Labels, nil)
 	}
@@ -79,6 +92,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	tell(due(), float64(d.DueInstances), "instances")
 	tell(due(), float64(d.DueDeliveries), "deliveries")
 	tell(oldestDue(), seconds(d.OldestDue))
+	g.waiting(d.Waiting, tell)
 	tell(held(), float64(d.Held))
 	tell(unknown(), float64(d.Unknown))
 	copied := 0.0
@@ -90,6 +104,21 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	tell(putAside(), float64(d.PutAside))
 	for workspace, number := range d.Definitions {
 		tell(definitionsNumber(), float64(number), workspace)
+	}
+}
+
+// waiting tells each pair of labels once: the channels beyond the bound share one name.
+func (g *gauges) waiting(list []Waiting, tell func(Metric, float64, ...string)) {
+	type labels struct{ channel, reason string }
+	sum := map[labels]Waiting{}
+	for _, w := range list {
+		at := labels{g.names.bound(w.Channel), g.label(w.Reason)}
+		w.N, w.Oldest = w.N+sum[at].N, max(w.Oldest, sum[at].Oldest)
+		sum[at] = w
+	}
+	for at, w := range sum {
+		tell(waitingDeliveries(), float64(w.N), at.channel, at.reason)
+		tell(waitingOldest(), seconds(w.Oldest), at.channel, at.reason)
 	}
 }
 

@@ -77,7 +77,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	build.WithLabelValues(o.Version, runtime.Version()).Set(1)
 	m.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.Database != nil {
-		m.registry.MustRegister(newGauges(o.Database, o.Now))
+		m.registry.MustRegister(newGauges(o.Database, o.Now, &m.channels, m.reason))
 	}
 	if o.Channels != nil {
 		m.registry.MustRegister(newChannelGauges(o.Channels, &m.channels))
@@ -102,7 +102,7 @@ func (m *Metrics) Write(e journal.Entry) {
 		m.deliveries.WithLabelValues(channel, string(e.What), m.reason(e.Reason)).Inc()
 		if !e.HandedAt.IsZero() {
 			m.sendTook.WithLabelValues(channel).Observe(seconds(e.At.Sub(e.HandedAt)))
-			m.lateness.WithLabelValues(channel).Observe(seconds(e.HandedAt.Sub(e.Due)))
+			m.lateness.WithLabelValues(channel).Observe(seconds(e.HandedAt.Sub(e.Eligible)))
 		}
 	case e.Instance != 0 || e.Record != "":
 		m.instances.WithLabelValues(m.workflows.bound(e.Workflow), string(e.What), m.reason(e.Reason)).Add(float64(max(e.Count, 1)))

@@ -77,7 +77,7 @@ func TestMetricsCount(t *testing.T) {
 	m.Write(journal.Entry{At: at, What: journal.Created, Workflow: "welcome", Instance: 1})
 	m.Write(journal.Entry{At: at, What: journal.Skipped, Workflow: "tips", Instance: 2, Reason: reason.Collapsed, Count: 32})
 	m.Write(journal.Entry{
-		At: at.Add(3 * time.Second), HandedAt: at.Add(2 * time.Second), Due: at, What: journal.Sent, Reason: reason.Delivered,
+		At: at.Add(3 * time.Second), Eligible: at, HandedAt: at.Add(2 * time.Second), Due: at, What: journal.Sent, Reason: reason.Delivered,
 		Workflow: "welcome", Channel: "sms:a", Instance: 1, Delivery: 2,
 	})
 	m.Write(journal.Entry{At: at, What: journal.Reclaimed, Channel: "sms:a", Instance: 1, Delivery: 2, Reason: "a word of its own"})

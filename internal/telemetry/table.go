@@ -44,7 +44,7 @@ func latenessSeconds() Metric {
 	return Metric{
 		"carillon_lateness_seconds", "histogram",
 		[]string{"channel"},
-		"From the instant at which a message or a retry was due until it was handed to the provider.",
+		"From the instant from which a message could have left until it was handed to the provider, in each try.",
 	}
 }
 
@@ -65,11 +65,23 @@ func databaseUp() Metric {
 }
 
 func due() Metric {
-	return Metric{"carillon_due", "gauge", []string{"kind"}, "Records to be looked at, and instances and deliveries whose time has come, those on their way included, counted up to 100,000."}
+	return Metric{"carillon_due", "gauge", []string{"kind"}, "Records to be evaluated, and instances and deliveries that could have been sent: those in flight are included, and those that a retry or their channel delays. Counted up to 100,000."}
 }
 
 func oldestDue() Metric {
 	return Metric{"carillon_oldest_due_seconds", "gauge", nil, "How long the oldest of these has been waiting; 0 when none is."}
+}
+
+func waitingDeliveries() Metric {
+	return Metric{
+		"carillon_waiting", "gauge",
+		[]string{"channel", "reason"},
+		"The due deliveries by channel and by what delayed them last; an empty reason: nothing but their turn. Absent where there are none. Of those that nothing delayed the oldest 10,000 are counted.",
+	}
+}
+
+func waitingOldest() Metric {
+	return Metric{"carillon_waiting_oldest_seconds", "gauge", []string{"channel", "reason"}, "How long the oldest of these has been waiting."}
 }
 
 func held() Metric {
@@ -118,7 +130,7 @@ func channelInFlight() Metric {
 
 func gaugeTable() []Metric {
 	return []Metric{
-		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), held(), unknown(), paused(), putAside(), databaseCopied(),
+		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), putAside(), databaseCopied(),
 		definitionsNumber(),
 	}
 }

@@ -67,6 +67,7 @@ type Entry struct {
 	Into            string    // key of the delivery with which it leaves
 	IntoWorkflow    string    // of that
 	Due             time.Time // when it was planned for
+	Eligible        time.Time // of an attempt: since when the message could have left
 	HandedAt        time.Time // of an attempt: when the provider was given the message; At is when the answer was there
 	Until           time.Time // when it is looked at again
 	Remaining       int       // reminders

@@ -31,7 +31,7 @@ func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id insta
 		again := (in.Status == instance.Deactivated || in.Status == instance.Failed) && !plan.Begun(in)
 		if again || in.Status == instance.Pending {
 			in.Status, in.CompletedAt = instance.Pending, time.Time{}
-			in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = 0, 0, time.Time{}, reason.ReleasedByPerson
+			in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = 0, 0, now, reason.ReleasedByPerson
 		}
 		a.tell(journal.Released, in, reason.ReleasedByPerson)
 		return store.OperatorChange{Instance: &in}, nil

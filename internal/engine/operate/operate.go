@@ -197,7 +197,7 @@ func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id
 				d.Status = delivery.Sent
 			}
 			d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
-			d.DueAt = time.Time{}
+			d.DueAt, d.EligibleAt = time.Time{}, time.Time{}
 			a.result.Deliveries = append(a.result.Deliveries, d.ID)
 			a.tellDelivery(journal.Released, d, reason.RetryByOperator)
 			return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
@@ -244,7 +244,7 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
 	d.Status, d.NotBefore, d.SendAt, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, a.now, time.Time{}, ""
 	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
-	d.DoubtAt, d.DueAt = time.Time{}, time.Time{}
+	d.DoubtAt, d.DueAt, d.EligibleAt = time.Time{}, time.Time{}, time.Time{}
 	d.LastSentAt, d.ExpiresAt, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", a.now, time.Time{}
 	return d
 }

@@ -35,7 +35,7 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 			if err := o.decided(a, s, &in); err != nil {
 				return store.OperatorChange{}, err
 			}
-			in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = 0, 0, time.Time{}, reason.RetryByOperator
+			in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = 0, 0, now, reason.RetryByOperator
 			a.tell(journal.Released, in, reason.RetryByOperator)
 			return store.OperatorChange{Instance: &in}, nil
 		case s.RetriedBy != 0:

@@ -31,7 +31,7 @@ func (r *recheck) readdressed(c store.Claim, v store.IntentVerdict) store.Intent
 		v.Move = &store.IntentMove{
 			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: c.Slot, DeferredBy: c.DeferredBy, Reason: c.Reason, AttemptNo: c.AttemptNo,
 			Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil, DoubtAt: c.DoubtAt, DueAt: c.DueAt,
-			FoldedInto: c.FoldedInto,
+			EligibleAt: c.EligibleAt, FoldedInto: c.FoldedInto,
 		}
 	}
 	if v.Move.Send {

@@ -94,7 +94,7 @@ func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.Inten
 		return store.IntentVerdict{Past: past(c), Move: &store.IntentMove{
 			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: book.Take(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
 			AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
-			DoubtAt: c.DoubtAt, DueAt: c.DueAt, FoldedInto: into,
+			DoubtAt: c.DoubtAt, DueAt: c.DueAt, EligibleAt: c.EligibleAt, FoldedInto: into,
 		}}
 	}
 	because := book.Because(a, verdict)
@@ -220,7 +220,7 @@ func standIn(row delivery.Row, c store.Claim, id delivery.ID) delivery.Row {
 func (s *Sender) afterFailure(c store.Claim, rules rules, now time.Time) *delivery.Row {
 	for row := range s.standIns(c, rules) {
 		row = standIn(row, c, delivery.ID(s.Store.NewID(now)))
-		row.SendAt, row.CreatedAt = now, now
+		row.SendAt, row.CreatedAt, row.EligibleAt = now, now, c.Eligible()
 		return &row
 	}
 	return nil

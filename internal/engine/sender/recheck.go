@@ -228,7 +228,7 @@ func (r *recheck) later(c store.Claim, rules rules, at time.Time, why reason.Rea
 	change := stay(c)
 	change.SendAt = at
 	v := r.move(c, rules.policy.Timing, journal.Deferred, why, change)
-	v.Move.DueAt = c.Due()
+	v.Move.DueAt, v.Move.EligibleAt = c.Due(), c.Eligible()
 	return v
 }
 
@@ -356,7 +356,7 @@ func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What,
 	}
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
-		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Completed: change.Completed,
+		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Completed: change.Completed, EligibleAt: change.EligibleAt,
 		DoubtAt: c.DoubtAt, DueAt: c.DueAt, FoldedInto: c.FoldedInto, Trace: gate.Trace(c.Row, timing, why, r.now, change.SendAt, gate.Because{}),
 	}}
 }
@@ -413,7 +413,7 @@ func describe(c store.Claim) journal.Entry {
 	return journal.Entry{
 		Workspace: c.Workspace, Workflow: c.Workflow, WorkflowVersion: c.WorkflowVersion, Trigger: c.Trigger, Key: c.Key,
 		Event: c.Event, Instance: c.Instance, Delivery: c.ID, Contact: c.Person.ExtID, Address: c.Address, Channel: c.Channel,
-		Locale: c.Locale, Step: c.Step + 1, Attempt: c.AttemptNo, Due: c.Due(), Remaining: c.RemindersRemaining,
+		Locale: c.Locale, Step: c.Step + 1, Attempt: c.AttemptNo, Due: c.Due(), Eligible: c.Eligible(), Remaining: c.RemindersRemaining,
 	}
 }
 
