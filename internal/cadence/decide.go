@@ -15,8 +15,14 @@ type Slot struct {
 	At   time.Time // in whole microseconds
 	Type string
 	N    int  // messages, at least 1
-	Sent bool // known to have left; only Policy.Count "sent" asks
+	Sent bool // it left, may have left or is on the wire; only Policy.Count "sent" asks
+	// Passed: the message still waits, and its place is over. It interrupts nobody at that instant any more, so that it binds no
+	// cooldown; the caps of its window count it until it takes another place.
+	Passed bool
 }
+
+// idle reports whether a slot binds no cooldown.
+func (s Slot) idle() bool { return s.N == 0 || s.Passed }
 
 // Verdict is the answer of the gate.
 type Verdict struct {
@@ -177,9 +183,13 @@ func (s *search) mayExceed(limit int) bool { return exceeds(s.total, limit) }
 func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
 	free, ok = t, true
 	here := s.from(t)
+	near := t.Add(-s.policy.Cooldown)
 	before := here - 1
-	for before >= 0 && s.slots[before].N == 0 {
+	for before >= 0 && s.slots[before].idle() && s.slots[before].At.After(near) {
 		before--
+	}
+	if before >= 0 && s.slots[before].idle() {
+		before = -1
 	}
 	if before >= 0 {
 		if end := s.slots[before].At.Add(s.policy.Cooldown); end.After(free) {
@@ -187,8 +197,10 @@ func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
 		}
 	}
 	next, shared := here, 0
-	for ; next < len(s.slots) && (s.slots[next].N == 0 || s.slots[next].At.Equal(t)); next++ {
-		shared += s.slots[next].N
+	for ; next < len(s.slots) && (s.slots[next].idle() || s.slots[next].At.Equal(t)); next++ {
+		if !s.slots[next].idle() {
+			shared += s.slots[next].N
+		}
 	}
 	if exceeds(shared, s.policy.MaxPerSlot) {
 		if end := t.Add(max(s.policy.Cooldown, instant)); end.After(free) {

@@ -179,18 +179,23 @@ func (v *view) from(t time.Time) int {
 	return sort.Search(len(v.slots), func(i int) bool { return !v.slots[i].At.Before(t) })
 }
 
-// find returns one message of a type at an instant.
-func (v *view) find(at time.Time, typ string) (Slot, bool) {
+// find returns one message of a type at an instant, one that still waits before one that has left.
+func (v *view) find(at time.Time, typ string) (found Slot, ok bool) {
 	for _, s := range v.slots[v.from(at):] {
-		switch {
-		case !s.At.Equal(at):
-			return Slot{}, false
-		case s.Type == typ && s.N > 0:
-			s.N = 1
-			return s, true
+		if !s.At.Equal(at) {
+			break
+		}
+		if s.Type == typ && s.N > 0 && (!ok || found.Sent && !s.Sent) {
+			found, ok = s, true
 		}
 	}
-	return Slot{}, false
+	found.N = min(found.N, 1)
+	return found, ok
+}
+
+// alike reports whether two slots at one instant are kept as one.
+func (s Slot) alike(other Slot) bool {
+	return s.Type == other.Type && s.Sent == other.Sent && s.Passed == other.Passed
 }
 
 // own makes the slots ones that may be written to.
@@ -204,7 +209,7 @@ func (v *view) insert(s Slot) {
 	v.own()
 	i := v.from(s.At)
 	for ; i < len(v.slots) && v.slots[i].At.Equal(s.At); i++ {
-		if same := &v.slots[i]; same.Type == s.Type && same.Sent == s.Sent {
+		if same := &v.slots[i]; same.alike(s) {
 			if same.N == 0 {
 				v.dead--
 			}
@@ -221,7 +226,7 @@ func (v *view) remove(s Slot) {
 	v.own()
 	for i := v.from(s.At); i < len(v.slots) && v.slots[i].At.Equal(s.At); i++ {
 		one := &v.slots[i]
-		if one.Type != s.Type || one.Sent != s.Sent || one.N == 0 {
+		if !one.alike(s) || one.N == 0 {
 			continue
 		}
 		if one.N--; one.N == 0 {

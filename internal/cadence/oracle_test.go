@@ -116,24 +116,25 @@ func exceeds(count, limit int) bool { return limit > 0 && count >= limit }
 // Otherwise it returns the next instant of which that may be true.
 func (s *plain) cooldown(t time.Time) (free time.Time, ok bool) {
 	free, ok = t, true
-	here := s.from(t)
+	binding := slices.DeleteFunc(slices.Clone(s.slots), func(s cadence.Slot) bool { return s.Passed })
+	here := sort.Search(len(binding), func(i int) bool { return !binding[i].At.Before(t) })
 	if here > 0 {
-		if end := s.slots[here-1].At.Add(s.policy.Cooldown); end.After(free) {
+		if end := binding[here-1].At.Add(s.policy.Cooldown); end.After(free) {
 			free, ok = end, false
 		}
 	}
 	next, shared := here, 0
-	for ; next < len(s.slots) && s.slots[next].At.Equal(t); next++ {
-		shared += s.slots[next].N
+	for ; next < len(binding) && binding[next].At.Equal(t); next++ {
+		shared += binding[next].N
 	}
 	if exceeds(shared, s.policy.MaxPerSlot) {
 		if end := t.Add(max(s.policy.Cooldown, time.Microsecond)); end.After(free) {
 			free, ok = end, false
 		}
 	}
-	if next < len(s.slots) {
+	if next < len(binding) {
 		// Too near before a later slot: join that one.
-		if later := s.slots[next].At; later.Sub(t) < s.policy.Cooldown && later.After(free) {
+		if later := binding[next].At; later.Sub(t) < s.policy.Cooldown && later.After(free) {
 			free, ok = later, false
 		}
 	}

@@ -2,7 +2,8 @@
 //
 // A person's messages on one channel are admitted to slots. A slot is an instant; messages admitted to the same
 // instant share it, and two different slots are at least the cooldown apart (decision 2). Counted limits count every
-// message, sent or still waiting in its slot, in the calendar day, week or month of the slot (decisions 3, 13).
+// message, sent or still waiting in its slot, in the calendar day, week or month of the slot (decisions 3, 13). A slot
+// that has passed while its message waits binds no cooldown; caps go on counting it.
 //
 //	                 now            free
 //	──■──────────────┼──────────────■────────▶

@@ -236,7 +236,8 @@ func (l *limitRun) judgeLimits(report *LimitReport, all []*limitRow) {
 			l.place(report, m, policy)
 			sent[of] = append(sent[of], m)
 		}
-		if !m.slot.IsZero() && m.workflow != critical {
+		passed := m.status == "scheduled" && !m.unknown && m.slot.Before(l.until) // it waits, and takes another place for it
+		if !m.slot.IsZero() && m.workflow != critical && !passed {
 			placed[of] = append(placed[of], &limitRow{key: m.key, workflow: m.workflow, typ: m.typ, at: m.slot})
 		}
 	}

@@ -30,6 +30,7 @@ type gauntlet struct {
 	orders []error
 	log    []handed
 	seen   map[string]bool
+	away   func() bool // nil: the provider is there
 }
 
 // handed is a message as the provider accepted it, with the limits that held then.
@@ -44,6 +45,9 @@ type handed struct {
 
 func (g *gauntlet) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, error) {
 	var order error
+	if g.away != nil && g.away() {
+		return channel.Receipt{}, channel.Away(errors.New("no connection"))
+	}
 	if len(g.orders) > 0 {
 		order, g.orders = g.orders[0], g.orders[1:]
 	}

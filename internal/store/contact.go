@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -215,9 +216,15 @@ ORDER BY c.contact_id, c.ws
 /*LOCK c*/`
 
 // A statement of its own after the lock: the lock's statement sees the rows as they were before it began to wait.
+//
+// What waits in its place is marked. What has an open intent is on the wire, unless it is this transaction that has claimed
+// it; then it waits too. An intent that was open before that began a doubt.
 const slotsOfPersons = `
 SELECT r.ws, r.id, COALESCE((
-  SELECT string_agg(CAST(d.slot AS text) || ' ' || d.type || ' ' || d.channel, ';') FROM delivery AS d
+  SELECT string_agg(CAST(d.slot AS text) || ' ' || d.type || ' ' || d.channel || CASE
+    WHEN d.send_at = 0 OR d.doubt_at > 0 OR (d.step > 0 AND d.slot <= d.last_sent_at) THEN ''
+    WHEN d.intent_at = 0 THEN ' 0'
+    ELSE ' ' || CAST(d.id AS text) END, ';') FROM delivery AS d
   WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= r.since), ''), COALESCE((
   SELECT string_agg(CAST(d.slot AS text) || ' ' || d.type || ' ' || d.channel, ';') FROM past_slot AS d
   WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= r.since), '')
@@ -281,7 +288,7 @@ func (t *session) readSlots(ctx context.Context, now time.Time, persons map[Pers
 	}
 	for _, l := range lists {
 		p := persons[l.ref]
-		if p.Slots, err = parseSlots(l.last, l.first); err != nil {
+		if p.Slots, err = parseSlots(l.last, l.first, func(id delivery.ID) bool { return t.claimed[deliveryRef{l.ref.Workspace, id}] }); err != nil {
 			return fmt.Errorf("load slots: %w", err)
 		}
 		persons[l.ref] = p
@@ -301,8 +308,9 @@ func (t *session) personsBy(ctx context.Context, text string, rows *rowset, lock
 	return persons, err
 }
 
-// parseSlots reads "µs type channel;…" into slots ordered by instant, type and channel, equal ones counted.
-func parseSlots(list, more string) ([]Slot, error) {
+// parseSlots reads "µs type channel;…" into slots ordered by instant, type and channel, equal ones counted. A fourth word
+// marks what waits: 0, or the id of what waits if it is one of the claimed.
+func parseSlots(list, more string, claimed func(delivery.ID) bool) ([]Slot, error) {
 	if more != "" && list != "" {
 		list += ";"
 	}
@@ -313,19 +321,25 @@ func parseSlots(list, more string) ([]Slot, error) {
 	slots := make([]Slot, 0, len(parts))
 	for _, part := range parts {
 		at, rest, _ := strings.Cut(part, " ")
-		kind, channel, ok := strings.Cut(rest, " ")
+		kind, rest, ok := strings.Cut(rest, " ")
+		channel, of, marked := strings.Cut(rest, " ")
 		µ, err := strconv.ParseInt(at, 10, 64)
+		var id int64
+		if marked && err == nil {
+			id, err = strconv.ParseInt(of, 10, 64)
+		}
 		if err != nil || !ok {
 			return nil, fmt.Errorf("slot %q is not readable", part)
 		}
-		slots = append(slots, Slot{At: fromMicros(µ), Type: kind, Channel: channel, N: 1})
+		waits := marked && (id == 0 || claimed(delivery.ID(id)))
+		slots = append(slots, Slot{At: fromMicros(µ), Type: kind, Channel: channel, N: 1, Waits: waits})
 	}
 	slices.SortFunc(slots, func(a, b Slot) int {
-		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Type, b.Type), strings.Compare(a.Channel, b.Channel))
+		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Type, b.Type), strings.Compare(a.Channel, b.Channel), compareBool(a.Waits, b.Waits))
 	})
 	last := 0
 	for _, s := range slots[1:] {
-		if p := &slots[last]; p.At.Equal(s.At) && p.Type == s.Type && p.Channel == s.Channel {
+		if p := &slots[last]; p.At.Equal(s.At) && p.Type == s.Type && p.Channel == s.Channel && p.Waits == s.Waits {
 			p.N++
 			continue
 		}
@@ -333,6 +347,16 @@ func parseSlots(list, more string) ([]Slot, error) {
 		slots[last] = s
 	}
 	return slots[:last+1], nil
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 const contactByExtID = `

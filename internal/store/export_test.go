@@ -100,7 +100,9 @@ func (s *Store) Write(ctx context.Context, work func() error) error {
 
 // ParseSlots and AppendJSON are fuzzed.
 var (
-	ParseSlots = func(list string) ([]Slot, error) { return parseSlots(list, "") }
+	ParseSlots = func(list string) ([]Slot, error) {
+		return parseSlots(list, "", func(delivery.ID) bool { return false })
+	}
 	AppendJSON = appendJSON
 )
 

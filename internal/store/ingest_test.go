@@ -150,7 +150,7 @@ func TestIngestLocksAndLoadsSlots(t *testing.T) {
 		locked := ref
 		locked.Lock = true
 		f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{ref, locked}}, func(got store.IngestState) (store.IngestWrites, error) {
-			want := []store.Slot{{At: now, Type: "alert", Channel: "email:smtp", N: 1}, {At: now, Type: "survey", Channel: "sms:twilio", N: 2}, {At: now.Add(time.Hour), Type: "survey", Channel: "sms:twilio", N: 1}}
+			want := []store.Slot{{At: now, Type: "alert", Channel: "email:smtp", N: 1, Waits: true}, {At: now, Type: "survey", Channel: "sms:twilio", N: 2, Waits: true}, {At: now.Add(time.Hour), Type: "survey", Channel: "sms:twilio", N: 1, Waits: true}}
 			for i, p := range got.Persons { // both references are the same, locked person
 				if diff := cmp.Diff(store.Person{Contact: contact, Found: true, Locked: true, SlotsRead: true, Slots: want}, p); i == 1 && diff != "" {
 					t.Errorf("person %d (-want +got)\n%s", i, diff)

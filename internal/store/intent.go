@@ -11,6 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -24,12 +25,27 @@ WITH due AS MATERIALIZED (
   ORDER BY send_at, id
   LIMIT $2
   /*SKIP LOCKED*/)
-UPDATE delivery SET lease_until = $3, version = delivery.version + 1, attempt_no = delivery.attempt_no + 1,
+` + takeUpDue
+
+const takeUpDue = `UPDATE delivery SET lease_until = $3, version = delivery.version + 1, attempt_no = delivery.attempt_no + 1,
   lost_intent = delivery.intent_at, intent_at = $1,
   doubt_at = CASE WHEN delivery.doubt_at = 0 THEN delivery.intent_at ELSE delivery.doubt_at END
 FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent, ` + pausedSinceDelivery
+
+// What else is due of persons who are locked, or waits for a channel whose provider is away, in a place that is not ahead.
+// What somebody else holds is passed over: they decide about it, once they have the lock.
+const claimBeside = `
+WITH due AS MATERIALIZED (
+  SELECT d.ws, d.id FROM /*ROWS $5 (ws bigint, id bigint, kind text)*/ AS r CROSS JOIN delivery AS d
+  WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $4 AND d.slot <= $1 AND d.send_at > 0 AND d.lease_until <= $1
+    AND (d.send_at <= $1 OR d.reason = '` + string(reason.ChannelDown) + `')
+    AND (d.channel = r.kind OR substr(d.channel, 1, length(r.kind) + 1) = r.kind || ':')
+  ORDER BY d.not_before, d.id
+  LIMIT $2
+  /*SKIP LOCKED d*/)
+` + takeUpDue
 
 const moveClaims = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
@@ -52,7 +68,8 @@ FROM /*ROWS $1 (n bigint, ws bigint, hash text)*/ AS r`
 //
 // decide is asked in every try: about no claims when there are none, else about every claim with its person as read
 // without lock, and again about those whose verdict says NeedSlots, with the person's slots loaded, NeedLock, with the
-// person locked and their slots loaded, or NeedPace, with the pace of their channel locked and loaded. Slots of a person
+// person locked and their slots loaded, or NeedPace, with the pace of their channel locked and loaded. NeedDue adds claims
+// to those that it is asked about next. Slots of a person
 // hold every place that is taken since what floor says, the claim's own included: the decision leaves out one slot of
 // the claim's instant, type and channel. A claim that is moved without Send gives its intent back, and its lease unless
 // the move sets another.
@@ -64,6 +81,7 @@ func (s *Store) CommitIntents(
 	early := map[PersonRef]bool{}
 	err := s.write(ctx, func(t *session) error {
 		send = nil // what a try that was not committed would have sent
+		t.claimed = map[deliveryRef]bool{}
 		claims, err := t.claim(ctx, now, leaseUntil, limit)
 		if err != nil {
 			return err
@@ -72,11 +90,11 @@ func (s *Store) CommitIntents(
 			_, err = decide(nil, false)
 			return err
 		}
-		verdicts, err := t.decideIntents(ctx, now, claims, floor, early, decide)
-		if err != nil {
+		d := intents{session: t, now: now, leaseUntil: leaseUntil, claims: claims, floor: floor, early: early, held: map[PersonRef]bool{}}
+		if err := d.decide(ctx, decide); err != nil {
 			return err
 		}
-		send, err = t.commitIntents(ctx, now, claims, verdicts)
+		send, err = t.commitIntents(ctx, now, d.claims, d.verdicts)
 		return err
 	})
 	if err != nil {
@@ -88,11 +106,10 @@ func (s *Store) CommitIntents(
 func (t *session) claim(ctx context.Context, now, leaseUntil time.Time, limit int) ([]Claim, error) {
 	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from position) ([]Claim, position, error) {
 		var last position
-		claims, err := query(ctx, t, func(rows *sql.Rows) (c Claim, err error) {
-			c.Row, err = scanDeliveryAnd(rows, instant{&c.LostIntent}, instant{&c.PausedAt})
+		claims, err := query(ctx, t, scanClaim, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
+		for _, c := range claims {
 			last = later(last, position{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
-			return c, err
-		}, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
+		}
 		return claims, last, err
 	})
 	if err != nil {
@@ -101,6 +118,7 @@ func (t *session) claim(ctx context.Context, now, leaseUntil time.Time, limit in
 	refs := make([]PersonRef, len(claims))
 	for i, c := range claims {
 		refs[i] = PersonRef{c.Workspace, c.Contact}
+		t.claimed[deliveryRef{c.Workspace, c.ID}] = true
 	}
 	persons, err := t.readPersons(ctx, refs)
 	if err != nil {
@@ -116,6 +134,11 @@ func (t *session) claim(ctx context.Context, now, leaseUntil time.Time, limit in
 		return cmp.Or(order(a).Compare(order(b)), carriersFirst(a, b), cmp.Compare(a.ID, b.ID))
 	})
 	return claims, nil
+}
+
+func scanClaim(rows *sql.Rows) (c Claim, err error) {
+	c.Row, err = scanDeliveryAnd(rows, instant{&c.LostIntent}, instant{&c.PausedAt})
+	return c, err
 }
 
 func order(c Claim) time.Time {
@@ -136,55 +159,105 @@ func carriersFirst(a, b Claim) int {
 	return 1
 }
 
-// rounds bounds how often a claim is decided: as it was read, with the slots, under the lock.
-const rounds = 3
+const (
+	// rounds bounds how often claims are decided: as they were read, with the slots, under the lock, and what was claimed
+	// beside them with what that needs.
+	rounds = 4
+	// mostBeside is how much is claimed beside the others at most: more of it would be of people who get nothing but messages.
+	mostBeside = 1000
+)
 
-// decideIntents asks until nothing more is needed. Who is locked after others have been, and belongs before them, is kept in
+// intents are the claims of a transaction while they are decided.
+type intents struct {
+	*session
+	now, leaseUntil time.Time
+	claims          []Claim
+	verdicts        []IntentVerdict
+	floor           Floor
+	early, held     map[PersonRef]bool // who is to be locked first; who is locked
+}
+
+// decide asks until nothing more is needed. Who is locked after others have been, and belongs before them, is kept in
 // early, and all is done again: they are then locked with the first ones. So everybody locks people in one order.
-func (t *session) decideIntents(
-	ctx context.Context, now time.Time, claims []Claim, floor Floor, early map[PersonRef]bool,
-	decide func(claims []Claim, again bool) ([]IntentVerdict, error),
-) ([]IntentVerdict, error) {
-	verdicts := make([]IntentVerdict, len(claims))
-	held := map[PersonRef]bool{}     // who is locked
-	open := make([]int, len(claims)) // indexes of what is not decided yet
+func (d *intents) decide(ctx context.Context, decide func(claims []Claim, again bool) ([]IntentVerdict, error)) error {
+	d.verdicts = make([]IntentVerdict, len(d.claims))
+	open := make([]int, len(d.claims)) // indexes of what is not decided yet
 	for i := range open {
 		open[i] = i
 	}
 	for round := 1; ; round++ {
 		ask := make([]Claim, len(open))
 		for n, i := range open {
-			ask[n] = claims[i]
+			ask[n] = d.claims[i]
 		}
 		answers, err := decide(ask, round > 1)
 		if err == nil && len(answers) != len(ask) {
 			err = fmt.Errorf("%w: verdicts on %d claims instead of %d", ErrInvalid, len(answers), len(ask))
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var odd []int
 		for n, i := range open {
-			if verdicts[i] = answers[n]; verdicts[i].needs() {
+			if d.verdicts[i] = answers[n]; d.verdicts[i].Needs() {
 				odd = append(odd, i)
 			}
 		}
 		if len(odd) == 0 {
-			return verdicts, nil
+			return nil
 		}
 		if round == rounds { // it would go out undecided
-			return nil, fmt.Errorf("%w: more is wanted again for delivery %d", ErrInvalid, claims[odd[0]].ID)
+			return fmt.Errorf("%w: more is wanted again for delivery %d", ErrInvalid, d.claims[odd[0]].ID)
 		}
-		if err := t.supply(ctx, now, claims, verdicts, odd, floor, early, held); err != nil {
-			return nil, err
+		if err := d.supply(ctx, odd); err != nil {
+			return err
 		}
 		open = odd
+		beside, err := d.claimBeside(ctx, odd)
+		if err != nil {
+			return err
+		}
+		for _, c := range beside {
+			open = append(open, len(d.claims))
+			d.claims, d.verdicts = append(d.claims, c), append(d.verdicts, IntentVerdict{})
+		}
 	}
 }
 
-// needs reports whether the decision asks for more than it was shown.
-func (v IntentVerdict) needs() bool {
-	return v.NeedLock || v.NeedSlots || v.NeedPace || v.NeedAddress != ""
+// claimBeside claims what else is to be decided with claims whose verdicts ask for it. Their persons are locked.
+func (d *intents) claimBeside(ctx context.Context, odd []int) ([]Claim, error) {
+	type holder struct {
+		PersonRef
+		kind string
+	}
+	persons, wanted := map[PersonRef]Person{}, map[holder]bool{}
+	for _, i := range odd {
+		if kind, c := d.verdicts[i].NeedDue, d.claims[i]; kind != "" && c.Person.Locked {
+			ref := PersonRef{c.Workspace, c.Contact}
+			persons[ref], wanted[holder{ref, kind}] = c.Person, true
+		}
+	}
+	var rows rowset
+	for _, of := range slices.SortedFunc(maps.Keys(wanted), func(a, b holder) int {
+		return cmp.Or(comparePersonRef(a.PersonRef, b.PersonRef), cmp.Compare(a.kind, b.kind))
+	}) {
+		rows.row().int(int64(of.Workspace)).int(int64(of.ID)).text(of.kind)
+	}
+	claims, err := query(ctx, d.session, scanClaim, claimBeside, dueMicros(d.now), int64(mostBeside), micros(d.leaseUntil),
+		max(dueMicros(d.now.Add(-slotHistory)), 1), &rows)
+	if err != nil {
+		return nil, fmt.Errorf("claim what is due beside: %w", err)
+	}
+	for i, c := range claims {
+		d.claimed[deliveryRef{c.Workspace, c.ID}] = true
+		claims[i].Person = persons[PersonRef{c.Workspace, c.Contact}]
+	}
+	return claims, nil
+}
+
+// Needs reports whether the decision asks for more than it was shown.
+func (v IntentVerdict) Needs() bool {
+	return v.NeedLock || v.NeedSlots || v.NeedPace || v.NeedDue != "" || v.NeedAddress != ""
 }
 
 // outOfOrder reports whether any of the persons who are to be locked comes before one who is.
@@ -196,10 +269,9 @@ func outOfOrder(lock []PersonRef, held map[PersonRef]bool) bool {
 	return slices.ContainsFunc(lock, func(ref PersonRef) bool { return !held[ref] && comparePersonRef(ref, last) < 0 })
 }
 
-// supply gives claims what their verdicts ask for. held are the persons who are locked.
-func (t *session) supply(
-	ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, floor Floor, early, held map[PersonRef]bool,
-) error {
+// supply gives claims what their verdicts ask for.
+func (d *intents) supply(ctx context.Context, odd []int) error {
+	t, now, claims, verdicts, floor, early, held := d.session, d.now, d.claims, d.verdicts, d.floor, d.early, d.held
 	var lock []PersonRef
 	var channels []PaceRef
 	persons := map[PersonRef]Person{} // whose slots are asked for without a lock
@@ -222,6 +294,9 @@ func (t *session) supply(
 	}
 	for _, list := range owners {
 		lock = append(lock, list...) // in one statement with the others: everybody locks people in one order
+	}
+	if len(held) == 0 {
+		lock = slices.AppendSeq(lock, maps.Keys(early))
 	}
 	if t.s.dialect.lock != "" && outOfOrder(lock, held) {
 		for _, ref := range lock {

@@ -190,7 +190,7 @@ func TestIntentAsksAgainUnderTheLock(t *testing.T) {
 				if c.Person.Locked != locked {
 					t.Errorf("person locked %v in round locked %v", c.Person.Locked, locked)
 				}
-				want := []store.Slot{{At: now, Type: "survey", Channel: "sms:twilio", N: 3}} // its own included
+				want := []store.Slot{{At: now, Type: "survey", Channel: "sms:twilio", N: 3, Waits: true}} // its own included, and claimed here
 				if diff := cmp.Diff(want, c.Person.Slots); locked && diff != "" {
 					t.Errorf("slots (-want +got)\n%s", diff)
 				}

@@ -55,13 +55,31 @@ UPDATE delivery SET
 FROM /*ROWS $2 (ws bigint, id bigint, version bigint, accepted bigint, step bigint, lease_until bigint, status text, send_at bigint, expires_at bigint, retry_count bigint,
   reminders_remaining bigint, reason text, completed bigint, doubt_at bigint, eligible_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
-RETURNING delivery.ws, delivery.id, delivery.status, delivery.instance_id, delivery.last_sent_at, delivery.doubt_at, delivery.contact_id`
+RETURNING delivery.ws, delivery.id, delivery.status, delivery.instance_id, delivery.last_sent_at, delivery.doubt_at, delivery.contact_id,
+  delivery.slot, delivery.send_at`
 
 // Apart from the settlement, which never names slot: on SQLite that would write the index of persons each time.
 const releaseSlots = `
 UPDATE delivery SET slot = 0
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
+
+// What was refused in one place comes again as the last of it would: the first one would leave, and the others wait for its
+// cooldown.
+const alignRetries = `
+UPDATE delivery SET send_at = m.send_at, version = delivery.version + 1
+FROM (
+  SELECT d.ws AS ws, d.id AS id, MAX(x.send_at) AS send_at
+  FROM /*ROWS $2 (ws bigint, contact_id bigint, slot bigint, kind text, send_at bigint)*/ AS r CROSS JOIN delivery AS d CROSS JOIN delivery AS x
+  WHERE d.ws = r.ws AND d.contact_id = r.contact_id AND d.slot = r.slot AND substr(d.channel || ':', 1, length(r.kind) + 1) = r.kind || ':'
+    AND x.ws = r.ws AND x.contact_id = r.contact_id AND x.slot = r.slot AND substr(x.channel || ':', 1, length(r.kind) + 1) = r.kind || ':'
+    AND d.retry_count > 0 AND d.intent_at = 0 AND d.send_at >= r.send_at - $1 AND d.send_at <= r.send_at + $1
+    AND x.retry_count > 0 AND x.intent_at = 0 AND x.send_at > d.send_at AND x.send_at <= r.send_at + $1
+  GROUP BY d.ws, d.id) AS m
+WHERE delivery.ws = m.ws AND delivery.id = m.id AND delivery.intent_at = 0`
+
+// alignWithin is how much later a retry may come for the sake of another one of its place: as long as requests may take.
+const alignWithin = time.Minute
 
 type deliveryRef struct {
 	ws subject.WorkspaceID
@@ -115,10 +133,12 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		instance instance.ID
 		told     bool              // or it may have been
 		contact  subject.ContactID // who may have been merged into another one meanwhile
+		slot     int64
+		sendAt   int64
 	}
 	done, err := query(ctx, t, func(rows *sql.Rows) (v settled, err error) {
 		var sent, doubt int64
-		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &sent, &doubt, &v.contact)
+		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &sent, &doubt, &v.contact, &v.slot, &v.sendAt)
 		v.told = sent > 0 || doubt > 0
 		return v, err
 	}, settleDeliveries, micros(now), &rows)
@@ -126,7 +146,7 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		return nil, err
 	}
 	slices.SortFunc(done, func(a, b settled) int { return compareDeliveryRef(a.deliveryRef, b.deliveryRef) })
-	var released rowset
+	var released, again rowset
 	attempts := make([]delivery.Attempt, 0, len(done))
 	var contents []Content
 	var made []delivery.Row
@@ -149,6 +169,9 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 			instead.Contact = d.contact
 			made = append(made, instead)
 		}
+		if s.Together != "" && d.slot > 0 && d.sendAt > 0 {
+			again.row().int(int64(d.ws)).int(int64(d.contact)).int(d.slot).text(s.Together).int(d.sendAt)
+		}
 		switch {
 		case !s.Carries:
 		case s.Fallback != nil && d.status == delivery.Failed:
@@ -164,6 +187,9 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 	}
 	if _, err := t.exec(ctx, releaseSlots, &released); err != nil {
 		return nil, fmt.Errorf("release slots: %w", err)
+	}
+	if _, err := t.exec(ctx, alignRetries, alignWithin.Microseconds(), &again); err != nil {
+		return nil, fmt.Errorf("have retries of one place come together: %w", err)
 	}
 	if _, err := t.insertDeliveries(ctx, made); err != nil {
 		return nil, err

@@ -81,6 +81,7 @@ type Slot struct {
 	Type    string
 	Channel string // kind:name
 	N       int
+	Waits   bool // the message is still to be sent in it: it has not left, may not have left and is not on the wire
 }
 
 // Person is a contact as a decision sees it. Slots are loaded for locked persons, and where a decision about an intent
@@ -260,6 +261,9 @@ type IntentVerdict struct {
 	NeedFold bool
 	// NeedSlots asks for the same decision again, with the person's slots loaded, without a lock.
 	NeedSlots bool
+	// NeedDue, of a person who is locked or with NeedLock, asks for whatever else of the person is due, or waits for a channel whose provider is away, on
+	// channels of this kind and has a place that is not ahead: it is claimed too, and decided with the others.
+	NeedDue string
 	// NeedAddress asks for the same decision again, with what is known of the address that has this hash. Only meaningful
 	// in the first round.
 	NeedAddress string
@@ -325,6 +329,9 @@ type Settlement struct {
 	Fallback   *delivery.Row // made when the delivery has failed: it stands in for it
 	Carries    bool          // others are folded into it: those of one that has failed leave with what stands in for it
 	Unfold     bool          // what is folded into it asks for places of its own
+	// Together is the kind of its channel, where it is tried again: what else of its person waits for a retry in the same place,
+	// on channels of that kind and for nearly as long, comes with it. Empty: it comes alone.
+	Together string
 }
 
 // Unfold takes a delivery out of the message that it was folded into, before that leaves: it asks for a place of its

@@ -36,6 +36,7 @@ type session struct {
 	earliest int64     // µs; the first instant at which something written here is due
 	marks    []*mark
 	over     map[instanceRef]time.Time // instances of which something ended unsent, and when
+	claimed  map[deliveryRef]bool      // deliveries whose intents this transaction decides about
 }
 
 type conn interface {

@@ -27,7 +27,7 @@ type decision struct {
 // decide writes what is made of the records, of those whose people were found.
 func (r *run) decide(people [][]store.People) (store.CheckWrites, error) {
 	r.entries = nil
-	d := decision{run: r, book: gate.NewBook(&r.catalog.Zones), writes: store.CheckWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
+	d := decision{run: r, book: gate.NewBook(&r.catalog.Zones, r.now), writes: store.CheckWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
 	for i, of := range people {
 		if s := r.records[i]; s.err != nil {
 			d.putOff(s)

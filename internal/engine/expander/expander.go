@@ -314,7 +314,7 @@ func (r *run) floor() store.Floor {
 // decide makes the deliveries of each instance.
 func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
 	r.entries = make([]journal.Entry, 0, 2*len(due))
-	book := gate.NewBook(&r.catalog.Zones)
+	book := gate.NewBook(&r.catalog.Zones, r.now)
 	results := make([]store.ExpandResult, len(due))
 	for i, in := range due {
 		p := r.planned[i]

@@ -19,10 +19,11 @@ import (
 // decisions of a batch see each other.
 type Book struct {
 	zones    *civil.Zones
+	now      time.Time
 	slots    map[holder]*cadence.History // of those that were asked for
 	taken    map[holder][]cadence.Slot   // what was given out
 	before   map[holder][]cadence.Slot   // given out by the books before this one
-	freed    map[holder][]cadence.Slot   // given up before they were asked for
+	freed    map[holder][]cadence.Slot   // of those that were read or given out: given up
 	policies map[source]cadence.Policy
 	own      map[string]ownRules
 	unread   map[subject.ContactID]bool // whose own rules cannot be read
@@ -50,10 +51,10 @@ type source struct {
 	persona, own, kind string
 }
 
-// NewBook makes an empty book for one run of a decision.
-func NewBook(zones *civil.Zones) *Book {
+// NewBook makes an empty book for one run of a decision at now.
+func NewBook(zones *civil.Zones, now time.Time) *Book {
 	return &Book{
-		zones: zones, slots: map[holder]*cadence.History{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
+		zones: zones, now: now, slots: map[holder]*cadence.History{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
 		freed: map[holder][]cadence.Slot{}, gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
 	}
 }
@@ -61,7 +62,7 @@ func NewBook(zones *civil.Zones) *Book {
 // Next is an empty book for the next round of the same decision, in which people's slots are known better. It keeps in
 // mind what was given out.
 func (b *Book) Next() *Book {
-	next := NewBook(b.zones)
+	next := NewBook(b.zones, b.now)
 	next.before, next.freed, next.unread = b.before, b.freed, b.unread
 	if next.before == nil {
 		next.before = map[holder][]cadence.Slot{}
@@ -72,13 +73,6 @@ func (b *Book) Next() *Book {
 	return next
 }
 
-// soon is how near a place must be to count as sent, where only what was sent counts. Whoever took it may have had a later
-// clock, or have waited less for the person's lock: for them it was now.
-const soon = cadence.DefaultSlotGrace
-
-// sent reports whether what has a place is sent by now, or just being.
-func sent(at, now time.Time) bool { return !at.After(now.Add(soon)) }
-
 // Kind is the kind of a channel, which is what limits are counted by (A41): sms, whichever provider.
 func Kind(channel string) string {
 	kind, _, _ := strings.Cut(channel, ":")
@@ -88,7 +82,7 @@ func Kind(channel string) string {
 // PolicyOf returns the limits that hold for a person on a kind of channel: their own over their persona's, else those of
 // the workspace (decision 11).
 func PolicyOf(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
-	return NewBook(nil).Policy(set, c, kind)
+	return NewBook(nil, time.Time{}).Policy(set, c, kind)
 }
 
 // Policy is PolicyOf, read once for all people with the same rules.
@@ -147,7 +141,7 @@ type Floors struct {
 
 // NewFloors makes floors for decisions at now about messages of some types; nil: of any.
 func NewFloors(zones *civil.Zones, now time.Time, types []string) *Floors {
-	return &Floors{types: types, book: NewBook(zones), now: now, known: map[source]time.Time{}}
+	return &Floors{types: types, book: NewBook(zones, now), now: now, known: map[source]time.Time{}}
 }
 
 // Of is the oldest instant whose slots can matter to a decision about a person, on any channel; zero when none do.
@@ -241,35 +235,54 @@ func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
 	return verdict
 }
 
-// Take books the place and returns what the row keeps of it: nothing where the message uses up no limit.
+// Take books the place of a message that waits and returns what the row keeps of it: nothing where the message uses up no
+// limit.
 func (b *Book) Take(a Ask, at time.Time) time.Time {
+	return b.take(a, cadence.Slot{At: at, Type: a.Type, Passed: b.over(a, at)})
+}
+
+// Send books the place of a message that this transaction sends.
+func (b *Book) Send(a Ask, at time.Time) time.Time {
+	return b.take(a, cadence.Slot{At: at, Type: a.Type, Sent: true})
+}
+
+func (b *Book) take(a Ask, slot cadence.Slot) time.Time {
 	if a.Limits.Uncounted {
 		return time.Time{}
 	}
-	of, slot := holder{a.Person.ID, Kind(a.Channel)}, cadence.Slot{At: at, Type: a.Type, N: 1, Sent: sent(at, a.Now)}
+	slot.N = 1
+	of := holder{a.Person.ID, Kind(a.Channel)}
 	b.taken[of] = append(b.taken[of], slot)
 	if history, known := b.slots[of]; known {
 		history.Add(slot)
 	}
-	return at
+	return slot.At
+}
+
+// over reports whether the place of a message that waits has passed, so that it binds no cooldown.
+func (b *Book) over(a Ask, at time.Time) bool {
+	grace := b.Policy(a.Set, a.Person.Contact, Kind(a.Channel)).Grace()
+	return b.now.Sub(at) > grace
 }
 
 // Leave gives a place up.
 func (b *Book) Leave(a Ask, at time.Time, typ string) {
 	if !at.IsZero() {
-		b.history(a).Remove(at, typ)
+		b.free(holder{a.Person.ID, Kind(a.Channel)}, at, typ)
 	}
 }
 
 // Free gives up the place of a message that this transaction ends.
 func (b *Book) Free(row delivery.Row) {
-	if row.Slot.IsZero() {
-		return
+	if !row.Slot.IsZero() {
+		b.free(holder{row.Contact, Kind(row.Channel)}, row.Slot, row.Type)
 	}
-	of := holder{row.Contact, Kind(row.Channel)}
-	b.freed[of] = append(b.freed[of], cadence.Slot{At: row.Slot, Type: row.Type})
+}
+
+func (b *Book) free(of holder, at time.Time, typ string) {
+	b.freed[of] = append(b.freed[of], cadence.Slot{At: at, Type: typ})
 	if history, known := b.slots[of]; known {
-		history.Remove(row.Slot, row.Type)
+		history.Remove(at, typ)
 	}
 }
 
@@ -282,8 +295,7 @@ func (b *Book) history(a Ask) *cadence.History {
 	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.before[of])+len(b.taken[of])+1)
 	for _, s := range a.Person.Slots {
 		if Kind(s.Channel) == of.kind {
-			// What is not over by now, such as a retry, counts as sent: it is about to be.
-			slots = append(slots, cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: sent(s.At, a.Now)})
+			slots = append(slots, cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.Waits, Passed: s.Waits && b.over(a, s.At)})
 		}
 	}
 	history := cadence.NewHistory(append(append(slots, b.before[of]...), b.taken[of]...))

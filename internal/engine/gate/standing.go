@@ -41,7 +41,7 @@ type Limits struct {
 func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now time.Time) Limits {
 	out := Limits{Contact: s.Contact, Zone: Zone(zones, set, s.Person), At: now}
 	out.Lost = s.Person.Persona != "" && set.Persona(s.Person.Persona) == nil
-	book := NewBook(zones)
+	book := NewBook(zones, now)
 	own, persona := book.rules(set, s.Person.Contact)
 	out.Unread = book.own[s.Person.Cadence].err
 	for _, kind := range kindsOf(set, s) {

@@ -115,7 +115,7 @@ func TestExplain(t *testing.T) {
 		Person: store.Person{Contact: subject.Contact{ID: 1, Persona: "Manager"}, Slots: []store.Slot{{At: now.Add(-time.Hour), Type: "alert", Channel: "email:default", N: 1}}},
 	}
 	deferred := func(ask Ask) delivery.Row {
-		book := NewBook(&civil.Zones{})
+		book := NewBook(&civil.Zones{}, ask.Now)
 		v := book.Try(ask)
 		row := delivery.Row{NotBefore: now, Status: delivery.Scheduled, SendAt: v.At, Slot: v.At, DeferredBy: v.Reason}
 		row.Trace = Trace(row, schedule.Timing{}, v.Reason, now, v.At, book.Because(ask, v))

@@ -40,11 +40,8 @@ func (in *Intake) write(ctx context.Context, ws subject.WorkspaceID, members fun
 // requestOf is what has to be known before a group can be decided. When one of the requests is to take effect once, the
 // rest is asked for when it is known which of them have.
 func (in *Intake) requestOf(group []*batch) store.IngestRequest {
-	var r store.IngestRequest
+	r := store.IngestRequest{At: latest(group)}
 	for _, b := range group {
-		if b.now.After(r.At) {
-			r.At = b.now // the instant of the latest request
-		}
 		if b.once != nil {
 			r.Answers = append(r.Answers, b.once.AnswerKey)
 		}
@@ -78,6 +75,16 @@ func (in *Intake) unanswered(group []*batch, at time.Time, stored map[string]sto
 	return r
 }
 
+// latest is the instant of a group's latest request.
+func latest(group []*batch) (at time.Time) {
+	for _, b := range group {
+		if b.now.After(at) {
+			at = b.now
+		}
+	}
+	return at
+}
+
 // decision is one run of decide: what exists on one side, what is to be written on the other. Its batch is the one
 // that is being decided; what earlier ones of the group made counts for it as if it had been there.
 type decision struct {
@@ -94,7 +101,7 @@ type decision struct {
 // decide turns the plans of a group into rows against what exists. It fills results and entries anew each time. A batch
 // that repeats another request leaves no rows: it is given the answer of that request, or is decided after the group.
 func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestWrites, error) {
-	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, book: gate.NewBook(&in.catalog.Zones)}
+	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, book: gate.NewBook(&in.catalog.Zones, latest(group))}
 	kept := map[string]store.KeptAnswer{} // of this group
 	people := state.Persons
 	for _, b := range group {

@@ -151,7 +151,7 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 		rows := slices.SortedFunc(slices.Values(d.Waiting), func(a, b delivery.Row) int {
 			return cmp.Or(a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID))
 		})
-		book := gate.NewBook(&r.catalog.Zones)
+		book := gate.NewBook(&r.catalog.Zones, r.now)
 		var list []waiting
 		for _, row := range rows {
 			w := waiting{Row: row}

@@ -25,7 +25,7 @@ func present(c store.Claim) string {
 // readdressed has the row of a claim that goes on take the address that it has now.
 func (r *recheck) readdressed(c store.Claim, v store.IntentVerdict) store.IntentVerdict {
 	switch {
-	case v.NeedLock, v.NeedSlots, v.NeedPace, v.NeedAddress != "":
+	case v.Needs():
 		return v
 	case v.Move == nil:
 		v.Move = &store.IntentMove{

@@ -27,6 +27,7 @@ type flight struct {
 	leaseUntil time.Time
 	settledAt  time.Time // when the last results were committed; at first when sending began
 	onWire     map[delivery.ID]store.LeaseRef
+	probes     map[berth]chan struct{} // whose outcomes decide for all; closed when they are known
 	done       []store.Settlement
 	entries    []journal.Entry
 	back       []store.Release // claims that are given back
@@ -40,7 +41,7 @@ type flight struct {
 func (f *flight) fly(stop context.Context, jobs []job) error {
 	f.settledAt = f.Clock.Now()
 	f.done, f.entries = make([]store.Settlement, 0, len(jobs)), make([]journal.Entry, 0, len(jobs))
-	f.onWire = make(map[delivery.ID]store.LeaseRef, len(jobs))
+	f.onWire, f.probes = make(map[delivery.ID]store.LeaseRef, len(jobs)), map[berth]chan struct{}{}
 	for _, j := range jobs {
 		f.onWire[j.claim.ID] = ref(j.claim)
 	}
@@ -123,12 +124,8 @@ func (f *flight) one(stop context.Context, j job) {
 	}
 	defer j.outlet.Leave()
 	now := f.Clock.Now()
-	f.mu.Lock()
-	_, mine := f.onWire[j.claim.ID]
-	mine = mine && now.Before(f.leaseUntil)
-	f.mu.Unlock()
 	switch {
-	case !mine:
+	case !f.holds(j, now):
 		f.keep(j, nil, journal.Entry{What: journal.StaleRefused, Reason: reason.LeaseLost})
 		return
 	case !j.at.IsZero() && now.After(j.at.Add(j.rules.channel.Rate.Slack())), // its instant is over: it takes another one
@@ -136,7 +133,18 @@ func (f *flight) one(stop context.Context, j job) {
 		f.putBack(j, time.Time{}, "")
 		return
 	}
-	verdict, err := j.outlet.Begin(now)
+	verdict, probe, err := f.begin(j, now)
+	if err == nil && !verdict.OK && probe != nil { // it leaves with the probe, or not at all
+		<-probe
+		if now = f.Clock.Now(); !f.holds(j, now) {
+			f.keep(j, nil, journal.Entry{What: journal.StaleRefused, Reason: reason.LeaseLost})
+			return
+		}
+		verdict, _, err = f.begin(j, now)
+	}
+	if verdict.Probe {
+		defer f.probed(j)
+	}
 	switch {
 	case err != nil: // it is for the channel that is open now
 		f.putBack(j, time.Time{}, "")
@@ -144,6 +152,48 @@ func (f *flight) one(stop context.Context, j job) {
 		f.putBack(j, f.spread(j.draws, j.claim, verdict), reason.ChannelDown)
 	default:
 		f.hand(j, verdict)
+	}
+}
+
+// holds reports whether a message is still this worker's.
+func (f *flight) holds(j job, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, mine := f.onWire[j.claim.ID]
+	return mine && now.Before(f.leaseUntil)
+}
+
+// berth is a place of a person on one channel, which messages may share.
+type berth struct {
+	store.PersonRef
+	channel string
+	slot    time.Time
+}
+
+func berthOf(c store.Claim) berth { return berth{personOf(c), c.Channel, c.Slot} }
+
+// begin asks the channel whether a message may be handed over. Where it may not since a message of its own place is the
+// probe that will tell, it also returns what is closed when that has ended.
+func (f *flight) begin(j job, now time.Time) (flow.Verdict, chan struct{}, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	verdict, err := j.outlet.Begin(now)
+	if verdict.Probe {
+		f.probes[berthOf(j.claim)] = make(chan struct{})
+	}
+	if j.claim.Slot.IsZero() {
+		return verdict, nil, err
+	}
+	return verdict, f.probes[berthOf(j.claim)], err
+}
+
+// probed tells those who wait for a probe that it has ended.
+func (f *flight) probed(j job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if probe := f.probes[berthOf(j.claim)]; probe != nil {
+		close(probe)
+		delete(f.probes, berthOf(j.claim))
 	}
 }
 

@@ -42,7 +42,9 @@ func earlier(row delivery.Row) bool {
 }
 
 // standing reports whether a claim may go in the place that it has. It is looked at without a lock: what others reserve
-// they reserve around it, so that it stands unless the rules have changed or something critical went first.
+// they reserve around it, so that it stands unless the rules have changed or something critical went first. Two things ask
+// for the lock all the same: a policy that counts what was sent only, by which nobody reserves anything, and a place that
+// soon will be over, which somebody with a faster clock may count as one that is.
 func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitted bool, need store.IntentVerdict) {
 	if c.Doubt() { // what may have arrived did so under its old slot, which it keeps
 		return true, need
@@ -50,8 +52,14 @@ func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitte
 	a := r.ask(c, rules)
 	policy := book.Limiting(a)
 	limited := !policy.Unlimited()
-	age := r.now.Sub(c.Slot)
-	if c.Slot.IsZero() || earlier(c.Row) || age < 0 || age > policy.Grace() {
+	if gathered, crowded := r.crowds[crowdOf(c)]; crowded && limited && !a.Limits.Uncounted {
+		need.NeedLock = !c.Person.Locked
+		if !gathered {
+			need.NeedDue = gate.Kind(c.Channel)
+		}
+		return false, need
+	}
+	if !r.placed(c, policy) {
 		switch {
 		case !limited && !hasFallback(rules): // nothing is counted, so nothing has to be known
 		case a.Limits.Uncounted && !hasFallback(rules):
@@ -61,16 +69,29 @@ func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitte
 		}
 		return false, need
 	}
+	if limited && !c.Person.Locked && (policy.Count == cadence.CountSent || 2*r.now.Sub(c.Slot) > policy.Grace()) {
+		return false, store.IntentVerdict{NeedLock: true}
+	}
 	if limited && !c.Person.SlotsRead {
 		return false, store.IntentVerdict{NeedSlots: true}
 	}
 	// Within the grace slots are compared, not the clock.
 	a.Now = c.Slot
 	if book.Try(a, c.Row).At.Equal(c.Slot) {
+		if policy.Count == cadence.CountSent {
+			book.Leave(a, c.Slot, c.Type)
+			book.Send(a, c.Slot)
+		}
 		return true, need
 	}
 	need.NeedLock = !c.Person.Locked
 	return false, need
+}
+
+// placed reports whether a claim has a place of its own that is not over.
+func (r *recheck) placed(c store.Claim, policy cadence.Policy) bool {
+	age := r.now.Sub(c.Slot)
+	return !c.Slot.IsZero() && !earlier(c.Row) && age >= 0 && age <= policy.Grace()
 }
 
 func hasFallback(rules rules) bool { return len(rules.trigger.Fallback) > 0 }
@@ -79,20 +100,25 @@ func hasFallback(rules rules) bool { return len(rules.trigger.Fallback) > 0 }
 func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.IntentVerdict {
 	a := r.ask(c, rules)
 	first := c.Slot.IsZero() && !c.Rides() || earlier(c.Row) // it has not been admitted yet
-	if !c.Slot.IsZero() && !earlier(c.Row) {
-		book.Leave(a, c.Slot, c.Type)
-	}
+	r.release(book, c, a)
 	if age := r.now.Sub(c.LeavesAt()); c.Rides() && age >= 0 && age <= book.Limiting(a).Grace() {
 		a.Now = c.LeavesAt() // it may have the place of the one with which it was to leave
 	}
 	verdict := book.Try(a)
+	if r.placed(c, book.Limiting(a)) && (verdict.Reason == reason.DeferredTooLong || verdict.At.After(r.now)) {
+		own := a // it was asked for the sake of others: it is none the worse for that
+		own.Now = c.Slot
+		if v := book.Try(own); v.Reason == "" && v.At.Equal(c.Slot) {
+			a, verdict = own, v
+		}
+	}
 	if verdict.Reason != reason.DeferredTooLong && !verdict.At.After(r.now) {
 		into := c.FoldedInto
 		if c.Rides() { // it goes by itself, and takes along those that were to leave with it
 			into = c.ID
 		}
 		return store.IntentVerdict{Past: past(c), Move: &store.IntentMove{
-			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: book.Take(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
+			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: book.Send(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
 			AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
 			DoubtAt: c.DoubtAt, DueAt: c.DueAt, EligibleAt: c.EligibleAt, FoldedInto: into,
 		}}

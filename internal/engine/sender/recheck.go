@@ -34,6 +34,8 @@ type recheck struct {
 	instants           map[delivery.ID]time.Time // when those leave whose channel has a rate
 	paces              map[store.PaceRef]flow.Pace
 	bundles            map[store.PersonRef][]bundle // of those that are sent or put off by this batch
+	crowds             map[crowd]bool               // that are asked for places; true: all that is due of them is claimed
+	released           map[delivery.ID]bool         // of what is asked: its place was given up before
 }
 
 // rules are the definitions that a claim belongs to.
@@ -100,11 +102,15 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 	if !again {
 		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
 		r.instants, r.paces = map[delivery.ID]time.Time{}, map[store.PaceRef]flow.Pace{}
-		r.book, r.bundles = gate.NewBook(&r.Catalog.Zones), map[store.PersonRef][]bundle{}
+		r.book, r.bundles = gate.NewBook(&r.Catalog.Zones, r.now), map[store.PersonRef][]bundle{}
+		r.crowds, r.released = map[crowd]bool{}, map[delivery.ID]bool{}
 	} else {
 		r.book = r.book.Next()
+		for of := range r.crowds {
+			r.crowds[of] = true
+		}
 	}
-	verdicts := make([]store.IntentVerdict, len(claims))
+	asked := make([]asking, len(claims))
 	for i, c := range claims {
 		live, err := r.inForce(c.Workspace)
 		if err != nil {
@@ -114,15 +120,27 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 		if err != nil {
 			return nil, err
 		}
-		was := c.Address
-		c.Address = present(c)
-		if verdicts[i], err = r.claim(r.book, c, rules, was); c.Address != was {
-			verdicts[i] = r.readdressed(c, verdicts[i])
-		}
-		if err != nil {
+		a := asking{Claim: c, rules: rules, was: c.Address}
+		a.Address = present(c)
+		if a.verdict, a.stopped, err = r.halted(a.Claim, rules, a.was); err != nil {
 			return nil, err
 		}
-		if v := verdicts[i]; v.NeedLock || v.NeedSlots || v.NeedPace || v.NeedAddress != "" {
+		asked[i] = a
+	}
+	verdicts := make([]store.IntentVerdict, len(claims))
+	for _, i := range r.inOrder(asked) {
+		a, c := asked[i], asked[i].Claim
+		verdicts[i] = a.verdict
+		if !a.stopped {
+			var err error
+			if verdicts[i], err = r.claim(r.book, c, a.rules); err != nil {
+				return nil, err
+			}
+		}
+		if c.Address != a.was {
+			verdicts[i] = r.readdressed(c, verdicts[i])
+		}
+		if verdicts[i].Needs() {
 			continue
 		}
 		if !c.LostIntent.IsZero() {
@@ -135,17 +153,20 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 	return verdicts, nil
 }
 
-// claim decides one claim, which had another address than it has now where was says so. Everything that stops it is
-// looked at before the limits are.
-func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, was string) (store.IntentVerdict, error) {
-	if v, stopped := r.stopped(c, rules, was); stopped {
-		return v, nil
+// halted looks at everything that stops a claim before its limits are looked at. It had another address than it has now
+// where was says so.
+func (r *recheck) halted(c store.Claim, rules rules, was string) (v store.IntentVerdict, halted bool, err error) {
+	if v, halted = r.stopped(c, rules, was); halted {
+		return v, true, nil
 	}
-	if v, resting, err := r.rest(c, rules); resting || err != nil {
-		return v, err
-	}
+	return r.rest(c, rules)
+}
+
+// claim decides one claim by the limits of its person and the rate of its channel.
+func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules) (store.IntentVerdict, error) {
 	admitted, need := r.standing(book, c, rules)
-	if (c.FoldedInto != 0 || need.NeedLock && rules.trigger.Limits.AtSend == definition.LimitFold) && untried(c) && !c.Person.Folding {
+	_, crowded := r.crowds[crowdOf(c)]
+	if (c.FoldedInto != 0 || (need.NeedLock || crowded) && rules.trigger.Limits.AtSend == definition.LimitFold) && untried(c) && !c.Person.Folding {
 		admitted, need.NeedLock, need.NeedFold = false, true, true
 	}
 	rate := rules.channel.Rate
@@ -154,7 +175,7 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, was string)
 	if need.NeedAddress, err = r.others(c); err != nil {
 		return need, err
 	}
-	if need.NeedLock || need.NeedSlots || need.NeedPace || need.NeedAddress != "" {
+	if need.Needs() {
 		return need, nil
 	}
 	if v, joined := r.join(book, c, rules); joined {
@@ -170,6 +191,7 @@ func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules, was string)
 			v := r.later(c, rules, at, reason.RateLimited)
 			v.Pace = &pace
 			r.putOff(c, at)
+			r.keep(book, c, rules)
 			return v, nil
 		}
 	}

@@ -281,7 +281,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 		row.DoubtAt = time.Time{}
 	}
 	change := delivery.After(row, j.rules.policy, result, now, func(limit uint64) uint64 {
-		return j.draws.Uniform(limit, c.Key, fmt.Sprint(c.AttemptNo))
+		return j.draws.Uniform(limit, drawnBy(c, "retry", fmt.Sprint(c.AttemptNo), fmt.Sprint(c.RetryCount))...)
 	})
 	s := store.Settlement{
 		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: change.Accepted, Step: change.Step, Status: change.Status,
@@ -293,6 +293,9 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,
 			Reason: result.Reason, ProviderID: clip(receipt.ProviderID),
 		},
+	}
+	if change.Retried && change.HeldBackTo.IsZero() {
+		s.Together = gate.Kind(c.Channel)
 	}
 	if cause != nil {
 		s.Attempt.Error = clip(cause.Error())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -103,5 +104,15 @@ func (s *Sender) spread(draws key.Keyed, c store.Claim, v flow.Verdict) time.Tim
 		return v.Until
 	}
 	span := v.Spread.Microseconds()
-	return v.Until.Add(time.Duration(draws.Uniform(uint64(span), c.Key, "rest", fmt.Sprint(c.Version))) * time.Microsecond)
+	by := drawnBy(c, "rest", fmt.Sprint(c.Version), fmt.Sprint(v.Until.UnixMicro()))
+	return v.Until.Add(time.Duration(draws.Uniform(uint64(span), by...)) * time.Microsecond)
+}
+
+// drawnBy is what the chance in a message's waits is drawn by: its key, and what is its own. The messages of one place draw
+// the same, by what they have in common, so that they wait alike and come together.
+func drawnBy(c store.Claim, what, own, common string) []string {
+	if c.Slot.IsZero() {
+		return []string{c.Key, what, own}
+	}
+	return []string{c.Person.ExtID, gate.Kind(c.Channel), fmt.Sprint(c.Slot.UnixMicro()), what, common}
 }

@@ -1,0 +1,222 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+const steady = "retry: {backoff: [5m], jitter: none}\n"
+
+// A place that has passed without its message leaving binds no cooldown, whatever kept the message: only what left, what may
+// have left and what is about to leave keeps others waiting.
+//
+// Shows: A31, A39.
+func TestPlacesThatHavePassed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, cadence, rest, day, want string }{
+		{
+			"two are refused", "{cooldown: 2h}", steady,
+			"10:30 later, 10:30 later, 10:30 news, 10:30 news, 13:00",
+			"10:30 retried inbox temporary_error, 10:30 retried inbox temporary_error, 10:35 sent inbox, 10:35 sent inbox",
+		},
+		{
+			"and none of them is lost", "{cooldown: 2h}", steady + "limits: {at_send: fail}\n",
+			"10:30 later, 10:30 later, 10:30 news, 10:30 news, 13:00",
+			"10:30 retried inbox temporary_error, 10:30 retried inbox temporary_error, 10:35 sent inbox, 10:35 sent inbox",
+		},
+		{
+			"nor goes to another channel", "{cooldown: 2h}", steady + "fallback: [email]\n",
+			"10:30 later, 10:30 later, 10:30 news, 10:30 news, 13:00",
+			"10:30 retried inbox temporary_error, 10:30 retried inbox temporary_error, 10:35 sent inbox, 10:35 sent inbox",
+		},
+		{
+			"refused again and again", "{cooldown: 2h}", "retry: {backoff: [5m, 20m], jitter: none}\n",
+			"10:30 later, 10:30 later, 10:30 later, 10:30 later, 10:30 news, 10:30 news, 13:00",
+			"10:30 retried inbox temporary_error, 10:30 retried inbox temporary_error, 10:35 retried inbox temporary_error, " +
+				"10:35 retried inbox temporary_error, 10:55 sent inbox, 10:55 sent inbox",
+		},
+		{
+			"one by one where the policy is strict", "{cooldown: 2h, max_per_slot: 1}", steady,
+			"10:30 later, 10:30 news, 10:40 news, 13:00",
+			"10:30 retried inbox temporary_error, 10:35 sent inbox, 10:40 deferred inbox 12:35 cooldown, 12:35 sent inbox",
+		},
+		{
+			"a new one passes those that wait for their retry", "{cooldown: 2h}", "retry: {backoff: [15m], jitter: none}\n",
+			"10:30 later, 10:30 news, 10:33 news, 13:00",
+			"10:30 retried inbox temporary_error, 10:33 sent inbox, 10:45 deferred inbox 12:33 cooldown, 12:33 sent inbox",
+		},
+		{
+			"within the grace it waits for them", "{cooldown: 2h, slot_grace: 5m}", "retry: {backoff: [15m], jitter: none}\n",
+			"10:30 later, 10:30 news, 10:33 news, 13:00",
+			"10:30 retried inbox temporary_error, 10:33 deferred inbox 12:30 cooldown, 10:45 deferred inbox 12:30 cooldown, " +
+				"12:30 sent inbox, 12:30 sent inbox",
+		},
+		{
+			"a day's cap goes on counting what waits", "{max_per_day: 1}", "retry: {backoff: [15m], jitter: none}\n",
+			"10:30 later, 10:30 news, 10:33 news, 10:50",
+			"10:30 retried inbox temporary_error, 10:33 deferred inbox 00:00 daily, 10:45 sent inbox",
+		},
+		{
+			"but where only what has left counts", "{max_per_day: 1, count: sent}", "retry: {backoff: [15m], jitter: none}\n",
+			"10:30 later, 10:30 news, 10:33 news, 10:50",
+			"10:30 retried inbox temporary_error, 10:33 sent inbox, 10:45 deferred inbox 00:00 daily",
+		},
+		{
+			"nor within the grace", "{max_per_day: 1, count: sent}", "retry: {backoff: [15m], jitter: none}\n",
+			"10:30 later, 10:30 news, 10:30 news, 10:50",
+			"10:30 retried inbox temporary_error, 10:30 sent inbox, 10:45 deferred inbox 00:00 daily",
+		},
+		{
+			"the process was down over a shared place", "{cooldown: 2h}", "",
+			"10:00 news, 10:30 news, 10:40 news, 12:20 down, 14:30",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 10:40 deferred inbox 12:00 cooldown, 12:20 sent inbox, 12:20 sent inbox",
+		},
+		{
+			"and over places one after the other", "{cooldown: 2h, max_per_slot: 1}", "limits: {at_send: fail}\n",
+			"10:00 news, 10:30 news, 10:40 news, 16:20 down, 19:00",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 10:40 deferred inbox 14:00 cooldown, 16:20 failed inbox cooldown, 16:20 sent inbox",
+		},
+		{
+			"a new one comes while the process is down", "{cooldown: 2h}", "",
+			"10:00 news, 10:30 news, 10:40 news, 12:20 down, 12:20 news, 14:30",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 10:40 deferred inbox 12:00 cooldown, 12:20 sent inbox, 12:20 sent inbox, 12:20 sent inbox",
+		},
+		{
+			"reminders are refused", "{cooldown: 20m}", steady + "timing: {reminders: [30m]}\n",
+			"10:00 news, 10:00 news, 10:20 later, 10:20 later, 11:00",
+			"10:00 sent inbox, 10:00 sent inbox, 10:30 retried inbox temporary_error, 10:30 retried inbox temporary_error, 10:35 sent inbox, 10:35 sent inbox",
+		},
+		{
+			"something critical comes in between", "{cooldown: 2h}", "",
+			"10:00 news, 10:30 news, 10:40 news, 11:00 siren, 15:00",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 10:40 deferred inbox 12:00 cooldown, 11:00 sent inbox, " +
+				"12:00 deferred inbox 13:00 cooldown, 12:00 deferred inbox 13:00 cooldown, 13:00 sent inbox, 13:00 sent inbox",
+		},
+		{
+			"and after a refusal", "{cooldown: 2h}", steady,
+			"10:30 later, 10:30 later, 10:30 news, 10:30 news, 10:32 siren, 15:00",
+			"10:30 retried inbox temporary_error, 10:30 retried inbox temporary_error, 10:32 sent inbox, " +
+				"10:35 deferred inbox 12:32 cooldown, 10:35 deferred inbox 12:32 cooldown, 12:32 sent inbox, 12:32 sent inbox",
+		},
+		{
+			"what may have arrived counts", "{cooldown: 2h}", "retry: {backoff: [15m], jitter: none}\n",
+			"10:30 lose, 10:30 news, 10:33 news, 13:00",
+			"10:30 retried inbox reply_lost, 10:33 deferred inbox 12:30 cooldown, 10:45 sent inbox, 12:30 sent inbox",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := newWorld(t, s, limited(c.cadence, c.rest))
+				w.person("ann", `"persona": "Manager"`)
+				for n, step := range strings.Split(c.day, ", ") {
+					when, what, _ := strings.Cut(step, " ")
+					if what == "down" {
+						w.Clock.Set(at(when))
+						continue
+					}
+					if at(when).After(w.Clock.Now()) {
+						w.live(when)
+					}
+					switch what {
+					case "":
+					case "later":
+						w.Provider.Next(channel.Temporary(errors.New("not now")))
+					case "lose":
+						w.Provider.Next(&channel.SendError{Reason: reason.ReplyLost, Unknown: true, Retry: true, Err: errors.New("lost")})
+					default:
+						w.Post(fmt.Sprintf(`{"kind": %q, "id": "%d", "recipient": {"address": "ann", "customer_ref": "ann"}}`, what, n))
+						w.live(when)
+					}
+				}
+				w.mustBe("the day", w.diary(), strings.Split(c.want, ", "))
+			})
+		})
+	}
+}
+
+// Two messages of one person and place wait for a provider that is away, among many others. When it is back they leave
+// together, jitter or not, although each comes to its channel by itself.
+//
+// Shows: A31, A39.
+func TestPlacesThatPassWhileABreakerIsOpen(t *testing.T) {
+	t.Parallel()
+	for name, minutes := range map[string]int{"soon": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				away := true
+				provider := &station{answer: func(time.Time) error {
+					if away {
+						return channel.Away(errors.New("no connection"))
+					}
+					return nil
+				}}
+				b := enginetest.Setup(t, s, limited("{cooldown: 2h}", ""), func(c *engine.Config) {
+					provider.clock = c.Clock
+					for i := range c.Providers {
+						c.Providers[i].Open = func(map[string]string) (channel.Channel, error) { return provider, nil }
+					}
+				})
+				b.Clock.Set(at("10:29:55"))
+				for _, name := range []string{"ann", "bob", "cid", "dan", "eve", "fay"} {
+					world{b}.person(name, `"persona": "Manager"`)
+				}
+				post := func(name string, n int) {
+					b.Post(fmt.Sprintf(`{"kind": "news", "id": "%s-%d", "recipient": {"customer_ref": %[1]q}}`, name, n))
+				}
+				for _, name := range []string{"bob", "cid", "dan", "eve", "fay"} {
+					post(name, 1)
+				}
+				b.At(at("10:29:55"))
+				b.Clock.Set(at("10:30"))
+				post("ann", 1)
+				post("ann", 2)
+				b.At(at("10:30"))
+				run := func(until time.Time) {
+					for range 10_000 {
+						if b.At(b.Clock.Now()).Any() {
+							continue
+						}
+						next, err := b.NextDue(t.Context())
+						if err != nil {
+							t.Fatal(err)
+						}
+						if next.IsZero() || next.After(until) {
+							b.Clock.Set(until)
+							return
+						}
+						b.Clock.Set(next)
+					}
+					t.Fatal("there is no end to it")
+				}
+				run(at("10:30").Add(time.Duration(minutes) * time.Minute))
+				away = false
+				run(at("12:15"))
+				left := map[string][]time.Time{}
+				for _, e := range b.Journal() {
+					if e.What == journal.Sent {
+						left[e.Contact] = append(left[e.Contact], e.At)
+					}
+					if e.What == journal.Deferred && e.Reason == reason.CadenceCooldown {
+						t.Errorf("%s waits for what nobody sent", e.Contact)
+					}
+				}
+				if ann := left["ann"]; len(ann) != 2 || ann[1].Sub(ann[0]).Abs() > time.Minute {
+					t.Errorf("they left at %v", ann)
+				}
+			})
+		})
+	}
+}
