@@ -88,8 +88,9 @@ func entryRow(e journal.Entry) row {
 }
 
 // deliveredRow is a message that reached its person as a row.
-func deliveredRow(d delivered) row {
+func deliveredRow(d delivered, contact string) row {
 	return row{
+		alias: []string{contact},
 		cells: map[string]cell{
 			"at": instantCell(d.at), "workflow": textCell(d.Workflow), "to": textCell(d.Address), "channel": textCell(d.Channel),
 			"locale": textCell(d.Locale), "step": numberCell(d.Step), "attempt": numberCell(d.Attempt),
