@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -73,10 +74,17 @@ func TestSuppressWaitsForTheIntent(t *testing.T) {
 	}
 }
 
-// somebodyWaits returns once a transaction waits for another one.
+// somebodyWaits returns once a transaction waits for another one. When none does, the lock is not taken that the test is
+// about: it says so after a while instead of asking for as long as tests may take.
 func somebodyWaits(t *testing.T, db *sql.DB) {
 	t.Helper()
-	for t.Context().Err() == nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		if ctx.Err() != nil {
+			t.Error("no transaction waits for another one: a lock is missing")
+			return
+		}
 		if column(t, db, `SELECT CAST(count(*) AS text) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)[0] != "0" {
 			return
 		}
