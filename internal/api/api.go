@@ -50,6 +50,7 @@ const (
 type Store interface {
 	Ping(ctx context.Context) error
 	KeyByHash(ctx context.Context, hash string) (store.APIKey, bool, error)
+	KeyUsed(ctx context.Context, ws subject.WorkspaceID, id int64, at time.Time) error
 	Workspaces(ctx context.Context) ([]store.Workspace, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
@@ -166,7 +167,7 @@ type Route struct {
 
 // New puts an API together.
 func New(d Deps) *API {
-	a := &API{Deps: d, auth: newAuthenticator(d.Store, d.Clock), mux: http.NewServeMux()}
+	a := &API{Deps: d, auth: newAuthenticator(d.Store, d.Clock, d.Log), mux: http.NewServeMux()}
 	a.huma = humago.New(a.mux, describe(d.Version))
 	a.health()
 	a.events()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -68,11 +69,19 @@ func (a *API) caller(r *http.Request, scope Scope) (Caller, *client.Problem) {
 		p.Hint = "send the header Authorization: Bearer car_…; carillon keys create makes a key"
 		return Caller{}, p
 	}
-	caller, ok, err := a.auth.authenticate(r.Context(), key)
+	caller, ended, err := a.auth.authenticate(r.Context(), key)
 	switch {
 	case err != nil:
 		return Caller{}, a.problem(r.Context(), fmt.Errorf("look the key up: %w", err))
-	case !ok:
+	case ended == store.KeyExpired:
+		p := client.NewProblem(http.StatusUnauthorized, "Unauthorized", client.CodeUnauthorized, "the API key has expired")
+		p.Hint = "carillon keys rotate NAME --expires 90d gives it a new secret and a new end"
+		return Caller{}, p
+	case ended == store.KeyRotated:
+		p := client.NewProblem(http.StatusUnauthorized, "Unauthorized", client.CodeUnauthorized, "the API key was rotated, and its former secret is no longer accepted")
+		p.Hint = "use the secret that carillon keys rotate printed"
+		return Caller{}, p
+	case ended != "":
 		p := client.NewProblem(http.StatusUnauthorized, "Unauthorized", client.CodeUnauthorized, "the API key is not known or has been revoked")
 		p.Hint = "keys belong to one database: carillon keys list, with the --db of this server, shows those that it knows"
 		return Caller{}, p
@@ -92,13 +101,21 @@ const (
 	maxKnown = 1024
 )
 
+// usedEvery is how exactly the last use of a key is known: it is written at most once in that time, not at every request.
+const usedEvery = time.Minute
+
+// usedWithin bounds how long a request waits for that write.
+const usedWithin = time.Second
+
 // authenticator knows keys by their hash.
 type authenticator struct {
 	store Store
 	clock clock.Clock
+	log   *slog.Logger
 
 	mu         sync.Mutex
 	known      map[string]knownKey
+	used       map[int64]time.Time // when the use of a key was last written, or could not be
 	workspaces map[subject.WorkspaceID]store.Workspace
 }
 
@@ -107,34 +124,71 @@ type knownKey struct {
 	until  time.Time
 }
 
-func newAuthenticator(s Store, c clock.Clock) *authenticator {
-	return &authenticator{store: s, clock: c, known: map[string]knownKey{}, workspaces: map[subject.WorkspaceID]store.Workspace{}}
+func newAuthenticator(s Store, c clock.Clock, log *slog.Logger) *authenticator {
+	return &authenticator{store: s, clock: c, log: log, known: map[string]knownKey{}, used: map[int64]time.Time{}, workspaces: map[subject.WorkspaceID]store.Workspace{}}
 }
 
-func (a *authenticator) authenticate(ctx context.Context, key string) (Caller, bool, error) {
+// unknown is the end of a key that never was.
+const unknown store.KeyEnd = "unknown"
+
+// authenticate says whose key it is, or why it is refused.
+func (a *authenticator) authenticate(ctx context.Context, key string) (Caller, store.KeyEnd, error) {
 	hash, now := HashKey(key), a.clock.Now()
 	a.mu.Lock()
 	known, ok := a.known[hash]
 	a.mu.Unlock()
 	if ok && now.Before(known.until) {
-		return known.caller, true, nil
+		return known.caller, "", nil
 	}
 	row, ok, err := a.store.KeyByHash(ctx, hash)
-	if err != nil || !ok || !row.RevokedAt.IsZero() {
-		return Caller{}, false, err
+	if err != nil || !ok {
+		return Caller{}, unknown, err
+	}
+	if ended := row.Ended(hash, now); ended != "" {
+		return Caller{}, ended, nil
 	}
 	ws, ok, err := a.workspace(ctx, row.Workspace)
 	if err != nil || !ok {
-		return Caller{}, false, err
+		return Caller{}, unknown, err
 	}
-	caller := Caller{Workspace: ws, Name: row.Name, keyID: row.ID, scopes: row.Scopes}
+	a.noteUse(ctx, row, now)
+	caller, until := Caller{Workspace: ws, Name: row.Name, keyID: row.ID, scopes: row.Scopes}, now.Add(RevokedWithin)
+	if ends := row.EndsAt(hash); !ends.IsZero() && ends.Before(until) {
+		until = ends
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.known) >= maxKnown {
 		clear(a.known)
 	}
-	a.known[hash] = knownKey{caller, now.Add(RevokedWithin)}
-	return caller, true, nil
+	a.known[hash] = knownKey{caller, until}
+	return caller, "", nil
+}
+
+// noteUse writes that a key was used, where that was not written within the last minute. A database that cannot be written to
+// refuses no request that only reads.
+func (a *authenticator) noteUse(ctx context.Context, row store.APIKey, now time.Time) {
+	a.mu.Lock()
+	last := a.used[row.ID]
+	if row.UsedAt.After(last) {
+		last = row.UsedAt
+	}
+	due := now.Sub(last) >= usedEvery
+	if due {
+		if len(a.used) >= maxKnown {
+			clear(a.used)
+		}
+		a.used[row.ID] = now
+	}
+	a.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, usedWithin)
+	defer cancel()
+	if err := a.store.KeyUsed(ctx, row.Workspace, row.ID, now); err != nil {
+		a.log.WarnContext(ctx, "the last use of an API key was not written", "key", row.Name, "error", err)
+	}
 }
 
 // workspace remembers workspaces: their ids and secrets never change.

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/config"
 	"github.com/carillonhq/carillon/internal/store"
@@ -16,6 +18,7 @@ func scopes() []string { return app.Scopes() }
 type keysCmd struct {
 	Create createKeyCmd `cmd:"" help:"Make an API key and print it, this once."`
 	List   listKeysCmd  `cmd:"" help:"List the API keys."`
+	Rotate rotateKeyCmd `cmd:"" help:"Give an API key a new secret and print it, this once."`
 	Revoke revokeKeyCmd `cmd:"" help:"End an API key."`
 }
 
@@ -23,7 +26,23 @@ type createKeyCmd struct {
 	config.Database
 	Name   string   `name:"name" required:"" placeholder:"NAME" help:"What the key is for; it stands in the audit log."`
 	Scopes []string `name:"scopes" required:"" sep:"," enum:"${scopes}" placeholder:"SCOPE" help:"What it may do: ${scopes}. admin contains the others."`
+	expiry
 	jsonOnly
+}
+
+// expiry is when a key ends by itself.
+type expiry struct {
+	Expires civil.Duration `name:"expires" placeholder:"DURATION" help:"How long the key is accepted, such as 90d or 1y. Default: for ever."`
+}
+
+func (e expiry) at(now time.Time) (time.Time, error) {
+	if e.Expires.Negative() {
+		return time.Time{}, errors.New("--expires: a length of time from now on, such as 90d")
+	}
+	if e.Expires.IsZero() {
+		return time.Time{}, nil
+	}
+	return e.Expires.AddTo(now, time.UTC), nil
 }
 
 // Help is the long help.
@@ -44,13 +63,19 @@ the key is stored, so it cannot be shown again.
 // Run makes a key.
 func (c *createKeyCmd) Run(s *session) error {
 	now := (&clock.System{}).Now()
+	expires, err := c.expiry.at(now)
+	if err != nil {
+		return err
+	}
 	return withStore(s, c.DB, true, func(db *store.Store, ws store.Workspace) error {
-		key, err := app.CreateKey(s.ctx, db, ws, c.Name, c.Scopes, now)
+		key, err := app.CreateKeyUntil(s.ctx, db, ws, c.Name, c.Scopes, now, expires)
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			return printJSON(s.Out, map[string]any{"name": c.Name, "scopes": c.Scopes, "key": key})
+			made := map[string]any{"name": c.Name, "scopes": c.Scopes, "key": key}
+			instants(made, "expires_at", expires)
+			return printJSON(s.Out, made)
 		}
 		if s.Terminal {
 			s.note("API key %q with %s. It is not shown again:", c.Name, strings.Join(c.Scopes, ", "))
@@ -77,9 +102,9 @@ func (c *listKeysCmd) Run(s *session) error {
 		}
 		rows := make([][]string, len(keys))
 		for i, k := range keys {
-			rows[i] = []string{k.Name, strings.Join(k.Scopes, ","), c.at(k.CreatedAt), c.at(k.RevokedAt)}
+			rows[i] = []string{k.Name, strings.Join(k.Scopes, ","), c.at(k.CreatedAt), c.at(k.UsedAt), c.at(k.ExpiresAt), c.at(k.OldUntil), c.at(k.RevokedAt)}
 		}
-		s.table([]string{"name", "scopes", "created_at", "revoked_at"}, rows)
+		s.table([]string{"name", "scopes", "created_at", "used_at", "expires_at", "old_secret_until", "revoked_at"}, rows)
 		return nil
 	})
 }
@@ -88,11 +113,75 @@ func keysJSON(keys []store.APIKey) map[string]any {
 	list := make([]map[string]any, len(keys))
 	for i, k := range keys {
 		list[i] = map[string]any{"name": k.Name, "scopes": k.Scopes, "created_at": k.CreatedAt}
-		if !k.RevokedAt.IsZero() {
-			list[i]["revoked_at"] = k.RevokedAt
-		}
+		instants(list[i], "used_at", k.UsedAt, "expires_at", k.ExpiresAt, "old_secret_until", k.OldUntil, "revoked_at", k.RevokedAt)
 	}
 	return map[string]any{"keys": list}
+}
+
+// instants adds the times that there are.
+func instants(to map[string]any, pairs ...any) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, _ := pairs[i].(string)
+		if at, ok := pairs[i+1].(time.Time); ok && !at.IsZero() {
+			to[name] = at
+		}
+	}
+}
+
+type rotateKeyCmd struct {
+	config.Database
+	Name string `arg:"" help:"The key's name."`
+	expiry
+	Grace *civil.Duration `name:"grace" placeholder:"DURATION" xor:"former" help:"How long the former secret is still accepted. Default: 1d."`
+	Now   bool            `name:"now" xor:"former" help:"End the former secret now, and with it the console sessions that it began: for one that has leaked."`
+	jsonOnly
+}
+
+// Help is the long help.
+func (rotateKeyCmd) Help() string {
+	return `The key keeps its name and its scopes. Those who use it take the new secret while the former one is still accepted. A
+second rotation within that time ends the first secret at once. With --expires the key ends that long after now; without
+it, when it would have ended anyway.
+
+  export CARILLON_KEY=$(carillon keys rotate laptop)`
+}
+
+// Run gives a key a new secret.
+func (c *rotateKeyCmd) Run(s *session) error {
+	now := (&clock.System{}).Now()
+	expires, err := c.expiry.at(now)
+	if err != nil {
+		return err
+	}
+	grace := app.RotationGrace
+	switch {
+	case c.Now:
+		grace = 0
+	case c.Grace != nil:
+		grace = c.Grace.AddTo(now, time.UTC).Sub(now)
+	}
+	if grace < 0 {
+		return errors.New("--grace: a length of time from now on, such as 1h; --now ends the former secret at once")
+	}
+	return withStore(s, c.DB, false, func(db *store.Store, ws store.Workspace) error {
+		key, k, err := app.RotateKey(s.ctx, db, ws, c.Name, now, grace, expires)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			made := map[string]any{"name": k.Name, "scopes": k.Scopes, "key": key}
+			instants(made, "expires_at", k.ExpiresAt, "old_secret_until", k.OldUntil)
+			return printJSON(s.Out, made)
+		}
+		if s.Terminal {
+			s.note("API key %q has a new secret. It is not shown again:", c.Name)
+		}
+		fmt.Fprintln(s.Out, key)
+		if !k.OldUntil.IsZero() {
+			s.note("the former secret is accepted until %s", k.OldUntil.UTC().Format(time.RFC3339))
+		}
+		return nil
+	})
 }
 
 type revokeKeyCmd struct {

@@ -86,12 +86,10 @@ func TestSigningIn(t *testing.T) {
 	if a := get(t, h, "/signin?next=//evil.example", "Cookie", signed); a.header.Get("Location") != "/" {
 		t.Errorf("signing in again leads to %q", a.header.Get("Location"))
 	}
+	sum := sha256.Sum256([]byte(session.Value))
 	for name, forged := range map[string]string{
-		"another mac": session.Value[:len(session.Value)-1] + "0", "no mac": strings.SplitN(session.Value, ".", 2)[0], "nonsense": "x.y", "empty": ".",
+		"another end": session.Value[:len(session.Value)-1] + "!", "a part": session.Value[1:], "nonsense": "x.y", "empty": ".", "what is stored": hex.EncodeToString(sum[:]),
 	} {
-		if forged == session.Value {
-			forged = session.Value[:len(session.Value)-1] + "1"
-		}
 		if a := get(t, h, "/", "Cookie", "carillon_session="+forged); a.status != http.StatusSeeOther {
 			t.Errorf("%s: status %d", name, a.status)
 		}
@@ -183,5 +181,65 @@ func TestOtherOrigins(t *testing.T) {
 	}
 	if a := submit(t, h, "/signin", url.Values{"key": {strings.Repeat("x", 1<<16)}}); a.status != http.StatusBadRequest {
 		t.Errorf("a form of 64 KiB: status %d", a.status)
+	}
+}
+
+// Signing out ends the session on the server: whoever kept its cookie has nothing.
+func TestSigningOutEndsTheSession(t *testing.T) {
+	t.Parallel()
+	b := lived(t, storetest.Memory(t))
+	b.key(t, b.ws.ID, "admin", "car_admin", "admin")
+	h := b.handler(t, console.Deps{})
+	signIn := func() string {
+		return "carillon_session=" + cookie(t, submit(t, h, "/signin", url.Values{"key": {"car_admin"}})).Value
+	}
+	one, other := signIn(), signIn()
+	submit(t, h, "/signout", nil, "Cookie", one)
+	if a := get(t, h, "/", "Cookie", one); a.status != http.StatusSeeOther {
+		t.Errorf("the session that signed out: status %d", a.status)
+	}
+	if a := get(t, h, "/", "Cookie", other); a.status != http.StatusOK {
+		t.Errorf("another session of the same key: status %d", a.status)
+	}
+	if a := submit(t, h, "/signout", nil, "Cookie", one); a.status != http.StatusSeeOther {
+		t.Errorf("signing out again: status %d", a.status)
+	}
+}
+
+// A session ends with the secret that signed in: when the key expires, and when a rotation's grace is over.
+func TestSessionEndsWithItsKey(t *testing.T) {
+	t.Parallel()
+	b := lived(t, storetest.Memory(t))
+	h := b.handler(t, console.Deps{})
+	signedIn := b.clock.Now()
+	for name, change := range map[string]func(*store.APIKey) error{
+		"expires": func(k *store.APIKey) error { k.ExpiresAt = signedIn.Add(time.Hour); return nil },
+		"rotated": func(k *store.APIKey) error {
+			k.OldHash, k.OldUntil, k.Hash = k.Hash, signedIn.Add(time.Hour), "another"
+			return nil
+		},
+		"expires within the grace": func(k *store.APIKey) error {
+			k.OldHash, k.OldUntil, k.Hash, k.ExpiresAt = k.Hash, signedIn.Add(2*time.Hour), "a third", signedIn.Add(time.Hour)
+			return nil
+		},
+	} {
+		b.clock.Set(signedIn)
+		b.key(t, b.ws.ID, name, "car_"+name, "read")
+		signed := "carillon_session=" + cookie(t, submit(t, h, "/signin", url.Values{"key": {"car_" + name}})).Value
+		if err := b.store.RotateKey(t.Context(), b.ws.ID, name, change); err != nil {
+			t.Fatal(err)
+		}
+		for _, tc := range []struct {
+			after         time.Duration
+			session, sign int
+		}{{time.Hour - time.Second, http.StatusOK, http.StatusSeeOther}, {time.Hour, http.StatusSeeOther, http.StatusUnauthorized}} {
+			b.clock.Set(signedIn.Add(tc.after))
+			if a := get(t, h, "/", "Cookie", signed); a.status != tc.session {
+				t.Errorf("%s, after %s: status %d, want %d", name, tc.after, a.status, tc.session)
+			}
+			if a := submit(t, h, "/signin", url.Values{"key": {"car_" + name}}); a.status != tc.sign {
+				t.Errorf("%s, signing in after %s: status %d, want %d", name, tc.after, a.status, tc.sign)
+			}
+		}
 	}
 }

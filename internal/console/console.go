@@ -5,7 +5,7 @@
 // changed. Every asset is embedded, every request goes to this server, and the content security policy allows
 // nothing else.
 //
-// Whoever opens it signs in with an API key of scope read or admin; the session names the key and ends with it. Only
+// Whoever opens it signs in with an API key of scope read or admin; the session lies on the server and ends with the key. Only
 // Deps.Guest, meant for a demo on the own machine, opens one workspace to everybody.
 package console
 
@@ -45,8 +45,11 @@ type Store interface {
 	Decisions(ctx context.Context, ws subject.WorkspaceID, event subject.EventID, p store.Page) ([]store.Decision, error)
 }
 
-// Accounts is what signing in reads.
+// Accounts is what signing in reads, and the sessions that it writes.
 type Accounts interface {
+	CreateSignIn(ctx context.Context, in store.SignIn) error
+	SignInByHash(ctx context.Context, hash string) (store.SignIn, bool, error)
+	EndSignIn(ctx context.Context, hash string) error
 	Workspaces(ctx context.Context) ([]store.Workspace, error)
 	KeyByHash(ctx context.Context, hash string) (store.APIKey, bool, error)
 }

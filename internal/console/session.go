@@ -1,52 +1,45 @@
 package console
 
 import (
-	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 const (
 	// SessionFor is how long a person stays signed in: a working day.
 	SessionFor = 12 * time.Hour
 	cookieName = "carillon_session"
+	// tokenBytes is the size of a session's token: it cannot be guessed.
+	tokenBytes = 32
 	// maxForm bounds the sign-in form.
 	maxForm = 4 << 10
 )
 
-// session says which key somebody signed in with. It is signed with the workspace's secret, and whether the key is
-// still in force is asked at every request: revoking a key ends its sessions.
-type session struct {
-	Workspace subject.WorkspaceID `json:"w"`
-	Key       string              `json:"k"` // hash of the API key
-	Until     int64               `json:"u"` // seconds since 1970
+// A session is a random token in the browser and its hash on the server, so that signing out ends it everywhere and a copy of
+// the database holds none. It names the secret of the API key that signed in, and ends with it: revoked, expired or rotated.
+// (alexedwards/scs keeps tokens as hashes too, but counts by the machine's clock instead of ours, and keeps what a session
+// says in one opaque value: whose key it is could not be asked of the database.)
+
+// newToken draws a token: 256 bits by chance.
+func newToken() string {
+	b := make([]byte, tokenBytes)
+	_, _ = rand.Read(b) // it never fails: without chance the process ends
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func (s session) encode(secret []byte) (string, error) {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return "", fmt.Errorf("encode a session: %w", err)
-	}
-	payload := base64.RawURLEncoding.EncodeToString(text)
-	return payload + "." + sign(secret, payload), nil
-}
-
-func sign(secret []byte, payload string) string {
-	return key.NewKeyed(secret, key.PurposeSession).Hash("console", payload)
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // reader is who may read which workspace.
@@ -61,26 +54,24 @@ func (c *console) reader(r *http.Request) (who reader, ok bool, err error) {
 	if cookie == nil {
 		return c.guest(r)
 	}
-	payload, mac, _ := strings.Cut(cookie.Value, ".")
-	text, err := base64.RawURLEncoding.DecodeString(payload)
-	var s session
-	if err != nil || json.Unmarshal(text, &s) != nil {
-		return c.guest(r)
-	}
-	ws, ok, err := c.workspace(r.Context(), func(ws store.Workspace) bool { return ws.ID == s.Workspace })
+	session, ok, err := c.Store.SignInByHash(r.Context(), hashOf(cookie.Value))
 	if err != nil {
 		return reader{}, false, err
 	}
-	signed := ok && subtle.ConstantTimeCompare([]byte(mac), []byte(sign(ws.Secret, payload))) == 1
-	if !signed || !c.Clock.Now().Before(time.Unix(s.Until, 0)) {
+	now := c.Clock.Now()
+	if !ok || !now.Before(session.ExpiresAt) {
 		return c.guest(r)
 	}
-	k, ok, err := c.Store.KeyByHash(r.Context(), s.Key)
+	k, ok, err := c.Store.KeyByHash(r.Context(), session.KeyHash)
 	if err != nil {
 		return reader{}, false, err
 	}
-	if !ok || k.Workspace != ws.ID || !mayRead(k) {
+	if !ok || k.Ended(session.KeyHash, now) != "" || k.Workspace != session.Workspace || !mayRead(k) {
 		return c.guest(r)
+	}
+	ws, ok, err := c.workspace(r.Context(), func(ws store.Workspace) bool { return ws.ID == session.Workspace })
+	if err != nil || !ok {
+		return reader{}, false, err
 	}
 	return reader{ws, k.Name}, true, nil
 }
@@ -106,7 +97,7 @@ func (c *console) workspace(ctx context.Context, is func(store.Workspace) bool) 
 }
 
 func mayRead(k store.APIKey) bool {
-	return k.RevokedAt.IsZero() && (slices.Contains(k.Scopes, "read") || slices.Contains(k.Scopes, "admin"))
+	return slices.Contains(k.Scopes, "read") || slices.Contains(k.Scopes, "admin")
 }
 
 // local reports whether the request names this machine or a bare address. Any other name could have been pointed
@@ -138,15 +129,17 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	given, to := strings.TrimSpace(r.PostForm.Get("key")), next(r.PostForm.Get("next"))
-	sum := sha256.Sum256([]byte(given))
-	k, ok, err := c.Store.KeyByHash(r.Context(), hex.EncodeToString(sum[:]))
+	hash, now := hashOf(given), c.Clock.Now()
+	k, ok, err := c.Store.KeyByHash(r.Context(), hash)
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
 	refusal := ""
 	switch {
-	case !ok || !k.RevokedAt.IsZero():
+	case ok && k.Ended(hash, now) == store.KeyExpired:
+		refusal = "This key has expired."
+	case !ok || k.Ended(hash, now) != "":
 		refusal = "No key in force reads like that. Keys begin with car_ and are shown once, when they are made."
 	case !mayRead(k):
 		refusal = "This key may not read. A key for the console has the scope read or admin."
@@ -155,21 +148,23 @@ func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.write(w, r, http.StatusUnauthorized, signInForm(c.frame("Sign in"), to, refusal))
 		return
 	}
-	ws, ok, err := c.workspace(r.Context(), func(ws store.Workspace) bool { return ws.ID == k.Workspace })
-	if err != nil || !ok {
-		c.fail(w, r, fmt.Errorf("workspace of a key: %w", cmp.Or(err, store.ErrNotFound)))
-		return
-	}
-	value, err := session{ws.ID, k.Hash, c.Clock.Now().Add(SessionFor).Unix()}.encode(ws.Secret)
+	token := newToken()
+	err = c.Store.CreateSignIn(r.Context(), store.SignIn{Workspace: k.Workspace, Hash: hashOf(token), KeyHash: hash, CreatedAt: now, ExpiresAt: now.Add(SessionFor)})
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	c.setCookie(w, r, value, int(SessionFor/time.Second))
+	c.setCookie(w, r, token, int(SessionFor/time.Second))
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 func (c *console) signOut(w http.ResponseWriter, r *http.Request) {
+	if cookie, _ := r.Cookie(cookieName); cookie != nil {
+		if err := c.Store.EndSignIn(r.Context(), hashOf(cookie.Value)); err != nil {
+			c.fail(w, r, err)
+			return
+		}
+	}
 	c.setCookie(w, r, "", -1)
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 }

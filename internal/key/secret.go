@@ -22,7 +22,6 @@ const (
 	PurposePublicID Purpose = "public id"
 	PurposeAddress  Purpose = "address"
 	PurposeJitter   Purpose = "jitter"
-	PurposeSession  Purpose = "session"
 )
 
 // derive makes the key of one purpose (HKDF, RFC 5869). It cannot fail for these lengths.

@@ -77,6 +77,9 @@ func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
 			found.epoch, found.AliveAt, found.place = found.epoch+1, now, place
 		} else {
 			found.RestoredAt, found.Why = now, why
+			if _, err := t.exec(ctx, deleteSignIns); err != nil {
+				return err
+			}
 		}
 		return t.writeInstallation(ctx, found)
 	})
@@ -314,7 +317,7 @@ func machine() string {
 }
 
 // markRestored has a copy that is about to take a database's place say so. One with an older schema cannot; the file beside
-// it tells then.
+// it tells then. Console sessions end.
 func markRestored(ctx context.Context, path string, now time.Time) (err error) {
 	db, err := sql.Open("sqlite", fileName(path))
 	if err != nil {
@@ -324,6 +327,14 @@ func markRestored(ctx context.Context, path string, now time.Time) (err error) {
 	var known int
 	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'installation'`).Scan(&known); err != nil || known == 0 {
 		return err
+	}
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'console_session'`).Scan(&known); err != nil {
+		return err
+	}
+	if known > 0 {
+		if _, err := db.ExecContext(ctx, deleteSignIns); err != nil {
+			return err
+		}
 	}
 	_, err = db.ExecContext(ctx, `UPDATE installation SET restored_at = ?, restored_why = 'it was put in place by carillon restore' WHERE epoch > 0`, micros(now))
 	return err

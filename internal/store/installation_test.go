@@ -51,6 +51,14 @@ func sh(t *testing.T, from, to string) {
 	}
 }
 
+func signIn(t *testing.T, s *store.Store, now time.Time) {
+	t.Helper()
+	in := store.SignIn{Workspace: 1, Hash: "token", KeyHash: "key", CreatedAt: now, ExpiresAt: now.Add(12 * time.Hour)}
+	if err := s.CreateSignIn(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A SQLite database is found to be a copy however the copy was made, and stays one until it is accepted.
 func TestCopiesOfAFile(t *testing.T) {
 	t.Parallel()
@@ -123,6 +131,7 @@ func TestCopiesOfAFile(t *testing.T) {
 			from := filepath.Join(t.TempDir(), "carillon.db")
 			s := opened(t, from)
 			setup(t, s).event("e")
+			signIn(t, s, now)
 			for n := range 2 {
 				if c, err := s.Recognise(t.Context(), now.Add(time.Duration(n)*time.Second)); err != nil || c.Restored() {
 					t.Fatalf("before it is copied: %+v, %v", c, err)
@@ -139,7 +148,11 @@ func TestCopiesOfAFile(t *testing.T) {
 				}
 			}
 			s = opened(t, url)
-			err := s.AcceptRestore(t.Context(), now.Add(2*time.Hour), true, store.Audit{Actor: "a", Action: "database.accept"})
+			_, signedIn, err := s.SignInByHash(t.Context(), "token")
+			if want := test.why == "" && !strings.HasPrefix(name, "a new database"); signedIn != want || err != nil {
+				t.Errorf("a session of the console: %v, want %v, %v", signedIn, want, err)
+			}
+			err = s.AcceptRestore(t.Context(), now.Add(2*time.Hour), true, store.Audit{Actor: "a", Action: "database.accept"})
 			if err = errors.Join(err, s.Close()); errors.Is(err, store.ErrNotRestored) != (test.why == "") {
 				t.Fatal(err)
 			}
@@ -173,6 +186,9 @@ func TestCopiesOnPostgreSQL(t *testing.T) {
 		if err = s.Migrate(ctx); err == nil {
 			_, err = s.Recognise(ctx, now)
 		}
+		if err == nil {
+			err = s.CreateSignIn(ctx, store.SignIn{Workspace: 1, Hash: "token", KeyHash: "key", CreatedAt: now, ExpiresAt: now.Add(12 * time.Hour)})
+		}
 		return errors.Join(err, s.Close())
 	}})
 	if c := recognised(t, clone, now.Add(time.Hour)); !strings.Contains(c.Why, "made anew") || !c.AliveAt.Equal(now) {
@@ -180,6 +196,9 @@ func TestCopiesOnPostgreSQL(t *testing.T) {
 	}
 	s := opened(t, clone)
 	defer s.Close()
+	if _, ok, err := s.SignInByHash(t.Context(), "token"); ok || err != nil {
+		t.Errorf("a session of the console is in force in the clone, %v", err)
+	}
 	if err := s.AcceptRestore(t.Context(), now.Add(time.Hour), false, store.Audit{Actor: "a"}); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,10 @@ type APIKey struct {
 	Scopes    []string
 	CreatedAt time.Time
 	RevokedAt time.Time
+	ExpiresAt time.Time // from when on it is refused; zero: never
+	UsedAt    time.Time // when it was last used, to the minute; zero: never
+	OldHash   string    // of the secret before it was rotated; empty: it was not
+	OldUntil  time.Time // from when on that one is refused
 }
 
 // Definition is one version of one document of a definition set.

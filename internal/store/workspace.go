@@ -4,11 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"time"
-
-	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // Workspaces are numbered from 1: their number is part of every public id, where seven bytes are its place.
@@ -66,79 +63,4 @@ func scanWorkspace(rows *sql.Rows) (w Workspace, err error) {
 	}
 	w.Secret, err = hex.DecodeString(secret)
 	return w, err
-}
-
-const insertKey = `
-INSERT INTO api_key (ws, id, name, hash, scopes, created_at, revoked_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT DO NOTHING`
-
-// CreateKey stores a key. ErrConflict: a key of that name is in force; a revoked one frees its name. An id of 0 is
-// replaced by a new one.
-func (s *Store) CreateKey(ctx context.Context, k APIKey) error {
-	scopes, err := json.Marshal(append([]string{}, k.Scopes...))
-	if err != nil {
-		return fmt.Errorf("create key: %w", err)
-	}
-	if k.ID == 0 {
-		k.ID = s.NewID(k.CreatedAt)
-	}
-	err = s.write(ctx, func(t *session) error {
-		n, err := t.exec(ctx, insertKey, int64(k.Workspace), k.ID, k.Name, k.Hash, string(scopes), micros(k.CreatedAt), micros(k.RevokedAt))
-		if err == nil && n == 0 {
-			return fmt.Errorf("%w: a key of that name exists", ErrConflict)
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("create key: %w", err)
-	}
-	return nil
-}
-
-const keyByHash = `
-SELECT ws, id, name, hash, scopes, created_at, revoked_at
-FROM api_key
-WHERE hash = $1`
-
-// KeyByHash returns the key with that hash, revoked or not.
-func (s *Store) KeyByHash(ctx context.Context, hash string) (k APIKey, ok bool, err error) {
-	return first(ctx, s, "read key", scanKey, keyByHash, hash)
-}
-
-const keys = `
-SELECT ws, id, name, hash, scopes, created_at, revoked_at
-FROM api_key
-WHERE ws = $1
-ORDER BY id`
-
-// Keys lists a workspace's keys, revoked ones included.
-func (s *Store) Keys(ctx context.Context, ws subject.WorkspaceID) ([]APIKey, error) {
-	return all(ctx, s, "list keys", scanKey, keys, int64(ws))
-}
-
-const revokeKey = `
-UPDATE api_key SET revoked_at = $3
-WHERE ws = $1 AND name = $2 AND revoked_at = 0`
-
-// RevokeKey ends the key of that name; false: there is none in force.
-func (s *Store) RevokeKey(ctx context.Context, ws subject.WorkspaceID, name string, now time.Time) (bool, error) {
-	var n int64
-	err := s.write(ctx, func(t *session) (err error) {
-		n, err = t.exec(ctx, revokeKey, int64(ws), name, micros(now))
-		return err
-	})
-	if err != nil {
-		return false, fmt.Errorf("revoke key: %w", err)
-	}
-	return n > 0, nil
-}
-
-func scanKey(rows *sql.Rows) (k APIKey, err error) {
-	var scopes string
-	err = rows.Scan(&k.Workspace, &k.ID, &k.Name, &k.Hash, &scopes, instant{&k.CreatedAt}, instant{&k.RevokedAt})
-	if err != nil {
-		return k, err
-	}
-	return k, json.Unmarshal([]byte(scopes), &k.Scopes)
 }

@@ -10,4 +10,25 @@ CREATE INDEX delivery_delayed ON delivery (eligible_at, send_at, channel, reason
 
 -- The instances that are retried later: they have been due since due_at.
 CREATE INDEX instance_delayed ON instance (due_at, ready_at) WHERE retry_count > 0 AND ready_at > 0;
+
+-- Keys end by themselves (0: never), say when they were last used, to the minute, and are rotated: the former secret is accepted
+-- until old_until.
+ALTER TABLE api_key ADD COLUMN expires_at bigint NOT NULL DEFAULT 0;
+ALTER TABLE api_key ADD COLUMN used_at bigint NOT NULL DEFAULT 0;
+ALTER TABLE api_key ADD COLUMN old_hash text NOT NULL DEFAULT '';
+ALTER TABLE api_key ADD COLUMN old_until bigint NOT NULL DEFAULT 0;
+CREATE INDEX api_key_old_hash ON api_key (old_hash) WHERE old_hash <> '';
+
+-- Who is signed in to the console: the hash of the random token that their browser has, and the hash of the API key with which
+-- they signed in, without which the session is over.
+CREATE TABLE console_session (
+  ws         bigint NOT NULL,
+  hash       text NOT NULL,  -- hex SHA-256
+  key_hash   text NOT NULL,
+  created_at bigint NOT NULL,
+  expires_at bigint NOT NULL,
+  PRIMARY KEY (ws, hash)
+) WITHOUT ROWID;
+CREATE INDEX console_session_hash ON console_session (hash);
+CREATE INDEX console_session_expires ON console_session (expires_at);
 -- +goose StatementEnd

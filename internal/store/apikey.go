@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// KeyEnd says why a key is refused.
+type KeyEnd string
+
+// Why a key is refused.
+const (
+	KeyRevoked KeyEnd = "revoked"
+	KeyExpired KeyEnd = "expired"
+	KeyRotated KeyEnd = "rotated" // it is the former secret, and its grace is over
+)
+
+// Ended says whether the secret with that hash is refused at now, and why; empty: it is in force.
+func (k APIKey) Ended(hash string, now time.Time) KeyEnd {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return KeyRevoked
+	case !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt):
+		return KeyExpired
+	case hash != k.Hash && (hash != k.OldHash || !now.Before(k.OldUntil)):
+		return KeyRotated
+	}
+	return ""
+}
+
+// EndsAt is when the secret with that hash will be refused by itself; zero: never.
+func (k APIKey) EndsAt(hash string) time.Time {
+	at := k.ExpiresAt
+	if hash == k.OldHash && (at.IsZero() || k.OldUntil.Before(at)) {
+		at = k.OldUntil
+	}
+	return at
+}
+
+const insertKey = `
+INSERT INTO api_key (ws, id, name, hash, scopes, created_at, revoked_at, expires_at, used_at, old_hash, old_until)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT DO NOTHING`
+
+// CreateKey stores a key. ErrConflict: a key of that name is in force; a revoked one frees its name. An id of 0 is
+// replaced by a new one.
+func (s *Store) CreateKey(ctx context.Context, k APIKey) error {
+	scopes, err := json.Marshal(append([]string{}, k.Scopes...))
+	if err != nil {
+		return fmt.Errorf("create key: %w", err)
+	}
+	if k.ID == 0 {
+		k.ID = s.NewID(k.CreatedAt)
+	}
+	err = s.write(ctx, func(t *session) error {
+		n, err := t.exec(ctx, insertKey, int64(k.Workspace), k.ID, k.Name, k.Hash, string(scopes), micros(k.CreatedAt), micros(k.RevokedAt),
+			micros(k.ExpiresAt), micros(k.UsedAt), k.OldHash, micros(k.OldUntil))
+		if err == nil && n == 0 {
+			return fmt.Errorf("%w: a key of that name exists", ErrConflict)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create key: %w", err)
+	}
+	return nil
+}
+
+const keyColumns = `ws, id, name, hash, scopes, created_at, revoked_at, expires_at, used_at, old_hash, old_until`
+
+const keyByHash = `
+SELECT ` + keyColumns + `
+FROM api_key
+WHERE hash = $1
+UNION ALL
+SELECT ` + keyColumns + `
+FROM api_key
+WHERE old_hash = $1 AND old_hash <> ''`
+
+// KeyByHash returns the key whose present or former secret has that hash, whether it is in force or not; see APIKey.Ended.
+func (s *Store) KeyByHash(ctx context.Context, hash string) (k APIKey, ok bool, err error) {
+	return first(ctx, s, "read key", scanKey, keyByHash, hash)
+}
+
+const keys = `
+SELECT ` + keyColumns + `
+FROM api_key
+WHERE ws = $1
+ORDER BY id`
+
+// Keys lists a workspace's keys, revoked ones included.
+func (s *Store) Keys(ctx context.Context, ws subject.WorkspaceID) ([]APIKey, error) {
+	return all(ctx, s, "list keys", scanKey, keys, int64(ws))
+}
+
+const endKeySessions = `
+DELETE FROM console_session
+WHERE ws = $1 AND key_hash IN (SELECT hash FROM api_key WHERE ws = $1 AND name = $2 AND revoked_at = 0
+  UNION ALL SELECT old_hash FROM api_key WHERE ws = $1 AND name = $2 AND revoked_at = 0)`
+
+const revokeKey = `
+UPDATE api_key SET revoked_at = $3
+WHERE ws = $1 AND name = $2 AND revoked_at = 0`
+
+// RevokeKey ends the key of that name, and the console sessions that were begun with it; false: there is none in force.
+func (s *Store) RevokeKey(ctx context.Context, ws subject.WorkspaceID, name string, now time.Time) (bool, error) {
+	var n int64
+	err := s.write(ctx, func(t *session) (err error) {
+		if _, err = t.exec(ctx, endKeySessions, int64(ws), name); err != nil {
+			return err
+		}
+		n, err = t.exec(ctx, revokeKey, int64(ws), name, micros(now))
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("revoke key: %w", err)
+	}
+	return n > 0, nil
+}
+
+const keyInForce = `
+SELECT ` + keyColumns + `
+FROM api_key
+WHERE ws = $1 AND name = $2 AND revoked_at = 0`
+
+const rotateKey = `
+UPDATE api_key SET hash = $3, old_hash = $4, old_until = $5, expires_at = $6
+WHERE ws = $1 AND id = $2`
+
+// RotateKey gives the key of that name what change makes of it: another secret, the end of the former one, and when it
+// expires. The change gets the key as it is and may refuse. ErrNotFound: there is no key of that name in force.
+func (s *Store) RotateKey(ctx context.Context, ws subject.WorkspaceID, name string, change func(*APIKey) error) error {
+	err := s.write(ctx, func(t *session) error {
+		found, err := query(ctx, t, scanKey, keyInForce, int64(ws), name)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return ErrNotFound
+		}
+		k := found[0]
+		if err := change(&k); err != nil {
+			return err
+		}
+		_, err = t.exec(ctx, rotateKey, int64(ws), k.ID, k.Hash, k.OldHash, micros(k.OldUntil), micros(k.ExpiresAt))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("rotate key: %w", err)
+	}
+	return nil
+}
+
+const keyUsed = `
+UPDATE api_key SET used_at = $3
+WHERE ws = $1 AND id = $2 AND used_at < $3`
+
+// KeyUsed notes when a key was last used.
+func (s *Store) KeyUsed(ctx context.Context, ws subject.WorkspaceID, id int64, at time.Time) error {
+	err := s.write(ctx, func(t *session) error {
+		_, err := t.exec(ctx, keyUsed, int64(ws), id, micros(at))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note the use of a key: %w", err)
+	}
+	return nil
+}
+
+func scanKey(rows *sql.Rows) (k APIKey, err error) {
+	var scopes string
+	err = rows.Scan(&k.Workspace, &k.ID, &k.Name, &k.Hash, &scopes, instant{&k.CreatedAt}, instant{&k.RevokedAt},
+		instant{&k.ExpiresAt}, instant{&k.UsedAt}, &k.OldHash, instant{&k.OldUntil})
+	if err != nil {
+		return k, err
+	}
+	return k, json.Unmarshal([]byte(scopes), &k.Scopes)
+}

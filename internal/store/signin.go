@@ -1,0 +1,82 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// SignIn is a session of the console. What the browser has is a random token; what is kept is its hash, so that no copy of the
+// database holds a session.
+type SignIn struct {
+	Workspace subject.WorkspaceID
+	Hash      string // hex SHA-256 of the token
+	KeyHash   string // of the API key that signed in
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+const (
+	deleteOldSignIns = `
+DELETE FROM console_session
+WHERE expires_at <= $1`
+	insertSignIn = `
+INSERT INTO console_session (ws, hash, key_hash, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5)`
+	keySignsIn = `
+UPDATE api_key SET used_at = $3
+WHERE ws = $1 AND (hash = $2 OR old_hash = $2) AND used_at < $3`
+)
+
+// CreateSignIn keeps a session, notes the use of its key, and deletes the sessions that are over.
+func (s *Store) CreateSignIn(ctx context.Context, in SignIn) error {
+	err := s.write(ctx, func(t *session) error {
+		if _, err := t.exec(ctx, deleteOldSignIns, micros(in.CreatedAt)); err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, keySignsIn, int64(in.Workspace), in.KeyHash, micros(in.CreatedAt)); err != nil {
+			return err
+		}
+		_, err := t.exec(ctx, insertSignIn, int64(in.Workspace), in.Hash, in.KeyHash, micros(in.CreatedAt), micros(in.ExpiresAt))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sign in: %w", err)
+	}
+	return nil
+}
+
+const signInByHash = `
+SELECT ws, hash, key_hash, created_at, expires_at
+FROM console_session
+WHERE hash = $1`
+
+// SignInByHash returns the session of the token with that hash, over or not; ok is false when there is none.
+func (s *Store) SignInByHash(ctx context.Context, hash string) (in SignIn, ok bool, err error) {
+	return first(ctx, s, "read session", func(rows *sql.Rows) (in SignIn, err error) {
+		return in, rows.Scan(&in.Workspace, &in.Hash, &in.KeyHash, instant{&in.CreatedAt}, instant{&in.ExpiresAt})
+	}, signInByHash, hash)
+}
+
+const deleteSignIn = `
+DELETE FROM console_session
+WHERE hash = $1`
+
+// EndSignIn ends a session; one that is not there has ended.
+func (s *Store) EndSignIn(ctx context.Context, hash string) error {
+	err := s.write(ctx, func(t *session) error {
+		_, err := t.exec(ctx, deleteSignIn, hash)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sign out: %w", err)
+	}
+	return nil
+}
+
+// deleteSignIns ends every session: a database that was put in place of another one brings none with it.
+const deleteSignIns = `
+DELETE FROM console_session`
