@@ -95,6 +95,16 @@ type Applied struct {
 	Number   int64               `json:"number" doc:"The number of the set in force; it grows with every change."`
 	Changes  []DefinitionChange  `json:"changes"`
 	Warnings []DefinitionProblem `json:"warnings,omitempty"`
+	// SecretChanges need the scope secrets.
+	SecretChanges []SecretChange `json:"secret_changes,omitempty" doc:"The definitions that changed in what decides where secrets go."`
+}
+
+// SecretChange is a definition that changed in what decides where its secrets go.
+type SecretChange struct {
+	Kind    string   `json:"kind" enum:"channel,sink"`
+	Name    string   `json:"name"`
+	Fields  []string `json:"fields" doc:"What is new, changed or taken away: provider, settings.NAME."`
+	Secrets []string `json:"secrets" doc:"What it refers to now or referred to before: secret NAME, env NAME, file PATH."`
 }
 
 // DefinitionChange is what applying did to one definition.

@@ -80,7 +80,7 @@ type Store interface {
 type Engine interface {
 	Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error)
 	Tick(ctx context.Context) (client.Tick, error)
-	Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error)
+	Apply(ctx context.Context, ws store.Workspace, files []definition.File, by Applier, once *store.Once[Applied]) (Applied, error)
 	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Once[Operated]) (Operated, error)
 	RunByHand(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Once[store.ManualRun]) (store.ManualRun, error)
 	Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error)
@@ -98,11 +98,19 @@ type Engine interface {
 	TestChannel(ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Once[client.ChannelTested]) (client.ChannelTested, error)
 }
 
+// Applier is who applies definitions.
+type Applier struct {
+	Name    string
+	Secrets bool // may change references to secrets, and what stands beside them
+}
+
 // Applied says what applying definitions did; with an error among the problems it did nothing.
 type Applied struct {
 	Problems []definition.Problem
 	Number   int64
 	Changes  []store.DefinitionChange
+	// SecretChanges are the definitions that changed in what decides where secrets go.
+	SecretChanges []definition.SecretChange
 }
 
 // Verb is what a person may do to an instance or a delivery.

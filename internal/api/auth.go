@@ -31,12 +31,13 @@ const (
 	ScopeRead        Scope = "read"        // see contacts, instances, deliveries, definitions, reasons
 	ScopeOperate     Scope = "operate"     // cancel, retry, release, suppress, tick
 	ScopeDefinitions Scope = "definitions" // apply definitions
+	ScopeSecrets     Scope = "secrets"     // set and remove secrets, and apply what decides where they go
 	ScopeMetrics     Scope = "metrics"     // see the numbers of the process, which know no workspaces
 )
 
 // Scopes lists every scope.
 func Scopes() []Scope {
-	return []Scope{ScopeAdmin, ScopeIngest, ScopeRead, ScopeOperate, ScopeDefinitions, ScopeMetrics}
+	return []Scope{ScopeAdmin, ScopeIngest, ScopeRead, ScopeOperate, ScopeDefinitions, ScopeSecrets, ScopeMetrics}
 }
 
 // HashKey is what is stored of a key: a key is 256 random bits, so a plain hash cannot be turned back.

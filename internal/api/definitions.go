@@ -25,12 +25,13 @@ func (a *API) definitions() {
 	tags := []string{"definitions"}
 	route(a, http.MethodPost, "/v1/definitions", ScopeDefinitions, huma.Operation{
 		OperationID: "apply-definitions", Summary: "Put definitions in force, all or none", Tags: tags, MaxBodyBytes: MaxBatchBody,
+		Description: "What decides where a secret goes, that is a reference to one, or the provider or a setting beside one, needs the scope secrets too; secret_changes names it.",
 	}, func(ctx context.Context, c Caller, in *applyFiles) (*body[client.Applied], error) {
 		files := make([]definition.File, len(in.Body.Files))
 		for i, f := range in.Body.Files {
 			files[i] = definition.File{Name: f.Name, Text: []byte(f.Text)}
 		}
-		applied, err := a.Engine.Apply(ctx, c.Workspace, files, c.Name, once(a, c, wireApplied))
+		applied, err := a.Engine.Apply(ctx, c.Workspace, files, Applier{c.Name, c.May(ScopeSecrets)}, once(a, c, wireApplied))
 		if locked := (*store.LockedError)(nil); errors.As(err, &locked) {
 			p := newProblem(http.StatusConflict, client.CodeWorkflowLocked, "workflow "+locked.Workflow+" is locked by a run; nothing was changed")
 			p.Hint = "wait until run " + a.idsOf(c.Workspace).encode(key.KindRun, locked.Run) + " is done, or cancel it"
@@ -93,6 +94,9 @@ func wireApplied(applied Applied) client.Applied {
 	out := client.Applied{Number: applied.Number, Warnings: wireProblems(applied.Problems), Changes: make([]client.DefinitionChange, len(applied.Changes))}
 	for i, change := range applied.Changes {
 		out.Changes[i] = client.DefinitionChange(change)
+	}
+	for _, c := range applied.SecretChanges {
+		out.SecretChanges = append(out.SecretChanges, client.SecretChange{Kind: string(c.Kind), Name: c.Name, Fields: c.Fields, Secrets: c.Secrets})
 	}
 	return out
 }

@@ -35,7 +35,7 @@ const secretPath = "/v1/secrets/{name}"
 
 func (a *API) secrets() {
 	tags := []string{"secrets"}
-	route(a, http.MethodPut, secretPath, ScopeDefinitions, huma.Operation{
+	route(a, http.MethodPut, secretPath, ScopeSecrets, huma.Operation{
 		OperationID: "set-secret", Summary: "Set a secret, in place of one of the same name", Tags: tags,
 		Description: "Channels that use it take the new value within seconds. It is audited.",
 	}, func(ctx context.Context, c Caller, in *setSecret) (*body[client.SecretChanged], error) {
@@ -53,7 +53,7 @@ func (a *API) secrets() {
 		}
 		return &body[client.Secrets]{list}, nil
 	})
-	route(a, http.MethodDelete, secretPath, ScopeDefinitions, huma.Operation{
+	route(a, http.MethodDelete, secretPath, ScopeSecrets, huma.Operation{
 		OperationID: "remove-secret", Summary: "Remove a secret", Tags: tags,
 		Description: "Messages of channels that use it fail for now, with reason secret_missing. It is audited.",
 	}, func(ctx context.Context, c Caller, in *secretName) (*body[client.SecretChanged], error) {

@@ -106,7 +106,10 @@ type Setting struct {
 	Name     string
 	Required bool
 	Secret   bool // must be given as {secret: NAME}, {env: NAME} or {file: PATH}
-	Doc      string
+	// Free settings are about the message alone. They decide neither where the channel's secrets go nor how these are
+	// protected, so that whoever writes definitions may change them without the scope secrets.
+	Free bool
+	Doc  string
 }
 
 // SettingError says what is wrong with one setting; it never repeats the value.

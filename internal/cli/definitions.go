@@ -128,7 +128,10 @@ func (applyCmd) Help() string {
 	return `All files together become the next set of definitions, or none of them does. Definitions that they do not
 mention stay in force; scenarios are left out.
 
-  = unchanged   + added   ~ changed   ! a warning
+What decides where a secret goes needs a key with the scope secrets besides: a reference to one, or the provider, the
+address or another setting beside one. Each such change is listed.
+
+  = unchanged   + added   ~ changed   ! a warning, or a change of where a secret goes
 
 Exit status: 0 done, or nothing to change · 1 there is an error, nothing was changed.`
 }
@@ -158,6 +161,9 @@ func (c *applyCmd) Run(s *session) error {
 func (s *session) printApplied(a client.Applied) {
 	for _, w := range a.Warnings {
 		fmt.Fprintln(s.Out, "!", problemText(w))
+	}
+	for _, c := range a.SecretChanges {
+		fmt.Fprintf(s.Out, "! %s %s: %s changed beside %s\n", c.Kind, c.Name, strings.Join(c.Fields, ", "), strings.Join(c.Secrets, ", "))
 	}
 	var rows [][]string
 	unchanged := 0

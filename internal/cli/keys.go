@@ -54,7 +54,8 @@ the key is stored, so it cannot be shown again.
   ingest       post events
   read         see instances, deliveries, definitions, reasons
   operate      cancel, retry, release, tick
-  definitions  apply definitions
+  definitions  apply definitions, but for what decides where secrets go
+  secrets      set and remove secrets; with definitions, apply what decides where they go
   metrics      see the numbers at /metrics
 
   export CARILLON_KEY=$(carillon keys create --name laptop --scopes admin)`

@@ -31,7 +31,7 @@ command line, which everybody on a machine can see:
   pass show sms/token | carillon secrets set SMS_TOKEN
 
 The server seals it with its key (CARILLON_SECRET_KEY or --secret-key-file of carillon serve). Nobody can read it
-again. Channels that use it take the new value within ten seconds. Needs a key with the scope definitions.`
+again. Channels that use it take the new value within ten seconds. Needs a key with the scope secrets.`
 }
 
 // Run sets a secret.
@@ -99,7 +99,8 @@ type removeSecretCmd struct {
 
 // Help is the long help.
 func (removeSecretCmd) Help() string {
-	return `Messages of channels that use it fail for now, with the reason secret_missing, and are tried again.`
+	return `Messages of channels that use it fail for now, with the reason secret_missing, and are tried again.
+Needs a key with the scope secrets.`
 }
 
 // Run removes a secret.

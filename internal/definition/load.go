@@ -48,6 +48,7 @@ type SettingInfo struct {
 	Name     string
 	Required bool
 	Secret   bool // must be {secret: NAME}, {env: NAME} or {file: PATH}
+	Free     bool // it is about the message alone: it decides neither where a secret goes nor how that is protected
 }
 
 // Bundle is what a folder defines.

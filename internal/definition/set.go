@@ -361,6 +361,11 @@ func (s *Set) Channels() []*Channel {
 	return slices.SortedFunc(maps.Values(s.channels), func(a, b *Channel) int { return strings.Compare(a.Key, b.Key) })
 }
 
+// Sinks returns all sinks in the order of their names.
+func (s *Set) Sinks() []*Sink {
+	return slices.SortedFunc(maps.Values(s.sinks), func(a, b *Sink) int { return strings.Compare(a.Name, b.Name) })
+}
+
 // Sink returns the sink of that name, nil when there is none.
 func (s *Set) Sink(name string) *Sink { return s.sinks[name] }
 

@@ -12,10 +12,12 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
@@ -323,18 +325,37 @@ type Applied struct {
 	Problems []definition.Problem // with an error among them nothing was stored
 	Number   int64
 	Changes  []store.DefinitionChange
+	// SecretChanges are the definitions that changed in what decides where secrets go.
+	SecretChanges []definition.SecretChange
 }
 
-// Apply checks a folder of definitions and puts it in force as the workspace's next set. Definitions that the
-// folder does not mention stay. With an error among the problems nothing changes.
+// Applier is who applies definitions.
+type Applier struct {
+	Name    string // for the audit log
+	Secrets bool   // may change references to secrets, and what stands beside them
+}
+
+// SecretsError refuses an apply that changes where secrets go, by somebody who may not. Nothing was changed.
+type SecretsError struct{ Changes []definition.SecretChange }
+
+func (e *SecretsError) Error() string {
+	names := make([]string, len(e.Changes))
+	for i, c := range e.Changes {
+		names[i] = fmt.Sprintf("%s %s (%s)", c.Kind, c.Name, strings.Join(c.Fields, ", "))
+	}
+	return "these changes decide where secrets go: " + strings.Join(names, "; ")
+}
+
+// Apply checks a folder of definitions and puts it in force as the workspace's next set, for somebody who may change everything.
+// Definitions that the folder does not mention stay. With an error among the problems nothing changes.
 func (e *Engine) Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string) (Applied, error) {
-	return e.ApplyOnce(ctx, ws, files, actor, nil)
+	return e.ApplyOnce(ctx, ws, files, Applier{Name: actor, Secrets: true}, nil)
 }
 
-// ApplyOnce is Apply for a request that may come again; see store.Once.
-func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error) {
+// ApplyOnce is Apply for a request that may come again; see store.Once. What it refuses by may be a *SecretsError.
+func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []definition.File, by Applier, once *store.Once[Applied]) (Applied, error) {
 	for tries := 1; ; tries++ {
-		applied, err := e.apply(ctx, ws, files, actor, once)
+		applied, err := e.apply(ctx, ws, files, by, once)
 		if !errors.Is(err, store.ErrStaleDefinitions) || tries == applies { // somebody else has applied others meanwhile
 			return applied, err
 		}
@@ -344,7 +365,7 @@ func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []defi
 // applies bounds how often definitions are put together with those in force before others come into force in between.
 const applies = 20
 
-func (e *Engine) apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string, once *store.Once[Applied]) (Applied, error) {
+func (e *Engine) apply(ctx context.Context, ws store.Workspace, files []definition.File, by Applier, once *store.Once[Applied]) (Applied, error) {
 	number, known, err := e.catalog.Documents(ctx, ws.ID)
 	if err != nil {
 		return Applied{}, err
@@ -367,16 +388,25 @@ func (e *Engine) apply(ctx context.Context, ws store.Workspace, files []definiti
 			return applied, fmt.Errorf("read the definitions in force: %w", err)
 		}
 	}
+	applied.SecretChanges = definition.SecretChanges(old, bundle.Set, options.Providers)
+	if len(applied.SecretChanges) > 0 && !by.Secrets {
+		return applied, &SecretsError{applied.SecretChanges}
+	}
 	docs := make([]store.Definition, len(bundle.Documents))
 	for i, d := range bundle.Documents {
 		docs[i] = store.Definition{Kind: string(d.Kind), Name: d.Name, Text: d.Text, Hash: d.Hash, Runs: runsOf(old, bundle.Set, d), Inputs: inputsOf(bundle.Set, d)}
 	}
 	now := e.config.Clock.Now()
-	audit := store.Audit{At: now, Actor: actor, Action: "apply", Target: ws.Name}
+	audit := store.Audit{At: now, Actor: by.Name, Action: "apply", Target: ws.Name}
+	if len(applied.SecretChanges) > 0 {
+		if audit.Detail, err = json.Marshal(map[string]any{"secret_changes": applied.SecretChanges}); err != nil {
+			return applied, fmt.Errorf("write the audit entry: %w", err)
+		}
+	}
 	rearranged := &rearrangement{ws: ws.ID, old: old, set: bundle.Set, zones: &e.catalog.Zones, now: now, ids: e.config.Store.NewID}
 	applied.Number, applied.Changes, err = e.config.Store.ApplyDefinitions(ctx, ws.ID, now, docs, audit, rearranged.plan(number),
 		store.From(once, func(stored store.AppliedDefinitions) Applied {
-			return Applied{Problems: problems, Number: stored.Number, Changes: stored.Changes}
+			return Applied{Problems: problems, Number: stored.Number, Changes: stored.Changes, SecretChanges: applied.SecretChanges}
 		}))
 	if err != nil {
 		return applied, fmt.Errorf("apply definitions: %w", err)

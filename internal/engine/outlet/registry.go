@@ -39,7 +39,7 @@ func Providers(list []channel.Provider) []definition.ProviderInfo {
 	for i, p := range list {
 		all[i] = definition.ProviderInfo{Name: p.Name, Verifies: p.Verifies}
 		for _, s := range p.Settings {
-			all[i].Settings = append(all[i].Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret})
+			all[i].Settings = append(all[i].Settings, definition.SettingInfo{Name: s.Name, Required: s.Required, Secret: s.Secret, Free: s.Free})
 		}
 		if p.Check != nil {
 			all[i].Check = func(settings map[string]string) (string, error) {

@@ -1,0 +1,122 @@
+package definition
+
+import (
+	"maps"
+	"slices"
+)
+
+// SecretChange is a definition that an apply would change in what decides where its secrets go: a reference to a secret, or the
+// provider or a setting beside one. Who may only write definitions may not do that, or they could send a secret to an address
+// of theirs and read it there.
+type SecretChange struct {
+	Kind    Kind     `json:"kind"`
+	Name    string   `json:"name"`
+	Fields  []string `json:"fields"`  // provider and settings.NAME, sorted: what is new, changed or taken away
+	Secrets []string `json:"secrets"` // what it refers to now or referred to before, sorted: secret NAME, env NAME, file PATH
+}
+
+// Reference names where the value of a setting is kept, such as secret SMS_TOKEN; empty: it is written in the definition.
+func (s Setting) Reference() string {
+	switch {
+	case s.Secret != "":
+		return "secret " + s.Secret
+	case s.Env != "":
+		return "env " + s.Env
+	case s.File != "":
+		return "file " + s.File
+	}
+	return ""
+}
+
+// holder is a definition that may refer to secrets.
+type holder struct {
+	provider string
+	settings map[string]Setting
+}
+
+// SecretChanges compares the channels and sinks of a set with those in force, nil: there are none. Definitions are compared by
+// what they say, and with the ones of the same name alone: a channel under a new name is one that refers to its secrets for the
+// first time. A setting of which the provider does not say that it is about nothing but the message (SettingInfo.Free) counts.
+func SecretChanges(inForce, next *Set, providers []ProviderInfo) []SecretChange {
+	var all []SecretChange
+	for _, kind := range []Kind{KindChannel, KindSink} {
+		before, after := holders(inForce, kind), holders(next, kind)
+		names := map[string]bool{}
+		for name := range before {
+			names[name] = true
+		}
+		for name := range after {
+			names[name] = true
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if fields, secrets := compareHolders(before[name], after[name], providers); len(fields) > 0 {
+				all = append(all, SecretChange{Kind: kind, Name: name, Fields: fields, Secrets: secrets})
+			}
+		}
+	}
+	return all
+}
+
+func holders(s *Set, kind Kind) map[string]holder {
+	all := map[string]holder{}
+	if s == nil {
+		return all
+	}
+	if kind == KindSink {
+		for _, sink := range s.Sinks() {
+			all[sink.Name] = holder{sink.Provider, sink.Settings}
+		}
+		return all
+	}
+	for _, c := range s.Channels() {
+		all[c.Key] = holder{c.Provider, c.Settings}
+	}
+	return all
+}
+
+// compareHolders says what differs, and which secrets that concerns; nothing where neither refers to any.
+func compareHolders(before, after holder, providers []ProviderInfo) (fields, secrets []string) {
+	refers := map[string]bool{}
+	for _, h := range []holder{before, after} {
+		for _, s := range h.settings {
+			if at := s.Reference(); at != "" {
+				refers[at] = true
+			}
+		}
+	}
+	if len(refers) == 0 {
+		return nil, nil
+	}
+	if before.provider != after.provider {
+		fields = append(fields, "provider")
+	}
+	names := map[string]bool{}
+	for _, h := range []holder{before, after} {
+		for name := range h.settings {
+			names[name] = true
+		}
+	}
+	free := freeSettings(after.provider, providers)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		old, wasSet := before.settings[name]
+		now, isSet := after.settings[name]
+		literal := old.Reference() == "" && now.Reference() == ""
+		if old == now && wasSet == isSet || literal && slices.Contains(free, name) {
+			continue
+		}
+		fields = append(fields, "settings."+name)
+	}
+	return fields, slices.Sorted(maps.Keys(refers))
+}
+
+func freeSettings(provider string, providers []ProviderInfo) []string {
+	var free []string
+	for _, p := range providers {
+		for _, s := range p.Settings {
+			if p.Name == provider && s.Free && !s.Secret {
+				free = append(free, s.Name)
+			}
+		}
+	}
+	return free
+}
