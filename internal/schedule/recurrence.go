@@ -178,17 +178,20 @@ func (r *Recurrence) fits(d civil.Date) bool {
 	if !r.inMonth(d.Month) {
 		return false
 	}
-	length := monthLength(d)
-	byDay := slices.Contains(r.MonthDays, d.Day) || slices.Contains(r.MonthDays, d.Day-length-1)
 	switch {
 	case len(r.MonthDays) == 0:
 		return len(r.Weekdays) == 0 || r.onWeekday(d.Weekday())
 	case len(r.Weekdays) == 0:
-		return byDay
+		return r.onMonthDay(d)
 	case r.Either:
-		return byDay || r.onWeekday(d.Weekday())
+		return r.onMonthDay(d) || r.onWeekday(d.Weekday())
 	}
-	return byDay && r.onWeekday(d.Weekday())
+	return r.onMonthDay(d) && r.onWeekday(d.Weekday())
+}
+
+// onMonthDay reports whether a date is one of MonthDays.
+func (r *Recurrence) onMonthDay(d civil.Date) bool {
+	return slices.Contains(r.MonthDays, d.Day) || slices.Contains(r.MonthDays, d.Day-monthLength(d)-1)
 }
 
 // month returns the dates in the month that begins on start.
@@ -215,9 +218,11 @@ func (r *Recurrence) month(start, first civil.Date) (dates []civil.Date) {
 	return dates
 }
 
+// wholeYear counts weekdays in the year where no months are named, else in each of these (RFC 5545, 3.3.10).
 func (r *Recurrence) wholeYear(start, first civil.Date) (dates []civil.Date) {
-	if len(r.Weekdays) > 0 && len(r.Months) == 0 && len(r.MonthDays) == 0 {
-		return r.nth(start, start.DaysUntil(civil.Date{Year: start.Year + 1, Month: time.January, Day: 1}))
+	if len(r.Weekdays) > 0 && len(r.Months) == 0 {
+		dates = r.nth(start, start.DaysUntil(civil.Date{Year: start.Year + 1, Month: time.January, Day: 1}))
+		return slices.DeleteFunc(dates, func(d civil.Date) bool { return len(r.MonthDays) > 0 && !r.onMonthDay(d) })
 	}
 	for m := time.January; m <= time.December; m++ {
 		in := slices.Contains(r.Months, m)

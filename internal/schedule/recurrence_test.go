@@ -158,12 +158,12 @@ func TestDatesAreThoseOfEachDay(t *testing.T) {
 	weekdays := []string{"SU", "MO", "TU", "WE", "TH", "FR", "SA"}
 	rapid.Check(t, func(t *rapid.T) {
 		r := schedule.Recurrence{
-			Frequency: schedule.Frequency(rapid.IntRange(0, 3).Draw(t, "frequency")),
+			Frequency: rapid.SampledFrom([]schedule.Frequency{schedule.Daily, schedule.Weekly, schedule.Monthly, schedule.Yearly, schedule.Yearly}).Draw(t, "frequency"),
 			Interval:  rapid.IntRange(1, 4).Draw(t, "interval"),
 			WeekStart: time.Weekday(rapid.IntRange(0, 6).Draw(t, "week start")),
 			Missing:   civil.MissingDaySkip,
 		}
-		for _, m := range rapid.SliceOfNDistinct(rapid.IntRange(1, 12), 0, 3, rapid.ID[int]).Draw(t, "months") {
+		for _, m := range rapid.SliceOfNDistinct(rapid.IntRange(1, 12), 0, rapid.SampledFrom([]int{0, 3}).Draw(t, "some months"), rapid.ID[int]).Draw(t, "months") {
 			r.Months = append(r.Months, time.Month(m))
 		}
 		if r.Frequency != schedule.Weekly {
@@ -171,17 +171,23 @@ func TestDatesAreThoseOfEachDay(t *testing.T) {
 		}
 		for _, w := range rapid.SliceOfNDistinct(rapid.SampledFrom(weekdays), 0, 3, rapid.ID[string]).Draw(t, "weekdays") {
 			n := 0
-			if r.Frequency == schedule.Monthly && rapid.Bool().Draw(t, "counted") {
+			switch counted := rapid.Bool().Draw(t, "counted"); {
+			case counted && r.Frequency == schedule.Yearly && len(r.Months) == 0:
+				n = rapid.SampledFrom([]int{-53, -30, -2, -1, 1, 2, 5, 20, 45, 53}).Draw(t, "n")
+			case counted && r.Frequency >= schedule.Monthly:
 				n = rapid.SampledFrom([]int{-2, -1, 1, 2, 5}).Draw(t, "n")
 			}
 			r.Weekdays = append(r.Weekdays, schedule.Weekday{Day: time.Weekday(slices.Index(weekdays, w)), N: n})
+		}
+		if len(r.Months)+len(r.MonthDays)+len(r.Weekdays) > 0 {
+			r.Positions = rapid.SliceOfNDistinct(rapid.SampledFrom([]int{1, 2, 3, 20, -1, -2, -11}), 0, 2, rapid.ID[int]).Draw(t, "positions")
 		}
 		first := civil.Date{Year: 2023, Month: 11, Day: 20}.AddDays(rapid.IntRange(0, 500).Draw(t, "first"))
 		from := first.AddDays(rapid.IntRange(-400, 800).Draw(t, "from"))
 		const days = 1500
 		var want, got []civil.Date
 		for i := range days {
-			if d := from.AddDays(i); on(r, first, d) {
+			if d := from.AddDays(i); on(r, first, d) && picked(r, first, d) {
 				want = append(want, d)
 			}
 		}
@@ -206,8 +212,12 @@ func on(r schedule.Recurrence, first, d civil.Date) bool {
 	for d.AddDays(left+1).Month == d.Month {
 		left++
 	}
+	before, after := d.Day-1, left // in what weekdays are counted: a month, or a year without months (RFC 5545, 3.3.10)
+	if r.Frequency == schedule.Yearly && len(r.Months) == 0 {
+		before, after = civil.Date{Year: d.Year, Month: 1, Day: 1}.DaysUntil(d), d.DaysUntil(civil.Date{Year: d.Year, Month: 12, Day: 31})
+	}
 	weekday := slices.ContainsFunc(r.Weekdays, func(w schedule.Weekday) bool {
-		return w.Day == d.Weekday() && (w.N == 0 || w.N == (d.Day+6)/7 || w.N == -(left/7+1))
+		return w.Day == d.Weekday() && (w.N == 0 || w.N == before/7+1 || w.N == -(after/7+1))
 	})
 	monthDay := slices.Contains(r.MonthDays, d.Day) || slices.Contains(r.MonthDays, -left-1)
 	named := (len(r.Weekdays) == 0 || weekday) && (len(r.MonthDays) == 0 || monthDay)
@@ -235,4 +245,89 @@ func on(r schedule.Recurrence, first, d civil.Date) bool {
 		}
 	}
 	return named && turns%r.Interval == 0
+}
+
+// picked reads BYSETPOS for a day of the rule: which of the dates of its turn it is.
+func picked(r schedule.Recurrence, first, d civil.Date) bool {
+	if len(r.Positions) == 0 {
+		return true
+	}
+	weeks := func(d civil.Date) int { // since a day on which all weeks begin alike
+		return civil.Date{Year: 1989, Month: 1, Day: 1}.AddDays(int(r.WeekStart)).DaysUntil(d) / 7
+	}
+	same := func(o civil.Date) bool {
+		switch r.Frequency {
+		case schedule.Weekly:
+			return weeks(o) == weeks(d)
+		case schedule.Monthly:
+			return o.Year == d.Year && o.Month == d.Month
+		case schedule.Yearly:
+			return o.Year == d.Year
+		case schedule.Daily:
+		}
+		return o == d
+	}
+	earlier, later := 0, 0
+	for o := d.AddDays(-1); same(o); o = o.AddDays(-1) {
+		if on(r, first, o) {
+			earlier++
+		}
+	}
+	for o := d.AddDays(1); same(o); o = o.AddDays(1) {
+		if on(r, first, o) {
+			later++
+		}
+	}
+	return slices.Contains(r.Positions, earlier+1) || slices.Contains(r.Positions, -later-1)
+}
+
+// The examples of RFC 5545, section 3.8.5.3, that say days and no times.
+//
+// Shows: D21.
+func TestTheExamplesOfTheStandard(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ rule, first, want string }{
+		{"FREQ=DAILY;INTERVAL=2", "1997-09-02", "1997-09-02 1997-09-04 1997-09-06 1997-09-08"},
+		{"FREQ=DAILY;INTERVAL=10", "1997-09-02", "1997-09-02 1997-09-12 1997-09-22 1997-10-02 1997-10-12"},
+		{"FREQ=YEARLY;BYMONTH=1;BYDAY=SU,MO,TU,WE,TH,FR,SA", "1998-01-01", "1998-01-01 1998-01-02 1998-01-03 1998-01-04"},
+		{"FREQ=DAILY;BYMONTH=1", "1998-01-01", "1998-01-01 1998-01-02 1998-01-03 1998-01-04"},
+		{"FREQ=WEEKLY", "1997-09-02", "1997-09-02 1997-09-09 1997-09-16 1997-09-23 1997-09-30 1997-10-07"},
+		{"FREQ=WEEKLY;INTERVAL=2;WKST=SU", "1997-09-02", "1997-09-02 1997-09-16 1997-09-30 1997-10-14 1997-10-28"},
+		{"FREQ=WEEKLY;WKST=SU;BYDAY=TU,TH", "1997-09-02", "1997-09-02 1997-09-04 1997-09-09 1997-09-11 1997-09-16"},
+		{"FREQ=WEEKLY;INTERVAL=2;WKST=SU;BYDAY=MO,WE,FR", "1997-09-01", "1997-09-01 1997-09-03 1997-09-05 1997-09-15 1997-09-17 1997-09-19 1997-09-29"},
+		{"FREQ=WEEKLY;INTERVAL=2;WKST=SU;BYDAY=TU,TH", "1997-09-02", "1997-09-02 1997-09-04 1997-09-16 1997-09-18 1997-09-30 1997-10-02 1997-10-14 1997-10-16"},
+		{"FREQ=MONTHLY;BYDAY=1FR", "1997-09-05", "1997-09-05 1997-10-03 1997-11-07 1997-12-05 1998-01-02 1998-02-06 1998-03-06 1998-04-03 1998-05-01 1998-06-05"},
+		{"FREQ=MONTHLY;INTERVAL=2;BYDAY=1SU,-1SU", "1997-09-07", "1997-09-07 1997-09-28 1997-11-02 1997-11-30 1998-01-04 1998-01-25 1998-03-01 1998-03-29 1998-05-03 1998-05-31"},
+		{"FREQ=MONTHLY;BYDAY=-2MO", "1997-09-22", "1997-09-22 1997-10-20 1997-11-17 1997-12-22 1998-01-19 1998-02-16"},
+		{"FREQ=MONTHLY;BYMONTHDAY=-3", "1997-09-28", "1997-09-28 1997-10-29 1997-11-28 1997-12-29 1998-01-29 1998-02-26"},
+		{"FREQ=MONTHLY;BYMONTHDAY=2,15", "1997-09-02", "1997-09-02 1997-09-15 1997-10-02 1997-10-15 1997-11-02 1997-11-15 1997-12-02 1997-12-15 1998-01-02 1998-01-15"},
+		{"FREQ=MONTHLY;BYMONTHDAY=1,-1", "1997-09-30", "1997-09-30 1997-10-01 1997-10-31 1997-11-01 1997-11-30 1997-12-01 1997-12-31 1998-01-01 1998-01-31 1998-02-01"},
+		{"FREQ=MONTHLY;INTERVAL=18;BYMONTHDAY=10,11,12,13,14,15", "1997-09-10", "1997-09-10 1997-09-11 1997-09-12 1997-09-13 1997-09-14 1997-09-15 1999-03-10 1999-03-11 1999-03-12 1999-03-13"},
+		{"FREQ=MONTHLY;INTERVAL=2;BYDAY=TU", "1997-09-02", "1997-09-02 1997-09-09 1997-09-16 1997-09-23 1997-09-30 1997-11-04 1997-11-11 1997-11-18 1997-11-25 1998-01-06"},
+		{"FREQ=YEARLY;BYMONTH=6,7", "1997-06-10", "1997-06-10 1997-07-10 1998-06-10 1998-07-10 1999-06-10 1999-07-10 2000-06-10 2000-07-10 2001-06-10 2001-07-10"},
+		{"FREQ=YEARLY;INTERVAL=2;BYMONTH=1,2,3", "1997-03-10", "1997-03-10 1999-01-10 1999-02-10 1999-03-10 2001-01-10 2001-02-10 2001-03-10 2003-01-10 2003-02-10 2003-03-10"},
+		{"FREQ=YEARLY;BYDAY=20MO", "1997-05-19", "1997-05-19 1998-05-18 1999-05-17"},
+		{"FREQ=YEARLY;BYMONTH=3;BYDAY=TH", "1997-03-13", "1997-03-13 1997-03-20 1997-03-27 1998-03-05 1998-03-12 1998-03-19 1998-03-26 1999-03-04"},
+		{"FREQ=YEARLY;BYDAY=TH;BYMONTH=6,7,8", "1997-06-05", "1997-06-05 1997-06-12 1997-06-19 1997-06-26 1997-07-03 1997-07-10 1997-07-17 1997-07-24 1997-07-31 1997-08-07"},
+		{"FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13", "1997-09-03", "1998-02-13 1998-03-13 1998-11-13 1999-08-13 2000-10-13"},
+		{"FREQ=MONTHLY;BYDAY=SA;BYMONTHDAY=7,8,9,10,11,12,13", "1997-09-13", "1997-09-13 1997-10-11 1997-11-08 1997-12-13 1998-01-10 1998-02-07 1998-03-07 1998-04-11 1998-05-09 1998-06-13"},
+		{"FREQ=YEARLY;INTERVAL=4;BYMONTH=11;BYDAY=TU;BYMONTHDAY=2,3,4,5,6,7,8", "1996-11-05", "1996-11-05 2000-11-07 2004-11-02"},
+		{"FREQ=MONTHLY;BYDAY=TU,WE,TH;BYSETPOS=3", "1997-09-04", "1997-09-04 1997-10-07 1997-11-06"},
+		{"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-2", "1997-09-29", "1997-09-29 1997-10-30 1997-11-27 1997-12-30 1998-01-29 1998-02-26 1998-03-30"},
+		{"FREQ=MONTHLY;BYMONTHDAY=15,30", "2007-01-15", "2007-01-15 2007-01-30 2007-02-15 2007-03-15 2007-03-30"},
+		// Not of the standard's examples, but of its table in section 3.3.10: BYMONTHDAY limits BYDAY, which counts in the year.
+		{"FREQ=YEARLY;BYMONTHDAY=1,2,3,4,5,6,7;BYDAY=1MO", "2026-01-01", "2026-01-05 2027-01-04 2028-01-03"},
+		{"FREQ=YEARLY;BYMONTHDAY=18,19;BYDAY=20MO", "1997-01-01", "1997-05-19 1998-05-18 2003-05-19"},
+		{"FREQ=YEARLY;BYMONTHDAY=31;BYDAY=-1FR", "2026-01-01", "2027-12-31 2032-12-31 2038-12-31"},
+		{"FREQ=YEARLY;BYMONTH=5;BYMONTHDAY=18,19;BYDAY=3MO", "1997-01-01", "1997-05-19 1998-05-18 2003-05-19"},
+	} {
+		r, _, err := schedule.ParseRule(c.rule)
+		if err != nil {
+			t.Errorf("%s: %v", c.rule, err)
+			continue
+		}
+		if got := dates(t, r, c.first, c.first, strings.Count(c.want, " ")+1); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.rule, got, c.want)
+		}
+	}
 }
