@@ -114,6 +114,19 @@ func (d Delivery) On(channel string) Delivery {
 // the same in every attempt of that step (P3).
 func (d Delivery) Idempotency(step int) string { return Hash(string(d) + "|" + strconv.Itoa(step)) }
 
+// firstWorkspace is the number of the workspace that every database begins with.
+const firstWorkspace = 1
+
+// IdempotencyIn is Idempotency in a workspace. Workspaces may share an account of a provider, and two of them may have equal
+// delivery keys: their messages are not one. In the first workspace it is Idempotency; no delivery key begins with a number and a
+// bar.
+func (d Delivery) IdempotencyIn(workspace int64, step int) string {
+	if workspace == firstWorkspace {
+		return d.Idempotency(step)
+	}
+	return Delivery(strconv.FormatInt(workspace, 10) + "|" + string(d)).Idempotency(step)
+}
+
 // escape writes a part with percent signs, bars, the controls of ASCII and the bytes of also as %XX, so that it
 // holds none of the grammar's separators. Everything else stays as given: no case is folded and nothing is
 // normalised.

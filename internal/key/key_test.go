@@ -80,6 +80,13 @@ func TestDifferentOccasionsNeverShareAKey(t *testing.T) {
 		if got := da.Idempotency(a.Step) == db.Idempotency(b.Step); got != same {
 			t.Fatalf("%+v and %+v: equal idempotency keys %t, want %t", a, b, got, same)
 		}
+		ofA, ofB := rapid.Int64Range(1, 12).Draw(t, "workspace"), rapid.Int64Range(1, 12).Draw(t, "other workspace")
+		if got := da.IdempotencyIn(ofA, a.Step) == db.IdempotencyIn(ofB, b.Step); got != (same && ofA == ofB) {
+			t.Fatalf("%+v in %d and %+v in %d: equal idempotency keys %t", a, ofA, b, ofB, got)
+		}
+		if da.IdempotencyIn(1, a.Step) != da.Idempotency(a.Step) {
+			t.Fatal("the first workspace has other keys than its corpus")
+		}
 	})
 }
 

@@ -49,7 +49,7 @@ ORDER BY d.id
 /*LOCK d*/`
 
 const spentKeys = `
-SELECT r.key, s.forgotten, s.retries
+SELECT r.ws, r.key, s.forgotten, s.retries
 FROM /*ROWS $1 (ws bigint, hash text, key text)*/ AS r CROSS JOIN spent AS s
 WHERE s.ws = r.ws AND s.hash = r.hash`
 
@@ -85,7 +85,7 @@ func (t *session) plans(ctx context.Context, wanted map[PlanRef][]key.Instance, 
 	if lock {
 		text = lockPlans
 	}
-	plans, of, owner := make(map[PlanRef]Plan, len(refs)), map[instance.ID]PlanRef{}, map[string]PlanRef{}
+	plans, of, owner := make(map[PlanRef]Plan, len(refs)), map[instance.ID]PlanRef{}, map[keyRef]PlanRef{}
 	for _, r := range refs {
 		rows.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
 		plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
@@ -122,33 +122,44 @@ func (t *session) plans(ctx context.Context, wanted map[PlanRef][]key.Instance, 
 	}
 	for _, ref := range refs {
 		for _, k := range wanted[ref] {
-			owner[string(k)] = ref
+			owner[keyRef{ref.Workspace, string(k)}] = ref
 			hashes.row().int(int64(ref.Workspace)).text(key.Hash(string(k))).text(string(k))
 		}
 	}
-	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
-		var k string
-		var forgotten, retries int
-		if err := rows.Scan(&k, &forgotten, &retries); err != nil {
-			return struct{}{}, err
-		}
-		p := plans[owner[k]]
-		if forgotten > 0 {
-			p.Freed[key.Instance(k)] = forgotten
-		}
-		if retries >= forgotten {
-			p.Spent[key.Instance(k)] = true
-		}
-		return struct{}{}, nil
-	}, spentKeys, &hashes)
+	spent, err := query(ctx, t, scanSpentKey, spentKeys, &hashes)
 	if err != nil {
 		return nil, fmt.Errorf("look for spent keys: %w", err)
+	}
+	for _, k := range spent {
+		p := plans[owner[k.keyRef]]
+		if k.forgotten > 0 {
+			p.Freed[key.Instance(k.key)] = k.forgotten
+		}
+		if k.retries >= k.forgotten {
+			p.Spent[key.Instance(k.key)] = true
+		}
 	}
 	return plans, nil
 }
 
+// keyRef names an occasion: two workspaces may have equal keys.
+type keyRef struct {
+	ws  subject.WorkspaceID
+	key string
+}
+
+// spentKey is a key whose rows retention has taken.
+type spentKey struct {
+	keyRef
+	forgotten, retries int
+}
+
+func scanSpentKey(rows *sql.Rows) (k spentKey, err error) {
+	return k, rows.Scan(&k.ws, &k.key, &k.forgotten, &k.retries)
+}
+
 func comparePlans(a, b PlanRef) int {
-	return cmp.Or(cmp.Compare(a.Record, b.Record), strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Trigger, b.Trigger))
+	return cmp.Or(cmp.Compare(a.Record, b.Record), cmp.Compare(a.Workspace, b.Workspace), strings.Compare(a.Workflow, b.Workflow), strings.Compare(a.Trigger, b.Trigger))
 }
 
 const updatePlans = `

@@ -200,52 +200,43 @@ func (t *session) sow(ctx context.Context, seeds []Seed) error {
 
 // sowRound ensures what can be, and returns those that have to look at another row.
 func (t *session) sowRound(ctx context.Context, open []*sprout) (left []*sprout, err error) {
-	type name struct {
-		ws  subject.WorkspaceID
-		key string
-	}
 	type stored struct {
 		row       instance.Row
 		forgotten int
 	}
-	found, spent := map[name]stored{}, map[name]bool{}
+	found, spent := map[keyRef]stored{}, map[keyRef]bool{}
 	var keys, hashes rowset
-	owner := map[string]subject.WorkspaceID{}
-	seen := map[name]bool{}
+	seen := map[keyRef]bool{}
 	for _, s := range open {
-		n := name{s.row.Workspace, s.row.Key}
+		n := keyRef{s.row.Workspace, s.row.Key}
 		if seen[n] {
 			continue
 		}
 		seen[n] = true
 		keys.row().int(int64(n.ws)).text(n.key)
 		hashes.row().int(int64(n.ws)).text(key.Hash(n.key)).text(n.key)
-		owner[n.key] = n.ws
 	}
 	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
 		var s stored
 		s.row, err = scanInstanceAnd(rows, &s.forgotten)
-		found[name{s.row.Workspace, s.row.Key}] = s
+		found[keyRef{s.row.Workspace, s.row.Key}] = s
 		return struct{}{}, err
 	}, instancesByKeys, &keys)
 	if err != nil {
 		return nil, fmt.Errorf("find occasions: %w", err)
 	}
-	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
-		var k string
-		var forgotten, retries int
-		err := rows.Scan(&k, &forgotten, &retries)
-		spent[name{owner[k], k}] = true
-		return struct{}{}, err
-	}, spentKeys, &hashes)
+	used, err := query(ctx, t, scanSpentKey, spentKeys, &hashes)
 	if err != nil {
 		return nil, fmt.Errorf("look for spent keys: %w", err)
 	}
+	for _, k := range used {
+		spent[k.keyRef] = true
+	}
 	fresh := map[subject.WorkspaceID][]instance.Row{}
 	var revived []instance.Row
-	taken := map[name]bool{}
+	taken := map[keyRef]bool{}
 	for _, s := range open {
-		n := name{s.row.Workspace, s.row.Key}
+		n := keyRef{s.row.Workspace, s.row.Key}
 		old, exists := found[n]
 		switch {
 		case taken[n] || exists && old.forgotten == 0 && old.row.Status == instance.Pending:

@@ -420,7 +420,7 @@ func (r *recheck) unknown(c store.Claim, rules rules, why reason.Reason) store.I
 func lost(c store.Claim, now time.Time) delivery.Attempt {
 	return delivery.Attempt{
 		Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo - 1, Step: c.Step + 1, Channel: c.Channel,
-		IdempotencyKey: key.Delivery(c.Key).Idempotency(c.Step + 1), IntentAt: c.LostIntent, SettledAt: now,
+		IdempotencyKey: key.Delivery(c.Key).IdempotencyIn(int64(c.Workspace), c.Step+1), IntentAt: c.LostIntent, SettledAt: now,
 		Outcome: delivery.AttemptUnknown, Reason: reason.WorkerLost,
 	}
 }

@@ -127,7 +127,7 @@ func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 	step := c.Step + 1
 	out := channel.Outgoing{
 		Workspace: ws.Name, DeliveryID: ws.IDs.Encode(key.KindDelivery, int64(c.Workspace), int64(c.ID)),
-		Workflow: c.Workflow, Channel: c.Channel, IdempotencyKey: key.Delivery(c.Key).Idempotency(step), Address: c.Address,
+		Workflow: c.Workflow, Channel: c.Channel, IdempotencyKey: key.Delivery(c.Key).IdempotencyIn(int64(c.Workspace), step), Address: c.Address,
 		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
 	}
 	out.Link = link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
