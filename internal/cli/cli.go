@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/app"
 )
 
 // Exit statuses.
@@ -59,7 +60,9 @@ type grammar struct {
 	Tick       tickCmd       `cmd:"" group:"work" help:"Run every pass once, now."`
 	Reasons    reasonsCmd    `cmd:"" group:"work" help:"List every named outcome with its sentence."`
 
-	Keys    keysCmd    `cmd:"" group:"admin" help:"Make, list and revoke API keys."`
+	Keys       keysCmd       `cmd:"" group:"admin" help:"Make, list and revoke API keys."`
+	Workspaces workspacesCmd `cmd:"" group:"admin" help:"Make and list workspaces, which know nothing of each other."`
+
 	Migrate migrateCmd `cmd:"" group:"admin" help:"Bring the database's schema up to date, or tell its state."`
 	Backup  backupCmd  `cmd:"" group:"admin" help:"Copy a SQLite database while it is in use."`
 	Restore restoreCmd `cmd:"" group:"admin" help:"Put a copy in the place of a SQLite database."`
@@ -140,7 +143,7 @@ func newParser(stdio Stdio) (*kong.Kong, error) {
 			{Key: "work", Title: "Messages:"},
 			{Key: "admin", Title: "Administration:"},
 		}),
-		kong.Vars{"scopes": strings.Join(scopes(), ",")},
+		kong.Vars{"scopes": strings.Join(scopes(), ","), "workspace": app.DefaultWorkspace},
 	)
 }
 

@@ -184,11 +184,11 @@ func TestTables(t *testing.T) {
 	}
 	piped, _, _ := run(t, false, "", "keys", "list", "--db", db)
 	for _, line := range strings.Split(strings.TrimSuffix(piped, "\n"), "\n") {
-		if strings.Count(line, "\t") != 3 || strings.Contains(line, "  ") {
+		if strings.Count(line, "\t") != 6 || strings.Contains(line, "  ") {
 			t.Errorf("in a pipe: %q", line)
 		}
 	}
-	if !strings.Contains(piped, "longer name\tread,operate\t20") || !strings.Contains(piped, "Z\t-\n") {
+	if !strings.Contains(piped, "longer name\tread,operate\t20") || !strings.Contains(piped, "Z\t-\t-\t-\t-\n") {
 		t.Errorf("in a pipe:\n%s", piped)
 	}
 }

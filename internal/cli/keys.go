@@ -24,6 +24,7 @@ type keysCmd struct {
 
 type createKeyCmd struct {
 	config.Database
+	ofWorkspace
 	Name   string   `name:"name" required:"" placeholder:"NAME" help:"What the key is for; it stands in the audit log."`
 	Scopes []string `name:"scopes" required:"" sep:"," enum:"${scopes}" placeholder:"SCOPE" help:"What it may do: ${scopes}. admin contains the others."`
 	expiry
@@ -48,7 +49,7 @@ func (e expiry) at(now time.Time) (time.Time, error) {
 // Help is the long help.
 func (createKeyCmd) Help() string {
 	return `Works on the database itself, with or without a running server; a new database is made ready. Only a hash of
-the key is stored, so it cannot be shown again.
+the key is stored, so it cannot be shown again. A key belongs to one workspace: whoever uses it works in that workspace.
 
   admin        everything, freeing keys of instances included
   ingest       post events
@@ -68,7 +69,7 @@ func (c *createKeyCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return withStore(s, c.DB, true, func(db *store.Store, ws store.Workspace) error {
+	return c.withWorkspace(s, c.DB, true, func(db *store.Store, ws store.Workspace) error {
 		key, err := app.CreateKeyUntil(s.ctx, db, ws, c.Name, c.Scopes, now, expires)
 		if err != nil {
 			return err
@@ -88,12 +89,13 @@ func (c *createKeyCmd) Run(s *session) error {
 
 type listKeysCmd struct {
 	config.Database
+	ofWorkspace
 	output
 }
 
 // Run lists the keys.
 func (c *listKeysCmd) Run(s *session) error {
-	return withStore(s, c.DB, false, func(db *store.Store, ws store.Workspace) error {
+	return c.withWorkspace(s, c.DB, false, func(db *store.Store, ws store.Workspace) error {
 		keys, err := db.Keys(s.ctx, ws.ID)
 		if err != nil {
 			return err
@@ -131,6 +133,7 @@ func instants(to map[string]any, pairs ...any) {
 
 type rotateKeyCmd struct {
 	config.Database
+	ofWorkspace
 	Name string `arg:"" help:"The key's name."`
 	expiry
 	Grace *civil.Duration `name:"grace" placeholder:"DURATION" xor:"former" help:"How long the former secret is still accepted. Default: 1d."`
@@ -164,7 +167,7 @@ func (c *rotateKeyCmd) Run(s *session) error {
 	if grace < 0 {
 		return errors.New("--grace: a length of time from now on, such as 1h; --now ends the former secret at once")
 	}
-	return withStore(s, c.DB, false, func(db *store.Store, ws store.Workspace) error {
+	return c.withWorkspace(s, c.DB, false, func(db *store.Store, ws store.Workspace) error {
 		key, k, err := app.RotateKey(s.ctx, db, ws, c.Name, now, grace, expires)
 		if err != nil {
 			return err
@@ -187,6 +190,7 @@ func (c *rotateKeyCmd) Run(s *session) error {
 
 type revokeKeyCmd struct {
 	config.Database
+	ofWorkspace
 	Name string `arg:"" help:"The key's name."`
 }
 
@@ -198,7 +202,7 @@ func (revokeKeyCmd) Help() string {
 // Run ends a key.
 func (c *revokeKeyCmd) Run(s *session) error {
 	now := (&clock.System{}).Now()
-	return withStore(s, c.DB, false, func(db *store.Store, ws store.Workspace) error {
+	return c.withWorkspace(s, c.DB, false, func(db *store.Store, ws store.Workspace) error {
 		ended, err := db.RevokeKey(s.ctx, ws.ID, c.Name, now)
 		if err == nil && !ended {
 			err = fmt.Errorf("there is no key named %q in force", c.Name)

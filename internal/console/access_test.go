@@ -144,6 +144,12 @@ func TestOtherWorkspace(t *testing.T) {
 	if a := get(t, h, id, "Cookie", signed); a.status != http.StatusNotFound {
 		t.Errorf("%s in another workspace: status %d", id, a.status)
 	}
+	for who, want := range map[string]string{"": "default", signed: "other"} {
+		a := get(t, h, "/deliveries", "Cookie", who)
+		if !strings.Contains(a.body, "<title>Deliveries · "+want+" · Carillon</title>") || !strings.Contains(a.body, `title="The workspace of this page">`+want+"</span>") {
+			t.Errorf("the page does not say that it is of the workspace %s", want)
+		}
+	}
 	if a := get(t, h, "/inbox", "Cookie", signed); a.status != http.StatusOK || strings.Contains(a.body, "40956") {
 		t.Errorf("the other workspace's inbox: status %d, or it shows what is not its own", a.status)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,6 +54,12 @@ type frame struct {
 	workspace, who, zone   string // empty workspace: nobody is signed in
 	every                  int    // milliseconds between two looks; 0 = the page does not live
 	asset                  func(name string) string
+}
+
+// tab is what a browser calls the page: pages of several workspaces can be told apart.
+func (f frame) tab() string {
+	parts := []string{f.title, f.workspace, "Carillon"}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }
 
 func (c *console) frame(title string) frame {
