@@ -139,6 +139,9 @@ func misapplied(name, args string) string {
 	if name == fnTruth {
 		return "this must be true or false, and is " + kinds[0]
 	}
+	if name == fnItems {
+		return "a macro goes over a list or an object, and this is " + kinds[0]
+	}
 	name = strings.TrimPrefix(name, "@")
 	if len(kinds) == 0 || kinds[0] == "" {
 		return name + "() needs a value"

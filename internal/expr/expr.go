@@ -28,8 +28,9 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// CostLimit bounds one evaluation, in CEL's cost units (about one per step and per ten bytes read). At 100,000 the
-// worst expression stops after some milliseconds; a condition of an ordinary definition costs less than 50.
+// CostLimit bounds one evaluation, in CEL's cost units: about one per step and per ten bytes read, which a regular
+// expression reads once for every instruction of its program. At 100,000 the worst expression stops after some
+// milliseconds (BenchmarkWorst); a condition of an ordinary definition costs less than 50.
 const CostLimit = 100_000
 
 const (
@@ -186,7 +187,8 @@ func (f *Failure) Error() string {
 
 // eval runs the program and translates what CEL reports.
 func (p *Program) eval(in *Input) (ref.Val, *Failure) {
-	val, _, err := p.prg.Eval(in)
+	val, details, err := p.prg.Eval(in)
+	in.Meter.add(details)
 	if err == nil {
 		return val, nil
 	}

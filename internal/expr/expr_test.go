@@ -527,3 +527,32 @@ func BenchmarkJudge(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkWorst evaluates what costs as much as one evaluation may: it ends by the limit, or just before it.
+func BenchmarkWorst(b *testing.B) {
+	c := compiler(b)
+	in := world()
+	many := make([]any, 10_000)
+	for i := range many {
+		many[i] = "x"
+	}
+	in.Record["many"], in.Record["text"], in.Record["long"] = many, strings.Repeat("x", 950), strings.Repeat("x", 100_000)
+	in.Record["optional"], in.Record["alike"] = strings.Repeat("x?", 500)+"y", strings.Repeat("(x|.)", 100)
+	in.Record["folded"] = `(?i)[B-\x{1E942}]`
+	for _, src := range []string{
+		`record.many.all(a, record.many.all(b, a == b))`, `matches(record.text, record.optional)`, `record.many.exists(a, matches(record.text, record.alike) == false)`,
+		`matches(record.long, "(x+x+)+y")`, `matches("x", record.folded)`, `record.many.all(a, record.many == record.many)`, `record.many.all(a, lower(record.long) == "x")`,
+	} {
+		b.Run(src, func(b *testing.B) {
+			cond, err := c.Line(src, everywhere())
+			if err != nil {
+				b.Fatal(err)
+			}
+			in.Meter = &Meter{}
+			for b.Loop() {
+				cond.Judge(in)
+			}
+			b.ReportMetric(float64(in.Meter.Steps)/float64(b.N), "steps/op")
+		})
+	}
+}

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"math"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,7 +13,6 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
-	"cel.dev/cel-go/interpreter"
 )
 
 // What the lowering writes in place of == and !=, which CEL does not let anyone extend, and around operands that
@@ -23,8 +21,11 @@ const (
 	fnEqual  = "@equal"
 	fnDiffer = "@differ"
 	fnTruth  = "@truth"
-	// CEL's optimizer has its own idea of a function called matches.
+	// What matches(text, pattern) becomes; CEL's optimizer has its own idea of a function of that name.
 	fnMatches = "@matches"
+	fnFound   = "@found"
+	// Around what a macro goes over, so that it is charged for.
+	fnItems = "@items"
 )
 
 // forever is the age of null: longer than any length of time (decision 19).
@@ -55,6 +56,7 @@ func (b *bindings) functions() []cel.EnvOption {
 		t, d       = cel.TimestampType, cel.DurationType
 		a          = cel.TypeParamType("A")
 		list       = cel.ListType(a)
+		objects    = cel.MapType(s, cel.DynType)
 	)
 	order := []signature{
 		{in: []*cel.Type{i, i}, out: o},
@@ -111,7 +113,7 @@ func (b *bindings) functions() []cel.EnvOption {
 		b.binary(operators.Multiply, calculated('*'), numeric(i)...),
 		b.binary(operators.Divide, calculated('/'), numeric(cel.DynType)...),
 		b.binary(operators.Modulo, calculated('%'), numeric(i)...),
-		b.binary(operators.In, contained, signature{in: []*cel.Type{cel.DynType, cel.ListType(cel.DynType)}, out: o}, signature{in: []*cel.Type{s, cel.MapType(s, cel.DynType)}, out: o}),
+		b.binary(operators.In, contained, signature{in: []*cel.Type{cel.DynType, cel.ListType(cel.DynType)}, out: o}, signature{in: []*cel.Type{s, objects}, out: o}),
 		b.unary(operators.Negate, negate, append(number(i)[:1:1], signature{in: []*cel.Type{f}, out: f}, signature{in: []*cel.Type{d}, out: d})...),
 		b.unary(operators.LogicalNot, not, signature{in: []*cel.Type{o}, out: o}),
 		b.unary(fnTruth, truth, signature{in: []*cel.Type{o}, out: o}),
@@ -119,10 +121,13 @@ func (b *bindings) functions() []cel.EnvOption {
 		b.binary("contains", onTexts(strings.Contains), texts...),
 		b.binary("startsWith", onTexts(strings.HasPrefix), texts...),
 		b.binary("endsWith", onTexts(strings.HasSuffix), texts...),
-		b.binary(fnMatches, matches, texts[:1]...),
+		b.binary(fnMatches, matches, signature{in: []*cel.Type{s, s}, out: cel.DynType}),
+		b.unary(fnFound, found, signature{in: []*cel.Type{cel.DynType}, out: o}),
+		cel.Function(fnItems, append(overloadsOf(fnItems, []signature{{in: []*cel.Type{list}, out: list}, {in: []*cel.Type{objects}, out: objects}}),
+			cel.SingletonUnaryBinding(func(x ref.Val) ref.Val { return x }))...),
 		b.unary("lower", onText(strings.ToLower), signature{in: []*cel.Type{s}, out: s}, signature{in: []*cel.Type{s}, out: s, member: true}),
 		b.unary("trim", onText(strings.TrimSpace), signature{in: []*cel.Type{s}, out: s}, signature{in: []*cel.Type{s}, out: s, member: true}),
-		b.unary("size", size, signature{in: []*cel.Type{s}, out: i}, signature{in: []*cel.Type{list}, out: i}, signature{in: []*cel.Type{cel.MapType(s, cel.DynType)}, out: i},
+		b.unary("size", size, signature{in: []*cel.Type{s}, out: i}, signature{in: []*cel.Type{list}, out: i}, signature{in: []*cel.Type{objects}, out: i},
 			signature{in: []*cel.Type{s}, out: i, member: true}, signature{in: []*cel.Type{list}, out: i, member: true}),
 
 		b.unary("days", length(24*time.Hour), number(d)...),
@@ -263,43 +268,6 @@ func onText(change func(string) string) unary {
 			return missing(0)
 		}
 		return types.NewErr("%s is no text", typeName(x))
-	}
-}
-
-// matches takes a pattern from the data; constantPattern has compiled the others. Go's regular expressions run in
-// linear time.
-func matches(x, pattern ref.Val) ref.Val {
-	p, ok := pattern.(types.String)
-	if !ok {
-		if isNull(pattern) {
-			return missing(1)
-		}
-		return types.NewErr("%s is no pattern", typeName(pattern))
-	}
-	re, err := regexp.Compile(string(p))
-	if err != nil {
-		return types.WrapErr(err)
-	}
-	return matched(re, x)
-}
-
-func matched(re *regexp.Regexp, x ref.Val) ref.Val {
-	return onTexts(func(s, _ string) bool { return re.MatchString(s) })(x, types.String(""))
-}
-
-// constantPattern compiles the pattern of a matches call when the program is made.
-func constantPattern() *interpreter.RegexOptimization {
-	return &interpreter.RegexOptimization{
-		Function: fnMatches, RegexIndex: 1,
-		Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
-			re, err := regexp.Compile(pattern)
-			if err != nil {
-				return nil, err
-			}
-			return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
-				return matched(re, args[0])
-			}), nil
-		},
 	}
 }
 

@@ -48,8 +48,26 @@ type Input struct {
 	Now  time.Time
 	Zone *time.Location // in which dates and today are meant; nil is UTC
 
+	// Meter counts what evaluations cost together; nil: nobody asks.
+	Meter *Meter
+
 	watch  *watch // of the search for the next look; nil in every other evaluation
 	failed bool   // a line that the answer depends on could not be evaluated
+}
+
+// Meter counts the steps of several evaluations, each of which ends at CostLimit. Whoever evaluates many in one transaction
+// asks it when to stop. The quick form of a line is not counted: nobody who explains a condition uses it.
+type Meter struct{ Steps uint64 }
+
+// add counts an evaluation.
+func (m *Meter) add(details *cel.EvalDetails) {
+	switch {
+	case m == nil:
+	case details == nil || details.ActualCost() == nil:
+		m.Steps += CostLimit
+	default:
+		m.Steps += *details.ActualCost()
+	}
 }
 
 // Overlay returns fields with our own names laid over them and the fields once more below the name under, so that

@@ -1,8 +1,8 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +21,8 @@ import (
 //	a && b, !a, a ? …   operands that may be null stand in @truth(…)
 //	age(t), today() …   are given now
 //	has(a.b)            @differ(a.b, null)
+//	matches(a, b)       @found(@matches(a, b))
+//	a.exists(x, …)      what a macro goes over stands in @items(…)
 //
 // On its way it refuses names that do not exist here and collects the fields that are read.
 type lowering struct {
@@ -105,6 +107,7 @@ func (l *lowering) lower(e ast.Expr, locals []string) {
 		for _, part := range []ast.Expr{c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()} {
 			l.lower(part, inner)
 		}
+		l.wrap(c.IterRange(), fnItems)
 	case ast.StructKind:
 		l.fail(e, "there are no types to make values of", "")
 	case ast.LiteralKind, ast.UnspecifiedExprKind:
@@ -161,7 +164,9 @@ func (l *lowering) lowerCall(e ast.Expr, locals []string) {
 		l.replace(e, name, append(slices.Clone(args), now)...)
 	case "matches":
 		l.pattern(args)
-		l.replace(e, fnMatches, args...)
+		try := l.fac.NewCall(l.newID(e), fnMatches, args...)
+		l.calls[try.ID()] = fields
+		l.replace(e, fnFound, try)
 	}
 }
 
@@ -182,13 +187,19 @@ func (l *lowering) mustBeTruth(e ast.Expr, locals []string) {
 		}
 	}
 	field := l.fieldIn(e, locals)
+	l.wrap(e, fnTruth)
+	l.calls[e.ID()] = []string{field}
+}
+
+// wrap turns e into a call of a function on what it was.
+func (l *lowering) wrap(e ast.Expr, function string) {
 	inner := l.fac.NewUnspecifiedExpr(l.newID(e))
 	inner.SetKindCase(e)
 	if fields, ok := l.calls[e.ID()]; ok { // the operands of a wrapped call move with it
 		l.calls[inner.ID()] = fields
+		delete(l.calls, e.ID())
 	}
-	l.replace(e, fnTruth, inner)
-	l.calls[e.ID()] = []string{field}
+	l.replace(e, function, inner)
 }
 
 // dateText refuses date("2026-13-01") when the definition is read, not on the day it is needed.
@@ -202,7 +213,10 @@ func (l *lowering) dateText(args []ast.Expr) {
 
 func (l *lowering) pattern(args []ast.Expr) {
 	if text, ok := textOf(args, 1); ok {
-		if _, err := regexp.Compile(text); err != nil {
+		switch _, err := compilePattern(text, maxSource); {
+		case errors.Is(err, errPatternTooLarge):
+			l.fail(args[1], err.Error(), "")
+		case err != nil:
 			l.fail(args[1], "this is no regular expression: "+err.Error(), "")
 		}
 	}

@@ -112,7 +112,7 @@ func (q *quickener) call(call ast.CallExpr) quick {
 		return q.logical(args, types.True)
 	case operators.In:
 		return q.oneOf(args[0], args[1])
-	case operators.Add, operators.Multiply, "lower", "trim", fnMatches: // they make something, or take long
+	case operators.Add, operators.Multiply, "lower", "trim", fnMatches, fnFound, fnItems: // they make something, or take long
 		return q.lose()
 	}
 	switch len(args) {

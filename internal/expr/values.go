@@ -80,8 +80,20 @@ func TextOf(v any) string {
 	return ""
 }
 
+const (
+	// maxDigits bounds a number's text: a longer one takes as long to read as a text of its length, each time.
+	maxDigits = 1000
+	// maxFieldName bounds the name of a field that an expression computes, which is hashed each time.
+	maxFieldName = 1024
+	// maxTimeText is longer than any text that spells a time.
+	maxTimeText = 64
+)
+
 // number keeps whole numbers exact as far as 64 bits go.
 func number(n json.Number) ref.Val {
+	if len(n) > maxDigits {
+		return types.NewErr("a number of more than %d digits cannot be computed with", maxDigits)
+	}
 	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
 		return types.Int(i)
 	}
@@ -130,6 +142,9 @@ func (o object) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
 		return types.NewErr("a field is named by a text, not by %s", typeName(key)), false
+	}
+	if len(name) > maxFieldName {
+		return types.NewErr("the name of a field is longer than %d bytes", maxFieldName), false
 	}
 	return adapt(o[string(name)]), true
 }
@@ -255,7 +270,7 @@ func asTime(v ref.Val) (ref.Val, bool) {
 		return v, true
 	case types.String:
 		s := string(v)
-		if len(s) < len("2006-01-02") || s[4] != '-' { // most texts are no times: say so before a parser allocates
+		if len(s) < len("2006-01-02") || len(s) > maxTimeText || s[4] != '-' { // most texts are no times: say so before a parser allocates
 			return nil, false
 		}
 		if d, err := civil.ParseDate(s); err == nil {

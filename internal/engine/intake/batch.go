@@ -45,7 +45,8 @@ type batch struct {
 type repeat struct {
 	of     *batch // the earlier batch of the group
 	answer error  // a *store.Replay or store.ErrKeyReused
-	// again: the earlier batch was refused as a whole and has no answer, so that this one is decided after the group.
+	// again: the batch is decided after the group. The earlier one was refused as a whole and has no answer, or what the
+	// group evaluates took too long for one transaction.
 	again bool
 }
 

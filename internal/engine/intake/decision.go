@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -95,8 +96,14 @@ type decision struct {
 	made   map[string]InstanceResult // by planned key, in this group
 	traces map[*definition.Trigger]string
 	book   *gate.Book
+	meter  *expr.Meter // of the batch
 	writes store.IngestWrites
 }
+
+// stepsAtOnce bounds what the conditions on people may cost that one request evaluates within its transaction: about
+// a tenth of a second. Beyond it further events of the request are refused, and the other requests of its group get
+// another transaction.
+const stepsAtOnce = 20 * expr.CostLimit
 
 // decide turns the plans of a group into rows against what exists. It fills results and entries anew each time. A batch
 // that repeats another request leaves no rows: it is given the answer of that request, or is decided after the group.
@@ -104,6 +111,7 @@ func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestW
 	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, book: gate.NewBook(&in.catalog.Zones, latest(group))}
 	kept := map[string]store.KeptAnswer{} // of this group
 	people := state.Persons
+	steps := uint64(0) // of the group
 	for _, b := range group {
 		if b.out() {
 			b.results, b.entries = nil, nil
@@ -116,9 +124,15 @@ func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestW
 			continue
 		}
 		d.batch, d.people, people = b, people[:len(b.people)], people[len(b.people):]
+		if b.repeat.again = steps > stepsAtOnce; b.repeat.again {
+			b.results, b.entries = nil, nil
+			continue
+		}
+		d.meter = &expr.Meter{}
 		if err := d.all(); err != nil {
 			return store.IngestWrites{}, err
 		}
+		steps += d.meter.Steps
 		b.entries = append(b.entries, d.book.PassedOver(b.now)...)
 		if b.once == nil || !b.changed() {
 			continue
@@ -144,6 +158,10 @@ func (d *decision) all() error {
 			d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: item.Err.Reason, Error: item.Err.Error()})
 			continue
 		}
+		if d.meter.Steps > stepsAtOnce {
+			d.results[i] = d.tooMuch()
+			continue
+		}
 		result, err := d.event(item, d.planned[i])
 		if err != nil {
 			return err
@@ -151,6 +169,15 @@ func (d *decision) all() error {
 		d.results[i] = result
 	}
 	return nil
+}
+
+// tooMuch refuses an event of a request that evaluates more than one transaction may.
+func (d *decision) tooMuch() Result {
+	d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: reason.CostExceeded})
+	return Result{Outcome: Failed, Reason: reason.CostExceeded, Error: &ItemError{
+		Reason: reason.CostExceeded, Message: fmt.Sprintf("the conditions that the events of this request evaluate take more than %d steps together", uint64(stepsAtOnce)),
+		Hint: "send fewer events in one request, or make the where of the audience cheaper",
+	}}
 }
 
 // event decides one event.
@@ -364,7 +391,7 @@ func (d *decision) instance(ev subject.Event, o plan.Occasion, note string, actu
 func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row, entry definition.Audience, person store.Person) []DeliveryResult {
 	if entry.Where != nil {
 		input := plan.Input(d.set, o.Workflow, plan.EventFields(ev), d.now)
-		input.Contact = plan.ContactFields(person.Contact)
+		input.Contact, input.Meter = plan.ContactFields(person.Contact), d.meter
 		if !entry.Where.Judge(input).Met {
 			return nil
 		}

@@ -3,11 +3,14 @@ package intake_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -76,6 +79,47 @@ func TestRepeatsLeaveTheGroupWhole(t *testing.T) {
 		if err != nil || len(people) != 5 {
 			t.Errorf("%d contacts, %v; want 5", len(people), err)
 		}
+	})
+}
+
+// What conditions on people evaluate within a transaction is bounded: of a request that goes on and on the rest of the
+// events is refused by name, and the requests beside it are written in a transaction of their own.
+// Shows: reliability 40.
+func TestCostlyConditionsEndTheirTransaction(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := setup(t, s)
+		enginetest.Setup(t, s, "", nil).Apply(strings.ReplaceAll(rules, "  - to: event.recipient\n", "  - to: event.recipient\n    where: matches(contact.address + event.text, event.pattern)\n"))
+		events := func(from, n int) *call {
+			var list []string
+			for i := range n {
+				list = append(list, fmt.Sprintf(`{"id":"e%d","kind":"order","payload":{"number":%d,"total":50,"text":%q,"pattern":"x{0,400}y|@"},"recipient":{"address":"p@example.org"}}`,
+					from+i, from+i, strings.Repeat("x", 600)))
+			}
+			return &call{items: parsed(list...)}
+		}
+		b.apart([]*call{{items: parsed(order(9999, 5, "p@example.org"))}})
+		before := b.transactions()
+		costly, small, last := events(0, 40), events(100, 1), events(200, 1)
+		b.together([]*call{costly, small, last}, nil)
+		if got := b.transactions() - before; got != 2 {
+			t.Errorf("%d transactions, want the costly request's and another", got)
+		}
+		created, refused := 0, 0
+		for _, r := range costly.results {
+			switch {
+			case r.Outcome == intake.Created && refused == 0:
+				created++
+			case r.Outcome == intake.Failed && r.Reason == reason.CostExceeded && r.Error != nil:
+				refused++
+			default:
+				t.Errorf("got %+v", r)
+			}
+		}
+		if costly.err != nil || created < 5 || refused < 5 {
+			t.Errorf("%d created, %d refused, %v", created, refused, costly.err)
+		}
+		b.created(small, last)
 	})
 }
 
