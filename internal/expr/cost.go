@@ -63,6 +63,9 @@ func compareCost(a, b ref.Val) uint64 {
 	if !composite(b) && (composite(a) || weight(b) < weight(a)) {
 		a, b = b, a
 	}
+	if !composite(a) {
+		return weight(plain(a))
+	}
 	most := deepWeight(a, CostLimit)
 	return most + deepWeight(b, most)
 }
