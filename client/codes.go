@@ -36,6 +36,7 @@ func Codes() []Code {
 		{CodeNotByHand, http.StatusUnprocessableEntity, "The workflow cannot be run by hand: its audience or its texts need an event or a record.", "Post the event or write the record instead, or give the workflow a trigger with a schedule."},
 		{CodeKeyReused, http.StatusUnprocessableEntity, "The Idempotency-Key was sent with another request before.", "Send a new key with a new request, and an old one with exactly the old request."},
 		{CodeDefinitions, http.StatusUnprocessableEntity, "The definitions have errors; nothing was changed.", "problems lists every error with its place. carillon check finds them without a server."},
+		{CodeBusy, http.StatusTooManyRequests, "The requests that are being answered hold as much as the server keeps at once.", "Wait for as long as the header Retry-After says, and send it again; send smaller batches, or fewer at once."},
 		{CodeHeadersTooLarge, http.StatusRequestHeaderFieldsTooLarge, "The headers hold more than 32 KiB.", "Send fewer: no route needs more than Authorization."},
 		{CodeInternal, http.StatusInternalServerError, "Something went wrong in the server.", "The server's log says what. Repeat a read or a post of events; look before you repeat anything else."},
 		{CodeUnavailable, http.StatusServiceUnavailable, "The database does not answer, or the server is stopping.", "Send it again later."},

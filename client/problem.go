@@ -29,6 +29,7 @@ const (
 	CodeDedupMissing    = "dedup_missing"           // 422
 	CodeNoRecipient     = "no_recipient"            // 422
 	CodeDefinitions     = "invalid_definitions"     // 422: the list of problems says what
+	CodeBusy            = "server_busy"             // 429: requests in flight hold too much; Retry-After says when to come back
 	CodeHeadersTooLarge = "headers_too_large"       // 431
 	CodeRequestTimeout  = "request_timeout"         // 408
 	CodeInternal        = "internal"                // 500: details are in the server's log

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"math/big"
 	"net/http"
 	"strconv"
@@ -43,9 +42,8 @@ func repeatable(method, path, key string) bool {
 // pause is how long to wait after a failed try: what the server wishes, or a part of a span that doubles, so that those
 // who failed together do not come back together.
 func pause(try int, err error) time.Duration {
-	var p *Problem
-	if errors.As(err, &p) && p.RetryAfter > 0 {
-		return min(p.RetryAfter, maxPause)
+	if wish := RetryAfter(err); wish > 0 {
+		return min(wish, maxPause)
 	}
 	span := min(firstPause<<min(try-1, 10), maxPause)
 	part, err := rand.Int(rand.Reader, big.NewInt(int64(span/2)))

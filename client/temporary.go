@@ -6,7 +6,17 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 )
+
+// RetryAfter is how long a server that answered with an error wishes to be left alone; 0: it did not say.
+func RetryAfter(err error) time.Duration {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p.RetryAfter
+	}
+	return 0
+}
 
 // Temporary reports whether the same call may succeed later: the server did not answer, was interrupted, or said so
 // (408, 429, 502, 503, 504). Nothing is said about whether the call took effect.

@@ -10,6 +10,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -152,6 +153,8 @@ type Deps struct {
 	Log     *slog.Logger
 	Version string // of the program, for the description
 	Metrics http.Handler
+	// Bodies bounds what the bodies of all requests in flight hold together, in bytes; 0 = DefaultBodies.
+	Bodies int64
 }
 
 // API answers requests.
@@ -162,6 +165,7 @@ type API struct {
 	huma   huma.API
 	routes []Route
 	ids    sync.Map // workspace → ids
+	bodies *bodies
 }
 
 // Route is one route with the scope that a key needs for it; without a scope it is open to everybody.
@@ -175,7 +179,10 @@ type Route struct {
 
 // New puts an API together.
 func New(d Deps) *API {
-	a := &API{Deps: d, auth: newAuthenticator(d.Store, d.Clock, d.Log), mux: http.NewServeMux()}
+	a := &API{
+		Deps: d, auth: newAuthenticator(d.Store, d.Clock, d.Log), mux: http.NewServeMux(),
+		bodies: &bodies{limit: cmp.Or(d.Bodies, DefaultBodies)},
+	}
 	a.huma = humago.New(a.mux, describe(d.Version))
 	a.health()
 	a.events()
@@ -211,7 +218,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, p)
 		return
 	}
-	a.mux.ServeHTTP(w, r)
+	a.counted(w, r, a.mux)
 }
 
 // route registers an operation that is answered by way of its description. Handlers return a *client.Problem, an
@@ -236,6 +243,10 @@ func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation
 		}
 		var err error
 		if caller.asked, err = a.asked(w, r, caller, to, op.MaxBodyBytes); err != nil {
+			a.refuse(r.Context(), w, path, err)
+			return
+		}
+		if err = a.reserve(r, op.MaxBodyBytes); err != nil {
 			a.refuse(r.Context(), w, path, err)
 			return
 		}

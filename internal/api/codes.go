@@ -23,7 +23,7 @@ func commonCodes() []client.Code {
 func codesOf(op *huma.Operation) []client.Code {
 	var may []string
 	if op.RequestBody != nil {
-		may = append(may, client.CodeInvalidJSON, client.CodeInvalidRequest, client.CodeTooLarge, client.CodeMediaType, client.CodeEncoding, client.CodeRequestTimeout)
+		may = append(may, client.CodeInvalidJSON, client.CodeInvalidRequest, client.CodeTooLarge, client.CodeMediaType, client.CodeEncoding, client.CodeRequestTimeout, client.CodeBusy)
 	}
 	for _, p := range op.Parameters {
 		switch p.In {

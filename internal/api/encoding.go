@@ -1,11 +1,9 @@
 package api
 
 import (
-	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,24 +36,37 @@ func checkEncoding(r *http.Request) *client.Problem {
 }
 
 // decoded reads a body of at most limit bytes, decompressed ones counted. What would become more is given up at the
-// limit, however small it travels. Whoever reads the body again gets it decompressed.
+// limit, however small it travels. Whoever reads the body again gets it decompressed. A *client.Problem: the bodies of
+// other requests leave no room for it.
 func decoded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if before, ok := r.Body.(*readBefore); ok {
+		return before.text, nil
+	}
+	body := growing{room: roomOf(r)}
 	in := http.MaxBytesReader(w, r.Body, limit)
 	if !compressed(r) {
-		var body bytes.Buffer
-		body.Grow(int(min(max(r.ContentLength, 0), limit)) + bytes.MinRead) // so that it is not moved while it grows
-		_, err := body.ReadFrom(in)
-		return body.Bytes(), err
+		if n := r.ContentLength; n > limit {
+			discard(r, limit)
+			return nil, &http.MaxBytesError{Limit: limit}
+		} else if n > 0 && !body.hold(n+1) { // one more, so that the end is found without moving it
+			return nil, body.room.of.refused(r, limit)
+		}
+		there, err := body.readFrom(in, limit)
+		if !there {
+			return nil, body.room.of.refused(r, limit)
+		}
+		return body.text, err
 	}
 	unzip, err := gzip.NewReader(in)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errEncoding, err)
 	}
-	var body bytes.Buffer
-	n, err := body.ReadFrom(io.LimitReader(unzip, limit+1))
+	there, err := body.readFrom(unzip, limit)
 	var tooLarge *http.MaxBytesError
 	switch {
-	case n > limit:
+	case !there:
+		return nil, body.room.of.refused(r, limit)
+	case int64(len(body.text)) > limit:
 		return nil, &http.MaxBytesError{Limit: limit}
 	case errors.As(err, &tooLarge):
 		return nil, err
@@ -63,5 +74,5 @@ func decoded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 		return nil, fmt.Errorf("%w: %w", errEncoding, err)
 	}
 	r.Header.Del("Content-Encoding")
-	return body.Bytes(), nil
+	return body.text, nil
 }

@@ -74,7 +74,10 @@ func malformed(err error) error {
 func readAll(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := decoded(w, r, limit)
 	var tooLarge *http.MaxBytesError
+	var refused *client.Problem
 	switch {
+	case errors.As(err, &refused):
+		return nil, err
 	case errors.Is(err, errEncoding):
 		p := newProblem(http.StatusBadRequest, client.CodeEncoding, "the body is not what its Content-Encoding says")
 		p.Field = "body"

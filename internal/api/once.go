@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
@@ -39,7 +38,7 @@ func (a *API) asked(w http.ResponseWriter, r *http.Request, c Caller, route Rout
 		if body, err = readAll(w, r, limit); err != nil {
 			return nil, err
 		}
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Body = &readBefore{bytes.NewReader(body), body}
 	}
 	who := fmt.Sprintf("%d\n%s %s\n%s", c.keyID, route.Method, route.Path, values[0])
 	what := append([]byte(r.URL.EscapedPath()+"\n"), body...)

@@ -205,7 +205,7 @@ func (a *App) tell() journal.Writer {
 func (a *App) newServer() (*http.Server, error) {
 	routes := api.New(api.Deps{
 		Store: a.store, Engine: operations{a.engine, a.metrics.Event, a.store.Restored}, Secrets: a.vault, Clock: a.clock, Log: a.log, Version: a.config.Version,
-		Metrics: a.metrics,
+		Metrics: a.metrics, Bodies: int64(a.config.MaxBodies) << 20,
 	})
 	pages, err := console.New(console.Deps{
 		Store: a.store, Definitions: a.engine, Feed: &a.feed, Clock: a.clock, Log: a.log, Guest: a.config.Guest,

@@ -145,7 +145,7 @@ func (c *importing) carry(s *session, f freight) error {
 		Send: func(ctx context.Context, key string, objects []json.RawMessage) ([]transfer.Verdict, error) {
 			return f.send(ctx, api, key, objects)
 		},
-		Temporary: client.Temporary, Batch: int(c.Batch), Parallel: int(c.Parallel), RetryFor: c.RetryFor, Clock: p.clock,
+		Temporary: client.Temporary, Wait: client.RetryAfter, Batch: int(c.Batch), Parallel: int(c.Parallel), RetryFor: c.RetryFor, Clock: p.clock,
 		Done: p.done, Retry: p.retry,
 		Rejected: func(r transfer.Rejection) {
 			if len(refused) < shownRejected {

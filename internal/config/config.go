@@ -36,6 +36,7 @@ type Server struct {
 	PublicURL     string         `name:"public-url" env:"CARILLON_PUBLIC_URL" placeholder:"URL" help:"What links in messages begin with. Default: http:// and the address of listen."`
 	Workers       int            `name:"workers" env:"CARILLON_WORKERS" default:"2" placeholder:"N" help:"How many senders work at once."`
 	Batch         int            `name:"batch" env:"CARILLON_BATCH" default:"500" placeholder:"N" help:"How many rows one step takes up."`
+	MaxBodies     int            `name:"max-bodies" env:"CARILLON_MAX_BODIES" default:"64" placeholder:"MIB" help:"How many MiB the bodies of the requests that are being answered may hold together, decompressed; reading them takes some five times as much. Further requests are answered 429."`
 	Work          bool           `name:"work" env:"CARILLON_WORK" default:"true" negatable:"" help:"Do what is due. Without it (--no-work) this process only answers requests; others, or ticks, do the work."`
 	Migrate       bool           `name:"migrate" env:"CARILLON_MIGRATE" default:"true" negatable:"" help:"Bring the database's schema up to date at the start."`
 	DBDirect      string         `name:"db-direct" env:"CARILLON_DB_DIRECT" placeholder:"DB" help:"The address of the same PostgreSQL past a pooler, for notifications between processes. Default: that of db."`
@@ -57,6 +58,9 @@ const SecretKeyEnv = "CARILLON_SECRET_KEY"
 const (
 	maxWorkers = 64
 	maxBatch   = 10_000
+	// minBodies leaves room for one of the largest batches, of 16 MiB.
+	minBodies = 32
+	maxBodies = 64 << 10
 	// maxRetentionDays is a century.
 	maxRetentionDays = 36_500
 )
@@ -88,6 +92,9 @@ func (s *Server) Validate() error {
 	}
 	if s.Batch < 1 || s.Batch > maxBatch {
 		return fmt.Errorf("--batch: from 1 to %d", maxBatch)
+	}
+	if s.MaxBodies < minBodies || s.MaxBodies > maxBodies {
+		return fmt.Errorf("--max-bodies: from %d to %d", minBodies, maxBodies)
 	}
 	if s.RetentionDays < 0 || s.RetentionDays > maxRetentionDays {
 		return fmt.Errorf("--retention-days: from 1 to %d, or 0 to keep everything", maxRetentionDays)

@@ -141,7 +141,7 @@ func code(s string) string {
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	good := func() Server {
-		return Server{Listen: "127.0.0.1:8080", Workers: 2, Batch: 500, StopTimeout: time.Second}
+		return Server{Listen: "127.0.0.1:8080", Workers: 2, MaxBodies: 64, Batch: 500, StopTimeout: time.Second}
 	}
 	tests := []struct {
 		name, want string

@@ -52,8 +52,6 @@ func weight(v ref.Val) uint64 {
 		return uint64(len(v))
 	case recipient:
 		return uint64(len(v.object))
-	case related:
-		return weight(v.fields)
 	}
 	return 0
 }

@@ -64,10 +64,12 @@ type Config struct {
 	Send    func(ctx context.Context, key string, objects []json.RawMessage) ([]Verdict, error)
 	// Temporary tells errors of Send after which it is worth trying again.
 	Temporary func(error) bool
-	Batch     int
-	Parallel  int
-	RetryFor  time.Duration // how long one batch is tried again
-	Clock     clock.Clock
+	// Wait is how long the server wishes to be left alone after an error; 0: it did not say.
+	Wait     func(error) time.Duration
+	Batch    int
+	Parallel int
+	RetryFor time.Duration // how long one batch is tried again
+	Clock    clock.Clock
 	// Done is told after every batch, and Retry before every wait, each by one goroutine at a time.
 	Done  func(Progress)
 	Retry func(err error, wait time.Duration)
@@ -363,11 +365,13 @@ func (r *run) send(ctx context.Context, b *batch) error {
 			r.answered()
 			return nil
 		}
-		again := r.Clock.Now().Add(pause)
-		if !r.Temporary(err) || !r.hasAnswered() || again.After(until) {
+		wish := r.Wait(err)
+		wait := max(pause, min(wish, maxPause))
+		again := r.Clock.Now().Add(wait)
+		if !r.Temporary(err) || wish == 0 && !r.hasAnswered() || again.After(until) {
 			return err
 		}
-		r.Retry(err, pause)
+		r.Retry(err, wait)
 		if err := r.Clock.Sleep(ctx, again); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,8 +111,8 @@ func run(t *testing.T, ctx context.Context, path string, s *server, change func(
 	var refused []transfer.Rejection
 	c := transfer.Config{
 		Name: path, File: in, Sheet: sheet.Options{Format: format}, Object: m.Object, Head: m.Check, Options: "x", Send: s.send,
-		Temporary: func(err error) bool { return errors.Is(err, errAway) },
-		Batch:     10, Parallel: 3, RetryFor: time.Minute, Clock: &clock.System{},
+		Temporary: func(err error) bool { return errors.Is(err, errAway) }, Wait: func(error) time.Duration { return 0 },
+		Batch: 10, Parallel: 3, RetryFor: time.Minute, Clock: &clock.System{},
 		Done: func(transfer.Progress) {}, Retry: func(error, time.Duration) {},
 		Rejected: func(r transfer.Rejection) { refused = append(refused, r) },
 	}
@@ -437,5 +438,29 @@ func TestMemoryIsFlat(t *testing.T) {
 	})
 	if err != nil || most > 12<<20 {
 		t.Errorf("%d MiB in use, %v", most>>20, err)
+	}
+}
+
+// A server that has too much to do says when to come back; the import waits that long, also before anything was answered.
+func TestServerThatIsBusy(t *testing.T) {
+	t.Parallel()
+	var waits []time.Duration
+	busy := errors.New("busy")
+	s := &server{seen: map[string]int{}, requests: map[string]int{}}
+	refused := 0
+	summary, _, err := run(t, t.Context(), file(t, 20), s, func(c *transfer.Config) {
+		c.Parallel = 1
+		c.Temporary = func(err error) bool { return errors.Is(err, busy) }
+		c.Wait = func(error) time.Duration { return 600 * time.Millisecond }
+		c.Retry = func(_ error, wait time.Duration) { waits = append(waits, wait) }
+		c.Send = func(ctx context.Context, key string, objects []json.RawMessage) ([]transfer.Verdict, error) {
+			if refused++; refused == 1 {
+				return nil, busy
+			}
+			return s.send(ctx, key, objects)
+		}
+	})
+	if err != nil || summary.Outcomes["created"] != 20 || !slices.Equal(waits, []time.Duration{600 * time.Millisecond}) {
+		t.Errorf("%+v, %v, waited %v", summary, err, waits)
 	}
 }

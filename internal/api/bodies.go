@@ -1,0 +1,157 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+const (
+	// DefaultBodies bounds what the bodies of all requests in flight hold together, in bytes. Reading a batch takes some
+	// five times its body, so that 64 MiB are a third of a GiB: room for three of the largest batches at once.
+	DefaultBodies = 64 << 20
+	// MinBodies leaves room for one of the largest batches.
+	MinBodies = 32 << 20
+	// smallShare of the room is kept for requests of at most MaxBody: batches crowd out no single request.
+	smallShare = 8
+	// bodyStep is how much more room is asked for at least when nobody knows how long a body is; else it is a quarter, since
+	// room that stays empty is missing elsewhere.
+	bodyStep = 64 << 10
+	// comeBack is when a caller who was refused may try again: the largest batch is answered within a second.
+	comeBack = time.Second
+)
+
+// bodies is the room that the bodies of requests in flight share. Who finds none is refused at once: a caller who waits
+// holds a connection, and those who wait would be as many as callers.
+type bodies struct {
+	limit int64
+
+	mu    sync.Mutex
+	taken int64
+}
+
+// room is what one request has taken. It is used by the goroutine of its request only.
+type room struct {
+	of    *bodies
+	taken int64
+}
+
+// take asks for n more bytes.
+func (r *room) take(n int64) bool {
+	limit := r.of.limit
+	if r.taken+n > MaxBody {
+		limit -= limit / smallShare
+	}
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if r.of.taken+n > limit {
+		return false
+	}
+	r.of.taken, r.taken = r.of.taken+n, r.taken+n
+	return true
+}
+
+// give gives n bytes back.
+func (r *room) give(n int64) {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	r.of.taken, r.taken = r.of.taken-n, r.taken-n
+}
+
+type roomKey struct{}
+
+// counted gives every request room for its body, and takes it back when the request has been answered.
+func (a *API) counted(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	mine := &room{of: a.bodies}
+	defer func() { mine.give(mine.taken) }()
+	inside := r.WithContext(context.WithValue(r.Context(), roomKey{}, mine))
+	defer func() { r.Pattern = inside.Pattern }() // for whoever counts the request
+	next.ServeHTTP(w, inside)
+}
+
+// errNoRoom means that the bodies in flight leave no room for another one.
+func (b *bodies) errNoRoom() *client.Problem {
+	p := newProblem(http.StatusTooManyRequests, client.CodeBusy, fmt.Sprintf("the requests that are being answered hold the %d MiB that there are for their bodies", b.limit>>20))
+	p.RetryAfter = comeBack
+	return p
+}
+
+// refused throws the rest of a body away, which travels on anyway, so that its caller hears the answer: on a connection
+// that is closed under what they send they may not.
+func (b *bodies) refused(r *http.Request, limit int64) error {
+	discard(r, limit)
+	return b.errNoRoom()
+}
+
+func discard(r *http.Request, limit int64) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, limit+1))
+}
+
+// reserve takes room for a body of which the router reads at most limit bytes by itself.
+func (a *API) reserve(r *http.Request, limit int64) error {
+	if _, read := r.Body.(*readBefore); read || r.ContentLength == 0 {
+		return nil
+	}
+	n := limit
+	if r.ContentLength > 0 {
+		n = min(n, r.ContentLength)
+	}
+	if !roomOf(r).take(n) {
+		return a.bodies.refused(r, limit)
+	}
+	return nil
+}
+
+func roomOf(r *http.Request) *room {
+	mine, _ := r.Context().Value(roomKey{}).(*room)
+	return mine
+}
+
+// readBefore is a body that was read as a whole, for whoever reads it next.
+type readBefore struct {
+	io.Reader
+	text []byte
+}
+
+// Close implements io.Closer.
+func (*readBefore) Close() error { return nil }
+
+// growing reads a body into memory as far as there is room.
+type growing struct {
+	room *room
+	text []byte
+}
+
+// readFrom reads to the end or until there are more than limit bytes; it reports false when there is no room.
+func (g *growing) readFrom(in io.Reader, limit int64) (bool, error) {
+	for {
+		if len(g.text) == cap(g.text) && !g.hold(min(int64(cap(g.text))+max(int64(cap(g.text))/4, bodyStep), limit+1)) {
+			return false, nil
+		}
+		n, err := in.Read(g.text[len(g.text):cap(g.text)])
+		g.text = g.text[:len(g.text)+n]
+		switch {
+		case errors.Is(err, io.EOF), err == nil && int64(len(g.text)) > limit:
+			return true, nil
+		case err != nil:
+			return true, err
+		}
+	}
+}
+
+// hold makes the text hold n bytes. While it is moved it is there twice, and counts so.
+func (g *growing) hold(n int64) bool {
+	if !g.room.take(n) {
+		return false
+	}
+	former := g.text
+	g.text = append(make([]byte, 0, n), former...)
+	g.room.give(int64(cap(former)))
+	return true
+}

@@ -1,0 +1,211 @@
+package api_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/api"
+	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// slowEngine takes events in when it is let.
+type slowEngine struct {
+	api.Engine
+	inside chan struct{}
+	open   chan struct{}
+}
+
+func (e slowEngine) Ingest(_ context.Context, _ store.Workspace, items []intake.Item, _ *store.Once[[]intake.Result]) ([]intake.Result, error) {
+	e.inside <- struct{}{}
+	<-e.open
+	return make([]intake.Result, len(items)), nil
+}
+
+// crowd is a server of which every request takes as long as it should.
+type crowd struct {
+	*testing.T
+	slowEngine
+	url, key string
+}
+
+func newCrowd(t *testing.T, limit int64) *crowd {
+	t.Helper()
+	s := storetest.Memory(t)
+	bundle := enginetest.Setup(t, s, definitions, nil)
+	c := &crowd{T: t, slowEngine: slowEngine{app.Operations(bundle.Engine), make(chan struct{}), make(chan struct{})}}
+	server := httptest.NewServer(api.New(api.Deps{Store: s, Engine: c.slowEngine, Clock: clock.NewManual(start), Version: "test", Bodies: limit}))
+	t.Cleanup(server.Close)
+	var err error
+	if c.key, err = app.CreateKey(t.Context(), s, bundle.Workspace, "crowd", []string{"admin"}, start); err != nil {
+		t.Fatal(err)
+	}
+	c.url = server.URL
+	return c
+}
+
+// answered is one answer.
+type answered struct {
+	status     int
+	retryAfter string
+	code       string
+}
+
+func (c *crowd) send(path, body string, header http.Header) answered {
+	c.Helper()
+	// A reader of no known length travels in chunks.
+	var in io.Reader = strings.NewReader(body)
+	if header.Get("Chunked") != "" {
+		in = io.MultiReader(in)
+	}
+	r, err := http.NewRequestWithContext(c.Context(), http.MethodPost, c.url+path, in)
+	if err != nil {
+		c.Error(err)
+		return answered{}
+	}
+	r.Header = header.Clone()
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	r.Header.Set("Authorization", "Bearer "+c.key)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.Error(err)
+		return answered{}
+	}
+	text, err := io.ReadAll(res.Body)
+	if err := res.Body.Close(); err != nil {
+		c.Error(err)
+	}
+	if err != nil {
+		c.Error(err)
+	}
+	a := answered{status: res.StatusCode, retryAfter: res.Header.Get("Retry-After")}
+	if res.StatusCode >= 400 {
+		a.code = problemOf(c.T, string(text)).Code
+	}
+	return a
+}
+
+func eventOf(size int) string {
+	return `{"id":"1","kind":"signed-up","payload":{"a":"` + strings.Repeat("x", size) + `"}}`
+}
+
+func zipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close()
+	return b.String()
+}
+
+// What the bodies of all requests in flight hold together is bounded, whether they say how long they are, travel in chunks
+// or compressed; what is beyond that is refused at once, and the memory in use stays a multiple of the bound.
+// Shows: reliability 46.
+func TestBodiesInFlight(t *testing.T) {
+	t.Parallel()
+	const (
+		limit = 32 << 20
+		size  = 6 << 20
+		fit   = 4 // an eighth is kept for small ones
+	)
+	big := eventOf(size)
+	for name, c := range map[string]struct {
+		body   string
+		header http.Header
+	}{
+		"of a known length":      {big, nil},
+		"in chunks":              {big, http.Header{"Chunked": {"1"}}},
+		"compressed":             {zipped(big), http.Header{"Content-Encoding": {"gzip"}}},
+		"with a key":             {big, http.Header{client.IdempotencyKey: {"k"}}},
+		"compressed, with a key": {zipped(big), http.Header{"Content-Encoding": {"gzip"}, client.IdempotencyKey: {"k"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			crowd := newCrowd(t, limit)
+			runtime.GC()
+			var before, during runtime.MemStats
+			runtime.ReadMemStats(&before)
+			results := make(chan answered, 40)
+			var running sync.WaitGroup
+			send := func(n int) {
+				for range n {
+					running.Go(func() { results <- crowd.send("/v1/events", c.body, c.header) })
+				}
+			}
+			send(1)
+			<-crowd.inside
+			send(1)
+			<-crowd.inside
+			// With two inside there is room for at most one more.
+			send(20)
+			inside, refused := 2, 0
+			for inside+refused < 22 {
+				select {
+				case <-crowd.inside:
+					inside++
+				case a := <-results:
+					refused++
+					if a != (answered{429, "1", client.CodeBusy}) {
+						t.Errorf("got %+v", a)
+					}
+				}
+			}
+			if inside < 2 || inside > fit {
+				t.Errorf("%d bodies of %d MiB are in flight, with room for %d MiB", inside, size>>20, limit>>20)
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&during)
+			if used := int64(during.HeapAlloc) - int64(before.HeapAlloc); used > 3*limit {
+				t.Errorf("%d MiB are in use, with room for %d", used>>20, limit>>20)
+			}
+			// A small request finds room, as long as batches are all that there is.
+			running.Go(func() { results <- crowd.send("/v1/events", eventOf(1000), nil) })
+			<-crowd.inside
+			close(crowd.open)
+			running.Wait()
+			for range inside + 1 {
+				if a := <-results; a.status != http.StatusOK {
+					t.Errorf("got %+v", a)
+				}
+			}
+			// Everything was given back.
+			go func() { <-crowd.inside }()
+			if a := crowd.send("/v1/events", eventOf(15<<20), nil); a.status == 429 {
+				t.Errorf("afterwards: %+v", a)
+			}
+		})
+	}
+}
+
+// Routes whose bodies the router reads count too.
+func TestBodiesOfTheRouter(t *testing.T) {
+	t.Parallel()
+	crowd := newCrowd(t, 4<<20)
+	for _, chunked := range []bool{false, true} {
+		header := http.Header{}
+		if chunked {
+			header.Set("Chunked", "1")
+		}
+		body := fmt.Sprintf(`{"files":[{"name":"a.yaml","text":%q}]}`, strings.Repeat("# x\n", 1<<20))
+		if a := crowd.send("/v1/definitions", body, header); a != (answered{429, "1", client.CodeBusy}) {
+			t.Errorf("chunked %v: got %+v", chunked, a)
+		}
+		if a := crowd.send("/v1/instances/forget", `{"key":"none"}`, header); a.status != http.StatusNotFound {
+			t.Errorf("chunked %v: got %+v", chunked, a)
+		}
+	}
+}
