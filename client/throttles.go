@@ -47,14 +47,15 @@ func (c *Client) Throttles(ctx context.Context, q ThrottleQuery) (Page[Throttle]
 // Run is work over many rows that goes on after a crash.
 type Run struct {
 	ID          string    `json:"id"`
-	Kind        string    `json:"kind" doc:"look: every record of a type is looked at. cadence: what waits for the limits of people is planned anew. children: records that depend on one that was written are looked at. reconcile: what is missing of the records of a trigger is planned again."`
-	Subject     string    `json:"subject,omitempty" doc:"look: the type of record. cadence: the persona; missing when it is everybody. children: type/id of the record. reconcile: workflow/trigger."`
+	Kind        string    `json:"kind" doc:"look: every record of a type is looked at. cadence: what waits for the limits of people is planned anew. children: records that depend on one that was written are looked at. reconcile: what is missing of the records of a trigger is planned again. retry, cancel: many deliveries are retried or cancelled."`
+	Subject     string    `json:"subject,omitempty" doc:"look: the type of record. cadence: the persona; missing when it is everybody. children: type/id of the record. reconcile: workflow/trigger. retry, cancel: which deliveries."`
 	Locks       []string  `json:"locks,omitempty" doc:"The workflows whose edit asked for it: they are not edited again before it has ended."`
 	Definitions int64     `json:"definitions" doc:"The set of definitions that asked for it."`
 	Status      string    `json:"status" doc:"running, done, failed, or cancelled, by a person or because another one began anew."`
 	Done        int64     `json:"done"`
 	Total       int64     `json:"total" doc:"As counted at the start, and what came since."`
 	Repaired    int64     `json:"repaired,omitempty" doc:"reconcile: occasions that were missing, and are planned again."`
+	Changed     int64     `json:"changed,omitempty" doc:"retry, cancel: deliveries that it has changed. The others had gone on meanwhile."`
 	Error       string    `json:"error,omitempty"`
 	StartedAt   time.Time `json:"started_at"`
 	UpdatedAt   time.Time `json:"updated_at"`

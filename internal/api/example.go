@@ -73,7 +73,9 @@ func known() map[string]any {
 		"apply-definitions": map[string]any{"files": []any{map[string]any{
 			"name": "channels.yaml", "text": "channel: inbox:default\nprovider: inbox\n",
 		}}},
-		"forget-instance": map[string]any{"key": "survey:csi-gr:event:visit-40956"},
+		"retry-deliveries":  map[string]any{"channel": "sms:twilio", "since": "2026-05-14T05:00:00Z", "dry_run": true},
+		"cancel-deliveries": map[string]any{"channel": "sms:twilio", "since": "2026-05-14T05:00:00Z", "dry_run": true},
+		"forget-instance":   map[string]any{"key": "survey:csi-gr:event:visit-40956"},
 	}
 }
 

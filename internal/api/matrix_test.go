@@ -83,6 +83,8 @@ func fixtures() map[string]fixture {
 
 		"GET /v1/deliveries":              {scope: api.ScopeRead, path: "/v1/deliveries"},
 		"GET /v1/deliveries/{id}":         {scope: api.ScopeRead, path: "/v1/deliveries/{delivery}"},
+		"POST /v1/deliveries/retry":       {scope: api.ScopeOperate, path: "/v1/deliveries/retry", body: `{"workflow":"{workflow}"}`},
+		"POST /v1/deliveries/cancel":      {scope: api.ScopeOperate, path: "/v1/deliveries/cancel", body: `{"workflow":"{workflow}"}`},
 		"POST /v1/deliveries/{id}/cancel": {scope: api.ScopeOperate, path: "/v1/deliveries/{delivery}/cancel"},
 		"POST /v1/deliveries/{id}/retry":  {scope: api.ScopeOperate, path: "/v1/deliveries/{delivery}/retry"},
 

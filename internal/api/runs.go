@@ -79,6 +79,6 @@ func cannotTurn(verb string, e *store.RunError) *client.Problem {
 func (x ids) wireRun(r store.Run) client.Run {
 	return client.Run{
 		ID: x.encode(key.KindRun, r.ID), Kind: r.Kind, Subject: r.Subject, Locks: r.Workflows(), Definitions: r.Definitions, Status: r.Status,
-		Done: r.Done, Total: max(r.Total, r.Done), Repaired: r.Repaired, Error: r.Error, StartedAt: r.StartedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
+		Done: r.Done, Total: max(r.Total, r.Done), Repaired: r.Repaired, Changed: r.Changed, Error: r.Error, StartedAt: r.StartedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 	}
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -11,8 +13,8 @@ import (
 type deliveriesCmd struct {
 	List   listDeliveriesCmd `cmd:"" help:"List deliveries, the newest first."`
 	Show   showDeliveryCmd   `cmd:"" help:"Show a delivery with its attempts and its content."`
-	Cancel cancelDeliveryCmd `cmd:"" help:"Stop a delivery."`
-	Retry  retryDeliveryCmd  `cmd:"" help:"Try a delivery again."`
+	Cancel cancelDeliveryCmd `cmd:"" help:"Stop a delivery, or many."`
+	Retry  retryDeliveryCmd  `cmd:"" help:"Try a delivery again, or many."`
 }
 
 type listDeliveriesCmd struct {
@@ -137,9 +139,10 @@ func foldedInto(d client.DeliveryDetail) string {
 }
 
 type onDelivery struct {
-	ID string `arg:"" help:"The delivery's id."`
+	ID string `arg:"" optional:"" help:"The delivery's id. Without one the flags say which deliveries."`
+	selection
 	remote
-	jsonOnly
+	output
 }
 
 type (
@@ -149,22 +152,39 @@ type (
 
 // Help is the long help.
 func (cancelDeliveryCmd) Help() string {
-	return `A message that is on the wire at this moment cannot be taken back: it is listed as being sent, it may arrive, and
-nothing follows it, neither another try nor a reminder. With --json that is changed: false with the reason being_sent.`
+	return `With an id one delivery is stopped. With flags instead a run stops all deliveries that they describe and that still have
+something to send: carillon runs list shows how far it is, and --dry-run what it would do. What was sent stays sent.`
 }
 
-// Run cancels a delivery.
+// Run cancels a delivery, or many.
 func (c *cancelDeliveryCmd) Run(s *session) error {
-	return s.operated(c.remote, c.JSON, "cancelled", func(api *client.Client) (client.Operated, error) { return api.CancelDelivery(s.ctx, c.ID) })
+	if c.ID == "" {
+		return c.bulk(s, c.remote, c.output, "cancelled", (*client.Client).CancelDeliveries)
+	}
+	return c.one(s, "cancelled", (*client.Client).CancelDelivery)
 }
 
 // Help is the long help.
 func (retryDeliveryCmd) Help() string {
-	return `One that still waits is tried at once, under the same key at the provider. One that has ended is sent again as a
-new occasion with a key of its own, so that the provider does not take it for the first one.`
+	return `With an id one delivery is tried again. One that still waits is tried at once, under the same key at the provider. One
+that has ended is sent again as a new occasion with a key of its own, so that the provider does not take it for the first one.
+
+With flags instead a run does this with all deliveries that they describe: those that have failed, and those that a retry, their
+channel or a missing channel delays. What was sent, or may have been, is left alone unless --status names it. carillon runs list
+shows how far the run is, and --dry-run what it would do.`
 }
 
-// Run retries a delivery.
+// Run retries a delivery, or many.
 func (c *retryDeliveryCmd) Run(s *session) error {
-	return s.operated(c.remote, c.JSON, "retried", func(api *client.Client) (client.Operated, error) { return api.RetryDelivery(s.ctx, c.ID) })
+	if c.ID == "" {
+		return c.bulk(s, c.remote, c.output, "retried", (*client.Client).RetryDeliveries)
+	}
+	return c.one(s, "retried", (*client.Client).RetryDelivery)
+}
+
+func (c *onDelivery) one(s *session, done string, do func(*client.Client, context.Context, string) (client.Operated, error)) error {
+	if c.given() {
+		return errors.New("an id names one delivery: leave the flags out, or the id")
+	}
+	return s.operated(c.remote, c.JSON, done, func(api *client.Client) (client.Operated, error) { return do(api, s.ctx, c.ID) })
 }

@@ -159,6 +159,9 @@ func (v visit) runLine(r store.Run) runLine {
 		workflow, _, _ := strings.Cut(r.Subject, "/")
 		l.href = "/instances?" + url.Values{"workflow": {workflow}}.Encode()
 	}
+	if r.Kind == store.RunRetry || r.Kind == store.RunCancel {
+		l.work, l.href = map[string]string{store.RunRetry: "retries deliveries of", store.RunCancel: "cancels deliveries of"}[r.Kind], "/deliveries"
+	}
 	if r.Kind == store.RunCadence {
 		l.work, l.href = "plans anew for", "/contacts?"+url.Values{"persona": {r.Subject}}.Encode()
 		if r.Subject == "" {

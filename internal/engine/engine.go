@@ -277,14 +277,15 @@ type TickResult struct {
 
 	more    bool // a run went on, even where it found no records
 	takenUp bool // a workflow went on after a pause
+	worked  bool // a job over deliveries went on
 }
 
 // More reports whether a run goes on, which a pass takes on by one page.
-func (r TickResult) More() bool { return r.more || r.takenUp }
+func (r TickResult) More() bool { return r.more || r.takenUp || r.worked }
 
 // Any reports whether the pass found anything to do.
 func (r TickResult) Any() bool {
-	return r.Looked+r.Marked+r.Expanded+r.Replanned+r.Processed+r.Expired > 0 || r.more || r.takenUp
+	return r.Looked+r.Marked+r.Expanded+r.Replanned+r.Processed+r.Expired > 0 || r.more || r.takenUp || r.worked
 }
 
 // Tick runs every stage once, at the clock's present instant: look at records, take up what a pause held, expand, plan anew, send, expire (C17), and a
@@ -298,6 +299,9 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 		return r, err
 	}
 	if r.takenUp, err = e.operator.TakeUp(ctx, now, TickBatch); err != nil {
+		return r, err
+	}
+	if _, r.worked, err = e.operator.Work(ctx, now); err != nil {
 		return r, err
 	}
 	if r.Expanded, err = e.expander.Step(ctx, now, TickBatch); err != nil {

@@ -104,6 +104,11 @@ func (l *loops) begin() []*stage {
 		}
 		return more, err
 	}
+	work := func(ctx context.Context, now time.Time) (bool, error) {
+		n, more, err := l.operator.Work(ctx, now)
+		l.took(n)
+		return more, err
+	}
 	sweep := func(ctx context.Context, now time.Time) (bool, error) {
 		n, err := l.sweeper.Step(ctx, now, batch)
 		return n >= batch, err
@@ -113,6 +118,7 @@ func (l *loops) begin() []*stage {
 		{name: "expand", pulse: make(chan struct{}, 1), step: expand},
 		{name: "replan", pulse: make(chan struct{}, 1), step: anew},
 		{name: "resume", pulse: make(chan struct{}, 1), step: takeUp},
+		{name: "operate", pulse: make(chan struct{}, 1), step: work},
 		{name: "expire", pulse: make(chan struct{}, 1), step: sweep},
 	}
 	var more *stage

@@ -20,6 +20,9 @@ const (
 	RunCadence = "cadence"
 	// RunReconcile plans again what is missing of the records of a trigger (B42).
 	RunReconcile = "reconcile"
+	// RunRetry and RunCancel do with many deliveries what a person does with one.
+	RunRetry  = "retry"
+	RunCancel = "cancel"
 )
 
 // Statuses of a run.
@@ -47,8 +50,12 @@ type Run struct {
 	Status      string
 	Cursor      int64 // the last id that is done
 	Done        int64
-	Total       int64 // as counted at the start; 0: that has not been done yet
-	Repaired    int64 // reconcile: occasions that were missing
+	Total       int64  // as counted at the start; 0: that has not been done yet
+	Repaired    int64  // reconcile: occasions that were missing
+	Selection   string // retry, cancel: which deliveries, as JSON
+	Actor       string // retry, cancel: who asked for it
+	LastID      int64  // retry, cancel: the last delivery that there was when it began
+	Changed     int64  // retry, cancel: deliveries that it has changed
 	Error       string
 	StartedAt   time.Time
 	UpdatedAt   time.Time
@@ -56,11 +63,11 @@ type Run struct {
 }
 
 const runColumns = `x.ws, x.id, x.kind, x.subject, x.cause, x.definitions, x.status, x.cursor, x.done, x.total, x.error, x.started_at, x.updated_at, x.finished_at,
-  x.since, x.repaired`
+  x.since, x.repaired, x.selection, x.actor, x.last_id, x.changed`
 
 func scanRun(rows *sql.Rows) (r Run, err error) {
 	return r, rows.Scan(&r.Workspace, &r.ID, &r.Kind, &r.Subject, &r.Cause, &r.Definitions, &r.Status, &r.Cursor, &r.Done, &r.Total, &r.Error,
-		instant{&r.StartedAt}, instant{&r.UpdatedAt}, instant{&r.FinishedAt}, instant{&r.Since}, &r.Repaired)
+		instant{&r.StartedAt}, instant{&r.UpdatedAt}, instant{&r.FinishedAt}, instant{&r.Since}, &r.Repaired, &r.Selection, &r.Actor, &r.LastID, &r.Changed)
 }
 
 const cancelRuns = `

@@ -60,6 +60,12 @@ type Store interface {
 	ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit store.Audit) (bool, error)
 	TakeUp(ctx context.Context, now time.Time, limit int) (store.TakenUp, bool, error)
 	NewID(now time.Time) int64
+	LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error)
+	Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error)
+	BeginBulk(ctx context.Context, now time.Time, run store.Run, audit store.Audit, once *store.Once[store.Run]) (store.Run, error)
+	BulkRun(ctx context.Context) (run store.Run, open bool, err error)
+	MoveBulk(ctx context.Context, now time.Time, run store.Run, step store.RunStep, changed int) (moved bool, err error)
+	FailBulk(ctx context.Context, now time.Time, run store.Run, cause error) error
 }
 
 // Operator carries actions out.
@@ -123,18 +129,21 @@ func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, i
 
 // CancelDelivery cancels one delivery; on its way to the provider it is too late for that attempt (P5).
 func (o *Operator) CancelDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
-	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
-		var change store.OperatorChange
-		row, ok := a.cancel(d)
-		if ok {
-			change.Deliveries = append(change.Deliveries, row)
-			return change, nil
-		}
-		if d.Status == delivery.Cancelled || d.StopReason != "" {
-			return change, nil
-		}
-		return change, &StateError{Action: "cancel", Status: string(d.Status), Hint: "a delivery that has ended stays as it is"}
+	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, _ store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+		return a.cancelDelivery(d)
 	})
+}
+
+func (a *action) cancelDelivery(d delivery.Row) (change store.OperatorChange, err error) {
+	row, ok := a.cancel(d)
+	if ok {
+		change.Deliveries = append(change.Deliveries, row)
+		return change, nil
+	}
+	if d.Status == delivery.Cancelled || d.StopReason != "" {
+		return change, nil
+	}
+	return change, &StateError{Action: "cancel", Status: string(d.Status), Hint: "a delivery that has ended stays as it is"}
 }
 
 // cancel changes a delivery that may still have something to send. One with an open intent is only marked: the
@@ -176,34 +185,36 @@ func allEnded(rows []delivery.Row) bool {
 // RetryDelivery tries a delivery again: one that still waits in its own row and under the same provider key, one
 // that has ended as a new occasion, key:retry:n, with a key of its own.
 func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
-	return o.onDelivery(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
-		if d.LeaseUntil.After(now) && !d.IntentAt.IsZero() {
-			return store.OperatorChange{}, &StateError{Action: "retry", Status: "being sent", Hint: "wait for the result"}
+	return o.onDelivery(ctx, ws, id, "retry", actor, now, (*action).retryDelivery)
+}
+
+func (a *action) retryDelivery(s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+	if d.LeaseUntil.After(a.now) && !d.IntentAt.IsZero() {
+		return store.OperatorChange{}, &StateError{Action: "retry", Status: "being sent", Hint: "wait for the result"}
+	}
+	switch d.Status {
+	case delivery.Responded:
+		return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status), Hint: "the person has answered"}
+	case delivery.Sent, delivery.Opened, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
+		if d.StopReason == reason.ResentByOperator {
+			return store.OperatorChange{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
 		}
-		switch d.Status {
-		case delivery.Responded:
-			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status), Hint: "the person has answered"}
-		case delivery.Sent, delivery.Opened, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
-			if d.StopReason == reason.ResentByOperator {
-				return store.OperatorChange{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
-			}
-			return a.again(s, d), nil
-		case delivery.Scheduled, delivery.Unknown:
-			if d.Status == delivery.Unknown {
-				d.DoubtAt = time.Time{} // a person has decided that it is sent
-			}
-			d.Status = delivery.Scheduled
-			if d.Step > 0 {
-				d.Status = delivery.Sent
-			}
-			d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
-			d.DueAt, d.EligibleAt = time.Time{}, time.Time{}
-			a.result.Deliveries = append(a.result.Deliveries, d.ID)
-			a.tellDelivery(journal.Released, d, reason.RetryByOperator)
-			return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
+		return a.again(s, d), nil
+	case delivery.Scheduled, delivery.Unknown:
+		if d.Status == delivery.Unknown {
+			d.DoubtAt = time.Time{} // a person has decided that it is sent
 		}
-		return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
-	})
+		d.Status = delivery.Scheduled
+		if d.Step > 0 {
+			d.Status = delivery.Sent
+		}
+		d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = a.now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
+		d.DueAt, d.EligibleAt = time.Time{}, time.Time{}
+		a.result.Deliveries = append(a.result.Deliveries, d.ID)
+		a.tellDelivery(journal.Released, d, reason.RetryByOperator)
+		return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
+	}
+	return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
 }
 
 // again makes a new occasion for one person out of a delivery that has ended, and marks that one, so that the same

@@ -31,4 +31,34 @@ CREATE TABLE console_session (
 );
 CREATE INDEX console_session_hash ON console_session (hash);
 CREATE INDEX console_session_expires ON console_session (expires_at);
+
+-- Jobs that retry or cancel many deliveries. The table is made anew, since the CHECK of a column cannot be altered everywhere.
+CREATE TABLE run_next (
+  ws          bigint NOT NULL,
+  id          bigint NOT NULL,
+  kind        text NOT NULL CHECK (kind IN ('look', 'cadence', 'children', 'reconcile', 'retry', 'cancel')),
+  subject     text NOT NULL,              -- look: the type of record; children: type/id; reconcile: workflow/trigger
+  definitions bigint NOT NULL,            -- number of the set that asked for it
+  status      text NOT NULL CHECK (status IN ('running', 'done', 'failed', 'cancelled')),
+  cursor      bigint NOT NULL DEFAULT 0,  -- the last id that is done
+  done        bigint NOT NULL DEFAULT 0,
+  total       bigint NOT NULL DEFAULT 0,  -- as counted at the start
+  error       text NOT NULL DEFAULT '',
+  started_at  bigint NOT NULL,
+  updated_at  bigint NOT NULL,
+  finished_at bigint NOT NULL DEFAULT 0,
+  cause       text NOT NULL DEFAULT '',   -- the workflows whose edit asked for it, with commas: not edited again before it has ended
+  since       bigint NOT NULL DEFAULT 0,  -- reconcile: what was written from then on is gone over
+  repaired    bigint NOT NULL DEFAULT 0,  -- occasions that were missing
+  selection   text NOT NULL DEFAULT '',  -- retry, cancel: which deliveries, as JSON
+  actor       text NOT NULL DEFAULT '',  -- retry, cancel: who asked for it
+  last_id     bigint NOT NULL DEFAULT 0,  -- retry, cancel: the last delivery that there was when it began
+  changed     bigint NOT NULL DEFAULT 0,  -- retry, cancel: deliveries that it has changed
+  PRIMARY KEY (ws, id)
+);
+INSERT INTO run_next (ws, id, kind, subject, definitions, status, cursor, done, total, error, started_at, updated_at, finished_at, cause, since, repaired)
+SELECT ws, id, kind, subject, definitions, status, cursor, done, total, error, started_at, updated_at, finished_at, cause, since, repaired FROM run;
+DROP TABLE run;
+ALTER TABLE run_next RENAME TO run;
+CREATE INDEX run_open ON run (id) WHERE status = 'running';
 -- +goose StatementEnd

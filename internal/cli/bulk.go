@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/clock"
+)
+
+// selection are the flags that describe many deliveries.
+type selection struct {
+	Workflow string    `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
+	Channel  string    `name:"channel" placeholder:"CHANNEL" help:"Of this channel, such as sms:twilio."`
+	Reason   string    `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
+	Status   []string  `name:"status" placeholder:"STATUS" help:"In this state; may be given several times."`
+	Since    time.Time `name:"since" placeholder:"INSTANT" help:"First planned for this instant or later, such as 2026-05-14T05:00:00Z."`
+	Until    time.Time `name:"until" placeholder:"INSTANT" help:"First planned for before this instant."`
+	DryRun   bool      `name:"dry-run" help:"Count and show what would be done, and do nothing."`
+	Wait     bool      `name:"wait" help:"Wait until the run has ended."`
+}
+
+func (f selection) wire() client.Selection {
+	return client.Selection{
+		Workflow: f.Workflow, Channel: f.Channel, Reason: f.Reason, Status: f.Status, Since: f.Since, Until: f.Until, DryRun: f.DryRun,
+	}
+}
+
+func (f selection) given() bool {
+	return f.Workflow+f.Channel+f.Reason != "" || len(f.Status) > 0 || !f.Since.IsZero() || !f.Until.IsZero() || f.DryRun || f.Wait
+}
+
+// described reports whether the flags exclude any delivery.
+func (f selection) described() bool {
+	f.DryRun, f.Wait = false, false
+	return f.given()
+}
+
+// bulk asks for a run over the deliveries that the flags describe.
+func (f selection) bulk(s *session, r remote, o output, done string, do func(*client.Client, context.Context, client.Selection) (client.BulkAnswer, error)) error {
+	if !f.described() {
+		return errors.New("name a delivery, or describe several: --channel, --workflow, --reason, --status, --since, --until")
+	}
+	answer, err := call(r, func(api *client.Client) (client.BulkAnswer, error) { return do(api, s.ctx, f.wire()) })
+	if err != nil {
+		return err
+	}
+	if f.Wait && answer.Run != nil {
+		if *answer.Run, err = s.waitFor(r, *answer.Run); err != nil {
+			return err
+		}
+	}
+	if o.JSON {
+		return printJSON(s.Out, answer)
+	}
+	if answer.Run == nil && !answer.DryRun {
+		fmt.Fprintln(s.Out, "nothing to do: no delivery matches")
+		return nil
+	}
+	if answer.DryRun {
+		fmt.Fprintf(s.Out, "would be %s: %s\n", done, numbers(answer))
+		if len(answer.Samples) > 0 {
+			s.printDeliveries(o, answer.Samples)
+		}
+		return nil
+	}
+	fmt.Fprintf(s.Out, "run %s, %s: %s\n", answer.Run.ID, answer.Run.Status, howFar(*answer.Run))
+	return nil
+}
+
+func numbers(a client.BulkAnswer) string {
+	parts := make([]string, 0, len(a.ByStatus))
+	for _, status := range slices.Sorted(maps.Keys(a.ByStatus)) {
+		parts = append(parts, fmt.Sprintf("%d %s", a.ByStatus[status], status))
+	}
+	text := fmt.Sprintf("%d deliveries", a.Matched)
+	if len(parts) > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text
+}
+
+// runPause is the time between two looks at a run.
+const runPause = 500 * time.Millisecond
+
+// waitFor looks at a run until it has ended.
+func (s *session) waitFor(r remote, run client.Run) (client.Run, error) {
+	system := &clock.System{}
+	for run.Status == "running" {
+		if err := system.Sleep(s.ctx, system.Now().Add(runPause)); err != nil {
+			return run, err
+		}
+		page, err := call(r, func(api *client.Client) (client.Page[client.Run], error) { return api.Runs(s.ctx, client.RunQuery{}) })
+		if err != nil {
+			return run, err
+		}
+		found := slices.IndexFunc(page.Items, func(one client.Run) bool { return one.ID == run.ID })
+		if found < 0 {
+			return run, fmt.Errorf("run %s is no longer among the newest: carillon runs list shows it", run.ID)
+		}
+		run = page.Items[found]
+	}
+	return run, nil
+}

@@ -1,0 +1,176 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+func begin(b *enginetest.Bundle, wish operate.Bulk) (store.Run, operate.Matched) {
+	b.Helper()
+	run, m, err := b.Operator().Begin(b.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operate.Matched) *store.Once[store.Run] { return nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+	return run, m
+}
+
+func (w wholeRun) step() int {
+	w.Helper()
+	done, _, err := w.Operator().Work(w.Context(), w.Now())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return done
+}
+
+// dyingJob dies before a job moves on.
+type dyingJob struct{ *store.Store }
+
+func (dyingJob) MoveBulk(context.Context, time.Time, store.Run, store.RunStep, int) (bool, error) {
+	return false, errDied
+}
+
+type wholeRun struct{ *enginetest.Bundle }
+
+func (w wholeRun) run() store.Run {
+	w.Helper()
+	runs, err := w.Store.Runs(w.Context(), w.Workspace.ID, store.Page{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, r := range runs {
+		if r.Kind == store.RunRetry || r.Kind == store.RunCancel {
+			return r
+		}
+	}
+	w.Fatal("there is no run")
+	return store.Run{}
+}
+
+// Many deliveries are retried in pages: each once, also when a page is gone through again after a crash; the same wish is one run;
+// what another workspace has under the same names stays as it is; and each act is in the log of what people did.
+func TestRetryMany(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const n = 250
+		b := enginetest.Setup(t, s, alert("a", "up", "retry: {backoff: []}\n")+memory, nil)
+		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("0123456789abcdef0123456789abcdeX"), enginetest.Start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine := b.Workspace
+		b.Workspace = other
+		b.Apply("workspace: default\ncadence: {max_per_day: 0}\n---\n" + alert("a", "up", "retry: {backoff: []}\n") + memory)
+		for range n + 1 {
+			b.Provider.Next(channel.Permanent(errors.New("the account is closed")))
+		}
+		b.Post(event("up", "x", "theirs@x.org"))
+		b.Workspace = mine
+		b.PostAll(many(n)...)
+		for b.At(enginetest.Start).Any() {
+		}
+		b.PostAll(many(n + 1)[n:]...) // is sent
+		b.At(enginetest.Start.Add(time.Second))
+		b.Provider.Sent()
+		wish := operate.Bulk{Retry: true, Selection: delivery.Selection{Channel: "memory:default"}}
+		m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, wish)
+		if err != nil || m.N != n || m.ByStatus[delivery.Failed] != n || len(m.Samples) != 10 {
+			t.Fatalf("%d of %v, %d samples, %v", m.N, m.ByStatus, len(m.Samples), err)
+		}
+		w := wholeRun{b}
+		run, _ := begin(b, wish)
+		if again, _ := begin(b, wish); again.ID != run.ID || run.ID == 0 || run.Total != n {
+			t.Errorf("the same wish: %+v, %+v", run, again)
+		}
+		dying := operate.New(dyingJob{s}, catalog.New(s, enginetest.Options(nil)), nil)
+		if _, _, err := dying.Work(t.Context(), b.Now()); !errors.Is(err, errDied) || w.run().Done != 0 {
+			t.Fatalf("%v, %+v", err, w.run())
+		}
+		if done := w.step(); done != 0 || w.run().Cursor == 0 {
+			t.Errorf("after a crash %d of the page are done again: %+v", done, w.run())
+		}
+		for w.run().Status == store.RunRunning {
+			w.step()
+		}
+		if r := w.run(); r.Status != store.RunDone || r.Changed != n-100 || r.Done != n-100 { // the page of the crash was not counted
+			t.Errorf("in the end: %+v", r)
+		}
+		for b.At(enginetest.Start.Add(time.Minute)).Any() {
+		}
+		to := map[string]int{}
+		for _, out := range b.Provider.Sent() {
+			to[out.Address]++
+		}
+		for i := range n {
+			if got := to[fmt.Sprintf("p%d@x.org", i)]; got != 1 {
+				t.Errorf("p%d got %d messages", i, got)
+			}
+		}
+		if len(to) != n {
+			t.Errorf("%d people got one, want %d", len(to), n)
+		}
+		if m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, wish); err != nil || m.N != 0 {
+			t.Errorf("afterwards %d are left, %v", m.N, err)
+		}
+		log, err := s.AuditLog(t.Context(), b.Workspace.ID, store.Page{Limit: 2 * n})
+		acts := map[string]int{}
+		for _, a := range log {
+			acts[a.Actor+" "+a.Action]++
+		}
+		if err != nil || acts["ann retry"] != n || acts["ann retry deliveries"] != 1 {
+			t.Errorf("audit %v, %v", acts, err)
+		}
+	})
+}
+
+// A job that is cancelled stops within a page, and goes on where it was when it is resumed.
+func TestCancelMany(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		const n = 250
+		b := enginetest.Setup(t, s, alert("a", "up", "timing: {offset: 1d}\n")+memory, nil)
+		b.PostAll(many(n)...)
+		w := wholeRun{b}
+		run, _ := begin(b, operate.Bulk{Selection: delivery.Selection{Workflow: "a"}})
+		w.step()
+		if _, err := s.StopRun(t.Context(), b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
+			t.Fatal(err)
+		}
+		if done := w.step(); done != 0 {
+			t.Errorf("a cancelled run went on with %d", done)
+		}
+		left := func() int {
+			m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, operate.Bulk{Selection: delivery.Selection{Workflow: "a"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m.N
+		}
+		if got := left(); got == 0 || got == n {
+			t.Errorf("%d are left", got)
+		}
+		if _, err := s.ResumeRun(t.Context(), b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
+			t.Fatal(err)
+		}
+		for b.At(b.Now()).Any() { // the engine does it by itself
+		}
+		if r := w.run(); left() != 0 || r.Status != store.RunDone || r.Changed != n {
+			t.Errorf("%d are left, %+v", left(), r)
+		}
+		b.At(enginetest.Start.Add(48 * time.Hour))
+		if sent := b.Provider.Sent(); len(sent) != 0 {
+			t.Errorf("%d were sent", len(sent))
+		}
+	})
+}
