@@ -1,0 +1,197 @@
+package acceptance
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// leaf is a value of a file that holds no others.
+type leaf struct {
+	path  string // such as timeline[2].expect.row.status
+	value any
+	set   func(any)
+}
+
+// leavesOf lists the leaves of a file in a fixed order. Setting one changes the file that they were listed of.
+func leavesOf(data map[string]any) (all []leaf) {
+	var walk func(v any, path string, set func(any))
+	walk = func(v any, path string, set func(any)) {
+		switch v := v.(type) {
+		case map[string]any:
+			names := make([]string, 0, len(v))
+			for name := range v {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			for _, name := range names {
+				walk(v[name], strings.TrimPrefix(path+"."+name, "."), func(to any) { v[name] = to })
+			}
+		case []any:
+			for i := range v {
+				walk(v[i], fmt.Sprintf("%s[%d]", path, i), func(to any) { v[i] = to })
+			}
+		default:
+			all = append(all, leaf{path, v, set})
+		}
+	}
+	walk(data, "", nil)
+	return all
+}
+
+// named reports whether a path is one of those that patterns name: * stands for a name or an index, ** for all below.
+func named(path string, patterns []string) bool {
+	for _, p := range patterns {
+		p = regexp.QuoteMeta(p)
+		p = strings.NewReplacer(`\.\*\*`, `[.\[].*`, `\[\*\]`, `\[\d+\]`, `\*`, `[^.\[]+`).Replace(p)
+		if regexp.MustCompile("^" + p + "$").MatchString(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// other is another value than v, of the same kind where there is one.
+func other(v any) any {
+	switch v := v.(type) {
+	case bool:
+		return !v
+	case json.Number:
+		n, err := strconv.Atoi(string(v))
+		if err == nil {
+			return json.Number(strconv.Itoa(n + 1))
+		}
+	case string:
+		// A time or a number within the text becomes another one.
+		if at := strings.LastIndexAny(v, "0123456789"); at >= 0 {
+			return v[:at] + string('0'+(v[at]-'0'+1)%10) + v[at+1:]
+		}
+		return v + "x"
+	}
+	return "x"
+}
+
+// probe is a test within a test: an adapter that fails with it fails alone.
+type probe struct {
+	testing.TB
+	failed  []string
+	cleanup []func()
+}
+
+func (p *probe) Error(args ...any)            { p.failed = append(p.failed, fmt.Sprint(args...)) }
+func (p *probe) Errorf(f string, args ...any) { p.failed = append(p.failed, fmt.Sprintf(f, args...)) }
+func (p *probe) Fatal(args ...any)            { p.Error(args...); runtime.Goexit() }
+func (p *probe) Fatalf(f string, args ...any) { p.Errorf(f, args...); runtime.Goexit() }
+func (p *probe) Cleanup(f func())             { p.cleanup = append(p.cleanup, f) }
+
+// differences runs an adapter on a changed file and returns what it notices, a failure of its own included.
+func (f file) differences(t testing.TB, data map[string]any) []string {
+	p := &probe{TB: t}
+	var diffs []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				p.Errorf("panic: %v", v)
+			}
+			for _, clean := range slices.Backward(p.cleanup) {
+				clean()
+			}
+		}()
+		got := f.run(p, func() *store.Store { return storetest.Memory(p) }, data)
+		diffs = got.diffs()
+	}()
+	<-done
+	return append(diffs, p.failed...)
+}
+
+// names are what every file may call itself and its cases, and what it remarks.
+func names() []string {
+	return []string{"id", "source_system", "source", "note", "notes[*]", "rule", "*.note", "*[*].note", "*.*.note", "cases[*].name", "vectors[*].name", "conversions[*].case"}
+}
+
+// TestAcceptanceBites shows that the adapters compare everything that the data gives them, but for its notes.
+//
+// All expectations of a file are changed at once, each to a text of its own, and the adapter runs once. An adapter reads an
+// expectation only after the product has run; so the product does the same as before, and each expectation must come back in
+// a difference by its own text. What the adapter is given is changed one leaf at a time, each in a run of its own, which must
+// find a difference: some of them each time, all of them and each expectation alone too with CARILLON_ACCEPTANCE_LEAVES=all.
+func TestAcceptanceBites(t *testing.T) {
+	t.Parallel()
+	everything := os.Getenv("CARILLON_ACCEPTANCE_LEAVES") == "all"
+	for _, f := range allFiles() {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			f.notes = append(f.notes, names()...)
+			leaves := leavesOf(read(t, f.name))
+			f.changedAtOnce(t)
+			var alone []int
+			for i, l := range leaves {
+				if !named(l.path, f.notes) && (everything || !named(l.path, f.wants)) {
+					alone = append(alone, i)
+				}
+			}
+			step := 1
+			if !everything {
+				const sample = 1 // runs a file
+				step = max(1, len(alone)/sample)
+			}
+			for n := step / 2; n < len(alone); n += step {
+				f.changedAlone(t, alone[n])
+			}
+			for _, pattern := range slices.Concat(f.wants, f.notes) {
+				if !slices.Contains(names(), pattern) && !slices.ContainsFunc(leaves, func(l leaf) bool { return named(l.path, []string{pattern}) }) {
+					t.Errorf("there is no %s", pattern)
+				}
+			}
+		})
+	}
+}
+
+// changedAtOnce changes every expectation of a file, each to a text of its own, and demands each of them in a difference.
+func (f file) changedAtOnce(t *testing.T) {
+	t.Helper()
+	data := read(t, f.name)
+	texts := map[string]string{} // by path
+	for i, l := range leavesOf(data) {
+		if named(l.path, f.wants) && !named(l.path, f.notes) {
+			texts[l.path] = fmt.Sprintf("«%d»", i)
+			l.set(texts[l.path])
+		}
+	}
+	all := strings.Join(f.differences(t, data), "\n")
+	if strings.Contains(all, "panic: ") {
+		t.Errorf("an expectation is read before it is compared: %s", all[strings.Index(all, "panic: "):])
+	}
+	for _, l := range leavesOf(read(t, f.name)) {
+		if text := texts[l.path]; text != "" && !strings.Contains(all, text) {
+			t.Errorf("%s is not compared", l.path)
+		}
+	}
+}
+
+// changedAlone changes one leaf and demands a difference. A value that a case does not depend on, such as one of many instants that
+// are all early enough, is changed once more, to nonsense, which an adapter that reads it cannot overlook.
+func (f file) changedAlone(t *testing.T, i int) {
+	t.Helper()
+	var l leaf
+	for _, change := range []func(any) any{other, func(any) any { return "«nonsense»" }} {
+		data := read(t, f.name)
+		l = leavesOf(data)[i]
+		l.set(change(l.value))
+		if len(f.differences(t, data)) > 0 {
+			return
+		}
+	}
+	t.Errorf("%s: another value than %v went unnoticed", l.path, l.value)
+}
