@@ -183,6 +183,11 @@ func (w *world) dedupedBy(o *outcome, d delivery.Row, recipe []string, context m
 		got, _ := plan.Lookup(ev, fmt.Sprint(context["templateId"]), path)
 		o.equal("context "+path, fmt.Sprint(want), fmt.Sprint(got), nil)
 	}
+	for _, path := range recipe {
+		if _, ok := context[path]; !ok {
+			o.differ("the context has no %s", path)
+		}
+	}
 	text, _ := key.DedupString(recipe, func(path string) (any, bool) { v, ok := context[path]; return v, ok })
 	if k := w.Instance(d.Instance).Key; !strings.HasSuffix(k, ":event:"+key.Hash(text)) {
 		o.differ("the key is %s, want the hash of %s", k, text)
