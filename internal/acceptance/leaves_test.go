@@ -135,6 +135,9 @@ func TestAcceptanceBites(t *testing.T) {
 			f.notes = append(f.notes, names()...)
 			leaves := leavesOf(read(t, f.name))
 			f.changedAtOnce(t)
+			if os.Getenv("CARILLON_ACCEPTANCE_DIR") != "" {
+				return // what is given there is not what the notes were written for
+			}
 			var alone []int
 			for i, l := range leaves {
 				if !named(l.path, f.notes) && (everything || !named(l.path, f.wants)) {
