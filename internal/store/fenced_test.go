@@ -1,0 +1,155 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// A worker whose lease has run out, and whose occasion somebody else has taken up since, finishes nothing: not while the other still
+// holds it, and not afterwards.
+//
+// Shows: B26.
+func TestALateWorkerFinishesNothing(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		const lease = 30 * time.Second
+		in := f.instance("k", instance.Pending)
+		f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) {
+			return store.IngestWrites{Instances: []instance.Row{in}}, nil
+		})
+		nobody := func(due []store.DueInstance) ([]store.Audience, error) { return make([]store.Audience, len(due)), nil }
+		takeUp := func(at time.Time) (taken store.TakenInstance) {
+			n, err := s.ExpandDue(t.Context(), at, 10, nil, nil, nobody, func(due []store.DueInstance, _ []store.People) ([]store.ExpandResult, error) {
+				taken = store.TakenInstance{Workspace: due[0].Workspace, ID: due[0].ID, Version: due[0].Version + 1}
+				return []store.ExpandResult{{Status: instance.Pending, LeaseUntil: at.Add(lease)}}, nil
+			})
+			if f.must(err); n != 1 {
+				t.Fatalf("at %s %d are taken up", at, n)
+			}
+			return taken
+		}
+		finish := func(at time.Time, taken store.TakenInstance) int {
+			n, err := s.ExpandTaken(t.Context(), at, []store.TakenInstance{taken}, nil, nil, nobody, complete)
+			f.must(err)
+			return n
+		}
+		late := takeUp(now)
+		other := takeUp(now.Add(lease))
+		if n := finish(now.Add(lease+time.Second), late); n != 0 {
+			t.Errorf("the late worker finishes %d while the other holds them", n)
+		}
+		row, err := s.InstanceByID(t.Context(), f.ws, in.ID)
+		if f.must(err); row.Status != instance.Pending || row.Version != other.Version {
+			t.Errorf("it is %s, version %d instead of %d", row.Status, row.Version, other.Version)
+		}
+		if n := finish(now.Add(lease+2*time.Second), other); n != 1 {
+			t.Errorf("who holds it finishes %d", n)
+		}
+		if n := finish(now.Add(lease+3*time.Second), late); n != 0 {
+			t.Errorf("the late worker finishes %d that are over", n)
+		}
+		if row, err = s.InstanceByID(t.Context(), f.ws, in.ID); err != nil || row.Status != instance.Completed || row.Reason != reason.Expanded {
+			t.Errorf("%+v, %v", row, err)
+		}
+	})
+}
+
+// The id of an instance means nothing in another workspace, nor does its key, and neither is its history listed there.
+//
+// Shows: reliability 35.
+func TestAnInstanceOfAnotherWorkspace(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		other, err := s.EnsureWorkspace(t.Context(), "other", []byte("secret"), now)
+		f.must(err)
+		in := f.instance("k", instance.Pending)
+		f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) {
+			return store.IngestWrites{Instances: []instance.Row{in}}, nil
+		})
+		if row, err := s.InstanceByID(t.Context(), f.ws, in.ID); err != nil || row.Key != "k" {
+			t.Fatalf("%+v, %v", row, err)
+		}
+		for what, read := range map[string]func() error{
+			"by its id":  func() error { _, err := s.InstanceByID(t.Context(), other.ID, in.ID); return err },
+			"by its key": func() error { _, err := s.InstanceByKey(t.Context(), other.ID, "k"); return err },
+			"in a list": func() error {
+				rows, err := s.Instances(t.Context(), other.ID, store.InstanceFilter{}, store.Page{Limit: 10})
+				if err == nil && len(rows) == 0 {
+					return store.ErrNotFound
+				}
+				return err
+			},
+		} {
+			if err := read(); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%s: %v, want %v", what, err, store.ErrNotFound)
+			}
+		}
+	})
+}
+
+// A copy that was accepted is ahead of the database that it was made of, as far as the file beside it knows: what is put in its place
+// afterwards, such as that database's last state, is found to be older.
+func TestAnAcceptedCopyIsAheadOfWhatItWasMadeOf(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
+	folder := t.TempDir()
+	path, early, last := filepath.Join(folder, "carillon.db"), filepath.Join(folder, "early.db"), filepath.Join(folder, "last.db")
+	beside := func() (epoch int64) {
+		t.Helper()
+		text, err := os.ReadFile(path + "-epoch")
+		var known struct{ Epoch int64 }
+		if err == nil {
+			err = json.Unmarshal(text, &known)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return known.Epoch
+	}
+	s := opened(t, path)
+	setup(t, s).event("e")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 9 {
+		if c := recognised(t, path, now.Add(time.Duration(n)*time.Minute)); c.Restored() {
+			t.Fatal(c)
+		}
+		if n == 1 {
+			sh(t, path, early)
+		}
+	}
+	sh(t, path, last)
+	before := beside()
+	sh(t, early, path) // a backup is put in its place by hand
+	if c := recognised(t, path, now.Add(time.Hour)); !strings.Contains(c.Why, "it is older") {
+		t.Fatalf("the backup: %+v", c)
+	}
+	s = opened(t, path)
+	err := s.AcceptRestore(t.Context(), now.Add(time.Hour), false, store.Audit{Actor: "a", Action: "database.accept"})
+	if err = errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if after := beside(); after <= before {
+		t.Errorf("accepted, its number is %d, and %d was known", after, before)
+	}
+	if c := recognised(t, path, now.Add(2*time.Hour)); c.Restored() {
+		t.Errorf("the accepted copy: %+v", c)
+	}
+	sh(t, last, path) // and now the last state of the other one
+	if c := recognised(t, path, now.Add(3*time.Hour)); !strings.Contains(c.Why, "it is older") {
+		t.Errorf("the database that was left behind: %+v", c)
+	}
+}
