@@ -114,8 +114,10 @@ func TestAReactivationKeepsTheReasonOfAHold(t *testing.T) {
 	}{
 		"held":     {instance.Row{Status: instance.Deactivated, Reason: reason.ConditionCleared, Held: true}, "reactivated pending true input_conflict"},
 		"not held": {instance.Row{Status: instance.Deactivated, Reason: reason.ConditionCleared}, "reactivated pending false "},
-		"cancelled and held": {instance.Row{Status: instance.Cancelled, Reason: reason.CancelledByPerson, Held: true},
-			"reactivated pending true input_conflict"},
+		"cancelled and held": {
+			instance.Row{Status: instance.Cancelled, Reason: reason.CancelledByPerson, Held: true},
+			"reactivated pending true input_conflict",
+		},
 		"waits": {instance.Row{Status: instance.Pending, Reason: reason.RetriesUsedUp, Held: true}, "updated pending true retries_used_up"},
 	} {
 		row := c.row
