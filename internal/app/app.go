@@ -116,6 +116,7 @@ func (a *App) start(ctx context.Context) (err error) {
 	if err := a.setClock(ctx, system); err != nil {
 		return err
 	}
+	a.store.OnReplaced(a.fail)
 	if err := a.recognise(ctx); err != nil {
 		return err
 	}

@@ -90,7 +90,19 @@ func vacuumInto(ctx context.Context, db, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	_, err = source.ExecContext(ctx, `VACUUM INTO ?`, to)
+	if _, err := source.ExecContext(ctx, `VACUUM INTO ?`, to); err != nil {
+		return err
+	}
+	copied, err := sql.Open("sqlite", fileName(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(withoutToken(ctx, copied), copied.Close())
+}
+
+// withoutToken has a copy be known as another database than the one that it was made of.
+func withoutToken(ctx context.Context, db *sql.DB) error {
+	_, err := db.ExecContext(ctx, fmt.Sprintf(setToken, 0))
 	return err
 }
 

@@ -175,5 +175,5 @@ func TestPingNoticesAnotherFile(t *testing.T) {
 	}
 	f.must(os.Remove(url))
 	f.must(os.Rename(url+".old", url))
-	f.must(s.Ping(t.Context()))
+	f.mustBe(s.Ping(t.Context()), store.ErrReplaced) // it had gone: who was told so is ending
 }

@@ -86,6 +86,9 @@ func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
 	if err == nil && !found.Restored() {
 		err = s.known(found)
 	}
+	if err == nil {
+		err = s.mark(ctx)
+	}
 	if err != nil {
 		return Copied{}, fmt.Errorf("recognise the database: %w", err)
 	}
@@ -160,7 +163,11 @@ func (s *Store) known(i installation) error {
 	if err != nil {
 		return err
 	}
-	return writeBeside(s.path, beside{Epoch: i.epoch, Place: place, Machine: machine()})
+	former, err := readBeside(s.path)
+	if err != nil {
+		return err
+	}
+	return writeBeside(s.path, beside{Epoch: i.epoch, Place: place, Machine: machine(), Token: former.Token})
 }
 
 // recognise says where the database lies, and what shows that it is a copy; empty: nothing does.
@@ -254,6 +261,7 @@ type beside struct {
 	Epoch   int64  `json:"epoch"`
 	Place   string `json:"place"`
 	Machine string `json:"machine,omitempty"`
+	Token   uint32 `json:"token,omitempty"` // of the database, see dbFile
 }
 
 // readBeside reads the file beside a database; one that is not there is empty.
@@ -324,6 +332,9 @@ func markRestored(ctx context.Context, path string, now time.Time) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := withoutToken(ctx, db); err != nil {
+		return err
+	}
 	var known int
 	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'installation'`).Scan(&known); err != nil || known == 0 {
 		return err

@@ -120,7 +120,7 @@ func TestCopiesOfAFile(t *testing.T) {
 		}, "it was copied or moved here from another machine"},
 		"a new database where a former one was": {func(t *testing.T, from, _ string) string {
 			t.Helper()
-			if err := os.Remove(from); err != nil {
+			if err := errors.Join(os.Remove(from), os.Remove(from+epoch)); err != nil {
 				t.Fatal(err)
 			}
 			return from

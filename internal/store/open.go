@@ -43,7 +43,7 @@ type Store struct {
 	readers *sql.DB // PostgreSQL, :memory:: the same as writers
 	memory  bool
 	path    string          // SQLite: the file's name
-	file    os.FileInfo     // and what was found there
+	file    *dbFile         // and what was found there
 	writer  *writer         // SQLite: the writing connection
 	direct  *pgx.ConnConfig // PostgreSQL: where notifications are heard
 
@@ -88,7 +88,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the database: %w", err), s.Close())
+		return nil, errors.Join(fmt.Errorf("open the database: %w", unreadable(url, err)), s.Close())
 	}
 	return s, nil
 }
@@ -124,14 +124,11 @@ func (s *Store) openSQLite(path string, o Options) error {
 		name = ":memory:"
 	}
 	if !s.memory {
-		if err := touch(path); err != nil {
-			return err
-		}
-		info, err := os.Stat(path)
+		file, err := openFile(path)
 		if err != nil {
 			return err
 		}
-		s.path, s.file = path, info
+		s.path, s.file = path, file
 	}
 	var err error
 	if s.writers, err = sql.Open("sqlite", name); err != nil {
@@ -169,9 +166,16 @@ func (s *Store) start(ctx context.Context) error {
 	return s.takeNode(ctx)
 }
 
-// Close closes every connection. Calls under way fail.
+// Close closes every connection. Calls under way fail. Of a SQLite file that was replaced meanwhile nothing is left under
+// its name.
 func (s *Store) Close() error {
-	var errs []error
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	defer cancel()
+	closable, err := s.leave(ctx)
+	errs := []error{err}
+	if !closable {
+		return err
+	}
 	if s.readers != nil && s.readers != s.writers {
 		errs = append(errs, s.readers.Close())
 	}
@@ -181,20 +185,17 @@ func (s *Store) Close() error {
 	if s.writers != nil {
 		errs = append(errs, s.writers.Close())
 	}
+	if s.file != nil {
+		if s.file.check() != nil {
+			errs = append(errs, s.file.takeAlong())
+		}
+		errs = append(errs, s.file.header.Close())
+	}
 	return errors.Join(errs...)
 }
 
-// ErrReplaced means that under the name of the database's file there is another one, or none: what is written here
-// would be lost.
-var ErrReplaced = errors.New("the database's file was replaced or removed while it was open")
-
 // Ping reports whether the database answers, and is still the one that was opened.
 func (s *Store) Ping(ctx context.Context) error {
-	if s.file != nil {
-		if info, err := os.Stat(s.path); err != nil || !os.SameFile(info, s.file) {
-			return errors.Join(fmt.Errorf("%s: %w", s.path, ErrReplaced), err)
-		}
-	}
 	return s.read(ctx, func(t *session) error {
 		_, err := query(ctx, t, scanInt, "SELECT 1")
 		return err

@@ -159,6 +159,9 @@ func (s *Store) statement(text string, constant columnSet) statement {
 func (s *Store) read(ctx context.Context, work func(*session) error) error {
 	if !s.memory {
 		for try := 1; ; try++ {
+			if err := s.file.check(); err != nil {
+				return err
+			}
 			err := work(&session{s: s, conn: s.readers})
 			if err == nil || ctx.Err() != nil || try == maxTries || !s.dialect.broken(err) {
 				return err
@@ -214,6 +217,9 @@ func (s *Store) once(ctx context.Context, begin string, try int, work func(*sess
 		return 0, err
 	}
 	defer release()
+	if err := s.file.check(); err != nil {
+		return 0, err
+	}
 	t := &session{s: s, conn: c, try: try}
 	open := true
 	defer func() {
@@ -250,7 +256,7 @@ func (s *Store) once(ctx context.Context, begin string, try int, work func(*sess
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	open = false
-	return t.earliest, nil
+	return t.earliest, s.file.check() // what was written into a file that is gone is not there
 }
 
 func (s *Store) acquire(ctx context.Context) (conn, func(), error) {

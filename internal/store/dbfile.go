@@ -1,0 +1,361 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// A SQLite database is a file and its log, which SQLite finds by their names alone. A log that lies beside a database is
+// written into it, whichever database it was made for; so a file that was put under the name of another one, while a
+// process had that open or after it was killed, is ruined by the log that was left. Two things keep that from happening:
+//
+//   - A process that has the database open compares what lies under its name with what it has opened, before every
+//     transaction and before the answer to every commit and read. When it finds something else it says so (ErrReplaced)
+//     and ends, and takes its own log along.
+//   - Every database has a token, in the user_version of its header, and the file that is kept beside it knows that. A
+//     start that finds a log beside a database with another token is refused (ErrForeignLog). Copies that carillon backup
+//     makes have none.
+
+// Errors of a SQLite file that is not what it was.
+var (
+	// ErrReplaced means that under the name of the database's file there is another one, or none: what is written here
+	// would be lost.
+	ErrReplaced = errors.New("the database's file was replaced or removed while it was open")
+	// ErrForeignLog means that a log of another database lies beside the file.
+	ErrForeignLog = errors.New("the log beside the database belongs to another one")
+	// ErrMissing means that there was a database, and that its file is gone.
+	ErrMissing = errors.New("the database's file is gone")
+)
+
+const (
+	headerSize = 100 // bytes; see "The Database Header" in SQLite's file format
+	headerText = "SQLite format 3\x00"
+	tokenAt    = 60 // user_version
+)
+
+// dbFile is the SQLite file that a store has opened, and what lay beside it.
+type dbFile struct {
+	path   string
+	info   os.FileInfo
+	header *os.File // closed after every connection: to close a file drops the locks that its process holds on it
+
+	mu       sync.Mutex
+	log, shm os.FileInfo // nil: not seen yet
+	token    uint32      // 0: not known yet
+	gone     error       // ErrReplaced, with what was found
+	written  bool        // something else was written into the file itself
+	notify   func(error)
+}
+
+// openFile looks at what lies under a name before SQLite does.
+func openFile(path string) (*dbFile, error) {
+	if err := inspect(path); err != nil {
+		return nil, err
+	}
+	if err := touch(path); err != nil {
+		return nil, err
+	}
+	f := &dbFile{path: path}
+	var err error
+	if f.header, err = os.Open(path); err != nil {
+		return nil, err
+	}
+	if f.info, err = f.header.Stat(); err != nil {
+		return nil, errors.Join(err, f.header.Close())
+	}
+	return f, nil
+}
+
+// inspect refuses what must not be opened, with the remedy.
+func inspect(path string) error {
+	known, err := readBeside(path)
+	if err != nil {
+		known = beside{} // Recognise tells of it
+	}
+	log, err := os.Stat(path + "-wal")
+	alone := errors.Is(err, os.ErrNotExist)
+	info, err := os.Stat(path)
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s: %w", path, ErrNotAFile)
+	case (err != nil || info.Size() == 0) && known.Epoch > 0:
+		return fmt.Errorf("%s: %w: %s tells that there was one. Put it back, or carillon restore a backup; to begin with an empty database, remove %s",
+			path, ErrMissing, path+besideSuffix, path+besideSuffix)
+	case (err != nil || info.Size() == 0) && !alone && log.Size() > 0:
+		return foreign(path)
+	case err != nil || info.Size() == 0:
+		return nil
+	}
+	header := make([]byte, headerSize)
+	if err := readHeader(path, header); err != nil {
+		return fmt.Errorf("%s: %w: %w. Put it back, or carillon restore --force a backup", path, ErrDamaged, err)
+	}
+	if why := damage(header, info.Size(), alone); why != "" {
+		return fmt.Errorf("%s: %w: %s. Put the whole file back, or carillon restore --force a backup", path, ErrDamaged, why)
+	}
+	if token := tokenOf(header); known.Token != 0 && known.Token != token {
+		if !alone {
+			return foreign(path)
+		}
+		known.Token = token
+		return writeBeside(path, known)
+	}
+	return nil
+}
+
+func foreign(path string) error {
+	name := filepath.Base(path)
+	return fmt.Errorf("%s: %w, and SQLite would write it into this one. Put the former file back, or move %s-wal and %s-shm away: they hold the newest rows of the former file",
+		path, ErrForeignLog, name, name)
+}
+
+func readHeader(path string, header []byte) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	_, err = io.ReadFull(file, header)
+	return errors.Join(err, file.Close())
+}
+
+// damage says what shows that a file is no whole database; empty: nothing does. The pages that a log holds may be missing
+// in the file, so that its length tells something only when there is none.
+func damage(header []byte, size int64, alone bool) string {
+	if !bytes.HasPrefix(header, []byte(headerText)) {
+		return "it is no SQLite file"
+	}
+	page := int64(binary.BigEndian.Uint16(header[16:]))
+	if page == 1 {
+		page = 65536
+	}
+	changes, countedAt := binary.BigEndian.Uint32(header[24:]), binary.BigEndian.Uint32(header[92:])
+	if pages := int64(binary.BigEndian.Uint32(header[28:])); alone && changes == countedAt && size < pages*page {
+		return fmt.Sprintf("it ends after %d bytes of %d", size, pages*page)
+	}
+	return ""
+}
+
+func tokenOf(header []byte) uint32 { return binary.BigEndian.Uint32(header[tokenAt:]) }
+
+// readToken reads the token of the file that is open, as far as it has left the log.
+func (f *dbFile) readToken() (uint32, error) {
+	var raw [4]byte
+	if _, err := f.header.ReadAt(raw[:], tokenAt); err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	return binary.BigEndian.Uint32(raw[:]), nil
+}
+
+// check is ErrReplaced from the moment on at which something else lies under the database's name. A nil file is none.
+func (f *dbFile) check() error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gone != nil {
+		return f.gone
+	}
+	what := f.changed()
+	if what == "" {
+		return nil
+	}
+	f.gone = fmt.Errorf("%s: %w: %s", f.path, ErrReplaced, what)
+	if f.notify != nil {
+		f.notify(f.gone)
+	}
+	return f.gone
+}
+
+// changed says what is not as it was opened. What cannot be looked at is left to SQLite.
+func (f *dbFile) changed() string {
+	info, err := os.Stat(f.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "it is gone"
+	case err == nil && !os.SameFile(info, f.info):
+		return "another file has its name"
+	}
+	if f.token != 0 {
+		if token, err := f.readToken(); err == nil && token != f.token {
+			f.written = true
+			return "another database was written into it"
+		}
+	}
+	log, err := os.Stat(f.path + "-wal")
+	switch {
+	case f.log == nil && err == nil:
+		f.log = log
+	case f.log != nil && errors.Is(err, os.ErrNotExist):
+		return "its log is gone"
+	case f.log != nil && err == nil && !os.SameFile(log, f.log):
+		return "another log lies beside it"
+	}
+	if shm, err := os.Stat(f.path + "-shm"); f.shm == nil && err == nil {
+		f.shm = shm
+	}
+	return ""
+}
+
+// OnReplaced has f called once when the database's file turns out to be replaced; it must not block.
+func (s *Store) OnReplaced(f func(error)) {
+	if s.file == nil {
+		return
+	}
+	s.file.mu.Lock()
+	defer s.file.mu.Unlock()
+	s.file.notify = f
+}
+
+const (
+	setToken   = `PRAGMA user_version = %d`
+	checkpoint = `PRAGMA wal_checkpoint(%s)`
+)
+
+// mark gives a database that has no token one, and has the file beside it know that. It counts when it stands in the file
+// itself: what stands in the log alone is lost with that.
+func (s *Store) mark(ctx context.Context) error {
+	f := s.file
+	if f == nil {
+		return nil
+	}
+	token, err := f.readToken()
+	if err == nil && token == 0 {
+		if err = s.setToken(ctx); err == nil {
+			token, err = f.readToken()
+		}
+	}
+	if err != nil || token == 0 { // 0: a reader holds up the log; the next time
+		return err
+	}
+	f.mu.Lock()
+	f.token = token
+	f.mu.Unlock()
+	beside, err := readBeside(s.path)
+	if err != nil || beside.Token == token {
+		return err
+	}
+	beside.Token = token
+	return writeBeside(s.path, beside)
+}
+
+// setToken gives the database a token, unless another process has.
+func (s *Store) setToken(ctx context.Context) error {
+	err := s.write(ctx, func(t *session) error {
+		have, err := t.pragma(ctx, `PRAGMA user_version`)
+		if err != nil || have != 0 {
+			return err
+		}
+		var raw [4]byte
+		if _, err := rand.Read(raw[:]); err != nil {
+			return err
+		}
+		_, err = t.pragma(ctx, fmt.Sprintf(setToken, binary.BigEndian.Uint32(raw[:])&0x7fffffff|1))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.checkpoint(ctx, "PASSIVE")
+}
+
+// pragma runs a statement of SQLite's own and returns the first number that it answers, if any.
+func (t *session) pragma(ctx context.Context, text string) (n int64, err error) {
+	rows, err := t.s.writer.conn.QueryContext(ctx, text)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	if !rows.Next() {
+		return 0, rows.Err()
+	}
+	values := make([]any, 0, 3)
+	columns, err := rows.Columns()
+	for range columns {
+		values = append(values, new(int64))
+	}
+	if err != nil || len(values) == 0 {
+		return 0, err
+	}
+	if err := rows.Scan(values...); err != nil {
+		return 0, err
+	}
+	n = *values[0].(*int64) //nolint:forcetypeassert // made above
+	return n, rows.Err()
+}
+
+// checkpoint writes the log into the file that is open, wherever that lies now.
+func (s *Store) checkpoint(ctx context.Context, mode string) error {
+	select {
+	case s.writer.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer s.writer.release()
+	if s.writer.conn == nil { // nothing was ever written; a new connection would go to what has the name now
+		return nil
+	}
+	_, err := (&session{s: s}).pragma(ctx, fmt.Sprintf(checkpoint, mode))
+	return err
+}
+
+// leave has a store whose file was replaced end without harm. It reports false when its connections must stay open: the
+// last one that is closed writes the log into the file, and that is another database now.
+func (s *Store) leave(ctx context.Context) (closable bool, err error) {
+	f := s.file
+	if f.check() == nil {
+		return true, nil
+	}
+	if f.written {
+		return false, f.takeAlong()
+	}
+	// The file that was open is whole then, wherever it was moved to.
+	return true, s.checkpoint(ctx, "TRUNCATE")
+}
+
+// takeAlong removes the log from under the database's name, as far as it is the one of the file that was open. One that
+// holds something gets another name.
+func (f *dbFile) takeAlong() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for end, own := range map[string]os.FileInfo{"-wal": f.log, "-shm": f.shm} {
+		info, err := os.Stat(f.path + end)
+		if own == nil || err != nil || !os.SameFile(info, own) {
+			continue
+		}
+		if end == "-shm" || info.Size() == 0 {
+			errs = append(errs, os.Remove(f.path+end))
+			continue
+		}
+		aside, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+end+".*.aside")
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, aside.Close(), os.Rename(f.path+end, aside.Name()))
+	}
+	return errors.Join(errs...)
+}
+
+// unreadable gives what SQLite says of a file that it cannot read a name and a remedy.
+func unreadable(path string, err error) error {
+	var refused *sqlite.Error
+	if errors.As(err, &refused) && (refused.Code()&0xff == sqlite3.SQLITE_CORRUPT || refused.Code()&0xff == sqlite3.SQLITE_NOTADB) {
+		return fmt.Errorf("%s: %w: %w. Put the whole file back, or carillon restore --force a backup", path, ErrDamaged, err)
+	}
+	return err
+}
