@@ -216,7 +216,6 @@ func TestSigningOutEndsTheSession(t *testing.T) {
 func TestSessionEndsWithItsKey(t *testing.T) {
 	t.Parallel()
 	b := lived(t, storetest.Memory(t))
-	h := b.handler(t, console.Deps{})
 	signedIn := b.clock.Now()
 	for name, change := range map[string]func(*store.APIKey) error{
 		"expires": func(k *store.APIKey) error { k.ExpiresAt = signedIn.Add(time.Hour); return nil },
@@ -230,6 +229,7 @@ func TestSessionEndsWithItsKey(t *testing.T) {
 		},
 	} {
 		b.clock.Set(signedIn)
+		h := b.handler(t, console.Deps{})
 		b.key(t, b.ws.ID, name, "car_"+name, "read")
 		signed := "carillon_session=" + cookie(t, submit(t, h, "/signin", url.Values{"key": {"car_" + name}})).Value
 		if err := b.store.RotateKey(t.Context(), b.ws.ID, name, change); err != nil {

@@ -117,6 +117,7 @@ type console struct {
 	Deps
 	versions map[string]string // of assets, by name: the beginning of their hash
 	counts   counter
+	signIns  signInLimit
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /instances, /events,

@@ -145,7 +145,8 @@ func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
 // answer that the browser has already costs only its head.
 func (c *console) write(w http.ResponseWriter, r *http.Request, status int, body templ.Component) {
 	var page bytes.Buffer
-	if err := body.Render(r.Context(), &page); err != nil {
+	// A reader who sends slowly has ended the request's context, and is answered all the same.
+	if err := body.Render(context.WithoutCancel(r.Context()), &page); err != nil {
 		c.Log.Error("console page was not rendered", "path", r.URL.Path, "error", err)
 		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
 		return

@@ -6,9 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -123,39 +126,64 @@ func (c *console) signInPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		c.write(w, r, http.StatusBadRequest, signInForm(c.frame("Sign in"), "/", "The form could not be read. Send it again."))
+	form := func(status int, to, refusal string) { c.write(w, r, status, signInForm(c.frame("Sign in"), to, refusal)) }
+	now, from := c.Clock.Now(), addressOf(r)
+	until, ok := c.signIns.try(from, now)
+	if !ok {
+		c.Log.WarnContext(r.Context(), "sign-in refused: too many have failed", "from", from.String())
+		wait := max(until.Sub(now), time.Second).Round(time.Second)
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)))
+		form(http.StatusTooManyRequests, "/", fmt.Sprintf("Too many sign-ins have failed. Try again in %s.", wait))
 		return
 	}
-	given, to := strings.TrimSpace(r.PostForm.Get("key")), next(r.PostForm.Get("next"))
-	hash, now := hashOf(given), c.Clock.Now()
-	k, ok, err := c.Store.KeyByHash(r.Context(), hash)
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		status, refusal := http.StatusBadRequest, "The form could not be read. Send it again."
+		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+			status, refusal = http.StatusRequestTimeout, "The form did not arrive in time. Send it again."
+		}
+		form(status, "/", refusal)
+		return
+	}
+	to := next(r.PostForm.Get("next"))
+	hash := hashOf(strings.TrimSpace(r.PostForm.Get("key")))
+	k, known, err := c.Store.KeyByHash(r.Context(), hash)
 	if err != nil {
+		c.signIns.back(from)
 		c.fail(w, r, err)
 		return
 	}
-	refusal := ""
-	switch {
-	case ok && k.Ended(hash, now) == store.KeyExpired:
-		refusal = "This key has expired."
-	case !ok || k.Ended(hash, now) != "":
-		refusal = "No key in force reads like that. Keys begin with car_ and are shown once, when they are made."
-	case !mayRead(k):
-		refusal = "This key may not read. A key for the console has the scope read or admin."
-	}
-	if refusal != "" {
-		c.write(w, r, http.StatusUnauthorized, signInForm(c.frame("Sign in"), to, refusal))
+	if refusal, why := refusalOf(k, known, hash, now); refusal != "" {
+		c.Log.WarnContext(r.Context(), "sign-in failed", "from", from.String(), "why", why, "key", k.Name)
+		form(http.StatusUnauthorized, to, refusal)
 		return
 	}
+	c.signIns.back(from)
 	token := newToken()
 	err = c.Store.CreateSignIn(r.Context(), store.SignIn{Workspace: k.Workspace, Hash: hashOf(token), KeyHash: hash, CreatedAt: now, ExpiresAt: now.Add(SessionFor)})
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
+	c.Log.InfoContext(r.Context(), "signed in", "from", from.String(), "key", k.Name)
 	c.setCookie(w, r, token, int(SessionFor/time.Second))
 	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// refusalOf says why nobody signs in with a key, to them and to the log; empty: they may.
+func refusalOf(k store.APIKey, known bool, hash string, now time.Time) (refusal, why string) {
+	if !known {
+		return "No key in force reads like that. Keys begin with car_ and are shown once, when they are made.", "unknown key"
+	}
+	switch ended := k.Ended(hash, now); {
+	case ended == store.KeyExpired:
+		return "This key has expired.", string(ended)
+	case ended != "":
+		return "No key in force reads like that. Keys begin with car_ and are shown once, when they are made.", string(ended)
+	case !mayRead(k):
+		return "This key may not read. A key for the console has the scope read or admin.", "scope"
+	}
+	return "", ""
 }
 
 func (c *console) signOut(w http.ResponseWriter, r *http.Request) {
