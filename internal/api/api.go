@@ -50,6 +50,7 @@ const (
 // Store is what the API reads by itself.
 type Store interface {
 	Ping(ctx context.Context) error
+	Writable(ctx context.Context) error
 	KeyByHash(ctx context.Context, hash string) (store.APIKey, bool, error)
 	KeyUsed(ctx context.Context, ws subject.WorkspaceID, id int64, at time.Time) error
 	Workspaces(ctx context.Context) ([]store.Workspace, error)
@@ -167,6 +168,8 @@ type API struct {
 	routes []Route
 	ids    sync.Map // workspace → ids
 	bodies *bodies
+
+	writable readiness
 }
 
 // Route is one route with the scope that a key needs for it; without a scope it is open to everybody.
@@ -308,20 +311,58 @@ func (a *API) metrics() {
 	})
 }
 
+const (
+	// writableEvery is how often the database is asked whether it can be written to, at most; that takes a small write.
+	writableEvery = 5 * time.Second
+	// writableWithin bounds that. A database that is busy with other writes for longer can be written to.
+	writableWithin = 2 * time.Second
+)
+
+// readiness remembers for a short time whether the database can be written to.
+type readiness struct {
+	mu    sync.Mutex
+	asked time.Time
+	err   error
+}
+
+func (a *API) ready(ctx context.Context) error {
+	if err := a.Store.Ping(ctx); err != nil {
+		return err
+	}
+	a.writable.mu.Lock()
+	defer a.writable.mu.Unlock()
+	now := a.Clock.Now()
+	if since := now.Sub(a.writable.asked); a.writable.asked.IsZero() || since < 0 || since >= writableEvery {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writableWithin)
+		defer cancel()
+		err := a.Store.Writable(ctx)
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrBusy) {
+			err = nil
+		}
+		a.writable.asked, a.writable.err = now, err
+	}
+	return a.writable.err
+}
+
 func (a *API) health() {
 	open := func(path string, check func(context.Context) error) {
 		a.routes = append(a.routes, Route{Method: http.MethodGet, Path: path})
 		a.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			status, text := http.StatusOK, "ok\n"
+			status, text := http.StatusOK, "ok"
 			if err := check(r.Context()); err != nil {
 				a.Log.WarnContext(r.Context(), "not ready", "error", err)
-				status, text = http.StatusServiceUnavailable, "the database does not answer\n"
+				status, text = http.StatusServiceUnavailable, "the database does not answer"
+				for _, known := range []error{store.ErrNoRoom, store.ErrReadOnly} {
+					if errors.Is(err, known) {
+						text = known.Error()
+					}
+				}
 			}
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(text))
+			_, _ = w.Write([]byte(text + "\n"))
 		})
 	}
 	open("/healthz", func(context.Context) error { return nil })
-	open("/readyz", func(ctx context.Context) error { return a.Store.Ping(ctx) })
+	open("/readyz", a.ready)
 }

@@ -126,7 +126,9 @@ func (c *console) signInPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *console) signIn(w http.ResponseWriter, r *http.Request) {
-	form := func(status int, to, refusal string) { c.write(w, r, status, signInForm(c.frame("Sign in"), to, refusal)) }
+	form := func(status int, to, refusal string) {
+		c.write(w, r, status, signInForm(c.frame("Sign in"), to, refusal))
+	}
 	now, from := c.Clock.Now(), addressOf(r)
 	until, ok := c.signIns.try(from, now)
 	if !ok {

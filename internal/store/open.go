@@ -54,6 +54,7 @@ type Store struct {
 	ids        ids
 	epoch      atomic.Int64  // the last number by which the database was known (Recognise)
 	restored   atomic.Bool   // it is a copy that nobody has accepted
+	full       atomic.Bool   // the last transaction found no room
 	givenUp    atomic.Int64  // µs, see GivenUpUntil
 	busyAfter  time.Duration // see defaultBusyAfter
 

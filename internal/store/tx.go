@@ -189,6 +189,7 @@ func (s *Store) plan(ctx context.Context, work func(*session) error) error {
 func (s *Store) writeFrom(ctx context.Context, begin string, work func(*session) error) error {
 	for try := 1; ; try++ {
 		earliest, err := s.once(ctx, begin, try, work)
+		s.noteRoom(err)
 		if err == nil {
 			s.committed(earliest)
 			return nil

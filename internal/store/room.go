@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// What a database that answers, and cannot be written to, suffers from.
+var (
+	// ErrNoRoom: there is no room left for it.
+	ErrNoRoom = errors.New("the database has no room left: its disk is full")
+	// ErrReadOnly: it takes no writes. Hosted databases do that when their disk is nearly full.
+	ErrReadOnly = errors.New("the database takes no writes: it is read-only")
+)
+
+// noRoom reports whether err tells of a full disk.
+func noRoom(err error) bool {
+	var server *pgconn.PgError
+	if errors.As(err, &server) {
+		return server.Code == "53100" // disk_full
+	}
+	var file *sqlite.Error
+	return errors.As(err, &file) && (file.Code()&0xff == sqlite3.SQLITE_FULL || file.Code() == sqlite3.SQLITE_IOERR_WRITE || file.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
+}
+
+func readOnly(err error) bool {
+	var file *sqlite.Error
+	return errors.As(err, &file) && file.Code()&0xff == sqlite3.SQLITE_READONLY
+}
+
+// noteRoom remembers that a transaction failed for want of room, until one succeeds.
+func (s *Store) noteRoom(err error) {
+	if err == nil {
+		s.full.Store(false)
+	} else if noRoom(err) {
+		s.full.Store(true)
+	}
+}
+
+// roomBytes is what a probe writes: more than the free part of any page, so that it needs room of its own.
+const roomBytes = 16 << 10
+
+const (
+	insertProbe = `
+INSERT INTO console_session (ws, hash, key_hash, created_at, expires_at)
+VALUES (0, 'probe', $1, 0, 0)`
+	deleteProbe = `
+DELETE FROM console_session
+WHERE ws = 0 AND hash = 'probe'`
+	takesNoWrites = `
+SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' THEN 1 ELSE 0 END`
+)
+
+// Writable says whether the database can be written to: ErrNoRoom, ErrReadOnly, or that it does not answer. SQLite: it writes
+// a little and takes it away. PostgreSQL: such a write would tell nothing, because it finds room in pages that are there; what
+// is asked is whether it takes writes, and whether the last transaction of this process found no room.
+func (s *Store) Writable(ctx context.Context) error {
+	if s.writer == nil {
+		no, err := all(ctx, s, "ask whether the database takes writes", scanInt, takesNoWrites)
+		switch {
+		case err != nil:
+			return err
+		case no[0] == 1:
+			return ErrReadOnly
+		case s.full.Load():
+			return ErrNoRoom
+		}
+		return nil
+	}
+	chance := make([]byte, roomBytes/2)
+	_, _ = rand.Read(chance) // it never fails: without chance the process ends
+	err := s.write(ctx, func(t *session) error {
+		if _, err := t.exec(ctx, insertProbe, hex.EncodeToString(chance)); err != nil {
+			return err
+		}
+		_, err := t.exec(ctx, deleteProbe)
+		return err
+	})
+	switch {
+	case noRoom(err):
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	case readOnly(err):
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	case err != nil:
+		return fmt.Errorf("write to the database: %w", err)
+	}
+	return nil
+}
