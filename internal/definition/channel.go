@@ -28,9 +28,20 @@ const (
 	maxConcurrency = 1000
 )
 
-// defaultRetry is decision 31's ladder: enough for an outage of an hour.
+// defaultRetry is decision 31's ladder, which is enough for an outage of an hour: then a person looks at an instance, or
+// another channel is tried. What has no other channel goes on for more than a day.
 func defaultRetry() Retry {
-	return Retry{Backoff: []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, Jitter: DefaultJitter, Then: RetryFail, OnCrash: CrashNow}
+	short := []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}
+	long := append(slices.Clone(short), 2*time.Hour, 4*time.Hour, 8*time.Hour, 12*time.Hour)
+	return Retry{Backoff: short, Patient: long, Jitter: DefaultJitter, Then: RetryFail, OnCrash: CrashNow}
+}
+
+// Ladder is the waits of a delivery between its tries; further tells that it has another channel to go to.
+func (r Retry) Ladder(further bool) []time.Duration {
+	if further || r.Patient == nil {
+		return r.Backoff
+	}
+	return r.Patient
 }
 
 // defaultWorkspace has the limits that hold where nobody has set any (A37, decision 60).

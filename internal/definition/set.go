@@ -250,7 +250,8 @@ type Texts struct {
 
 // Retry says what follows a failed try.
 type Retry struct {
-	Backoff []time.Duration // 5m, 15m, 1h
+	Backoff []time.Duration // of instances, and of deliveries that have another channel to go to; of all where it is written
+	Patient []time.Duration // of other deliveries, where no backoff is written
 	Jitter  int             // percent, drawn from key and attempt; 0 = none
 	Then    string          // after the last wait (decision 31)
 	// Of instances alone:

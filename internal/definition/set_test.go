@@ -150,7 +150,8 @@ func TestDefaults(t *testing.T) {
 		tr.DedupScope != definition.DedupWorkflow || tr.DedupMissing != definition.DedupAllow {
 		t.Errorf("workflow %+v, trigger %+v", w, tr)
 	}
-	retry := definition.Retry{Backoff: []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, Jitter: 20, Then: definition.RetryFail, OnCrash: definition.CrashNow}
+	short, long := []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}, []time.Duration{2 * time.Hour, 4 * time.Hour, 8 * time.Hour, 12 * time.Hour}
+	retry := definition.Retry{Backoff: short, Patient: slices.Concat(short, long), Jitter: 20, Then: definition.RetryFail, OnCrash: definition.CrashNow}
 	if diff := cmp.Diff(retry, tr.Retry); diff != "" {
 		t.Errorf("retry (-want +got):\n%s", diff)
 	}

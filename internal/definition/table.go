@@ -265,7 +265,7 @@ func newTables() tables {
 		"inbox":    {"inbox", []entry{built("subject", localized, "The heading."), required("text", localized, "The text.")}},
 		"webhook":  {"webhook", []entry{required("body", localized, "The body of the request.")}},
 		"retry": {"retry", []entry{
-			built("backoff", listOf(aDuration), "Waits between tries. Default: 5m, 15m, 1h."),
+			built("backoff", listOf(aDuration), "Waits between tries. Default: 5m, 15m, 1h of an instance and of a delivery that has a further fallback channel; 5m, 15m, 1h, 2h, 4h, 8h, 12h of other deliveries."),
 			built("jitter", aText, "Up to this much longer: none, or a percentage such as 20%. Default: 20%."),
 			built("then", oneOf(RetryFail, RetryHold, RetryDaily, RetryForever), "After the last wait. A delivery fails, with forever it goes on with the last wait; an instance is held, with daily it is tried once a day at the same time. fail and hold say the default of both."),
 			built("on_crash", oneOf(CrashNow, CrashLadder), "When an instance brings its worker down: now tries it again at once the first time, and then by the waits; ladder by the waits from the first time. The third time it is held. Default: now."),

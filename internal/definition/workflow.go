@@ -517,7 +517,7 @@ func (r *reader) retry(n *portable.Node) Retry {
 		return retry
 	}
 	if backoff := f.get("backoff"); backoff != nil {
-		retry.Backoff = exact(r.durations(backoff))
+		retry.Backoff, retry.Patient = exact(r.durations(backoff)), nil
 	}
 	if jitter := f.get("jitter"); jitter != nil {
 		retry.Jitter = r.jitter(jitter, retry.Jitter)

@@ -50,6 +50,9 @@ type Result struct {
 	Reason     reason.Reason
 	Retry      bool          // whether trying again can help
 	RetryAfter time.Duration // the provider's wish; 0 = none
+	// RestUntil: the provider was away, and its channel rests until then. The try does not count, for as long as the ladder
+	// would take. None: the channel does not rest.
+	RestUntil time.Time
 }
 
 // Change is what a result makes of a row.
@@ -67,6 +70,7 @@ type Change struct {
 	Release    bool      // its slot is given back
 	Retried    bool      // the same step is tried again at SendAt
 	EligibleAt time.Time // since when it could have left, while a retry or a missing channel delays it; none: SendAt
+	DueAt      time.Time // when it was due, where the try does not count; none: SendAt
 	DoubtAt    time.Time
 }
 
@@ -163,6 +167,11 @@ func (c *Change) advance(row Row, policy Policy, now time.Time) {
 // retry plans another try of the same step; it reports false at the end of the ladder, and when the provider might
 // have forgotten by then what it may have accepted.
 func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, draw func(max uint64) uint64) bool {
+	if policy.givesBack(row, result, now) {
+		c.RetryCount, c.Retried, c.SendAt, c.Reason = row.RetryCount, true, result.RestUntil, reason.ChannelDown
+		c.DueAt, c.EligibleAt = row.Due(), row.Eligible()
+		return true
+	}
 	rung := row.RetryCount
 	if rung >= len(policy.Backoff) {
 		if !policy.Forever {
@@ -184,6 +193,20 @@ func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, dra
 		c.HeldBackTo = at
 	}
 	return true
+}
+
+// givesBack reports whether a try does not count, since it found the provider of all messages away: the step is due again
+// when its channel takes messages. The whole ladder bounds it in time, so that what has another channel gets there, and
+// nothing waits for ever.
+func (p Policy) givesBack(row Row, result Result, now time.Time) bool {
+	if result.RestUntil.IsZero() || len(p.Backoff) == 0 || p.KeyExpired(row, result.RestUntil) {
+		return false
+	}
+	var ladder time.Duration
+	for _, wait := range p.Backoff {
+		ladder += wait
+	}
+	return p.Forever || now.Sub(row.Eligible()) < ladder
 }
 
 // wait is how long a rung of the ladder is.

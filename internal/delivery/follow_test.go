@@ -54,6 +54,17 @@ func TestAfter(t *testing.T) {
 	wished := temporary
 	wished.RetryAfter = 40 * time.Minute
 
+	lateRow := first
+	lateRow.SendAt, lateRow.EligibleAt = now, now.Add(-80*time.Minute)
+	resting := temporary
+	resting.RestUntil = now.Add(11 * time.Second)
+	lostAndResting := lost
+	lostAndResting.RestUntil = resting.RestUntil
+	soonForgotten := survey
+	soonForgotten.KeyLife = 10 * time.Second
+	doubtful := climbed(1)
+	doubtful.IntentAt, doubtful.DoubtAt = now, now
+
 	tests := []struct {
 		name   string
 		row    Row
@@ -114,6 +125,30 @@ func TestAfter(t *testing.T) {
 			Change{Status: Unknown, RetryCount: 3, ExpiresAt: now.Add(30 * day), Remaining: 1, Reason: reason.ReplyLost},
 		},
 		{
+			"a try that found the provider away is given back", climbed(2), survey, resting,
+			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 2, Remaining: 1, Reason: reason.ChannelDown, Retried: true},
+		},
+		{
+			"also after the last rung", climbed(3), survey, resting,
+			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 3, Remaining: 1, Reason: reason.ChannelDown, Retried: true},
+		},
+		{
+			"also when its reply was lost", climbed(1), survey, lostAndResting,
+			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 1, Remaining: 1, Reason: reason.ChannelDown, Retried: true},
+		},
+		{
+			"not when the provider may have forgotten its key by then", doubtful, soonForgotten, lostAndResting,
+			Change{Status: Unknown, ExpiresAt: now.Add(30 * day), RetryCount: 1, Remaining: 1, Reason: reason.KeyExpired, DoubtAt: now},
+		},
+		{
+			"nor for longer than the ladder takes", lateRow, survey, resting,
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true},
+		},
+		{
+			"nor where it is held", first, hold, lostAndResting,
+			Change{Status: Unknown, ExpiresAt: now.Add(30 * day), Remaining: 1, Reason: reason.ReplyLost},
+		},
+		{
 			"C45 the source's literal reading keeps the instant", first, literal, temporary,
 			Change{Status: Scheduled, SendAt: created, HeldBackTo: now.Add(NextTick), RetryCount: 1, Remaining: 1, Reason: reason.TemporaryError, Retried: true},
 		},
@@ -126,7 +161,7 @@ func TestAfter(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if test.want.Retried { // a retry is late since the message could have left
-				test.want.EligibleAt = test.row.SendAt
+				test.want.EligibleAt = test.row.Eligible()
 			}
 			got := After(test.row, test.policy, test.result, now, func(uint64) uint64 { t.Error("drew without jitter"); return 0 })
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -280,7 +315,7 @@ func TestAfterADoubt(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if test.want.Retried {
-				test.want.EligibleAt = test.row.SendAt
+				test.want.EligibleAt = test.row.Eligible()
 			}
 			if diff := cmp.Diff(test.want, After(test.row, test.policy, test.result, now, nil)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
@@ -152,7 +153,7 @@ func TestPlacesThatHavePassed(t *testing.T) {
 // Shows: A31, A39.
 func TestPlacesThatPassWhileABreakerIsOpen(t *testing.T) {
 	t.Parallel()
-	for name, minutes := range map[string]int{"soon": 1} {
+	for name, minutes := range map[string]int{"soon": 1, "within half an hour": 29} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -215,6 +216,131 @@ func TestPlacesThatPassWhileABreakerIsOpen(t *testing.T) {
 				}
 				if ann := left["ann"]; len(ann) != 2 || ann[1].Sub(ann[0]).Abs() > time.Minute {
 					t.Errorf("they left at %v", ann)
+				}
+			})
+		})
+	}
+}
+
+// A provider is away for two hours: it answers 503, does not answer, or loses its replies. By default all that is due
+// meanwhile arrives, once, and soon after it is back; the tries that found it away stay in the log and count for nothing.
+func TestTwoHoursWithoutAProvider(t *testing.T) {
+	t.Parallel()
+	const outage, messages = 2 * time.Hour, 60
+	for name, every := range map[string]time.Duration{"one by one": 2 * time.Minute, "at once": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each := storetest.Each
+			if every == 0 {
+				each = func(t *testing.T, f func(*testing.T, *store.Store)) { f(t, storetest.Memory(t)) }
+			}
+			each(t, func(t *testing.T, s *store.Store) {
+				back := enginetest.Start.Add(outage)
+				provider := &station{answer: func(at time.Time) error {
+					switch in := at.Sub(enginetest.Start); {
+					case in < outage/3:
+						return channel.Away(errors.New("503 Service Unavailable"))
+					case in < outage*2/3:
+						return channel.Lost(errors.New("no answer within 20s"))
+					case in < outage:
+						return channel.Lost(errors.New("the connection was reset"))
+					}
+					return nil
+				}}
+				b := enginetest.Setup(t, s, alert("a", "up", "")+memory+"idempotency_ttl: 3h\n", func(c *engine.Config) { stand(c, provider) })
+				run := func(until time.Time) { // what is due is looked at every half minute: a message is late by that at most
+					for ; !b.Clock.Now().After(until); b.Clock.Set(b.Clock.Now().Add(30 * time.Second)) {
+						for b.At(b.Clock.Now()).Any() {
+						}
+					}
+					b.Clock.Set(until)
+				}
+				for i, e := range many(messages) {
+					run(enginetest.Start.Add(time.Duration(i) * every))
+					b.Post(e)
+				}
+				run(later(b.Clock.Now(), back).Add(20 * time.Minute))
+				if n := provider.accepted(t); n != messages {
+					t.Errorf("%d of %d arrived", n, messages)
+				}
+				rows, err := s.Deliveries(t.Context(), b.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 1000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				tried := 0
+				for _, row := range rows {
+					tried += len(b.Attempts(row.ID)) - 1
+					if row.Status != delivery.Sent || row.LastSentAt.Sub(later(back, row.CreatedAt)) > 5*time.Minute {
+						t.Errorf("%s at %s, %s: %+v", row.Status, row.LastSentAt, row.Reason, row)
+					}
+				}
+				if tried < 40 {
+					t.Errorf("%d tries in the outage are in the log", tried)
+				}
+			})
+		})
+	}
+}
+
+// What has another channel goes there when its ladder of an hour and twenty minutes is over; a written backoff holds for both.
+func TestLaddersByDefault(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ rest, ends string }{
+		"with a further channel":  {"fallback: [email]\n", "11:20 failed inbox retries_used_up, 11:20 sent email"},
+		"without one":             {"", "13:20 failed inbox retries_used_up"},
+		"with a written backoff":  {"retry: {backoff: [5m]}\n", "10:05 failed inbox retries_used_up"},
+		"and with both":           {"retry: {backoff: [5m]}\nfallback: [email]\n", "10:05 failed inbox retries_used_up, 10:05 sent email"},
+		"a reminder has no other": {"timing: {reminders: [30m]}\nfallback: [email]\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Each(t, func(t *testing.T, s *store.Store) {
+				w := world{enginetest.Setup(t, s, limited("{}", c.rest), func(c *engine.Config) { c.NoJitter = true })}
+				w.Clock.Set(ten)
+				w.person("ann", `"persona": "Manager"`)
+				w.Journal()
+				tries := 8
+				switch {
+				case strings.Contains(c.rest, "backoff"):
+					tries = 2
+				case strings.Contains(c.rest, "reminders"):
+					w.Provider.Next(nil)
+				case c.rest != "":
+					tries = 4
+				}
+				for range tries {
+					w.Provider.Next(channel.Temporary(errors.New("not now")))
+				}
+				w.post("news", "ann")
+				for range 100 {
+					for w.tick() {
+					}
+					next, err := w.NextDue(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					if next.IsZero() {
+						break
+					}
+					w.Clock.Set(next)
+				}
+				var ends []string
+				retried := 0
+				for _, line := range w.diary() {
+					if strings.Contains(line, "retried") {
+						retried++
+					} else if !strings.HasPrefix(line, "10:00 sent") {
+						ends = append(ends, line)
+					}
+				}
+				if c.ends == "" {
+					if retried != 7 {
+						t.Errorf("a reminder was tried again %d times", retried)
+					}
+					return
+				}
+				if got := strings.Join(ends, ", "); got != c.ends || retried != tries-1 {
+					t.Errorf("%d tries again, then %q, want %q", retried, got, c.ends)
 				}
 			})
 		})

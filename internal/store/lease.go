@@ -10,6 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 const renewLeases = `
@@ -80,6 +81,49 @@ func (s *Store) ReleaseClaims(ctx context.Context, claims []Release) error {
 	})
 	if err != nil {
 		return fmt.Errorf("release claims: %w", err)
+	}
+	return nil
+}
+
+// UncountedTry is a try that does not count: its message waits for its channel.
+type UncountedTry struct {
+	Workspace subject.WorkspaceID
+	ID        delivery.ID
+	AttemptNo int
+	SendAt    time.Time
+	DueAt     time.Time // when it was due
+}
+
+// What has been tried again, ended or stopped since stays as it is.
+const uncountTries = `
+UPDATE delivery SET retry_count = delivery.retry_count - 1, send_at = r.send_at, due_at = r.due_at, reason = '` + string(reason.ChannelDown) + `',
+  version = delivery.version + 1
+FROM /*ROWS $2 (ws bigint, id bigint, attempt_no bigint, send_at bigint, due_at bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.attempt_no = r.attempt_no AND delivery.intent_at = 0
+  AND delivery.retry_count > 0 AND delivery.send_at > 0 AND delivery.lease_until <= $1 AND delivery.stop_reason = ''`
+
+// UncountTries takes tries back whose results are written: the next try of each is due at its instant, on the rung that it was
+// on. The attempts stay in the log.
+func (s *Store) UncountTries(ctx context.Context, now time.Time, tries []UncountedTry) error {
+	if len(tries) == 0 {
+		return nil
+	}
+	tries = slices.SortedFunc(slices.Values(tries), func(a, b UncountedTry) int {
+		return compareDeliveryRef(deliveryRef{a.Workspace, a.ID}, deliveryRef{b.Workspace, b.ID})
+	})
+	var rows rowset
+	for _, r := range tries {
+		rows.row().int(int64(r.Workspace)).int(int64(r.ID)).int(int64(r.AttemptNo)).int(dueMicros(r.SendAt)).int(dueMicros(r.DueAt))
+	}
+	err := s.write(ctx, func(t *session) error {
+		for _, r := range tries {
+			t.due(dueMicros(r.SendAt))
+		}
+		_, err := t.exec(ctx, uncountTries, micros(now), &rows)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("have tries not count: %w", err)
 	}
 	return nil
 }

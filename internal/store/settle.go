@@ -50,10 +50,10 @@ UPDATE delivery SET
   step = r.step,
   last_sent_at = CASE WHEN r.accepted = 0 THEN delivery.last_sent_at WHEN delivery.slot > $1 THEN delivery.slot ELSE $1 END,
   retry_count = r.retry_count, reminders_remaining = r.reminders_remaining,
-  lease_until = r.lease_until, intent_at = 0, doubt_at = r.doubt_at, due_at = 0, version = delivery.version + 1,
+  lease_until = r.lease_until, intent_at = 0, doubt_at = r.doubt_at, due_at = r.due_at, version = delivery.version + 1,
   eligible_at = CASE WHEN delivery.status = 'responded' OR delivery.stop_reason <> '' THEN 0 ELSE r.eligible_at END
 FROM /*ROWS $2 (ws bigint, id bigint, version bigint, accepted bigint, step bigint, lease_until bigint, status text, send_at bigint, expires_at bigint, retry_count bigint,
-  reminders_remaining bigint, reason text, completed bigint, doubt_at bigint, eligible_at bigint)*/ AS r
+  reminders_remaining bigint, reason text, completed bigint, doubt_at bigint, due_at bigint, eligible_at bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.ws, delivery.id, delivery.status, delivery.instance_id, delivery.last_sent_at, delivery.doubt_at, delivery.contact_id,
   delivery.slot, delivery.send_at`
@@ -122,7 +122,7 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		send, _ := planned(s.Status, dueMicros(s.SendAt), 0)
 		_, expire := planned(s.Status, 0, dueMicros(s.ExpiresAt))
 		rows.row().int(int64(s.Workspace)).int(int64(s.ID)).int(s.Version).flag(s.Accepted).int(int64(s.Step)).time(s.LeaseUntil).text(string(s.Status)).int(send).int(expire).
-			int(int64(s.RetryCount)).int(int64(s.Remaining)).text(string(s.Reason)).flag(s.Completed).time(s.DoubtAt).
+			int(int64(s.RetryCount)).int(int64(s.Remaining)).text(string(s.Reason)).flag(s.Completed).time(s.DoubtAt).int(dueMicros(s.DueAt)).
 			int(eligibleMicros(delivery.Row{Status: s.Status, SendAt: s.SendAt, EligibleAt: s.EligibleAt}))
 		t.due(max(send, micros(s.LeaseUntil)))
 		t.due(expire)

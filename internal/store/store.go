@@ -328,6 +328,7 @@ type Settlement struct {
 	Release    bool      // a definite failure gives the slot back
 	DoubtAt    time.Time // none: the outcome of every try of the step is known
 	EligibleAt time.Time // since when the message could have left, while a retry delays it; none: send_at
+	DueAt      time.Time // when the step was due that is tried again; none: SendAt
 	Attempt    delivery.Attempt
 	Content    *Content      // kept when the channel's provider is read from the store
 	Fallback   *delivery.Row // made when the delivery has failed: it stands in for it

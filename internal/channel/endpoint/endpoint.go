@@ -102,8 +102,9 @@ func Open(client *outbound.Client, settings map[string]string) (*Endpoint, error
 	return e, Check(settings)
 }
 
-// Post hands a message over by one request. The errors are *channel.SendError.
-func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (channel.Receipt, error) {
+// Post hands a message over by one request. What an answer other than 2xx means says refused: nil for Refused. The errors
+// are *channel.SendError.
+func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte, refused func(outbound.Response) *channel.SendError) (channel.Receipt, error) {
 	answer, err := e.client.Do(ctx, outbound.Request{Method: http.MethodPost, URL: e.url, Header: header, Body: body})
 	if err != nil {
 		var failed *outbound.Error
@@ -115,7 +116,10 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte) (c
 	if answer.Status >= 200 && answer.Status < 300 {
 		return channel.Receipt{ProviderID: providerID(answer.Body)}, nil
 	}
-	return channel.Receipt{}, classify(answer)
+	if refused == nil {
+		refused = Refused
+	}
+	return channel.Receipt{}, refused(answer)
 }
 
 // Find looks a message up by its idempotency key, as channel.Verifier asks. A look-up changes nothing, so each of its
@@ -147,8 +151,8 @@ func (e *Endpoint) Find(ctx context.Context, header http.Header, key string) (ch
 // escape writes everything as %XX that is not unreserved (RFC 3986, 2.3): it serves in a path and in a query.
 func escape(key string) string { return strings.ReplaceAll(url.QueryEscape(key), "+", "%20") }
 
-// classify says what an answer other than 2xx means.
-func classify(answer outbound.Response) *channel.SendError {
+// Refused says what an answer other than 2xx of a provider means, which knows what it refuses.
+func Refused(answer outbound.Response) *channel.SendError {
 	err := fmt.Errorf("the endpoint answered %d %s", answer.Status, http.StatusText(answer.Status))
 	switch {
 	case answer.Status == http.StatusRequestTimeout, answer.Status == http.StatusTooManyRequests, answer.Status >= 500:

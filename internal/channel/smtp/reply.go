@@ -41,6 +41,8 @@ func (e *phaseError) reply() *textproto.Error {
 //
 //   - Before the final dot nothing was accepted: temporary, unless the server refused this mail for good (5xx to
 //     MAIL, RCPT or DATA).
+//   - After MAIL a 5xx may pass all the same, if its enhanced code says that the mailbox is full (x.2.2), or that it is the
+//     server, the network or a policy that stands in the way (x.3, x.4, x.7): that is mended without another address.
 //   - What goes wrong before MAIL is about us and not about the message: a wrong password, an expired certificate, a
 //     server that refuses this client. It is temporary, whatever its code, so that messages wait for whoever repairs
 //     it instead of failing by the thousand.
@@ -66,6 +68,8 @@ func (m *mail) refused(err error) *channel.SendError {
 		return channel.Lost(told)
 	case failed.phase == "AUTH":
 		return channel.Away(fmt.Errorf("%w: look at username and password", told))
+	case r.Code >= 500 && r.Code < 600 && failed.phase != "MAIL" && failed.aboutMail(r.Code) && passes(r.Msg):
+		return channel.Temporary(told)
 	case r.Code >= 500 && r.Code < 600 && failed.aboutMail(r.Code):
 		return channel.Permanent(told)
 	case r.Code == closing, !failed.aboutMail(r.Code):
@@ -82,6 +86,20 @@ func (e *phaseError) aboutMail(code int) bool {
 		return false
 	}
 	return e.handed || e.phase == "MAIL" || e.phase == "RCPT" || e.phase == "DATA"
+}
+
+// passes reports whether the enhanced code at the beginning of a reply (RFC 3463) names what may pass.
+func passes(text string) bool {
+	code, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	parts := strings.Split(strings.TrimSpace(code), ".")
+	if len(parts) != 3 || parts[0] != "4" && parts[0] != "5" {
+		return false
+	}
+	switch parts[1] {
+	case "3", "4", "7":
+		return true
+	}
+	return parts[1] == "2" && parts[2] == "2"
 }
 
 // clean makes one printable line of what a server said, without the address and the login that it may have repeated.

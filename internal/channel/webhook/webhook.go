@@ -129,7 +129,19 @@ func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Recei
 		return channel.Receipt{}, channel.Permanent(err)
 	}
 	header.Set("Content-Type", "application/json")
-	return c.endpoint.Post(ctx, header, body)
+	return c.endpoint.Post(ctx, header, body, refused)
+}
+
+// refused says what an answer other than 2xx means. A receiver is somebody's own program: a wrong address, an expired
+// certificate of its client or a login that a proxy asks for is mended, and then everything that was sent meanwhile is wanted.
+// So a 4xx may pass, and says nothing of other messages; only 410 is for good (Standard Webhooks), and a redirect, which is
+// not followed.
+func refused(answer outbound.Response) *channel.SendError {
+	e := endpoint.Refused(answer)
+	if answer.Status >= 400 && answer.Status < 500 && answer.Status != http.StatusGone && !e.Retry {
+		return channel.Temporary(e.Err)
+	}
+	return e
 }
 
 // Verify looks the message up.

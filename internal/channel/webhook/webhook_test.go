@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -116,6 +117,26 @@ func TestSendIsSigned(t *testing.T) {
 	}
 	if err := json.Unmarshal((*requests)[0].body, new(Body)); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a receiver refuses may pass and says nothing of other messages, but for what is gone; a redirect is not followed.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]struct{ retry, away bool }{
+		301: {}, 307: {}, 400: {retry: true}, 401: {retry: true}, 403: {retry: true}, 404: {retry: true}, 405: {retry: true}, 408: {retry: true},
+		409: {retry: true}, 410: {}, 413: {retry: true}, 422: {retry: true}, 429: {retry: true}, 451: {retry: true},
+		500: {retry: true, away: true}, 503: {retry: true, away: true},
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			url, _ := receiver(t, status, "")
+			_, err := open(t, map[string]string{"url": url, "secret": secret(1)}).Send(t.Context(), outgoing())
+			var refused *channel.SendError
+			if !errors.As(err, &refused) || refused.Retry != want.retry || refused.Away != want.away || refused.Unknown || refused.RetryAfter != 0 {
+				t.Errorf("got %+v, want %+v", refused, want)
+			}
+		})
 	}
 }
 

@@ -30,8 +30,9 @@ type Outlet struct {
 
 	mu         sync.Mutex
 	breaker    flow.Breaker
-	requests   int  // begun and not ended
-	closed     bool // no more requests
+	away       []Try // in a row, that found the provider away while the breaker was closed
+	requests   int   // begun and not ended
+	closed     bool  // no more requests
 	acceptedAt time.Time
 	failedAt   time.Time
 	failure    string
@@ -72,10 +73,25 @@ type Outcome struct {
 	Signal flow.Signal
 	Wish   time.Duration // for how long the provider asked to be left alone; 0 = it did not
 	Err    error         // nil: accepted
+	Try    Try           // of a message; the zero Try is none that can be given back
 }
 
-// End takes note of how a request ended.
-func (o *Outlet) End(now time.Time, v flow.Verdict, out Outcome) error {
+// Try is one of the tries at a provider that may turn out to be away.
+type Try struct {
+	Delivery int64
+	Number   int
+	Due      time.Time
+	Drawn    []string // by what the chance in its next wait is drawn
+}
+
+// Rest is what an outlet that rests makes of a try that found its provider away.
+type Rest struct {
+	flow.Verdict       // OK: it does not rest
+	Tries        []Try // those before it that have opened the breaker
+}
+
+// End takes note of how a request ended. Where the provider was away and the breaker is open for that, the rest says so.
+func (o *Outlet) End(now time.Time, v flow.Verdict, out Outcome) (Rest, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.requests--
@@ -85,7 +101,17 @@ func (o *Outlet) End(now time.Time, v flow.Verdict, out Outcome) error {
 	} else {
 		o.failedAt, o.failure = now, out.Err.Error()
 	}
-	return o.shut()
+	rest := Rest{Verdict: flow.Verdict{OK: true}}
+	switch {
+	case out.Signal == flow.Away && o.breaker.State(now) == flow.Open:
+		_, rest.Verdict = o.breaker.Ask(now)
+		rest.Tries, o.away = o.away, nil
+	case out.Signal == flow.Away && out.Try.Delivery != 0:
+		o.away = append(o.away, out.Try)
+	case out.Signal == flow.Answered:
+		o.away = nil
+	}
+	return rest, o.shut()
 }
 
 // Resting is the breaker's answer to those who would come now; OK when they may.

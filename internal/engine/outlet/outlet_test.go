@@ -56,7 +56,7 @@ func TestAChannelIsClosedWhenItsDefinitionChanges(t *testing.T) {
 	if _, err := old.Begin(now); !errors.Is(err, outlet.ErrClosed) {
 		t.Errorf("one more request: %v", err)
 	}
-	if err := old.End(now, verdict, outlet.Outcome{Signal: flow.Answered}); err != nil || doors[0].closed != 1 {
+	if _, err := old.End(now, verdict, outlet.Outcome{Signal: flow.Answered}); err != nil || doors[0].closed != 1 {
 		t.Errorf("closed %d times, %v", doors[0].closed, err)
 	}
 	if err := r.Close(); err != nil || doors[0].closed != 1 || doors[1].closed != 1 {
@@ -76,14 +76,27 @@ func TestStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range flow.Threshold {
+	end := func(now time.Time, number int, signal flow.Signal) outlet.Rest {
 		v, err := o.Begin(now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := o.End(now, v, outlet.Outcome{Signal: flow.Away, Err: errors.New("gone")}); err != nil {
+		rest, err := o.End(now, v, outlet.Outcome{Signal: signal, Err: errors.New("gone"), Try: outlet.Try{Delivery: 7, Number: number}})
+		if err != nil {
 			t.Fatal(err)
 		}
+		return rest
+	}
+	end(now, 1, flow.Away)
+	end(now, 2, flow.Answered) // what was before it did not open the breaker
+	for n := 3; n < 2+flow.Threshold; n++ {
+		if rest := end(now, n, flow.Away); !rest.OK || len(rest.Tries) > 0 {
+			t.Errorf("it rests after try %d: %+v", n, rest)
+		}
+	}
+	rest := end(now, 2+flow.Threshold, flow.Away)
+	if rest.OK || !rest.Until.Equal(now.Add(10*time.Second)) || len(rest.Tries) != flow.Threshold-1 || rest.Tries[0].Number != 3 {
+		t.Errorf("the breaker opens: %+v", rest)
 	}
 	want := outlet.State{
 		Workspace: 1, Channel: "sms:a", Provider: "door", Breaker: flow.Open, Failures: flow.Threshold, OpenUntil: now.Add(10 * time.Second),

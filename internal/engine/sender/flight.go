@@ -30,8 +30,9 @@ type flight struct {
 	probes     map[berth]chan struct{} // whose outcomes decide for all; closed when they are known
 	done       []store.Settlement
 	entries    []journal.Entry
-	back       []store.Release // claims that are given back
-	putOff     []journal.Entry // of them, those that are moved
+	back       []store.Release      // claims that are given back
+	uncounted  []store.UncountedTry // tries of before that do not count
+	putOff     []journal.Entry      // of them, those that are moved
 	err        error
 	failed     int
 	stale      int
@@ -64,6 +65,9 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 	}
 	f.settle(0)
 	f.settleAgain()
+	if err := f.Store.UncountTries(f.ctx, f.Clock.Now(), f.uncounted); err != nil { // they stay on their ladders
+		f.Log.Warn("tries that found a provider away are counted", "error", err)
+	}
 	if err := f.giveBack(); err != nil && f.err == nil {
 		f.err = err
 	}
@@ -155,6 +159,34 @@ func (f *flight) one(stop context.Context, j job) {
 	}
 }
 
+// try is the try of a claim, as its channel remembers it.
+func try(c store.Claim) outlet.Try {
+	return outlet.Try{Delivery: int64(c.ID), Number: c.AttemptNo, Due: c.Due(), Drawn: restsBy(c)}
+}
+
+// giveTriesBack has the tries that opened a breaker not count: their messages wait for the channel like all others.
+func (f *flight) giveTriesBack(j job, rest outlet.Rest) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range rest.Tries {
+		f.uncounted = append(f.uncounted, store.UncountedTry{
+			Workspace: j.claim.Workspace, ID: delivery.ID(t.Delivery), AttemptNo: t.Number, DueAt: t.Due, SendAt: f.spreadBy(j.draws, t.Drawn, rest.Verdict),
+		})
+	}
+}
+
+// ladder is the waits of a message between its tries.
+func (f *flight) ladder(c store.Claim, rules rules) []time.Duration {
+	further := false
+	if c.Step == 0 { // a reminder goes nowhere else
+		for range f.standIns(c, rules) {
+			further = true
+			break
+		}
+	}
+	return rules.trigger.Retry.Ladder(further)
+}
+
 // holds reports whether a message is still this worker's.
 func (f *flight) holds(j job, now time.Time) bool {
 	f.mu.Lock()
@@ -203,11 +235,16 @@ func (f *flight) hand(j job, verdict flow.Verdict) {
 	result, receipt, cause := f.send(&j)
 	now := f.Clock.Now()
 	if verdict.OK {
-		said := outlet.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause}
-		if err := j.outlet.End(now, verdict, said); err != nil {
+		rest, err := j.outlet.End(now, verdict, outlet.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause, Try: try(j.claim)})
+		if err != nil {
 			f.Log.Warn("a channel was not closed", "error", err)
 		}
+		if !rest.OK {
+			result.RestUntil = f.spreadBy(j.draws, restsBy(j.claim), rest.Verdict)
+			f.giveTriesBack(j, rest)
+		}
 	}
+	j.rules.policy.Backoff = f.ladder(j.claim, j.rules)
 	settlement, entry := j.settle(result, receipt, cause, now)
 	if settlement.Status == delivery.Failed {
 		settlement.Fallback = f.afterFailure(j.claim, j.rules, now)

@@ -75,7 +75,7 @@ func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (rules, error) 
 	}
 	r.policy = delivery.Policy{
 		Timing: r.trigger.Timing, Awaits: r.trigger.Message.Survey != "",
-		Backoff: r.trigger.Retry.Backoff, Jitter: r.trigger.Retry.Jitter, Forever: r.trigger.Retry.Then == definition.RetryForever,
+		Jitter: r.trigger.Retry.Jitter, Forever: r.trigger.Retry.Then == definition.RetryForever,
 	}
 	if r.channel != nil {
 		r.policy.HoldUnknown, r.policy.KeyLife = r.channel.OnUnknown == definition.OnUnknownHold, r.channel.KeyLife

@@ -287,7 +287,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: change.Accepted, Step: change.Step, Status: change.Status,
 		SendAt: change.SendAt, ExpiresAt: change.ExpiresAt, LeaseUntil: change.HeldBackTo, RetryCount: change.RetryCount,
 		Remaining: change.Remaining, Reason: change.Reason, Completed: change.Completed, Release: change.Release,
-		DoubtAt: change.DoubtAt, EligibleAt: change.EligibleAt, Carries: c.Carries(), Unfold: j.unwritten && change.Status == delivery.Failed,
+		DoubtAt: change.DoubtAt, DueAt: change.DueAt, EligibleAt: change.EligibleAt, Carries: c.Carries(), Unfold: j.unwritten && change.Status == delivery.Failed,
 		Attempt: delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
 			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,
@@ -309,6 +309,9 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 	e := journal.Entry{At: now, What: what(result, change), Reason: change.Reason, Until: change.SendAt, ProviderID: receipt.ProviderID, Error: s.Attempt.Error}
 	j.describe(&e)
 	e.Remaining = change.Remaining
+	if !change.DueAt.IsZero() { // the row says what it waits for
+		e.Reason = result.Reason
+	}
 	return s, e
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
@@ -100,13 +101,18 @@ func (f *flight) verify(j *job) (found bool, receipt channel.Receipt, result del
 // spread is when a message comes again that a resting channel did not take: not all of them at once, and in a replay
 // at the same instant.
 func (s *Sender) spread(draws key.Keyed, c store.Claim, v flow.Verdict) time.Time {
+	return s.spreadBy(draws, restsBy(c), v)
+}
+
+func (s *Sender) spreadBy(draws key.Keyed, by []string, v flow.Verdict) time.Time {
 	if s.NoJitter {
 		return v.Until
 	}
 	span := v.Spread.Microseconds()
-	by := drawnBy(c, "rest", fmt.Sprint(c.Version), fmt.Sprint(v.Until.UnixMicro()))
-	return v.Until.Add(time.Duration(draws.Uniform(uint64(span), by...)) * time.Microsecond)
+	return v.Until.Add(time.Duration(draws.Uniform(uint64(span), append(slices.Clone(by), fmt.Sprint(v.Until.UnixMicro()))...)) * time.Microsecond)
 }
+
+func restsBy(c store.Claim) []string { return drawnBy(c, "rest", fmt.Sprint(c.Version), "") }
 
 // drawnBy is what the chance in a message's waits is drawn by: its key, and what is its own. The messages of one place draw
 // the same, by what they have in common, so that they wait alike and come together.

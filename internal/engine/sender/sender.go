@@ -59,6 +59,7 @@ type Store interface {
 	RenewLeases(ctx context.Context, now, until time.Time, leases []store.LeaseRef) (lost []delivery.ID, err error)
 	Unfold(ctx context.Context, now time.Time, list []store.Unfold) (int, error)
 	ReleaseClaims(ctx context.Context, claims []store.Release) error
+	UncountTries(ctx context.Context, now time.Time, tries []store.UncountedTry) error
 	NewID(now time.Time) int64
 	// GivenUpUntil is the instant up to which what was due then is not sent: the database is a copy.
 	GivenUpUntil() time.Time

@@ -147,7 +147,7 @@ func (s *Sender) try(ctx context.Context, w Trial, ws store.Workspace, def *defi
 	if result.Outcome == delivery.AttemptUnknown && bounded.Timeout < cmp.Or(def.Timeout, s.Timeout) {
 		j.signal = flow.Nothing // it might have answered within its own time
 	}
-	if err := o.End(now, verdict, outlet.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause}); err != nil {
+	if _, err := o.End(now, verdict, outlet.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause}); err != nil {
 		s.Log.WarnContext(ctx, "a channel was not closed", "error", err)
 	}
 	tried := Tried{Outcome: result.Outcome, Reason: result.Reason, ProviderID: receipt.ProviderID, Took: now.Sub(handed)}
