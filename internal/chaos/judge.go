@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
 )
 
 // judge looks at the two logs for the verdict, and at the journals and the attempts for what the run brought about.
@@ -30,6 +31,8 @@ func (r *run) judge(ctx context.Context) (Report, error) {
 	}
 	for _, l := range lines {
 		switch {
+		case l.What == journal.Deferred && l.Reason == reason.ChannelDown:
+			report.Rested++
 		case l.What == journal.Reclaimed:
 			report.Reclaimed++
 		case l.What == journal.StaleRefused && l.Answered:
@@ -60,6 +63,7 @@ func (r *run) judgeLogs(report *Report) {
 	}
 	r.provider.mu.Lock()
 	defer r.provider.mu.Unlock()
+	report.OutOfOrder, report.Silent = r.provider.troubled[outOfOrder], r.provider.troubled[silent]
 	type try struct {
 		key     string
 		attempt int

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/carillonhq/carillon/internal/flow"
 )
 
 const (
@@ -17,6 +19,10 @@ const (
 	freezeFor = 3 * lease
 	// maxTries bounds how often a freeze is tried until somebody else overtakes the frozen worker.
 	maxTries = 3
+	// outageShare of the events are posted in an outage.
+	outageShare = 10
+	// troubleFor bounds how long a trouble waits for requests that find it: a breaker rests for ten seconds.
+	troubleFor = 12 * time.Second
 	// lifetime is how long a worker lives at most, on average over all of them.
 	lifetime = 1200 * time.Millisecond
 )
@@ -28,7 +34,7 @@ func (r *run) nemesis(ctx context.Context) error {
 	advance := func() {
 		share := func(n *atomic.Int64, of int) float64 { return float64(n.Load()+1) / float64(of+1) }
 		progress := min(share(&kills, r.Kills), share(&freezes, r.Freezes))
-		r.poster.release(int(progress * float64(len(r.poster.batches))))
+		r.poster.release(int(progress * float64(len(r.poster.batches)*(outageShare-1)/outageShare)))
 	}
 	var freezing sync.WaitGroup
 	var freezeErr error
@@ -67,8 +73,36 @@ func (r *run) nemesis(ctx context.Context) error {
 		}
 	}
 	freezing.Wait()
+	err = errors.Join(err, freezeErr)
+	if err == nil && r.Kills > 0 {
+		err = r.outage(ctx)
+	}
 	r.poster.release(len(r.poster.batches))
-	return errors.Join(err, freezeErr)
+	return err
+}
+
+// outage has the provider refuse everything, and then answer nothing, while the last events are posted and a worker is
+// killed. It comes last: as long as a breaker is open there is nothing to kill or freeze.
+func (r *run) outage(ctx context.Context) error {
+	defer r.provider.suffer(none)
+	found := func(t trouble, most int) error {
+		r.provider.suffer(t)
+		bounded, cancel := context.WithTimeout(ctx, troubleFor)
+		defer cancel()
+		if err := r.until(bounded, func() (bool, error) { return r.provider.found(t) >= most, nil }); err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return nil // nobody found it: the report says so
+	}
+	r.poster.release(len(r.poster.batches))
+	if err := found(outOfOrder, flow.Threshold*len(r.slots)); err != nil {
+		return err
+	}
+	// The next life knows nothing of the outage.
+	if err := r.killOne(ctx, r.chance.IntN(len(r.slots)), false); err != nil {
+		return err
+	}
+	return found(silent, 1)
 }
 
 // killOne kills a worker that is not frozen, this one if it can be, and starts the next life in its place. When all

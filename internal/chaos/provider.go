@@ -32,9 +32,62 @@ type provider struct {
 
 	mu       sync.Mutex
 	chance   *rand.Rand
+	trouble  trouble
+	over     chan struct{} // closed when the trouble is
+	troubled [3]int        // requests by trouble
 	log      []request
 	byKey    map[string]*message
 	ambushes map[string]*ambush
+}
+
+// trouble is what an outage is like.
+type trouble int
+
+const (
+	none       trouble = iota
+	outOfOrder         // 503, and nothing is accepted
+	silent             // no answer; nothing is accepted
+)
+
+// suffer puts the provider out of order, or in order again. Who waits for an answer of before gets none.
+func (p *provider) suffer(t trouble) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over != nil {
+		close(p.over)
+	}
+	p.trouble, p.over = t, make(chan struct{})
+}
+
+// found is how many requests found a trouble.
+func (p *provider) found(t trouble) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.troubled[t]
+}
+
+// out answers a request as the trouble of the moment is; false: there is none.
+func (p *provider) out(w http.ResponseWriter, r *http.Request) bool {
+	p.mu.Lock()
+	what, over := p.trouble, p.over
+	if p.ambushes[r.UserAgent()] != nil {
+		what = none
+	}
+	p.troubled[what]++
+	p.mu.Unlock()
+	switch what {
+	case none:
+		return false
+	case outOfOrder:
+		http.Error(w, "out of order", http.StatusServiceUnavailable)
+	case silent:
+		select {
+		case <-over:
+		case <-r.Context().Done():
+		}
+		panic(http.ErrAbortHandler)
+	}
+	return true
 }
 
 // request is one line of the provider's log.
@@ -76,6 +129,9 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || key == "" || key != body.IdempotencyKey {
 		http.Error(w, "not a message", http.StatusBadRequest)
+		return
+	}
+	if p.out(w, r) {
 		return
 	}
 	life := r.UserAgent()

@@ -38,6 +38,9 @@ type Report struct {
 	ReplyLost    int `json:"reply_lost"`    // keys whose accepting reply was lost and that came again
 	BrokenPosts  int `json:"broken_posts"`  // requests of the poster without an answer
 	Skipped      int `json:"skipped"`       // events that were posted again and recognised
+	OutOfOrder   int `json:"out_of_order"`  // requests that were answered 503 in an outage
+	Silent       int `json:"silent"`        // requests that were not answered in an outage
+	Rested       int `json:"rested"`        // messages that were put off by a breaker, each time
 
 	// From the intent of a lost worker to its claim by another one, in seconds; the lease is 2 s.
 	RecoveryP50 float64 `json:"recovery_p50"`
@@ -76,6 +79,9 @@ func (r *Report) Unproven() []string {
 		{"repeats", r.Repeats},
 		{"broken_posts", r.BrokenPosts},
 		{"skipped", r.Skipped},
+		{"out_of_order", r.OutOfOrder},
+		{"silent", r.Silent},
+		{"rested", r.Rested},
 	} {
 		if c.count == 0 {
 			names = append(names, c.name)
@@ -115,6 +121,9 @@ func Table(w io.Writer, reports []Report) error {
 	row("reply lost", func(r Report) any { return r.ReplyLost })
 	row("posts broken", func(r Report) any { return r.BrokenPosts })
 	row("posts known", func(r Report) any { return r.Skipped })
+	row("out of order", func(r Report) any { return r.OutOfOrder })
+	row("silent", func(r Report) any { return r.Silent })
+	row("rested", func(r Report) any { return r.Rested })
 	row("recovery p50", func(r Report) any { return fmt.Sprintf("%.1fs", r.RecoveryP50) })
 	row("recovery p99", func(r Report) any { return fmt.Sprintf("%.1fs", r.RecoveryP99) })
 	row("duration", func(r Report) any { return fmt.Sprintf("%.1fs", r.Seconds) })

@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/outbound"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -56,11 +57,12 @@ type task struct {
 
 // line is one entry of a worker's journal, as far as it is counted.
 type line struct {
-	Life     string       `json:"life"`
-	What     journal.What `json:"what"`
-	Delivery int64        `json:"delivery"`
-	Step     int          `json:"step"`
-	Answered bool         `json:"answered"` // a request was made, and something came of it
+	Life     string        `json:"life"`
+	What     journal.What  `json:"what"`
+	Delivery int64         `json:"delivery"`
+	Step     int           `json:"step"`
+	Reason   reason.Reason `json:"reason,omitempty"`
+	Answered bool          `json:"answered"` // a request was made, and something came of it
 }
 
 // Work is the worker: it serves the API and runs the engine until it is told to stop, is killed, or the process that
@@ -111,7 +113,7 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 		Workers: workers, Batch: batch, Lease: t.Lease, Failpoint: crash.hit, Secret: secret,
 		Journal: func(e journal.Entry) {
 			raw, err := json.Marshal(line{
-				Life: t.Life, What: e.What, Delivery: int64(e.Delivery), Step: e.Step, Answered: e.ProviderID != "" || e.Error != "",
+				Life: t.Life, What: e.What, Delivery: int64(e.Delivery), Step: e.Step, Reason: e.Reason, Answered: e.ProviderID != "" || e.Error != "",
 			})
 			if err == nil {
 				_, err = book.Write(append(raw, '\n')) // one write: it is there whatever happens next
