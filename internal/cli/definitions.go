@@ -131,7 +131,7 @@ mention stay in force; scenarios are left out.
 What decides where a secret goes needs a key with the scope secrets besides: a reference to one, or the provider, the
 address or another setting beside one. Each such change is listed.
 
-  = unchanged   + added   ~ changed   ! a warning, or a change of where a secret goes
+  = unchanged   + added   ~ changed   ! a warning   * decides where a secret goes
 
 Exit status: 0 done, or nothing to change · 1 there is an error, nothing was changed.`
 }
@@ -163,7 +163,7 @@ func (s *session) printApplied(a client.Applied) {
 		fmt.Fprintln(s.Out, "!", problemText(w))
 	}
 	for _, c := range a.SecretChanges {
-		fmt.Fprintf(s.Out, "! %s %s: %s changed beside %s\n", c.Kind, c.Name, strings.Join(c.Fields, ", "), strings.Join(c.Secrets, ", "))
+		fmt.Fprintf(s.Out, "* %s %s: %s, beside %s\n", c.Kind, c.Name, strings.Join(c.Fields, ", "), strings.Join(c.Secrets, ", "))
 	}
 	var rows [][]string
 	unchanged := 0
