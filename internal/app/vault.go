@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path"
@@ -42,9 +43,12 @@ type vault struct {
 	env   []string // patterns of names
 	dirs  []string
 	own   []string // files that belong to this process
+	etc   string   // see configRoot
+	log   *slog.Logger
 
-	mu    sync.Mutex
-	known map[place]knownSecret
+	mu     sync.Mutex
+	known  map[place]knownSecret
+	warned map[string]bool // paths
 }
 
 // place is where a value was found.
@@ -59,11 +63,14 @@ type knownSecret struct {
 }
 
 func newVault(c Config, s *store.Store, now func() time.Time) (*vault, error) {
-	v := &vault{store: s, now: now, env: c.SecretEnv, dirs: c.SecretDir, known: map[place]knownSecret{}}
+	v := &vault{store: s, now: now, env: c.SecretEnv, dirs: c.SecretDir, etc: configRoot, log: c.Log, known: map[place]knownSecret{}, warned: map[string]bool{}}
+	if v.log == nil {
+		v.log = slog.New(slog.DiscardHandler)
+	}
 	keys := c.SecretKey.Reveal()
 	if c.SecretKeyFile != "" {
 		v.own = append(v.own, c.SecretKeyFile)
-		raw, err := readRegular(os.Open, os.Stat, c.SecretKeyFile)
+		raw, err := readRegular(os.Open, os.Stat, c.SecretKeyFile, v.judge(c.SecretKeyFile))
 		if err != nil {
 			return nil, fmt.Errorf("--secret-key-file: %w", err)
 		}
@@ -204,7 +211,7 @@ func (v *vault) fileIn(dir, name string) (string, error) {
 			return "", errors.New("it belongs to this process and is not for channels")
 		}
 	}
-	raw, err := readRegular(root.Open, root.Stat, name)
+	raw, err := readRegular(root.Open, root.Stat, name, v.judge(filepath.Join(dir, name)))
 	if err != nil {
 		return "", err
 	}
@@ -215,8 +222,29 @@ func (v *vault) fileIn(dir, name string) (string, error) {
 	return value, nil
 }
 
+// judge refuses a file that others may use, and warns, once for each path.
+func (v *vault) judge(path string) func(*os.File) error {
+	return func(file *os.File) error {
+		whole, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		return secretFile(file, whole, v.etc, func(path, why string) {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			if !v.warned[path] && len(v.warned) < maxWarned {
+				v.warned[path] = true
+				v.log.Warn("a file with a secret", "path", path, "why", why)
+			}
+		})
+	}
+}
+
+// maxWarned bounds the paths that are remembered.
+const maxWarned = 1000
+
 // readRegular reads a small file. A device or a pipe is none: reading it may never end.
-func readRegular(open func(string) (*os.File, error), stat func(string) (os.FileInfo, error), name string) ([]byte, error) {
+func readRegular(open func(string) (*os.File, error), stat func(string) (os.FileInfo, error), name string, judge func(*os.File) error) ([]byte, error) {
 	info, err := stat(name)
 	if err != nil {
 		return nil, cause(err)
@@ -229,6 +257,9 @@ func readRegular(open func(string) (*os.File, error), stat func(string) (os.File
 		return nil, cause(err)
 	}
 	defer file.Close()
+	if err := judge(file); err != nil {
+		return nil, err
+	}
 	raw, err := io.ReadAll(io.LimitReader(file, maxSecretFile+1))
 	if len(raw) > maxSecretFile {
 		return nil, fmt.Errorf("it is larger than %d KiB", maxSecretFile>>10)
