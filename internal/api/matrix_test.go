@@ -36,9 +36,9 @@ func fixtures() map[string]fixture {
 		"GET /v1/definitions":  {scope: api.ScopeRead, path: "/v1/definitions"},
 		"GET /v1/reasons":      {scope: api.ScopeRead, path: "/v1/reasons"},
 
-		"PUT /v1/secrets/{name}":    {scope: api.ScopeDefinitions, path: "/v1/secrets/TOKEN", body: `{"value":"hunter2"}`},
+		"PUT /v1/secrets/{name}":    {scope: api.ScopeSecrets, path: "/v1/secrets/TOKEN", body: `{"value":"hunter2"}`},
 		"GET /v1/secrets":           {scope: api.ScopeDefinitions, path: "/v1/secrets"},
-		"DELETE /v1/secrets/{name}": {scope: api.ScopeDefinitions, path: "/v1/secrets/{secret}"},
+		"DELETE /v1/secrets/{name}": {scope: api.ScopeSecrets, path: "/v1/secrets/{secret}"},
 
 		"GET /v1/channels":             {scope: api.ScopeRead, path: "/v1/channels"},
 		"POST /v1/channels/{key}/test": {scope: api.ScopeOperate, path: "/v1/channels/{channel}/test", body: `{"to":"me@example.org"}`},
