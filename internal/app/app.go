@@ -26,6 +26,7 @@ import (
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/outbound"
 	"github.com/carillonhq/carillon/internal/secret"
 	"github.com/carillonhq/carillon/internal/store"
@@ -54,6 +55,8 @@ type Config struct {
 	Version string
 	// SecretKey are keys for secrets beside those of the settings' file (secret.ParseKeyring).
 	SecretKey secret.Value
+	// LinkKey are keys for links with authority beside those of the settings' file (key.ParseLinkKeys).
+	LinkKey secret.Value
 	// Clock to run by; nil is the machine's, kept in step with PostgreSQL's.
 	Clock clock.Clock
 	// Providers of channels beside the built-in ones.
@@ -80,6 +83,7 @@ type App struct {
 	outbound  *outbound.Client
 	documents *outbound.Documents
 	vault     *vault
+	links     key.LinkKeys
 	server    *http.Server
 	beside    []*http.Server // for operators alone
 	listener  net.Listener
@@ -130,6 +134,9 @@ func (a *App) start(ctx context.Context) (err error) {
 		return err
 	}
 	if a.vault, err = newVault(a.config, a.store, a.clock.Now); err != nil {
+		return err
+	}
+	if a.links, err = a.linkKeys(); err != nil {
 		return err
 	}
 	calls := outbound.Options{

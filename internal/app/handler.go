@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"github.com/carillonhq/carillon/internal/clock"
 )
@@ -20,10 +21,11 @@ func (a *App) handler(routes, pages http.Handler) http.Handler {
 	}
 	mux.HandleFunc("/s/", notHere)
 	mux.Handle("/", pages)
+	served := behind(a.config.TrustProxy, strings.HasPrefix(a.config.PublicURL, "https://"), a.observe(mux))
 	if a.tracing.Handler != nil {
-		return a.tracing.Handler(a.observe(mux))
+		return a.tracing.Handler(served)
 	}
-	return a.observe(mux)
+	return served
 }
 
 // bounded ends requests that the database keeps waiting, so that a stalled one does not gather them for ever.

@@ -42,7 +42,9 @@ type Server struct {
 	DBDirect      string         `name:"db-direct" env:"CARILLON_DB_DIRECT" placeholder:"DB" help:"The address of the same PostgreSQL past a pooler, for notifications between processes. Default: that of db."`
 	RetentionDays int            `name:"retention-days" env:"CARILLON_RETENTION_DAYS" default:"0" placeholder:"DAYS" help:"How long what is over stays: events, instances, deliveries and what hangs on them. Their keys stay used for ever. 0 keeps everything."`
 	OutboundAllow []netip.Prefix `name:"outbound-allow" env:"CARILLON_OUTBOUND_ALLOW" placeholder:"CIDR" help:"Networks that channels may reach although they are not public, such as 127.0.0.0/8 or 10.1.0.0/16."`
+	TrustProxy    []netip.Prefix `name:"trust-proxy" env:"CARILLON_TRUST_PROXY" placeholder:"CIDR" help:"Networks of proxies that are believed what they say of a request by X-Forwarded-For and X-Forwarded-Proto, such as 127.0.0.1/32. Default: none."`
 	SecretKeyFile string         `name:"secret-key-file" env:"CARILLON_SECRET_KEY_FILE" placeholder:"FILE" help:"A file with keys for the secrets of channels, 32 bytes in base64 each: the first seals, every one opens. The variable CARILLON_SECRET_KEY holds them as well."`
+	LinkKeyFile   string         `name:"link-key-file" env:"CARILLON_LINK_KEY_FILE" placeholder:"FILE" help:"A file with keys for links by which people act without signing in, 32 bytes in base64 each: the first signs, every one is accepted. The variable CARILLON_LINK_KEY holds them as well. Default: for SQLite a file beside the database, made at the first start."`
 	SecretEnv     []string       `name:"secret-env" env:"CARILLON_SECRET_ENV" placeholder:"PATTERN" help:"The environment variables that channels may read by {env: NAME}, such as SMS_*. Never CARILLON_* and the database's own. Default: none."`
 	SecretDir     []string       `name:"secret-dir" env:"CARILLON_SECRET_DIR" default:"/run/secrets,/etc/carillon/secrets" placeholder:"DIR" help:"The folders from which channels may read by {file: PATH}."`
 	OnlyTo        []string       `name:"only-to" env:"CARILLON_ONLY_TO" placeholder:"ADDRESS" help:"Whom this process may write to: addresses, or patterns such as *@example.org. Messages to others are skipped. For trials."`
@@ -53,6 +55,9 @@ type Server struct {
 
 // SecretKeyEnv is the variable with keys for secrets. There is no such flag: everybody on a machine sees flags.
 const SecretKeyEnv = "CARILLON_SECRET_KEY"
+
+// LinkKeyEnv is the variable with keys for links.
+const LinkKeyEnv = "CARILLON_LINK_KEY"
 
 // The most that a setting may ask for: beyond it lies a slip of the finger, not a machine.
 const (

@@ -202,7 +202,7 @@ func (c *console) signOut(w http.ResponseWriter, r *http.Request) {
 func (c *console) setCookie(w http.ResponseWriter, r *http.Request, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName, Value: value, Path: "/", MaxAge: seconds,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.Secure || r.TLS != nil,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.Secure || r.TLS != nil || r.URL.Scheme == "https", // the scheme is what a trusted proxy says
 	})
 }
 

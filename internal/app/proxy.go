@@ -1,0 +1,56 @@
+package app
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// transportSecurity has browsers use HTTPS alone for a year.
+const transportSecurity = "max-age=31536000"
+
+// behind takes from a proxy that the settings trust what it says of a request: where that came from, and that it came by HTTPS,
+// which is then the scheme of its URL. What others say of themselves is nothing. Whoever came by HTTPS is told to stay with it.
+func behind(trusted []netip.Prefix, https bool, next http.Handler) http.Handler {
+	isTrusted := func(a netip.Addr) bool {
+		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure := https || r.TLS != nil
+		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && isTrusted(peer.Addr()) {
+			told := *r
+			if from, ok := forwardedFor(r.Header.Values("X-Forwarded-For"), isTrusted); ok {
+				told.RemoteAddr = net.JoinHostPort(from.String(), "0")
+			}
+			if r.Header.Get("X-Forwarded-Proto") == "https" {
+				address := *r.URL
+				address.Scheme = "https"
+				told.URL, secure = &address, true
+			}
+			defer func() { r.Pattern = told.Pattern }() // for whoever counts the request
+			r = &told
+		}
+		if secure {
+			w.Header().Set("Strict-Transport-Security", transportSecurity)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// forwardedFor is the last address of the header that is no proxy of ours: each proxy adds the one that it sees, and what stands
+// before may have been written by anybody.
+func forwardedFor(values []string, isTrusted func(netip.Addr) bool) (netip.Addr, bool) {
+	hops := strings.Split(strings.Join(values, ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		at, err := netip.ParseAddr(strings.Trim(strings.TrimSpace(hop), "[]"))
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		if !isTrusted(at) {
+			return at, true
+		}
+	}
+	return netip.Addr{}, false
+}
