@@ -233,6 +233,7 @@ type Delivery struct {
 // DeliveryDetail is a delivery with what was tried and said.
 type DeliveryDetail struct {
 	Delivery
+	Outlook  *Outlook        `json:"outlook,omitempty" doc:"When its next message leaves, as far as that can be known; absent when there is none."`
 	Says     []string        `json:"says,omitempty" doc:"What kept it from leaving as planned, as it stood then; instants are in the person's zone."`
 	Trace    json.RawMessage `json:"trace,omitempty"`
 	Attempts []Attempt       `json:"attempt_log"`
@@ -277,6 +278,13 @@ type Content struct {
 	Subject string    `json:"subject,omitempty"`
 	Text    string    `json:"text"`
 	HTML    string    `json:"html,omitempty"`
+}
+
+// Outlook is what is known about the next message of a delivery.
+type Outlook struct {
+	Reason  string    `json:"reason,omitempty" doc:"What keeps it from leaving, or why it is tried again; absent: nothing."`
+	Message string    `json:"message,omitempty" doc:"The reason's sentence."`
+	At      time.Time `json:"at,omitzero" doc:"When it leaves, with a reason at the earliest; absent: nobody can say."`
 }
 
 // Operated says what a person's action did.

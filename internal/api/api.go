@@ -84,6 +84,7 @@ type Engine interface {
 	Tick(ctx context.Context) (client.Tick, error)
 	Apply(ctx context.Context, ws store.Workspace, files []definition.File, by Applier, once *store.Once[Applied]) (Applied, error)
 	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Once[Operated]) (Operated, error)
+	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error)
 	Bulk(ctx context.Context, ws store.Workspace, actor string, b Bulk, once *store.Once[Bulked]) (Bulked, error)
 	RunByHand(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Once[store.ManualRun]) (store.ManualRun, error)
 	Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error)

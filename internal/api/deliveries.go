@@ -98,6 +98,13 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 	if err := a.folded(ctx, c, x, row, &detail); err != nil {
 		return detail, err
 	}
+	circumstances, err := a.Engine.Circumstances(ctx, c.Workspace.ID)
+	if err != nil {
+		return detail, err
+	}
+	if ahead, planned := gate.Ahead(row, circumstances(row)); planned {
+		detail.Outlook = &client.Outlook{Reason: string(ahead.Reason), Message: sentence(ahead.Reason), At: ahead.At}
+	}
 	for i, t := range attempts {
 		detail.Attempts[i] = client.Attempt{
 			Number: t.Number, Step: t.Step, Channel: t.Channel, IdempotencyKey: t.IdempotencyKey, IntentAt: t.IntentAt,

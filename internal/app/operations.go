@@ -8,6 +8,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/api"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/gate"
@@ -205,6 +206,10 @@ func answer(err error) error {
 		return p
 	}
 	return err
+}
+
+func (o operations) Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error) {
+	return o.engine.Circumstances(ctx, ws)
 }
 
 func (o operations) Bulk(ctx context.Context, ws store.Workspace, actor string, b api.Bulk, once *store.Once[api.Bulked]) (api.Bulked, error) {

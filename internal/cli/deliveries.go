@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/client"
 )
@@ -87,7 +88,10 @@ func (c *showDeliveryCmd) Run(s *session) error {
 	if c.JSON {
 		return printJSON(s.Out, d)
 	}
-	s.fields("delivery", d.ID, "key", d.Key, "instance", d.Instance, "workflow", versioned(d.Workflow, d.WorkflowVersion), "trigger", d.Trigger,
+	if d.Outlook != nil && (d.Outlook.At.IsZero() || d.Outlook.Reason == "channel_down") {
+		d.SendAt = time.Time{} // nobody can say
+	}
+	s.fields("delivery", d.ID, "next", outlook(c.output, d), "key", d.Key, "instance", d.Instance, "workflow", versioned(d.Workflow, d.WorkflowVersion), "trigger", d.Trigger,
 		"event", d.Event, "channel", d.Channel, "address", d.Address, "locale", d.Locale, "customer_ref", d.CustomerRef,
 		"status", deliveryStatus(d.Delivery), "reason", because(d.Reason, d.Message), "stop_reason", d.StopReason,
 		"not_before", c.at(d.NotBefore), "send_at", c.at(d.SendAt), limitLabel(d.Delivery), d.DeferredBy, "waits_for", d.WaitsFor, "because", strings.Join(d.Says, "; "), "folded_into", foldedInto(d), "steps", positive(d.Step),
@@ -120,6 +124,22 @@ func (c *showDeliveryCmd) Run(s *session) error {
 	}
 	s.printTrace(d.Trace)
 	return nil
+}
+
+// outlook says when the next message leaves, and never an instant at which it cannot.
+func outlook(o output, d client.DeliveryDetail) string {
+	switch next := d.Outlook; {
+	case next == nil || d.Sending:
+		return ""
+	case next.Reason == "":
+		return "leaves at " + o.at(next.At)
+	case next.At.IsZero():
+		return "does not leave: " + next.Message
+	case next.Reason == "channel_down":
+		return "does not leave before its provider is back: " + next.Message
+	default:
+		return "leaves at " + o.at(next.At) + " at the earliest: " + next.Message
+	}
 }
 
 // limitLabel names the limit that moved a message, which is history once it has left.

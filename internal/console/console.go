@@ -78,6 +78,8 @@ type Things interface {
 // Definitions gives the compiled set in force, and what follows from it; an engine is one.
 type Definitions interface {
 	Definitions(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
+	// Circumstances say whether messages can leave when they are planned.
+	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error)
 	// Limits says how far the limits of a contact are used up by the set in force.
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
 	// ExplainRecord says how every trigger stands to a record at this moment.

@@ -74,11 +74,16 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	circumstances, err := c.Definitions.Circumstances(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
 	row := d
+	ahead, planned := gate.Ahead(d, circumstances(d))
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
-		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person.ExtID),
-		moments: timeline(d, in, attempts), folded: folded, event: event, trace: d.Trace,
+		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, ahead, planned, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person.ExtID),
+		moments: timeline(d, in, attempts, ahead), folded: folded, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
 		made := v.card(content, d)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -51,6 +52,7 @@ type coming struct {
 	to       string
 	step     string
 	href     string
+	instead  string // of the instant, which nobody can say
 }
 
 type overview struct {
@@ -97,22 +99,36 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 			o.runs = append(o.runs, v.runLine(r))
 		}
 	}
+	circumstances, err := c.Definitions.Circumstances(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	var first time.Time // when the first message leaves of which that can be said
 	for _, d := range next {
-		o.coming = append(o.coming, coming{d.LeavesAt(), d.Workflow, to(d), stepName(d.Step + 1), v.delivery(d.ID)})
+		ahead, _ := gate.Ahead(d, circumstances(d))
+		one := coming{ahead.At, d.Workflow, to(d), stepName(d.Step + 1), v.delivery(d.ID), ""}
+		if stopped(ahead) {
+			one.at, one.instead = time.Time{}, words(string(ahead.Reason))
+		} else if first.IsZero() {
+			first = ahead.At
+		}
+		o.coming = append(o.coming, one)
 	}
 	for _, e := range c.Feed.Recent(v.workspace.ID, latest, Notable) {
 		o.lines = append(o.lines, v.line(e))
 	}
-	o.sentences = summary(counts, next)
+	o.sentences = summary(counts, first, len(next) > 0)
 	return view{title: "Overview", section: "/", body: overviewPage(o), live: true}, nil
 }
 
 // summary says in words how things are.
-func summary(c store.Counts, next []delivery.Row) []phrase {
+func summary(c store.Counts, first time.Time, more bool) []phrase {
 	told := []phrase{{text: plural(c.Events, "event", "events") + " taken in, " + plural(c.Sent, "delivery", "deliveries") + " sent."}}
 	switch {
-	case len(next) > 0:
-		return append(told, phrase{"The next message goes out at", next[0].LeavesAt(), "."})
+	case !first.IsZero():
+		return append(told, phrase{"The next message goes out at", first, "."})
+	case more:
+		return append(told, phrase{text: "The next messages cannot leave as they are planned."})
 	case !c.OldestDue.IsZero():
 		return append(told, phrase{"The next occasion is due at", c.OldestDue, "."})
 	}
@@ -124,6 +140,8 @@ func attention(c store.Counts) []tile {
 	all := []tile{
 		{badge{hold, "held"}, c.Held, "/instances?held=true"},
 		{badge{odd, "unknown"}, c.DeliveriesByStatus[delivery.Unknown], "/deliveries?status=unknown"},
+		{badge{bad, "without a channel"}, c.Delayed[reason.NoChannel], "/deliveries?reason=no_channel"},
+		{badge{hold, "wait for a provider"}, c.Delayed[reason.ChannelDown], "/deliveries?reason=channel_down"},
 		{badge{bad, "failed"}, c.DeliveriesByStatus[delivery.Failed], "/deliveries?status=failed"},
 	}
 	var out []tile
@@ -179,7 +197,7 @@ func (v visit) line(e journal.Entry) line {
 	case e.What == journal.Created:
 		l.why = "Due at " + v.short(e.Due) + "."
 	case e.What == journal.Planned:
-		l.why = comes(e.Step) + " goes out at " + v.short(e.Until) + "."
+		l.why = comes(e.Step) + " is planned for " + v.short(e.Until) + "."
 	case e.Until.After(e.At):
 		l.why += " Looked at again at " + v.short(e.Until) + "."
 	}

@@ -111,6 +111,12 @@ func deliveryBadge(d delivery.Row, now time.Time) badge {
 		return badge{wait, "sending"}
 	case d.Status == delivery.Scheduled && gate.WaitsFor(d) != "":
 		return badge{wait, "deferred"}
+	case d.Status == delivery.Scheduled && d.Reason == reason.NoChannel:
+		return badge{bad, "no channel"}
+	case d.Status == delivery.Scheduled && d.Reason == reason.ChannelDown:
+		return badge{hold, "provider away"}
+	case d.Status == delivery.Scheduled && d.Reason == reason.WorkflowPaused:
+		return badge{hold, "paused"}
 	}
 	return badge{deliveryTone(d.Status), string(d.Status)}
 }
@@ -211,8 +217,11 @@ type phrase struct {
 	rest string    // after the instant
 }
 
+// stopped reports whether nobody can say when a message leaves.
+func stopped(ahead gate.Outlook) bool { return ahead.At.IsZero() || ahead.Reason == reason.ChannelDown }
+
 // story tells in sentences where a delivery stands.
-func story(d delivery.Row, now time.Time) []phrase {
+func story(d delivery.Row, ahead gate.Outlook, planned bool, now time.Time) []phrase {
 	var told []phrase
 	tell := func(text string, at time.Time, rest string) { told = append(told, phrase{text, at, rest}) }
 	if !d.LastSentAt.IsZero() && d.Status != delivery.Failed {
@@ -227,18 +236,26 @@ func story(d delivery.Row, now time.Time) []phrase {
 				break
 			}
 			tell("It is being sent.", time.Time{}, "")
+		case planned && ahead.Reason == reason.WorkflowPaused:
+			tell(comes(d.Step+1)+" is held until its workflow goes on. "+ahead.Reason.Sentence(), time.Time{}, "")
+		case planned && ahead.Reason == reason.NoChannel:
+			tell(comes(d.Step+1)+" cannot leave: the channel "+channelName(d.Channel)+" is not defined. Define it, then retry the delivery.", time.Time{}, "")
+		case planned && ahead.At.IsZero():
+			tell(comes(d.Step+1)+" waits. "+ahead.Reason.Sentence(), time.Time{}, "")
+		case planned && ahead.Reason == reason.ChannelDown:
+			tell(comes(d.Step+1)+" waits for its channel, whose provider is away. It is tried again when that is back, not before", ahead.At, ".")
 		case gate.WaitsFor(d) != "":
 			what := "It"
 			if d.Step > 0 {
 				what = comes(d.Step + 1)
 			}
 			tell(what+" waits until", d.SendAt, ". "+why(d))
-		case !d.SendAt.IsZero() && d.RetryCount > 0:
+		case planned && d.RetryCount > 0:
 			tell(fmt.Sprintf("%s did not get through. The next try is at", plural(int64(d.RetryCount), "try", "tries")), d.SendAt, ". "+why(d))
-		case !d.SendAt.IsZero():
-			tell(comes(d.Step+1)+" goes out at", d.SendAt, ".")
-		case d.CompletedAt.IsZero() && d.Reason == reason.WorkflowPaused:
-			tell(comes(d.Step+1)+" is held. "+why(d), time.Time{}, "")
+		case planned && ahead.Reason != "":
+			tell(comes(d.Step+1)+" goes out at", ahead.At, " at the earliest. "+ahead.Reason.Sentence())
+		case planned:
+			tell(comes(d.Step+1)+" goes out at", ahead.At, ".")
 		case d.CompletedAt.IsZero() && d.Reason != "" && d.Reason != reason.Delivered:
 			tell("Nothing is planned. "+why(d), time.Time{}, "")
 		}
@@ -267,7 +284,7 @@ type moment struct {
 }
 
 // timeline is the life of a delivery: what happened, then what is planned.
-func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt) []moment {
+func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, ahead gate.Outlook) []moment {
 	var line []moment
 	add := func(at time.Time, b badge, text, detail string) {
 		if !at.IsZero() {
@@ -299,7 +316,7 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt) []mo
 		add(d.CompletedAt, badge{deliveryTone(d.Status), string(d.Status)}, why(d), "")
 	}
 	slices.SortStableFunc(line, func(a, b moment) int { return a.at.Compare(b.at) })
-	if !d.SendAt.IsZero() {
+	if !d.SendAt.IsZero() && !stopped(ahead) {
 		text := comes(d.Step+1) + " goes out"
 		if left := sendsLeft(d) - 1; left > 0 {
 			text += ", then " + plural(int64(left), "reminder", "reminders") + " more"

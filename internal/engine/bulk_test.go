@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/operate"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 func begin(b *enginetest.Bundle, wish operate.Bulk) (store.Run, operate.Matched) {
@@ -170,6 +171,45 @@ func TestCancelMany(t *testing.T) {
 		}
 		b.At(enginetest.Start.Add(48 * time.Hour))
 		if sent := b.Provider.Sent(); len(sent) != 0 {
+			t.Errorf("%d were sent", len(sent))
+		}
+	})
+}
+
+// between lets something happen after a job has read its page.
+type between struct {
+	*store.Store
+	do func()
+}
+
+func (s between) Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error) {
+	rows, through, err := s.Store.Selected(ctx, ws, sel, after, last, limit)
+	s.do()
+	return rows, through, err
+}
+
+// What was sent after a job has read its page is not sent again.
+func TestRetryOfWhatWasSentMeanwhile(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := enginetest.Setup(t, s, alert("a", "up", "")+memory, nil)
+		b.Provider.Next(channel.Temporary(errors.New("busy")))
+		b.PostAll(many(1)...)
+		b.At(enginetest.Start)
+		begin(b, operate.Bulk{Retry: true, Selection: delivery.Selection{Workflow: "a"}})
+		once := true
+		late := operate.New(between{s, func() {
+			if once {
+				once = false
+				b.At(enginetest.Start.Add(time.Hour)) // the engine works at the job too, and sends
+				b.At(enginetest.Start.Add(time.Hour))
+			}
+		}}, catalog.New(s, enginetest.Options(nil)), nil)
+		if _, _, err := late.Work(t.Context(), b.Now()); err != nil {
+			t.Fatal(err)
+		}
+		b.At(enginetest.Start.Add(2 * time.Hour))
+		if sent := b.Provider.Sent(); len(sent) != 1 {
 			t.Errorf("%d were sent", len(sent))
 		}
 	})

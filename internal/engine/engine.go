@@ -23,6 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/checker"
 	"github.com/carillonhq/carillon/internal/engine/contact"
@@ -246,6 +247,34 @@ func (e *Engine) Limits(ctx context.Context, ws subject.WorkspaceID, id string) 
 		return gate.Limits{}, err
 	}
 	return gate.LimitsOf(set, standing, &e.catalog.Zones, now), nil
+}
+
+// Circumstances say of deliveries of a workspace whether their next message can leave when it is planned. Of breakers they know those
+// of this process.
+func (e *Engine) Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error) {
+	set, err := e.catalog.Current(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := e.config.Store.Pauses(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	now, paused := e.config.Clock.Now(), map[string]bool{}
+	for _, p := range pauses {
+		paused[p.Workflow] = p.ResumedAt.IsZero()
+	}
+	return func(row delivery.Row) gate.Circumstances {
+		c := gate.Circumstances{Paused: paused[row.Workflow]}
+		if w := set.Workflow(row.Workflow); w != nil {
+			c.Off = !w.Enabled
+		}
+		def := set.Channel(row.Channel)
+		if c.Missing = def == nil; def != nil {
+			c.Away = e.outlets.State(ws, def, now).Breaker != flow.Closed
+		}
+		return c
+	}, nil
 }
 
 // Now is the engine's time.

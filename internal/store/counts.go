@@ -7,6 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -15,6 +16,7 @@ const counts = `
 SELECT 'event' AS what, '' AS status, COUNT(*) AS n, 0 AS sent FROM event WHERE ws = $1
 UNION ALL SELECT 'instance', status, COUNT(*), 0 FROM instance WHERE ws = $1 GROUP BY status
 UNION ALL SELECT 'delivery', status, COUNT(*), COUNT(CASE WHEN last_sent_at > 0 THEN 1 END) FROM delivery WHERE ws = $1 GROUP BY status
+UNION ALL SELECT 'delayed', reason, COUNT(*), 0 FROM delivery WHERE eligible_at > 0 AND ws = $1 GROUP BY reason
 UNION ALL SELECT 'held', '', COUNT(*), 0 FROM instance WHERE ws = $1 AND held = 1
 UNION ALL SELECT 'due', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ws = $1 ORDER BY ready_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND NOT ` + asideDelivery + ` AND ws = $1 ORDER BY send_at, id LIMIT 1), 0), 0`
@@ -42,6 +44,11 @@ func (s *Store) Counts(ctx context.Context, ws subject.WorkspaceID) (Counts, err
 		case "delivery":
 			c.DeliveriesByStatus[delivery.Status(l.status)] = l.n
 			c.Sent += l.sent
+		case "delayed":
+			if c.Delayed == nil {
+				c.Delayed = map[reason.Reason]int64{}
+			}
+			c.Delayed[reason.Reason(l.status)] = l.n
 		case "held":
 			c.Held = l.n
 		case "due":

@@ -443,7 +443,8 @@ type Counts struct {
 	Events             int64
 	InstancesByStatus  map[instance.Status]int64
 	DeliveriesByStatus map[delivery.Status]int64
-	Sent               int64 // deliveries of which a message has left, whatever became of them since
+	Sent               int64                   // deliveries of which a message has left, whatever became of them since
+	Delayed            map[reason.Reason]int64 // deliveries that could have left, by what delays them
 	Held               int64
 	OldestDue          time.Time
 }

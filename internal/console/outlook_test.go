@@ -1,0 +1,67 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// The pages tell no instant at which a message cannot leave: a pause, a missing channel and an absent provider stand in the headline,
+// and what waits for a person, or for a channel, counts under what needs a look.
+func TestNoPromises(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := setup(t, s)
+		h := b.handler(t, console.Deps{Guest: "default"})
+		workflow := func(name, channel string) string {
+			return "workflow: " + name + "\ntype: custom\ntriggers: {id: t, event: " + name + "}\ntiming: {offset: 1h}\naudience: {to: event.recipient}\nchannel: " + channel + "\nmessage: {inbox: {text: x}}\n---\n"
+		}
+		b.apply(t, workflow("later", "inbox")+strings.NewReplacer("inbox: {text", "sms: {text", "timing: {offset: 1h}\n", "").Replace(workflow("ghostly", "sms:ghost")))
+		b.post(t, `{"kind":"later","id":"1","recipient":{"address":"ann"}}`)
+		row := func(name string) (id string) {
+			t.Helper()
+			rows, err := s.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{Workflow: name}, store.Page{})
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("%+v, %v", rows, err)
+			}
+			return engine.PublicIDs(b.ws).Encode(key.KindDelivery, int64(b.ws.ID), int64(rows[0].ID))
+		}
+		page := func(path string) string { return get(t, h, path).body }
+		has := func(what, path, want string, not ...string) {
+			t.Helper()
+			body := page(path)
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: %s does not say %q", what, path, want)
+			}
+			for _, one := range not {
+				if strings.Contains(body, one) {
+					t.Errorf("%s: %s says %q", what, path, one)
+				}
+			}
+		}
+		later := "/deliveries/" + row("later")
+		has("planned", later, "The message goes out at")
+		has("planned", "/", "The next message goes out at")
+		if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "later", "", "ann", b.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		has("paused", later, "is held until its workflow goes on", "goes out")
+		has("paused", "/", "The next messages cannot leave as they are planned", "goes out at")
+		if _, err := b.engine.Operator().Resume(t.Context(), b.ws.ID, "later", "ann", b.clock.Now()); err != nil {
+			t.Fatal(err)
+		}
+		b.tick(t)
+		has("resumed", later, "The message goes out at")
+		b.clock.Set(start.Add(2 * time.Hour))
+		b.tick(t)
+		b.post(t, `{"kind":"ghostly","id":"2","recipient":{"address":"+4930123"}}`)
+		has("without a channel", "/deliveries/"+row("ghostly"), "cannot leave: the channel sms:ghost is not defined", "goes out")
+		has("without a channel", "/", "1 without a channel")
+	})
+}
