@@ -31,13 +31,12 @@ type places struct{ left, waits, over []time.Time }
 // explain names a limit that may keep a message from leaving at an instant, by the provider's log and by what waits. It
 // shares nothing with Decide, and is the milder judge: windows of fixed length may lie on either side of the instant.
 func (p places) explain(policy cadence.Policy, at time.Time, loc *time.Location) string {
+	// Also where only what was sent counts, what has a place of the last minute may have been on the wire at that instant, and was
+	// given back by a breaker before anybody was asked: no attempt shows it.
 	binding := slices.Concat(p.left, p.waits)
-	if policy.Count == cadence.CountSent {
-		binding = p.left
-	}
 	counted := slices.Concat(binding, p.over)
 	if policy.Count == cadence.CountSent {
-		counted = p.left
+		counted = binding
 	}
 	count := func(of []time.Time, in func(time.Time) bool) (n int) {
 		for _, t := range of {
