@@ -78,6 +78,16 @@ func TestAnEditIsNoCrossing(t *testing.T) {
 		"for":                                 stays(metric("80"), metric("80")+"\n    for: 1h", metric("80")),
 		"no trigger meanwhile": append(stays(metric("80")), step{strings.Replace(rising(metric("80")), "record: visit", "record: stay", 1), none, none},
 			step{rising(metric("70")), none, none}),
+		"it rises while there is no trigger": {
+			{rising(metric("80")), `{"booked": 50, "who": "ann"}`, none},
+			{strings.Replace(rising(metric("80")), "record: visit", "record: stay", 1), `{"booked": 85}`, none},
+			{rising(metric("80")), none, none},
+		},
+		"it rises under another policy": {
+			{rising(metric("80")), `{"booked": 50, "who": "ann"}`, none},
+			{strings.Replace(rising(metric("90")), "false_to_true", "once_per_threshold", 1), `{"booked": 85}`, none},
+			{rising(metric("80")), none, none},
+		},
 		"another policy meanwhile": append(stays(metric("80")), step{strings.Replace(rising(metric("90")), "false_to_true", "once_per_threshold", 1), none, none},
 			step{rising(metric("70")), none, none}),
 		"a cooldown meanwhile": {

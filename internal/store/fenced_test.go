@@ -3,6 +3,7 @@ package store_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +11,11 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // A worker whose lease has run out, and whose occasion somebody else has taken up since, finishes nothing: not while the other still
@@ -152,4 +155,58 @@ func TestAnAcceptedCopyIsAheadOfWhatItWasMadeOf(t *testing.T) {
 	if c := recognised(t, path, now.Add(3*time.Hour)); !strings.Contains(c.Why, "it is older") {
 		t.Errorf("the database that was left behind: %+v", c)
 	}
+}
+
+// What follows in the series of two workspaces is planned in one transaction, under equal keys: the key that is used up in one of them is
+// free in the other.
+//
+// Shows: reliability 35.
+func TestSeriesOfTwoWorkspacesWithEqualKeys(t *testing.T) {
+	t.Parallel()
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		for n, spentIn := range []int{0, 1} {
+			var both [2]subject.WorkspaceID
+			for i := range both {
+				ws, err := s.EnsureWorkspace(t.Context(), fmt.Sprint("w", n, i), []byte("secret"), now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				both[i] = ws.ID
+				f := fixture{t, s, ws.ID}
+				f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) {
+					return store.IngestWrites{Instances: []instance.Row{f.instance("k1", instance.Pending)}}, nil
+				})
+			}
+			_, err := s.Exec(t.Context(), `INSERT INTO spent (ws, hash, instance_id, retries, forgotten) VALUES ($1, $2, 1, 0, 0)`, int64(both[spentIn]), key.Hash("k2"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			nobody := func(due []store.DueInstance) ([]store.Audience, error) { return make([]store.Audience, len(due)), nil }
+			taken, err := s.ExpandDue(t.Context(), now, 10, nil, nil, nobody, func(due []store.DueInstance, _ []store.People) (results []store.ExpandResult, err error) {
+				for _, d := range due {
+					f := fixture{t, s, d.Workspace}
+					following := func(yield func(instance.Row) bool) {
+						for i, k := range []string{"k2", "k3"} {
+							row := f.instance(k, instance.Pending)
+							if row.DueAt = now.AddDate(0, 0, i+1); !yield(row) {
+								return
+							}
+						}
+					}
+					results = append(results, store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Seeds: []store.Seed{{Rows: following}}})
+				}
+				return results, nil
+			})
+			if err != nil || taken != 2 {
+				t.Fatalf("%d, %v", taken, err)
+			}
+			for i, ws := range both {
+				want := map[bool]string{true: "k3", false: "k2"}[i == spentIn]
+				rows, err := s.Instances(t.Context(), ws, store.InstanceFilter{Status: "pending"}, store.Page{Limit: 10})
+				if err != nil || len(rows) != 1 || rows[0].Key != want {
+					t.Errorf("used up in workspace %d, workspace %d waits for %+v, want %s; %v", spentIn+1, i+1, rows, want, err)
+				}
+			}
+		}
+	})
 }
