@@ -132,8 +132,11 @@ func TestNothingWaitsForWhatNobodySent(t *testing.T) {
 		look := func(of delivery.ID, now time.Time) (p places) {
 			for _, row := range rows() {
 				wire := slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.IntentAt.Equal(now) })
+				wire = wire || row.Slot.Equal(now) // or it was on its way, and its channel rests
 				left := !row.LastSentAt.IsZero() || row.Doubt() || !row.IntentAt.IsZero() || doubted(row) || wire
 				switch {
+				case row.ID != of && wire && row.Slot.IsZero(): // its last try has failed since
+					p.left = append(p.left, now)
 				case row.ID == of, row.Slot.IsZero():
 				case left:
 					p.left = append(p.left, row.Slot)

@@ -78,7 +78,7 @@ func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitte
 	// Within the grace slots are compared, not the clock.
 	a.Now = c.Slot
 	if book.Try(a, c.Row).At.Equal(c.Slot) {
-		if policy.Count == cadence.CountSent {
+		if book.Policy(rules.live, c.Person.Contact, gate.Kind(c.Channel)).Count == cadence.CountSent { // also of what passes it
 			book.Leave(a, c.Slot, c.Type)
 			book.Send(a, c.Slot)
 		}
