@@ -55,6 +55,7 @@ type dbFile struct {
 	token    uint32      // 0: not known yet
 	gone     error       // ErrReplaced, with what was found
 	written  bool        // something else was written into the file itself
+	closing  bool        // the store itself closes it, and SQLite removes its log
 	notify   func(error)
 }
 
@@ -166,7 +167,7 @@ func (f *dbFile) check() error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.gone != nil {
+	if f.gone != nil || f.closing {
 		return f.gone
 	}
 	what := f.changed()
@@ -178,6 +179,16 @@ func (f *dbFile) check() error {
 		f.notify(f.gone)
 	}
 	return f.gone
+}
+
+// close ends the looking: what happens to the file from here on is the store's own doing. A nil file is none.
+func (f *dbFile) close() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closing = true
 }
 
 // changed says what is not as it was opened. What cannot be looked at is left to SQLite.
@@ -317,6 +328,7 @@ func (s *Store) checkpoint(ctx context.Context, mode string) error {
 func (s *Store) leave(ctx context.Context) (closable bool, err error) {
 	f := s.file
 	if f.check() == nil {
+		f.close()
 		return true, nil
 	}
 	if f.written {
