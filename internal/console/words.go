@@ -259,7 +259,11 @@ func story(d delivery.Row, ahead gate.Outlook, planned bool, now time.Time) []ph
 		case d.CompletedAt.IsZero() && d.Reason != "" && d.Reason != reason.Delivered:
 			tell("Nothing is planned. "+why(d), time.Time{}, "")
 		}
-		if !d.ExpiresAt.IsZero() {
+		switch {
+		case d.ExpiresAt.IsZero():
+		case planned:
+			tell("It is given up at", d.ExpiresAt, ".")
+		default:
 			tell("An answer counts until", d.ExpiresAt, ".")
 		}
 		if d.CompletedAt.IsZero() || d.Reason == "" || d.Reason == reason.Delivered {
@@ -324,7 +328,11 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, ahea
 		line = append(line, moment{at: d.SendAt, badge: badge{wait, "next"}, text: text + ".", ahead: true})
 	}
 	if !d.ExpiresAt.IsZero() {
-		line = append(line, moment{at: d.ExpiresAt, badge: badge{quiet, "expires"}, text: "Unless somebody has answered.", ahead: true})
+		unless := "Unless somebody has answered."
+		if ahead.Reason == reason.NoChannel {
+			unless = "Unless it has left."
+		}
+		line = append(line, moment{at: d.ExpiresAt, badge: badge{quiet, "expires"}, text: unless, ahead: true})
 	}
 	return line
 }
