@@ -19,7 +19,7 @@ import (
 const linksSuffix = "-links"
 
 // linkKeys are the keys that sign links with authority. They come from the settings, else for SQLite from a file beside the
-// database, which the first start makes. Where neither is, as on PostgreSQL without the setting, there are none.
+// database, which the first start makes. Where neither is, as on PostgreSQL and in memory without the setting, there are none.
 func (a *App) linkKeys() (key.LinkKeys, error) {
 	keys := a.config.LinkKey.Reveal()
 	if a.config.LinkKeyFile != "" {
@@ -32,7 +32,7 @@ func (a *App) linkKeys() (key.LinkKeys, error) {
 	}
 	where := config.LinkKeyEnv + " and --link-key-file"
 	if strings.TrimSpace(keys) == "" {
-		if store.IsPostgres(a.config.DB) {
+		if !store.IsFile(a.config.DB) {
 			return key.LinkKeys{}, nil
 		}
 		where = a.config.DB + linksSuffix

@@ -29,6 +29,9 @@ var (
 	ErrDamaged = errors.New("not a whole database of carillon")
 )
 
+// IsFile reports whether an address is that of a SQLite file: neither PostgreSQL's nor ":memory:".
+func IsFile(url string) bool { return !IsPostgres(url) && url != memory }
+
 // IsPostgres reports whether an address is PostgreSQL's and not a file.
 func IsPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
@@ -63,7 +66,7 @@ func Backup(ctx context.Context, db, to string) error {
 }
 
 func isFile(db string) error {
-	if IsPostgres(db) || db == ":memory:" {
+	if !IsFile(db) {
 		return ErrNotAFile
 	}
 	info, err := os.Stat(db)
@@ -129,7 +132,7 @@ func Restore(ctx context.Context, from, db string, force bool, now time.Time) (R
 }
 
 func restore(ctx context.Context, from, db string, force bool, now time.Time) (r Restored, err error) {
-	if IsPostgres(db) || db == ":memory:" {
+	if !IsFile(db) {
 		return r, ErrNotAFile
 	}
 	if err := isFile(from); err != nil {

@@ -65,6 +65,9 @@ type Store struct {
 	listeners []func(earliest time.Time)
 }
 
+// memory is the address of a private SQLite database that lives as long as its store.
+const memory = ":memory:"
+
 // Open opens postgres://… (or postgresql://…), a SQLite file, or ":memory:", a private database that lives as long
 // as the store. It does not change the schema; see Migrate. On a database in which Migrate has been run it takes
 // this process's number for NewID.
@@ -119,10 +122,10 @@ func (s *Store) openSQLite(path string, o Options) error {
 	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 		"&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(16384)&_pragma=temp_store(MEMORY)"
 	s.dialect = sqliteDialect()
-	s.memory = path == ":memory:"
+	s.memory = path == memory
 	name := fileName(path) + pragmas
 	if s.memory {
-		name = ":memory:"
+		name = memory
 	}
 	if !s.memory {
 		file, err := openFile(path)
