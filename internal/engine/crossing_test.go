@@ -339,7 +339,7 @@ func TestRandomEditsOfThresholds(t *testing.T) {
 				n, m := oneHall(t, rt, storetest.Open(t, storetest.URL(t, database)))
 				messages, edits = messages+n, edits+m
 			})
-			if !t.Failed() && (messages < 20 || edits < 20) {
+			if !t.Failed() && (messages == 0 || edits == 0) {
 				t.Errorf("%d messages and %d edits are no test", messages, edits)
 			}
 		})

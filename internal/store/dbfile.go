@@ -191,6 +191,14 @@ func (f *dbFile) close() {
 	f.closing = true
 }
 
+// forget closes the file of a store that is closed, which may be done twice.
+func (f *dbFile) forget() error {
+	if err := f.header.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
 // changed says what is not as it was opened. What cannot be looked at is left to SQLite.
 func (f *dbFile) changed() string {
 	info, err := os.Stat(f.path)

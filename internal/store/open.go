@@ -193,7 +193,7 @@ func (s *Store) Close() error {
 		if s.file.check() != nil {
 			errs = append(errs, s.file.takeAlong())
 		}
-		errs = append(errs, s.file.header.Close())
+		errs = append(errs, s.file.forget())
 	}
 	return errors.Join(errs...)
 }
