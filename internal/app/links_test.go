@@ -70,3 +70,21 @@ func TestKeyOfLinks(t *testing.T) {
 		t.Errorf("a key that everybody may write: %v", err)
 	}
 }
+
+// A database in memory leaves no file.
+func TestKeyOfLinksInMemory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	a, err := Start(t.Context(), Config{Server: config.Server{Database: config.Database{DB: ":memory:"}, Listen: "127.0.0.1:0", Migrate: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := os.ReadDir("."); err != nil || len(found) != 0 {
+		t.Errorf("left behind: %v, %v", found, err)
+	}
+	if text, err := a.Links().Sign(key.Link{Purpose: key.LinkUnsubscribe, Workspace: 1, Subject: "ada"}); err == nil {
+		t.Errorf("signed without a key: %s", text)
+	}
+}

@@ -252,7 +252,7 @@ func TestReadOnce(t *testing.T) {
 		t.Error(diff)
 	}
 	for i := range 100 { // others make room for themselves
-		n(fmt.Sprint(i), start.Add(time.Minute))
+		n(fmt.Sprint(i), start.Add(time.Minute+time.Duration(i+1)*time.Millisecond))
 	}
 	if again := n("o", start.Add(time.Minute+time.Second)); again != 106 {
 		t.Errorf("after a hundred others: %v", again)
