@@ -85,17 +85,23 @@ func (r *run) nemesis(ctx context.Context) error {
 // killed. It comes last: as long as a breaker is open there is nothing to kill or freeze.
 func (r *run) outage(ctx context.Context) error {
 	defer r.provider.suffer(none)
-	found := func(t trouble, most int) error {
-		r.provider.suffer(t)
+	within := func(seen func() (bool, error)) error {
 		bounded, cancel := context.WithTimeout(ctx, troubleFor)
 		defer cancel()
-		if err := r.until(bounded, func() (bool, error) { return r.provider.found(t) >= most, nil }); err != nil && ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := r.until(bounded, seen); err != nil && (ctx.Err() != nil || bounded.Err() == nil) {
+			return err
 		}
 		return nil // nobody found it: the report says so
 	}
+	found := func(t trouble, most int) error {
+		r.provider.suffer(t)
+		return within(func() (bool, error) { return r.provider.found(t) >= most, nil })
+	}
 	r.poster.release(len(r.poster.batches))
 	if err := found(outOfOrder, flow.Threshold*len(r.slots)); err != nil {
+		return err
+	}
+	if err := within(func() (bool, error) { return r.db.rests(ctx) }); err != nil {
 		return err
 	}
 	// The next life knows nothing of the outage.

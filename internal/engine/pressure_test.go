@@ -116,6 +116,16 @@ func TestPlacesThatHavePassed(t *testing.T) {
 				"10:35 deferred inbox 12:32 cooldown, 10:35 deferred inbox 12:32 cooldown, 12:32 sent inbox, 12:32 sent inbox",
 		},
 		{
+			"a critical one that was refused keeps its place within the grace", "{cooldown: 2h, slot_grace: 10m}", steady,
+			"10:30 later, 10:30 siren, 11:00 news, 13:00",
+			"10:30 retried inbox temporary_error, 10:35 sent inbox, 11:00 deferred inbox 12:30 cooldown, 12:30 sent inbox",
+		},
+		{
+			"and has a new one after it", "{cooldown: 2h}", steady,
+			"10:30 later, 10:30 siren, 12:32 news, 13:00",
+			"10:30 retried inbox temporary_error, 10:35 sent inbox, 12:32 deferred inbox 12:35 cooldown, 12:35 sent inbox",
+		},
+		{
 			"what may have arrived counts", "{cooldown: 2h}", "retry: {backoff: [15m], jitter: none}\n",
 			"10:30 lose, 10:30 news, 10:33 news, 13:00",
 			"10:30 retried inbox reply_lost, 10:33 deferred inbox 12:30 cooldown, 10:45 sent inbox, 12:30 sent inbox",

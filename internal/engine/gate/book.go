@@ -186,12 +186,12 @@ type Ask struct {
 }
 
 // Limiting is the policy as far as it concerns the message: a critical one passes it, and one whose type does not count
-// keeps the quiet hours alone.
+// keeps the quiet hours alone. The places of all of them are over after the same grace.
 func (b *Book) Limiting(a Ask) cadence.Policy {
-	if a.Limits.Critical {
-		return cadence.Policy{}
-	}
 	p := b.Policy(a.Set, a.Person.Contact, Kind(a.Channel))
+	if a.Limits.Critical {
+		return cadence.Policy{SlotGrace: p.SlotGrace}
+	}
 	if !p.Unlimited() && !p.Counts(a.Type) {
 		return cadence.Policy{Quiet: p.Quiet, SlotGrace: p.SlotGrace}
 	}
