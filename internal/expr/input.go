@@ -55,9 +55,16 @@ type Input struct {
 	failed bool   // a line that the answer depends on could not be evaluated
 }
 
-// Meter counts the steps of several evaluations, each of which ends at CostLimit. Whoever evaluates many in one transaction
-// asks it when to stop. The quick form of a line is not counted: nobody who explains a condition uses it.
+// PageLimit bounds the steps of all evaluations of one transaction, from about a tenth of a second to a third. What is left
+// over belongs to another transaction.
+const PageLimit = 20 * CostLimit
+
+// Meter counts the steps of several evaluations, each of which ends at CostLimit. Code that evaluates many expressions in one
+// transaction stops when it is full. The quick form of a line is not counted: nobody who explains a condition uses it.
 type Meter struct{ Steps uint64 }
+
+// Full reports whether a transaction has evaluated what it may. A nil meter is never full.
+func (m *Meter) Full() bool { return m != nil && m.Steps > PageLimit }
 
 // add counts an evaluation.
 func (m *Meter) add(details *cel.EvalDetails) {

@@ -22,6 +22,7 @@ type Glance struct {
 	Now      time.Time
 	LookAt   time.Time // since when it has to be looked at
 	LookedAt time.Time // when it was last; none: never
+	Meter    *expr.Meter // of what is evaluated in one transaction; nil: nobody asks
 }
 
 // Look is what one trigger sees of a record.
@@ -109,7 +110,7 @@ type seeing struct {
 func (v *seeing) look(m definition.Match) Look {
 	own, _ := v.rec.Props["timezone"].(string)
 	in := Input(v.set, m.Workflow, nil, v.glance.Now)
-	in.Record, in.Zone = v.fields, recordZone(v.set, own, v.zones)
+	in.Record, in.Zone, in.Meter = v.fields, recordZone(v.set, own, v.zones), v.glance.Meter
 	l := Look{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger), fields: v.fields}
 	seen := condition.Sight{
 		Now: v.glance.Now, Tick: condition.DueTick(l.Rule.Every, v.glance.Now, v.glance.LookedAt, v.glance.LookAt), Gone: gone(m, v.rec),

@@ -158,24 +158,24 @@ func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide C
 		if err != nil {
 			return err
 		}
-		if len(audiences) != n {
+		if len(audiences) == 0 || len(audiences) > n {
 			return fmt.Errorf("%w: audiences of %d records instead of %d", ErrInvalid, len(audiences), n)
 		}
 		people, err := t.people(ctx, now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace }, decide.Floor, true)
 		if err != nil {
 			return err
 		}
-		if len(people) < n {
-			t.s.dueRecords.due(dueMicros(due[len(people)].LookAt))
-			t.due(dueMicros(now))
-			n = len(people)
-		}
 		writes, err := decide.Decide(people)
 		if err != nil {
 			return err
 		}
-		if len(writes.Looks) != n {
-			return fmt.Errorf("%w: looks at %d records instead of %d", ErrInvalid, len(writes.Looks), n)
+		if len(writes.Looks) == 0 || len(writes.Looks) > len(people) {
+			return fmt.Errorf("%w: looks at %d records instead of %d", ErrInvalid, len(writes.Looks), len(people))
+		}
+		if done := len(writes.Looks); done < n { // the others are left to another transaction
+			t.s.dueRecords.due(dueMicros(due[done].LookAt))
+			t.due(dueMicros(now))
+			n = done
 		}
 		if err := t.holdKin(ctx, now, kin, &writes); err != nil {
 			return err

@@ -93,10 +93,10 @@ func (s *Store) expand(
 		if err != nil {
 			return err
 		}
-		if len(wanted) != n {
+		if len(wanted) == 0 || len(wanted) > n {
 			return fmt.Errorf("%w: recipients of %d instances instead of %d", ErrInvalid, len(wanted), n)
 		}
-		groups := make([][]Audience, n)
+		groups := make([][]Audience, len(wanted))
 		for i := range wanted {
 			groups[i] = wanted[i : i+1]
 		}
@@ -105,24 +105,24 @@ func (s *Store) expand(
 		if err != nil {
 			return err
 		}
-		if len(found) < n {
-			t.s.dueInstances.due(readyAt(due[len(found)].Row))
-			t.due(dueMicros(now))
-			due, n = due[:len(found)], len(found)
-		}
-		people := make([]People, n)
+		people := make([]People, len(found))
 		for i, p := range found {
 			people[i] = p[0]
 			if err := t.told(ctx, due[i].Workspace, wanted[i].Occasion, &people[i]); err != nil {
 				return err
 			}
 		}
-		results, err := decide(due, people)
+		results, err := decide(due[:len(people)], people)
 		if err != nil {
 			return err
 		}
-		if len(results) != n {
-			return fmt.Errorf("%w: results of %d instances instead of %d", ErrInvalid, len(results), n)
+		if len(results) == 0 || len(results) > len(people) {
+			return fmt.Errorf("%w: results of %d instances instead of %d", ErrInvalid, len(results), len(people))
+		}
+		if done := len(results); done < n { // the others are left to another transaction
+			t.s.dueInstances.due(readyAt(due[done].Row))
+			t.due(dueMicros(now))
+			due, n = due[:done], done
 		}
 		return t.settleInstances(ctx, now, due, results)
 	})

@@ -7,6 +7,7 @@ package audience
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/carillonhq/carillon/internal/definition"
@@ -15,6 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -79,9 +81,10 @@ func (p *Plan) Add(ref store.RecipientRef) {
 	p.Refs, p.named = append(p.Refs, ref), append(p.named, named{})
 }
 
-// Recipients are those of the people who are meant, each once: one person gets one delivery of an occasion.
-func (p *Plan) Recipients(people store.People) []gate.Recipient {
-	var list []gate.Recipient
+// Recipients are those of the people who are meant, each once: one person gets one delivery of an occasion. Where judging
+// them costs more than one transaction may, the page ends early: after is the last person of it, people.After otherwise. Named
+// people belong to the first page, so that too many costly ones of them are an error.
+func (p *Plan) Recipients(people store.People) (list []gate.Recipient, after subject.ContactID, err error) {
 	seen := map[subject.ContactID]bool{}
 	add := func(person store.Person, by plan.Target, kind string) {
 		seen[person.ID] = true
@@ -91,11 +94,17 @@ func (p *Plan) Recipients(people store.People) []gate.Recipient {
 		list = append(list, gate.Recipient{Person: person, Address: by.Address, Kind: kind, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
 	}
 	for i, person := range people.Persons {
+		if p.input.Meter.Full() && p.named[i].entry.Where != nil {
+			return nil, 0, errTooMuch
+		}
 		if of := p.named[i]; person.Found && !seen[person.ID] && p.holds(of.entry, person) {
 			add(person, of.target, of.entry.AddressKind)
 		}
 	}
-	for _, person := range people.Members {
+	for i, person := range people.Members {
+		if i > 0 && p.input.Meter.Full() {
+			return list, people.Members[i-1].ID, nil
+		}
 		means := func(entry definition.Audience) bool {
 			return (entry.Everyone || entry.Persona == person.Persona) && p.holds(entry, person)
 		}
@@ -103,7 +112,11 @@ func (p *Plan) Recipients(people store.People) []gate.Recipient {
 			add(person, plan.Target{}, "")
 		}
 	}
-	return list
+	return list, people.After, nil
+}
+
+var errTooMuch = &expr.Failure{
+	Reason: reason.CostExceeded, Detail: fmt.Sprintf("the where of the people who are named takes more than %d steps in all", uint64(expr.PageLimit)),
 }
 
 // holds judges the where of an entry on a person.

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -24,11 +25,14 @@ type decision struct {
 	writes store.CheckWrites
 }
 
-// decide writes what is made of the records, of those whose people were found.
+// decide writes what is made of the records, of those whose people were found, and of as many as one transaction may evaluate.
 func (r *run) decide(people [][]store.People) (store.CheckWrites, error) {
-	r.entries = nil
+	r.entries, r.meter = nil, expr.Meter{}
 	d := decision{run: r, book: gate.NewBook(&r.catalog.Zones, r.now), writes: store.CheckWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
 	for i, of := range people {
+		if i > 0 && r.meter.Full() {
+			break
+		}
 		if s := r.records[i]; s.err != nil {
 			d.putOff(s)
 		} else {
@@ -231,8 +235,13 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	}
 	var rows, superseded []delivery.Row
 	var entries []journal.Entry
+	recipients, after, err := w.audience.Recipients(people)
+	if err != nil { // the expander tries it again
+		w.late = true
+	}
+	people.After = after
 	eligible := w.late
-	for _, recipient := range w.audience.Recipients(people) {
+	for _, recipient := range recipients {
 		from, of := len(rows), gate.Occasion{Instance: in, Trigger: &trigger, Set: s.set, Now: d.now, Begun: people.After != 0}
 		rows = d.book.Deliveries(rows, of, recipient, func() delivery.ID { return delivery.ID(d.store.NewID(d.now)) })
 		for _, row := range rows[from:] {

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -30,6 +31,7 @@ type run struct {
 	state   store.CheckState
 	kin     map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // what the records depend on
 	entries []journal.Entry
+	meter   expr.Meter // of what look, admit or decide evaluates
 }
 
 // seen is a record with what its triggers see.
@@ -105,12 +107,15 @@ func (r *run) links(s *seen) []subject.RecordRef {
 	return plan.Kin(r.kin[s.Workspace]).Links(s.set.Relations(s.Type), s.Record)
 }
 
-// look judges the records and says what has to be known before anything is decided.
+// look judges the records, as many as one transaction may evaluate, and says what has to be known before anything is decided.
 func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
-	r.records, r.live = make([]*seen, len(due)), map[subject.WorkspaceID]*definition.Set{}
-	for i, d := range due {
+	r.records, r.live, r.meter = make([]*seen, 0, len(due)), map[subject.WorkspaceID]*definition.Set{}, expr.Meter{}
+	for _, d := range due {
+		if r.meter.Full() {
+			break
+		}
 		s := &seen{DueRecord: d, err: d.Err}
-		r.records[i] = s
+		r.records = append(r.records, s)
 		if s.set, err = r.catalog.Loaded(d.Workspace, d.InForce); err != nil {
 			return needs, err
 		}
@@ -124,7 +129,7 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 		if s.err != nil {
 			continue
 		}
-		glance := plan.Glance{Now: r.now, LookAt: d.LookAt, LookedAt: d.LookedAt}
+		glance := plan.Glance{Now: r.now, LookAt: d.LookAt, LookedAt: d.LookedAt, Meter: &r.meter}
 		for _, l := range plan.Record(s.set, d.Record, r.kin[d.Workspace], s.states, glance, &r.catalog.Zones) {
 			l := &look{Look: l, next: l.Next}
 			s.looks = append(s.looks, l)
@@ -173,11 +178,16 @@ func (s *seen) episode(l *look) store.EpisodeRef {
 	return store.EpisodeRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, Episode: l.State.Episodes}
 }
 
-// admit asks gate 1 and names the audiences of what passes. What goes wrong with one record concerns no other.
+// admit asks gate 1 and names the audiences of what passes, for as many records as one transaction may evaluate. What goes wrong
+// with one record concerns no other.
 func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 	r.state = state
 	audiences := make([][]store.Audience, len(r.records))
+	r.meter = expr.Meter{}
 	for i, s := range r.records {
+		if i > 0 && r.meter.Full() {
+			return audiences[:i], nil
+		}
 		s.wanted, s.faded = nil, nil
 		if s.err != nil {
 			continue
@@ -245,7 +255,7 @@ func (r *run) alert(s *seen, l *look) (wanted, error) {
 		return w, nil
 	}
 	input := plan.Input(s.set, l.Workflow, nil, r.now)
-	input.Record, input.Issues = l.Fields(), l.Issues()
+	input.Record, input.Issues, input.Meter = l.Fields(), l.Issues(), &r.meter
 	var err error
 	w.audience, err = audience.Of(l.Trigger, input, s.ws.Addresses, 0)
 	var missing *catalog.Missing

@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/condition"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -87,6 +88,7 @@ type mending struct {
 	kin     map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record
 	records []*seen
 	entries []journal.Entry
+	meter   expr.Meter // of a page
 }
 
 // page reads the next records and finds those that lack something. Those that imply something else than at their last look are
@@ -105,7 +107,12 @@ func (m *mending) page(ctx context.Context, set *definition.Set) (step store.Run
 		}
 	}
 	looks, wanted := map[store.PlanRef]*plan.Look{}, map[store.PlanRef][]key.Instance{}
-	for _, r := range page.records {
+	m.meter = expr.Meter{}
+	for i, r := range page.records {
+		if i > 0 && m.meter.Full() { // those that lack something are judged again in one transaction
+			step.Cursor, step.Done, step.End = int64(page.records[i-1].ID), i, false
+			break
+		}
 		row := r.RecordRow
 		if row.Props, err = propsOf(r.PropsJSON); err != nil {
 			continue // its look tells of it
@@ -158,13 +165,13 @@ func (m *mending) judge(set *definition.Set, row store.RecordRow, kin plan.Kin) 
 		return look, before, false
 	}
 	before = states[condition.Name(m.match.Workflow.Name, m.match.Trigger.ID)]
-	look = plan.Due(set, m.match, row.Record, kin, states, plan.Glance{Now: m.now, LookAt: m.now, LookedAt: row.LookedAt}, &m.catalog.Zones)
+	look = plan.Due(set, m.match, row.Record, kin, states, plan.Glance{Now: m.now, LookAt: m.now, LookedAt: row.LookedAt, Meter: &m.meter}, &m.catalog.Zones)
 	if look.Ahead == nil || !look.Ahead.Known || len(look.Ahead.Implied) == 0 {
 		return look, before, false
 	}
 	if m.rule.Where != nil {
 		in := plan.Input(set, m.match.Workflow, nil, m.now)
-		in.Record = look.Fields()
+		in.Record, in.Meter = look.Fields(), &m.meter
 		if !m.rule.Where.Holds(in) {
 			return look, before, false
 		}

@@ -144,6 +144,7 @@ type run struct {
 	entries []journal.Entry
 	taken   bool                  // the instances were taken up under a lease already
 	took    []store.TakenInstance // those that it only took up
+	meter   expr.Meter            // of what resolve or decide evaluates
 }
 
 // planned is what is known of an instance before its people are: the definitions it belongs to, and whom they name.
@@ -161,11 +162,15 @@ type planned struct {
 	lease    time.Duration // it is only taken up, for that long
 }
 
-// resolve says whom each instance concerns.
+// resolve says whom each instance concerns, of as many as one transaction may evaluate.
 func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
+	r.meter = expr.Meter{}
 	r.planned, r.live, r.types = make([]planned, len(due)), map[subject.WorkspaceID]*definition.Set{}, []string{}
 	audiences := make([]store.Audience, len(due))
 	for i, in := range due {
+		if i > 0 && r.meter.Full() {
+			return audiences[:i], nil
+		}
 		p := &r.planned[i]
 		if !slices.Contains(r.types, in.Type) {
 			r.types = append(r.types, in.Type)
@@ -204,7 +209,7 @@ func (r *run) look(p *planned, in store.DueInstance, ws catalog.Workspace) error
 	if err = r.pause(p, in, err); err != nil || p.over != nil {
 		return err
 	}
-	r.live[in.Workspace] = p.live
+	r.live[in.Workspace], input.Meter = p.live, &r.meter
 	p.audience, err = audience.Of(p.trigger, input, ws.Addresses, subject.ContactID(in.ExpandCursor))
 	switch {
 	case p.zones != nil:
@@ -313,10 +318,13 @@ func (r *run) floor() store.Floor {
 
 // decide makes the deliveries of each instance.
 func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
-	r.entries = make([]journal.Entry, 0, 2*len(due))
+	r.entries, r.meter = make([]journal.Entry, 0, 2*len(due)), expr.Meter{}
 	book := gate.NewBook(&r.catalog.Zones, r.now)
 	results := make([]store.ExpandResult, len(due))
 	for i, in := range due {
+		if i > 0 && r.meter.Full() {
+			return results[:i], nil
+		}
 		p := r.planned[i]
 		if p.err != nil {
 			results[i] = r.fail(&p, in, p.err)
@@ -334,7 +342,7 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 			continue
 		}
 		from := len(r.entries)
-		if err := guarded(func() error { results[i] = r.expand(book, p, in, people[i]); return nil }); err != nil {
+		if err := guarded(func() (err error) { results[i], err = r.expand(book, p, in, people[i]); return err }); err != nil {
 			r.entries = r.entries[:from]
 			results[i] = r.fail(&p, in, err)
 			results[i].Seeds = p.follows(results[i])
@@ -344,7 +352,12 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 }
 
 // expand makes the deliveries of one instance.
-func (r *run) expand(book *gate.Book, p planned, in store.DueInstance, people store.People) store.ExpandResult {
+func (r *run) expand(book *gate.Book, p planned, in store.DueInstance, people store.People) (store.ExpandResult, error) {
+	recipients, after, err := p.audience.Recipients(people)
+	if err != nil {
+		return store.ExpandResult{}, err
+	}
+	people.After = after
 	result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people.After, Event: p.event}
 	if p.event != nil {
 		in.Event = p.event.ID
@@ -353,7 +366,7 @@ func (r *run) expand(book *gate.Book, p planned, in store.DueInstance, people st
 	if begun && in.ExpandCursor == 0 && !p.trigger.Pin {
 		in.Definitions, result.Definitions = in.InForce, in.InForce
 	}
-	for _, recipient := range p.audience.Recipients(people) {
+	for _, recipient := range recipients {
 		from := len(result.Deliveries)
 		o := gate.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun}
 		if people.Told[recipient.Person.ID] {
@@ -389,7 +402,7 @@ func (r *run) expand(book *gate.Book, p planned, in store.DueInstance, people st
 	if result.Status == instance.Completed {
 		r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
 	}
-	return result
+	return result, nil
 }
 
 // follows is what is ensured with what becomes of an occasion: nothing, while it goes on.

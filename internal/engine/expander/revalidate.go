@@ -32,7 +32,7 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 	if err != nil {
 		return input, err
 	}
-	glance := plan.Glance{Now: r.now, LookAt: source.LookAt, LookedAt: source.LookedAt}
+	glance := plan.Glance{Now: r.now, LookAt: source.LookAt, LookedAt: source.LookedAt, Meter: &r.meter}
 	look := plan.Due(p.live, m, source.Record, r.kin[in.Workspace], states, glance, &r.catalog.Zones)
 	if look.Ahead == nil { // the trigger has a cooldown by now, and the look that found so is over
 		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: reason.RuleChanged, Look: true}

@@ -100,11 +100,6 @@ type decision struct {
 	writes store.IngestWrites
 }
 
-// stepsAtOnce bounds what the conditions on people may cost that one request evaluates within its transaction: about
-// a tenth of a second. Beyond it further events of the request are refused, and the other requests of its group get
-// another transaction.
-const stepsAtOnce = 20 * expr.CostLimit
-
 // decide turns the plans of a group into rows against what exists. It fills results and entries anew each time. A batch
 // that repeats another request leaves no rows: it is given the answer of that request, or is decided after the group.
 func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestWrites, error) {
@@ -124,7 +119,7 @@ func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestW
 			continue
 		}
 		d.batch, d.people, people = b, people[:len(b.people)], people[len(b.people):]
-		if b.repeat.again = steps > stepsAtOnce; b.repeat.again {
+		if b.repeat.again = steps > expr.PageLimit; b.repeat.again {
 			b.results, b.entries = nil, nil
 			continue
 		}
@@ -158,7 +153,7 @@ func (d *decision) all() error {
 			d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: item.Err.Reason, Error: item.Err.Error()})
 			continue
 		}
-		if d.meter.Steps > stepsAtOnce {
+		if d.meter.Full() { // the other requests of the group get another transaction
 			d.results[i] = d.tooMuch()
 			continue
 		}
@@ -175,7 +170,7 @@ func (d *decision) all() error {
 func (d *decision) tooMuch() Result {
 	d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: reason.CostExceeded})
 	return Result{Outcome: Failed, Reason: reason.CostExceeded, Error: &ItemError{
-		Reason: reason.CostExceeded, Message: fmt.Sprintf("the conditions that the events of this request evaluate take more than %d steps together", uint64(stepsAtOnce)),
+		Reason: reason.CostExceeded, Message: fmt.Sprintf("the conditions that the events of this request evaluate take more than %d steps together", uint64(expr.PageLimit)),
 		Hint: "send fewer events in one request, or make the where of the audience cheaper",
 	}}
 }

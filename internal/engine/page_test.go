@@ -1,0 +1,174 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/checker"
+	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// pages is a store that notes how much each transaction of the checker and the expander takes up.
+type pages struct {
+	*store.Store
+	records, occasions, repaired []int
+}
+
+func (p *pages) CheckDue(ctx context.Context, now time.Time, limit int, decide store.Check) (int, error) {
+	n, err := p.Store.CheckDue(ctx, now, limit, decide)
+	p.records = append(p.records, n)
+	return n, err
+}
+
+func (p *pages) ExpandDue(
+	ctx context.Context, now time.Time, limit int, floor store.Floor, relate func([]store.DueInstance, store.Relatives) []store.Relative,
+	resolve func([]store.DueInstance) ([]store.Audience, error), decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error),
+) (int, error) {
+	n, err := p.Store.ExpandDue(ctx, now, limit, floor, relate, resolve, decide)
+	p.occasions = append(p.occasions, n)
+	return n, err
+}
+
+func (p *pages) MoveRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.Mend) (bool, error) {
+	p.repaired = append(p.repaired, step.Done)
+	return p.Store.MoveRepair(ctx, now, run, step, lacking, mend)
+}
+
+// costly are the fields of an occasion whose condition takes much of what one evaluation may.
+func costly(more string) string {
+	return fmt.Sprintf(`{"text": %q, "pattern": "x{0,400}y|@"%s}`, strings.Repeat("x", 600)+"@", more)
+}
+
+// step has the checker and the expander do what is due, and returns what each transaction took up.
+func (w world) step(limit int) *pages {
+	w.Helper()
+	p := &pages{Store: w.Store}
+	definitions := catalog.New(w.Store, definition.Options{})
+	c, x := checker.New(p, definitions, nil), expander.New(p, definitions, nil, nil)
+	for {
+		looked, err := c.Step(w.Context(), w.Clock.Now(), limit)
+		if err != nil {
+			w.Fatal(err)
+		}
+		expanded, err := x.Step(w.Context(), w.Clock.Now(), limit)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if looked.Looked == 0 && expanded == 0 && !looked.More {
+			return p
+		}
+	}
+}
+
+// split wants many things to be done by several transactions.
+func (w world) split(what string, want int, sizes []int) {
+	w.Helper()
+	sum := 0
+	for _, n := range sizes {
+		sum += n
+	}
+	if sum != want || slices.Max(sizes) > want*2/3 {
+		w.Errorf("%s: transactions of %v", what, sizes)
+	}
+}
+
+const crowded = 60
+
+// What expressions evaluate within one transaction is bounded. What is left over is done by the next one.
+//
+// Shows: reliability 40.
+func TestLooksAtCostlyRecords(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, strings.NewReplacer("record.morale < 50", "matches(record.text, record.pattern)", "{{ record.morale }}", "x", "{{ record.name }}", "x").Replace(simple("[change]", "", "")), "ann")
+		for i := range crowded {
+			w.put(fmt.Sprint("team/", i), costly(`, "owner_id": "ann"`))
+		}
+		w.split("looks", crowded, w.step(crowded).records)
+		w.live("10:01")
+		if sent := w.Provider.Sent(); len(sent) != crowded {
+			t.Errorf("%d messages instead of %d", len(sent), crowded)
+		}
+	})
+}
+
+// People of an audience who are judged by a costly where are taken up in smaller pages; those who are named one by one, and
+// together cost too much, are a failure of their occasion.
+func TestCostlyAudiences(t *testing.T) {
+	t.Parallel()
+	const definitions = `
+workflow: members
+type: alert
+triggers: [{id: t, event: all}]
+audience: [{persona: Manager, where: "matches(event.text + contact.id, event.pattern)"}]
+channel: inbox
+message: {inbox: {text: x}}
+---
+workflow: named
+type: alert
+triggers: [{id: t, event: some}]
+audience: [{to: event.people, where: "matches(event.text + contact.id, event.pattern)"}]
+channel: inbox
+message: {inbox: {text: x}}
+---
+persona: Manager
+cadence: {max_per_month: 10000}
+---
+channel: inbox
+provider: inbox
+`
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		people := make([]string, crowded)
+		for i := range people {
+			people[i] = fmt.Sprint("p", i)
+		}
+		w := newWorld(t, s, definitions, people...)
+		w.Post(`{"id": "1", "kind": "all", "payload": ` + costly("") + `}`)
+		if pages := w.step(crowded).occasions; len(pages) < 4 || len(pages) > crowded/2 {
+			t.Errorf("transactions of %v", pages)
+		}
+		w.live("10:01")
+		told := map[string]bool{}
+		for _, m := range w.Provider.Sent() {
+			if told[m.Address] {
+				t.Errorf("%s has it twice", m.Address)
+			}
+			told[m.Address] = true
+		}
+		if len(told) != crowded {
+			t.Errorf("%d messages instead of %d", len(told), crowded)
+		}
+		w.Post(fmt.Sprintf(`{"id": "2", "kind": "some", "payload": %s}`, costly(fmt.Sprintf(`, "people": ["%s"]`, strings.Join(people, `","`)))))
+		w.live("10:02")
+		list, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{Workflow: "named"}, store.Page{Limit: 10})
+		if err != nil || len(list) != 1 || list[0].RetryCount != 1 || list[0].Reason != reason.AudienceFailed || !strings.Contains(list[0].Trace, "the where of the people who are named takes more than") {
+			t.Errorf("named: %+v, %v", list, err)
+		}
+	})
+}
+
+// A repair goes over fewer records at a time where its where costs much.
+func TestRepairOfCostlyRecords(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		w := newWorld(t, s, visits(`    timing: {anchor: record.on_date, offset: [-7d], at: "12:00"}
+    reconcile: {every: 1d, where: "matches(record.text, record.pattern)", batch: 100}
+`), "ann")
+		for i := range crowded {
+			w.put(fmt.Sprint("visit/", i), costly(`, "on_date": "2026-05-26", "who": "ann"`))
+		}
+		w.live("10:01")
+		w.Clock.Set(w.Clock.Now().AddDate(0, 0, 1))
+		w.split("repairs", crowded, w.step(crowded).repaired)
+	})
+}
