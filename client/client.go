@@ -63,8 +63,8 @@ func New(server, key string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// PostEvents takes events in, at most MaxEvents. An answer without an error means that everything accepted is
-// durable; look at each item for those that were not.
+// PostEvents takes events in, at most MaxEvents. The error concerns the whole request. One bad event fails no other one: the
+// answer's Err names those that were refused, and what was accepted is durable.
 func (c *Client) PostEvents(ctx context.Context, events ...Event) (EventsAnswer, error) {
 	var answer EventsAnswer
 	err := c.call(ctx, http.MethodPost, "/v1/events", map[string]any{"events": events}, &answer)

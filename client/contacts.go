@@ -187,7 +187,7 @@ func (c *Client) ChangeContact(ctx context.Context, id string, change map[string
 }
 
 // PostContacts changes what is mentioned of each contact, at most MaxContacts, and makes those that there are not. One
-// that is refused stops no other one.
+// that is refused stops no other one; the answer's Err names it.
 func (c *Client) PostContacts(ctx context.Context, contacts ...ContactInput) (ContactsAnswer, error) {
 	var answer ContactsAnswer
 	err := c.call(ctx, http.MethodPost, "/v1/contacts", map[string]any{"contacts": contacts}, &answer)

@@ -77,6 +77,30 @@ func Example() {
 	// inbox:default sent
 }
 
+// One bad event of a list fails no other one. Err names it, by its place in the request.
+func ExampleEventsAnswer_Err() {
+	ctx := context.Background()
+	server, key, stop := serverForExample(ctx)
+	defer stop()
+
+	c, err := client.New(server, key)
+	if err != nil {
+		panic(err)
+	}
+	answer, err := c.PostEvents(ctx, client.Event{ID: "1", Kind: "signed-up"}, client.Event{ID: "2", Payload: map[string]any{"name": "Ada"}})
+	if err != nil {
+		panic(err) // nothing is known of any of them
+	}
+	fmt.Println(answer.Err())
+	var first *client.ItemError
+	if errors.As(answer.Err(), &first) {
+		fmt.Println(first.Index, first.Reason)
+	}
+	// Output:
+	// item 1: kind: the kind of the event is missing (such as "service-visit-closed")
+	// 1 invalid_event
+}
+
 // What the server refuses is a *Problem: programs branch on its code.
 func ExampleProblem() {
 	ctx := context.Background()

@@ -169,7 +169,7 @@ func (c *Client) DeleteRecord(ctx context.Context, typ, id string) (RecordDelete
 }
 
 // PostRecords changes what is mentioned of each record, at most MaxRecords, and makes those that there are not. One that
-// is refused stops no other one.
+// is refused stops no other one; the answer's Err names it.
 func (c *Client) PostRecords(ctx context.Context, records ...RecordInput) (RecordsAnswer, error) {
 	var answer RecordsAnswer
 	err := c.call(ctx, http.MethodPost, "/v1/records", map[string]any{"records": records}, &answer)
