@@ -20,8 +20,8 @@ const maxContext = 1000
 // Glance says at which instant a record is looked at, and what was known of it before.
 type Glance struct {
 	Now      time.Time
-	LookAt   time.Time // since when it has to be looked at
-	LookedAt time.Time // when it was last; none: never
+	LookAt   time.Time   // since when it has to be looked at
+	LookedAt time.Time   // when it was last; none: never
 	Meter    *expr.Meter // of what is evaluated in one transaction; nil: nobody asks
 }
 
