@@ -38,6 +38,8 @@ type Stdio struct {
 
 // grammar is every command.
 type grammar struct {
+	PrintVersion kong.VersionFlag `name:"version" hidden:"" help:"Print the version."`
+
 	Demo  demoCmd  `cmd:"" help:"See it at work on this machine, in ten seconds."`
 	Serve serveCmd `cmd:"" help:"Run the engine, the HTTP API and the console."`
 
@@ -70,12 +72,17 @@ type grammar struct {
 	AcceptRestore acceptRestoreCmd `cmd:"" group:"admin" help:"Have a copy of a database send what is due from it."`
 	Secrets       secretsCmd       `cmd:"" group:"admin" help:"Set, list and remove secrets of channels."`
 	Version       versionCmd       `cmd:"" group:"admin" help:"Print the version."`
+	Completion    completionCmd    `cmd:"" group:"admin" help:"Print a script by which a shell completes commands."`
+	Man           manCmd           `cmd:"" group:"admin" help:"Write the manual pages."`
+
+	Complete completeCmd `cmd:"" name:"__complete" hidden:"" passthrough:""`
 }
 
 const description = `Triggered, scheduled and rate-limited messages: the right one, to the right person, at the
 right moment, once, and never too often.
 
-Commands that talk to a server find it by --server and --key, or CARILLON_SERVER and CARILLON_KEY.`
+Commands that talk to a server find it by --server and --key or --key-file, or CARILLON_SERVER and
+CARILLON_KEY.`
 
 // session is what a command runs with.
 type session struct {
@@ -123,7 +130,7 @@ func Run(ctx context.Context, args []string, stdio Stdio) (status int) {
 		fmt.Fprintln(stdio.Err, "   ", strings.Join(append(usageOf(err), "--help"), " "))
 		return ExitUsage
 	}
-	err = parsed.Run(&session{ctx: ctx, Stdio: stdio, command: parsed.Command()})
+	err = parsed.Run(&session{ctx: ctx, Stdio: stdio, command: parsed.Command()}, parser)
 	if out.caused(err) {
 		return ExitFailed
 	}
@@ -143,7 +150,7 @@ func newParser(stdio Stdio) (*kong.Kong, error) {
 			{Key: "work", Title: "Messages:"},
 			{Key: "admin", Title: "Administration:"},
 		}),
-		kong.Vars{"scopes": strings.Join(scopes(), ","), "workspace": app.DefaultWorkspace},
+		kong.Vars{"scopes": strings.Join(scopes(), ","), "workspace": app.DefaultWorkspace, "version": "carillon " + version()},
 	)
 }
 
@@ -187,14 +194,14 @@ func report(w io.Writer, err error) int {
 	case errors.As(err, &own):
 		return int(own)
 	case errors.As(err, &problem):
-		printProblem(w, problem)
+		printProblem(w, inWords(*problem))
 	default:
 		fmt.Fprintln(w, "carillon:", err)
 	}
 	return ExitFailed
 }
 
-func printProblem(w io.Writer, p *client.Problem) {
+func printProblem(w io.Writer, p client.Problem) {
 	for _, one := range p.Problems {
 		fmt.Fprintln(w, problemText(one))
 	}

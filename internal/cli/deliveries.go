@@ -159,7 +159,7 @@ func foldedInto(d client.DeliveryDetail) string {
 }
 
 type onDelivery struct {
-	ID string `arg:"" optional:"" help:"The delivery's id. Without one the flags say which deliveries."`
+	IDs []string `arg:"" optional:"" name:"id" help:"The delivery's id; several are done one after the other. Without one the flags say which deliveries."`
 	selection
 	remote
 	output
@@ -178,7 +178,7 @@ something to send: carillon runs list shows how far it is, and --dry-run what it
 
 // Run cancels a delivery, or many.
 func (c *cancelDeliveryCmd) Run(s *session) error {
-	if c.ID == "" {
+	if len(c.IDs) == 0 {
 		return c.bulk(s, c.remote, c.output, "cancelled", (*client.Client).CancelDeliveries)
 	}
 	return c.one(s, "cancelled", (*client.Client).CancelDelivery)
@@ -196,7 +196,7 @@ shows how far the run is, and --dry-run what it would do.`
 
 // Run retries a delivery, or many.
 func (c *retryDeliveryCmd) Run(s *session) error {
-	if c.ID == "" {
+	if len(c.IDs) == 0 {
 		return c.bulk(s, c.remote, c.output, "retried", (*client.Client).RetryDeliveries)
 	}
 	return c.one(s, "retried", (*client.Client).RetryDelivery)
@@ -206,5 +206,5 @@ func (c *onDelivery) one(s *session, done string, do func(*client.Client, contex
 	if c.given() {
 		return errors.New("an id names one delivery: leave the flags out, or the id")
 	}
-	return s.operated(c.remote, c.JSON, done, func(api *client.Client) (client.Operated, error) { return do(api, s.ctx, c.ID) })
+	return s.operatedAll(c.remote, c.JSON, done, c.IDs, func(api *client.Client, id string) (client.Operated, error) { return do(api, s.ctx, id) })
 }

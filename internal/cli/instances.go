@@ -225,15 +225,15 @@ func positive(n int) string {
 }
 
 type onInstance struct {
-	ID string `arg:"" help:"The instance's id, or its key."`
+	IDs []string `arg:"" name:"id" help:"The instance's id, or its key; several are done one after the other."`
 	remote
 	jsonOnly
 }
 
-// act carries an action on the instance out.
+// act carries an action on the instances out.
 func (c *onInstance) act(s *session, done string, do func(api *client.Client, id string) (client.Operated, error)) error {
-	return s.operated(c.remote, c.JSON, done, func(api *client.Client) (client.Operated, error) {
-		id, err := s.instanceID(api, c.ID)
+	return s.operatedAll(c.remote, c.JSON, done, c.IDs, func(api *client.Client, name string) (client.Operated, error) {
+		id, err := s.instanceID(api, name)
 		if err != nil {
 			return client.Operated{}, err
 		}
@@ -283,7 +283,7 @@ func (c *releaseInstanceCmd) Run(s *session) error {
 }
 
 type forgetCmd struct {
-	InstanceKey string `arg:"" name:"instance-key" help:"The key of an instance, as instances list prints it."`
+	Keys []string `arg:"" name:"instance-key" help:"The key of an instance, or its id, as instances list prints them; several are done one after the other."`
 	remote
 	jsonOnly
 }
@@ -297,7 +297,48 @@ audited.`
 
 // Run frees a key.
 func (c *forgetCmd) Run(s *session) error {
-	return s.operated(c.remote, c.JSON, "forgot", func(api *client.Client) (client.Operated, error) { return api.Forget(s.ctx, c.InstanceKey) })
+	return s.operatedAll(c.remote, c.JSON, "forgot", c.Keys, func(api *client.Client, name string) (client.Operated, error) {
+		if !strings.Contains(name, ":") { // a key has colons
+			one, err := api.Instance(s.ctx, name)
+			if err != nil {
+				return client.Operated{}, err
+			}
+			name = one.Key
+		}
+		return api.Forget(s.ctx, name)
+	})
+}
+
+// operatedAll carries an action out on each of several things. One that is refused keeps no other one from it.
+func (s *session) operatedAll(r remote, asJSON bool, done string, names []string, do func(*client.Client, string) (client.Operated, error)) error {
+	if len(names) == 1 {
+		return s.operated(r, asJSON, done, func(api *client.Client) (client.Operated, error) { return do(api, names[0]) })
+	}
+	status := ExitOK
+	answers := make([]client.Operated, 0, len(names))
+	for _, name := range names {
+		o, err := call(r, func(api *client.Client) (client.Operated, error) { return do(api, name) })
+		if s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
+		if err != nil {
+			fmt.Fprintf(s.Err, "%s: ", name)
+			status = report(s.Err, err)
+			continue
+		}
+		if answers = append(answers, o); !asJSON {
+			s.tell(done, o)
+		}
+	}
+	if asJSON {
+		if err := printJSON(s.Out, map[string]any{"items": answers}); err != nil {
+			return err
+		}
+	}
+	if status != ExitOK {
+		return exit(status)
+	}
+	return nil
 }
 
 // operated carries an action out and says what it did.
@@ -309,23 +350,28 @@ func (s *session) operated(r remote, asJSON bool, done string, do func(*client.C
 	if asJSON {
 		return printJSON(s.Out, o)
 	}
+	s.tell(done, o)
+	return nil
+}
+
+// tell prints what an action did.
+func (s *session) tell(done string, o client.Operated) {
 	for _, d := range o.BeingSent {
 		s.rows([][]string{{"! being sent", d, "it may arrive, and nothing follows it"}})
 	}
 	if o.Reason != "" {
-		return nil // nothing was changed, and the lines above say why
+		return // nothing was changed, and the lines above say why
 	}
 	if !o.Changed && o.NewInstance != "" {
 		s.rows([][]string{{"=", o.Instance, done + " already, as " + o.NewInstance}})
-		return nil
+		return
 	}
 	if !o.Changed {
 		s.rows([][]string{{"=", o.Instance, "it was so already"}})
-		return nil
+		return
 	}
 	s.rows([][]string{{"~ " + done, o.Instance, strings.Join(o.Deliveries, ", ")}})
 	if o.NewInstance != "" {
 		s.rows([][]string{{"+ created", o.NewInstance, strings.Join(o.NewDeliveries, ", ")}})
 	}
-	return nil
 }

@@ -62,6 +62,9 @@ type versionCmd struct {
 	jsonOnly
 }
 
+// Help is the long help.
+func (versionCmd) Help() string { return `carillon --version prints the same.` }
+
 // Run prints the version.
 func (c *versionCmd) Run(s *session) error {
 	if c.JSON {
