@@ -338,6 +338,9 @@ type InstanceQuery struct {
 	Event    string // id
 	Record   string // TYPE/ID
 	Key      string
+	Reason   string
+	Since    string // made at this instant or later: RFC 3339, or how long ago, such as 1d
+	Until    string // made before this instant
 	Limit    int
 	Cursor   string
 }
@@ -349,6 +352,9 @@ func (q InstanceQuery) values() url.Values {
 	v.set("event", q.Event)
 	v.set("record", q.Record)
 	v.set("key", q.Key)
+	v.set("reason", q.Reason)
+	v.set("since", q.Since)
+	v.set("until", q.Until)
 	v.set("cursor", q.Cursor)
 	if q.Held {
 		v.set("held", "true")
@@ -365,6 +371,8 @@ type DeliveryQuery struct {
 	Reason   string
 	To       string // an address or a contact's id in your system
 	Instance string // id
+	Since    string // made at this instant or later: RFC 3339, or how long ago, such as 1d
+	Until    string // made before this instant
 	Limit    int
 	Cursor   string
 }
@@ -377,6 +385,8 @@ func (q DeliveryQuery) values() url.Values {
 	v.set("reason", q.Reason)
 	v.set("to", q.To)
 	v.set("instance", q.Instance)
+	v.set("since", q.Since)
+	v.set("until", q.Until)
 	v.set("cursor", q.Cursor)
 	v.limit(q.Limit)
 	return url.Values(v)

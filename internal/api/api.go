@@ -55,6 +55,8 @@ type Store interface {
 	KeyUsed(ctx context.Context, ws subject.WorkspaceID, id int64, at time.Time) error
 	Workspaces(ctx context.Context) ([]store.Workspace, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
+	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
+	Decisions(ctx context.Context, ws subject.WorkspaceID, f store.DecisionFilter, p store.Page) ([]store.Decision, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
 	Deliveries(ctx context.Context, ws subject.WorkspaceID, f store.DeliveryFilter, p store.Page) ([]delivery.Row, error)
@@ -196,6 +198,7 @@ func New(d Deps) *API {
 	a.records()
 	a.throttles()
 	a.runs()
+	a.journal()
 	a.instances()
 	a.workflows()
 	a.deliveries()

@@ -23,8 +23,9 @@ type listDeliveries struct {
 	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
 	To       string `query:"to" maxLength:"256" doc:"To this address, or to the contact whom you know by this id."`
 	Instance string `query:"instance" maxLength:"100" doc:"Of this instance."`
-	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
-	Cursor   string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+	Period
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 
 func (a *API) deliveries() {
@@ -39,6 +40,9 @@ func (a *API) deliveries() {
 		}
 		filter := store.DeliveryFilter{
 			Workflow: in.Workflow, Status: delivery.Status(in.Status), Channel: in.Channel, Reason: reason.Reason(in.Reason), To: in.To,
+		}
+		if filter.Made, err = in.read(a.Clock.Now()); err != nil {
+			return nil, err
 		}
 		if in.Instance != "" {
 			if filter.Instance, err = x.instanceID(in.Instance); err != nil {

@@ -27,8 +27,10 @@ type listInstances struct {
 	Event    string `query:"event" maxLength:"100" doc:"Of this event."`
 	Record   string `query:"record" maxLength:"400" doc:"Of this record: its type, a slash and its id. A deleted one has none."`
 	Key      string `query:"key" maxLength:"2000" doc:"The one with this key."`
-	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
-	Cursor   string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
+	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
+	Period
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 
 type forgetKey struct {
@@ -47,7 +49,10 @@ func (a *API) instances() {
 		if err != nil {
 			return nil, err
 		}
-		filter := store.InstanceFilter{Workflow: in.Workflow, Status: instance.Status(in.Status), Held: in.Held, Key: in.Key}
+		filter := store.InstanceFilter{Workflow: in.Workflow, Status: instance.Status(in.Status), Held: in.Held, Key: in.Key, Reason: reason.Reason(in.Reason)}
+		if filter.Made, err = in.read(a.Clock.Now()); err != nil {
+			return nil, err
+		}
 		if in.Event != "" {
 			if filter.Event, err = x.eventID(in.Event); err != nil {
 				return &body[client.Page[client.Instance]]{client.Page[client.Instance]{Items: []client.Instance{}}}, nil

@@ -31,6 +31,8 @@ func fixtures() map[string]fixture {
 		"GET /metrics":       {scope: api.ScopeMetrics, path: "/metrics"},
 
 		"POST /v1/events":      {scope: api.ScopeIngest, path: "/v1/events", body: `{"kind":"nothing"}`},
+		"GET /v1/events":       {scope: api.ScopeRead, path: "/v1/events"},
+		"GET /v1/decisions":    {scope: api.ScopeRead, path: "/v1/decisions"},
 		"GET /v1/events/{id}":  {scope: api.ScopeRead, path: "/v1/events/{event}"},
 		"POST /v1/definitions": {scope: api.ScopeDefinitions, path: "/v1/definitions", body: `{"files":[{"name":"a.yaml","text":"channel: memory:more\nprovider: memory\n"}]}`},
 		"GET /v1/definitions":  {scope: api.ScopeRead, path: "/v1/definitions"},

@@ -48,10 +48,11 @@ type grammar struct {
 	Apply       applyCmd       `cmd:"" group:"rules" help:"Put definition files in force."`
 	Definitions definitionsCmd `cmd:"" group:"rules" help:"See the definitions in force."`
 
-	Events     eventsCmd     `cmd:"" group:"work" help:"Post events."`
+	Events     eventsCmd     `cmd:"" group:"work" help:"Post events and look at them."`
 	Ingest     ingestCmd     `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
 	Contacts   contactsCmd   `cmd:"" group:"work" help:"Keep contacts, the people who get messages."`
 	Records    recordsCmd    `cmd:"" group:"work" help:"Keep records, the things that triggers watch."`
+	Decisions  decisionsCmd  `cmd:"" group:"work" help:"See which occasions made no instance, and why."`
 	Throttles  throttlesCmd  `cmd:"" group:"work" help:"See which contexts of workflows fired when, and may again."`
 	Runs       runsCmd       `cmd:"" group:"work" help:"See how far work over many rows is, such as looking at all records after an edit."`
 	Workflows  workflowsCmd  `cmd:"" group:"work" help:"See workflows, pause and resume them."`

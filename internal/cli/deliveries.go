@@ -25,6 +25,7 @@ type listDeliveriesCmd struct {
 	Reason   string `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
 	To       string `name:"to" placeholder:"PERSON" help:"To this address, or to the person whom you know by this id."`
 	Instance string `name:"instance" placeholder:"ID" help:"Of this instance."`
+	span
 	paging
 	remote
 	output
@@ -35,7 +36,7 @@ func (c *listDeliveriesCmd) Run(s *session) error {
 	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Delivery], error) {
 		return call(c.remote, func(api *client.Client) (client.Page[client.Delivery], error) {
 			return api.Deliveries(s.ctx, client.DeliveryQuery{
-				Workflow: c.Workflow, Status: c.Status, Channel: c.Channel, Reason: c.Reason, To: c.To, Instance: c.Instance, Limit: limit, Cursor: cursor,
+				Workflow: c.Workflow, Status: c.Status, Channel: c.Channel, Reason: c.Reason, To: c.To, Instance: c.Instance, Since: c.Since, Until: c.Until, Limit: limit, Cursor: cursor,
 			})
 		})
 	})

@@ -13,6 +13,7 @@ import (
 )
 
 type eventsCmd struct {
+	List listEventsCmd `cmd:"" help:"List events, the newest first."`
 	Post postEventsCmd `cmd:"" help:"Post events from a file or the standard input."`
 	Show showEventCmd  `cmd:"" help:"Show an event and what each trigger made of it."`
 }

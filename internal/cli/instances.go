@@ -23,6 +23,12 @@ type paging struct {
 	Cursor string `name:"cursor" placeholder:"CURSOR" help:"Begin after this one; printed when there are more."`
 }
 
+// span is the time to which a list is narrowed.
+type span struct {
+	Since string `name:"since" placeholder:"WHEN" help:"Made at this instant or later, such as 2026-05-14T05:00:00Z, or how long ago: 1d, 6h."`
+	Until string `name:"until" placeholder:"WHEN" help:"Made before this instant, written the same way."`
+}
+
 // limit is a number of things, at least one.
 type limit int
 
@@ -64,6 +70,8 @@ type listInstancesCmd struct {
 	Held     bool   `name:"held" help:"Only those that wait for a person, with since when and why."`
 	Event    string `name:"event" placeholder:"ID" help:"Of this event."`
 	Record   string `name:"record" placeholder:"TYPE/ID" help:"Of this record."`
+	Reason   string `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
+	span
 	paging
 	remote
 	output
@@ -73,7 +81,7 @@ type listInstancesCmd struct {
 func (c *listInstancesCmd) Run(s *session) error {
 	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Instance], error) {
 		return call(c.remote, func(api *client.Client) (client.Page[client.Instance], error) {
-			return api.Instances(s.ctx, client.InstanceQuery{Workflow: c.Workflow, Status: c.Status, Held: c.Held, Event: c.Event, Record: c.Record, Limit: limit, Cursor: cursor})
+			return api.Instances(s.ctx, client.InstanceQuery{Workflow: c.Workflow, Status: c.Status, Held: c.Held, Event: c.Event, Record: c.Record, Reason: c.Reason, Since: c.Since, Until: c.Until, Limit: limit, Cursor: cursor})
 		})
 	})
 	if err != nil {

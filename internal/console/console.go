@@ -39,10 +39,10 @@ type Store interface {
 	Counts(ctx context.Context, ws subject.WorkspaceID) (store.Counts, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
-	Events(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.EventRow, error)
+	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
-	Decisions(ctx context.Context, ws subject.WorkspaceID, event subject.EventID, p store.Page) ([]store.Decision, error)
+	Decisions(ctx context.Context, ws subject.WorkspaceID, f store.DecisionFilter, p store.Page) ([]store.Decision, error)
 }
 
 // Accounts is what signing in reads, and the sessions that it writes.
@@ -71,7 +71,6 @@ type Things interface {
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)
 	Record(ctx context.Context, ws subject.WorkspaceID, ref store.RecordRef) (store.RecordRow, error)
 	RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (store.RecordRow, error)
-	DecisionsOfRecord(ctx context.Context, ws subject.WorkspaceID, record subject.RecordID, p store.Page) ([]store.Decision, error)
 	Runs(ctx context.Context, ws subject.WorkspaceID, p store.Page) ([]store.Run, error)
 }
 

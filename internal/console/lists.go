@@ -30,15 +30,6 @@ type chip struct {
 	n    int64 // of the whole workspace; 0 = not shown
 }
 
-// filter is what narrows a list.
-type filter struct {
-	chips    []chip
-	workflow string
-	to       string // only deliveries have one
-	status   string
-	asksTo   bool
-}
-
 type deliveryLine struct {
 	id       string
 	href     string
@@ -65,13 +56,16 @@ func (c *console) deliveries(ctx context.Context, v visit) (view, error) {
 		Workflow: v.query.Get("workflow"), To: v.query.Get("to"), Channel: v.query.Get("channel"),
 		Reason: reason.Reason(v.query.Get("reason")), Status: delivery.Status(v.query.Get("status")),
 	}
-	rows, err := c.Store.Deliveries(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1})
-	if err != nil {
-		return view{}, err
-	}
 	list := deliveryList{
 		scale: v.scale, newest: v.newest("/deliveries"),
-		filter: filter{workflow: f.Workflow, to: f.To, status: string(f.Status), asksTo: true},
+		filter: v.filterOf([]string{"to", "workflow"}, []string{"channel", "reason", "since", "until"}, []string{"status"}),
+	}
+	var rows []delivery.Row
+	var err error
+	if f.Made = v.made(&list.filter); list.refusal == "" {
+		if rows, err = c.Store.Deliveries(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1}); err != nil {
+			return view{}, err
+		}
 	}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
@@ -123,15 +117,18 @@ type instanceList struct {
 func (c *console) instances(ctx context.Context, v visit) (view, error) {
 	f := store.InstanceFilter{
 		Workflow: v.query.Get("workflow"), Status: instance.Status(v.query.Get("status")), Key: v.query.Get("key"),
-		Held: v.query.Get("held") == "true",
-	}
-	rows, err := c.Store.Instances(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1})
-	if err != nil {
-		return view{}, err
+		Held: v.query.Get("held") == "true", Reason: reason.Reason(v.query.Get("reason")),
 	}
 	list := instanceList{
 		scale: v.scale, newest: v.newest("/instances"),
-		filter: filter{workflow: f.Workflow, status: string(f.Status)},
+		filter: v.filterOf([]string{"workflow"}, []string{"reason", "since", "until"}, []string{"status", "held"}),
+	}
+	var rows []instance.Row
+	var err error
+	if f.Made = v.made(&list.filter); list.refusal == "" {
+		if rows, err = c.Store.Instances(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1}); err != nil {
+			return view{}, err
+		}
 	}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
@@ -192,7 +189,7 @@ type mark struct {
 
 type eventList struct {
 	scale
-	chips  []chip
+	filter
 	rows   []eventLine
 	newest string
 	older  string
@@ -204,11 +201,16 @@ func eventChips(known bool) []chip {
 }
 
 func (c *console) events(ctx context.Context, v visit) (view, error) {
-	rows, err := c.Store.Events(ctx, v.workspace.ID, store.Page{Before: v.before(), Limit: pageSize + 1})
-	if err != nil {
-		return view{}, err
+	list := eventList{scale: v.scale, newest: v.newest("/events"), filter: v.filterOf([]string{"kind"}, []string{"since", "until"}, nil)}
+	list.chips = eventChips(false)
+	var rows []store.EventRow
+	var err error
+	if made := v.made(&list.filter); list.refusal == "" {
+		f := store.EventFilter{Kind: v.query.Get("kind"), Made: made}
+		if rows, err = c.Store.Events(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1}); err != nil {
+			return view{}, err
+		}
 	}
-	list := eventList{scale: v.scale, newest: v.newest("/events"), chips: eventChips(false)}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
 		list.older = v.older("/events", int64(rows[len(rows)-1].ID))
@@ -240,11 +242,19 @@ func (c *console) events(ctx context.Context, v visit) (view, error) {
 
 // decisions lists the occasions that made nothing new, and why.
 func (c *console) decisions(ctx context.Context, v visit) (view, error) {
-	rows, err := c.Store.Decisions(ctx, v.workspace.ID, 0, store.Page{Before: v.before(), Limit: pageSize + 1})
-	if err != nil {
-		return view{}, err
+	list := eventList{
+		scale: v.scale, newest: v.newest("/decisions"), known: true,
+		filter: v.filterOf([]string{"workflow"}, []string{"reason", "since", "until"}, nil),
 	}
-	list := eventList{scale: v.scale, newest: v.newest("/decisions"), chips: eventChips(true), known: true}
+	list.chips = eventChips(true)
+	var rows []store.Decision
+	var err error
+	f := store.DecisionFilter{Workflow: v.query.Get("workflow"), Reason: reason.Reason(v.query.Get("reason"))}
+	if f.Made = v.made(&list.filter); list.refusal == "" {
+		if rows, err = c.Store.Decisions(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1}); err != nil {
+			return view{}, err
+		}
+	}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
 		list.older = v.older("/decisions", rows[len(rows)-1].ID)

@@ -171,7 +171,7 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	decisions, err := c.Store.DecisionsOfRecord(ctx, v.workspace.ID, r.ID, store.Page{Limit: pageSize})
+	decisions, err := c.Store.Decisions(ctx, v.workspace.ID, store.DecisionFilter{Record: r.ID}, store.Page{Limit: pageSize})
 	if err != nil {
 		return view{}, err
 	}

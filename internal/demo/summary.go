@@ -76,7 +76,7 @@ func (d *demo) farewell(ctx context.Context, ran time.Duration) error {
 func (d *demo) known(ctx context.Context) (int, error) {
 	n, before := 0, int64(0)
 	for {
-		rows, err := d.app.Store().Decisions(ctx, d.app.Workspace().ID, 0, store.Page{Before: before})
+		rows, err := d.app.Store().Decisions(ctx, d.app.Workspace().ID, store.DecisionFilter{}, store.Page{Before: before})
 		if err != nil || len(rows) == 0 {
 			return n, err
 		}

@@ -246,7 +246,7 @@ func TestKiosksFromTenToTwelve(t *testing.T) {
 			"12:00 created kiosk_health_status:123:45:NOT_CHARGING", "12:00 created kiosk_health_status:456:45:LOW_BATTERY",
 			"12:05 throttled kiosk_health_status:123:45:NOT_CHARGING throttled", "12:05 throttled kiosk_health_status:456:45:LOW_BATTERY throttled",
 		})
-		decisions, err := s.Decisions(t.Context(), w.Workspace.ID, 0, store.Page{})
+		decisions, err := s.Decisions(t.Context(), w.Workspace.ID, store.DecisionFilter{}, store.Page{})
 		if err != nil || len(decisions) != 3 { // NOT_CHARGING after 10:00 and after 12:00, LOW_BATTERY of 456 after 12:00
 			t.Errorf("%d decisions are kept, want the first block after each firing: %+v, %v", len(decisions), decisions, err)
 		}
@@ -334,7 +334,7 @@ func TestNobodyToTell(t *testing.T) {
 		w.put("team/a", `{"morale": 40, "owner_id": "alice"}`)
 		w.live("10:07")
 		w.mustBe("nobody", w.happened(journal.Created, journal.Skipped), []string{"10:00 skipped t:a no_recipient", "10:05 skipped t:a no_recipient"})
-		decisions, err := s.Decisions(t.Context(), w.Workspace.ID, 0, store.Page{})
+		decisions, err := s.Decisions(t.Context(), w.Workspace.ID, store.DecisionFilter{}, store.Page{})
 		if err != nil || len(decisions) != 1 || decisions[0].Record == 0 || decisions[0].Context != "t:a" {
 			t.Errorf("%+v, %v", decisions, err)
 		}

@@ -16,7 +16,7 @@ import (
 func (w world) decided(name string) (list []string) {
 	w.Helper()
 	row := w.record(name)
-	found, err := w.Store.DecisionsOfRecord(w.Context(), w.Workspace.ID, row.ID, store.Page{})
+	found, err := w.Store.Decisions(w.Context(), w.Workspace.ID, store.DecisionFilter{Record: row.ID}, store.Page{})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestOneBadRecordHarmsNoOther(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				decisions, err := s.DecisionsOfRecord(t.Context(), w.Workspace.ID, row.ID, store.Page{})
+				decisions, err := s.Decisions(t.Context(), w.Workspace.ID, store.DecisionFilter{Record: row.ID}, store.Page{})
 				if err != nil || len(decisions) != 1 || decisions[0].Reason != reason.LookFailed || !strings.Contains(decisions[0].Trace, `{"error":"`) {
 					t.Errorf("decisions %+v, %v", decisions, err)
 				}

@@ -60,7 +60,7 @@ func (w world) remembered(typ string) string {
 	}
 	instances, err := w.Store.Instances(w.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 1000})
 	fail(err)
-	decisions, err := w.Store.Decisions(w.Context(), w.Workspace.ID, 0, store.Page{Limit: 1000})
+	decisions, err := w.Store.Decisions(w.Context(), w.Workspace.ID, store.DecisionFilter{}, store.Page{Limit: 1000})
 	fail(err)
 	throttles, err := w.Store.Throttles(w.Context(), w.Workspace.ID, store.ThrottleFilter{Limit: 1000})
 	fail(err)

@@ -158,7 +158,7 @@ func (w *twins) stored(ws store.Workspace) (lines []string) {
 		lines = append(lines, fmt.Sprintf("delivery %s to %s %s %s step %d attempt %d send %s sent %s slot %s by %s fold %t", d.Key, d.Address, d.Status, d.Reason, d.Step, d.AttemptNo,
 			d.SendAt, d.LastSentAt, d.Slot, d.DeferredBy, d.FoldedInto != 0))
 	}
-	decisions, err3 := w.Store.Decisions(w.Context(), ws.ID, 0, store.Page{Limit: 10_000})
+	decisions, err3 := w.Store.Decisions(w.Context(), ws.ID, store.DecisionFilter{}, store.Page{Limit: 10_000})
 	for _, d := range decisions {
 		lines = append(lines, fmt.Sprintf("decision %s %s %s %s %s", d.At, d.Workflow, d.Trigger, d.Context, d.Reason))
 	}

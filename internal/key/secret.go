@@ -78,6 +78,7 @@ const (
 	KindContact  Kind = 'c'
 	KindRecord   Kind = 'r'
 	KindRun      Kind = 'u'
+	KindDecision Kind = 'n'
 )
 
 // PublicIDs turns row ids into ids for the world and back. An id is one AES block over (kind, workspace, row id):
@@ -173,7 +174,7 @@ func (p PublicIDs) open(block [aes.BlockSize]byte) (kind Kind, workspace, id int
 
 func (k Kind) known() bool {
 	switch k {
-	case KindDelivery, KindInstance, KindEvent, KindContact, KindRecord, KindRun:
+	case KindDelivery, KindInstance, KindEvent, KindContact, KindRecord, KindRun, KindDecision:
 		return true
 	}
 	return false

@@ -50,8 +50,14 @@ SELECT /*NAMES e (` + eventSpec + `)*/
 FROM event AS e`
 
 // Events lists events, the newest first.
-func (s *Store) Events(ctx context.Context, ws subject.WorkspaceID, p Page) ([]EventRow, error) {
-	text, args := list(selectEvents, "e", int64(ws), p).end("e", p)
+func (s *Store) Events(ctx context.Context, ws subject.WorkspaceID, f EventFilter, p Page) ([]EventRow, error) {
+	p = f.Made.cut(p)
+	l := list(selectEvents, "e", int64(ws), p)
+	l.within("e", "e.received_at", f.Made)
+	if f.Kind != "" {
+		l.and("e.kind = ?", f.Kind)
+	}
+	text, args := l.end("e", p)
 	return all(ctx, s, "list events", func(rows *sql.Rows) (EventRow, error) {
 		_, e, err := scanEvent(rows)
 		return e, err

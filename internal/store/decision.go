@@ -34,20 +34,23 @@ const selectDecisions = `
 SELECT /*NAMES d (` + decisionSpec + `)*/
 FROM decision AS d`
 
-// Decisions lists what left no instance behind, the newest first; event narrows it to one event (0 = all).
-func (s *Store) Decisions(ctx context.Context, ws subject.WorkspaceID, event subject.EventID, p Page) ([]Decision, error) {
+// Decisions lists what left no instance behind, the newest first.
+func (s *Store) Decisions(ctx context.Context, ws subject.WorkspaceID, f DecisionFilter, p Page) ([]Decision, error) {
+	p = f.Made.cut(p)
 	l := list(selectDecisions, "d", int64(ws), p)
-	if event != 0 {
-		l.and("d.event_id = ?", int64(event))
+	l.within("d", "d.at", f.Made)
+	if f.Event != 0 {
+		l.and("d.event_id = ?", int64(f.Event))
 	}
-	text, args := l.end("d", p)
-	return all(ctx, s, "list decisions", scanDecision, text, args...)
-}
-
-// DecisionsOfRecord lists what left no instance behind of one record, the newest first.
-func (s *Store) DecisionsOfRecord(ctx context.Context, ws subject.WorkspaceID, record subject.RecordID, p Page) ([]Decision, error) {
-	l := list(selectDecisions, "d", int64(ws), p)
-	l.and("d.record_id = ? AND d.record_id > 0", int64(record)) // as its index says it
+	if f.Record != 0 {
+		l.and("d.record_id = ? AND d.record_id > 0", int64(f.Record)) // as its index says it
+	}
+	if f.Workflow != "" {
+		l.and("d.workflow = ?", f.Workflow)
+	}
+	if f.Reason != "" {
+		l.and("d.reason = ?", string(f.Reason))
+	}
 	text, args := l.end("d", p)
 	return all(ctx, s, "list decisions", scanDecision, text, args...)
 }

@@ -178,7 +178,9 @@ func (s *Store) DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id del
 
 // Deliveries lists deliveries, the newest first.
 func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f DeliveryFilter, p Page) ([]delivery.Row, error) {
+	p = f.Made.cut(p)
 	l := list(selectDeliveries, "d", int64(ws), p)
+	l.within("d", "d.created_at", f.Made)
 	if f.Workflow != "" {
 		l.and("d.workflow = ?", f.Workflow)
 	}

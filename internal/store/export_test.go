@@ -312,3 +312,27 @@ func (m *Mark) Looked(now time.Time, took time.Duration) { m.m.looked(now.UnixMi
 
 func (m *Mark) End(now time.Time) { m.m.taken(position{}, false, now.UnixMicro()) }
 func (m *Mark) Due(at time.Time)  { m.m.due(at.UnixMicro()) }
+
+// Listed is a statement with its parameters.
+type Listed struct {
+	Text string
+	Args []any
+}
+
+// SpanStatements are the lists of a span.
+func SpanStatements(span Span) map[string]Listed {
+	out := map[string]Listed{}
+	for _, one := range []struct{ name, query, alias, column string }{
+		{"deliveries", selectDeliveries, "d", "d.created_at"},
+		{"instances", selectInstances, "i", "i.created_at"},
+		{"events", selectEvents, "e", "e.received_at"},
+		{"decisions", selectDecisions, "d", "d.at"},
+	} {
+		p := span.cut(Page{Limit: 50})
+		l := list(one.query, one.alias, 1, p)
+		l.within(one.alias, one.column, span)
+		text, args := l.end(one.alias, p)
+		out[one.name] = Listed{text, args}
+	}
+	return out
+}

@@ -52,7 +52,7 @@ func TestIngestStoresEverythingAsGiven(t *testing.T) {
 		if diff := cmp.Diff(map[store.EventRef]store.EventRow{{Workspace: f.ws, ID: event.ID}: event}, events); diff != "" {
 			t.Errorf("events (-want +got)\n%s", diff)
 		}
-		decisions, err := s.Decisions(t.Context(), f.ws, event.ID, store.Page{})
+		decisions, err := s.Decisions(t.Context(), f.ws, store.DecisionFilter{Event: event.ID}, store.Page{})
 		f.must(err)
 		if len(decisions) != 1 || decisions[0].Reason != reason.ConditionFalse || decisions[0].Instance != in.ID || decisions[0].ID == 0 {
 			t.Errorf("decisions %+v", decisions)

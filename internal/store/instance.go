@@ -245,7 +245,12 @@ func (s *Store) InstanceByKey(ctx context.Context, ws subject.WorkspaceID, k str
 
 // Instances lists instances, the newest first.
 func (s *Store) Instances(ctx context.Context, ws subject.WorkspaceID, f InstanceFilter, p Page) ([]instance.Row, error) {
+	p = f.Made.cut(p)
 	l := list(selectInstances, "i", int64(ws), p)
+	l.within("i", "i.created_at", f.Made)
+	if f.Reason != "" {
+		l.and("i.reason = ?", string(f.Reason))
+	}
 	if f.Workflow != "" {
 		l.and("i.workflow = ?", f.Workflow)
 	}

@@ -127,7 +127,7 @@ func TestListedByRecord(t *testing.T) {
 		if err != nil || len(got) != 1 || got[0].Key != "k:1" {
 			t.Errorf("instances %+v, %v", got, err)
 		}
-		list, err := s.DecisionsOfRecord(t.Context(), f.ws, id, store.Page{})
+		list, err := s.Decisions(t.Context(), f.ws, store.DecisionFilter{Record: id}, store.Page{})
 		if err != nil || len(list) != 1 || list[0].Context != "low:1" {
 			t.Errorf("decisions %+v, %v", list, err)
 		}

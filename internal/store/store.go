@@ -419,6 +419,8 @@ type InstanceFilter struct {
 	Event    subject.EventID
 	Record   subject.RecordID
 	Key      string
+	Reason   reason.Reason
+	Made     Span
 }
 
 // DeliveryFilter narrows a listing; zero fields do not.
@@ -430,6 +432,22 @@ type DeliveryFilter struct {
 	Contact  subject.ContactID
 	To       string // an address or a contact's ext_id
 	Instance instance.ID
+	Made     Span
+}
+
+// EventFilter narrows a listing; zero fields do not.
+type EventFilter struct {
+	Kind string
+	Made Span // when they were received
+}
+
+// DecisionFilter narrows a listing; zero fields do not.
+type DecisionFilter struct {
+	Event    subject.EventID
+	Record   subject.RecordID
+	Workflow string
+	Reason   reason.Reason
+	Made     Span
 }
 
 // Page asks for at most Limit rows with ids below Before (0 = from the newest).

@@ -304,7 +304,7 @@ func (b *bench) rows(calls []*call) []string {
 		d.ID, d.Instance, d.Event, d.Contact = 0, 0, 0, 0
 		add("delivery "+of, d)
 	}
-	decisions, err := b.store.Decisions(ctx, ws, 0, store.Page{Limit: 10000})
+	decisions, err := b.store.Decisions(ctx, ws, store.DecisionFilter{}, store.Page{Limit: 10000})
 	if err != nil {
 		b.Fatal(err)
 	}
