@@ -1,6 +1,7 @@
 package civil_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -28,8 +29,8 @@ func TestParseMoment(t *testing.T) {
 	} {
 		got, err := civil.ParseMoment(c.text, now, berlin)
 		text := ""
-		switch refused, ok := err.(*civil.Error); {
-		case ok:
+		switch refused := (*civil.Error)(nil); {
+		case errors.As(err, &refused):
 			text = refused.Message
 		case !got.IsZero():
 			text = got.Format(time.RFC3339)

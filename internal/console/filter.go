@@ -2,7 +2,6 @@ package console
 
 import (
 	"errors"
-	"net/url"
 	"slices"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -73,20 +72,6 @@ func (v visit) made(f *filter) store.Span {
 		f.refusal = refused.Message + ": " + refused.Hint + "."
 	}
 	return span
-}
-
-// listAt is the address of a list, narrowed.
-func listAt(path string, pairs ...string) string {
-	q := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			q.Set(pairs[i], pairs[i+1])
-		}
-	}
-	if len(q) == 0 {
-		return path
-	}
-	return path + "?" + q.Encode()
 }
 
 // narrowed reports whether something is asked for.
