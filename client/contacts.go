@@ -129,7 +129,7 @@ type WaitingMessage struct {
 	Type     string    `json:"type"`
 	Channel  string    `json:"channel"`
 	SendAt   time.Time `json:"send_at"`
-	Reason   string    `json:"reason,omitempty" doc:"The limit that it waits for."`
+	Reason   string    `json:"reason,omitempty" doc:"What it waits for: a limit, or what else put it off."`
 }
 
 // ContactQuery says which page of contacts is wanted.

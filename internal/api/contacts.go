@@ -213,8 +213,9 @@ func (x ids) limits(l gate.Limits) client.ContactLimits {
 			}
 		}
 		for _, d := range k.Waiting {
+			ahead, _ := gate.Ahead(d, gate.Circumstances{})
 			kind.Waiting = append(kind.Waiting, client.WaitingMessage{
-				Delivery: x.delivery(d.ID), Workflow: d.Workflow, Type: d.Type, Channel: d.Channel, SendAt: d.LeavesAt(), Reason: string(gate.WaitsFor(d)),
+				Delivery: x.delivery(d.ID), Workflow: d.Workflow, Type: d.Type, Channel: d.Channel, SendAt: d.LeavesAt(), Reason: string(ahead.Reason),
 			})
 		}
 		out.Channels[i] = kind

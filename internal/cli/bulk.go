@@ -67,6 +67,9 @@ func (f selection) bulk(s *session, r remote, o output, done string, do func(*cl
 		if len(answer.Samples) > 0 {
 			s.printDeliveries(o, answer.Samples)
 		}
+		if more := answer.Matched - len(answer.Samples); more > 0 {
+			s.note("… and %d more", more)
+		}
 		return nil
 	}
 	fmt.Fprintf(s.Out, "run %s, %s: %s\n", answer.Run.ID, answer.Run.Status, howFar(*answer.Run))
@@ -78,7 +81,10 @@ func numbers(a client.BulkAnswer) string {
 	for _, status := range slices.Sorted(maps.Keys(a.ByStatus)) {
 		parts = append(parts, fmt.Sprintf("%d %s", a.ByStatus[status], status))
 	}
-	text := fmt.Sprintf("%d deliveries", a.Matched)
+	text := "1 delivery"
+	if a.Matched != 1 {
+		text = fmt.Sprintf("%d deliveries", a.Matched)
+	}
 	if len(parts) > 0 {
 		text += " (" + strings.Join(parts, ", ") + ")"
 	}

@@ -63,7 +63,7 @@ type grammar struct {
 	Tick       tickCmd       `cmd:"" group:"work" help:"Run every pass once, now."`
 	Reasons    reasonsCmd    `cmd:"" group:"work" help:"List every named outcome with its sentence."`
 
-	Keys       keysCmd       `cmd:"" group:"admin" help:"Make, list and revoke API keys."`
+	Keys       keysCmd       `cmd:"" group:"admin" help:"Make, list, rotate and revoke API keys."`
 	Workspaces workspacesCmd `cmd:"" group:"admin" help:"Make and list workspaces, which know nothing of each other."`
 
 	Migrate migrateCmd `cmd:"" group:"admin" help:"Bring the database's schema up to date, or tell its state."`

@@ -148,6 +148,9 @@ func (c *importing) carry(s *session, f freight) error {
 		Temporary: client.Temporary, Wait: client.RetryAfter, Batch: int(c.Batch), Parallel: int(c.Parallel), RetryFor: c.RetryFor, Clock: p.clock,
 		Done: p.done, Retry: p.retry,
 		Rejected: func(r transfer.Rejection) {
+			if as, ok := typeWanted(r.Message); ok && options.Format == sheet.CSV {
+				r.Hint = fmt.Sprintf("--map %s:%s=COLUMN; without a type a cell is a text", r.Field, as)
+			}
 			if len(refused) < shownRejected {
 				refused = append(refused, r)
 			}

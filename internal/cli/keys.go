@@ -134,10 +134,10 @@ func instants(to map[string]any, pairs ...any) {
 type rotateKeyCmd struct {
 	config.Database
 	ofWorkspace
-	Name string `arg:"" help:"The key's name."`
-	expiry
-	Grace *civil.Duration `name:"grace" placeholder:"DURATION" xor:"former" help:"How long the former secret is still accepted. Default: 1d."`
-	Now   bool            `name:"now" xor:"former" help:"End the former secret now, and with it the console sessions that it began: for one that has leaked."`
+	Name    string          `arg:"" help:"The key's name."`
+	Expires civil.Duration  `name:"expires" placeholder:"DURATION" help:"How long the key is accepted from now on, such as 90d or 1y. Default: as long as before."`
+	Grace   *civil.Duration `name:"grace" placeholder:"DURATION" xor:"former" help:"How long the former secret is still accepted. Default: 1d."`
+	Now     bool            `name:"now" xor:"former" help:"End the former secret now, and with it the console sessions that it began: for one that has leaked."`
 	jsonOnly
 }
 
@@ -153,7 +153,7 @@ it, when it would have ended anyway.
 // Run gives a key a new secret.
 func (c *rotateKeyCmd) Run(s *session) error {
 	now := (&clock.System{}).Now()
-	expires, err := c.expiry.at(now)
+	expires, err := expiry{c.Expires}.at(now)
 	if err != nil {
 		return err
 	}

@@ -105,12 +105,20 @@ func (c *putRecordCmd) untyped(err error) error {
 	}
 	_, name, _ := strings.Cut(p.Field, "props.")
 	written := slices.ContainsFunc(c.Fields, func(f string) bool { return strings.HasPrefix(f, name+"=") })
-	for _, as := range []sheet.Type{sheet.Number, sheet.Bool} {
-		if written && name != "" && strings.HasPrefix(p.Detail, "is a ") && strings.HasSuffix(p.Detail, " says "+string(as)) {
-			p.Hint = fmt.Sprintf("write %s:%s=VALUE; without a type a value is a text", name, as)
-		}
+	if as, ok := typeWanted(p.Detail); ok && written && name != "" {
+		p.Hint = fmt.Sprintf("write %s:%s=VALUE; without a type a value is a text", name, as)
 	}
 	return err
+}
+
+// typeWanted is the type that a text would have to be given, where a record was refused because its type declares a number or a bool.
+func typeWanted(message string) (sheet.Type, bool) {
+	for _, as := range []sheet.Type{sheet.Number, sheet.Bool} {
+		if strings.HasPrefix(message, "is a ") && strings.HasSuffix(message, " says "+string(as)) {
+			return as, true
+		}
+	}
+	return "", false
 }
 
 // wrote says what came of a write.

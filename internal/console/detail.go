@@ -80,9 +80,13 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	}
 	row := d
 	ahead, planned := gate.Ahead(d, circumstances(d))
+	pause, err := c.pauseOf(ctx, v, d, ahead)
+	if err != nil {
+		return view{}, err
+	}
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
-		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, ahead, planned, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person.ExtID),
+		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, ahead, planned, pause, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person.ExtID, planned),
 		moments: timeline(d, in, attempts, ahead), folded: folded, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
@@ -91,6 +95,23 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 		page.messages = append(page.messages, made)
 	}
 	return view{title: d.Workflow + " to " + to(d), section: "/deliveries", body: deliveryPage(page), live: true}, nil
+}
+
+// pauseOf is the pause that holds a delivery; the zero value where none does.
+func (c *console) pauseOf(ctx context.Context, v visit, d delivery.Row, ahead gate.Outlook) (store.Pause, error) {
+	if ahead.Reason != reason.WorkflowPaused {
+		return store.Pause{}, nil
+	}
+	pauses, err := c.Store.Pauses(ctx, v.workspace.ID)
+	if err != nil {
+		return store.Pause{}, err
+	}
+	for _, p := range pauses {
+		if p.Workflow == d.Workflow && p.ResumedAt.IsZero() {
+			return p, nil
+		}
+	}
+	return store.Pause{}, nil
 }
 
 // folded are the deliveries that are one message with another: what carries it, or what it carries.
@@ -118,7 +139,11 @@ func (c *console) folded(ctx context.Context, v visit, d delivery.Row) ([]delive
 	return lines, nil
 }
 
-func (v visit) deliveryFacts(d delivery.Row, contact string) []fact {
+func (v visit) deliveryFacts(d delivery.Row, contact string, planned bool) []fact {
+	left := 0
+	if planned {
+		left = d.RemindersRemaining + 1
+	}
 	facts := []fact{
 		{name: "workflow", value: fmt.Sprintf("%s, version %d", d.Workflow, d.WorkflowVersion), href: "/deliveries?workflow=" + d.Workflow},
 		{name: "trigger", value: d.Trigger},
@@ -131,7 +156,7 @@ func (v visit) deliveryFacts(d delivery.Row, contact string) []fact {
 		{name: "locale", value: d.Locale},
 		{name: "customer ref", value: d.CustomerRef},
 		{name: "not before", at: d.NotBefore},
-		{name: "sends left", value: fmt.Sprint(sendsLeft(d))},
+		{name: "sends left", value: fmt.Sprint(left)},
 		{name: "attempts", value: fmt.Sprint(d.AttemptNo)},
 	}
 	if d.Definitions != 0 {

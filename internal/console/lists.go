@@ -39,7 +39,6 @@ type deliveryLine struct {
 	channel  string
 	sent     time.Time
 	next     time.Time
-	left     int
 	why      string
 }
 
@@ -85,7 +84,7 @@ func (c *console) deliveries(ctx context.Context, v visit) (view, error) {
 func (v visit) deliveryLine(d delivery.Row) deliveryLine {
 	l := deliveryLine{
 		id: v.delivery(d.ID), href: v.delivery(d.ID), state: deliveryBadge(d, v.now), to: to(d), workflow: d.Workflow,
-		channel: d.Channel, sent: d.LastSentAt, next: d.LeavesAt(), left: sendsLeft(d),
+		channel: d.Channel, sent: d.LastSentAt, next: d.LeavesAt(),
 	}
 	if d.Reason != reason.Delivered || gate.WaitsFor(d) != "" {
 		l.why = why(d)

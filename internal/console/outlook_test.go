@@ -48,10 +48,12 @@ func TestNoPromises(t *testing.T) {
 		later := "/deliveries/" + row("later")
 		has("planned", later, "The message goes out at")
 		has("planned", "/", "The next message goes out at")
-		if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "later", "", "ann", b.clock.Now()); err != nil {
+		if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "later", "wrong text", "ann", b.clock.Now()); err != nil {
 			t.Fatal(err)
 		}
-		has("paused", later, "is held until its workflow goes on", "goes out")
+		has("paused", later, "is held: ann paused its workflow at", "goes out")
+		has("paused", later, "(wrong text). It goes on with carillon workflows resume later")
+		has("paused", later, "<dt>sends left</dt><dd>1</dd>")
 		has("paused", "/", "The next messages cannot leave as they are planned", "goes out at")
 		if _, err := b.engine.Operator().Resume(t.Context(), b.ws.ID, "later", "ann", b.clock.Now()); err != nil {
 			t.Fatal(err)
@@ -62,6 +64,7 @@ func TestNoPromises(t *testing.T) {
 		b.tick(t)
 		b.post(t, `{"kind":"ghostly","id":"2","recipient":{"address":"+4930123"}}`)
 		has("without a channel", "/deliveries/"+row("ghostly"), "cannot leave: the channel sms:ghost is not defined", "goes out")
+		has("without a channel", "/deliveries/"+row("ghostly"), "<dt>sends left</dt><dd>1</dd>")
 		has("without a channel", "/", "1 without a channel")
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
 )
 
 // tone is the colour of a word. It only repeats what the word says.
@@ -132,14 +133,6 @@ func instanceBadge(i instance.Row) badge {
 	return badge{instanceTone(i.Status), string(i.Status)}
 }
 
-// sendsLeft is how many messages of a delivery are still planned, the next one included (decision 36).
-func sendsLeft(d delivery.Row) int {
-	if d.SendAt.IsZero() {
-		return 0
-	}
-	return d.RemindersRemaining + 1
-}
-
 // stepName is what the step-th message of a delivery is called.
 func stepName(step int) string {
 	if step <= 1 {
@@ -220,8 +213,8 @@ type phrase struct {
 // stopped reports whether nobody can say when a message leaves.
 func stopped(ahead gate.Outlook) bool { return ahead.At.IsZero() || ahead.Reason == reason.ChannelDown }
 
-// story tells in sentences where a delivery stands.
-func story(d delivery.Row, ahead gate.Outlook, planned bool, now time.Time) []phrase {
+// story tells in sentences where a delivery stands; pause is that of its workflow, or the zero value.
+func story(d delivery.Row, ahead gate.Outlook, planned bool, pause store.Pause, now time.Time) []phrase {
 	var told []phrase
 	tell := func(text string, at time.Time, rest string) { told = append(told, phrase{text, at, rest}) }
 	if !d.LastSentAt.IsZero() && d.Status != delivery.Failed {
@@ -236,6 +229,12 @@ func story(d delivery.Row, ahead gate.Outlook, planned bool, now time.Time) []ph
 				break
 			}
 			tell("It is being sent.", time.Time{}, "")
+		case planned && ahead.Reason == reason.WorkflowPaused && pause.Workflow != "":
+			because := ""
+			if pause.Why != "" {
+				because = " (" + pause.Why + ")"
+			}
+			tell(comes(d.Step+1)+" is held: "+pause.Actor+" paused its workflow at", pause.PausedAt, because+". It goes on with carillon workflows resume "+pause.Workflow)
 		case planned && ahead.Reason == reason.WorkflowPaused:
 			tell(comes(d.Step+1)+" is held until its workflow goes on. "+ahead.Reason.Sentence(), time.Time{}, "")
 		case planned && ahead.Reason == reason.NoChannel:
@@ -322,7 +321,7 @@ func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, ahea
 	slices.SortStableFunc(line, func(a, b moment) int { return a.at.Compare(b.at) })
 	if !d.SendAt.IsZero() && !stopped(ahead) {
 		text := comes(d.Step+1) + " goes out"
-		if left := sendsLeft(d) - 1; left > 0 {
+		if left := d.RemindersRemaining; left > 0 {
 			text += ", then " + plural(int64(left), "reminder", "reminders") + " more"
 		}
 		line = append(line, moment{at: d.SendAt, badge: badge{wait, "next"}, text: text + ".", ahead: true})
