@@ -46,7 +46,15 @@ type Contact struct {
 // Cadence is limits: how often somebody may be messaged. 0 or nothing is no limit.
 type Cadence struct {
 	Limits
+	Total    TotalLimits       `json:"total,omitzero" doc:"Limits over all kinds of channels together, beside those of each kind."`
 	Channels map[string]Limits `json:"channels,omitempty" doc:"By kind of channel: limits that replace the others there."`
+}
+
+// TotalLimits are limits over all kinds of channels together.
+type TotalLimits struct {
+	MaxPerDay   int `json:"max_per_day,omitempty"`
+	MaxPerWeek  int `json:"max_per_week,omitempty" doc:"Monday to Sunday."`
+	MaxPerMonth int `json:"max_per_month,omitempty"`
 }
 
 // Limits are the limits of one kind of channel.
@@ -111,7 +119,7 @@ type ChannelLimits struct {
 
 // LimitUse is one limit, and how much of it is used up.
 type LimitUse struct {
-	Limit  string    `json:"limit" enum:"cooldown,max_per_slot,type_limits,max_per_day,max_per_week,max_per_month,quiet_hours"`
+	Limit  string    `json:"limit" enum:"cooldown,max_per_slot,type_limits,max_per_day,max_per_week,max_per_month,total.max_per_day,total.max_per_week,total.max_per_month,quiet_hours"`
 	Type   string    `json:"type,omitempty" doc:"The type of message that a limit by type counts."`
 	From   string    `json:"from" enum:"person,persona,workspace,default" doc:"Whose limit it is: the person's own goes before the persona's, and people without any have the workspace's or, where it sets none, the default."`
 	Value  string    `json:"value" doc:"As it is set."`

@@ -1,6 +1,7 @@
 package cadence
 
 import (
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -19,6 +20,8 @@ type Slot struct {
 	// Passed: the message still waits, and its place is over. It interrupts nobody at that instant any more, so that it binds no
 	// cooldown; the caps of its window count it until it takes another place.
 	Passed bool
+	// Elsewhere: it is on another kind of channel, so that only Policy.Total counts it.
+	Elsewhere bool
 }
 
 // idle reports whether a slot binds no cooldown.
@@ -35,6 +38,10 @@ type Verdict struct {
 type Message struct {
 	Type   string
 	Window civil.Span // in which its workflow sends; zero = always
+	// At is its own time of day, in Zone, or in the person's zone where that is nil: a wait for a new day, week or month of the
+	// calendar ends then. 00:00 is none.
+	At   civil.TimeOfDay
+	Zone *time.Location
 }
 
 // Decide returns when one more message may go to a person: at now, or at the earliest later instant that breaks no
@@ -48,19 +55,23 @@ func Decide(policy Policy, history []Slot, loc *time.Location, now, until time.T
 	if policy.Empty() && m.Window.IsZero() {
 		return admit(Verdict{At: now}, until)
 	}
-	v := view{loc: loc}
-	if !policy.Unlimited() && policy.Counts(m.Type) {
-		v.fill(history, policy)
+	if !policy.Total.Empty() || slices.ContainsFunc(history, func(s Slot) bool { return s.Elsewhere }) {
+		return NewHistory(history).Decide(policy, loc, now, until, m)
 	}
-	return decide(policy, &v, now, until, m)
+	v := view{loc: loc}
+	if !policy.free() && policy.Counts(m.Type) {
+		v.fill(history, policy.Types, policy.Count == CountSent)
+	}
+	return decide(policy, &v, nil, now, until, m)
 }
 
-func decide(policy Policy, slots *view, now, until time.Time, m Message) Verdict {
+// decide searches among the slots of the kind of channel, and those that the total counts; nil where the message meets no total.
+func decide(policy Policy, slots, over *view, now, until time.Time, m Message) Verdict {
 	if policy.Empty() && m.Window.IsZero() {
 		return admit(Verdict{At: now}, until)
 	}
-	s := search{view: slots, policy: &policy, Message: m}
-	s.limited = !policy.Unlimited() && policy.Counts(m.Type)
+	s := search{view: slots, over: over, policy: &policy, Message: m}
+	s.limited = !policy.free() && policy.Counts(m.Type)
 	v, began, steps := Verdict{At: now}, now, 0
 	for ; !v.At.After(until); steps++ {
 		free, first, last := s.block(v.At)
@@ -95,21 +106,24 @@ func admit(v Verdict, until time.Time) Verdict {
 // It is now itself when nothing is limited.
 func Floor(policy Policy, loc *time.Location, now time.Time) time.Time {
 	floor := now.Add(-policy.Cooldown)
-	window := func(limited bool, length time.Duration, bounds func(time.Time, *time.Location) (start, end time.Time)) {
+	window := func(limited, rolling bool, length int) {
 		if !limited {
 			return
 		}
-		start := now.Add(-length)
-		if !policy.Rolling {
-			start, _ = bounds(now, loc)
+		start := now.Add(-rollingLength[length])
+		if !rolling {
+			start, _ = calendarBounds[length](now, loc)
 		}
 		if start.Before(floor) {
 			floor = start
 		}
 	}
-	window(policy.MaxPerDay > 0 || len(policy.TypeLimits) > 0, rollingDay, civil.DayBounds)
-	window(policy.MaxPerWeek > 0, rollingWeek, civil.WeekBounds)
-	window(policy.MaxPerMonth > 0, rollingMonth, civil.MonthBounds)
+	window(policy.MaxPerDay > 0 || len(policy.TypeLimits) > 0, policy.Rolling, day)
+	window(policy.MaxPerWeek > 0, policy.Rolling, week)
+	window(policy.MaxPerMonth > 0, policy.Rolling, month)
+	window(policy.Total.MaxPerDay > 0, policy.Total.Rolling, day)
+	window(policy.Total.MaxPerWeek > 0, policy.Total.Rolling, week)
+	window(policy.Total.MaxPerMonth > 0, policy.Total.Rolling, month)
 	return floor
 }
 
@@ -117,8 +131,9 @@ func Floor(policy Policy, loc *time.Location, now time.Time) time.Time {
 type search struct {
 	Message
 	*view
+	over    *view // of all kinds of channels; nil: the message meets no total
 	policy  *Policy
-	limited bool // there are caps, and the message meets them
+	limited bool // there are limits of the kind of channel, and the message meets them
 }
 
 // block names the first limit that forbids t, and returns the latest of the instants at which each of the limits that
@@ -137,12 +152,8 @@ func (s *search) block(t time.Time) (free time.Time, first, last reason.Reason) 
 		if at, ok := s.cooldown(t); !ok {
 			hit(at, reason.CadenceCooldown)
 		}
-		if s.policy.Rolling {
-			s.rolling(t, hit)
-		} else {
-			s.calendar(t, hit)
-		}
 	}
+	s.caps(t, hit)
 	if s.policy.Quiet.Contains(t, s.loc) {
 		hit(s.policy.Quiet.After(t, s.loc), reason.QuietHours)
 	}
@@ -152,31 +163,46 @@ func (s *search) block(t time.Time) (free time.Time, first, last reason.Reason) 
 	return free, first, last
 }
 
-// calendar looks at the days, the week and the month of t.
-func (s *search) calendar(t time.Time, hit func(time.Time, reason.Reason)) {
+// caps looks at the days, the week and the month of t: what they hold of the kind of channel, and what of all kinds.
+func (s *search) caps(t time.Time, hit func(time.Time, reason.Reason)) {
 	p := s.policy
-	if limit := p.TypeLimits[s.Type]; s.mayExceed(limit) {
-		if w := s.window(day, t); w.all >= limit && w.of(s.view, s.Type) >= limit {
-			hit(s.resume(w.end), reason.CadenceTypeDaily)
+	full := func(v *view, rolling bool, length, limit int, typ string, why reason.Reason) {
+		if !exceeds(v.total, limit) { // of all that is known
+			return
 		}
-	}
-	look := func(limit, length int, why reason.Reason) {
-		if s.mayExceed(limit) {
-			if w := s.window(length, t); w.all >= limit {
-				hit(s.resume(w.end), why)
+		if rolling {
+			if free, ok := v.busy(t, limit, rollingLength[length], typ); !ok {
+				hit(free, why)
 			}
+			return
+		}
+		if w := v.window(length, t); w.all >= limit && (typ == "" || w.of(v, typ) >= limit) {
+			hit(s.resume(w.end), why)
 		}
 	}
-	look(p.MaxPerDay, day, reason.CadenceDaily)
-	look(p.MaxPerWeek, week, reason.CadenceWeekly)
-	look(p.MaxPerMonth, month, reason.CadenceMonthly)
+	if s.limited {
+		full(s.view, p.Rolling, day, p.TypeLimits[s.Type], s.Type, reason.CadenceTypeDaily)
+		full(s.view, p.Rolling, day, p.MaxPerDay, "", reason.CadenceDaily)
+	}
+	if s.over != nil {
+		full(s.over, p.Total.Rolling, day, p.Total.MaxPerDay, "", reason.CadenceDaily)
+	}
+	if s.limited {
+		full(s.view, p.Rolling, week, p.MaxPerWeek, "", reason.CadenceWeekly)
+	}
+	if s.over != nil {
+		full(s.over, p.Total.Rolling, week, p.Total.MaxPerWeek, "", reason.CadenceWeekly)
+	}
+	if s.limited {
+		full(s.view, p.Rolling, month, p.MaxPerMonth, "", reason.CadenceMonthly)
+	}
+	if s.over != nil {
+		full(s.over, p.Total.Rolling, month, p.Total.MaxPerMonth, "", reason.CadenceMonthly)
+	}
 }
 
 // exceeds reports whether one more message than count is over a limit; 0 is no limit.
 func exceeds(count, limit int) bool { return limit > 0 && count >= limit }
-
-// mayExceed reports whether the history holds enough messages to reach a limit at all.
-func (s *search) mayExceed(limit int) bool { return exceeds(s.total, limit) }
 
 // cooldown reports whether t lies far enough from the other slots and, if it is one of them, whether it has room.
 // Otherwise it returns the next instant of which that may be true.
@@ -216,12 +242,42 @@ func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
 	return free, ok
 }
 
-// resume returns when a wait for a window that ends at end is over: then, or at the policy's time of that day.
+// resume returns when a wait for a window that ends at end is over: then, or at the later of the policy's time of that day and
+// the message's own.
 func (s *search) resume(end time.Time) time.Time {
-	if s.policy.ResumeAt == 0 {
-		return end
+	at := end
+	if s.policy.ResumeAt != 0 {
+		at = s.ofDay(end, s.policy.ResumeAt)
 	}
-	d, _ := civil.DateOf(end, s.loc)
-	at, _ := civil.Resolve(d, s.policy.ResumeAt, s.loc, civil.Rule{})
+	if s.At == 0 {
+		return at
+	}
+	own := s.ofDay(end, s.At)
+	if s.Zone != nil {
+		own = firstAt(end, s.At, s.Zone)
+		if _, next := civil.DayBounds(end, s.loc); !own.Before(next) { // a day of 23 hours may not have it
+			own = s.ofDay(end, s.At)
+		}
+	}
+	if own.After(at) {
+		return own
+	}
+	return at
+}
+
+// ofDay is a time of the day that begins at an instant.
+func (s *search) ofDay(begins time.Time, clock civil.TimeOfDay) time.Time {
+	d, _ := civil.DateOf(begins, s.loc)
+	at, _ := civil.Resolve(d, clock, s.loc, civil.Rule{})
+	return at
+}
+
+// firstAt is the first instant from another one on at which the clocks of a zone show a time of day.
+func firstAt(from time.Time, clock civil.TimeOfDay, zone *time.Location) time.Time {
+	d, _ := civil.DateOf(from, zone)
+	at, _ := civil.Resolve(d, clock, zone, civil.Rule{})
+	if at.Before(from) {
+		at, _ = civil.Resolve(d.Add(civil.Duration{Days: 1}), clock, zone, civil.Rule{})
+	}
 	return at
 }

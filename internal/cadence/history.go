@@ -14,28 +14,47 @@ import (
 // Windows of the calendar are counted once, when they are first asked for, and kept up to date. Where a search has ended
 // is remembered until a slot is given up: see trail. A History answers as Decide does upon the same slots, in whatever
 // order it was asked before. It is not safe for concurrent use.
+//
+// Slots on other kinds of channels are kept apart, and looked at by totals alone.
 type History struct {
+	own   family  // of this kind of channel
+	over  *family // of all kinds; nil until a total asks
+	other []Slot  // of the other kinds, until then
+}
+
+// family are slots by what counts them.
+type family struct {
 	all   view
 	parts []*view // of policies that count some of the slots only
 }
 
 // NewHistory makes a history of slots, in any order; ascending is the fastest. They are not changed.
 func NewHistory(slots []Slot) *History {
-	h := &History{}
-	h.all.fill(slots, Policy{})
+	h, own := &History{}, slots
+	if slices.ContainsFunc(slots, func(s Slot) bool { return s.Elsewhere }) {
+		own = make([]Slot, 0, len(slots))
+		for _, s := range slots {
+			if s.Elsewhere {
+				h.other = append(h.other, s)
+			} else {
+				own = append(own, s)
+			}
+		}
+	}
+	h.own.all.fill(own, nil, false)
 	return h
 }
 
 // Decide is the function of that name upon these slots.
 func (h *History) Decide(policy Policy, loc *time.Location, now, until time.Time, m Message) Verdict {
-	return decide(policy, h.view(policy, loc), now, until, m)
+	return decide(policy, h.view(policy, loc), h.overall(policy.Total, loc, m.Type), now, until, m)
 }
 
 // Without is f with some slots, each of one message, as good as free. What f adds or removes is not kept apart from that.
 func (h *History) Without(slots []Slot, f func()) {
 	var taken []Slot
 	for _, s := range slots {
-		if was, ok := h.take(s.At, s.Type); ok {
+		if was, ok := h.take(s); ok {
 			taken = append(taken, was)
 		}
 	}
@@ -54,50 +73,118 @@ func (h *History) Without(slots []Slot, f func()) {
 // Add admits one more.
 func (h *History) Add(s Slot) { h.put(s) }
 
-// Remove gives up one message of a type at an instant, if there is one.
-func (h *History) Remove(at time.Time, typ string) {
-	if _, ok := h.take(at, typ); ok {
+// Remove gives up one message of the slot's type at its instant, here or elsewhere, if there is one.
+func (h *History) Remove(s Slot) {
+	if _, ok := h.take(s); ok {
 		h.each(func(v *view) { clear(v.trails) })
 	}
 }
 
 func (h *History) each(f func(*view)) {
-	f(&h.all)
-	for _, v := range h.parts {
-		f(v)
+	h.own.each(f)
+	if h.over != nil {
+		h.over.each(f)
+	}
+}
+
+func (f *family) each(do func(*view)) {
+	do(&f.all)
+	for _, v := range f.parts {
+		do(v)
 	}
 }
 
 func (h *History) put(s Slot) {
-	h.each(func(v *view) {
+	if !s.Elsewhere {
+		h.own.put(s)
+	}
+	switch {
+	case h.over != nil:
+		h.over.put(s)
+	case s.Elsewhere:
+		h.other = append(h.other, s)
+	}
+}
+
+func (f *family) put(s Slot) {
+	f.each(func(v *view) {
 		if v.counts(s) {
 			v.insert(s)
 		}
 	})
 }
 
-func (h *History) take(at time.Time, typ string) (taken Slot, ok bool) {
-	if taken, ok = h.all.find(at, typ); ok {
-		h.each(func(v *view) {
-			if v.counts(taken) {
-				v.remove(taken)
-			}
-		})
+func (h *History) take(s Slot) (taken Slot, ok bool) {
+	switch {
+	case !s.Elsewhere:
+		if taken, ok = h.own.all.find(s); ok {
+			h.own.take(taken)
+		}
+	case h.over != nil:
+		taken, ok = h.over.all.find(s)
+	default:
+		return h.takeOther(s)
+	}
+	if ok && h.over != nil {
+		h.over.take(taken)
 	}
 	return taken, ok
 }
 
+func (f *family) take(s Slot) {
+	f.each(func(v *view) {
+		if v.counts(s) {
+			v.remove(s)
+		}
+	})
+}
+
+// takeOther is take of a message on another kind of channel, which no total has asked for yet.
+func (h *History) takeOther(s Slot) (taken Slot, ok bool) {
+	at := -1
+	for i, o := range h.other {
+		if o.N > 0 && o.At.Equal(s.At) && o.Type == s.Type && (at < 0 || h.other[at].Sent && !o.Sent) {
+			at = i
+		}
+	}
+	if at < 0 {
+		return taken, false
+	}
+	taken = h.other[at]
+	taken.N = 1
+	h.other[at].N--
+	return taken, true
+}
+
+// overall returns the slots that a total counts; nil where there is none, or none for messages of a type.
+func (h *History) overall(total Total, loc *time.Location, typ string) *view {
+	if total.Empty() || !total.Counts(typ) {
+		return nil
+	}
+	if h.over == nil {
+		h.over = &family{}
+		h.over.all.apart = h.own.all.apart
+		h.over.all.fill(append(slices.Clone(h.own.all.slots), h.other...), nil, false)
+		h.other = nil
+	}
+	return h.over.view(total.Types, total.Count == CountSent, loc)
+}
+
 // view returns the slots that count under a policy, by the calendar of loc.
 func (h *History) view(policy Policy, loc *time.Location) *view {
-	v := &h.all
-	if !v.serves(policy) {
-		i := slices.IndexFunc(h.parts, func(v *view) bool { return v.serves(policy) })
+	return h.own.view(policy.Types, policy.Count == CountSent, loc)
+}
+
+func (f *family) view(types []string, sentOnly bool, loc *time.Location) *view {
+	v := &f.all
+	if !v.serves(types, sentOnly) {
+		i := slices.IndexFunc(f.parts, func(v *view) bool { return v.serves(types, sentOnly) })
 		if i < 0 {
-			part := &view{apart: h.all.apart}
-			part.fill(h.all.slots, policy)
-			i, h.parts = len(h.parts), append(h.parts, part)
+			part := &view{apart: f.all.apart}
+			part.fill(f.all.slots, types, sentOnly)
+			i, f.parts = len(f.parts), append(f.parts, part)
 		}
-		v = h.parts[i]
+		v = f.parts[i]
 	}
 	if v.loc != loc {
 		v.loc, v.windows, v.trails = loc, [3][]window{}, nil
@@ -125,6 +212,11 @@ const (
 	month
 )
 
+// calendarBounds are the windows of the calendar that hold an instant.
+var calendarBounds = [...]func(time.Time, *time.Location) (start, end time.Time){
+	day: civil.DayBounds, week: civil.WeekBounds, month: civil.MonthBounds,
+}
+
 // window is one of the calendar, and what it holds.
 type window struct {
 	start, end time.Time
@@ -138,8 +230,8 @@ type typed struct {
 }
 
 // fill takes in the slots that count.
-func (v *view) fill(slots []Slot, policy Policy) {
-	v.types, v.sentOnly = policy.Types, policy.Count == CountSent
+func (v *view) fill(slots []Slot, types []string, sentOnly bool) {
+	v.types, v.sentOnly = types, sentOnly
 	if len(v.types) == 0 && !v.sentOnly {
 		v.slots = slots[:len(slots):len(slots)] // it is copied before it is written to
 	} else {
@@ -163,8 +255,8 @@ func (v *view) fill(slots []Slot, policy Policy) {
 	}
 }
 
-func (v *view) serves(policy Policy) bool {
-	return v.sentOnly == (policy.Count == CountSent) && slices.Equal(v.types, policy.Types)
+func (v *view) serves(types []string, sentOnly bool) bool {
+	return v.sentOnly == sentOnly && slices.Equal(v.types, types)
 }
 
 func (v *view) counts(s Slot) bool {
@@ -179,13 +271,13 @@ func (v *view) from(t time.Time) int {
 	return sort.Search(len(v.slots), func(i int) bool { return !v.slots[i].At.Before(t) })
 }
 
-// find returns one message of a type at an instant, one that still waits before one that has left.
-func (v *view) find(at time.Time, typ string) (found Slot, ok bool) {
-	for _, s := range v.slots[v.from(at):] {
-		if !s.At.Equal(at) {
+// find returns one message like another at its instant, one that still waits before one that has left.
+func (v *view) find(like Slot) (found Slot, ok bool) {
+	for _, s := range v.slots[v.from(like.At):] {
+		if !s.At.Equal(like.At) {
 			break
 		}
-		if s.Type == typ && s.N > 0 && (!ok || found.Sent && !s.Sent) {
+		if s.Type == like.Type && s.Elsewhere == like.Elsewhere && s.N > 0 && (!ok || found.Sent && !s.Sent) {
 			found, ok = s, true
 		}
 	}
@@ -195,7 +287,7 @@ func (v *view) find(at time.Time, typ string) (found Slot, ok bool) {
 
 // alike reports whether two slots at one instant are kept as one.
 func (s Slot) alike(other Slot) bool {
-	return s.Type == other.Type && s.Sent == other.Sent && s.Passed == other.Passed
+	return s.Type == other.Type && s.Sent == other.Sent && s.Passed == other.Passed && s.Elsewhere == other.Elsewhere
 }
 
 // own makes the slots ones that may be written to.
@@ -272,8 +364,7 @@ func (v *view) known(length int, t time.Time) (i int, ok bool) {
 func (v *view) window(length int, t time.Time) *window {
 	i, ok := v.known(length, t)
 	if !ok {
-		bounds := [...]func(time.Time, *time.Location) (start, end time.Time){civil.DayBounds, civil.WeekBounds, civil.MonthBounds}[length]
-		start, end := bounds(t, v.loc)
+		start, end := calendarBounds[length](t, v.loc)
 		v.windows[length] = slices.Insert(v.windows[length], i, window{start: start, end: end, all: v.sum("", start, end)})
 	}
 	return &v.windows[length][i]

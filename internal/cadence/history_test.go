@@ -35,10 +35,15 @@ func TestHistoryAgrees(t *testing.T) {
 					Cooldown: time.Duration(rapid.IntRange(1, 30).Draw(t, "hours")) * time.Hour, TypeLimits: map[string]int{"alert": 1},
 				}
 			}
+			if rapid.IntRange(0, 4).Draw(t, "total of what was sent") == 0 {
+				p.Total.Count = cadence.CountSent
+			}
 			if p.MaxPerSlot > 0 && p.Cooldown == 0 {
 				p.Cooldown = time.Minute // a full slot moves by the cooldown, else by a microsecond
 			}
 		}
+		kolkata, apia := locations["Asia/Kolkata"], locations["Pacific/Apia"]
+		own := []cadence.Message{{}, {}, {At: ownTimes.Draw(t, "own")}, {At: 9 * 3600, Zone: kolkata}, {At: 22 * 3600, Zone: apia}}
 		windows := []civil.Span{{}, {}, spans.Draw(t, "window")}
 		var slots []cadence.Slot
 		h := cadence.NewHistory(nil)
@@ -48,7 +53,8 @@ func TestHistoryAgrees(t *testing.T) {
 			if rapid.IntRange(0, 3).Draw(t, "elsewhere") == 0 {
 				now = start.Add(time.Duration(rapid.IntRange(0, 4*24*60).Draw(t, "minute")) * time.Minute)
 			}
-			policy, m := rapid.SampledFrom(list).Draw(t, "policy"), cadence.Message{Type: slot.Type, Window: rapid.SampledFrom(windows).Draw(t, "its window")}
+			policy, m := rapid.SampledFrom(list).Draw(t, "policy"), rapid.SampledFrom(own).Draw(t, "its own time")
+			m.Type, m.Window = slot.Type, rapid.SampledFrom(windows).Draw(t, "its window")
 			until := now.Add(time.Duration(rapid.IntRange(0, 120).Draw(t, "days")) * 24 * time.Hour)
 			ask := func(slots []cadence.Slot) cadence.Verdict {
 				got, want := h.Decide(policy, loc, now, until, m), oracle(policy, slots, loc, now, until, m)
@@ -64,7 +70,7 @@ func TestHistoryAgrees(t *testing.T) {
 			case 0:
 				if len(slots) > 0 {
 					i := rapid.IntRange(0, len(slots)-1).Draw(t, "given up")
-					h.Remove(slots[i].At, slots[i].Type)
+					h.Remove(slots[i])
 					slots = without(slots, slots[i])
 				}
 			case 1:
@@ -84,6 +90,7 @@ func TestHistoryAgrees(t *testing.T) {
 				if !slot.Sent && rapid.IntRange(0, 3).Draw(t, "passed") == 0 {
 					slot.Passed = true
 				}
+				slot.Elsewhere = rapid.IntRange(0, 3).Draw(t, "on another kind") == 0
 				h.Add(slot)
 				slots = append(slots, slot)
 			}
@@ -96,7 +103,9 @@ func TestHistoryAgrees(t *testing.T) {
 
 // without is a copy that lacks one of its instant and type, one that waits before one that was sent.
 func without(slots []cadence.Slot, one cadence.Slot) []cadence.Slot {
-	i := slices.IndexFunc(slots, func(s cadence.Slot) bool { return s.At.Equal(one.At) && s.Type == one.Type && !s.Sent })
+	i := slices.IndexFunc(slots, func(s cadence.Slot) bool {
+		return s.At.Equal(one.At) && s.Type == one.Type && s.Elsewhere == one.Elsewhere && !s.Sent
+	})
 	if i < 0 {
 		i = slices.Index(slots, one)
 	}

@@ -41,6 +41,13 @@ type wire struct {
 	Window      string         `json:"window,omitempty"`
 	Count       Count          `json:"count,omitempty"`
 	SlotGrace   string         `json:"slot_grace,omitempty"`
+	Total       *wireTotal     `json:"total,omitempty"` // of common rules alone
+}
+
+type wireTotal struct {
+	MaxPerDay   int `json:"max_per_day,omitempty"`
+	MaxPerWeek  int `json:"max_per_week,omitempty"`
+	MaxPerMonth int `json:"max_per_month,omitempty"`
 }
 
 // ParseRules reads rules written in JSON with a persona's keys, such as {"cooldown": "2h", "max_per_day": 5}. It takes
@@ -65,7 +72,13 @@ func RulesOf(v any) (Rules, error) {
 	}
 	var r Rules
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if name == "channels" {
+		switch name {
+		case "channels":
+			continue
+		case "total":
+			if err := r.Total.read(fields[name]); err != nil {
+				return Rules{}, err
+			}
 			continue
 		}
 		if err := r.read(name, fields[name]); err != nil {
@@ -135,11 +148,41 @@ func (p *Policy) read(name string, v any) error {
 	return &civil.Error{Message: strconv.Quote(name) + " is not a limit", Hint: "limits are " + strings.Join(Keys(), ", ")}
 }
 
+// read takes the caps over all kinds of channels.
+func (t *Total) read(v any) error {
+	caps, ok := v.(map[string]any)
+	if !ok {
+		return wrong("total", "an object of caps over all kinds of channels", `write {"total": {"max_per_day": 3}}`)
+	}
+	for _, name := range slices.Sorted(maps.Keys(caps)) {
+		var into *int
+		switch name {
+		case "max_per_day":
+			into = &t.MaxPerDay
+		case "max_per_week":
+			into = &t.MaxPerWeek
+		case "max_per_month":
+			into = &t.MaxPerMonth
+		default:
+			return under("total", &civil.Error{
+				Message: strconv.Quote(name) + " is not a limit over all kinds of channels", Hint: "these are " + strings.Join(TotalKeys(), ", "),
+			})
+		}
+		if err := limit(name, caps[name], into); err != nil {
+			return under("total", err)
+		}
+	}
+	return nil
+}
+
+// TotalKeys are the names of the limits over all kinds of channels.
+func TotalKeys() []string { return []string{"max_per_day", "max_per_week", "max_per_month"} }
+
 // Keys are the names of all limits, as definitions and contacts write them.
 func Keys() []string {
 	return []string{
 		"cooldown", "max_per_day", "max_per_week", "max_per_month", "max_per_slot", "type_limits", "quiet_hours", "resume_at",
-		"types", "window", "count", "slot_grace", "channels",
+		"types", "window", "count", "slot_grace", "total", "channels",
 	}
 }
 
@@ -236,6 +279,9 @@ func (r Rules) JSON() string {
 		Channels map[string]wire `json:"channels,omitempty"`
 	}
 	out := rules{wire: r.Policy.wire()}
+	if t := r.Total; !t.Empty() {
+		out.Total = &wireTotal{t.MaxPerDay, t.MaxPerWeek, t.MaxPerMonth}
+	}
 	for kind, p := range r.Channels {
 		if out.Channels == nil {
 			out.Channels = map[string]wire{}

@@ -17,12 +17,13 @@ func TestParseRules(t *testing.T) {
 	t.Parallel()
 	const text = `{"cooldown":"2h","max_per_day":5,"max_per_week":20,"max_per_month":80,"max_per_slot":1,"type_limits":{"alert":3},` +
 		`"quiet_hours":"20:00-07:00","resume_at":"08:00","types":["alert","report"],"window":"rolling","count":"sent","slot_grace":"30s",` +
-		`"channels":{"sms":{"max_per_day":2}}}`
+		`"total":{"max_per_day":6,"max_per_week":30,"max_per_month":90},"channels":{"sms":{"max_per_day":2}}}`
 	want := cadence.Rules{
 		Policy: cadence.Policy{
 			Cooldown: 2 * time.Hour, MaxPerDay: 5, MaxPerWeek: 20, MaxPerMonth: 80, MaxPerSlot: 1, TypeLimits: map[string]int{"alert": 3},
 			Quiet: civil.Span{From: 20 * 3600, To: 7 * 3600}, ResumeAt: 8 * 3600, Types: []string{"alert", "report"}, Rolling: true,
 			Count: cadence.CountSent, SlotGrace: 30 * time.Second,
+			Total: cadence.Total{MaxPerDay: 6, MaxPerWeek: 30, MaxPerMonth: 90},
 		},
 		Channels: map[string]cadence.Policy{"sms": {MaxPerDay: 2}},
 	}
@@ -36,7 +37,7 @@ func TestParseRules(t *testing.T) {
 	if got.JSON() != text {
 		t.Errorf("written as %s", got.JSON())
 	}
-	for _, none := range []string{"", "{}", `{"max_per_day": 0, "cooldown": "0s", "types": [], "type_limits": {"alert": 0}, "channels": {}, "window": "calendar", "count": "committed"}`} {
+	for _, none := range []string{"", "{}", `{"max_per_day": 0, "cooldown": "0s", "types": [], "type_limits": {"alert": 0}, "channels": {}, "window": "calendar", "count": "committed", "total": {"max_per_day": 0}}`} {
 		if r, err := cadence.ParseRules(none); err != nil || !r.Empty() || r.JSON() != "" {
 			t.Errorf("%s: got %+v, %v", none, r, err)
 		}
@@ -50,6 +51,10 @@ func TestParseRulesRefuses(t *testing.T) {
 		`[]`:                                      "limits are not a JSON object",
 		`{"max_per_day": 1, "max_per_day": 2}`:    "max_per_day: twice",
 		`{"max_per_dya": 1}`:                      `"max_per_dya" is not a limit`,
+		`{"total": 3}`:                            "total is not an object of caps over all kinds of channels",
+		`{"total": {"cooldown": "1h"}}`:           `total: "cooldown" is not a limit over all kinds of channels`,
+		`{"total": {"max_per_day": -1}}`:          "total: max_per_day is negative",
+		`{"channels": {"sms": {"total": {}}}}`:    `channels.sms: "total" is not a limit`,
 		`{"max_per_day": -1}`:                     "max_per_day is negative",
 		`{"max_per_day": 1.5}`:                    "max_per_day is not a whole number",
 		`{"max_per_day": "1"}`:                    "max_per_day is not a whole number",

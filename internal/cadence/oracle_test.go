@@ -14,8 +14,17 @@ import (
 // a History answers is compared with it. It names no last limit.
 func oracle(policy cadence.Policy, history []cadence.Slot, loc *time.Location, now, until time.Time, m cadence.Message) cadence.Verdict {
 	s := plain{policy: policy, loc: loc, Message: m}
-	if !policy.Unlimited() && policy.Counts(m.Type) {
-		s.slots, s.limited = relevant(policy, history), true
+	here := slices.DeleteFunc(slices.Clone(history), func(s cadence.Slot) bool { return s.Elsewhere })
+	kind := policy
+	if kind.Total = (cadence.Total{}); !kind.Unlimited() && policy.Counts(m.Type) {
+		s.slots, s.limited = relevant(policy, here), true
+	}
+	if t := policy.Total; t.Counts(m.Type) {
+		caps := cadence.Policy{
+			MaxPerDay: t.MaxPerDay, MaxPerWeek: t.MaxPerWeek, MaxPerMonth: t.MaxPerMonth, Types: t.Types, Count: t.Count, Rolling: t.Rolling,
+			ResumeAt: policy.ResumeAt,
+		}
+		s.over = &plain{policy: caps, loc: loc, Message: m, limited: true, slots: relevant(caps, history)}
 	}
 	v := cadence.Verdict{At: now}
 	for !v.At.After(until) {
@@ -49,18 +58,28 @@ type plain struct {
 	limited bool           // there are caps, and the message meets them
 	slots   []cadence.Slot // ascending
 	loc     *time.Location
+	over    *plain // the caps over all kinds of channels
 }
 
 // block names the first limit that forbids t, and returns the latest of the instants at which each of the limits that
 // forbid it would let the message pass. Every instant before that one is forbidden too, so that nothing is skipped.
 func (s *plain) block(t time.Time) (free time.Time, why reason.Reason) {
+	order := []reason.Reason{
+		reason.CadenceCooldown, reason.CadenceTypeDaily, reason.CadenceDaily, reason.CadenceWeekly, reason.CadenceMonthly, reason.QuietHours,
+		reason.SendWindow,
+	}
 	hit := func(at time.Time, r reason.Reason) {
-		if why == "" {
+		if why == "" || slices.Index(order, r) < slices.Index(order, why) {
 			why = r
 		}
 		if at.After(free) {
 			free = at
 		}
+	}
+	if s.over != nil && s.over.policy.Rolling {
+		s.over.rolling(t, hit)
+	} else if s.over != nil {
+		s.over.calendar(t, hit)
 	}
 	if s.limited {
 		if at, ok := s.cooldown(t); !ok {
@@ -160,13 +179,31 @@ func (s *plain) from(t time.Time) int {
 	return sort.Search(len(s.slots), func(i int) bool { return !s.slots[i].At.Before(t) })
 }
 
-// resume returns when a wait for a window that ends at end is over: then, or at the policy's time of that day.
+// resume returns when a wait for a window that ends at end is over: then, or at the later of the policy's time of that day and
+// the message's own.
 func (s *plain) resume(end time.Time) time.Time {
-	if s.policy.ResumeAt == 0 {
-		return end
-	}
 	d, _ := civil.DateOf(end, s.loc)
-	at, _ := civil.Resolve(d, s.policy.ResumeAt, s.loc, civil.Rule{})
+	at := end
+	if s.policy.ResumeAt > 0 {
+		at, _ = civil.Resolve(d, s.policy.ResumeAt, s.loc, civil.Rule{})
+	}
+	if s.At == 0 {
+		return at
+	}
+	own, _ := civil.Resolve(d, s.At, s.loc, civil.Rule{})
+	if s.Zone != nil { // where its clocks show it first in that day
+		_, next := civil.DayBounds(end, s.loc)
+		there, _ := civil.DateOf(end, s.Zone)
+		for days := range 2 {
+			if first, _ := civil.Resolve(there.AddDays(days), s.At, s.Zone, civil.Rule{}); !first.Before(end) && first.Before(next) {
+				own = first
+				break
+			}
+		}
+	}
+	if own.After(at) {
+		at = own
+	}
 	return at
 }
 

@@ -56,7 +56,25 @@ type Policy struct {
 	ResumeAt    civil.TimeOfDay // a wait for a new day of the calendar ends then; 00:00
 	Quiet       civil.Span      // no message at all; zero = none
 	SlotGrace   time.Duration   // how old a slot may be at the send; 0 = DefaultSlotGrace
+	Total       Total           // caps over all kinds of channels
 }
+
+// Total caps the messages of one person on all kinds of channels together. It holds beside the caps of each kind. Its windows
+// are of the same calendar as the others.
+type Total struct {
+	MaxPerDay   int
+	MaxPerWeek  int
+	MaxPerMonth int
+	Types       []string // the types that meet and use up these caps; nil = all
+	Count       Count
+	Rolling     bool
+}
+
+// Empty reports whether there is no cap.
+func (t Total) Empty() bool { return t.MaxPerDay == 0 && t.MaxPerWeek == 0 && t.MaxPerMonth == 0 }
+
+// Counts reports whether messages of a type meet and use up these caps.
+func (t Total) Counts(typ string) bool { return len(t.Types) == 0 || slices.Contains(t.Types, typ) }
 
 // DefaultSlotGrace is how old a slot may be at the send before it is given up and taken anew: long enough for a batch
 // that takes its time, and short against every cooldown that people notice.
@@ -69,15 +87,27 @@ func (p Policy) Grace() time.Duration { return cmp.Or(p.SlotGrace, DefaultSlotGr
 // channel (A41).
 type Rules struct {
 	Policy
-	Channels map[string]Policy // by kind of channel; nil when there are none
+	Channels map[string]Policy // by kind of channel; nil when there are none. What is Total there has no effect
 }
 
-// For returns the policy for a kind of channel: one of its own replaces the common one whole.
+// For returns the policy for a kind of channel: one of its own replaces the common one whole, but for the total. The total
+// counts as the common policy does, and a wait for it ends at the common time of day where the kind has none of its own.
 func (r Rules) For(kind string) Policy {
-	if own, ok := r.Channels[kind]; ok {
-		return own
+	p, ok := r.Channels[kind]
+	if !ok {
+		p = r.Policy
+	} else if !r.Total.Empty() {
+		p.ResumeAt = cmp.Or(p.ResumeAt, r.ResumeAt)
 	}
-	return r.Policy
+	p.Total = r.total()
+	return p
+}
+
+// total is the total with the way in which the common policy counts.
+func (r Rules) total() Total {
+	t := r.Policy.Total
+	t.Types, t.Count, t.Rolling = r.Types, r.Count, r.Rolling
+	return t
 }
 
 // Default returns the rules for people without any (A37). They concern the source's four types only (decision 60).
@@ -114,6 +144,29 @@ func Effective(person, persona, workspace Policy) Policy {
 	if len(person.Types) > 0 {
 		p.Types = person.Types
 	}
+	set(&p.Total.MaxPerDay, person.Total.MaxPerDay)
+	set(&p.Total.MaxPerWeek, person.Total.MaxPerWeek)
+	set(&p.Total.MaxPerMonth, person.Total.MaxPerMonth)
+	set(&p.Total.Count, person.Total.Count)
+	set(&p.Total.Rolling, person.Total.Rolling)
+	if len(person.Total.Types) > 0 {
+		p.Total.Types = person.Total.Types
+	}
+	return p
+}
+
+// EffectiveOn is Effective for a kind of channel. The total is one for all kinds, and follows from the limits that are set for
+// no kind alone: those of the person over the persona's, else the workspace's.
+func EffectiveOn(kind string, person, persona, workspace Rules) Policy {
+	p := Effective(person.For(kind), persona.For(kind), workspace.For(kind))
+	p.Total = Effective(person.common(), persona.common(), workspace.common()).Total
+	return p
+}
+
+// common is the policy of kinds without one of their own.
+func (r Rules) common() Policy {
+	p := r.Policy
+	p.Total = r.total()
 	return p
 }
 
@@ -137,6 +190,9 @@ func (p Policy) Check() error {
 		{"max_per_month", int64(p.MaxPerMonth)},
 		{"max_per_slot", int64(p.MaxPerSlot)},
 		{"slot_grace", int64(p.SlotGrace)},
+		{"total: max_per_day", int64(p.Total.MaxPerDay)},
+		{"total: max_per_week", int64(p.Total.MaxPerWeek)},
+		{"total: max_per_month", int64(p.Total.MaxPerMonth)},
 	}
 	for _, typ := range slices.Sorted(maps.Keys(p.TypeLimits)) {
 		limits = append(limits, limit{"type_limits: " + strconv.Quote(typ), int64(p.TypeLimits[typ])})
@@ -153,7 +209,27 @@ func (p Policy) Check() error {
 func (p Policy) Empty() bool { return p.Unlimited() && p.Quiet.IsZero() }
 
 // Unlimited reports whether the policy has neither a cooldown nor a cap: a decision needs no history.
-func (p Policy) Unlimited() bool {
+func (p Policy) Unlimited() bool { return p.free() && p.Total.Empty() }
+
+// SentOnly reports whether any of the caps counts only what was sent.
+func (p Policy) SentOnly() bool {
+	return p.Count == CountSent && !p.free() || p.Total.Count == CountSent && !p.Total.Empty()
+}
+
+// Of is the policy as far as it concerns messages of a type: one that the caps do not count keeps the quiet hours alone.
+func (p Policy) Of(typ string) Policy {
+	of := p
+	if !p.free() && !p.Counts(typ) {
+		of = Policy{Quiet: p.Quiet, SlotGrace: p.SlotGrace, ResumeAt: p.ResumeAt, Total: p.Total}
+	}
+	if !p.Total.Counts(typ) {
+		of.Total = Total{}
+	}
+	return of
+}
+
+// free reports whether nothing is limited on the kind of channel itself.
+func (p Policy) free() bool {
 	if p.Cooldown != 0 || p.MaxPerSlot != 0 || p.MaxPerDay != 0 || p.MaxPerWeek != 0 || p.MaxPerMonth != 0 {
 		return false
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 )
@@ -48,10 +50,12 @@ func TestEveryFieldOfAPerson(t *testing.T) {
 	own := cadence.Policy{
 		Cooldown: time.Hour, MaxPerDay: 1, MaxPerWeek: 2, MaxPerMonth: 3, MaxPerSlot: 4, Count: cadence.CountSent, Rolling: true, ResumeAt: 60,
 		Quiet: civil.Span{From: 60, To: 120}, SlotGrace: time.Second, TypeLimits: map[string]int{"alert": 5}, Types: []string{"alert"},
+		Total: cadence.Total{MaxPerDay: 1, MaxPerWeek: 2, MaxPerMonth: 3, Types: []string{"alert"}, Count: cadence.CountSent, Rolling: true},
 	}
 	persona := cadence.Policy{
 		Cooldown: 2 * time.Hour, MaxPerDay: 6, MaxPerWeek: 7, MaxPerMonth: 8, MaxPerSlot: 9, Count: cadence.CountCommitted, ResumeAt: 600,
 		Quiet: civil.Span{From: 600, To: 660}, SlotGrace: time.Minute, TypeLimits: map[string]int{"report": 1}, Types: []string{"report"},
+		Total: cadence.Total{MaxPerDay: 6, MaxPerWeek: 7, MaxPerMonth: 8, Types: []string{"report"}, Count: cadence.CountCommitted},
 	}
 	for i := range reflect.TypeFor[cadence.Policy]().NumField() {
 		field := reflect.ValueOf(own).Field(i)
@@ -63,6 +67,62 @@ func TestEveryFieldOfAPerson(t *testing.T) {
 		reflect.ValueOf(&want).Elem().Field(i).Set(field)
 		if got := cadence.Effective(person, persona, cadence.Default()); !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+func TestEveryFieldOfATotal(t *testing.T) {
+	t.Parallel()
+	own := cadence.Total{MaxPerDay: 1, MaxPerWeek: 2, MaxPerMonth: 3, Types: []string{"alert"}, Count: cadence.CountSent, Rolling: true}
+	persona := cadence.Policy{Total: cadence.Total{
+		MaxPerDay: 6, MaxPerWeek: 7, MaxPerMonth: 8, Types: []string{"report"}, Count: cadence.CountCommitted,
+	}}
+	for i := range reflect.TypeFor[cadence.Total]().NumField() {
+		person, want := cadence.Policy{}, persona
+		reflect.ValueOf(&person.Total).Elem().Field(i).Set(reflect.ValueOf(own).Field(i))
+		reflect.ValueOf(&want.Total).Elem().Field(i).Set(reflect.ValueOf(own).Field(i))
+		if got := cadence.Effective(person, persona, cadence.Default()); !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// The total is one for all kinds of channels, whatever the limits of a kind are, and counts as the limits beside it do.
+func TestTotalOnEveryKind(t *testing.T) {
+	t.Parallel()
+	rules := func(text string) cadence.Rules {
+		r, err := cadence.ParseRules(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	persona := `{"max_per_day": 5, "resume_at": "08:00", "count": "sent", "types": ["alert"], "total": {"max_per_day": 3}, "channels": {"sms": {"max_per_day": 2}}}`
+	workspace := `{"max_per_day": 1, "total": {"max_per_week": 9}}`
+	counted := cadence.Total{MaxPerDay: 3, Types: []string{"alert"}, Count: cadence.CountSent}
+	for _, c := range []struct {
+		name, person, persona, kind string
+		want                        cadence.Policy
+	}{
+		{"common limits", "", persona, "email", cadence.Policy{
+			MaxPerDay: 5, ResumeAt: 8 * 3600, Count: cadence.CountSent, Types: []string{"alert"}, Total: counted,
+		}},
+		{"those of a kind", "", persona, "sms", cadence.Policy{MaxPerDay: 2, ResumeAt: 8 * 3600, Total: counted}},
+		{"their own over the persona's", `{"total": {"max_per_month": 30, "max_per_day": 4}}`, persona, "sms", cadence.Policy{
+			MaxPerDay: 2, ResumeAt: 8 * 3600,
+			Total: cadence.Total{MaxPerDay: 4, MaxPerMonth: 30, Types: []string{"alert"}, Count: cadence.CountSent},
+		}},
+		{"a persona with a total alone has no limits of the workspace", "", `{"total": {"max_per_day": 3}}`, "sms", cadence.Policy{
+			Total: cadence.Total{MaxPerDay: 3},
+		}},
+		{"who has no limits has the workspace's", "", "", "sms", cadence.Policy{MaxPerDay: 1, Total: cadence.Total{MaxPerWeek: 9}}},
+		{"the limits of one kind take no total away", "", `{"channels": {"sms": {"max_per_day": 2}}}`, "sms", cadence.Policy{
+			MaxPerDay: 2, Total: cadence.Total{MaxPerWeek: 9},
+		}},
+	} {
+		got := cadence.EffectiveOn(c.kind, rules(c.person), rules(c.persona), rules(workspace))
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", c.name, diff)
 		}
 	}
 }
@@ -80,6 +140,7 @@ func TestCheck(t *testing.T) {
 		{cadence.Policy{MaxPerWeek: -1}, "max_per_week is negative"},
 		{cadence.Policy{MaxPerMonth: -1}, "max_per_month is negative"},
 		{cadence.Policy{MaxPerSlot: -1}, "max_per_slot is negative"},
+		{cadence.Policy{Total: cadence.Total{MaxPerWeek: -1}}, "total: max_per_week is negative"},
 		{cadence.Policy{TypeLimits: map[string]int{"alert": -1}}, `type_limits: "alert" is negative`},
 	} {
 		err := c.policy.Check()

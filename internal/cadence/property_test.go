@@ -2,6 +2,7 @@ package cadence_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,22 @@ import (
 // broken is the judge: it names a limit that a history breaks, looking only at what was admitted and at the dates that
 // the calendar prints. It shares no code with Decide.
 func broken(p cadence.Policy, history []cadence.Slot, loc *time.Location) string {
+	total, all := p.Total, make([]cadence.Slot, len(history))
+	for i, s := range history {
+		s.Elsewhere = false
+		all[i] = s
+	}
+	caps := cadence.Policy{
+		MaxPerDay: total.MaxPerDay, MaxPerWeek: total.MaxPerWeek, MaxPerMonth: total.MaxPerMonth, Types: total.Types, Rolling: total.Rolling,
+	}
+	if over := brokenOn(caps, all, loc); over != "" {
+		return over + " over all channels"
+	}
+	return brokenOn(p, slices.DeleteFunc(slices.Clone(history), func(s cadence.Slot) bool { return s.Elsewhere }), loc)
+}
+
+// brokenOn is broken for the limits of one kind of channel.
+func brokenOn(p cadence.Policy, history []cadence.Slot, loc *time.Location) string {
 	counted := map[string]int{}
 	count := func(n, limit int, window, format string, at time.Time) string {
 		if limit <= 0 {
@@ -128,6 +145,20 @@ var (
 			Types:       rapid.SampledFrom([][]string{nil, nil, {"alert", "report"}}).Draw(t, "types"),
 			Rolling:     rapid.Bool().Draw(t, "rolling"),
 			Quiet:       spans.Draw(t, "quiet"),
+			Total:       totals.Draw(t, "total"),
+		}
+	})
+	// totals of which every second one is none.
+	totals = rapid.Custom(func(t *rapid.T) cadence.Total {
+		if rapid.Bool().Draw(t, "no total") {
+			return cadence.Total{}
+		}
+		return cadence.Total{
+			MaxPerDay:   rapid.IntRange(0, 4).Draw(t, "total day"),
+			MaxPerWeek:  rapid.IntRange(0, 8).Draw(t, "total week"),
+			MaxPerMonth: rapid.IntRange(0, 12).Draw(t, "total month"),
+			Types:       rapid.SampledFrom([][]string{nil, nil, {"alert"}, {"alert", "survey"}}).Draw(t, "total types"),
+			Rolling:     rapid.Bool().Draw(t, "total rolling"),
 		}
 	})
 	// spans of the day that leave at least an hour; every second one is none.
@@ -151,13 +182,19 @@ func TestHistoryKeepsTheLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy, loc := policies.Draw(t, "policy"), locations[zoneNames.Draw(t, "zone")]
 		start := starts.Draw(t, "start")
+		other := policies.Draw(t, "policy of the other kind of channel")
+		other.Total = policy.Total
 		var history []cadence.Slot
 		for range rapid.IntRange(1, 30).Draw(t, "messages") {
 			// Not in the order of time: a queue of workers asks for instants that lie close together in any order.
 			now := start.Add(time.Duration(rapid.IntRange(0, 5*24*60).Draw(t, "minute")) * time.Minute)
 			until := now.Add(90 * 24 * time.Hour)
-			slot := cadence.Slot{Type: types.Draw(t, "type"), N: 1}
-			v := cadence.Decide(policy, history, loc, now, until, cadence.Message{Type: slot.Type})
+			slot := cadence.Slot{Type: types.Draw(t, "type"), N: 1, Elsewhere: rapid.IntRange(0, 3).Draw(t, "elsewhere") == 0}
+			m := cadence.Message{Type: slot.Type, At: ownTimes.Draw(t, "own at")}
+			v := cadence.Decide(policy, history, loc, now, until, m)
+			if slot.Elsewhere {
+				v = cadence.Decide(other, fromElsewhere(history), loc, now, until, m)
+			}
 			if v.Reason == reason.DeferredTooLong {
 				continue
 			}
@@ -174,10 +211,27 @@ func TestHistoryKeepsTheLimits(t *testing.T) {
 		if over := broken(policy, history, loc); over != "" {
 			t.Fatalf("%+v in %v breaks %s: %v", policy, loc, over, history)
 		}
+		if over := broken(other, fromElsewhere(history), loc); over != "" {
+			t.Fatalf("elsewhere %+v in %v breaks %s: %v", other, loc, over, history)
+		}
 	})
 	if deferred == 0 || deferred == admitted {
 		t.Errorf("%d of %d deferred: the limits were not tried", deferred, admitted)
 	}
+}
+
+// ownTimes are messages' own times of day; most have none.
+var ownTimes = rapid.Custom(func(t *rapid.T) civil.TimeOfDay {
+	return civil.TimeOfDay(3600 * rapid.SampledFrom([]int{0, 0, 0, 9, 22}).Draw(t, "hour"))
+})
+
+// fromElsewhere is a history as the other kind of channel sees it.
+func fromElsewhere(history []cadence.Slot) []cadence.Slot {
+	seen := slices.Clone(history)
+	for i := range seen {
+		seen[i].Elsewhere = !seen[i].Elsewhere
+	}
+	return seen
 }
 
 // The answer is the earliest minute that the judge accepts.
@@ -196,7 +250,12 @@ func TestEarliest(t *testing.T) {
 		for range rapid.IntRange(0, 8).Draw(t, "messages") {
 			at := now.Add(time.Duration(rapid.IntRange(-24*60, 48*60).Draw(t, "minute")) * time.Minute)
 			typ := types.Draw(t, "type")
-			if v := cadence.Decide(policy, history, loc, at, until, cadence.Message{Type: typ}); v.Reason != reason.DeferredTooLong {
+			if rapid.IntRange(0, 3).Draw(t, "elsewhere") == 0 {
+				s := cadence.Slot{At: at, Type: typ, N: 1, Elsewhere: true}
+				if broken(policy, append(history[:len(history):len(history)], s), loc) == "" {
+					history = append(history, s)
+				}
+			} else if v := cadence.Decide(policy, history, loc, at, until, cadence.Message{Type: typ}); v.Reason != reason.DeferredTooLong {
 				history = append(history, cadence.Slot{At: v.At, Type: typ, N: 1})
 			}
 		}
@@ -232,7 +291,7 @@ func TestFloorIsEnough(t *testing.T) {
 		var all, since []cadence.Slot
 		for range rapid.IntRange(0, 30).Draw(t, "messages") {
 			at := now.Add(time.Duration(rapid.IntRange(-40*24*60, 0).Draw(t, "minute")) * time.Minute)
-			s := cadence.Slot{At: at, Type: types.Draw(t, "type"), N: 1}
+			s := cadence.Slot{At: at, Type: types.Draw(t, "type"), N: 1, Elsewhere: rapid.IntRange(0, 2).Draw(t, "elsewhere") == 0}
 			all = append(all, s)
 			if !at.Before(floor) {
 				since = append(since, s)

@@ -36,7 +36,22 @@ const (
 	LimitMaxPerSlot  Limit = "max_per_slot"
 	LimitQuietHours  Limit = "quiet_hours"
 	LimitSendWindow  Limit = "send_window" // of a workflow
+	LimitTotalDay    Limit = "total.max_per_day"
+	LimitTotalWeek   Limit = "total.max_per_week"
+	LimitTotalMonth  Limit = "total.max_per_month"
 )
+
+// Total reports whether a limit counts over all kinds of channels.
+func (l Limit) Total() bool { return l == LimitTotalDay || l == LimitTotalWeek || l == LimitTotalMonth }
+
+// LayerOn says which of the layers of EffectiveOn a limit of a kind of channel comes from; rest is the layer of the workspace's
+// limits.
+func LayerOn(kind string, limit Limit, person, persona Rules, rest Layer) Layer {
+	if limit.Total() {
+		return LayerOf(limit, person.common(), persona.common(), rest)
+	}
+	return LayerOf(limit, person.For(kind), persona.For(kind), rest)
+}
 
 // LayerOf says which of the layers of Effective a limit comes from; rest is the layer of the workspace's limits.
 func LayerOf(limit Limit, person, persona Policy, rest Layer) Layer {
@@ -65,6 +80,12 @@ func (p Policy) sets(limit Limit) bool {
 		return p.MaxPerSlot > 0
 	case LimitQuietHours:
 		return !p.Quiet.IsZero()
+	case LimitTotalDay:
+		return p.Total.MaxPerDay > 0
+	case LimitTotalWeek:
+		return p.Total.MaxPerWeek > 0
+	case LimitTotalMonth:
+		return p.Total.MaxPerMonth > 0
 	case LimitSendWindow:
 	}
 	return false
@@ -88,32 +109,40 @@ const horizon = 366 * 24 * time.Hour
 
 // Standing says how far each limit of a policy is used up at now, in the order in which the limits are asked (A36).
 func (h *History) Standing(policy Policy, loc *time.Location, now time.Time) []Use {
-	return h.uses(policy, loc, now, func(string) bool { return true })
+	return h.uses(policy, loc, now, Message{}, func(string) bool { return true })
 }
 
-// uses is Standing without the limits of types that are not asked for.
-func (h *History) uses(policy Policy, loc *time.Location, now time.Time, asked func(typ string) bool) []Use {
+// uses is Standing for a message, without the limits of types that are not asked for.
+func (h *History) uses(policy Policy, loc *time.Location, now time.Time, m Message, asked func(typ string) bool) []Use {
 	var uses []Use
-	counted := ""
-	if len(policy.Types) > 0 {
-		counted = policy.Types[0]
+	one := func(types []string) string {
+		if len(types) > 0 {
+			return types[0]
+		}
+		return ""
+	}
+	counted := one(policy.Types)
+	free := func(alone Policy, typ string) time.Time {
+		alone.ResumeAt = policy.ResumeAt
+		return h.Decide(alone, loc, now, now.Add(horizon), Message{Type: typ, At: m.At, Zone: m.Zone}).At
 	}
 	add := func(u Use, alone Policy, typ string) {
-		alone.Types, alone.Count, alone.Rolling, alone.ResumeAt = policy.Types, policy.Count, policy.Rolling, policy.ResumeAt
+		alone.Types, alone.Count, alone.Rolling = policy.Types, policy.Count, policy.Rolling
 		u.Rolling = policy.Rolling && u.Most > 0
-		u.Free = h.Decide(alone, loc, now, now.Add(horizon), Message{Type: typ}).At
+		u.Free = free(alone, typ)
 		uses = append(uses, u)
 	}
 	v := h.view(policy, loc)
-	used := func(typ string, length int) int {
-		if policy.Rolling {
-			return v.most(now, typ, [...]time.Duration{rollingDay, rollingWeek, rollingMonth}[length])
+	used := func(typ string, length int) int { return v.used(now, policy.Rolling, length, typ) }
+	total := policy.Total
+	addTotal := func(u Use, length int, alone Total) {
+		if u.Most == 0 {
+			return
 		}
-		w := v.window(length, now)
-		if typ != "" {
-			return w.of(v, typ)
-		}
-		return w.all
+		alone.Types, alone.Count, alone.Rolling = total.Types, total.Count, total.Rolling
+		u.Rolling, u.Used = total.Rolling, h.overall(total, loc, one(total.Types)).used(now, total.Rolling, length, "")
+		u.Free = free(Policy{Total: alone}, one(total.Types))
+		uses = append(uses, u)
 	}
 	if policy.Cooldown > 0 || policy.MaxPerSlot > 0 {
 		u := Use{Limit: LimitCooldown, Reason: reason.CadenceCooldown, Length: policy.Cooldown}
@@ -131,16 +160,31 @@ func (h *History) uses(policy Policy, loc *time.Location, now time.Time, asked f
 	if most := policy.MaxPerDay; most > 0 {
 		add(Use{Limit: LimitMaxPerDay, Reason: reason.CadenceDaily, Most: most, Used: used("", day)}, Policy{MaxPerDay: most}, counted)
 	}
+	addTotal(Use{Limit: LimitTotalDay, Reason: reason.CadenceDaily, Most: total.MaxPerDay}, day, Total{MaxPerDay: total.MaxPerDay})
 	if most := policy.MaxPerWeek; most > 0 {
 		add(Use{Limit: LimitMaxPerWeek, Reason: reason.CadenceWeekly, Most: most, Used: used("", week)}, Policy{MaxPerWeek: most}, counted)
 	}
+	addTotal(Use{Limit: LimitTotalWeek, Reason: reason.CadenceWeekly, Most: total.MaxPerWeek}, week, Total{MaxPerWeek: total.MaxPerWeek})
 	if most := policy.MaxPerMonth; most > 0 {
 		add(Use{Limit: LimitMaxPerMonth, Reason: reason.CadenceMonthly, Most: most, Used: used("", month)}, Policy{MaxPerMonth: most}, counted)
 	}
+	addTotal(Use{Limit: LimitTotalMonth, Reason: reason.CadenceMonthly, Most: total.MaxPerMonth}, month, Total{MaxPerMonth: total.MaxPerMonth})
 	if !policy.Quiet.IsZero() {
 		add(Use{Limit: LimitQuietHours, Reason: reason.QuietHours, Quiet: policy.Quiet}, Policy{Quiet: policy.Quiet}, counted)
 	}
 	return uses
+}
+
+// used is how many messages, all of them or those of a type, the window of a length holds now.
+func (v *view) used(now time.Time, rolling bool, length int, typ string) int {
+	if rolling {
+		return v.most(now, typ, rollingLength[length])
+	}
+	w := v.window(length, now)
+	if typ != "" {
+		return w.of(v, typ)
+	}
+	return w.all
 }
 
 // most is how many messages, all of them or those of a type, the fullest of the windows of a length holds that hold now.
@@ -167,7 +211,7 @@ func (v *view) most(now time.Time, typ string, length time.Duration) int {
 // is used up. The first names the reason of a deferral.
 func (h *History) Blocks(policy Policy, loc *time.Location, now time.Time, m Message) []Use {
 	var blocks []Use
-	uses := h.uses(policy, loc, now, func(typ string) bool { return typ == m.Type })
+	uses := h.uses(policy, loc, now, m, func(typ string) bool { return typ == m.Type })
 	if !m.Window.IsZero() {
 		uses = append(uses, Use{
 			Limit: LimitSendWindow, Reason: reason.SendWindow, Quiet: m.Window.Rest(), Free: Decide(Policy{}, nil, loc, now, now.Add(horizon), m).At,
@@ -176,6 +220,9 @@ func (h *History) Blocks(policy Policy, loc *time.Location, now time.Time, m Mes
 	for _, u := range uses {
 		always := u.Limit == LimitQuietHours || u.Limit == LimitSendWindow
 		concerned := always || policy.Counts(m.Type) && cmp.Or(u.Type, m.Type) == m.Type
+		if u.Limit.Total() {
+			concerned = policy.Total.Counts(m.Type)
+		}
 		if concerned && !u.Free.Equal(now) {
 			blocks = append(blocks, u)
 		}
@@ -190,7 +237,7 @@ func (u Use) Value() string {
 		return written(u.Length)
 	case LimitQuietHours, LimitSendWindow:
 		return u.Quiet.String()
-	case LimitType, LimitMaxPerDay, LimitMaxPerWeek, LimitMaxPerMonth, LimitMaxPerSlot:
+	case LimitType, LimitMaxPerDay, LimitMaxPerWeek, LimitMaxPerMonth, LimitMaxPerSlot, LimitTotalDay, LimitTotalWeek, LimitTotalMonth:
 	}
 	return strconv.Itoa(u.Most)
 }
@@ -218,6 +265,9 @@ func (u Use) Sentence(at time.Time, loc *time.Location) string {
 		return "free"
 	}
 	text := fmt.Sprintf("%d of %d %s", u.Used, u.Most, u.window())
+	if u.Limit.Total() {
+		text += " over all channels"
+	}
 	if waits {
 		text += ", free again " + free
 	}
@@ -231,13 +281,13 @@ func (u Use) window() string {
 		return u.Messages() + " in 24 hours"
 	case u.Limit == LimitType:
 		return u.Messages() + " today"
-	case u.Limit == LimitMaxPerDay && u.Rolling:
+	case (u.Limit == LimitMaxPerDay || u.Limit == LimitTotalDay) && u.Rolling:
 		return "in 24 hours"
-	case u.Limit == LimitMaxPerDay:
+	case u.Limit == LimitMaxPerDay, u.Limit == LimitTotalDay:
 		return "today"
-	case u.Limit == LimitMaxPerWeek && u.Rolling:
+	case (u.Limit == LimitMaxPerWeek || u.Limit == LimitTotalWeek) && u.Rolling:
 		return "in 7 days"
-	case u.Limit == LimitMaxPerWeek:
+	case u.Limit == LimitMaxPerWeek, u.Limit == LimitTotalWeek:
 		return "this week"
 	case u.Rolling:
 		return "in 30 days"

@@ -1,6 +1,7 @@
 package cadence_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -49,6 +50,20 @@ func TestStanding(t *testing.T) {
 	policy.Types = []string{"report"}
 	if blocks := cadence.NewHistory(history).Blocks(policy, time.UTC, now, cadence.Message{Type: "alert"}); len(blocks) > 0 {
 		t.Errorf("a type that does not count is blocked: %v", says(blocks))
+	}
+	policy = cadence.Policy{MaxPerDay: 5, ResumeAt: 8 * 3600, Total: cadence.Total{MaxPerDay: 4, MaxPerWeek: 9}}
+	elsewhere := append(slices.Clone(history), cadence.Slot{At: instant(t, "2026-05-14T11:00:00Z"), Type: "report", N: 1, Sent: true, Elsewhere: true})
+	want = []string{
+		"max_per_day: 3 of 5 today",
+		"total.max_per_day: 4 of 4 today over all channels, free again 2026-05-15 08:00",
+		"total.max_per_week: 5 of 9 this week over all channels",
+	}
+	if diff := cmp.Diff(want, says(cadence.NewHistory(elsewhere).Standing(policy, time.UTC, now))); diff != "" {
+		t.Errorf("total (-want +got)\n%s", diff)
+	}
+	m := cadence.Message{Type: "alert", At: 9 * 3600, Zone: zone(t, "Europe/Berlin")} // 07:00 UTC, so that it waits until 8
+	if diff := cmp.Diff(want[1:2], says(cadence.NewHistory(elsewhere).Blocks(policy, time.UTC, now, m))); diff != "" {
+		t.Errorf("blocks by the total (-want +got)\n%s", diff)
 	}
 	policy = cadence.Policy{MaxPerSlot: 1, MaxPerDay: 1, Rolling: true}
 	now = instant(t, "2026-05-14T14:00:00Z")

@@ -176,6 +176,12 @@ func limitName(u cadence.Use) string {
 		return "messages a week"
 	case cadence.LimitMaxPerMonth:
 		return "messages a month"
+	case cadence.LimitTotalDay:
+		return "messages a day over all channels"
+	case cadence.LimitTotalWeek:
+		return "messages a week over all channels"
+	case cadence.LimitTotalMonth:
+		return "messages a month over all channels"
 	case cadence.LimitQuietHours:
 		return "quiet hours"
 	case cadence.LimitType, cadence.LimitSendWindow:

@@ -39,6 +39,8 @@ func (r *reader) cadence(n *portable.Node) cadence.Rules {
 		return rules
 	}
 	rules.Policy = r.policy(f)
+	rules.Total = r.total(f.get("total"))
+	r.lintTotal(f, rules.Policy)
 	for _, own := range r.named(f.get("channels"), "a kind of channel") {
 		if kind := own.Key.Text; !isMadeOf(kind, "-_.") {
 			r.invalid(own.Key.Pos, fmt.Sprintf("%q is not a kind of channel", kind), "limits are counted by kind: sms is all of sms:NAME")
@@ -57,6 +59,45 @@ func (r *reader) cadence(n *portable.Node) cadence.Rules {
 		rules.Channels[own.Key.Text] = r.policy(f)
 	}
 	return rules
+}
+
+// total reads the limits over all kinds of channels.
+func (r *reader) total(n *portable.Node) (t cadence.Total) {
+	if n == nil || n.Kind == portable.Broken {
+		return t
+	}
+	f, ok := r.fields(n, "total")
+	if !ok {
+		return t
+	}
+	for _, limit := range []struct {
+		key  string
+		into *int
+	}{
+		{"max_per_day", &t.MaxPerDay}, {"max_per_week", &t.MaxPerWeek}, {"max_per_month", &t.MaxPerMonth},
+	} {
+		if n := f.get(limit.key); n != nil {
+			*limit.into = r.limit(n, "total: "+limit.key)
+		}
+	}
+	return t
+}
+
+// lintTotal warns of limits that can never be reached, because the total is smaller.
+func (r *reader) lintTotal(f fields, p cadence.Policy) {
+	warn := func(n *portable.Node, key string, limit int, of string, total int) {
+		if n != nil && total > 0 && limit > total {
+			r.warn(CodeLint, n.Pos, fmt.Sprintf("%s %d is never reached: %s is %d", key, limit, of, total), "")
+		}
+	}
+	t := p.Total
+	warn(f.get("max_per_day"), "max_per_day", p.MaxPerDay, "total: max_per_day", t.MaxPerDay)
+	warn(f.get("max_per_week"), "max_per_week", p.MaxPerWeek, "total: max_per_week", t.MaxPerWeek)
+	warn(f.get("max_per_month"), "max_per_month", p.MaxPerMonth, "total: max_per_month", t.MaxPerMonth)
+	if n := f.get("total"); n != nil && n.Kind == portable.Map {
+		warn(n.Get("max_per_day"), "total: max_per_day", t.MaxPerDay, "total: max_per_week", t.MaxPerWeek)
+		warn(n.Get("max_per_week"), "total: max_per_week", t.MaxPerWeek, "total: max_per_month", t.MaxPerMonth)
+	}
 }
 
 // kindsWith are the kinds for which people have addresses, and those of some channels.

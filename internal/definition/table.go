@@ -340,7 +340,13 @@ func newTables() tables {
 			built("cadence", ref("cadence"), "The limits of people with this persona. Default: the workspace's."),
 		}},
 		"cadence": {"cadence", append(policyKeys(),
-			built("channels", byName("cadence by kind of channel", ref("channel_cadence")), "For one kind of channel, such as sms: the same keys, instead of all of the ones above."))},
+			built("channels", byName("cadence by kind of channel", ref("channel_cadence")), "For one kind of channel, such as sms: the same keys, instead of all of the ones above."),
+			built("total", ref("total"), "Over all kinds of channels together, beside the limits of each kind; channels does not replace it. It counts as window, count and types beside it say."))},
+		"total": {"a total", []entry{
+			built("max_per_day", aLimit, "Messages in a day, over all kinds of channels. Default: no limit."),
+			built("max_per_week", aLimit, "Messages in a week, over all kinds of channels. Default: no limit."),
+			built("max_per_month", aLimit, "Messages in a month, over all kinds of channels. Default: no limit."),
+		}},
 		"channel_cadence": {"the cadence of a kind of channel", policyKeys()},
 		"record_type": {"a record type", []entry{
 			required("record_type", aSlug, "Its name."),
@@ -366,7 +372,7 @@ func policyKeys() []entry {
 		built("max_per_slot", aLimit, "Messages that may come at the same moment. Default: no limit."),
 		built("type_limits", byName("limits by type", aLimit), "Messages in a day, by the workflow's type. Default: no limit."),
 		built("quiet_hours", aSpan, "Nothing leaves then, in the person's zone. Default: none."),
-		built("resume_at", aTimeOfDay, "When a wait for another day ends. Default: 00:00."),
+		built("resume_at", aTimeOfDay, "The earliest time of day at which a wait for another day, week or month ends. A message with an at of its own does not come before that. Default: 00:00."),
 		built("types", listOf(oneOf(WorkflowTypes()...)), "The types that meet the limits and use them up. Default: all."),
 		built("window", oneOf(WindowCalendar, WindowRolling), "Whether days, weeks and months are those of the calendar, or the last 24 hours, 7 and 30 days. Default: calendar."),
 		built("count", oneOf(string(cadence.CountCommitted), string(cadence.CountSent)), "Whether messages that wait count too, or only those sent. Default: committed."),

@@ -17,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -40,7 +41,8 @@ type handed struct {
 	policy   cadence.Policy
 	critical bool
 	text     string
-	earlier  bool // it was on its way already when the limits changed
+	earlier  bool   // it was on its way already when the limits changed
+	kind     string // of its channel
 }
 
 func (g *gauntlet) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, error) {
@@ -55,12 +57,27 @@ func (g *gauntlet) Send(_ context.Context, out channel.Outgoing) (channel.Receip
 	accepted := order == nil || errors.As(order, &known) && known.Unknown
 	if accepted && !g.seen[out.IdempotencyKey] {
 		g.seen[out.IdempotencyKey] = true
-		g.log = append(g.log, handed{delivery: out.DeliveryID, at: g.Clock.Now(), critical: out.Workflow == "siren"})
+		g.log = append(g.log, handed{delivery: out.DeliveryID, at: g.Clock.Now(), critical: out.Workflow == "siren", kind: gate.Kind(out.Channel)})
 	}
 	return channel.Receipt{ProviderID: "x"}, order
 }
 
 var errDied = errors.New("the process died")
+
+// byEmail is a workflow whose messages go by another channel.
+const byEmail = `---
+workflow: letter
+type: alert
+triggers:
+  - id: t
+    event: letter
+audience:
+  - to: event.recipient
+channel: email
+message:
+  email: {subject: s, text: t}
+retry: {backoff: [5m, 20m], jitter: none}
+`
 
 func drawPolicy(t *rapid.T) cadence.Policy {
 	p := cadence.Policy{
@@ -78,6 +95,13 @@ func drawPolicy(t *rapid.T) cadence.Policy {
 	if p.MaxPerSlot > 0 {
 		p.Cooldown = max(p.Cooldown, 30*time.Minute)
 	}
+	if rapid.Bool().Draw(t, "in total") {
+		p.Total = cadence.Total{
+			MaxPerDay:  rapid.IntRange(0, 4).Draw(t, "total day"),
+			MaxPerWeek: rapid.SampledFrom([]int{0, 0, 6, 9}).Draw(t, "total week"), MaxPerMonth: rapid.SampledFrom([]int{0, 0, 0, 12}).Draw(t, "total month"),
+			Rolling: p.Rolling,
+		}
+	}
 	return p
 }
 
@@ -91,6 +115,9 @@ func over(p cadence.Policy, before []handed, m handed, loc *time.Location) strin
 	month := func(t time.Time) string { return t.In(loc).Format("2006-01") }
 	count := func(in func(time.Time) bool) (n int) {
 		for _, b := range before {
+			if b.kind != m.kind {
+				continue
+			}
 			if b.critical && !b.at.Before(m.at) { // it came when this one was on its way
 				continue
 			}
@@ -99,6 +126,16 @@ func over(p cadence.Policy, before []handed, m handed, loc *time.Location) strin
 			}
 		}
 		return n
+	}
+	total := func(limit int, length time.Duration, name func(time.Time) string) bool {
+		n := 0
+		for _, b := range before {
+			late := b.critical && !b.at.Before(m.at)
+			if in := p.Rolling && !b.at.After(m.at) && m.at.Sub(b.at) < length || !p.Rolling && name(b.at) == name(m.at); in && !late {
+				n++
+			}
+		}
+		return limit > 0 && n >= limit
 	}
 	window := func(limit int, length time.Duration, name func(time.Time) string) bool {
 		return limit > 0 && limit <= count(func(at time.Time) bool {
@@ -123,6 +160,12 @@ func over(p cadence.Policy, before []handed, m handed, loc *time.Location) strin
 		return "week"
 	case window(p.MaxPerMonth, 30*24*time.Hour, month):
 		return "month"
+	case total(p.Total.MaxPerDay, 24*time.Hour, day):
+		return "day over all channels"
+	case total(p.Total.MaxPerWeek, 7*24*time.Hour, monday):
+		return "week over all channels"
+	case total(p.Total.MaxPerMonth, 30*24*time.Hour, month):
+		return "month over all channels"
 	case !p.Quiet.IsZero() && (clock >= from || clock < to):
 		return "quiet"
 	}
@@ -143,7 +186,7 @@ func TestLimitsHoldByTheProvidersLog(t *testing.T) {
 		}
 		g := &gauntlet{seen: map[string]bool{}}
 		var die string
-		g.world = world{enginetest.Setup(outer, storetest.Memory(outer), limited("{}", "retry: {backoff: [5m, 20m], jitter: none}\n"), func(c *engine.Config) {
+		g.world = world{enginetest.Setup(outer, storetest.Memory(outer), limited("{}", "retry: {backoff: [5m, 20m], jitter: none}\n")+byEmail, func(c *engine.Config) {
 			for i := range c.Providers {
 				c.Providers[i].Open = func(map[string]string) (channel.Channel, error) { return g, nil }
 			}
@@ -168,7 +211,7 @@ func TestLimitsHoldByTheProvidersLog(t *testing.T) {
 			if own == "" {
 				own = "null"
 			}
-			g.person("ann", fmt.Sprintf(`"timezone": %q, "cadence": %s`, zone, own))
+			g.person("ann", fmt.Sprintf(`"timezone": %q, "cadence": %s, "addresses": {"email": "ann@example.org", "inbox": "ann"}`, zone, own))
 		}
 		edit()
 		logged := 0
@@ -225,10 +268,18 @@ func TestLimitsHoldByTheProvidersLog(t *testing.T) {
 				}
 			}
 			at := g.Clock.Now()
+			elsewhere := kind == "news" && rapid.IntRange(0, 2).Draw(t, "by email") == 0
+			if elsewhere {
+				kind = "letter"
+			}
 			made := g.Post(fmt.Sprintf(`{"kind": %q, "id": "%d", "recipient": {"address": "ann", "customer_ref": "ann"}}`, kind, i))
-			v := cadence.Decide(policy, history, loc, at, at.Add(30*24*time.Hour), cadence.Message{Type: "alert"})
+			seen := slices.Clone(history) // from its kind of channel
+			for k := range seen {
+				seen[k].Elsewhere = seen[k].Elsewhere != elsewhere
+			}
+			v := cadence.Decide(policy, seen, loc, at, at.Add(30*24*time.Hour), cadence.Message{Type: "alert"})
 			if v.Reason != reason.DeferredTooLong {
-				history = append(history, cadence.Slot{At: v.At, Type: "alert", N: 1})
+				history = append(history, cadence.Slot{At: v.At, Type: "alert", N: 1, Elsewhere: elsewhere})
 			}
 			want[made.Instances[0].Deliveries[0].ID] = v.At
 		}

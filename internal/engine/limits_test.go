@@ -337,6 +337,63 @@ func TestLimitsOfPeople(t *testing.T) {
 			"10:00 sent inbox, 10:30 deferred inbox 10:00 daily",
 		},
 		{
+			"over all channels, so that no channel that stands in is a way around", "{total: {max_per_day: 2}}",
+			"fallback: [email, memory]\nlimits: {at_create: fallback}\n", "",
+			"10:00 news, 10:30 news, 11:00 news, 11:30 siren, 23:00",
+			"10:00 sent inbox, 10:30 sent inbox, 11:00 deferred inbox 00:00 daily, 11:30 sent inbox",
+		},
+		{
+			"nor when it is sent", "{total: {max_per_day: 2, max_per_week: 9}, cooldown: 2h}", "fallback: [email]\n", "",
+			"10:00 news, 10:30 news, 11:00 siren, 23:00",
+			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 sent inbox, 12:00 deferred inbox 00:00 cooldown",
+		},
+		{
+			"nor where the first channel has failed, whose message counts no more", "{total: {max_per_day: 1}}", "fallback: [email]\n", "",
+			"10:00 fail, 10:00 news, 10:30 news, 11:00 fail, 11:00 news, 23:00",
+			"10:00 failed inbox permanent_error, 10:00 sent email, 10:30 deferred inbox 00:00 daily, 11:00 deferred inbox 00:00 daily",
+		},
+		{
+			"limits of a kind of channel do not replace it", "{total: {max_per_day: 2}, channels: {email: {max_per_day: 5}, inbox: {cooldown: 1h}}}",
+			"channel: email\n", `, "addresses": {"email": "ann@example.org", "inbox": "ann"}`,
+			"10:00 out, 10:30 siren, 11:00 out, 23:00",
+			"10:00 sent email, 10:30 sent inbox, 11:00 deferred email 00:00 daily",
+		},
+		{
+			"their own over the persona's", "{total: {max_per_day: 1}}", "", `, "cadence": {"total": {"max_per_day": 2}}`,
+			"10:00 news, 10:30 news, 11:00 news, 23:00",
+			"10:00 sent inbox, 10:30 sent inbox, 11:00 deferred inbox 00:00 daily",
+		},
+		{
+			"what uses up nothing uses up nothing of it", "{total: {max_per_day: 1}}", "limits: {counts: false}\n", "",
+			"10:00 news, 10:30 news, 11:00 siren, 11:30 news, 23:00",
+			"10:00 sent inbox, 10:30 sent inbox, 11:00 sent inbox, 11:30 deferred inbox 00:00 daily",
+		},
+		{
+			"the last 24 hours over all channels", "{total: {max_per_day: 1}, window: rolling}", "channel: email\n", `, "addresses": {"email": "ann@example.org", "inbox": "ann"}`,
+			"10:00 siren, 10:30 out, 23:00",
+			"10:00 sent inbox, 10:30 deferred email 10:00 daily",
+		},
+		{
+			"what waits counts in it", "{total: {max_per_day: 1}}", "retry: {backoff: [30m], jitter: none}\n", "",
+			"10:00 later, 10:00 news, 10:10 news, 11:00",
+			"10:00 retried inbox temporary_error, 10:10 deferred inbox 00:00 daily, 10:30 sent inbox",
+		},
+		{
+			"unless only what was sent counts", "{total: {max_per_day: 1}, count: sent}", "retry: {backoff: [30m], jitter: none}\n", "",
+			"10:00 later, 10:00 news, 10:10 news, 11:00",
+			"10:00 retried inbox temporary_error, 10:10 sent inbox, 10:30 deferred inbox 00:00 daily",
+		},
+		{
+			"a type that is not counted is outside of it", "{total: {max_per_day: 1}, types: [report]}", "", "",
+			"10:00 news, 10:30 news, 23:00",
+			"10:00 sent inbox, 10:30 sent inbox",
+		},
+		{
+			"messages that leave as one count once in it", "{total: {max_per_day: 1}}", "limits: {at_send: fold}\n", "",
+			"10:00 news, 10:30 news, 10:40 news, 23:00",
+			"10:00 sent inbox, 10:30 deferred inbox 00:00 daily, 10:40 deferred inbox 00:00 daily",
+		},
+		{
 			"only what was sent counts", "{max_per_day: 1, count: sent}", "", "",
 			"10:00 news, 10:30 news, 10:40 news, 23:00",
 			"10:00 sent inbox, 10:30 deferred inbox 00:00 daily, 10:40 deferred inbox 00:00 daily",

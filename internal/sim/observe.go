@@ -167,6 +167,12 @@ func windowOf(u cadence.Use) string {
 		return "week"
 	case cadence.LimitMaxPerMonth:
 		return "month"
+	case cadence.LimitTotalDay:
+		return "total day"
+	case cadence.LimitTotalWeek:
+		return "total week"
+	case cadence.LimitTotalMonth:
+		return "total month"
 	case cadence.LimitCooldown, cadence.LimitMaxPerSlot, cadence.LimitQuietHours, cadence.LimitSendWindow:
 	}
 	return string(u.Limit)

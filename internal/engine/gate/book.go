@@ -20,10 +20,11 @@ import (
 type Book struct {
 	zones    *civil.Zones
 	now      time.Time
-	slots    map[holder]*cadence.History // of those that were asked for
-	taken    map[holder][]cadence.Slot   // what was given out
-	before   map[holder][]cadence.Slot   // given out by the books before this one
-	freed    map[holder][]cadence.Slot   // of those that were read or given out: given up
+	slots    map[holder]*cadence.History    // of those that were asked for
+	kinds    map[subject.ContactID][]string // of them
+	taken    map[subject.ContactID][]place  // what was given out
+	before   map[subject.ContactID][]place  // given out by the books before this one
+	freed    map[subject.ContactID][]place  // of those that were read or given out: given up
 	policies map[source]cadence.Policy
 	own      map[string]ownRules
 	unread   map[subject.ContactID]bool // whose own rules cannot be read
@@ -37,6 +38,18 @@ type Book struct {
 type holder struct {
 	id   subject.ContactID
 	kind string
+}
+
+// place is a slot on a kind of channel.
+type place struct {
+	kind string
+	cadence.Slot
+}
+
+// seenFrom is the place as the history of a kind of channel keeps it.
+func (p place) seenFrom(kind string) cadence.Slot {
+	p.Elsewhere = p.kind != kind
+	return p.Slot
 }
 
 // ownRules are rules of a person's own, as far as they can be read.
@@ -54,8 +67,8 @@ type source struct {
 // NewBook makes an empty book for one run of a decision at now.
 func NewBook(zones *civil.Zones, now time.Time) *Book {
 	return &Book{
-		zones: zones, now: now, slots: map[holder]*cadence.History{}, taken: map[holder][]cadence.Slot{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
-		freed: map[holder][]cadence.Slot{}, gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
+		zones: zones, now: now, slots: map[holder]*cadence.History{}, kinds: map[subject.ContactID][]string{}, taken: map[subject.ContactID][]place{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
+		freed: map[subject.ContactID][]place{}, gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
 	}
 }
 
@@ -65,7 +78,7 @@ func (b *Book) Next() *Book {
 	next := NewBook(b.zones, b.now)
 	next.before, next.freed, next.unread = b.before, b.freed, b.unread
 	if next.before == nil {
-		next.before = map[holder][]cadence.Slot{}
+		next.before = map[subject.ContactID][]place{}
 	}
 	for of, slots := range b.taken {
 		next.before[of] = append(next.before[of], slots...)
@@ -91,7 +104,7 @@ func (b *Book) Policy(set *definition.Set, c subject.Contact, kind string) caden
 	p, ok := b.policies[from]
 	if !ok || b.own[c.Cadence].err != nil { // each of those whose rules cannot be read is told of
 		own, persona := b.rules(set, c)
-		p = cadence.Effective(own.For(kind), persona.For(kind), set.Workspace.Cadence.For(kind))
+		p = cadence.EffectiveOn(kind, own, persona, set.Workspace.Cadence)
 		b.policies[from] = p
 	}
 	return p
@@ -161,7 +174,7 @@ func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
 	loc := Zone(f.book.zones, set, store.Person{Contact: c})
 	for _, kind := range kinds {
 		p := f.book.Policy(set, c, kind)
-		if p.Unlimited() || f.types != nil && !slices.ContainsFunc(f.types, p.Counts) {
+		if p.Unlimited() || f.types != nil && !slices.ContainsFunc(f.types, func(typ string) bool { return !p.Of(typ).Unlimited() }) {
 			continue
 		}
 		// Within the grace a slot that is over is judged by its own instant, perhaps that of the day before.
@@ -183,6 +196,18 @@ type Ask struct {
 	Now     time.Time
 	Until   time.Time // it is put off until then at most; what nothing puts off goes, however late
 	Fold    bool      // it is a message that was never tried, and may leave with others as one
+	Planned Clock     // its own time of day, where a timing has given it one
+}
+
+// Clock is a time of day in a zone; the zero Clock is none.
+type Clock struct {
+	At   civil.TimeOfDay
+	Zone *time.Location
+}
+
+// message is the message as cadence knows it.
+func (a Ask) message() cadence.Message {
+	return cadence.Message{Type: a.Type, Window: a.Limits.SendWindow, At: a.Planned.At, Zone: a.Planned.Zone}
 }
 
 // Limiting is the policy as far as it concerns the message: a critical one passes it, and one whose type does not count
@@ -192,10 +217,7 @@ func (b *Book) Limiting(a Ask) cadence.Policy {
 	if a.Limits.Critical {
 		return cadence.Policy{SlotGrace: p.SlotGrace}
 	}
-	if !p.Unlimited() && !p.Counts(a.Type) {
-		return cadence.Policy{Quiet: p.Quiet, SlotGrace: p.SlotGrace}
-	}
-	return p
+	return p.Of(a.Type)
 }
 
 // Try finds the instant at which the message may go, at Now or later, and books nothing. Unless nothing is counted,
@@ -216,7 +238,7 @@ func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
 			from, why = at, row.DeferredBy
 		}
 	}
-	m := cadence.Message{Type: a.Type, Window: a.Limits.SendWindow}
+	m := a.message()
 	until := a.Until
 	if until.Before(from) {
 		until = from
@@ -227,7 +249,7 @@ func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
 		verdict = cadence.Decide(policy, nil, loc, from, until, m)
 	} else {
 		history := b.history(a)
-		history.Without(places(without), func() { verdict = history.Decide(policy, loc, from, until, m) })
+		history.Without(places(without, Kind(a.Channel)), func() { verdict = history.Decide(policy, loc, from, until, m) })
 	}
 	if verdict.Reason == "" {
 		verdict.Reason = why
@@ -251,12 +273,17 @@ func (b *Book) take(a Ask, slot cadence.Slot) time.Time {
 		return time.Time{}
 	}
 	slot.N = 1
-	of := holder{a.Person.ID, Kind(a.Channel)}
-	b.taken[of] = append(b.taken[of], slot)
-	if history, known := b.slots[of]; known {
-		history.Add(slot)
-	}
+	p := place{Kind(a.Channel), slot}
+	b.taken[a.Person.ID] = append(b.taken[a.Person.ID], p)
+	b.histories(a.Person.ID, func(kind string, history *cadence.History) { history.Add(p.seenFrom(kind)) })
 	return slot.At
+}
+
+// histories calls f with each history of a person that was made.
+func (b *Book) histories(id subject.ContactID, f func(kind string, history *cadence.History)) {
+	for _, kind := range b.kinds[id] {
+		f(kind, b.slots[holder{id, kind}])
+	}
 }
 
 // over reports whether the place of a message that waits has passed, so that it binds no cooldown.
@@ -268,49 +295,59 @@ func (b *Book) over(a Ask, at time.Time) bool {
 // Leave gives a place up.
 func (b *Book) Leave(a Ask, at time.Time, typ string) {
 	if !at.IsZero() {
-		b.free(holder{a.Person.ID, Kind(a.Channel)}, at, typ)
+		b.free(a.Person.ID, place{Kind(a.Channel), cadence.Slot{At: at, Type: typ}})
 	}
 }
 
 // Free gives up the place of a message that this transaction ends.
 func (b *Book) Free(row delivery.Row) {
 	if !row.Slot.IsZero() {
-		b.free(holder{row.Contact, Kind(row.Channel)}, row.Slot, row.Type)
+		b.free(row.Contact, place{Kind(row.Channel), cadence.Slot{At: row.Slot, Type: row.Type}})
 	}
 }
 
-func (b *Book) free(of holder, at time.Time, typ string) {
-	b.freed[of] = append(b.freed[of], cadence.Slot{At: at, Type: typ})
-	if history, known := b.slots[of]; known {
-		history.Remove(at, typ)
-	}
+func (b *Book) free(id subject.ContactID, p place) {
+	b.freed[id] = append(b.freed[id], p)
+	b.histories(id, func(kind string, history *cadence.History) { history.Remove(p.seenFrom(kind)) })
 }
 
-// history is the person's slots on the kind of channel, as this transaction leaves them.
+// history is the person's slots on the kind of channel, as this transaction leaves them. Those on other kinds are in it where a
+// total counts them.
 func (b *Book) history(a Ask) *cadence.History {
 	of := holder{a.Person.ID, Kind(a.Channel)}
 	if history, known := b.slots[of]; known {
 		return history
 	}
-	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.before[of])+len(b.taken[of])+1)
-	for _, s := range a.Person.Slots {
-		if Kind(s.Channel) == of.kind {
-			slots = append(slots, cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.Waits, Passed: s.Waits && b.over(a, s.At)})
+	total := !b.Policy(a.Set, a.Person.Contact, of.kind).Total.Empty()
+	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.before[of.id])+len(b.taken[of.id])+1)
+	add := func(p place) {
+		if s := p.seenFrom(of.kind); total || !s.Elsewhere {
+			slots = append(slots, s)
 		}
 	}
-	history := cadence.NewHistory(append(append(slots, b.before[of]...), b.taken[of]...))
-	for _, s := range b.freed[of] {
-		history.Remove(s.At, s.Type)
+	for _, s := range a.Person.Slots {
+		add(place{Kind(s.Channel), cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.Waits, Passed: s.Waits && b.over(a, s.At)}})
+	}
+	for _, p := range b.before[of.id] {
+		add(p)
+	}
+	for _, p := range b.taken[of.id] {
+		add(p)
+	}
+	history := cadence.NewHistory(slots)
+	for _, p := range b.freed[of.id] {
+		history.Remove(p.seenFrom(of.kind))
 	}
 	b.slots[of] = history
+	b.kinds[of.id] = append(b.kinds[of.id], of.kind)
 	return history
 }
 
-// places are the slots that messages hold.
-func places(rows []delivery.Row) []cadence.Slot {
+// places are the slots that messages hold, as the history of a kind of channel keeps them.
+func places(rows []delivery.Row, kind string) []cadence.Slot {
 	slots := make([]cadence.Slot, len(rows))
 	for i, row := range rows {
-		slots[i] = cadence.Slot{At: row.Slot, Type: row.Type}
+		slots[i] = place{Kind(row.Channel), cadence.Slot{At: row.Slot, Type: row.Type}}.seenFrom(kind)
 	}
 	return slots
 }

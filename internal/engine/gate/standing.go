@@ -46,10 +46,9 @@ func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now tim
 	out.Unread = book.own[s.Person.Cadence].err
 	for _, kind := range kindsOf(set, s) {
 		history := book.history(Ask{Set: set, Person: s.Person, Channel: kind, Now: now})
-		theirs, its := own.For(kind), persona.For(kind)
 		one := Standing{Kind: kind}
 		for _, u := range history.Standing(book.Policy(set, s.Person.Contact, kind), out.Zone, now) {
-			one.Lines = append(one.Lines, Line{Use: u, From: cadence.LayerOf(u.Limit, theirs, its, set.Workspace.Limits)})
+			one.Lines = append(one.Lines, Line{Use: u, From: cadence.LayerOn(kind, u.Limit, own, persona, set.Workspace.Limits)})
 		}
 		for _, d := range s.Waiting {
 			if Kind(d.Channel) == kind {

@@ -49,7 +49,6 @@ type Limit struct {
 // free.
 func (b *Book) Because(a Ask, v cadence.Verdict, without ...delivery.Row) Because {
 	own, persona := b.rules(a.Set, a.Person.Contact)
-	theirs, its := own.For(Kind(a.Channel)), persona.For(Kind(a.Channel))
 	out := Because{Zone: Zone(b.zones, a.Set, a.Person).String(), Last: v.Last}
 	for _, u := range b.blocks(a, without...) {
 		l := Limit{Limit: u.Limit, Type: u.Type, Used: u.Used, Max: u.Most, Rolling: u.Rolling}
@@ -57,7 +56,7 @@ func (b *Book) Because(a Ask, v cadence.Verdict, without ...delivery.Row) Becaus
 			l.FreeAt = &u.Free
 		}
 		if u.Limit != cadence.LimitSendWindow {
-			l.From = cadence.LayerOf(u.Limit, theirs, its, a.Set.Workspace.Limits)
+			l.From = cadence.LayerOn(Kind(a.Channel), u.Limit, own, persona, a.Set.Workspace.Limits)
 		}
 		out.Limits = append(out.Limits, l)
 	}
@@ -67,13 +66,13 @@ func (b *Book) Because(a Ask, v cadence.Verdict, without ...delivery.Row) Becaus
 // blocks are those limits, the first as they are asked first.
 func (b *Book) blocks(a Ask, without ...delivery.Row) []cadence.Use {
 	policy, loc := b.Limiting(a), Zone(b.zones, a.Set, a.Person)
-	m := cadence.Message{Type: a.Type, Window: a.Limits.SendWindow}
+	m := a.message()
 	if policy.Unlimited() {
 		return cadence.NewHistory(nil).Blocks(policy, loc, a.Now, m)
 	}
 	var blocks []cadence.Use
 	history := b.history(a)
-	history.Without(places(without), func() { blocks = history.Blocks(policy, loc, a.Now, m) })
+	history.Without(places(without, Kind(a.Channel)), func() { blocks = history.Blocks(policy, loc, a.Now, m) })
 	return blocks
 }
 

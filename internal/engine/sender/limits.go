@@ -69,7 +69,7 @@ func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitte
 		}
 		return false, need
 	}
-	if limited && !c.Person.Locked && (policy.Count == cadence.CountSent || 2*r.now.Sub(c.Slot) > policy.Grace()) {
+	if limited && !c.Person.Locked && (policy.SentOnly() || 2*r.now.Sub(c.Slot) > policy.Grace()) {
 		return false, store.IntentVerdict{NeedLock: true}
 	}
 	if limited && !c.Person.SlotsRead {
@@ -78,7 +78,7 @@ func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitte
 	// Within the grace slots are compared, not the clock.
 	a.Now = c.Slot
 	if book.Try(a, c.Row).At.Equal(c.Slot) {
-		if book.Policy(rules.live, c.Person.Contact, gate.Kind(c.Channel)).Count == cadence.CountSent { // also of what passes it
+		if book.Policy(rules.live, c.Person.Contact, gate.Kind(c.Channel)).SentOnly() { // also of what passes it
 			book.Leave(a, c.Slot, c.Type)
 			book.Send(a, c.Slot)
 		}
