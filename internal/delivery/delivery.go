@@ -89,6 +89,7 @@ type Row struct {
 	FallbackOf         ID        // the delivery that it stands in for; 0 when there is none
 	FoldedInto         ID        // the delivery with which it leaves as one message; its own id: it takes others along; 0: it goes alone
 	OwnAddress         bool      // Address was one of the contact's own when the delivery was made
+	OwnAt              string    // the time of day that its timing gave it, such as "09:00 Europe/Berlin", or "09:00" in the person's zone; empty: none
 	DueAt              time.Time // when the present step was due, while its channel has moved SendAt; none: SendAt
 	EligibleAt         time.Time // since when the present message could have left, while a retry, its channel or a missing channel delays it; none: SendAt
 }

@@ -19,6 +19,17 @@ func Anchored(workflowType, workflow, recordType, recordID, trigger string, targ
 	return name(kind(workflowType), workflow, recordType, recordID, trigger, basic(target), before(offset))
 }
 
+// OfDate reports whether an occasion is that of a date of a record, and not of an instant.
+func (k Instance) OfDate() bool {
+	base, _ := k.Everywhere().Base()
+	parts := strings.Split(string(base), ":")
+	if len(parts) < 2 {
+		return false
+	}
+	_, err := civil.ParseDate(parts[len(parts)-2])
+	return err == nil
+}
+
 // before writes an offset as the key has it: the whole days before the target, and other lengths in their canonical form;
 // what lies after the target is negative (B12).
 func before(offset civil.Duration) string {

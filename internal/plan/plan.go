@@ -36,6 +36,7 @@ type Occasion struct {
 	InputHash string
 	Missing   []string // dedup paths without a value; they count as empty (decision 40)
 	NotBefore time.Time
+	Zone      string // in which NotBefore has the time of day of a date; empty: it follows from an instant
 }
 
 // Matched reports whether the occasion is to exist.
@@ -90,7 +91,7 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 		o.Reason, o.Field = reason.DedupMissing, missing[0]
 		return o
 	}
-	notBefore, why, field := notBefore(t, in, ev, set.Workspace.Timezone)
+	notBefore, zone, why, field := notBefore(t, in, ev, set.Workspace.Timezone)
 	if why != "" {
 		o.Reason, o.Field = why, field
 		return o
@@ -101,7 +102,7 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 	}
 	o.Reason, o.Missing, o.InputHash = reason.Matched, missing, t.Inputs()
 	o.Key = key.Event(w.Type, scope, hash)
-	o.NotBefore = notBefore
+	o.NotBefore, o.Zone = notBefore, zone
 	return o
 }
 
@@ -190,41 +191,42 @@ func descend(fields map[string]any, path string) (any, bool) {
 
 // notBefore is when the first message is due. Days and longer are calendar units on a date, and exact on an instant
 // (format.md §1).
-func notBefore(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, why reason.Reason, field string) {
-	at, why, field = anchored(t, in, ev, zone)
+func notBefore(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, of string, why reason.Reason, field string) {
+	at, of, why, field = anchored(t, in, ev, zone)
 	if why == "" && (at.Year() < 0 || at.Year() > 9999) { // such an instant has no form in JSON (RFC 3339)
 		field = "timing.offset"
 		if t.Anchor != nil {
 			field = t.Anchor.Source()
 		}
-		return time.Time{}, reason.ExpressionFailed, field
+		return time.Time{}, "", reason.ExpressionFailed, field
 	}
-	return at, why, field
+	return at, of, why, field
 }
 
-func anchored(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, why reason.Reason, field string) {
+// anchored is the instant that follows from the anchor, and the zone of a date.
+func anchored(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, of string, why reason.Reason, field string) {
 	if t.Anchor == nil {
-		return t.Timing.NotBefore(ev.OccurredAt), "", ""
+		return t.Timing.NotBefore(ev.OccurredAt), "", "", ""
 	}
 	value, err := t.Anchor.Eval(in)
 	if err != nil {
-		return time.Time{}, reason.ExpressionFailed, t.Anchor.Source()
+		return time.Time{}, "", reason.ExpressionFailed, t.Anchor.Source()
 	}
 	switch value := value.(type) {
 	case time.Time:
-		return t.Timing.NotBefore(value.UTC().Truncate(time.Microsecond)), "", ""
+		return t.Timing.NotBefore(value.UTC().Truncate(time.Microsecond)), "", "", ""
 	case civil.Date:
 		loc, err := civil.LoadZone(zone)
 		if err != nil {
-			return time.Time{}, reason.ExpressionFailed, zone
+			return time.Time{}, "", reason.ExpressionFailed, zone
 		}
 		offset := t.Timing.Offset
 		at, _ := civil.Resolve(value.Add(offset), morning, loc, civil.Rule{}) // a gap moves it forward, so it exists
-		return at.Add(offset.Clock).UTC(), "", ""
+		return at.Add(offset.Clock).UTC(), zone, "", ""
 	case nil:
-		return time.Time{}, reason.ValueMissing, t.Anchor.Source()
+		return time.Time{}, "", reason.ValueMissing, t.Anchor.Source()
 	}
-	return time.Time{}, reason.ExpressionFailed, t.Anchor.Source()
+	return time.Time{}, "", reason.ExpressionFailed, t.Anchor.Source()
 }
 
 // EventFields is the event as expressions and texts see it.

@@ -18,7 +18,7 @@ const deliverySpec = `ws bigint, id bigint, key text, instance_id bigint, event_
   status text, not_before bigint, send_at bigint, slot bigint, deferred_by text, lease_until bigint, version bigint, step bigint,
   attempt_no bigint, intent_at bigint, retry_count bigint, reminders_remaining bigint, last_sent_at bigint, expires_at bigint, reason text,
   stop_reason text, trace text, created_at bigint, completed_at bigint, doubt_at bigint, due_at bigint, eligible_at bigint,
-  fallback_of bigint, folded_into bigint, own_address bigint`
+  fallback_of bigint, folded_into bigint, own_address bigint, own_at text`
 
 func deliveryRow(rows *rowset, d delivery.Row) {
 	rows.row().int(int64(d.Workspace)).int(int64(d.ID)).text(d.Key).int(int64(d.Instance)).int(int64(d.Event)).int(int64(d.Contact)).
@@ -27,7 +27,7 @@ func deliveryRow(rows *rowset, d delivery.Row) {
 		text(string(d.DeferredBy)).time(d.LeaseUntil).int(d.Version).int(int64(d.Step)).int(int64(d.AttemptNo)).time(d.IntentAt).
 		int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LastSentAt).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).
 		text(string(d.StopReason)).text(d.Trace).time(d.CreatedAt).time(d.CompletedAt).
-		time(d.DoubtAt).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress)
+		time(d.DoubtAt).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress).text(d.OwnAt)
 }
 
 func scanDelivery(rows *sql.Rows) (delivery.Row, error) { return scanDeliveryAnd(rows) }
@@ -55,7 +55,7 @@ func scanDeliveryAnd(rows *sql.Rows, after ...any) (d delivery.Row, err error) {
 		instant{&d.DoubtAt},
 		instant{&d.DueAt},
 		instant{&d.EligibleAt},
-		&d.FallbackOf, &d.FoldedInto, &d.OwnAddress,
+		&d.FallbackOf, &d.FoldedInto, &d.OwnAddress, &d.OwnAt,
 	}, after...)...)
 }
 
@@ -108,14 +108,14 @@ func parted(s string) bool { return strings.IndexByte(s, ' ') >= 0 || strings.In
 const newDeliverySpec = `ws bigint, id bigint, key text, instance_id bigint, event_id bigint, contact_id bigint, workflow text,
   workflow_version bigint, definitions bigint, type text, trigger text, channel text, address text, locale text, customer_ref text,
   status text, not_before bigint, send_at bigint, slot bigint, deferred_by text, reminders_remaining bigint, reason text, trace text,
-  created_at bigint, completed_at bigint, fallback_of bigint, folded_into bigint, own_address bigint`
+  created_at bigint, completed_at bigint, fallback_of bigint, folded_into bigint, own_address bigint, own_at text`
 
 func newDeliveryRow(rows *rowset, d *delivery.Row) {
 	rows.row().int(int64(d.Workspace)).int(int64(d.ID)).text(d.Key).int(int64(d.Instance)).int(int64(d.Event)).int(int64(d.Contact)).
 		text(d.Workflow).int(d.WorkflowVersion).int(d.Definitions).text(d.Type).text(d.Trigger).text(d.Channel).text(d.Address).
 		text(d.Locale).text(d.CustomerRef).text(string(d.Status)).time(d.NotBefore).int(dueMicros(d.SendAt)).int(dueMicros(d.Slot)).
 		text(string(d.DeferredBy)).int(int64(d.RemindersRemaining)).text(string(d.Reason)).text(d.Trace).time(d.CreatedAt).
-		time(d.CompletedAt).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress)
+		time(d.CompletedAt).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress).text(d.OwnAt)
 }
 
 // untried reports whether a row holds nothing but what newDeliveryRow writes.

@@ -7,6 +7,7 @@ package gate
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/cadence"
@@ -28,6 +29,53 @@ type Occasion struct {
 	Set      *definition.Set // in force: what limits people is pinned by nothing
 	Now      time.Time
 	Begun    bool // it takes more than one step: all its people get the version with which it began (R17)
+}
+
+// ownAt is the time of day that the timing gives the messages of an occasion, as a delivery keeps it: that of a schedule or of a
+// date, and none for an instant.
+func (o Occasion) ownAt(zones *civil.Zones) string {
+	in, t := o.Instance, o.Trigger
+	byContact := false
+	switch {
+	case in.Timezone == "":
+		return ""
+	case t.Schedule != nil && in.LocalDate != "":
+		byContact = t.Schedule.ByContact
+	case t.Dates != nil && t.Anchor != nil && in.LocalDate != "" && (t.Dates.At.Given || key.Instance(in.Key).OfDate()):
+		byContact = t.Dates.ByContact
+	case t.Event != "": // its anchor is a date
+	default:
+		return ""
+	}
+	loc, err := zones.Load(in.Timezone)
+	if err != nil {
+		return ""
+	}
+	_, clock := civil.DateOf(in.DueAt, loc)
+	if byContact {
+		return clock.String()
+	}
+	return clock.String() + " " + in.Timezone
+}
+
+// OwnClock is the time of day of a row's present message, where its timing has given it one: a reminder has none.
+func OwnClock(row delivery.Row, zones *civil.Zones) Clock {
+	if row.OwnAt == "" || row.Step > 0 {
+		return Clock{}
+	}
+	text, name, zoned := strings.Cut(row.OwnAt, " ")
+	clock, err := civil.ParseTimeOfDay(text)
+	if err != nil { // of another version of the program
+		return Clock{}
+	}
+	if !zoned {
+		return Clock{At: clock}
+	}
+	loc, err := zones.Load(name)
+	if err != nil {
+		return Clock{}
+	}
+	return Clock{At: clock, Zone: loc}
 }
 
 // Recipient is who it is made for. Address and Locale are fixed in the delivery (C16), an address that is their own for as
@@ -103,6 +151,7 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery
 		row.Definitions = o.Instance.Definitions
 	}
 	row.OwnAddress = row.Address == r.Person.AddressOn(Kind(channel)) || r.Person.Has(row.Address)
+	row.OwnAt = o.ownAt(b.zones)
 	var because Because
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:
@@ -160,6 +209,7 @@ func (b *Book) place(row *delivery.Row, o Occasion, r Recipient) (because Becaus
 	ask := Ask{
 		Set: o.Set, Person: r.Person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
 		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore), Fold: Folds(o.Trigger.Limits),
+		Planned: OwnClock(*row, b.zones),
 	}
 	older := b.waiting(o, r.Person, row.Channel)
 	verdict := b.Try(ask, older...)

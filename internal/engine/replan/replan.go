@@ -168,7 +168,7 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 			}
 			w.ask = gate.Ask{
 				Set: live, Person: d.Person, Channel: row.Channel, Type: flow.Type, Limits: w.trigger.Limits,
-				Now: r.now, Until: w.trigger.Timing.ExpiresAt(from, from),
+				Planned: gate.OwnClock(row, &r.catalog.Zones), Now: r.now, Until: w.trigger.Timing.ExpiresAt(from, from),
 				Fold: w.trigger.Limits.AtSend == definition.LimitFold && row.Step == 0 && row.AttemptNo == 0 && !row.Doubt(),
 			}
 			list = append(list, w)

@@ -24,6 +24,7 @@ func (r *recheck) ask(c store.Claim, rules rules) gate.Ask {
 	return gate.Ask{
 		Set: rules.live, Person: c.Person, Channel: c.Channel, Type: c.Type, Limits: rules.trigger.Limits,
 		Now: r.now, Until: timing.ExpiresAt(due, due), Fold: folds(c, rules),
+		Planned: gate.OwnClock(c.Row, &r.Catalog.Zones),
 	}
 }
 
@@ -221,7 +222,7 @@ func (s *Sender) standIns(c store.Claim, rules rules) func(yield func(delivery.R
 			row := delivery.Row{
 				Workspace: c.Workspace, Key: string(key.Delivery(c.Key).On(name)), Instance: c.Instance, Event: c.Event,
 				Contact: c.Contact, Workflow: c.Workflow, WorkflowVersion: c.WorkflowVersion, Definitions: c.Definitions,
-				Type: c.Type, Trigger: c.Trigger, Channel: name, Address: address, OwnAddress: true, Locale: c.Locale, CustomerRef: c.CustomerRef,
+				Type: c.Type, Trigger: c.Trigger, Channel: name, Address: address, OwnAddress: true, Locale: c.Locale, CustomerRef: c.CustomerRef, OwnAt: c.OwnAt,
 				Status: delivery.Scheduled, NotBefore: c.NotBefore, RemindersRemaining: len(rules.policy.Timing.Reminders),
 				FallbackOf: c.ID,
 			}
