@@ -99,7 +99,9 @@ func (r Rules) For(kind string) Policy {
 	} else if !r.Total.Empty() {
 		p.ResumeAt = cmp.Or(p.ResumeAt, r.ResumeAt)
 	}
-	p.Total = r.total()
+	if p.Total = r.Total; !p.Total.Empty() {
+		p.Total = r.total()
+	}
 	return p
 }
 
@@ -159,7 +161,9 @@ func Effective(person, persona, workspace Policy) Policy {
 // no kind alone: those of the person over the persona's, else the workspace's.
 func EffectiveOn(kind string, person, persona, workspace Rules) Policy {
 	p := Effective(person.For(kind), persona.For(kind), workspace.For(kind))
-	p.Total = Effective(person.common(), persona.common(), workspace.common()).Total
+	if p.Total = Effective(person.common(), persona.common(), workspace.common()).Total; p.Total.Empty() {
+		p.Total = Total{}
+	}
 	return p
 }
 

@@ -300,7 +300,7 @@ func (u Use) Messages() string {
 	switch u.Type {
 	case "":
 		return "messages"
-	case "alert", "reminder", "report", "survey", "broadcast", "digest":
+	case "alert", "reminder", "report", "survey", "broadcast", "digest", "notice":
 		return u.Type + "s"
 	}
 	return u.Type + " messages"

@@ -45,9 +45,9 @@ func (c *checkCmd) Run(s *session) error {
 			errs++
 		}
 	}
-	var limited []string
+	var limited, ringing []string
 	if errs == 0 && !workspaceBeside(c.Paths, bundle) {
-		limited = bundle.Set.LimitedByDefault()
+		limited, ringing = bundle.Set.LimitedByDefault(), bundle.Set.RingsByDefault()
 	}
 	if c.JSON {
 		out := map[string]any{"definitions": len(bundle.Documents), "scenarios": len(bundle.Scenarios), "problems": wire}
@@ -73,6 +73,9 @@ func (c *checkCmd) Run(s *session) error {
 		if limited != nil {
 			p := bundle.Set.Workspace.Cadence
 			s.note("default limits (%s): %d a day and %d a week to a person; set cadence: in the workspace", strings.Join(limited, ", "), p.MaxPerDay, p.MaxPerWeek)
+			if len(ringing) > 0 {
+				s.note("what waits for them comes by %s at 00:00: write resume_at there, or limits: {send_window: \"08:00-20:00\"} in the workflow", strings.Join(ringing, " and "))
+			}
 		}
 	}
 	return nil

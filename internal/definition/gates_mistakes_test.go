@@ -164,6 +164,15 @@ func TestMistakesOfPeople(t *testing.T) {
 			"warning 2:10 lint: persona P sets no limit, so its people have those of the workspace | leave cadence out; or write a limit that nobody reaches, such as max_per_day: 1000, if they shall have none",
 			"warning 5:10 lint: persona Q sets no limit, so its people have those of the workspace | leave cadence out; or write a limit that nobody reaches, such as max_per_day: 1000, if they shall have none",
 		}},
+		{"total", "persona: P\ncadence:\n  total: 3\n---\npersona: Q\ncadence:\n  total: {max_per_day: -1, max_per_weak: 2}\n---\npersona: R\ncadence:\n  channels: {email: {total: {max_per_day: 1}}}\n", []string{
+			"3:10 invalid: this must be a total with its keys, and is a number | its keys are max_per_day, max_per_week and max_per_month",
+			"7:24 invalid: total: max_per_day is negative | 0 or nothing means no limit", `7:28 unknown_key: unknown key "max_per_weak" | did you mean max_per_week?`,
+			`11:22 unknown_key: unknown key "total" | it is a key of cadence`,
+		}},
+		{"a total never reached", "persona: P\ncadence:\n  max_per_day: 5\n  max_per_month: 9\n  total: {max_per_day: 4, max_per_week: 3, max_per_month: 8}\n", []string{
+			"warning 3:16 lint: max_per_day 5 is never reached: total: max_per_day is 4", "warning 4:18 lint: max_per_month 9 is never reached: total: max_per_month is 8",
+			"warning 5:24 lint: total: max_per_day 4 is never reached: total: max_per_week is 3",
+		}},
 		{"quiet all day", "persona: P\ncadence: {quiet_hours: \"08:00-08:00\"}\n", []string{`2:24 invalid: "08:00-08:00" ends where it begins | write two different times of day`}},
 		{"never reached", "workspace: default\ncadence:\n  cooldown: 1h\n  max_per_day: 9\n  max_per_week: 2\n  max_per_month: 1\n  types: [alert, report]\n  type_limits: {report: 10, alert: 1, custom: 2}\n", []string{
 			"warning 4:16 lint: max_per_day 9 is never reached: max_per_week is 2", "warning 5:17 lint: max_per_week 2 is never reached: max_per_month is 1",

@@ -244,11 +244,15 @@ func TestPersonas(t *testing.T) {
 		Cooldown: 2 * time.Hour, MaxPerDay: 5, MaxPerWeek: 20, MaxPerMonth: 80, MaxPerSlot: 3, TypeLimits: map[string]int{"alert": 3, "report": 2},
 		Types: []string{"alert", "report", "survey"}, Count: cadence.CountSent, ResumeAt: 8 * 3600,
 		Quiet: civil.Span{From: 20 * 3600, To: 7 * 3600}, Rolling: true, SlotGrace: 2 * time.Minute,
+		Total: cadence.Total{
+			MaxPerDay: 9, MaxPerWeek: 30, MaxPerMonth: 90, Types: []string{"alert", "report", "survey"}, Count: cadence.CountSent, Rolling: true,
+		},
 	}
+	total := want.Total
 	if diff := cmp.Diff(want, rules.For("email")); diff != "" {
 		t.Errorf("email (-want +got):\n%s", diff)
 	}
-	want = cadence.Policy{MaxPerDay: 4} // a block of its own replaces the other whole
+	want = cadence.Policy{MaxPerDay: 4, ResumeAt: 8 * 3600, Total: total} // a block of its own replaces the other whole, but for the total
 	if diff := cmp.Diff(want, rules.For("sms")); diff != "" {
 		t.Errorf("sms (-want +got):\n%s", diff)
 	}

@@ -338,6 +338,7 @@ func (l *loader) compile(number int64) *Set {
 		set.workflows[w.Name] = w
 	})
 	l.lint(set)
+	l.lintMidnight(set)
 	for _, name := range slices.Sorted(maps.Keys(set.workflows)) {
 		w := set.workflows[name]
 		for _, t := range w.Trigger {

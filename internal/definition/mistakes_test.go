@@ -105,7 +105,7 @@ func TestMistakes(t *testing.T) {
 		{"twice", "sink: a\nprovider: file\n---\nsink: a\nprovider: file\n", []string{`4:7 duplicate: sink a is defined twice | the other one stands at a.yaml:1`}},
 		{"one channel in two spellings", "channel: sms\nprovider: memory\n---\nchannel: sms:default\nprovider: memory\n", []string{`4:10 duplicate: channel sms:default is defined twice | the other one stands at a.yaml:1`}},
 		{"two workspaces", "workspace: a\n---\nworkspace: b\n", []string{`3:12 duplicate: there is one workspace in a set of definitions | put the definitions of another workspace into a folder of their own`}},
-		{"nothing but a name", "workflow: w\n", []string{`1:1 missing: workflow w has no type, triggers, audience, channel and message | type is alert, reminder, report, survey, broadcast, digest, story_so_far or custom`}},
+		{"nothing but a name", "workflow: w\n", []string{`1:1 missing: workflow w has no type, triggers, audience, channel and message | type is alert, reminder, report, survey, broadcast, digest, story_so_far, notice or custom`}},
 		{"reserved name", "workflow: retry\ntype: alert\ntriggers:\n  - {id: event, event: e}\n" + tail, []string{
 			`1:11 invalid: "retry" is a word of the engine's own keys; take another name`, `4:10 invalid: "event" is a word of the engine's own keys; take another name`,
 		}},

@@ -65,6 +65,7 @@ func chapters() [][]string {
 		{"template"},
 		{"persona"},
 		{"cadence"},
+		{"total"},
 		{"record_type"},
 		{"survey", "invitation"},
 		{"question", "option"},

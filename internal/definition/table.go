@@ -390,7 +390,7 @@ func laterValues() map[string][]string {
 
 // WorkflowTypes are the types that a workflow may have.
 func WorkflowTypes() []string {
-	return []string{"alert", "reminder", "report", "survey", "broadcast", "digest", "story_so_far", "custom"}
+	return []string{"alert", "reminder", "report", "survey", "broadcast", "digest", "story_so_far", "notice", "custom"}
 }
 
 func questionTypes() []string {

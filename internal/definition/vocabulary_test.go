@@ -26,6 +26,7 @@ func places() map[string]string {
 		"persona":         "persona: p\n@\n",
 		"cadence":         "persona: p\ncadence:\n  @\n",
 		"channel_cadence": "persona: p\ncadence:\n  channels:\n    sms:\n      @\n",
+		"total":           "persona: p\ncadence:\n  total:\n    @\n",
 		"record_type":     "record_type: r\n@\n",
 		"timing":          "workflow: w\ntiming:\n  @\n",
 		"audience":        "workflow: w\naudience:\n  - @\n",

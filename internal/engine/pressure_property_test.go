@@ -64,11 +64,12 @@ func (p places) explain(policy cadence.Policy, at time.Time, loc *time.Location)
 		return "cooldown"
 	case policy.MaxPerSlot > 0 && count(binding, at.Equal) >= policy.MaxPerSlot:
 		return "slot"
-	case window(policy.TypeLimits["alert"], 24*time.Hour, time.DateOnly), window(policy.MaxPerDay, 24*time.Hour, time.DateOnly):
+	case window(policy.TypeLimits["alert"], 24*time.Hour, time.DateOnly), window(policy.MaxPerDay, 24*time.Hour, time.DateOnly),
+		window(policy.Total.MaxPerDay, 24*time.Hour, time.DateOnly): // all its messages go by one kind of channel
 		return "day"
-	case window(policy.MaxPerWeek, 7*24*time.Hour, ""):
+	case window(policy.MaxPerWeek, 7*24*time.Hour, ""), window(policy.Total.MaxPerWeek, 7*24*time.Hour, ""):
 		return "week"
-	case window(policy.MaxPerMonth, 30*24*time.Hour, "2006-01"):
+	case window(policy.MaxPerMonth, 30*24*time.Hour, "2006-01"), window(policy.Total.MaxPerMonth, 30*24*time.Hour, "2006-01"):
 		return "month"
 	case !policy.Quiet.IsZero() && (clock >= from || clock < to):
 		return "quiet"

@@ -1,0 +1,133 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+)
+
+// A wait for a new day, week or month ends at midnight where nothing else is said. A message that makes a telephone ring at that
+// moment is warned of. Only the first channel of a trigger counts: what waits, waits for that, but for people without an address on it.
+
+// rings reports whether messages on a kind of channel are heard when they come.
+func rings(kind string) bool { return kind == "sms" || kind == "whatsapp" || kind == "push" }
+
+// lintMidnight warns of the triggers whose messages may make telephones ring at midnight. Limits that nobody has set are another
+// place's: see RingsByDefault.
+func (l *loader) lintMidnight(set *Set) {
+	if l.stored {
+		return
+	}
+	l.each(KindWorkflow, func(r *reader, s *source) {
+		w := set.workflows[s.document.Name]
+		if w == nil {
+			return
+		}
+		for _, t := range w.Trigger {
+			kind, _, _ := strings.Cut(t.Channel, ":")
+			whose, limit, found := set.midnight(w, t, kind)
+			if !found || whose == "" && set.Workspace.Limits == cadence.LayerDefault {
+				continue
+			}
+			of := "the workspace"
+			if whose != "" {
+				of = "persona " + whose
+			}
+			r.warn(CodeLint, t.at, fmt.Sprintf("trigger %s: what waits for %s of %s comes by %s at 00:00", t.ID, limit, of, kind),
+				`write resume_at: "08:00" beside the limits, quiet_hours, or limits: {send_window: "08:00-20:00"} in the workflow`)
+		}
+	})
+}
+
+// RingsByDefault are the kinds of channels whose messages may make a telephone ring at midnight by the limits that hold where
+// nobody has set any, in ascending order.
+func (s *Set) RingsByDefault() []string {
+	if s.Workspace.Limits != cadence.LayerDefault {
+		return nil
+	}
+	var kinds []string
+	for _, w := range s.workflows {
+		for _, t := range w.Trigger {
+			kind, _, _ := strings.Cut(t.Channel, ":")
+			if whose, _, found := s.midnight(w, t, kind); found && whose == "" && !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// midnight names a limit by the calendar for which messages of a trigger on a kind of channel may wait until midnight, and the
+// persona that sets it; no persona: the workspace.
+func (s *Set) midnight(w *Workflow, t *Trigger, kind string) (persona string, limit cadence.Limit, found bool) {
+	switch l := t.Limits; {
+	case !rings(kind), l.Critical, t.ownAt(s) && len(t.Timing.Reminders) == 0, l.AtCreate == LimitSkip && l.AtSend == LimitFail,
+		!l.SendWindow.IsZero() && !holdsMidnight(l.SendWindow):
+		return "", "", false
+	}
+	names := t.Personas()
+	if slices.ContainsFunc(t.Audience, func(a Audience) bool { return a.Persona == "" }) {
+		names = append(names, "")
+	}
+	for _, name := range names {
+		var rules cadence.Rules
+		if p := s.personas[name]; p != nil {
+			rules = p.Cadence
+		}
+		p := cadence.EffectiveOn(kind, cadence.Rules{}, rules, s.Workspace.Cadence).Of(w.Type)
+		if p.ResumeAt > 0 || holdsMidnight(p.Quiet) {
+			continue
+		}
+		if limit, found = byCalendar(p, w.Type); !found {
+			continue
+		}
+		if cadence.LayerOn(kind, limit, cadence.Rules{}, rules, cadence.LayerWorkspace) == cadence.LayerWorkspace {
+			name = ""
+		}
+		return name, limit, true
+	}
+	return "", "", false
+}
+
+// byCalendar is the first limit of a policy for which messages of a type wait until another day.
+func byCalendar(p cadence.Policy, typ string) (cadence.Limit, bool) {
+	for _, limit := range []struct {
+		most    int
+		rolling bool
+		name    cadence.Limit
+	}{
+		{p.TypeLimits[typ], p.Rolling, cadence.LimitType},
+		{p.MaxPerDay, p.Rolling, cadence.LimitMaxPerDay}, {p.Total.MaxPerDay, p.Total.Rolling, cadence.LimitTotalDay},
+		{p.MaxPerWeek, p.Rolling, cadence.LimitMaxPerWeek}, {p.Total.MaxPerWeek, p.Total.Rolling, cadence.LimitTotalWeek},
+		{p.MaxPerMonth, p.Rolling, cadence.LimitMaxPerMonth}, {p.Total.MaxPerMonth, p.Total.Rolling, cadence.LimitTotalMonth},
+	} {
+		if limit.most > 0 && !limit.rolling {
+			return limit.name, true
+		}
+	}
+	return "", false
+}
+
+// ownAt reports whether the timing gives messages a time of day of their own, as far as that can be known here.
+func (t *Trigger) ownAt(set *Set) bool {
+	switch {
+	case t.Schedule != nil:
+		return true
+	case t.Anchor == nil:
+		return false
+	case t.Dates != nil && t.Dates.At.Given:
+		return true
+	}
+	field, ofRecord := strings.CutPrefix(t.Anchor.Source(), "record.")
+	declared := set.types[t.Record]
+	return !ofRecord || declared == nil || declared.Declared[field] != "datetime"
+}
+
+// holdsMidnight reports whether a span of the day holds its first moment.
+func holdsMidnight(s civil.Span) bool {
+	return !s.IsZero() && (s.From > s.To && s.To > 0 || s.From == 0)
+}
