@@ -101,9 +101,12 @@ func byCalendar(p cadence.Policy, typ string) (cadence.Limit, bool) {
 		name    cadence.Limit
 	}{
 		{p.TypeLimits[typ], p.Rolling, cadence.LimitType},
-		{p.MaxPerDay, p.Rolling, cadence.LimitMaxPerDay}, {p.Total.MaxPerDay, p.Total.Rolling, cadence.LimitTotalDay},
-		{p.MaxPerWeek, p.Rolling, cadence.LimitMaxPerWeek}, {p.Total.MaxPerWeek, p.Total.Rolling, cadence.LimitTotalWeek},
-		{p.MaxPerMonth, p.Rolling, cadence.LimitMaxPerMonth}, {p.Total.MaxPerMonth, p.Total.Rolling, cadence.LimitTotalMonth},
+		{p.MaxPerDay, p.Rolling, cadence.LimitMaxPerDay},
+		{p.Total.MaxPerDay, p.Total.Rolling, cadence.LimitTotalDay},
+		{p.MaxPerWeek, p.Rolling, cadence.LimitMaxPerWeek},
+		{p.Total.MaxPerWeek, p.Total.Rolling, cadence.LimitTotalWeek},
+		{p.MaxPerMonth, p.Rolling, cadence.LimitMaxPerMonth},
+		{p.Total.MaxPerMonth, p.Total.Rolling, cadence.LimitTotalMonth},
 	} {
 		if limit.most > 0 && !limit.rolling {
 			return limit.name, true

@@ -49,7 +49,7 @@ func TestMidnightIsWarnedOf(t *testing.T) {
 		}
 	}
 	// The limits that hold where nobody has set any are told of by themselves.
-	bundle, problems := definition.Load([]definition.File{yaml("channel: sms\nprovider: memory\n---\nworkflow: w\ntype: alert\ntriggers: [{id: t, event: e}]\n"+
+	bundle, problems := definition.Load([]definition.File{yaml("channel: sms\nprovider: memory\n---\nworkflow: w\ntype: alert\ntriggers: [{id: t, event: e}]\n" +
 		"audience: [{to: event.recipient}]\nchannel: sms\nmessage: {sms: {text: x}}\n")}, definition.Options{})
 	if got := bundle.Set.RingsByDefault(); !slices.Equal(got, []string{"sms"}) {
 		t.Errorf("got %v, %v", got, problems)
