@@ -255,7 +255,7 @@ func route[I, O any](a *API, method, path string, scope Scope, op huma.Operation
 			a.refuse(r.Context(), w, path, err)
 			return
 		}
-		if err = a.reserve(r, op.MaxBodyBytes); err != nil {
+		if err = reserve(w, r, op.MaxBodyBytes); err != nil {
 			a.refuse(r.Context(), w, path, err)
 			return
 		}

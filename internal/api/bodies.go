@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,17 +94,71 @@ func discard(r *http.Request, limit int64) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, limit+1))
 }
 
-// reserve takes room for a body of which the router reads at most limit bytes by itself.
-func (a *API) reserve(r *http.Request, limit int64) error {
+// reserve reads a body of at most limit bytes that the router would read by itself, so that it is counted and weighed as every
+// other one.
+func reserve(w http.ResponseWriter, r *http.Request, limit int64) error {
 	if _, read := r.Body.(*readBefore); read || r.ContentLength == 0 {
 		return nil
 	}
-	n := limit
-	if r.ContentLength > 0 {
-		n = min(n, r.ContentLength)
+	text, err := readAll(w, r, limit)
+	if err != nil {
+		return err
 	}
-	if !roomOf(r).take(n) {
-		return a.bodies.refused(r, limit)
+	r.Body = &readBefore{bytes.NewReader(text), text}
+	return nil
+}
+
+// What JSON of many small values takes once it is read, in bytes (measured): a value, a list, a member, and an object that
+// is not empty.
+const (
+	valueSize  = 32
+	listSize   = 48
+	memberSize = 48
+	objectSize = 350
+)
+
+// usually is how many times its body the JSON of a request takes; see DefaultBodies.
+const usually = 5
+
+// weight is how many bytes of room a body is worth, so that what is read of it takes at most five times as much: its
+// length, or more where it holds many small values. `{"":0}` is read into fifty times its length.
+func weight(text []byte) int64 {
+	var read int64
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"': // what a string holds weighs nothing
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case ',':
+			read += valueSize
+		case '[':
+			read += listSize
+		case ':':
+			read += memberSize
+		case '{':
+			if read += listSize; i+1 < len(text) && text[i+1] != '}' {
+				read += objectSize - listSize
+			}
+		}
+	}
+	return max(int64(len(text)), read/usually)
+}
+
+// weigh takes the room that a body is worth beyond its length. One that is worth more than there is for all is refused for
+// good.
+func (r *room) weigh(text []byte) error {
+	w := weight(text)
+	if most := r.of.limit - r.of.limit/smallShare; w > most {
+		p := newProblem(http.StatusRequestEntityTooLarge, client.CodeTooLarge,
+			fmt.Sprintf("the request holds so many small values that reading it takes %d MiB, and there are %d", w*usually>>20, most*usually>>20))
+		p.Field, p.Hint = "body", "send it in parts"
+		return p
+	}
+	if w > r.taken && !r.take(w-r.taken) {
+		return r.of.errNoRoom()
 	}
 	return nil
 }

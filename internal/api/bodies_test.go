@@ -209,3 +209,63 @@ func TestBodiesOfTheRouter(t *testing.T) {
 		}
 	}
 }
+
+// batchOf is a batch of events of some 100 KiB each, which hold a list of many small values.
+func batchOf(size int, value string) string {
+	const each = 100 << 10
+	events := make([]string, size/each)
+	for i := range events {
+		events[i] = fmt.Sprintf(`{"id":"%d","kind":"signed-up","payload":{"a":[%s0]}}`, i, strings.Repeat(value+",", each/(len(value)+1)))
+	}
+	return `{"events":[` + strings.Join(events, ",") + `]}`
+}
+
+// Bodies count by what reading them takes: one of many small values holds fifty times its length in memory.
+func TestBodiesOfManyValues(t *testing.T) {
+	t.Parallel()
+	const limit = 32 << 20
+	for name, value := range map[string]string{"objects": `{"":0}`, "numbers": "1", "nested": "[[[[[[[[]]]]]]]]"} {
+		t.Run(name, func(t *testing.T) {
+			crowd := newCrowd(t, limit)
+			body := batchOf(1<<20, value)
+			runtime.GC()
+			var before, during runtime.MemStats
+			runtime.ReadMemStats(&before)
+			const n = 15
+			results := make(chan answered, n)
+			var running sync.WaitGroup
+			for range n {
+				running.Go(func() { results <- crowd.send("/v1/events", zipped(body), http.Header{"Content-Encoding": {"gzip"}}) })
+			}
+			inside := 0
+			for refused := 0; inside+refused < n; {
+				select {
+				case <-crowd.inside:
+					inside++
+				case a := <-results:
+					refused++
+					if a != (answered{429, "1", client.CodeBusy}) {
+						t.Errorf("got %+v", a)
+					}
+				}
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&during)
+			if used := int64(during.HeapAlloc) - int64(before.HeapAlloc); inside == 0 || used > 8*limit {
+				t.Errorf("%d MiB are in use by %d bodies, with room for %d", used>>20, inside, limit>>20)
+			}
+			close(crowd.open)
+			running.Wait()
+		})
+	}
+	t.Run("too many for all the room", func(t *testing.T) {
+		crowd := newCrowd(t, limit)
+		if a := crowd.send("/v1/events", batchOf(6<<20, `{"":0}`), nil); a != (answered{413, "", client.CodeTooLarge}) {
+			t.Errorf("got %+v", a)
+		}
+		files := `{"files":[{"name":"a.yaml","text":"","x":[` + strings.Repeat(`{"":0},`, 1<<20) + `0]}]}`
+		if a := crowd.send("/v1/definitions", files, nil); a != (answered{413, "", client.CodeTooLarge}) {
+			t.Errorf("got %+v", a)
+		}
+	})
+}

@@ -52,10 +52,13 @@ func decoded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 			return nil, body.room.of.refused(r, limit)
 		}
 		there, err := body.readFrom(in, limit)
-		if !there {
+		switch {
+		case !there:
 			return nil, body.room.of.refused(r, limit)
+		case err != nil:
+			return nil, err
 		}
-		return body.text, err
+		return body.text, body.room.weigh(body.text)
 	}
 	unzip, err := gzip.NewReader(in)
 	if err != nil {
@@ -74,5 +77,5 @@ func decoded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 		return nil, fmt.Errorf("%w: %w", errEncoding, err)
 	}
 	r.Header.Del("Content-Encoding")
-	return body.text, nil
+	return body.text, body.room.weigh(body.text)
 }
