@@ -24,6 +24,7 @@ type Bulk struct {
 // Bulked says what such a wish concerns.
 type Bulked struct {
 	Matched  int
+	More     bool // at least so many
 	ByStatus map[delivery.Status]int
 	Samples  []delivery.Row
 	Run      store.Run // none in a dry run, and where nothing matched
@@ -67,7 +68,7 @@ func selection(in client.Selection) delivery.Selection {
 }
 
 func (a *API) wireBulk(x ids, b Bulk, done Bulked) client.BulkAnswer {
-	answer := client.BulkAnswer{DryRun: b.DryRun, Matched: done.Matched, ByStatus: map[string]int{}}
+	answer := client.BulkAnswer{DryRun: b.DryRun, Matched: done.Matched, More: done.More, ByStatus: map[string]int{}}
 	for status, n := range done.ByStatus {
 		answer.ByStatus[string(status)] = n
 	}

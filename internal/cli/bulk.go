@@ -85,6 +85,9 @@ func numbers(a client.BulkAnswer) string {
 	if a.Matched != 1 {
 		text = fmt.Sprintf("%d deliveries", a.Matched)
 	}
+	if a.More {
+		text = "at least " + text
+	}
 	if len(parts) > 0 {
 		text += " (" + strings.Join(parts, ", ") + ")"
 	}

@@ -99,6 +99,9 @@ func (s *session) turned(r remote, asJSON bool, do func(*client.Client) (client.
 // howFar tells how many rows a run has gone over, and what it mended.
 func howFar(run client.Run) string {
 	text := fmt.Sprintf("%d of %d", run.Done, run.Total)
+	if run.Status == "running" && run.Total <= run.Done { // not counted
+		text = fmt.Sprintf("%d so far", run.Done)
+	}
 	if run.Changed > 0 {
 		text += fmt.Sprintf(", %d changed", run.Changed)
 	}

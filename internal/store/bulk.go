@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 )
 
 // A job over deliveries is a run of the kind retry or cancel. It goes through the ids of a workspace in pages, does with each
-// delivery what a person does with one, each in a transaction of its own, and then moves on. After a crash a page is gone through
-// again: what has been changed is no longer selected.
+// delivery what a person does with one, each in a transaction of its own, in which it moves on: after a crash it goes on with the
+// next one, and what it says of itself is what it has done.
 
 // bulkWindow is how many deliveries of a workspace are read at once: a selection that finds few does not read all of them in one
 // statement.
@@ -127,18 +128,37 @@ func (s *Store) BulkRun(ctx context.Context) (run Run, open bool, err error) {
 	return run, open, nil
 }
 
-const countChanged = `
-UPDATE run SET changed = changed + $3
-WHERE ws = $1 AND id = $2`
+// JobStep is how far a job over deliveries goes with one of them.
+type JobStep struct {
+	Run     Run         // as it was found
+	Cursor  delivery.ID // the delivery
+	Done    int         // with those before it that could not be changed
+	Changed bool
+}
 
-// MoveBulk moves a job on from where it was found. When somebody else has moved it meanwhile, or it was cancelled, nothing is
-// written, and moved is false.
-func (s *Store) MoveBulk(ctx context.Context, now time.Time, run Run, step RunStep, changed int) (moved bool, err error) {
+const moveJob = `
+UPDATE run SET cursor = $4, done = done + $5, changed = changed + $6, updated_at = $7
+WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = 'running'`
+
+// ErrMoved means that a job was moved on by somebody else, or has ended, and that nothing was written.
+var ErrMoved = errors.New("the job was moved on meanwhile")
+
+func (t *session) moveJob(ctx context.Context, now time.Time, j JobStep) error {
+	n, err := t.exec(ctx, moveJob, int64(j.Run.Workspace), j.Run.ID, j.Run.Cursor, int64(j.Cursor), int64(j.Done), flag(j.Changed), dueMicros(now))
+	switch {
+	case err != nil:
+		return fmt.Errorf("move a job on: %w", err)
+	case n == 0:
+		return ErrMoved
+	}
+	return nil
+}
+
+// MoveBulk moves a job on from where it was found, past what it has not changed. When somebody else has moved it meanwhile, or it
+// was cancelled, nothing is written, and moved is false.
+func (s *Store) MoveBulk(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
 	err = s.write(ctx, func(t *session) error {
-		if moved, err = t.moveRun(ctx, now, run, step); err != nil || !moved {
-			return err
-		}
-		_, err = t.exec(ctx, countChanged, int64(run.Workspace), run.ID, int64(changed))
+		moved, err = t.moveRun(ctx, now, run, step)
 		return err
 	})
 	if err != nil {

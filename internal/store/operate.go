@@ -154,7 +154,7 @@ func (t *session) operatorState(ctx context.Context, ws subject.WorkspaceID, id 
 }
 
 func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, state OperatorState, c OperatorChange) error {
-	if c.Instance == nil && len(c.Deliveries) == 0 && c.NewInstance == nil && len(c.NewDeliveries) == 0 && !c.Forget {
+	if c.None() {
 		return nil
 	}
 	if c.Instance != nil {
@@ -197,6 +197,11 @@ func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.
 	}
 	if err := t.sow(ctx, c.Seeds); err != nil {
 		return err
+	}
+	if c.Job != nil {
+		if err := t.moveJob(ctx, now, *c.Job); err != nil {
+			return err
+		}
 	}
 	return t.audit(ctx, ws, now, c.Audit)
 }

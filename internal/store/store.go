@@ -398,7 +398,13 @@ type OperatorChange struct {
 	Again         bool      // the new instance is the old one, done again
 	Forget        bool      // frees the key (decision 64)
 	Seeds         []Seed    // what follows the instance on the calendar
+	Job           *JobStep  // the job over many deliveries that does this
 	Audit         Audit
+}
+
+// None reports whether nothing is changed.
+func (c OperatorChange) None() bool {
+	return c.Instance == nil && len(c.Deliveries) == 0 && c.NewInstance == nil && len(c.NewDeliveries) == 0 && !c.Forget
 }
 
 // Audit is one privileged change.

@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// bulkPage is how many deliveries a job goes through before it moves on: a job that is cancelled stops within one page, and
-	// after a crash one page is gone through again.
+	// bulkPage is how many deliveries a job reads at once.
 	bulkPage = 100
-	// bulkCount is how many rows are read at once to count what a job would do.
-	bulkCount = 1000
+	// bulkCount is how many rows are read at once to count what a job would do, and bulkCounts how often while somebody waits for
+	// the answer: a second or so.
+	bulkCount  = 1000
+	bulkCounts = 40
 	// samples is how many deliveries a dry run shows.
 	samples = 10
 )
@@ -47,10 +48,11 @@ type Matched struct {
 	N        int
 	ByStatus map[delivery.Status]int
 	Samples  []delivery.Row // the oldest
+	More     bool           // counting has ended before everything was looked at: N is the least
 	last     delivery.ID
 }
 
-// Preview counts what a wish concerns and changes nothing. ErrNotFound: it names a workflow that is not in force, and of which there
+// Preview counts what a wish concerns, up to a bound, and changes nothing. ErrNotFound: it names a workflow that is not in force, and of which there
 // is nothing.
 func (o *Operator) Preview(ctx context.Context, ws subject.WorkspaceID, b Bulk) (Matched, error) {
 	m := Matched{ByStatus: map[delivery.Status]int{}}
@@ -58,7 +60,10 @@ func (o *Operator) Preview(ctx context.Context, ws subject.WorkspaceID, b Bulk) 
 	if m.last, err = o.store.LastDelivery(ctx, ws); err != nil {
 		return m, err
 	}
-	for after := delivery.ID(0); ; {
+	for after, reads := delivery.ID(0), 0; ; reads++ {
+		if m.More = reads == bulkCounts; m.More {
+			return m, nil
+		}
 		rows, through, err := o.store.Selected(ctx, ws, b.Selection, after, m.last, bulkCount)
 		if err != nil {
 			return m, err
@@ -88,18 +93,19 @@ func (o *Operator) Preview(ctx context.Context, ws subject.WorkspaceID, b Bulk) 
 	return m, err
 }
 
-// Begin has a job do what somebody wishes, with all deliveries that there are now; where there are none, there is no job. While one runs for the same wish, that one is
-// answered. once keeps the answer to a request that may come again; see store.Once.
+// Begin has a job do what somebody wishes, with all deliveries that there are now; where there are none, there is no job. While one
+// runs for the same wish, that one is answered. A job has no total where not everything was counted. once keeps the answer to a
+// request that may come again; see store.Once.
 func (o *Operator) Begin(ctx context.Context, ws subject.WorkspaceID, b Bulk, actor string, now time.Time, once func(Matched) *store.Once[store.Run]) (store.Run, Matched, error) {
 	m, err := o.Preview(ctx, ws, b)
-	if err != nil || m.N == 0 {
+	if err != nil || m.N == 0 && !m.More {
 		return store.Run{}, m, err
 	}
 	selection, err := json.Marshal(b.Selection)
 	if err != nil {
 		return store.Run{}, m, fmt.Errorf("write the selection: %w", err)
 	}
-	detail, err := json.Marshal(map[string]any{"selection": b.Selection, "deliveries": m.N})
+	detail, err := json.Marshal(map[string]any{"selection": b.Selection, "deliveries": m.N, "more": m.More})
 	if err != nil {
 		return store.Run{}, m, fmt.Errorf("write the audit entry: %w", err)
 	}
@@ -109,7 +115,10 @@ func (o *Operator) Begin(ctx context.Context, ws subject.WorkspaceID, b Bulk, ac
 	}
 	run := store.Run{
 		Workspace: ws, RunSeed: store.RunSeed{Kind: b.kind(), Subject: b.Selection.String()}, Definitions: set.Number, Selection: string(selection),
-		Actor: actor, LastID: int64(m.last), Total: int64(m.N),
+		Actor: actor, LastID: int64(m.last),
+	}
+	if !m.More {
+		run.Total = int64(m.N)
 	}
 	run, err = o.store.BeginBulk(ctx, now, run, store.Audit{At: now, Actor: actor, Action: b.kind() + " deliveries", Target: b.Selection.String(), Detail: detail}, once(m))
 	return run, m, err
@@ -129,43 +138,50 @@ func (o *Operator) Work(ctx context.Context, now time.Time) (done int, more bool
 	if err != nil {
 		return 0, false, err
 	}
-	step, changed := store.RunStep{Cursor: int64(through), End: through == 0}, 0
-	if step.End {
-		step.Cursor = run.Cursor
-	}
+	behind := 0 // decided since the job has moved on
 	for _, row := range rows {
 		if !b.selects(row) {
 			continue
 		}
-		result, err := o.one(ctx, run.Workspace, b, row.ID, run.Actor, now)
+		done++
+		behind++
+		moved, err := o.one(ctx, b, store.JobStep{Run: run, Cursor: row.ID, Done: behind}, now)
 		var refused *StateError
 		switch {
+		case errors.Is(err, store.ErrMoved):
+			return done, true, nil
 		case errors.As(err, &refused), errors.Is(err, ErrNotFound): // it has gone on meanwhile
 		case err != nil:
-			return 0, false, err
-		case result.Changed:
-			changed++
+			return done, false, err
+		case moved:
+			run.Cursor, behind = int64(row.ID), 0
 		}
-		step.Done++
 	}
-	_, err = o.store.MoveBulk(ctx, now, run, step, changed)
-	return step.Done, true, err
+	step := store.RunStep{Cursor: int64(through), Done: behind, End: through == 0}
+	if step.End {
+		step.Cursor = run.Cursor
+	}
+	_, err = o.store.MoveBulk(ctx, now, run, step)
+	return done, true, err
 }
 
-// one does with a delivery what a person does, unless it is no longer selected.
-func (o *Operator) one(ctx context.Context, ws subject.WorkspaceID, b Bulk, id delivery.ID, actor string, now time.Time) (Result, error) {
+// one does with a delivery what a person does, unless it is no longer selected. moved reports whether the job has moved on to it.
+func (o *Operator) one(ctx context.Context, b Bulk, step store.JobStep, now time.Time) (moved bool, err error) {
+	name := "cancel"
 	if b.Retry {
-		return o.onDelivery(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
-			if !b.selects(d) {
-				return store.OperatorChange{}, nil
-			}
-			return a.retryDelivery(s, d)
-		})
+		name = "retry"
 	}
-	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, _ store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+	var act *action
+	_, err = o.onDelivery(ctx, step.Run.Workspace, step.Cursor, name, step.Run.Actor, now, func(a *action, s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+		act = a
 		if !b.selects(d) {
 			return store.OperatorChange{}, nil
 		}
+		a.job = &step
+		if b.Retry {
+			return a.retryDelivery(s, d)
+		}
 		return a.cancelDelivery(d)
 	})
+	return act != nil && act.moved, err
 }

@@ -64,7 +64,7 @@ type Store interface {
 	Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error)
 	BeginBulk(ctx context.Context, now time.Time, run store.Run, audit store.Audit, once *store.Once[store.Run]) (store.Run, error)
 	BulkRun(ctx context.Context) (run store.Run, open bool, err error)
-	MoveBulk(ctx context.Context, now time.Time, run store.Run, step store.RunStep, changed int) (moved bool, err error)
+	MoveBulk(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
 	FailBulk(ctx context.Context, now time.Time, run store.Run, cause error) error
 }
 
@@ -96,7 +96,9 @@ type action struct {
 	result  Result
 	detail  map[string]any // of its audit entry, beside what every one has
 	entries []journal.Entry
-	marked  int // deliveries that are being sent, of which only what would follow was stopped
+	job     *store.JobStep // of which it is one
+	moved   bool           // that job, with what it changes
+	marked  int            // deliveries that are being sent, of which only what would follow was stopped
 }
 
 // CancelInstance cancels an occasion with all its deliveries. What was sent stays sent and gets no more reminders.
@@ -322,6 +324,9 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 			return change, err
 		}
 		a.result.Changed = change.Instance != nil || len(change.Deliveries) > a.marked || change.NewInstance != nil || change.Forget
+		if change.Job = a.job; a.job != nil {
+			a.job.Changed, a.moved = a.result.Changed, !change.None()
+		}
 		if len(a.result.BeingSent) > 0 {
 			a.detail["being_sent"] = len(a.result.BeingSent)
 		}
