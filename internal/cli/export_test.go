@@ -18,7 +18,7 @@ func Commands() [][]string {
 	}
 	var list [][]string
 	err = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
-		if command, ok := node.(*kong.Node); ok && command.Type == kong.CommandNode {
+		if command, ok := node.(*kong.Node); ok && command.Type == kong.CommandNode && !command.Hidden {
 			list = append(list, strings.Fields(command.FullPath())[1:])
 		}
 		return next(nil)
