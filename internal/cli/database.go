@@ -167,6 +167,9 @@ it before you say what becomes of what has been due since. Without --send or --s
 --skip    when the former database went on sending until now: nothing is sent twice
 --send    when it was not at work, as after a move: nothing is missed
 
+Post the events since the copy again before --skip: what they make is given up too. An event that is posted later is new to this
+database, and its message is sent, a second time where the former database has sent it.
+
 A second copy, to try things out, is served with --no-work; or accepted with --skip, and served with --only-to.`
 }
 
