@@ -142,6 +142,7 @@ type WaitingMessage struct {
 
 // ContactQuery says which page of contacts is wanted.
 type ContactQuery struct {
+	Q       string // whose id or address this is, then whose name or id begins with it
 	Persona string // only those with it
 	Limit   int
 	Cursor  string
@@ -149,6 +150,7 @@ type ContactQuery struct {
 
 func (q ContactQuery) values() url.Values {
 	v := values{}
+	v.set("q", q.Q)
 	v.set("persona", q.Persona)
 	v.set("cursor", q.Cursor)
 	v.limit(q.Limit)

@@ -369,7 +369,7 @@ type DeliveryQuery struct {
 	Status   string
 	Channel  string
 	Reason   string
-	To       string // an address or a contact's id in your system
+	To       string // any address of a person, your id of them, or their whole name
 	Instance string // id
 	Since    string // made at this instant or later: RFC 3339, or how long ago, such as 1d
 	Until    string // made before this instant

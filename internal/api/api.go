@@ -67,6 +67,7 @@ type Store interface {
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
 	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]store.ContactRow, error)
+	FindContacts(ctx context.Context, ws subject.WorkspaceID, w store.Whom, limit int) ([]store.ContactRow, error)
 	ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (store.ContactRow, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error)
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)

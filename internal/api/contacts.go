@@ -19,6 +19,7 @@ import (
 const contactsPath = "/v1/contacts"
 
 type listContacts struct {
+	Q       string `query:"q" maxLength:"256" doc:"Whose id or address this is, then whose name or id begins with it. The answer is one page."`
 	Persona string `query:"persona" maxLength:"200" doc:"Only those with this persona."`
 	Limit   int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
 	Cursor  string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
@@ -48,6 +49,16 @@ func (a *API) contacts() {
 		page, err := x.page(key.KindContact, in.Limit, in.Cursor)
 		if err != nil {
 			return nil, err
+		}
+		if in.Q != "" {
+			if in.Persona != "" || in.Cursor != "" {
+				return nil, invalid("query.q", "it cannot be combined with persona or cursor", "leave them out, or leave q out")
+			}
+			rows, err := a.Store.FindContacts(ctx, c.Workspace.ID, x.whom(in.Q), in.Limit)
+			if err != nil {
+				return nil, fmt.Errorf("find persons: %w", err)
+			}
+			return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r store.ContactRow) string { return x.contact(r.ID) })}, nil
 		}
 		rows, err := a.Store.Contacts(ctx, c.Workspace.ID, store.ContactFilter{Persona: in.Persona}, page)
 		if err != nil {

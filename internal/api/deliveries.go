@@ -21,7 +21,7 @@ type listDeliveries struct {
 	Status   string `query:"status" enum:"scheduled,sent,opened,responded,expired,skipped,failed,superseded,cancelled,unknown"`
 	Channel  string `query:"channel" maxLength:"200" doc:"Of this channel, as kind:name."`
 	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
-	To       string `query:"to" maxLength:"256" doc:"To this address, or to the contact whom you know by this id."`
+	To       string `query:"to" maxLength:"256" doc:"To this person: any of their addresses, your id of them, or their whole name."`
 	Instance string `query:"instance" maxLength:"100" doc:"Of this instance."`
 	Period
 	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
@@ -39,7 +39,7 @@ func (a *API) deliveries() {
 			return nil, err
 		}
 		filter := store.DeliveryFilter{
-			Workflow: in.Workflow, Status: delivery.Status(in.Status), Channel: in.Channel, Reason: reason.Reason(in.Reason), To: in.To,
+			Workflow: in.Workflow, Status: delivery.Status(in.Status), Channel: in.Channel, Reason: reason.Reason(in.Reason), To: x.whom(in.To),
 		}
 		if filter.Made, err = in.read(a.Clock.Now()); err != nil {
 			return nil, err

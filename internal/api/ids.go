@@ -12,8 +12,17 @@ import (
 // ids translates between row ids and the ids that callers see. Those are made with the workspace's secret, so that
 // one workspace's ids mean nothing in another.
 type ids struct {
-	ws     int64
-	public key.PublicIDs
+	ws        int64
+	public    key.PublicIDs
+	addresses key.Keyed
+}
+
+// whom is a person as callers name them.
+func (x ids) whom(text string) store.Whom {
+	if text == "" {
+		return store.Whom{}
+	}
+	return store.Whom{Text: text, Hash: x.addresses.Hash(subject.NormalizeAddress(text))}
 }
 
 // idsOf makes the key of a workspace's ids once: its secret never changes, and that takes longer than to read an event.
@@ -21,7 +30,7 @@ func (a *API) idsOf(ws store.Workspace) ids {
 	if known, ok := a.ids.Load(ws.ID); ok {
 		return known.(ids)
 	}
-	made := ids{int64(ws.ID), key.NewPublicIDs(ws.Secret)}
+	made := ids{int64(ws.ID), key.NewPublicIDs(ws.Secret), key.NewKeyed(ws.Secret, key.PurposeAddress)}
 	a.ids.Store(ws.ID, made)
 	return made
 }

@@ -87,6 +87,7 @@ func (c *importContactsCmd) Run(s *session) error {
 }
 
 type listContactsCmd struct {
+	Q       string `name:"q" placeholder:"TEXT" help:"Whose id or address this is, then whose name or id begins with it."`
 	Persona string `name:"persona" placeholder:"NAME" help:"Only those with this persona."`
 	paging
 	remote
@@ -97,7 +98,7 @@ type listContactsCmd struct {
 func (c *listContactsCmd) Run(s *session) error {
 	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Contact], error) {
 		return call(c.remote, func(api *client.Client) (client.Page[client.Contact], error) {
-			return api.Contacts(s.ctx, client.ContactQuery{Persona: c.Persona, Limit: limit, Cursor: cursor})
+			return api.Contacts(s.ctx, client.ContactQuery{Q: c.Q, Persona: c.Persona, Limit: limit, Cursor: cursor})
 		})
 	})
 	if err != nil {
@@ -141,13 +142,32 @@ type onContact struct {
 }
 
 type showContactCmd struct {
-	onContact
+	ID string `arg:"" help:"Your id of the person, one of their addresses, or their name."`
+	remote
 	output
+}
+
+// person is the contact with that id, else the only one who has that address or name.
+func (s *session) person(api *client.Client, text string) (client.Contact, error) {
+	one, err := api.Contact(s.ctx, text)
+	if problem := (*client.Problem)(nil); !errors.As(err, &problem) || problem.Code != client.CodeNotFound {
+		return one, err
+	}
+	page, listErr := api.Contacts(s.ctx, client.ContactQuery{Q: text, Limit: 2})
+	switch {
+	case listErr != nil:
+		return one, listErr
+	case len(page.Items) == 1:
+		return page.Items[0], nil
+	case len(page.Items) > 1:
+		return one, fmt.Errorf("several contacts are called %q: carillon contacts list --q %q shows them", text, text)
+	}
+	return one, err
 }
 
 // Run shows a contact.
 func (c *showContactCmd) Run(s *session) error {
-	one, err := call(c.remote, func(api *client.Client) (client.Contact, error) { return api.Contact(s.ctx, c.ID) })
+	one, err := call(c.remote, func(api *client.Client) (client.Contact, error) { return s.person(api, c.ID) })
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type listDeliveriesCmd struct {
 	Status   string `name:"status" placeholder:"STATUS" help:"In this state: scheduled, sent, opened, responded, expired, skipped, failed, superseded, cancelled, unknown."`
 	Channel  string `name:"channel" placeholder:"CHANNEL" help:"Of this channel, such as sms:twilio."`
 	Reason   string `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
-	To       string `name:"to" placeholder:"PERSON" help:"To this address, or to the person whom you know by this id."`
+	To       string `name:"to" placeholder:"PERSON" help:"To this person: any of their addresses, your id of them, or their whole name."`
 	Instance string `name:"instance" placeholder:"ID" help:"Of this instance."`
 	span
 	paging

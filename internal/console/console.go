@@ -36,6 +36,7 @@ type Store interface {
 	Messages
 	Things
 	Contacts
+	Finder
 	Counts(ctx context.Context, ws subject.WorkspaceID) (store.Counts, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
@@ -122,7 +123,7 @@ type console struct {
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /instances, /events,
-// /records, /throttles, /runs, /contacts, /decisions, /signin, /signout and /assets/; every other path is not found.
+// /records, /throttles, /runs, /contacts, /decisions, /find, /signin, /signout and /assets/; every other path is not found.
 func New(d Deps) (http.Handler, error) {
 	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
 		return nil, errors.New("a console needs a store, definitions, a feed and a clock")
@@ -167,6 +168,7 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /runs", c.page(c.runs))
 	mux.HandleFunc("GET /contacts", c.page(c.contacts))
 	mux.HandleFunc("GET /contacts/{id}", c.page(c.contact))
+	mux.HandleFunc("GET /find", c.page(c.find))
 	mux.HandleFunc("GET /decisions", c.page(c.decisions))
 	mux.HandleFunc("/", c.page(func(context.Context, visit) (view, error) { return view{}, store.ErrNotFound }))
 	return guard(http.NewCrossOriginProtection().Handler(mux)), nil

@@ -28,24 +28,32 @@ type contactList struct {
 	scale
 	rows    []contactLine
 	persona string
+	q       string
 	newest  string
 	older   string
 }
 
 func (c *console) contacts(ctx context.Context, v visit) (view, error) {
 	f := store.ContactFilter{Persona: v.query.Get("persona")}
-	rows, err := c.Store.Contacts(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1})
+	var rows []store.ContactRow
+	var err error
+	q := strings.TrimSpace(v.query.Get("q"))
+	if q != "" {
+		rows, err = c.Store.FindContacts(ctx, v.workspace.ID, v.whom(q), pageSize)
+	} else {
+		rows, err = c.Store.Contacts(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1})
+	}
 	if err != nil {
 		return view{}, err
 	}
-	list := contactList{scale: v.scale, newest: v.newest("/contacts"), persona: f.Persona}
+	list := contactList{scale: v.scale, newest: v.newest("/contacts"), persona: f.Persona, q: q}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
 		list.older = v.older("/contacts", int64(rows[len(rows)-1].ID))
 	}
 	for _, r := range rows {
 		list.rows = append(list.rows, contactLine{
-			id: r.ExtID, href: contactPath(r.ExtID), name: r.Name, persona: r.Persona, addresses: addressesOf(r), stopped: r.Suppressed,
+			id: personName(r.Contact), href: contactPath(r.ExtID), name: r.Name, persona: r.Persona, addresses: addressesOf(r), stopped: r.Suppressed,
 		})
 	}
 	return view{title: "Contacts", section: "/contacts", body: contactsPage(list), live: v.before() == 0}, nil

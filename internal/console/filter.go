@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
 // field is one input of a filter.
@@ -77,4 +79,12 @@ func (v visit) made(f *filter) store.Span {
 // narrowed reports whether something is asked for.
 func (f filter) narrowed() bool {
 	return f.open || slices.ContainsFunc(f.fields, func(one field) bool { return one.value != "" })
+}
+
+// whom is a person as people name them.
+func (v visit) whom(text string) store.Whom {
+	if text == "" {
+		return store.Whom{}
+	}
+	return store.Whom{Text: text, Hash: key.NewKeyed(v.workspace.Secret, key.PurposeAddress).Hash(subject.NormalizeAddress(text))}
 }

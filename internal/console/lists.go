@@ -52,7 +52,7 @@ type deliveryList struct {
 
 func (c *console) deliveries(ctx context.Context, v visit) (view, error) {
 	f := store.DeliveryFilter{
-		Workflow: v.query.Get("workflow"), To: v.query.Get("to"), Channel: v.query.Get("channel"),
+		Workflow: v.query.Get("workflow"), To: v.whom(v.query.Get("to")), Channel: v.query.Get("channel"),
 		Reason: reason.Reason(v.query.Get("reason")), Status: delivery.Status(v.query.Get("status")),
 	}
 	list := deliveryList{

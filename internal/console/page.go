@@ -46,11 +46,14 @@ type view struct {
 	section string // of the navigation
 	body    templ.Component
 	live    bool // it is fetched again while it is looked at
+	// redirect is another page to go to instead; empty: this one is shown.
+	redirect string
 }
 
 // frame is what stands around a page.
 type frame struct {
 	title, section, notice string
+	q                      string // what was looked for
 	workspace, who, zone   string // empty workspace: nobody is signed in
 	every                  int    // milliseconds between two looks; 0 = the page does not live
 	asset                  func(name string) string
@@ -99,6 +102,9 @@ func (c *console) page(show func(context.Context, visit) (view, error)) http.Han
 		made, err := show(r.Context(), v)
 		f := c.frame(made.title)
 		f.section, f.workspace, f.who, f.zone = made.section, who.workspace.Name, who.name, zone.String()
+		if made.section == "/find" {
+			f.q = v.query.Get("q")
+		}
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			f.title = "Not found"
@@ -106,6 +112,10 @@ func (c *console) page(show func(context.Context, visit) (view, error)) http.Han
 			return
 		case err != nil:
 			c.fail(w, r, err)
+			return
+		}
+		if made.redirect != "" {
+			http.Redirect(w, r, made.redirect, http.StatusSeeOther)
 			return
 		}
 		if made.live {

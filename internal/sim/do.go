@@ -299,7 +299,7 @@ func open(d delivery.Row) bool {
 
 // matching returns the rows that an operator's action names, the oldest first.
 func (w *world) matching(ctx context.Context, o *operatorAction) ([]delivery.Row, []instance.Row, error) {
-	deliveries, err := w.deliveries(ctx, store.DeliveryFilter{Workflow: o.workflow, To: o.to})
+	deliveries, err := w.deliveries(ctx, store.DeliveryFilter{Workflow: o.workflow, To: store.Whom{Text: o.to}})
 	if err != nil || o.to != "" {
 		return deliveries, nil, err
 	}

@@ -19,7 +19,8 @@ import (
 // longest window of a limit is a calendar month in whatever zone, and a cooldown may be as long again.
 const slotHistory = 62 * 24 * time.Hour
 
-const contactSpec = `ws bigint, id bigint, ext_id text, address text, locale text, timezone text, created_at bigint`
+const contactSpec = `ws bigint, id bigint, ext_id text, address text, locale text, timezone text, created_at bigint,
+  find_id text`
 
 // contactColumns are what decisions see of a contact; their scan is scanContact.
 const contactColumns = `p.id, p.ext_id, p.address, p.name, p.locale, p.timezone, p.addresses, p.attributes, p.persona, p.cadence, c.suppressed, c.merged_into`
@@ -181,7 +182,7 @@ func (t *session) makeContacts(ctx context.Context, now time.Time, refs []recipi
 	var contacts, cadences, addresses rowset
 	for _, made := range slices.SortedFunc(maps.Keys(byExtID), compareExtID) { // one order everywhere: no deadlock
 		c := persons[byExtID[made]].Contact
-		contacts.row().int(int64(made.ws)).int(int64(c.ID)).text(c.ExtID).text(c.Address).text(c.Locale).text(c.Timezone).time(now)
+		contacts.row().int(int64(made.ws)).int(int64(c.ID)).text(c.ExtID).text(c.Address).text(c.Locale).text(c.Timezone).time(now).text(findID(c.ExtID))
 		cadences.row().int(int64(made.ws)).int(int64(c.ID))
 	}
 	for _, hash := range slices.SortedFunc(maps.Keys(byHash), compareExtID) {

@@ -138,7 +138,7 @@ WHERE p.ws = r.ws AND p.ext_id = r.ext_id
   AND c.ws = p.ws AND c.contact_id = p.id`
 
 const insertFullContactsSpec = `ws bigint, id bigint, ext_id text, address text, name text, locale text, timezone text, addresses text, attributes text,
-  persona text, cadence text, suppress_reason text, suppressed_at bigint, created_at bigint`
+  persona text, cadence text, suppress_reason text, suppressed_at bigint, created_at bigint, find_name text, find_id text`
 
 const insertFullContacts = `
 INSERT INTO contact (/*NAMES (` + insertFullContactsSpec + `)*/)
@@ -148,9 +148,9 @@ ON CONFLICT DO NOTHING`
 
 const updateContacts = `
 UPDATE contact SET name = r.name, locale = r.locale, timezone = r.timezone, addresses = r.addresses, attributes = r.attributes,
-  persona = r.persona, cadence = r.cadence, suppress_reason = r.suppress_reason, suppressed_at = r.suppressed_at, updated_at = $1
+  persona = r.persona, cadence = r.cadence, suppress_reason = r.suppress_reason, suppressed_at = r.suppressed_at, find_name = r.find_name, updated_at = $1
 FROM /*ROWS $2 (ws bigint, id bigint, name text, locale text, timezone text, addresses text, attributes text, persona text,
-  cadence text, suppress_reason text, suppressed_at bigint)*/ AS r
+  cadence text, suppress_reason text, suppressed_at bigint, find_name text)*/ AS r
 WHERE contact.ws = r.ws AND contact.id = r.id`
 
 const setSuppressed = `
@@ -257,11 +257,11 @@ func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now
 		if w.ID == 0 {
 			w.ID = subject.ContactID(t.s.NewID(now))
 			made.row().int(int64(ws)).int(int64(w.ID)).text(w.ExtID).text(w.Address).text(w.Name).text(w.Locale).text(w.Timezone).text(addresses).text(attributes).text(w.Persona).text(w.Cadence).
-				text(w.SuppressReason).time(w.SuppressedAt).time(now)
+				text(w.SuppressReason).time(w.SuppressedAt).time(now).text(folded(w.Name)).text(findID(w.ExtID))
 			cadences.row().int(int64(ws)).int(int64(w.ID))
 		} else {
 			changed.row().int(int64(ws)).int(int64(w.ID)).text(w.Name).text(w.Locale).text(w.Timezone).text(addresses).text(attributes).text(w.Persona).text(w.Cadence).
-				text(w.SuppressReason).time(w.SuppressedAt)
+				text(w.SuppressReason).time(w.SuppressedAt).text(folded(w.Name))
 		}
 		suppressed.row().int(int64(ws)).int(int64(w.ID)).flag(w.Suppressed)
 		for _, hash := range w.Hashes {

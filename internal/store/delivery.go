@@ -194,12 +194,12 @@ func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f Delive
 		l.and("d.reason = ?", string(f.Reason))
 	}
 	if f.Contact != 0 {
-		l.and("d.contact_id = ?", int64(f.Contact))
+		l.ofPerson(f.Contact)
 	}
-	if f.To != "" {
-		// Addresses of contacts are kept in their normal spelling, those of events as they came.
-		l.and("(d.address = ? OR d.contact_id IN (SELECT p.id FROM contact AS p WHERE p.ws = $1 AND p.ext_id = ?)", f.To)
-		l.bind(" OR d.address = ?)", subject.NormalizeAddress(f.To))
+	if f.To.Text != "" {
+		if err := s.to(ctx, ws, l, f.To); err != nil {
+			return nil, err
+		}
 	}
 	if f.Instance != 0 {
 		l.and("d.id IN (SELECT x.id FROM delivery AS x WHERE x.instance_id = ?)", int64(f.Instance))

@@ -336,3 +336,20 @@ func SpanStatements(span Span) map[string]Listed {
 	}
 	return out
 }
+
+// FindStatements are what a search for a person asks.
+func FindStatements() map[string]Listed {
+	deliveries := list(selectDeliveries, "d", 1, Page{})
+	deliveries.toPersons([]subject.ContactID{1, 2}, "+1")
+	text, args := deliveries.end("d", Page{})
+	of := list(selectDeliveries, "d", 1, Page{})
+	of.ofPerson(1)
+	textOf, argsOf := of.end("d", Page{})
+	return map[string]Listed{
+		"persons":      {personsNamed, []any{int64(1), "c-1", "hash", "ada", int64(10)}},
+		"contacts":     {findContacts, []any{int64(1), "c-1", "hash", "ada", "ada" + lastText, int64(10)}},
+		"records":      {recordsNamed, []any{int64(1), "k1", int64(10)}},
+		"deliveries":   {text, args},
+		"those of one": {textOf, argsOf},
+	}
+}

@@ -436,7 +436,7 @@ type DeliveryFilter struct {
 	Channel  string
 	Reason   reason.Reason
 	Contact  subject.ContactID
-	To       string // an address or a contact's ext_id
+	To       Whom
 	Instance instance.ID
 	Made     Span
 }

@@ -77,6 +77,16 @@ function live(main) {
   setTimeout(look, pause);
 }
 
+// The key / goes to the field that finds things, unless somebody is typing.
+document.addEventListener("keydown", (e) => {
+  if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey) return;
+  const at = document.activeElement, field = document.getElementById("find");
+  if (!field || at && at.matches("input, textarea, select, [contenteditable]")) return;
+  e.preventDefault();
+  field.focus();
+  field.select();
+});
+
 tellDistances();
 setInterval(tellDistances, 1000);
 const main = document.getElementById("main");

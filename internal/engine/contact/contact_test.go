@@ -385,7 +385,7 @@ func TestSuppressAgainstTheSender(t *testing.T) {
 		after := map[string]int{} // messages begun when the suppression had returned
 		intents := func(id string) int {
 			n := 0
-			rows, err := b.Store.Deliveries(t.Context(), b.Workspace.ID, store.DeliveryFilter{To: id}, store.Page{Limit: 100})
+			rows, err := b.Store.Deliveries(t.Context(), b.Workspace.ID, store.DeliveryFilter{To: store.Whom{Text: id}}, store.Page{Limit: 100})
 			if err != nil {
 				t.Fatal(err)
 			}

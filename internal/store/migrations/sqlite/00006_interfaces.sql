@@ -4,4 +4,14 @@
 -- The time of day that a message's own timing gave it, such as "09:00 Europe/Berlin", or "09:00" in the person's zone: a wait for
 -- a new day, week or month ends then. Empty: it has none.
 ALTER TABLE delivery ADD COLUMN own_at text NOT NULL DEFAULT '';
+
+-- By what people find a contact: name and id in small letters; an id that was made for an address is not looked for.
+ALTER TABLE contact ADD COLUMN find_name text NOT NULL DEFAULT '';
+ALTER TABLE contact ADD COLUMN find_id text NOT NULL DEFAULT '';
+UPDATE contact SET find_name = lower(name), find_id = CASE WHEN ext_id LIKE 'addr:%' THEN '' ELSE lower(ext_id) END;
+CREATE INDEX contact_find_name ON contact (find_name, ws, id) WHERE find_name <> '';
+CREATE INDEX contact_find_id ON contact (find_id, ws, id) WHERE find_id <> '';
+
+-- What went to an address that is none of the contact's own.
+CREATE INDEX delivery_address ON delivery (address, ws) WHERE own_address = 0 AND address <> '';
 -- +goose StatementEnd

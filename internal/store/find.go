@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Whom names a person as people do: by the caller's id, by an address, or by the whole name.
+type Whom struct {
+	Text string
+	Hash string // of Text as an address, by the workspace's key; empty: addresses are not looked for
+}
+
+const (
+	// manyPersons bounds how many persons one name may mean: each is a lookup of its own.
+	manyPersons = 100
+	// lastText is behind every text that begins with what stands before it.
+	lastText = "\U0010FFFF"
+)
+
+// folded is a text in the form in which it is searched.
+func folded(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
+
+// findID is the caller's id in the form in which it is searched; ids that were made for addresses are not.
+func findID(id string) string {
+	if strings.HasPrefix(id, subject.MadePrefix) {
+		return ""
+	}
+	return folded(id)
+}
+
+// The contacts that are exactly this, with those that were merged into them.
+const personsNamed = `
+WITH named AS (
+  SELECT p.id FROM contact AS p WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
+  UNION SELECT a.contact_id FROM address AS a WHERE a.ws = $1 AND a.hash = $3 AND a.hash <> ''
+  UNION SELECT p.id FROM contact AS p WHERE p.find_name = $4 AND p.find_name <> '' AND +p.ws = $1
+)
+SELECT n.id FROM named AS n
+UNION SELECT m.contact_id FROM named AS n CROSS JOIN cadence AS m WHERE m.ws = $1 AND m.merged_into = n.id AND m.merged_into > 0
+LIMIT $5`
+
+// PersonsNamed are the contacts that are exactly named so.
+func (s *Store) PersonsNamed(ctx context.Context, ws subject.WorkspaceID, w Whom) ([]subject.ContactID, error) {
+	ids, err := all(ctx, s, "find persons", scanInt, personsNamed, int64(ws), w.Text, w.Hash, folded(w.Text), int64(manyPersons))
+	out := make([]subject.ContactID, len(ids))
+	for i, id := range ids {
+		out[i] = subject.ContactID(id)
+	}
+	return out, err
+}
+
+// to narrows a list of deliveries to a person. An address that is none of anybody is compared with each delivery.
+func (s *Store) to(ctx context.Context, ws subject.WorkspaceID, l *listing, w Whom) error {
+	ids, err := s.PersonsNamed(ctx, ws, w)
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		l.and("d.address IN (?", w.Text)
+		l.bind(", ?)", subject.NormalizeAddress(w.Text))
+		return nil
+	}
+	l.toPersons(ids, w.Text)
+	return nil
+}
+
+// toPersons narrows to what is meant for the persons, and to what went to the address without that being anybody's own. Two
+// lookups instead of a walk through the list.
+func (l *listing) toPersons(ids []subject.ContactID, address string) {
+	l.and("d.id IN (\n    SELECT y.id FROM delivery AS y WHERE y.own_address = 0 AND y.address <> '' AND +y.ws = $1 AND y.address IN (?", address)
+	l.bind(", ?)", subject.NormalizeAddress(address))
+	for _, id := range ids { // one by one: of several at once SQLite reads the workspace instead
+		l.bind("\n    UNION ALL SELECT x.id FROM delivery AS x WHERE x.ws = $1 AND x.contact_id = ?", int64(id))
+	}
+	l.text.WriteString(")")
+}
+
+// ofPerson narrows to one person. As a lookup: by the list's order SQLite would walk through every delivery.
+func (l *listing) ofPerson(id subject.ContactID) {
+	l.and("d.id IN (SELECT x.id FROM delivery AS x WHERE x.ws = $1 AND x.contact_id = ?)", int64(id))
+}
+
+// A sign before ws keeps the planner from the primary key, by which it would read the whole workspace.
+const findContacts = `
+WITH found AS (
+  SELECT 0 AS rank, p.id FROM contact AS p WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
+  UNION SELECT 0, a.contact_id FROM address AS a WHERE a.ws = $1 AND a.hash = $3 AND a.hash <> ''
+  UNION SELECT 1, id FROM (SELECT p.id, p.find_name FROM contact AS p
+    WHERE p.find_name >= $4 AND p.find_name < $5 AND p.find_name <> '' AND +p.ws = $1 ORDER BY p.find_name, p.ws, p.id LIMIT $6) AS n
+  UNION SELECT 1, id FROM (SELECT p.id, p.find_id FROM contact AS p
+    WHERE p.find_id >= $4 AND p.find_id < $5 AND p.find_id <> '' AND +p.ws = $1 ORDER BY p.find_id, p.ws, p.id LIMIT $6) AS n
+), best AS (SELECT id, MIN(rank) AS rank FROM found GROUP BY id)
+SELECT ` + contactRowColumns + `
+FROM best AS b CROSS JOIN contact AS p CROSS JOIN cadence AS c
+WHERE p.ws = $1 AND p.id = b.id
+  AND c.ws = $1 AND c.contact_id = b.id
+ORDER BY b.rank, CASE WHEN p.find_name = '' THEN p.find_id ELSE p.find_name END, p.id
+LIMIT $6`
+
+// FindContacts finds up to limit contacts: first whose id or address the text is, then those whose name or id begins with it,
+// whether written in small letters or large ones.
+func (s *Store) FindContacts(ctx context.Context, ws subject.WorkspaceID, w Whom, limit int) ([]ContactRow, error) {
+	begin := folded(w.Text)
+	if begin == "" {
+		return nil, nil
+	}
+	return all(ctx, s, "find contacts", scanContactRow, findContacts, int64(ws), strings.TrimSpace(w.Text), w.Hash, begin, begin+lastText, int64(limit))
+}
+
+const recordsNamed = `
+SELECT ` + recordColumns + `
+FROM record AS rec
+WHERE rec.ext_id = $2 AND /*BY NAME*/rec.ws = $1 AND rec.deleted = 0
+ORDER BY rec.type
+LIMIT $3`
+
+// RecordsNamed are the records of any type with that id.
+func (s *Store) RecordsNamed(ctx context.Context, ws subject.WorkspaceID, id string, limit int) ([]RecordRow, error) {
+	return all(ctx, s, "find records", scanRecordRow, recordsNamed, int64(ws), id, int64(limit))
+}
