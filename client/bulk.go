@@ -19,7 +19,7 @@ type Selection struct {
 
 // BulkAnswer says what a retry or a cancel of many deliveries concerns, and which run does it.
 type BulkAnswer struct {
-	DryRun   bool           `json:"dry_run,omitempty"`
+	DryRun   bool           `json:"dry_run,omitempty" doc:"Nothing was done."`
 	Matched  int            `json:"matched" doc:"Deliveries that the selection finds now."`
 	More     bool           `json:"more,omitempty" doc:"There are so many deliveries that not all were looked at: matched is the least, and the run has no total."`
 	ByStatus map[string]int `json:"by_status" doc:"The same by status."`

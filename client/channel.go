@@ -9,14 +9,14 @@ import (
 
 // Channels lists channels.
 type Channels struct {
-	Items []Channel `json:"items"`
+	Items []Channel `json:"items" doc:"Ordered by key."`
 }
 
 // Channel is a channel that is defined. Its settings are never given out.
 type Channel struct {
 	Key            string       `json:"key" doc:"Kind and name, such as email:default."`
-	Kind           string       `json:"kind"`
-	Provider       string       `json:"provider"`
+	Kind           string       `json:"kind" doc:"Such as email or sms."`
+	Provider       string       `json:"provider" doc:"What sends the messages, such as smtp or twilio."`
 	OnUnknown      string       `json:"on_unknown" enum:"resend,hold,verify" doc:"What follows when nobody knows whether a message arrived."`
 	IdempotencyTTL string       `json:"idempotency_ttl,omitempty" doc:"How long the provider knows a key; for ever when absent."`
 	Rate           string       `json:"rate,omitempty" doc:"Such as 50/s, over all processes; no bound when absent."`
@@ -35,12 +35,12 @@ const (
 
 // ChannelState is what one process knows of a channel, from its start or from the channel's last change.
 type ChannelState struct {
-	Breaker        string    `json:"breaker" enum:"closed,open,half_open"`
+	Breaker        string    `json:"breaker" enum:"closed,open,half_open" doc:"closed: messages pass. open: the provider is away, nothing is handed over. half_open: the next message is a probe."`
 	OpenUntil      time.Time `json:"open_until,omitzero" doc:"When a message is tried again; while the breaker is not closed."`
 	Failures       int       `json:"failures" doc:"Requests in a row that found the provider away."`
 	InFlight       int       `json:"in_flight" doc:"Requests on the wire."`
-	LastAcceptedAt time.Time `json:"last_accepted_at,omitzero"`
-	LastFailedAt   time.Time `json:"last_failed_at,omitzero"`
+	LastAcceptedAt time.Time `json:"last_accepted_at,omitzero" doc:"When the provider last took a message."`
+	LastFailedAt   time.Time `json:"last_failed_at,omitzero" doc:"When a request last failed."`
 	LastFailure    string    `json:"last_failure,omitempty" doc:"How the last request that failed did; never the message."`
 }
 

@@ -15,7 +15,7 @@ const MaxContacts = 1000
 // ContactInput is what you say about a contact.
 type ContactInput struct {
 	ID         string            `json:"id,omitempty" maxLength:"256" doc:"Your id of the person, as events name them by customer_ref."`
-	Name       string            `json:"name,omitempty" maxLength:"256"`
+	Name       string            `json:"name,omitempty" maxLength:"256" doc:"Their name."`
 	Locale     string            `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
 	Timezone   string            `json:"timezone,omitempty" doc:"A name of the tz database, such as Europe/Berlin."`
 	Persona    string            `json:"persona,omitempty" doc:"The name of a persona that is defined; its limits are theirs."`
@@ -27,20 +27,20 @@ type ContactInput struct {
 // Contact is a person or an address who can be messaged.
 type Contact struct {
 	ID             string            `json:"id" doc:"Your id of the person; addr:… for one that an event named by an address alone."`
-	Name           string            `json:"name,omitempty"`
-	Locale         string            `json:"locale,omitempty"`
-	Timezone       string            `json:"timezone,omitempty"`
+	Name           string            `json:"name,omitempty" doc:"Their name."`
+	Locale         string            `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
+	Timezone       string            `json:"timezone,omitempty" doc:"A name of the tz database, such as Europe/Berlin."`
 	Persona        string            `json:"persona,omitempty" doc:"It may have been taken away since; it has no limits then."`
 	Cadence        *Cadence          `json:"cadence,omitempty" doc:"Limits of their own."`
 	Address        string            `json:"address,omitempty" doc:"Where an event met them first."`
 	Addresses      map[string]string `json:"addresses,omitempty" doc:"By kind of channel, in their normal spelling."`
-	Attributes     map[string]any    `json:"attributes,omitempty"`
+	Attributes     map[string]any    `json:"attributes,omitempty" doc:"Fields of your own."`
 	MergedInto     string            `json:"merged_into,omitempty" doc:"Of addr:…: id of the contact that has claimed the address, and all that was made for it."`
 	Suppressed     bool              `json:"suppressed" doc:"They get no messages."`
-	SuppressReason string            `json:"suppress_reason,omitempty"`
-	SuppressedAt   time.Time         `json:"suppressed_at,omitzero"`
-	CreatedAt      time.Time         `json:"created_at"`
-	UpdatedAt      time.Time         `json:"updated_at,omitzero"`
+	SuppressReason string            `json:"suppress_reason,omitempty" doc:"Why they get no messages."`
+	SuppressedAt   time.Time         `json:"suppressed_at,omitzero" doc:"Since when they get no messages."`
+	CreatedAt      time.Time         `json:"created_at" doc:"When it was made."`
+	UpdatedAt      time.Time         `json:"updated_at,omitzero" doc:"When it was last changed."`
 }
 
 // Cadence is limits: how often somebody may be messaged. 0 or nothing is no limit.
@@ -52,17 +52,17 @@ type Cadence struct {
 
 // TotalLimits are limits over all kinds of channels together.
 type TotalLimits struct {
-	MaxPerDay   int `json:"max_per_day,omitempty"`
+	MaxPerDay   int `json:"max_per_day,omitempty" doc:"The most messages a day."`
 	MaxPerWeek  int `json:"max_per_week,omitempty" doc:"Monday to Sunday."`
-	MaxPerMonth int `json:"max_per_month,omitempty"`
+	MaxPerMonth int `json:"max_per_month,omitempty" doc:"The most messages a month."`
 }
 
 // Limits are the limits of one kind of channel.
 type Limits struct {
 	Cooldown    string         `json:"cooldown,omitempty" doc:"The least time between two messages, such as 2h."`
-	MaxPerDay   int            `json:"max_per_day,omitempty"`
+	MaxPerDay   int            `json:"max_per_day,omitempty" doc:"The most messages a day."`
 	MaxPerWeek  int            `json:"max_per_week,omitempty" doc:"Monday to Sunday."`
-	MaxPerMonth int            `json:"max_per_month,omitempty"`
+	MaxPerMonth int            `json:"max_per_month,omitempty" doc:"The most messages a month."`
 	MaxPerSlot  int            `json:"max_per_slot,omitempty" doc:"How many messages may leave at one instant."`
 	TypeLimits  map[string]int `json:"type_limits,omitempty" doc:"By type of message: the most a day."`
 	Types       []string       `json:"types,omitempty" doc:"The types that the limits count; nothing: all."`
@@ -75,18 +75,18 @@ type Limits struct {
 
 // ContactsAnswer says what became of each contact of a request, in the same order.
 type ContactsAnswer struct {
-	Created   int             `json:"created"`
-	Changed   int             `json:"changed"`
-	Unchanged int             `json:"unchanged"`
+	Created   int             `json:"created" doc:"Contacts that were made."`
+	Changed   int             `json:"changed" doc:"Contacts that were changed."`
+	Unchanged int             `json:"unchanged" doc:"Contacts that were as you said already."`
 	Failed    int             `json:"failed" doc:"Contacts that were refused; nothing of them is kept."`
 	Items     []ContactResult `json:"items" doc:"One for each contact, in the order of the request."`
 }
 
 // ContactResult is what became of one contact.
 type ContactResult struct {
-	ID      string `json:"id,omitempty"`
-	Outcome string `json:"outcome" enum:"created,changed,unchanged,failed"`
-	Reason  string `json:"reason,omitempty"`
+	ID      string `json:"id,omitempty" doc:"Your id of the person; absent where it was not understood."`
+	Outcome string `json:"outcome" enum:"created,changed,unchanged,failed" doc:"What became of the contact."`
+	Reason  string `json:"reason,omitempty" doc:"Why it was refused; see GET /v1/reasons."`
 	Message string `json:"message,omitempty" doc:"What is wrong, in words."`
 	Field   string `json:"field,omitempty" doc:"The field of the contact that is wrong."`
 	Hint    string `json:"hint,omitempty" doc:"What to do."`
@@ -95,36 +95,36 @@ type ContactResult struct {
 // Suppressed says what suppressing a contact, or the end of that, did.
 type Suppressed struct {
 	Changed    bool     `json:"changed" doc:"False: it was so already."`
-	Contact    Contact  `json:"contact"`
+	Contact    Contact  `json:"contact" doc:"The contact, as it is now."`
 	Deliveries []string `json:"deliveries" doc:"Deliveries that were stopped."`
 }
 
 // ContactLimits says how far the limits of a contact are used up, and what waits for them.
 type ContactLimits struct {
-	ID          string          `json:"id"`
-	Persona     string          `json:"persona,omitempty"`
+	ID          string          `json:"id" doc:"Your id of the person."`
+	Persona     string          `json:"persona,omitempty" doc:"The persona whose limits they have."`
 	PersonaLost bool            `json:"persona_lost,omitempty" doc:"The persona is not defined any more, and has no limits."`
 	Unreadable  string          `json:"unreadable,omitempty" doc:"Why this version cannot read the contact's own limits, which hold no more then: those of the persona do, else the workspace's."`
 	Timezone    string          `json:"timezone" doc:"In which their days begin and end."`
-	At          time.Time       `json:"at"`
+	At          time.Time       `json:"at" doc:"The instant that the numbers are of."`
 	Channels    []ChannelLimits `json:"channels" doc:"For each kind of channel that may reach them, or has messages for them."`
 }
 
 // ChannelLimits are the limits of one kind of channel. A limit counts every message of the kind, whichever provider.
 type ChannelLimits struct {
-	Kind    string           `json:"kind"`
+	Kind    string           `json:"kind" doc:"The kind of channel."`
 	Limits  []LimitUse       `json:"limits" doc:"In the order in which they are asked; the first that blocks names the reason."`
 	Waiting []WaitingMessage `json:"waiting,omitempty" doc:"What is planned for them, the next first; at most 100."`
 }
 
 // LimitUse is one limit, and how much of it is used up.
 type LimitUse struct {
-	Limit  string    `json:"limit" enum:"cooldown,max_per_slot,type_limits,max_per_day,max_per_week,max_per_month,total.max_per_day,total.max_per_week,total.max_per_month,quiet_hours"`
+	Limit  string    `json:"limit" enum:"cooldown,max_per_slot,type_limits,max_per_day,max_per_week,max_per_month,total.max_per_day,total.max_per_week,total.max_per_month,quiet_hours" doc:"Which limit, by its key in a cadence."`
 	Type   string    `json:"type,omitempty" doc:"The type of message that a limit by type counts."`
 	From   string    `json:"from" enum:"person,persona,workspace,default" doc:"Whose limit it is: the person's own goes before the persona's, and people without any have the workspace's or, where it sets none, the default."`
 	Value  string    `json:"value" doc:"As it is set."`
 	Used   int       `json:"used" doc:"Messages that were sent, or wait for a slot, in the present window."`
-	Max    int       `json:"max,omitempty"`
+	Max    int       `json:"max,omitempty" doc:"The most that it allows."`
 	FreeAt time.Time `json:"free_at,omitzero" doc:"From when it lets one more message pass; none: in no instant of the year to come."`
 	Blocks bool      `json:"blocks" doc:"One more message would have to wait for it now."`
 	Says   string    `json:"says" doc:"The same in words."`
@@ -132,11 +132,11 @@ type LimitUse struct {
 
 // WaitingMessage is a message that is planned.
 type WaitingMessage struct {
-	Delivery string    `json:"delivery"`
-	Workflow string    `json:"workflow"`
-	Type     string    `json:"type"`
-	Channel  string    `json:"channel"`
-	SendAt   time.Time `json:"send_at"`
+	Delivery string    `json:"delivery" doc:"The id of the delivery."`
+	Workflow string    `json:"workflow" doc:"The name of the workflow."`
+	Type     string    `json:"type" doc:"The type of message, such as alert or survey."`
+	Channel  string    `json:"channel" doc:"As kind:name."`
+	SendAt   time.Time `json:"send_at" doc:"When it leaves."`
 	Reason   string    `json:"reason,omitempty" doc:"What it waits for: a limit, or what else put it off."`
 }
 

@@ -10,23 +10,23 @@ import (
 
 // ListedEvent is an event of a list, without its payload.
 type ListedEvent struct {
-	ID         string          `json:"id"`
+	ID         string          `json:"id" doc:"The id of the event."`
 	ExtID      string          `json:"ext_id,omitempty" doc:"The caller's id."`
-	Kind       string          `json:"kind"`
-	OccurredAt time.Time       `json:"occurred_at"`
-	ReceivedAt time.Time       `json:"received_at"`
-	Recipient  *Recipient      `json:"recipient,omitempty"`
+	Kind       string          `json:"kind" doc:"What happened."`
+	OccurredAt time.Time       `json:"occurred_at" doc:"When it happened."`
+	ReceivedAt time.Time       `json:"received_at" doc:"When it was taken in."`
+	Recipient  *Recipient      `json:"recipient,omitempty" doc:"The person whom the event is about."`
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"What each trigger made of it."`
 }
 
 // Decision is why an occasion made no instance: it was known, throttled, or nothing could be decided.
 type Decision struct {
-	ID              string    `json:"id"`
-	At              time.Time `json:"at"`
-	Workflow        string    `json:"workflow,omitempty"`
-	WorkflowVersion int64     `json:"workflow_version,omitempty"`
-	Trigger         string    `json:"trigger,omitempty"`
-	Reason          string    `json:"reason"`
+	ID              string    `json:"id" doc:"The id of the decision."`
+	At              time.Time `json:"at" doc:"When it was decided."`
+	Workflow        string    `json:"workflow,omitempty" doc:"The name of the workflow."`
+	WorkflowVersion int64     `json:"workflow_version,omitempty" doc:"The version of the workflow that decided."`
+	Trigger         string    `json:"trigger,omitempty" doc:"The id of the trigger."`
+	Reason          string    `json:"reason" doc:"Why no instance was made; see GET /v1/reasons."`
 	Message         string    `json:"message" doc:"The reason in words."`
 	Event           string    `json:"event,omitempty" doc:"The event's id."`
 	Instance        string    `json:"instance,omitempty" doc:"The instance that there was already."`

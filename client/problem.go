@@ -80,11 +80,11 @@ func (p *Problem) ContentType(string) string { return ProblemType }
 
 // DefinitionProblem is one fault of a definition file.
 type DefinitionProblem struct {
-	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
+	File    string `json:"file" doc:"The name of the file."`
+	Line    int    `json:"line" doc:"From 1."`
+	Column  int    `json:"column" doc:"From 1."`
 	Code    string `json:"code" doc:"The kind of fault, such as unknown_key."`
-	Message string `json:"message"`
+	Message string `json:"message" doc:"What is wrong."`
 	Hint    string `json:"hint,omitempty" doc:"What to write instead."`
 	Warning bool   `json:"warning,omitempty" doc:"It can be used as it is."`
 }

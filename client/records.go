@@ -23,14 +23,14 @@ type RecordInput struct {
 
 // Record is a document of yours whose present state triggers look at.
 type Record struct {
-	Type           string         `json:"type"`
+	Type           string         `json:"type" doc:"The kind of thing, such as kiosk."`
 	ID             string         `json:"id" doc:"Your own id, unique in its type."`
-	Props          map[string]any `json:"props"`
-	Closed         bool           `json:"closed"`
+	Props          map[string]any `json:"props" doc:"Its fields."`
+	Closed         bool           `json:"closed" doc:"Whether it is closed: nothing is planned of it any more."`
 	Rev            int64          `json:"rev" doc:"Counts the writes that changed it, from 1."`
 	LastModifiedBy string         `json:"last_modified_by" doc:"Name of the API key that wrote it last."`
-	CreatedAt      time.Time      `json:"created_at"`
-	UpdatedAt      time.Time      `json:"updated_at"`
+	CreatedAt      time.Time      `json:"created_at" doc:"When it was made."`
+	UpdatedAt      time.Time      `json:"updated_at" doc:"When it was last changed."`
 	Error          string         `json:"error,omitempty" doc:"Why its fields cannot be read, and what to do; props is empty then."`
 }
 
@@ -40,13 +40,13 @@ type RecordDetail struct {
 	ChangedAt time.Time        `json:"changed_at,omitzero" doc:"The first write that no trigger has looked at yet."`
 	LookedAt  time.Time        `json:"looked_at,omitzero" doc:"When triggers looked at it last."`
 	LookAt    time.Time        `json:"look_at,omitzero" doc:"When they look again, unless it is written before."`
-	Triggers  []RecordStanding `json:"triggers"`
+	Triggers  []RecordStanding `json:"triggers" doc:"How it stands with each trigger that watches records of its type."`
 }
 
 // RecordStanding says of one trigger why it would fire for the record now, or why not.
 type RecordStanding struct {
-	Workflow string    `json:"workflow"`
-	Trigger  string    `json:"trigger"`
+	Workflow string    `json:"workflow" doc:"The name of the workflow."`
+	Trigger  string    `json:"trigger" doc:"The id of the trigger."`
 	Reason   string    `json:"reason" doc:"matched: it would fire; otherwise why it does not."`
 	Until    time.Time `json:"until,omitzero" doc:"Of a wait."`
 	Issues   []string  `json:"issues,omitempty" doc:"What is met now, where the trigger names issues."`
@@ -56,55 +56,55 @@ type RecordStanding struct {
 	Context  string    `json:"context,omitempty" doc:"By which the cooldown knows what is met now."`
 	FiredAt  time.Time `json:"fired_at,omitzero" doc:"When this context fired last."`
 	Error    string    `json:"error,omitempty" doc:"What could not be computed, and why: a condition, a date or its zone, the context."`
-	Clauses  []Clause  `json:"clauses,omitempty"`
+	Clauses  []Clause  `json:"clauses,omitempty" doc:"The clauses of its condition, with the values that they read."`
 }
 
 // Clause is one line of a condition, judged on its own.
 type Clause struct {
-	Issue  string `json:"issue,omitempty"`
-	Line   string `json:"line"`
-	Met    bool   `json:"met"`
-	Reason string `json:"reason,omitempty"`
+	Issue  string `json:"issue,omitempty" doc:"The issue that the clause belongs to."`
+	Line   string `json:"line" doc:"The clause as it was written."`
+	Met    bool   `json:"met" doc:"Whether it holds."`
+	Reason string `json:"reason,omitempty" doc:"Why it could not be evaluated; see GET /v1/reasons."`
 	Field  string `json:"field,omitempty" doc:"The first field that it reads, or the one that is missing."`
-	Value  any    `json:"value,omitempty"`
+	Value  any    `json:"value,omitempty" doc:"The value of the field."`
 	// Also are the other fields that it reads, with their values.
 	Also map[string]any `json:"also,omitempty" doc:"The other fields that it reads, with their values."`
 }
 
 // RecordsAnswer says what became of a batch, in its order.
 type RecordsAnswer struct {
-	Created   int            `json:"created"`
-	Changed   int            `json:"changed"`
-	Unchanged int            `json:"unchanged"`
-	Failed    int            `json:"failed"`
-	Items     []RecordResult `json:"items"`
+	Created   int            `json:"created" doc:"Records that were made."`
+	Changed   int            `json:"changed" doc:"Records that were changed."`
+	Unchanged int            `json:"unchanged" doc:"Records that were as you said already."`
+	Failed    int            `json:"failed" doc:"Records that were refused; nothing of them is kept."`
+	Items     []RecordResult `json:"items" doc:"One for each record, in the order of the request."`
 }
 
 // RecordResult is what became of one record.
 type RecordResult struct {
-	Type    string `json:"type,omitempty"`
-	ID      string `json:"id,omitempty"`
-	Outcome string `json:"outcome" enum:"created,changed,unchanged,failed"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-	Field   string `json:"field,omitempty"`
-	Hint    string `json:"hint,omitempty"`
+	Type    string `json:"type,omitempty" doc:"The kind of thing, such as kiosk."`
+	ID      string `json:"id,omitempty" doc:"Your own id; absent where it was not understood."`
+	Outcome string `json:"outcome" enum:"created,changed,unchanged,failed" doc:"What became of the record."`
+	Reason  string `json:"reason,omitempty" doc:"Why it was refused; see GET /v1/reasons."`
+	Message string `json:"message,omitempty" doc:"What is wrong."`
+	Field   string `json:"field,omitempty" doc:"The field of the record that is wrong."`
+	Hint    string `json:"hint,omitempty" doc:"What to do."`
 }
 
 // RecordDeleted names a record that was deleted.
 type RecordDeleted struct {
-	Type string `json:"type"`
-	ID   string `json:"id"`
+	Type string `json:"type" doc:"The kind of thing, such as kiosk."`
+	ID   string `json:"id" doc:"Your own id of the record."`
 }
 
 // RecordTypes lists the types of which there are records, or which are declared.
 type RecordTypes struct {
-	Items []RecordType `json:"items"`
+	Items []RecordType `json:"items" doc:"Ordered by name."`
 }
 
 // RecordType is one type of records.
 type RecordType struct {
-	Type   string            `json:"type"`
+	Type   string            `json:"type" doc:"The name of the type."`
 	Fields map[string]string `json:"fields,omitempty" doc:"Its fields with their types, where a record_type declares them; without one its records are open."`
 }
 

@@ -16,19 +16,19 @@ const (
 
 // Secrets lists secrets.
 type Secrets struct {
-	Items []Secret `json:"items"`
+	Items []Secret `json:"items" doc:"Ordered by name."`
 }
 
 // Secret is what can be told of a secret; its value is never given out.
 type Secret struct {
-	Name      string    `json:"name"`
-	UpdatedAt time.Time `json:"updated_at"`
-	State     string    `json:"state" enum:"usable,old_key,sealed"`
+	Name      string    `json:"name" doc:"What definitions call it."`
+	UpdatedAt time.Time `json:"updated_at" doc:"When it was last set."`
+	State     string    `json:"state" enum:"usable,old_key,sealed" doc:"usable: the server can open it. old_key: it is sealed with a key that is being exchanged; set it again. sealed: the keys of the server do not open it."`
 }
 
 // SecretChanged names a secret that was set or removed.
 type SecretChanged struct {
-	Name string `json:"name"`
+	Name string `json:"name" doc:"What definitions call the secret."`
 }
 
 // SetSecret sets a secret of channels, in place of one of the same name.

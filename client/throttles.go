@@ -9,14 +9,14 @@ import (
 
 // Throttle is a context of a workflow that has fired: until its cooldown is over, it does not again.
 type Throttle struct {
-	Workflow string    `json:"workflow"`
-	Trigger  string    `json:"trigger"`
+	Workflow string    `json:"workflow" doc:"The name of the workflow."`
+	Trigger  string    `json:"trigger" doc:"The id of the trigger."`
 	Context  string    `json:"context" doc:"The trigger and what its cooldown is counted by, as in the keys of instances."`
 	Issues   []string  `json:"issues,omitempty" doc:"That fired."`
 	Type     string    `json:"type,omitempty" doc:"Of the record that fired last."`
 	ID       string    `json:"id,omitempty" doc:"Of that record."`
 	Instance string    `json:"instance" doc:"The latest."`
-	FiredAt  time.Time `json:"fired_at"`
+	FiredAt  time.Time `json:"fired_at" doc:"When it fired last."`
 	Until    time.Time `json:"until,omitzero" doc:"When it may fire again; missing when nothing defines it any more."`
 	HeldBack int       `json:"held_back,omitempty" doc:"How often that record was kept from firing it again."`
 }
@@ -46,20 +46,20 @@ func (c *Client) Throttles(ctx context.Context, q ThrottleQuery) (Page[Throttle]
 
 // Run is work over many rows that goes on after a crash.
 type Run struct {
-	ID          string    `json:"id"`
+	ID          string    `json:"id" doc:"The id of the run."`
 	Kind        string    `json:"kind" doc:"look: every record of a type is looked at. cadence: what waits for the limits of people is planned anew. children: records that depend on one that was written are looked at. reconcile: what is missing of the records of a trigger is planned again. retry, cancel: many deliveries are retried or cancelled."`
 	Subject     string    `json:"subject,omitempty" doc:"look: the type of record. cadence: the persona; missing when it is everybody. children: type/id of the record. reconcile: workflow/trigger. retry, cancel: which deliveries."`
 	Locks       []string  `json:"locks,omitempty" doc:"The workflows whose edit asked for it: they are not edited again before it has ended."`
 	Definitions int64     `json:"definitions" doc:"The set of definitions that asked for it."`
 	Status      string    `json:"status" doc:"running, done, failed, or cancelled, by a person or because another one began anew."`
-	Done        int64     `json:"done"`
+	Done        int64     `json:"done" doc:"Rows that it has gone over."`
 	Total       int64     `json:"total" doc:"As counted at the start, and what came since."`
 	Repaired    int64     `json:"repaired,omitempty" doc:"reconcile: occasions that were missing, and are planned again."`
 	Changed     int64     `json:"changed,omitempty" doc:"retry, cancel: deliveries that it has changed. The others had gone on meanwhile."`
-	Error       string    `json:"error,omitempty"`
-	StartedAt   time.Time `json:"started_at"`
-	UpdatedAt   time.Time `json:"updated_at"`
-	FinishedAt  time.Time `json:"finished_at,omitzero"`
+	Error       string    `json:"error,omitempty" doc:"Why it failed."`
+	StartedAt   time.Time `json:"started_at" doc:"When it began."`
+	UpdatedAt   time.Time `json:"updated_at" doc:"When it last got on."`
+	FinishedAt  time.Time `json:"finished_at,omitzero" doc:"When it ended."`
 }
 
 // RunQuery narrows a list of runs.

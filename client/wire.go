@@ -44,43 +44,43 @@ type EventsAnswer struct {
 
 // EventResult is what became of one event.
 type EventResult struct {
-	Outcome   string        `json:"outcome" enum:"created,skipped,no_match,failed"`
+	Outcome   string        `json:"outcome" enum:"created,skipped,no_match,failed" doc:"What became of the event."`
 	Reason    string        `json:"reason,omitempty" doc:"Why; see GET /v1/reasons."`
 	Message   string        `json:"message,omitempty" doc:"The reason in words."`
 	Field     string        `json:"field,omitempty" doc:"The field of the event that is wrong."`
 	Hint      string        `json:"hint,omitempty" doc:"What to do."`
 	Event     string        `json:"event,omitempty" doc:"The event's id; absent when nothing new was stored."`
 	Instances []InstanceRef `json:"instances" doc:"The occasions that it made or met."`
-	Warnings  []string      `json:"warnings,omitempty"`
+	Warnings  []string      `json:"warnings,omitempty" doc:"What was taken and is probably a mistake, such as a dedup field that the event lacks."`
 }
 
 // InstanceRef is one occasion of an event.
 type InstanceRef struct {
-	ID         string        `json:"id,omitempty"`
+	ID         string        `json:"id,omitempty" doc:"The id of the instance; absent where none was made."`
 	Key        string        `json:"key,omitempty" doc:"The deterministic name of the occasion."`
-	Workflow   string        `json:"workflow"`
-	Trigger    string        `json:"trigger"`
-	Outcome    string        `json:"outcome" enum:"created,skipped,no_match,failed"`
-	Reason     string        `json:"reason,omitempty"`
-	Deliveries []DeliveryRef `json:"deliveries"`
+	Workflow   string        `json:"workflow" doc:"The name of the workflow."`
+	Trigger    string        `json:"trigger" doc:"The id of the trigger."`
+	Outcome    string        `json:"outcome" enum:"created,skipped,no_match,failed" doc:"What the event did to it."`
+	Reason     string        `json:"reason,omitempty" doc:"Why; see GET /v1/reasons."`
+	Deliveries []DeliveryRef `json:"deliveries" doc:"The deliveries that exist for it by now."`
 }
 
 // DeliveryRef is a delivery that exists for an occasion.
 type DeliveryRef struct {
-	ID      string `json:"id"`
-	Channel string `json:"channel"`
-	Status  string `json:"status"`
+	ID      string `json:"id" doc:"The id of the delivery."`
+	Channel string `json:"channel" doc:"As kind:name."`
+	Status  string `json:"status" doc:"Where it stands, such as scheduled or sent."`
 }
 
 // EventDetail is an event as it was taken in.
 type EventDetail struct {
-	ID         string          `json:"id"`
+	ID         string          `json:"id" doc:"The id of the event."`
 	ExtID      string          `json:"ext_id,omitempty" doc:"The caller's id."`
-	Kind       string          `json:"kind"`
-	OccurredAt time.Time       `json:"occurred_at"`
-	ReceivedAt time.Time       `json:"received_at"`
-	Payload    json.RawMessage `json:"payload"`
-	Recipient  *Recipient      `json:"recipient,omitempty"`
+	Kind       string          `json:"kind" doc:"What happened."`
+	OccurredAt time.Time       `json:"occurred_at" doc:"When it happened."`
+	ReceivedAt time.Time       `json:"received_at" doc:"When it was taken in."`
+	Payload    json.RawMessage `json:"payload" doc:"The fields that it came with."`
+	Recipient  *Recipient      `json:"recipient,omitempty" doc:"The person whom the event is about."`
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"What each trigger made of it."`
 }
 
@@ -93,72 +93,72 @@ type File struct {
 // Applied says what a set of files changed.
 type Applied struct {
 	Number   int64               `json:"number" doc:"The number of the set in force; it grows with every change."`
-	Changes  []DefinitionChange  `json:"changes"`
-	Warnings []DefinitionProblem `json:"warnings,omitempty"`
+	Changes  []DefinitionChange  `json:"changes" doc:"What it did to each definition of the files."`
+	Warnings []DefinitionProblem `json:"warnings,omitempty" doc:"What can be used as it is, and is probably a mistake."`
 	// SecretChanges need the scope secrets.
 	SecretChanges []SecretChange `json:"secret_changes,omitempty" doc:"The definitions that changed in what decides where secrets go."`
 }
 
 // SecretChange is a definition that changed in what decides where its secrets go.
 type SecretChange struct {
-	Kind    string   `json:"kind" enum:"channel,sink"`
-	Name    string   `json:"name"`
+	Kind    string   `json:"kind" enum:"channel,sink" doc:"The kind of definition."`
+	Name    string   `json:"name" doc:"The name of the definition."`
 	Fields  []string `json:"fields" doc:"What is new, changed or taken away: provider, settings.NAME."`
 	Secrets []string `json:"secrets" doc:"What it refers to now or referred to before: secret NAME, env NAME, file PATH."`
 }
 
 // DefinitionChange is what applying did to one definition.
 type DefinitionChange struct {
-	Kind    string `json:"kind"`
-	Name    string `json:"name"`
+	Kind    string `json:"kind" doc:"Such as workflow, channel or survey."`
+	Name    string `json:"name" doc:"Its name among those of its kind."`
 	Version int64  `json:"version" doc:"Counts the changes of this definition, from 1."`
-	Action  string `json:"action" enum:"added,changed,unchanged"`
+	Action  string `json:"action" enum:"added,changed,unchanged" doc:"What was done to it."`
 }
 
 // Definitions is the set in force.
 type Definitions struct {
-	Number      int64        `json:"number"`
-	Definitions []Definition `json:"definitions"`
+	Number      int64        `json:"number" doc:"The number of the set in force; it grows with every change."`
+	Definitions []Definition `json:"definitions" doc:"Every definition in force."`
 }
 
 // Definition is one definition in force.
 type Definition struct {
-	Kind    string `json:"kind"`
-	Name    string `json:"name"`
-	Version int64  `json:"version"`
+	Kind    string `json:"kind" doc:"Such as workflow, channel or survey."`
+	Name    string `json:"name" doc:"Its name among those of its kind."`
+	Version int64  `json:"version" doc:"Counts the changes of this definition, from 1."`
 	Hash    string `json:"hash" doc:"SHA-256 of its meaning; comments and order do not count."`
 	Text    string `json:"text" doc:"As it was written."`
 }
 
 // Page is a part of a list.
 type Page[T any] struct {
-	Items      []T    `json:"items"`
+	Items      []T    `json:"items" doc:"At most as many as the limit says."`
 	NextCursor string `json:"next_cursor,omitempty" doc:"Give it as cursor to get the next page; absent on the last."`
 }
 
 // Instance is one occasion of a workflow.
 type Instance struct {
-	ID              string    `json:"id"`
+	ID              string    `json:"id" doc:"The id of the instance."`
 	Key             string    `json:"key" doc:"The deterministic name of the occasion."`
-	Workflow        string    `json:"workflow"`
-	WorkflowVersion int64     `json:"workflow_version"`
-	Type            string    `json:"type"`
-	Trigger         string    `json:"trigger"`
-	Event           string    `json:"event,omitempty"`
-	Status          string    `json:"status"`
+	Workflow        string    `json:"workflow" doc:"The name of the workflow."`
+	WorkflowVersion int64     `json:"workflow_version" doc:"The version of the workflow by which it was planned."`
+	Type            string    `json:"type" doc:"The type of message, such as alert or survey."`
+	Trigger         string    `json:"trigger" doc:"The id of the trigger."`
+	Event           string    `json:"event,omitempty" doc:"The id of the event that caused it."`
+	Status          string    `json:"status" doc:"Where it stands: pending, completed, deactivated, failed, cancelled or skipped."`
 	Held            bool      `json:"held" doc:"It waits until a person decides."`
 	HeldSince       time.Time `json:"held_since,omitzero" doc:"Absent where an older version held it."`
 	HeldFor         string    `json:"held_for,omitempty" doc:"The reason of the hold. What is completed and has it keeps the reason of its end: of such a row the hold says only that its key came with other inputs."`
-	Reason          string    `json:"reason,omitempty"`
+	Reason          string    `json:"reason,omitempty" doc:"Why it is in this state; see GET /v1/reasons."`
 	Message         string    `json:"message,omitempty" doc:"The reason in words."`
-	DueAt           time.Time `json:"due_at"`
-	NextRetryAt     time.Time `json:"next_retry_at,omitzero"`
-	Attempts        int       `json:"attempts"`
-	RetryCount      int       `json:"retry_count"`
-	Crashes         int       `json:"crashes"`
-	InputHash       string    `json:"input_hash"`
-	CreatedAt       time.Time `json:"created_at"`
-	CompletedAt     time.Time `json:"completed_at,omitzero"`
+	DueAt           time.Time `json:"due_at" doc:"When its deliveries are made."`
+	NextRetryAt     time.Time `json:"next_retry_at,omitzero" doc:"When it is tried again."`
+	Attempts        int       `json:"attempts" doc:"Tries to expand it, ever."`
+	RetryCount      int       `json:"retry_count" doc:"Tries that have failed since the last one that did not."`
+	Crashes         int       `json:"crashes" doc:"How often a worker was lost while it had it in hand."`
+	InputHash       string    `json:"input_hash" doc:"A hash of what its key stands for but does not spell."`
+	CreatedAt       time.Time `json:"created_at" doc:"When it was planned."`
+	CompletedAt     time.Time `json:"completed_at,omitzero" doc:"When it ended."`
 }
 
 // InstanceDetail is an instance with its deliveries.
@@ -168,7 +168,7 @@ type InstanceDetail struct {
 	Conflict   *InputConflict  `json:"input_conflict,omitempty" doc:"Of one that is held with input_conflict."`
 	Failures   []Failure       `json:"failures,omitempty" doc:"The last three."`
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"By which rule and values it came to be."`
-	Deliveries []Delivery      `json:"deliveries"`
+	Deliveries []Delivery      `json:"deliveries" doc:"The first hundred of its deliveries, newest first; GET /v1/deliveries has them all."`
 }
 
 // InputConflict sets what an instance was planned by beside what its trigger says now. To release, retry or cancel the instance
@@ -179,105 +179,105 @@ type InputConflict struct {
 	Known         bool         `json:"known" doc:"False: what it was planned by was never written down, as by an older version of this program."`
 	Defined       bool         `json:"defined" doc:"False: its trigger is defined no longer."`
 	Agrees        bool         `json:"agrees" doc:"By now both are the same, as after an edit; it is held until somebody releases it."`
-	Fields        []InputField `json:"fields"`
+	Fields        []InputField `json:"fields" doc:"Each input, with both values."`
 }
 
 // InputField is one field of what the key of an instance stands for but does not spell.
 type InputField struct {
 	Name    string `json:"name" doc:"anchor, metric, period, per or dedup: as in the definition."`
-	Stored  string `json:"stored"`
-	New     string `json:"new"`
-	Differs bool   `json:"differs"`
+	Stored  string `json:"stored" doc:"What it was planned by."`
+	New     string `json:"new" doc:"What the trigger says now."`
+	Differs bool   `json:"differs" doc:"Whether the two are not the same."`
 }
 
 // Failure is one try at an instance that failed.
 type Failure struct {
-	At    time.Time `json:"at"`
-	Error string    `json:"error"`
+	At    time.Time `json:"at" doc:"When it failed."`
+	Error string    `json:"error" doc:"What went wrong."`
 }
 
 // Delivery is the promise of one message, with its reminders, to one contact on one channel.
 type Delivery struct {
-	ID                 string    `json:"id"`
-	Key                string    `json:"key"`
-	Instance           string    `json:"instance"`
-	Event              string    `json:"event,omitempty"`
-	Workflow           string    `json:"workflow"`
-	WorkflowVersion    int64     `json:"workflow_version"`
-	Type               string    `json:"type"`
-	Trigger            string    `json:"trigger"`
-	Channel            string    `json:"channel"`
-	Address            string    `json:"address"`
-	Locale             string    `json:"locale,omitempty"`
-	CustomerRef        string    `json:"customer_ref,omitempty"`
-	Status             string    `json:"status"`
+	ID                 string    `json:"id" doc:"The id of the delivery."`
+	Key                string    `json:"key" doc:"The deterministic name of the delivery: the same one is never made twice."`
+	Instance           string    `json:"instance" doc:"The id of the instance that it belongs to."`
+	Event              string    `json:"event,omitempty" doc:"The id of the event that caused it."`
+	Workflow           string    `json:"workflow" doc:"The name of the workflow."`
+	WorkflowVersion    int64     `json:"workflow_version" doc:"The version of the workflow by which it was planned."`
+	Type               string    `json:"type" doc:"The type of message, such as alert or survey."`
+	Trigger            string    `json:"trigger" doc:"The id of the trigger."`
+	Channel            string    `json:"channel" doc:"As kind:name."`
+	Address            string    `json:"address" doc:"Where to."`
+	Locale             string    `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
+	CustomerRef        string    `json:"customer_ref,omitempty" doc:"Your id of the person."`
+	Status             string    `json:"status" doc:"Where it stands: scheduled, sent, opened, responded, expired, skipped, failed, superseded, cancelled or unknown."`
 	Sending            bool      `json:"sending" doc:"A worker has it in hand."`
-	Reason             string    `json:"reason,omitempty"`
+	Reason             string    `json:"reason,omitempty" doc:"Why it is in this state; see GET /v1/reasons."`
 	Message            string    `json:"message,omitempty" doc:"The reason in words."`
-	StopReason         string    `json:"stop_reason,omitempty"`
-	NotBefore          time.Time `json:"not_before"`
+	StopReason         string    `json:"stop_reason,omitempty" doc:"Why no further message of it is sent."`
+	NotBefore          time.Time `json:"not_before" doc:"When it was first planned for."`
 	SendAt             time.Time `json:"send_at,omitzero" doc:"When the next message leaves; absent when none is planned."`
 	DeferredBy         string    `json:"deferred_by,omitempty" doc:"The first limit that moved it, in the order cooldown, type_daily, daily, weekly, monthly, quiet_hours, send_window. It stays when the message has left."`
 	WaitsFor           string    `json:"waits_for,omitempty" doc:"The limit whose end send_at is, while the message waits for it; when several move it, the last to end."`
 	FoldedInto         string    `json:"folded_into,omitempty" doc:"The delivery with which it left as one message, or is to leave."`
 	Step               int       `json:"step" doc:"Messages that are over: accepted, skipped or given up."`
-	RemindersRemaining int       `json:"reminders_remaining"`
+	RemindersRemaining int       `json:"reminders_remaining" doc:"Reminders that are still to come."`
 	Attempts           int       `json:"attempts" doc:"Tries at the provider."`
-	RetryCount         int       `json:"retry_count"`
-	LastSentAt         time.Time `json:"last_sent_at,omitzero"`
-	ExpiresAt          time.Time `json:"expires_at,omitzero"`
-	CreatedAt          time.Time `json:"created_at"`
-	CompletedAt        time.Time `json:"completed_at,omitzero"`
+	RetryCount         int       `json:"retry_count" doc:"Tries that have failed since the last one that did not."`
+	LastSentAt         time.Time `json:"last_sent_at,omitzero" doc:"When its last message left."`
+	ExpiresAt          time.Time `json:"expires_at,omitzero" doc:"When it ends without an answer."`
+	CreatedAt          time.Time `json:"created_at" doc:"When it was planned."`
+	CompletedAt        time.Time `json:"completed_at,omitzero" doc:"When it ended."`
 }
 
 // DeliveryDetail is a delivery with what was tried and said.
 type DeliveryDetail struct {
 	Delivery
-	Outlook  *Outlook        `json:"outlook,omitempty" doc:"When its next message leaves, as far as that can be known; absent when there is none."`
-	Says     []string        `json:"says,omitempty" doc:"What kept it from leaving as planned, as it stood then; instants are in the person's zone."`
-	Trace    json.RawMessage `json:"trace,omitempty"`
-	Attempts []Attempt       `json:"attempt_log"`
-	Contents []Content       `json:"contents,omitempty" doc:"What was rendered, where the channel keeps it."`
-	Carrier  *Folded         `json:"carrier,omitempty" doc:"What it was folded into, and what became of that."`
-	Folded   []Folded        `json:"folded,omitempty" doc:"What left with it as one message, or is to leave with it, in the order of its texts."`
+	Outlook    *Outlook        `json:"outlook,omitempty" doc:"When its next message leaves, as far as that can be known; absent when there is none."`
+	Says       []string        `json:"says,omitempty" doc:"What kept it from leaving as planned, as it stood then; instants are in the person's zone."`
+	Trace      json.RawMessage `json:"trace,omitempty" doc:"How the limits decided, for people who look into it; its form may change."`
+	AttemptLog []Attempt       `json:"attempt_log" doc:"Every try at a provider, oldest first."`
+	Contents   []Content       `json:"contents,omitempty" doc:"What was rendered, where the channel keeps it."`
+	Carrier    *Folded         `json:"carrier,omitempty" doc:"What it was folded into, and what became of that."`
+	Folded     []Folded        `json:"folded,omitempty" doc:"What left with it as one message, or is to leave with it, in the order of its texts."`
 }
 
 // Folded is a delivery that is part of one message with another one.
 type Folded struct {
-	ID         string    `json:"id"`
-	Workflow   string    `json:"workflow"`
-	Trigger    string    `json:"trigger"`
-	Status     string    `json:"status"`
-	Reason     string    `json:"reason,omitempty"`
+	ID         string    `json:"id" doc:"The id of the delivery."`
+	Workflow   string    `json:"workflow" doc:"The name of the workflow."`
+	Trigger    string    `json:"trigger" doc:"The id of the trigger."`
+	Status     string    `json:"status" doc:"Where it stands."`
+	Reason     string    `json:"reason,omitempty" doc:"Why it is in this state; see GET /v1/reasons."`
 	Message    string    `json:"message,omitempty" doc:"The reason in words."`
-	SendAt     time.Time `json:"send_at,omitzero"`
-	LastSentAt time.Time `json:"last_sent_at,omitzero"`
+	SendAt     time.Time `json:"send_at,omitzero" doc:"When the message leaves; absent when none is planned."`
+	LastSentAt time.Time `json:"last_sent_at,omitzero" doc:"When its last message left."`
 }
 
 // Attempt is one try at a provider.
 type Attempt struct {
 	Number         int       `json:"number" doc:"From 1; 0 where nothing was tried."`
-	Step           int       `json:"step"`
-	Channel        string    `json:"channel"`
-	IdempotencyKey string    `json:"idempotency_key,omitempty"`
-	IntentAt       time.Time `json:"intent_at,omitzero"`
-	SettledAt      time.Time `json:"settled_at,omitzero"`
-	Outcome        string    `json:"outcome"`
-	Reason         string    `json:"reason,omitempty"`
-	ProviderID     string    `json:"provider_id,omitempty"`
-	Error          string    `json:"error,omitempty"`
+	Step           int       `json:"step" doc:"Of which message: 0 is the first, 1 the first reminder."`
+	Channel        string    `json:"channel" doc:"Where it was sent, as kind:name."`
+	IdempotencyKey string    `json:"idempotency_key,omitempty" doc:"The key under which the provider was asked."`
+	IntentAt       time.Time `json:"intent_at,omitzero" doc:"When it was decided to send, before the request left."`
+	SettledAt      time.Time `json:"settled_at,omitzero" doc:"When the outcome was known."`
+	Outcome        string    `json:"outcome" doc:"What became of it: delivered, failed or unknown; none where nothing was tried."`
+	Reason         string    `json:"reason,omitempty" doc:"Why; see GET /v1/reasons."`
+	ProviderID     string    `json:"provider_id,omitempty" doc:"The provider's id of the message."`
+	Error          string    `json:"error,omitempty" doc:"What the provider or the channel said."`
 }
 
 // Content is what was rendered for one step.
 type Content struct {
-	Step    int       `json:"step"`
-	At      time.Time `json:"at"`
-	Channel string    `json:"channel"`
-	Address string    `json:"address"`
-	Locale  string    `json:"locale,omitempty"`
-	Subject string    `json:"subject,omitempty"`
-	Text    string    `json:"text"`
-	HTML    string    `json:"html,omitempty"`
+	Step    int       `json:"step" doc:"0 is the first message, 1 the first reminder."`
+	At      time.Time `json:"at" doc:"When it was rendered."`
+	Channel string    `json:"channel" doc:"As kind:name."`
+	Address string    `json:"address" doc:"Where to."`
+	Locale  string    `json:"locale,omitempty" doc:"The language in which it was rendered."`
+	Subject string    `json:"subject,omitempty" doc:"The subject of a mail."`
+	Text    string    `json:"text" doc:"The text."`
+	HTML    string    `json:"html,omitempty" doc:"The HTML part of a mail."`
 }
 
 // Outlook is what is known about the next message of a delivery.
@@ -296,15 +296,15 @@ type Operated struct {
 	Deliveries    []string `json:"deliveries" doc:"The deliveries that were changed."`
 	BeingSent     []string `json:"being_sent,omitempty" doc:"The deliveries whose message is on the wire at this moment: it may arrive, and nothing follows it."`
 	NewInstance   string   `json:"new_instance,omitempty" doc:"A message that has ended is sent again as a new occasion."`
-	NewKey        string   `json:"new_key,omitempty"`
-	NewDeliveries []string `json:"new_deliveries,omitempty"`
+	NewKey        string   `json:"new_key,omitempty" doc:"The key of the new occasion."`
+	NewDeliveries []string `json:"new_deliveries,omitempty" doc:"The deliveries of the new occasion."`
 }
 
 // ManualRun is a run of a workflow by hand.
 type ManualRun struct {
 	Created  bool   `json:"created" doc:"False: there was a run of that id already."`
 	Instance string `json:"instance" doc:"The occasion of the run."`
-	Key      string `json:"key"`
+	Key      string `json:"key" doc:"The deterministic name of the occasion."`
 }
 
 // Tick counts what one run of every pass did.
@@ -313,21 +313,21 @@ type Tick struct {
 	Looked     int `json:"looked" doc:"Records whose conditions were looked at."`
 	Expanded   int `json:"expanded" doc:"Instances whose deliveries were made."`
 	Reclaimed  int `json:"reclaimed" doc:"Rows of lost workers that were taken over."`
-	Expired    int `json:"expired"`
-	Failed     int `json:"failed"`
+	Expired    int `json:"expired" doc:"Deliveries that ended without an answer."`
+	Failed     int `json:"failed" doc:"Deliveries and instances that failed."`
 	Dispatched int `json:"dispatched" doc:"Outcomes handed to sinks."`
 }
 
 // Reasons lists every named outcome.
 type Reasons struct {
-	Reasons []Reason `json:"reasons"`
+	Reasons []Reason `json:"reasons" doc:"Every named outcome."`
 }
 
 // Reason is one named outcome.
 type Reason struct {
-	Reason   string `json:"reason"`
+	Reason   string `json:"reason" doc:"Its name, for programs."`
 	Class    string `json:"class" doc:"What it means for the message."`
-	Sentence string `json:"sentence"`
+	Sentence string `json:"sentence" doc:"What it says, for people."`
 }
 
 // InstanceQuery narrows a list of instances; zero fields do not.

@@ -9,37 +9,37 @@ import (
 
 // Workflow is a workflow in force, or one that is paused.
 type Workflow struct {
-	Workflow string         `json:"workflow"`
+	Workflow string         `json:"workflow" doc:"The name of the workflow."`
 	Type     string         `json:"type,omitempty" doc:"Missing when it is paused and defined no longer."`
-	Version  int64          `json:"version,omitempty"`
-	Enabled  bool           `json:"enabled"`
+	Version  int64          `json:"version,omitempty" doc:"The version in force; absent when it is defined no longer."`
+	Enabled  bool           `json:"enabled" doc:"Whether its definition is switched on."`
 	Paused   bool           `json:"paused" doc:"Nothing of it is expanded or sent until it is resumed."`
 	Pause    *WorkflowPause `json:"pause,omitempty" doc:"Also for a while after it was resumed: until everything that was put aside is taken up."`
 }
 
 // WorkflowPause says who paused a workflow, and what waits.
 type WorkflowPause struct {
-	PausedAt   time.Time `json:"paused_at"`
-	ResumedAt  time.Time `json:"resumed_at,omitzero"`
+	PausedAt   time.Time `json:"paused_at" doc:"When it was paused."`
+	ResumedAt  time.Time `json:"resumed_at,omitzero" doc:"When it was resumed; absent while it is paused."`
 	Actor      string    `json:"actor" doc:"The name of the key that paused it."`
-	Reason     string    `json:"reason,omitempty"`
+	Reason     string    `json:"reason,omitempty" doc:"Why, as it was given."`
 	Instances  int64     `json:"instances" doc:"That came due meanwhile and are held; counted up to 10000."`
 	Deliveries int64     `json:"deliveries" doc:"Likewise."`
 }
 
 // Workflows lists the workflows.
 type Workflows struct {
-	Workflows []Workflow `json:"workflows"`
+	Workflows []Workflow `json:"workflows" doc:"Ordered by name."`
 }
 
 // PausedWorkflow says what pausing or resuming a workflow did.
 type PausedWorkflow struct {
-	Workflow string    `json:"workflow"`
+	Workflow string    `json:"workflow" doc:"The name of the workflow."`
 	Changed  bool      `json:"changed" doc:"False: it was so already."`
-	Paused   bool      `json:"paused"`
-	PausedAt time.Time `json:"paused_at,omitzero"`
-	Actor    string    `json:"actor,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
+	Paused   bool      `json:"paused" doc:"Whether it is paused now."`
+	PausedAt time.Time `json:"paused_at,omitzero" doc:"Since when."`
+	Actor    string    `json:"actor,omitempty" doc:"The name of the key that paused it."`
+	Reason   string    `json:"reason,omitempty" doc:"Why, as it was given."`
 }
 
 // Workflows lists the workflows in force, and those that are paused.

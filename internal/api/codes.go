@@ -15,7 +15,7 @@ import (
 func commonCodes() []client.Code {
 	return only(
 		client.CodeUnauthorized, client.CodeForbidden, client.CodeURITooLong, client.CodeHeadersTooLarge,
-		client.CodeInternal, client.CodeUnavailable,
+		client.CodeInvalidRequest, client.CodeInternal, client.CodeUnavailable,
 	)
 }
 
@@ -23,14 +23,12 @@ func commonCodes() []client.Code {
 func codesOf(op *huma.Operation) []client.Code {
 	var may []string
 	if op.RequestBody != nil {
-		may = append(may, client.CodeInvalidJSON, client.CodeInvalidRequest, client.CodeTooLarge, client.CodeMediaType, client.CodeEncoding, client.CodeRequestTimeout, client.CodeBusy)
+		may = append(may, client.CodeInvalidJSON, client.CodeTooLarge, client.CodeMediaType, client.CodeEncoding, client.CodeRequestTimeout, client.CodeBusy)
 	}
 	for _, p := range op.Parameters {
 		switch p.In {
 		case "path":
 			may = append(may, client.CodeNotFound)
-		case "query":
-			may = append(may, client.CodeInvalidRequest)
 		case "header":
 			if p.Name == client.IdempotencyKey {
 				may = append(may, client.CodeIdempotencyKey, client.CodeKeyReused, client.CodeInProgress)
@@ -46,6 +44,8 @@ func codesOf(op *huma.Operation) []client.Code {
 		may = append(may, client.CodeNotPossible, client.CodeNotByHand)
 	case op.OperationID == "forget-instance":
 		may = append(may, client.CodeNotFound, client.CodeNotPossible, client.CodeConflict)
+	case op.OperationID == "retry-deliveries", op.OperationID == "cancel-deliveries":
+		may = append(may, client.CodeNotFound)
 	case op.Method == http.MethodPost && strings.Contains(op.Path, "{id}"):
 		may = append(may, client.CodeNotPossible, client.CodeConflict)
 	}

@@ -21,17 +21,17 @@ const contactsPath = "/v1/contacts"
 type listContacts struct {
 	Q       string `query:"q" maxLength:"256" doc:"Whose id or address this is, then whose name or id begins with it. The answer is one page."`
 	Persona string `query:"persona" maxLength:"200" doc:"Only those with this persona."`
-	Limit   int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Limit   int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor  string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 
 // byContact is the input of a route to one contact, by the caller's own id.
 type byContact struct {
-	ID string `path:"id" maxLength:"256"`
+	ID string `path:"id" maxLength:"256" doc:"Your id of the person."`
 }
 
 type suppressContact struct {
-	ID   string `path:"id" maxLength:"256"`
+	ID   string `path:"id" maxLength:"256" doc:"Your id of the person."`
 	Body struct {
 		Reason string `json:"reason" doc:"Why, in your words, such as complained." minLength:"1" maxLength:"256"`
 	}

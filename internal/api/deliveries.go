@@ -18,13 +18,13 @@ import (
 
 type listDeliveries struct {
 	Workflow string `query:"workflow" maxLength:"200" doc:"Of this workflow."`
-	Status   string `query:"status" enum:"scheduled,sent,opened,responded,expired,skipped,failed,superseded,cancelled,unknown"`
+	Status   string `query:"status" enum:"scheduled,sent,opened,responded,expired,skipped,failed,superseded,cancelled,unknown" doc:"In this state."`
 	Channel  string `query:"channel" maxLength:"200" doc:"Of this channel, as kind:name."`
 	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
 	To       string `query:"to" maxLength:"256" doc:"To this person: any of their addresses, your id of them, or their whole name."`
 	Instance string `query:"instance" maxLength:"100" doc:"Of this instance."`
 	Period
-	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 
@@ -98,7 +98,7 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 	if err != nil {
 		return client.DeliveryDetail{}, fmt.Errorf("list its contents: %w", err)
 	}
-	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Says: gate.Explain(row), Trace: document(row.Trace), Attempts: make([]client.Attempt, len(attempts))}
+	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Says: gate.Explain(row), Trace: document(row.Trace), AttemptLog: make([]client.Attempt, len(attempts))}
 	if err := a.folded(ctx, c, x, row, &detail); err != nil {
 		return detail, err
 	}
@@ -110,7 +110,7 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 		detail.Outlook = &client.Outlook{Reason: string(ahead.Reason), Message: sentence(ahead.Reason), At: ahead.At}
 	}
 	for i, t := range attempts {
-		detail.Attempts[i] = client.Attempt{
+		detail.AttemptLog[i] = client.Attempt{
 			Number: t.Number, Step: t.Step, Channel: t.Channel, IdempotencyKey: t.IdempotencyKey, IntentAt: t.IntentAt,
 			SettledAt: t.SettledAt, Outcome: string(t.Outcome), Reason: string(t.Reason), ProviderID: t.ProviderID, Error: t.Error,
 		}

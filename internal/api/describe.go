@@ -29,6 +29,10 @@ func describe(version string) huma.Config {
 	c.CreateHooks = nil
 	c.DocsPath, c.SchemasPath, c.OpenAPIPath = "", "", ""
 	c.Transformers = []huma.Transformer{translate}
+	c.Info.License = &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"}
+	c.Info.Contact = &huma.Contact{Name: "The operators of this server"}
+	c.Servers = []*huma.Server{{URL: "/", Description: "The server that answers this document."}}
+	c.Tags = describedTags()
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "An API key: car_…"}}
 	return c
 }
@@ -60,25 +64,22 @@ func (a *API) finishDescription() {
 		doc.AddOperation(op)
 		return op
 	}
-	event := schemas.Schema(reflect.TypeFor[client.Event](), true, "")
-	batch := &huma.Schema{
-		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"events"},
-		Properties: map[string]*huma.Schema{"events": {Type: huma.TypeArray, Items: event, MaxItems: new(client.MaxEvents)}},
-	}
+	answers := func(t reflect.Type) *huma.Schema { return schemas.Schema(t, true, "") }
 	add(http.MethodPost, "/v1/events", "post-events", "Take events in, up to 1,000, or one", ScopeIngest,
-		&huma.Schema{OneOf: []*huma.Schema{batch, event}}, schemas.Schema(reflect.TypeFor[client.EventsAnswer](), true, ""))
-	add(http.MethodPost, surveysTriggersPath+"/ingest", "surveys-ingest", "Take events in, in the words of ADP Surveys", ScopeIngest,
-		surveysRequest(), schemas.Schema(reflect.TypeFor[surveysAnswer](), true, ""))
-	add(http.MethodPost, surveysTriggersPath+"/scheduler/tick", "surveys-tick", "Run every pass once, in the words of ADP Surveys", ScopeOperate,
-		nil, schemas.Schema(reflect.TypeFor[surveysTick](), true, ""))
+		eventsRequest(schemas), answers(reflect.TypeFor[client.EventsAnswer]()))
+	for _, op := range []*huma.Operation{
+		add(http.MethodPost, surveysTriggersPath+"/ingest", "surveys-ingest", "Take events in, in the words of ADP Surveys", ScopeIngest,
+			surveysRequest(schemas), answers(reflect.TypeFor[surveysAnswer]())),
+		add(http.MethodPost, surveysTickPath, "surveys-tick", "Run every pass once, in the words of ADP Surveys", ScopeOperate,
+			nil, answers(reflect.TypeFor[surveysTick]())),
+	} {
+		op.Tags = []string{tagSurveys}
+	}
 	person := schemas.Schema(reflect.TypeFor[client.ContactInput](), true, "")
 	known := schemas.Schema(reflect.TypeFor[client.Contact](), true, "")
 	id := &huma.Param{Name: "id", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(256)}, Description: "Your id of the person."}
 	for _, op := range []*huma.Operation{
-		add(http.MethodPost, contactsPath, "post-contacts", "Make and change contacts, up to 1,000; what is not mentioned stays", ScopeIngest, &huma.Schema{
-			Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"contacts"},
-			Properties: map[string]*huma.Schema{"contacts": {Type: huma.TypeArray, Items: person, MaxItems: new(client.MaxContacts)}},
-		}, schemas.Schema(reflect.TypeFor[client.ContactsAnswer](), true, "")),
+		add(http.MethodPost, contactsPath, "post-contacts", "Make and change contacts, up to 1,000; what is not mentioned stays", ScopeIngest, batchOf(schemas, "ContactBatch", "contacts", "The contacts, each for itself: a bad one fails no other one.", person, client.MaxContacts), schemas.Schema(reflect.TypeFor[client.ContactsAnswer](), true, "")),
 		add(http.MethodPut, contactsPath+"/{id}", "put-contact", "Make a contact, or have it be this and nothing else", ScopeIngest, person, known),
 		add(http.MethodPatch, contactsPath+"/{id}", "change-contact", "Change what is mentioned of a contact; null takes a value away", ScopeIngest, person, known),
 	} {
@@ -111,10 +112,13 @@ func (a *API) finishDescription() {
 			}
 		}
 	}
+	finishAnswers(schemas)
+	describeOperations(doc)
 	a.addExamples()
 	a.addProblems()
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
+	openAnswers(doc)
 }
 
 func idempotencyKey() *huma.Param {
@@ -123,21 +127,6 @@ func idempotencyKey() *huma.Param {
 		Description: "The same key with the same request is answered as the first time, for 24 hours, and does nothing again.",
 		Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(maxIdempotencyKey), Pattern: `^[!-~]+$`},
 	}
-}
-
-func surveysRequest() *huma.Schema {
-	text := &huma.Schema{Type: huma.TypeString}
-	object := func(required []string, properties map[string]*huma.Schema) *huma.Schema {
-		return &huma.Schema{Type: huma.TypeObject, Required: required, Properties: properties}
-	}
-	return object([]string{"eventKind", "items"}, map[string]*huma.Schema{
-		"eventKind": text,
-		"items": {Type: huma.TypeArray, MaxItems: new(client.MaxEvents), Items: object([]string{"payload", "recipient"}, map[string]*huma.Schema{
-			"payload":    {Type: huma.TypeObject},
-			"occurredAt": {Type: huma.TypeString, Format: "date-time"},
-			"recipient":  object([]string{"address"}, map[string]*huma.Schema{"address": text, "locale": text, "customerRef": text}),
-		})},
-	})
 }
 
 // Description is the OpenAPI document as JSON.

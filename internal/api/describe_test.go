@@ -171,13 +171,13 @@ func reference(d document) string {
 		if !ok {
 			continue
 		}
-		if op.Tags[0] != group && !strings.HasPrefix(r.Path, "/api/") {
+		if op.Tags[0] != group {
 			group = op.Tags[0]
-			fmt.Fprintf(&b, "\n### Routes for %s\n", group)
-		}
-		if strings.HasPrefix(r.Path, "/api/") && group != "/api/" {
-			group = "/api/"
-			b.WriteString("\n### In the words of ADP Surveys\n")
+			if group == "adp-surveys" {
+				b.WriteString("\n### In the words of ADP Surveys\n")
+			} else {
+				fmt.Fprintf(&b, "\n### Routes for %s\n", group)
+			}
 		}
 		fmt.Fprintf(&b, "\n#### `%s %s`\n\n%s. Scope `%s`.\n", r.Method, r.Path, op.Summary, op.Scope)
 		if op.Description != "" {
@@ -198,6 +198,10 @@ func reference(d document) string {
 	b.WriteString("\n## Objects\n")
 	for _, name := range slices.Sorted(maps.Keys(d.Components.Schemas)) {
 		s := d.Components.Schemas[name]
+		if len(s.OneOf) > 0 {
+			fmt.Fprintf(&b, "\n### %s\n\n%s One of: %s.\n", name, s.Description, typeOf(s))
+			continue
+		}
 		fmt.Fprintf(&b, "\n### %s\n\n| field | type | |\n|---|---|---|\n", name)
 		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 			p := s.Properties[field]

@@ -41,7 +41,7 @@ func (a *API) events() {
 
 // byID is the input of a route to one thing.
 type byID struct {
-	ID string `path:"id" maxLength:"100"`
+	ID string `path:"id" maxLength:"100" doc:"Its id, as it was answered."`
 }
 
 // body is an output that is only a body.

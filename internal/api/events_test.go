@@ -143,7 +143,7 @@ func TestProblems(t *testing.T) {
 		{"no record to change", "PATCH", "/v1/records/kiosk/secret", `{"closed": true}`, 404, "not_found", "", "there is no such record"},
 		{"no contact", "POST", "/v1/contacts/secret/suppress", `{"reason": "x"}`, 404, "not_found", "", "there is no such contact"},
 		{"no key", "POST", "/v1/instances/forget", `{"key":"secret"}`, 404, "not_found", "", "there is no such instance"},
-		{"other method", "DELETE", "/v1/events", "", 405, "method_not_allowed", "", "this route takes POST"},
+		{"other method", "GET", "/v1/tick", "", 405, "method_not_allowed", "", "this route takes POST"},
 		{"other methods", "PUT", "/v1/definitions", "", 405, "method_not_allowed", "", "this route takes GET and POST"},
 		{"status", "GET", "/v1/instances?status=secret", "", 422, "invalid_request", "query.status", `expected value to be one of "pending, completed, deactivated, failed, cancelled, skipped"`},
 		{"limit", "GET", "/v1/instances?limit=0", "", 422, "invalid_request", "query.limit", "expected number >= 1"},

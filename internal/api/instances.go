@@ -22,14 +22,14 @@ const maxDeliveries = 100
 
 type listInstances struct {
 	Workflow string `query:"workflow" maxLength:"200" doc:"Of this workflow."`
-	Status   string `query:"status" enum:"pending,completed,deactivated,failed,cancelled,skipped"`
+	Status   string `query:"status" enum:"pending,completed,deactivated,failed,cancelled,skipped" doc:"In this state."`
 	Held     bool   `query:"held" doc:"Only those that wait for a person."`
 	Event    string `query:"event" maxLength:"100" doc:"Of this event."`
 	Record   string `query:"record" maxLength:"400" doc:"Of this record: its type, a slash and its id. A deleted one has none."`
 	Key      string `query:"key" maxLength:"2000" doc:"The one with this key."`
 	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
 	Period
-	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 

@@ -40,7 +40,7 @@ func (s Period) read(now time.Time) (store.Span, error) {
 type listEvents struct {
 	Kind string `query:"kind" maxLength:"200" doc:"Of this kind."`
 	Period
-	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 
@@ -49,7 +49,7 @@ type listDecisions struct {
 	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
 	Event    string `query:"event" maxLength:"100" doc:"Of this event."`
 	Period
-	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 

@@ -21,7 +21,7 @@ import (
 func TestErrorsSayThingsOnce(t *testing.T) {
 	t.Parallel()
 	var log safeBuffer
-	b := &bundle{T: t, clock: clock.NewManual(start)}
+	b := &bundle{T: t, clock: clock.NewManual(start), check: checked(t)}
 	var err error
 	b.app, err = app.Start(t.Context(), app.Config{
 		Server: config.Server{Database: config.Database{DB: storetest.URL(t, "sqlite")}, Listen: "127.0.0.1:0"},

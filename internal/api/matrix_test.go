@@ -196,6 +196,18 @@ func TestRoutesByScope(t *testing.T) {
 				}
 			}
 		}
+		// Every route has answered as it is described; hold_test.go releases.
+		if _, err := b.PutRecord(t.Context(), client.RecordInput{Type: "kiosk", ID: own.record}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Record(t.Context(), "kiosk", own.record); err != nil {
+			t.Fatal(err)
+		}
+		for pattern := range theDocument().operations {
+			if !b.check.answered(pattern) && pattern != "POST /v1/instances/{id}/release" {
+				t.Errorf("%s answered no success that the document was held against", pattern)
+			}
+		}
 		t.Logf("%d cells", cells)
 	})
 }

@@ -31,7 +31,7 @@ func (b *bundle) once(apiKey, key, method, path, body string) reply {
 	}
 	req.Header.Set("Authorization", "Bearer "+apiKey)
 	req.Header.Set(client.IdempotencyKey, key)
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Transport: b.check}).Do(req)
 	if err != nil {
 		b.Fatal(err)
 	}

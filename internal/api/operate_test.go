@@ -42,7 +42,7 @@ func TestOperate(t *testing.T) {
 			t.Fatalf("tick: %+v, %v", tick, err)
 		}
 		sent, err := b.Delivery(ctx, retried.NewDeliveries[0])
-		if err != nil || sent.Status != "sent" || len(sent.Attempts) != 1 || sent.Attempts[0].Outcome != "delivered" {
+		if err != nil || sent.Status != "sent" || len(sent.AttemptLog) != 1 || sent.AttemptLog[0].Outcome != "delivered" {
 			t.Fatalf("got %+v, %v", sent, err)
 		}
 		want := []client.Content{{

@@ -53,6 +53,8 @@ type pageRoute struct {
 
 type pageObject struct {
 	Name   string
+	Text   string
+	OneOf  []span
 	Fields []pageField
 }
 
@@ -89,7 +91,12 @@ func (a *API) page() page {
 	}
 	schemas := doc.Components.Schemas.Map()
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
-		p.Objects = append(p.Objects, pageObject{name, fieldsOf(schemas[name])})
+		s := schemas[name]
+		object := pageObject{Name: name, Text: s.Description, Fields: fieldsOf(s)}
+		if len(s.OneOf) > 0 {
+			object.OneOf = typeOf(s)
+		}
+		p.Objects = append(p.Objects, object)
 	}
 	return p
 }
@@ -115,10 +122,10 @@ func operationOf(doc *huma.OpenAPI, r Route) (found *huma.Operation) {
 }
 
 func groupOf(op *huma.Operation) string {
-	if strings.HasPrefix(op.Path, "/api/") {
+	name := op.Tags[0]
+	if name == tagSurveys {
 		return "In the words of ADP Surveys"
 	}
-	name := op.Tags[0]
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 

@@ -25,15 +25,15 @@ const (
 )
 
 type listRecords struct {
-	Type   string `path:"type" maxLength:"100"`
-	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Type   string `path:"type" maxLength:"100" doc:"The kind of thing, such as kiosk."`
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 
 // byRecord is the input of a route to one record, by its type and the caller's own id.
 type byRecord struct {
-	Type string `path:"type" maxLength:"100"`
-	ID   string `path:"id" maxLength:"256"`
+	Type string `path:"type" maxLength:"100" doc:"The kind of thing, such as kiosk."`
+	ID   string `path:"id" maxLength:"256" doc:"Your own id, unique in its type."`
 }
 
 func (a *API) records() {
@@ -254,10 +254,7 @@ func (a *API) describeRecords(add func(method, path, id, summary string, scope S
 	}
 	path := []*huma.Param{text("type", "The kind of thing, such as kiosk.", 100), text("id", "Your own id, unique in its type.", 256)}
 	for _, op := range []*huma.Operation{
-		add(http.MethodPost, recordsPath, "post-records", "Make and change records, up to 1,000; what is not mentioned stays", ScopeIngest, &huma.Schema{
-			Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"records"},
-			Properties: map[string]*huma.Schema{"records": {Type: huma.TypeArray, Items: said, MaxItems: new(client.MaxRecords)}},
-		}, schemas.Schema(reflect.TypeFor[client.RecordsAnswer](), true, "")),
+		add(http.MethodPost, recordsPath, "post-records", "Make and change records, up to 1,000; what is not mentioned stays", ScopeIngest, batchOf(schemas, "RecordBatch", "records", "The records, each for itself: a bad one fails no other one.", said, client.MaxRecords), schemas.Schema(reflect.TypeFor[client.RecordsAnswer](), true, "")),
 		add(http.MethodPut, recordPath, "put-record", "Make a record, or have it be this and nothing else", ScopeIngest, said, known),
 		add(http.MethodPatch, recordPath, "change-record", "Change what is mentioned of a record; null takes a field away", ScopeIngest, said, known),
 	} {

@@ -16,7 +16,7 @@ import (
 )
 
 type listRuns struct {
-	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 

@@ -76,6 +76,7 @@ type bundle struct {
 	clock *clock.Manual
 	key   string
 	url   string // of the database
+	check *described
 	*client.Client
 }
 
@@ -92,7 +93,7 @@ func each(t *testing.T, f func(t *testing.T, b *bundle)) {
 
 func setup(t *testing.T, database string) *bundle {
 	t.Helper()
-	b := &bundle{T: t, clock: clock.NewManual(start), url: storetest.URL(t, database)}
+	b := &bundle{T: t, clock: clock.NewManual(start), url: storetest.URL(t, database), check: checked(t)}
 	var err error
 	b.app, err = app.Start(t.Context(), app.Config{
 		Server: config.Server{
@@ -125,7 +126,7 @@ func (b *bundle) newKey(ws store.Workspace, name string, scopes ...string) strin
 
 func (b *bundle) as(key string) *client.Client {
 	b.Helper()
-	c, err := client.New(b.app.URL(), key)
+	c, err := client.New(b.app.URL(), key, client.WithHTTPClient(&http.Client{Timeout: client.DefaultTimeout, Transport: b.check}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func (b *bundle) askAs(key, method, path, body string) (int, string) {
 
 func (b *bundle) do(req *http.Request) (int, string) {
 	b.Helper()
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Transport: b.check}).Do(req)
 	if err != nil {
 		b.Fatal(err)
 	}

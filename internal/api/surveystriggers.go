@@ -34,29 +34,29 @@ func surveysOutcome(o intake.Outcome) string {
 }
 
 type surveysAnswer struct {
-	Created int           `json:"created"`
-	Skipped int           `json:"skipped"`
-	Failed  int           `json:"failed"`
-	NoMatch int           `json:"no_match,omitempty"` // not said by that system: present only when it counts (decision 41)
-	Items   []surveysItem `json:"items"`
+	Created int           `json:"created" doc:"Items of which something new was made."`
+	Skipped int           `json:"skipped" doc:"Items whose every occasion existed already."`
+	Failed  int           `json:"failed" doc:"Items that were refused; nothing of them is kept."`
+	NoMatch int           `json:"no_match,omitempty" doc:"Items that concern no workflow; absent when there are none."` // not said by that system: present only when it counts (decision 41)
+	Items   []surveysItem `json:"items" doc:"One for each item, in the order of the request."`
 }
 
 type surveysItem struct {
-	Outcome   string            `json:"outcome"`
-	Error     string            `json:"error,omitempty"`
-	Instances []surveysInstance `json:"instances"`
+	Outcome   string            `json:"outcome" doc:"What became of the item."`
+	Error     string            `json:"error,omitempty" doc:"Why it was refused."`
+	Instances []surveysInstance `json:"instances" doc:"The occasions that it made or met."`
 }
 
 type surveysInstance struct {
-	SurveyID  any    `json:"surveyId"` // a number where the workflow's ext_id is one
-	TriggerID string `json:"triggerId"`
-	PublicID  string `json:"publicId"`
+	SurveyID  any    `json:"surveyId" doc:"The ext_id of the workflow."` // a number where the workflow's ext_id is one
+	TriggerID string `json:"triggerId" doc:"The id of the trigger."`
+	PublicID  string `json:"publicId" doc:"The id in the link that the person gets, a UUID."`
 }
 
 type surveysTick struct {
-	Processed int `json:"processed"`
-	Expired   int `json:"expired"`
-	Failed    int `json:"failed"`
+	Processed int `json:"processed" doc:"Deliveries that were taken up."`
+	Expired   int `json:"expired" doc:"Deliveries that ended without an answer."`
+	Failed    int `json:"failed" doc:"Deliveries and instances that failed."`
 }
 
 func (a *API) surveysTriggers() {

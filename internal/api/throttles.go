@@ -15,10 +15,10 @@ import (
 )
 
 type listThrottles struct {
-	Workflow string `query:"workflow" maxLength:"100"`
+	Workflow string `query:"workflow" maxLength:"100" doc:"Of this workflow."`
 	Type     string `query:"type" maxLength:"100" doc:"Of a record, with its id."`
-	ID       string `query:"id" maxLength:"256"`
-	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500"`
+	ID       string `query:"id" maxLength:"256" doc:"Of a record, with its type."`
+	Limit    int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor   string `query:"cursor" maxLength:"2000" doc:"next_cursor of the page before."`
 }
 

@@ -106,10 +106,10 @@ func (c *showDeliveryCmd) Run(s *session) error {
 		}
 		s.table([]string{"id", "workflow", "trigger", "status", "reason"}, rows)
 	}
-	if len(d.Attempts) > 0 {
+	if len(d.AttemptLog) > 0 {
 		s.title("attempts")
-		rows := make([][]string, len(d.Attempts))
-		for i, t := range d.Attempts {
+		rows := make([][]string, len(d.AttemptLog))
+		for i, t := range d.AttemptLog {
 			rows[i] = []string{fmt.Sprint(t.Number), fmt.Sprint(t.Step), c.at(t.IntentAt), t.Outcome, t.Reason, t.ProviderID, t.Error}
 		}
 		s.table([]string{"number", "step", "intent_at", "outcome", "reason", "provider_id", "error"}, rows)

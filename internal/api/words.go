@@ -1,0 +1,93 @@
+package api
+
+import (
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// tagSurveys groups the routes in the words of ADP Surveys.
+const tagSurveys = "adp-surveys"
+
+// describedTags are the groups of operations, in the order of the routes.
+func describedTags() []*huma.Tag {
+	return []*huma.Tag{
+		{Name: "events", Description: "Facts that happened in other systems, and what became of each."},
+		{Name: "definitions", Description: "Workflows, channels, surveys, personas and the other definitions in force."},
+		{Name: "reasons", Description: "The names of outcomes: why a message was sent, waits or was not sent."},
+		{Name: "contacts", Description: "The people who get messages, with their addresses and limits."},
+		{Name: "records", Description: "Things that workflows watch, by type and your own id."},
+		{Name: "runs", Description: "Work over many rows that goes on after a crash."},
+		{Name: "instances", Description: "Occasions of workflows. Each is made once, under its key."},
+		{Name: "workflows", Description: "Pausing, resuming and running workflows."},
+		{Name: "deliveries", Description: "Messages to people: one for each person and channel of an instance, with its reminders and attempts."},
+		{Name: "secrets", Description: "The secrets of channels. Values are never answered."},
+		{Name: "channels", Description: "The ways by which messages leave, and how they are."},
+		{Name: "tick", Description: "Running the engine from outside."},
+		{Name: tagSurveys, Description: "The routes of ADP Surveys, in its own words, for callers who know that system."},
+		{Name: "metrics", Description: "The numbers of the process."},
+	}
+}
+
+// descriptions are what operations do, beyond their summary, by operationId; for those that do not bring one along.
+func descriptions() map[string]string {
+	return map[string]string{
+		"post-events": "One bad event of a list fails no other one: the answer says what became of each, in the order of the request, and " +
+			"failed counts those that were refused. An event that is the body itself is refused with a status of its own. " +
+			"What is accepted is durable when the answer comes.",
+		"get-event":   "Answers the event with its payload, and what each trigger made of it.",
+		"list-events": "Events stay as long as the retention keeps them. GET /v1/events/{id} answers one with its payload.",
+		"list-decisions": "What was planned is an instance and not listed here: see GET /v1/instances. " +
+			"Decisions stay as long as the retention keeps them.",
+		"list-definitions": "Answers every definition with its text, as it was applied.",
+		"list-reasons":     "Every instance, delivery and attempt names one of these. The list grows; none is renamed within a major version.",
+
+		"post-contacts":      "One bad contact fails no other one: the answer says what became of each, in the order of the request.",
+		"put-contact":        "Values that are not mentioned are taken away.",
+		"change-contact":     "Values that are not mentioned stay. The contact has to exist.",
+		"list-contacts":      "Contacts that an event made are listed too, with ids that begin with addr:.",
+		"get-contact":        "Answers a contact that was merged into another one too, with merged_into.",
+		"contact-limits":     "For each kind of channel: every limit, how much of it is used, when it is free, and the messages that wait for it.",
+		"suppress-contact":   "What waits for them is cancelled, and nothing new is planned until the suppression ends. It is audited.",
+		"unsuppress-contact": "Messages that are planned from now on reach them. It is audited.",
+
+		"post-records":      "One bad record fails no other one: the answer says what became of each, in the order of the request.",
+		"put-record":        "Fields that are not mentioned are taken away.",
+		"change-record":     "Fields that are not mentioned stay. The record has to exist.",
+		"list-record-types": "A type that a definition declares comes with its fields.",
+		"list-records":      "Answers the fields of each record; GET /v1/records/{type}/{id} says also how it stands with triggers.",
+		"get-record":        "For each trigger that watches records of its type: whether its condition holds, which clauses do not, and when it may fire again.",
+		"list-throttles":    "A context is what the cooldown of a trigger is counted by, such as one record with its issues.",
+
+		"list-runs":  "A run is started by an edit of definitions, by a persona that changed, by a repair, or by a retry or cancel of many deliveries.",
+		"cancel-run": "What it has done stays. To cancel a run twice is to cancel it once.",
+		"resume-run": "It goes on after the last row that it has done.",
+
+		"list-instances":   "Every filter narrows the list; without one all are listed.",
+		"get-instance":     "Answers also why it is held, its last failures, and its first hundred deliveries.",
+		"cancel-instance":  "What is on its way to a provider may arrive. It is audited.",
+		"retry-instance":   "What has ended is done again as a new occasion, which the answer names. It is audited.",
+		"release-instance": "Its tries are counted from the start again. It is audited.",
+		"forget-instance":  "What was sent is not sent again by this; only a later event with the same key is. It is audited.",
+		"list-workflows":   "Answers also what waits for a paused workflow.",
+
+		"list-deliveries": "Every filter narrows the list; without one all are listed.",
+		"get-delivery":    "Answers every try at a provider, what was rendered where the channel keeps it, and what keeps the message from leaving.",
+		"cancel-delivery": "A message that is on its way to a provider may arrive; the answer says so. It is audited.",
+		"retry-delivery":  "What has ended is sent again as a new occasion, which the answer names. It is audited.",
+
+		"list-secrets": "Answers when each was set, and whether the server can open it.",
+
+		"surveys-ingest": "One bad item fails no other one: the answer says what became of each, in the order of the request. " +
+			"Keys of an item that are not known are passed over, and named in its warnings.",
+		"surveys-tick": "For tests and for engines that are driven from outside; a running server does all this by itself.",
+	}
+}
+
+// describeOperations gives every operation a description.
+func describeOperations(doc *huma.OpenAPI) {
+	known := descriptions()
+	eachOperation(doc, func(op *huma.Operation) {
+		if op.Description == "" {
+			op.Description = known[op.OperationID]
+		}
+	})
+}
