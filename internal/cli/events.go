@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/reason"
 )
 
 type eventsCmd struct {
@@ -190,8 +191,12 @@ func (c *showEventCmd) Run(s *session) error {
 	if e.Recipient != nil {
 		to = *e.Recipient
 	}
+	outcome := outcomes(e.Trace)
+	if outcome == string(reason.NoWorkflow) {
+		outcome = because(outcome, reason.NoWorkflow.Sentence())
+	}
 	s.fields("event", e.ID, "ext_id", e.ExtID, "kind", e.Kind, "occurred_at", c.at(e.OccurredAt), "received_at", c.at(e.ReceivedAt),
-		"address", to.Address, "locale", to.Locale, "customer_ref", to.CustomerRef, "payload", string(e.Payload))
+		"address", to.Address, "locale", to.Locale, "customer_ref", to.CustomerRef, "payload", string(e.Payload), "outcome", outcome)
 	s.printTrace(e.Trace)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/reason"
 )
 
 type listEventsCmd struct {
@@ -41,14 +42,17 @@ func (c *listEventsCmd) Run(s *session) error {
 	return nil
 }
 
-// outcomes are what the triggers made of an event, as its trace says it.
+// outcomes are what the triggers made of an event, as its trace says it; an event without one concerned no workflow.
 func outcomes(trace json.RawMessage) string {
 	var lines []struct {
 		Workflow string `json:"workflow"`
 		Reason   string `json:"reason"`
 	}
-	if json.Unmarshal(trace, &lines) != nil {
+	if len(trace) > 0 && json.Unmarshal(trace, &lines) != nil {
 		return ""
+	}
+	if len(lines) == 0 {
+		return string(reason.NoWorkflow)
 	}
 	parts := make([]string, len(lines))
 	for i, l := range lines {
