@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/sheet"
@@ -174,7 +176,7 @@ func (c *showContactCmd) Run(s *session) error {
 	if c.JSON {
 		return printJSON(s.Out, one)
 	}
-	pairs := []string{"contact", one.ID, "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "persona", one.Persona, "first met at", one.Address}
+	pairs := []string{"contact", calledBy(one), "id", idBeside(one), "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "persona", one.Persona, "first met at", one.Address}
 	for _, kind := range subject.AddressKinds() {
 		pairs = append(pairs, kind, one.Addresses[kind])
 	}
@@ -195,7 +197,79 @@ func (c *showContactCmd) Run(s *session) error {
 	}
 	s.fields(append(pairs, "attributes", attributes, "own limits", cadence, "merged_into", one.MergedInto, "suppressed", suppression(one), "suppressed_at", c.at(one.SuppressedAt),
 		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))...)
+	return c.printMessages(s, one)
+}
+
+// calledBy is the caller's id of a contact, or the address of one that an event made.
+func calledBy(c client.Contact) string {
+	if strings.HasPrefix(c.ID, subject.MadePrefix) && c.Address != "" {
+		return c.Address
+	}
+	return c.ID
+}
+
+// idBeside is the id of a contact that is called by its address.
+func idBeside(c client.Contact) string {
+	if calledBy(c) == c.ID {
+		return ""
+	}
+	return c.ID
+}
+
+// lastMessages is how many deliveries of a contact are shown with it.
+const lastMessages = 20
+
+// printMessages prints what the contact was sent, will be sent and was not, in the zone of the contact.
+func (c *showContactCmd) printMessages(s *session, one client.Contact) error {
+	page, err := call(c.remote, func(api *client.Client) (client.Page[client.Delivery], error) {
+		return api.Deliveries(s.ctx, client.DeliveryQuery{To: one.ID, Limit: lastMessages})
+	})
+	if err != nil || len(page.Items) == 0 {
+		return err
+	}
+	limits, err := call(c.remote, func(api *client.Client) (client.ContactLimits, error) { return api.ContactLimits(s.ctx, one.ID) })
+	if err != nil {
+		return err
+	}
+	var theirs output
+	if err := theirs.Timezone.UnmarshalText([]byte(limits.Timezone)); err != nil {
+		theirs.Timezone = c.Timezone
+	}
+	s.title("messages, in " + theirs.Timezone.String())
+	slices.SortStableFunc(page.Items, func(a, b client.Delivery) int { // the latest first, and what nobody can date before it
+		_, x, _ := messageLine(a)
+		_, y, _ := messageLine(b)
+		if x.IsZero() != y.IsZero() {
+			return x.Compare(y) // none is long ago
+		}
+		return y.Compare(x)
+	})
+	rows := make([][]string, len(page.Items))
+	for i, d := range page.Items {
+		what, at, why := messageLine(d)
+		rows[i] = []string{theirs.at(at), what, d.Workflow, d.Channel, why, d.ID}
+	}
+	s.table([]string{"at", "what", "workflow", "channel", "why", "delivery"}, rows)
+	s.more(page.NextCursor)
 	return nil
+}
+
+// messageLine says of a delivery whether it was sent, will be or was not, when, and why.
+func messageLine(d client.Delivery) (what string, at time.Time, why string) {
+	why = cmp.Or(d.WaitsFor, d.Reason)
+	switch {
+	case d.Status == "unknown":
+		return "unknown", d.LastSentAt, why
+	case !d.LastSentAt.IsZero() && d.Reason == "delivered":
+		return "sent", d.LastSentAt, ""
+	case !d.LastSentAt.IsZero():
+		return "sent", d.LastSentAt, why
+	case !d.SendAt.IsZero():
+		return "planned", d.SendAt, why
+	case d.CompletedAt.IsZero():
+		return "waits", time.Time{}, why
+	}
+	return "not sent", d.CompletedAt, why
 }
 
 type limitsCmd struct {

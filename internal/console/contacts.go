@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -97,7 +98,9 @@ type contactDetail struct {
 	attributes string
 	zone       string
 	groups     []limitGroup
-	deliveries []deliveryLine
+	theirs     scale // instants in the person's zone
+	next, past []personMoment
+	all        string // the list of all that was ever meant for them; empty: they are all here
 }
 
 func (c *console) contact(ctx context.Context, v visit) (view, error) {
@@ -110,7 +113,7 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := contactDetail{scale: v.scale, title: r.ExtID, state: badge{good, "reachable"}, facts: contactFacts(l), zone: l.Zone.String()}
+	page := contactDetail{scale: v.scale, theirs: scale{v.now, l.Zone}, title: personName(r.Contact), state: badge{good, "reachable"}, facts: contactFacts(l), zone: l.Zone.String()}
 	if len(l.Kinds) == 0 {
 		page.state = badge{hold, "not reachable"}
 	}
@@ -142,10 +145,20 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 		}
 		page.groups = append(page.groups, group)
 	}
-	for _, d := range rows {
-		page.deliveries = append(page.deliveries, v.deliveryLine(d))
+	circumstances, err := c.Definitions.Circumstances(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
 	}
-	return view{title: "Contact " + r.ExtID, section: "/contacts", body: contactPage(page), live: true}, nil
+	outlook := func(d delivery.Row) (gate.Outlook, bool) { return gate.Ahead(d, circumstances(d)) }
+	lists := [][]delivery.Row{rows}
+	for _, k := range l.Kinds {
+		lists = append(lists, k.Waiting) // what was made long ago and still waits
+	}
+	page.next, page.past = personLine(unionOf(lists...), outlook, v.delivery)
+	if len(rows) == pageSize {
+		page.all = listAt("/deliveries", "to", r.ExtID)
+	}
+	return view{title: "Contact " + page.title, section: "/contacts", body: contactPage(page), live: true}, nil
 }
 
 func contactFacts(l gate.Limits) []fact {

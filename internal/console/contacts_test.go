@@ -76,7 +76,8 @@ func TestPagesOfPeople(t *testing.T) {
 		// Of the four alerts to Ann one came, two wait for the next days, and the last would come too late.
 		says("/", "5 deliveries sent.")
 		body := says("/contacts/ann%2F1", "reachable", "messages a day 1 persona Mechanic 1 of 1 today", "Waiting status workflow channel last sent next why deferred pump-alert sms:box",
-			"expired pump-alert", "No free instant was left before it expires.")
+			"not sent pump-alert sms:box Expired. No free instant was left before it expires.", "15 May 07:00 waits pump-alert sms:box The person's limit for the day is used up.",
+			"sent pump-alert sms:box", "The times above are in Asia/Baghdad, the person's zone.")
 		last := regexp.MustCompile(`href="(/deliveries/[^"]*)"`).FindAllStringSubmatch(body, 2)
 		says(last[0][1], "It waits until 15 May 07:00. The person's limit for the day is used up. In the end it waits for the end of the quiet hours.", "1 of 1 today, free again 2026-05-15 00:00", "after that, other limits or what waits already keep it: waits for the end of the quiet hours until 2026-05-15 07:00 Asia/Baghdad")
 		// Another version of the program kept limits that this one does not know: they do not hold, and the page says so.
@@ -88,7 +89,7 @@ func TestPagesOfPeople(t *testing.T) {
 			t.Fatal(err)
 		}
 		says("/contacts/cid", `Their own limits cannot be read by this version, so they do not hold: "max_per_fortnight" is not a limit`, "persona Mechanic")
-		says("/contacts/ben", "not reachable", "They have no address on any channel that is defined", "skipped pump-alert sms:box The person has no address for this channel.")
+		says("/contacts/ben", "not reachable", "They have no address on any channel that is defined", "not sent pump-alert sms:box Skipped. The person has no address for this channel.")
 		says("/deliveries?reason=no_address", "skipped ben pump-alert")
 	})
 }

@@ -86,7 +86,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	}
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
-		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, ahead, planned, pause, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person.ExtID, planned),
+		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, ahead, planned, pause, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person, planned),
 		moments: timeline(d, in, attempts, ahead), folded: folded, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
@@ -139,7 +139,7 @@ func (c *console) folded(ctx context.Context, v visit, d delivery.Row) ([]delive
 	return lines, nil
 }
 
-func (v visit) deliveryFacts(d delivery.Row, contact string, planned bool) []fact {
+func (v visit) deliveryFacts(d delivery.Row, who subject.Contact, planned bool) []fact {
 	left := 0
 	if planned {
 		left = d.RemindersRemaining + 1
@@ -151,7 +151,7 @@ func (v visit) deliveryFacts(d delivery.Row, contact string, planned bool) []fac
 		{name: "id", value: v.public(key.KindDelivery, int64(d.ID)), code: true},
 		{name: "key", value: d.Key, code: true},
 		{name: "channel", value: d.Channel},
-		{name: "contact", value: contact, href: contactPath(contact)},
+		{name: "contact", value: personName(who), href: contactPath(who.ExtID)},
 		{name: "address", value: d.Address},
 		{name: "locale", value: d.Locale},
 		{name: "customer ref", value: d.CustomerRef},
