@@ -24,8 +24,8 @@ import (
 //     transaction and before the answer to every commit and read. When it finds something else it says so (ErrReplaced)
 //     and ends, and takes its own log along.
 //   - Every database has a token, in the user_version of its header, and the file that is kept beside it knows that. A
-//     start that finds a log beside a database with another token is refused (ErrForeignLog). Copies that carillon backup
-//     makes have none.
+//     start that finds a log beside a database with another token, or a log that holds another token, is refused
+//     (ErrForeignLog). Copies that carillon backup makes have none.
 
 // Errors of a SQLite file that is not what it was.
 var (
@@ -107,7 +107,15 @@ func inspect(path string) error {
 	if why := damage(header, info.Size(), alone); why != "" {
 		return fmt.Errorf("%s: %w: %s. Put the whole file back, or carillon restore --force a backup", path, ErrDamaged, why)
 	}
-	if token := tokenOf(header); known.Token != 0 && known.Token != token {
+	token := tokenOf(header)
+	if token != 0 && !alone {
+		if of, err := logToken(path + "-wal"); err != nil {
+			return err
+		} else if of != 0 && of != token {
+			return foreign(path)
+		}
+	}
+	if known.Token != 0 && known.Token != token {
 		if !alone {
 			return foreign(path)
 		}
@@ -263,12 +271,24 @@ func (s *Store) mark(ctx context.Context) error {
 	f.mu.Lock()
 	f.token = token
 	f.mu.Unlock()
+	if err := s.markLog(ctx, token); err != nil {
+		return err
+	}
 	beside, err := readBeside(s.path)
 	if err != nil || beside.Token == token {
 		return err
 	}
 	beside.Token = token
 	return writeBeside(s.path, beside)
+}
+
+// markLog has the log hold the token, which begins anew whenever all of it is in the file: so a log is known that was put beside
+// another database.
+func (s *Store) markLog(ctx context.Context, token uint32) error {
+	return s.write(ctx, func(t *session) error {
+		_, err := t.pragma(ctx, fmt.Sprintf(setToken, token))
+		return err
+	})
 }
 
 // setToken gives the database a token, unless another process has.

@@ -52,6 +52,17 @@ func TestStartsThatAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, store.ErrForeignLog, "carillon.db-wal"},
+		"the log of another one": {func(t *testing.T, path, _ string) {
+			t.Helper()
+			other, _ := atWork(t)
+			sh(t, other+"-wal", path+"-wal")
+		}, store.ErrForeignLog, "carillon.db-wal"},
+		"the log of another one, and the file beside is lost": {func(t *testing.T, path, _ string) {
+			t.Helper()
+			other, _ := atWork(t)
+			sh(t, other+"-wal", path+"-wal")
+			gone(t, path+"-epoch")
+		}, store.ErrForeignLog, "carillon.db-wal"},
 		"another file in its place, and no log": {func(t *testing.T, path, backup string) {
 			t.Helper()
 			if err := errors.Join(os.Rename(backup, path), os.Remove(path+"-wal")); err != nil {
