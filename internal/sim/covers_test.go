@@ -21,12 +21,12 @@ func TestCoversNamesRequirements(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, problems := Parse(file, text)
+		list, problems := Parse(file, text)
 		if len(problems) > 0 {
 			t.Fatalf("%v", problems)
 		}
 		named := map[string]bool{}
-		for _, name := range s.Covers {
+		for _, name := range list[0].Covers {
 			m := id.FindStringSubmatch(name)
 			if m == nil {
 				t.Errorf("%s covers %q, which is no requirement's id such as A15", file, name)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -61,7 +60,7 @@ func (w *world) do(ctx context.Context, a *Action) error {
 			w.wire.bodies[h.url] = h.body
 		}
 	case a.Apply != nil:
-		path := filepath.Join(filepath.Dir(w.scenario.File), a.Apply.file)
+		path := w.scenario.path(a.Apply.file)
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
@@ -77,11 +76,14 @@ func (w *world) do(ctx context.Context, a *Action) error {
 
 func (w *world) control(a *Action) error {
 	switch e := a.Engine; {
-	case e.verb == "stop", e.verb == "crash" && e.point == "":
-		w.engine, w.crash = nil, "none"
+	case e.verb == "stop":
+		w.engine, w.second, w.crash = nil, nil, "none"
+	case e.verb == "crash" && e.point == "":
+		w.crash = "none"
+		w.end(w.engine)
 	case e.verb == "crash":
 		w.crash = e.point
-	case w.engine == nil:
+	case w.second == nil:
 		return w.start()
 	}
 	return nil

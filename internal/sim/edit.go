@@ -123,7 +123,7 @@ func (w *world) edit(ctx context.Context, a *Action) error {
 	return fmt.Errorf("edit: no %s named %q is in force", a.Edit.kind, a.Edit.name)
 }
 
-// setPath sets the value at a path of keys; an entry of a list is reached by its id. Maps on the way are made.
+// setPath sets the value at a path of keys; an entry of a list is reached by its id, the only one without it too. Maps on the way are made.
 func setPath(n *portable.Node, path string, value *portable.Node) error {
 	head, rest, more := strings.Cut(path, ".")
 	if n.Kind == portable.List {
@@ -135,6 +135,9 @@ func setPath(n *portable.Node, path string, value *portable.Node) error {
 				}
 				return setPath(item, rest, value)
 			}
+		}
+		if len(n.Items) == 1 && n.Items[0].Kind == portable.Map { // the only one needs no name
+			return setPath(n.Items[0], path, value)
 		}
 		return fmt.Errorf("nothing in the list has the id %q", head)
 	}

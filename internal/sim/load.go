@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +14,7 @@ import (
 
 // load puts the events of a file on the agenda: each at its occurred_at, those of the past at once.
 func (w *world) load(a *Action) error {
-	path := filepath.Join(filepath.Dir(w.scenario.File), a.Load.file)
+	path := w.scenario.path(a.Load.file)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ func expected(t *testing.T, list string) expectation {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return s.Steps[0].expect[0]
+	return s[0].Steps[0].expect[0]
 }
 
 // messages makes observed rows of texts like "to=alice step=1".

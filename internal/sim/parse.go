@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,32 +15,32 @@ import (
 	"github.com/carillonhq/carillon/internal/slip"
 )
 
-// Parse reads one scenario file. It reports all problems at once; the scenario is usable only when there is none.
-// Files that it names are not looked at; see Check.
-func Parse(file string, text []byte) (Scenario, []definition.Problem) {
-	p := &parser{file: file, text: string(text), loc: time.UTC}
-	documents, problems := portable.Parse(string(text))
-	for _, problem := range problems {
-		p.report(problem.Pos, definition.CodeSyntax, problem.Message, problem.Hint)
+// Parse reads the scenarios of a file, one a document. It reports all problems at once; the scenarios are usable only when
+// there is none. Files that they name are not looked at; see Check.
+func Parse(file string, text []byte) ([]Scenario, []definition.Problem) {
+	documents, found := portable.Parse(string(text))
+	var problems []definition.Problem
+	for _, problem := range found {
+		problems = append(problems, definition.Problem{
+			File: file, Line: problem.Pos.Line, Column: problem.Pos.Column, Message: problem.Message, Hint: problem.Hint, Code: definition.CodeSyntax,
+		})
 	}
-	s := Scenario{File: file, Zone: time.UTC, text: text}
-	switch len(documents) {
-	case 0:
-		if len(problems) == 0 {
-			p.problem(portable.Pos{Line: 1, Column: 1}, "the file is empty", "a scenario begins with scenario: TITLE")
-		}
-	case 1:
-		p.scenario(&s, documents[0].Root)
-	default:
-		p.problem(documents[1].Root.Pos, "a file holds one scenario", "move this document to a file of its own")
+	if len(documents) == 0 && len(found) == 0 {
+		p := &parser{file: file}
+		p.problem(portable.Pos{Line: 1, Column: 1}, "the file is empty", "a scenario begins with scenario: TITLE")
+		problems = p.problems
 	}
-	slices.SortStableFunc(p.problems, func(a, b definition.Problem) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
+	scenarios := make([]Scenario, len(documents))
+	for i, d := range documents {
+		p := &parser{file: file, text: string(text), loc: time.UTC}
+		scenarios[i] = Scenario{File: file, Line: d.Root.Pos.Line, Zone: time.UTC, text: text}
+		p.scenario(&scenarios[i], d.Root)
+		problems = append(problems, p.problems...)
+	}
+	slices.SortStableFunc(problems, func(a, b definition.Problem) int {
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 	})
-	return s, p.problems
+	return scenarios, problems
 }
 
 // parser holds what the parts of a file share while they are read.

@@ -354,7 +354,7 @@ func (p *parser) engine(n *portable.Node) *engineAction {
 		return e
 	}
 	if at := p.actionFields(n, "point")["point"]; at != nil {
-		word, _ := p.oneOf(at, "point", string(beforeIntent), string(afterIntent), string(beforeResult))
+		word, _ := p.oneOf(at, "point", string(beforeIntent), string(afterIntent), string(beforeResult), string(afterTaken), string(afterChunk))
 		e.point = point(word)
 	}
 	return e

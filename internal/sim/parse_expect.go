@@ -142,6 +142,10 @@ func (p *parser) row(spec listSpec, n *portable.Node) (expectedRow, bool) {
 				r.times, r.timesN = times, f.Value
 			}
 		case i >= 0:
+			if words := wordsOf(spec, f.Key.Text); len(words) > 0 && f.Value.Kind == portable.Scalar && f.Value.Text != "none" && !slices.Contains(words, f.Value.Text) {
+				p.unknown(f.Value, f.Key.Text, words)
+				continue
+			}
 			if value, ok := p.field(spec.fields[i], f.Value); ok {
 				r.fields = append(r.fields, value)
 			}

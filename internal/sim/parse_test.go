@@ -19,7 +19,9 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		{"an empty file", "", "f.yaml:1:1: the file is empty\n    a scenario begins with scenario: TITLE"},
 		{"a list", "- a\n", "f.yaml:1:1: a scenario is a block of keys\n    its keys: scenario covers definitions define timezone start ticks given steps"},
-		{"two documents", head + "  - at: \"10:00\"\n---\nscenario: B\n", "f.yaml:6:1: a file holds one scenario\n    move this document to a file of its own"},
+		{"two scenarios, the second without its start", head + "  - at: \"10:00\"\n---\nscenario: B\nsteps:\n  - at: \"10:00\"\n", "f.yaml:6:1: start is missing\n    start: 2026-05-14 09:00 is the instant at which the scenario begins"},
+		{"an unknown reason", head + "  - at: \"10:00\"\n    expect:\n      skipped:\n        - reason: duplicat\n", "f.yaml:7:19: unknown reason \"duplicat\"\n    did you mean duplicate?"},
+		{"an unknown status", head + "  - at: \"10:00\"\n    state:\n      deliveries:\n        - status: snt\n", "f.yaml:7:19: unknown status \"snt\"\n    did you mean sent?"},
 		{"another first key", "start: 2026-05-14 09:00\nscenario: A\nsteps: []\n", "f.yaml:1:1: a scenario begins with its title\n    write scenario: TITLE as the first key"},
 		{"an unknown key", "scenario: A\nstrat: 2026-05-14 09:00\nsteps: []\n", "f.yaml:1:1: start is missing\n    start: 2026-05-14 09:00 is the instant at which the scenario begins\n" +
 			"f.yaml:2:1: unknown key \"strat\"\n    did you mean start?"},
@@ -129,7 +131,7 @@ func TestParseDefine(t *testing.T) {
 		{Name: "f.yaml", Text: []byte("\n\n\n    workflow: a   # first\n    vars:\n      x: |\n        y\n\n\n")},
 		{Name: "f.yaml", Text: []byte("\n\n\n\n\n\n\n\n\n    survey: é\n    title: t\n")},
 	}
-	if diff := cmp.Diff(want, s.Define); diff != "" {
+	if diff := cmp.Diff(want, s[0].Define); diff != "" {
 		t.Errorf("definitions differ (-want +got):\n%s", diff)
 	}
 }
@@ -138,7 +140,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(head + "  - at: \"10:00\"\n    do:\n      - event: a\n        payload: {a: 1.10, b: [true, null, \"x\"]}\n        every: 1m\n    expect:\n      sent:\n        - {to: a, times: 3}\n")
 	f.Add("scenario: A\ntimezone: Europe/Berlin\nstart: 2026-10-24 09:00\ndefine:\n  - workflow: a\n    x: |\n      y\nticks: manual\nsteps:\n  - at: +1d\n    tick: true\n    state:\n      pending: none\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, problems := Parse("f.yaml", []byte(text))
+		list, problems := Parse("f.yaml", []byte(text))
 		lines := strings.Count(text, "\n") + 1
 		for _, p := range problems {
 			if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" {
@@ -148,15 +150,17 @@ func FuzzParse(f *testing.F) {
 		if len(problems) > 0 {
 			return
 		}
-		if s.Title == "" && !strings.Contains(text, "\"\"") && !strings.Contains(text, "''") {
-			t.Errorf("%q: no title", text)
-		}
-		at := s.Start
-		for _, step := range s.Steps {
-			if step.At.Before(at) {
-				t.Errorf("%q: steps do not ascend", text)
+		for _, s := range list {
+			if s.Title == "" && !strings.Contains(text, "\"\"") && !strings.Contains(text, "''") {
+				t.Errorf("%q: no title", text)
 			}
-			at = step.At
+			at := s.Start
+			for _, step := range s.Steps {
+				if step.At.Before(at) {
+					t.Errorf("%q: steps do not ascend", text)
+				}
+				at = step.At
+			}
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
 )
 
 const (
@@ -94,6 +95,9 @@ func (p printer) step(name string, r Result, s stepResult) {
 		if !o.held {
 			p.outcome(o, s.Step, zone)
 		}
+	}
+	for _, line := range idle(r, s) {
+		fmt.Fprintln(p.w, line)
 	}
 	if why := because(r, s); len(why) > 0 {
 		fmt.Fprintln(p.w)
@@ -352,6 +356,33 @@ func because(r Result, s stepResult) []string {
 	}
 	return nil
 }
+
+// idle tells of the events since the step above that made nothing: known already, or of no concern to any workflow.
+func idle(r Result, s stepResult) (lines []string) {
+	for _, e := range r.Journal[s.from:s.to] {
+		var text string
+		switch {
+		case e.What == journal.NoMatch && e.Kind != "":
+			text = "event " + e.Kind
+		case e.What == journal.Skipped && e.Reason == reason.Duplicate && e.Delivery == 0:
+			text = "workflow " + e.Workflow
+		default:
+			continue
+		}
+		text = fmt.Sprintf("    made nothing   %s %s, %s: %s", formatInstant(e.At, s.At, r.Scenario.Zone), text, e.Reason, e.Reason.Sentence())
+		if len(lines) == 0 {
+			lines = append(lines, "")
+		}
+		lines = append(lines, wrapped(text, len("    made nothing   "))...)
+		if len(lines) > idleLines {
+			return append(lines, "    …")
+		}
+	}
+	return lines
+}
+
+// idleLines bounds what is told of events that made nothing.
+const idleLines = 8
 
 // concerned returns the entries about the row of a pair and the name by which it is called.
 func concerned(r Result, s stepResult, o outcome, pr pair) (about []journal.Entry, who string) {

@@ -15,11 +15,15 @@ import (
 // report is one file's part of the whole: its result, or why there is none.
 type report struct {
 	file     string
+	line     int // where the scenario begins; 0: the file cannot be read
 	title    string
 	result   *Result
 	problems []definition.Problem
 	err      error
 }
+
+// asked reports whether there is anything to tell: a title that was not asked for leaves an empty report.
+func (r report) asked() bool { return r.result != nil || r.err != nil || len(r.problems) > 0 }
 
 // held reports whether the file could be read and everything was as expected.
 func (r report) held() bool { return r.result != nil && r.result.Held() }
@@ -32,6 +36,7 @@ type jsonReport struct {
 
 type jsonScenario struct {
 	File        string           `json:"file"`
+	Line        int              `json:"line,omitempty"` // where it begins
 	Title       string           `json:"title,omitempty"`
 	Status      string           `json:"status"` // ok, failed or unreadable
 	Covers      []string         `json:"covers,omitempty"`
@@ -70,7 +75,7 @@ type jsonProblem struct {
 func writeReport(w io.Writer, reports []report) error {
 	all := jsonReport{Scenarios: []jsonScenario{}}
 	for _, r := range reports {
-		s := jsonScenario{File: r.file, Title: r.title, Status: "unreadable"}
+		s := jsonScenario{File: r.file, Line: r.line, Title: r.title, Status: "unreadable"}
 		if !r.held() {
 			all.Failed++
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -57,6 +56,11 @@ func Run(ctx context.Context, s Scenario, o Options) (r Result, err error) {
 	if err := w.begin(ctx); err != nil {
 		return Result{}, err
 	}
+	if !o.Update { // else they are replaced
+		if err := w.checkNames(); err != nil {
+			return Result{}, err
+		}
+	}
 	for i := range s.Steps {
 		step := &s.Steps[i]
 		if err := w.step(ctx, step); err != nil {
@@ -75,6 +79,7 @@ type world struct {
 	workspace store.Workspace
 	wire      *wire
 	engine    *engine.Engine // nil: stopped or dead
+	second    *engine.Engine // a worker beside it, on the same store; nil: there is none
 	crash     point          // where the engine dies next
 	docs      []document
 	agenda    []appointment
@@ -121,7 +126,7 @@ func (w *world) begin(ctx context.Context) (err error) {
 func readDefinitions(s *Scenario) ([]definition.File, error) {
 	var files []definition.File
 	for _, name := range s.Definitions {
-		path := filepath.Join(filepath.Dir(s.File), name)
+		path := s.path(name)
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
@@ -131,8 +136,12 @@ func readDefinitions(s *Scenario) ([]definition.File, error) {
 	return append(files, s.Define...), nil
 }
 
-// start makes a new engine over the store, as a new process would.
+// start makes a new engine over the store, as a new process would. Beside one that runs it is a second worker.
 func (w *world) start() (err error) {
+	if w.engine != nil {
+		w.second, err = w.open()
+		return err
+	}
 	w.engine, err = w.open()
 	return err
 }
@@ -265,12 +274,12 @@ func (w *world) settle(ctx context.Context) error {
 		return nil
 	}
 	idle := 0
-	var did engine.TickResult
+	var did progress
 	for range maxRounds {
 		if w.engine == nil {
 			return nil
 		}
-		if !did.More() {
+		if !did.more {
 			due, err := w.engine.NextDue(ctx)
 			if err != nil {
 				return err
@@ -279,12 +288,12 @@ func (w *world) settle(ctx context.Context) error {
 				return nil
 			}
 		}
-		did = engine.TickResult{}
+		did = progress{}
 		if err := w.pass(ctx, &did); err != nil {
 			return err
 		}
 		idle++
-		if did.Any() {
+		if did.any {
 			idle = 0
 		}
 		if idle == maxIdle {
@@ -294,20 +303,37 @@ func (w *world) settle(ctx context.Context) error {
 	return fmt.Errorf("it does not settle: at %s something stays due", w.local(w.clock.Now()))
 }
 
-// pass runs every stage once. A crash on the way leaves the engine dead and the store as it was committed.
-func (w *world) pass(ctx context.Context, result *engine.TickResult) error {
-	if w.engine == nil {
-		return nil
+// progress is what a pass did: anything, and whether a run goes on.
+type progress struct{ any, more bool }
+
+// pass runs every stage of each worker once. A crash on the way leaves the engine dead and the store as it was committed.
+func (w *world) pass(ctx context.Context, result *progress) error {
+	for _, worker := range []*engine.Engine{w.engine, w.second} {
+		if worker == nil {
+			continue
+		}
+		did, err := worker.Tick(ctx)
+		if errors.Is(err, errCrashed) {
+			w.crash = "none"
+			w.end(worker)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if result != nil {
+			result.any, result.more = result.any || did.Any(), result.more || did.More()
+		}
 	}
-	did, err := w.engine.Tick(ctx)
-	if errors.Is(err, errCrashed) {
-		w.engine, w.crash = nil, "none"
-		return nil
+	return nil
+}
+
+// end takes a worker away. The other one, if there is one, goes on.
+func (w *world) end(worker *engine.Engine) {
+	if worker == w.engine {
+		w.engine = w.second
 	}
-	if result != nil {
-		*result = did
-	}
-	return err
+	w.second = nil
 }
 
 // compare holds a step's lists against the journal, the wire and the store.

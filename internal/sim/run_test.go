@@ -40,7 +40,7 @@ func run(t testing.TB, file, db string) Result {
 	if len(problems) > 0 {
 		t.Fatalf("%v", problems)
 	}
-	r, err := Run(t.Context(), s, Options{Providers: providers(), DB: db})
+	r, err := Run(t.Context(), s[0], Options{Providers: providers(), DB: db})
 	if err != nil {
 		t.Fatalf("run %s: %v", file, err)
 	}
@@ -142,7 +142,7 @@ func TestDocumentedScenario(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	r, err := Run(t.Context(), s, Options{Providers: providers()})
+	r, err := Run(t.Context(), s[0], Options{Providers: providers()})
 	if err != nil {
 		t.Fatal(err)
 	}

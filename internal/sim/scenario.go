@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -11,6 +12,7 @@ import (
 // Scenario is one scenario file, read and checked (format.md §5).
 type Scenario struct {
 	File        string // as given
+	Line        int    // of the file, where it begins
 	Title       string
 	Covers      []string // requirement ids
 	Definitions []string // files, relative to the scenario's folder until they are read
@@ -23,6 +25,14 @@ type Scenario struct {
 
 	text          []byte // for --update
 	definitionsAt []portable.Pos
+}
+
+// path is where a file is that the scenario names: from its own folder, unless the name is absolute.
+func (s *Scenario) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(s.File), name)
 }
 
 // Step is one instant at which things are done or looked at.
@@ -152,4 +162,6 @@ const (
 	beforeIntent point = "before_intent" // nothing about the attempt is stored
 	afterIntent  point = "after_intent"  // the intent is stored, the provider has nothing
 	beforeResult point = "before_result" // the provider has it, the result is not stored
+	afterTaken   point = "after_taken"   // an instance is taken up under its lease (retry: {lease: …}), nothing is made of it
+	afterChunk   point = "after_chunk"   // deliveries of an instance are stored, nobody was told
 )

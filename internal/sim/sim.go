@@ -68,29 +68,38 @@ func Main(ctx context.Context, o Options) int {
 	}
 	var reports []report
 	for _, file := range files {
-		r := runFile(ctx, file.path, o)
-		if r.result == nil && r.err == nil && len(r.problems) == 0 {
-			continue // not asked for
-		}
-		if o.Update && r.result != nil && !r.held() {
-			r = update(ctx, r, file.name, o, out)
-		}
-		reports = append(reports, r)
-		switch {
-		case r.result == nil:
-			fmt.Fprintf(out.w, "%s%s\n\n", out.paint(fmt.Sprintf("%-6s", "ERROR"), red), file.name)
-			fmt.Fprintln(out.w, indented(problemText(r)))
-		default:
-			out.summary(file.name, *r.result)
-			if !r.held() {
-				out.failure(file.name, *r.result)
+		for n := 0; ctx.Err() == nil; n++ {
+			r, more := runOne(ctx, file.path, n, o)
+			if o.Update && r.result != nil && !r.held() {
+				r = update(ctx, r, file.name, n, o, out)
 			}
-		}
-		if ctx.Err() != nil {
-			break
+			if r.asked() {
+				reports = append(reports, r)
+				out.report(file.name, r, n > 0 || more)
+			}
+			if !more {
+				break
+			}
 		}
 	}
 	return conclude(reports, elapsed(), o, out)
+}
+
+// report writes what came of a scenario. One of several in a file is called by its line too.
+func (p printer) report(file string, r report, several bool) {
+	name := file
+	if several && r.line > 0 {
+		name = fmt.Sprintf("%s:%d", file, r.line)
+	}
+	if r.result == nil {
+		fmt.Fprintf(p.w, "%s%s\n\n", p.paint(fmt.Sprintf("%-6s", "ERROR"), red), name)
+		fmt.Fprintln(p.w, indented(problemText(r)))
+		return
+	}
+	p.summary(name, *r.result)
+	if !r.held() {
+		p.failure(file, *r.result)
+	}
 }
 
 // conclude writes the last line and the reports, and returns the exit status.
@@ -139,22 +148,31 @@ func scenarios(n int) string {
 	return fmt.Sprintf("%d scenarios", n)
 }
 
-// runFile reads and runs one file. The report is empty when the file's title was not asked for.
-func runFile(ctx context.Context, file string, o Options) report {
-	r := report{file: file}
+// runOne reads a file and runs the nth of its scenarios, from 0; more: there is another one. The report is empty when the
+// scenario's title was not asked for.
+func runOne(ctx context.Context, file string, n int, o Options) (r report, more bool) {
+	r = report{file: file}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		r.err = err
-		return r
+		return r, false
 	}
-	s, problems := Parse(file, text)
+	list, problems := Parse(file, text)
+	if len(problems) > 0 || n >= len(list) {
+		r.problems = problems
+		if len(list) == 1 {
+			r.title = list[0].Title
+		}
+		if o.Run != "" && !strings.Contains(r.title, o.Run) && len(list) == 1 {
+			return report{}, false
+		}
+		return r, false
+	}
+	s, more := list[n], n+1 < len(list)
 	if o.Run != "" && !strings.Contains(s.Title, o.Run) {
-		return report{}
+		return report{}, more
 	}
-	r.title, r.problems = s.Title, problems
-	if len(problems) > 0 {
-		return r
-	}
+	r.title, r.line = s.Title, s.Line
 	result, err := Run(ctx, s, o)
 	var refused ProblemsError
 	switch {
@@ -165,11 +183,11 @@ func runFile(ctx context.Context, file string, o Options) report {
 	default:
 		r.result = &result
 	}
-	return r
+	return r, more
 }
 
-// update writes what happened into the file and runs it again.
-func update(ctx context.Context, r report, name string, o Options, out printer) report {
+// update writes what happened into the file and runs its nth scenario again.
+func update(ctx context.Context, r report, name string, n int, o Options, out printer) report {
 	text, err := Update(*r.result)
 	if err == nil {
 		if _, problems := Parse(r.file, text); len(problems) > 0 {
@@ -184,7 +202,8 @@ func update(ctx context.Context, r report, name string, o Options, out printer) 
 		return r
 	}
 	fmt.Fprintf(out.w, "%-6s%s\n", "wrote", name)
-	return runFile(ctx, r.file, o)
+	r, _ = runOne(ctx, r.file, n, o)
+	return r
 }
 
 // found is a file to run and how the output calls it: by its path below the folder that was searched.
@@ -202,7 +221,11 @@ func find(paths []string) ([]found, error) {
 			return nil, err
 		}
 		if !info.IsDir() {
-			files = append(files, found{path, filepath.Base(path)})
+			name := filepath.Base(path)
+			if len(paths) > 1 { // two folders may hold files of one name
+				name = path
+			}
+			files = append(files, found{path, name})
 			continue
 		}
 		err = filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
@@ -222,6 +245,9 @@ func find(paths []string) ([]found, error) {
 				return err
 			}
 			name, err := filepath.Rel(path, at)
+			if len(paths) > 1 {
+				name = at
+			}
 			files = append(files, found{at, name})
 			return err
 		})
@@ -247,11 +273,19 @@ func isScenario(text []byte) bool {
 // Check reads a scenario file and looks whether the files it names exist; it runs nothing. File.Name is the path from
 // which those files are reached.
 func Check(file definition.File) []definition.Problem {
-	s, problems := Parse(file.Name, file.Text)
+	list, problems := Parse(file.Name, file.Text)
+	for i := range list {
+		problems = append(problems, list[i].missing()...)
+	}
+	return problems
+}
+
+// missing finds the files that a scenario names and that are not there.
+func (s *Scenario) missing() (problems []definition.Problem) {
 	missing := func(at portable.Pos, name string) {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(file.Name), name)); err != nil {
+		if _, err := os.Stat(s.path(name)); err != nil {
 			problems = append(problems, definition.Problem{
-				File: file.Name, Line: at.Line, Column: at.Column,
+				File: s.File, Line: at.Line, Column: at.Column,
 				Message: fmt.Sprintf("there is no file %q", name), Hint: "files are named from the folder of the scenario",
 			})
 		}
