@@ -36,10 +36,10 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 	}
 	given := parts
 	parts = slices.Clone(parts)
-	paged := make([]bool, len(parts))
+	heads := make([]string, len(parts)) // of those that are pages
 	for i, p := range parts {
-		if body, ok := strings.CutPrefix(p.HTML, pageHead); ok {
-			parts[i].HTML, paged[i] = strings.CutSuffix(body, pageTail)
+		if head, body, ok := cutPage(p.HTML); ok {
+			parts[i].HTML, heads[i] = body, head
 		}
 		if p.Text == "" && p.HTML == "" { // it has said all in its subject
 			parts[i].Text = p.Subject
@@ -78,7 +78,7 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 		return given[keep], out
 	}
 	var bodies, markups []string
-	page := false
+	head := heads[keep]
 	for i := range parts {
 		p, ok := in[i]
 		if !ok {
@@ -87,11 +87,16 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 		if len(bodies)+len(markups) == 0 {
 			whole.Subject = p.Subject
 		}
-		page = page || paged[i]
+		if head == "" {
+			head = heads[i]
+		}
 		if useText {
 			bodies = append(bodies, p.Text)
 		}
 		if useHTML {
+			if heads[i] != "" && heads[i] != head {
+				p.HTML = "<div" + spokenIn(heads[i]) + ">\n" + p.HTML + "</div>\n"
+			}
 			markups = append(markups, p.HTML)
 		}
 	}
@@ -99,8 +104,8 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 		whole.Subject += fmt.Sprintf(" (+%d)", len(in)-1)
 	}
 	whole.Text, whole.HTML = strings.Join(bodies, between), strings.Join(markups, horizontal)
-	if useHTML && page {
-		whole.HTML = pageHead + whole.HTML + pageTail
+	if useHTML && head != "" {
+		whole.HTML = head + whole.HTML + pageTail
 	}
 	return whole, out
 }

@@ -95,8 +95,14 @@ func TestBundleOfMarkdown(t *testing.T) {
 		}
 		return message.Part{Subject: text, Text: text, HTML: html}
 	}
+	arabic := page("d")
+	arabic.HTML = strings.ReplaceAll(arabic.HTML, ` dir="auto"`, ` lang="ar" dir="rtl"`)
+	mixed, _ := message.Bundle([]message.Part{page("*a*"), arabic}, 0, true, message.Limits{})
+	if !strings.Contains(mixed.HTML, "<hr>\n<div lang=\"ar\" dir=\"rtl\">\n<p>d</p>\n</div>\n</body>") || !strings.Contains(mixed.HTML, `<html dir="auto">`) {
+		t.Errorf("in two languages: %s", mixed.HTML)
+	}
 	whole, out := message.Bundle([]message.Part{page("*a*"), page("b"), {Subject: "c", Text: "c", HTML: "c"}}, 0, true, message.Limits{})
-	if strings.Count(whole.HTML, "<html>") != 1 || strings.Count(whole.HTML, "</body></html>") != 1 ||
+	if strings.Count(whole.HTML, "<html dir=\"auto\">") != 1 || strings.Count(whole.HTML, "</body></html>") != 1 ||
 		!strings.Contains(whole.HTML, "<p><em>a</em></p>\n\n<hr>\n<p>b</p>\n\n<hr>\nc</body>") || len(out) > 0 {
 		t.Errorf("%v stay out of %s", out, whole.HTML)
 	}

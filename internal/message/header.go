@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxHeaderValue bounds the value of a header, in bytes; MTAs refuse much longer ones.
@@ -38,10 +39,19 @@ func CheckHeader(name string) error {
 	return nil
 }
 
-// HeaderValue returns a value that can stand in a header: without line breaks, and with single blanks. Blanks at its
-// ends, a last line break among them, are cut off. The error never repeats the value.
+// HeaderValue returns a value that can stand in a header: in one line, with single blanks. Line breaks become blanks; those at
+// its ends are cut off. The error never repeats the value.
 func HeaderValue(s string) (string, error) {
-	s = strings.ReplaceAll(strings.TrimSpace(s), "\t", " ")
+	if !utf8.ValidString(s) {
+		return "", errors.New("this is not valid UTF-8")
+	}
+	s = strings.Map(func(r rune) rune {
+		switch r {
+		case '\t', '\r', '\n', '\v', '\f', '\u0085', '\u2028', '\u2029':
+			return ' '
+		}
+		return r
+	}, s)
 	if err := printed(s); err != nil {
 		return "", err
 	}

@@ -3,7 +3,7 @@ package message
 import (
 	"errors"
 	"fmt"
-	"net/mail"
+	"mime"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,7 +14,7 @@ const (
 	maxLocal  = 64
 	maxDomain = 253
 	maxLabel  = 63
-	maxName   = 200
+	maxName   = 500
 )
 
 // Mailbox is an email address and the name that people see before it.
@@ -47,29 +47,80 @@ func ParseAddress(s string) (Mailbox, error) {
 }
 
 // ParseMailbox reads an address with or without a name: Support <support@example.org>.
+//
+// What stands before the last < is the name as people read it. A comma, a colon or a bracket in it has no meaning, and
+// needs no quotes: who writes a header writes these. A name that was quoted or encoded already is taken out of that.
+// Blanks at the ends, around the address and in the name are cut to one or none, and so are line breaks of a name.
 func ParseMailbox(s string) (Mailbox, error) {
-	if err := printed(s); err != nil {
-		return Mailbox{}, err
+	if !utf8.ValidString(s) {
+		return Mailbox{}, errors.New("this is not valid UTF-8")
 	}
-	if m, err := ParseAddress(s); err == nil {
-		return m, nil
+	s = strings.TrimSpace(s)
+	name, rest, angled := cutLast(s, "<")
+	if !angled {
+		m, err := ParseAddress(s)
+		if err != nil && !strings.Contains(s, `"`) && (!strings.Contains(s, "@") || strings.ContainsAny(s, " ,;")) {
+			err = errors.New("this is not of the form Name <name@example.org>")
+		}
+		return m, err
 	}
-	parsed, err := mail.ParseAddress(s)
-	if err != nil {
+	address, closed := strings.CutSuffix(rest, ">")
+	if !closed {
 		return Mailbox{}, errors.New("this is not of the form Name <name@example.org>")
 	}
-	m, err := ParseAddress(parsed.Address)
+	m, err := ParseAddress(strings.TrimSpace(address))
 	if err != nil {
 		return Mailbox{}, err
 	}
-	// The name may have been encoded, so it is looked at once more.
-	if err := printed(parsed.Name); err != nil {
-		return Mailbox{}, err
-	}
-	if m.Name = strings.Join(strings.Fields(parsed.Name), " "); len(m.Name) > maxName {
+	if m.Name = displayName(name); len(m.Name) > maxName {
 		return Mailbox{}, fmt.Errorf("the name before the address is longer than %d bytes", maxName)
 	}
 	return m, nil
+}
+
+// displayName is a name as people read it, in one line.
+func displayName(s string) string {
+	s = OneLine(s)
+	if inner, ok := strings.CutPrefix(s, `"`); ok && len(inner) > 0 && strings.HasSuffix(inner, `"`) {
+		inner = inner[:len(inner)-1]
+		s = inner
+		if plain, ok := unquoted(inner); ok {
+			s = plain
+		}
+	}
+	if decoded, err := new(mime.WordDecoder).DecodeHeader(s); err == nil && utf8.ValidString(decoded) {
+		s = decoded
+	}
+	return OneLine(s) // once more: it may have been encoded
+}
+
+// unquoted is what a quoted text of RFC 5322 says. A quote inside of it that is not escaped makes it none.
+func unquoted(inner string) (string, bool) {
+	var b strings.Builder
+	for i := 0; i < len(inner); i++ {
+		switch c := inner[i]; {
+		case c == '"':
+			return "", false
+		case c == '\\' && i+1 == len(inner):
+			return "", false
+		case c == '\\':
+			i++
+		}
+		b.WriteByte(inner[i])
+	}
+	return b.String(), true
+}
+
+// OneLine folds a text into one line: line breaks, other control characters and blanks in a row become one blank, those at
+// the ends none.
+func OneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
 }
 
 func cutLast(s, sep string) (before, after string, ok bool) {

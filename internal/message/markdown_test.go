@@ -56,6 +56,26 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+// The page says in which language it is written, and in which direction that is read.
+func TestMarkdownSpeaksALanguage(t *testing.T) {
+	t.Parallel()
+	template, err := message.Parse("a", message.Markdown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for locale, want := range map[string]string{
+		"": `<html dir="auto">`, "en": `<html lang="en" dir="ltr">`, "de_AT": `<html lang="de-AT" dir="ltr">`, "ar-IQ": `<html lang="ar-IQ" dir="rtl">`,
+		"he": `<html lang="he" dir="rtl">`, "ur": `<html lang="ur" dir="rtl">`, "ckb": `<html lang="ckb" dir="rtl">`, "az-Arab": `<html lang="az-Arab" dir="rtl">`,
+		"az": `<html lang="az" dir="ltr">`, `x"><script>`: `<html dir="auto">`,
+	} {
+		page, err := template.RenderFor(message.Reader{Locale: locale}, nil, message.Limits{})
+		body := strings.Replace(want, "<html", "<body", 1)
+		if err != nil || !strings.Contains(page, want) || !strings.Contains(page, body[:len(body)-1]+" style=") {
+			t.Errorf("%q: got %v %s", locale, err, page)
+		}
+	}
+}
+
 // No value makes an element that a plain word does not make.
 func FuzzMarkdown(f *testing.F) {
 	for _, s := range []string{"<b>", "[a](b)", "# a", "a\n\n    b", "\\", "`", "![x](y)", "1. a\n2. b", "&amp;", "\x00", "\xff", "a\na"} {

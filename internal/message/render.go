@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -10,8 +11,9 @@ import (
 
 // Reader is whom a text is written for.
 type Reader struct {
-	Locale string         // in whose language dates are written; "" is English
-	Zone   *time.Location // in which instants are written; nil is UTC
+	Locale   string         // in whose language dates are written; "" is English
+	Zone     *time.Location // in which instants are written; nil is UTC
+	Language string         // of a page, where it is known though the text names no locale
 }
 
 // Render writes the text for these values, in English and UTC. vars holds JSON values and times and is only read. Its
@@ -31,7 +33,7 @@ func (t *Template) RenderFor(reader Reader, vars map[string]any, limits Limits) 
 		return "", s.failure(err)
 	}
 	if t.format == Markdown {
-		made, err := page(string(s.out), s.limits)
+		made, err := page(string(s.out), cmp.Or(reader.Language, reader.Locale), s.limits)
 		if err != nil {
 			return "", s.failure(err)
 		}

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	gomail "github.com/wneessen/go-mail"
@@ -53,7 +52,7 @@ func (s *settings) compose(out channel.Outgoing, now time.Time) (mail, error) {
 	if err != nil {
 		return mail{}, err
 	}
-	to, err := message.ParseAddress(out.Address)
+	to, err := message.ParseAddress(strings.TrimSpace(out.Address))
 	if err == nil {
 		to.Domain, err = asciiDomain(to.Domain)
 	}
@@ -225,15 +224,7 @@ func headerNames(raw []byte) ([]string, error) {
 }
 
 // subject makes one line of a text.
-func subject(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	return strings.Join(strings.Fields(s), " ")
-}
+func subject(s string) string { return message.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }
 
 // encoded encodes what a receiver would not read back as it was written: an ASCII text that looks encoded already, or
 // a word too long for a line. Text of other scripts is left to the library.

@@ -488,9 +488,7 @@ func TestInjectionRefused(t *testing.T) {
 		"empty":                            func(o *channel.Outgoing) { o.Address = "" },
 		"dots":                             func(o *channel.Outgoing) { o.Address = "a..b@example.com" },
 		"line break in from":               func(o *channel.Outgoing) { o.From = "a@b.c\nBcc: evil@b.c" },
-		"encoded line break in from":       func(o *channel.Outgoing) { o.From = "=?utf-8?q?a=0d=0aBcc:_evil@b.c?= <a@b.c>" },
 		"line break in reply_to":           func(o *channel.Outgoing) { o.ReplyTo = "a@b.c\r\nBcc: evil@b.c" },
-		"line break in a header":           func(o *channel.Outgoing) { o.Headers = map[string]string{"X-A": "b\r\nBcc: evil@b.c"} },
 		"NUL in a header":                  func(o *channel.Outgoing) { o.Headers = map[string]string{"X-A": "b\x00c"} },
 		"line break in a name":             func(o *channel.Outgoing) { o.Headers = map[string]string{"X-A: b\r\nBcc": "evil@b.c"} },
 		"our header":                       func(o *channel.Outgoing) { o.Headers = map[string]string{"bcc": "evil@b.c"} },
@@ -511,12 +509,51 @@ func TestInjectionRefused(t *testing.T) {
 	}
 	out := outgoing()
 	out.Subject = "Hello\r\nBcc: evil@b.c\r\n\r\nbody\x00"
+	out.From = "=?utf-8?q?a=0d=0aBcc:_evil@b.c?= b\r\nBcc: evil@b.c <a@b.c>"
+	out.Headers = map[string]string{"X-A": "b\r\nBcc: evil@b.c\r\n\r\nbody"}
 	if _, err := ch.Send(t.Context(), out); err != nil {
 		t.Fatal(err)
 	}
 	p := parse(t, s.mails[0].raw)
 	if p.subject != "Hello Bcc: evil@b.c body" || p.header.Get("Bcc") != "" {
 		t.Errorf("subject %q, Bcc %q", p.subject, p.header.Get("Bcc"))
+	}
+	from, err := p.header.AddressList("From")
+	if err != nil || len(from) != 1 || from[0].Name != "a Bcc: evil@b.c b Bcc: evil@b.c" || from[0].Address != "a@b.c" {
+		t.Errorf("from %v, %v", from, err)
+	}
+	if got := p.header.Get("X-A"); got != "b Bcc: evil@b.c body" {
+		t.Errorf("X-A: %q", got)
+	}
+}
+
+// A name is what stands on a door: whatever is in it, a receiver reads it as it was written, before one address.
+func TestNamesBeforeAddresses(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	ch := open(t, s.address, s.roots, nil)
+	for i, name := range []string{
+		"Smith, Jones & Partners", "Klinik: Süd", "A;B", "Acme [EU]", "Praxis (Nord)", "a@b", "evil@b.c, x", `Dr. "Bob" O'Neil \ Co`, "A <b@c.d> C",
+		"عيادة الشمال، بغداد", "=?us-ascii?q?half", "Dr.", ".", "group: x;", strings.Repeat("Ä, (b) ", 60) + "c", strings.Repeat("a, ", 160) + "b", strings.Repeat("x", 499),
+	} {
+		out := outgoing()
+		out.IdempotencyKey, out.Address = name, " \talice@example.com\r\n"
+		out.From, out.ReplyTo = " "+name+" <\tclinic@example.org > ", name+"<desk@example.org>"
+		if _, err := ch.Send(t.Context(), out); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := s.mails[len(s.mails)-1]
+		if got.from != "clinic@example.org" || got.to != "alice@example.com" {
+			t.Errorf("%s: from %s to %s", name, got.from, got.to)
+		}
+		h := parse(t, got.raw).header
+		for key, address := range map[string]string{"From": "clinic@example.org", "Reply-To": "desk@example.org"} {
+			list, err := h.AddressList(key)
+			if err != nil || len(list) != 1 || list[0].Name != name || list[0].Address != address {
+				t.Errorf("%d %s: %s is %v, %v, as %q", i, name, key, list, err, h.Get(key))
+			}
+		}
 	}
 }
 

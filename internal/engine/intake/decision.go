@@ -395,7 +395,7 @@ func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row
 	d.writes.Deliveries = d.book.Deliveries(d.writes.Deliveries, gate.Occasion{
 		Instance: in, Trigger: o.Trigger, Now: d.now, Set: d.set,
 	}, gate.Recipient{
-		Person: person, Address: ev.Recipient.Address, Locale: ev.Recipient.Locale, CustomerRef: ev.Recipient.CustomerRef,
+		Person: person, Address: strings.TrimSpace(ev.Recipient.Address), Locale: ev.Recipient.Locale, CustomerRef: ev.Recipient.CustomerRef,
 	}, func() delivery.ID { return delivery.ID(d.in.store.NewID(d.now)) })
 	made := make([]DeliveryResult, 0, 1)
 	for _, row := range d.writes.Deliveries[from:] {

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,7 +153,7 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 		if !ok {
 			return nil
 		}
-		reader.Locale = locale
+		reader.Locale, reader.Language = locale, cmp.Or(locale, r.workflow.Locale, r.set.Workspace.Locale)
 		if *into, err = template.RenderFor(reader, vars, message.Limits{}); err != nil {
 			return fmt.Errorf("render: %w", err)
 		}
