@@ -54,6 +54,41 @@ func TestEmailMistakes(t *testing.T) {
 	}
 }
 
+// What a webhook says is its text; body is another name of it.
+func TestWebhookMistakes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		webhook string
+		want    []string
+	}{
+		"text":          {"{subject: Hello, text: World}", nil},
+		"body":          {"{body: World}", nil},
+		"nothing":       {"{subject: Hello}", []string{"2:10 missing: webhook needs text | the request is JSON: what text says is data.text, what subject says is data.subject"}},
+		"text and body": {"{text: World, body: World}", []string{"2:30 invalid: body and text are the same | keep text: it is text of the request's data"}},
+		"JSON": {"{url: x}", []string{
+			"2:10 missing: webhook needs text | the request is JSON: what text says is data.text, what subject says is data.subject",
+			`2:11 unknown_key: unknown key "url" | the keys here are subject, text and body`,
+		}},
+	} {
+		_, problems := definition.Load([]definition.File{{Name: "a.yaml", Text: []byte("template: a\nwebhook: " + tt.webhook + "\n")}}, definition.Options{})
+		if diff := cmp.Diff(tt.want, said(problems)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A page that does not exist is warned of where a text leads to it.
+func TestLinksToSurveysLeadNowhere(t *testing.T) {
+	t.Parallel()
+	const text = "workflow: w\ntype: custom\ntriggers: [{id: t, event: e}]\naudience: [{to: event.recipient}]\nchannel: sms\nmessage:\n  sms:\n    text: \"{{ survey.link }}\"\n---\n" +
+		"channel: sms\nprovider: memory\n---\nworkspace: default\ncadence: {cooldown: 1m}\n"
+	_, problems := definition.Load([]definition.File{{Name: "a.yaml", Text: []byte(text)}}, definition.Options{})
+	want := []string{"warning 7:3 no_page: survey.link leads nowhere: there are no pages of surveys yet | write a link to a form of your own"}
+	if diff := cmp.Diff(want, said(problems)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // One text in Markdown is both: HTML, and the text as it was written.
 func TestEmailMarkdown(t *testing.T) {
 	t.Parallel()

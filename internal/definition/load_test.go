@@ -120,7 +120,9 @@ func TestExamplesLoadClean(t *testing.T) {
 	t.Parallel()
 	bundle, problems := definition.Load(examples(t), definition.Options{Providers: providers()})
 	for _, p := range problems {
-		t.Error(p)
+		if p.Code != definition.CodeNoPage { // two examples are surveys
+			t.Error(p)
+		}
 	}
 	if len(bundle.Documents) < 14 || bundle.Set == nil {
 		t.Errorf("loaded %d documents", len(bundle.Documents))

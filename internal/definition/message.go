@@ -47,6 +47,9 @@ func (r *reader) message(n *portable.Node, set *Set, channels ...string) Message
 	case len(m.ByKind) == 0 && !f.node.Partial && len(n.Fields) == len(f.values):
 		r.report(CodeMissing, n.Pos, "this message says nothing", "write texts for the channel, or template: NAME, or survey: NAME")
 	}
+	if m.Survey == "" && !r.stored && slices.Contains(m.variables(), "survey.link") {
+		r.warn(CodeNoPage, n.Pos, "survey.link leads nowhere: there are no pages of surveys yet", "write a link to a form of your own")
+	}
 	m.Data = data
 	for i, channel := range channels {
 		r.speaks(n, m, channel, i > 0)
@@ -88,8 +91,8 @@ func (r *reader) texts(f fields) Message {
 			Text:    r.localized(own.get("text"), message.Plain),
 			HTML:    r.localized(own.get("html"), message.HTML),
 		}
-		if body := own.get("body"); body != nil {
-			t.Text = r.localized(body, message.Plain)
+		if kind == "webhook" {
+			r.webhook(own, &t)
 		}
 		if kind == "email" {
 			r.email(own, &t)
@@ -100,6 +103,18 @@ func (r *reader) texts(f fields) Message {
 		m.ByKind[kind] = t
 	}
 	return m
+}
+
+// webhook reads what only webhooks have: text and body are two names for one thing.
+func (r *reader) webhook(f fields, t *Texts) {
+	switch body := f.get("body"); {
+	case body != nil && f.get("text") != nil:
+		r.invalid(body.Pos, "body and text are the same", "keep text: it is text of the request's data")
+	case body != nil:
+		t.Text = r.localized(body, message.Plain)
+	case f.get("text") == nil && !f.node.Partial:
+		r.report(CodeMissing, f.node.Pos, "webhook needs text", "the request is JSON: what text says is data.text, what subject says is data.subject")
+	}
 }
 
 // email reads what only emails have.
@@ -176,6 +191,9 @@ func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
 		r.warn(CodeReference, n.Pos, fmt.Sprintf("no survey named %q", name), r.undefined(KindSurvey, name))
 	case survey.Invitation.Text.IsZero() && !survey.broken:
 		r.report(CodeReference, n.Pos, fmt.Sprintf("survey %s has no invitation", name), "write invitation: with a text")
+	case !r.stored:
+		r.warn(CodeNoPage, n.Pos, fmt.Sprintf("survey %s has no page yet, so the link in its invitation leads nowhere", name),
+			"this version has no public pages of surveys: write texts with a link to a form of your own")
 	}
 	if survey := set.Survey(name); survey != nil {
 		r.fits(n.Pos, "the invitation of survey "+name, survey.Invitation.variables(), r.about)

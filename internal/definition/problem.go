@@ -19,6 +19,7 @@ const (
 	CodeReference       = "reference" // it names something that is not defined
 	CodeDuplicate       = "duplicate" // defined twice
 	CodeLint            = "lint"      // works, and probably not as meant
+	CodeNoPage          = "no_page"   // a link leads to a page that this version does not have
 )
 
 // Problem is one thing wrong with a definition, and what to write instead.

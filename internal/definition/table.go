@@ -263,7 +263,11 @@ func newTables() tables {
 		"whatsapp": {"whatsapp", []entry{required("text", localized, "The text.")}},
 		"push":     {"push", []entry{built("subject", localized, "The heading."), required("text", localized, "The text.")}},
 		"inbox":    {"inbox", []entry{built("subject", localized, "The heading."), required("text", localized, "The text.")}},
-		"webhook":  {"webhook", []entry{required("body", localized, "The body of the request.")}},
+		"webhook": {"webhook", []entry{
+			built("subject", localized, "The heading: subject of the request's data."),
+			built("text", localized, "The text: text of the request's data."),
+			built("body", localized, "The same as text."),
+		}},
 		"retry": {"retry", []entry{
 			built("backoff", listOf(aDuration), "Waits between tries. Default: 5m, 15m, 1h of an instance and of a delivery that has a further fallback channel; 5m, 15m, 1h, 2h, 4h, 8h, 12h of other deliveries."),
 			built("jitter", aText, "Up to this much longer: none, or a percentage such as 20%. Default: 20%."),

@@ -137,7 +137,9 @@ func TestEverythingIsUsed(t *testing.T) {
 	files := read(t, "testdata/everything.yaml")
 	_, problems := definition.Load(files, definition.Options{})
 	for _, p := range problems {
-		t.Error(p)
+		if p.Code != definition.CodeNoPage { // it has a survey
+			t.Error(p)
+		}
 	}
 	docs, _ := portable.Parse(string(files[0].Text))
 	written := map[string]bool{}

@@ -131,7 +131,9 @@ func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 		Workflow: c.Workflow, Channel: c.Channel, IdempotencyKey: key.Delivery(c.Key).IdempotencyIn(int64(c.Workspace), step), Address: c.Address,
 		Step: step, Attempt: c.AttemptNo, Event: []byte(ev.PayloadJSON),
 	}
-	out.Link = link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
+	if r.trigger != nil && messageOf(r, ev.Kind).Survey != "" {
+		out.Link = link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)
+	}
 	return out
 }
 
@@ -143,6 +145,7 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 		return out, err
 	}
 	vars := variables(c, r, ev, out, now, &s.Catalog.Zones)
+	vars["survey"] = map[string]any{"link": link(r.set.Workspace.BaseURL, s.PublicURL, out.DeliveryID)}
 	if data != nil {
 		vars["data"] = data
 	}
@@ -239,7 +242,7 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 	}
 	vars := map[string]any{
 		"contact": contact, "vars": r.workflow.Vars, "now": now, "due_at": c.Due(), "detected_at": c.CreatedAt,
-		"step": out.Step, "attempt": out.Attempt, "survey": map[string]any{"link": out.Link},
+		"step": out.Step, "attempt": out.Attempt,
 		"workspace": map[string]any{"timezone": r.set.Workspace.Timezone, "locale": r.set.Workspace.Locale, "base_url": r.set.Workspace.BaseURL},
 	}
 	if record, issues, detectedAt, ok := plan.AlertFields(ev.Event); ok {
