@@ -267,3 +267,28 @@ func TestCountOfMany(t *testing.T) {
 		}
 	})
 }
+
+// A job that is cancelled while it goes through a page changes nothing more.
+func TestCancelledJobStops(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		b := enginetest.Setup(t, s, alert("a", "up", "timing: {offset: 1d}\n")+memory, nil)
+		b.PostAll(many(3)...)
+		wish := operate.Bulk{Selection: delivery.Selection{Workflow: "a"}}
+		run, _ := begin(b, wish)
+		late := operate.New(between{s, func() {
+			if _, err := s.StopRun(t.Context(), b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
+				t.Error(err)
+			}
+		}}, catalog.New(s, enginetest.Options(nil)), nil)
+		if _, _, err := late.Work(t.Context(), b.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, wish); err != nil || m.N != 3 {
+			t.Errorf("%d are left, %v", m.N, err)
+		}
+		if r := (wholeRun{b}).run(); r.Status != store.RunCancelled || r.Done != 0 || r.Changed != 0 {
+			t.Errorf("the job: %+v", r)
+		}
+	})
+}
