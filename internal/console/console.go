@@ -24,6 +24,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
@@ -37,6 +38,7 @@ type Store interface {
 	Things
 	Contacts
 	Finder
+	Health
 	Counts(ctx context.Context, ws subject.WorkspaceID) (store.Counts, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
@@ -80,6 +82,8 @@ type Definitions interface {
 	Definitions(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
 	// Circumstances say whether messages can leave when they are planned.
 	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error)
+	// ChannelStates are the channels as they are defined, and what this process knows of them.
+	ChannelStates(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Channel, []outlet.State, error)
 	// Limits says how far the limits of a contact are used up by the set in force.
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
 	// ExplainRecord says how every trigger stands to a record at this moment.
@@ -119,11 +123,12 @@ type console struct {
 	Deps
 	versions map[string]string // of assets, by name: the beginning of their hash
 	counts   counter
+	lately   recentCounter
 	signIns  signInLimit
 }
 
 // New returns the console's handler, to be mounted at /. It answers /, /inbox, /deliveries, /instances, /events,
-// /records, /throttles, /runs, /contacts, /decisions, /find, /signin, /signout and /assets/; every other path is not found.
+// /records, /throttles, /runs, /contacts, /decisions, /workflows, /channels, /find, /signin, /signout and /assets/; every other path is not found.
 func New(d Deps) (http.Handler, error) {
 	if d.Store == nil || d.Definitions == nil || d.Feed == nil || d.Clock == nil {
 		return nil, errors.New("a console needs a store, definitions, a feed and a clock")
@@ -168,6 +173,10 @@ func New(d Deps) (http.Handler, error) {
 	mux.HandleFunc("GET /runs", c.page(c.runs))
 	mux.HandleFunc("GET /contacts", c.page(c.contacts))
 	mux.HandleFunc("GET /contacts/{id}", c.page(c.contact))
+	mux.HandleFunc("GET /workflows", c.page(c.workflowPages))
+	mux.HandleFunc("GET /workflows/{id}", c.page(c.workflowPage))
+	mux.HandleFunc("GET /channels", c.page(c.channelPages))
+	mux.HandleFunc("GET /channels/{id}", c.page(c.channelPage))
 	mux.HandleFunc("GET /find", c.page(c.find))
 	mux.HandleFunc("GET /decisions", c.page(c.decisions))
 	mux.HandleFunc("/", c.page(func(context.Context, visit) (view, error) { return view{}, store.ErrNotFound }))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -156,7 +157,10 @@ func (c *console) findDefinitions(ctx context.Context, v visit, q string) ([]hit
 	}
 	var list []hit
 	if set.Workflow(q) != nil {
-		list = append(list, hit{kind: "workflow", name: q, href: listAt("/deliveries", "workflow", q)})
+		list = append(list, hit{kind: "workflow", name: q, href: workflowHref(q)})
+	}
+	if slices.ContainsFunc(set.Channels(), func(d *definition.Channel) bool { return d.Key == q }) {
+		list = append(list, hit{kind: "channel", name: q, href: channelHref(q)})
 	}
 	return list, nil
 }

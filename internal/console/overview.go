@@ -58,7 +58,8 @@ type coming struct {
 type overview struct {
 	scale
 	sentences []phrase
-	attention []tile    // what needs a person
+	attention []tile // what needs a person
+	health    []sign
 	runs      []runLine // that go on
 	tiles     []tile
 	lines     []line
@@ -90,6 +91,9 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 			o.attention = append(o.attention, tile{badge{hold, "put aside, " + p.Workflow + " is paused"}, p.Instances + p.Deliveries, aside})
 		}
 	}
+	if o.health, err = c.health(ctx, v, pauses); err != nil {
+		return view{}, err
+	}
 	runs, err := c.Store.Runs(ctx, v.workspace.ID, store.Page{Limit: lastRuns})
 	if err != nil {
 		return view{}, err
@@ -114,8 +118,8 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 		}
 		o.coming = append(o.coming, one)
 	}
-	for _, e := range c.Feed.Recent(v.workspace.ID, latest, Notable) {
-		o.lines = append(o.lines, v.line(e))
+	for _, b := range grouped(c.Feed.Recent(v.workspace.ID, FeedSize, Notable), latest) {
+		o.lines = append(o.lines, v.batchLine(b))
 	}
 	o.sentences = summary(counts, first, len(next) > 0)
 	return view{title: "Overview", section: "/", body: overviewPage(o), live: true}, nil

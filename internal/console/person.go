@@ -79,7 +79,10 @@ func aheadText(d delivery.Row, o gate.Outlook) string {
 	if d.Step > 0 {
 		text = comes(d.Step+1) + ". "
 	}
-	if o.Reason != "" {
+	switch {
+	case gate.WaitsFor(d) != "" && gate.WaitsFor(d) == o.Reason:
+		text += why(d) // the limit that moved it, and the one that it waits for in the end
+	case o.Reason != "":
 		text += o.Reason.Sentence()
 	}
 	return text

@@ -1,0 +1,429 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Health is what the strip of the overview and the pages of workflows and channels read.
+type Health interface {
+	Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]store.RecentCount, error)
+	Lines(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Line, error)
+	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
+	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
+}
+
+// recentFor is how far back deliveries are counted.
+const recentFor = 24 * time.Hour
+
+// recentCounter remembers the counts of a workspace as counter does.
+type recentCounter struct {
+	mu    sync.Mutex
+	known map[subject.WorkspaceID]recentCounts
+}
+
+type recentCounts struct {
+	list  []store.RecentCount
+	until time.Time
+}
+
+func (c *console) recent(ctx context.Context, v visit) ([]store.RecentCount, error) {
+	c.lately.mu.Lock()
+	defer c.lately.mu.Unlock()
+	if known, ok := c.lately.known[v.workspace.ID]; ok && v.now.Before(known.until) {
+		return known.list, nil
+	}
+	elapsed := clock.Monotonic()
+	list, err := c.Store.Recent(ctx, v.workspace.ID, v.now.Add(-recentFor))
+	if err != nil {
+		return nil, err
+	}
+	if c.lately.known == nil {
+		c.lately.known = map[subject.WorkspaceID]recentCounts{}
+	}
+	c.lately.known[v.workspace.ID] = recentCounts{list, v.now.Add(max(freshFor, 20*elapsed()))}
+	return list, nil
+}
+
+// sign is one thing that the strip of health says.
+type sign struct {
+	name    string
+	href    string
+	badge   badge
+	at      time.Time // zero: none
+	command string    // what a person can do about it
+}
+
+// channelBadge says whether messages pass through a channel.
+func channelBadge(s outlet.State) badge {
+	switch s.Breaker {
+	case flow.Open:
+		return badge{bad, "provider away"}
+	case flow.HalfOpen:
+		return badge{hold, "being tried"}
+	case flow.Closed:
+	}
+	return badge{good, "open for messages"}
+}
+
+func channelHref(key string) string   { return "/channels/" + url.PathEscape(key) }
+func workflowHref(name string) string { return "/workflows/" + url.PathEscape(name) }
+
+// health is the strip of the overview.
+func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]sign, error) {
+	defs, states, err := c.Definitions.ChannelStates(ctx, v.workspace.ID)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := c.Store.Lines(ctx, v.workspace.ID, v.now)
+	if err != nil {
+		return nil, err
+	}
+	recent, err := c.recent(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	var signs []sign
+	for i, def := range defs {
+		signs = append(signs, sign{name: channelName(def.Key), href: channelHref(def.Key), badge: channelBadge(states[i]), at: states[i].OpenUntil})
+	}
+	if len(lines) > 0 {
+		n := int64(0)
+		for _, l := range lines {
+			n += l.N
+		}
+		signs = append(signs, sign{name: "oldest waiting", href: channelHref(lines[0].Channel), badge: badge{hold, plural(n, "waits", "wait")}, at: lines[0].Oldest})
+	}
+	failed := map[string]int64{}
+	for _, r := range recent {
+		if r.Status == delivery.Failed {
+			failed[r.Channel] += r.N
+		}
+	}
+	for _, channel := range sortedKeys(failed) {
+		signs = append(signs, sign{
+			name: "failed in a day, " + channelName(channel), href: listAt("/deliveries", "status", "failed", "channel", channel, "since", "1d"),
+			badge: badge{bad, number(failed[channel])}, command: "carillon deliveries retry --status failed --channel " + channel,
+		})
+	}
+	for _, p := range pauses {
+		if p.ResumedAt.IsZero() {
+			signs = append(signs, sign{name: p.Workflow, href: workflowHref(p.Workflow), badge: badge{hold, "paused"}, at: p.PausedAt, command: "carillon workflows resume " + p.Workflow})
+		}
+	}
+	return signs, nil
+}
+
+func sortedKeys[V any](m map[string]V) (names []string) {
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// countLine is a number of deliveries with their state and reason.
+type countLine struct {
+	badge badge
+	why   string
+	n     int64
+	href  string
+}
+
+// waitLine is what waits in line.
+type waitLine struct {
+	other string // the channel on a workflow's page, the workflow on a channel's
+	why   string
+	n     int64
+	at    time.Time
+}
+
+// part is a workflow or a channel as a page shows it.
+type part struct {
+	scale
+	kind, name, back string
+	state            badge
+	story            []phrase
+	facts            []fact
+	counts           []countLine
+	waits            []waitLine
+	commands         []command
+	text             string
+	all              string
+}
+
+type partRow struct {
+	name, href string
+	state      badge
+	at         time.Time
+	more       string
+	n          int64 // deliveries of a day
+	failed     int64
+	waits      int64
+	oldest     time.Time
+}
+
+type partList struct {
+	scale
+	title string
+	kind  string
+	rows  []partRow
+}
+
+// tally adds up the deliveries of a day and what waits, by the name that of and lineOf give.
+func tally(recent []store.RecentCount, lines []store.Line, of func(store.RecentCount) string, lineOf func(store.Line) string) map[string]partRow {
+	out := map[string]partRow{}
+	for _, r := range recent {
+		row := out[of(r)]
+		row.n += r.N
+		if r.Status == delivery.Failed {
+			row.failed += r.N
+		}
+		out[of(r)] = row
+	}
+	for _, l := range lines { // the oldest first
+		row := out[lineOf(l)]
+		row.waits += l.N
+		if row.oldest.IsZero() {
+			row.oldest = l.Oldest
+		}
+		out[lineOf(l)] = row
+	}
+	return out
+}
+
+func (c *console) numbers(ctx context.Context, v visit) ([]store.RecentCount, []store.Line, error) {
+	recent, err := c.recent(ctx, v)
+	if err != nil {
+		return nil, nil, err
+	}
+	lines, err := c.Store.Lines(ctx, v.workspace.ID, v.now)
+	return recent, lines, err
+}
+
+func (c *console) workflowPages(ctx context.Context, v visit) (view, error) {
+	set, err := c.Definitions.Definitions(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	recent, lines, err := c.numbers(ctx, v)
+	if err != nil {
+		return view{}, err
+	}
+	pauses, err := c.Store.Pauses(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	sums := tally(recent, lines, func(r store.RecentCount) string { return r.Workflow }, func(l store.Line) string { return l.Workflow })
+	list := partList{scale: v.scale, title: "Workflows", kind: "workflow"}
+	for _, w := range set.Workflows() {
+		row := sums[w.Name]
+		row.name, row.href, row.more = w.Name, workflowHref(w.Name), w.Type
+		row.state, row.at = workflowBadge(w, pauses)
+		list.rows = append(list.rows, row)
+	}
+	for _, p := range pauses {
+		if set.Workflow(p.Workflow) == nil && p.ResumedAt.IsZero() {
+			row := sums[p.Workflow]
+			row.name, row.href, row.more = p.Workflow, workflowHref(p.Workflow), "not defined any more"
+			row.state, row.at = workflowBadge(nil, []store.Pause{p})
+			list.rows = append(list.rows, row)
+		}
+	}
+	return view{title: "Workflows", section: "/workflows", body: partListPage(list), live: true}, nil
+}
+
+// workflowBadge says whether a workflow acts; since when it is paused.
+func workflowBadge(w *definition.Workflow, pauses []store.Pause) (badge, time.Time) {
+	for _, p := range pauses {
+		if (w == nil || p.Workflow == w.Name) && p.ResumedAt.IsZero() {
+			return badge{hold, "paused"}, p.PausedAt
+		}
+	}
+	if w == nil {
+		return badge{quiet, "not defined"}, time.Time{}
+	}
+	if !w.Enabled {
+		return badge{quiet, "switched off"}, time.Time{}
+	}
+	return badge{good, "in force"}, time.Time{}
+}
+
+func (c *console) channelPages(ctx context.Context, v visit) (view, error) {
+	defs, states, err := c.Definitions.ChannelStates(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	recent, lines, err := c.numbers(ctx, v)
+	if err != nil {
+		return view{}, err
+	}
+	sums := tally(recent, lines, func(r store.RecentCount) string { return r.Channel }, func(l store.Line) string { return l.Channel })
+	list := partList{scale: v.scale, title: "Channels", kind: "channel"}
+	for i, def := range defs {
+		row := sums[def.Key]
+		row.name, row.href, row.more = def.Key, channelHref(def.Key), def.Provider
+		row.state, row.at = channelBadge(states[i]), states[i].OpenUntil
+		list.rows = append(list.rows, row)
+	}
+	return view{title: "Channels", section: "/channels", body: partListPage(list), live: true}, nil
+}
+
+// definitionText is the document in force of that kind and name.
+func (c *console) definitionText(ctx context.Context, v visit, kind, name string) (store.Definition, error) {
+	number, err := c.Store.DefinitionsNumber(ctx, v.workspace.ID)
+	if err != nil {
+		return store.Definition{}, err
+	}
+	set, err := c.Store.DefinitionSet(ctx, v.workspace.ID, number)
+	for _, d := range set {
+		if d.Kind == kind && d.Name == name {
+			return d, err
+		}
+	}
+	return store.Definition{}, err
+}
+
+// fill adds the counts and what waits to a page; ours tells the counts of this workflow or channel.
+func (c *console) fill(ctx context.Context, v visit, p *part, ours func(workflow, channel string) (other string, ok bool)) error {
+	recent, lines, err := c.numbers(ctx, v)
+	if err != nil {
+		return err
+	}
+	type state struct {
+		status delivery.Status
+		why    string
+	}
+	sums, hrefs := map[state]int64{}, map[state]string{}
+	var order []state
+	for _, r := range recent {
+		if _, ok := ours(r.Workflow, r.Channel); !ok {
+			continue
+		}
+		one := state{r.Status, string(r.Reason)}
+		if sums[one] == 0 {
+			order = append(order, one)
+			hrefs[one] = listAt("/deliveries", p.kind, p.name, "status", string(r.Status), "reason", string(r.Reason), "since", "1d")
+		}
+		sums[one] += r.N
+	}
+	slices.SortStableFunc(order, func(a, b state) int { return int(sums[b] - sums[a]) })
+	for _, one := range order {
+		p.counts = append(p.counts, countLine{badge{deliveryTone(one.status), string(one.status)}, words(one.why), sums[one], hrefs[one]})
+	}
+	for _, l := range lines {
+		if other, ok := ours(l.Workflow, l.Channel); ok {
+			why := ""
+			if l.Reason != "" {
+				why = l.Reason.Sentence()
+			}
+			p.waits = append(p.waits, waitLine{other, why, l.N, l.Oldest})
+		}
+	}
+	p.all = listAt("/deliveries", p.kind, p.name)
+	return nil
+}
+
+func (c *console) workflowPage(ctx context.Context, v visit) (view, error) {
+	set, err := c.Definitions.Definitions(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	pauses, err := c.Store.Pauses(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	w := set.Workflow(v.id)
+	pause := slices.IndexFunc(pauses, func(p store.Pause) bool { return p.Workflow == v.id && p.ResumedAt.IsZero() })
+	if w == nil && pause < 0 {
+		return view{}, store.ErrNotFound
+	}
+	page := part{scale: v.scale, kind: "workflow", name: v.id, back: "/workflows"}
+	page.commands = []command{{"carillon workflows pause " + v.id, "stops it until it is resumed; what comes due meanwhile is held"}}
+	if pause >= 0 {
+		p := pauses[pause]
+		page.story = []phrase{{"Paused by " + p.Actor + " since", p.PausedAt, "."}, {text: fmt.Sprintf("%s and %s are put aside.", plural(p.Instances, "instance", "instances"), plural(p.Deliveries, "delivery", "deliveries"))}}
+		page.commands = []command{{"carillon workflows resume " + v.id, "lets it go on, with what waited"}}
+	}
+	page.state, _ = workflowBadge(w, slices.DeleteFunc(slices.Clone(pauses), func(p store.Pause) bool { return p.Workflow != v.id }))
+	if w != nil {
+		page.facts = []fact{{name: "type", value: w.Type}, {name: "version", value: strconv.FormatInt(w.Version, 10)}}
+		for _, t := range w.Trigger {
+			page.facts = append(page.facts, fact{name: "trigger", value: t.ID, code: true})
+		}
+		text, err := c.definitionText(ctx, v, "workflow", v.id)
+		if err != nil {
+			return view{}, err
+		}
+		page.text = text.Text
+	}
+	if err := c.fill(ctx, v, &page, func(workflow, channel string) (string, bool) { return channelName(channel), workflow == v.id }); err != nil {
+		return view{}, err
+	}
+	return view{title: "Workflow " + v.id, section: "/workflows", body: partPage(page), live: true}, nil
+}
+
+func (c *console) channelPage(ctx context.Context, v visit) (view, error) {
+	defs, states, err := c.Definitions.ChannelStates(ctx, v.workspace.ID)
+	if err != nil {
+		return view{}, err
+	}
+	i := slices.IndexFunc(defs, func(d *definition.Channel) bool { return d.Key == v.id })
+	if i < 0 {
+		return view{}, store.ErrNotFound
+	}
+	def, s := defs[i], states[i]
+	page := part{scale: v.scale, kind: "channel", name: v.id, back: "/channels", state: channelBadge(s)}
+	if s.Breaker != flow.Closed {
+		page.story = []phrase{{fmt.Sprintf("%s found its provider away. It is tried again at", plural(int64(s.Failures), "request", "requests in a row")), s.OpenUntil, "."}}
+	}
+	page.facts = known([]fact{
+		{name: "provider", value: def.Provider},
+		{name: "rate", value: s.Rate},
+		{name: "requests now", value: fmt.Sprintf("%d of %d", s.OnWire, s.Concurrency)},
+		{name: "accepted last", at: s.AcceptedAt},
+		{name: "failed last", at: s.FailedAt},
+		{name: "failure", value: s.Failure, code: true},
+	})
+	page.commands = []command{
+		{"carillon channels test " + def.Key + " --to ADDRESS", "sends one message through it"},
+		{"carillon deliveries retry --status failed --channel " + def.Key, "tries again what has failed"},
+	}
+	text, err := c.definitionText(ctx, v, "channel", v.id)
+	if err != nil {
+		return view{}, err
+	}
+	page.text = text.Text
+	if err := c.fill(ctx, v, &page, func(workflow, channel string) (string, bool) { return workflow, channel == v.id }); err != nil {
+		return view{}, err
+	}
+	return view{title: "Channel " + v.id, section: "/channels", body: partPage(page), live: true}, nil
+}
+
+// partMore is what a list says of a workflow or a channel beside its name, partOther what its page says of what waits.
+func partMore(kind string) string {
+	if kind == "channel" {
+		return "provider"
+	}
+	return "type"
+}
+
+func partOther(kind string) string {
+	if kind == "channel" {
+		return "workflow"
+	}
+	return "channel"
+}

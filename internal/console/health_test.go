@@ -1,0 +1,43 @@
+package console_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+)
+
+// The overview says whether messages pass; workflows and channels have pages with what is in force, counts and what waits.
+func TestHealthOfWorkflowsAndChannels(t *testing.T) {
+	t.Parallel()
+	b := lived(t, storetest.Memory(t))
+	h := b.handler(t, console.Deps{Guest: "default"})
+	says := func(path string, want ...string) {
+		t.Helper()
+		a := get(t, h, path)
+		text := plain(a.body)
+		for _, w := range want {
+			if a.status != http.StatusOK || !strings.Contains(text, w) {
+				t.Errorf("%s (%d) does not say %q:\n%s", path, a.status, w, text)
+			}
+		}
+	}
+	says("/", "inbox open for messages")
+	says("/workflows", "in force visit survey 1 0 0")
+	says("/workflows/visit", "visit in force", "sent 1 delivered", "Nothing that could have left is waiting.", "carillon workflows pause visit", "workflow: visit", "type survey")
+	says("/channels", "open for messages inbox:default inbox 1 0 0")
+	says("/channels/inbox:default", "sent 1 delivered", "provider inbox", "carillon channels test inbox:default --to ADDRESS", "channel: inbox")
+	for _, path := range []string{"/workflows/nothing", "/channels/nothing", "/channels/sms:default"} {
+		if a := get(t, h, path); a.status != http.StatusNotFound {
+			t.Errorf("%s: status %d", path, a.status)
+		}
+	}
+	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "visit", "a wrong text", "ada", b.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	says("/", "visit paused", "carillon workflows resume visit")
+	says("/workflows", "paused", "visit survey 1 0 0")
+	says("/workflows/visit", "Paused by ada since 08:12:36", "carillon workflows resume visit")
+}

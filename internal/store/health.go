@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// What tells how a workspace does, at a bounded cost however large its tables are.
+
+// MaxRecent is how many of the newest deliveries Recent counts.
+const MaxRecent = 50_000
+
+// RecentCount is how many of the newest deliveries of a workflow on a channel are in a state, for a reason.
+type RecentCount struct {
+	Workflow, Channel string
+	Status            delivery.Status
+	Reason            reason.Reason
+	N                 int64
+}
+
+const recentDeliveries = `
+SELECT a.workflow, a.channel, a.status, a.reason, COUNT(*)
+FROM (SELECT d.workflow, d.channel, d.status, d.reason FROM delivery AS d WHERE d.ws = $1 AND d.id >= $2 ORDER BY d.id DESC LIMIT $3) AS a
+GROUP BY a.workflow, a.channel, a.status, a.reason
+ORDER BY a.workflow, a.channel, a.status, a.reason`
+
+// Recent counts the deliveries that were made at or after since, the newest MaxRecent of them.
+func (s *Store) Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]RecentCount, error) {
+	return all(ctx, s, "count the newest deliveries", func(rows *sql.Rows) (c RecentCount, err error) {
+		return c, rows.Scan(&c.Workflow, &c.Channel, &c.Status, &c.Reason, &c.N)
+	}, recentDeliveries, int64(ws), floorID(since), int64(MaxRecent))
+}
+
+// Line is how many deliveries of a workflow on a channel could have left and have not, for one reason.
+type Line struct {
+	Workflow, Channel string
+	Reason            reason.Reason // why they were delayed last; "": they were not
+	N                 int64
+	Oldest            time.Time // since when the oldest of them could have left
+}
+
+// The bounds count the rows of all workspaces, as the indexes hold them.
+const waitingLines = `
+SELECT a.channel, a.workflow, a.reason, COUNT(*), MIN(a.since)
+FROM (
+  SELECT l.channel, l.workflow, l.reason, l.eligible_at AS since FROM (
+    SELECT d.ws, d.channel, d.workflow, d.reason, d.eligible_at FROM delivery AS d
+    WHERE d.eligible_at > 0 AND d.eligible_at <= $2 ORDER BY d.eligible_at, d.send_at LIMIT $3) AS l
+  WHERE l.ws = $1
+  UNION ALL
+  SELECT m.channel, m.workflow, m.reason, m.send_at FROM (
+    SELECT d.ws, d.channel, d.workflow, d.reason, d.send_at, d.eligible_at FROM delivery AS d
+    WHERE d.send_at > 0 AND d.send_at <= $2 ORDER BY d.send_at, d.id LIMIT $3) AS m
+  WHERE m.ws = $1 AND m.eligible_at = 0) AS a
+GROUP BY a.channel, a.workflow, a.reason
+ORDER BY MIN(a.since), a.channel, a.workflow, a.reason`
+
+// Lines are the deliveries of a workspace that wait in line at now, counted up to maxTurns of those that are due and as many of
+// those that are delayed; the oldest are always among them.
+func (s *Store) Lines(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]Line, error) {
+	return all(ctx, s, "count what waits", func(rows *sql.Rows) (l Line, err error) {
+		return l, rows.Scan(&l.Channel, &l.Workflow, &l.Reason, &l.N, instant{&l.Oldest})
+	}, waitingLines, int64(ws), micros(now), int64(maxTurns))
+}
