@@ -91,9 +91,7 @@ func (c *Client) Definitions(ctx context.Context) (Definitions, error) {
 // Apply puts a whole set of definition files in force. Files that cannot be used give a *Problem whose Problems
 // list every fault; nothing is changed then.
 func (c *Client) Apply(ctx context.Context, files []File) (Applied, error) {
-	var answer Applied
-	err := c.call(ctx, http.MethodPost, "/v1/definitions", map[string]any{"files": files}, &answer)
-	return answer, err
+	return c.ApplyWith(ctx, files, ApplyOptions{})
 }
 
 // Instances gives a page of instances, newest first.

@@ -97,6 +97,8 @@ type Applied struct {
 	Warnings []DefinitionProblem `json:"warnings,omitempty" doc:"What can be used as it is, and is probably a mistake."`
 	// SecretChanges need the scope secrets.
 	SecretChanges []SecretChange `json:"secret_changes,omitempty" doc:"The definitions that changed in what decides where secrets go."`
+	// Preview is there after a dry run alone: nothing was changed, and Number is that of the set in force.
+	Preview *DefinitionPreview `json:"preview,omitempty" doc:"Of a dry run: what would follow. Nothing was changed."`
 }
 
 // SecretChange is a definition that changed in what decides where its secrets go.
@@ -112,7 +114,8 @@ type DefinitionChange struct {
 	Kind    string `json:"kind" doc:"Such as workflow, channel or survey."`
 	Name    string `json:"name" doc:"Its name among those of its kind."`
 	Version int64  `json:"version" doc:"Counts the changes of this definition, from 1."`
-	Action  string `json:"action" enum:"added,changed,unchanged" doc:"What was done to it."`
+	Action  string `json:"action" enum:"added,changed,deleted,unchanged" doc:"What was done to it."`
+	Diff    string `json:"diff,omitempty" doc:"Of a dry run: from the text in force to the new one, as diff -u prints it."`
 }
 
 // Definitions is the set in force.

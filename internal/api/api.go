@@ -65,6 +65,7 @@ type Store interface {
 	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
+	DefinitionVersion(ctx context.Context, ws subject.WorkspaceID, ref store.DefinitionRef, version int64) (store.Definition, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
 	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]store.ContactRow, error)
 	FindContacts(ctx context.Context, ws subject.WorkspaceID, w store.Whom, limit int) ([]store.ContactRow, error)
@@ -85,7 +86,8 @@ type Store interface {
 type Engine interface {
 	Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error)
 	Tick(ctx context.Context) (client.Tick, error)
-	Apply(ctx context.Context, ws store.Workspace, files []definition.File, by Applier, once *store.Once[Applied]) (Applied, error)
+	EditDefinitions(ctx context.Context, ws store.Workspace, edit DefinitionEdit, by Applier, once *store.Once[Applied]) (Applied, error)
+	DefinitionHistory(ctx context.Context, ws store.Workspace, q client.HistoryQuery) (client.DefinitionHistory, error)
 	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Once[Operated]) (Operated, error)
 	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error)
 	Bulk(ctx context.Context, ws store.Workspace, actor string, b Bulk, once *store.Once[Bulked]) (Bulked, error)
@@ -111,13 +113,23 @@ type Applier struct {
 	Secrets bool // may change references to secrets, and what stands beside them
 }
 
+// DefinitionEdit is a wish to change the definitions in force: by files, by a rollback, or by what is to go.
+type DefinitionEdit struct {
+	Files    []definition.File
+	Prune    bool
+	Delete   []definition.Ref
+	Rollback *client.Rollback
+	DryRun   bool
+}
+
 // Applied says what applying definitions did; with an error among the problems it did nothing.
 type Applied struct {
 	Problems []definition.Problem
 	Number   int64
-	Changes  []store.DefinitionChange
+	Changes  []client.DefinitionChange
 	// SecretChanges are the definitions that changed in what decides where secrets go.
 	SecretChanges []definition.SecretChange
+	Preview       *client.DefinitionPreview // of a dry run
 }
 
 // Verb is what a person may do to an instance or a delivery.

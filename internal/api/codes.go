@@ -38,8 +38,12 @@ func codesOf(op *huma.Operation) []client.Code {
 	switch {
 	case op.OperationID == "post-events":
 		may = append(may, client.CodeInvalidEvent, client.CodeDedupMissing, client.CodeNoRecipient)
-	case op.OperationID == "apply-definitions":
-		may = append(may, client.CodeDefinitions)
+	case op.OperationID == "apply-definitions", op.OperationID == "rollback-definitions":
+		may = append(may, client.CodeNotFound, client.CodeDefinitions, client.CodeWorkflowLocked)
+	case op.OperationID == "definition-history", op.OperationID == "list-definitions":
+		may = append(may, client.CodeNotFound)
+	case op.OperationID == "delete-definition":
+		may = append(may, client.CodeNotPossible, client.CodeWorkflowLocked)
 	case op.OperationID == "run-workflow":
 		may = append(may, client.CodeNotPossible, client.CodeNotByHand)
 	case op.OperationID == "forget-instance":

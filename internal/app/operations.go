@@ -7,7 +7,6 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/api"
-	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/contact"
@@ -49,22 +48,6 @@ func (o operations) Tick(ctx context.Context) (client.Tick, error) {
 	}
 	r, err := o.engine.Tick(ctx)
 	return client.Tick{Processed: r.Processed, Looked: r.Looked, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed}, err
-}
-
-func (o operations) Apply(ctx context.Context, ws store.Workspace, files []definition.File, by api.Applier, once *store.Once[api.Applied]) (api.Applied, error) {
-	result, err := o.engine.ApplyOnce(ctx, ws, files, engine.Applier(by), store.From(once, applied))
-	var refused *engine.SecretsError
-	if errors.As(err, &refused) {
-		p := client.NewProblem(http.StatusForbidden, http.StatusText(http.StatusForbidden), client.CodeForbidden,
-			"the API key lacks the scope "+string(api.ScopeSecrets)+"; "+refused.Error()+"; nothing was changed")
-		p.Hint = "apply them with a key that has both scopes (carillon keys create --name NAME --scopes definitions,secrets), or take them back to what is in force"
-		return applied(result), p
-	}
-	return applied(result), err
-}
-
-func applied(r engine.Applied) api.Applied {
-	return api.Applied{Problems: r.Problems, Number: r.Number, Changes: r.Changes, SecretChanges: r.SecretChanges}
 }
 
 func (o operations) Operate(ctx context.Context, ws store.Workspace, actor string, action api.Action, once *store.Once[api.Operated]) (api.Operated, error) {

@@ -38,6 +38,7 @@ func Table() []Row {
 		{Path: "reason", Layer: Pure, Purpose: "every named outcome once, with its sentence for people"},
 		{Path: "strictjson", Layer: Pure, Purpose: "JSON that every reader understands alike, in one pass"},
 		{Path: "slip", Layer: Pure, Purpose: "the word that somebody meant to write"},
+		{Path: "textdiff", Layer: Pure, Purpose: "how one text differs from another, line by line"},
 		{
 			Path: "key", Layer: Pure, Purpose: "deterministic keys, hashes, canonical JSON, public ids and links",
 			Imports: []string{"civil"},

@@ -23,9 +23,10 @@ import (
 
 // Exit statuses.
 const (
-	ExitOK     = 0
-	ExitFailed = 1
-	ExitUsage  = 64 // EX_USAGE of sysexits.h; 2 and 3 are results of commands that compare
+	ExitOK      = 0
+	ExitFailed  = 1
+	ExitChanges = 2  // of a dry run: something would change
+	ExitUsage   = 64 // EX_USAGE of sysexits.h; 2 and 3 are results of commands that compare
 )
 
 // Stdio is where a command reads and writes.
@@ -38,15 +39,13 @@ type Stdio struct {
 
 // grammar is every command.
 type grammar struct {
-	PrintVersion kong.VersionFlag `name:"version" hidden:"" help:"Print the version."`
-
 	Demo  demoCmd  `cmd:"" help:"See it at work on this machine, in ten seconds."`
 	Serve serveCmd `cmd:"" help:"Run the engine, the HTTP API and the console."`
 
-	Check       checkCmd       `cmd:"" group:"rules" help:"Check definition files, without a server."`
+	Check       checkCmd       `cmd:"" group:"rules" help:"Check definition files, with or without a server."`
 	Test        testCmd        `cmd:"" group:"rules" help:"Run scenarios: proof of what the definitions do, in virtual time."`
 	Apply       applyCmd       `cmd:"" group:"rules" help:"Put definition files in force."`
-	Definitions definitionsCmd `cmd:"" group:"rules" help:"See the definitions in force."`
+	Definitions definitionsCmd `cmd:"" group:"rules" help:"See, delete and roll back the definitions in force."`
 
 	Events     eventsCmd     `cmd:"" group:"work" help:"Post events and look at them."`
 	Ingest     ingestCmd     `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
@@ -119,8 +118,11 @@ func Run(ctx context.Context, args []string, stdio Stdio) (status int) {
 		fmt.Fprintln(stdio.Err, "carillon:", err)
 		return ExitUsage
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "--version": // no flag of the parser: commands have a --version of their own
+		args = append([]string{"version"}, args[1:]...)
 	}
 	parsed, err := parser.Parse(args)
 	if out.caused(err) { // the help has no room
@@ -151,7 +153,7 @@ func newParser(stdio Stdio) (*kong.Kong, error) {
 			{Key: "work", Title: "Messages:"},
 			{Key: "admin", Title: "Administration:"},
 		}),
-		kong.Vars{"scopes": strings.Join(scopes(), ","), "workspace": app.DefaultWorkspace, "version": "carillon " + version()},
+		kong.Vars{"scopes": strings.Join(scopes(), ","), "workspace": app.DefaultWorkspace},
 	)
 }
 

@@ -337,7 +337,7 @@ func (r *reader) channelRef(n *portable.Node, set *Set) (string, bool) {
 		return "", false
 	}
 	if set.Channel(key) == nil {
-		r.warn(CodeReference, n.Pos, fmt.Sprintf("no channel named %q", n.Text), r.noChannel(key))
+		r.unresolved(reference{KindChannel, key, n.Text}, n.Pos, r.noChannel(key), !r.opts.Whole)
 	}
 	return key, true
 }
@@ -350,6 +350,9 @@ func (r *reader) noChannel(key string) string {
 	names = slices.DeleteFunc(names, func(name string) bool { return name == key })
 	if hint := slip.DidYouMean(key, names); hint != "" {
 		return hint
+	}
+	if r.opts.Whole {
+		return "define it with channel: " + key + "; one that is in force is found with --server"
 	}
 	return "define it with channel: " + key
 }
@@ -407,7 +410,7 @@ func (r *reader) sinkRefs(n *portable.Node, set *Set) []SinkRef {
 		s := SinkRef{Events: []string{EventResponseCompleted}, When: r.condition(f.get("when"), outcomeScope())}
 		if name, ok := r.defName(f.get("sink")); ok {
 			if s.Sink = name; set.Sink(name) == nil {
-				r.warn(CodeReference, f.get("sink").Pos, fmt.Sprintf("no sink named %q", name), r.undefined(KindSink, name))
+				r.unresolved(reference{KindSink, name, name}, f.get("sink").Pos, r.undefined(KindSink, name), true)
 			}
 		}
 		if events := f.get("events"); events != nil {

@@ -107,9 +107,7 @@ func (r *reader) datum(name string, f fields, set *Set) *Data {
 	}
 	if typ, ok := r.slug(records); ok {
 		d.Records = typ
-		if types := r.defined(KindRecordType); !slices.Contains(types, typ) && !r.stored {
-			r.warn(CodeLint, records.Pos, fmt.Sprintf("no record type named %q", typ), r.undefined(KindRecordType, typ))
-		}
+		r.recordRef(records, typ)
 	}
 	scope := r.scopeOfData(set.RecordType(d.Records))
 	d.Where = r.condition(f.get("where"), scope)

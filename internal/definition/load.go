@@ -31,6 +31,21 @@ type Options struct {
 	Compiler *expr.Compiler
 	// Known are the definitions in force. Load lets files refer to those that they do not define anew.
 	Known []Stored
+	// Removed are definitions in force that will be in force no longer, unless the files define them. What needs one of them is an error.
+	Removed []Ref
+	// Prune removes every definition in force that the files do not define.
+	Prune bool
+	// Whole says that the files and Known are all that there is: a channel or a type of record that they lack is an error, where
+	// it else is a warning, since it may come later.
+	Whole bool
+	// Strict makes what has no effect yet an error, where it else is a warning.
+	Strict bool
+}
+
+// Ref names a definition.
+type Ref struct {
+	Kind Kind
+	Name string
 }
 
 // ProviderInfo says which settings a provider of channels takes.
@@ -55,7 +70,8 @@ type SettingInfo struct {
 type Bundle struct {
 	Documents []Document // in the order of the files; scenarios are not among them
 	Scenarios []File
-	Set       *Set // with number 0 and versions 0
+	Removed   []Stored // in the order of Options.Known
+	Set       *Set     // with number 0 and versions 0
 }
 
 // Load reads the files of a folder and reports everything that is wrong with them at once. The bundle is usable only
@@ -83,10 +99,15 @@ func Load(files []File, opts Options) (Bundle, []Problem) {
 	}
 	given := len(l.sources)
 	for _, d := range opts.Known {
-		if l.byName[identity{d.Kind, d.Name}] != nil {
-			continue
+		ref := Ref{d.Kind, d.Name}
+		switch {
+		case l.byName[ref] != nil:
+		case opts.Prune || slices.Contains(opts.Removed, ref):
+			b.Removed = append(b.Removed, d)
+			l.removed[ref] = true
+		default:
+			l.addKnown(d)
 		}
-		l.addKnown(d)
 	}
 	b.Set = l.compile(0)
 	for _, s := range l.sources[:given] {
@@ -121,7 +142,9 @@ func brokenInForce(problems []Problem, opts Options) []Problem {
 	broken = slices.DeleteFunc(broken, func(p Problem) bool { return slices.Contains(before.problems, p) })
 	for i := range broken {
 		broken[i].File = strings.TrimPrefix(broken[i].File, inForce+" ") + " in force"
-		broken[i].Hint = "it does not fit these files: apply it with them, mended"
+		if broken[i].Code != CodeNeeded {
+			broken[i].Hint = "it does not fit these files: apply it with them, mended"
+		}
 	}
 	return broken
 }
@@ -174,7 +197,8 @@ type loader struct {
 	stored   bool // from the store: what was once accepted is not refused for a provider that has gone
 	problems []Problem
 	sources  []*source
-	byName   map[identity]*source
+	byName   map[Ref]*source
+	removed  map[Ref]bool
 }
 
 // source is a document on its way into a set.
@@ -186,7 +210,7 @@ type source struct {
 }
 
 func newLoader(opts Options) (*loader, error) {
-	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), byName: map[identity]*source{}}
+	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), byName: map[Ref]*source{}, removed: map[Ref]bool{}}
 	if l.compiler == nil {
 		c, err := expr.NewCompiler()
 		if err != nil {
@@ -250,19 +274,13 @@ func (l *loader) add(file string, doc portable.Document, version int64) {
 	if !ok {
 		return
 	}
-	id := identity{s.document.Kind, name}
+	id := Ref{s.document.Kind, name}
 	if other := l.byName[id]; other != nil {
 		r.report(CodeDuplicate, s.nameAt, fmt.Sprintf("%s %s is defined twice", kind, name),
 			fmt.Sprintf("the other one stands at %s:%d", other.document.File, other.nameAt.Line))
 		return
 	}
 	l.byName[id] = s
-}
-
-// identity is what no two documents of a set have in common.
-type identity struct {
-	kind Kind
-	name string
 }
 
 // meaning is a hash over what a document says: comments, the order of keys and blanks do not count.

@@ -175,7 +175,7 @@ func (r *reader) templateRef(n *portable.Node, set *Set) Message {
 	}
 	m, ok := set.templates[name]
 	if !ok {
-		r.report(CodeReference, n.Pos, fmt.Sprintf("no template named %q", name), r.undefined(KindTemplate, name))
+		r.unresolved(reference{KindTemplate, name, name}, n.Pos, r.undefined(KindTemplate, name), false)
 	}
 	return m
 }
@@ -188,7 +188,7 @@ func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
 	}
 	switch survey := set.Survey(name); {
 	case survey == nil:
-		r.warn(CodeReference, n.Pos, fmt.Sprintf("no survey named %q", name), r.undefined(KindSurvey, name))
+		r.unresolved(reference{KindSurvey, name, name}, n.Pos, r.undefined(KindSurvey, name), true)
 	case survey.Invitation.Text.IsZero() && !survey.broken:
 		r.report(CodeReference, n.Pos, fmt.Sprintf("survey %s has no invitation", name), "write invitation: with a text")
 	case !r.stored:
@@ -199,6 +199,26 @@ func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
 		r.fits(n.Pos, "the invitation of survey "+name, survey.Invitation.variables(), r.about)
 	}
 	return Message{Survey: name}
+}
+
+// reference is a name of a definition, and as it is written.
+type reference struct {
+	kind          Kind
+	name, written string
+}
+
+// unresolved reports a name that is not defined, or will not be any more.
+func (r *reader) unresolved(ref reference, at portable.Pos, hint string, warning bool) {
+	kind := strings.ReplaceAll(string(ref.kind), "_", " ")
+	if r.removed[Ref{ref.kind, ref.name}] {
+		r.report(CodeNeeded, at, fmt.Sprintf("it needs %s %s, which would be deleted", kind, ref.name),
+			fmt.Sprintf("have it need another one first, or keep %s %s", kind, ref.name))
+		return
+	}
+	r.report(CodeReference, at, fmt.Sprintf("no %s named %q", kind, ref.written), hint)
+	if warning {
+		r.problems[len(r.problems)-1].Warning = true
+	}
 }
 
 // undefined is the hint at a name that is not defined.

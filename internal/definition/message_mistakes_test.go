@@ -84,7 +84,7 @@ did you mean name?`,
 		}},
 		{"an unknown type, and a name", report("    a b: {records: clas}\n    c: {records: clas}\n", "x"), []string{
 			`9:5 invalid: "a b" is not a name that a text can read | it has letters, digits and _, and does not begin with a digit`,
-			`warning 10:18 lint: no record type named "clas" | did you mean class?`,
+			`warning 10:18 reference: no record type named "clas" | did you mean class?`,
 		}},
 		{"no data", strings.Replace(report("    a: {records: class}\n", "{{ data.a }}"), "  data:\n    a: {records: class}\n", "", 1), []string{
 			`9:15 template: there is no data here: the message reads none`,

@@ -33,7 +33,10 @@ func ofEvents() []string { return []string{"dedup", "dedup_scope", "dedup_missin
 func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
 	r.onlyWith(f, ofEvents(), t.ID, "an event")
 	record, when, issues, cooldown := f.get("record"), f.get("when"), f.get("issues"), f.get("cooldown")
-	t.Record, _ = r.slug(record)
+	if typ, ok := r.slug(record); ok {
+		t.Record = typ
+		r.recordRef(record, typ)
+	}
 	switch {
 	case when != nil && issues != nil:
 		r.invalid(when.Pos, fmt.Sprintf("trigger %s: when and issues exclude each other", t.ID), "write what must hold for all of them into each issue")
@@ -326,7 +329,7 @@ func (r *reader) fallback(n *portable.Node, set *Set, first string) []string {
 			r.invalid(item.Pos, fmt.Sprintf("%s stands twice in the list", item.Text), "")
 		default:
 			if set.Channel(name) == nil {
-				r.report(CodeReference, item.Pos, fmt.Sprintf("no channel named %q", item.Text), r.noChannel(name))
+				r.unresolved(reference{KindChannel, name, item.Text}, item.Pos, r.noChannel(name), false)
 			}
 			all = append(all, name)
 		}
@@ -338,7 +341,7 @@ func (r *reader) fallback(n *portable.Node, set *Set, first string) []string {
 func (r *reader) personaRef(n *portable.Node, set *Set) string {
 	name, ok := r.defName(n)
 	if ok && set.Persona(name) == nil {
-		r.report(CodeReference, n.Pos, fmt.Sprintf("no persona named %q", name), r.undefined(KindPersona, name))
+		r.unresolved(reference{KindPersona, name, name}, n.Pos, r.undefined(KindPersona, name), false)
 	}
 	return name
 }

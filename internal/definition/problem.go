@@ -18,6 +18,7 @@ const (
 	CodeTemplate        = "template"
 	CodeReference       = "reference" // it names something that is not defined
 	CodeDuplicate       = "duplicate" // defined twice
+	CodeNeeded          = "needed"    // it is to be deleted, and this needs it
 	CodeLint            = "lint"      // works, and probably not as meant
 	CodeNoPage          = "no_page"   // a link leads to a page that this version does not have
 )

@@ -47,7 +47,7 @@ func (r *reader) fieldType(n *portable.Node) (string, bool) {
 	if target, ok := strings.CutPrefix(text, "record("); ok && strings.HasSuffix(target, ")") {
 		target = strings.TrimSuffix(target, ")")
 		if types := r.defined(KindRecordType); !slices.Contains(types, target) {
-			r.report(CodeReference, n.At(len("record(")), fmt.Sprintf("no record type named %q", target), r.undefined(KindRecordType, target))
+			r.unresolved(reference{KindRecordType, target, target}, n.At(len("record(")), r.undefined(KindRecordType, target), false)
 		}
 		return text, true
 	}
@@ -63,6 +63,18 @@ func (r *reader) fieldType(n *portable.Node) (string, bool) {
 	}
 	r.invalid(n.Pos, fmt.Sprintf("%q is not the type of a field", text), hint)
 	return "", false
+}
+
+// recordRef reports a type of record that is not declared. Records need no type: where none is declared, all of them are open.
+func (r *reader) recordRef(n *portable.Node, typ string) {
+	types := r.defined(KindRecordType)
+	switch {
+	case r.stored || slices.Contains(types, typ):
+	case r.removed[Ref{KindRecordType, typ}]:
+		r.unresolved(reference{KindRecordType, typ, typ}, n.Pos, "", false)
+	case len(types) > 0:
+		r.unresolved(reference{KindRecordType, typ, typ}, n.Pos, r.undefined(KindRecordType, typ), !r.opts.Whole)
+	}
 }
 
 // valueType is what expressions know of a declared type.

@@ -19,6 +19,8 @@ type Selection struct {
 	Statuses []Status      `json:"status,omitempty"`
 	Since    time.Time     `json:"since,omitzero"` // planned for then or later
 	Until    time.Time     `json:"until,omitzero"` // planned for before then
+	// Removed: the workflow is defined no longer, and all that waits of it is withdrawn. Nobody asks for this by name.
+	Removed bool `json:"removed,omitempty"`
 }
 
 // Any reports whether the selection excludes anything.
@@ -48,6 +50,9 @@ func (s Selection) String() string {
 	}
 	add("since", at(s.Since))
 	add("until", at(s.Until))
+	if s.Removed {
+		parts = append(parts, "deleted")
+	}
 	return strings.Join(parts, ", ")
 }
 

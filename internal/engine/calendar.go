@@ -11,6 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -68,7 +69,11 @@ func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version fun
 		}
 		var changes []plan.Change
 		if series == nil {
-			changes = plan.Withdraw(stored.Pending, r.now)
+			why := reason.RuleChanged
+			if r.set.Workflow(ref.Workflow) == nil {
+				why = reason.WorkflowInactive
+			}
+			changes = plan.Withdraw(stored.Pending, why, r.now)
 		} else {
 			all, next := series.Compare(stored.Pending, plan.Place{Due: stored.LastDue, Date: stored.LastLocal}, r.now)
 			changes = all

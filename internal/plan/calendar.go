@@ -230,13 +230,13 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 }
 
 // Withdraw is what becomes of the rows of a series that is defined no longer.
-func Withdraw(pending []instance.Row, now time.Time) (changes []Change) {
+func Withdraw(pending []instance.Row, why reason.Reason, now time.Time) (changes []Change) {
 	for _, row := range pending {
 		if Begun(row) {
 			continue
 		}
 		c := Change{Row: row, Was: row, Effect: Withdrawn}
-		withdraw(&c.Row, reason.RuleChanged, now)
+		withdraw(&c.Row, why, now)
 		changes = append(changes, c)
 	}
 	return changes

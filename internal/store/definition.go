@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,23 +35,54 @@ const setDefinitions = `
 UPDATE workspace SET definitions = $2
 WHERE id = $1`
 
-// ApplyDefinitions makes the documents part of the definition set in force. What differs from it by its hash
-// becomes the next version of its name and makes a new set, and its runs begin; when nothing differs the number stays and no audit
-// entry is written. Documents of the set that are not mentioned stay in it. The changes stand in the order of docs. What is
-// scheduled becomes what the new set implies, in the same transaction; calendar may be nil.
-func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, calendar *CalendarPlan, once *Once[AppliedDefinitions]) (number int64, changes []DefinitionChange, err error) {
+// DefinitionRef names a definition.
+type DefinitionRef struct{ Kind, Name string }
+
+// RemovedDefinition is a definition that a new set leaves out.
+type RemovedDefinition struct {
+	DefinitionRef
+	Runs []RunSeed // what removing it brings with it
+	// Withdraw is the selection, as JSON, of what waits of a workflow; empty: nothing waits of a definition of this kind.
+	Withdraw, Subject string
+}
+
+// DefinitionEdit is the next set of definitions of a workspace, told by how it differs from the one in force.
+type DefinitionEdit struct {
+	Documents []Definition
+	Removed   []RemovedDefinition
+	Action    string // for the history: apply, delete or rollback
+	Audit     Audit
+	Calendar  *CalendarPlan // may be nil
+	// DryRun has everything done and taken back: the answer says what an edit would do.
+	DryRun bool
+}
+
+// errDryRun takes back what a dry run has done.
+var errDryRun = errors.New("dry run")
+
+// EditDefinitions makes the next set of definitions. What differs from the set in force by its hash becomes the next version of
+// its name, what is removed stands in the new set no more, and the runs of both begin; when nothing differs the number stays
+// and no audit entry is written. Documents of the set that are not mentioned stay in it. The changes stand in the order of the
+// documents, those that are removed last. What is scheduled becomes what the new set implies, in the same transaction.
+func (s *Store) EditDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, e DefinitionEdit, once *Once[AppliedDefinitions]) (AppliedDefinitions, error) {
 	var applied AppliedDefinitions
-	err = s.write(ctx, func(t *session) error {
-		applied, err = once.do(ctx, t, ws, func() (a AppliedDefinitions, err error) {
-			a.Number, a.Changes, err = t.applyDefinitions(ctx, ws, now, docs, audit, calendar)
-			return a, err
-		})
+	err := s.write(ctx, func(t *session) (err error) {
+		applied, err = once.do(ctx, t, ws, func() (AppliedDefinitions, error) { return t.editDefinitions(ctx, ws, now, e) })
+		if err == nil && e.DryRun {
+			err = errDryRun
+		}
 		return err
 	})
-	if err != nil {
-		return 0, nil, fmt.Errorf("apply definitions: %w", err)
+	if err != nil && !errors.Is(err, errDryRun) {
+		return AppliedDefinitions{}, fmt.Errorf("apply definitions: %w", err)
 	}
-	return applied.Number, applied.Changes, nil
+	return applied, nil
+}
+
+// ApplyDefinitions is EditDefinitions for documents alone.
+func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, calendar *CalendarPlan, once *Once[AppliedDefinitions]) (number int64, changes []DefinitionChange, err error) {
+	applied, err := s.EditDefinitions(ctx, ws, now, DefinitionEdit{Documents: docs, Action: "apply", Audit: audit, Calendar: calendar}, once)
+	return applied.Number, applied.Changes, err
 }
 
 // AppliedDefinitions is what applying definitions did.
@@ -59,100 +91,195 @@ type AppliedDefinitions struct {
 	Changes []DefinitionChange
 }
 
-func (t *session) applyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, calendar *CalendarPlan) (int64, []DefinitionChange, error) {
+func (t *session) editDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, e DefinitionEdit) (none AppliedDefinitions, err error) {
 	if t.s.dialect.lockPlans != "" {
 		if _, err := t.exec(ctx, t.s.dialect.lockPlans); err != nil {
-			return 0, nil, err
+			return none, err
 		}
 	}
 	numbers, err := query(ctx, t, scanInt, lockDefinitions, int64(ws))
 	if err != nil {
-		return 0, nil, err
+		return none, err
 	}
 	if len(numbers) == 0 {
-		return 0, nil, fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
+		return none, fmt.Errorf("workspace %d: %w", ws, ErrNotFound)
+	}
+	if e.Calendar != nil && e.Calendar.Base != numbers[0] {
+		return none, ErrStaleDefinitions
 	}
 	rows, err := query(ctx, t, scanDefinition, currentDefinitions, int64(ws))
 	if err != nil {
-		return 0, nil, err
+		return none, err
 	}
-	type name struct{ kind, name string }
-	current := map[name]Definition{}
+	current := map[DefinitionRef]Definition{}
 	for _, d := range rows {
-		current[name{d.Kind, d.Name}] = d
+		current[DefinitionRef{d.Kind, d.Name}] = d
 	}
-	if calendar != nil && calendar.Base != numbers[0] {
-		return 0, nil, ErrStaleDefinitions
+	last, err := t.lastVersions(ctx, ws, current, e.Documents)
+	if err != nil {
+		return none, err
 	}
 	number := numbers[0] + 1
-	var changes []DefinitionChange
-	var closed, added rowset
-	var runs []RunSeed
-	var inputs []string
-	seen := map[name]bool{}
-	for _, d := range docs {
-		id := name{d.Kind, d.Name}
-		if seen[id] {
-			return 0, nil, fmt.Errorf("%w: %s %q stands twice in one set", ErrInvalid, d.Kind, d.Name)
-		}
-		seen[id] = true
-		old, found := current[id]
-		if found && old.Hash == d.Hash {
-			changes = append(changes, DefinitionChange{d.Kind, d.Name, old.Version, "unchanged"})
-			continue
-		}
-		action := "added"
-		if found {
-			action = "changed"
-			closed.row().int(int64(ws)).text(d.Kind).text(d.Name)
-		}
-		changes = append(changes, DefinitionChange{d.Kind, d.Name, old.Version + 1, action})
-		runs = append(runs, d.Runs...)
-		inputs = append(inputs, d.Inputs...)
-		added.row().int(int64(ws)).text(d.Kind).text(d.Name).int(old.Version + 1).text(d.Text).text(d.Hash).int(number)
+	d, err := differenceOf(ws, number, current, last, e)
+	if err != nil {
+		return none, err
 	}
-	if added.n == 0 {
-		return numbers[0], changes, nil
+	if d.added.n == 0 && d.closed.n == 0 {
+		return AppliedDefinitions{Number: numbers[0], Changes: d.changes}, nil
 	}
-	var edited []string
-	for _, c := range changes {
-		if c.Kind == "workflow" && c.Action == "changed" {
-			edited = append(edited, c.Name)
-		}
+	if err := t.unlocked(ctx, ws, d.edited); err != nil {
+		return none, err
 	}
-	if err := t.unlocked(ctx, ws, edited); err != nil {
-		return 0, nil, err
+	if _, err := t.exec(ctx, closeDefinitions, number, &d.closed); err != nil {
+		return none, err
 	}
-	if _, err := t.exec(ctx, closeDefinitions, number, &closed); err != nil {
-		return 0, nil, err
-	}
-	if _, err := t.exec(ctx, insertDefinitions, &added); err != nil {
-		return 0, nil, err
+	if _, err := t.exec(ctx, insertDefinitions, &d.added); err != nil {
+		return none, err
 	}
 	if _, err := t.exec(ctx, setDefinitions, int64(ws), number); err != nil {
-		return 0, nil, err
+		return none, err
 	}
-	if err := t.keepInputs(ctx, ws, inputs); err != nil {
-		return 0, nil, fmt.Errorf("keep what instances are planned by: %w", err)
+	if _, err := t.exec(ctx, insertDefinitionSet, int64(ws), number, micros(now), e.Audit.Actor, e.Action); err != nil {
+		return none, err
 	}
-	if err := t.beginRuns(ctx, ws, now, number, runs); err != nil {
-		return 0, nil, err
+	if err := t.keepInputs(ctx, ws, d.inputs); err != nil {
+		return none, fmt.Errorf("keep what instances are planned by: %w", err)
 	}
-	if err := t.wakeWorkflows(ctx, ws, now, edited); err != nil {
-		return 0, nil, err
+	if err := t.beginRuns(ctx, ws, now, number, d.runs); err != nil {
+		return none, err
 	}
-	version := func(workflow string) int64 {
-		for _, c := range changes {
-			if c.Kind == "workflow" && c.Name == workflow {
-				return c.Version
-			}
+	if err := t.withdrawRemoved(ctx, ws, now, number, d.removed, e.Audit.Actor); err != nil {
+		return none, err
+	}
+	if err := t.wakeWorkflows(ctx, ws, now, d.edited); err != nil {
+		return none, err
+	}
+	if err := t.planCalendar(ctx, ws, now, number, func(workflow string) int64 { return d.version(current, workflow) }, e.Calendar); err != nil {
+		return none, err
+	}
+	return AppliedDefinitions{Number: number, Changes: d.changes}, t.audit(ctx, ws, now, e.Audit)
+}
+
+// difference is what an edit makes of the set in force.
+type difference struct {
+	changes       []DefinitionChange
+	closed, added rowset
+	runs          []RunSeed
+	inputs        []string
+	removed       []RemovedDefinition
+	edited        []string // workflows that were in force before, and are changed or removed
+}
+
+// differenceOf compares the documents of an edit with those in force. Last are the latest versions of names that are not.
+func differenceOf(ws subject.WorkspaceID, number int64, current map[DefinitionRef]Definition, last map[DefinitionRef]int64, e DefinitionEdit) (d difference, err error) {
+	seen := map[DefinitionRef]bool{}
+	twice := func(id DefinitionRef) error {
+		if seen[id] {
+			return fmt.Errorf("%w: %s %q stands twice in one set", ErrInvalid, id.Kind, id.Name)
 		}
-		return current[name{"workflow", workflow}].Version
+		seen[id] = true
+		return nil
 	}
-	if err := t.planCalendar(ctx, ws, now, number, version, calendar); err != nil {
-		return 0, nil, err
+	for _, doc := range e.Documents {
+		id := DefinitionRef{doc.Kind, doc.Name}
+		if err := twice(id); err != nil {
+			return d, err
+		}
+		old, found := current[id]
+		if found && old.Hash == doc.Hash {
+			d.changes = append(d.changes, DefinitionChange{doc.Kind, doc.Name, old.Version, Unchanged})
+			continue
+		}
+		change := DefinitionChange{doc.Kind, doc.Name, last[id] + 1, Added}
+		if found {
+			change.Version, change.Action = old.Version+1, Changed
+			d.close(ws, id)
+		}
+		d.changes = append(d.changes, change)
+		d.runs = append(d.runs, doc.Runs...)
+		d.inputs = append(d.inputs, doc.Inputs...)
+		d.added.row().int(int64(ws)).text(doc.Kind).text(doc.Name).int(change.Version).text(doc.Text).text(doc.Hash).int(number)
 	}
-	return number, changes, t.audit(ctx, ws, now, audit)
+	for _, r := range e.Removed {
+		if err := twice(r.DefinitionRef); err != nil {
+			return d, err
+		}
+		old, found := current[r.DefinitionRef]
+		if !found {
+			return d, fmt.Errorf("%s %q: %w", r.Kind, r.Name, ErrNotFound)
+		}
+		d.changes = append(d.changes, DefinitionChange{r.Kind, r.Name, old.Version, Deleted})
+		d.close(ws, r.DefinitionRef)
+		d.runs, d.removed = append(d.runs, r.Runs...), append(d.removed, r)
+	}
+	return d, nil
+}
+
+func (d *difference) close(ws subject.WorkspaceID, id DefinitionRef) {
+	d.closed.row().int(int64(ws)).text(id.Kind).text(id.Name)
+	if id.Kind == "workflow" {
+		d.edited = append(d.edited, id.Name)
+	}
+}
+
+// version is that of a workflow in the new set.
+func (d *difference) version(current map[DefinitionRef]Definition, workflow string) int64 {
+	for _, c := range d.changes {
+		if c.Kind == "workflow" && c.Name == workflow {
+			return c.Version
+		}
+	}
+	return current[DefinitionRef{"workflow", workflow}].Version
+}
+
+const lastVersions = `
+SELECT r.kind, r.name, COALESCE((SELECT MAX(d.version) FROM definition AS d WHERE d.ws = r.ws AND d.kind = r.kind AND d.name = r.name), 0)
+FROM /*ROWS $1 (ws bigint, kind text, name text)*/ AS r`
+
+// lastVersions are the latest versions of documents that are not in force: they may have been before.
+func (t *session) lastVersions(ctx context.Context, ws subject.WorkspaceID, current map[DefinitionRef]Definition, docs []Definition) (map[DefinitionRef]int64, error) {
+	var rows rowset
+	for _, d := range docs {
+		if _, found := current[DefinitionRef{d.Kind, d.Name}]; !found {
+			rows.row().int(int64(ws)).text(d.Kind).text(d.Name)
+		}
+	}
+	if rows.n == 0 {
+		return nil, nil
+	}
+	type latest struct {
+		DefinitionRef
+		version int64
+	}
+	found, err := query(ctx, t, func(rows *sql.Rows) (l latest, err error) {
+		return l, rows.Scan(&l.Kind, &l.Name, &l.version)
+	}, lastVersions, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("read the latest versions: %w", err)
+	}
+	versions := make(map[DefinitionRef]int64, len(found))
+	for _, l := range found {
+		versions[l.DefinitionRef] = l.version
+	}
+	return versions, nil
+}
+
+// withdrawRemoved begins a job for each workflow that was removed, which withdraws in pages what waits of it.
+func (t *session) withdrawRemoved(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, removed []RemovedDefinition, actor string) error {
+	for _, r := range removed {
+		if r.Withdraw == "" {
+			continue
+		}
+		last, err := query(ctx, t, scanInt, lastDelivery, int64(ws))
+		if err != nil {
+			return fmt.Errorf("withdraw what waits of workflow %s: %w", r.Name, err)
+		}
+		if _, err := t.exec(ctx, beginBulk, int64(ws), t.s.NewID(now), RunCancel, r.Subject, number, int64(0), dueMicros(now), r.Withdraw, actor, last[0]); err != nil {
+			return fmt.Errorf("withdraw what waits of workflow %s: %w", r.Name, err)
+		}
+		t.due(dueMicros(now))
+	}
+	return nil
 }
 
 // What was put off because its workflow was switched off: the partial index is for this.

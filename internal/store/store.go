@@ -57,12 +57,20 @@ type Definition struct {
 	Inputs  []string  // what the input hashes of its instances are hashes of, kept when it is new or changed
 }
 
+// What an edit does to a definition.
+const (
+	Added     = "added"
+	Changed   = "changed"
+	Deleted   = "deleted"
+	Unchanged = "unchanged"
+)
+
 // DefinitionChange says what applying did to one document.
 type DefinitionChange struct {
 	Kind    string
 	Name    string
 	Version int64
-	Action  string // added, changed, unchanged
+	Action  string // Added, Changed, Deleted or Unchanged
 }
 
 // RecipientRef names a person before their contact is known (R20): the contact with that ExtID, else the one with

@@ -254,6 +254,9 @@ func (r *run) find(p *planned, in store.DueInstance) (m definition.Match, err er
 		return m, err
 	}
 	set := p.live
+	if set.Workflow(in.Workflow) == nil { // whatever version it keeps: a workflow that was deleted sends nothing
+		return m, errGone
+	}
 	if in.Source == nil && !ofCalendar(in) { // else it follows its definition
 		if set, err = r.catalog.Loaded(in.Workspace, in.Definitions); err != nil {
 			return m, err

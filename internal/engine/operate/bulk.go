@@ -161,6 +161,13 @@ func (o *Operator) Work(ctx context.Context, now time.Time) (done int, more bool
 	if step.End {
 		step.Cursor = run.Cursor
 	}
+	if step.End && b.Selection.Removed {
+		instances := 0
+		if instances, step.End, err = o.withdrawInstances(ctx, run, b.Selection.Workflow, now); err != nil {
+			return done, false, err
+		}
+		done, step.Done = done+instances, step.Done+instances
+	}
 	_, err = o.store.MoveBulk(ctx, now, run, step)
 	return done, true, err
 }
@@ -168,8 +175,11 @@ func (o *Operator) Work(ctx context.Context, now time.Time) (done int, more bool
 // one does with a delivery what a person does, unless it is no longer selected. moved reports whether the job has moved on to it.
 func (o *Operator) one(ctx context.Context, b Bulk, step store.JobStep, now time.Time) (moved bool, err error) {
 	name := "cancel"
-	if b.Retry {
+	switch {
+	case b.Retry:
 		name = "retry"
+	case b.Selection.Removed:
+		name = "withdraw"
 	}
 	var act *action
 	_, err = o.onDelivery(ctx, step.Run.Workspace, step.Cursor, name, step.Run.Actor, now, func(a *action, s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
@@ -178,8 +188,11 @@ func (o *Operator) one(ctx context.Context, b Bulk, step store.JobStep, now time
 			return store.OperatorChange{}, nil
 		}
 		a.job = &step
-		if b.Retry {
+		switch {
+		case b.Retry:
 			return a.retryDelivery(s, d)
+		case b.Selection.Removed:
+			return o.withdrawn(a, s, d)
 		}
 		return a.cancelDelivery(d)
 	})

@@ -61,6 +61,7 @@ type Store interface {
 	TakeUp(ctx context.Context, now time.Time, limit int) (store.TakenUp, bool, error)
 	NewID(now time.Time) int64
 	LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error)
+	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error)
 	BeginBulk(ctx context.Context, now time.Time, run store.Run, audit store.Audit, once *store.Once[store.Run]) (store.Run, error)
 	BulkRun(ctx context.Context) (run store.Run, open bool, err error)
@@ -151,6 +152,10 @@ func (a *action) cancelDelivery(d delivery.Row) (change store.OperatorChange, er
 // cancel changes a delivery that may still have something to send. One with an open intent is only marked: the
 // result of the attempt decides (model.md §3).
 func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
+	return a.cancelFor(d, reason.CancelledByPerson)
+}
+
+func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, bool) {
 	if d.Status.Final() {
 		return d, false
 	}
@@ -162,16 +167,16 @@ func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
 		if d.StopReason != "" {
 			return d, false
 		}
-		d.StopReason = reason.CancelledByPerson
+		d.StopReason = why
 		a.marked++
 	} else {
 		if d.Status == delivery.Scheduled && !d.Doubt() {
 			d.Slot = time.Time{}
 		}
-		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, reason.CancelledByPerson, time.Time{}, time.Time{}, a.now
+		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, why, time.Time{}, time.Time{}, a.now
 		a.result.Deliveries = append(a.result.Deliveries, d.ID)
 	}
-	a.tellDelivery(journal.Cancelled, d, reason.CancelledByPerson)
+	a.tellDelivery(journal.Cancelled, d, why)
 	return d, true
 }
 

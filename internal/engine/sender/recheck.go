@@ -66,6 +66,8 @@ func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (rules, error) 
 	now := live.Workflow(row.Workflow)
 	if now != nil {
 		r.off = !now.Enabled
+	} else {
+		r.trigger = nil // whatever version it keeps: a workflow that was deleted sends nothing
 	}
 	if r.trigger != nil && !r.trigger.Pin && (now == nil || now.TriggerByID(row.Trigger) == nil) {
 		r.trigger = nil // it kept the version of a large audience (R17), and would have followed its definition otherwise

@@ -14,4 +14,14 @@ CREATE INDEX contact_find_id ON contact (find_id, ws, id) WHERE find_id <> '';
 
 -- What went to an address that is none of the contact's own.
 CREATE INDEX delivery_address ON delivery (address, ws) WHERE own_address = 0 AND address <> '';
+
+-- When a set of definitions came into force, and by whom. Sets of earlier releases have no row.
+CREATE TABLE definition_set (
+  ws     bigint NOT NULL,
+  number bigint NOT NULL,
+  at     bigint NOT NULL,  -- unix µs, UTC
+  actor  text NOT NULL,
+  action text NOT NULL,    -- apply, delete, rollback
+  PRIMARY KEY (ws, number)
+);
 -- +goose StatementEnd

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/textdiff"
+)
+
+// Preview is what would follow from an edit, as far as that is known before.
+type Preview struct {
+	Refused   bool     // the one who asks may not make the secret changes
+	Effects   []Effect // by workflow
+	Evaluated []string // types of records that would all be evaluated, sorted
+	Limits    bool     // what waits for the limits of people would be planned again
+}
+
+// Effect is what would become of what waits of one workflow. The counts are those of this moment.
+type Effect struct {
+	Workflow string
+	Action   string // what the edit does to it: store.Added, Changed or Deleted; Unchanged: another definition does something to it
+	// Deliveries that would follow the new version, and that keep the version of their moment (pin), or would be withdrawn.
+	Follow, Keep, Withdrawn int64
+	// Instances that have not begun, and what would become of them: they follow the new version, or are withdrawn.
+	Instances, InstancesWithdrawn int64
+	// Occasions of the calendar that would be made, moved and withdrawn.
+	Made, Moved, Ended int
+}
+
+// diffs writes into each change how the text in force differs from the new one.
+func diffs(changes []DefinitionChange, known []definition.Stored, docs []definition.Document) {
+	before, after := map[definition.Ref]definition.Stored{}, map[definition.Ref]string{}
+	for _, d := range known {
+		before[definition.Ref{Kind: d.Kind, Name: d.Name}] = d
+	}
+	for _, d := range docs {
+		after[definition.Ref{Kind: d.Kind, Name: d.Name}] = d.Text
+	}
+	for i, c := range changes {
+		if c.Action == store.Unchanged {
+			continue
+		}
+		ref := definition.Ref{Kind: definition.Kind(c.Kind), Name: c.Name}
+		name := func(version int64) string { return fmt.Sprintf("%s %s version %d", c.Kind, c.Name, version) }
+		var from, to string
+		if old, found := before[ref]; found {
+			from = name(old.Version)
+		}
+		if c.Action != store.Deleted {
+			to = name(c.Version)
+		}
+		changes[i].Diff = textdiff.Unified(from, to, before[ref].Text, after[ref])
+	}
+}
+
+// preview says what would become of what waits.
+func (e *Engine) preview(ctx context.Context, ws subject.WorkspaceID, changes []DefinitionChange, edit store.DefinitionEdit, r *rearrangement) (*Preview, error) {
+	waiting, err := e.config.Store.WaitingOfWorkflows(ctx, ws)
+	if err != nil {
+		return nil, err
+	}
+	return previewOf(changes, waiting, edit, r.entries), nil
+}
+
+func previewOf(changes []DefinitionChange, waiting []store.WaitingOfWorkflow, edit store.DefinitionEdit, calendar []journal.Entry) *Preview {
+	p, effects := &Preview{}, map[string]*Effect{}
+	of := func(workflow string) *Effect {
+		if effects[workflow] == nil {
+			effects[workflow] = &Effect{Workflow: workflow, Action: store.Unchanged}
+		}
+		return effects[workflow]
+	}
+	any := false
+	for _, c := range changes {
+		any = any || c.Action != store.Unchanged
+		if c.Kind == string(definition.KindWorkflow) && c.Action != store.Unchanged {
+			of(c.Name).Action = c.Action
+		}
+	}
+	if !any {
+		return p
+	}
+	for _, entry := range calendar {
+		switch entry.What {
+		case journal.Created:
+			of(entry.Workflow).Made++
+		case journal.Moved:
+			of(entry.Workflow).Moved++
+		case journal.Withdrawn:
+			of(entry.Workflow).Ended++
+		default:
+		}
+	}
+	for _, w := range waiting {
+		effect := effects[w.Workflow]
+		switch {
+		case effect == nil:
+		case effect.Action == store.Deleted:
+			effect.Withdrawn, effect.InstancesWithdrawn = w.Follow+w.Keep, w.Instances
+		default:
+			effect.Follow, effect.Keep, effect.Instances = w.Follow, w.Keep, w.Instances
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(effects)) {
+		p.Effects = append(p.Effects, *effects[name])
+	}
+	p.runs(changes, edit)
+	return p
+}
+
+// runs are the work over many rows that the changes bring with them.
+func (p *Preview) runs(changes []DefinitionChange, edit store.DefinitionEdit) {
+	changed := map[store.DefinitionRef]bool{}
+	for _, c := range changes {
+		changed[store.DefinitionRef{Kind: c.Kind, Name: c.Name}] = c.Action != store.Unchanged
+	}
+	add := func(seeds []store.RunSeed) {
+		for _, seed := range seeds {
+			switch seed.Kind {
+			case store.RunLook:
+				p.Evaluated = append(p.Evaluated, seed.Subject)
+			case store.RunCadence:
+				p.Limits = true
+			}
+		}
+	}
+	for _, d := range edit.Documents {
+		if changed[store.DefinitionRef{Kind: d.Kind, Name: d.Name}] {
+			add(d.Runs)
+		}
+	}
+	for _, d := range edit.Removed {
+		add(d.Runs)
+	}
+	slices.SortFunc(p.Evaluated, strings.Compare)
+	p.Evaluated = slices.Compact(p.Evaluated)
+}

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const insertDefinitionSet = `
+INSERT INTO definition_set (ws, number, at, actor, action)
+VALUES ($1, $2, $3, $4, $5)`
+
+// DefinitionVersion is a version of a definition that is or was in force: in the sets from AddedIn until before RemovedIn.
+type DefinitionVersion struct {
+	Definition
+	AddedIn   int64
+	RemovedIn int64 // 0: it is in force
+}
+
+// DefinitionSetRow says when a set came into force, and by whom.
+type DefinitionSetRow struct {
+	Number int64
+	At     time.Time
+	Actor  string
+	Action string // apply, delete or rollback
+}
+
+const definitionVersions = `
+SELECT d.kind, d.name, d.version, d.hash, d.added_in, d.removed_in
+FROM definition AS d
+WHERE d.ws = $1 AND (d.added_in BETWEEN $2 AND $3 OR d.removed_in BETWEEN $2 AND $3)
+ORDER BY d.kind, d.name, d.version`
+
+const versionsOfDefinition = `
+SELECT d.kind, d.name, d.version, d.hash, d.added_in, d.removed_in
+FROM definition AS d
+WHERE d.ws = $1 AND d.kind = $2 AND d.name = $3
+ORDER BY d.version`
+
+// DefinitionVersions lists the versions, without their texts, that came or went with the sets of these numbers.
+func (s *Store) DefinitionVersions(ctx context.Context, ws subject.WorkspaceID, from, to int64) ([]DefinitionVersion, error) {
+	return all(ctx, s, "read the history of the definitions", scanDefinitionVersion, definitionVersions, int64(ws), from, to)
+}
+
+// VersionsOfDefinition lists all versions of one definition, without their texts, the first one first.
+func (s *Store) VersionsOfDefinition(ctx context.Context, ws subject.WorkspaceID, ref DefinitionRef) ([]DefinitionVersion, error) {
+	return all(ctx, s, "read the history of a definition", scanDefinitionVersion, versionsOfDefinition, int64(ws), ref.Kind, ref.Name)
+}
+
+func scanDefinitionVersion(rows *sql.Rows) (v DefinitionVersion, err error) {
+	return v, rows.Scan(&v.Kind, &v.Name, &v.Version, &v.Hash, &v.AddedIn, &v.RemovedIn)
+}
+
+const definitionSets = `
+SELECT number, at, actor, action
+FROM definition_set
+WHERE ws = $1 AND number BETWEEN $2 AND $3
+ORDER BY number`
+
+// DefinitionSets says of the sets of these numbers when they came into force. Sets of earlier releases are not among them.
+func (s *Store) DefinitionSets(ctx context.Context, ws subject.WorkspaceID, from, to int64) ([]DefinitionSetRow, error) {
+	return all(ctx, s, "read the history of the definitions", func(rows *sql.Rows) (r DefinitionSetRow, err error) {
+		return r, rows.Scan(&r.Number, instant{&r.At}, &r.Actor, &r.Action)
+	}, definitionSets, int64(ws), from, to)
+}
+
+const definitionVersion = `
+SELECT kind, name, version, text, hash
+FROM definition
+WHERE ws = $1 AND kind = $2 AND name = $3 AND version = $4`
+
+// DefinitionVersion returns one version of a definition. The error is ErrNotFound when there is none.
+func (s *Store) DefinitionVersion(ctx context.Context, ws subject.WorkspaceID, ref DefinitionRef, version int64) (Definition, error) {
+	d, ok, err := first(ctx, s, "read a version of a definition", scanDefinition, definitionVersion, int64(ws), ref.Kind, ref.Name, version)
+	if err == nil && !ok {
+		err = ErrNotFound
+	}
+	return d, err
+}
+
+const waitingOfWorkflows = `
+SELECT x.workflow, SUM(x.follows), SUM(x.keeps), SUM(x.instances)
+FROM (
+  SELECT d.workflow, CASE WHEN d.definitions = 0 THEN 1 ELSE 0 END AS follows, CASE WHEN d.definitions > 0 THEN 1 ELSE 0 END AS keeps, 0 AS instances
+  FROM delivery AS d
+  WHERE d.send_at > 0 AND d.ws = $1
+  UNION ALL
+  SELECT i.workflow, 0, 0, 1
+  FROM instance AS i
+  WHERE i.ready_at > 0 AND i.ws = $1
+  UNION ALL
+  SELECT i.workflow, 0, 0, 1
+  FROM instance AS i
+  WHERE i.held = 1 AND i.ws = $1 AND i.ready_at = 0 AND i.status = 'pending'
+) AS x
+GROUP BY x.workflow`
+
+// WaitingOfWorkflow is how much waits of a workflow.
+type WaitingOfWorkflow struct {
+	Workflow     string
+	Follow, Keep int64 // deliveries: those that follow the definition in force, and those that keep the version of their moment
+	Instances    int64 // that have not begun
+}
+
+// WaitingOfWorkflows counts what waits of each workflow of a workspace.
+func (s *Store) WaitingOfWorkflows(ctx context.Context, ws subject.WorkspaceID) ([]WaitingOfWorkflow, error) {
+	return all(ctx, s, "count what waits", func(rows *sql.Rows) (w WaitingOfWorkflow, err error) {
+		return w, rows.Scan(&w.Workflow, &w.Follow, &w.Keep, &w.Instances)
+	}, waitingOfWorkflows, int64(ws))
+}
