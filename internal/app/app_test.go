@@ -112,7 +112,9 @@ func TestRunDelivers(t *testing.T) {
 			gateway, got := accepting(t)
 			a := start(t, app.Config{Server: server(storetest.URL(t, database))})
 			c := admin(t, a)
-			if _, err := c.Apply(t.Context(), definitions(gateway.URL)); err != nil {
+			files := definitions(gateway.URL)
+			files[0].Text = strings.Replace(files[0].Text, "Welcome, {{ event.name }}", "Welcome, {{ event.name }}: {{ survey.link }}", 1)
+			if _, err := c.Apply(t.Context(), files); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := c.PostEvents(t.Context(), events(1)...); err != nil {
@@ -120,7 +122,7 @@ func TestRunDelivers(t *testing.T) {
 			}
 			select {
 			case body := <-got:
-				if !strings.Contains(body, `"text":"Welcome, Ada"`) || !strings.Contains(body, `"link":"`+a.URL()+"/s/") {
+				if !strings.Contains(body, `"text":"Welcome, Ada: `+a.URL()+"/s/") || strings.Contains(body, `"link"`) { // it is no survey
 					t.Errorf("got %s", body)
 				}
 			case <-time.After(patience):

@@ -42,6 +42,11 @@ func TestHistoryAgrees(t *testing.T) {
 				p.Cooldown = time.Minute // a full slot moves by the cooldown, else by a microsecond
 			}
 		}
+		if rapid.IntRange(0, 2).Draw(t, "the same but for the total") == 0 {
+			other := list[0]
+			other.Total = totals.Draw(t, "another total")
+			list = append(list, other)
+		}
 		kolkata, apia := locations["Asia/Kolkata"], locations["Pacific/Apia"]
 		own := []cadence.Message{{}, {}, {At: ownTimes.Draw(t, "own")}, {At: 9 * 3600, Zone: kolkata}, {At: 22 * 3600, Zone: apia}}
 		windows := []civil.Span{{}, {}, spans.Draw(t, "window")}

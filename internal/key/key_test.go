@@ -226,6 +226,7 @@ func TestKeysAsTheyRead(t *testing.T) {
 	tests := []struct{ name, got, want string }{
 		{"event", string(Event("survey", "csi-gr", hash)), "survey:csi-gr:event:" + hash},
 		{"report", string(Event("report", "weekly", hash)), "report-subscription:weekly:event:" + hash},
+		{"notice", string(Event("notice", "order-shipped", hash)), "notice:order-shipped:event:" + hash},
 		{"bytes as given", string(Event("survey", "CSI", "Cafe\u0301\xff")), "survey:CSI:event:Cafe\u0301\xff"},
 		{"whole workspace", string(Event("survey", AnyWorkflow, hash)), "survey:*:event:" + hash},
 		{"escapes", string(Event("survey", "50% a:b|c,d\x00\x7fé", "h")), "survey:50%25 a%3Ab%7Cc,d%00%7Fé:event:h"},

@@ -54,3 +54,35 @@ func TestWhatPlacesCount(t *testing.T) {
 		})
 	}
 }
+
+// What one transaction gives out and takes back on one kind of channel is seen on the others, in whatever order they were asked,
+// and by the next round of the same decision.
+//
+// Shows: A32, A41.
+func TestTotalAcrossKinds(t *testing.T) {
+	t.Parallel()
+	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
+	person := store.Person{
+		Contact: subject.Contact{ID: 1, Persona: "none", Cadence: `{"total": {"max_per_day": 2}, "channels": {"sms": {"max_per_day": 9}}}`},
+		Found:   true, Locked: true, SlotsRead: true,
+		Slots: []store.Slot{{At: now.Add(-time.Hour), Type: "report", Channel: "push:default", N: 1}},
+	}
+	on := func(channel string) Ask {
+		return Ask{Set: set, Person: person, Channel: channel, Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
+	}
+	for _, asked := range []bool{false, true} { // whether the history of the other kind was made before
+		book := NewBook(&civil.Zones{}, now)
+		free := func(b *Book, channel string) bool { return b.Try(on(channel)).At.Equal(now) }
+		if asked && !free(book, "sms:default") {
+			t.Error("one of two is left, and SMS has none")
+		}
+		book.Take(on("email:default"), now)
+		if free(book, "sms:default") || free(book.Next(), "sms:default") {
+			t.Errorf("asked before: %v: SMS has a third of two", asked)
+		}
+		book.Leave(on("email:default"), now, "alert")
+		if !free(book, "sms:default") || !free(book.Next(), "sms:default") {
+			t.Errorf("asked before: %v: what was given back is not free for SMS", asked)
+		}
+	}
+}
