@@ -86,7 +86,7 @@ func TestContactsRefuse(t *testing.T) {
 		{"PATCH", "/v1/contacts/a", `{}`, 404, client.CodeNotFound, ""},
 		{"POST", "/v1/contacts", `{"contacts": {}}`, 422, client.CodeInvalidRequest, "body.contacts"},
 		{"POST", "/v1/contacts", `{}`, 422, client.CodeInvalidRequest, "body.contacts"},
-		{"POST", "/v1/contacts", `{"contacts": [], "more": 1}`, 422, client.CodeInvalidRequest, "body"},
+		{"POST", "/v1/contacts", `{"contacts": [], "more": 1}`, 422, client.CodeInvalidRequest, "body.more"},
 		{"POST", "/v1/contacts", `{"contacts": [` + many + `]}`, 422, client.CodeInvalidRequest, "body.contacts"},
 		{"POST", "/v1/contacts/a/suppress", `{"reason": " "}`, 422, client.CodeInvalidRequest, "body.reason"},
 		{"POST", "/v1/contacts/a/suppress", `{"reason": "asked"}`, 404, client.CodeNotFound, ""},

@@ -165,7 +165,7 @@ func TestProblems(t *testing.T) {
 		{"half a character", "POST", "/v1/instances/forget", `{"key":"\ud800"}`, 400, "invalid_json", "body", `key holds half of a surrogate pair: write a character beyond U+FFFF as two \u, or as itself`},
 		{"no UTF-8 in a text", "POST", "/v1/instances/forget", "{\"key\":\"\xff\"}", 400, "invalid_json", "body", "the text is not valid UTF-8"},
 		{"two values", "POST", "/v1/instances/forget", `{"key":"x"}{}`, 400, "invalid_json", "body", "there is more text after the JSON value"},
-		{"too large", "POST", "/v1/instances/forget", `{"key":"` + strings.Repeat("x", api.MaxBody) + `"}`, 413, "request_too_large", "body", "request body is too large limit=1048576 bytes"},
+		{"too large", "POST", "/v1/instances/forget", `{"key":"` + strings.Repeat("x", api.MaxBody) + `"}`, 413, "request_too_large", "body", "the request is larger than 1 MiB"},
 		{"no files", "POST", "/v1/definitions", `{"files":[]}`, 422, "invalid_request", "body.files", "expected array length >= 1"},
 	}
 	for _, tt := range tests {

@@ -50,7 +50,7 @@ func (x ids) decode(want key.Kind, text string) (int64, bool) {
 func (x ids) event(id subject.EventID) string     { return x.encode(key.KindEvent, int64(id)) }
 func (x ids) instance(id instance.ID) string      { return x.encode(key.KindInstance, int64(id)) }
 func (x ids) delivery(id delivery.ID) string      { return x.encode(key.KindDelivery, int64(id)) }
-func (x ids) uuid(kind key.Kind, id int64) string { return x.public.UUID(kind, x.ws, id) }
+func (x ids) uuid(kind key.Kind, id int64) string { return x.public.UUIDv8(kind, x.ws, id) }
 
 func (x ids) deliveries(list []delivery.ID) []string {
 	out := make([]string, len(list))

@@ -146,7 +146,7 @@ func object(body []byte, keys ...string) (map[string]json.RawMessage, error) {
 			known = known || key == name
 		}
 		if !known {
-			return nil, invalid("body", "it holds an unknown key", "the keys are "+strings.Join(keys, ", "))
+			return nil, invalid("body."+shortened(name), "unknown key", "the keys are "+strings.Join(keys, ", "))
 		}
 		if _, twice := fields[name]; twice {
 			return nil, invalid("body."+name, "it stands twice", "")

@@ -116,7 +116,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{"GET", "/v1/records/t/a", ``, 404, client.CodeNotFound, ""},
 		{"POST", "/v1/records", `{"records": {}}`, 422, client.CodeInvalidRequest, "body.records"},
 		{"POST", "/v1/records", `{}`, 422, client.CodeInvalidRequest, "body.records"},
-		{"POST", "/v1/records", `{"records": [], "more": 1}`, 422, client.CodeInvalidRequest, "body"},
+		{"POST", "/v1/records", `{"records": [], "more": 1}`, 422, client.CodeInvalidRequest, "body.more"},
 		{"POST", "/v1/records", `{"records": [` + many + `]}`, 422, client.CodeInvalidRequest, "body.records"},
 		{"POST", "/v1/records/t/a", `{}`, 405, client.CodeNotAllowed, ""},
 	} {

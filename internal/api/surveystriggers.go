@@ -1,11 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/intake"
 	"github.com/carillonhq/carillon/internal/key"
@@ -44,6 +45,7 @@ type surveysAnswer struct {
 type surveysItem struct {
 	Outcome   string            `json:"outcome" doc:"What became of the item."`
 	Error     string            `json:"error,omitempty" doc:"Why it was refused."`
+	Warnings  []string          `json:"warnings,omitempty" doc:"What was taken and is probably a mistake, such as a field of the dedup recipe that the payload lacks; absent when there is nothing."`
 	Instances []surveysInstance `json:"instances" doc:"The occasions that it made or met."`
 }
 
@@ -91,56 +93,41 @@ func (a *API) surveysIngest(w http.ResponseWriter, r *http.Request, c Caller) er
 		return invalid("body.items", fmt.Sprintf("it holds more than %d items", intake.MaxBatch), "send them in parts")
 	}
 	now := a.Clock.Now()
-	items := make([]intake.Item, len(list))
+	items, notes := make([]intake.Item, len(list)), make([]string, len(list))
 	for i, item := range list {
-		items[i] = surveysParse(kind, item, now)
+		items[i], notes[i] = surveysParse(kind, item, now)
 	}
-	wire := a.idsOf(c.Workspace).surveysAnswer
+	x := a.idsOf(c.Workspace)
+	wire := func(results []intake.Result) surveysAnswer { return x.surveysAnswer(results, notes) }
 	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items, once(a, c, wire))
 	if err != nil {
 		return err
 	}
+	a.logSurveys(r, results, notes)
 	return writeJSON(w, http.StatusOK, "application/json", wire(results))
 }
 
-// surveysParse writes an item as an event of ours and has it read as strictly as any other. Unlike at our own
-// route keys that are not known are passed over, as that system does.
-func surveysParse(kind string, raw json.RawMessage, now time.Time) intake.Item {
-	var item struct {
-		Payload    json.RawMessage `json:"payload,omitempty"`
-		OccurredAt json.RawMessage `json:"occurredAt,omitempty"`
-		Recipient  *struct {
-			Address     json.RawMessage `json:"address,omitempty"`
-			Locale      json.RawMessage `json:"locale,omitempty"`
-			CustomerRef json.RawMessage `json:"customerRef,omitempty"`
-		} `json:"recipient,omitempty"`
-	}
-	if err := json.Unmarshal(raw, &item); err != nil {
-		return intake.Parse(raw, now)
-	}
-	event := map[string]any{"kind": kind}
-	set := func(in map[string]any, name string, value json.RawMessage) {
-		if value != nil {
-			in[name] = value
+// logSurveys writes one line about what was taken and is probably a mistake. Callers of that system may not look at warnings,
+// which it does not have. Names of a caller's own keys stay out of the log.
+func (a *API) logSurveys(r *http.Request, results []intake.Result, notes []string) {
+	missing, unknown, first := 0, 0, ""
+	for i, one := range results {
+		if len(one.Warnings) > 0 {
+			first = cmp.Or(first, one.Warnings[0])
+			missing++
+		}
+		if notes[i] != "" {
+			unknown++
 		}
 	}
-	set(event, "payload", item.Payload)
-	set(event, "occurred_at", item.OccurredAt)
-	if p := item.Recipient; p != nil {
-		recipient := map[string]any{}
-		set(recipient, "address", p.Address)
-		set(recipient, "locale", p.Locale)
-		set(recipient, "customer_ref", p.CustomerRef)
-		event["recipient"] = recipient
+	if missing+unknown > 0 {
+		a.Log.WarnContext(r.Context(), "events were taken that lack fields of a dedup recipe or have unknown keys",
+			"items", len(results), "lack_fields", missing, "unknown_keys", unknown, "first", first)
 	}
-	text, err := json.Marshal(event)
-	if err != nil {
-		return intake.Parse(raw, now)
-	}
-	return intake.Parse(text, now)
 }
 
-func (x ids) surveysAnswer(results []intake.Result) surveysAnswer {
+// surveysAnswer writes results in that system's words; notes are warnings about the items as they were read.
+func (x ids) surveysAnswer(results []intake.Result, notes []string) surveysAnswer {
 	counts := x.eventsAnswer(results)
 	answer := surveysAnswer{
 		Created: counts.Created, Skipped: counts.Skipped, Failed: counts.Failed, NoMatch: counts.NoMatch,
@@ -150,6 +137,9 @@ func (x ids) surveysAnswer(results []intake.Result) surveysAnswer {
 		item := surveysItem{Outcome: surveysOutcome(r.Outcome), Instances: []surveysInstance{}}
 		if r.Error != nil {
 			item.Error = r.Error.Error()
+		}
+		if item.Warnings = r.Warnings; notes[i] != "" {
+			item.Warnings = append(slices.Clone(r.Warnings), notes[i])
 		}
 		for _, one := range r.Instances {
 			if one.ID == 0 {

@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +50,8 @@ func TestSurveysIngestBodies(t *testing.T) {
 				`{"outcome":"Failed","error":"recipient.address: is not a text","instances":[]},`+
 				`{"outcome":"Failed","error":"an event is a JSON object","instances":[]}]}`)
 		post("nothing", `{"eventKind":"service-visit-closed","items":[]}`, `{"created":0,"skipped":0,"failed":0,"items":[]}`)
-		if len(id) != 36 || strings.Count(id, "-") != 4 {
-			t.Errorf("the public id is %q, not a GUID", id)
+		if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(id) {
+			t.Errorf("the public id is %q, not a UUID of RFC 9562", id)
 		}
 		// Both forms of an id name the same thing.
 		if d, err := b.Delivery(t.Context(), id); err != nil || d.Address != "+964 770 000 0001" {
@@ -85,13 +86,56 @@ func TestSurveysProblems(t *testing.T) {
 		`{"eventKind":7,"items":[]}`:             "body.eventKind",
 		`{"eventKind":"x"}`:                      "body.items",
 		`{"eventKind":"x","items":{}}`:           "body.items",
-		`{"eventKind":"x","items":[],"more":1}`:  "body",
+		`{"eventKind":"x","items":[],"more":1}`:  "body.more",
 		`{"eventKind":"x","items":[],"items":1}`: "body.items",
 		`[]`:                                     "body",
 	} {
 		status, text := b.ask(http.MethodPost, "/api/Surveys/Triggers/ingest", body)
 		if p := problemOf(t, text); status != http.StatusUnprocessableEntity || p.Field != field {
 			t.Errorf("%s: got %d %s, want field %s", body, status, text, field)
+		}
+	}
+}
+
+// What is taken and is probably a mistake is said in the answer of the item, and in the log; what is refused is said in the
+// words of that system (decision 40).
+func TestSurveysWarnings(t *testing.T) {
+	t.Parallel()
+	b := setup(t, "sqlite")
+	item := func(fields string) string {
+		return `{"eventKind":"service-visit-closed","items":[{` + fields + `}]}`
+	}
+	const recipient = `"recipient":{"address":"+964 770 000 0001"}`
+	tests := []struct{ name, body, error, warnings string }{
+		{"all there", item(`"payload":{"jobType":"GR","dealerId":"1","wip":"1"},` + recipient), "", ""},
+		{"a path of the recipe is missing", item(`"payload":{"jobType":"GR","dealerId":"1"},` + recipient), "", "csi-gr: dedup without a value: candidate.wip; it counts as empty"},
+		{
+			"keys that are not known", item(`"payload":{"jobType":"PM"},"occured":1,"recipient":{"address":"a@example.org","customer_ref":"7"}`), "",
+			"unknown keys, passed over: occured, recipient.customer_ref; an item has payload, occurredAt and recipient, a recipient address, locale and customerRef",
+		},
+		{"keys in capitals", item(`"Payload":{"jobType":"PM"},"Recipient":{"Address":"a@example.org","CustomerRef":"7"}`), "", ""},
+		{"no instant", item(`"payload":{},"occurredAt":"yesterday"`), "occurredAt: is not an instant", ""},
+		{"far away", item(`"payload":{},"occurredAt":"9999-01-01T00:00:00Z"`), "occurredAt: lies outside the years 1970 to 2200", ""},
+		{"a reference that is none", item(`"payload":{},"recipient":{"address":"x","customerRef":{}}`), "recipient.customerRef: is not a text", ""},
+		{"nobody", item(`"payload":{},"recipient":{}`), "recipient: the recipient has neither an address nor a customerRef", ""},
+		{"a recipient that is none", item(`"payload":{},"occurredAt":"2026-05-14T05:00:00Z","recipient":7`), "recipient: is not an object", ""},
+	}
+	for _, test := range tests {
+		status, text := b.ask(http.MethodPost, "/api/Surveys/Triggers/ingest", test.body)
+		var answer struct {
+			Items []struct {
+				Error    string
+				Warnings []string
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &answer); err != nil || status != http.StatusOK || len(answer.Items) != 1 {
+			t.Fatalf("%s: %d %s", test.name, status, text)
+		}
+		if got := answer.Items[0]; got.Error != test.error || strings.Join(got.Warnings, "\n") != test.warnings {
+			t.Errorf("%s: error %q, warnings %q\nwant %q, %q", test.name, got.Error, got.Warnings, test.error, test.warnings)
+		}
+		if test.warnings == "" && strings.Contains(text, "warnings") {
+			t.Errorf("%s: without a warning the answer is that system's: %s", test.name, text)
 		}
 	}
 }

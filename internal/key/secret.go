@@ -85,8 +85,8 @@ const (
 // it looks random, tells nothing of order or number, and needs no column and no index.
 //
 // Workspaces are numbered from 1, rows have ids that nearly fill 64 bits. So the proof that an id was made here is its
-// workspace: whoever decodes compares it, and the kind, with the expected ones. A changed or guessed id passes that
-// once in 2^64 times, and would then have to meet a row.
+// workspace: whoever decodes compares it, and the kind, with the expected ones. A changed or guessed id passes that, with
+// a count that its form has, less than once in 2^57 times, and would then have to meet a row.
 type PublicIDs struct {
 	block   cipher.Block
 	letters *base32.Encoding
@@ -111,14 +111,32 @@ func (p PublicIDs) Encode(kind Kind, workspace, id int64) string {
 	return string(kind) + "_" + p.letters.EncodeToString(block[:])
 }
 
-// UUID writes the same 16 bytes in the form of a GUID, for systems that expect one (C15).
+// UUID writes the same 16 bytes in the form of a GUID. Its version and variant bits are whatever they come out as: systems
+// that look at them get UUIDv8. It was given out before that was, and is still read.
 func (p PublicIDs) UUID(kind Kind, workspace, id int64) string {
-	block := p.seal(kind, workspace, id)
+	return spelled(p.sealAt(kind, workspace, id, 0))
+}
+
+// UUIDv8 writes an id as a UUID of RFC 9562, version 8, for systems that expect one (C15). A workspace is in [1, 2^40). Of the blocks with the counts 0,
+// 1, 2 and so on, the first that has the version and the variant in their bits. It takes 64 blocks on average.
+func (p PublicIDs) UUIDv8(kind Kind, workspace, id int64) string {
+	for count := range int64(counts) {
+		if block := p.sealAt(kind, workspace, id, count); versionEight(block) {
+			return spelled(block)
+		}
+	}
+	return p.UUID(kind, workspace, id) // once in 10^448
+}
+
+// versionEight reports whether a block is a UUID of version 8 and of the variant of RFC 9562.
+func versionEight(block [aes.BlockSize]byte) bool { return block[6]>>4 == 8 && block[8]>>6 == 0b10 }
+
+func spelled(block [aes.BlockSize]byte) string {
 	h := hex.EncodeToString(block[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// Decode reads either form, a GUID in capitals too. The caller compares kind and workspace with the expected ones.
+// Decode reads every form, GUIDs in capitals too. The caller compares kind and workspace with the expected ones.
 func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool) {
 	var block [aes.BlockSize]byte
 	switch {
@@ -138,18 +156,29 @@ func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool)
 	default:
 		return 0, 0, 0, false
 	}
-	if kind, workspace, id, ok = p.open(block); !ok {
+	// Only what Encode, UUID and UUIDv8 write is an id: no other spelling of the same bits, and no other count.
+	if len(text) == 36 {
+		if kind, workspace, id, ok = p.open(block, maxUUIDWorkspace); !ok {
+			return 0, 0, 0, false
+		}
+		lower := strings.ToLower(text)
+		return kind, workspace, id, lower == p.UUID(kind, workspace, id) || lower == p.UUIDv8(kind, workspace, id)
+	}
+	if kind, workspace, id, ok = p.open(block, maxWorkspace); !ok {
 		return 0, 0, 0, false
 	}
-	// Only what Encode and UUID write is an id: no other spelling of the same bits.
-	if text != p.Encode(kind, workspace, id) && strings.ToLower(text) != p.UUID(kind, workspace, id) {
-		return 0, 0, 0, false
-	}
-	return kind, workspace, id, true
+	return kind, workspace, id, text == p.Encode(kind, workspace, id)
 }
 
-// The block: kind:8 workspace:56 id:64.
-const maxWorkspace = 1<<56 - 1
+// The block: kind:8 workspace:56 id:64. The upper 16 bits of a workspace are spare; in a UUID they are a count, and its
+// workspaces are the smaller for it.
+const (
+	maxWorkspace     = 1<<56 - 1
+	maxUUIDWorkspace = 1<<countShift - 1
+	counts           = 1 << (kindShift - countShift)
+	countShift       = 40
+	kindShift        = 56
+)
 
 func (p PublicIDs) seal(kind Kind, workspace, id int64) (block [aes.BlockSize]byte) {
 	if !kind.known() {
@@ -158,17 +187,25 @@ func (p PublicIDs) seal(kind Kind, workspace, id int64) (block [aes.BlockSize]by
 	if workspace < 1 || workspace > maxWorkspace || id < 1 {
 		workspace, id = 0, 0 // which open refuses
 	}
-	binary.BigEndian.PutUint64(block[:8], uint64(kind)<<56|uint64(workspace))
+	binary.BigEndian.PutUint64(block[:8], uint64(kind)<<kindShift|uint64(workspace))
 	binary.BigEndian.PutUint64(block[8:], uint64(id))
 	p.block.Encrypt(block[:], block[:])
 	return block
 }
 
-// open is seal backwards.
-func (p PublicIDs) open(block [aes.BlockSize]byte) (kind Kind, workspace, id int64, ok bool) {
+// sealAt is seal for UUIDs, with a count.
+func (p PublicIDs) sealAt(kind Kind, workspace, id, count int64) [aes.BlockSize]byte {
+	if workspace < 1 || workspace > maxUUIDWorkspace {
+		return p.seal(kind, 0, 0)
+	}
+	return p.seal(kind, count<<countShift|workspace, id)
+}
+
+// open is seal backwards. Workspaces are the bits up to most.
+func (p PublicIDs) open(block [aes.BlockSize]byte, most uint64) (kind Kind, workspace, id int64, ok bool) {
 	p.block.Decrypt(block[:], block[:])
 	high := binary.BigEndian.Uint64(block[:8])
-	kind, workspace, id = Kind(high>>56), int64(high&maxWorkspace), int64(binary.BigEndian.Uint64(block[8:]))
+	kind, workspace, id = Kind(high>>kindShift), int64(high&most), int64(binary.BigEndian.Uint64(block[8:]))
 	return kind, workspace, id, kind.known() && workspace > 0 && id > 0
 }
 

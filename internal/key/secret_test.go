@@ -30,11 +30,11 @@ func TestPublicIDsRoundTrip(t *testing.T) {
 		ws, id int64
 	}
 	draw := rapid.Custom(func(t *rapid.T) public {
-		return public{Kind(rapid.SampledFrom([]byte("deic")).Draw(t, "kind")), rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, maxWorkspace), rapid.Int64Range(maxWorkspace-3, maxWorkspace)).Draw(t, "workspace"), row().Draw(t, "id")}
+		return public{Kind(rapid.SampledFrom([]byte("deic")).Draw(t, "kind")), rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, maxUUIDWorkspace), rapid.Int64Range(maxUUIDWorkspace-3, maxUUIDWorkspace)).Draw(t, "workspace"), row().Draw(t, "id")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := draw.Draw(t, "a"), draw.Draw(t, "b")
-		for _, text := range []string{ids.Encode(a.kind, a.ws, a.id), ids.UUID(a.kind, a.ws, a.id), strings.ToUpper(ids.UUID(a.kind, a.ws, a.id))} {
+		for _, text := range []string{ids.Encode(a.kind, a.ws, a.id), ids.UUID(a.kind, a.ws, a.id), strings.ToUpper(ids.UUID(a.kind, a.ws, a.id)), ids.UUIDv8(a.kind, a.ws, a.id)} {
 			if k, w, i, ok := ids.Decode(text); !ok || (public{k, w, i}) != a {
 				t.Fatalf("%s decodes to %c %d %d %t, want %c %d %d", text, k, w, i, ok, a.kind, a.ws, a.id)
 			}
@@ -66,7 +66,7 @@ func TestPublicIDsRefuseEveryFlippedBit(t *testing.T) {
 	t.Parallel()
 	ids := NewPublicIDs(secret)
 	for _, kind := range []Kind{KindDelivery, KindInstance, KindEvent, KindContact} {
-		for _, ws := range []int64{1, 7, maxWorkspace} {
+		for _, ws := range []int64{1, 7, maxUUIDWorkspace} {
 			const id = 1_795_175_000_000_001<<10 | 3
 			if !accepts(ids, ids.Encode(kind, ws, id), kind, ws) || !accepts(ids, ids.UUID(kind, ws, id), kind, ws) {
 				t.Fatalf("an id of workspace %d is refused", ws)
@@ -115,7 +115,7 @@ func TestPublicIDsOfNoRowAreRefused(t *testing.T) {
 		{maxWorkspace + 1, 1},
 		{math.MaxInt64, 1},
 	} {
-		for _, text := range []string{ids.Encode(KindEvent, test.ws, test.id), ids.UUID(KindEvent, test.ws, test.id)} {
+		for _, text := range []string{ids.Encode(KindEvent, test.ws, test.id), ids.UUID(KindEvent, test.ws, test.id), ids.UUIDv8(KindEvent, test.ws, test.id)} {
 			if kind, ws, id, ok := ids.Decode(text); ok {
 				t.Errorf("%+v became %s, which decodes to %c %d %d", test, text, kind, ws, id)
 			}
@@ -209,4 +209,49 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q decodes and is not what is written for it", text)
 		}
 	})
+}
+
+// rfc9562 is a UUID of version 8: the version and the variant stand in their bits.
+var rfc9562 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+func TestUUIDv8(t *testing.T) {
+	t.Parallel()
+	ids := NewPublicIDs(secret)
+	seen := map[string]bool{}
+	for id := int64(1); id <= 3000; id++ {
+		text := ids.UUIDv8(KindDelivery, 7, id)
+		if !rfc9562.MatchString(text) {
+			t.Fatalf("row %d is %s", id, text)
+		}
+		for _, spelled := range []string{text, strings.ToUpper(text), ids.UUID(KindDelivery, 7, id), ids.Encode(KindDelivery, 7, id)} {
+			if kind, ws, got, ok := ids.Decode(spelled); !ok || kind != KindDelivery || ws != 7 || got != id {
+				t.Fatalf("%s decodes to %c %d %d %t, want row %d", spelled, kind, ws, got, ok, id)
+			}
+		}
+		if seen[text] {
+			t.Fatalf("%s names two rows", text)
+		}
+		seen[text] = true
+	}
+	// A row has one spelling of each form: the first count that fits, and no later one, nor any other count.
+	accepted := map[string]int{}
+	for count := range int64(1 << 16) {
+		block := ids.sealAt(KindDelivery, 7, 42, count)
+		if accepts(ids, spelled(block), KindDelivery, 7) {
+			accepted["uuid"]++
+		}
+		if accepts(ids, "d_"+ids.letters.EncodeToString(block[:]), KindDelivery, 7) {
+			accepted["letters"]++
+		}
+	}
+	if accepted["uuid"] != 2 || accepted["letters"] != 1 {
+		t.Errorf("accepted spellings: %v, want the old and the new UUID, and one of letters", accepted)
+	}
+}
+
+func BenchmarkUUIDv8(b *testing.B) {
+	ids := NewPublicIDs(secret)
+	for id := int64(1); b.Loop(); id++ {
+		ids.UUIDv8(KindDelivery, 1, id)
+	}
 }
