@@ -364,6 +364,7 @@ func (r *reader) sink(root *portable.Node) *Sink {
 		return s
 	}
 	r.need(f)
+	r.noEffect(root.Pos, "sink")
 	s.Provider, _ = r.defName(f.get("provider"))
 	s.Settings = r.settings(f.get("settings"), nil)
 	if n := f.get("events"); n != nil {
@@ -398,9 +399,21 @@ func (r *reader) names(n *portable.Node) []string {
 	return all
 }
 
+// noEffect warns of what is read and not acted on yet.
+func (r *reader) noEffect(at portable.Pos, what string) {
+	if !r.opts.Whole { // it is for those who check files, not for whoever takes them
+		return
+	}
+	r.report(CodeLint, at, what+" has no effect yet", "nothing is handed to it in this release")
+	r.problems[len(r.problems)-1].Warning = !r.opts.Strict
+}
+
 // sinkRefs reads the sinks of a workflow; one that is not defined may come later.
 func (r *reader) sinkRefs(n *portable.Node, set *Set) []SinkRef {
 	var all []SinkRef
+	if n != nil {
+		r.noEffect(n.Pos, "sinks")
+	}
 	for _, item := range r.items(n) {
 		f, ok := r.fields(item, "sink_ref")
 		if !ok {

@@ -94,6 +94,7 @@ func (r *reader) expression(n *portable.Node, scope expr.Scope, want expr.Type) 
 		return nil
 	}
 	r.constants(n, p.Paths())
+	r.relatives(n, p.Paths(), scope.RecordType)
 	return p
 }
 
@@ -115,6 +116,7 @@ func (r *reader) condition(n *portable.Node, scope expr.Scope) *expr.Condition {
 			return nil
 		}
 		r.constants(n, c.Paths())
+		r.relatives(n, c.Paths(), scope.RecordType)
 		return c
 	}
 	f, ok := r.fields(n, "condition")

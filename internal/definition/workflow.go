@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -450,9 +451,10 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 			}
 		case to != nil && to.Text == "event.recipient" && scope.Event:
 			a.EventRecipient = true
+		case to != nil && literalAddress.MatchString(to.Text):
+			r.invalid(to.Pos, fmt.Sprintf("%s is an address, and to is an expression", to.Text), fmt.Sprintf("write address: '\"%s\"' with kind: email", to.Text))
 		case to != nil:
 			a.To = r.expression(to, scope, expr.Any)
-			r.relatives(to, a.To, scope.RecordType)
 		case address != nil:
 			a.Address = r.expression(address, scope, expr.Any)
 		case present(f.get("where")) == len(f.values) && !f.node.Partial:
@@ -475,12 +477,15 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 	return all
 }
 
+// literalAddress is an e-mail address where an expression is meant.
+var literalAddress = regexp.MustCompile(`^[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
+
 // relatives refuses what every record will have and none has yet, unless its type has a field of that name.
-func (r *reader) relatives(n *portable.Node, p *expr.Program, typ *expr.RecordType) {
-	if p == nil || typ == nil {
+func (r *reader) relatives(n *portable.Node, paths []expr.Path, typ *expr.RecordType) {
+	if typ == nil {
 		return
 	}
-	for _, path := range p.Paths() {
+	for _, path := range paths {
 		if len(path) < 2 || path[0] != "record" || !slices.Contains([]string{"owner", "parent", "parents", "children"}, path[1]) {
 			continue
 		}

@@ -73,6 +73,9 @@ func syntaxError(src string, iss *cel.Issues) *Error {
 	}
 	e := first(src, iss)
 	text := strings.TrimPrefix(e.Message, "Syntax error: ")
+	if slip := wordOf(src); slip != nil {
+		return slip
+	}
 	switch {
 	case assignment(src):
 		e.Message, e.Hint = "a single = compares nothing", "write == to compare"
@@ -87,6 +90,23 @@ func syntaxError(src string, iss *cel.Issues) *Error {
 		e.Message = "this is no expression: " + text
 	}
 	return e
+}
+
+// words are what other languages write for operators, and quotes that word processors put in the place of ours.
+var words = regexp.MustCompile(`"[^"]*"|'[^']*'|\b(and|or|not|AND|OR|NOT)\b|[“”„‘’]`)
+
+// wordOf finds the first of them outside of texts.
+func wordOf(src string) *Error {
+	for _, at := range words.FindAllStringIndex(src, -1) {
+		switch word := src[at[0]:at[1]]; strings.ToLower(word) {
+		case "and", "or", "not":
+			sign := map[string]string{"and": "&&", "or": "||", "not": "!"}[strings.ToLower(word)]
+			return &Error{Message: word + " is no operator", Hint: "write " + sign, Offset: at[0]}
+		case "“", "”", "„", "‘", "’":
+			return &Error{Message: word + " is no quote that begins or ends a text", Hint: `write straight quotes: "text"`, Offset: at[0]}
+		}
+	}
+	return nil
 }
 
 func assignment(src string) bool {
