@@ -226,3 +226,26 @@ func (c *Client) UnsuppressContact(ctx context.Context, id string) (Suppressed, 
 }
 
 func contactPath(id string) string { return "/v1/contacts/" + url.PathEscape(id) }
+
+// TopContacts are those who got most messages, the one with most first.
+type TopContacts struct {
+	Since time.Time    `json:"since" doc:"Deliveries made from this instant on are counted."`
+	Items []TopContact `json:"items"`
+}
+
+// TopContact is how many deliveries left for a contact.
+type TopContact struct {
+	ID         string           `json:"id"`
+	Name       string           `json:"name,omitempty"`
+	Address    string           `json:"address,omitempty" doc:"Where an event met them first."`
+	Deliveries int64            `json:"deliveries"`
+	Channels   map[string]int64 `json:"channels" doc:"The same by channel."`
+}
+
+// TopContacts lists who got most of the deliveries made since an instant, or for that long: RFC 3339, or such as 1d.
+func (c *Client) TopContacts(ctx context.Context, since string, limit int) (TopContacts, error) {
+	v := values{}
+	v.set("since", since)
+	v.limit(limit)
+	return get[TopContacts](ctx, c, "/v1/contacts/top", url.Values(v))
+}

@@ -69,6 +69,7 @@ type Store interface {
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
 	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]store.ContactRow, error)
 	FindContacts(ctx context.Context, ws subject.WorkspaceID, w store.Whom, limit int) ([]store.ContactRow, error)
+	Top(ctx context.Context, ws subject.WorkspaceID, since time.Time, limit int) ([]store.TopContact, error)
 	ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (store.ContactRow, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error)
 	Records(ctx context.Context, ws subject.WorkspaceID, typ string, p store.Page) ([]store.RecordRow, error)

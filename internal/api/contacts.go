@@ -25,6 +25,11 @@ type listContacts struct {
 	Cursor  string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
 }
 
+type topContacts struct {
+	Since string `query:"since" default:"1d" maxLength:"40" doc:"Of deliveries made at this instant or later: RFC 3339, or how long ago, such as 1d."`
+	Limit int    `query:"limit" default:"20" minimum:"1" maximum:"100"`
+}
+
 // byContact is the input of a route to one contact, by the caller's own id.
 type byContact struct {
 	ID string `path:"id" maxLength:"256" doc:"Your id of the person."`
@@ -65,6 +70,25 @@ func (a *API) contacts() {
 			return nil, fmt.Errorf("a page of the list: %w", err)
 		}
 		return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r store.ContactRow) string { return x.contact(r.ID) })}, nil
+	})
+	route(a, http.MethodGet, contactsPath+"/top", ScopeRead, huma.Operation{
+		OperationID: "top-contacts", Summary: "Who got most messages", Tags: tags,
+		Description: "Counts deliveries that were made since the instant and of which a message has left; the newest 200,000 deliveries are read.",
+	}, func(ctx context.Context, c Caller, in *topContacts) (*body[client.TopContacts], error) {
+		now := a.Clock.Now()
+		made, err := Period{Since: in.Since}.read(now)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := a.Store.Top(ctx, c.Workspace.ID, made.Since, in.Limit)
+		if err != nil {
+			return nil, fmt.Errorf("who got most: %w", err)
+		}
+		top := client.TopContacts{Since: made.Since, Items: make([]client.TopContact, len(rows))}
+		for i, r := range rows {
+			top.Items[i] = client.TopContact{ID: r.Contact.ExtID, Name: r.Contact.Name, Address: r.Contact.Address, Deliveries: r.N, Channels: r.Channels}
+		}
+		return &body[client.TopContacts]{top}, nil
 	})
 	route(a, http.MethodGet, contactsPath+"/{id}", ScopeRead, huma.Operation{
 		OperationID: "get-contact", Summary: "A contact, by your id", Tags: tags,

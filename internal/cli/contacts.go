@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ type contactsCmd struct {
 	Put        putContactCmd     `cmd:"" help:"Write a contact: make it, or have it be this and nothing else."`
 	Import     importContactsCmd `cmd:"" help:"Take in the rows of a CSV or NDJSON file as contacts."`
 	List       listContactsCmd   `cmd:"" help:"List contacts, the newest first."`
+	Top        topContactsCmd    `cmd:"" help:"List who got most messages."`
 	Show       showContactCmd    `cmd:"" help:"Show a contact."`
 	Limits     limitsCmd         `cmd:"" help:"Show how far a contact's limits are used up, and what waits for them."`
 	Suppress   suppressCmd       `cmd:"" help:"Have a contact get no more messages."`
@@ -394,4 +396,34 @@ func stopped(n int) string {
 		return "1 delivery was stopped"
 	}
 	return fmt.Sprintf("%d deliveries were stopped", n)
+}
+
+type topContactsCmd struct {
+	Since string `name:"since" default:"1d" placeholder:"WHEN" help:"Of deliveries made at this instant or later, or for that long: 1d, 6h."`
+	Limit limit  `name:"limit" default:"20" placeholder:"N" help:"How many, at most 100."`
+	remote
+	jsonOnly
+}
+
+// Run lists who got most messages.
+func (c *topContactsCmd) Run(s *session) error {
+	top, err := call(c.remote, func(api *client.Client) (client.TopContacts, error) {
+		return api.TopContacts(s.ctx, c.Since, int(c.Limit))
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, top)
+	}
+	rows := make([][]string, len(top.Items))
+	for i, one := range top.Items {
+		var by []string
+		for _, channel := range slices.Sorted(maps.Keys(one.Channels)) {
+			by = append(by, fmt.Sprintf("%s %d", channel, one.Channels[channel]))
+		}
+		rows[i] = []string{calledBy(client.Contact{ID: one.ID, Address: one.Address}), one.Name, fmt.Sprint(one.Deliveries), strings.Join(by, ", ")}
+	}
+	s.table([]string{"contact", "name", "deliveries", "channels"}, rows)
+	return nil
 }

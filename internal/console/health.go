@@ -58,6 +58,9 @@ func (c *console) recent(ctx context.Context, v visit) ([]store.RecentCount, err
 	return list, nil
 }
 
+// fewChannels is how many channels that are open for messages are named in the strip; more are counted.
+const fewChannels = 3
+
 // sign is one thing that the strip of health says.
 type sign struct {
 	name    string
@@ -97,9 +100,19 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 		return nil, err
 	}
 	var signs []sign
+	var open []sign
 	for i, def := range defs {
-		signs = append(signs, sign{name: channelName(def.Key), href: channelHref(def.Key), badge: channelBadge(states[i]), at: states[i].OpenUntil})
+		one := sign{name: channelName(def.Key), href: channelHref(def.Key), badge: channelBadge(states[i]), at: states[i].OpenUntil}
+		if states[i].Breaker == flow.Closed {
+			open = append(open, one)
+			continue
+		}
+		signs = append(signs, one)
 	}
+	if len(open) > fewChannels {
+		open = []sign{{name: "channels", href: "/channels", badge: badge{good, number(int64(len(open))) + " open for messages"}}}
+	}
+	signs = append(signs, open...)
 	if len(lines) > 0 {
 		n := int64(0)
 		for _, l := range lines {
