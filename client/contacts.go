@@ -230,15 +230,15 @@ func contactPath(id string) string { return "/v1/contacts/" + url.PathEscape(id)
 // TopContacts are those who got most messages, the one with most first.
 type TopContacts struct {
 	Since time.Time    `json:"since" doc:"Deliveries made from this instant on are counted."`
-	Items []TopContact `json:"items"`
+	Items []TopContact `json:"items" doc:"The contacts, the one with most deliveries first."`
 }
 
 // TopContact is how many deliveries left for a contact.
 type TopContact struct {
-	ID         string           `json:"id"`
-	Name       string           `json:"name,omitempty"`
+	ID         string           `json:"id" doc:"Your id of the person; addr:… for one that an event named by an address alone."`
+	Name       string           `json:"name,omitempty" doc:"The person's name."`
 	Address    string           `json:"address,omitempty" doc:"Where an event met them first."`
-	Deliveries int64            `json:"deliveries"`
+	Deliveries int64            `json:"deliveries" doc:"How many deliveries left for them."`
 	Channels   map[string]int64 `json:"channels" doc:"The same by channel."`
 }
 

@@ -27,7 +27,7 @@ type listContacts struct {
 
 type topContacts struct {
 	Since string `query:"since" default:"1d" maxLength:"40" doc:"Of deliveries made at this instant or later: RFC 3339, or how long ago, such as 1d."`
-	Limit int    `query:"limit" default:"20" minimum:"1" maximum:"100"`
+	Limit int    `query:"limit" default:"20" minimum:"1" maximum:"100" doc:"How many contacts, at most."`
 }
 
 // byContact is the input of a route to one contact, by the caller's own id.
