@@ -245,6 +245,9 @@ func TestNothingOfADeletedWorkflowIsSent(t *testing.T) {
 			t.Errorf("sent %+v", sent)
 		}
 		w.mustBe("waits", w.waiting(w.Workspace), nil)
+		if rows, err := s.Deliveries(t.Context(), w.Workspace.ID, store.DeliveryFilter{Workflow: "later"}, store.Page{}); err != nil || len(rows) > 0 {
+			t.Errorf("what had not begun made %+v, %v", rows, err)
+		}
 	})
 }
 
