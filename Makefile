@@ -30,7 +30,7 @@ export GORACE := atexit_sleep_ms=20
 
 # Pure packages have no goroutines: the race detector has nothing to find there.
 RACE_PACKAGES = $$(go list ./... | grep -vE '/internal/($(PURE))(/|$$)')
-PURE := arch|civil|reason|strictjson|slip|key|subject|schedule|expr|condition|cadence|flow|message|survey|digest|sheet|definition|instance|delivery|plan
+PURE := arch|civil|reason|strictjson|slip|key|subject|schedule|expr|condition|cadence|flow|message|survey|digest|sheet|definition|instance|delivery|plan|textdiff
 
 # Targets whose code is not there are not offered.
 ABSENT := none$(if $(wildcard cmd/carillon/*.go),,|build|demo)$(if $(wildcard internal/chaos/*.go),,|reliab)
