@@ -115,9 +115,9 @@ func zipped(text string) string {
 
 // What the bodies of all requests in flight hold together is bounded, whether they say how long they are, travel in chunks
 // or compressed; what is beyond that is refused at once, and the memory in use stays a multiple of the bound.
+// It is not parallel: what other tests hold in memory would count.
 // Shows: reliability 46.
 func TestBodiesInFlight(t *testing.T) {
-	t.Parallel()
 	const (
 		limit = 32 << 20
 		size  = 6 << 20
@@ -221,8 +221,8 @@ func batchOf(size int, value string) string {
 }
 
 // Bodies count by what reading them takes: one of many small values holds fifty times its length in memory.
+// It is not parallel: what other tests hold in memory would count.
 func TestBodiesOfManyValues(t *testing.T) {
-	t.Parallel()
 	const limit = 32 << 20
 	for name, value := range map[string]string{"objects": `{"":0}`, "numbers": "1", "nested": "[[[[[[[[]]]]]]]]"} {
 		t.Run(name, func(t *testing.T) {
