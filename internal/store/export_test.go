@@ -119,7 +119,7 @@ const (
 	LockDeliveries     = lockDeliveries
 	DueInstances       = dueInstances
 	ExpireDeliveries   = expireDeliveries
-	NextFree           = nextFree
+	NextDueQuery       = nextDue
 	BacklogQuery       = backlog
 	SlotsOfPersons     = slotsOfPersons
 

@@ -180,22 +180,30 @@ func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]deli
 // The first free row of each index. ORDER BY … LIMIT walks the partial index and stops; MIN() over a filter might
 // read all of it. An expiry is due from the µs after it. A run that goes on needs nobody to be woken for it: one is due when
 // it has stood still for a second, as after a crash.
-const nextFree = `
-SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND (ready_at, id) > ($2, $3) AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0),
-  COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0),
-  COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0),
-  COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0),
-  COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0),
-  COALESCE((SELECT replan_at FROM cadence WHERE replan_at > 0 ORDER BY replan_at, contact_id LIMIT 1), 0),
-  COALESCE((SELECT at FROM unheard ORDER BY ws, id LIMIT 1), 0),
-  COALESCE((SELECT due_at FROM repair ORDER BY due_at LIMIT 1), 0),
-  COALESCE((SELECT resumed_at FROM pause WHERE resumed_at > 0 ORDER BY resumed_at LIMIT 1), 0)`
-
-// The ends of the leases of what is due. It is asked only when no due row is free, so that it reads no backlog.
-const nextLease = `
-SELECT COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0),
-  COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND send_at <= $1 AND lease_until > $1), 0),
-  COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0), 0, 0, 0, 0, 0, 0`
+//
+// The ends of the leases of what is due stand in the same statement, so that a row that is settled meanwhile is in one of the
+// two: a look of its own found neither the row while it was held nor the lease after it. They are asked for only where no due
+// row is free, so that they read no backlog, and not at all behind the marks ($6).
+const nextDue = `
+WITH free AS MATERIALIZED (
+  SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND (ready_at, id) > ($2, $3) AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0) AS instance,
+    COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND (send_at, id) > ($4, $5) AND lease_until <= $1 ORDER BY send_at, id LIMIT 1), 0) AS delivery,
+    COALESCE((SELECT expires_at + 1 FROM delivery WHERE expires_at > 0 AND lease_until <= $1 ORDER BY expires_at, id LIMIT 1), 0) AS expiry,
+    COALESCE((SELECT look_at FROM record WHERE look_at > 0 ORDER BY look_at, id LIMIT 1), 0) AS look,
+    COALESCE((SELECT updated_at + CASE WHEN cursor = 0 THEN 0 ELSE 1000000 END FROM run WHERE status = 'running' ORDER BY id LIMIT 1), 0) AS run,
+    COALESCE((SELECT replan_at FROM cadence WHERE replan_at > 0 ORDER BY replan_at, contact_id LIMIT 1), 0) AS replan,
+    COALESCE((SELECT at FROM unheard ORDER BY ws, id LIMIT 1), 0) AS unheard,
+    COALESCE((SELECT due_at FROM repair ORDER BY due_at LIMIT 1), 0) AS repair,
+    COALESCE((SELECT resumed_at FROM pause WHERE resumed_at > 0 ORDER BY resumed_at LIMIT 1), 0) AS resumed),
+held AS MATERIALIZED (
+  SELECT $6 = 1 AND NOT (instance BETWEEN 1 AND $1 OR delivery BETWEEN 1 AND $1 OR expiry BETWEEN 1 AND $1 OR look BETWEEN 1 AND $1 OR
+    run BETWEEN 1 AND $1 OR replan BETWEEN 1 AND $1 OR unheard BETWEEN 1 AND $1 OR repair BETWEEN 1 AND $1 OR resumed BETWEEN 1 AND $1) AS asked
+  FROM free)
+SELECT instance, delivery, expiry, look, run, replan, unheard, repair, resumed,
+  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM instance WHERE ready_at > 0 AND ready_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
+  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE send_at > 0 AND send_at <= $1 AND lease_until > $1), 0) ELSE 0 END,
+  CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
+FROM free, held`
 
 // NextDue is the earliest instant at which CheckDue, Unheard, TakeUp, ExpandDue, ReplanDue, CommitIntents, ExpireDue, BeginRepairs or a run finds
 // something to do: in the past when there is work already, the end of a lease when all that is due is held. The zero time:
@@ -211,16 +219,9 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 	elapsed := clock.Monotonic()
 	var next int64
 	err := s.read(ctx, func(t *session) error {
-		free, err := query(ctx, t, scanEarliest, nextFree, dueMicros(now), instances.at, instances.id, deliveries.at, deliveries.id)
-		if err != nil {
-			return err
-		}
-		if next = free[0]; resting || next != 0 && next <= at {
-			return nil
-		}
-		leased, err := query(ctx, t, scanEarliest, nextLease, dueMicros(now))
-		if err == nil && leased[0] != 0 && (next == 0 || leased[0] < next) {
-			next = leased[0]
+		earliest, err := query(ctx, t, scanEarliest, nextDue, dueMicros(now), instances.at, instances.id, deliveries.at, deliveries.id, flag(!resting))
+		if err == nil {
+			next = earliest[0]
 		}
 		return err
 	})
@@ -236,8 +237,8 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 }
 
 func scanEarliest(rows *sql.Rows) (earliest int64, err error) {
-	var at [9]int64
-	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8])
+	var at [12]int64
+	err = rows.Scan(&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &at[9], &at[10], &at[11])
 	for _, v := range at {
 		if v != 0 && (earliest == 0 || v < earliest) {
 			earliest = v

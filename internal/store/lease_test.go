@@ -168,6 +168,41 @@ func TestNextDue(t *testing.T) {
 	})
 }
 
+// What is being sent has a lease, and after it the instant of its next step: whoever asks between the two sees one of them.
+func TestNextDueBesideResults(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.scheduled(1, func(_ int, d *delivery.Row) { d.SendAt, d.LeaseUntil = now.Add(-time.Hour), now.Add(time.Minute) })
+		stop := make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			for {
+				_, err := s.Exec(t.Context(), "UPDATE delivery SET lease_until = $1 - lease_until, send_at = $2 - send_at",
+					now.Add(time.Minute).UnixMicro(), now.UnixMicro()*2)
+				select {
+				case <-stop:
+					done <- err
+					return
+				default:
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+		for i := range 1000 {
+			if next, err := s.NextDue(t.Context(), now); err != nil || next.IsZero() {
+				t.Errorf("look %d: %v %v", i, next, err)
+				break
+			}
+		}
+		close(stop)
+		f.must(<-done)
+	})
+}
+
 func TestOnCommitTellsTheEarliestInstant(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
