@@ -51,7 +51,7 @@ test: ## everything that must hold: formatting, lint, tests, race detector; one 
 
 .PHONY: unit
 unit: $(TOOLS_STAMP) ## all tests, on SQLite and PostgreSQL; in "make test" most run on PostgreSQL in race alone
-	$(TEST) -timeout 8m $(FIRST) ./...
+	$(TEST) -timeout 12m $(FIRST) ./...
 
 .PHONY: tagged
 tagged: $(TOOLS_STAMP) ## the build that sends traces (-tags otlp): go vet, and its tests
@@ -61,7 +61,7 @@ tagged: $(TOOLS_STAMP) ## the build that sends traces (-tags otlp): go vet, and 
 # Tests of the store and the engine run on SQLite without the detector only.
 .PHONY: race
 race: $(TOOLS_STAMP) ## the tests on PostgreSQL under the race detector
-	CGO_ENABLED=1 CARILLON_TEST_DB=postgres $(TEST) $(RACE) -timeout 8m $(filter-out ./internal/cli,$(FIRST)) $(RACE_PACKAGES)
+	CGO_ENABLED=1 CARILLON_TEST_DB=postgres $(TEST) $(RACE) -timeout 12m $(filter-out ./internal/cli,$(FIRST)) $(RACE_PACKAGES)
 
 .PHONY: lint
 lint: $(TOOLS_STAMP) ## golangci-lint: staticcheck, who imports what, style
@@ -113,6 +113,10 @@ micro: ## Go benchmarks of all packages
 .PHONY: reliab
 reliab: ## kills, freezes and losses, and the audit afterwards
 	go test -v -tags reliab -count=1 -timeout 10m ./internal/chaos/...
+
+.PHONY: openapi
+openapi: ## lint the OpenAPI document with redocly and spectral, which npm installs
+	CARILLON_LINT_OPENAPI=1 go test -v -count=1 -run TestDocumentLinters ./internal/api
 
 .PHONY: demo
 demo: build ## run the program with sample data
