@@ -247,5 +247,5 @@ func (c *Client) TopContacts(ctx context.Context, since string, limit int) (TopC
 	v := values{}
 	v.set("since", since)
 	v.limit(limit)
-	return get[TopContacts](ctx, c, "/v1/contacts/top", url.Values(v))
+	return get[TopContacts](ctx, c, "/v1/top-contacts", url.Values(v))
 }

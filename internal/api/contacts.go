@@ -16,7 +16,11 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-const contactsPath = "/v1/contacts"
+const (
+	contactsPath = "/v1/contacts"
+	// topContactsPath is no part of contactsPath: any text may be the id of a contact.
+	topContactsPath = "/v1/top-contacts"
+)
 
 type listContacts struct {
 	Q       string `query:"q" maxLength:"256" doc:"Whose id or address this is, then whose name or id begins with it. The answer is one page."`
@@ -71,7 +75,7 @@ func (a *API) contacts() {
 		}
 		return &body[client.Page[client.Contact]]{pageOf(rows, in.Limit, wireContact, func(r store.ContactRow) string { return x.contact(r.ID) })}, nil
 	})
-	route(a, http.MethodGet, contactsPath+"/top", ScopeRead, huma.Operation{
+	route(a, http.MethodGet, topContactsPath, ScopeRead, huma.Operation{
 		OperationID: "top-contacts", Summary: "Who got most messages", Tags: tags,
 		Description: "Counts deliveries that were made since the instant and of which a message has left; the newest 200,000 deliveries are read.",
 	}, func(ctx context.Context, c Caller, in *topContacts) (*body[client.TopContacts], error) {

@@ -68,10 +68,32 @@ func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error
 	if err != nil {
 		return err
 	}
+	a.logWarnings(r, results, nil)
 	if alone && results[0].Outcome == intake.Failed {
 		return refusal(results[0])
 	}
 	return writeJSON(w, http.StatusOK, "application/json", wire(results))
+}
+
+// logWarnings writes one line about what was taken and is probably a mistake, since a caller may not look at the warnings of the
+// answer. Notes are about the events as they were read, one for each, or none. Names of a caller's own keys stay out of the log.
+func (a *API) logWarnings(r *http.Request, results []intake.Result, notes []string) {
+	missing, unknown, first := 0, 0, ""
+	for _, one := range results {
+		if len(one.Warnings) > 0 {
+			first = cmp.Or(first, one.Warnings[0])
+			missing++
+		}
+	}
+	for _, note := range notes {
+		if note != "" {
+			unknown++
+		}
+	}
+	if missing+unknown > 0 {
+		a.Log.WarnContext(r.Context(), "events were taken that lack fields of a dedup recipe or have unknown keys",
+			"items", len(results), "lack_fields", missing, "unknown_keys", unknown, "first", first)
+	}
 }
 
 // refusal is the problem of an event that came alone: its code is the reason.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -20,20 +21,7 @@ import (
 // When the database fails, the log names what was tried, and each part of it once; the caller learns no details.
 func TestErrorsSayThingsOnce(t *testing.T) {
 	t.Parallel()
-	var log safeBuffer
-	b := &bundle{T: t, clock: clock.NewManual(start), check: checked(t)}
-	var err error
-	b.app, err = app.Start(t.Context(), app.Config{
-		Server: config.Server{Database: config.Database{DB: storetest.URL(t, "sqlite")}, Listen: "127.0.0.1:0"},
-		Clock:  b.clock, Version: "test", SecretKey: secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), Log: slog.New(slog.NewJSONHandler(&log, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.app.Stop(context.WithoutCancel(t.Context())) })
-	b.key = b.newKey(b.app.Workspace(), "admin", "admin")
-	b.Client = b.as(b.key)
-	b.apply(definitions)
+	b, log := logged(t)
 	own := b.things(b.Client, "own")
 	if err := b.app.Store().Close(); err != nil {
 		t.Fatal(err)
@@ -63,6 +51,53 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 			}
 			seen[part] = true
 		}
+	}
+}
+
+// logged is a running process whose log is read.
+func logged(t *testing.T) (*bundle, *safeBuffer) {
+	t.Helper()
+	log := &safeBuffer{}
+	b := &bundle{T: t, clock: clock.NewManual(start), check: checked(t)}
+	var err error
+	b.app, err = app.Start(t.Context(), app.Config{
+		Server: config.Server{Database: config.Database{DB: storetest.URL(t, "sqlite")}, Listen: "127.0.0.1:0"},
+		Clock:  b.clock, Version: "test", SecretKey: secret.New("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), Log: slog.New(slog.NewJSONHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.app.Stop(context.WithoutCancel(t.Context())) })
+	b.key = b.newKey(b.app.Workspace(), "admin", "admin")
+	b.Client = b.as(b.key)
+	b.apply(definitions)
+	return b, log
+}
+
+// Events that lack a field of a recipe are named in the log, in one line a request, without anything of the payload.
+func TestWarningsAreLogged(t *testing.T) {
+	t.Parallel()
+	b, log := logged(t)
+	const event = `{"kind":"service-visit-closed","payload":{"jobType":"GR","dealerId":"secret-7"},"recipient":{"address":"+964 770 000 0001"}}`
+	for name, body := range map[string]string{"alone": event, "in a list": `{"events":[` + event + `,{"kind":"other"}]}`} {
+		log.Reset()
+		if status, text := b.ask(http.MethodPost, "/v1/events", body); status != http.StatusOK || !strings.Contains(text, "candidate.wip") {
+			t.Fatalf("%s: %d %s", name, status, text)
+		}
+		var line struct {
+			Level, First string
+			Lacking      int `json:"lack_fields"`
+		}
+		if err := json.Unmarshal([]byte(log.String()), &line); err != nil || line.Level != "WARN" || line.Lacking != 1 || !strings.Contains(line.First, "candidate.wip") {
+			t.Errorf("%s: the log says %q, %v", name, log.String(), err)
+		}
+		if strings.Contains(log.String(), "secret-7") || strings.Contains(log.String(), "770") {
+			t.Errorf("%s: the log tells what the event held: %s", name, log.String())
+		}
+	}
+	log.Reset()
+	if status, text := b.ask(http.MethodPost, "/v1/events", `{"kind":"other"}`); status != http.StatusOK || log.String() != "" {
+		t.Errorf("without a warning: %d %s, the log says %q", status, text, log.String())
 	}
 }
 

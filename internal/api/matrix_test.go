@@ -59,7 +59,7 @@ func fixtures() map[string]fixture {
 
 		"POST /v1/contacts":                 {scope: api.ScopeIngest, path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},
 		"GET /v1/contacts":                  {scope: api.ScopeRead, path: "/v1/contacts"},
-		"GET /v1/contacts/top":              {scope: api.ScopeRead, path: "/v1/contacts/top"},
+		"GET /v1/top-contacts":              {scope: api.ScopeRead, path: "/v1/top-contacts"},
 		"GET /v1/contacts/{id}":             {scope: api.ScopeRead, path: "/v1/contacts/{contact}"},
 		"GET /v1/contacts/{id}/limits":      {scope: api.ScopeRead, path: "/v1/contacts/{contact}/limits"},
 		"PUT /v1/contacts/{id}":             {scope: api.ScopeIngest, path: "/v1/contacts/someone", body: `{"name":"Someone"}`},

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -103,27 +102,8 @@ func (a *API) surveysIngest(w http.ResponseWriter, r *http.Request, c Caller) er
 	if err != nil {
 		return err
 	}
-	a.logSurveys(r, results, notes)
+	a.logWarnings(r, results, notes)
 	return writeJSON(w, http.StatusOK, "application/json", wire(results))
-}
-
-// logSurveys writes one line about what was taken and is probably a mistake. Callers of that system may not look at warnings,
-// which it does not have. Names of a caller's own keys stay out of the log.
-func (a *API) logSurveys(r *http.Request, results []intake.Result, notes []string) {
-	missing, unknown, first := 0, 0, ""
-	for i, one := range results {
-		if len(one.Warnings) > 0 {
-			first = cmp.Or(first, one.Warnings[0])
-			missing++
-		}
-		if notes[i] != "" {
-			unknown++
-		}
-	}
-	if missing+unknown > 0 {
-		a.Log.WarnContext(r.Context(), "events were taken that lack fields of a dedup recipe or have unknown keys",
-			"items", len(results), "lack_fields", missing, "unknown_keys", unknown, "first", first)
-	}
 }
 
 // surveysAnswer writes results in that system's words; notes are warnings about the items as they were read.

@@ -145,8 +145,14 @@ type onContact struct {
 	remote
 }
 
+// onContacts are the contacts that a command is about.
+type onContacts struct {
+	IDs []string `arg:"" name:"id" help:"Your id of the person; several are done one after the other."`
+	remote
+}
+
 type showContactCmd struct {
-	ID string `arg:"" help:"Your id of the person, one of their addresses, or their name."`
+	IDs []string `arg:"" name:"id" help:"Your id of the person, one of their addresses, or their name; several are shown one after the other."`
 	remote
 	output
 }
@@ -169,15 +175,12 @@ func (s *session) person(api *client.Client, text string) (client.Contact, error
 	return one, err
 }
 
-// Run shows a contact.
+// Run shows contacts.
 func (c *showContactCmd) Run(s *session) error {
-	one, err := call(c.remote, func(api *client.Client) (client.Contact, error) { return s.person(api, c.ID) })
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(s.Out, one)
-	}
+	return oneByOne(s, c.remote, c.JSON, c.IDs, s.person, parted(s, c.print))
+}
+
+func (c *showContactCmd) print(s *session, one client.Contact) error {
 	pairs := []string{"contact", calledBy(one), "id", idBeside(one), "name", one.Name, "locale", one.Locale, "timezone", one.Timezone, "persona", one.Persona, "first met at", one.Address}
 	for _, kind := range subject.AddressKinds() {
 		pairs = append(pairs, kind, one.Addresses[kind])
@@ -275,7 +278,7 @@ func messageLine(d client.Delivery) (what string, at time.Time, why string) {
 }
 
 type limitsCmd struct {
-	onContact
+	onContacts
 	output
 }
 
@@ -286,15 +289,19 @@ goes before their persona's; people without any have the workspace's, or where i
 of it is used up. Below them, what is planned for the contact, and which limit made it wait.`
 }
 
-// Run shows the limits of a contact.
+// Run shows the limits of contacts.
 func (c *limitsCmd) Run(s *session) error {
-	l, err := call(c.remote, func(api *client.Client) (client.ContactLimits, error) { return api.ContactLimits(s.ctx, c.ID) })
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(s.Out, l)
-	}
+	return oneByOne(s, c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.ContactLimits, error) {
+		return api.ContactLimits(s.ctx, id)
+	}, parted(s, func(s *session, l client.ContactLimits) error {
+		if len(c.IDs) > 1 {
+			fmt.Fprintln(s.Out, cell(l.ID))
+		}
+		return c.print(s, l)
+	}))
+}
+
+func (c *limitsCmd) print(s *session, l client.ContactLimits) error {
 	var limits, waiting [][]string
 	byDefault := false
 	for _, kind := range l.Channels {
@@ -337,7 +344,7 @@ func (c *limitsCmd) Run(s *session) error {
 }
 
 type suppressCmd struct {
-	onContact
+	onContacts
 	Reason string `name:"reason" required:"" placeholder:"TEXT" help:"Why, in your words, such as complained."`
 	jsonOnly
 }
@@ -350,13 +357,13 @@ had not been sent is cancelled, and reminders end. Contacts that events made for
 
 // Run suppresses a contact.
 func (c *suppressCmd) Run(s *session) error {
-	return s.suppressed(c.remote, c.JSON, "suppressed", func(api *client.Client) (client.Suppressed, error) {
-		return api.SuppressContact(s.ctx, c.ID, c.Reason)
+	return s.suppressed(c.onContacts, c.JSON, "suppressed", func(api *client.Client, id string) (client.Suppressed, error) {
+		return api.SuppressContact(s.ctx, id, c.Reason)
 	})
 }
 
 type unsuppressCmd struct {
-	onContact
+	onContacts
 	jsonOnly
 }
 
@@ -367,28 +374,23 @@ func (unsuppressCmd) Help() string {
 
 // Run ends a suppression.
 func (c *unsuppressCmd) Run(s *session) error {
-	return s.suppressed(c.remote, c.JSON, "unsuppressed", func(api *client.Client) (client.Suppressed, error) {
-		return api.UnsuppressContact(s.ctx, c.ID)
+	return s.suppressed(c.onContacts, c.JSON, "unsuppressed", func(api *client.Client, id string) (client.Suppressed, error) {
+		return api.UnsuppressContact(s.ctx, id)
 	})
 }
 
-func (s *session) suppressed(r remote, asJSON bool, done string, do func(*client.Client) (client.Suppressed, error)) error {
-	answer, err := call(r, do)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(s.Out, answer)
-	}
-	if !answer.Changed {
-		s.rows([][]string{{"=", answer.Contact.ID, "it was so already"}})
+func (s *session) suppressed(on onContacts, asJSON bool, done string, do func(*client.Client, string) (client.Suppressed, error)) error {
+	return oneByOne(s, on.remote, asJSON, on.IDs, do, func(answer client.Suppressed) error {
+		if !answer.Changed {
+			s.rows([][]string{{"=", answer.Contact.ID, "it was so already"}})
+			return nil
+		}
+		s.rows([][]string{{"~ " + done, answer.Contact.ID, strings.Join(answer.Deliveries, ", ")}})
+		if n := len(answer.Deliveries); n > 0 {
+			s.note("%s", stopped(n))
+		}
 		return nil
-	}
-	s.rows([][]string{{"~ " + done, answer.Contact.ID, strings.Join(answer.Deliveries, ", ")}})
-	if n := len(answer.Deliveries); n > 0 {
-		s.note("%s", stopped(n))
-	}
-	return nil
+	})
 }
 
 func stopped(n int) string {

@@ -75,20 +75,19 @@ func deliveryStatus(d client.Delivery) string {
 }
 
 type showDeliveryCmd struct {
-	ID string `arg:"" help:"The delivery's id."`
+	IDs []string `arg:"" name:"id" help:"The delivery's id; several are shown one after the other."`
 	remote
 	output
 }
 
-// Run shows a delivery.
+// Run shows deliveries.
 func (c *showDeliveryCmd) Run(s *session) error {
-	d, err := call(c.remote, func(api *client.Client) (client.DeliveryDetail, error) { return api.Delivery(s.ctx, c.ID) })
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(s.Out, d)
-	}
+	return oneByOne(s, c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.DeliveryDetail, error) {
+		return api.Delivery(s.ctx, id)
+	}, parted(s, c.print))
+}
+
+func (c *showDeliveryCmd) print(s *session, d client.DeliveryDetail) error {
 	if d.Outlook != nil && (d.Outlook.At.IsZero() || d.Outlook.Reason == "channel_down") {
 		d.SendAt = time.Time{} // nobody can say
 	}

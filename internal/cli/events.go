@@ -173,20 +173,19 @@ func explanation(item client.EventResult) string {
 }
 
 type showEventCmd struct {
-	ID string `arg:"" help:"The event's id."`
+	IDs []string `arg:"" name:"id" help:"The event's id; several are shown one after the other."`
 	remote
 	output
 }
 
-// Run shows an event.
+// Run shows events.
 func (c *showEventCmd) Run(s *session) error {
-	e, err := call(c.remote, func(api *client.Client) (client.EventDetail, error) { return api.Event(s.ctx, c.ID) })
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(s.Out, e)
-	}
+	return oneByOne(s, c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.EventDetail, error) {
+		return api.Event(s.ctx, id)
+	}, parted(s, c.print))
+}
+
+func (c *showEventCmd) print(s *session, e client.EventDetail) error {
 	var to client.Recipient
 	if e.Recipient != nil {
 		to = *e.Recipient

@@ -114,26 +114,23 @@ func status(one client.Instance) string {
 }
 
 type showInstanceCmd struct {
-	ID string `arg:"" help:"The instance's id, or its key."`
+	IDs []string `arg:"" name:"id" help:"The instance's id, or its key; several are shown one after the other."`
 	remote
 	output
 }
 
-// Run shows an instance.
+// Run shows instances.
 func (c *showInstanceCmd) Run(s *session) error {
-	one, err := call(c.remote, func(api *client.Client) (client.InstanceDetail, error) {
-		id, err := s.instanceID(api, c.ID)
+	return oneByOne(s, c.remote, c.JSON, c.IDs, func(api *client.Client, name string) (client.InstanceDetail, error) {
+		id, err := s.instanceID(api, name)
 		if err != nil {
 			return client.InstanceDetail{}, err
 		}
 		return api.Instance(s.ctx, id)
-	})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(s.Out, one)
-	}
+	}, parted(s, c.print))
+}
+
+func (c *showInstanceCmd) print(s *session, one client.InstanceDetail) error {
 	s.fields("instance", one.ID, "key", one.Key, "workflow", versioned(one.Workflow, one.WorkflowVersion), "trigger", one.Trigger,
 		"event", one.Event, "record", one.Record, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt),
 		"held_since", c.at(one.HeldSince), "held_for", heldFor(one.Instance), "next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
@@ -317,49 +314,12 @@ func (c *forgetCmd) Run(s *session) error {
 	})
 }
 
-// operatedAll carries an action out on each of several things. One that is refused keeps no other one from it.
+// operatedAll carries an action out on each of several things, and says what it did.
 func (s *session) operatedAll(r remote, asJSON bool, done string, names []string, do func(*client.Client, string) (client.Operated, error)) error {
-	if len(names) == 1 {
-		return s.operated(r, asJSON, done, func(api *client.Client) (client.Operated, error) { return do(api, names[0]) })
-	}
-	status := ExitOK
-	answers := make([]client.Operated, 0, len(names))
-	for _, name := range names {
-		o, err := call(r, func(api *client.Client) (client.Operated, error) { return do(api, name) })
-		if s.ctx.Err() != nil {
-			return s.ctx.Err()
-		}
-		if err != nil {
-			fmt.Fprintf(s.Err, "%s: ", name)
-			status = report(s.Err, err)
-			continue
-		}
-		if answers = append(answers, o); !asJSON {
-			s.tell(done, o)
-		}
-	}
-	if asJSON {
-		if err := printJSON(s.Out, map[string]any{"items": answers}); err != nil {
-			return err
-		}
-	}
-	if status != ExitOK {
-		return exit(status)
-	}
-	return nil
-}
-
-// operated carries an action out and says what it did.
-func (s *session) operated(r remote, asJSON bool, done string, do func(*client.Client) (client.Operated, error)) error {
-	o, err := call(r, do)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(s.Out, o)
-	}
-	s.tell(done, o)
-	return nil
+	return oneByOne(s, r, asJSON, names, do, func(o client.Operated) error {
+		s.tell(done, o)
+		return nil
+	})
 }
 
 // tell prints what an action did.

@@ -191,7 +191,7 @@ func (c *rotateKeyCmd) Run(s *session) error {
 type revokeKeyCmd struct {
 	config.Database
 	ofWorkspace
-	Name string `arg:"" help:"The key's name."`
+	Names []string `arg:"" name:"name" help:"The key's name; several are done one after the other."`
 }
 
 // Help is the long help.
@@ -203,15 +203,16 @@ func (revokeKeyCmd) Help() string {
 func (c *revokeKeyCmd) Run(s *session) error {
 	now := (&clock.System{}).Now()
 	return c.withWorkspace(s, c.DB, false, func(db *store.Store, ws store.Workspace) error {
-		ended, err := db.RevokeKey(s.ctx, ws.ID, c.Name, now)
-		if err == nil && !ended {
-			err = fmt.Errorf("there is no key named %q in force", c.Name)
-		}
-		if err != nil {
+		return each(s, false, c.Names, func(name string) (string, error) {
+			ended, err := db.RevokeKey(s.ctx, ws.ID, name, now)
+			if err == nil && !ended {
+				err = fmt.Errorf("there is no key named %q in force\n    carillon keys list lists them", name)
+			}
+			return name, err
+		}, func(name string) error {
+			_, err := fmt.Fprintln(s.Out, "revoked", name)
 			return err
-		}
-		fmt.Fprintln(s.Out, "revoked", c.Name)
-		return nil
+		})
 	})
 }
 

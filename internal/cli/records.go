@@ -32,6 +32,13 @@ type onRecord struct {
 	remote
 }
 
+// onRecords are the records of one type that a command is about.
+type onRecords struct {
+	Type string   `arg:"" help:"The kind of thing, such as kiosk."`
+	IDs  []string `arg:"" name:"id" help:"Your own id, unique in its type; several are done one after the other."`
+	remote
+}
+
 type putRecordCmd struct {
 	onRecord
 	Fields []string `arg:"" optional:"" name:"field" placeholder:"FIELD=VALUE" help:"A field and its value; as FIELD:TYPE=VALUE it is read as number, bool, date or datetime; FIELD:datetime=now is the present instant."`
@@ -308,7 +315,7 @@ func compact(v any) (string, error) {
 }
 
 type showRecordCmd struct {
-	onRecord
+	onRecords
 	output
 }
 
@@ -318,15 +325,14 @@ func (showRecordCmd) Help() string {
 is so. --json has every line of their conditions, judged on its own.`
 }
 
-// Run shows a record.
+// Run shows records.
 func (c *showRecordCmd) Run(s *session) error {
-	one, err := call(c.remote, func(api *client.Client) (client.RecordDetail, error) { return api.Record(s.ctx, c.Type, c.ID) })
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(s.Out, one)
-	}
+	return oneByOne(s, c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.RecordDetail, error) {
+		return api.Record(s.ctx, c.Type, id)
+	}, parted(s, c.print))
+}
+
+func (c *showRecordCmd) print(s *session, one client.RecordDetail) error {
 	s.fields("record", one.Type+" "+one.ID, "closed", closed(one.Record), "rev", fmt.Sprint(one.Rev), "last_modified_by", one.LastModifiedBy,
 		"created_at", c.at(one.CreatedAt), "updated_at", c.at(one.UpdatedAt))
 	if one.Error != "" {
@@ -392,7 +398,7 @@ func (s *session) props(props map[string]any) error {
 }
 
 type deleteRecordCmd struct {
-	onRecord
+	onRecords
 	jsonOnly
 }
 
@@ -402,8 +408,12 @@ func (deleteRecordCmd) Help() string {
 and counts go on where they were.`
 }
 
-// Run deletes a record.
+// Run deletes records.
 func (c *deleteRecordCmd) Run(s *session) error {
-	gone, err := call(c.remote, func(api *client.Client) (client.RecordDeleted, error) { return api.DeleteRecord(s.ctx, c.Type, c.ID) })
-	return s.wrote(c.JSON, gone, err, "deleted", gone.Type, gone.ID)
+	return oneByOne(s, c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.RecordDeleted, error) {
+		return api.DeleteRecord(s.ctx, c.Type, id)
+	}, func(gone client.RecordDeleted) error {
+		s.rows([][]string{{"deleted", gone.Type, gone.ID}})
+		return nil
+	})
 }

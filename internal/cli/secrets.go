@@ -49,17 +49,13 @@ func (c *setSecretCmd) Run(s *session) error {
 		return err
 	}
 	changed, err := call(c.remote, func(api *client.Client) (client.SecretChanged, error) { return api.SetSecret(s.ctx, c.Name, text) })
-	return s.secretChanged("set", changed, err, c.JSON)
-}
-
-func (s *session) secretChanged(done string, changed client.SecretChanged, err error, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if asJSON {
+	if c.JSON {
 		return printJSON(s.Out, changed)
 	}
-	fmt.Fprintln(s.Out, done, changed.Name)
+	fmt.Fprintln(s.Out, "set", changed.Name)
 	return nil
 }
 
@@ -92,7 +88,7 @@ func (c *listSecretsCmd) Run(s *session) error {
 }
 
 type removeSecretCmd struct {
-	Name string `arg:"" help:"The secret's name."`
+	Names []string `arg:"" name:"name" help:"The secret's name; several are done one after the other."`
 	remote
 	jsonOnly
 }
@@ -105,6 +101,10 @@ Needs a key with the scope secrets.`
 
 // Run removes a secret.
 func (c *removeSecretCmd) Run(s *session) error {
-	changed, err := call(c.remote, func(api *client.Client) (client.SecretChanged, error) { return api.RemoveSecret(s.ctx, c.Name) })
-	return s.secretChanged("removed", changed, err, c.JSON)
+	return oneByOne(s, c.remote, c.JSON, c.Names, func(api *client.Client, name string) (client.SecretChanged, error) {
+		return api.RemoveSecret(s.ctx, name)
+	}, func(changed client.SecretChanged) error {
+		fmt.Fprintln(s.Out, "removed", changed.Name)
+		return nil
+	})
 }

@@ -57,7 +57,7 @@ type runsCmd struct {
 }
 
 type cancelRunCmd struct {
-	ID string `arg:"" help:"The run's id."`
+	IDs []string `arg:"" name:"id" help:"The run's id; several are done one after the other."`
 	remote
 	output
 }
@@ -69,31 +69,26 @@ func (cancelRunCmd) Help() string {
 
 // Run cancels a run.
 func (c *cancelRunCmd) Run(s *session) error {
-	return s.turned(c.remote, c.JSON, func(api *client.Client) (client.Run, error) { return api.CancelRun(s.ctx, c.ID) })
+	return s.turned(c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.Run, error) { return api.CancelRun(s.ctx, id) })
 }
 
 type resumeRunCmd struct {
-	ID string `arg:"" help:"The run's id."`
+	IDs []string `arg:"" name:"id" help:"The run's id; several are done one after the other."`
 	remote
 	output
 }
 
 // Run resumes a run.
 func (c *resumeRunCmd) Run(s *session) error {
-	return s.turned(c.remote, c.JSON, func(api *client.Client) (client.Run, error) { return api.ResumeRun(s.ctx, c.ID) })
+	return s.turned(c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.Run, error) { return api.ResumeRun(s.ctx, id) })
 }
 
-// turned shows a run after something was done to it.
-func (s *session) turned(r remote, asJSON bool, do func(*client.Client) (client.Run, error)) error {
-	run, err := call(r, do)
-	if err != nil {
+// turned shows runs after something was done to them.
+func (s *session) turned(r remote, asJSON bool, ids []string, do func(*client.Client, string) (client.Run, error)) error {
+	return oneByOne(s, r, asJSON, ids, do, func(run client.Run) error {
+		_, err := fmt.Fprintf(s.Out, "%s: %s\n", run.Status, howFar(run))
 		return err
-	}
-	if asJSON {
-		return printJSON(s.Out, run)
-	}
-	_, err = fmt.Fprintf(s.Out, "%s: %s\n", run.Status, howFar(run))
-	return err
+	})
 }
 
 // howFar tells how many rows a run has gone over, and what it mended.

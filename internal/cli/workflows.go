@@ -48,8 +48,8 @@ func workflowStatus(w client.Workflow) string {
 }
 
 type pauseWorkflowCmd struct {
-	Workflow string `arg:"" help:"The workflow's name."`
-	Reason   string `name:"reason" placeholder:"TEXT" help:"Why, for those who wonder later."`
+	Workflows []string `arg:"" name:"workflow" help:"The workflow's name; several are done one after the other."`
+	Reason    string   `name:"reason" placeholder:"TEXT" help:"Why, for those who wonder later."`
 	remote
 	jsonOnly
 }
@@ -63,13 +63,13 @@ be called back.`
 
 // Run pauses a workflow.
 func (c *pauseWorkflowCmd) Run(s *session) error {
-	return s.paused(c.remote, c.JSON, "paused", func(api *client.Client) (client.PausedWorkflow, error) {
-		return api.PauseWorkflow(s.ctx, c.Workflow, c.Reason)
+	return s.paused(c.remote, c.JSON, "paused", c.Workflows, func(api *client.Client, name string) (client.PausedWorkflow, error) {
+		return api.PauseWorkflow(s.ctx, name, c.Reason)
 	})
 }
 
 type resumeWorkflowCmd struct {
-	Workflow string `arg:"" help:"The workflow's name."`
+	Workflows []string `arg:"" name:"workflow" help:"The workflow's name; several are done one after the other."`
 	remote
 	jsonOnly
 }
@@ -82,22 +82,19 @@ backlog decides which of the occasions that came due meanwhile are sent.`
 
 // Run resumes a workflow.
 func (c *resumeWorkflowCmd) Run(s *session) error {
-	return s.paused(c.remote, c.JSON, "resumed", func(api *client.Client) (client.PausedWorkflow, error) { return api.ResumeWorkflow(s.ctx, c.Workflow) })
+	return s.paused(c.remote, c.JSON, "resumed", c.Workflows, func(api *client.Client, name string) (client.PausedWorkflow, error) {
+		return api.ResumeWorkflow(s.ctx, name)
+	})
 }
 
-// paused says what pausing or resuming a workflow did.
-func (s *session) paused(r remote, asJSON bool, done string, do func(*client.Client) (client.PausedWorkflow, error)) error {
-	p, err := call(r, do)
-	if err != nil {
-		return err
-	}
-	switch {
-	case asJSON:
-		return printJSON(s.Out, p)
-	case !p.Changed:
-		s.rows([][]string{{"=", p.Workflow, "it was so already"}})
-	default:
-		s.rows([][]string{{"~ " + done, p.Workflow}})
-	}
-	return nil
+// paused says what pausing or resuming workflows did.
+func (s *session) paused(r remote, asJSON bool, done string, names []string, do func(*client.Client, string) (client.PausedWorkflow, error)) error {
+	return oneByOne(s, r, asJSON, names, do, func(p client.PausedWorkflow) error {
+		if p.Changed {
+			s.rows([][]string{{"~ " + done, p.Workflow}})
+		} else {
+			s.rows([][]string{{"=", p.Workflow, "it was so already"}})
+		}
+		return nil
+	})
 }
