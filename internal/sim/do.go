@@ -70,6 +70,8 @@ func (w *world) do(ctx context.Context, a *Action) error {
 		return w.edit(ctx, a)
 	case a.Engine != nil:
 		return w.control(a)
+	case a.Database != nil:
+		return w.damage(ctx, a)
 	}
 	return nil
 }
@@ -174,6 +176,8 @@ func (a *Action) verb() string {
 		return "run"
 	case a.Edit != nil, a.Apply != nil:
 		return "apply"
+	case a.Database != nil:
+		return "database"
 	}
 	return ""
 }

@@ -14,14 +14,14 @@ import (
 
 // verbs are the actions of this release; the first key of an action names it.
 func verbs() []string {
-	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "http", "edit", "apply", "engine"}
+	return []string{"event", "record", "contact", "load", "operator", "run", "channel", "http", "edit", "apply", "engine", "database"}
 }
 
 // laterVerbs are the actions of the format that this release does not have.
 func laterVerbs() []string {
 	return []string{
 		"subscribe", "unsubscribe", "publish", "reply", "open", "submit", "receipt", "sink",
-		"database", "clock_skew",
+		"clock_skew",
 	}
 }
 
@@ -82,6 +82,8 @@ func (p *parser) action(n *portable.Node) (Action, bool) {
 		a.Apply = &applyAction{file: target, pos: n.Fields[0].Value.Pos}
 	case "engine":
 		a.Engine = p.engine(n)
+	case "database":
+		a.Database = p.database(n)
 	}
 	p.repetition(&a, n)
 	a.answer = p.answer(n.Get("answer"), verb.Text)
@@ -399,7 +401,7 @@ func answerFields(verb string) []fieldSpec {
 		}
 	case "run":
 		return []fieldSpec{{"outcome", fieldName, "outcome"}, {"error", fieldName, "error"}, {"error_has", fieldHas, "error"}}
-	case "operator", "edit", "apply":
+	case "operator", "edit", "apply", "database":
 		return []fieldSpec{{"error", fieldName, "error"}, {"error_has", fieldHas, "error"}}
 	}
 	return nil

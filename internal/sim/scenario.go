@@ -62,6 +62,7 @@ type Action struct {
 	Edit     *editAction
 	Apply    *applyAction
 	Engine   *engineAction
+	Database *databaseAction
 
 	every  civil.Duration // it is done again after so long; zero: once
 	until  time.Time      // the last instant at which it is done again; none: as long as the scenario lasts

@@ -34,18 +34,21 @@ type Options struct {
 	MaxConns int
 	// Direct is an address of the same PostgreSQL past any pooler, for notifications. Empty: the database's own.
 	Direct string
+	// Disposable says that the database is the caller's own and empty, so that it may be damaged on purpose; see Lose.
+	Disposable bool
 }
 
 // Store is an open database. It is safe for concurrent use.
 type Store struct {
-	dialect dialect
-	writers *sql.DB // PostgreSQL: the pool; SQLite: one connection
-	readers *sql.DB // PostgreSQL, :memory:: the same as writers
-	memory  bool
-	path    string          // SQLite: the file's name
-	file    *dbFile         // and what was found there
-	writer  *writer         // SQLite: the writing connection
-	direct  *pgx.ConnConfig // PostgreSQL: where notifications are heard
+	dialect    dialect
+	writers    *sql.DB // PostgreSQL: the pool; SQLite: one connection
+	readers    *sql.DB // PostgreSQL, :memory:: the same as writers
+	memory     bool
+	disposable bool            // it may be damaged
+	path       string          // SQLite: the file's name
+	file       *dbFile         // and what was found there
+	writer     *writer         // SQLite: the writing connection
+	direct     *pgx.ConnConfig // PostgreSQL: where notifications are heard
 
 	statements sync.Map // spelling → statement
 	spellings  sync.Map // query → *atomic.Int32, how many it has
@@ -78,7 +81,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.MaxConns == 0 {
 		o.MaxConns = DefaultMaxConns
 	}
-	s := &Store{busyAfter: defaultBusyAfter}
+	s := &Store{busyAfter: defaultBusyAfter, disposable: o.Disposable}
 	var err error
 	switch {
 	case url == "":

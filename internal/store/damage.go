@@ -1,0 +1,71 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Scenarios show what becomes of a database that somebody has changed by hand. Their store is empty and their own; no other store
+// can be damaged.
+
+// errNotDisposable refuses to damage a database that anybody else may use.
+var errNotDisposable = errors.New("only the store of a scenario can be damaged")
+
+const loseDeliveries = `
+DELETE FROM delivery
+WHERE ws = $1 AND instance_id IN (SELECT r.id FROM /*ROWS $2 (id bigint)*/ AS r)`
+
+const loseInstances = `
+DELETE FROM instance
+WHERE ws = $1 AND id IN (SELECT r.id FROM /*ROWS $2 (id bigint)*/ AS r)`
+
+// Lose deletes instances and their deliveries without a trace, as a person with a database client would.
+func (s *Store) Lose(ctx context.Context, ws subject.WorkspaceID, ids []instance.ID) error {
+	return s.damage(ctx, "lose instances", func(t *session) error {
+		rows := rowsOf(ids)
+		if _, err := t.exec(ctx, loseDeliveries, int64(ws), rows); err != nil {
+			return err
+		}
+		_, err := t.exec(ctx, loseInstances, int64(ws), rows)
+		return err
+	})
+}
+
+const alterInputs = `
+UPDATE instance SET input_hash = $2
+WHERE ws = $1 AND id IN (SELECT r.id FROM /*ROWS $3 (id bigint)*/ AS r)`
+
+// AlterInputs has instances be planned by other inputs, as another version of this program would have planned them.
+func (s *Store) AlterInputs(ctx context.Context, ws subject.WorkspaceID, ids []instance.ID, inputs string) error {
+	return s.damage(ctx, "alter inputs", func(t *session) error {
+		if err := t.keepInputs(ctx, ws, []string{inputs}); err != nil {
+			return err
+		}
+		_, err := t.exec(ctx, alterInputs, int64(ws), key.Hash(inputs), rowsOf(ids))
+		return err
+	})
+}
+
+func (s *Store) damage(ctx context.Context, what string, do func(*session) error) error {
+	err := errNotDisposable
+	if s.disposable {
+		err = s.write(ctx, do)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+func rowsOf(ids []instance.ID) *rowset {
+	var rows rowset
+	for _, id := range ids {
+		rows.row().int(int64(id))
+	}
+	return &rows
+}
