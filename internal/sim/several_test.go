@@ -97,6 +97,17 @@ func TestFilesAreToldApart(t *testing.T) {
 	}
 }
 
+// The names in data are those of other systems, such as n and on; in a text they are read like others.
+func TestBareKeysOfData(t *testing.T) {
+	t.Parallel()
+	data := strings.Replace(anOrder, "{number: 1}", "{number: 1, n: Ada, on: {y: 2}}", 1)
+	text := "scenario: A\nstart: 2026-05-14 09:00\n" + strings.Replace(orders, "text: Hello", `text: "{{ event.n }} {{ event.on.y }}"`, 1) +
+		"steps:\n" + step("10", data, "      sent: [{text: Ada 2}]\n")
+	if status, out, _ := test(t, Options{}, map[string]string{"a.yaml": text}, "a.yaml"); status != StatusHeld {
+		t.Errorf("status %d\n%s", status, out)
+	}
+}
+
 // An expectation that names what is never defined is refused: none of it would always hold.
 func TestNamesInExpectations(t *testing.T) {
 	t.Parallel()

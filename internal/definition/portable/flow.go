@@ -66,7 +66,7 @@ func (p *parser) flow(parent, depth int) *Node {
 
 // flowField reads one key and its value.
 func (p *parser) flowField(n *Node, seen map[string]Pos, parent, depth int) bool {
-	key := p.flowScalar(parent)
+	key := p.flowScalar(parent, p.plainKey)
 	if key == nil {
 		return false
 	}
@@ -90,13 +90,9 @@ func (p *parser) flowField(n *Node, seen map[string]Pos, parent, depth int) bool
 	if !p.flowNext(parent, '}') || p.rest()[0] == ',' || p.rest()[0] == '}' {
 		return noValue()
 	}
-	value := p.flowValue(parent, depth)
+	value := p.below(key, func() *Node { return p.flowValue(parent, depth) })
 	if value == nil {
 		return false
-	}
-	json := key.Style == Quoted && value.Style == Quoted // there is no other way to write a map in JSON
-	if value.Kind == Scalar && !json && (strings.Contains(value.Text, "{{") || strings.Contains(value.Text, "{%")) {
-		value = p.report(value.Pos, "a text with Liquid cannot stand in an inline map", "write the map as a block, with each key on a line of its own")
 	}
 	p.add(n, seen, key, value)
 	return true
@@ -106,11 +102,11 @@ func (p *parser) flowValue(parent, depth int) *Node {
 	if rest := p.rest(); (rest[0] == '[' || rest[0] == '{') && !strings.HasPrefix(rest, "{{") && !strings.HasPrefix(rest, "{%") {
 		return p.flow(parent, depth+1)
 	}
-	return p.flowScalar(parent)
+	return p.flowScalar(parent, p.plainText)
 }
 
-// flowScalar reads a text between brackets: in quotes, or up to a comma, a bracket or a colon.
-func (p *parser) flowScalar(parent int) *Node {
+// flowScalar reads a text between brackets: in quotes, or up to a comma, a bracket or a colon. A plain one passes check.
+func (p *parser) flowScalar(parent int, check func(*Node) *Node) *Node {
 	rest := p.rest()
 	switch {
 	case rest[0] == '"' || rest[0] == '\'':
@@ -145,7 +141,7 @@ scan:
 	n.Text = strings.TrimRight(rest[:end], " \t")
 	n.spans = []span{{0, n.Pos}}
 	p.col += end
-	return p.plainText(n)
+	return check(n)
 }
 
 // flowNext moves to the next character that counts. It returns false when the lines that belong to the node end.

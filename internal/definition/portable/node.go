@@ -2,7 +2,7 @@
 //
 // It turns a text into nodes that know where each of their characters stood, and refuses what readers disagree
 // about: tags, anchors, aliases, merge keys, duplicate keys, numbers that are not JSON numbers, bare yes and no,
-// empty values. It is not a decoder: what a key means is the question of packages definition and sim.
+// empty values. Below payload, set, replace and answers, which hold data, bare keys are texts. It is not a decoder: what a key means is the question of packages definition and sim.
 //
 // It is its own reader because the ones to be had stop at the first mistake, lose the place inside a text, and take
 // quadratic time (measured for goccy/go-yaml 1.19.2: 20 s for a map of 1 MiB; a document after one of comments only

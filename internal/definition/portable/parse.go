@@ -102,6 +102,7 @@ type parser struct {
 	first    int // number of lines[0] in the file
 	ln, col  int // cursor: line, byte in the line
 	problems []Problem
+	data     int // how many keys of data the cursor stands below
 
 	// column of the byte seenCol of line seenLn, so that counting characters along a line stays linear
 	seenLn, seenCol, seenColumn int
@@ -237,7 +238,7 @@ func (p *parser) mapping(col, depth int) *Node {
 			key = &Node{Kind: Broken, Pos: n.Pos}
 			value = key
 		} else {
-			value = p.valueOf(key, col, depth+1)
+			value = p.below(key, func() *Node { return p.valueOf(key, col, depth+1) })
 		}
 		p.add(n, seen, key, value)
 		if !p.another(col) {
@@ -314,7 +315,17 @@ func (p *parser) key(col int) *Node {
 	end := colonIn(rest)
 	key := &Node{Kind: Scalar, Style: Plain, Pos: at, Text: strings.TrimRight(rest[:end], " \t")}
 	p.col += end + 1
-	return p.plainText(key)
+	return p.plainKey(key)
+}
+
+// below reads the value of a key. These four hold data, whose names come from other systems.
+func (p *parser) below(key *Node, read func() *Node) *Node {
+	switch key.Text {
+	case "payload", "set", "replace", "answers":
+		p.data++
+		defer func() { p.data-- }()
+	}
+	return read()
 }
 
 // valueOf reads what follows a key and its colon.

@@ -39,6 +39,9 @@ func TestValues(t *testing.T) {
 		"quoted key":              {"\"a: b\" : c", `{"a: b":"c"}`},
 		"Windows":                 {"\ufeffa: b\r\nc: |\r\n  d\r\n", `{"a":"b","c":"d\n"}`},
 		"Liquid in JSON":          {`{"a": {"b": "{{ c }}"}}`, `{"a":{"b":"{{ c }}"}}`},
+		"Liquid in an inline map": {`a: {b: "{{ c }}", d: '{% if e %}f{% endif %}'}`, `{"a":{"b":"{{ c }}","d":"{% if e %}f{% endif %}"}}`},
+		"keys of data":            {"payload:\n  n: 1\n  on: {y: [{off: x}], +1: z}\n  0123: a", `{"payload":{"0123":"a","n":1,"on":{"+1":"z","y":[{"off":"x"}]}}}`},
+		"keys of data, inline":    {"do: [{event: e, payload: {n: 1}}, {set: {Yes: 2}, replace: {~: 4}}]\nanswers: {no: 3}", `{"answers":{"no":3},"do":[{"event":"e","payload":{"n":1}},{"replace":{"~":4},"set":{"Yes":2}}]}`},
 		"comments":                {"# x\na: # y\n  # z\n  b: c\n# end", `{"a":{"b":"c"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,6 +87,10 @@ func TestRefusals(t *testing.T) {
 		{"yes", "a: yes", "1:4 yes means true or false to some YAML readers"},
 		{"Norway", "a: {no: x}", "1:5 no means true or false to some YAML readers"},
 		{"on", "on: x\nb: c", "1:1 on means true or false to some YAML readers"},
+		{"a value of data", "payload: {n: yes}\nset:\n  on: off", "1:14 yes means true or false to some YAML readers; 3:7 off means true or false to some YAML readers"},
+		{"a key beside data", "payload: {n: 1}\nn: x", "2:1 n means true or false to some YAML readers"},
+		{"a key beside data, inline", "a: {set: {b: c}, on: d}", "1:18 on means true or false to some YAML readers"},
+		{"merge key of data", "payload: {<<: b}", "1:11 << is a YAML merge key"},
 		{"True", "a: True", "1:4 True means true or false to some YAML readers"},
 		{"tilde", "a: ~", "1:4 ~ means null to some YAML readers"},
 		{"empty", "a:\nb: c", `1:1 "a" has no value`},
@@ -94,7 +101,6 @@ func TestRefusals(t *testing.T) {
 		{"colon in a value", "a: b: c", `1:5 ": " inside a value begins a map`},
 		{"Liquid", "a: {{ b }}", "1:4 a text with Liquid stands in quotes or in a | block"},
 		{"Liquid tag", "a: {% if b %}", "1:4 a text with Liquid stands in quotes or in a | block"},
-		{"Liquid in an inline map", `a: {b: "{{ c }}"}`, "1:8 a text with Liquid cannot stand in an inline map"},
 		{"bare Liquid in an inline map", `a: {b: {{ c }} }`, "1:8 a text with Liquid stands in quotes or in a | block"},
 		{"greater", "a: > 20", "1:4 a value beginning with > is a block of text in the lines below"},
 		{"explicit key", "? a\n: b", "1:1 a value beginning with ? is a YAML key"},

@@ -145,6 +145,14 @@ func (p *parser) plainText(n *Node) *Node {
 	return n
 }
 
+// plainKey is plainText for a key. The keys of data are texts, whatever they look like.
+func (p *parser) plainKey(n *Node) *Node {
+	if p.data > 0 && n.Text != "<<" {
+		return n
+	}
+	return p.plainText(n)
+}
+
 func yesOrNo(s string) bool {
 	switch s {
 	case "true", "false":
