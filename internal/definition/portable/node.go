@@ -65,6 +65,8 @@ type Node struct {
 
 	// Partial: a key of this map could not be read and was reported, so what seems to be missing may be there.
 	Partial bool
+	// Astray: this key begins in a wrong column, which was reported; that it belongs to its map is a guess.
+	Astray bool
 
 	spans []span
 }

@@ -1,7 +1,9 @@
 package portable
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,13 +35,12 @@ func Parse(text string) ([]Document, []Problem) {
 			docs = append(docs, Document{Root: root, Text: join(p.lines), Line: begin + 1})
 		}
 		if end < len(lines) {
-			if rest := strings.TrimLeft(lines[end].text[3:], " \t"); rest != "" && rest[0] != '#' {
-				p.report(Pos{end + 1, 1}, "a document begins on the line after "+lines[end].text[:3], "move the rest of this line down")
-			}
+			p.separator(Pos{end + 1, 1}, lines[end].text)
 		}
 		problems = append(problems, p.problems...)
 		begin = end + 1
 	}
+	slices.SortStableFunc(problems, func(a, b Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	if len(problems) > MaxProblems {
 		last := problems[MaxProblems-1].Pos
 		problems = append(problems[:MaxProblems], Problem{Pos: last, Message: "further problems of this file are not shown"})
@@ -55,10 +56,26 @@ type line struct {
 	blank  bool // nothing but blanks
 }
 
-// separates reports whether the line parts two documents; nothing inside a document can look like it.
+// separates reports whether the line parts two documents, or is meant to; nothing inside a document can look like it.
 func (l line) separates() bool {
-	return (strings.HasPrefix(l.text, "---") || strings.HasPrefix(l.text, "...")) &&
-		(len(l.text) == 3 || l.text[3] == ' ' || l.text[3] == '\t')
+	return strings.HasPrefix(l.text, "---") || strings.HasPrefix(l.text, "...") && (len(l.text) == 3 || isBlank(l.text[3])) || l.dashes()
+}
+
+// dashes reports whether the line is one of dashes in the first column, whatever their kind and number.
+func (l line) dashes() bool {
+	text := strings.TrimRight(l.text, " \t")
+	return len(text) > 1 && strings.Trim(text, "-–—") == ""
+}
+
+// separator refuses a line between two documents that other readers do not take for one.
+func (p *parser) separator(at Pos, text string) {
+	if dashes := strings.TrimRight(text, " \t"); dashes != "---" && (line{text: text}).dashes() {
+		p.report(at, dashes+" does not part two documents", "write ---")
+		return
+	}
+	if rest := strings.TrimLeft(text[3:], " \t"); rest != "" && (rest[0] != '#' || !isBlank(text[3])) {
+		p.report(at, "a document begins on the line after "+text[:3], "move the rest of this line down")
+	}
 }
 
 // split cuts the text into lines and refuses characters that no definition needs.
@@ -106,6 +123,8 @@ type parser struct {
 
 	// column of the byte seenCol of line seenLn, so that counting characters along a line stays linear
 	seenLn, seenCol, seenColumn int
+
+	usual int // by how many columns the lines of the document are mostly indented; 0: not counted yet
 }
 
 func (p *parser) report(at Pos, message, hint string) *Node {
@@ -189,9 +208,9 @@ func (p *parser) block(parent, depth int) *Node {
 	}
 	switch {
 	case list:
-		return p.list(p.col, depth)
+		return p.list(p.col, parent, depth)
 	case mapping:
-		return p.mapping(p.col, depth)
+		return p.mapping(p.col, parent, depth)
 	}
 	return p.value(parent, depth)
 }
@@ -210,38 +229,42 @@ func (p *parser) tooDeep() *Node {
 	return p.report(p.here(), fmt.Sprintf("more than %d levels lie in one another", MaxDepth), "")
 }
 
-func (p *parser) list(col, depth int) *Node {
+func (p *parser) list(col, parent, depth int) *Node {
 	n := &Node{Kind: List, Pos: p.here()}
+	rows := p.rows(n, col, parent)
 	for {
-		dash := p.here()
+		dash, at := p.here(), p.col
 		p.col++
 		if !p.atEnd() {
-			n.Items = append(n.Items, p.block(col, depth+1))
-		} else if p.ln++; p.next() && p.col > col {
-			n.Items = append(n.Items, p.block(col, depth+1))
+			n.Items = append(n.Items, p.block(at, depth+1))
+		} else if p.ln++; p.next() && p.col > at {
+			n.Items = append(n.Items, p.block(at, depth+1))
 		} else {
 			n.Items = append(n.Items, p.report(dash, "this item is empty", "write a value, or remove the dash"))
 		}
-		if !p.another(col) || !isDash(p.rest()) {
+		if !rows.another() || !isDash(p.rest()) {
 			return n
 		}
 	}
 }
 
-func (p *parser) mapping(col, depth int) *Node {
+func (p *parser) mapping(col, parent, depth int) *Node {
 	n := &Node{Kind: Map, Pos: p.here()}
+	rows := p.rows(n, col, parent)
 	seen := map[string]Pos{}
 	for {
-		key := p.key(col)
+		at := p.col
+		key := p.key(at)
 		var value *Node
 		if key == nil {
 			key = &Node{Kind: Broken, Pos: n.Pos}
 			value = key
 		} else {
-			value = p.below(key, func() *Node { return p.valueOf(key, col, depth+1) })
+			key.Astray = at != rows.col
+			value = p.below(key, func() *Node { return p.valueOf(key, at, depth+1) })
 		}
 		p.add(n, seen, key, value)
-		if !p.another(col) {
+		if !rows.another() {
 			return whole(n)
 		}
 	}
@@ -254,8 +277,11 @@ func (p *parser) add(n *Node, seen map[string]Pos, key, value *Node) {
 		return
 	}
 	if before, twice := seen[key.Text]; twice {
-		p.report(key.Pos, fmt.Sprintf("duplicate key %q", key.Text), fmt.Sprintf("it stands in line %d already", before.Line))
 		n.Partial = true
+		if key.Astray {
+			return
+		}
+		p.report(key.Pos, fmt.Sprintf("duplicate key %q", key.Text), fmt.Sprintf("it stands in line %d already", before.Line))
 		return
 	}
 	seen[key.Text] = key.Pos
@@ -270,18 +296,6 @@ func whole(n *Node) *Node {
 	return n
 }
 
-// another moves to the next line of the node that begins in column col, and reports lines that lie deeper.
-func (p *parser) another(col int) bool {
-	for p.next() {
-		if p.col <= col {
-			return p.col == col
-		}
-		p.report(p.here(), "this line is indented too far", "the keys of one map and the dashes of one list begin in the same column")
-		p.abandon(col)
-	}
-	return false
-}
-
 // key reads a key and its colon; nil means that the line is no key and was reported.
 func (p *parser) key(col int) *Node {
 	if p.tabbed(col) != nil {
@@ -290,6 +304,11 @@ func (p *parser) key(col int) *Node {
 	at, rest := p.here(), p.rest()
 	if isDash(rest) {
 		p.report(at, "a list item among the keys of a map", "indent the list, or give it a key of its own")
+		p.abandon(col)
+		return nil
+	}
+	if rest == "---" {
+		p.report(at, "--- parts two documents only in the first column", "remove the blanks before it")
 		p.abandon(col)
 		return nil
 	}
@@ -347,7 +366,7 @@ func (p *parser) valueOf(key *Node, col, depth int) *Node {
 				p.abandon(col)
 				return broken
 			}
-			return p.list(col, depth)
+			return p.list(col, col-1, depth)
 		}
 	}
 	if key.Kind == Broken {

@@ -114,7 +114,13 @@ func TestRefusals(t *testing.T) {
 		{"list on the key's line", "a: - b", "1:4 a list begins on a line of its own"},
 		{"tab", "a:\n\tb: c", "2:1 a tab cannot indent"},
 		{"deeper", "a: b\n  c: d\ne: f", "2:3 this line is indented too far"},
-		{"shallower", "  a: b\nc: d", "2:1 this line belongs to nothing above it"},
+		{"shallower", "  a: b\nc: d", "1:3 this line is indented too far"},
+		{"nothing above it", "a\nb: c", "2:1 this line belongs to nothing above it"},
+		{"too few dashes", "a: b\n--\nc: d", "2:1 -- does not part two documents"},
+		{"too many dashes", "a: b\n-----\nc: d", "2:1 ----- does not part two documents"},
+		{"a long dash", "a: b\n—\nc: d", "2:1 — does not part two documents"},
+		{"no line of their own", "a: b\n---c: d", "2:1 a document begins on the line after ---"},
+		{"indented dashes", "a:\n  b: c\n  ---\nd: e", "3:3 --- parts two documents only in the first column"},
 		{"list among keys", "a: b\n- c", "2:1 a list item among the keys of a map"},
 		{"no colon", "a: b\nc", "2:1 a key and a colon are missing here"},
 		{"escape", `a: "\q"`, `1:5 \q is no escape`},
@@ -136,6 +142,46 @@ func TestRefusals(t *testing.T) {
 			}
 			if diff := cmp.Diff(strings.Split(tc.want, "; "), got); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A line in a wrong column is named itself, with the column to write it in, and read all the same.
+func TestIndentation(t *testing.T) {
+	t.Parallel()
+	const far, little = "this line is indented too far", "this line is indented too little"
+	for _, tc := range []struct{ name, text, want, read string }{
+		{"a key in the middle", "a:\n  b: 1\n    c: 2\n  d: 3", "3:5 " + far + ` | begin it in column 3, as "b" in line 2 does`, `{"a":{"b":1,"c":2,"d":3}}`},
+		{"several", "a: 1\n  b: 2\n  c:\n    - 3\nd: 4", "2:3 " + far + ` | begin it in column 1, as "a" in line 1 does`, `{"a":1,"b":2,"c":[3],"d":4}`},
+		{"after a text", "a:\n  b: one two\n    c: 2", "3:5 " + far + ` | begin it in column 3, as "b" in line 2 does; a text of several lines stands in a | block`, `{"a":{"b":"one two","c":2}}`},
+		{"the first key", "a:\n    b: 1\n  c: 2\n  d: 3\ne:\n  f: 4", "2:5 " + far + ` | begin it in column 3, as "c" in line 3 does`, `{"a":{"b":1,"c":2,"d":3},"e":{"f":4}}`},
+		{"the first two", "a:\n    b: 1\n    c: 2\n  d: 3\ne:\n  f: 4", "2:5 " + far + ` | begin it in column 3, as "d" in line 4 does`, `{"a":{"b":1,"c":2,"d":3},"e":{"f":4}}`},
+		{"the first key of all", "   a: 1\nb: 2", "1:4 " + far + ` | begin it in column 1, as "b" in line 2 does`, `{"a":1,"b":2}`},
+		{"too little", "a:\n  b: 1\n c: 2\n  d: 3", "3:2 " + little + ` | begin it in column 3, as "b" in line 2 does, or in column 1, as "a" in line 1 does`, `{"a":{"b":1,"c":2,"d":3}}`},
+		{"between two levels", "a:\n  b:\n    c: 1\n   d: 2", "4:4 " + little + ` | begin it in column 5, as "c" in line 3 does, or in column 3, as "b" in line 2 does`, `{"a":{"b":{"c":1,"d":2}}}`},
+		{"too little after a dash", "a:\n  - b: 1\n   c: 2\n   d: 3", "3:4 " + little + ` | begin it in column 5, as "b" in line 2 does`, `{"a":[{"b":1,"c":2,"d":3}]}`},
+		{"too far after a dash", "a:\n  - b: 1\n      c: 2\n    d: 3", "3:7 " + far + ` | begin it in column 5, as "b" in line 2 does`, `{"a":[{"b":1,"c":2,"d":3}]}`},
+		{"a dash too far", "a:\n  - b\n    - c\n  - d", "3:5 " + far + ` | begin it in column 3, as the dash in line 2 does`, `{"a":["b","c","d"]}`},
+		{"a dash too little", "a:\n  - b\n - c", "3:2 " + little + ` | begin it in column 3, as the dash in line 2 does`, `{"a":["b","c"]}`},
+		{"a key in a list", "a:\n  - b\n     c: d", "3:6 " + far + ` | begin it in column 3, as the dash in line 2 does`, `{"a":["b"]}`},
+		{"one there already", "a: 1\n  a: 2", "2:3 " + far + ` | begin it in column 1, as "a" in line 1 does`, `{"a":1}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			docs, problems := portable.Parse(tc.text)
+			var got []string
+			for _, p := range problems {
+				got = append(got, fmt.Sprintf("%d:%d %s | %s", p.Line, p.Column, p.Message, p.Hint))
+			}
+			if diff := cmp.Diff([]string{tc.want}, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+			if len(docs) == 0 {
+				t.Fatal("nothing was read")
+			}
+			if got := asJSON(t, docs[0].Root); got != tc.read {
+				t.Errorf("read %s, want %s", got, tc.read)
 			}
 		})
 	}
