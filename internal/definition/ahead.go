@@ -201,10 +201,9 @@ func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
 }
 
 // dated reports whether a date is written, be it with a mistake.
-func dated(f fields) bool {
-	n := f.get("anchor")
-	return n != nil && n.Text != "now"
-}
+func dated(f fields) bool { return isDated(f.get("anchor")) }
+
+func isDated(anchor *portable.Node) bool { return anchor != nil && anchor.Text != "now" }
 
 // at reads a time of day, one at random, or an expression that gives one; what begins like a time must be one.
 func (r *reader) at(n *portable.Node, scope expr.Scope) At {
@@ -242,12 +241,10 @@ func (r *reader) zones(n *portable.Node, scope expr.Scope) (all []Zone, byContac
 			r.invalid(item.Pos, "the zone of the contact stands first", "[contact.timezone, record.timezone]: the others are for people without a zone")
 		case strings.HasPrefix(text, "contact."):
 			r.notYet(item.Pos, text, "the zone of a contact is contact.timezone")
-		case strings.Contains(text, "/") || text == "UTC":
-			if _, err := civil.LoadZone(text); err != nil {
-				r.refuse(item, err)
-				continue
+		case isZoneName(text):
+			if r.zone(item) {
+				all = append(all, Zone{Name: text})
 			}
-			all = append(all, Zone{Name: text})
 		default:
 			if p := r.expression(item, scope, expr.Any); p != nil {
 				all = append(all, Zone{From: p})

@@ -88,8 +88,7 @@ func (r *reader) zoneOfSchedule(n *portable.Node) (zone string, byContact bool) 
 				zone = ""
 				continue
 			}
-			if _, err := civil.LoadZone(text); err != nil {
-				r.refuse(item, err)
+			if !r.zone(item) {
 				zone = ""
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/cadence"
-	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
@@ -60,9 +59,7 @@ func (r *reader) workspace(root *portable.Node) Workspace {
 	}
 	if n := f.get("timezone"); n != nil {
 		if text, ok := r.text(n); ok {
-			if _, err := civil.LoadZone(text); err != nil {
-				r.refuse(n, err)
-			} else {
+			if r.zone(n) {
 				w.Timezone = text
 			}
 		}

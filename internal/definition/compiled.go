@@ -62,7 +62,7 @@ func (r *reader) template(n *portable.Node, format message.Format) *message.Temp
 
 // constant checks that a workflow has the constant that it reads.
 func (r *reader) constant(at portable.Pos, name string) {
-	if r.kind != KindWorkflow || name == "" {
+	if r.kind != KindWorkflow || name == "" || r.anyVar {
 		return
 	}
 	if _, ok := r.vars[name]; !ok {
@@ -169,11 +169,13 @@ func (r *reader) simple(f fields, scope expr.Scope) *expr.Condition {
 	if !okField || !okOp {
 		return nil
 	}
+	at := f.get("field")
 	c, err := r.compiler.Simple(field, op, value, scope)
 	if err == nil {
+		r.constants(at, c.Paths())
+		r.relatives(at, c.Paths(), scope.RecordType)
 		return c
 	}
-	at := f.get("field")
 	var e *expr.Error
 	if errors.As(err, &e) {
 		switch v := f.get("value"); {

@@ -33,7 +33,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"no issues", onRecord("    issues: {}\n"), []string{"6:13 invalid: this map is empty | write a value, or remove the line"}},
 		{"issues in a list", onRecord("    issues: [record.a == 1]\n"), []string{"6:13 invalid: this must be a map from an issue to its value, and is a list"}},
 		{"an event's names", onRecord("    issues: {A: event.a == 1, B: contact.id == record.id}\n"), []string{
-			"6:17 expression: undefined name 'event' | in: event.a == 1", "6:34 expression: undefined name 'contact' | in: contact.id == record.id",
+			"6:17 expression: undefined name 'event' | in: event.a == 1\nthe names here are now, record, vars, workspace", "6:34 expression: undefined name 'contact' | in: contact.id == record.id\nthe names here are now, record, vars, workspace",
 		}},
 		{"for", onRecord("    issues: {A: record.a == 1}\n    for: 5\n"), []string{`7:10 invalid: "5" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`}},
 		{"check", onRecord("    issues: {A: record.a == 1}\n    check: [5m, change, 1h, change, 2d, soon]\n"), []string{
@@ -54,7 +54,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			`10:42 invalid: "-5m" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
 		}},
 		{"issues of a cooldown with when", onRecord("    when: record.a == 1\n    cooldown: {per: [issues], issues: {A: 1h}}\n"), []string{
-			"7:22 expression: undefined name 'issues' | in: issues", `7:40 reference: trigger t has no issue "A" | issues are written below issues: of the trigger`,
+			"7:22 expression: undefined name 'issues' | in: issues\nthe names here are record, vars, workspace", `7:40 reference: trigger t has no issue "A" | issues are written below issues: of the trigger`,
 		}},
 		{"a reset that others share", onRecord("    issues: {A: record.a == 1}\n    cooldown: {per: [issues], reset_on_clear: true}\n"), []string{
 			"7:47 invalid: several records may share this cooldown: one that is well again would end it for those that are not | add record.id to per, or remove it",
@@ -93,7 +93,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			"7:22 invalid: trigger t: a cooldown and a date exclude each other | leave cooldown out: by a date it fires once; or the anchor: a message counts from the moment at which the condition is met",
 			"7:40 invalid: nothing can leave before the condition is met | write an offset such as 10m, or for: how long it must have held",
 		}},
-		{"event.recipient", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "everyone: true", "to: event.recipient", 1), []string{"8:9 expression: undefined name 'event' | in: event.recipient"}},
+		{"event.recipient", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "everyone: true", "to: event.recipient", 1), []string{"8:9 expression: undefined name 'event' | in: event.recipient\nthe names here are now, record, vars, workspace"}},
 		{"audience", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "  - everyone: true\n", "  - persona: Manger\n  - everyone: false\n  - {persona: Manager, everyone: true}\n  - where: contact.id == record.id\n", 1) + "---\npersona: Manager\n", []string{
 			`8:14 reference: no persona named "Manger" | did you mean Manager?`, "9:15 invalid: everyone is true, or it is not written | name somebody: persona: NAME, or to: and an expression",
 			"10:5 invalid: to, address, persona and everyone exclude each other | write an entry for each",

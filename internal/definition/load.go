@@ -12,7 +12,6 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // File is a file of definitions, or a scenario.
@@ -94,7 +93,9 @@ func Load(files []File, opts Options) (Bundle, []Problem) {
 			})
 		}
 		for _, doc := range docs {
-			l.add(file.Name, doc, 0)
+			for _, part := range l.parts(file.Name, doc) {
+				l.add(file.Name, part, 0)
+			}
 		}
 	}
 	given := len(l.sources)
@@ -199,6 +200,7 @@ type loader struct {
 	sources  []*source
 	byName   map[Ref]*source
 	removed  map[Ref]bool
+	unread   map[Kind]bool // a definition of that kind has no name that could be read; "": its kind neither
 }
 
 // source is a document on its way into a set.
@@ -210,7 +212,7 @@ type source struct {
 }
 
 func newLoader(opts Options) (*loader, error) {
-	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), byName: map[Ref]*source{}, removed: map[Ref]bool{}}
+	l := &loader{opts: opts, compiler: opts.Compiler, tables: newTables(), byName: map[Ref]*source{}, removed: map[Ref]bool{}, unread: map[Kind]bool{}}
 	if l.compiler == nil {
 		c, err := expr.NewCompiler()
 		if err != nil {
@@ -228,38 +230,16 @@ func isScenario(d portable.Document) bool {
 // add reads the first key of a document, which says its kind and its name.
 func (l *loader) add(file string, doc portable.Document, version int64) {
 	r := &reader{loader: l, file: file}
-	if doc.Root.Kind == portable.Broken {
-		return
-	}
-	kinds := append([]string{}, laterKinds()...)
-	for _, k := range builtKinds() {
-		kinds = append(kinds, string(k))
-	}
-	slices.Sort(kinds)
-	hint := "it is one of " + alternatives(kinds)
-	if doc.Root.Kind != portable.Map || len(doc.Root.Fields) == 0 {
-		r.wrong(doc.Root, "a definition", "its first key is its kind, its value the name, such as workflow: csi-gr")
-		return
-	}
-	first := doc.Root.Fields[0]
-	kind := first.Key.Text
-	if !slices.Contains(kinds, kind) {
-		if doc.Root.Partial {
-			return // the line with the kind may be the one that could not be read
-		}
-		if slices.ContainsFunc(doc.Root.Fields, func(f portable.Field) bool { return slices.Contains(kinds, f.Key.Text) }) {
-			hint = "the first key is the kind: move it to the first line"
-		} else if meant := slip.DidYouMean(kind, kinds); meant != "" {
-			hint = meant
-		}
-		r.report(CodeUnknownKey, first.Key.Pos, fmt.Sprintf("unknown kind %q", kind), hint)
+	kind, first, ok := r.kindOf(doc.Root)
+	if !ok {
+		l.unread[kind] = true
 		return
 	}
 	read := r.defName
-	switch {
-	case kind == string(KindWorkflow), kind == string(KindRecordType):
+	switch kind {
+	case KindWorkflow, KindRecordType:
 		read = r.slug
-	case kind == string(KindChannel):
+	case KindChannel:
 		read = r.channelKey
 	}
 	name, ok := read(first.Value)
@@ -267,14 +247,15 @@ func (l *loader) add(file string, doc portable.Document, version int64) {
 		name = ""
 	}
 	s := &source{
-		document: Document{Kind: Kind(kind), Name: name, Text: doc.Text, Hash: meaning(doc.Root), File: file, Line: doc.Root.Pos.Line},
+		document: Document{Kind: kind, Name: name, Text: doc.Text, Hash: meaning(doc.Root), File: file, Line: doc.Root.Pos.Line},
 		root:     doc.Root, nameAt: first.Value.Pos, version: version,
 	}
 	l.sources = append(l.sources, s)
 	if !ok {
+		l.unread[kind] = true
 		return
 	}
-	id := Ref{s.document.Kind, name}
+	id := Ref{kind, name}
 	if other := l.byName[id]; other != nil {
 		r.report(CodeDuplicate, s.nameAt, fmt.Sprintf("%s %s is defined twice", kind, name),
 			fmt.Sprintf("the other one stands at %s:%d", other.document.File, other.nameAt.Line))
@@ -342,7 +323,11 @@ func (l *loader) compile(number int64) *Set {
 	})
 	l.each(KindSink, func(r *reader, s *source) { set.sinks[s.document.Name] = r.sink(s.root) })
 	l.each(KindPersona, func(r *reader, s *source) { set.personas[s.document.Name] = r.persona(s.root) })
-	l.each(KindRecordType, func(r *reader, s *source) { set.types[s.document.Name] = r.recordType(s.root) })
+	l.each(KindRecordType, func(r *reader, s *source) {
+		if t := r.recordType(s.root); t != nil {
+			set.types[s.document.Name] = t
+		}
+	})
 	set.relate()
 	l.each(KindSurvey, func(r *reader, s *source) {
 		survey := r.survey(s.root)

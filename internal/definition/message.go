@@ -17,9 +17,10 @@ func (r *reader) message(n *portable.Node, set *Set, channels ...string) Message
 	if !ok {
 		return Message{}
 	}
+	before, about := len(r.problems), r.about
+	defer func() { r.about = about }()
 	data := r.data(f.get("data"), set)
-	r.about.data = data
-	defer func() { r.about.data = nil }()
+	r.about.data, r.about.anyData = data, about.anyData || len(r.problems) > before
 	m := r.texts(f)
 	template, survey, mode := f.get("template"), f.get("survey"), f.get("mode")
 	r.word(mode, "mode", "link", []string{"link"})
@@ -78,7 +79,11 @@ func (r *reader) texts(f fields) Message {
 	m := Message{ByKind: map[string]Texts{}}
 	for _, kind := range []string{"inbox", "push", "email", "whatsapp", "sms", "webhook"} {
 		n := f.get(kind)
-		if n == nil || n.Kind == portable.Broken {
+		if n == nil {
+			continue
+		}
+		if n.Kind == portable.Broken { // it says something
+			m.ByKind[kind] = Texts{}
 			continue
 		}
 		own, ok := r.fields(n, kind)
@@ -214,6 +219,9 @@ func (r *reader) unresolved(ref reference, at portable.Pos, hint string, warning
 		r.report(CodeNeeded, at, fmt.Sprintf("it needs %s %s, which would be deleted", kind, ref.name),
 			fmt.Sprintf("have it need another one first, or keep %s %s", kind, ref.name))
 		return
+	}
+	if r.unread[ref.kind] || r.unread[""] {
+		return // it may be the one whose name could not be read
 	}
 	r.report(CodeReference, at, fmt.Sprintf("no %s named %q", kind, ref.written), hint)
 	if warning {

@@ -3,6 +3,7 @@ package definition
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/civil"
@@ -20,6 +21,8 @@ type reader struct {
 	kind Kind
 	name string
 	vars map[string]any // of the workflow
+	// anyVar: some of them could not be read.
+	anyVar bool
 	// about is what texts may be about where the reader stands; texts of kinds that are no workflow are about anything.
 	about subjects
 	// around are the names of the trigger in whose message the reader stands.
@@ -98,16 +101,10 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 		name := field.Key.Text
 		e := b.entry(name)
 		switch {
+		case e == nil && field.Key.Astray:
+			continue // it may belong to another block
 		case e == nil:
-			hint := slip.DidYouMean(name, b.names())
-			if hint == "" {
-				hint = r.elsewhere(name, b)
-			}
-			r.report(CodeUnknownKey, field.Key.Pos, fmt.Sprintf("unknown key %q", name), hint)
-			f.node = &portable.Node{Kind: portable.Map, Pos: n.Pos, Fields: n.Fields, Partial: n.Partial}
-			if miss := strings.TrimSuffix(strings.TrimPrefix(hint, "did you mean "), "?"); miss != hint {
-				f.values[miss] = &portable.Node{Kind: portable.Broken, Pos: field.Key.Pos} // not missing, only misspelt
-			}
+			r.unknown(&f, field.Key)
 			continue
 		case e.later:
 			r.notYet(field.Key.Pos, name, e.hint)
@@ -117,18 +114,53 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 	return f, true
 }
 
-// elsewhere says in which block a key stands that is not one of this block.
-func (r *reader) elsewhere(key string, here *block) string {
+// unknown reports a key that its block does not have. What was meant by it is not missing.
+func (r *reader) unknown(f *fields, key *portable.Node) {
+	names := f.block.names()
+	meant := slip.Nearest(key.Text, names)
+	if word := otherWords()[strings.ToLower(key.Text)]; meant == "" && slices.Contains(names, word) {
+		meant = word
+	}
+	hint := "did you mean " + meant + "?"
+	switch blocks := r.elsewhere(key.Text, f.block); {
+	case meant != "":
+		f.values[meant] = &portable.Node{Kind: portable.Broken, Pos: key.Pos}
+	case len(blocks) > 0 && len(blocks) <= mostElsewhere:
+		hint = "it is a key of " + alternatives(blocks)
+	default:
+		hint = "the keys here are " + sentence(f.block.supported())
+		n := *f.node
+		n.Partial = true
+		f.node = &n
+	}
+	r.report(CodeUnknownKey, key.Pos, fmt.Sprintf("unknown key %q", key.Text), hint)
+}
+
+// otherWords are keys of other systems, and what they are called here.
+func otherWords() map[string]string {
+	return map[string]string{
+		"recipient": "audience", "recipients": "audience", "receivers": "audience", "to": "audience", "who": "audience",
+		"if": "when", "condition": "when", "conditions": "when", "filter": "when",
+		"delay": "offset", "wait": "offset", "after": "offset", "before": "offset",
+		"date": "anchor", "field": "anchor", "time": "at", "tz": "timezone", "time_zone": "timezone", "zone": "timezone",
+		"body": "text", "content": "text", "title": "subject", "active": "enabled", "name": "id",
+		"on": "event", "event_type": "event", "record_type": "record", "trigger": "triggers", "variables": "vars",
+	}
+}
+
+// mostElsewhere bounds the blocks that are named as the place of a key.
+const mostElsewhere = 2
+
+// elsewhere names the other blocks that have a key.
+func (r *reader) elsewhere(key string, here *block) []string {
 	var found []string
 	for name, b := range r.tables {
-		if b != here && b.entry(key) != nil && name != "condition" && name != "sink_retry" && name != "channel_cadence" {
+		if b != here && name != key && b.entry(key) != nil && name != "condition" && name != "sink_retry" && name != "channel_cadence" {
 			found = append(found, b.name)
 		}
 	}
-	if len(found) == 1 {
-		return "it is a key of " + found[0]
-	}
-	return "the keys here are " + sentence(here.supported())
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // missing names the required keys of a block that are not written.

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,15 +16,17 @@ func fieldTypes() []string {
 	return []string{"text", "number", "bool", "date", "datetime", "time", "contact", "place", "list", "object"}
 }
 
-// recordType reads the fields of a type, as expressions know them and as they are written.
+// recordType reads the fields of a type, as expressions know them and as they are written. It is nil, which leaves the fields
+// open, where they could not be read.
 func (r *reader) recordType(root *portable.Node) *expr.RecordType {
 	t := &expr.RecordType{Name: r.name, Fields: map[string]expr.Type{}, Declared: map[string]string{}}
 	f, ok := r.fields(root, "record_type")
 	if !ok {
-		return t
+		return nil
 	}
 	r.need(f)
-	for _, field := range r.named(f.get("fields"), "a field") {
+	all := f.get("fields")
+	for _, field := range r.named(all, "a field") {
 		name := field.Key.Text
 		if !isReadable(name) {
 			r.invalid(field.Key.Pos, fmt.Sprintf("%q is not a name that an expression can read", name), "it has letters, digits and _, and does not begin with a digit")
@@ -32,11 +35,64 @@ func (r *reader) recordType(root *portable.Node) *expr.RecordType {
 		if slices.Contains(recordFields(&expr.RecordType{}), name) {
 			r.warn(CodeLint, field.Key.Pos, fmt.Sprintf("record.%s is every record's own", name), fmt.Sprintf("this field is read as record.props.%s; or give it another name", name))
 		}
+		t.Fields[name] = expr.Any
 		if typ, ok := r.fieldType(field.Value); ok {
 			t.Declared[name], t.Fields[name] = typ, valueType(typ)
 		}
 	}
+	if !r.stored && (all == nil || all.Kind != portable.Map || all.Partial) {
+		return nil
+	}
 	return t
+}
+
+// dateField refuses a field of the record as a date that is none, or that no record of the type has.
+func (r *reader) dateField(n *portable.Node, path string, typ *expr.RecordType) bool {
+	steps := strings.Split(path, ".")
+	if typ == nil || steps[0] != "record" || slices.ContainsFunc(steps, func(step string) bool { return !isReadable(step) }) {
+		return false
+	}
+	last := len(steps) - 1
+	for _, step := range steps[1:max(last, 1)] {
+		if typ = typ.Related[step]; typ == nil {
+			return false
+		}
+	}
+	field := steps[last]
+	_, known := typ.Fields[field]
+	declared := typ.Declared[field]
+	message, hint := "", r.datesOf(typ, strings.Join(steps[:max(last, 1)], "."))
+	switch {
+	case last == 0:
+		message = "a record is no date"
+	case !known && !slices.Contains(recordFields(&expr.RecordType{}), field):
+		message = fmt.Sprintf("records of type %s have no field %q", typ.Name, field)
+		if meant := slip.Nearest(field, slices.Sorted(maps.Keys(typ.Declared))); meant != "" {
+			hint = slip.DidYouMean(field, []string{meant}) + "\n" + hint
+		}
+	case declared == "text":
+		message, hint = fmt.Sprintf("%s is no date: its type is text", path), fmt.Sprintf("declare %s as date if it holds one\n%s", field, hint)
+	case known && declared != "" && declared != "date" && declared != "datetime":
+		message = fmt.Sprintf("%s is no date: its type is %s", path, declared)
+	case !known && field != "created_at" && field != "updated_at":
+		message = fmt.Sprintf("%s is no date", path)
+	default:
+		return false
+	}
+	r.invalid(n.At(max(strings.LastIndex(path, ".")+1, 0)), message, hint)
+	return true
+}
+
+// datesOf says what a record can be counted from.
+func (r *reader) datesOf(typ *expr.RecordType, record string) string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(typ.Declared)) {
+		if declared := typ.Declared[name]; declared == "date" || declared == "datetime" {
+			names = append(names, record+"."+name)
+		}
+	}
+	names = append(names, record+".created_at", record+".updated_at")
+	return fmt.Sprintf("the dates of %s are %s", typ.Name, sentence(names))
 }
 
 func (r *reader) fieldType(n *portable.Node) (string, bool) {

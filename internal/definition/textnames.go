@@ -30,6 +30,9 @@ func anySubject() subjects {
 }
 
 func subjectsOf(s expr.Scope) subjects {
+	if isOfAnything(s) {
+		return anySubject()
+	}
 	if !s.Event && !s.Record {
 		return subjects{calendar: true, period: s.Period, count: s.Iteration}
 	}

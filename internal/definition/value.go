@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
@@ -205,6 +206,24 @@ func (r *reader) durations(n *portable.Node) []civil.Duration {
 	}
 	return all
 }
+
+// zone checks the name of a zone. It warns of abbreviations: the tz database has some, which differ from the clocks of a place.
+func (r *reader) zone(n *portable.Node) bool {
+	place := civil.AbbreviatedZone(n.Text)
+	switch _, err := civil.LoadZone(n.Text); {
+	case err != nil:
+		r.invalid(n.Pos, err.Error(), civil.ZoneHint(n.Text))
+		return false
+	case place != "" && !r.stored:
+		r.warn(CodeLint, n.Pos, n.Text+" is an abbreviation, and some of these never change their clocks", "write the zone of a place, such as "+place)
+	}
+	return true
+}
+
+// zoneName has the shape of the names of zones, and of what is written for one by mistake. An expression that gives a zone has a dot.
+var zoneName = regexp.MustCompile(`^[-+A-Za-z][-+:/ \w]*$`)
+
+func isZoneName(text string) bool { return zoneName.MatchString(text) }
 
 // pattern reads a regular expression.
 func (r *reader) pattern(n *portable.Node) string {

@@ -69,7 +69,7 @@ func (b blocks) lacking() []string {
 // workflow reads a workflow and resolves what its triggers replace.
 func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	f, _ := r.fields(root, "workflow")
-	r.vars = r.constantsOf(f.get("vars"))
+	r.vars, r.anyVar = r.constantsOf(f.get("vars"))
 	w := &Workflow{
 		Name: r.name, Type: r.word(f.get("type"), "type", "", WorkflowTypes()), Enabled: r.bool(f.get("enabled"), true),
 		ExtID: r.name, Locale: r.locale(f.get("locale")), Vars: r.vars,
@@ -96,7 +96,7 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	}
 	ids := map[string]bool{}
 	var lacking []lack
-	unused, scope := shared, expr.Scope{Event: true, Vars: true, Workspace: true, Now: true}
+	unused, scope := shared, ofAnything()
 	for _, item := range items {
 		t, own := r.trigger(item, ids, set, len(items) == 1)
 		t.Retry, t.Pin = retry, r.bool(f.get("pin"), t.Record == "" && t.Schedule == nil) // decision 55
@@ -178,27 +178,41 @@ func (r *reader) lacking(all []lack) []string {
 	return everywhere
 }
 
-func (r *reader) constantsOf(n *portable.Node) map[string]any {
-	if n == nil || n.Kind == portable.Broken {
-		return nil
+// constantsOf reads the constants of a workflow. Where some could not be read, it may have any.
+func (r *reader) constantsOf(n *portable.Node) (vars map[string]any, anyVar bool) {
+	if n == nil {
+		return nil, false
 	}
 	if n.Kind != portable.Map {
 		r.wrong(n, "a map of names and values", "")
-		return nil
+		return nil, true
 	}
 	for _, f := range n.Fields {
 		if name := f.Key.Text; !isMadeOf(name, "_") || '0' <= name[0] && name[0] <= '9' {
 			r.invalid(f.Key.Pos, fmt.Sprintf("%q is not a name that an expression can read", name), "it has letters, digits and _, and does not begin with a digit")
 		}
 	}
-	vars, _ := n.Value().(map[string]any)
-	return vars
+	vars, _ = n.Value().(map[string]any)
+	return vars, n.Partial
 }
+
+// ofAnything are the names that exist where it is not known whether a trigger listens to an event, looks at records or has a
+// schedule.
+func ofAnything() expr.Scope {
+	return expr.Scope{
+		Event: true, Record: true, Item: true, Vars: true, Workspace: true, Now: true, Metric: true, Issues: true, Period: true, Iteration: true,
+	}
+}
+
+// isOfAnything reports whether it is not known what a trigger is about, which was reported.
+func isOfAnything(s expr.Scope) bool { return s.Event && s.Record }
 
 // scope says which names exist in the expressions of a trigger.
 func (r *reader) scope(trigger *portable.Node, set *Set) expr.Scope {
 	s := expr.Scope{Vars: true, Workspace: true, Now: true}
 	switch record := trigger.Get("record"); {
+	case present(record, trigger.Get("event"), trigger.Get("schedule")) != 1:
+		return ofAnything()
 	case record != nil:
 		s.Record = true
 		if !r.stored { // what was accepted once is not refused for a type that has changed
@@ -254,7 +268,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole b
 		r.onRecord(t, f, scope)
 	case schedule != nil && event == nil && record == nil:
 		r.onSchedule(t, f)
-	case record == nil:
+	case event != nil && record == nil:
 		r.onEvent(t, f)
 	}
 	t.DedupScope = r.word(f.get("dedup_scope"), "dedup_scope", DedupWorkflow, []string{DedupWorkflow, DedupWorkspace})
@@ -322,7 +336,7 @@ func (r *reader) blocks(b blocks, scope expr.Scope, set *Set, w *Workflow, t *Tr
 	if t.ID == "" && t.Schedule == nil { // the mistakes of blocks that belong to no trigger
 		r.about.metric, r.about.date = true, true
 	} else if t.Ahead() {
-		r.about.metric, r.about.date = t.Metric != nil, t.Anchor != nil
+		r.about.metric, r.about.date = t.Metric != nil, t.Anchor != nil || b.timing != nil && isDated(b.timing.Get("anchor"))
 	}
 	t.Audience = r.audience(b.audience, scope, set)
 	if key, ok := r.channelRef(b.channel, set); ok {
@@ -348,7 +362,7 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 		return
 	}
 	t.Anchor = r.anchor(f.get("anchor"), scope)
-	if offsets := r.items(f.get("offset")); len(offsets) > 0 && !t.Ahead() {
+	if offsets := r.items(f.get("offset")); len(offsets) > 0 && !t.Ahead() && !isOfAnything(scope) {
 		for i, n := range offsets {
 			text, ok := r.text(n)
 			if !ok {
@@ -366,7 +380,9 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 		}
 	}
 	switch {
-	case scope.Record && !scope.Event:
+	case isOfAnything(scope):
+		r.condition(f.get("stop_when"), scope)
+	case scope.Record:
 		r.timingOnRecord(f, scope, t)
 	case scope.Event:
 		r.laterInTiming(f, scope)
@@ -374,7 +390,7 @@ func (r *reader) timing(n *portable.Node, scope expr.Scope, t *Trigger) {
 	default:
 		r.timingOnSchedule(f, scope, t)
 	}
-	if scope.Event || scope.Record {
+	if scope.Event != scope.Record {
 		r.unscheduled(f, t)
 	}
 	t.Timing.Reminders = r.durations(f.get("reminders"))
@@ -419,6 +435,9 @@ func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
 			r.refuse(n, err)
 		}
 		return p
+	}
+	if r.dateField(n, text, scope.RecordType) {
+		return nil
 	}
 	return r.expression(n, scope, expr.Time)
 }
@@ -489,7 +508,7 @@ func (r *reader) relatives(n *portable.Node, paths []expr.Path, typ *expr.Record
 		if len(path) < 2 || path[0] != "record" || !slices.Contains([]string{"owner", "parent", "parents", "children"}, path[1]) {
 			continue
 		}
-		if _, declared := typ.Declared[path[1]]; !declared {
+		if _, declared := typ.Fields[path[1]]; !declared {
 			r.notYet(n.At(max(strings.Index(n.Text, path[1]), 0)), "record."+path[1], fmt.Sprintf("give the type %s a field %s that names them, of the type contact, list or record(TYPE)", typ.Name, path[1]))
 		}
 	}

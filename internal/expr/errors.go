@@ -83,6 +83,8 @@ func syntaxError(src string, iss *cel.Issues) *Error {
 		e.Message = fmt.Sprintf("an expression has at most %d characters", maxSource)
 	case strings.Contains(text, "recursion limit"):
 		e.Message = fmt.Sprintf("brackets are nested deeper than %d", maxNesting)
+	case strings.Contains(text, "'<EOF>'"):
+		e.Message = "this expression ends too early"
 	default:
 		if i := strings.Index(text, " expecting "); i > 0 { // the list of a hundred tokens helps nobody
 			text = text[:i]
@@ -93,15 +95,20 @@ func syntaxError(src string, iss *cel.Issues) *Error {
 }
 
 // words are what other languages write for operators, and quotes that word processors put in the place of ours.
-var words = regexp.MustCompile(`"[^"]*"|'[^']*'|\b(and|or|not|AND|OR|NOT)\b|[“”„‘’]`)
+var words = regexp.MustCompile(`"[^"]*"|'[^']*'|\b(and|or|(not|NOT)\s+(in|IN)|not|AND|OR|NOT)\b|[“”„‘’]`)
 
 // wordOf finds the first of them outside of texts.
 func wordOf(src string) *Error {
 	for _, at := range words.FindAllStringIndex(src, -1) {
-		switch word := src[at[0]:at[1]]; strings.ToLower(word) {
-		case "and", "or", "not":
-			sign := map[string]string{"and": "&&", "or": "||", "not": "!"}[strings.ToLower(word)]
-			return &Error{Message: word + " is no operator", Hint: "write " + sign, Offset: at[0]}
+		switch word := src[at[0]:at[1]]; strings.Join(strings.Fields(strings.ToLower(word)), " ") {
+		case "and":
+			return &Error{Message: word + " is no operator", Hint: "write &&", Offset: at[0]}
+		case "or":
+			return &Error{Message: word + " is no operator", Hint: "write ||", Offset: at[0]}
+		case "not":
+			return &Error{Message: word + " is no operator", Hint: "write == false behind the value, or the whole line in quotes with ! before it", Offset: at[0]}
+		case "not in":
+			return &Error{Message: word + " is no operator", Hint: `write the whole line in quotes: "!(VALUE in [LIST])"`, Offset: at[0]}
 		case "“", "”", "„", "‘", "’":
 			return &Error{Message: word + " is no quote that begins or ends a text", Hint: `write straight quotes: "text"`, Offset: at[0]}
 		}

@@ -119,6 +119,14 @@ func (s Scope) names() []string {
 	return names
 }
 
+// everything has all names.
+func everything() Scope {
+	return Scope{
+		Event: true, Record: true, Contact: true, Item: true, Workspace: true, Vars: true, Now: true, Answers: true, Metric: true, Issues: true,
+		Period: true, Iteration: true,
+	}
+}
+
 // variables declares every name once; which of them exist at a place is the lowering's question.
 func variables() []cel.EnvOption {
 	open := cel.MapType(cel.StringType, cel.DynType)

@@ -254,7 +254,26 @@ func (l *lowering) knows(e ast.Expr, locals []string) {
 		l.fail(e, "there is no now here", "")
 		return
 	}
-	l.fail(e, "undefined name '"+name+"'", slip.DidYouMean(name, l.names))
+	l.fail(e, "undefined name '"+name+"'", l.namely(name))
+}
+
+// namely says what may be meant by a name that does not exist: another name, a field, or a text without its quotes.
+func (l *lowering) namely(name string) string {
+	in, typ := "in: "+l.src+"\n", l.scope.RecordType
+	quoted := `a text stands in quotes, "` + name + `"`
+	switch {
+	case l.scope.Record && typ != nil && typ.Fields[name] != "":
+		return "a field of the record is record." + name
+	case slices.Contains(everything().names(), name):
+		return in + "the names here are " + strings.Join(l.names, ", ")
+	case slip.Nearest(name, l.names) != "":
+		return slip.DidYouMean(name, l.names)
+	case l.scope.Record && typ == nil:
+		return in + quoted + "; a field of the record is record." + name
+	case l.scope.Event:
+		return in + quoted + "; a field of the event is event." + name
+	}
+	return in + quoted
 }
 
 func (l *lowering) fail(e ast.Expr, message, hint string) {

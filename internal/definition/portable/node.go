@@ -65,6 +65,8 @@ type Node struct {
 
 	// Partial: a key of this map could not be read and was reported, so what seems to be missing may be there.
 	Partial bool
+	// Repeated are the fields whose key stands in this map already, which was reported.
+	Repeated []Field
 	// Astray: this key begins in a wrong column, which was reported; that it belongs to its map is a guess.
 	Astray bool
 

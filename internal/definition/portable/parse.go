@@ -180,7 +180,14 @@ func (p *parser) atEnd() bool {
 
 // abandon leaves the line and everything that is indented deeper than parent.
 func (p *parser) abandon(parent int) {
-	for p.ln++; p.ln < len(p.lines) && (p.lines[p.ln].skip || p.lines[p.ln].indent > parent); p.ln++ {
+	p.ln++
+	p.leave(parent)
+}
+
+// leave passes over the lines from the cursor's on that are indented deeper than parent.
+func (p *parser) leave(parent int) {
+	for p.ln < len(p.lines) && (p.lines[p.ln].skip || p.lines[p.ln].indent > parent) {
+		p.ln++
 	}
 }
 
@@ -209,10 +216,23 @@ func (p *parser) block(parent, depth int) *Node {
 	switch {
 	case list:
 		return p.list(p.col, parent, depth)
-	case mapping:
+	case mapping || p.keyBelow():
 		return p.mapping(p.col, parent, depth)
 	}
 	return p.value(parent, depth)
+}
+
+// keyBelow reports whether the cursor's line begins like a key without its colon, since a key in the same column follows.
+func (p *parser) keyBelow() bool {
+	c := p.rest()[0]
+	if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') {
+		return false
+	}
+	ln := p.ln + 1
+	for ln < len(p.lines) && p.lines[ln].skip {
+		ln++
+	}
+	return ln < len(p.lines) && p.lines[ln].indent == p.col && isKey(p.lines[ln].text[p.col:])
 }
 
 // tabbed refuses a line that begins with a tab.
@@ -278,6 +298,7 @@ func (p *parser) add(n *Node, seen map[string]Pos, key, value *Node) {
 	}
 	if before, twice := seen[key.Text]; twice {
 		n.Partial = true
+		n.Repeated = append(n.Repeated, Field{key, value})
 		if key.Astray {
 			return
 		}
@@ -316,8 +337,9 @@ func (p *parser) key(col int) *Node {
 		before := len(p.problems)
 		p.value(col, 1)
 		if len(p.problems) == before {
-			p.report(at, "a key and a colon are missing here", `write KEY: VALUE, with a space after the colon`)
+			p.noKey(at, rest)
 		}
+		p.leave(col)
 		return nil
 	}
 	if rest[0] == '"' || rest[0] == '\'' {
@@ -335,6 +357,16 @@ func (p *parser) key(col int) *Node {
 	key := &Node{Kind: Scalar, Style: Plain, Pos: at, Text: strings.TrimRight(rest[:end], " \t")}
 	p.col += end + 1
 	return p.plainKey(key)
+}
+
+// noKey reports a line that should be a key and is none.
+func (p *parser) noKey(at Pos, line string) {
+	key, value, colon := strings.Cut(line, ":")
+	if colon && value != "" && len(line) <= longestQuoted && strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz_") == "" {
+		p.report(at, "a blank is missing after the colon", "write "+key+": "+value)
+		return
+	}
+	p.report(at, "a key and a colon are missing here", "write KEY: VALUE, with a space after the colon")
 }
 
 // below reads the value of a key. These four hold data, whose names come from other systems.

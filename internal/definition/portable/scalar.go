@@ -67,6 +67,9 @@ func (p *parser) refused(rest string) *Node {
 	return nil
 }
 
+// longestQuoted is the longest text that a hint repeats.
+const longestQuoted = 80
+
 // quoteAll is the hint to put a whole value in quotes, with the line to write where it is short.
 func quoteAll(value string) string {
 	if end := strings.Index(value, " #"); end >= 0 {
@@ -74,7 +77,7 @@ func quoteAll(value string) string {
 	}
 	value = strings.TrimRight(value, " \t")
 	switch {
-	case len(value) > 80:
+	case len(value) > longestQuoted:
 		return "put the whole value in quotes"
 	case strings.ContainsAny(value, `"\`):
 		return "write '" + strings.ReplaceAll(value, "'", "''") + "'"
