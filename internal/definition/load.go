@@ -236,10 +236,10 @@ func (l *loader) add(file string, doc portable.Document, version int64) {
 		return
 	}
 	read := r.defName
-	switch kind {
-	case KindWorkflow, KindRecordType:
+	switch {
+	case kind == KindWorkflow, kind == KindRecordType:
 		read = r.slug
-	case KindChannel:
+	case kind == KindChannel:
 		read = r.channelKey
 	}
 	name, ok := read(first.Value)

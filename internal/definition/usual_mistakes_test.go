@@ -172,8 +172,10 @@ func TestZonesThatAreNone(t *testing.T) {
 		{"an abbreviation that is a zone", "  at:", "  timezone: CET\n  at:", `warning 10:13 lint: CET is an abbreviation, and some of these never change their clocks | write the zone of a place, such as Europe/Berlin`},
 		{"an offset", "  at:", "  timezone: UTC+2\n  at:", `10:13 invalid: "UTC+2" is not a zone | an offset does not say when clocks change: write the zone of a place, such as Europe/Berlin`},
 		{"of a workspace", "---\nchannel: sms", "---\nworkspace: default\ntimezone: Berlin\n---\nchannel: sms", `27:11 invalid: "Berlin" is not a zone | did you mean Europe/Berlin?`},
-		{"of a calendar", "---\nchannel: sms", strings.Replace("---\n"+head+"  - {id: t, schedule: {every: 1d, at: \"09:00\", timezone: EST}}\n"+tail, "to: event.recipient", "everyone: true", 1) + "---\nchannel: sms:two",
-			`warning 29:58 lint: EST is an abbreviation, and some of these never change their clocks | write the zone of a place, such as America/New_York`},
+		{
+			"of a calendar", "---\nchannel: sms", strings.Replace("---\n"+head+"  - {id: t, schedule: {every: 1d, at: \"09:00\", timezone: EST}}\n"+tail, "to: event.recipient", "everyone: true", 1) + "---\nchannel: sms:two",
+			`warning 29:58 lint: EST is an abbreviation, and some of these never change their clocks | write the zone of a place, such as America/New_York`,
+		},
 		{"a name that is none", "  at:", "  timezone: visits\n  at:", `10:13 invalid: "visits" is not a zone | use a name of the tz database, such as Europe/Berlin, or UTC`},
 		{"an expression", "  at:", "  timezone: recrod.zone\n  at:", "10:13 expression: undefined name 'recrod' | did you mean record?"},
 	} {
