@@ -119,6 +119,8 @@ func (a *API) finishDescription() {
 	delete(schemas.Map(), "ErrorModel")
 	delete(schemas.Map(), "ErrorDetail")
 	openAnswers(doc)
+	describeObjects(schemas)
+	describeHeaders(doc)
 }
 
 func idempotencyKey() *huma.Param {

@@ -202,7 +202,7 @@ func reference(d document) string {
 			fmt.Fprintf(&b, "\n### %s\n\n%s One of: %s.\n", name, s.Description, typeOf(s))
 			continue
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n| field | type | |\n|---|---|---|\n", name)
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", name, s.Description)
 		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 			p := s.Properties[field]
 			always := ""

@@ -160,6 +160,9 @@ func (o *openAPI) check(req *http.Request, res *http.Response, body []byte) (pat
 	if !ok {
 		return pattern, fmt.Errorf("status %s", status)
 	}
+	if name := undescribed(answer, res.Header); name != "" {
+		return pattern, fmt.Errorf("status %s with the header %s", status, name)
+	}
 	contents, _ := answer["content"].(map[string]any)
 	content, ok := contents[kind].(map[string]any)
 	if !ok {
@@ -174,6 +177,25 @@ func (o *openAPI) check(req *http.Request, res *http.Response, body []byte) (pat
 		return pattern, fmt.Errorf("status %s: its schema has no name", status)
 	}
 	return pattern, o.valid(strings.TrimPrefix(ref, "#"), body)
+}
+
+// undescribed is a header of an answer that its description lacks, beside those of any HTTP server.
+func undescribed(answer map[string]any, sent http.Header) string {
+	known := http.Header{}
+	headers, _ := answer["headers"].(map[string]any)
+	for name := range headers {
+		known.Set(name, name)
+	}
+	for name := range sent {
+		switch name {
+		case "Content-Type", "Content-Length", "Content-Encoding", "Date", "Connection", "Vary", "X-Content-Type-Options":
+		default:
+			if known.Get(name) == "" {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 func (o *openAPI) valid(pointer string, body []byte) error {
@@ -193,6 +215,25 @@ func (o *openAPI) valid(pointer string, body []byte) error {
 		return err
 	}
 	return schema.Validate(value)
+}
+
+// A header that is not described is found.
+func TestHeadersAreChecked(t *testing.T) {
+	t.Parallel()
+	for name, wrong := range map[string]bool{"Cache-Control": false, "Content-Type": false, "X-Secret": true, "Retry-After": true} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server.example/v1/reasons", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := http.Header{"Content-Type": {"application/json"}}
+		if name != "Content-Type" {
+			header.Set(name, "x")
+		}
+		_, err = theDocument().check(req, &http.Response{StatusCode: http.StatusOK, Header: header}, []byte(`{"reasons":[]}`))
+		if (err != nil) != wrong {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // What checks the answers of the other tests finds what it is there for.

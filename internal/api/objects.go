@@ -1,0 +1,178 @@
+package api
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+// objects say what each schema of the document is. That of a request which answers have too says it with the same words.
+func objects() map[string]string {
+	page := func(of string) string { return "A page of " + of + ". next_cursor is there when there are more." }
+	return map[string]string{
+		"Problem": "Why a request was refused or has failed (RFC 9457). code is for programs and stays the same; detail and hint are for people.",
+
+		"Event":           "A fact that happened in another system.",
+		"EventBatch":      "Up to 1,000 events.",
+		"EventsAnswer":    "What became of each event, in the order of the request, with counts.",
+		"EventResult":     "What became of one event.",
+		"InstanceRef":     "An occasion that an event made or met.",
+		"DeliveryRef":     "A delivery of such an occasion.",
+		"Recipient":       "The person whom an event names.",
+		"ListedEvent":     "An event without its payload.",
+		"EventDetail":     "An event with its payload, and what each trigger made of it.",
+		"PageListedEvent": page("events"),
+		"Decision":        "Why an occasion made no instance: it was known, throttled, or nothing could be decided.",
+		"PageDecision":    page("decisions"),
+
+		"Applied":           "What a change of the definitions did, or would do.",
+		"ApplyFilesBody":    "Definition files. Together they become the next set of definitions, or none of them does.",
+		"File":              "One definition file.",
+		"Definition":        "A definition with its text, as it was applied.",
+		"Definitions":       "The definitions of a set, with its number.",
+		"DefinitionChange":  "How one definition changed.",
+		"DefinitionHistory": "Sets of definitions that came into force, the newest first.",
+		"DefinitionSet":     "A set of definitions that came into force, with what it changed.",
+		"DefinitionPreview": "What would follow from a change of the definitions, as far as it is known before.",
+		"DefinitionProblem": "A fault of a definition file, with its place and the remedy.",
+		"WorkflowEffect":    "What would become of what waits of one workflow. The counts are those of this moment.",
+		"Rollback":          "What is to be in force again.",
+		"SecretChange":      "A definition that changed in what decides where its secrets go.",
+
+		"Reason":  "One named outcome.",
+		"Reasons": "Every named outcome.",
+
+		"Contact":             "A person who gets messages.",
+		"ContactInput":        "A person who gets messages, as it is written.",
+		"ContactBatch":        "Up to 1,000 contacts.",
+		"ContactsAnswer":      "What became of each contact, in the order of the request, with counts.",
+		"ContactResult":       "What became of one contact.",
+		"PageContact":         page("contacts"),
+		"TopContact":          "A contact, and how many of the deliveries were to it.",
+		"TopContacts":         "Who got most messages, the one with most first.",
+		"Cadence":             "Limits: how often somebody may be messaged. 0 or nothing is no limit.",
+		"Limits":              "The limits of one kind of channel.",
+		"TotalLimits":         "Limits over all kinds of channels together.",
+		"ContactLimits":       "The limits of a contact, how far they are used up, and what waits for them.",
+		"ChannelLimits":       "The limits of one kind of channel. A limit counts every message of the kind, by whatever provider.",
+		"LimitUse":            "One limit, and how much of it is used up.",
+		"WaitingMessage":      "A message that is planned.",
+		"SuppressContactBody": "Why a contact gets no more messages.",
+		"Suppressed":          "What the suppression of a contact, or its end, changed.",
+
+		"Record":         "A thing that workflows watch.",
+		"RecordInput":    "A thing that workflows watch, as it is written.",
+		"RecordBatch":    "Up to 1,000 records.",
+		"RecordsAnswer":  "What became of each record, in the order of the request, with counts.",
+		"RecordResult":   "What became of one record.",
+		"RecordDeleted":  "The record that was deleted.",
+		"RecordDetail":   "A record, and how each trigger that watches it stands to it.",
+		"RecordStanding": "Why one trigger would fire for the record now, or why not.",
+		"RecordType":     "A type of records, with its fields where a definition declares them.",
+		"RecordTypes":    "The types of the records that there are.",
+		"PageRecord":     page("records"),
+		"Clause":         "One line of a condition, judged on its own.",
+		"Throttle":       "A context of a workflow that has fired. Until its cooldown is over, it does not fire again.",
+		"PageThrottle":   page("throttles"),
+
+		"Run":     "Work over many rows that goes on after a crash.",
+		"PageRun": page("runs"),
+
+		"Instance":       "An occasion of a workflow. Each is made once, under its key.",
+		"InstanceDetail": "An instance with its deliveries, its last failures, and why it is held.",
+		"PageInstance":   page("instances"),
+		"Failure":        "A try at an instance that failed.",
+		"InputConflict":  "What an instance was planned by, beside what its trigger says now. To release, retry or cancel the instance accepts the new.",
+		"InputField":     "One of the inputs that the key of an instance stands for and does not spell.",
+		"ForgetKeyBody":  "The key that is freed.",
+		"Operated":       "What a person's action on an instance or a delivery did.",
+
+		"Workflow":          "A workflow that is in force.",
+		"Workflows":         "The workflows in force.",
+		"WorkflowPause":     "Who paused a workflow, and what waits.",
+		"PauseWorkflowBody": "Why a workflow is paused.",
+		"PausedWorkflow":    "What pausing or resuming a workflow did.",
+		"RunWorkflowBody":   "The name of a run by hand.",
+		"ManualRun":         "A run of a workflow by hand.",
+
+		"Delivery":       "A message to one person by one channel, with its reminders.",
+		"DeliveryDetail": "A delivery with its attempts, its contents, and what is known about its next message.",
+		"PageDelivery":   page("deliveries"),
+		"Attempt":        "One try at a provider.",
+		"Content":        "What was rendered for one step.",
+		"Folded":         "A delivery that is part of one message with another one.",
+		"Outlook":        "What is known about the next message of a delivery.",
+		"Selection":      "The deliveries that are retried or cancelled together. At least one field is set.",
+		"BulkAnswer":     "Which deliveries a retry or a cancel is about, and the run that does it.",
+
+		"Secret":        "A secret of channels by its name. Its value is never answered.",
+		"Secrets":       "The secrets of channels by their names.",
+		"SecretChanged": "The secret that was set or removed.",
+		"SetSecretBody": "The value of a secret.",
+
+		"Channel":       "A way by which messages leave.",
+		"Channels":      "The channels that are defined.",
+		"ChannelState":  "What one process knows of a channel, from its start or from the channel's last change.",
+		"ChannelTest":   "A message that is sent through a channel at once, outside of all limits.",
+		"ChannelTested": "What came of the test of a channel.",
+
+		"Tick": "What one run of every pass did.",
+
+		"SurveysRequest":     "Events of one kind, in the words of ADP Surveys.",
+		"SurveysRequestItem": "One event, in the words of ADP Surveys. Keys that are not known are passed over.",
+		"SurveysRecipient":   "The person who gets the survey, in the words of ADP Surveys.",
+		"SurveysAnswer":      "What became of each item, in the order of the request, with counts.",
+		"SurveysItem":        "What became of one item.",
+		"SurveysInstance":    "An occasion that an item made or met.",
+		"SurveysTick":        "What one run of every pass did, in the words of ADP Surveys.",
+	}
+}
+
+// describeObjects gives every schema a description, where it does not bring one along.
+func describeObjects(schemas huma.Registry) {
+	known := objects()
+	for name, s := range schemas.Map() {
+		if s.Description == "" {
+			s.Description = known[name]
+		}
+		if s.Description == "" {
+			s.Description = known[strings.TrimSuffix(name, inputSuffix)]
+		}
+	}
+}
+
+// describeHeaders names the headers that answers have beside those of any HTTP server.
+func describeHeaders(doc *huma.OpenAPI) {
+	header := func(res *huma.Response, name, description string, s *huma.Schema) {
+		if res == nil {
+			return
+		}
+		if res.Headers == nil {
+			res.Headers = map[string]*huma.Param{}
+		}
+		res.Headers[name] = &huma.Param{Description: description, Schema: s}
+	}
+	text := func(example string) *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, Examples: []any{example}}
+	}
+	eachOperation(doc, func(op *huma.Operation) {
+		for status, res := range op.Responses {
+			header(res, "Cache-Control", "Always no-store: an answer holds what only its caller may read.", text("no-store"))
+			if n, err := strconv.Atoi(status); err == nil && n == 401 {
+				header(res, "WWW-Authenticate", "The scheme by which the key is sent: Bearer.", text("Bearer"))
+			}
+			if strings.Contains(res.Description, "`"+client.CodeBusy+"`") {
+				header(res, "Retry-After", "After how many seconds the request may be sent again.", &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(float64(1))})
+			}
+		}
+		for _, p := range op.Parameters {
+			if p.In == "header" && p.Name == client.IdempotencyKey {
+				header(op.Responses["200"], client.IdempotencyReplayed,
+					"true where the same request was answered before under its Idempotency-Key: this is that answer, and nothing was done again.", text("true"))
+			}
+		}
+	})
+}
