@@ -162,6 +162,20 @@ type Instance struct {
 	InputHash       string    `json:"input_hash" doc:"A hash of what its key stands for but does not spell."`
 	CreatedAt       time.Time `json:"created_at" doc:"When it was planned."`
 	CompletedAt     time.Time `json:"completed_at,omitzero" doc:"When it ended."`
+	DueLocal        string    `json:"due_local,omitempty" doc:"Of an occasion that is due by the zone of each person: the local time at which it is due in each zone, such as 2026-05-14T10:00. Its due_at is that time in the zone in which a day begins first."`
+	Occasion        string    `json:"occasion,omitempty" doc:"Of the row of one zone: the id of the instance of the occasion."`
+	Zones           []Zone    `json:"zones,omitempty" doc:"The rows of such an occasion, one for each zone, in the order in which they are due; absent until the occasion begins."`
+}
+
+// Zone is the row of one zone of an occasion that is due by the zone of each person. It is an instance of its own.
+type Zone struct {
+	Timezone string    `json:"timezone" doc:"The zone, such as Europe/Berlin."`
+	DueAt    time.Time `json:"due_at" doc:"When it is due there."`
+	DueLocal string    `json:"due_local,omitempty" doc:"The same by the clock of that zone, such as 2026-05-14T10:00."`
+	ID       string    `json:"id" doc:"The id of its instance."`
+	Status   string    `json:"status" doc:"Where it stands, as an instance does."`
+	Held     bool      `json:"held" doc:"It waits until a person decides."`
+	Reason   string    `json:"reason,omitempty" doc:"Why it is in this state; see GET /v1/reasons."`
 }
 
 // InstanceDetail is an instance with its deliveries.
@@ -171,7 +185,7 @@ type InstanceDetail struct {
 	Conflict   *InputConflict  `json:"input_conflict,omitempty" doc:"Of one that is held with input_conflict."`
 	Failures   []Failure       `json:"failures,omitempty" doc:"The last three."`
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"By which rule and values it came to be."`
-	Deliveries []Delivery      `json:"deliveries" doc:"The first hundred of its deliveries, newest first; GET /v1/deliveries has them all."`
+	Deliveries []Delivery      `json:"deliveries" doc:"The first hundred of its deliveries, newest first; GET /v1/deliveries has them all. Of an occasion that is due by the zone of each person: of all its zones."`
 }
 
 // InputConflict sets what an instance was planned by beside what its trigger says now. To release, retry or cancel the instance
@@ -344,6 +358,7 @@ type InstanceQuery struct {
 	Reason   string
 	Since    string // made at this instant or later: RFC 3339, or how long ago, such as 1d
 	Until    string // made before this instant
+	Zones    bool   // each row of an occasion that is due by the zone of each person, and not the occasion once
 	Limit    int
 	Cursor   string
 }
@@ -361,6 +376,9 @@ func (q InstanceQuery) values() url.Values {
 	v.set("cursor", q.Cursor)
 	if q.Held {
 		v.set("held", "true")
+	}
+	if q.Zones {
+		v.set("zones", "true")
 	}
 	v.limit(q.Limit)
 	return url.Values(v)

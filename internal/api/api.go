@@ -58,6 +58,7 @@ type Store interface {
 	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
 	Decisions(ctx context.Context, ws subject.WorkspaceID, f store.DecisionFilter, p store.Page) ([]store.Decision, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
+	ZonesOf(ctx context.Context, occasions []instance.ID) (map[instance.ID][]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
 	Deliveries(ctx context.Context, ws subject.WorkspaceID, f store.DeliveryFilter, p store.Page) ([]delivery.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type listInstances struct {
 	Record   string `query:"record" maxLength:"400" doc:"Of this record: its type, a slash and its id. A deleted one has none."`
 	Key      string `query:"key" maxLength:"2000" doc:"The one with this key."`
 	Reason   string `query:"reason" maxLength:"100" doc:"With this reason; see GET /v1/reasons."`
+	Zones    bool   `query:"zones" doc:"Each row of an occasion that is due by the zone of each person. Without it such an occasion is one item: the first of its rows that fits, the instance of the occasion before the others."`
 	Period
 	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
@@ -49,7 +51,7 @@ func (a *API) instances() {
 		if err != nil {
 			return nil, err
 		}
-		filter := store.InstanceFilter{Workflow: in.Workflow, Status: instance.Status(in.Status), Held: in.Held, Key: in.Key, Reason: reason.Reason(in.Reason)}
+		filter := store.InstanceFilter{Workflow: in.Workflow, Status: instance.Status(in.Status), Held: in.Held, Key: in.Key, Reason: reason.Reason(in.Reason), Zones: in.Zones}
 		if filter.Made, err = in.read(a.Clock.Now()); err != nil {
 			return nil, err
 		}
@@ -73,7 +75,12 @@ func (a *API) instances() {
 		if err != nil {
 			return nil, err
 		}
-		return &body[client.Page[client.Instance]]{pageOf(rows, in.Limit, x.wireInstance, func(r instance.Row) string { return x.instance(r.ID) })}, nil
+		zones, err := a.zonesOf(ctx, rows...)
+		if err != nil {
+			return nil, err
+		}
+		wire := func(r instance.Row) client.Instance { return x.wireOccasion(r, zones) }
+		return &body[client.Page[client.Instance]]{pageOf(rows, in.Limit, wire, func(r instance.Row) string { return x.instance(r.ID) })}, nil
 	})
 	route(a, http.MethodGet, "/v1/instances/{id}", ScopeRead, huma.Operation{
 		OperationID: "get-instance", Summary: "An instance with its deliveries", Tags: tags,
@@ -87,11 +94,15 @@ func (a *API) instances() {
 		if err != nil {
 			return nil, fmt.Errorf("read the instance: %w", err)
 		}
-		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, store.DeliveryFilter{Instance: id}, store.Page{Limit: maxDeliveries})
+		rows, err := a.Store.Deliveries(ctx, c.Workspace.ID, store.DeliveryFilter{Instance: cmp.Or(row.Head, id)}, store.Page{Limit: maxDeliveries})
 		if err != nil {
 			return nil, fmt.Errorf("list its deliveries: %w", err)
 		}
-		detail := client.InstanceDetail{Instance: x.wireInstance(row), Trace: document(row.Trace), Deliveries: make([]client.Delivery, len(rows))}
+		zones, err := a.zonesOf(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		detail := client.InstanceDetail{Instance: x.wireOccasion(row, zones), Trace: document(row.Trace), Deliveries: make([]client.Delivery, len(rows))}
 		for i, d := range rows {
 			detail.Deliveries[i] = a.wireDelivery(x, d)
 		}
@@ -174,6 +185,32 @@ func (x ids) wireInstance(r instance.Row) client.Instance {
 		Message: sentence(r.Reason), DueAt: r.DueAt, NextRetryAt: r.NextRetryAt, Attempts: r.Attempts,
 		RetryCount: r.RetryCount, Crashes: r.Crashes, InputHash: r.InputHash, CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
 	}
+}
+
+// zonesOf are the rows of zones of the occasions of which rows are.
+func (a *API) zonesOf(ctx context.Context, rows ...instance.Row) (map[instance.ID][]instance.Row, error) {
+	heads := make([]instance.ID, len(rows))
+	for i, r := range rows {
+		heads[i] = cmp.Or(r.Head, r.ID)
+	}
+	zones, err := a.Store.ZonesOf(ctx, heads)
+	if err != nil {
+		return nil, fmt.Errorf("list the zones: %w", err)
+	}
+	return zones, nil
+}
+
+// wireOccasion is an instance with the zones of its occasion.
+func (x ids) wireOccasion(r instance.Row, zones map[instance.ID][]instance.Row) client.Instance {
+	wire := x.wireInstance(r)
+	wire.DueLocal, wire.Occasion = plan.DueLocal(r), x.instance(r.Head)
+	for _, z := range zones[cmp.Or(r.Head, r.ID)] {
+		wire.Zones = append(wire.Zones, client.Zone{
+			Timezone: cmp.Or(key.Instance(z.Key).Zone(), z.Timezone), DueAt: z.DueAt, DueLocal: plan.DueLocal(z), ID: x.instance(z.ID),
+			Status: string(z.Status), Held: z.Held, Reason: string(z.Reason),
+		})
+	}
+	return wire
 }
 
 func sentence(r reason.Reason) string {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,6 +73,7 @@ type listInstancesCmd struct {
 	Event    string `name:"event" placeholder:"ID" help:"Of this event."`
 	Record   string `name:"record" placeholder:"TYPE/ID" help:"Of this record."`
 	Reason   string `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
+	Zones    bool   `name:"zones" help:"Each row of an occasion that is due by the zone of each person, instead of the occasion once."`
 	span
 	paging
 	remote
@@ -81,7 +84,7 @@ type listInstancesCmd struct {
 func (c *listInstancesCmd) Run(s *session) error {
 	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.Instance], error) {
 		return call(c.remote, func(api *client.Client) (client.Page[client.Instance], error) {
-			return api.Instances(s.ctx, client.InstanceQuery{Workflow: c.Workflow, Status: c.Status, Held: c.Held, Event: c.Event, Record: c.Record, Reason: c.Reason, Since: c.Since, Until: c.Until, Limit: limit, Cursor: cursor})
+			return api.Instances(s.ctx, client.InstanceQuery{Workflow: c.Workflow, Status: c.Status, Held: c.Held, Event: c.Event, Record: c.Record, Reason: c.Reason, Since: c.Since, Until: c.Until, Zones: c.Zones, Limit: limit, Cursor: cursor})
 		})
 	})
 	if err != nil {
@@ -92,9 +95,9 @@ func (c *listInstancesCmd) Run(s *session) error {
 	}
 	rows := make([][]string, len(page.Items))
 	for i, one := range page.Items {
-		rows[i] = []string{one.ID, one.Workflow, status(one), c.at(one.DueAt), one.Reason, one.Key}
+		rows[i] = []string{one.ID, one.Workflow, status(one), c.due(one), one.Reason, one.Key}
 		if c.Held {
-			rows[i] = []string{one.ID, one.Workflow, status(one), c.at(one.DueAt), c.at(one.HeldSince), one.HeldFor, one.Key}
+			rows[i] = []string{one.ID, one.Workflow, status(one), c.due(one), c.at(one.HeldSince), one.HeldFor, one.Key}
 		}
 	}
 	names := []string{"id", "workflow", "status", "due_at", "reason", "key"}
@@ -104,6 +107,45 @@ func (c *listInstancesCmd) Run(s *session) error {
 	s.table(names, rows)
 	s.more(page.NextCursor)
 	return nil
+}
+
+// due is when an instance is due; of an occasion that is due by the zone of each person, by the clock of its zones.
+func (c *listInstancesCmd) due(one client.Instance) string {
+	switch {
+	case one.DueLocal == "":
+		return c.at(one.DueAt)
+	case c.Zones && one.Occasion != "":
+		return one.DueLocal + " in its zone"
+	case len(one.Zones) == 0:
+		return one.DueLocal + " in each zone"
+	}
+	counts, parts := map[string]int{}, []string{}
+	for _, z := range one.Zones {
+		counts[zoneStatus(z)]++
+	}
+	for _, status := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[status], status))
+	}
+	zones := "zones"
+	if len(one.Zones) == 1 {
+		zones = "zone"
+	}
+	return fmt.Sprintf("%s in %d %s (%s)", one.DueLocal, len(one.Zones), zones, strings.Join(parts, ", "))
+}
+
+func zoneStatus(z client.Zone) string { return status(client.Instance{Status: z.Status, Held: z.Held}) }
+
+// printZones lists the zones of an occasion.
+func (s *session) printZones(o output, zones []client.Zone) {
+	if len(zones) == 0 {
+		return
+	}
+	s.title("zones")
+	rows := make([][]string, len(zones))
+	for i, z := range zones {
+		rows[i] = []string{z.Timezone, z.DueLocal, o.at(z.DueAt), zoneStatus(z), z.Reason, z.ID}
+	}
+	s.table([]string{"zone", "due_local", "due_at", "status", "reason", "id"}, rows)
 }
 
 func status(one client.Instance) string {
@@ -132,11 +174,12 @@ func (c *showInstanceCmd) Run(s *session) error {
 
 func (c *showInstanceCmd) print(s *session, one client.InstanceDetail) error {
 	s.fields("instance", one.ID, "key", one.Key, "workflow", versioned(one.Workflow, one.WorkflowVersion), "trigger", one.Trigger,
-		"event", one.Event, "record", one.Record, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt),
+		"event", one.Event, "record", one.Record, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt), "due_local", one.DueLocal, "occasion", one.Occasion,
 		"held_since", c.at(one.HeldSince), "held_for", heldFor(one.Instance), "next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
 		"created_at", c.at(one.CreatedAt), "completed_at", c.at(one.CompletedAt))
 	s.printFailures(c.output, one.Failures)
 	s.printConflict(one.Conflict)
+	s.printZones(c.output, one.Zones)
 	if len(one.Deliveries) > 0 {
 		s.title("deliveries")
 		s.printDeliveries(c.output, one.Deliveries)

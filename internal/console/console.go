@@ -41,6 +41,7 @@ type Store interface {
 	Health
 	Counts(ctx context.Context, ws subject.WorkspaceID) (store.Counts, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
+	ZonesOf(ctx context.Context, occasions []instance.ID) (map[instance.ID][]instance.Row, error)
 	InstanceByID(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (instance.Row, error)
 	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -184,6 +186,7 @@ type instanceDetail struct {
 	hold       *holding // nil: it is not held
 	byHand     string
 	facts      []fact
+	zones      []zoneLine
 	deliveries []deliveryLine
 	event      *eventDetail
 	trace      string
@@ -198,7 +201,7 @@ func (c *console) instance(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	rows, err := c.Store.Deliveries(ctx, v.workspace.ID, store.DeliveryFilter{Instance: in.ID}, store.Page{Limit: pageSize})
+	rows, err := c.Store.Deliveries(ctx, v.workspace.ID, store.DeliveryFilter{Instance: cmp.Or(in.Head, in.ID)}, store.Page{Limit: pageSize})
 	if err != nil {
 		return view{}, err
 	}
@@ -233,6 +236,12 @@ func (c *console) instance(ctx context.Context, v visit) (view, error) {
 	}
 	if in.Reason != "" {
 		page.why = in.Reason.Sentence()
+	}
+	if page.zones, err = c.zoneLines(ctx, v, in); err != nil {
+		return view{}, err
+	}
+	if local := plan.DueLocal(in); local != "" {
+		page.facts = v.dueByZone(page.facts, in, local)
 	}
 	if page.hold, err = c.holdOf(ctx, v, in); err != nil {
 		return view{}, err
@@ -383,8 +392,8 @@ func (c *console) event(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	for _, in := range made {
-		page.instances = append(page.instances, v.instanceLine(in))
+	if page.instances, err = c.instanceLines(ctx, v, made); err != nil {
+		return view{}, err
 	}
 	return view{title: "Event " + page.kind, section: "/events", body: eventPage(*page)}, nil
 }

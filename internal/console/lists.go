@@ -100,6 +100,8 @@ type instanceLine struct {
 	workflow string
 	trigger  string
 	due      time.Time
+	local    string // of an occasion that is due by the zone of each person, instead
+	zones    string
 	made     time.Time
 	why      string
 	held     time.Time // since when; none: it is not, or that is not known
@@ -116,11 +118,11 @@ type instanceList struct {
 func (c *console) instances(ctx context.Context, v visit) (view, error) {
 	f := store.InstanceFilter{
 		Workflow: v.query.Get("workflow"), Status: instance.Status(v.query.Get("status")), Key: v.query.Get("key"),
-		Held: v.query.Get("held") == "true", Reason: reason.Reason(v.query.Get("reason")),
+		Held: v.query.Get("held") == "true", Reason: reason.Reason(v.query.Get("reason")), Zones: v.query.Get("zones") == "true",
 	}
 	list := instanceList{
 		scale: v.scale, newest: v.newest("/instances"),
-		filter: v.filterOf([]string{"workflow"}, []string{"reason", "since", "until"}, []string{"status", "held"}),
+		filter: v.filterOf([]string{"workflow"}, []string{"reason", "since", "until"}, []string{"status", "held", "zones"}),
 	}
 	var rows []instance.Row
 	var err error
@@ -142,9 +144,10 @@ func (c *console) instances(ctx context.Context, v visit) (view, error) {
 		list.chips[0].on = list.chips[0].on && !f.Held
 		list.chips = slices.Insert(list.chips, 1, chip{"held", "/instances?held=true", f.Held, counts.Held}) // seen on a telephone too
 	}
-	for _, i := range rows {
-		list.rows = append(list.rows, v.instanceLine(i))
+	if list.rows, err = c.instanceLines(ctx, v, rows); err != nil {
+		return view{}, err
 	}
+	list.chips = append(list.chips, v.zonesChip(list.rows)...)
 	return view{title: "Instances", section: "/instances", body: instancesPage(list), live: v.before() == 0}, nil
 }
 

@@ -211,8 +211,8 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 	for _, th := range throttles {
 		page.throttles = append(page.throttles, v.throttleLine(th))
 	}
-	for _, in := range instances {
-		page.instances = append(page.instances, v.instanceLine(in))
+	if page.instances, err = c.instanceLines(ctx, v, instances); err != nil {
+		return view{}, err
 	}
 	for _, d := range decisions {
 		page.decisions = append(page.decisions, decisionLine{

@@ -45,6 +45,7 @@ type Row struct {
 	Trigger         string
 	Event           subject.EventID
 	Record          subject.RecordID // what it is about; 0 when there is none
+	Head            ID               // of the row of one zone: the instance of its occasion, which is due by the zone of each person
 	Episode         int              // which time the condition was met for that record, from 1
 	Context         string           // by which gate 1 knows it; empty when nothing throttles it
 	ExpandCursor    int64            // the last contact of a large audience that is done

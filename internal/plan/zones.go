@@ -30,6 +30,18 @@ func OfZone(row instance.Row) bool {
 	return row.Record == 0 && row.Episode == zoned || row.Record != 0 && key.Instance(row.Key).Zone() != ""
 }
 
+// DueLocal is when an occasion is due by the clock of each person, as 2026-05-14T10:00; empty: it is due for all at once.
+func DueLocal(row instance.Row) string {
+	if row.Head == 0 && row.Timezone != firstZone {
+		return ""
+	}
+	loc, err := civil.LoadZone(row.Timezone)
+	if err != nil { // a person has had it done again: it is no day of a calendar
+		return ""
+	}
+	return row.DueAt.In(loc).Format("2006-01-02T15:04")
+}
+
 // zoned is the number in the row of a zone of the calendar that tells it from an occasion.
 const zoned = 1
 

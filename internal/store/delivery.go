@@ -202,7 +202,7 @@ func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f Delive
 		}
 	}
 	if f.Instance != 0 {
-		l.and("d.id IN (SELECT x.id FROM delivery AS x WHERE x.instance_id = ?)", int64(f.Instance))
+		l.ofInstance(f.Instance)
 	}
 	text, args := l.end("d", p)
 	return all(ctx, s, "list deliveries", scanDelivery, text, args...)

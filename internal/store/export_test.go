@@ -252,7 +252,7 @@ func instanceRow(rows *rowset, i instance.Row) {
 		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).flag(i.Held).time(i.HeldAt).time(i.DueAt).time(i.NextRetryAt).time(i.LeaseUntil).
 		int(i.Version).int(int64(i.Attempts)).int(int64(i.RetryCount)).int(int64(i.Crashes)).text(string(i.Reason)).text(i.InputHash).
 		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor).
-		text(i.LocalDate).text(i.Timezone)
+		text(i.LocalDate).text(i.Timezone).int(int64(i.Head))
 }
 
 const insertTriedInstances = `
@@ -352,4 +352,18 @@ func FindStatements() map[string]Listed {
 		"deliveries":   {text, args},
 		"those of one": {textOf, argsOf},
 	}
+}
+
+// ZoneStatements are what lists of instances ask about zones.
+func ZoneStatements(f InstanceFilter) map[string]Listed {
+	l := list(selectInstances, "i", 1, Page{Limit: 50})
+	l.fits("i", f)
+	l.once(f)
+	text, args := l.end("i", Page{Limit: 50})
+	d := list(selectDeliveries, "d", 1, Page{})
+	d.ofInstance(7)
+	textOf, argsOf := d.end("d", Page{})
+	var ids rowset
+	ids.row().int(7)
+	return map[string]Listed{"instances": {text, args}, "deliveries": {textOf, argsOf}, "zones": {zonesOfOccasions, []any{&ids}}}
 }

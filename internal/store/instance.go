@@ -18,7 +18,7 @@ import (
 const instanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
   event_id bigint, status text, held bigint, held_at bigint, due_at bigint, next_retry_at bigint, lease_until bigint, version bigint, attempts bigint,
   retry_count bigint, crashes bigint, reason text, input_hash text, trace text, created_at bigint, completed_at bigint,
-  record_id bigint, episode bigint, context text, expand_cursor bigint, local_date text, timezone text`
+  record_id bigint, episode bigint, context text, expand_cursor bigint, local_date text, timezone text, head_id bigint`
 
 func scanInstance(rows *sql.Rows) (instance.Row, error) { return scanInstanceAnd(rows) }
 
@@ -34,7 +34,7 @@ func scanInstanceAnd(rows *sql.Rows, after ...any) (i instance.Row, err error) {
 		&i.RetryCount, &i.Crashes, &i.Reason, &i.InputHash, &i.Trace,
 		instant{&i.CreatedAt},
 		instant{&i.CompletedAt},
-		&i.Record, &i.Episode, &i.Context, &i.ExpandCursor, &i.LocalDate, &i.Timezone,
+		&i.Record, &i.Episode, &i.Context, &i.ExpandCursor, &i.LocalDate, &i.Timezone, &i.Head,
 	}, after...)...)
 }
 
@@ -49,13 +49,13 @@ func readyAt(i instance.Row) int64 {
 // newInstanceSpec is what an instance can have before anything was tried; the other columns begin with their defaults.
 const newInstanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
   event_id bigint, status text, due_at bigint, ready_at bigint, reason text, input_hash text, trace text, created_at bigint,
-  completed_at bigint, record_id bigint, episode bigint, context text, expand_cursor bigint, local_date text, timezone text`
+  completed_at bigint, record_id bigint, episode bigint, context text, expand_cursor bigint, local_date text, timezone text, head_id bigint`
 
 func newInstanceRow(rows *rowset, i *instance.Row) {
 	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
 		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).time(i.DueAt).int(readyAt(*i)).text(string(i.Reason)).text(i.InputHash).
 		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor).
-		text(i.LocalDate).text(i.Timezone)
+		text(i.LocalDate).text(i.Timezone).int(int64(i.Head))
 }
 
 // fresh reports whether a row holds nothing but what newInstanceRow writes.
@@ -243,32 +243,81 @@ func (s *Store) InstanceByKey(ctx context.Context, ws subject.WorkspaceID, k str
 	return one(ctx, s, "read instance", scanInstance, instanceByKey, int64(ws), k)
 }
 
-// Instances lists instances, the newest first.
+// Instances lists instances, the newest first. An occasion that is due by the zone of each person is there once, unless the filter
+// asks for its zones: by the first of its rows that fits, the instance of the occasion before the others.
 func (s *Store) Instances(ctx context.Context, ws subject.WorkspaceID, f InstanceFilter, p Page) ([]instance.Row, error) {
 	p = f.Made.cut(p)
 	l := list(selectInstances, "i", int64(ws), p)
-	l.within("i", "i.created_at", f.Made)
-	if f.Reason != "" {
-		l.and("i.reason = ?", string(f.Reason))
-	}
-	if f.Workflow != "" {
-		l.and("i.workflow = ?", f.Workflow)
-	}
-	if f.Status != "" {
-		l.and("i.status = ?", string(f.Status))
-	}
-	if f.Held {
-		l.and("i.held = ?", int64(1))
-	}
-	if f.Event != 0 {
-		l.and("i.event_id = ?", int64(f.Event))
-	}
-	if f.Record != 0 {
-		l.and("i.record_id = ? AND i.record_id > 0", int64(f.Record)) // as its index says it
-	}
-	if f.Key != "" {
-		l.and("i.key = ?", f.Key)
+	l.fits("i", f)
+	if !f.Zones {
+		l.once(f)
 	}
 	text, args := l.end("i", p)
 	return all(ctx, s, "list instances", scanInstance, text, args...)
+}
+
+// fits narrows to the instances that a filter is for.
+func (l *listing) fits(alias string, f InstanceFilter) {
+	l.within(alias, alias+".created_at", f.Made)
+	if f.Reason != "" {
+		l.and(alias+".reason = ?", string(f.Reason))
+	}
+	if f.Workflow != "" {
+		l.and(alias+".workflow = ?", f.Workflow)
+	}
+	if f.Status != "" {
+		l.and(alias+".status = ?", string(f.Status))
+	}
+	if f.Held {
+		l.and(alias+".held = ?", int64(1))
+	}
+	if f.Event != 0 {
+		l.and(alias+".event_id = ?", int64(f.Event))
+	}
+	if f.Record != 0 {
+		l.and(alias+".record_id = ? AND "+alias+".record_id > 0", int64(f.Record)) // as its index says it
+	}
+	if f.Key != "" {
+		l.and(alias+".key = ?", f.Key)
+	}
+}
+
+// once leaves of the rows of an occasion the one that stands for it: its instance, else the first row of a zone. Which that is does
+// not depend on the page, so that no page repeats an occasion and none is missing.
+func (l *listing) once(f InstanceFilter) {
+	l.text.WriteString("\n  AND (i.head_id = 0 OR NOT EXISTS (\n  SELECT 1 FROM instance AS h WHERE h.ws = $1 AND h.id = i.head_id")
+	l.fits("h", f)
+	l.text.WriteString(") AND NOT EXISTS (\n  SELECT 1 FROM instance AS y WHERE y.head_id = i.head_id AND y.head_id > 0 AND y.id < i.id")
+	l.fits("y", f)
+	l.text.WriteString("))")
+}
+
+// ofInstance narrows deliveries to those of an instance, and of its rows of zones. As lookups: by the list's order SQLite would walk
+// through every delivery.
+func (l *listing) ofInstance(id instance.ID) {
+	l.and("d.id IN (SELECT x.id FROM delivery AS x WHERE x.instance_id = ?\n"+
+		"    UNION ALL SELECT x.id FROM instance AS z CROSS JOIN delivery AS x WHERE z.head_id = ? AND z.head_id > 0 AND x.instance_id = z.id)", int64(id))
+}
+
+const zonesOfOccasions = `
+SELECT /*NAMES z (` + instanceSpec + `)*/
+FROM /*ROWS $1 (id bigint)*/ AS r CROSS JOIN instance AS z
+WHERE z.head_id = r.id AND z.head_id > 0
+ORDER BY z.head_id, z.due_at, z.id`
+
+// ZonesOf are the rows of zones of occasions that have some, by the occasion and in the order in which they are due.
+func (s *Store) ZonesOf(ctx context.Context, occasions []instance.ID) (map[instance.ID][]instance.Row, error) {
+	zones := map[instance.ID][]instance.Row{}
+	if len(occasions) == 0 {
+		return zones, nil
+	}
+	var wanted rowset
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(occasions))) {
+		wanted.row().int(int64(id))
+	}
+	rows, err := all(ctx, s, "list the zones of occasions", scanInstance, zonesOfOccasions, &wanted)
+	for _, z := range rows {
+		zones[z.Head] = append(zones[z.Head], z)
+	}
+	return zones, err
 }

@@ -435,6 +435,7 @@ type InstanceFilter struct {
 	Key      string
 	Reason   reason.Reason
 	Made     Span
+	Zones    bool // each row of an occasion that is due by the zone of each person
 }
 
 // DeliveryFilter narrows a listing; zero fields do not.
@@ -445,7 +446,7 @@ type DeliveryFilter struct {
 	Reason   reason.Reason
 	Contact  subject.ContactID
 	To       Whom
-	Instance instance.ID
+	Instance instance.ID // and of its rows of zones
 	Made     Span
 }
 

@@ -81,3 +81,34 @@ func TestUpgradeOfTheFirstVersion(t *testing.T) {
 		})
 	}
 }
+
+// Rows of zones that were made before the instance of their occasion was named by them find it when the database is upgraded.
+func TestUpgradeOfRowsOfZones(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			url := filepath.Join(t.TempDir(), "old.db")
+			if database == "postgres" {
+				url = pgtest.New(t)
+			}
+			f := fixture{t, storetest.Open(t, url), 1}
+			f.must(f.s.MigrateTo(t.Context(), 5))
+			if _, err := raw(t, url).ExecContext(t.Context(), `
+INSERT INTO workspace (id, name, secret, definitions, created_at) VALUES (1, 'clinic', '736563726574', 0, 1);
+INSERT INTO instance (ws, id, key, timezone, workflow, workflow_version, definitions, type, trigger, event_id, status, due_at, input_hash, created_at) VALUES
+  (1, 31, 'broadcast:tips:d:2026-05-15', 'Etc/GMT-14', 'tips', 1, 0, 'broadcast', 'd', 0, 'pending', 1, 'h', 1),
+  (1, 32, 'broadcast:tips:d:2026-05-15:z:America/New_York', 'America/New_York', 'tips', 1, 0, 'broadcast', 'd', 0, 'pending', 1, 'h', 1),
+  (1, 33, 'broadcast:tips:d:2026-05-08:z:Europe/Berlin', 'Europe/Berlin', 'tips', 1, 0, 'broadcast', 'd', 0, 'pending', 1, 'h', 1),
+  (1, 34, 'broadcast:tips:z:Europe/Berlin:d', 'Europe/Berlin', 'tips', 1, 0, 'broadcast', 'd', 0, 'pending', 1, 'h', 1)`); err != nil {
+				t.Fatal(err)
+			}
+			f.must(f.s.Migrate(t.Context()))
+			for id, want := range map[instance.ID]instance.ID{31: 0, 32: 31, 33: 0, 34: 0} {
+				if row, err := f.s.InstanceByID(t.Context(), 1, id); err != nil || row.Head != want {
+					t.Errorf("instance %d is of %d, want %d, %v", id, row.Head, want, err)
+				}
+			}
+		})
+	}
+}

@@ -71,6 +71,7 @@ func (r *run) seeds(in store.DueInstance, z *zonal) (seeds []store.Seed) {
 		if row.Key == "" {
 			continue
 		}
+		row.Head = in.ID
 		until := r.store.GivenUpUntil()
 		switch {
 		case !row.DueAt.After(until) && store.CreatedBy(int64(in.ID), until): // the row that the copy was made of has told them

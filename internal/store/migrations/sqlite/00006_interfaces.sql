@@ -24,4 +24,11 @@ CREATE TABLE definition_set (
   action text NOT NULL,    -- apply, delete, rollback
   PRIMARY KEY (ws, number)
 ) WITHOUT ROWID;
+
+-- Of the row of one zone of an occasion that is due by the zone of each person (decision 17): the instance of the occasion. 0: the
+-- row is an occasion of its own. Row ids are unique across workspaces.
+ALTER TABLE instance ADD COLUMN head_id bigint NOT NULL DEFAULT 0;
+UPDATE instance SET head_id = COALESCE((SELECT h.id FROM instance AS h WHERE h.ws = instance.ws AND h.id <> instance.id AND h.key = replace(instance.key, ':z:' || instance.timezone, '')), 0)
+WHERE timezone <> '' AND key LIKE '%:z:' || timezone;
+CREATE INDEX instance_zones ON instance (head_id, id) WHERE head_id > 0;
 -- +goose StatementEnd
