@@ -51,7 +51,7 @@ func (a *API) instances() {
 		if err != nil {
 			return nil, err
 		}
-		filter := store.InstanceFilter{Workflow: in.Workflow, Status: instance.Status(in.Status), Held: in.Held, Key: in.Key, Reason: reason.Reason(in.Reason), Zones: in.Zones}
+		filter := store.InstanceFilter{Workflow: in.Workflow, Status: instance.Status(in.Status), Held: in.Held, Key: in.Key, Reason: reason.Reason(in.Reason), Once: !in.Zones}
 		if filter.Made, err = in.read(a.Clock.Now()); err != nil {
 			return nil, err
 		}

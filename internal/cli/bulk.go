@@ -10,24 +10,36 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
 // selection are the flags that describe many deliveries.
 type selection struct {
-	Workflow string    `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
-	Channel  string    `name:"channel" placeholder:"CHANNEL" help:"Of this channel, such as sms:twilio."`
-	Reason   string    `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
-	Status   []string  `name:"status" placeholder:"STATUS" help:"In this state; may be given several times."`
-	Since    time.Time `name:"since" placeholder:"INSTANT" help:"First planned for this instant or later, such as 2026-05-14T05:00:00Z."`
-	Until    time.Time `name:"until" placeholder:"INSTANT" help:"First planned for before this instant."`
-	DryRun   bool      `name:"dry-run" help:"Count and show what would be done, and do nothing."`
-	Wait     bool      `name:"wait" help:"Wait until the run has ended."`
+	Workflow string   `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
+	Channel  string   `name:"channel" placeholder:"CHANNEL" help:"Of this channel, such as sms:twilio."`
+	Reason   string   `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
+	Status   []string `name:"status" placeholder:"STATUS" help:"In this state; may be given several times."`
+	Since    moment   `name:"since" placeholder:"WHEN" help:"First planned for this instant or later, such as 2026-05-14T05:00:00Z, or how long ago: 1d, 6h."`
+	Until    moment   `name:"until" placeholder:"WHEN" help:"First planned for before this instant, written the same way."`
+	DryRun   bool     `name:"dry-run" help:"Count and show what would be done, and do nothing."`
+	Wait     bool     `name:"wait" help:"Wait until the run has ended."`
+}
+
+// moment is an instant, or how long ago it was.
+type moment struct{ time.Time }
+
+// UnmarshalText reads it.
+func (m *moment) UnmarshalText(text []byte) (err error) {
+	if m.Time, err = civil.ParseMoment(string(text), (&clock.System{}).Now(), time.UTC); err != nil {
+		return fmt.Errorf("it is neither an instant nor a duration: %w", err)
+	}
+	return nil
 }
 
 func (f selection) wire() client.Selection {
 	return client.Selection{
-		Workflow: f.Workflow, Channel: f.Channel, Reason: f.Reason, Status: f.Status, Since: f.Since, Until: f.Until, DryRun: f.DryRun,
+		Workflow: f.Workflow, Channel: f.Channel, Reason: f.Reason, Status: f.Status, Since: f.Since.Time, Until: f.Until.Time, DryRun: f.DryRun,
 	}
 }
 

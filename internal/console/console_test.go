@@ -1,7 +1,9 @@
 package console_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -68,8 +70,8 @@ func setup(t *testing.T, s *store.Store) *bundle {
 	}
 	provider := inbox.Provider()
 	b.engine, err = engine.New(engine.Config{
-		Store: s, Clock: b.clock, Providers: []channel.Provider{provider}, Journal: b.feed.Write, Concurrency: 1,
-		Definitions: definition.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}}},
+		Store: s, Clock: b.clock, Providers: []channel.Provider{provider, awayProvider()}, Journal: b.feed.Write, Concurrency: 1,
+		Definitions: definition.Options{Providers: []definition.ProviderInfo{{Name: provider.Name}, {Name: "away"}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +81,17 @@ func setup(t *testing.T, s *store.Store) *bundle {
 		t.Fatalf("apply: %v %v", err, applied.Problems)
 	}
 	return b
+}
+
+// awayProvider is one that cannot be reached.
+func awayProvider() channel.Provider {
+	return channel.Provider{Name: "away", Doc: "Cannot be reached.", Open: func(map[string]string) (channel.Channel, error) { return away{}, nil }}
+}
+
+type away struct{}
+
+func (away) Send(context.Context, channel.Outgoing) (channel.Receipt, error) {
+	return channel.Receipt{}, channel.Away(errors.New("no connection"))
 }
 
 func (b *bundle) handler(t *testing.T, d console.Deps) http.Handler {

@@ -140,8 +140,8 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 				name: limitName(u.Use), value: u.Value(), from: layerName(u.From, r.Persona), says: u.Sentence(l.At, v.zone), waits: !u.Free.Equal(l.At),
 			})
 		}
-		for _, d := range k.Waiting {
-			group.waiting = append(group.waiting, v.deliveryLine(d))
+		if group.waiting, err = c.deliveryLines(ctx, v, k.Waiting); err != nil {
+			return view{}, err
 		}
 		page.groups = append(page.groups, group)
 	}

@@ -88,7 +88,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 	}
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
-		scale: v.scale, title: to(d), state: deliveryBadge(d, v.now), story: story(d, ahead, planned, pause, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person, planned),
+		scale: v.scale, title: to(d), state: deliveryBadge(d, ahead, v.now), story: story(d, ahead, planned, pause, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person, planned),
 		moments: timeline(d, in, attempts, ahead), folded: folded, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
@@ -134,11 +134,7 @@ func (c *console) folded(ctx context.Context, v visit, d delivery.Row) ([]delive
 	if err != nil {
 		return nil, fmt.Errorf("read what it is one message with: %w", err)
 	}
-	lines := make([]deliveryLine, len(list))
-	for i, row := range list {
-		lines[i] = v.deliveryLine(row)
-	}
-	return lines, nil
+	return c.deliveryLines(ctx, v, list)
 }
 
 func (v visit) deliveryFacts(d delivery.Row, who subject.Contact, planned bool) []fact {
@@ -249,8 +245,8 @@ func (c *console) instance(ctx context.Context, v visit) (view, error) {
 	if page.byHand, err = c.byHand(ctx, v, in); err != nil {
 		return view{}, err
 	}
-	for _, d := range rows {
-		page.deliveries = append(page.deliveries, v.deliveryLine(d))
+	if page.deliveries, err = c.deliveryLines(ctx, v, rows); err != nil {
+		return view{}, err
 	}
 	return view{title: "Instance of " + in.Workflow, section: "/instances", body: instancePage(page), live: true}, nil
 }
@@ -388,7 +384,7 @@ func (c *console) event(ctx context.Context, v visit) (view, error) {
 	if page == nil {
 		return view{}, store.ErrNotFound
 	}
-	made, err := c.Store.Instances(ctx, v.workspace.ID, store.InstanceFilter{Event: subject.EventID(id)}, store.Page{Limit: pageSize})
+	made, err := c.Store.Instances(ctx, v.workspace.ID, store.InstanceFilter{Event: subject.EventID(id), Once: true}, store.Page{Limit: pageSize})
 	if err != nil {
 		return view{}, err
 	}

@@ -66,6 +66,7 @@ type sign struct {
 	name    string
 	href    string
 	badge   badge
+	of      string    // what is at that time
 	at      time.Time // zero: none
 	command string    // what a person can do about it
 }
@@ -102,7 +103,7 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 	var signs []sign
 	var open []sign
 	for i, def := range defs {
-		one := sign{name: channelName(def.Key), href: channelHref(def.Key), badge: channelBadge(states[i]), at: states[i].OpenUntil}
+		one := sign{name: channelName(def.Key), href: channelHref(def.Key), badge: channelBadge(states[i]), of: "tried again at", at: states[i].OpenUntil}
 		if states[i].Breaker == flow.Closed {
 			open = append(open, one)
 			continue
@@ -118,7 +119,7 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 		for _, l := range lines {
 			n += l.N
 		}
-		signs = append(signs, sign{name: "oldest waiting", href: channelHref(lines[0].Channel), badge: badge{hold, plural(n, "waits", "wait")}, at: lines[0].Oldest})
+		signs = append(signs, sign{name: "oldest waiting", href: channelHref(lines[0].Channel), badge: badge{hold, plural(n, "waits", "wait")}, of: "since", at: lines[0].Oldest})
 	}
 	failed := map[string]int64{}
 	for _, r := range recent {
@@ -129,15 +130,20 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 	for _, channel := range sortedKeys(failed) {
 		signs = append(signs, sign{
 			name: "failed in a day, " + channelName(channel), href: listAt("/deliveries", "status", "failed", "channel", channel, "since", "1d"),
-			badge: badge{bad, number(failed[channel])}, command: "carillon deliveries retry --status failed --channel " + channel,
+			badge: badge{bad, number(failed[channel])}, command: retryFailed(channel),
 		})
 	}
 	for _, p := range pauses {
 		if p.ResumedAt.IsZero() {
-			signs = append(signs, sign{name: p.Workflow, href: workflowHref(p.Workflow), badge: badge{hold, "paused"}, at: p.PausedAt, command: "carillon workflows resume " + p.Workflow})
+			signs = append(signs, sign{name: p.Workflow, href: workflowHref(p.Workflow), badge: badge{hold, "paused"}, of: "since", at: p.PausedAt, command: "carillon workflows resume " + p.Workflow})
 		}
 	}
 	return signs, nil
+}
+
+// retryFailed is the command that tries again what has failed on a channel in the time that the pages count.
+func retryFailed(channel string) string {
+	return "carillon deliveries retry --status failed --channel " + channel + " --since 1d"
 }
 
 func sortedKeys[V any](m map[string]V) (names []string) {
@@ -413,7 +419,7 @@ func (c *console) channelPage(ctx context.Context, v visit) (view, error) {
 	})
 	page.commands = []command{
 		{"carillon channels test " + def.Key + " --to ADDRESS", "sends one message through it"},
-		{"carillon deliveries retry --status failed --channel " + def.Key, "tries again what has failed"},
+		{retryFailed(def.Key), "tries again what has failed in a day"},
 	}
 	text, err := c.definitionText(ctx, v, "channel", v.id)
 	if err != nil {

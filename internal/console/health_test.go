@@ -1,9 +1,11 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -34,10 +36,20 @@ func TestHealthOfWorkflowsAndChannels(t *testing.T) {
 			t.Errorf("%s: status %d", path, a.status)
 		}
 	}
+	b.apply(t, "channel: sms:away\nprovider: away\n---\nworkflow: told\ntype: custom\ntriggers:\n  - {id: t, event: told}\naudience:\n  - to: event.recipient\nchannel: sms:away\nretry: {backoff: [1s]}\nmessage:\n  sms: {text: x}\n")
+	for n := range 4 { // the first of them fails twice, and so for good; the breaker opens with the fifth try
+		b.post(t, fmt.Sprintf(`{"id":"a%d","kind":"told","recipient":{"address":"+964 770 000 %04d"}}`, n, n))
+		b.clock.Set(b.clock.Now().Add(2 * time.Second))
+		b.tick(t)
+	}
+	says("/", "sms:away provider away tried again at 08:12:50", "wait since 08:12:40", "failed in a day, sms:away")
+	says("/", "carillon deliveries retry --status failed --channel sms:away --since 1d")
+	says("/channels", "provider away 08:", "sms:away away")
+	says("/channels/sms:away", "found its provider away. It is tried again at", "carillon deliveries retry --status failed --channel sms:away --since 1d")
 	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "visit", "a wrong text", "ada", b.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	says("/", "visit paused", "carillon workflows resume visit")
 	says("/workflows", "paused", "visit survey 1 0 0")
-	says("/workflows/visit", "Paused by ada since 08:12:36", "carillon workflows resume visit")
+	says("/workflows/visit", "Paused by ada since 08:12:44", "carillon workflows resume visit")
 }

@@ -75,21 +75,47 @@ func (c *console) deliveries(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	list.chips = chips("/deliveries", v.query, deliveryCounts(counts))
-	for _, d := range rows {
-		list.rows = append(list.rows, v.deliveryLine(d))
+	if list.rows, err = c.deliveryLines(ctx, v, rows); err != nil {
+		return view{}, err
 	}
 	return view{title: "Deliveries", section: "/deliveries", body: deliveriesPage(list), live: v.before() == 0}, nil
 }
 
-func (v visit) deliveryLine(d delivery.Row) deliveryLine {
+// deliveryLines are rows of a list, with what keeps them from leaving.
+func (c *console) deliveryLines(ctx context.Context, v visit, rows []delivery.Row) ([]deliveryLine, error) {
+	circumstances, err := c.Definitions.Circumstances(ctx, v.workspace.ID)
+	if err != nil {
+		return nil, err
+	}
+	lines := make([]deliveryLine, len(rows))
+	for i, d := range rows {
+		ahead, _ := gate.Ahead(d, circumstances(d))
+		lines[i] = v.deliveryLine(d, ahead)
+	}
+	return lines, nil
+}
+
+func (v visit) deliveryLine(d delivery.Row, ahead gate.Outlook) deliveryLine {
 	l := deliveryLine{
-		id: v.delivery(d.ID), href: v.delivery(d.ID), state: deliveryBadge(d, v.now), to: to(d), workflow: d.Workflow,
+		id: v.delivery(d.ID), href: v.delivery(d.ID), state: deliveryBadge(d, ahead, v.now), to: to(d), workflow: d.Workflow,
 		channel: d.Channel, sent: d.LastSentAt, next: d.LeavesAt(),
+	}
+	if ahead.Reason == reason.WorkflowPaused {
+		l.next, l.why = time.Time{}, strings.TrimSpace(ahead.Reason.Sentence()+" "+limitOf(d))
+		return l
 	}
 	if d.Reason != reason.Delivered || gate.WaitsFor(d) != "" {
 		l.why = why(d)
 	}
 	return l
+}
+
+// limitOf is the sentence about the limit that a delivery waits for; empty where it waits for none.
+func limitOf(d delivery.Row) string {
+	if gate.WaitsFor(d) == "" {
+		return ""
+	}
+	return why(d)
 }
 
 type instanceLine struct {
@@ -118,7 +144,7 @@ type instanceList struct {
 func (c *console) instances(ctx context.Context, v visit) (view, error) {
 	f := store.InstanceFilter{
 		Workflow: v.query.Get("workflow"), Status: instance.Status(v.query.Get("status")), Key: v.query.Get("key"),
-		Held: v.query.Get("held") == "true", Reason: reason.Reason(v.query.Get("reason")), Zones: v.query.Get("zones") == "true",
+		Held: v.query.Get("held") == "true", Reason: reason.Reason(v.query.Get("reason")), Once: v.query.Get("zones") != "true",
 	}
 	list := instanceList{
 		scale: v.scale, newest: v.newest("/instances"),

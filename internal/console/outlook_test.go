@@ -1,12 +1,14 @@
 package console_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -67,4 +69,40 @@ func TestNoPromises(t *testing.T) {
 		has("without a channel", "/deliveries/"+row("ghostly"), "<dt>sends left</dt><dd>1</dd>")
 		has("without a channel", "/", "1 without a channel")
 	})
+}
+
+// A message that is over a limit and whose workflow is paused is paused, on its own page as in lists: the end of the limit is no
+// instant at which it leaves.
+func TestPausedAndOverALimit(t *testing.T) {
+	t.Parallel()
+	b := setup(t, storetest.Memory(t))
+	h := b.handler(t, console.Deps{Guest: "default"})
+	b.apply(t, "workflow: daily\ntype: custom\ntriggers: {id: t, event: daily}\naudience: {to: event.recipient}\nchannel: inbox\nmessage: {inbox: {text: x}}\n---\npersona: Once\ncadence: {max_per_day: 1}\n")
+	ann := []contact.Item{contact.Parse(json.RawMessage(`{"id":"ann","persona":"Once","addresses":{"inbox":"ann"}}`), "")}
+	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, ann, b.clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"1", "2"} {
+		b.post(t, `{"kind":"daily","id":"`+id+`","recipient":{"customer_ref":"ann","address":"ann"}}`)
+	}
+	list := func() string { return plain(get(t, h, "/deliveries?workflow=daily").body) }
+	if text := list(); !strings.Contains(text, "deferred ann daily inbox 15 May") {
+		t.Fatal(text)
+	}
+	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "daily", "wrong text", "ann", b.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if text := list(); !strings.Contains(text, "paused ann daily inbox A person has paused its workflow") || strings.Contains(text, "deferred") {
+		t.Error(text)
+	}
+	rows, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{Workflow: "daily"}, store.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/deliveries/" + engine.PublicIDs(b.ws).Encode(key.KindDelivery, int64(b.ws.ID), int64(rows[0].ID)), "/contacts/ann"} {
+		text := plain(get(t, h, path).body)
+		if !strings.Contains(text, "paused") || strings.Contains(text, "deferred") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
 }

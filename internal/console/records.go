@@ -167,7 +167,7 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	instances, err := c.Store.Instances(ctx, v.workspace.ID, store.InstanceFilter{Record: r.ID}, store.Page{Limit: pageSize})
+	instances, err := c.Store.Instances(ctx, v.workspace.ID, store.InstanceFilter{Record: r.ID, Once: true}, store.Page{Limit: pageSize})
 	if err != nil {
 		return view{}, err
 	}

@@ -101,7 +101,7 @@ type runLine struct {
 	work        string
 	subject     string
 	href        string // of the subject
-	done, total int64
+	done, total int64  // total 0 while it is not counted
 	repaired    int64
 	started     time.Time
 	finished    time.Time
@@ -112,14 +112,19 @@ type runLine struct {
 // share is how far it is, in words.
 func (l runLine) share() string {
 	switch {
-	case l.total == 0 && l.finished.IsZero(): // it has not counted yet
+	case l.total == 0 && l.done == 0 && l.finished.IsZero():
 		return "begins"
-	case l.total == 0:
+	case l.total == 0 && l.done == 0:
 		return "nothing to do"
-	case l.repaired > 0:
-		return number(l.done) + " of " + number(l.total) + ", " + number(l.repaired) + " repaired"
 	}
-	return number(l.done) + " of " + number(l.total)
+	text := number(l.done) + " of " + number(l.total)
+	if l.total < l.done {
+		text = number(l.done) + " so far"
+	}
+	if l.repaired > 0 {
+		text += ", " + number(l.repaired) + " repaired"
+	}
+	return text
 }
 
 type runList struct {
@@ -149,7 +154,10 @@ func (c *console) runs(ctx context.Context, v visit) (view, error) {
 func (v visit) runLine(r store.Run) runLine {
 	l := runLine{
 		id: v.public(key.KindRun, r.ID), state: badge{runTone(r.Status), r.Status}, work: "looks at records of", subject: r.Subject, href: recordHref(r.Subject),
-		done: r.Done, total: max(r.Done, r.Total), started: r.StartedAt, finished: r.FinishedAt, definitions: r.Definitions, error: r.Error,
+		done: r.Done, total: r.Total, started: r.StartedAt, finished: r.FinishedAt, definitions: r.Definitions, error: r.Error,
+	}
+	if r.Total > 0 || !r.FinishedAt.IsZero() { // rows may have come since they were counted
+		l.total = max(r.Done, r.Total)
 	}
 	if r.Kind == store.RunChildren {
 		l.work, l.href = "looks at records that depend on", recordHref(strings.SplitN(r.Subject, "/", 2)...)

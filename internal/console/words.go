@@ -106,18 +106,18 @@ func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // deliveryBadge is the state of a delivery at now. Sending and deferred are no statuses of their own: a lease and an
 // open intent make the first, a limit the second.
-func deliveryBadge(d delivery.Row, now time.Time) badge {
+func deliveryBadge(d delivery.Row, ahead gate.Outlook, now time.Time) badge {
 	switch {
 	case sending(d, now):
 		return badge{wait, "sending"}
+	case d.Status == delivery.Scheduled && ahead.Reason == reason.WorkflowPaused: // whatever limit it waits for besides
+		return badge{hold, "paused"}
 	case d.Status == delivery.Scheduled && gate.WaitsFor(d) != "":
 		return badge{wait, "deferred"}
 	case d.Status == delivery.Scheduled && d.Reason == reason.NoChannel:
 		return badge{bad, "no channel"}
 	case d.Status == delivery.Scheduled && d.Reason == reason.ChannelDown:
 		return badge{hold, "provider away"}
-	case d.Status == delivery.Scheduled && d.Reason == reason.WorkflowPaused:
-		return badge{hold, "paused"}
 	}
 	return badge{deliveryTone(d.Status), string(d.Status)}
 }

@@ -243,13 +243,13 @@ func (s *Store) InstanceByKey(ctx context.Context, ws subject.WorkspaceID, k str
 	return one(ctx, s, "read instance", scanInstance, instanceByKey, int64(ws), k)
 }
 
-// Instances lists instances, the newest first. An occasion that is due by the zone of each person is there once, unless the filter
-// asks for its zones: by the first of its rows that fits, the instance of the occasion before the others.
+// Instances lists instances, the newest first. Where the filter asks for an occasion once, one that is due by the zone of each person
+// is there by the first of its rows that fits, the instance of the occasion before the others.
 func (s *Store) Instances(ctx context.Context, ws subject.WorkspaceID, f InstanceFilter, p Page) ([]instance.Row, error) {
 	p = f.Made.cut(p)
 	l := list(selectInstances, "i", int64(ws), p)
 	l.fits("i", f)
-	if !f.Zones {
+	if f.Once {
 		l.once(f)
 	}
 	text, args := l.end("i", p)

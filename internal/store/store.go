@@ -435,7 +435,7 @@ type InstanceFilter struct {
 	Key      string
 	Reason   reason.Reason
 	Made     Span
-	Zones    bool // each row of an occasion that is due by the zone of each person
+	Once     bool // an occasion that is due by the zone of each person is there once, without its rows of zones
 }
 
 // DeliveryFilter narrows a listing; zero fields do not.
