@@ -39,6 +39,6 @@ func Codes() []Code {
 		{CodeBusy, http.StatusTooManyRequests, "The requests that are being answered hold as much as the server keeps at once.", "Wait for as long as the header Retry-After says, and send it again; send smaller batches, or fewer at once."},
 		{CodeHeadersTooLarge, http.StatusRequestHeaderFieldsTooLarge, "The headers hold more than 32 KiB.", "Send fewer: no route needs more than Authorization."},
 		{CodeInternal, http.StatusInternalServerError, "Something went wrong in the server.", "The server's log says what. Repeat a read or a post of events; look before you repeat anything else."},
-		{CodeUnavailable, http.StatusServiceUnavailable, "The database does not answer, or the server is stopping.", "Send it again later."},
+		{CodeUnavailable, http.StatusServiceUnavailable, "The database does not answer, the server is stopping, or definitions are changed again and again.", "Send it again later."},
 	}
 }

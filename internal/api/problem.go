@@ -75,6 +75,10 @@ func (a *API) problem(ctx context.Context, err error) *client.Problem {
 		return newProblem(http.StatusNotFound, client.CodeNotFound, "there is no such thing in this workspace")
 	case errors.Is(err, store.ErrConflict):
 		return newProblem(http.StatusConflict, client.CodeConflict, "it was changed by somebody else meanwhile")
+	case errors.Is(err, store.ErrStaleDefinitions):
+		p := newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "the definitions were changed again and again meanwhile; nothing was done")
+		p.Hint = "send it again"
+		return p
 	case ctx.Err() != nil:
 		// The caller has gone, or the server is being stopped; nobody or the next server answers.
 		return newProblem(http.StatusServiceUnavailable, client.CodeUnavailable, "the request was interrupted")

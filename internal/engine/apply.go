@@ -33,6 +33,7 @@ type Edit struct {
 	DryRun bool
 
 	action string // of the history; empty: apply
+	base   int64  // number of the set that it was put together with; another one in force has it put together again. 0: any
 }
 
 // Applied says what applying definitions did.
@@ -97,6 +98,9 @@ func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by App
 	number, known, err := e.catalog.Documents(ctx, ws.ID)
 	if err != nil {
 		return Applied{}, err
+	}
+	if edit.base != 0 && edit.base != number {
+		return Applied{}, store.ErrStaleDefinitions
 	}
 	if err := inForce(known, edit.Delete); err != nil {
 		return Applied{Number: number}, err

@@ -144,7 +144,7 @@ func (e *Engine) rollback(ctx context.Context, ws subject.WorkspaceID, r Rollbac
 	if (r.Ref == definition.Ref{}) {
 		return e.rollbackSet(ctx, ws, r, number, known)
 	}
-	edit := Edit{DryRun: r.DryRun, action: actionRollback}
+	edit := Edit{DryRun: r.DryRun, action: actionRollback, base: number}
 	d, there, err := e.earlier(ctx, ws, r, known)
 	if err != nil {
 		return Edit{}, err
@@ -214,7 +214,7 @@ func (e *Engine) rollbackSet(ctx context.Context, ws subject.WorkspaceID, r Roll
 	if err != nil {
 		return Edit{}, err
 	}
-	edit := Edit{DryRun: r.DryRun, action: actionRollback}
+	edit := Edit{DryRun: r.DryRun, action: actionRollback, base: number}
 	hashes := map[definition.Ref]string{}
 	for _, d := range known {
 		hashes[definition.Ref{Kind: d.Kind, Name: d.Name}] = d.Hash

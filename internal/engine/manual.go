@@ -38,7 +38,7 @@ func (e *Engine) RunByHand(ctx context.Context, ws store.Workspace, workflow, ru
 }
 
 func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, runID, actor string, once *store.Once[store.ManualRun]) (store.ManualRun, error) {
-	set, err := e.catalog.Latest(ctx, ws.ID)
+	set, err := e.catalog.Current(ctx, ws.ID)
 	if err != nil {
 		return store.ManualRun{}, err
 	}

@@ -29,7 +29,7 @@ import (
 const MaxBatch = 1000
 
 // rounds is how often a request is planned again because the definitions changed under it.
-const rounds = 5
+const rounds = 20
 
 // Outcome is what became of an event or of one occasion of it.
 type Outcome string
@@ -102,17 +102,14 @@ func (in *Intake) Ingest(ctx context.Context, ws store.Workspace, items []Item, 
 		return nil, fmt.Errorf("a batch holds at most %d events, not %d", MaxBatch, len(items))
 	}
 	set, err := in.catalog.Latest(ctx, ws.ID)
-	for range rounds {
-		if err != nil {
-			return nil, err
-		}
+	for round := 1; err == nil; round++ {
 		b := newBatch(ws, set, items, now, once)
 		err = in.gathering(ws.ID).commit(ctx, b)
 		if err == nil {
 			return b.results, nil
 		}
-		if !errors.Is(err, store.ErrStaleDefinitions) {
-			break
+		if !errors.Is(err, store.ErrStaleDefinitions) || round == rounds {
+			return nil, err
 		}
 		set, err = in.catalog.Current(ctx, ws.ID)
 	}
