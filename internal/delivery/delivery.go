@@ -159,6 +159,15 @@ func (r Row) LeavesAt() time.Time {
 // Doubt reports whether the present step may have reached its person although nobody was told so.
 func (r Row) Doubt() bool { return !r.DoubtAt.IsZero() }
 
+// MayHaveArrived reports whether a try of the present step may have reached its person, as far as is known: its answer was lost,
+// or nobody has written it yet.
+func (r Row) MayHaveArrived() bool { return r.Doubt() || !r.IntentAt.IsZero() }
+
+// Waits reports whether the row holds its place for a message that has not left. Whatever ends that message gives the place up.
+func (r Row) Waits() bool {
+	return !r.Slot.IsZero() && r.Slot.After(r.LastSentAt) && !r.MayHaveArrived()
+}
+
 // Outcome is what became of one attempt.
 type Outcome string
 

@@ -134,12 +134,13 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		told     bool              // or it may have been
 		contact  subject.ContactID // who may have been merged into another one meanwhile
 		slot     int64
+		sent     int64 // the last time
 		sendAt   int64
 	}
 	done, err := query(ctx, t, func(rows *sql.Rows) (v settled, err error) {
-		var sent, doubt int64
-		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &sent, &doubt, &v.contact, &v.slot, &v.sendAt)
-		v.told = sent > 0 || doubt > 0
+		var doubt int64
+		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &v.sent, &doubt, &v.contact, &v.slot, &v.sendAt)
+		v.told = v.sent > 0 || doubt > 0
 		return v, err
 	}, settleDeliveries, micros(now), &rows)
 	if err != nil {
@@ -179,9 +180,10 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		case s.Unfold, d.status == delivery.Cancelled && s.DoubtAt.IsZero() && !s.Accepted:
 			inherit.none(d.deliveryRef)
 		}
-		// While anything is unknown the place stays taken: the message may have arrived.
-		cancelled := d.status == delivery.Cancelled && s.Status != delivery.Cancelled && s.Attempt.Outcome != delivery.AttemptUnknown && s.DoubtAt.IsZero()
-		if s.Release || cancelled {
+		// Nothing is sent in its place any more, which was to be. While anything is unknown the place stays taken: the message
+		// may have arrived.
+		stopped := d.sendAt == 0 && !s.SendAt.IsZero() && !s.Accepted && s.Attempt.Outcome != delivery.AttemptUnknown && s.DoubtAt.IsZero()
+		if s.Release || stopped && d.slot > d.sent {
 			released.row().int(int64(d.ws)).int(int64(d.id))
 		}
 	}

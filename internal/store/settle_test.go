@@ -61,7 +61,7 @@ func TestSettle(t *testing.T) {
 		{"opened, failed for good", 0, []string{open}, refused, failed, row{delivery.Failed, no, no, reason.PermanentError, false, now}},
 		{"responded, accepted", 0, []string{respond}, accepted, nil, row{delivery.Responded, no, no, "answer", true, time.UnixMicro(7).UTC()}},
 		{"responded, failed", 1, []string{respond}, refused, failed, row{delivery.Responded, no, no, "answer", false, time.UnixMicro(7).UTC()}},
-		{"responded and stopped", 0, []string{respond, stop}, refused, nil, row{delivery.Responded, no, no, "answer", true, time.UnixMicro(7).UTC()}},
+		{"responded and stopped", 0, []string{respond, stop}, refused, nil, row{delivery.Responded, no, no, "answer", false, time.UnixMicro(7).UTC()}},
 
 		{"stopped, accepted: no reminders", 0, []string{stop}, accepted, nil, row{delivery.Sent, no, expiry, reason.Delivered, true, no}},
 		{"stopped, accepted, nothing to wait for", 0, []string{stop}, accepted, func(s *store.Settlement) { s.ExpiresAt = no }, row{delivery.Sent, no, no, reason.Delivered, true, now}},
@@ -69,7 +69,7 @@ func TestSettle(t *testing.T) {
 		{"stopped, failed", 0, []string{stop}, refused, failed, row{delivery.Cancelled, no, no, reason.CancelledByPerson, false, now}},
 		{"stopped, unknown and held", 0, []string{stop}, refused, unknown, row{delivery.Unknown, no, expiry, reason.ReplyLost, true, no}},
 		{"stopped, unknown: no resend, the place stays taken", 0, []string{stop}, refused, again, row{delivery.Cancelled, no, no, reason.CancelledByPerson, true, now}},
-		{"stopped, a reminder refused", 1, []string{stop}, refused, nil, row{delivery.Sent, no, expiry, reason.TemporaryError, true, no}},
+		{"stopped, a reminder refused", 1, []string{stop}, refused, nil, row{delivery.Sent, no, expiry, reason.TemporaryError, false, no}},
 		{"stopped, a reminder accepted", 1, []string{stop}, accepted, nil, row{delivery.Sent, no, expiry, reason.Delivered, true, no}},
 		{"stopped and opened, a reminder accepted", 1, []string{open, stop}, accepted, nil, row{delivery.Opened, no, expiry, reason.Delivered, true, no}},
 		{"stopped and opened, refused", 0, []string{open, stop}, refused, nil, row{delivery.Cancelled, no, no, reason.CancelledByPerson, false, now}},

@@ -167,7 +167,7 @@ func (d *decision) unplan(l *look, stored store.Plan) {
 	for _, row := range stored.Deliveries {
 		switch {
 		case !gone[row.Instance] || !row.IntentAt.IsZero() && row.LeaseUntil.After(d.now): // what is on its way is on its way
-		case row.Status == delivery.Scheduled && !reached(row, d.now):
+		case row.Status == delivery.Scheduled && !reached(row):
 			d.book.Free(row)
 			row.Status, row.Reason, row.CompletedAt = delivery.Skipped, why, d.now
 			if superseded[row.Instance] {
@@ -177,6 +177,10 @@ func (d *decision) unplan(l *look, stored store.Plan) {
 			d.writes.Unplanned = append(d.writes.Unplanned, row)
 			d.entries = append(d.entries, gate.Entry(row, row.CustomerRef, d.now))
 		case !row.LastSentAt.IsZero() && !row.SendAt.IsZero(): // the link still takes an answer
+			if row.Waits() {
+				d.book.Free(row)
+				row.Slot = time.Time{}
+			}
 			row.SendAt, row.RemindersRemaining = time.Time{}, 0
 			d.writes.Unplanned = append(d.writes.Unplanned, row)
 		}

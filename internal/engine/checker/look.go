@@ -277,7 +277,7 @@ func (r *run) resolved(s *seen, l *look, e store.Episode) wanted {
 	w.audience.Fold = gate.Folds(l.Trigger.Limits)
 	known := map[subject.ContactID]bool{}
 	for _, d := range e.Deliveries {
-		if reached(d, r.now) && !known[d.Contact] {
+		if reached(d) && !known[d.Contact] {
 			known[d.Contact] = true
 			w.audience.Add(store.RecipientRef{ID: d.Contact, Lock: true})
 		}
@@ -285,9 +285,9 @@ func (r *run) resolved(s *seen, l *look, e store.Episode) wanted {
 	return w
 }
 
-// reached reports whether a message was sent, or may be arriving at this moment.
-func reached(d delivery.Row, now time.Time) bool {
-	return !d.LastSentAt.IsZero() || d.Reason == reason.FoldedInto || d.Status == delivery.Unknown || !d.IntentAt.IsZero() && d.LeaseUntil.After(now) || d.Doubt()
+// reached reports whether a message was sent, or may have arrived, also by a worker that died over it.
+func reached(d delivery.Row) bool {
+	return !d.LastSentAt.IsZero() || d.Reason == reason.FoldedInto || d.Status == delivery.Unknown || d.MayHaveArrived()
 }
 
 // withdraw ends what is no longer of use of an episode: what waits and was never sent, of the occasions that are over (R9).
@@ -301,7 +301,7 @@ func (d *decision) withdraw(e store.Episode, over func(instance.Row) bool) {
 		d.writes.Withdrawn = append(d.writes.Withdrawn, i)
 	}
 	for _, row := range e.Deliveries {
-		if !ended[row.Instance] || row.Status != delivery.Scheduled || reached(row, d.now) {
+		if !ended[row.Instance] || row.Status != delivery.Scheduled || reached(row) {
 			continue
 		}
 		d.book.Free(row)

@@ -130,9 +130,13 @@ func (s *stopping) stop(d delivery.Row) (delivery.Row, bool) {
 			return d, false
 		}
 		d.StopReason = reason.Suppressed
-	case d.Step == 0:
-		d.Status, d.Reason, d.Slot, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, reason.Suppressed, time.Time{}, time.Time{}, time.Time{}, s.now
 	default:
+		if d.Waits() {
+			d.Slot = time.Time{}
+		}
+		if d.Step == 0 {
+			d.Status = delivery.Cancelled
+		}
 		d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = reason.Suppressed, time.Time{}, time.Time{}, s.now
 	}
 	s.result.Deliveries = append(s.result.Deliveries, d.ID)

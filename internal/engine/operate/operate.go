@@ -170,7 +170,7 @@ func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, boo
 		d.StopReason = why
 		a.marked++
 	} else {
-		if d.Status == delivery.Scheduled && !d.Doubt() {
+		if d.Waits() {
 			d.Slot = time.Time{}
 		}
 		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, why, time.Time{}, time.Time{}, a.now
@@ -231,6 +231,9 @@ func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChan
 	old.StopReason = reason.ResentByOperator
 	if !old.SendAt.IsZero() { // the new one has the reminders
 		old.SendAt, old.CompletedAt = time.Time{}, a.now
+		if old.Waits() {
+			old.Slot = time.Time{}
+		}
 	}
 	in := a.repetition(s)
 	in.Status, in.CompletedAt, in.Reason = instance.Completed, a.now, reason.ResentByOperator

@@ -91,6 +91,9 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 	for _, d := range s.Deliveries {
 		if !d.SendAt.IsZero() { // the new one has the reminders
 			d.SendAt, d.CompletedAt = time.Time{}, a.now
+			if d.Waits() {
+				d.Slot = time.Time{}
+			}
 			change.Deliveries = append(change.Deliveries, d)
 		}
 	}
