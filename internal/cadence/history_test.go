@@ -92,9 +92,7 @@ func TestHistoryAgrees(t *testing.T) {
 					far++
 				}
 				slot.At, slot.Sent = v.At, v.At.Before(start.Add(24*time.Hour))
-				if !slot.Sent && rapid.IntRange(0, 3).Draw(t, "passed") == 0 {
-					slot.Passed = true
-				}
+				slot.Passed = !slot.Sent && slot.At.Unix()/60%4 == 0 // for all of an instant alike, as it is
 				slot.Elsewhere = rapid.IntRange(0, 3).Draw(t, "on another kind") == 0
 				h.Add(slot)
 				slots = append(slots, slot)
