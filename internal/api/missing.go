@@ -18,11 +18,12 @@ func things() []thing {
 		{"/v1/instances/forget", "instance", made + "GET /v1/instances lists instances with their keys."},
 		{"/v1/instances/", "instance", made + "GET /v1/instances lists them, by key too."},
 		{"/v1/deliveries/", "delivery", made + "GET /v1/deliveries lists them."},
-		{"/v1/events/", "event", made + "It is not the id that the event came with."},
+		{"/v1/events/", "event", made + "It is not the id that the event came with. GET /v1/events lists them."},
 		{"/v1/records/{type}/{id}", "record", own + "GET /v1/records lists the types, GET /v1/records/TYPE their records."},
 		{"/v1/contacts/", "contact", own + "GET /v1/contacts lists them."},
 		{"/v1/channels/", "channel", "A key is a kind and a name, such as email:alerts. GET /v1/channels lists what is defined."},
 		{"/v1/workflows/", "workflow", "GET /v1/workflows lists them."},
+		{"/v1/runs/", "run", made + "GET /v1/runs lists them."},
 		{"/v1/secrets/", "secret", "GET /v1/secrets lists their names."},
 	}
 }

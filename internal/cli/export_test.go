@@ -28,3 +28,69 @@ func Commands() [][]string {
 	}
 	return list
 }
+
+// Command is a command that does something, with its flags.
+type Command struct {
+	Words []string
+	Flags []string
+}
+
+// Leaves lists every command that does something; those that list others are left out.
+func Leaves() (list []Command) {
+	parser, err := newParser(Stdio{Out: io.Discard, Err: io.Discard})
+	if err != nil {
+		panic(err)
+	}
+	for _, leaf := range parser.Model.Leaves(true) {
+		c := Command{Words: strings.Fields(leaf.FullPath())[1:]}
+		for _, group := range leaf.AllFlags(true) {
+			for _, flag := range group {
+				if flag.Name != "help" {
+					c.Flags = append(c.Flags, flag.Name)
+				}
+			}
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// Named returns a function that says which command a line names and which flags it gives, as far as the line can be read.
+func Named() func(args []string) Command {
+	parser, err := newParser(Stdio{Out: io.Discard, Err: io.Discard})
+	if err != nil {
+		panic(err)
+	}
+	return func(args []string) (c Command) {
+		if len(args) > 0 && args[0] == "--version" {
+			args = []string{"version"}
+		}
+		parsed, err := kong.Trace(parser, args)
+		if err != nil {
+			panic(err)
+		}
+		for _, path := range parsed.Path {
+			switch {
+			case path.Command != nil:
+				c.Words = append(c.Words, path.Command.Name)
+			case path.Flag != nil:
+				c.Flags = append(c.Flags, path.Flag.Name)
+			}
+		}
+		return c
+	}
+}
+
+// Completed returns a function that says what the last of some words may become.
+func Completed() func(words ...string) []string {
+	parser, err := newParser(Stdio{Out: io.Discard, Err: io.Discard})
+	if err != nil {
+		panic(err)
+	}
+	return func(words ...string) (list []string) {
+		for _, one := range complete(parser.Model.Node, words) {
+			list = append(list, one.word)
+		}
+		return list
+	}
+}

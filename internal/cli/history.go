@@ -45,6 +45,9 @@ func (c *listDefinitionsCmd) Run(s *session) error {
 	return nil
 }
 
+// inForce is where a definition is looked for unless a version or a set is named.
+const inForce = "in force"
+
 type definitionArgs struct {
 	Kind string `arg:"" help:"Its kind, such as workflow."`
 	Name string `arg:"" help:"Its name."`
@@ -62,7 +65,11 @@ type showDefinitionCmd struct {
 func (d definitionArgs) unknown(err error, where string) error {
 	var p *client.Problem
 	if errors.As(err, &p) && p.Status == http.StatusNotFound {
-		return fmt.Errorf("there is no %s %q %s", d.Kind, d.Name, where)
+		list := "carillon definitions list lists those in force"
+		if where != inForce {
+			list = fmt.Sprintf("carillon definitions history %s %s lists its versions", d.Kind, d.Name)
+		}
+		return fmt.Errorf("there is no %s %q %s\n    %s", d.Kind, d.Name, where, list)
 	}
 	return err
 }
@@ -79,7 +86,7 @@ func (c *showDefinitionCmd) Run(s *session) error {
 		case c.Set > 0:
 			return c.unknown(err, fmt.Sprintf("in set %d", c.Set))
 		}
-		return c.unknown(err, "in force")
+		return c.unknown(err, inForce)
 	}
 	if c.JSON {
 		return printJSON(s.Out, d)
@@ -147,7 +154,7 @@ func (c *deleteDefinitionCmd) Run(s *session) error {
 		return api.DeleteDefinition(s.ctx, c.Kind, c.Name, c.DryRun)
 	})
 	if err != nil {
-		return c.unknown(err, "in force")
+		return c.unknown(err, inForce)
 	}
 	return s.applied(applied, c.JSON)
 }
@@ -172,13 +179,24 @@ Exit status: 0 done, or nothing to change · 1 there is an error, nothing was ch
 change.`
 }
 
+// unknown says where the versions and the sets are listed that a rollback may name.
+func (c *rollbackDefinitionsCmd) unknown(err error) error {
+	var p *client.Problem
+	if errors.As(err, &p) && p.Status == http.StatusNotFound {
+		more := *p
+		more.Hint = strings.TrimSpace("carillon definitions history "+c.Kind+" "+c.Name) + " lists what can come back"
+		return &more
+	}
+	return err
+}
+
 // Run puts an earlier version in force.
 func (c *rollbackDefinitionsCmd) Run(s *session) error {
 	applied, err := call(c.remote, func(api *client.Client) (client.Applied, error) {
 		return api.RollbackDefinitions(s.ctx, client.Rollback{Kind: c.Kind, Name: c.Name, Version: c.Version, Set: c.Set, DryRun: c.DryRun})
 	})
 	if err != nil {
-		return err
+		return c.unknown(err)
 	}
 	return s.applied(applied, c.JSON)
 }
