@@ -44,8 +44,8 @@ func behind(trusted []netip.Prefix, https bool, next http.Handler) http.Handler 
 func forwardedFor(values []string, isTrusted func(netip.Addr) bool) (netip.Addr, bool) {
 	hops := strings.Split(strings.Join(values, ","), ",")
 	for _, hop := range slices.Backward(hops) {
-		at, err := netip.ParseAddr(strings.Trim(strings.TrimSpace(hop), "[]"))
-		if err != nil {
+		at, ok := hopAddress(strings.TrimSpace(hop))
+		if !ok {
 			return netip.Addr{}, false
 		}
 		if !isTrusted(at) {
@@ -53,4 +53,13 @@ func forwardedFor(values []string, isTrusted func(netip.Addr) bool) (netip.Addr,
 		}
 	}
 	return netip.Addr{}, false
+}
+
+// hopAddress reads an address with or without its port: proxies write both.
+func hopAddress(hop string) (netip.Addr, bool) {
+	if at, err := netip.ParseAddrPort(hop); err == nil {
+		return at.Addr(), true
+	}
+	at, err := netip.ParseAddr(strings.Trim(hop, "[]"))
+	return at, err == nil
 }

@@ -31,6 +31,9 @@ func TestBehindAProxy(t *testing.T) {
 		{name: "what cannot be read", peer: "10.1.1.1:5", forwarded: "192.0.2.1, unknown", from: "10.1.1.1:5"},
 		{name: "nothing but proxies", peer: "10.1.1.1:5", forwarded: "10.1.1.2", from: "10.1.1.1:5"},
 		{name: "IPv6", peer: "[::ffff:10.1.1.1]:5", forwarded: "2001:db8::1", from: "[2001:db8::1]:0"},
+		{name: "with the port, as some proxies write it", peer: "10.1.1.1:5", forwarded: "192.0.2.1:49152, 10.1.1.2:443", from: "192.0.2.1:0"},
+		{name: "IPv6 with the port", peer: "10.1.1.1:5", forwarded: "[2001:db8::1]:49152", from: "[2001:db8::1]:0"},
+		{name: "a stranger's port does not make it another hop", peer: "10.1.1.1:5", forwarded: "10.9.9.9:1, 192.0.2.1", from: "192.0.2.1:0"},
 		{name: "no header", peer: "10.1.1.1:5", from: "10.1.1.1:5"},
 		{name: "the public address is HTTPS", peer: "192.0.2.1:5", public: true, from: "192.0.2.1:5", hsts: true},
 	} {
