@@ -3,7 +3,8 @@
 //   - A block of YAML is a definition without mistakes. One that begins with a comment naming a file is that file, and so is
 //     a block of CSV, without the comment.
 //   - A console is run, command by command, in a folder with the files of the page; what comes out must be what the page
-//     shows, ids and instants aside. "…" stands for the rest of a line.
+//     shows, ids and instants aside. "…" stands for the rest of a line. A console that names examples has them beside it.
+//   - An output names the test's file that holds it, where a page cannot bring it about.
 //   - Lines of expressions and templates give the results behind their arrows.
 //
 // It knows nothing of what the pages say in prose.
@@ -83,6 +84,11 @@ func page(t *testing.T, path string) {
 	}
 	blocks := blocksOf(t, string(text))
 	s := newShell(t, slices.ContainsFunc(blocks, func(b block) bool { return b.lang == "console" && b.lines[0] == "$ carillon serve" }))
+	if slices.ContainsFunc(blocks, func(b block) bool { return b.lang == "console" && strings.Contains(b.text(), " examples") }) {
+		if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(filepath.Join(root, "examples"))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var ev subject.Event
 	for _, b := range blocks {
 		switch b.lang {

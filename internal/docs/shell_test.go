@@ -50,7 +50,8 @@ func newShell(t *testing.T, serves bool) *shell {
 		t.Fatal(err)
 	}
 	s := &shell{t: t, dir: t.TempDir(), known: map[string]string{}}
-	s.env = append(os.Environ(), "HOME="+s.dir, "CARILLON_LISTEN="+address, "CARILLON_SERVER=http://"+address, "CARILLON_KEY=", "TZ=UTC")
+	s.env = append(os.Environ(), "HOME="+s.dir, "CARILLON_LISTEN="+address, "CARILLON_SERVER=http://"+address, "CARILLON_KEY=", "TZ=UTC",
+		"CARILLON_SECRET_KEY=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 	if serves {
 		s.serve(address)
 	}
