@@ -23,7 +23,7 @@ func TestMistakesAhead(t *testing.T) {
 		{"fire", onRecord("    when: record.a == 1\n    fire: once_per_dya\n"), []string{`7:11 invalid: "once_per_dya" is not a value of fire | did you mean once_per_day?`}},
 		{"thresholds without a metric", onRecord("    when: record.a == 1\n    fire: once_per_threshold\n"), []string{"7:11 invalid: trigger t: once_per_threshold is for a metric | write metric: with its thresholds, or fire: once_per_source"}},
 		{"metric", onRecord("    metric: {name: a b, value: record.x + \"y\", thresholds: [90, 80]}\n"), []string{
-			`6:20 invalid: "a b" is not a name: letters, digits, - _ and . only`,
+			`6:20 invalid: "a b" is not a name: letters, digits, - _ and . only | write a-b`,
 			"6:32 expression: this must be a number, and is a text | in: record.x + \"y\"",
 			"6:65 invalid: thresholds must ascend | [80, 90]",
 		}},
@@ -48,7 +48,7 @@ func TestMistakesAhead(t *testing.T) {
 			"7:73 invalid: a batch has at most 5000 records",
 		}},
 		{"a repair of nothing", onRecord("    when: record.a == 1\n    cooldown: {length: 1h}\n    reconcile: {batch: 2}\n"), []string{
-			"8:16 missing: a repair needs every",
+			"8:16 missing: a repair needs every | every: how often the records are gone over, in batches: 1h or longer",
 			"8:16 invalid: trigger t: with a cooldown nothing is planned ahead that could be missing | remove reconcile: every look finds out anew what is to be said",
 		}},
 		{"a repair without records", strings.Replace(onRecord("    reconcile: {every: 1d}\n"), "record: kiosk", "event: e", 1), []string{"6:16 invalid: trigger t: reconcile is for triggers with a record | remove it"}},

@@ -38,10 +38,12 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 			}
 		case to != nil && to.Text == "event.recipient" && scope.Event:
 			a.EventRecipient = true
-		case to != nil && literalAddress.MatchString(to.Text):
-			r.invalid(to.Pos, fmt.Sprintf("%s is an address, and to is an expression", to.Text), fmt.Sprintf("write address: '\"%s\"' with kind: email", to.Text))
+		case to != nil && addressLike(to.Text) != "":
+			r.invalid(to.Pos, fmt.Sprintf("%s is an address, and to is an expression", to.Text), fmt.Sprintf("write address: '\"%s\"' with kind: %s", to.Text, addressLike(to.Text)))
 		case to != nil:
 			a.To = r.expression(to, scope, expr.Any)
+		case address != nil && addressLike(address.Text) != "":
+			r.invalid(address.Pos, fmt.Sprintf("an address is an expression, and %s is a text", address.Text), fmt.Sprintf("write '\"%s\"', with both quotes", address.Text))
 		case address != nil:
 			a.Address = r.expression(address, scope, expr.Any)
 		case present(f.get("where")) == len(f.values) && !f.node.Partial:
@@ -64,8 +66,22 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 	return all
 }
 
-// literalAddress is an e-mail address where an expression is meant.
-var literalAddress = regexp.MustCompile(`^[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
+// mailAddress and telephone are addresses where an expression is meant.
+var (
+	mailAddress = regexp.MustCompile(`^[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
+	telephone   = regexp.MustCompile(`^\+[0-9][0-9 ()-]{5,20}$`)
+)
+
+// addressLike returns the kind of an address that is written out, empty where it is none.
+func addressLike(text string) string {
+	switch {
+	case mailAddress.MatchString(text):
+		return "email"
+	case telephone.MatchString(text):
+		return "sms"
+	}
+	return ""
+}
 
 // relatives refuses what every record will have and none has yet, unless its type has a field of that name.
 func (r *reader) relatives(n *portable.Node, paths []expr.Path, typ *expr.RecordType) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,6 +52,7 @@ func (r *reader) template(n *portable.Node, format message.Format) *message.Temp
 		r.refuse(n, err)
 		return nil
 	}
+	r.placeholders(n)
 	for _, path := range t.Variables() {
 		r.variable(n.At(max(strings.Index(n.Text, path), 0)), path, r.about)
 	}
@@ -58,6 +60,19 @@ func (r *reader) template(n *portable.Node, format message.Format) *message.Temp
 		r.whole(n.At(max(strings.Index(n.Text, path), 0)), path, r.about.typ)
 	}
 	return t
+}
+
+// placeholder is a variable as other systems write it.
+var placeholder = regexp.MustCompile(`(^|[^{])(\$?\{ *((?:record|event|candidate|contact|vars|workspace)\.[A-Za-z0-9_.]+) *\})($|[^}])`)
+
+// placeholders warns of variables in a text that would be sent as they stand.
+func (r *reader) placeholders(n *portable.Node) {
+	if r.stored {
+		return
+	}
+	for _, at := range placeholder.FindAllStringSubmatchIndex(n.Text, -1) {
+		r.warn(CodeLint, n.At(at[4]), n.Text[at[4]:at[5]]+" is sent as it stands", "write {{ "+n.Text[at[6]:at[7]]+" }}")
+	}
 }
 
 // constant checks that a workflow has the constant that it reads.

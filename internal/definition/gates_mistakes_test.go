@@ -21,7 +21,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"sound", onRecord("    issues: {LOW: record.battery < 20}\n") + kioskType, nil},
 		{"neither when nor issues", onRecord("    cooldown: {length: 1h}\n"), []string{"4:5 missing: trigger t has neither when nor issues | when: record.battery_level < 20"}},
 		{"when and issues", onRecord("    when: record.a == 1\n    issues: {A: record.a == 1}\n"), []string{"6:11 invalid: trigger t: when and issues exclude each other | write what must hold for all of them into each issue"}},
-		{"name of the type", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "record: kiosk", "record: a kiosk", 1), []string{`5:13 invalid: "a kiosk" is not a name: letters, digits, - _ and . only`}},
+		{"name of the type", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "record: kiosk", "record: a kiosk", 1), []string{`5:13 invalid: "a kiosk" is not a name: letters, digits, - _ and . only | write a-kiosk`}},
 		{"dedup", onRecord("    issues: {A: record.a == 1}\n    dedup: [id]\n    dedup_scope: workspace\n"), []string{
 			"7:12 invalid: trigger t: dedup is for triggers with an event | remove it", "8:18 invalid: trigger t: dedup_scope is for triggers with an event | remove it",
 		}},
@@ -186,7 +186,7 @@ func TestMistakesOfPeople(t *testing.T) {
 		}},
 		{"quiet hours over a part of it", strings.Replace(onRecord("    issues: {A: record.a == 1}\n    limits: {send_window: \"19:59-06:30\"}\n"), "everyone: true", "persona: P", 1) + "---\npersona: P\ncadence: {quiet_hours: \"20:00-07:00\"}\n", nil},
 		{"quiet hours of another kind of channel", strings.Replace(onRecord("    issues: {A: record.a == 1}\n    limits: {send_window: \"21:00-06:30\"}\n"), "everyone: true", "persona: P", 1) + "---\npersona: P\ncadence:\n  channels: {email: {quiet_hours: \"20:00-07:00\"}}\n", nil},
-		{"record type without fields", "record_type: kiosk\n", []string{"1:1 missing: a record type needs fields"}},
+		{"record type without fields", "record_type: kiosk\n", []string{"1:1 missing: a record type needs fields | fields: what its records hold: text, number, bool, date, datetime, time, contact, place, list, object or record(TYPE)"}},
 		{"record type", "record_type: kiosk\nfields:\n  name: txt\n  site: record\n  other: record(siet)\n  place name: text\n  id: number\n  load: numbers\n  self: record(kiosk)\n---\nrecord_type: site\nfields: {}\n", []string{
 			`3:9 invalid: "txt" is not the type of a field | did you mean text?`, `4:9 invalid: "record" is not the type of a field | write which: record(TYPE)`,
 			`5:17 reference: no record type named "siet" | did you mean site?`, `6:3 invalid: "place name" is not a name that an expression can read | it has letters, digits and _, and does not begin with a digit`,

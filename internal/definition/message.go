@@ -88,6 +88,7 @@ func (r *reader) texts(f fields) Message {
 		}
 		own, ok := r.fields(n, kind)
 		if !ok {
+			m.ByKind[kind] = Texts{}
 			continue
 		}
 		r.need(own)

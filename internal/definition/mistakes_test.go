@@ -116,9 +116,9 @@ func TestMistakes(t *testing.T) {
 		{"no triggers", "workflow: w\ntype: alert\ntriggers: []\n" + tail, []string{`3:11 invalid: a workflow needs at least one trigger`}},
 		{"trigger without event", head + "  - id: t\n" + tail, []string{`4:5 missing: trigger t has neither event nor record nor schedule | event: the kind of event that makes an occasion, record: the type of records to look at, or schedule: when it recurs`}},
 		{"trigger without id", head + "  - event: e\n" + tail, []string{`4:5 missing: a trigger needs id`}},
-		{"triggers of one id", head + "  - {id: t, event: e}\n  - {id: t, event: f}\n" + tail, []string{`5:10 duplicate: there are two triggers t`}},
+		{"triggers of one id", head + "  - {id: t, event: e}\n  - {id: t, event: f}\n" + tail, []string{`5:10 duplicate: there are two triggers t | give each an id of its own`}},
 		{"event and record", head + "  - {id: t, event: e, record: r}\n" + tail, []string{
-			`4:5 invalid: trigger t: event, record and schedule exclude each other`,
+			`4:5 invalid: trigger t: event, record and schedule exclude each other | make a trigger of each`,
 		}},
 		{"one of two triggers without a channel", "workflow: w\ntype: alert\ntriggers:\n  - {id: t, event: e, channel: memory}\n  - {id: u, event: f}\naudience: {to: event.recipient}\nmessage: {sms: {text: x}}\n---\nchannel: memory\nprovider: memory\n", []string{
 			`5:5 missing: trigger u has no channel | write it here, or once for the whole workflow`,

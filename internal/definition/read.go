@@ -94,7 +94,7 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 	b := r.tables[table]
 	f = fields{node: n, block: b, values: map[string]*portable.Node{}}
 	if n.Kind != portable.Map {
-		r.wrong(n, b.name+" with its keys", "its keys are "+sentence(b.supported()))
+		r.wrong(n, b.name+" with its keys", bare(n, b, table))
 		return f, false
 	}
 	for _, field := range n.Fields {
@@ -114,6 +114,18 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 	return f, true
 }
 
+// bare is the hint at a text where a block should stand: the key that was probably meant.
+func bare(n *portable.Node, b *block, table string) string {
+	key := map[string]string{"audience": "to: %s", "message": "sms: {text: %s}", "schedule": "cron: %s"}[table]
+	if key == "" && b.entry("text") != nil {
+		key = "text: %s"
+	}
+	if n.Kind == portable.Scalar && key != "" && len(n.Text) <= 40 && !strings.ContainsAny(n.Text, "\n{") {
+		return "write " + fmt.Sprintf(key, n.Text)
+	}
+	return "its keys are " + sentence(b.supported())
+}
+
 // unknown reports a key that its block does not have. What was meant by it is not missing.
 func (r *reader) unknown(f *fields, key *portable.Node) {
 	names := f.block.names()
@@ -121,14 +133,19 @@ func (r *reader) unknown(f *fields, key *portable.Node) {
 	if word := otherWords()[strings.ToLower(key.Text)]; meant == "" && slices.Contains(names, word) {
 		meant = word
 	}
-	hint := "did you mean " + meant + "?"
-	switch blocks := r.elsewhere(key.Text, f.block); {
+	hint, below, blocks := "", r.below(key.Text, f.block), r.elsewhere(key.Text, f.block)
+	switch {
 	case meant != "":
+		hint = "did you mean " + meant + "?"
 		f.values[meant] = &portable.Node{Kind: portable.Broken, Pos: key.Pos}
+	case len(below) > 1:
+		hint = "write it below " + alternatives(below)
 	case len(blocks) > 0 && len(blocks) <= mostElsewhere:
 		hint = "it is a key of " + alternatives(blocks)
 	default:
 		hint = "the keys here are " + sentence(f.block.supported())
+	}
+	if meant == "" {
 		n := *f.node
 		n.Partial = true
 		f.node = &n
@@ -150,6 +167,17 @@ func otherWords() map[string]string {
 
 // mostElsewhere bounds the blocks that are named as the place of a key.
 const mostElsewhere = 2
+
+// below names the keys of a block below which a key may stand.
+func (r *reader) below(key string, here *block) []string {
+	var names []string
+	for _, e := range here.entries {
+		if b := r.tables[e.name]; b != nil && b != here && !e.later && b.entry(key) != nil {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
 
 // elsewhere names the other blocks that have a key.
 func (r *reader) elsewhere(key string, here *block) []string {
@@ -180,7 +208,8 @@ func (r *reader) missing(f fields) []string {
 // need reports the required keys of a block that are not written, in one problem.
 func (r *reader) need(f fields) {
 	if names := r.missing(f); len(names) > 0 {
-		r.report(CodeMissing, f.node.Pos, f.block.name+" needs "+sentence(names), "")
+		doc := strings.TrimSuffix(f.block.entry(names[0]).doc, ".")
+		r.report(CodeMissing, f.node.Pos, f.block.name+" needs "+sentence(names), names[0]+": "+strings.ToLower(doc[:min(1, len(doc))])+doc[min(1, len(doc)):])
 	}
 }
 

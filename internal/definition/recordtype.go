@@ -16,6 +16,15 @@ func fieldTypes() []string {
 	return []string{"text", "number", "bool", "date", "datetime", "time", "contact", "place", "list", "object"}
 }
 
+// otherTypes are types of other systems, and what they are called here.
+func otherTypes() map[string]string {
+	return map[string]string{
+		"string": "text", "str": "text", "varchar": "text", "integer": "number", "int": "number", "float": "number", "double": "number",
+		"decimal": "number", "boolean": "bool", "timestamp": "datetime", "timestamptz": "datetime", "instant": "datetime",
+		"array": "list", "json": "object", "map": "object", "person": "contact", "user": "contact",
+	}
+}
+
 // recordType reads the fields of a type, as expressions know them and as they are written. It is nil, which leaves the fields
 // open, where they could not be read.
 func (r *reader) recordType(root *portable.Node) *expr.RecordType {
@@ -111,6 +120,9 @@ func (r *reader) fieldType(n *portable.Node) (string, bool) {
 		return text, true
 	}
 	hint := slip.DidYouMean(text, fieldTypes())
+	if own := otherTypes()[strings.ToLower(text)]; own != "" {
+		hint = "did you mean " + own + "?"
+	}
 	switch {
 	case text == "record":
 		hint = "write which: record(TYPE)"

@@ -205,7 +205,7 @@ func TestAnchorsThatAreNoDates(t *testing.T) {
 		{"record", "8:11 invalid: a record is no date | " + dates},
 		{"record.centre.name", "8:25 invalid: record.centre.name is no date: its type is text | declare name as date if it holds one\nthe dates of centre are record.centre.opened, record.centre.created_at and record.centre.updated_at"},
 		{"record.visit_dat", `8:18 invalid: records of type visit have no field "visit_dat" | did you mean visit_date?` + "\n" + dates},
-		{"visit_date", "8:11 expression: undefined name 'visit_date' | a field of the record is record.visit_date"},
+		{"visit_date", "8:11 expression: undefined name 'visit_date' | a field of the record is record.visit_date; a text stands in quotes, \"visit_date\""},
 		{"2026-13-01", `8:11 invalid: 2026-13-01 does not exist | months are 01 to 12`},
 	} {
 		t.Run(tc.anchor, func(t *testing.T) {

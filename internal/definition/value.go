@@ -37,7 +37,7 @@ func (r *reader) bool(n *portable.Node, byDefault bool) bool {
 	}
 	value, ok := n.Bool()
 	if !ok {
-		r.wrong(n, "true or false", "")
+		r.wrong(n, "true or false", withoutQuotes(n, n.Text == "true" || n.Text == "false"))
 		return byDefault
 	}
 	return value
@@ -48,7 +48,8 @@ func (r *reader) number(n *portable.Node) *float64 {
 		return nil
 	}
 	if !n.IsNumber() {
-		r.wrong(n, "a number", "")
+		_, err := strconv.ParseFloat(n.Text, 64)
+		r.wrong(n, "a number", withoutQuotes(n, err == nil))
 		return nil
 	}
 	value, err := strconv.ParseFloat(n.Text, 64)
@@ -59,6 +60,14 @@ func (r *reader) number(n *portable.Node) *float64 {
 	return &value
 }
 
+// withoutQuotes is the hint at a value that is right but for its quotes.
+func withoutQuotes(n *portable.Node, right bool) string {
+	if right && n.Style == portable.Quoted {
+		return "write " + n.Text + " without quotes"
+	}
+	return ""
+}
+
 // count reads a whole number from 1 to a million, 0 when there is none.
 func (r *reader) count(n *portable.Node) int {
 	const most = 1_000_000
@@ -67,7 +76,7 @@ func (r *reader) count(n *portable.Node) int {
 	}
 	value, err := strconv.Atoi(n.Text)
 	if err != nil || !n.IsNumber() || value < 1 || value > most {
-		r.wrong(n, fmt.Sprintf("a whole number from 1 to %d", most), "")
+		r.wrong(n, fmt.Sprintf("a whole number from 1 to %d", most), withoutQuotes(n, err == nil))
 		return 0
 	}
 	return value
@@ -146,7 +155,11 @@ func (r *reader) slug(n *portable.Node) (string, bool) {
 	case !ok:
 		return "", false
 	case key.Slug(text) != nil:
-		r.invalid(n.Pos, key.Slug(text).Error(), "")
+		hint := ""
+		if joined := strings.Join(strings.Fields(text), "-"); key.Slug(joined) == nil {
+			hint = "write " + joined
+		}
+		r.invalid(n.Pos, key.Slug(text).Error(), hint)
 		return "", false
 	}
 	return text, true

@@ -87,10 +87,14 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 
 	triggers := f.get("triggers")
 	items := r.items(triggers)
+	if first := r.namedTrigger(triggers); first != "" {
+		r.invalid(triggers.Pos, "triggers are a list", fmt.Sprintf("write - id: %s, and its other keys in the column of id", first))
+		items = nil
+	}
 	if triggers != nil && triggers.Kind == portable.List && len(items) == 0 {
 		r.invalid(triggers.Pos, "a workflow needs at least one trigger", "")
 	}
-	if len(items) == 0 && !f.node.Partial {
+	if (triggers == nil || len(r.items(triggers)) == 0) && !f.node.Partial {
 		problems = append(problems, shared.lacking()...)
 	}
 	ids := map[string]bool{}
@@ -133,6 +137,18 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	}
 	w.Sinks = r.sinkRefs(f.get("sinks"), set)
 	return w
+}
+
+// namedTrigger returns the name of the first trigger where triggers are written as a map by their names, which they are not.
+func (r *reader) namedTrigger(n *portable.Node) string {
+	if n == nil || n.Kind != portable.Map || len(n.Fields) == 0 {
+		return ""
+	}
+	first := n.Fields[0]
+	if r.tables["trigger"].entry(first.Key.Text) != nil || first.Value.Kind != portable.Map {
+		return ""
+	}
+	return first.Key.Text
 }
 
 // suchAs shows how the first of the missing keys is written.
@@ -239,7 +255,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole b
 	if id := f.get("id"); id != nil {
 		t.ID, _ = r.slug(id)
 		if t.ID != "" && ids[t.ID] {
-			r.report(CodeDuplicate, id.Pos, fmt.Sprintf("there are two triggers %s", t.ID), "")
+			r.report(CodeDuplicate, id.Pos, fmt.Sprintf("there are two triggers %s", t.ID), "give each an id of its own")
 		}
 		ids[t.ID] = true
 	}
@@ -250,7 +266,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole b
 	case given == 0 && !f.node.Partial:
 		r.report(CodeMissing, n.Pos, fmt.Sprintf("trigger %s has neither event nor record nor schedule", t.ID), "event: the kind of event that makes an occasion, record: the type of records to look at, or schedule: when it recurs")
 	case given > 1:
-		r.invalid(n.Pos, fmt.Sprintf("trigger %s: event, record and schedule exclude each other", t.ID), "")
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: event, record and schedule exclude each other", t.ID), "make a trigger of each")
 	}
 	if name, ok := r.defName(event); ok {
 		t.Event = name

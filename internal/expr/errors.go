@@ -73,8 +73,8 @@ func syntaxError(src string, iss *cel.Issues) *Error {
 	}
 	e := first(src, iss)
 	text := strings.TrimPrefix(e.Message, "Syntax error: ")
-	if slip := wordOf(src); slip != nil {
-		return slip
+	if e := foreign(src); e != nil {
+		return e
 	}
 	switch {
 	case assignment(src):
@@ -94,28 +94,6 @@ func syntaxError(src string, iss *cel.Issues) *Error {
 	return e
 }
 
-// words are what other languages write for operators, and quotes that word processors put in the place of ours.
-var words = regexp.MustCompile(`"[^"]*"|'[^']*'|\b(and|or|(not|NOT)\s+(in|IN)|not|AND|OR|NOT)\b|[“”„‘’]`)
-
-// wordOf finds the first of them outside of texts.
-func wordOf(src string) *Error {
-	for _, at := range words.FindAllStringIndex(src, -1) {
-		switch word := src[at[0]:at[1]]; strings.Join(strings.Fields(strings.ToLower(word)), " ") {
-		case "and":
-			return &Error{Message: word + " is no operator", Hint: "write &&", Offset: at[0]}
-		case "or":
-			return &Error{Message: word + " is no operator", Hint: "write ||", Offset: at[0]}
-		case "not":
-			return &Error{Message: word + " is no operator", Hint: "write == false behind the value, or the whole line in quotes with ! before it", Offset: at[0]}
-		case "not in":
-			return &Error{Message: word + " is no operator", Hint: `write the whole line in quotes: "!(VALUE in [LIST])"`, Offset: at[0]}
-		case "“", "”", "„", "‘", "’":
-			return &Error{Message: word + " is no quote that begins or ends a text", Hint: `write straight quotes: "text"`, Offset: at[0]}
-		}
-	}
-	return nil
-}
-
 func assignment(src string) bool {
 	return regexp.MustCompile(`[^=!<>]=[^=]`).MatchString(regexp.MustCompile(`"[^"]*"|'[^']*'`).ReplaceAllString(src, `""`))
 }
@@ -133,8 +111,26 @@ func checkError(src string, iss *cel.Issues) *Error {
 		_, args, _ := strings.Cut(e.Message, "applied to '")
 		args, _, _ = strings.Cut(args, "'")
 		e.Message = misapplied(name, args)
+		e.Hint += unquoted(e.Message)
 	}
 	return e
+}
+
+// unquoted says how a value is written that is compared with a text.
+func unquoted(message string) string {
+	other, ok := strings.CutSuffix(message, " is compared with a text")
+	if !ok {
+		other, ok = strings.CutPrefix(message, "a text is compared with ")
+	}
+	switch {
+	case ok && other == "a number":
+		return "\na number stands without quotes"
+	case ok && other == "true or false":
+		return "\ntrue and false stand without quotes"
+	case ok && other == "a time":
+		return "\na date is written date(\"2026-06-01\")"
+	}
+	return ""
 }
 
 // misapplied writes CEL's "found no matching overload" in words.

@@ -261,9 +261,15 @@ func (l *lowering) knows(e ast.Expr, locals []string) {
 func (l *lowering) namely(name string) string {
 	in, typ := "in: "+l.src+"\n", l.scope.RecordType
 	quoted := `a text stands in quotes, "` + name + `"`
+	switch strings.ToLower(name) {
+	case "none", "nil", "null", "undefined":
+		return "write null"
+	case "true", "false":
+		return "write " + strings.ToLower(name)
+	}
 	switch {
 	case l.scope.Record && typ != nil && typ.Fields[name] != "":
-		return "a field of the record is record." + name
+		return "a field of the record is record." + name + `; a text stands in quotes, "` + name + `"`
 	case slices.Contains(everything().names(), name):
 		return in + "the names here are " + strings.Join(l.names, ", ")
 	case slip.Nearest(name, l.names) != "":
@@ -281,7 +287,7 @@ func (l *lowering) fail(e ast.Expr, message, hint string) {
 		return
 	}
 	if hint == "" {
-		hint = "in: " + l.src
+		hint = "in: " + l.src + unquoted(message)
 	}
 	l.err = &Error{Message: message, Hint: hint, Offset: offsetOf(l.src, l.tree.SourceInfo(), e.ID())}
 }

@@ -22,7 +22,7 @@ func (p *parser) flow(parent, depth int) *Node {
 	seen := map[string]Pos{}
 	for {
 		if !p.flowNext(parent, closer) {
-			p.report(at, fmt.Sprintf("%c is missing", closer), "")
+			p.report(at, fmt.Sprintf("%c is missing", closer), "write it behind the last value")
 			return nil
 		}
 		if p.rest()[0] == closer {
@@ -47,7 +47,7 @@ func (p *parser) flow(parent, depth int) *Node {
 			return nil
 		}
 		if !p.flowNext(parent, closer) {
-			p.report(at, fmt.Sprintf("%c is missing", closer), "")
+			p.report(at, fmt.Sprintf("%c is missing", closer), "write it behind the last value")
 			return nil
 		}
 		switch c := p.rest()[0]; {

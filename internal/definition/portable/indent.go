@@ -30,6 +30,11 @@ func (r *rows) another() bool {
 			mine = isDash(p.rest())
 		}
 		switch {
+		case p.col == r.col && !mine && r.n.Kind == List && r.parent < r.col:
+			p.report(p.here(), "this line is no item of the list above it", "begin all lines with a dash, or none")
+			r.n.Kind = Broken
+			p.abandon(r.parent)
+			return false
 		case p.col == r.col:
 			return true
 		case p.col <= r.parent || p.col < r.col && !mine:

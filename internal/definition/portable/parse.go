@@ -3,6 +3,7 @@ package portable
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -207,6 +208,9 @@ func (p *parser) block(parent, depth int) *Node {
 	if broken := p.tabbed(parent); broken != nil {
 		return broken
 	}
+	if broken := p.dashed(parent); broken != nil {
+		return broken
+	}
 	list, mapping := isDash(p.rest()), isKey(p.rest())
 	if (list || mapping) && depth > MaxDepth {
 		broken := p.tooDeep()
@@ -224,8 +228,7 @@ func (p *parser) block(parent, depth int) *Node {
 
 // keyBelow reports whether the cursor's line begins like a key without its colon, since a key in the same column follows.
 func (p *parser) keyBelow() bool {
-	c := p.rest()[0]
-	if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') {
+	if !isLetter(p.rest()[0]) {
 		return false
 	}
 	ln := p.ln + 1
@@ -234,6 +237,23 @@ func (p *parser) keyBelow() bool {
 	}
 	return ln < len(p.lines) && p.lines[ln].indent == p.col && isKey(p.lines[ln].text[p.col:])
 }
+
+// dashed refuses a key behind a dash without a blank: -to: x.
+func (p *parser) dashed(parent int) *Node {
+	rest := p.rest()
+	if p.data > 0 || len(rest) < 2 || rest[0] != '-' || !isLetter(rest[1]) || !isKey(rest) {
+		return nil
+	}
+	hint := "write a blank behind it"
+	if len(rest) <= longestQuoted {
+		hint = "write - " + rest[1:]
+	}
+	broken := p.report(p.here(), "a blank is missing after the dash", hint)
+	p.abandon(parent)
+	return broken
+}
+
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 
 // tabbed refuses a line that begins with a tab.
 func (p *parser) tabbed(parent int) *Node {
@@ -361,13 +381,21 @@ func (p *parser) key(col int) *Node {
 
 // noKey reports a line that should be a key and is none.
 func (p *parser) noKey(at Pos, line string) {
-	key, value, colon := strings.Cut(line, ":")
-	if colon && value != "" && len(line) <= longestQuoted && strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz_") == "" {
-		p.report(at, "a blank is missing after the colon", "write "+key+": "+value)
-		return
+	parts := slip.FindStringSubmatch(line)
+	switch {
+	case strings.HasPrefix(line, "//"):
+		p.report(at, "a comment begins with #", "write # "+strings.TrimSpace(strings.TrimLeft(line, "/")))
+	case parts == nil || len(line) > longestQuoted:
+		p.report(at, "a key and a colon are missing here", "write KEY: VALUE, with a space after the colon")
+	case parts[2] == ":":
+		p.report(at, "a blank is missing after the colon", "write "+parts[1]+": "+parts[3])
+	default:
+		p.report(at, "a key ends in a colon, not in =", "write "+parts[1]+": "+parts[3])
 	}
-	p.report(at, "a key and a colon are missing here", "write KEY: VALUE, with a space after the colon")
 }
+
+// slip is a line that is almost a key and its value.
+var slip = regexp.MustCompile(`^([A-Za-z_]+) *([:=]) *([^:= ].*)$`)
 
 // below reads the value of a key. These four hold data, whose names come from other systems.
 func (p *parser) below(key *Node, read func() *Node) *Node {
@@ -398,7 +426,7 @@ func (p *parser) valueOf(key *Node, col, depth int) *Node {
 				p.abandon(col)
 				return broken
 			}
-			return p.list(col, col-1, depth)
+			return p.list(col, col, depth)
 		}
 	}
 	if key.Kind == Broken {

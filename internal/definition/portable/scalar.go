@@ -266,7 +266,7 @@ func (p *parser) quoted(parent int) *Node {
 			ln++
 		}
 		if ln == len(p.lines) || p.lines[ln].indent <= parent {
-			p.report(at, "this quote is not closed", "")
+			p.report(at, "this quote is not closed", fmt.Sprintf("write another %c at the end of the text", q))
 			return nil
 		}
 		text = append(text[:kept], bytes.TrimRight(text[kept:], " \t")...)
@@ -308,7 +308,7 @@ func (p *parser) escape() (rune, bool) {
 		size += 6
 	}
 	if !ok || !utf8.ValidRune(r) || r == 0 {
-		p.report(p.here(), "this escape names no character", `write four hexadecimal digits, such as \u00e9`)
+		p.report(p.here(), "this escape names no character", `write four hexadecimal digits, such as \u00e9, or \\ for a backslash`)
 		return 0, false
 	}
 	p.col += size
