@@ -8,6 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/slip"
 )
 
 // audience reads the entries of who is told.
@@ -42,6 +43,7 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 			r.invalid(to.Pos, fmt.Sprintf("%s is an address, and to is an expression", to.Text), fmt.Sprintf("write address: '\"%s\"' with kind: %s", to.Text, addressLike(to.Text)))
 		case to != nil:
 			a.To = r.expression(to, scope, expr.Any)
+			r.almostRecipient(to, scope)
 		case address != nil && addressLike(address.Text) != "":
 			r.invalid(address.Pos, fmt.Sprintf("an address is an expression, and %s is a text", address.Text), fmt.Sprintf("write '\"%s\"', with both quotes", address.Text))
 		case address != nil:
@@ -64,6 +66,15 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 		all = append(all, a)
 	}
 	return all
+}
+
+// almostRecipient warns of a field of the payload that is called almost like the recipient.
+func (r *reader) almostRecipient(to *portable.Node, scope expr.Scope) {
+	const recipient = "recipient"
+	field, ok := strings.CutPrefix(to.Text, "event.")
+	if ok && scope.Event && !r.stored && field != recipient+"s" && slip.Nearest(field, []string{recipient}) != "" {
+		r.warn(CodeLint, to.Pos, to.Text+" is a field of the payload", "did you mean event."+recipient+"?")
+	}
 }
 
 // mailAddress and telephone are addresses where an expression is meant.

@@ -332,6 +332,6 @@ func (r *reader) unscheduled(f fields, t *Trigger) {
 // nameless reports a trigger without a name where there has to be one. A sole one with a schedule may do without (B14).
 func (r *reader) nameless(n *portable.Node, f fields, sole bool) {
 	if f.get("id") == nil && !f.node.Partial && (!sole || f.get("schedule") == nil) {
-		r.report(CodeMissing, n.Pos, "a trigger needs id", "")
+		r.report(CodeMissing, n.Pos, "a trigger needs id", "id: a name of its own, such as first")
 	}
 }

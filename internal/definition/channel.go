@@ -329,6 +329,14 @@ func (r *reader) setting(n *portable.Node, secret bool) (Setting, bool) {
 
 // channelRef reads the channel of a workflow. One that is not defined is no error: its messages wait (C44).
 func (r *reader) channelRef(n *portable.Node, set *Set) (string, bool) {
+	if n != nil && n.Kind == portable.List && len(n.Items) > 1 {
+		others := make([]string, len(n.Items)-1)
+		for i, item := range n.Items[1:] {
+			others[i] = item.Text
+		}
+		r.wrong(n, "a text", fmt.Sprintf("write channel: %s, and the others as fallback: [%s]", n.Items[0].Text, strings.Join(others, ", ")))
+		return "", false
+	}
 	key, ok := r.channelKey(n)
 	if !ok {
 		return "", false

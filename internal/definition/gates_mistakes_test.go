@@ -31,7 +31,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			"9:16 expression: undefined field 'batery' | in: record.batery < 20\ndid you mean battery?",
 		}},
 		{"no issues", onRecord("    issues: {}\n"), []string{"6:13 invalid: this map is empty | write a value, or remove the line"}},
-		{"issues in a list", onRecord("    issues: [record.a == 1]\n"), []string{"6:13 invalid: this must be a map from an issue to its value, and is a list"}},
+		{"issues in a list", onRecord("    issues: [record.a == 1]\n"), []string{"6:13 invalid: this must be a map from an issue to its value, and is a list | write NAME: VALUE, without dashes and brackets"}},
 		{"an event's names", onRecord("    issues: {A: event.a == 1, B: contact.id == record.id}\n"), []string{
 			"6:17 expression: undefined name 'event' | in: event.a == 1\nthe names here are now, record, vars, workspace", "6:34 expression: undefined name 'contact' | in: contact.id == record.id\nthe names here are now, record, vars, workspace",
 		}},
@@ -147,7 +147,7 @@ func TestMistakesOfPeople(t *testing.T) {
 		{"0 is none", "persona: Guest\ncadence: {cooldown: 0, max_per_day: 0, type_limits: {alert: 0}}\n", []string{
 			"warning 2:10 lint: persona Guest sets no limit, so its people have those of the workspace | leave cadence out; or write a limit that nobody reaches, such as max_per_day: 1000, if they shall have none",
 		}},
-		{"a name", "persona: a guest\n", []string{`1:10 invalid: "a guest" is not a name | a name has letters, digits, - _ : and dots`}},
+		{"a name", "persona: a guest\n", []string{`1:10 invalid: "a guest" is not a name | write a-guest`}},
 		{"negative", "persona: P\ncadence:\n  cooldown: -1h\n  max_per_day: -1\n  max_per_week: 1.5\n  max_per_month: many\n  type_limits: {alert: -2}\n", []string{
 			`3:13 invalid: "-1h" is not a duration | a duration is written 30s, 15m, 4h, 2d, 1w, 1mo or 1y, or joined from long to short: 1h30m`,
 			"4:16 invalid: max_per_day is negative | 0 or nothing means no limit", "5:17 invalid: this must be a whole number from 0 to 1000000, and is a number",

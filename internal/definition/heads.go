@@ -32,7 +32,9 @@ func (r *reader) kindOf(root *portable.Node) (kind Kind, first portable.Field, o
 	first = root.Fields[0]
 	word, words := first.Key.Text, kindWords()
 	meant := slip.Nearest(word, words)
-	below := slices.IndexFunc(root.Fields, func(f portable.Field) bool { return slices.Contains(words, f.Key.Text) })
+	below := slices.IndexFunc(root.Fields, func(f portable.Field) bool {
+		return slices.Contains(words, f.Key.Text) && !r.isKey(f.Key.Text, r.tables[f.Key.Text])
+	})
 	const message = "unknown kind %q"
 	switch {
 	case slices.Contains(words, word):

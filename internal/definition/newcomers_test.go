@@ -33,7 +33,15 @@ func TestNewcomersMistakes(t *testing.T) {
 		{"a list for a map", "  visit_date: date\n", "  - visit_date: date\n", "21:3 syntax: this line is no item of the list above it | begin all lines with a dash, or none"},
 		{"a bare yes", "type: reminder", "type: reminder\nenabled: yes", `3:10 syntax: yes means true or false to some YAML readers | write "yes" in quotes, or true / false`},
 
+		{"text behind a comment sign", text, "    text: Visit # {{ record.visit_date }}", `16:17 syntax: a # behind a blank begins a comment, so this text would end before it | write "Visit # {{ record.visit_date }}"`},
+		{"a block that is not indented", text, "    text: |\n    Hello to you", "16:11 syntax: this block of text is empty | indent its lines deeper than the key"},
+		{"a second line of a text", text, "    text: Hello,\n    how are you?", "17:5 syntax: a key and a colon are missing here | write KEY: VALUE, with a space after the colon; a text of several lines stands in a | block"},
+
 		// Keys
+		{"kind for type", "type: reminder", "kind: reminder", `2:1 unknown_key: unknown key "kind" | did you mean type?`},
+		{"name for the kind", "workflow: visit-reminder", "name: visit-reminder", `1:1 unknown_key: unknown kind "name" | it is one of channel, group, persona, record_type, scenario, sink, survey, template, topic, workflow or workspace`},
+		{"limits below a persona", "---\nchannel: sms", "---\npersona: Manager\nmax_per_day: 3\n---\nchannel: sms", `27:1 unknown_key: unknown key "max_per_day" | write it below cadence`},
+		{"no id", "  - id: visit\n    record", "  - record", "4:5 missing: a trigger needs id | id: a name of its own, such as first"},
 		{"a plural", "channel: sms\nmess", "channels: [sms]\nmess", `13:1 unknown_key: unknown key "channels" | did you mean channel?`},
 		{"a plural below", "  anchor:", "  anchors:", `8:3 unknown_key: unknown key "anchors" | did you mean anchor?`},
 		{"a capital", "timing:", "Timing:", `7:1 unknown_key: unknown key "Timing" | did you mean timing?`},
@@ -50,6 +58,10 @@ func TestNewcomersMistakes(t *testing.T) {
 		{"a message that is a text", message, "message: Hello", "14:10 invalid: this must be a message with its keys, and is a text | write sms: {text: Hello}"},
 		{"a channel's text that is a text", "  sms:\n" + text, "  sms: Hello", "15:8 invalid: this must be sms with its keys, and is a text | write text: Hello"},
 		{"a schedule that is a text", "    record: visit\n    " + when + "\ntiming:\n  anchor: record.visit_date\n  offset: -2d\n  at: \"09:00\"\naudience:\n  - to: record.payer\nchannel: sms\n" + message, "    schedule: 0 9 * * *\naudience:\n  - everyone: true\nchannel: sms\nmessage:\n  sms: {text: Hello}", `5:15 invalid: this must be a schedule with its keys, and is a text | write cron: 0 9 * * *`},
+		{"everyone without true", "- to: record.payer", "- everyone", "12:5 invalid: this must be an entry of the audience with its keys, and is a text | write everyone: true"},
+		{"several channels", "channel: sms\nmess", "channel: [sms, inbox]\nmess", "13:10 invalid: this must be a text, and is a list | write channel: sms, and the others as fallback: [inbox]"},
+		{"several record types", "record: visit\n    when", "record: [visit, order]\n    when", "5:13 invalid: this must be a text, and is a list | write one value"},
+		{"a list of channels' limits", "---\nchannel: sms", "---\npersona: Manager\ncadence: {channels: [sms]}\n---\nchannel: sms", "27:21 invalid: this must be a map from a kind of channel to its value, and is a list | write NAME: VALUE, without dashes and brackets"},
 		{"true in quotes", "type: reminder", "type: reminder\nenabled: \"true\"", `3:10 invalid: this must be true or false, and is a text | write true without quotes`},
 		{"a number in quotes", "provider: memory", "provider: memory\nconcurrency: \"3\"", `28:14 invalid: this must be a whole number from 1 to 1000000, and is a text | write 3 without quotes`},
 		{"a name with a blank", "workflow: visit-reminder", "workflow: Visit reminder", `1:11 invalid: "Visit reminder" is not a name: letters, digits, - _ and . only | write Visit-reminder`},
@@ -72,7 +84,10 @@ func TestNewcomersMistakes(t *testing.T) {
 		{"a number to write to", "to: record.payer", `to: "+491701234567"`, `12:9 invalid: +491701234567 is an address, and to is an expression | write address: '"+491701234567"' with kind: sms`},
 		{"an address without quotes", "to: record.payer", "address: ada@example.org\n    kind: sms", `12:14 invalid: an address is an expression, and ada@example.org is a text | write '"ada@example.org"', with both quotes`},
 
+		{"a name of a template with a blank", "  sms:\n" + text, "  template: my text", `15:13 invalid: "my text" is not a name | write my-text`},
+
 		// Expressions
+		{"a list in round brackets", when, `when: record.status in ("a", "b")`, `6:25 expression: a list stands in square brackets | write in [A, B]`},
 		{"one =", when, `when: record.status = "open"`, `6:25 expression: a single = compares nothing | write == to compare`},
 		{"three =", when, `when: record.status === "open"`, `6:25 expression: === is no operator | write ==`},
 		{"<>", when, `when: record.status <> "open"`, `6:25 expression: <> is no operator | write !=`},
@@ -93,6 +108,7 @@ func TestNewcomersMistakes(t *testing.T) {
 		{"a field that is not there", "record.visit_date | date", "record.visitdate | date", `16:24 template: record has no field "visitdate" | did you mean visit_date?`},
 		{"a field without its record", "{{ record.visit_date | date", "{{ visit_date | date", `16:24 template: there is no variable "visit_date" | a field of the record is record.visit_date; besides record there are attempt, contact, days_left, detected_at, due_at, issues, now, step, survey, vars and workspace`},
 		{"a filter that is not there", "| date }}", "| dat }}", `16:44 template: unknown filter "dat" | did you mean date?`},
+		{"a filter of another system", "| date }}", "| upper }}", `16:44 template: unknown filter "upper" | did you mean upcase?`},
 		{"open braces", "| date }}", "| date }", "16:21 template: {{ is not closed | end it with }}"},
 		{"a dollar", "{{ record.visit_date | date }}", "${record.visit_date}", "warning 16:21 lint: ${record.visit_date} is sent as it stands | write {{ record.visit_date }}"},
 		{"single braces", "{{ record.visit_date | date }}", "{record.visit_date}", "warning 16:21 lint: {record.visit_date} is sent as it stands | write {{ record.visit_date }}"},

@@ -259,7 +259,11 @@ func (r *reader) named(n *portable.Node, key string) []portable.Field {
 	case n == nil || n.Kind == portable.Broken:
 		return nil
 	case n.Kind != portable.Map:
-		r.wrong(n, "a map from "+key+" to its value", "")
+		hint := ""
+		if n.Kind == portable.List {
+			hint = "write NAME: VALUE, without dashes and brackets"
+		}
+		r.wrong(n, "a map from "+key+" to its value", hint)
 		return nil
 	case len(n.Fields) == 0 && !n.Partial:
 		r.invalid(n.Pos, "this map is empty", "write a value, or remove the line")

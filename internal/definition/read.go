@@ -116,6 +116,9 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 
 // bare is the hint at a text where a block should stand: the key that was probably meant.
 func bare(n *portable.Node, b *block, table string) string {
+	if table == "audience" && n.Text == "everyone" {
+		return "write everyone: true"
+	}
 	key := map[string]string{"audience": "to: %s", "message": "sms: {text: %s}", "schedule": "cron: %s"}[table]
 	if key == "" && b.entry("text") != nil {
 		key = "text: %s"
@@ -129,16 +132,16 @@ func bare(n *portable.Node, b *block, table string) string {
 // unknown reports a key that its block does not have. What was meant by it is not missing.
 func (r *reader) unknown(f *fields, key *portable.Node) {
 	names := f.block.names()
-	meant := slip.Nearest(key.Text, names)
-	if word := otherWords()[strings.ToLower(key.Text)]; meant == "" && slices.Contains(names, word) {
-		meant = word
+	meant := otherWords()[strings.ToLower(key.Text)]
+	if !slices.Contains(names, meant) {
+		meant = slip.Nearest(key.Text, names)
 	}
 	hint, below, blocks := "", r.below(key.Text, f.block), r.elsewhere(key.Text, f.block)
 	switch {
 	case meant != "":
 		hint = "did you mean " + meant + "?"
 		f.values[meant] = &portable.Node{Kind: portable.Broken, Pos: key.Pos}
-	case len(below) > 1:
+	case len(below) > 0:
 		hint = "write it below " + alternatives(below)
 	case len(blocks) > 0 && len(blocks) <= mostElsewhere:
 		hint = "it is a key of " + alternatives(blocks)
@@ -160,7 +163,7 @@ func otherWords() map[string]string {
 		"if": "when", "condition": "when", "conditions": "when", "filter": "when",
 		"delay": "offset", "wait": "offset", "after": "offset", "before": "offset",
 		"date": "anchor", "field": "anchor", "time": "at", "tz": "timezone", "time_zone": "timezone", "zone": "timezone",
-		"body": "text", "content": "text", "title": "subject", "active": "enabled", "name": "id",
+		"body": "text", "content": "text", "title": "subject", "active": "enabled", "name": "id", "kind": "type",
 		"on": "event", "event_type": "event", "record_type": "record", "trigger": "triggers", "variables": "vars",
 	}
 }

@@ -31,6 +31,7 @@ func TestUsualMistakes(t *testing.T) {
 		{"the owner in a form's condition", watching(`{field: record.owner, op: is, value: x}`), false, []string{`4:49 not_supported_yet: "record.owner" is not supported yet | give the type kiosk a field owner that names them, of the type contact, list or record(TYPE)`}},
 		{"a constant in a form's condition", head + "  - id: t\n    event: e\n    when: {field: vars.limt, op: is, value: 1}\n    \n" + strings.Replace(tail, "---", "vars: {limit: 1}\n---", 1), false, []string{`6:19 reference: workflow w has no constant "limt" | did you mean limit?`}},
 		{"an address in to", head + "  - id: t\n    event: e\n" + strings.Replace(tail, "event.recipient", "ada@example.org", 1), false, []string{`7:9 invalid: ada@example.org is an address, and to is an expression | write address: '"ada@example.org"' with kind: email`}},
+		{"a field almost called recipient", head + "  - id: t\n    event: e\n" + strings.Replace(tail, "event.recipient", "event.recipent", 1), false, []string{"warning 7:9 lint: event.recipent is a field of the payload | did you mean event.recipient?"}},
 		{"an unknown channel", strings.Replace(head+"  - id: t\n    event: e\n"+tail, "channel: sms\nmessage", "channel: push:nobody\nmessage", 1), false, []string{
 			"8:10 reference: no channel named \"push:nobody\" | define it with channel: push:nobody; one that is in force is found with --server", "10:3 missing: this message has no texts for push, by which it leaves | write push: below it",
 		}},
@@ -115,7 +116,7 @@ func TestAForgottenSeparator(t *testing.T) {
 		}},
 		{"a mistake behind it", changed(t, "---\nrecord_type: visit\nfields", "record_type: visit\nfeilds"), []string{forgotten("17:1"), `18:1 unknown_key: unknown key "feilds" | did you mean fields?`}},
 		{"a key twice is no definition", changed(t, "channel: sms\nmessage", "channel: sms\nchannel: sms\nmessage"), []string{`14:1 syntax: duplicate key "channel" | it stands in line 13 already`}},
-		{"a template is no definition", changed(t, "message:\n  sms:\n    text: \"Visit on {{ record.visit_date | date }}.\"\n", "template: x\nmessage: {sms: {text: x}}\n"), []string{`14:1 unknown_key: unknown key "template" | it is a key of a message`}},
+		{"a template is no definition", changed(t, "message:\n  sms:\n    text: \"Visit on {{ record.visit_date | date }}.\"\n", "template: x\nmessage: {sms: {text: x}}\n"), []string{`14:1 unknown_key: unknown key "template" | write it below message`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,11 @@ func (r *reader) text(n *portable.Node) (string, bool) {
 		return "", false
 	}
 	if n.Kind != portable.Scalar || n.IsNull() {
-		r.wrong(n, "a text", "")
+		hint := ""
+		if n.Kind == portable.List {
+			hint = "write one value"
+		}
+		r.wrong(n, "a text", hint)
 		return "", false
 	}
 	if n.Text == "" {
@@ -142,7 +146,11 @@ func isMadeOf(s, more string) bool {
 func (r *reader) defName(n *portable.Node) (string, bool) {
 	text, ok := r.text(n)
 	if ok && !isMadeOf(text, "-_:.") {
-		r.invalid(n.Pos, fmt.Sprintf("%q is not a name", text), "a name has letters, digits, - _ : and dots")
+		hint := "a name has letters, digits, - _ : and dots"
+		if joined := strings.Join(strings.Fields(text), "-"); isMadeOf(joined, "-_:.") {
+			hint = "write " + joined
+		}
+		r.invalid(n.Pos, fmt.Sprintf("%q is not a name", text), hint)
 		return "", false
 	}
 	return text, ok

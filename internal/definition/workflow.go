@@ -226,7 +226,7 @@ func isOfAnything(s expr.Scope) bool { return s.Event && s.Record }
 func (r *reader) scope(trigger *portable.Node, set *Set) expr.Scope {
 	s := expr.Scope{Vars: true, Workspace: true, Now: true}
 	switch record := trigger.Get("record"); {
-	case present(record, trigger.Get("event"), trigger.Get("schedule")) != 1:
+	case present(record, trigger.Get("event"), trigger.Get("schedule")) != 1, record != nil && key.Slug(record.Text) != nil:
 		return ofAnything()
 	case record != nil:
 		s.Record = true

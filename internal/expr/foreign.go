@@ -6,7 +6,7 @@ import (
 )
 
 // foreigners are what other languages and word processors write, and texts, which are passed over.
-var foreigners = regexp.MustCompile(`"[^"]*"|'[^']*'|\{\{[^}]*\}\}|===|!==|<>|=>|=<|\b\d+(?:mo|[smhdwy])\b|(?i:\b(?:is\s+not|not\s+in|is|not|and|or)\b)|[“”„‘’]`)
+var foreigners = regexp.MustCompile(`"[^"]*"|'[^']*'|\{\{[^}]*\}\}|===|!==|<>|=>|=<|\bin\s*\(|\b\d+(?:mo|[smhdwy])\b|(?i:\b(?:is\s+not|not\s+in|is|not|and|or)\b)|[“”„‘’]`)
 
 // foreign explains the first of them; nil: there is none.
 func foreign(src string) *Error {
@@ -35,6 +35,8 @@ func foreign(src string) *Error {
 			e.Hint = "write <="
 		case "“", "”", "„", "‘", "’":
 			e.Message, e.Hint = found+" is no quote that begins or ends a text", `write straight quotes: "text"`
+		case "in (", "in(":
+			e.Message, e.Hint = "a list stands in square brackets", "write in [A, B]"
 		default:
 			if inner, ok := strings.CutPrefix(found, "{{"); ok {
 				e.Message = "{{ }} stands in texts: an expression writes names without it"

@@ -107,7 +107,7 @@ func (p *parser) filteredValue() (expression, *Error) {
 		apply, ok := filterNamed(name)
 		if !ok {
 			p.pos = start
-			return nil, p.fail("unknown filter "+quote(name), slip.DidYouMean(name, filterNames()))
+			return nil, p.fail("unknown filter "+quote(name), filterMeant(name))
 		}
 		f := &filtered{input: e, name: name, apply: apply}
 		for more := p.take(":"); more; more = p.take(",") {
@@ -310,4 +310,17 @@ func (p *parser) number() (expression, *Error) {
 	}
 	p.pos = end
 	return literal{json.Number(text)}, nil
+}
+
+// filterMeant is the hint at a filter that is not there: other systems have other names.
+func filterMeant(name string) string {
+	switch name {
+	case "upper", "uppercase":
+		return "did you mean upcase?"
+	case "lower", "lowercase":
+		return "did you mean downcase?"
+	case "length", "count":
+		return "did you mean size?"
+	}
+	return slip.DidYouMean(name, filterNames())
 }

@@ -386,7 +386,11 @@ func (p *parser) noKey(at Pos, line string) {
 	case strings.HasPrefix(line, "//"):
 		p.report(at, "a comment begins with #", "write # "+strings.TrimSpace(strings.TrimLeft(line, "/")))
 	case parts == nil || len(line) > longestQuoted:
-		p.report(at, "a key and a colon are missing here", "write KEY: VALUE, with a space after the colon")
+		hint := "write KEY: VALUE, with a space after the colon"
+		if len(strings.Fields(line)) >= 3 { // a sentence
+			hint += "; a text of several lines stands in a | block"
+		}
+		p.report(at, "a key and a colon are missing here", hint)
 	case parts[2] == ":":
 		p.report(at, "a blank is missing after the colon", "write "+parts[1]+": "+parts[3])
 	default:

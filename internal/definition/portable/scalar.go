@@ -75,6 +75,11 @@ func quoteAll(value string) string {
 	if end := strings.Index(value, " #"); end >= 0 {
 		value = value[:end]
 	}
+	return quoteWhole(value)
+}
+
+// quoteWhole is quoteAll with what looks like a comment.
+func quoteWhole(value string) string {
 	value = strings.TrimRight(value, " \t")
 	switch {
 	case len(value) > longestQuoted:
@@ -97,6 +102,12 @@ func (p *parser) plain(parent int) *Node {
 			if rest[i] == '#' && isBlank(rest[i-1]) {
 				end, commented = i, true
 			}
+		}
+		if behind := rest[end:]; commented && (strings.Contains(behind, "{{") || strings.Contains(behind, "{%")) {
+			p.col += end
+			broken := p.report(p.here(), "a # behind a blank begins a comment, so this text would end before it", quoteWhole(rest))
+			p.abandon(parent)
+			return broken
 		}
 		if colon := colonIn(rest[:end]); colon >= 0 {
 			p.col += colon
@@ -352,6 +363,8 @@ func (p *parser) blockText(parent int) *Node {
 		first++
 	}
 	if first == len(p.lines) || p.lines[first].indent <= parent {
+		for p.ln = first; p.ln < len(p.lines) && p.textBeside(parent); p.ln++ {
+		}
 		return p.report(n.Pos, "this block of text is empty", "indent its lines deeper than the key")
 	}
 	indent := p.lines[first].indent
@@ -385,6 +398,12 @@ func (p *parser) blockText(parent int) *Node {
 		return p.report(n.Pos, "this block of text is empty", "indent its lines deeper than the key")
 	}
 	return n
+}
+
+// textBeside reports whether the cursor's line is text in the column of the key above it, and no key of its own.
+func (p *parser) textBeside(col int) bool {
+	l := p.lines[p.ln]
+	return l.blank || l.indent == col && !l.skip && !isKey(l.text[col:]) && !isDash(l.text[col:])
 }
 
 // foldInto writes the lines [begin, end) of a block, without the last line's end.
