@@ -25,6 +25,7 @@ func TestUsualMistakes(t *testing.T) {
 		{"or in a text is a text", head + "  - id: t\n    event: e\n    when: event.a == \"x or y\" OR event.b\n" + tail, false, []string{`6:31 expression: OR is no operator | write ||`}},
 		{"curly quotes", head + "  - id: t\n    event: e\n    when: event.a == “x”\n" + tail, false, []string{"6:22 expression: “ is no quote that begins or ends a text | write straight quotes: \"text\""}},
 		{"not", head + "  - id: t\n    event: e\n    when: not event.a\n" + tail, false, []string{`6:11 expression: not is no operator | write == false behind the value, or the whole line in quotes with ! before it`}},
+		{"a field called not", head + "  - id: t\n    event: e\n    when: event.not = 1\n" + tail, false, []string{`6:21 expression: a single = compares nothing | write == to compare`}},
 		{"not in", head + "  - id: t\n    event: e\n    when: event.a not in [1, 2]\n" + tail, false, []string{`6:19 expression: not in is no operator | write the whole line in quotes: "!(VALUE in [LIST])"`}},
 		{"single curly quotes", head + "  - id: t\n    event: e\n    when: event.a == ‘x’\n" + tail, false, []string{"6:22 expression: ‘ is no quote that begins or ends a text | write straight quotes: \"text\""}},
 		{"an apostrophe in a text is a text", head + "  - id: t\n    event: e\n    when: event.a == \"it’s not\"\n" + tail, false, nil},
@@ -114,6 +115,8 @@ func TestAForgottenSeparator(t *testing.T) {
 		{"a channel after a workflow without one", strings.Replace(strings.Replace(head+"  - {id: t, event: e}\n"+tail, "---\n", "", 1), "channel: sms\nmessage", "message", 1), []string{
 			"1:1 missing: workflow w has no channel | write it like channel: inbox", forgotten("10:1"),
 		}},
+		{"two channels", "channel: sms\nprovider: memory\nchannel: inbox\nrate: 5/s\nprovider: memory\n", []string{forgotten("3:1")}},
+		{"a channel after a sink", "sink: s\nprovider: file\nchannel: sms\nprovider: memory\n", []string{"warning 1:1 lint: sink has no effect yet | nothing is handed to it in this release", forgotten("3:1")}},
 		{"a mistake behind it", changed(t, "---\nrecord_type: visit\nfields", "record_type: visit\nfeilds"), []string{forgotten("17:1"), `18:1 unknown_key: unknown key "feilds" | did you mean fields?`}},
 		{"a key twice is no definition", changed(t, "channel: sms\nmessage", "channel: sms\nchannel: sms\nmessage"), []string{`14:1 syntax: duplicate key "channel" | it stands in line 13 already`}},
 		{"a template is no definition", changed(t, "message:\n  sms:\n    text: \"Visit on {{ record.visit_date | date }}.\"\n", "template: x\nmessage: {sms: {text: x}}\n"), []string{`14:1 unknown_key: unknown key "template" | write it below message`}},
