@@ -171,3 +171,36 @@ func TestPlacesOfWhatIsSentAgain(t *testing.T) {
 		})
 	}
 }
+
+// A process dies after an alert has gone out, and before it could say so; then its person is suppressed, and is not any more. They
+// may have been told, so that the cooldown stands.
+func TestACooldownOfWhichSomebodyMayHaveBeenTold(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		die := true
+		w := world{enginetest.Setup(t, s, simple("[change]", "    cooldown: {length: 1d}", ""), func(config *engine.Config) {
+			config.Failpoint = func(point string) error {
+				if die && point == sender.BeforeResult {
+					die = false
+					return errDied
+				}
+				return nil
+			}
+		})}
+		w.Clock.Set(ten)
+		w.person("alice", `"persona": "Manager"`)
+		w.morale("team/1", 40)
+		for die {
+			if _, err := w.Tick(t.Context()); err != nil && !errors.Is(err, errDied) {
+				t.Fatal(err)
+			}
+		}
+		w.Clock.Set(at("10:05"))
+		w.suppress("alice", true)
+		w.suppress("alice", false)
+		w.live("11:00")
+		if sent := w.Provider.Sent(); len(sent) != 1 {
+			t.Errorf("%d alerts went out", len(sent))
+		}
+	})
+}

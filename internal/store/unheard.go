@@ -46,7 +46,7 @@ WHERE i.ws = r.ws AND i.id = r.instance_id AND i.context <> ''`
 
 // ended notes a delivery as it is written: whether anybody hears of its alert may have been decided by that.
 func (t *session) ended(now time.Time, d delivery.Row) {
-	if d.LastSentAt.IsZero() && !d.Doubt() && d.Reason != reason.FoldedInto {
+	if d.LastSentAt.IsZero() && !d.MayHaveArrived() && d.Reason != reason.FoldedInto {
 		t.endedAs(now, d.Workspace, d.Instance, d.Status)
 	}
 }
@@ -126,7 +126,7 @@ WHERE EXISTS (
     AND (i.status IN ('pending', 'processing') OR EXISTS (
       SELECT 1 FROM delivery AS d
       WHERE +d.ws = i.ws AND d.instance_id = i.id
-        AND (d.status IN ('scheduled', 'sent', 'opened', 'responded', 'unknown') OR d.last_sent_at > 0 OR d.doubt_at > 0
+        AND (d.status IN ('scheduled', 'sent', 'opened', 'responded', 'unknown') OR d.last_sent_at > 0 OR d.doubt_at > 0 OR d.intent_at > 0
           OR d.reason IN ('folded_into', 'never_settled')))))`
 
 const whyUnheard = `
