@@ -114,6 +114,10 @@ micro: ## Go benchmarks of all packages
 reliab: ## kills, freezes and losses, and the audit afterwards
 	go test -v -tags reliab -count=1 -timeout 10m ./internal/chaos/...
 
+.PHONY: pages
+pages: ## have axe-core look at every page of the console in Chromium
+	CARILLON_TEST_DB=sqlite CARILLON_TEST_PAGES=all go test -count=1 -timeout 15m -run TestAxe ./internal/console
+
 .PHONY: openapi
 openapi: ## lint the OpenAPI document with redocly and spectral, which npm installs
 	CARILLON_LINT_OPENAPI=1 go test -v -count=1 -run TestDocumentLinters ./internal/api

@@ -1,9 +1,6 @@
 package api_test
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"net/http"
 	"os"
@@ -11,15 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/carillonhq/carillon/internal/webtest"
 )
 
 // What a program that was made from the document prints after its typed calls: the change of definitions, the events created
 // and met again, the tries of a delivery twice and their outcome, the items of ADP Surveys, and a problem.
 const wantOfClients = "added 1 1 1 1 delivered 1 404 not_found"
-
-// npmLimit bounds an installation of packages, which is made once on a machine.
-const npmLimit = 2 * time.Minute
 
 // TestGeneratedTypeScript makes a TypeScript client from the served document and has its typed calls answered.
 func TestGeneratedTypeScript(t *testing.T) {
@@ -29,7 +24,7 @@ func TestGeneratedTypeScript(t *testing.T) {
 	if err != nil {
 		t.Skip("node is missing: no TypeScript client was made from the OpenAPI document")
 	}
-	modules := npmPackages(t, filepath.Join("testdata", "clients", "typescript"))
+	modules := webtest.Packages(t, filepath.Join("testdata", "clients", "typescript"), "no TypeScript client was made from the OpenAPI document")
 	b := setup(t, "sqlite")
 	dir := b.beside("typescript")
 	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
@@ -50,7 +45,7 @@ func TestDocumentLinters(t *testing.T) {
 	if os.Getenv("CARILLON_LINT_OPENAPI") == "" {
 		t.Skip("make openapi runs it")
 	}
-	modules := npmPackages(t, filepath.Join("testdata", "clients", "lint"))
+	modules := webtest.Packages(t, filepath.Join("testdata", "clients", "lint"), "the OpenAPI document was not linted")
 	dir := setup(t, "sqlite").beside("lint")
 	bin := func(name string) string { return filepath.Join(modules, ".bin", name) }
 	for _, linter := range [][]string{
@@ -111,60 +106,6 @@ func (b *bundle) beside(name string) string {
 		b.Fatal(err)
 	}
 	return dir
-}
-
-// npmPackages installs the locked packages of a folder once, below the user's cache, and returns their node_modules.
-func npmPackages(t *testing.T, from string) string {
-	t.Helper()
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		t.Skip("npm is missing: no TypeScript client was made from the OpenAPI document")
-	}
-	lock, err := os.ReadFile(filepath.Join(from, "package-lock.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Skipf("no TypeScript client was made from the OpenAPI document: %v", err)
-	}
-	sum := sha256.Sum256(lock)
-	done := filepath.Join(cache, "carillon-npm", hex.EncodeToString(sum[:8]))
-	modules := filepath.Join(done, "node_modules")
-	if _, err := os.Stat(modules); err == nil {
-		return modules
-	}
-	if err := os.MkdirAll(filepath.Dir(done), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	work, err := os.MkdirTemp(filepath.Dir(done), "install-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(work)
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		raw, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(work, name), raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), npmLimit)
-	defer cancel()
-	install := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	install.Dir = work
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Skipf("no TypeScript client was made from the OpenAPI document: npm cannot install the packages: %s", out)
-	}
-	// Another process may have been faster.
-	if err := os.Rename(work, done); err != nil {
-		if _, missing := os.Stat(modules); missing != nil {
-			t.Fatal(err)
-		}
-	}
-	return modules
 }
 
 func run(t *testing.T, dir, program string, args ...string) string {

@@ -1,0 +1,193 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/contact"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/webtest"
+)
+
+const busy = `
+workflow: tips
+type: broadcast
+triggers: {id: daily, schedule: {timezone: [contact.timezone, Europe/Berlin], at: "10:00", every: 1d}}
+audience: {persona: Mechanic}
+channel: inbox
+message: {inbox: {text: A tip}}
+---
+workflow: told
+type: custom
+triggers: {id: t, event: told}
+audience: {to: event.recipient}
+channel: sms:away
+message: {sms: {text: x}}
+retry: {backoff: [1s]}
+---
+channel: sms:away
+provider: away
+---
+`
+
+// everyKind is a workspace with something on every kind of page, and the addresses of these pages.
+func everyKind(t *testing.T) (*bundle, []string) {
+	t.Helper()
+	b := lived(t, storetest.Memory(t))
+	b.apply(t, busy+dated+"---\n"+people)
+	var items []contact.Item
+	for _, raw := range []string{
+		`{"id": "ann", "name": "Ann Smith", "persona": "Mechanic", "timezone": "Africa/Nairobi", "addresses": {"sms": "+4930000001", "inbox": "ann"}, "attributes": {"points": 7}}`,
+		`{"id": "ben", "persona": "Mechanic", "timezone": "America/New_York", "addresses": {"inbox": "ben"}}`,
+	} {
+		items = append(items, contact.Parse(json.RawMessage(raw), ""))
+	}
+	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, items, b.clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	b.write(t, `{"type": "pump", "id": "1", "props": {"running": false}}`, `{"type": "pump", "id": "2", "props": {"running": false}}`,
+		`{"type": "visit", "id": "v", "props": {"on_date": "2026-05-20", "who": "ann"}}`)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		b.post(t, `{"id":"`+id+`","kind":"told","recipient":{"address":"+964 770 000 0009"}}`)
+		b.clock.Set(b.clock.Now().Add(2 * time.Second))
+		b.tick(t)
+	}
+	b.clock.Set(start.Add(18 * time.Hour))
+	b.settle(t)
+	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "visit", "a wrong text", "ada", b.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	public := func(kind key.Kind, id int64) string { return engine.PublicIDs(b.ws).Encode(kind, int64(b.ws.ID), id) }
+	pages := []string{
+		"/", "/inbox", "/deliveries", "/deliveries?status=failed&since=1d&reason=x", "/instances", "/instances?zones=true", "/events", "/decisions", "/records", "/records/kiosk",
+		"/records/kiosk/123", "/records/pump/1", "/throttles", "/runs", "/contacts", "/contacts/ann", "/workflows", "/workflows/visit", "/workflows/told", "/channels",
+		"/channels/sms:away", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin",
+	}
+	deliveries, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{}, store.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, d := range deliveries {
+		if kind := string(d.Status) + string(d.Reason); !seen[kind] {
+			seen[kind] = true
+			pages = append(pages, "/deliveries/"+public(key.KindDelivery, int64(d.ID)))
+		}
+	}
+	instances, err := b.store.Instances(t.Context(), b.ws.ID, store.InstanceFilter{}, store.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	zones := false
+	for _, i := range instances {
+		zones = zones || i.Head != 0
+		if kind := fmt.Sprint(i.Status, i.Held, i.Head != 0, i.Timezone == "Etc/GMT-14"); !seen[kind] {
+			seen[kind] = true
+			pages = append(pages, "/instances/"+public(key.KindInstance, int64(i.ID)))
+		}
+	}
+	if !zones {
+		t.Error("no occasion has rows of zones")
+	}
+	events, err := b.store.Events(t.Context(), b.ws.ID, store.EventFilter{Kind: "visit-closed"}, store.Page{Limit: 1})
+	if err != nil || len(events) == 0 {
+		t.Fatal(events, err)
+	}
+	return b, append(pages, "/events/"+public(key.KindEvent, int64(events[0].ID)))
+}
+
+// fewPages is how many of the pages are looked at where not all are asked for: the overview and the lists.
+const fewPages = 6
+
+// TestAxe has axe-core look at pages in a browser, as wide as a telephone and as a desk, in both colour schemes: at every kind of page
+// with "make pages", at the first of them otherwise. No page, and no navigation, scrolls sideways.
+func TestAxe(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("CARILLON_TEST_DB") == "postgres" {
+		t.Skip("the pages are looked at in the run on SQLite")
+	}
+	const without = "no page was looked at by axe-core"
+	chromium := webtest.Chromium(t, without)
+	axe, err := os.ReadFile(filepath.Join(webtest.Packages(t, filepath.Join("testdata", "axe"), without), "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames, err := os.ReadFile(filepath.Join("testdata", "axe", "frames.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, pages := everyKind(t)
+	if os.Getenv("CARILLON_TEST_PAGES") != "all" {
+		pages = pages[:fewPages]
+	}
+	list, err := json.Marshal(pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, stranger := b.handler(t, console.Deps{Guest: "default", Notice: func() string { return "A demo." }}), b.handler(t, console.Deps{})
+	type report struct {
+		Pages int
+		Dark  bool
+		Found []string
+	}
+	for _, dark := range []bool{false, true} {
+		t.Run(map[bool]string{false: "light", true: "dark"}[dark], func(t *testing.T) {
+			t.Parallel()
+			done := make(chan report, 1)
+			answer := func(kind string, body []byte) http.HandlerFunc {
+				return func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", kind)
+					_, _ = w.Write(body)
+				}
+			}
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET /-/frames", answer("text/html; charset=utf-8", frames))
+			mux.HandleFunc("GET /-/axe.js", answer("text/javascript", axe))
+			mux.HandleFunc("GET /-/pages", answer("application/json", list))
+			mux.HandleFunc("POST /-/report", func(_ http.ResponseWriter, r *http.Request) {
+				var one report
+				if err := json.NewDecoder(r.Body).Decode(&one); err != nil {
+					one.Found = []string{err.Error()}
+				}
+				done <- one
+			})
+			mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { // the policy forbids frames, and scripts of others
+				got := httptest.NewRecorder()
+				if r.URL.Path == "/signin" {
+					stranger.ServeHTTP(got, r)
+				} else {
+					h.ServeHTTP(got, r)
+				}
+				for name, values := range got.Header() {
+					if name != "Content-Security-Policy" && name != "Cross-Origin-Opener-Policy" {
+						w.Header()[name] = values
+					}
+				}
+				w.WriteHeader(got.Code)
+				_, _ = w.Write(got.Body.Bytes())
+			})
+			server := httptest.NewServer(mux)
+			defer server.Close()
+			webtest.Browse(t, chromium, server.URL+"/-/frames", dark)
+			select {
+			case one := <-done:
+				if len(one.Found) > 0 || one.Pages != len(pages) || one.Dark != dark {
+					t.Errorf("%d of %d pages, dark %v:\n%s", one.Pages, len(pages), one.Dark, strings.Join(one.Found, "\n"))
+				}
+			case <-time.After(8 * time.Minute):
+				t.Error("the browser did not report")
+			}
+		})
+	}
+}
