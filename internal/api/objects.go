@@ -83,6 +83,7 @@ func objects() map[string]string {
 
 		"Instance":       "An occasion of a workflow. Each is made once, under its key.",
 		"InstanceDetail": "An instance with its deliveries, its last failures, and why it is held.",
+		"Zone":           "The row of one zone of an occasion that is due by the zone of each person. It is an instance of its own.",
 		"PageInstance":   page("instances"),
 		"Failure":        "A try at an instance that failed.",
 		"InputConflict":  "What an instance was planned by, beside what its trigger says now. To release, retry or cancel the instance accepts the new.",
