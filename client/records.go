@@ -31,6 +31,7 @@ type Record struct {
 	LastModifiedBy string         `json:"last_modified_by" doc:"Name of the API key that wrote it last."`
 	CreatedAt      time.Time      `json:"created_at" doc:"When it was made."`
 	UpdatedAt      time.Time      `json:"updated_at" doc:"When it was last changed."`
+	Warnings       []string       `json:"warnings,omitempty" doc:"Fields of the type contact that hold an id which no contact has, in the answer to a write and of one record; lists of records have none."`
 	Error          string         `json:"error,omitempty" doc:"Why its fields cannot be read, and what to do; props is empty then."`
 }
 
@@ -89,6 +90,8 @@ type RecordResult struct {
 	Message string `json:"message,omitempty" doc:"What is wrong."`
 	Field   string `json:"field,omitempty" doc:"The field of the record that is wrong."`
 	Hint    string `json:"hint,omitempty" doc:"What to do."`
+	// Warnings are about all fields of the record, also those that the request does not mention.
+	Warnings []string `json:"warnings,omitempty" doc:"Fields of the record of the type contact that hold an id which no contact has. The record was taken all the same."`
 }
 
 // RecordDeleted names a record that was deleted.

@@ -104,6 +104,7 @@ type Engine interface {
 	Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error)
 	InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error)
 	ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Standing, error)
+	RecordWarnings(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]record.Warning, error)
 	StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error)
 	Channels(ctx context.Context, ws store.Workspace) (client.Channels, error)
 	TestChannel(ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Once[client.ChannelTested]) (client.ChannelTested, error)

@@ -87,7 +87,13 @@ func (a *API) records() {
 		if err != nil {
 			return nil, fmt.Errorf("explain a record: %w", err)
 		}
-		return &body[client.RecordDetail]{wireStandings(row, standings)}, nil
+		warnings, err := a.Engine.RecordWarnings(ctx, c.Workspace, row)
+		if err != nil {
+			return nil, fmt.Errorf("warnings of a record: %w", err)
+		}
+		detail := wireStandings(row, standings)
+		detail.Warnings = wireWarnings(warnings)
+		return &body[client.RecordDetail]{detail}, nil
 	})
 }
 
@@ -158,7 +164,11 @@ func (a *API) writeRecord(mode record.Mode) func(http.ResponseWriter, *http.Requ
 		if item.Err != nil {
 			return refusedRecord(item.Err)
 		}
-		wire := func(results []record.Result) client.Record { return wireRecord(results[0].Record) }
+		wire := func(results []record.Result) client.Record {
+			one := wireRecord(results[0].Record)
+			one.Warnings = wireWarnings(results[0].Warnings)
+			return one
+		}
 		results, err := a.Engine.WriteRecords(r.Context(), c.Workspace, mode, []record.Item{item}, c.Name, once(a, c, wire))
 		if err != nil {
 			return fmt.Errorf("take it in: %w", err)
@@ -183,7 +193,7 @@ func (x ids) record(id subject.RecordID) string { return x.encode(key.KindRecord
 func wireRecords(items []record.Item, results []record.Result) client.RecordsAnswer {
 	answer := client.RecordsAnswer{Items: make([]client.RecordResult, len(results))}
 	for i, r := range results {
-		item := client.RecordResult{Type: items[i].Type, ID: items[i].ID, Outcome: string(r.Outcome)}
+		item := client.RecordResult{Type: items[i].Type, ID: items[i].ID, Outcome: string(r.Outcome), Warnings: wireWarnings(r.Warnings)}
 		switch r.Outcome {
 		case record.Created:
 			answer.Created++
@@ -199,6 +209,13 @@ func wireRecords(items []record.Item, results []record.Result) client.RecordsAns
 		answer.Items[i] = item
 	}
 	return answer
+}
+
+func wireWarnings(warnings []record.Warning) (texts []string) {
+	for _, w := range warnings {
+		texts = append(texts, w.String())
+	}
+	return texts
 }
 
 func wireRecord(r store.RecordRow) client.Record {

@@ -175,6 +175,10 @@ func (o operations) ExplainRecord(ctx context.Context, ws store.Workspace, r sto
 	return o.engine.ExplainRecord(ctx, ws.ID, r)
 }
 
+func (o operations) RecordWarnings(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]record.Warning, error) {
+	return o.engine.RecordWarnings(ctx, ws.ID, r)
+}
+
 // answer turns what an operator may run into into what the caller is told.
 func answer(err error) error {
 	var state *operate.StateError

@@ -177,7 +177,7 @@ func Table() []Row {
 		},
 		{
 			Path: "console", Layer: Shell, Purpose: "the web console, rendered on the server",
-			Imports: []string{"@pure", "clock", "store", "engine/gate", "engine/journal", "engine/outlet"},
+			Imports: []string{"@pure", "clock", "store", "engine/gate", "engine/journal", "engine/outlet", "engine/record"},
 			Modules: []string{"github.com/a-h/templ"},
 		},
 		{

@@ -53,7 +53,7 @@ func (c *putContactCmd) Run(s *session) error {
 			return err
 		}
 		one, err := call(c.remote, func(api *client.Client) (client.Contact, error) { return api.PutContact(s.ctx, in) })
-		return s.wrote(c.JSON, one, err, "written", one.ID)
+		return s.wrote(c.JSON, one, nil, err, "written", one.ID)
 	}
 	answer, err := call(c.remote, func(api *client.Client) (client.ContactsAnswer, error) {
 		return api.PostRawContacts(s.ctx, []json.RawMessage{raw})
@@ -65,7 +65,7 @@ func (c *putContactCmd) Run(s *session) error {
 	if item.Outcome == "failed" {
 		return &client.Problem{Detail: item.Message, Code: item.Reason, Field: item.Field, Hint: item.Hint}
 	}
-	return s.wrote(c.JSON, answer, nil, item.Outcome, item.ID)
+	return s.wrote(c.JSON, answer, nil, nil, item.Outcome, item.ID)
 }
 
 // object is the contact as it is written: fields as a file's columns would be read.

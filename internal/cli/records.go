@@ -82,7 +82,7 @@ func (c *putRecordCmd) Run(s *session) error {
 	in := client.RecordInput{Type: c.Type, ID: c.ID, Props: props, Closed: c.Closed}
 	if !c.Merge {
 		one, err := call(c.remote, func(api *client.Client) (client.Record, error) { return api.PutRecord(s.ctx, in) })
-		return s.wrote(c.JSON, one, c.untyped(err), "written", one.Type, one.ID, fmt.Sprint("rev ", one.Rev))
+		return s.wrote(c.JSON, one, one.Warnings, c.untyped(err), "written", one.Type, one.ID, fmt.Sprint("rev ", one.Rev))
 	}
 	answer, err := call(c.remote, func(api *client.Client) (client.RecordsAnswer, error) { return api.PostRecords(s.ctx, in) })
 	if err != nil || len(answer.Items) == 0 {
@@ -92,7 +92,7 @@ func (c *putRecordCmd) Run(s *session) error {
 	if item.Outcome == "failed" {
 		return c.untyped(&client.Problem{Detail: item.Message, Code: item.Reason, Field: item.Field, Hint: item.Hint})
 	}
-	return s.wrote(c.JSON, answer, nil, item.Outcome, item.Type, item.ID)
+	return s.wrote(c.JSON, answer, item.Warnings, nil, item.Outcome, item.Type, item.ID)
 }
 
 // orNow is the value of a field, where that is now and the field an instant: the present one.
@@ -128,8 +128,8 @@ func typeWanted(message string) (sheet.Type, bool) {
 	return "", false
 }
 
-// wrote says what came of a write.
-func (s *session) wrote(asJSON bool, answer any, err error, cells ...string) error {
+// wrote says what came of a write, and what is probably a mistake in it.
+func (s *session) wrote(asJSON bool, answer any, warnings []string, err error, cells ...string) error {
 	switch {
 	case err != nil:
 		return err
@@ -137,7 +137,15 @@ func (s *session) wrote(asJSON bool, answer any, err error, cells ...string) err
 		return printJSON(s.Out, answer)
 	}
 	s.rows([][]string{cells})
+	s.warnings(warnings)
 	return nil
+}
+
+// warnings prints what was taken and is probably a mistake.
+func (s *session) warnings(texts []string) {
+	for _, text := range texts {
+		s.note("! %s", cell(text))
+	}
 }
 
 // props joins --props, the fields and --unset.
@@ -341,6 +349,7 @@ func (c *showRecordCmd) print(s *session, one client.RecordDetail) error {
 	if err := s.props(one.Props); err != nil {
 		return err
 	}
+	s.warnings(one.Warnings)
 	if len(one.Triggers) == 0 {
 		return nil
 	}

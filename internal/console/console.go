@@ -25,6 +25,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/store"
@@ -89,6 +90,8 @@ type Definitions interface {
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
 	// ExplainRecord says how every trigger stands to a record at this moment.
 	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Standing, error)
+	// RecordWarnings says which fields of a record name a contact that does not exist.
+	RecordWarnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]record.Warning, error)
 	// InputConflict sets what an instance was planned by beside what its trigger says now.
 	InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error)
 	// Throttles lists the contexts that have fired, and when they may again.

@@ -26,7 +26,8 @@ type fact struct {
 	value string
 	at    time.Time // instead of value
 	href  string
-	code  bool // a name of machines, set in fixed width
+	code  bool  // a name of machines, set in fixed width
+	state badge // beside value; without a word: none
 }
 
 type deliveryDetail struct {

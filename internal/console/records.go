@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -190,12 +191,20 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 	if r.Unreadable != nil {
 		page.facts = append(page.facts, fact{name: "unreadable", value: r.Unreadable.Error()})
 	}
+	warnings, err := c.Definitions.RecordWarnings(ctx, v.workspace.ID, r)
+	if err != nil {
+		return view{}, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Props)) {
 		value, err := valueOf(r.Props[name])
 		if err != nil {
 			return view{}, err
 		}
-		page.fields = append(page.fields, fact{name: name, value: value})
+		field := fact{name: name, value: value}
+		if slices.ContainsFunc(warnings, func(w record.Warning) bool { return w.Field == name }) {
+			field.state = badge{bad, "names nobody"}
+		}
+		page.fields = append(page.fields, field)
 	}
 	standings, err := c.Definitions.ExplainRecord(ctx, v.workspace.ID, r)
 	if err != nil {

@@ -4,11 +4,17 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon/internal/condition"
+	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
+
+// RecordWarnings says which fields of a record name a contact that does not exist.
+func (e *Engine) RecordWarnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]record.Warning, error) {
+	return e.records.Warnings(ctx, ws, r)
+}
 
 // ExplainRecord says of every trigger that looks at a record why it would fire now, or why not. It changes nothing.
 func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Standing, error) {

@@ -143,12 +143,13 @@ const (
 
 // ByName are the statements that look many rows up by their names, with parameters.
 func ByName() map[string][]any {
-	var keys, people rowset
+	var keys, people, named rowset
 	for i := range 100 {
 		keys.row().int(1).text(fmt.Sprint("k", i)).text(fmt.Sprint("h", i))
 		people.row().int(int64(i)).int(1).text(fmt.Sprint("c", i)).text("").text("")
+		named.row().int(1).text(fmt.Sprint("c", i))
 	}
-	return map[string][]any{existingInstances: {int64(1), &keys}, findRecipients: {&people}}
+	return map[string][]any{existingInstances: {int64(1), &keys}, findRecipients: {&people}, knownContacts: {&named}}
 }
 
 // Joined are statements that join many rows, of which most columns are constant, with parameters.

@@ -214,7 +214,7 @@ WHERE record.ws = r.ws AND record.id = r.id AND record.rev = r.rev - 1`
 // written at most once, and marked to be looked at; one that is not written is not marked.
 func (s *Store) WriteRecords(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []RecordRef,
-	decide func(map[RecordRef]RecordRow) ([]RecordRow, error), once *Once[[]RecordRow],
+	decide func(map[RecordRef]RecordRow) ([]RecordRow, error), contacts *ContactLookup, once *Once[[]RecordRow],
 ) error {
 	err := s.write(ctx, func(t *session) error {
 		_, err := once.do(ctx, t, ws, func() ([]RecordRow, error) {
@@ -226,7 +226,10 @@ func (s *Store) WriteRecords(
 			if err != nil {
 				return nil, err
 			}
-			return writes, t.writeRecords(ctx, ws, now, writes)
+			if err := t.writeRecords(ctx, ws, now, writes); err != nil {
+				return nil, err
+			}
+			return writes, t.lookUp(ctx, ws, contacts)
 		})
 		return err
 	})

@@ -28,7 +28,7 @@ func (f fixture) records(at time.Time, value any, ids ...string) {
 			writes = append(writes, row)
 		}
 		return writes, nil
-	}, nil))
+	}, nil, nil))
 }
 
 func (f fixture) record(id string) store.RecordRow {
@@ -67,7 +67,7 @@ func TestRecordMark(t *testing.T) {
 		woken = nil
 		f.must(s.WriteRecords(t.Context(), f.ws, now, []store.RecordRef{{Type: "kiosk", ExtID: "1"}}, func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
 			return nil, nil
-		}, nil))
+		}, nil, nil))
 		if len(woken) > 0 && !woken[0].IsZero() {
 			t.Errorf("nothing was written, and %v was woken for", woken)
 		}
@@ -100,7 +100,7 @@ func TestRecordsApart(t *testing.T) {
 		}
 		f.must(s.WriteRecords(t.Context(), f.ws, now, nil, func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
 			return []store.RecordRow{{Record: subject.Record{Type: "Zoo", ExtID: "1"}}, {Record: subject.Record{Type: "a-b", ExtID: "1"}}}, nil
-		}, nil))
+		}, nil, nil))
 		types, err := s.RecordTypes(t.Context(), f.ws)
 		if diff := cmp.Diff([]string{"Zoo", "a-b", "kiosk"}, types); diff != "" || err != nil {
 			t.Errorf("%s %v", diff, err)
@@ -155,6 +155,42 @@ func TestStatementsOfRecords(t *testing.T) {
 					t.Errorf("%d %s: %d statements, want %d", n, value, got, want)
 				}
 			}
+		}
+	})
+}
+
+// A write that asks which contacts exist is answered by one statement, in its transaction and before its answer is made.
+func TestContactsThatRecordsName(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		f.contact("ann")
+		write := func(ids []string) (spent int64, answered map[string]bool) {
+			var l store.ContactLookup
+			once := &store.Once[[]store.RecordRow]{
+				AnswerKey: store.AnswerKey{Key: fmt.Sprint("k", len(ids)), Request: "r"}, At: now,
+				Answer: func([]store.RecordRow) (store.Answer, error) { answered = l.Known; return store.Answer{}, nil },
+			}
+			before := s.Statements()
+			f.must(s.WriteRecords(t.Context(), f.ws, now, nil, func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
+				l.IDs = ids
+				return nil, nil
+			}, &l, once))
+			return s.Statements() - before, answered
+		}
+		var many []string
+		for i := range 1000 {
+			many = append(many, fmt.Sprint("stranger", i))
+		}
+		none, _ := write(nil)
+		for _, ids := range [][]string{{"ann"}, append(many, "ann")} {
+			spent, answered := write(ids)
+			if diff := cmp.Diff(map[string]bool{"ann": true}, answered); diff != "" || spent != none+1 {
+				t.Errorf("%d ids: %d statements, %d without; %s", len(ids), spent, none, diff)
+			}
+		}
+		if known, err := s.KnownContacts(t.Context(), f.ws+1, []string{"ann"}); len(known) > 0 || err != nil {
+			t.Errorf("in another workspace: %v, %v", known, err)
 		}
 	})
 }

@@ -174,7 +174,7 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 				r := known[parent]
 				r.Props, r.Across = map[string]any{"n": r.Rev}, across
 				return []store.RecordRow{r}, nil
-			}, nil))
+			}, nil, nil))
 		}
 		write(false)
 		if done, more, err := s.MarkChildren(t.Context(), at, 2); done != 0 || more || err != nil {

@@ -17,7 +17,8 @@ import (
 // Store is what the package needs of the store.
 type Store interface {
 	WriteRecords(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []store.RecordRef,
-		decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), once *store.Once[[]store.RecordRow]) error
+		decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), contacts *store.ContactLookup, once *store.Once[[]store.RecordRow]) error
+	KnownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]bool, error)
 }
 
 // Definitions gives the set in force; a catalog does.
@@ -57,11 +58,12 @@ const (
 	Failed    Outcome = "failed"
 )
 
-// Result is the answer to one item. Record is the record as it is now.
+// Result is the answer to one item. Record is the record as it is now, and Warnings are about all of its fields.
 type Result struct {
-	Outcome Outcome
-	Error   *Error
-	Record  store.RecordRow
+	Outcome  Outcome
+	Error    *Error
+	Record   store.RecordRow
+	Warnings []Warning
 }
 
 // Write takes what actor says about records, in one transaction. The results stand in the order of the items; an item
@@ -90,13 +92,17 @@ func (k *Keeper) Write(
 	}
 	now = now.Truncate(time.Microsecond) // as it will be read again
 	var results []Result
+	var w writing
+	var lookup store.ContactLookup
+	answer := func() []Result { return w.warned(results, lookup.Known) }
 	err = k.store.WriteRecords(ctx, ws.ID, now, refs, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
-		w := writing{set: set, mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[store.RecordRef]bool{}}
+		w = writing{set: set, mode: mode, actor: actor, now: now, before: known, after: maps.Clone(known), named: map[store.RecordRef]bool{}}
 		var err error
 		results, err = w.all(items)
+		lookup.IDs = w.contacts(results)
 		return w.writes(), err
-	}, store.From(once, func([]store.RecordRow) []Result { return results }))
-	return results, err
+	}, &lookup, store.From(once, func([]store.RecordRow) []Result { return answer() }))
+	return answer(), err
 }
 
 // writing is one run of the decision.

@@ -289,6 +289,52 @@ func TestTyped(t *testing.T) {
 	}
 }
 
+// Only texts in fields of the type contact are ids of contacts, and an empty one is none.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b bundle) {
+		b.Apply("{channel: \"memory:default\", provider: memory}\n---\nrecord_type: visit\nfields: {who: contact, guard: contact, team: record(visit), note: text}\n")
+		texts := func(r record.Result) (texts []string) {
+			for _, w := range r.Warnings {
+				texts = append(texts, w.String())
+			}
+			return texts
+		}
+		const bob = "props.who: no contact has the id bob; make the contact, or correct the field"
+		results := b.write(record.Merge,
+			`{"type": "visit", "id": "1", "props": {"who": "bob", "guard": "", "team": "red", "note": "bob"}}`,
+			`{"type": "visit", "id": "1", "props": {"note": "x"}}`,
+			`{"type": "visit", "id": "1", "props": {"note": "x"}}`,
+			`{"type": "visit", "id": "1", "props": {"note": 1}}`,
+			`{"type": "visit", "id": "2", "props": {"guard": "`+strings.Repeat("é", 200)+`"}}`,
+			`{"type": "open", "id": "1", "props": {"who": "bob"}}`,
+			`{"type": "visit", "id": "1", "props": {"who": null}}`,
+		)
+		long := "props.guard: no contact has the id " + strings.Repeat("é", 128) + "…; make the contact, or correct the field"
+		want := [][]string{{bob}, {bob}, {bob}, nil, {long}, nil, nil}
+		for i, r := range results {
+			if diff := cmp.Diff(want[i], texts(r)); diff != "" {
+				t.Errorf("item %d, %s: %s", i, r.Outcome, diff)
+			}
+		}
+		var kept []string
+		once := &store.Once[[]record.Result]{
+			AnswerKey: store.AnswerKey{Key: "k", Request: "r"}, At: b.Now(),
+			Answer: func(results []record.Result) (store.Answer, error) {
+				kept = texts(results[0])
+				return store.Answer{}, nil
+			},
+		}
+		again := []record.Item{{Type: "visit", ID: "1", Props: map[string]any{"who": "bob"}}}
+		if _, err := b.Records().Write(t.Context(), b.Workspace, record.Replace, again, "ann", b.Now(), once); err != nil || !cmp.Equal(kept, []string{bob}) {
+			t.Errorf("the answer that is kept for the same request: %v, %v", kept, err)
+		}
+		if r := b.write(record.Delete, `{"type": "visit", "id": "2"}`)[0]; len(r.Warnings) > 0 {
+			t.Errorf("taken away: %v", r.Warnings)
+		}
+	})
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(`{"type": "kiosk", "id": "a", "props": {"x": [1, null, {"y": "2026-05-14"}]}, "closed": true}`)
 	typ := &expr.RecordType{Name: "t", Declared: map[string]string{"x": "datetime", "y": "record(t)", "z": "time"}}
@@ -322,7 +368,7 @@ type spoiled struct{ *store.Store }
 
 func (s spoiled) WriteRecords(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []store.RecordRef,
-	decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), once *store.Once[[]store.RecordRow],
+	decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), contacts *store.ContactLookup, once *store.Once[[]store.RecordRow],
 ) error {
 	return s.Store.WriteRecords(ctx, ws, now, refs, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
 		for ref, row := range known {
@@ -332,7 +378,7 @@ func (s spoiled) WriteRecords(
 			}
 		}
 		return decide(known)
-	}, once)
+	}, contacts, once)
 }
 
 // A record that cannot be read is not changed in part, since nobody knows what would stay, and can be written whole or taken

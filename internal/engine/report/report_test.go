@@ -79,7 +79,7 @@ func (w world) put(typ string, all map[string]map[string]any) {
 			rows = append(rows, row)
 		}
 		return rows, nil
-	}, nil)
+	}, nil, nil)
 	if err != nil {
 		w.Fatal(err)
 	}

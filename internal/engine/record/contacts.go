@@ -1,0 +1,86 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Warning is a field of the type contact whose value is the id of no contact. It refuses nothing: the contact may be made later.
+type Warning struct {
+	Field string // its name, without props
+	Value string // the id that no contact has
+}
+
+func (w Warning) String() string {
+	value := w.Value
+	if len(value) > maxName { // longer than the id of any contact
+		value = strings.ToValidUTF8(value[:maxName], "") + "…"
+	}
+	return fmt.Sprintf("props.%s: no contact has the id %s; make the contact, or correct the field", w.Field, value)
+}
+
+// contacts are the fields of the type contact that hold an id, in the order of their names. An empty text is no id.
+func contacts(t *expr.RecordType, props map[string]any) []Warning {
+	if t == nil {
+		return nil
+	}
+	var named []Warning
+	for _, name := range sorted(props) {
+		if id, ok := props[name].(string); ok && id != "" && t.Declared[name] == "contact" {
+			named = append(named, Warning{Field: name, Value: id})
+		}
+	}
+	return named
+}
+
+// unknown are those of the fields whose id no contact has.
+func unknown(named []Warning, known map[string]bool) []Warning {
+	return slices.DeleteFunc(named, func(w Warning) bool { return known[w.Value] })
+}
+
+// ids are those that the fields hold, each once.
+func ids(named []Warning) []string {
+	all := map[string]bool{}
+	for _, w := range named {
+		all[w.Value] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// Warnings says which fields of a stored record name a contact that does not exist at this moment.
+func (k *Keeper) Warnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]Warning, error) {
+	set, err := k.definitions.Current(ctx, ws)
+	if err != nil {
+		return nil, fmt.Errorf("read the types of records: %w", err)
+	}
+	named := contacts(set.RecordType(r.Type), r.Props)
+	if len(named) == 0 {
+		return nil, nil
+	}
+	known, err := k.store.KnownContacts(ctx, ws, ids(named))
+	return unknown(named, known), err
+}
+
+// warned adds to the results which fields name a contact that does not exist.
+func (w *writing) warned(results []Result, known map[string]bool) []Result {
+	for i, r := range results {
+		results[i].Warnings = unknown(contacts(w.set.RecordType(r.Record.Type), r.Record.Props), known)
+	}
+	return results
+}
+
+// contacts are the ids of contacts that the records hold as they are now.
+func (w *writing) contacts(results []Result) []string {
+	var named []Warning
+	for _, r := range results {
+		named = append(named, contacts(w.set.RecordType(r.Record.Type), r.Record.Props)...)
+	}
+	return ids(named)
+}
