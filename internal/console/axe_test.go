@@ -70,9 +70,9 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	}
 	public := func(kind key.Kind, id int64) string { return engine.PublicIDs(b.ws).Encode(kind, int64(b.ws.ID), id) }
 	pages := []string{
-		"/", "/inbox", "/deliveries", "/deliveries?status=failed&since=1d&reason=x", "/instances", "/instances?zones=true", "/events", "/decisions", "/records", "/records/kiosk",
+		"/", "/channels/sms:away", "/deliveries", "/deliveries?status=failed&since=1d&reason=x", "/instances", "/instances?zones=true", "/events", "/decisions", "/records", "/records/kiosk",
 		"/records/kiosk/123", "/records/pump/1", "/throttles", "/runs", "/contacts", "/contacts/ann", "/workflows", "/workflows/visit", "/workflows/told", "/channels",
-		"/channels/sms:away", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin",
+		"/inbox", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin",
 	}
 	deliveries, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{}, store.Page{})
 	if err != nil {

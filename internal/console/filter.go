@@ -76,6 +76,9 @@ func (v visit) made(f *filter) store.Span {
 	return span
 }
 
+// asked reports whether a list shows less than all, by a field or a chip.
+func (f filter) asked() bool { return f.narrowed() || len(f.keep) > 0 }
+
 // narrowed reports whether something is asked for.
 func (f filter) narrowed() bool {
 	return f.open || slices.ContainsFunc(f.fields, func(one field) bool { return one.value != "" })

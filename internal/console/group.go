@@ -73,7 +73,10 @@ func (v visit) batchLine(b batch) line {
 	if where == "" {
 		where = b.Workflow
 	}
-	l.what, l.to, l.detail = fmt.Sprintf("%d × %s, %s", b.n, words(string(b.Reason)), channelName(where)), "", ""
+	l.what, l.to, l.detail = fmt.Sprintf("%d × %s", b.n, words(string(b.Reason))), "", ""
+	if where != "" {
+		l.what += ", " + channelName(where)
+	}
 	l.why = b.Reason.Sentence() + " Since " + strings.TrimSuffix(v.short(b.since), ":00") + "."
 	l.href = ""
 	switch {

@@ -40,3 +40,14 @@ func TestEqualRowsAreGrouped(t *testing.T) {
 		t.Errorf("the row counts as another one when it grows: %q, %q", before.id, l.id)
 	}
 }
+
+// An event of a kind that no workflow knows has neither a channel nor a workflow.
+func TestBatchOfNowhere(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 23, 18, 0, 0, 0, time.UTC)
+	v := visit{scale: scale{now: at, zone: time.UTC}, ids: key.NewPublicIDs([]byte("secret"))}
+	e := journal.Entry{At: at, What: journal.NoMatch, Reason: reason.NoWorkflow}
+	if l := v.batchLine(batch{e, 20, at}); l.what != "20 × no workflow" {
+		t.Errorf("the row is called %q", l.what)
+	}
+}
