@@ -9,8 +9,9 @@
 //	                     404                  it surely has not
 //	                     anything else        nobody knows yet
 //
-// It knows nothing of what the body holds and of how requests are signed: providers do. An endpoint's text is never
-// repeated in an error: it may hold anything.
+// It knows nothing of what the body holds and of how requests are signed: providers do. The beginning of what an endpoint says
+// of a refusal is part of the error, without control characters, the values of the channel's settings and what the provider
+// names as secret (words).
 package endpoint
 
 import (
@@ -21,6 +22,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,11 +93,18 @@ type Endpoint struct {
 	client *outbound.Client
 	url    string
 	lookup string
+	hide   []string // never in an error
 }
 
-// Open makes an endpoint of resolved settings.
-func Open(client *outbound.Client, settings map[string]string) (*Endpoint, error) {
-	e := &Endpoint{client: client, url: settings[SettingURL], lookup: settings[SettingLookup]}
+// Open makes an endpoint of resolved settings. Their values, and what is to be hidden besides, are never part of an error.
+func Open(client *outbound.Client, settings map[string]string, hide ...string) (*Endpoint, error) {
+	e := &Endpoint{client: client, url: settings[SettingURL], lookup: settings[SettingLookup], hide: hide}
+	for name, value := range settings {
+		e.hide = append(e.hide, value)
+		if u, err := url.Parse(value); err == nil && (name == SettingURL || name == SettingLookup) {
+			e.hide = append(e.hide, u.RequestURI(), u.Path, u.RawQuery)
+		}
+	}
 	if _, err := address(SettingURL, e.url); err != nil {
 		return nil, err
 	}
@@ -103,8 +112,8 @@ func Open(client *outbound.Client, settings map[string]string) (*Endpoint, error
 }
 
 // Post hands a message over by one request. What an answer other than 2xx means says refused: nil for Refused. The errors
-// are *channel.SendError.
-func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte, refused func(outbound.Response) *channel.SendError) (channel.Receipt, error) {
+// are *channel.SendError; with what the endpoint says of a refusal, but for the values to hide.
+func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte, refused func(outbound.Response) *channel.SendError, hide ...string) (channel.Receipt, error) {
 	answer, err := e.client.Do(ctx, outbound.Request{Method: http.MethodPost, URL: e.url, Header: header, Body: body})
 	if err != nil {
 		var failed *outbound.Error
@@ -119,7 +128,11 @@ func (e *Endpoint) Post(ctx context.Context, header http.Header, body []byte, re
 	if refused == nil {
 		refused = Refused
 	}
-	return channel.Receipt{}, refused(answer)
+	failed := refused(answer)
+	if said := words(answer.Body, slices.Concat(e.hide, hide)); said != "" && answer.Status >= 400 {
+		failed.Err = fmt.Errorf("%w: %s", failed.Err, said)
+	}
+	return channel.Receipt{}, failed
 }
 
 // Find looks a message up by its idempotency key, as channel.Verifier asks. A look-up changes nothing, so each of its

@@ -65,7 +65,7 @@ func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Recei
 	header := c.header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Idempotency-Key", out.IdempotencyKey)
-	return c.endpoint.Post(ctx, header, body, nil)
+	return c.endpoint.Post(ctx, header, body, nil, header.Get("Authorization"), out.Address, out.Link)
 }
 
 // Verify looks the message up.

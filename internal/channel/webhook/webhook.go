@@ -74,7 +74,7 @@ func Provider(client *outbound.Client, c clock.Clock) channel.Provider {
 		Check:    endpoint.Check,
 		Verifies: []string{endpoint.SettingLookup},
 		Open: func(settings map[string]string) (channel.Channel, error) {
-			e, err := endpoint.Open(client, settings)
+			e, err := endpoint.Open(client, settings, strings.TrimPrefix(settings[settingSecret], secretPrefix), strings.TrimPrefix(settings[settingOldSecret], secretPrefix))
 			if err != nil {
 				return nil, err
 			}
@@ -129,7 +129,8 @@ func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Recei
 		return channel.Receipt{}, channel.Permanent(err)
 	}
 	header.Set("Content-Type", "application/json")
-	return c.endpoint.Post(ctx, header, body, refused)
+	hide := append(strings.Fields(header.Get(standardwebhooks.HeaderWebhookSignature)), out.Address, out.Link)
+	return c.endpoint.Post(ctx, header, body, refused, hide...)
 }
 
 // refused says what an answer other than 2xx means. A receiver is somebody's own program: a wrong address, an expired

@@ -140,6 +140,20 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A refusal is kept in the receiver's own words, without the secrets and the signature.
+func TestRefusalsSayWhy(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, "unknown subscriber: %s, %s, %s", r.Header.Get("webhook-signature"), secret(1), strings.TrimPrefix(secret(2), "whsec_"))
+	}))
+	t.Cleanup(server.Close)
+	_, err := open(t, map[string]string{"url": server.URL, "secret": secret(1), "old_secret": secret(2)}).Send(t.Context(), outgoing())
+	if want := "temporary_error: the endpoint answered 400 Bad Request: unknown subscriber: *** ***, ***, ***"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
