@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/channel"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/store"
@@ -89,6 +90,44 @@ func TestEligible(t *testing.T) {
 			}
 			b.At(b.Clock.Now().Add(5 * time.Minute))
 		}, 2 * time.Hour, 1, time.Date(2026, 5, 14, 7, 0, 0, 0, time.UTC).Sub(enginetest.Start), 0, 0},
+		{"a retry by hand", alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
+			b.Provider.Next(refused(), refused())
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+			retryAll(b, 3*time.Minute)
+			b.At(b.Clock.Now())
+		}, 10 * time.Minute, 1, start, time.Hour, time.Hour},
+		{"a retry by hand under an open breaker", alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
+			for range 6 {
+				b.Provider.Next(away())
+			}
+			b.PostAll(many(5)...)
+			b.At(enginetest.Start)
+			retryAll(b, 3*time.Minute)
+			b.At(b.Clock.Now()) // the provider is away still
+		}, 4 * time.Minute, 5, start, time.Hour, time.Hour},
+		{"a retry by hand of what a limit holds", "workspace: default\ncadence: {max_per_day: 1}\n---\n" + alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
+			b.Post(event("up", "1", "a@x.org"))
+			b.Post(event("up", "2", "a@x.org"))
+			b.At(enginetest.Start)
+			retryAll(b, 3*time.Minute)
+		}, 4 * time.Minute, 1, 3 * time.Minute, 0, 0},
+		{"what had failed, sent again by hand", alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
+			b.Provider.Next(channel.Permanent(errors.New("unknown")))
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+			retryAll(b, 3*time.Minute)
+		}, 4 * time.Minute, 1, 3 * time.Minute, time.Hour, 57 * time.Minute},
+		{"a retry by hand of an instance", failingPapers("backoff: [5m, 1h]"), func(b *enginetest.Bundle) {
+			w := &world{Bundle: b}
+			w.put("paper/p", `{"target": "2026-05-14", "people": 0}`)
+			b.Clock.Set(time.Date(2026, 5, 14, 7, 0, 0, 0, time.UTC))
+			for w.tick() {
+			}
+			if _, err := b.Operator().RetryInstance(b.Context(), b.Workspace.ID, only(b).ID, "ann", b.Clock.Now().Add(time.Minute)); err != nil {
+				b.Fatal(err)
+			}
+		}, 2 * time.Hour, 1, time.Date(2026, 5, 14, 7, 0, 0, 0, time.UTC).Sub(enginetest.Start), 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -123,5 +162,23 @@ func TestEligible(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// retryAll has a person retry what waits or has failed, that long after the start.
+func retryAll(b *enginetest.Bundle, after time.Duration) {
+	b.Helper()
+	b.Clock.Set(enginetest.Start.Add(after))
+	rows, err := b.Store.Deliveries(b.Context(), b.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 100})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, row := range rows {
+		if row.Status != delivery.Scheduled && row.Status != delivery.Failed {
+			continue
+		}
+		if _, err := b.Operator().RetryDelivery(b.Context(), b.Workspace.ID, row.ID, "ann", b.Clock.Now()); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -20,7 +20,8 @@ type trace struct {
 	Version int64         `json:"version"` // of the workflow
 	Reason  reason.Reason `json:"reason"`
 	Step    int           `json:"step"`
-	Due     time.Time     `json:"due"`
+	Due     time.Time     `json:"due"`                // catch_up counts from it
+	Since   *time.Time    `json:"eligible,omitempty"` // since when the message could have left, where that is earlier
 	Late    string        `json:"late,omitempty"`
 	CatchUp string        `json:"catch_up,omitempty"`
 	Until   *time.Time    `json:"until,omitempty"` // when it is looked at again
@@ -183,6 +184,9 @@ func Trace(row delivery.Row, timing schedule.Timing, why reason.Reason, now, unt
 	}
 	if t.Due.IsZero() {
 		t.Due = row.NotBefore
+	}
+	if since := row.Eligible(); !since.IsZero() && since.Before(t.Due) {
+		t.Since = &since
 	}
 	if why == reason.Stale {
 		t.Late, t.CatchUp = now.Sub(t.Due).String(), timing.CatchUp.String()

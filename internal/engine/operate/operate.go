@@ -215,13 +215,23 @@ func (a *action) retryDelivery(s store.OperatorState, d delivery.Row) (store.Ope
 		if d.Step > 0 {
 			d.Status = delivery.Sent
 		}
+		d.EligibleAt = a.eligible(d)
 		d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = a.now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
-		d.DueAt, d.EligibleAt = time.Time{}, time.Time{}
+		d.DueAt = time.Time{} // catch_up forgives a retry
 		a.result.Deliveries = append(a.result.Deliveries, d.ID)
 		a.tellDelivery(journal.Released, d, reason.RetryByOperator)
 		return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
 	}
 	return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
+}
+
+// eligible is the instant from which a message that is retried could have left; none: now. A retry by hand leaves it unmoved, but
+// what still waited for a limit, a resume or a person's decision could not have left before.
+func (a *action) eligible(d delivery.Row) time.Time {
+	if at := d.Eligible(); at.Before(a.now) {
+		return at
+	}
+	return time.Time{}
 }
 
 // again makes a new occasion for one person out of a delivery that has ended, and marks that one, so that the same

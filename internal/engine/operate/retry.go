@@ -32,10 +32,14 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 		case in.Aside():
 			return store.OperatorChange{}, paused("retry")
 		case in.Status == instance.Pending:
+			in.NextRetryAt = now
+			if !s.Instance.Held && in.RetryCount > 0 {
+				in.NextRetryAt = time.Time{} // it is taken up at once, and late since it was due
+			}
 			if err := o.decided(a, s, &in); err != nil {
 				return store.OperatorChange{}, err
 			}
-			in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = 0, 0, now, reason.RetryByOperator
+			in.RetryCount, in.Crashes, in.Reason = 0, 0, reason.RetryByOperator
 			a.tell(journal.Released, in, reason.RetryByOperator)
 			return store.OperatorChange{Instance: &in}, nil
 		case s.RetriedBy != 0:
