@@ -40,7 +40,7 @@ func TestRecordPages(t *testing.T) {
 			"/records/kiosk":                    {`href="/records/kiosk/123"`, `href="/records/kiosk/a%2Fb%20%252F%3F.."`, "closed", "probe", "battery_level"},
 			"/records/kiosk/123":                {"Main &lt;hall&gt;", "15", "[&#34;a&#34;,1]", "revision", "Nothing was made about it yet."},
 			"/records/kiosk/a%2Fb%20%252F%3F..": {"a/b %2F?..", "It has no fields.", "closed"},
-			"/records/none":                     {"There is no record of this type.", "carillon records put none/ID"},
+			"/records/none":                     {"There is no record of this type.", "carillon records put none ID"},
 		} {
 			a := get(t, h, path)
 			wellFormed(t, path, a.body)
