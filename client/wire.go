@@ -302,6 +302,7 @@ type Outlook struct {
 	Reason  string    `json:"reason,omitempty" doc:"What keeps it from leaving, or why it is tried again; absent: nothing."`
 	Message string    `json:"message,omitempty" doc:"The reason's sentence."`
 	At      time.Time `json:"at,omitzero" doc:"When it leaves, with a reason at the earliest; absent: nobody can say."`
+	Away    bool      `json:"provider_away,omitempty" doc:"Its provider is away now, besides the reason, which binds for longer."`
 }
 
 // Operated says what a person's action did.

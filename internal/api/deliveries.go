@@ -107,7 +107,7 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 		return detail, err
 	}
 	if ahead, planned := gate.Ahead(row, circumstances(row)); planned {
-		detail.Outlook = &client.Outlook{Reason: string(ahead.Reason), Message: sentence(ahead.Reason), At: ahead.At}
+		detail.Outlook = &client.Outlook{Reason: string(ahead.Reason), Message: sentence(ahead.Reason), At: ahead.At, Away: ahead.Away}
 	}
 	for i, t := range attempts {
 		detail.AttemptLog[i] = client.Attempt{

@@ -128,17 +128,25 @@ func (c *showDeliveryCmd) print(s *session, d client.DeliveryDetail) error {
 
 // outlook says when the next message leaves, and never an instant at which it cannot.
 func outlook(o output, d client.DeliveryDetail) string {
-	switch next := d.Outlook; {
-	case next == nil || d.Sending:
+	next := d.Outlook
+	if next == nil || d.Sending {
 		return ""
+	}
+	besides := ""
+	if next.Away {
+		besides = " Besides, its provider is away now."
+	}
+	switch {
+	case next.Reason == "" && next.Away:
+		return "leaves at " + o.at(next.At) + "." + besides
 	case next.Reason == "":
 		return "leaves at " + o.at(next.At)
 	case next.At.IsZero():
-		return "does not leave: " + next.Message
+		return "does not leave: " + next.Message + besides
 	case next.Reason == "channel_down":
 		return "does not leave before its provider is back: " + next.Message
 	default:
-		return "leaves at " + o.at(next.At) + " at the earliest: " + next.Message
+		return "leaves at " + o.at(next.At) + " at the earliest: " + next.Message + besides
 	}
 }
 

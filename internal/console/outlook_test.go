@@ -106,3 +106,43 @@ func TestPausedAndOverALimit(t *testing.T) {
 		}
 	}
 }
+
+// What a limit holds for longer than its provider stays away waits for the limit: the absent provider is named besides.
+func TestLimitOutlastsBreaker(t *testing.T) {
+	t.Parallel()
+	b := setup(t, storetest.Memory(t))
+	h := b.handler(t, console.Deps{Guest: "default"})
+	b.apply(t, "channel: sms:away\nprovider: away\n---\nworkflow: daily\ntype: custom\ntriggers: {id: t, event: daily}\naudience: {to: event.recipient}\nchannel: sms:away\nmessage: {sms: {text: x}}\n---\npersona: Once\ncadence: {max_per_day: 1}\n")
+	finn := []contact.Item{contact.Parse(json.RawMessage(`{"id":"finn","persona":"Once","addresses":{"sms":"+4930100"}}`), "")}
+	if _, err := b.engine.Contacts().Write(t.Context(), b.ws, contact.Merge, finn, b.clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7"} {
+		ref := "finn"
+		if id > "2" {
+			ref = "other" + id
+		}
+		b.post(t, `{"kind":"daily","id":"`+id+`","recipient":{"customer_ref":"`+ref+`","address":"+493010`+id+`"}}`)
+	}
+	b.tick(t)
+	rows, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{Workflow: "daily"}, store.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := ""
+	for _, row := range rows {
+		if row.DeferredBy != "" {
+			limited = "/deliveries/" + engine.PublicIDs(b.ws).Encode(key.KindDelivery, int64(b.ws.ID), int64(row.ID))
+		}
+	}
+	if limited == "" || !strings.Contains(plain(get(t, h, "/channels").body), "provider away") {
+		t.Fatalf("%+v", rows)
+	}
+	if text := plain(get(t, h, limited).body); !strings.Contains(text, "It waits until 15 May") || !strings.Contains(text, "Besides, its provider is away now.") || strings.Contains(text, "whose provider is away") {
+		t.Error(text)
+	}
+	text := plain(get(t, h, "/contacts/finn").body)
+	if !strings.Contains(text, "Besides, its provider is away now.") || strings.Count(text, "15 May") == 0 {
+		t.Error(text)
+	}
+}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -85,7 +86,7 @@ func aheadText(d delivery.Row, o gate.Outlook) string {
 	case o.Reason != "":
 		text += o.Reason.Sentence()
 	}
-	return text
+	return strings.TrimSpace(text + besides(o))
 }
 
 // unionOf joins lists of deliveries, each delivery once.

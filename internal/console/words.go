@@ -213,6 +213,14 @@ type phrase struct {
 // stopped reports whether nobody can say when a message leaves.
 func stopped(ahead gate.Outlook) bool { return ahead.At.IsZero() || ahead.Reason == reason.ChannelDown }
 
+// besides is the sentence about a provider that is away, while something else keeps a message for longer.
+func besides(ahead gate.Outlook) string {
+	if ahead.Away {
+		return " Besides, its provider is away now."
+	}
+	return ""
+}
+
 // story tells in sentences where a delivery stands; pause is that of its workflow, or the zero value.
 func story(d delivery.Row, ahead gate.Outlook, planned bool, pause store.Pause, now time.Time) []phrase {
 	var told []phrase
@@ -248,13 +256,13 @@ func story(d delivery.Row, ahead gate.Outlook, planned bool, pause store.Pause, 
 			if d.Step > 0 {
 				what = comes(d.Step + 1)
 			}
-			tell(what+" waits until", d.SendAt, ". "+why(d))
+			tell(what+" waits until", d.SendAt, ". "+why(d)+besides(ahead))
 		case planned && d.RetryCount > 0:
-			tell(fmt.Sprintf("%s did not get through. The next try is at", plural(int64(d.RetryCount), "try", "tries")), d.SendAt, ". "+why(d))
+			tell(fmt.Sprintf("%s did not get through. The next try is at", plural(int64(d.RetryCount), "try", "tries")), d.SendAt, ". "+why(d)+besides(ahead))
 		case planned && ahead.Reason != "":
-			tell(comes(d.Step+1)+" goes out at", ahead.At, " at the earliest. "+ahead.Reason.Sentence())
+			tell(comes(d.Step+1)+" goes out at", ahead.At, " at the earliest. "+ahead.Reason.Sentence()+besides(ahead))
 		case planned:
-			tell(comes(d.Step+1)+" goes out at", ahead.At, ".")
+			tell(comes(d.Step+1)+" goes out at", ahead.At, "."+besides(ahead))
 		case d.CompletedAt.IsZero() && d.Reason != "" && d.Reason != reason.Delivered:
 			tell("Nothing is planned. "+why(d), time.Time{}, "")
 		}

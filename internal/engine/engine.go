@@ -267,7 +267,12 @@ func (e *Engine) Circumstances(ctx context.Context, ws subject.WorkspaceID) (fun
 		}
 		def := set.Channel(row.Channel)
 		if c.Missing = def == nil; def != nil {
-			c.Away = e.outlets.State(ws, def, now).Breaker != flow.Closed
+			if state := e.outlets.State(ws, def, now); state.Breaker != flow.Closed {
+				c.AwayUntil = now
+				if state.OpenUntil.After(now) {
+					c.AwayUntil = state.OpenUntil
+				}
+			}
 		}
 		return c
 	}, nil
