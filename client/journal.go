@@ -36,6 +36,7 @@ type Decision struct {
 // EventQuery narrows a list of events; zero fields do not.
 type EventQuery struct {
 	Kind   string
+	To     string // the person whom the event names: any address, your id, or the whole name
 	Since  string // received at this instant or later: RFC 3339, or how long ago, such as 1d
 	Until  string // received before this instant
 	Limit  int
@@ -45,6 +46,7 @@ type EventQuery struct {
 func (q EventQuery) values() url.Values {
 	v := values{}
 	v.set("kind", q.Kind)
+	v.set("to", q.To)
 	v.set("since", q.Since)
 	v.set("until", q.Until)
 	v.set("cursor", q.Cursor)

@@ -39,6 +39,7 @@ func (s Period) read(now time.Time) (store.Span, error) {
 
 type listEvents struct {
 	Kind string `query:"kind" maxLength:"200" doc:"Of this kind."`
+	To   string `query:"to" maxLength:"256" doc:"That name this person: any of their addresses, your id of them, or their whole name. The newest 200,000 events are read."`
 	Period
 	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"500" doc:"How many items a page holds, at most."`
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before."`
@@ -67,7 +68,7 @@ func (a *API) journal() {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := a.Store.Events(ctx, c.Workspace.ID, store.EventFilter{Kind: in.Kind, Made: made}, page)
+		rows, err := a.Store.Events(ctx, c.Workspace.ID, store.EventFilter{Kind: in.Kind, To: x.whom(in.To), Made: made}, page)
 		if err != nil {
 			return nil, fmt.Errorf("a page of the list: %w", err)
 		}

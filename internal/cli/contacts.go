@@ -177,7 +177,10 @@ func (s *session) person(api *client.Client, text string) (client.Contact, error
 
 // Run shows contacts.
 func (c *showContactCmd) Run(s *session) error {
-	return oneByOne(s, c.remote, c.JSON, c.IDs, s.person, parted(s, c.print))
+	return oneByOne(s, c.remote, c.JSON, c.IDs, func(api *client.Client, id string) (client.Contact, error) {
+		one, err := s.person(api, id)
+		return one, c.orNamed(s, api, id, err)
+	}, parted(s, c.print))
 }
 
 func (c *showContactCmd) print(s *session, one client.Contact) error {
@@ -224,12 +227,13 @@ func idBeside(c client.Contact) string {
 // lastMessages is how many deliveries of a contact are shown with it.
 const lastMessages = 20
 
-// printMessages prints what the contact was sent, will be sent and was not, in the zone of the contact.
+// printMessages prints what the contact was sent, will be sent and was not, in the zone of the contact, and the events that named
+// them without making a message.
 func (c *showContactCmd) printMessages(s *session, one client.Contact) error {
 	page, err := call(c.remote, func(api *client.Client) (client.Page[client.Delivery], error) {
 		return api.Deliveries(s.ctx, client.DeliveryQuery{To: one.ID, Limit: lastMessages})
 	})
-	if err != nil || len(page.Items) == 0 {
+	if err != nil {
 		return err
 	}
 	limits, err := call(c.remote, func(api *client.Client) (client.ContactLimits, error) { return api.ContactLimits(s.ctx, one.ID) })
@@ -240,6 +244,13 @@ func (c *showContactCmd) printMessages(s *session, one client.Contact) error {
 	if err := theirs.Timezone.UnmarshalText([]byte(limits.Timezone)); err != nil {
 		theirs.Timezone = c.Timezone
 	}
+	if len(page.Items) > 0 {
+		printMessageLines(s, page, theirs)
+	}
+	return c.printNothingMade(s, one, theirs)
+}
+
+func printMessageLines(s *session, page client.Page[client.Delivery], theirs output) {
 	s.title("messages, in " + theirs.Timezone.String())
 	slices.SortStableFunc(page.Items, func(a, b client.Delivery) int { // the latest first, and what nobody can date before it
 		_, x, _ := messageLine(a)
@@ -256,7 +267,6 @@ func (c *showContactCmd) printMessages(s *session, one client.Contact) error {
 	}
 	s.table([]string{"at", "what", "workflow", "channel", "why", "delivery"}, rows)
 	s.more(page.NextCursor)
-	return nil
 }
 
 // messageLine says of a delivery whether it was sent, will be or was not, when, and why.

@@ -44,11 +44,16 @@ func (c *listDeliveriesCmd) Run(s *session) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(s.Out, page)
+		err = printJSON(s.Out, page)
+	} else {
+		s.printDeliveries(c.output, page.Items)
+		s.more(page.NextCursor)
 	}
-	s.printDeliveries(c.output, page.Items)
-	s.more(page.NextCursor)
-	return nil
+	if err == nil && c.To != "" && len(page.Items) == 0 && c.Cursor == "" {
+		narrowed := cmp.Or(c.Workflow, c.Status, c.Channel, c.Reason, c.Instance, c.Since, c.Until) != ""
+		err = s.noteNothingTo(c.remote, c.To, narrowed)
+	}
+	return err
 }
 
 func (s *session) printDeliveries(o output, list []client.Delivery) {

@@ -1,26 +1,30 @@
 package cli
 
 import (
-	"encoding/json"
-	"strings"
-
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/reason"
 )
 
 type listEventsCmd struct {
 	Kind string `name:"kind" placeholder:"KIND" help:"Of this kind."`
+	To   string `name:"to" placeholder:"PERSON" help:"That name this person: any of their addresses, your id of them, or their whole name."`
 	span
 	paging
 	remote
 	output
 }
 
+// Help is the long help.
+func (listEventsCmd) Help() string {
+	return `The outcome says what each trigger made of the event, with the value that decided: door condition_false (event.minutes
+is 2). events show has the whole. --to finds the events that name a person, among them those that made no message; of
+the list it reads the newest 200,000 events.`
+}
+
 // Run lists events.
 func (c *listEventsCmd) Run(s *session) error {
 	page, err := collect(c.paging, func(limit int, cursor string) (client.Page[client.ListedEvent], error) {
 		return call(c.remote, func(api *client.Client) (client.Page[client.ListedEvent], error) {
-			return api.Events(s.ctx, client.EventQuery{Kind: c.Kind, Since: c.Since, Until: c.Until, Limit: limit, Cursor: cursor})
+			return api.Events(s.ctx, client.EventQuery{Kind: c.Kind, To: c.To, Since: c.Since, Until: c.Until, Limit: limit, Cursor: cursor})
 		})
 	})
 	if err != nil {
@@ -40,25 +44,6 @@ func (c *listEventsCmd) Run(s *session) error {
 	s.table([]string{"id", "received_at", "kind", "address", "customer_ref", "outcome"}, rows)
 	s.more(page.NextCursor)
 	return nil
-}
-
-// outcomes are what the triggers made of an event, as its trace says it; an event without one concerned no workflow.
-func outcomes(trace json.RawMessage) string {
-	var lines []struct {
-		Workflow string `json:"workflow"`
-		Reason   string `json:"reason"`
-	}
-	if len(trace) > 0 && json.Unmarshal(trace, &lines) != nil {
-		return ""
-	}
-	if len(lines) == 0 {
-		return string(reason.NoWorkflow)
-	}
-	parts := make([]string, len(lines))
-	for i, l := range lines {
-		parts[i] = strings.TrimSpace(l.Workflow + " " + l.Reason)
-	}
-	return strings.Join(parts, ", ")
 }
 
 type decisionsCmd struct {

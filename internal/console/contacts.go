@@ -100,7 +100,9 @@ type contactDetail struct {
 	groups     []limitGroup
 	theirs     scale // instants in the person's zone
 	next, past []personMoment
-	all        string // the list of all that was ever meant for them; empty: they are all here
+	all        string      // the list of all that was ever meant for them; empty: they are all here
+	nothing    []eventLine // the last events that named them and made nothing
+	named      string      // the list of all events that named them
 }
 
 func (c *console) contact(ctx context.Context, v visit) (view, error) {
@@ -158,6 +160,10 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	if len(rows) == pageSize {
 		page.all = listAt("/deliveries", "to", r.ExtID)
 	}
+	if page.nothing, err = c.nothingMade(ctx, v, r.ExtID); err != nil {
+		return view{}, err
+	}
+	page.named = listAt("/events", "to", r.ExtID)
 	return view{title: "Contact " + page.title, section: "/contacts", body: contactPage(page), live: true}, nil
 }
 

@@ -43,6 +43,12 @@ func (c *console) find(ctx context.Context, v visit) (view, error) {
 			found.list = append(found.list, list...)
 		}
 	}
+	if found.q != "" && len(found.list) == 0 {
+		var err error
+		if found.list, err = c.findNamed(ctx, v, found.q); err != nil {
+			return view{}, err
+		}
+	}
 	persons := 0
 	for _, h := range found.list {
 		if h.kind == "contact" {

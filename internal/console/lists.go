@@ -229,12 +229,12 @@ func eventChips(known bool) []chip {
 }
 
 func (c *console) events(ctx context.Context, v visit) (view, error) {
-	list := eventList{scale: v.scale, newest: v.newest("/events"), filter: v.filterOf([]string{"kind"}, []string{"since", "until"}, nil)}
+	list := eventList{scale: v.scale, newest: v.newest("/events"), filter: v.filterOf([]string{"to", "kind"}, []string{"since", "until"}, nil)}
 	list.chips = eventChips(false)
 	var rows []store.EventRow
 	var err error
 	if made := v.made(&list.filter); list.refusal == "" {
-		f := store.EventFilter{Kind: v.query.Get("kind"), Made: made}
+		f := store.EventFilter{Kind: v.query.Get("kind"), To: v.whom(v.query.Get("to")), Made: made}
 		if rows, err = c.Store.Events(ctx, v.workspace.ID, f, store.Page{Before: v.before(), Limit: pageSize + 1}); err != nil {
 			return view{}, err
 		}
@@ -244,24 +244,9 @@ func (c *console) events(ctx context.Context, v visit) (view, error) {
 		list.older = v.older("/events", int64(rows[len(rows)-1].ID))
 	}
 	for _, e := range rows {
-		verdicts, err := verdictsOf(e)
+		l, err := v.eventLine(e)
 		if err != nil {
 			return view{}, err
-		}
-		l := eventLine{href: "/events/" + v.public(key.KindEvent, int64(e.ID)), at: e.ReceivedAt, kind: e.Kind}
-		if who := recipient(e); len(who) > 0 {
-			l.who = who[0]
-		}
-		l.id = l.href
-		for _, one := range verdicts {
-			m := mark{badge{reasonTone(one.Reason), words(string(one.Reason))}, one.Workflow, one.sentence()}
-			if one.Reason == reason.Matched {
-				m.why = "" // the word says it all
-			}
-			l.marks = append(l.marks, m)
-		}
-		if len(verdicts) == 0 {
-			l.marks = []mark{{badge{quiet, words(string(reason.NoWorkflow))}, "", reason.NoWorkflow.Sentence()}}
 		}
 		list.rows = append(list.rows, l)
 	}

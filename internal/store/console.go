@@ -51,6 +51,9 @@ FROM event AS e`
 
 // Events lists events, the newest first.
 func (s *Store) Events(ctx context.Context, ws subject.WorkspaceID, f EventFilter, p Page) ([]EventRow, error) {
+	if f.To.Text != "" {
+		return s.eventsNaming(ctx, ws, f, p)
+	}
 	p = f.Made.cut(p)
 	l := list(selectEvents, "e", int64(ws), p)
 	l.within("e", "e.received_at", f.Made)

@@ -453,6 +453,7 @@ type DeliveryFilter struct {
 // EventFilter narrows a listing; zero fields do not.
 type EventFilter struct {
 	Kind string
+	To   Whom // the person whom the event names; see MaxNamedRead
 	Made Span // when they were received
 }
 
