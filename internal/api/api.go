@@ -49,6 +49,7 @@ const (
 
 // Store is what the API reads by itself.
 type Store interface {
+	Health
 	Ping(ctx context.Context) error
 	Writable(ctx context.Context) error
 	KeyByHash(ctx context.Context, hash string) (store.APIKey, bool, error)
@@ -221,6 +222,7 @@ func New(d Deps) *API {
 	a.bulk()
 	a.secrets()
 	a.channels()
+	a.status()
 	a.ticks()
 	a.surveysTriggers()
 	a.metrics()

@@ -59,6 +59,7 @@ func fixtures() map[string]fixture {
 
 		"POST /v1/contacts":                 {scope: api.ScopeIngest, path: "/v1/contacts", body: `{"contacts":[{"id":"someone"}]}`},
 		"GET /v1/contacts":                  {scope: api.ScopeRead, path: "/v1/contacts"},
+		"GET /v1/status":                    {scope: api.ScopeRead, path: "/v1/status"},
 		"GET /v1/top-contacts":              {scope: api.ScopeRead, path: "/v1/top-contacts"},
 		"GET /v1/contacts/{id}":             {scope: api.ScopeRead, path: "/v1/contacts/{contact}"},
 		"GET /v1/contacts/{id}/limits":      {scope: api.ScopeRead, path: "/v1/contacts/{contact}/limits"},

@@ -120,6 +120,9 @@ func objects() map[string]string {
 		"ChannelTest":   "A message that is sent through a channel at once, outside of all limits.",
 		"ChannelTested": "What came of the test of a channel.",
 
+		"Status":     "How a workspace does: its channels, what is late, and what waits for a person.",
+		"StatusLine": "One thing to know about a workspace, with the command that acts on it.",
+
 		"Tick": "What one run of every pass did.",
 
 		"SurveysRequest":     "Events of one kind, in the words of ADP Surveys.",

@@ -23,6 +23,7 @@ func describedTags() []*huma.Tag {
 		{Name: "channels", Description: "The ways by which messages leave, and how they are."},
 		{Name: "tick", Description: "Running the engine from outside."},
 		{Name: tagSurveys, Description: "The routes of ADP Surveys, in its own words, for callers who know that system."},
+		{Name: "status", Description: "How late messages are, and what waits for a person."},
 		{Name: "metrics", Description: "The numbers of the process."},
 	}
 }

@@ -47,6 +47,7 @@ type grammar struct {
 	Apply       applyCmd       `cmd:"" group:"rules" help:"Put definition files in force."`
 	Definitions definitionsCmd `cmd:"" group:"rules" help:"See, delete and roll back the definitions in force."`
 
+	Status     statusCmd     `cmd:"" group:"work" help:"See how late messages are, and what waits for a person."`
 	Events     eventsCmd     `cmd:"" group:"work" help:"Post events and look at them."`
 	Ingest     ingestCmd     `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
 	Contacts   contactsCmd   `cmd:"" group:"work" help:"Keep contacts, the people who get messages."`

@@ -28,6 +28,7 @@ func remotes() map[string]wrongCase {
 		"definitions history":  {"", ""},
 		"definitions rollback": {"workflow nothing", "carillon definitions history"},
 		"definitions delete":   {"workflow nothing", "carillon definitions list"},
+		"status":               {"", ""},
 		"events list":          {"", ""},
 		"events post":          {"EVENTS", ""},
 		"events show":          {"e_nothing", "carillon events list"},

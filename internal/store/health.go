@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
@@ -41,20 +42,21 @@ type Line struct {
 	Workflow, Channel string
 	Reason            reason.Reason // why they were delayed last; "": they were not
 	N                 int64
-	Oldest            time.Time // since when the oldest of them could have left
+	Oldest            time.Time   // since when the oldest of them could have left
+	Example           delivery.ID // the one of them that was made first
 }
 
 // The bounds count the rows of all workspaces, as the indexes hold them.
 const waitingLines = `
-SELECT a.channel, a.workflow, a.reason, COUNT(*), MIN(a.since)
+SELECT a.channel, a.workflow, a.reason, COUNT(*), MIN(a.since), MIN(a.id)
 FROM (
-  SELECT l.channel, l.workflow, l.reason, l.eligible_at AS since FROM (
-    SELECT d.ws, d.channel, d.workflow, d.reason, d.eligible_at FROM delivery AS d
+  SELECT l.channel, l.workflow, l.reason, l.eligible_at AS since, l.id FROM (
+    SELECT d.ws, d.id, d.channel, d.workflow, d.reason, d.eligible_at FROM delivery AS d
     WHERE d.eligible_at > 0 AND d.eligible_at <= $2 ORDER BY d.eligible_at, d.send_at LIMIT $3) AS l
   WHERE l.ws = $1
   UNION ALL
-  SELECT m.channel, m.workflow, m.reason, m.send_at FROM (
-    SELECT d.ws, d.channel, d.workflow, d.reason, d.send_at, d.eligible_at FROM delivery AS d
+  SELECT m.channel, m.workflow, m.reason, m.send_at, m.id FROM (
+    SELECT d.ws, d.id, d.channel, d.workflow, d.reason, d.send_at, d.eligible_at FROM delivery AS d
     WHERE d.send_at > 0 AND d.send_at <= $2 ORDER BY d.send_at, d.id LIMIT $3) AS m
   WHERE m.ws = $1 AND m.eligible_at = 0) AS a
 GROUP BY a.channel, a.workflow, a.reason
@@ -64,6 +66,41 @@ ORDER BY MIN(a.since), a.channel, a.workflow, a.reason`
 // those that are delayed; the oldest are always among them.
 func (s *Store) Lines(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]Line, error) {
 	return all(ctx, s, "count what waits", func(rows *sql.Rows) (l Line, err error) {
-		return l, rows.Scan(&l.Channel, &l.Workflow, &l.Reason, &l.N, instant{&l.Oldest})
+		return l, rows.Scan(&l.Channel, &l.Workflow, &l.Reason, &l.N, instant{&l.Oldest}, &l.Example)
 	}, waitingLines, int64(ws), micros(now), int64(maxTurns))
+}
+
+// Standstill is something of a workspace that does not go on by itself, or is late.
+type Standstill struct {
+	What    string // held, unknown, due or records
+	N       int64
+	Oldest  time.Time // zero: that is not known
+	Example int64     // the row that was made first
+}
+
+// What a Standstill is about.
+const (
+	StandsHeld    = "held"    // instances that wait for a person
+	StandsUnknown = "unknown" // deliveries of which nobody knows whether they arrived
+	StandsDue     = "due"     // instances whose time has come
+	StandsRecords = "records" // records that wait for evaluation
+)
+
+const standstills = `
+SELECT '` + StandsHeld + `', COUNT(*), COALESCE(MIN(CASE WHEN a.held_at > 0 THEN a.held_at END), 0), COALESCE(MIN(a.id), 0) FROM (
+  SELECT i.id, i.held_at FROM instance AS i WHERE i.ws = $1 AND i.held = 1 AND i.reason <> 'workflow_paused' ORDER BY i.id LIMIT $3) AS a
+UNION ALL SELECT '` + StandsUnknown + `', COUNT(*), COALESCE(MIN(CASE WHEN b.doubt_at > 0 THEN b.doubt_at END), 0), COALESCE(MIN(b.id), 0) FROM (
+  SELECT d.id, d.doubt_at FROM delivery AS d WHERE d.ws = $1 AND d.status = 'unknown' ORDER BY d.id LIMIT $3) AS b
+UNION ALL SELECT '` + StandsDue + `', COUNT(*), COALESCE(MIN(c.ready_at), 0), COALESCE(MIN(c.id), 0) FROM (
+  SELECT i.ws, i.id, i.ready_at FROM instance AS i WHERE i.ready_at > 0 AND i.ready_at <= $2 ORDER BY i.ready_at, i.id LIMIT $3) AS c WHERE c.ws = $1
+UNION ALL SELECT '` + StandsRecords + `', COUNT(*), COALESCE(MIN(e.look_at), 0), COALESCE(MIN(e.id), 0) FROM (
+  SELECT r.ws, r.id, r.look_at FROM record AS r WHERE r.look_at > 0 AND r.look_at <= $2 ORDER BY r.look_at, r.id LIMIT $3) AS e WHERE e.ws = $1`
+
+// Standstills lists what of a workspace waits for a person or should have been taken up at now, each counted up to maxTurns; of those
+// that are due the oldest are always among them. What there is none of is left out.
+func (s *Store) Standstills(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]Standstill, error) {
+	list, err := all(ctx, s, "count what stands still", func(rows *sql.Rows) (x Standstill, err error) {
+		return x, rows.Scan(&x.What, &x.N, instant{&x.Oldest}, &x.Example)
+	}, standstills, int64(ws), dueMicros(now), int64(maxTurns))
+	return slices.DeleteFunc(list, func(x Standstill) bool { return x.N == 0 }), err
 }

@@ -1,0 +1,160 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Health is what the state of a workspace is read from.
+type Health interface {
+	Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]store.RecentCount, error)
+	Lines(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Line, error)
+	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
+	Standstills(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Standstill, error)
+}
+
+const (
+	// failedFor is how far back deliveries that failed are counted.
+	failedFor = 24 * time.Hour
+	// failedSince is the same as the command line writes it.
+	failedSince = "1d"
+)
+
+// facts are what is known of a workspace at one moment.
+type facts struct {
+	channels []client.Channel
+	lines    []store.Line
+	stands   []store.Standstill
+	recent   []store.RecentCount
+	pauses   []store.Pause
+}
+
+func (a *API) status() {
+	route(a, http.MethodGet, "/v1/status", ScopeRead, huma.Operation{
+		OperationID: "get-status", Summary: "How late messages are, and what waits for a person", Tags: []string{"status"},
+		Description: "Each channel with its breaker, as the answering process knows it; then only what there is.",
+	}, func(ctx context.Context, c Caller, _ *struct{}) (*body[client.Status], error) {
+		now := a.Clock.Now()
+		channels, err := a.Engine.Channels(ctx, c.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		f := facts{channels: channels.Items}
+		if f.lines, err = a.Store.Lines(ctx, c.Workspace.ID, now); err != nil {
+			return nil, fmt.Errorf("what waits: %w", err)
+		}
+		if f.stands, err = a.Store.Standstills(ctx, c.Workspace.ID, now); err != nil {
+			return nil, fmt.Errorf("what stands still: %w", err)
+		}
+		if f.recent, err = a.Store.Recent(ctx, c.Workspace.ID, now.Add(-failedFor)); err != nil {
+			return nil, fmt.Errorf("what has failed: %w", err)
+		}
+		if f.pauses, err = a.Store.Pauses(ctx, c.Workspace.ID); err != nil {
+			return nil, fmt.Errorf("what is paused: %w", err)
+		}
+		return &body[client.Status]{client.Status{At: now, Items: a.idsOf(c.Workspace).statusLines(f)}}, nil
+	})
+}
+
+// statusLines puts into lines what is known of a workspace.
+func (x ids) statusLines(f facts) []client.StatusLine {
+	out := []client.StatusLine{}
+	for _, c := range f.channels {
+		one := client.StatusLine{What: client.StatusChannel, Name: c.Key, State: c.State.Breaker}
+		if c.State.Breaker != client.BreakerClosed {
+			one.Until, one.Message, one.Command = c.State.OpenUntil, c.State.LastFailure, "carillon channels list"
+		}
+		out = append(out, one)
+	}
+	late := x.waitingLines(f.lines)
+	var stuck []client.StatusLine
+	for _, s := range f.stands {
+		one := client.StatusLine{What: s.What, N: s.N, Since: s.Oldest}
+		switch s.What {
+		case store.StandsDue:
+			one.Example, one.Command = x.instance(instance.ID(s.Example)), "carillon instances list --status pending"
+			late = append(late, one)
+		case store.StandsRecords:
+			one.Command = "carillon runs list"
+			late = append(late, one)
+		case store.StandsHeld:
+			one.Example, one.Command = x.instance(instance.ID(s.Example)), "carillon instances list --held"
+			stuck = append(stuck, one)
+		case store.StandsUnknown:
+			one.Example, one.Command = x.delivery(delivery.ID(s.Example)), "carillon deliveries list --status unknown"
+			stuck = append(stuck, one)
+		}
+	}
+	slices.SortStableFunc(late, func(a, b client.StatusLine) int { return a.Since.Compare(b.Since) })
+	out = append(append(out, late...), stuck...)
+	out = append(out, failedLines(f.recent)...)
+	for _, p := range f.pauses {
+		if p.ResumedAt.IsZero() {
+			out = append(out, client.StatusLine{
+				What: client.StatusPaused, Name: p.Workflow, N: p.Instances + p.Deliveries, Since: p.PausedAt, Reason: p.Why,
+				Command: "carillon workflows resume " + p.Workflow,
+			})
+		}
+	}
+	return out
+}
+
+// waitingLines are the messages that wait, by channel and reason: workflows are put together.
+func (x ids) waitingLines(lines []store.Line) (out []client.StatusLine) {
+	for _, l := range lines { // the oldest first
+		same := func(one client.StatusLine) bool { return one.Name == l.Channel && one.Reason == string(l.Reason) }
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			out[i].N += l.N
+			continue
+		}
+		out = append(out, client.StatusLine{
+			What: client.StatusWaiting, Name: l.Channel, N: l.N, Since: l.Oldest, Reason: string(l.Reason), Message: sentence(l.Reason),
+			Example: x.delivery(l.Example), Command: waitingCommand(l),
+		})
+	}
+	return out
+}
+
+// waitingCommand is what a person can do about messages that wait. A retry does not get past an open breaker, and a message that nothing
+// delays needs none.
+func waitingCommand(l store.Line) string {
+	verb := "retry"
+	if l.Reason == "" || l.Reason == reason.ChannelDown {
+		verb = "list"
+	}
+	parts := []string{"carillon deliveries", verb, "--channel", l.Channel, "--status scheduled"}
+	if l.Reason != "" {
+		parts = append(parts, "--reason", string(l.Reason))
+	}
+	return strings.Join(parts, " ")
+}
+
+// failedLines are the deliveries of the last day that failed, by channel.
+func failedLines(recent []store.RecentCount) (out []client.StatusLine) {
+	failed := map[string]int64{}
+	for _, r := range recent {
+		if r.Status == delivery.Failed {
+			failed[r.Channel] += r.N
+		}
+	}
+	for channel, n := range failed {
+		out = append(out, client.StatusLine{
+			What: client.StatusFailed, Name: channel, N: n, Command: "carillon deliveries retry --status failed --channel " + channel + " --since " + failedSince,
+		})
+	}
+	slices.SortFunc(out, func(a, b client.StatusLine) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/carillonhq/carillon/client"
+)
+
+type statusCmd struct {
+	remote
+	output
+}
+
+// Help is the long help.
+func (statusCmd) Help() string {
+	return `A line for each channel with its breaker, and then for what there is of these, each with the command that acts on it or
+shows the rest:
+
+  waiting   messages that could have left and have not, by channel and reason; since is that of the oldest one
+  due       instances whose time has come and that have made no message yet
+  records   records that wait for evaluation
+  held      instances that wait for a person
+  unknown   deliveries of which nobody knows whether they arrived
+  failed    deliveries made in the last day that have failed, by channel
+  paused    a workflow that a person has paused, with what is put aside
+
+A message that waits for a limit, or is planned for later, is not late and not among them. What a channel's line says is what the
+process that answers knows. Exit status 0, also when something is late.`
+}
+
+// Run prints how the workspace does.
+func (c *statusCmd) Run(s *session) error {
+	status, err := call(c.remote, func(api *client.Client) (client.Status, error) { return api.Status(s.ctx) })
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.Out, status)
+	}
+	rows := make([][]string, len(status.Items))
+	late, person := false, false
+	for i, one := range status.Items {
+		n, why := fmt.Sprint(one.N), one.Reason
+		switch one.What {
+		case client.StatusChannel:
+			n, why = one.State, one.Message
+			if !one.Until.IsZero() {
+				n += ", tried again at " + c.at(one.Until)
+			}
+			person = person || one.State != client.BreakerClosed
+		case client.StatusWaiting, client.StatusDue, client.StatusRecords:
+			late = true
+		default:
+			person = true
+		}
+		rows[i] = []string{one.What, one.Name, n, c.at(one.Since), why, one.Example, cmp.Or(one.Command, "-")}
+	}
+	s.table([]string{"what", "name", "n", "since", "reason", "example", "command"}, rows)
+	switch {
+	case !late && !person:
+		s.note("Nothing is late, and nothing waits for a person.")
+	case !late:
+		s.note("Nothing is late.")
+	}
+	return nil
+}
