@@ -25,6 +25,8 @@ type WorkflowPause struct {
 	Reason     string    `json:"reason,omitempty" doc:"Why, as it was given."`
 	Instances  int64     `json:"instances" doc:"That came due meanwhile and are held; counted up to 10000."`
 	Deliveries int64     `json:"deliveries" doc:"Likewise."`
+	Stopped    int64     `json:"stopped" doc:"Instances and deliveries that the pause stops: these, and what waits for a later instant or has not been taken up yet; the latter counted among the 50000 of each that are due next."`
+	Due        int64     `json:"due" doc:"Of what is stopped, whose time has come."`
 }
 
 // Workflows lists the workflows.

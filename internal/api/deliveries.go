@@ -53,7 +53,11 @@ func (a *API) deliveries() {
 		if err != nil {
 			return nil, err
 		}
-		wire := func(r delivery.Row) client.Delivery { return a.wireDelivery(x, r) }
+		circumstances, err := a.Engine.Circumstances(ctx, c.Workspace.ID)
+		if err != nil {
+			return nil, err
+		}
+		wire := func(r delivery.Row) client.Delivery { return a.wireStanding(x, r, circumstances(r)) }
 		return &body[client.Page[client.Delivery]]{pageOf(rows, in.Limit, wire, func(r delivery.Row) string { return x.delivery(r.ID) })}, nil
 	})
 	route(a, http.MethodGet, "/v1/deliveries/{id}", ScopeRead, huma.Operation{
@@ -98,15 +102,16 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 	if err != nil {
 		return client.DeliveryDetail{}, fmt.Errorf("list its contents: %w", err)
 	}
-	detail := client.DeliveryDetail{Delivery: a.wireDelivery(x, row), Says: gate.Explain(row), Trace: document(row.Trace), AttemptLog: make([]client.Attempt, len(attempts))}
+	circumstances, err := a.Engine.Circumstances(ctx, c.Workspace.ID)
+	if err != nil {
+		return client.DeliveryDetail{}, err
+	}
+	around := circumstances(row)
+	detail := client.DeliveryDetail{Delivery: a.wireStanding(x, row, around), Says: gate.Explain(row), Trace: document(row.Trace), AttemptLog: make([]client.Attempt, len(attempts))}
 	if err := a.folded(ctx, c, x, row, &detail); err != nil {
 		return detail, err
 	}
-	circumstances, err := a.Engine.Circumstances(ctx, c.Workspace.ID)
-	if err != nil {
-		return detail, err
-	}
-	if ahead, planned := gate.Ahead(row, circumstances(row)); planned {
+	if ahead, planned := gate.Ahead(row, around); planned {
 		detail.Outlook = &client.Outlook{Reason: string(ahead.Reason), Message: sentence(ahead.Reason), At: ahead.At, Away: ahead.Away}
 	}
 	for i, t := range attempts {
@@ -152,6 +157,18 @@ func (a *API) folded(ctx context.Context, c Caller, x ids, row delivery.Row, det
 		detail.Folded = append(detail.Folded, wire(d))
 	}
 	return nil
+}
+
+// wireStanding is a delivery as it stands among these circumstances: a pause of its workflow counts at once, also before the
+// delivery is put aside.
+func (a *API) wireStanding(x ids, r delivery.Row, around gate.Circumstances) client.Delivery {
+	wire := a.wireDelivery(x, r)
+	if around.Paused && !wire.Sending {
+		if wire = a.wireDelivery(x, r.Paused()); wire.SendAt.IsZero() {
+			wire.WaitsFor = ""
+		}
+	}
+	return wire
 }
 
 func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {

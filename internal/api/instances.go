@@ -103,8 +103,12 @@ func (a *API) instances() {
 			return nil, err
 		}
 		detail := client.InstanceDetail{Instance: x.wireOccasion(row, zones), Trace: document(row.Trace), Deliveries: make([]client.Delivery, len(rows))}
+		circumstances, err := a.Engine.Circumstances(ctx, c.Workspace.ID)
+		if err != nil {
+			return nil, err
+		}
 		for i, d := range rows {
-			detail.Deliveries[i] = a.wireDelivery(x, d)
+			detail.Deliveries[i] = a.wireStanding(x, d, circumstances(d))
 		}
 		for _, f := range instance.Failures(row.Trace) {
 			detail.Failures = append(detail.Failures, client.Failure{At: f.At, Error: f.Error})

@@ -106,6 +106,7 @@ func (o operations) Workflows(ctx context.Context, ws store.Workspace) (client.W
 			one.Paused = p.ResumedAt.IsZero()
 			one.Pause = &client.WorkflowPause{
 				PausedAt: p.PausedAt, ResumedAt: p.ResumedAt, Actor: p.Actor, Reason: p.Why, Instances: p.Instances, Deliveries: p.Deliveries,
+				Stopped: f.Stopped.All(), Due: f.Stopped.Due,
 			}
 		}
 		list.Workflows[i] = one

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/carillonhq/carillon/client"
 )
@@ -29,10 +30,18 @@ func (c *listWorkflowsCmd) Run(s *session) error {
 	rows := make([][]string, len(list.Workflows))
 	for i, w := range list.Workflows {
 		p := cmp.Or(w.Pause, &client.WorkflowPause{})
-		rows[i] = []string{w.Workflow, w.Type, positive(int(w.Version)), workflowStatus(w), c.at(p.PausedAt), positive(int(p.Instances + p.Deliveries)), p.Reason}
+		rows[i] = []string{w.Workflow, w.Type, positive(int(w.Version)), workflowStatus(w), c.at(p.PausedAt), stoppedBy(*p), p.Reason}
 	}
-	s.table([]string{"workflow", "type", "version", "status", "paused_at", "held", "reason"}, rows)
+	s.table([]string{"workflow", "type", "version", "status", "paused_at", "stopped", "reason"}, rows)
 	return nil
+}
+
+// stoppedBy says how much a pause stops; empty: nothing.
+func stoppedBy(p client.WorkflowPause) string {
+	if p.Stopped == 0 {
+		return positive(int(p.Instances + p.Deliveries)) // of one that is over: what it put aside is being taken up
+	}
+	return fmt.Sprintf("%d (%d due)", p.Stopped, p.Due)
 }
 
 func workflowStatus(w client.Workflow) string {

@@ -19,6 +19,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
@@ -47,6 +48,7 @@ type Store interface {
 	Events(ctx context.Context, ws subject.WorkspaceID, f store.EventFilter, p store.Page) ([]store.EventRow, error)
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
+	Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []store.Pause, now time.Time) (map[string]store.Stopped, error)
 	Decisions(ctx context.Context, ws subject.WorkspaceID, f store.DecisionFilter, p store.Page) ([]store.Decision, error)
 }
 
@@ -65,6 +67,7 @@ type Messages interface {
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
 	DeliveriesByID(ctx context.Context, ws subject.WorkspaceID, ids []delivery.ID) (map[delivery.ID]delivery.Row, error)
 	Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error)
+	Leaving(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error)
 	Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error)
 	FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error)
 	Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p store.Page) ([]store.Content, error)

@@ -1,11 +1,14 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/flow"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -121,18 +125,7 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 		}
 		signs = append(signs, sign{name: "oldest waiting", href: channelHref(lines[0].Channel), badge: badge{hold, plural(n, "waits", "wait")}, of: "since", at: lines[0].Oldest})
 	}
-	failed := map[string]int64{}
-	for _, r := range recent {
-		if r.Status == delivery.Failed {
-			failed[r.Channel] += r.N
-		}
-	}
-	for _, channel := range sortedKeys(failed) {
-		signs = append(signs, sign{
-			name: "failed in a day, " + channelName(channel), href: listAt("/deliveries", "status", "failed", "channel", channel, "since", "1d"),
-			badge: badge{bad, number(failed[channel])}, command: retryFailed(channel),
-		})
-	}
+	signs = append(signs, failures(recent)...)
 	for _, p := range pauses {
 		if p.ResumedAt.IsZero() {
 			signs = append(signs, sign{name: p.Workflow, href: workflowHref(p.Workflow), badge: badge{hold, "paused"}, of: "since", at: p.PausedAt, command: "carillon workflows resume " + p.Workflow})
@@ -141,18 +134,40 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 	return signs, nil
 }
 
-// retryFailed is the command that tries again what has failed on a channel in the time that the pages count.
-func retryFailed(channel string) string {
-	return "carillon deliveries retry --status failed --channel " + channel + " --since 1d"
+// failures are the deliveries that have failed and that nobody has sent again, by channel and reason, with the command that does.
+func failures(recent []store.RecentCount) (signs []sign) {
+	type failure struct {
+		channel string
+		why     reason.Reason
+	}
+	failed := map[failure]int64{}
+	for _, r := range recent {
+		if n := r.N - r.Resent; r.Status == delivery.Failed && n > 0 {
+			failed[failure{r.Channel, r.Reason}] += n
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(failed), func(a, b failure) int {
+		return cmp.Or(strings.Compare(a.channel, b.channel), strings.Compare(string(a.why), string(b.why)))
+	})
+	for _, f := range order {
+		one := sign{
+			name: "failed in a day, " + channelName(f.channel) + ", " + words(string(f.why)), badge: badge{bad, number(failed[f])},
+			href: listAt("/deliveries", "status", "failed", "channel", f.channel, "reason", string(f.why), "since", "1d"),
+		}
+		if f.why != reason.PermanentError { // its provider refuses it as often as it is sent
+			one.command = retryFailed(f.channel, f.why)
+		}
+		signs = append(signs, one)
+	}
+	return signs
 }
 
-func sortedKeys[V any](m map[string]V) (names []string) {
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+// retryFailed is the command that tries again what has failed on a channel for a reason, in the time that the pages count.
+func retryFailed(channel string, why reason.Reason) string {
+	return "carillon deliveries retry --status failed --channel " + channel + " --reason " + string(why) + " --since 1d"
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // countLine is a number of deliveries with their state and reason.
 type countLine struct {
@@ -209,7 +224,7 @@ func tally(recent []store.RecentCount, lines []store.Line, of func(store.RecentC
 		row := out[of(r)]
 		row.n += r.N
 		if r.Status == delivery.Failed {
-			row.failed += r.N
+			row.failed += r.N - r.Resent
 		}
 		out[of(r)] = row
 	}
@@ -374,7 +389,12 @@ func (c *console) workflowPage(ctx context.Context, v visit) (view, error) {
 	page.commands = []command{{"carillon workflows pause " + v.id, "stops it until it is resumed; what comes due meanwhile is held"}}
 	if pause >= 0 {
 		p := pauses[pause]
-		page.story = []phrase{{"Paused by " + p.Actor + " since", p.PausedAt, "."}, {text: fmt.Sprintf("%s and %s are put aside.", plural(p.Instances, "instance", "instances"), plural(p.Deliveries, "delivery", "deliveries"))}}
+		stopped, err := c.Store.Stopped(ctx, v.workspace.ID, pauses[pause:pause+1], v.now)
+		if err != nil {
+			return view{}, err
+		}
+		sum := stopped[p.Workflow]
+		page.story = []phrase{{"Paused by " + p.Actor + " since", p.PausedAt, "."}, {text: fmt.Sprintf("%s and %s are stopped, %s of them due.", plural(sum.Instances, "instance", "instances"), plural(sum.Deliveries, "delivery", "deliveries"), number(sum.Due))}}
 		page.commands = []command{{"carillon workflows resume " + v.id, "lets it go on, with what waited"}}
 	}
 	page.state, _ = workflowBadge(w, slices.DeleteFunc(slices.Clone(pauses), func(p store.Pause) bool { return p.Workflow != v.id }))
@@ -419,7 +439,7 @@ func (c *console) channelPage(ctx context.Context, v visit) (view, error) {
 	})
 	page.commands = []command{
 		{"carillon channels test " + def.Key + " --to ADDRESS", "sends one message through it"},
-		{retryFailed(def.Key), "tries again what has failed in a day"},
+		{retryFailed(def.Key, reason.RetriesUsedUp), "tries again what has failed in a day after all its tries"},
 	}
 	text, err := c.definitionText(ctx, v, "channel", v.id)
 	if err != nil {

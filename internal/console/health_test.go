@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/console"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
@@ -42,14 +44,25 @@ func TestHealthOfWorkflowsAndChannels(t *testing.T) {
 		b.clock.Set(b.clock.Now().Add(2 * time.Second))
 		b.tick(t)
 	}
-	says("/", "sms:away provider away tried again at 08:12:50", "wait since 08:12:40", "failed in a day, sms:away")
-	says("/", "carillon deliveries retry --status failed --channel sms:away --since 1d")
+	says("/", "sms:away provider away tried again at 08:12:50", "wait since 08:12:40", "failed in a day, sms:away, retries used up 2", "2 failed", "The next message is tried at 08:12:50 at the earliest: its provider is away.")
+	says("/", "carillon deliveries retry --status failed --channel sms:away --reason retries_used_up --since 1d")
 	says("/channels", "provider away 08:", "sms:away away")
-	says("/channels/sms:away", "found its provider away. It is tried again at", "carillon deliveries retry --status failed --channel sms:away --since 1d")
+	says("/channels/sms:away", "found its provider away. It is tried again at", "carillon deliveries retry --status failed --channel sms:away --reason retries_used_up --since 1d")
+	failed, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{Status: delivery.Failed}, store.Page{Limit: 1})
+	if err != nil || len(failed) != 1 { // one of the two
+		t.Fatal(failed, err)
+	}
+	if _, err := b.engine.Operator().RetryDelivery(t.Context(), b.ws.ID, failed[0].ID, "ada", b.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.Set(b.clock.Now().Add(time.Minute)) // the numbers of the pages are read again
+	if text := plain(get(t, h, "/").body); !strings.Contains(text, "retries used up 1 carillon") || !strings.Contains(text, "for a provider 1 failed") {
+		t.Errorf("what was sent again counts as failed: %s", text)
+	}
 	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "visit", "a wrong text", "ada", b.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
 	says("/", "visit paused", "carillon workflows resume visit")
 	says("/workflows", "paused", "visit survey 1 0 0")
-	says("/workflows/visit", "Paused by ada since 08:12:44", "carillon workflows resume visit")
+	says("/workflows/visit", "Paused by ada since 08:13:4", "carillon workflows resume visit")
 }

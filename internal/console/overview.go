@@ -24,6 +24,8 @@ const (
 	soon = 8
 	// lastRuns is how many of the newest runs it looks at for those that go on: an apply seldom begins more.
 	lastRuns = 8
+	// maxLeaving bounds what is read to find the next message where a pause stops the first ones.
+	maxLeaving = 100
 )
 
 // tile is a number that leads to its list.
@@ -82,13 +84,17 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
+	sums, err := c.Store.Stopped(ctx, v.workspace.ID, pauses, v.now)
+	if err != nil {
+		return view{}, err
+	}
 	for _, p := range pauses {
-		if p.ResumedAt.IsZero() {
+		if sum := sums[p.Workflow]; p.ResumedAt.IsZero() {
 			aside := "/instances?" + url.Values{"workflow": {p.Workflow}, "held": {"true"}}.Encode()
-			if p.Instances == 0 {
+			if sum.Deliveries > 0 {
 				aside = "/deliveries?" + url.Values{"workflow": {p.Workflow}, "reason": {string(reason.WorkflowPaused)}}.Encode()
 			}
-			o.attention = append(o.attention, tile{badge{hold, "put aside, " + p.Workflow + " is paused"}, p.Instances + p.Deliveries, aside})
+			o.attention = append(o.attention, tile{badge{hold, "stopped, " + number(sum.Due) + " of them due: " + p.Workflow + " is paused"}, sum.All(), aside})
 		}
 	}
 	if o.health, err = c.health(ctx, v, pauses); err != nil {
@@ -107,14 +113,15 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	var first time.Time // when the first message leaves of which that can be said
+	first, err := c.firstAhead(ctx, v, next, circumstances)
+	if err != nil {
+		return view{}, err
+	}
 	for _, d := range next {
 		ahead, _ := gate.Ahead(d, circumstances(d))
 		one := coming{ahead.At, d.Workflow, to(d), stepName(d.Step + 1), v.delivery(d.ID), ""}
 		if stopped(ahead) {
 			one.at, one.instead = time.Time{}, words(string(ahead.Reason))
-		} else if first.IsZero() {
-			first = ahead.At
 		}
 		o.coming = append(o.coming, one)
 	}
@@ -125,12 +132,32 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 	return view{title: "Overview", section: "/", body: overviewPage(o), live: true}, nil
 }
 
+// firstAhead is when the first message leaves, or is tried, of all those of which that can be said: what a pause stops is passed over.
+func (c *console) firstAhead(ctx context.Context, v visit, next []delivery.Row, circumstances func(delivery.Row) gate.Circumstances) (gate.Outlook, error) {
+	find := func(rows []delivery.Row) gate.Outlook {
+		for _, d := range rows {
+			if ahead, _ := gate.Ahead(d, circumstances(d)); !ahead.At.IsZero() {
+				return ahead
+			}
+		}
+		return gate.Outlook{}
+	}
+	first := find(next)
+	if !first.At.IsZero() || len(next) < soon {
+		return first, nil
+	}
+	more, err := c.Store.Leaving(ctx, v.workspace.ID, maxLeaving)
+	return find(more), err
+}
+
 // summary says in words how things are.
-func summary(c store.Counts, first time.Time, more bool) []phrase {
+func summary(c store.Counts, first gate.Outlook, more bool) []phrase {
 	told := []phrase{{text: plural(c.Events, "event", "events") + " taken in, " + plural(c.Sent, "delivery", "deliveries") + " sent."}}
 	switch {
-	case !first.IsZero():
-		return append(told, phrase{"The next message goes out at", first, "."})
+	case stopped(first) && !first.At.IsZero():
+		return append(told, phrase{"The next message is tried at", first.At, " at the earliest: its provider is away."})
+	case !first.At.IsZero():
+		return append(told, phrase{"The next message goes out at", first.At, "."})
 	case more:
 		return append(told, phrase{text: "The next messages cannot leave as they are planned."})
 	case !c.OldestDue.IsZero():
@@ -146,7 +173,7 @@ func attention(c store.Counts) []tile {
 		{badge{odd, "unknown"}, c.DeliveriesByStatus[delivery.Unknown], "/deliveries?status=unknown"},
 		{badge{bad, "without a channel"}, c.Delayed[reason.NoChannel], "/deliveries?reason=no_channel"},
 		{badge{hold, "wait for a provider"}, c.Delayed[reason.ChannelDown], "/deliveries?reason=channel_down"},
-		{badge{bad, "failed"}, c.DeliveriesByStatus[delivery.Failed], "/deliveries?status=failed"},
+		{badge{bad, "failed"}, c.DeliveriesByStatus[delivery.Failed] - c.FailedResent, "/deliveries?status=failed"},
 	}
 	var out []tile
 	for _, t := range all {

@@ -124,6 +124,14 @@ func Aside() time.Time { return time.Date(9000, time.January, 1, 0, 0, 0, 0, tim
 // Aside reports whether the row was put aside.
 func (r Row) Aside() bool { return r.SendAt.Equal(Aside()) }
 
+// Paused is the row as it stands while its workflow is paused, also before it is put aside: what it has to send waits for that.
+func (r Row) Paused() Row {
+	if (r.Status == Scheduled || r.Status == Sent || r.Status == Opened) && !r.SendAt.IsZero() {
+		r.SendAt, r.Reason = Aside(), reason.WorkflowPaused
+	}
+	return r
+}
+
 // Planned is when the next message is planned; none: nothing is, or it is put aside.
 func (r Row) Planned() time.Time {
 	if r.Aside() {

@@ -14,6 +14,7 @@ type WorkflowInfo struct {
 	Name       string
 	Definition *definition.Workflow // nil: it is paused, and defined no longer
 	Pause      *store.Pause         // nil: it is not paused, and nothing of it is put aside
+	Stopped    store.Stopped        // by the pause
 }
 
 // Workflows lists the workflows in force by name, and after them those that are paused and defined no longer.
@@ -26,6 +27,10 @@ func (e *Engine) Workflows(ctx context.Context, ws subject.WorkspaceID) ([]Workf
 	if err != nil {
 		return nil, err
 	}
+	stopped, err := e.config.Store.Stopped(ctx, ws, pauses, e.config.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
 	list := make([]WorkflowInfo, 0, len(set.Workflows()))
 	place := map[string]int{}
 	for _, w := range set.Workflows() {
@@ -34,10 +39,10 @@ func (e *Engine) Workflows(ctx context.Context, ws subject.WorkspaceID) ([]Workf
 	}
 	for _, p := range pauses {
 		if i, ok := place[p.Workflow]; ok {
-			list[i].Pause = &p
+			list[i].Pause, list[i].Stopped = &p, stopped[p.Workflow]
 			continue
 		}
-		list = append(list, WorkflowInfo{Name: p.Workflow, Pause: &p})
+		list = append(list, WorkflowInfo{Name: p.Workflow, Pause: &p, Stopped: stopped[p.Workflow]})
 	}
 	return list, nil
 }

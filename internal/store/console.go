@@ -21,6 +21,17 @@ func (s *Store) Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int)
 	return all(ctx, s, "list upcoming deliveries", scanDelivery, upcoming, int64(ws), int64(limit))
 }
 
+const leaving = selectDeliveries + `
+WHERE d.ws = $1 AND d.send_at > 0 AND NOT d.` + asideDelivery + `
+  AND NOT EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0)
+ORDER BY d.send_at, d.id
+LIMIT $2`
+
+// Leaving is Upcoming without what a pause stops.
+func (s *Store) Leaving(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error) {
+	return all(ctx, s, "list leaving deliveries", scanDelivery, leaving, int64(ws), int64(limit))
+}
+
 const deliveriesByID = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (id bigint)*/ AS r CROSS JOIN delivery AS d

@@ -13,13 +13,14 @@ import (
 
 // One statement, so that the numbers belong to one moment.
 const counts = `
-SELECT 'event' AS what, '' AS status, COUNT(*) AS n, 0 AS sent FROM event WHERE ws = $1
-UNION ALL SELECT 'instance', status, COUNT(*), 0 FROM instance WHERE ws = $1 GROUP BY status
-UNION ALL SELECT 'delivery', status, COUNT(*), COUNT(CASE WHEN last_sent_at > 0 THEN 1 END) FROM delivery WHERE ws = $1 GROUP BY status
-UNION ALL SELECT 'delayed', reason, COUNT(*), 0 FROM delivery WHERE eligible_at > 0 AND ws = $1 GROUP BY reason
-UNION ALL SELECT 'held', '', COUNT(*), 0 FROM instance WHERE ws = $1 AND held = 1
-UNION ALL SELECT 'due', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ws = $1 ORDER BY ready_at, id LIMIT 1), 0), 0
-UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND NOT ` + asideDelivery + ` AND ws = $1 ORDER BY send_at, id LIMIT 1), 0), 0`
+SELECT 'event' AS what, '' AS status, COUNT(*) AS n, 0 AS sent, 0 AS resent FROM event WHERE ws = $1
+UNION ALL SELECT 'instance', status, COUNT(*), 0, 0 FROM instance WHERE ws = $1 GROUP BY status
+UNION ALL SELECT 'delivery', status, COUNT(*), COUNT(CASE WHEN last_sent_at > 0 THEN 1 END),
+  COUNT(CASE WHEN status = 'failed' AND stop_reason = 'resent_by_operator' THEN 1 END) FROM delivery WHERE ws = $1 GROUP BY status
+UNION ALL SELECT 'delayed', reason, COUNT(*), 0, 0 FROM delivery WHERE eligible_at > 0 AND ws = $1 GROUP BY reason
+UNION ALL SELECT 'held', '', COUNT(*), 0, 0 FROM instance WHERE ws = $1 AND held = 1
+UNION ALL SELECT 'due', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ws = $1 ORDER BY ready_at, id LIMIT 1), 0), 0, 0
+UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND NOT ` + asideDelivery + ` AND ws = $1 ORDER BY send_at, id LIMIT 1), 0), 0, 0`
 
 // Counts counts a workspace. OldestDue is the earliest instant at which an instance or a delivery wants to be taken
 // up, in the past or not.
@@ -28,9 +29,10 @@ func (s *Store) Counts(ctx context.Context, ws subject.WorkspaceID) (Counts, err
 	type line struct {
 		what, status string
 		n, sent      int64
+		resent       int64
 	}
 	lines, err := all(ctx, s, "count", func(rows *sql.Rows) (l line, err error) {
-		return l, rows.Scan(&l.what, &l.status, &l.n, &l.sent)
+		return l, rows.Scan(&l.what, &l.status, &l.n, &l.sent, &l.resent)
 	}, counts, int64(ws))
 	if err != nil {
 		return c, err
@@ -44,6 +46,7 @@ func (s *Store) Counts(ctx context.Context, ws subject.WorkspaceID) (Counts, err
 		case "delivery":
 			c.DeliveriesByStatus[delivery.Status(l.status)] = l.n
 			c.Sent += l.sent
+			c.FailedResent += l.resent
 		case "delayed":
 			if c.Delayed == nil {
 				c.Delayed = map[reason.Reason]int64{}

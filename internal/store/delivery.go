@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -190,7 +191,11 @@ func (s *Store) Deliveries(ctx context.Context, ws subject.WorkspaceID, f Delive
 	if f.Channel != "" {
 		l.and("d.channel = ?", f.Channel)
 	}
-	if f.Reason != "" {
+	switch f.Reason {
+	case "":
+	case reason.WorkflowPaused: // also what has not been put aside yet
+		l.and("(d.reason = ? OR d.send_at > 0 AND EXISTS (SELECT 1 FROM pause AS p WHERE p.ws = d.ws AND p.workflow = d.workflow AND p.resumed_at = 0))", string(f.Reason))
+	default:
 		l.and("d.reason = ?", string(f.Reason))
 	}
 	if f.Contact != 0 {

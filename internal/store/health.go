@@ -22,18 +22,19 @@ type RecentCount struct {
 	Status            delivery.Status
 	Reason            reason.Reason
 	N                 int64
+	Resent            int64 // of these, sent again by hand as another delivery
 }
 
 const recentDeliveries = `
-SELECT a.workflow, a.channel, a.status, a.reason, COUNT(*)
-FROM (SELECT d.workflow, d.channel, d.status, d.reason FROM delivery AS d WHERE d.ws = $1 AND d.id >= $2 ORDER BY d.id DESC LIMIT $3) AS a
+SELECT a.workflow, a.channel, a.status, a.reason, COUNT(*), COUNT(CASE WHEN a.stop_reason = 'resent_by_operator' THEN 1 END)
+FROM (SELECT d.workflow, d.channel, d.status, d.reason, d.stop_reason FROM delivery AS d WHERE d.ws = $1 AND d.id >= $2 ORDER BY d.id DESC LIMIT $3) AS a
 GROUP BY a.workflow, a.channel, a.status, a.reason
 ORDER BY a.workflow, a.channel, a.status, a.reason`
 
 // Recent counts the deliveries that were made at or after since, the newest MaxRecent of them.
 func (s *Store) Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]RecentCount, error) {
 	return all(ctx, s, "count the newest deliveries", func(rows *sql.Rows) (c RecentCount, err error) {
-		return c, rows.Scan(&c.Workflow, &c.Channel, &c.Status, &c.Reason, &c.N)
+		return c, rows.Scan(&c.Workflow, &c.Channel, &c.Status, &c.Reason, &c.N, &c.Resent)
 	}, recentDeliveries, int64(ws), floorID(since), int64(MaxRecent))
 }
 

@@ -129,6 +129,69 @@ func scanPause(rows *sql.Rows) (p Pause, err error) {
 	return p, rows.Scan(&p.Workflow, instant{&p.PausedAt}, instant{&p.ResumedAt}, &p.Actor, &p.Why, &p.Instances, &p.Deliveries)
 }
 
+// Stopped is what a pause stops of a workflow: what was put aside, and what waits for a later instant or has not been taken up yet.
+type Stopped struct {
+	Instances, Deliveries int64
+	Due                   int64 // of both: whose time has come
+}
+
+// All is how many wait.
+func (s Stopped) All() int64 { return s.Instances + s.Deliveries }
+
+// maxStopped is how many of the instances and of the deliveries that leave next Stopped looks at, of all workspaces.
+const maxStopped = 50_000
+
+// A delivery that its channel delays is due, though it is planned for later.
+const stoppedNext = `
+SELECT a.workflow, a.what, COUNT(*), SUM(a.due)
+FROM (
+  SELECT l.ws, l.workflow, 'instance' AS what, CASE WHEN l.ready_at <= $2 THEN 1 ELSE 0 END AS due FROM (
+    SELECT i.ws, i.workflow, i.ready_at FROM instance AS i WHERE i.ready_at > 0 ORDER BY i.ready_at, i.id LIMIT $3) AS l
+  UNION ALL
+  SELECT m.ws, m.workflow, 'delivery', CASE WHEN m.send_at <= $2 OR m.eligible_at > 0 AND m.eligible_at <= $2 THEN 1 ELSE 0 END FROM (
+    SELECT d.ws, d.workflow, d.send_at, d.eligible_at FROM delivery AS d
+    WHERE d.send_at > 0 AND NOT d.` + asideDelivery + ` ORDER BY d.send_at, d.id LIMIT $3) AS m) AS a
+  JOIN pause AS p ON p.ws = a.ws AND p.workflow = a.workflow AND p.resumed_at = 0
+WHERE a.ws = $1
+GROUP BY a.workflow, a.what`
+
+// Stopped counts at now what each of these pauses stops. One that is over stops nothing.
+func (s *Store) Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []Pause, now time.Time) (map[string]Stopped, error) {
+	out := map[string]Stopped{}
+	for _, p := range pauses {
+		if p.ResumedAt.IsZero() {
+			out[p.Workflow] = Stopped{p.Instances, p.Deliveries, p.Instances + p.Deliveries}
+		}
+	}
+	if len(out) == 0 {
+		return out, nil
+	}
+	type line struct {
+		workflow, what string
+		n, due         int64
+	}
+	lines, err := all(ctx, s, "count what pauses stop", func(rows *sql.Rows) (l line, err error) {
+		return l, rows.Scan(&l.workflow, &l.what, &l.n, &l.due)
+	}, stoppedNext, int64(ws), dueMicros(now), int64(maxStopped))
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range lines {
+		sum, known := out[l.workflow]
+		if !known {
+			continue // it was paused since
+		}
+		if l.what == "instance" {
+			sum.Instances += l.n
+		} else {
+			sum.Deliveries += l.n
+		}
+		sum.Due += l.due
+		out[l.workflow] = sum
+	}
+	return out, nil
+}
+
 // pauseRef names a workflow that is paused.
 type pauseRef struct {
 	ws       subject.WorkspaceID

@@ -480,5 +480,6 @@ type Counts struct {
 	Sent               int64                   // deliveries of which a message has left, whatever became of them since
 	Delayed            map[reason.Reason]int64 // deliveries that could have left, by what delays them
 	Held               int64
+	FailedResent       int64 // of the failed deliveries, sent again by hand as another one
 	OldestDue          time.Time
 }
