@@ -56,7 +56,7 @@ func TestNoPromises(t *testing.T) {
 		has("paused", later, "is held: ann paused its workflow at", "goes out")
 		has("paused", later, "(wrong text). It goes on with carillon workflows resume later")
 		has("paused", later, "<dt>sends left</dt><dd>1</dd>")
-		has("paused", "/", "1 stopped, 0 of them due: later is paused")
+		has("paused", "/", "1 stopped, 0 due: later paused")
 		has("paused", "/workflows/later", "0 instances and 1 delivery are stopped, 0 of them due.")
 		has("paused", "/", "The next messages cannot leave as they are planned", "goes out at")
 		if _, err := b.engine.Operator().Resume(t.Context(), b.ws.ID, "later", "ann", b.clock.Now()); err != nil {

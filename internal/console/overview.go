@@ -94,7 +94,7 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 			if sum.Deliveries > 0 {
 				aside = "/deliveries?" + url.Values{"workflow": {p.Workflow}, "reason": {string(reason.WorkflowPaused)}}.Encode()
 			}
-			o.attention = append(o.attention, tile{badge{hold, "stopped, " + number(sum.Due) + " of them due: " + p.Workflow + " is paused"}, sum.All(), aside})
+			o.attention = append(o.attention, tile{badge{hold, "stopped, " + number(sum.Due) + " due: " + p.Workflow + " paused"}, sum.All(), aside})
 		}
 	}
 	if o.health, err = c.health(ctx, v, pauses); err != nil {
