@@ -23,6 +23,7 @@ type BulkAnswer struct {
 	Matched  int            `json:"matched" doc:"Deliveries that the selection finds now."`
 	More     bool           `json:"more,omitempty" doc:"There are so many deliveries that not all were looked at: matched is the least, and the run has no total."`
 	ByStatus map[string]int `json:"by_status" doc:"The same by status."`
+	ByReason map[string]int `json:"by_reason" doc:"The same by reason, of those that have one."`
 	Samples  []Delivery     `json:"samples,omitempty" doc:"Of a dry run: the oldest ten."`
 	Run      *Run           `json:"run,omitempty" doc:"What does it, in pages. One that is running for the same selection is answered instead of a second one. Absent in a dry run, and where nothing matched."`
 }

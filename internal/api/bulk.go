@@ -26,6 +26,7 @@ type Bulked struct {
 	Matched  int
 	More     bool // at least so many
 	ByStatus map[delivery.Status]int
+	ByReason map[reason.Reason]int
 	Samples  []delivery.Row
 	Run      store.Run // none in a dry run, and where nothing matched
 }
@@ -68,9 +69,12 @@ func selection(in client.Selection) delivery.Selection {
 }
 
 func (a *API) wireBulk(x ids, b Bulk, done Bulked) client.BulkAnswer {
-	answer := client.BulkAnswer{DryRun: b.DryRun, Matched: done.Matched, More: done.More, ByStatus: map[string]int{}}
+	answer := client.BulkAnswer{DryRun: b.DryRun, Matched: done.Matched, More: done.More, ByStatus: map[string]int{}, ByReason: map[string]int{}}
 	for status, n := range done.ByStatus {
 		answer.ByStatus[string(status)] = n
+	}
+	for why, n := range done.ByReason {
+		answer.ByReason[string(why)] = n
 	}
 	if b.DryRun {
 		for _, row := range done.Samples {

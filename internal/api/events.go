@@ -223,5 +223,5 @@ func document(text string) json.RawMessage {
 	if text == "" {
 		return nil
 	}
-	return json.RawMessage(text)
+	return json.RawMessage(strictjson.Plain(text))
 }

@@ -204,12 +204,12 @@ func (o operations) Bulk(ctx context.Context, ws store.Workspace, actor string, 
 	operator, wish := o.engine.Operator(), operate.Bulk{Retry: b.Verb == api.Retry, Selection: b.Selection}
 	if b.DryRun {
 		m, err := operator.Preview(ctx, ws.ID, wish)
-		return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, Samples: m.Samples}, answer(err)
+		return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Samples: m.Samples}, answer(err)
 	}
 	run, m, err := operator.Begin(ctx, ws.ID, wish, actor, o.engine.Now(), func(m operate.Matched) *store.Once[store.Run] {
 		return store.From(once, func(r store.Run) api.Bulked {
-			return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, Run: r}
+			return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Run: r}
 		})
 	})
-	return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, Run: run}, answer(err)
+	return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Run: run}, answer(err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/clock"
+	"github.com/carillonhq/carillon/internal/reason"
 )
 
 // selection are the flags that describe many deliveries.
@@ -76,6 +77,7 @@ func (f selection) bulk(s *session, r remote, o output, done string, do func(*cl
 	}
 	if answer.DryRun {
 		fmt.Fprintf(s.Out, "would be %s: %s\n", done, numbers(answer))
+		s.printReasons(answer, done)
 		if len(answer.Samples) > 0 {
 			s.printDeliveries(o, answer.Samples)
 		}
@@ -85,7 +87,40 @@ func (f selection) bulk(s *session, r remote, o output, done string, do func(*cl
 		return nil
 	}
 	fmt.Fprintf(s.Out, "run %s, %s: %s\n", answer.Run.ID, answer.Run.Status, howFar(*answer.Run))
+	if answer.Run.Kind == "retry" {
+		s.printAway(r, o, f.Channel)
+	}
 	return nil
+}
+
+// printReasons counts what a selection finds by reason.
+func (s *session) printReasons(a client.BulkAnswer, done string) {
+	if len(a.ByReason) == 0 {
+		return
+	}
+	rows := [][]string{{"reason", "count", "meaning"}}
+	for _, why := range slices.Sorted(maps.Keys(a.ByReason)) {
+		meaning := reason.Reason(why).Sentence()
+		if why == string(reason.PermanentError) && done == "retried" {
+			meaning += " It will probably be refused again."
+		}
+		rows = append(rows, []string{why, fmt.Sprint(a.ByReason[why]), meaning})
+	}
+	s.rows(rows)
+}
+
+// printAway names the channels, or the one of them that is meant, whose provider is away: what is retried waits for it.
+func (s *session) printAway(r remote, o output, only string) {
+	list, err := call(r, func(api *client.Client) (client.Channels, error) { return api.Channels(s.ctx) })
+	if err != nil {
+		s.note("whether a provider is away is not known: %v", err)
+		return
+	}
+	for _, c := range list.Items {
+		if c.State.Breaker == client.BreakerOpen && (only == "" || only == c.Key) {
+			s.rows([][]string{{c.Key, "its provider is away: it is tried next at " + o.at(c.State.OpenUntil) + ", and what waits for it leaves after that"}})
+		}
+	}
 }
 
 func numbers(a client.BulkAnswer) string {

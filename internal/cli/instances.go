@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/reason"
 )
 
 type instancesCmd struct {
@@ -173,7 +174,7 @@ func (c *showInstanceCmd) Run(s *session) error {
 }
 
 func (c *showInstanceCmd) print(s *session, one client.InstanceDetail) error {
-	s.fields("instance", one.ID, "key", one.Key, "workflow", versioned(one.Workflow, one.WorkflowVersion), "trigger", one.Trigger,
+	s.fields("instance", one.ID, "next", nextOf(one.Instance), "key", one.Key, "workflow", versioned(one.Workflow, one.WorkflowVersion), "trigger", one.Trigger,
 		"event", one.Event, "record", one.Record, "status", status(one.Instance), "reason", because(one.Reason, one.Message), "due_at", c.at(one.DueAt), "due_local", one.DueLocal, "occasion", one.Occasion,
 		"held_since", c.at(one.HeldSince), "held_for", heldFor(one.Instance), "next_retry_at", c.at(one.NextRetryAt), "attempts", positive(one.Attempts), "crashes", positive(one.Crashes),
 		"created_at", c.at(one.CreatedAt), "completed_at", c.at(one.CompletedAt))
@@ -186,6 +187,22 @@ func (c *showInstanceCmd) print(s *session, one client.InstanceDetail) error {
 	}
 	s.printTrace(one.Trace)
 	return nil
+}
+
+// nextOf names the commands that let a held instance go on.
+func nextOf(one client.Instance) string {
+	release, stop := "held: carillon instances release "+one.ID+" ", "; carillon instances cancel "+one.ID+" stops it for good"
+	switch {
+	case !one.Held:
+		return ""
+	case one.HeldFor == string(reason.WorkflowPaused):
+		return "held: carillon workflows resume " + one.Workflow + " lets everything go on that the pause has put aside"
+	case one.HeldFor == string(reason.InputConflict) && (one.Status == "completed" || one.Status == "skipped" || one.Status == "cancelled"):
+		return release + "accepts the new inputs, and it is not sent again; carillon instances retry " + one.ID + " has it done again"
+	case one.HeldFor == string(reason.InputConflict):
+		return release + "accepts the new inputs, and it goes on" + stop
+	}
+	return release + "lets it go on, with a new ladder of tries" + stop
 }
 
 // heldFor is why an instance is held, where its reason says something else: that of its end.

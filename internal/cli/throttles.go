@@ -98,12 +98,23 @@ func howFar(run client.Run) string {
 		text = fmt.Sprintf("%d so far", run.Done)
 	}
 	if run.Changed > 0 {
-		text += fmt.Sprintf(", %d changed", run.Changed)
+		text += fmt.Sprintf(", %d %s", run.Changed, changed(run.Kind))
 	}
 	if run.Repaired > 0 {
 		text += fmt.Sprintf(", %d repaired", run.Repaired)
 	}
 	return text
+}
+
+// changed says what a run has done with what it has changed.
+func changed(kind string) string {
+	switch kind {
+	case "retry":
+		return "planned again"
+	case "cancel":
+		return "cancelled"
+	}
+	return "changed"
 }
 
 type listRunsCmd struct {

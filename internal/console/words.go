@@ -14,6 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/strictjson"
 )
 
 // tone is the colour of a word. It only repeats what the word says.
@@ -371,7 +372,7 @@ func machine(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 // pretty indents JSON; a text that is none stays as it is.
 func pretty(text string) string {
 	var out bytes.Buffer
-	if json.Indent(&out, []byte(text), "", "  ") != nil {
+	if json.Indent(&out, []byte(strictjson.Plain(text)), "", "  ") != nil {
 		return text
 	}
 	return out.String()

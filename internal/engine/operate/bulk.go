@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -47,6 +48,7 @@ func (b Bulk) selects(r delivery.Row) bool {
 type Matched struct {
 	N        int
 	ByStatus map[delivery.Status]int
+	ByReason map[reason.Reason]int // of those that have one
 	Samples  []delivery.Row // the oldest
 	More     bool           // counting has ended before everything was looked at: N is the least
 	last     delivery.ID
@@ -55,7 +57,7 @@ type Matched struct {
 // Preview counts what a wish concerns, up to a bound, and changes nothing. ErrNotFound: it names a workflow that is not in force, and of which there
 // is nothing.
 func (o *Operator) Preview(ctx context.Context, ws subject.WorkspaceID, b Bulk) (Matched, error) {
-	m := Matched{ByStatus: map[delivery.Status]int{}}
+	m := Matched{ByStatus: map[delivery.Status]int{}, ByReason: map[reason.Reason]int{}}
 	var err error
 	if m.last, err = o.store.LastDelivery(ctx, ws); err != nil {
 		return m, err
@@ -74,6 +76,9 @@ func (o *Operator) Preview(ctx context.Context, ws subject.WorkspaceID, b Bulk) 
 			}
 			m.N++
 			m.ByStatus[r.Status]++
+			if r.Reason != "" {
+				m.ByReason[r.Reason]++
+			}
 			if len(m.Samples) < samples {
 				m.Samples = append(m.Samples, r)
 			}
