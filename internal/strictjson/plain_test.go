@@ -13,7 +13,7 @@ func TestPlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", `{"a":1}`: `{"a":1}`,
 		`{"when":"a \u003e 5 \u0026\u0026 b \u003C 6"}`: `{"when":"a > 5 && b < 6"}`,
-		`{"a":"\\u003e \\\u003e \u0022 \u00e4"}`: `{"a":"\\u003e \\> \u0022 \u00e4"}`,
+		`{"a":"\\u003e \\\u003e \u0022 \u00e4"}`:        `{"a":"\\u003e \\> \u0022 \u00e4"}`,
 	} {
 		got := strictjson.Plain(text)
 		if got != want {

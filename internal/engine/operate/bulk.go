@@ -49,8 +49,8 @@ type Matched struct {
 	N        int
 	ByStatus map[delivery.Status]int
 	ByReason map[reason.Reason]int // of those that have one
-	Samples  []delivery.Row // the oldest
-	More     bool           // counting has ended before everything was looked at: N is the least
+	Samples  []delivery.Row        // the oldest
+	More     bool                  // counting has ended before everything was looked at: N is the least
 	last     delivery.ID
 }
 
