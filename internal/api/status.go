@@ -23,6 +23,7 @@ type Health interface {
 	Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]store.RecentCount, error)
 	Lines(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Line, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
+	Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []store.Pause, now time.Time) (map[string]store.Stopped, error)
 	Standstills(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Standstill, error)
 }
 
@@ -40,6 +41,7 @@ type facts struct {
 	stands   []store.Standstill
 	recent   []store.RecentCount
 	pauses   []store.Pause
+	stopped  map[string]store.Stopped // by workflow
 }
 
 func (a *API) status() {
@@ -64,6 +66,9 @@ func (a *API) status() {
 		}
 		if f.pauses, err = a.Store.Pauses(ctx, c.Workspace.ID); err != nil {
 			return nil, fmt.Errorf("what is paused: %w", err)
+		}
+		if f.stopped, err = a.Store.Stopped(ctx, c.Workspace.ID, f.pauses, now); err != nil {
+			return nil, fmt.Errorf("what pauses stop: %w", err)
 		}
 		return &body[client.Status]{client.Status{At: now, Items: a.idsOf(c.Workspace).statusLines(f)}}, nil
 	})
@@ -104,7 +109,7 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 	for _, p := range f.pauses {
 		if p.ResumedAt.IsZero() {
 			out = append(out, client.StatusLine{
-				What: client.StatusPaused, Name: p.Workflow, N: p.Instances + p.Deliveries, Since: p.PausedAt, Reason: p.Why,
+				What: client.StatusPaused, Name: p.Workflow, N: f.stopped[p.Workflow].All(), Since: p.PausedAt, Reason: p.Why,
 				Command: "carillon workflows resume " + p.Workflow,
 			})
 		}
@@ -142,19 +147,17 @@ func waitingCommand(l store.Line) string {
 	return strings.Join(parts, " ")
 }
 
-// failedLines are the deliveries of the last day that failed, by channel.
+// failedLines are the deliveries of the last day that failed, by channel and reason. What is refused for good is listed, not tried again.
 func failedLines(recent []store.RecentCount) (out []client.StatusLine) {
-	failed := map[string]int64{}
-	for _, r := range recent {
-		if r.Status == delivery.Failed {
-			failed[r.Channel] += r.N
+	for _, f := range store.FailuresOf(recent) {
+		verb := "retry"
+		if f.Final() {
+			verb = "list"
 		}
-	}
-	for channel, n := range failed {
 		out = append(out, client.StatusLine{
-			What: client.StatusFailed, Name: channel, N: n, Command: "carillon deliveries retry --status failed --channel " + channel + " --since " + failedSince,
+			What: client.StatusFailed, Name: f.Channel, N: f.N, Reason: string(f.Reason), Message: sentence(f.Reason),
+			Command: "carillon deliveries " + verb + " --status failed --channel " + f.Channel + " --reason " + string(f.Reason) + " --since " + failedSince,
 		})
 	}
-	slices.SortFunc(out, func(a, b client.StatusLine) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -22,8 +22,8 @@ shows the rest:
   records   records that wait for evaluation
   held      instances that wait for a person
   unknown   deliveries of which nobody knows whether they arrived
-  failed    deliveries made in the last day that have failed, by channel
-  paused    a workflow that a person has paused, with what is put aside
+  failed    deliveries made in the last day that have failed and were not sent again, by channel and reason
+  paused    a workflow that a person has paused, with all that the pause stops
 
 A message that waits for a limit, or is planned for later, is not late and not among them. What a channel's line says is what the
 process that answers knows. Exit status 0, also when something is late.`

@@ -1,14 +1,12 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -136,26 +134,13 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 
 // failures are the deliveries that have failed and that nobody has sent again, by channel and reason, with the command that does.
 func failures(recent []store.RecentCount) (signs []sign) {
-	type failure struct {
-		channel string
-		why     reason.Reason
-	}
-	failed := map[failure]int64{}
-	for _, r := range recent {
-		if n := r.N - r.Resent; r.Status == delivery.Failed && n > 0 {
-			failed[failure{r.Channel, r.Reason}] += n
-		}
-	}
-	order := slices.SortedFunc(maps.Keys(failed), func(a, b failure) int {
-		return cmp.Or(strings.Compare(a.channel, b.channel), strings.Compare(string(a.why), string(b.why)))
-	})
-	for _, f := range order {
+	for _, f := range store.FailuresOf(recent) {
 		one := sign{
-			name: "failed in a day, " + channelName(f.channel) + ", " + words(string(f.why)), badge: badge{bad, number(failed[f])},
-			href: listAt("/deliveries", "status", "failed", "channel", f.channel, "reason", string(f.why), "since", "1d"),
+			name: "failed in a day, " + channelName(f.Channel) + ", " + words(string(f.Reason)), badge: badge{bad, number(f.N)},
+			href: listAt("/deliveries", "status", "failed", "channel", f.Channel, "reason", string(f.Reason), "since", "1d"),
 		}
-		if f.why != reason.PermanentError { // its provider refuses it as often as it is sent
-			one.command = retryFailed(f.channel, f.why)
+		if !f.Final() {
+			one.command = retryFailed(f.Channel, f.Reason)
 		}
 		signs = append(signs, one)
 	}

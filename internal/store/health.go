@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"slices"
@@ -36,6 +37,38 @@ func (s *Store) Recent(ctx context.Context, ws subject.WorkspaceID, since time.T
 	return all(ctx, s, "count the newest deliveries", func(rows *sql.Rows) (c RecentCount, err error) {
 		return c, rows.Scan(&c.Workflow, &c.Channel, &c.Status, &c.Reason, &c.N, &c.Resent)
 	}, recentDeliveries, int64(ws), floorID(since), int64(MaxRecent))
+}
+
+// Failures are the deliveries of a channel that have failed for one reason and that no person has sent again.
+type Failures struct {
+	Channel string
+	Reason  reason.Reason
+	N       int64
+}
+
+// Final reports whether another try would be refused as well.
+func (f Failures) Final() bool { return f.Reason == reason.PermanentError }
+
+// FailuresOf sums up what has failed, by channel and reason.
+func FailuresOf(recent []RecentCount) []Failures {
+	type of struct {
+		channel string
+		why     reason.Reason
+	}
+	sums := map[of]int64{}
+	for _, r := range recent {
+		if n := r.N - r.Resent; r.Status == delivery.Failed && n > 0 {
+			sums[of{r.Channel, r.Reason}] += n
+		}
+	}
+	out := make([]Failures, 0, len(sums))
+	for k, n := range sums {
+		out = append(out, Failures{k.channel, k.why, n})
+	}
+	slices.SortFunc(out, func(a, b Failures) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Reason, b.Reason))
+	})
+	return out
 }
 
 // Line is how many deliveries of a workflow on a channel could have left and have not, for one reason.

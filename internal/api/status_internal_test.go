@@ -1,0 +1,67 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+func TestStatusLines(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 5, 14, 8, 0, 0, 0, time.UTC)
+	away := client.Channel{Key: "sms:away"}
+	away.State.Breaker, away.State.OpenUntil, away.State.LastFailure = "open", at, "503"
+	fine := client.Channel{Key: "sms:fine"}
+	fine.State.Breaker = client.BreakerClosed
+	lines := (ids{}).statusLines(facts{
+		channels: []client.Channel{away, fine},
+		lines: []store.Line{
+			{Workflow: "a", Channel: "sms:away", Reason: reason.ChannelDown, N: 3, Oldest: at.Add(-time.Hour)},
+			{Workflow: "b", Channel: "sms:away", Reason: reason.ChannelDown, N: 2, Oldest: at},
+		},
+		stands: []store.Standstill{
+			{What: store.StandsHeld, N: 1, Oldest: at},
+			{What: store.StandsUnknown, N: 4},
+			{What: store.StandsDue, N: 5, Oldest: at.Add(-2 * time.Hour)},
+			{What: store.StandsRecords, N: 6, Oldest: at},
+		},
+		recent: []store.RecentCount{
+			{Channel: "sms:fine", Status: delivery.Failed, Reason: reason.RetriesUsedUp, N: 3, Resent: 1},
+			{Channel: "sms:fine", Status: delivery.Failed, Reason: reason.RetriesUsedUp, Workflow: "b", N: 1},
+			{Channel: "sms:fine", Status: delivery.Failed, Reason: reason.PermanentError, N: 1},
+			{Channel: "sms:away", Status: delivery.Failed, Reason: reason.RetriesUsedUp, N: 2, Resent: 2},
+			{Channel: "sms:away", Status: delivery.Sent, N: 9},
+		},
+		pauses:  []store.Pause{{Workflow: "a", PausedAt: at, Why: "a wrong text"}, {Workflow: "b", PausedAt: at, ResumedAt: at}},
+		stopped: map[string]store.Stopped{"a": {Instances: 2, Deliveries: 13, Due: 4}},
+	})
+	type line struct {
+		What, Name, State, Reason, Command string
+		N                                  int64
+	}
+	got := make([]line, len(lines))
+	for i, l := range lines {
+		got[i] = line{l.What, l.Name, l.State, l.Reason, l.Command, l.N}
+	}
+	want := []line{
+		{"channel", "sms:away", "open", "", "carillon channels list", 0},
+		{"channel", "sms:fine", "closed", "", "", 0},
+		{"due", "", "", "", "carillon instances list --status pending", 5},
+		{"waiting", "sms:away", "", "channel_down", "carillon deliveries list --channel sms:away --status scheduled --reason channel_down", 5},
+		{"records", "", "", "", "carillon runs list", 6},
+		{"held", "", "", "", "carillon instances list --held", 1},
+		{"unknown", "", "", "", "carillon deliveries list --status unknown", 4},
+		{"failed", "sms:fine", "", "permanent_error", "carillon deliveries list --status failed --channel sms:fine --reason permanent_error --since 1d", 1},
+		{"failed", "sms:fine", "", "retries_used_up", "carillon deliveries retry --status failed --channel sms:fine --reason retries_used_up --since 1d", 3},
+		{"paused", "a", "", "a wrong text", "carillon workflows resume a", 15},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
