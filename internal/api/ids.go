@@ -61,27 +61,53 @@ func (x ids) deliveries(list []delivery.ID) []string {
 }
 
 func (x ids) eventID(text string) (subject.EventID, error) {
-	id, ok := x.decode(key.KindEvent, text)
-	if !ok {
-		return 0, notFound("event")
-	}
-	return subject.EventID(id), nil
+	id, err := x.row(key.KindEvent, text)
+	return subject.EventID(id), err
 }
 
 func (x ids) instanceID(text string) (instance.ID, error) {
-	id, ok := x.decode(key.KindInstance, text)
-	if !ok {
-		return 0, notFound("instance")
-	}
-	return instance.ID(id), nil
+	id, err := x.row(key.KindInstance, text)
+	return instance.ID(id), err
 }
 
 func (x ids) deliveryID(text string) (delivery.ID, error) {
-	id, ok := x.decode(key.KindDelivery, text)
-	if !ok {
-		return 0, notFound("delivery")
+	id, err := x.row(key.KindDelivery, text)
+	return delivery.ID(id), err
+}
+
+func (x ids) runID(text string) (int64, error) { return x.row(key.KindRun, text) }
+
+// row is the row that an id names. An id of another kind of thing is refused by the name of that kind.
+func (x ids) row(want key.Kind, text string) (int64, error) {
+	if id, ok := x.decode(want, text); ok {
+		return id, nil
 	}
-	return delivery.ID(id), nil
+	refused := notFound(kindName(want))
+	if kind, ws, _, ok := x.public.Decode(text); ok && kind != want && ws == x.ws {
+		refused.Hint = "It is the id of another kind of thing: " + kindName(kind) + "."
+	}
+	return 0, refused
+}
+
+// kindName is what API, CLI and console call a thing of that kind.
+func kindName(kind key.Kind) string {
+	switch kind {
+	case key.KindDelivery:
+		return "delivery"
+	case key.KindInstance:
+		return "instance"
+	case key.KindEvent:
+		return "event"
+	case key.KindContact:
+		return "contact"
+	case key.KindRecord:
+		return "record"
+	case key.KindRun:
+		return "run"
+	case key.KindDecision:
+		return "decision"
+	}
+	return "thing"
 }
 
 // page turns a limit and a cursor, the id of the last item of the page before, into a page of the store. It asks

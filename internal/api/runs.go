@@ -43,9 +43,9 @@ func (a *API) runs() {
 			OperationID: verb + "-run", Summary: summary, Tags: []string{"runs"},
 		}, func(ctx context.Context, c Caller, in *byID) (*body[client.Run], error) {
 			x := a.idsOf(c.Workspace)
-			id, ok := x.decode(key.KindRun, in.ID)
-			if !ok {
-				return nil, notFound("run")
+			id, err := x.runID(in.ID)
+			if err != nil {
+				return nil, err
 			}
 			now := a.Clock.Now()
 			run, err := do(ctx, c.Workspace.ID, id, now, store.Audit{At: now, Actor: c.Name, Action: verb + " run", Target: in.ID})

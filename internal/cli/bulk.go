@@ -19,8 +19,8 @@ import (
 type selection struct {
 	Workflow string   `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
 	Channel  string   `name:"channel" placeholder:"CHANNEL" help:"Of this channel, such as sms:twilio."`
-	Reason   string   `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
-	Status   []string `name:"status" placeholder:"STATUS" help:"In this state; may be given several times."`
+	Reason   string   `name:"reason" values:"reasons" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
+	Status   []string `name:"status" values:"delivery_statuses" placeholder:"STATUS" help:"In this state, given once or several times: ${delivery_statuses}."`
 	Since    moment   `name:"since" placeholder:"WHEN" help:"First planned for this instant or later, such as 2026-05-14T05:00:00Z, or how long ago: 1d, 6h."`
 	Until    moment   `name:"until" placeholder:"WHEN" help:"First planned for before this instant, written the same way."`
 	DryRun   bool     `name:"dry-run" help:"Count and show what would be done, and do nothing."`

@@ -13,12 +13,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/app"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
 )
 
 // Exit statuses.
@@ -124,6 +127,8 @@ func Run(ctx context.Context, args []string, stdio Stdio) (status int) {
 		args = []string{"--help"}
 	case args[0] == "--version": // no flag of the parser: commands have a --version of their own
 		args = append([]string{"version"}, args[1:]...)
+	case args[0] == "help":
+		args = append(slices.Clone(args[1:]), "--help")
 	}
 	parsed, err := parser.Parse(args)
 	if out.caused(err) { // the help has no room
@@ -154,8 +159,19 @@ func newParser(stdio Stdio) (*kong.Kong, error) {
 			{Key: "work", Title: "Messages:"},
 			{Key: "admin", Title: "Administration:"},
 		}),
-		kong.Vars{"scopes": strings.Join(scopes(), ","), "workspace": app.DefaultWorkspace},
+		kong.Vars{
+			"scopes": strings.Join(scopes(), ","), "workspace": app.DefaultWorkspace,
+			"delivery_statuses": listed(delivery.Statuses()), "instance_statuses": listed(instance.Statuses()),
+		},
 	)
+}
+
+func listed[T ~string](list []T) string {
+	words := make([]string, len(list))
+	for i, one := range list {
+		words[i] = string(one)
+	}
+	return strings.Join(words, ", ")
 }
 
 // usageOf is the command that an error of the parser is about.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
@@ -123,11 +125,7 @@ func complete(node *kong.Node, words []string) []candidate {
 		}
 	}
 	if len(children) == 0 && len(node.Positional) > 0 {
-		for value := range strings.SplitSeq(node.Positional[0].Enum, ",") {
-			if value != "" {
-				children = append(children, candidate{word: value})
-			}
-		}
+		children = enumerated(node.Positional[0].Enum)
 	}
 	return matching(last, children)
 }
@@ -162,22 +160,35 @@ func valueFlag(node *kong.Node, name string) *kong.Flag {
 	return nil
 }
 
-// valuesOf are the values that a flag may have, where they are known.
+// valuesOf are the values that a flag may have, where they are known: those of its enum, or of the list that its tag "values" names.
 func valuesOf(flag *kong.Flag) (list []candidate) {
-	switch flag.Name {
-	case "reason":
+	switch flag.Tag.Get("values") {
+	case "reasons":
 		for _, r := range reason.All() {
 			list = append(list, candidate{string(r.Reason), r.Sentence})
 		}
-	case "scopes":
-		for _, scope := range scopes() {
-			list = append(list, candidate{word: scope})
-		}
+	case "delivery_statuses":
+		return words(delivery.Statuses())
+	case "instance_statuses":
+		return words(instance.Statuses())
 	default:
-		for value := range strings.SplitSeq(flag.Enum, ",") {
-			if value != "" {
-				list = append(list, candidate{word: value})
-			}
+		return enumerated(flag.Enum)
+	}
+	return list
+}
+
+func words[T ~string](list []T) []candidate {
+	out := make([]candidate, len(list))
+	for i, one := range list {
+		out[i].word = string(one)
+	}
+	return out
+}
+
+func enumerated(enum string) (list []candidate) {
+	for value := range strings.SplitSeq(enum, ",") {
+		if value != "" {
+			list = append(list, candidate{word: value})
 		}
 	}
 	return list

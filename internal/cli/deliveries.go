@@ -20,9 +20,9 @@ type deliveriesCmd struct {
 
 type listDeliveriesCmd struct {
 	Workflow string `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
-	Status   string `name:"status" placeholder:"STATUS" help:"In this state: scheduled, sent, opened, responded, expired, skipped, failed, superseded, cancelled, unknown."`
+	Status   string `name:"status" values:"delivery_statuses" placeholder:"STATUS" help:"In this state: ${delivery_statuses}."`
 	Channel  string `name:"channel" placeholder:"CHANNEL" help:"Of this channel, such as sms:twilio."`
-	Reason   string `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
+	Reason   string `name:"reason" values:"reasons" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
 	To       string `name:"to" placeholder:"PERSON" help:"To this person: any of their addresses, your id of them, or their whole name."`
 	Instance string `name:"instance" placeholder:"ID" help:"Of this instance."`
 	span

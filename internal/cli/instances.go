@@ -69,11 +69,11 @@ func (s *session) more(cursor string) {
 
 type listInstancesCmd struct {
 	Workflow string `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
-	Status   string `name:"status" placeholder:"STATUS" help:"In this state: pending, completed, deactivated, failed, cancelled, skipped."`
+	Status   string `name:"status" values:"instance_statuses" placeholder:"STATUS" help:"In this state: ${instance_statuses}."`
 	Held     bool   `name:"held" help:"Only those that wait for a person, with since when and why."`
 	Event    string `name:"event" placeholder:"ID" help:"Of this event."`
 	Record   string `name:"record" placeholder:"TYPE/ID" help:"Of this record."`
-	Reason   string `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
+	Reason   string `name:"reason" values:"reasons" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
 	Zones    bool   `name:"zones" help:"Each row of an occasion that is due by the zone of each person, instead of the occasion once."`
 	span
 	paging

@@ -52,7 +52,7 @@ type decisionsCmd struct {
 
 type listDecisionsCmd struct {
 	Workflow string `name:"workflow" placeholder:"NAME" help:"Of this workflow."`
-	Reason   string `name:"reason" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
+	Reason   string `name:"reason" values:"reasons" placeholder:"REASON" help:"With this reason; carillon reasons lists them."`
 	Event    string `name:"event" placeholder:"ID" help:"Of this event."`
 	span
 	paging

@@ -203,7 +203,7 @@ func (revokeKeyCmd) Help() string {
 func (c *revokeKeyCmd) Run(s *session) error {
 	now := (&clock.System{}).Now()
 	return c.withWorkspace(s, c.DB, false, func(db *store.Store, ws store.Workspace) error {
-		return each(s, false, c.Names, func(name string) (string, error) {
+		return each(s, form{list: len(c.Names) != 1}, c.Names, func(name string) (string, error) {
 			ended, err := db.RevokeKey(s.ctx, ws.ID, name, now)
 			if err == nil && !ended {
 				err = fmt.Errorf("there is no key named %q in force\n    carillon keys list lists them", name)

@@ -31,6 +31,9 @@ func (c *manCmd) Run(s *session, parser *kong.Kong) error {
 				return fmt.Errorf("there is no command carillon %s\n    carillon --help lists them", strings.Join(c.Command, " "))
 			}
 		}
+		if s.Terminal {
+			s.note("%s", strings.TrimSpace("carillon man "+strings.Join(c.Command, " "))+" | man -l - shows this as a page")
+		}
 		return writePage(s.Out, node)
 	}
 	if len(c.Command) > 0 {

@@ -9,26 +9,29 @@ import (
 // oneByOne does something with each of several things, one after the other. One that is refused keeps no other one from it. The
 // JSON of one is its answer, that of several a list of those that were not refused.
 func oneByOne[T any](s *session, r remote, asJSON bool, names []string, do func(*client.Client, string) (T, error), show func(T) error) error {
-	return each(s, asJSON, names, func(name string) (T, error) {
+	return each(s, form{json: asJSON, list: len(names) != 1}, names, func(name string) (T, error) {
 		return call(r, func(api *client.Client) (T, error) { return do(api, name) })
 	}, show)
 }
 
+// form is how answers are printed: as JSON, and then as the list of them or as the only one.
+type form struct{ json, list bool }
+
 // each is oneByOne for commands that work on the database itself.
-func each[T any](s *session, asJSON bool, names []string, do func(string) (T, error), show func(T) error) error {
+func each[T any](s *session, as form, names []string, do func(string) (T, error), show func(T) error) error {
 	answers, status := make([]T, 0, len(names)), ExitOK
 	for _, name := range names {
 		answer, err := do(name)
 		switch {
 		case s.ctx.Err() != nil:
 			return s.ctx.Err()
-		case err != nil && len(names) == 1:
+		case err != nil && !as.list:
 			return err
 		case err != nil:
 			fmt.Fprintf(s.Err, "%s: ", name)
 			status = report(s.Err, err)
 			continue
-		case !asJSON:
+		case !as.json:
 			if err := show(answer); err != nil {
 				return err
 			}
@@ -36,9 +39,9 @@ func each[T any](s *session, asJSON bool, names []string, do func(string) (T, er
 		answers = append(answers, answer)
 	}
 	switch {
-	case asJSON && len(names) == 1:
+	case as.json && !as.list:
 		return printJSON(s.Out, answers[0])
-	case asJSON:
+	case as.json:
 		if err := printJSON(s.Out, map[string]any{"items": answers}); err != nil {
 			return err
 		}

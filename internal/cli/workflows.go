@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/carillonhq/carillon/client"
@@ -57,7 +58,8 @@ func workflowStatus(w client.Workflow) string {
 }
 
 type pauseWorkflowCmd struct {
-	Workflows []string `arg:"" name:"workflow" help:"The workflow's name; several are done one after the other."`
+	Workflows []string `arg:"" optional:"" name:"workflow" help:"The workflow's name; several are done one after the other."`
+	All       bool     `name:"all" help:"Pause every workflow that is not paused."`
 	Reason    string   `name:"reason" placeholder:"TEXT" help:"Why, for those who wonder later."`
 	remote
 	jsonOnly
@@ -67,18 +69,35 @@ type pauseWorkflowCmd struct {
 func (pauseWorkflowCmd) Help() string {
 	return `Nothing of it is sent until it is resumed, whatever is applied or restarted meanwhile. New occasions go on being
 planned; what comes due is held with the reason workflow_paused. A message that is on its way to the provider cannot
-be called back.`
+be called back.
+
+  carillon workflows pause --all --reason incident-7
+  carillon workflows resume --all --reason incident-7
+
+stops everything, and later resumes what this command has paused: a workflow that was paused before stays paused. A
+workflow that is applied for the first time in between is not paused.`
 }
+
+// Validate asks for names or --all.
+func (c *pauseWorkflowCmd) Validate() error { return namesOrAll(c.Workflows, c.All) }
 
 // Run pauses a workflow.
 func (c *pauseWorkflowCmd) Run(s *session) error {
-	return s.paused(c.remote, c.JSON, "paused", c.Workflows, func(api *client.Client, name string) (client.PausedWorkflow, error) {
+	names, err := c.Workflows, error(nil)
+	if c.All {
+		if names, err = s.workflows(c.remote, func(w client.Workflow) bool { return !w.Paused }); err != nil {
+			return err
+		}
+	}
+	return s.paused(c.remote, form{c.JSON, c.All || len(names) != 1}, "paused", names, func(api *client.Client, name string) (client.PausedWorkflow, error) {
 		return api.PauseWorkflow(s.ctx, name, c.Reason)
 	})
 }
 
 type resumeWorkflowCmd struct {
-	Workflows []string `arg:"" name:"workflow" help:"The workflow's name; several are done one after the other."`
+	Workflows []string `arg:"" optional:"" name:"workflow" help:"The workflow's name; several are done one after the other."`
+	All       bool     `name:"all" help:"Resume every workflow that is paused."`
+	Reason    string   `name:"reason" placeholder:"TEXT" help:"With --all: only those that were paused for this reason."`
 	remote
 	jsonOnly
 }
@@ -89,16 +108,60 @@ func (resumeWorkflowCmd) Help() string {
 backlog decides which of the occasions that came due meanwhile are sent.`
 }
 
+// Validate asks for names or --all.
+func (c *resumeWorkflowCmd) Validate() error {
+	if c.Reason != "" && !c.All {
+		return errors.New("--reason selects among the paused workflows: it needs --all")
+	}
+	return namesOrAll(c.Workflows, c.All)
+}
+
 // Run resumes a workflow.
 func (c *resumeWorkflowCmd) Run(s *session) error {
-	return s.paused(c.remote, c.JSON, "resumed", c.Workflows, func(api *client.Client, name string) (client.PausedWorkflow, error) {
+	names, err := c.Workflows, error(nil)
+	if c.All {
+		names, err = s.workflows(c.remote, func(w client.Workflow) bool {
+			return w.Paused && (c.Reason == "" || w.Pause.Reason == c.Reason)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.paused(c.remote, form{c.JSON, c.All || len(names) != 1}, "resumed", names, func(api *client.Client, name string) (client.PausedWorkflow, error) {
 		return api.ResumeWorkflow(s.ctx, name)
 	})
 }
 
+func namesOrAll(names []string, all bool) error {
+	if (len(names) == 0) != all {
+		return errors.New("name one or several workflows, or say --all")
+	}
+	return nil
+}
+
+// workflows are the names of the workflows that a command for all of them concerns. It says so when there are none.
+func (s *session) workflows(r remote, concerned func(client.Workflow) bool) ([]string, error) {
+	list, err := call(r, func(api *client.Client) (client.Workflows, error) { return api.Workflows(s.ctx) })
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, w := range list.Workflows {
+		if concerned(w) {
+			names = append(names, w.Workflow)
+		}
+	}
+	if len(names) == 0 {
+		s.note("nothing to do: no such workflow")
+	}
+	return names, nil
+}
+
 // paused says what pausing or resuming workflows did.
-func (s *session) paused(r remote, asJSON bool, done string, names []string, do func(*client.Client, string) (client.PausedWorkflow, error)) error {
-	return oneByOne(s, r, asJSON, names, do, func(p client.PausedWorkflow) error {
+func (s *session) paused(r remote, as form, done string, names []string, do func(*client.Client, string) (client.PausedWorkflow, error)) error {
+	return each(s, as, names, func(name string) (client.PausedWorkflow, error) {
+		return call(r, func(api *client.Client) (client.PausedWorkflow, error) { return do(api, name) })
+	}, func(p client.PausedWorkflow) error {
 		if p.Changed {
 			s.rows([][]string{{"~ " + done, p.Workflow}})
 		} else {

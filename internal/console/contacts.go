@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/store"
@@ -18,23 +22,63 @@ import (
 type Contacts interface {
 	Contacts(ctx context.Context, ws subject.WorkspaceID, f store.ContactFilter, p store.Page) ([]store.ContactRow, error)
 	ContactByID(ctx context.Context, ws subject.WorkspaceID, id subject.ContactID) (subject.Contact, bool, error)
+	Top(ctx context.Context, ws subject.WorkspaceID, since time.Time, limit int) ([]store.TopContact, error)
 }
 
 type contactLine struct {
 	id, href, name, persona, addresses string
 	stopped                            bool
+	got                                int64 // messages that left
+	channels                           string
 }
 
 type contactList struct {
 	scale
+	chips   []chip
 	rows    []contactLine
+	top     bool // the rows are those who got most messages
 	persona string
 	q       string
 	newest  string
 	older   string
 }
 
+// contactChips choose between all contacts and those who got most messages in one of a few spans.
+func contactChips(top string) []chip {
+	chips := []chip{{name: "all", href: "/contacts", on: top == ""}}
+	for _, span := range []struct{ value, name string }{{"1d", "a day"}, {"7d", "7 days"}, {"30d", "30 days"}} {
+		chips = append(chips, chip{name: "most messages in " + span.name, href: listAt("/contacts", "top", span.value), on: top == span.value})
+	}
+	return chips
+}
+
+// topContacts are the contacts who got most messages since a moment.
+func (c *console) topContacts(ctx context.Context, v visit, top string) (view, error) {
+	list := contactList{scale: v.scale, top: true, chips: contactChips(top)}
+	since, err := civil.ParseMoment(top, v.now, v.zone)
+	if err != nil { // an address that somebody typed
+		return view{redirect: "/contacts"}, nil
+	}
+	rows, err := c.Store.Top(ctx, v.workspace.ID, since, pageSize)
+	if err != nil {
+		return view{}, fmt.Errorf("who got most: %w", err)
+	}
+	for _, r := range rows {
+		var by []string
+		for _, channel := range slices.Sorted(maps.Keys(r.Channels)) {
+			by = append(by, channel+" "+number(r.Channels[channel]))
+		}
+		list.rows = append(list.rows, contactLine{
+			id: personName(r.Contact), href: contactPath(r.Contact.ExtID), name: r.Contact.Name, got: r.N, channels: strings.Join(by, ", "),
+		})
+	}
+	return view{title: "Contacts", section: "/contacts", body: contactsPage(list), live: true}, nil
+}
+
 func (c *console) contacts(ctx context.Context, v visit) (view, error) {
+	if top := v.query.Get("top"); top != "" {
+		return c.topContacts(ctx, v, top)
+	}
 	f := store.ContactFilter{Persona: v.query.Get("persona")}
 	var rows []store.ContactRow
 	var err error
@@ -47,7 +91,7 @@ func (c *console) contacts(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	list := contactList{scale: v.scale, newest: v.newest("/contacts"), persona: f.Persona, q: q}
+	list := contactList{scale: v.scale, newest: v.newest("/contacts"), chips: contactChips(""), persona: f.Persona, q: q}
 	if len(rows) > pageSize {
 		rows = rows[:pageSize]
 		list.older = v.older("/contacts", int64(rows[len(rows)-1].ID))

@@ -88,6 +88,11 @@ func TestPagesOfPeople(t *testing.T) {
 		}, nil); err != nil {
 			t.Fatal(err)
 		}
+		says("/contacts?top=1d", "contact name messages channels", "ann/1", "sms:box 1")
+		says("/contacts?top=30d", "most messages in 30 days")
+		if a := get(t, h, "/contacts?top=nonsense"); a.status != http.StatusSeeOther {
+			t.Errorf("a span that cannot be read: %d", a.status)
+		}
 		says("/contacts/cid", `Their own limits cannot be read by this version, so they do not hold: "max_per_fortnight" is not a limit`, "persona Mechanic")
 		says("/contacts/ben", "not reachable", "They have no address on any channel that is defined", "not sent pump-alert sms:box Skipped. The person has no address for this channel.")
 		says("/deliveries?reason=no_address", "skipped ben pump-alert")
