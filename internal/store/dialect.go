@@ -149,11 +149,13 @@ func parseSpec(spec string) []columnSpec {
 	return columns
 }
 
+const byNameHook = "/*BY NAME*/"
+
 var (
 	rowsHook  = regexp.MustCompile(`/\*ROWS \$(\d+) \(([^)]*)\)\*/ AS (\w+)`)
 	namesHook = regexp.MustCompile(`/\*NAMES (\w* ?)\(([^)]*)\)\*/`)
 	lockHook  = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK|LOCK NOW|SHARE) (\w+)\*/`)
-	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`)
+	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`) // slow: where byNameHook is
 )
 
 // statement is a text in the spelling of one database.
@@ -197,8 +199,10 @@ func (d dialect) expand(query string, constant columnSet) statement {
 		return strings.Join(names, ", ")
 	})
 	text = strings.ReplaceAll(text, "/*SKIP LOCKED*/", d.skipLocked)
-	text = textHook.ReplaceAllString(text, "${1}"+d.byNameText)
-	text = strings.ReplaceAll(text, "/*BY NAME*/", d.byName)
+	if strings.Contains(text, byNameHook) { // few have it
+		text = textHook.ReplaceAllString(text, "${1}"+d.byNameText)
+		text = strings.ReplaceAll(text, byNameHook, d.byName)
+	}
 	text = lockHook.ReplaceAllStringFunc(text, func(hook string) string {
 		if d.lock == "" {
 			return ""
