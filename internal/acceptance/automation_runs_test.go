@@ -11,7 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -67,7 +67,7 @@ func leases(t testing.TB, o *outcome, open func() *store.Store, data map[string]
 	// worker is a process that begins to work at an instant, and does something else once it holds the occasion.
 	worker := func(meanwhile func()) error {
 		e, err := engine.New(engine.Config{Store: w.Store, Clock: w.Clock, Concurrency: 1, NoJitter: true, Failpoint: func(point string) error {
-			if point == expander.AfterTaken {
+			if point == fanout.AfterTaken {
 				meanwhile()
 			}
 			return nil

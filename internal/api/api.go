@@ -26,9 +26,9 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/contact"
-	"github.com/carillonhq/carillon/internal/engine/gate"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -87,12 +87,12 @@ type Store interface {
 // store.ErrNotFound. What it changes it changes once for a request that carries an Idempotency-Key: see store.Once,
 // which is nil for others.
 type Engine interface {
-	Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error)
+	Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Once[[]ingest.Result]) ([]ingest.Result, error)
 	Tick(ctx context.Context) (client.Tick, error)
 	EditDefinitions(ctx context.Context, ws store.Workspace, edit DefinitionEdit, by Applier, once *store.Once[Applied]) (Applied, error)
 	DefinitionHistory(ctx context.Context, ws store.Workspace, q client.HistoryQuery) (client.DefinitionHistory, error)
 	Operate(ctx context.Context, ws store.Workspace, actor string, action Action, once *store.Once[Operated]) (Operated, error)
-	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error)
+	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) admission.Circumstances, error)
 	Bulk(ctx context.Context, ws store.Workspace, actor string, b Bulk, once *store.Once[Bulked]) (Bulked, error)
 	RunByHand(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Once[store.ManualRun]) (store.ManualRun, error)
 	Workflows(ctx context.Context, ws store.Workspace) (client.Workflows, error)
@@ -101,7 +101,7 @@ type Engine interface {
 	WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error)
 	WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error)
 	RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]*expr.RecordType, error)
-	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
+	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error)
 	Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error)
 	InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error)
 	ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Standing, error)

@@ -18,7 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/app"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -30,10 +30,10 @@ type slowEngine struct {
 	open   chan struct{}
 }
 
-func (e slowEngine) Ingest(_ context.Context, _ store.Workspace, items []intake.Item, _ *store.Once[[]intake.Result]) ([]intake.Result, error) {
+func (e slowEngine) Ingest(_ context.Context, _ store.Workspace, items []ingest.Item, _ *store.Once[[]ingest.Result]) ([]ingest.Result, error) {
 	e.inside <- struct{}{}
 	<-e.open
-	return make([]intake.Result, len(items)), nil
+	return make([]ingest.Result, len(items)), nil
 }
 
 // crowd is a server of which every request takes as long as it should.

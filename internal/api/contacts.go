@@ -9,8 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillonhq/carillon/client"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/contact"
-	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -235,7 +235,7 @@ func wireContact(r store.ContactRow) client.Contact {
 	}
 }
 
-func (x ids) limits(l gate.Limits) client.ContactLimits {
+func (x ids) limits(l admission.Limits) client.ContactLimits {
 	out := client.ContactLimits{
 		ID: l.Contact.ExtID, Persona: l.Contact.Persona, PersonaLost: l.Lost, Timezone: l.Zone.String(), At: l.At,
 		Channels: make([]client.ChannelLimits, len(l.Kinds)),
@@ -252,7 +252,7 @@ func (x ids) limits(l gate.Limits) client.ContactLimits {
 			}
 		}
 		for _, d := range k.Waiting {
-			ahead, _ := gate.Ahead(d, gate.Circumstances{})
+			ahead, _ := admission.Ahead(d, admission.Circumstances{})
 			kind.Waiting = append(kind.Waiting, client.WaitingMessage{
 				Delivery: x.delivery(d.ID), Workflow: d.Workflow, Type: d.Type, Channel: d.Channel, SendAt: d.LeavesAt(), Reason: string(ahead.Reason),
 			})

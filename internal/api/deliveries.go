@@ -10,7 +10,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -107,11 +107,11 @@ func (a *API) deliveryDetail(ctx context.Context, c Caller, x ids, id delivery.I
 		return client.DeliveryDetail{}, err
 	}
 	around := circumstances(row)
-	detail := client.DeliveryDetail{Delivery: a.wireStanding(x, row, around), Says: gate.Explain(row), Trace: document(row.Trace), AttemptLog: make([]client.Attempt, len(attempts))}
+	detail := client.DeliveryDetail{Delivery: a.wireStanding(x, row, around), Says: admission.Explain(row), Trace: document(row.Trace), AttemptLog: make([]client.Attempt, len(attempts))}
 	if err := a.folded(ctx, c, x, row, &detail); err != nil {
 		return detail, err
 	}
-	if ahead, planned := gate.Ahead(row, around); planned {
+	if ahead, planned := admission.Ahead(row, around); planned {
 		detail.Outlook = &client.Outlook{Reason: string(ahead.Reason), Message: sentence(ahead.Reason), At: ahead.At, Away: ahead.Away}
 	}
 	for i, t := range attempts {
@@ -161,7 +161,7 @@ func (a *API) folded(ctx context.Context, c Caller, x ids, row delivery.Row, det
 
 // wireStanding is a delivery as it stands among these circumstances: a pause of its workflow counts at once, also before the
 // delivery is put aside.
-func (a *API) wireStanding(x ids, r delivery.Row, around gate.Circumstances) client.Delivery {
+func (a *API) wireStanding(x ids, r delivery.Row, around admission.Circumstances) client.Delivery {
 	wire := a.wireDelivery(x, r)
 	if around.Paused && !wire.Sending {
 		if wire = a.wireDelivery(x, r.Paused()); wire.SendAt.IsZero() {
@@ -183,7 +183,7 @@ func (a *API) wireDelivery(x ids, r delivery.Row) client.Delivery {
 		Locale: r.Locale, CustomerRef: r.CustomerRef, Status: string(r.Status),
 		Sending: !r.IntentAt.IsZero() && r.LeaseUntil.After(a.Clock.Now()),
 		Reason:  string(r.Reason), Message: sentence(r.Reason), StopReason: string(r.StopReason), NotBefore: r.NotBefore,
-		SendAt: r.LeavesAt(), DeferredBy: string(r.DeferredBy), WaitsFor: string(gate.WaitsFor(r)), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
+		SendAt: r.LeavesAt(), DeferredBy: string(r.DeferredBy), WaitsFor: string(admission.WaitsFor(r)), Step: r.Step, RemindersRemaining: r.RemindersRemaining,
 		Attempts: r.AttemptNo, RetryCount: r.RetryCount, LastSentAt: r.LastSentAt, ExpiresAt: r.ExpiresAt,
 		CreatedAt: r.CreatedAt, CompletedAt: r.CompletedAt,
 	}

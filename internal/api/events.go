@@ -10,7 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/strictjson"
@@ -59,9 +59,9 @@ func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error
 		return err
 	}
 	now := a.Clock.Now()
-	items := make([]intake.Item, len(events))
+	items := make([]ingest.Item, len(events))
 	for i, event := range events {
-		items[i] = intake.Parse(event, now)
+		items[i] = ingest.Parse(event, now)
 	}
 	wire := a.idsOf(c.Workspace).eventsAnswer
 	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items, once(a, c, wire))
@@ -69,7 +69,7 @@ func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error
 		return err
 	}
 	a.logWarnings(r, results, nil)
-	if alone && results[0].Outcome == intake.Failed {
+	if alone && results[0].Outcome == ingest.Failed {
 		return refusal(results[0])
 	}
 	return writeJSON(w, http.StatusOK, "application/json", wire(results))
@@ -77,7 +77,7 @@ func (a *API) postEvents(w http.ResponseWriter, r *http.Request, c Caller) error
 
 // logWarnings writes one line about what was taken and is probably a mistake, since a caller may not look at the warnings of the
 // answer. Notes are about the events as they were read, one for each, or none. Names of a caller's own keys stay out of the log.
-func (a *API) logWarnings(r *http.Request, results []intake.Result, notes []string) {
+func (a *API) logWarnings(r *http.Request, results []ingest.Result, notes []string) {
 	missing, unknown, first := 0, 0, ""
 	for _, one := range results {
 		if len(one.Warnings) > 0 {
@@ -97,7 +97,7 @@ func (a *API) logWarnings(r *http.Request, results []intake.Result, notes []stri
 }
 
 // refusal is the problem of an event that came alone: its code is the reason.
-func refusal(r intake.Result) *client.Problem {
+func refusal(r ingest.Result) *client.Problem {
 	status := http.StatusUnprocessableEntity
 	if r.Reason == reason.RequestTooLarge {
 		status = http.StatusRequestEntityTooLarge
@@ -165,17 +165,17 @@ func splitEvents(raw []byte) (events []json.RawMessage, alone bool, err error) {
 	return nil, false, cmp.Or(wrong, error(invalid("body", "it holds more than events", shape)))
 }
 
-func (x ids) eventsAnswer(results []intake.Result) client.EventsAnswer {
+func (x ids) eventsAnswer(results []ingest.Result) client.EventsAnswer {
 	answer := client.EventsAnswer{Items: make([]client.EventResult, len(results))}
 	for i, r := range results {
 		switch r.Outcome {
-		case intake.Created:
+		case ingest.Created:
 			answer.Created++
-		case intake.Skipped:
+		case ingest.Skipped:
 			answer.Skipped++
-		case intake.NoMatch:
+		case ingest.NoMatch:
 			answer.NoMatch++
-		case intake.Failed:
+		case ingest.Failed:
 			answer.Failed++
 		}
 		answer.Items[i] = x.eventResult(r)
@@ -183,7 +183,7 @@ func (x ids) eventsAnswer(results []intake.Result) client.EventsAnswer {
 	return answer
 }
 
-func (x ids) eventResult(r intake.Result) client.EventResult {
+func (x ids) eventResult(r ingest.Result) client.EventResult {
 	out := client.EventResult{
 		Outcome: string(r.Outcome), Reason: string(r.Reason), Event: x.event(r.Event), Warnings: r.Warnings,
 		Instances: make([]client.InstanceRef, len(r.Instances)),

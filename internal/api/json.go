@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/strictjson"
 )
 
@@ -33,7 +33,7 @@ func unmarshal(data []byte, v any) error {
 
 // checkJSON looks at what the decoder lets pass.
 func checkJSON(data []byte) error {
-	_, err := strictjson.Parse(data, intake.MaxDepth)
+	_, err := strictjson.Parse(data, ingest.MaxDepth)
 	if err == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func checkJSON(data []byte) error {
 		}
 		return fmt.Errorf("%s holds half of a surrogate pair: write a character beyond U+FFFF as two \\u, or as itself", where)
 	case strictjson.TooDeep:
-		return fmt.Errorf("it is nested deeper than %d levels", intake.MaxDepth)
+		return fmt.Errorf("it is nested deeper than %d levels", ingest.MaxDepth)
 	case strictjson.Behind:
 		return errors.New("there is more text after the JSON value")
 	case strictjson.Syntax:
@@ -63,7 +63,7 @@ func malformed(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		if strings.Contains(syntax.Error(), "max depth") {
-			return fmt.Errorf("it is nested deeper than %d levels", intake.MaxDepth)
+			return fmt.Errorf("it is nested deeper than %d levels", ingest.MaxDepth)
 		}
 		return fmt.Errorf("it is not valid JSON, at byte %d", syntax.Offset)
 	}

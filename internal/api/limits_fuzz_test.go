@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 )
 
 // What the readers of requests take keeps to the bounds, whatever the bytes are: no deeper than allowed, no key twice in
@@ -28,7 +28,7 @@ func FuzzRequestBounds(f *testing.F) {
 		if unmarshal(data, &value) == nil {
 			inBounds(t, data)
 		}
-		item := intake.Parse(data, now)
+		item := ingest.Parse(data, now)
 		if item.Err != nil {
 			if item.Err.Reason == "" || item.Err.Message == "" {
 				t.Errorf("%q is refused without a reason", data)
@@ -46,7 +46,7 @@ func FuzzRequestBounds(f *testing.F) {
 				t.Errorf("%q holds a name of %d bytes", data, len(name))
 			}
 		}
-		if len(data) > intake.MaxEvent || ev.Kind == "" {
+		if len(data) > ingest.MaxEvent || ev.Kind == "" {
 			t.Errorf("an event of %d bytes and the kind %q was taken", len(data), ev.Kind)
 		}
 	})
@@ -84,7 +84,7 @@ func inBounds(t *testing.T, data []byte) {
 				open[top].key = true
 			}
 			open = append(open, level{object: token == '{', key: token == '{', seen: map[string]bool{}})
-			if len(open) > intake.MaxDepth {
+			if len(open) > ingest.MaxDepth {
 				t.Fatalf("%q was taken, %d levels deep", data, len(open))
 			}
 			continue

@@ -17,7 +17,7 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/api"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 )
 
 // snapshot is every row of a database.
@@ -103,14 +103,14 @@ func TestLimits(t *testing.T) {
 		{"a body", "POST", "/v1/instances/forget", `{"key":"` + x(api.MaxBody) + `"}`, nil, 413, client.CodeTooLarge, "body"},
 		{"a body of a batch", "POST", "/v1/events", `{"events":[` + good + `,{"kind":"` + x(api.MaxBatchBody) + `"}]}`, nil, 413, client.CodeTooLarge, "body"},
 		{"a batch", "POST", "/v1/events", `{"events":[` + list(good, client.MaxEvents+1) + `]}`, nil, 422, client.CodeInvalidRequest, "body.events"},
-		{"a compatible batch", "POST", "/api/Surveys/Triggers/ingest", `{"eventKind":"signed-up","items":[` + list(`{}`, intake.MaxBatch+1) + `]}`, nil, 422, client.CodeInvalidRequest, "body.items"},
+		{"a compatible batch", "POST", "/api/Surveys/Triggers/ingest", `{"eventKind":"signed-up","items":[` + list(`{}`, ingest.MaxBatch+1) + `]}`, nil, 422, client.CodeInvalidRequest, "body.items"},
 		{"files", "POST", "/v1/definitions", `{"files":[` + list(`{"name":"a.yaml","text":""}`, 2001) + `]}`, nil, 422, client.CodeInvalidRequest, "body.files"},
 		{"the name of a file", "POST", "/v1/definitions", `{"files":[{"name":"` + x(1025) + `","text":""}]}`, nil, 422, client.CodeInvalidRequest, "body.files[0].name"},
 		{"the length of an expression", "POST", "/v1/definitions", files(strings.Replace(definitions, "when: {field: candidate.jobType, op: is, value: GR}", "when: 'event.a == \""+x(4096)+"\"'", 1)), nil, 422, client.CodeDefinitions, ""},
 		{"the length of a template", "POST", "/v1/definitions", files(strings.Replace(definitions, "Welcome, {{ event.name }}", x(300<<10), 1)), nil, 422, client.CodeDefinitions, ""},
 		{"the size of a file", "POST", "/v1/definitions", files("# " + x(1<<20) + definitions), nil, 422, client.CodeDefinitions, ""},
-		{"an event", "POST", "/v1/events", `{"kind":"signed-up","payload":{"a":"` + x(intake.MaxEvent) + `"}}`, nil, 413, client.CodeTooLarge, "body"},
-		{"the depth of an event", "POST", "/v1/events", `{"kind":"signed-up","payload":` + deep(intake.MaxDepth) + `}`, nil, 422, client.CodeInvalidEvent, "body.payload" + strings.Repeat(".a", intake.MaxDepth-1)},
+		{"an event", "POST", "/v1/events", `{"kind":"signed-up","payload":{"a":"` + x(ingest.MaxEvent) + `"}}`, nil, 413, client.CodeTooLarge, "body"},
+		{"the depth of an event", "POST", "/v1/events", `{"kind":"signed-up","payload":` + deep(ingest.MaxDepth) + `}`, nil, 422, client.CodeInvalidEvent, "body.payload" + strings.Repeat(".a", ingest.MaxDepth-1)},
 		{"depth", "POST", "/v1/instances/forget", deep(40), nil, 400, client.CodeInvalidJSON, "body"},
 		{"depth beyond the decoder", "POST", "/v1/events", strings.Repeat("[", 20000) + strings.Repeat("]", 20000), nil, 400, client.CodeInvalidJSON, "body"},
 		{"a key twice in an event", "POST", "/v1/events", `{"kind":"signed-up","payload":{"a":1,"a":2}}`, nil, 422, client.CodeInvalidEvent, "body.payload.a"},

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 )
 
 // surveysKeys are the keys of an item, and of its recipient, in the words of ADP Surveys, with ours. That system reads them
@@ -20,10 +20,10 @@ func surveysKeys() (item, recipient map[string]string) {
 
 // surveysParse writes an item as an event of ours and has it read as strictly as any other. Keys that are not known are
 // passed over, as that system does; the note names them.
-func surveysParse(kind string, raw json.RawMessage, now time.Time) (item intake.Item, note string) {
+func surveysParse(kind string, raw json.RawMessage, now time.Time) (item ingest.Item, note string) {
 	var given map[string]json.RawMessage
 	if json.Unmarshal(raw, &given) != nil || given == nil {
-		return surveysErrors(intake.Parse(raw, now)), ""
+		return surveysErrors(ingest.Parse(raw, now)), ""
 	}
 	itemKeys, recipientKeys := surveysKeys()
 	event, unknown := rename(given, itemKeys, "")
@@ -33,19 +33,19 @@ func surveysParse(kind string, raw json.RawMessage, now time.Time) (item intake.
 		unknown = append(unknown, more...)
 		text, err := json.Marshal(renamed)
 		if err != nil {
-			return surveysErrors(intake.Parse(raw, now)), ""
+			return surveysErrors(ingest.Parse(raw, now)), ""
 		}
 		event["recipient"] = text
 	}
 	text, err := json.Marshal(kind)
 	if err != nil {
-		return surveysErrors(intake.Parse(raw, now)), ""
+		return surveysErrors(ingest.Parse(raw, now)), ""
 	}
 	event["kind"] = text
 	if text, err = json.Marshal(event); err != nil {
-		return surveysErrors(intake.Parse(raw, now)), ""
+		return surveysErrors(ingest.Parse(raw, now)), ""
 	}
-	return surveysErrors(intake.Parse(text, now)), unknownNote(unknown)
+	return surveysErrors(ingest.Parse(text, now)), unknownNote(unknown)
 }
 
 // rename gives the fields that are known their names of ours, and lists those that are not.
@@ -99,7 +99,7 @@ func shortened(name string) string {
 }
 
 // surveysErrors names fields as that system does.
-func surveysErrors(item intake.Item) intake.Item {
+func surveysErrors(item ingest.Item) ingest.Item {
 	if item.Err == nil {
 		return item
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/key"
 )
 
@@ -20,15 +20,15 @@ const (
 )
 
 // The outcomes of an item, in that system's spelling.
-func surveysOutcome(o intake.Outcome) string {
+func surveysOutcome(o ingest.Outcome) string {
 	switch o {
-	case intake.Created:
+	case ingest.Created:
 		return "Created"
-	case intake.Skipped:
+	case ingest.Skipped:
 		return "Skipped"
-	case intake.NoMatch:
+	case ingest.NoMatch:
 		return "NoMatch"
-	case intake.Failed:
+	case ingest.Failed:
 	}
 	return "Failed"
 }
@@ -88,16 +88,16 @@ func (a *API) surveysIngest(w http.ResponseWriter, r *http.Request, c Caller) er
 	if json.Unmarshal(fields["items"], &list) != nil {
 		return invalid("body.items", "it is not a list", "")
 	}
-	if len(list) > intake.MaxBatch {
-		return invalid("body.items", fmt.Sprintf("it holds more than %d items", intake.MaxBatch), "send them in parts")
+	if len(list) > ingest.MaxBatch {
+		return invalid("body.items", fmt.Sprintf("it holds more than %d items", ingest.MaxBatch), "send them in parts")
 	}
 	now := a.Clock.Now()
-	items, notes := make([]intake.Item, len(list)), make([]string, len(list))
+	items, notes := make([]ingest.Item, len(list)), make([]string, len(list))
 	for i, item := range list {
 		items[i], notes[i] = surveysParse(kind, item, now)
 	}
 	x := a.idsOf(c.Workspace)
-	wire := func(results []intake.Result) surveysAnswer { return x.surveysAnswer(results, notes) }
+	wire := func(results []ingest.Result) surveysAnswer { return x.surveysAnswer(results, notes) }
 	results, err := a.Engine.Ingest(r.Context(), c.Workspace, items, once(a, c, wire))
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (a *API) surveysIngest(w http.ResponseWriter, r *http.Request, c Caller) er
 }
 
 // surveysAnswer writes results in that system's words; notes are warnings about the items as they were read.
-func (x ids) surveysAnswer(results []intake.Result, notes []string) surveysAnswer {
+func (x ids) surveysAnswer(results []ingest.Result, notes []string) surveysAnswer {
 	counts := x.eventsAnswer(results)
 	answer := surveysAnswer{
 		Created: counts.Created, Skipped: counts.Skipped, Failed: counts.Failed, NoMatch: counts.NoMatch,
@@ -136,7 +136,7 @@ func (x ids) surveysAnswer(results []intake.Result, notes []string) surveysAnswe
 
 // surveysPublicID is the id in the link that the customer gets: the delivery's. An occasion without one yet is
 // named by its own.
-func (x ids) surveysPublicID(one intake.InstanceResult) string {
+func (x ids) surveysPublicID(one ingest.InstanceResult) string {
 	if len(one.Deliveries) > 0 {
 		return x.uuid(key.KindDelivery, int64(one.Deliveries[0].ID))
 	}

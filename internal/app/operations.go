@@ -9,10 +9,10 @@ import (
 	"github.com/carillonhq/carillon/internal/api"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/contact"
-	"github.com/carillonhq/carillon/internal/engine/gate"
-	"github.com/carillonhq/carillon/internal/engine/intake"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -32,7 +32,7 @@ type operations struct {
 // Operations is an engine in the shape that the API asks for.
 func Operations(e *engine.Engine) api.Engine { return operations{engine: e} }
 
-func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error) {
+func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Once[[]ingest.Result]) ([]ingest.Result, error) {
 	results, err := o.engine.IngestOnce(ctx, ws, items, once)
 	if o.count != nil {
 		for _, r := range results {
@@ -51,22 +51,22 @@ func (o operations) Tick(ctx context.Context) (client.Tick, error) {
 }
 
 func (o operations) Operate(ctx context.Context, ws store.Workspace, actor string, action api.Action, once *store.Once[api.Operated]) (api.Operated, error) {
-	operator, now := o.engine.Operator().Once(store.From(once, operated)), o.engine.Now()
-	var r operate.Result
+	ops, now := o.engine.Operator().Once(store.From(once, operated)), o.engine.Now()
+	var r operator.Result
 	var err error
 	switch onDelivery := action.Delivery != 0; {
 	case action.Verb == api.Cancel && onDelivery:
-		r, err = operator.CancelDelivery(ctx, ws.ID, action.Delivery, actor, now)
+		r, err = ops.CancelDelivery(ctx, ws.ID, action.Delivery, actor, now)
 	case action.Verb == api.Cancel:
-		r, err = operator.CancelInstance(ctx, ws.ID, action.Instance, actor, now)
+		r, err = ops.CancelInstance(ctx, ws.ID, action.Instance, actor, now)
 	case action.Verb == api.Retry && onDelivery:
-		r, err = operator.RetryDelivery(ctx, ws.ID, action.Delivery, actor, now)
+		r, err = ops.RetryDelivery(ctx, ws.ID, action.Delivery, actor, now)
 	case action.Verb == api.Retry:
-		r, err = operator.RetryInstance(ctx, ws.ID, action.Instance, actor, now)
+		r, err = ops.RetryInstance(ctx, ws.ID, action.Instance, actor, now)
 	case action.Verb == api.Release:
-		r, err = operator.Release(ctx, ws.ID, action.Instance, actor, now)
+		r, err = ops.Release(ctx, ws.ID, action.Instance, actor, now)
 	case action.Verb == api.Forget:
-		r, err = operator.Forget(ctx, ws.ID, action.Key, actor, now)
+		r, err = ops.Forget(ctx, ws.ID, action.Key, actor, now)
 	default:
 		err = errors.New("unknown verb")
 	}
@@ -132,7 +132,7 @@ func (o operations) ResumeWorkflow(ctx context.Context, ws store.Workspace, acto
 	return client.PausedWorkflow{Workflow: workflow, Changed: p.Changed}, nil
 }
 
-func operated(r operate.Result) api.Operated {
+func operated(r operator.Result) api.Operated {
 	return api.Operated{
 		BeingSent: r.BeingSent,
 		Changed:   r.Changed, Instance: r.Instance, Deliveries: r.Deliveries,
@@ -146,7 +146,7 @@ func (o operations) WriteContacts(
 	return o.engine.Contacts().Write(ctx, ws, mode, items, o.engine.Now(), once)
 }
 
-func (o operations) Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error) {
+func (o operations) Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error) {
 	return o.engine.Limits(ctx, ws, contact)
 }
 
@@ -182,11 +182,11 @@ func (o operations) RecordWarnings(ctx context.Context, ws store.Workspace, r st
 
 // answer turns what an operator may run into into what the caller is told.
 func answer(err error) error {
-	var state *operate.StateError
+	var state *operator.StateError
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, operate.ErrNotFound):
+	case errors.Is(err, operator.ErrNotFound):
 		return store.ErrNotFound
 	case errors.As(err, &state):
 		p := client.NewProblem(http.StatusConflict, http.StatusText(http.StatusConflict), client.CodeNotPossible, state.Error())
@@ -196,17 +196,17 @@ func answer(err error) error {
 	return err
 }
 
-func (o operations) Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error) {
+func (o operations) Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) admission.Circumstances, error) {
 	return o.engine.Circumstances(ctx, ws)
 }
 
 func (o operations) Bulk(ctx context.Context, ws store.Workspace, actor string, b api.Bulk, once *store.Once[api.Bulked]) (api.Bulked, error) {
-	operator, wish := o.engine.Operator(), operate.Bulk{Retry: b.Verb == api.Retry, Selection: b.Selection}
+	ops, wish := o.engine.Operator(), operator.Bulk{Retry: b.Verb == api.Retry, Selection: b.Selection}
 	if b.DryRun {
-		m, err := operator.Preview(ctx, ws.ID, wish)
+		m, err := ops.Preview(ctx, ws.ID, wish)
 		return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Samples: m.Samples}, answer(err)
 	}
-	run, m, err := operator.Begin(ctx, ws.ID, wish, actor, o.engine.Now(), func(m operate.Matched) *store.Once[store.Run] {
+	run, m, err := ops.Begin(ctx, ws.ID, wish, actor, o.engine.Now(), func(m operator.Matched) *store.Once[store.Run] {
 		return store.From(once, func(r store.Run) api.Bulked {
 			return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Run: r}
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel/webhook"
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/outbound"
 )
 
@@ -24,5 +24,5 @@ func Providers(client *outbound.Client, clk clock.Clock) []channel.Provider {
 
 // DefinitionOptions says which providers and settings definitions may name.
 func DefinitionOptions(providers []channel.Provider) definition.Options {
-	return definition.Options{Providers: outlet.Providers(providers)}
+	return definition.Options{Providers: channelpool.Providers(providers)}
 }

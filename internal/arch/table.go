@@ -37,7 +37,7 @@ func Table() []Row {
 		{Path: "civil", Layer: Pure, Purpose: "dates, times of day, zones, the one gap and overlap rule"},
 		{Path: "reason", Layer: Pure, Purpose: "every named outcome once, with its sentence for people"},
 		{Path: "strictjson", Layer: Pure, Purpose: "JSON that every reader understands alike, in one pass"},
-		{Path: "slip", Layer: Pure, Purpose: "the word that somebody meant to write"},
+		{Path: "suggest", Layer: Pure, Purpose: "the word that somebody meant to write"},
 		{Path: "textdiff", Layer: Pure, Purpose: "how one text differs from another, line by line"},
 		{
 			Path: "key", Layer: Pure, Purpose: "deterministic keys, hashes, canonical JSON, public ids and links",
@@ -54,7 +54,7 @@ func Table() []Row {
 		},
 		{
 			Path: "expr", Layer: Pure, Purpose: "conditions in CEL: compile, evaluate within a bound, explain",
-			Imports: []string{"civil", "reason", "slip"},
+			Imports: []string{"civil", "reason", "suggest"},
 			Modules: []string{"cel.dev", "google.golang.org/protobuf"},
 		},
 		{
@@ -70,7 +70,7 @@ func Table() []Row {
 		},
 		{
 			Path: "message", Layer: Pure, Purpose: "templates, locales, plurals, unsubscribe headers",
-			Imports: []string{"civil", "subject", "reason", "slip"},
+			Imports: []string{"civil", "subject", "reason", "suggest"},
 			Modules: []string{
 				"github.com/yuin/goldmark", "github.com/k3a/html2text",
 				"github.com/aymerick/douceur", "golang.org/x/text", "golang.org/x/net/html",
@@ -85,8 +85,8 @@ func Table() []Row {
 			Imports: []string{"civil", "schedule"},
 		},
 		{
-			Path: "sheet", Layer: Pure, Purpose: "rows of CSV and NDJSON files, and which column goes into which field",
-			Imports: []string{"civil", "reason", "slip"},
+			Path: "rowreader", Layer: Pure, Purpose: "rows of CSV and NDJSON files, and which column goes into which field",
+			Imports: []string{"civil", "reason", "suggest"},
 		},
 		{Path: "definition/portable", Layer: Pure, Purpose: "the subset of YAML that every reader reads alike"},
 		{
@@ -167,7 +167,7 @@ func Table() []Row {
 		},
 		{
 			Path: "api", Layer: Shell, Purpose: "the HTTP API: auth, idempotency, problem errors, OpenAPI",
-			Imports: []string{"@pure", "clock", "secret", "store", "engine/contact", "engine/gate", "engine/intake", "engine/record", "telemetry", "./client"},
+			Imports: []string{"@pure", "clock", "secret", "store", "engine/contact", "engine/admission", "engine/ingest", "engine/record", "telemetry", "./client"},
 			Modules: []string{"github.com/danielgtaylor/huma/v2", "golang.org/x/time", "golang.org/x/crypto"},
 		},
 		{
@@ -177,7 +177,7 @@ func Table() []Row {
 		},
 		{
 			Path: "console", Layer: Shell, Purpose: "the web console, rendered on the server",
-			Imports: []string{"@pure", "clock", "store", "engine/gate", "engine/journal", "engine/outlet", "engine/record"},
+			Imports: []string{"@pure", "clock", "store", "engine/admission", "engine/journal", "engine/channelpool", "engine/record"},
 			Modules: []string{"github.com/a-h/templ"},
 		},
 		{
@@ -204,13 +204,13 @@ func Table() []Row {
 			},
 		},
 		{
-			Path: "transfer", Layer: Shell, Purpose: "a file's rows to a server: batches, retries, resuming, rejected rows",
-			Imports: []string{"sheet", "reason", "clock", "./client"},
+			Path: "importer", Layer: Shell, Purpose: "a file's rows to a server: batches, retries, resuming, rejected rows",
+			Imports: []string{"rowreader", "reason", "clock", "./client"},
 			Modules: []string{"golang.org/x/sync"},
 		},
 		{
 			Path: "cli", Layer: Shell, Purpose: "commands: verbs on nouns",
-			Imports: []string{"@pure", "@port", "store", "sim", "config", "app", "demo", "telemetry", "transfer", "./client"},
+			Imports: []string{"@pure", "@port", "store", "sim", "config", "app", "demo", "telemetry", "importer", "./client"},
 			Modules: []string{
 				"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "github.com/goccy/go-yaml",
 				"golang.org/x/crypto", "golang.org/x/term",

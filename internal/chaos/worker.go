@@ -21,7 +21,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/contact"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/outbound"
@@ -132,7 +132,7 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 	}
 	server := &http.Server{
 		Handler: api.New(api.Deps{
-			Store: s, Engine: ingest{engine: e, arm: &crash.armed}, Clock: &clock.System{}, Log: log, Version: "chaos",
+			Store: s, Engine: writes{engine: e, arm: &crash.armed}, Clock: &clock.System{}, Log: log, Version: "chaos",
 		}),
 		ReadHeaderTimeout: stopTimeout,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -174,22 +174,22 @@ func (f *failpoint) hit(point string) error {
 	return nil
 }
 
-// ingest is the engine as the API needs it here. The key that the poster has can do nothing else.
-type ingest struct {
+// writes is the engine as the API needs it here. The key that the poster has can do nothing else.
+type writes struct {
 	api.Engine
 	engine *engine.Engine
 	arm    *atomic.Bool
 }
 
-func (i ingest) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error) {
-	i.arm.Store(true)
-	return i.engine.IngestOnce(ctx, ws, items, once)
+func (w writes) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Once[[]ingest.Result]) ([]ingest.Result, error) {
+	w.arm.Store(true)
+	return w.engine.IngestOnce(ctx, ws, items, once)
 }
 
-func (i ingest) WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error) {
-	return i.engine.Contacts().Write(ctx, ws, mode, items, i.engine.Now(), once)
+func (w writes) WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error) {
+	return w.engine.Contacts().Write(ctx, ws, mode, items, w.engine.Now(), once)
 }
 
-func (i ingest) WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error) {
-	return i.engine.Records().Write(ctx, ws, mode, items, actor, i.engine.Now(), once)
+func (w writes) WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error) {
+	return w.engine.Records().Write(ctx, ws, mode, items, actor, w.engine.Now(), once)
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/sheet"
+	"github.com/carillonhq/carillon/internal/importer"
+	"github.com/carillonhq/carillon/internal/rowreader"
 	"github.com/carillonhq/carillon/internal/subject"
-	"github.com/carillonhq/carillon/internal/transfer"
 )
 
 type contactsCmd struct {
@@ -29,14 +29,14 @@ type contactsCmd struct {
 }
 
 // shapeOfContacts is what a contact may hold.
-func shapeOfContacts() sheet.Shape {
-	s := sheet.Shape{
+func shapeOfContacts() rowreader.Shape {
+	s := rowreader.Shape{
 		Noun: "a contact", Fields: []string{"id", "name", "locale", "timezone", "persona", "cadence.cooldown", "cadence.quiet_hours"},
-		Groups: []string{"attributes"}, Rest: "attributes", Short: map[string]string{}, Types: map[string]sheet.Type{},
+		Groups: []string{"attributes"}, Rest: "attributes", Short: map[string]string{}, Types: map[string]rowreader.Type{},
 	}
 	for _, limit := range []string{"max_per_day", "max_per_week", "max_per_month", "max_per_slot"} {
 		s.Fields = append(s.Fields, "cadence."+limit)
-		s.Types["cadence."+limit] = sheet.Number
+		s.Types["cadence."+limit] = rowreader.Number
 	}
 	for _, kind := range subject.AddressKinds() {
 		s.Fields = append(s.Fields, "addresses."+kind)
@@ -77,11 +77,11 @@ func (c *importContactsCmd) Run(s *session) error {
 		}
 		return nil
 	}
-	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]transfer.Verdict, error) {
+	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
 		answer, err := api.WithIdempotencyKey(key).PostRawContacts(ctx, objects)
-		verdicts := make([]transfer.Verdict, len(answer.Items))
+		verdicts := make([]importer.Verdict, len(answer.Items))
 		for i, item := range answer.Items {
-			verdicts[i] = transfer.Verdict{
+			verdicts[i] = importer.Verdict{
 				Outcome: item.Outcome, Failed: item.Outcome == "failed", Reason: item.Reason, Field: item.Field, Message: item.Message, Hint: item.Hint,
 			}
 		}

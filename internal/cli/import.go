@@ -17,8 +17,8 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/sheet"
-	"github.com/carillonhq/carillon/internal/transfer"
+	"github.com/carillonhq/carillon/internal/importer"
+	"github.com/carillonhq/carillon/internal/rowreader"
 )
 
 const (
@@ -72,7 +72,7 @@ type parallel int
 
 // UnmarshalText reads the number.
 func (p *parallel) UnmarshalText(text []byte) error {
-	return bounded((*int)(p), text, transfer.MaxParallel)
+	return bounded((*int)(p), text, importer.MaxParallel)
 }
 
 func bounded(into *int, text []byte, most int) error {
@@ -89,18 +89,18 @@ func bounded(into *int, text []byte, most int) error {
 
 // freight is what one import carries.
 type freight struct {
-	shape     sheet.Shape
+	shape     rowreader.Shape
 	maps      []string
 	constants map[string]string
 	check     func(mapped []string) error // judges which fields a CSV file has
-	finish    func(sheet.Row, map[string]any)
-	send      func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]transfer.Verdict, error)
+	finish    func(rowreader.Row, map[string]any)
+	send      func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error)
 	outcomes  []string // in the order in which they are counted
 }
 
 // carry imports the file.
 func (c *importing) carry(s *session, f freight) error {
-	mapping, err := sheet.NewMapping(f.shape, f.maps, c.Skip, f.constants, c.Timezone.Location)
+	mapping, err := rowreader.NewMapping(f.shape, f.maps, c.Skip, f.constants, c.Timezone.Location)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (c *importing) carry(s *session, f freight) error {
 	if err != nil {
 		return err
 	}
-	object := func(row sheet.Row) (map[string]any, *sheet.Fault) {
+	object := func(row rowreader.Row) (map[string]any, *rowreader.Fault) {
 		object, fault := mapping.Object(row)
 		if fault == nil && f.finish != nil {
 			f.finish(row, object)
@@ -138,17 +138,17 @@ func (c *importing) carry(s *session, f freight) error {
 		return err
 	}
 	p := newProgress(s, in, name, f.outcomes, c.JSON)
-	var refused []transfer.Rejection
-	summary, err := transfer.Run(s.ctx, transfer.Config{
+	var refused []importer.Rejection
+	summary, err := importer.Run(s.ctx, importer.Config{
 		Name: name, File: in, Sheet: options, Object: object, Head: head,
 		Options: []any{s.command, c.Server, c.Map, c.Skip, f.maps, f.constants, c.Delimiter, c.Format, c.Timezone.String(), c.Batch},
-		Send: func(ctx context.Context, key string, objects []json.RawMessage) ([]transfer.Verdict, error) {
+		Send: func(ctx context.Context, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
 			return f.send(ctx, api, key, objects)
 		},
 		Temporary: client.Temporary, Wait: client.RetryAfter, Batch: int(c.Batch), Parallel: int(c.Parallel), RetryFor: c.RetryFor, Clock: p.clock,
 		Done: p.done, Retry: p.retry,
-		Rejected: func(r transfer.Rejection) {
-			if as, ok := typeWanted(r.Message); ok && options.Format == sheet.CSV {
+		Rejected: func(r importer.Rejection) {
+			if as, ok := typeWanted(r.Message); ok && options.Format == rowreader.CSV {
 				r.Hint = fmt.Sprintf("--map %s:%s=COLUMN; without a type a cell is a text", r.Field, as)
 			}
 			if len(refused) < shownRejected {
@@ -160,11 +160,11 @@ func (c *importing) carry(s *session, f freight) error {
 	return c.report(s, name, f, summary, refused, c.reachable(name, err))
 }
 
-func (c *importing) sheet(shape sheet.Shape, name string) (sheet.Options, error) {
-	o := sheet.Options{Format: sheet.Format(c.Format), Delimiter: rune(c.Delimiter), Objects: shape.Objects()}
+func (c *importing) sheet(shape rowreader.Shape, name string) (rowreader.Options, error) {
+	o := rowreader.Options{Format: rowreader.Format(c.Format), Delimiter: rune(c.Delimiter), Objects: shape.Objects()}
 	if o.Format == "" {
 		var ok bool
-		if o.Format, ok = sheet.FormatOf(name); !ok {
+		if o.Format, ok = rowreader.FormatOf(name); !ok {
 			return o, fmt.Errorf("what is in %s? --format csv or --format ndjson", name)
 		}
 	}
@@ -176,7 +176,7 @@ func (c *importing) sheet(shape sheet.Shape, name string) (sheet.Options, error)
 
 // reachable words what ended a run.
 func (c *importing) reachable(name string, err error) error {
-	var fault *sheet.Fault
+	var fault *rowreader.Fault
 	if errors.As(err, &fault) {
 		err = fmt.Errorf("%s:%d: %s", name, fault.Line, strings.TrimPrefix(fault.Error(), fmt.Sprintf("line %d: ", fault.Line)))
 		if fault.Hint != "" {
@@ -189,14 +189,14 @@ func (c *importing) reachable(name string, err error) error {
 }
 
 // report prints what was refused and how many rows came to what.
-func (c *importing) report(s *session, name string, f freight, summary transfer.Summary, refused []transfer.Rejection, err error) error {
+func (c *importing) report(s *session, name string, f freight, summary importer.Summary, refused []importer.Rejection, err error) error {
 	if c.JSON {
 		out := struct {
-			transfer.Progress
+			importer.Progress
 			Resumed      bool                 `json:"resumed"`
 			Complete     bool                 `json:"complete"`
 			RejectedFile string               `json:"rejected_file,omitempty"`
-			FirstRefused []transfer.Rejection `json:"first_rejected,omitempty"`
+			FirstRefused []importer.Rejection `json:"first_rejected,omitempty"`
 		}{summary.Progress, summary.Resumed, err == nil, summary.RejectedFile, refused}
 		if wrong := printJSON(s.Out, out); wrong != nil {
 			return wrong
@@ -239,7 +239,7 @@ func withHint(message, hint string) string {
 	return message + " (" + hint + ")"
 }
 
-func counted(p transfer.Progress, outcomes []string) string {
+func counted(p importer.Progress, outcomes []string) string {
 	parts := []string{count(p.Rows, "row")}
 	for _, outcome := range outcomes {
 		parts = append(parts, fmt.Sprintf("%d %s", p.Outcomes[outcome], outcome))
@@ -248,8 +248,8 @@ func counted(p transfer.Progress, outcomes []string) string {
 }
 
 // dryRun shows what would be sent.
-func (c *importing) dryRun(s *session, in io.Reader, name string, o sheet.Options, check func([]string) error, object func(sheet.Row) (map[string]any, *sheet.Fault)) error {
-	reader, err := sheet.New(in, o)
+func (c *importing) dryRun(s *session, in io.Reader, name string, o rowreader.Options, check func([]string) error, object func(rowreader.Row) (map[string]any, *rowreader.Fault)) error {
+	reader, err := rowreader.New(in, o)
 	if err != nil {
 		return c.reachable(name, err)
 	}
@@ -321,7 +321,7 @@ func newProgress(s *session, in io.Reader, name string, outcomes []string, quiet
 	return p
 }
 
-func (p *progress) done(at transfer.Progress) {
+func (p *progress) done(at importer.Progress) {
 	now := p.clock.Now()
 	switch {
 	case p.quiet:
@@ -358,11 +358,11 @@ func (p *progress) end() {
 }
 
 // shapeOfEvents is what an event may hold.
-func shapeOfEvents() sheet.Shape {
-	return sheet.Shape{
+func shapeOfEvents() rowreader.Shape {
+	return rowreader.Shape{
 		Noun:   "an event",
 		Fields: []string{"id", "kind", "occurred_at", "recipient.address", "recipient.locale", "recipient.customer_ref"},
-		Types:  map[string]sheet.Type{"occurred_at": sheet.Instant},
+		Types:  map[string]rowreader.Type{"occurred_at": rowreader.Instant},
 		Groups: []string{"payload"}, Rest: "payload",
 	}
 }
@@ -404,17 +404,17 @@ func (c *ingestCmd) Run(s *session) error {
 		}
 		return nil
 	}
-	f.finish = func(row sheet.Row, event map[string]any) {
+	f.finish = func(row rowreader.Row, event map[string]any) {
 		if event["id"] == nil {
 			identity := row.Identity()
 			event["id"] = fmt.Sprintf("row-%x", identity[:16])
 		}
 	}
-	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]transfer.Verdict, error) {
+	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
 		answer, err := api.WithIdempotencyKey(key).PostRawEvents(ctx, objects)
-		verdicts := make([]transfer.Verdict, len(answer.Items))
+		verdicts := make([]importer.Verdict, len(answer.Items))
 		for i, item := range answer.Items {
-			verdicts[i] = transfer.Verdict{
+			verdicts[i] = importer.Verdict{
 				Outcome: item.Outcome, Failed: item.Outcome == "failed", Reason: item.Reason, Field: item.Field, Message: item.Message, Hint: item.Hint,
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/client"
-	"github.com/carillonhq/carillon/internal/sheet"
+	"github.com/carillonhq/carillon/internal/rowreader"
 )
 
 type putContactCmd struct {
@@ -73,16 +73,16 @@ func (c *putContactCmd) object() (map[string]any, error) {
 	shape := shapeOfContacts()
 	shape.Fields = slices.DeleteFunc(shape.Fields, func(name string) bool { return name == "id" }) // it is the argument
 	var rules []string
-	var row sheet.Row
+	var row rowreader.Row
 	for i, written := range c.Fields {
 		target, value, ok := strings.Cut(written, "=")
 		if !ok || target == "" || value == "" {
 			return nil, fmt.Errorf("%q is not a field; write FIELD=VALUE, such as email=ada@example.org, and --unset to take one away", written)
 		}
 		column := fmt.Sprint(i)
-		rules, row.Cells = append(rules, target+"="+column), append(row.Cells, sheet.Cell{Column: column, Text: orNow(target, value)})
+		rules, row.Cells = append(rules, target+"="+column), append(row.Cells, rowreader.Cell{Column: column, Text: orNow(target, value)})
 	}
-	m, err := sheet.NewMapping(shape, rules, nil, nil, c.Timezone.Location)
+	m, err := rowreader.NewMapping(shape, rules, nil, nil, c.Timezone.Location)
 	if err != nil {
 		return nil, err
 	}

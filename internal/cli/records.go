@@ -13,9 +13,9 @@ import (
 
 	"github.com/carillonhq/carillon/client"
 	"github.com/carillonhq/carillon/internal/clock"
-	"github.com/carillonhq/carillon/internal/sheet"
+	"github.com/carillonhq/carillon/internal/importer"
+	"github.com/carillonhq/carillon/internal/rowreader"
 	"github.com/carillonhq/carillon/internal/strictjson"
-	"github.com/carillonhq/carillon/internal/transfer"
 )
 
 type recordsCmd struct {
@@ -97,7 +97,7 @@ func (c *putRecordCmd) Run(s *session) error {
 
 // orNow is the value of a field, where that is now and the field an instant: the present one.
 func orNow(target, value string) string {
-	if _, as, _ := strings.Cut(target, ":"); value == "now" && (as == string(sheet.Instant) || as == "time") {
+	if _, as, _ := strings.Cut(target, ":"); value == "now" && (as == string(rowreader.Instant) || as == "time") {
 		return (&clock.System{}).Now().UTC().Format(time.RFC3339Nano)
 	}
 	return value
@@ -119,8 +119,8 @@ func (c *putRecordCmd) untyped(err error) error {
 }
 
 // typeWanted is the type that a text would have to be given, where a record was refused because its type declares a number or a bool.
-func typeWanted(message string) (sheet.Type, bool) {
-	for _, as := range []sheet.Type{sheet.Number, sheet.Bool} {
+func typeWanted(message string) (rowreader.Type, bool) {
+	for _, as := range []rowreader.Type{rowreader.Number, rowreader.Bool} {
 		if strings.HasPrefix(message, "is a ") && strings.HasSuffix(message, " says "+string(as)) {
 			return as, true
 		}
@@ -173,7 +173,7 @@ func (c *putRecordCmd) props(in io.Reader) (map[string]any, error) {
 		if !ok || name == "" {
 			return nil, fmt.Errorf("%q is not a field; write FIELD=VALUE, such as battery_level:number=15", written)
 		}
-		read, err := sheet.Value(orNow(target, value), sheet.Type(as), c.Timezone.Location)
+		read, err := rowreader.Value(orNow(target, value), rowreader.Type(as), c.Timezone.Location)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", target, err)
 		}
@@ -218,8 +218,8 @@ func (c *importRecordsCmd) Run(s *session) error {
 		rules = append(rules, "id="+c.ID)
 	}
 	f := freight{
-		shape: sheet.Shape{
-			Noun: "a record", Fields: []string{"id", "type", "closed"}, Types: map[string]sheet.Type{"closed": sheet.Bool},
+		shape: rowreader.Shape{
+			Noun: "a record", Fields: []string{"id", "type", "closed"}, Types: map[string]rowreader.Type{"closed": rowreader.Bool},
 			Groups: []string{"props"}, Rest: "props",
 		},
 		maps: rules, outcomes: []string{"created", "changed", "unchanged"},
@@ -236,11 +236,11 @@ func (c *importRecordsCmd) Run(s *session) error {
 		}
 		return nil
 	}
-	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]transfer.Verdict, error) {
+	f.send = func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error) {
 		answer, err := api.WithIdempotencyKey(key).PostRawRecords(ctx, objects)
-		verdicts := make([]transfer.Verdict, len(answer.Items))
+		verdicts := make([]importer.Verdict, len(answer.Items))
 		for i, item := range answer.Items {
-			verdicts[i] = transfer.Verdict{
+			verdicts[i] = importer.Verdict{
 				Outcome: item.Outcome, Failed: item.Outcome == "failed", Reason: item.Reason, Field: item.Field, Message: item.Message, Hint: item.Hint,
 			}
 		}

@@ -24,8 +24,8 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/admission"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -86,11 +86,11 @@ type Things interface {
 type Definitions interface {
 	Definitions(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
 	// Circumstances say whether messages can leave when they are planned.
-	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error)
+	Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) admission.Circumstances, error)
 	// ChannelStates are the channels as they are defined, and what this process knows of them.
-	ChannelStates(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Channel, []outlet.State, error)
+	ChannelStates(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Channel, []channelpool.State, error)
 	// Limits says how far the limits of a contact are used up by the set in force.
-	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (gate.Limits, error)
+	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error)
 	// ExplainRecord says how every trigger stands to a record at this moment.
 	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Standing, error)
 	// RecordWarnings says which fields of a record name a contact that does not exist.

@@ -19,7 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/console"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -105,10 +105,10 @@ func (b *bundle) handler(t *testing.T, d console.Deps) http.Handler {
 }
 
 // post takes an event in and lets the engine do what is due.
-func (b *bundle) post(t *testing.T, event string) intake.Result {
+func (b *bundle) post(t *testing.T, event string) ingest.Result {
 	t.Helper()
 	now := b.clock.Now()
-	results, err := b.engine.Ingest(t.Context(), b.ws, []intake.Item{intake.Parse(json.RawMessage(event), now)})
+	results, err := b.engine.Ingest(t.Context(), b.ws, []ingest.Item{ingest.Parse(json.RawMessage(event), now)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -195,7 +195,7 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	outlook := func(d delivery.Row) (gate.Outlook, bool) { return gate.Ahead(d, circumstances(d)) }
+	outlook := func(d delivery.Row) (admission.Outlook, bool) { return admission.Ahead(d, circumstances(d)) }
 	lists := [][]delivery.Row{rows}
 	for _, k := range l.Kinds {
 		lists = append(lists, k.Waiting) // what was made long ago and still waits
@@ -211,7 +211,7 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	return view{title: "Contact " + page.title, section: "/contacts", body: contactPage(page), live: true}, nil
 }
 
-func contactFacts(l gate.Limits) []fact {
+func contactFacts(l admission.Limits) []fact {
 	r := l.Contact
 	facts := []fact{{name: "id", value: r.ExtID, code: true}, {name: "name", value: r.Name}}
 	if r.Persona != "" {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -82,14 +82,14 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	row := d
-	ahead, planned := gate.Ahead(d, circumstances(d))
+	ahead, planned := admission.Ahead(d, circumstances(d))
 	pause, err := c.pauseOf(ctx, v, d, ahead)
 	if err != nil {
 		return view{}, err
 	}
 	d.SendAt = d.LeavesAt()
 	page := deliveryDetail{
-		scale: v.scale, title: to(d), state: deliveryBadge(d, ahead, v.now), story: story(d, ahead, planned, pause, v.now), because: gate.Explain(row), facts: v.deliveryFacts(d, person, planned),
+		scale: v.scale, title: to(d), state: deliveryBadge(d, ahead, v.now), story: story(d, ahead, planned, pause, v.now), because: admission.Explain(row), facts: v.deliveryFacts(d, person, planned),
 		moments: timeline(d, in, attempts, ahead), folded: folded, event: event, trace: d.Trace,
 	}
 	for _, content := range contents {
@@ -101,7 +101,7 @@ func (c *console) delivery(ctx context.Context, v visit) (view, error) {
 }
 
 // pauseOf is the pause that holds a delivery; the zero value where none does.
-func (c *console) pauseOf(ctx context.Context, v visit, d delivery.Row, ahead gate.Outlook) (store.Pause, error) {
+func (c *console) pauseOf(ctx context.Context, v visit, d delivery.Row, ahead admission.Outlook) (store.Pause, error) {
 	if ahead.Reason != reason.WorkflowPaused {
 		return store.Pause{}, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -74,7 +74,7 @@ type sign struct {
 }
 
 // channelBadge says whether messages pass through a channel.
-func channelBadge(s outlet.State) badge {
+func channelBadge(s channelpool.State) badge {
 	switch s.Breaker {
 	case flow.Open:
 		return badge{bad, "provider away"}

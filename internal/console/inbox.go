@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -65,7 +65,7 @@ func (c *console) inbox(ctx context.Context, v visit) (view, error) {
 
 func (v visit) card(content store.Content, d delivery.Row) card {
 	href := v.delivery(content.Delivery)
-	ahead, _ := gate.Ahead(d, gate.Circumstances{}) // it was rendered: a pause shows in the row
+	ahead, _ := admission.Ahead(d, admission.Circumstances{}) // it was rendered: a pause shows in the row
 	made := card{
 		id: href + stepName(content.Step), at: instantOf{v.scale, content.At}, workflow: d.Workflow, to: content.Address,
 		step: stepName(content.Step), channel: content.Channel, locale: content.Locale, subject: content.Subject,

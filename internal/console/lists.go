@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -89,13 +89,13 @@ func (c *console) deliveryLines(ctx context.Context, v visit, rows []delivery.Ro
 	}
 	lines := make([]deliveryLine, len(rows))
 	for i, d := range rows {
-		ahead, _ := gate.Ahead(d, circumstances(d))
+		ahead, _ := admission.Ahead(d, circumstances(d))
 		lines[i] = v.deliveryLine(d, ahead)
 	}
 	return lines, nil
 }
 
-func (v visit) deliveryLine(d delivery.Row, ahead gate.Outlook) deliveryLine {
+func (v visit) deliveryLine(d delivery.Row, ahead admission.Outlook) deliveryLine {
 	l := deliveryLine{
 		id: v.delivery(d.ID), href: v.delivery(d.ID), state: deliveryBadge(d, ahead, v.now), to: to(d), workflow: d.Workflow,
 		channel: d.Channel, sent: d.LastSentAt, next: d.LeavesAt(),
@@ -104,7 +104,7 @@ func (v visit) deliveryLine(d delivery.Row, ahead gate.Outlook) deliveryLine {
 		l.next, l.why = time.Time{}, strings.TrimSpace(ahead.Reason.Sentence()+" "+limitOf(d))
 		return l
 	}
-	if d.Reason != reason.Delivered || gate.WaitsFor(d) != "" {
+	if d.Reason != reason.Delivered || admission.WaitsFor(d) != "" {
 		l.why = why(d)
 	}
 	return l
@@ -112,7 +112,7 @@ func (v visit) deliveryLine(d delivery.Row, ahead gate.Outlook) deliveryLine {
 
 // limitOf is the sentence about the limit that a delivery waits for; empty where it waits for none.
 func limitOf(d delivery.Row) string {
-	if gate.WaitsFor(d) == "" {
+	if admission.WaitsFor(d) == "" {
 		return ""
 	}
 	return why(d)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
@@ -118,7 +118,7 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 		return view{}, err
 	}
 	for _, d := range next {
-		ahead, _ := gate.Ahead(d, circumstances(d))
+		ahead, _ := admission.Ahead(d, circumstances(d))
 		one := coming{ahead.At, d.Workflow, to(d), stepName(d.Step + 1), v.delivery(d.ID), ""}
 		if stopped(ahead) {
 			one.at, one.instead = time.Time{}, words(string(ahead.Reason))
@@ -133,14 +133,14 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 }
 
 // firstAhead is when the first message leaves, or is tried, of all those of which that can be said: what a pause stops is passed over.
-func (c *console) firstAhead(ctx context.Context, v visit, next []delivery.Row, circumstances func(delivery.Row) gate.Circumstances) (gate.Outlook, error) {
-	find := func(rows []delivery.Row) gate.Outlook {
+func (c *console) firstAhead(ctx context.Context, v visit, next []delivery.Row, circumstances func(delivery.Row) admission.Circumstances) (admission.Outlook, error) {
+	find := func(rows []delivery.Row) admission.Outlook {
 		for _, d := range rows {
-			if ahead, _ := gate.Ahead(d, circumstances(d)); !ahead.At.IsZero() {
+			if ahead, _ := admission.Ahead(d, circumstances(d)); !ahead.At.IsZero() {
 				return ahead
 			}
 		}
-		return gate.Outlook{}
+		return admission.Outlook{}
 	}
 	first := find(next)
 	if !first.At.IsZero() || len(next) < soon {
@@ -151,7 +151,7 @@ func (c *console) firstAhead(ctx context.Context, v visit, next []delivery.Row, 
 }
 
 // summary says in words how things are.
-func summary(c store.Counts, first gate.Outlook, more bool) []phrase {
+func summary(c store.Counts, first admission.Outlook, more bool) []phrase {
 	told := []phrase{{text: plural(c.Events, "event", "events") + " taken in, " + plural(c.Sent, "delivery", "deliveries") + " sent."}}
 	switch {
 	case stopped(first) && !first.At.IsZero():

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 )
 
 // personMoment is one point of a person's timeline: a message that was sent, will be, or was not.
@@ -20,7 +20,7 @@ type personMoment struct {
 }
 
 // personLine is what a person got, will get and did not get: what comes, the next first, then what was, the latest first.
-func personLine(rows []delivery.Row, outlook func(delivery.Row) (gate.Outlook, bool), href func(delivery.ID) string) (next, past []personMoment) {
+func personLine(rows []delivery.Row, outlook func(delivery.Row) (admission.Outlook, bool), href func(delivery.ID) string) (next, past []personMoment) {
 	for _, d := range rows {
 		of := func(at time.Time, b badge, text string) personMoment {
 			return personMoment{at: at, badge: b, workflow: d.Workflow, channel: channelName(d.Channel), href: href(d.ID), text: text}
@@ -65,7 +65,7 @@ func sentText(d delivery.Row) string {
 	return ""
 }
 
-func aheadBadge(o gate.Outlook) badge {
+func aheadBadge(o admission.Outlook) badge {
 	switch {
 	case o.Reason == "":
 		return badge{wait, "will be sent"}
@@ -75,13 +75,13 @@ func aheadBadge(o gate.Outlook) badge {
 	return badge{wait, "waits"}
 }
 
-func aheadText(d delivery.Row, o gate.Outlook) string {
+func aheadText(d delivery.Row, o admission.Outlook) string {
 	text := ""
 	if d.Step > 0 {
 		text = comes(d.Step+1) + ". "
 	}
 	switch {
-	case gate.WaitsFor(d) != "" && gate.WaitsFor(d) == o.Reason:
+	case admission.WaitsFor(d) != "" && admission.WaitsFor(d) == o.Reason:
 		text += why(d) // the limit that moved it, and the one that it waits for in the end
 	case o.Reason != "":
 		text += o.Reason.Sentence()

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
@@ -23,7 +23,7 @@ func TestPersonLine(t *testing.T) {
 		{ID: 7, Status: delivery.Responded, Step: 1, LastSentAt: at(6), CompletedAt: at(7), Reason: reason.Delivered},
 		{ID: 8, Status: delivery.Unknown, DoubtAt: at(8)},
 	}
-	outlook := func(d delivery.Row) (gate.Outlook, bool) { return gate.Ahead(d, gate.Circumstances{}) }
+	outlook := func(d delivery.Row) (admission.Outlook, bool) { return admission.Ahead(d, admission.Circumstances{}) }
 	next, past := personLine(rows, outlook, func(id delivery.ID) string { return string('0' + rune(id)) })
 	said := func(list []personMoment) (text string) {
 		for _, m := range list {

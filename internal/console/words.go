@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -107,13 +107,13 @@ func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // deliveryBadge is the state of a delivery at now. Sending and deferred are no statuses of their own: a lease and an
 // open intent make the first, a limit the second.
-func deliveryBadge(d delivery.Row, ahead gate.Outlook, now time.Time) badge {
+func deliveryBadge(d delivery.Row, ahead admission.Outlook, now time.Time) badge {
 	switch {
 	case sending(d, now):
 		return badge{wait, "sending"}
 	case d.Status == delivery.Scheduled && ahead.Reason == reason.WorkflowPaused: // whatever limit it waits for besides
 		return badge{hold, "paused"}
-	case d.Status == delivery.Scheduled && gate.WaitsFor(d) != "":
+	case d.Status == delivery.Scheduled && admission.WaitsFor(d) != "":
 		return badge{wait, "deferred"}
 	case d.Status == delivery.Scheduled && d.Reason == reason.NoChannel:
 		return badge{bad, "no channel"}
@@ -192,10 +192,10 @@ func why(d delivery.Row) string {
 	switch {
 	case d.StopReason != "" && d.CompletedAt.IsZero():
 		return d.StopReason.Sentence()
-	case gate.WaitsFor(d) != "":
+	case admission.WaitsFor(d) != "":
 		sentence := d.DeferredBy.Sentence()
-		if last := gate.WaitsFor(d); last != d.DeferredBy {
-			sentence += " In the end it waits for " + gate.Called(last) + "."
+		if last := admission.WaitsFor(d); last != d.DeferredBy {
+			sentence += " In the end it waits for " + admission.Called(last) + "."
 		}
 		return sentence
 	case d.Reason != "":
@@ -212,10 +212,12 @@ type phrase struct {
 }
 
 // stopped reports whether nobody can say when a message leaves.
-func stopped(ahead gate.Outlook) bool { return ahead.At.IsZero() || ahead.Reason == reason.ChannelDown }
+func stopped(ahead admission.Outlook) bool {
+	return ahead.At.IsZero() || ahead.Reason == reason.ChannelDown
+}
 
 // besides is the sentence about a provider that is away, while something else keeps a message for longer.
-func besides(ahead gate.Outlook) string {
+func besides(ahead admission.Outlook) string {
 	if ahead.Away {
 		return " Besides, its provider is away now."
 	}
@@ -223,7 +225,7 @@ func besides(ahead gate.Outlook) string {
 }
 
 // story tells in sentences where a delivery stands; pause is that of its workflow, or the zero value.
-func story(d delivery.Row, ahead gate.Outlook, planned bool, pause store.Pause, now time.Time) []phrase {
+func story(d delivery.Row, ahead admission.Outlook, planned bool, pause store.Pause, now time.Time) []phrase {
 	var told []phrase
 	tell := func(text string, at time.Time, rest string) { told = append(told, phrase{text, at, rest}) }
 	if !d.LastSentAt.IsZero() && d.Status != delivery.Failed {
@@ -252,7 +254,7 @@ func story(d delivery.Row, ahead gate.Outlook, planned bool, pause store.Pause, 
 			tell(comes(d.Step+1)+" waits. "+ahead.Reason.Sentence(), time.Time{}, "")
 		case planned && ahead.Reason == reason.ChannelDown:
 			tell(comes(d.Step+1)+" waits for its channel, whose provider is away. It is tried again when that is back, not before", ahead.At, ".")
-		case gate.WaitsFor(d) != "":
+		case admission.WaitsFor(d) != "":
 			what := "It"
 			if d.Step > 0 {
 				what = comes(d.Step + 1)
@@ -296,7 +298,7 @@ type moment struct {
 }
 
 // timeline is the life of a delivery: what happened, then what is planned.
-func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, ahead gate.Outlook) []moment {
+func timeline(d delivery.Row, in instance.Row, attempts []delivery.Attempt, ahead admission.Outlook) []moment {
 	var line []moment
 	add := func(at time.Time, b badge, text, detail string) {
 		if !at.IsZero() {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // audience reads the entries of who is told.
@@ -72,7 +72,7 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 func (r *reader) almostRecipient(to *portable.Node, scope expr.Scope) {
 	const recipient = "recipient"
 	field, ok := strings.CutPrefix(to.Text, "event.")
-	if ok && scope.Event && !r.stored && field != recipient+"s" && slip.Nearest(field, []string{recipient}) != "" {
+	if ok && scope.Event && !r.stored && field != recipient+"s" && suggest.Nearest(field, []string{recipient}) != "" {
 		r.warn(CodeLint, to.Pos, to.Text+" is a field of the payload", "did you mean event."+recipient+"?")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/flow"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 const (
@@ -236,7 +236,7 @@ func (r *reader) provider(n *portable.Node, name string) *ProviderInfo {
 		}
 		names = append(names, r.opts.Providers[i].Name)
 	}
-	hint := slip.DidYouMean(name, names)
+	hint := suggest.DidYouMean(name, names)
 	if hint == "" {
 		hint = "providers are " + sentence(names)
 	}
@@ -266,7 +266,7 @@ func (r *reader) settings(n *portable.Node, info *ProviderInfo) map[string]Setti
 				}
 			}
 			if !known && !r.stored {
-				hint := slip.DidYouMean(f.Key.Text, names)
+				hint := suggest.DidYouMean(f.Key.Text, names)
 				if hint == "" {
 					hint = "its settings are " + sentence(names)
 				}
@@ -353,7 +353,7 @@ func (r *reader) noChannel(key string) string {
 		names = append(names, kind+":default")
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == key })
-	if hint := slip.DidYouMean(key, names); hint != "" {
+	if hint := suggest.DidYouMean(key, names); hint != "" {
 		return hint
 	}
 	if r.opts.Whole {

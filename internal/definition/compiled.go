@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
-	"github.com/carillonhq/carillon/internal/slip"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // localized reads a template, or one for every locale.
@@ -81,7 +81,7 @@ func (r *reader) constant(at portable.Pos, name string) {
 		return
 	}
 	if _, ok := r.vars[name]; !ok {
-		hint := slip.DidYouMean(name, slices.Sorted(maps.Keys(r.vars)))
+		hint := suggest.DidYouMean(name, slices.Sorted(maps.Keys(r.vars)))
 		if hint == "" {
 			hint = "write it below vars:"
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // Bounds of what a message reads.
@@ -156,7 +156,7 @@ func (r *reader) order(d *Data, f fields, scope expr.Scope) {
 	switch {
 	case f.get("group_by") != nil || f.get("sum") != nil || f.get("count") != nil:
 		if d.Order.Column = by; !slices.Contains(columns, by) && len(columns) > 0 {
-			hint := slip.DidYouMean(by, columns)
+			hint := suggest.DidYouMean(by, columns)
 			if hint == "" {
 				hint = "it is " + alternatives(columns) + ", and desc behind it turns the order round"
 			}
@@ -245,7 +245,7 @@ func (r *reader) datumRead(at portable.Pos, path string, known []*Data) {
 		for i, d := range known {
 			names[i] = d.Name
 		}
-		hint := slip.DidYouMean(parts[1], names)
+		hint := suggest.DidYouMean(parts[1], names)
 		if hint == "" {
 			hint = "there is " + sentence(names)
 		}

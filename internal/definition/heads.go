@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // kindWords are all words with which a definition may begin, sorted.
@@ -31,7 +31,7 @@ func (r *reader) kindOf(root *portable.Node) (kind Kind, first portable.Field, o
 	}
 	first = root.Fields[0]
 	word, words := first.Key.Text, kindWords()
-	meant := slip.Nearest(word, words)
+	meant := suggest.Nearest(word, words)
 	below := slices.IndexFunc(root.Fields, func(f portable.Field) bool {
 		return slices.Contains(words, f.Key.Text) && !r.isKey(f.Key.Text, r.tables[f.Key.Text])
 	})
@@ -44,7 +44,7 @@ func (r *reader) kindOf(root *portable.Node) (kind Kind, first portable.Field, o
 		r.report(CodeUnknownKey, first.Key.Pos, fmt.Sprintf(message, word), "the first key is the kind: move it to the first line")
 		return Kind(root.Fields[below].Key.Text), first, false
 	case meant != "":
-		r.report(CodeUnknownKey, first.Key.Pos, fmt.Sprintf(message, word), slip.DidYouMean(word, words))
+		r.report(CodeUnknownKey, first.Key.Pos, fmt.Sprintf(message, word), suggest.DidYouMean(word, words))
 		return Kind(meant), first, false
 	default:
 		r.report(CodeUnknownKey, first.Key.Pos, fmt.Sprintf(message, word), "it is one of "+alternatives(words))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/message"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // message reads what is said: texts, a template's, or a survey's invitation. The channels are known by then, so a
@@ -232,7 +232,7 @@ func (r *reader) unresolved(ref reference, at portable.Pos, hint string, warning
 
 // undefined is the hint at a name that is not defined.
 func (r *reader) undefined(kind Kind, name string) string {
-	if hint := slip.DidYouMean(name, r.defined(kind)); hint != "" {
+	if hint := suggest.DidYouMean(name, r.defined(kind)); hint != "" {
 		return hint
 	}
 	return fmt.Sprintf("define it with %s: %s", kind, name)

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // Words of keys.
@@ -202,7 +202,7 @@ func (r *reader) cooldownOfIssues(n *portable.Node, t *Trigger) map[string]time.
 	}
 	for _, f := range r.named(n, "an issue") {
 		if !slices.Contains(names, f.Key.Text) {
-			hint := slip.DidYouMean(f.Key.Text, names)
+			hint := suggest.DidYouMean(f.Key.Text, names)
 			if hint == "" {
 				hint = "issues are written below issues: of the trigger"
 			}

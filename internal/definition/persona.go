@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // persona reads a role and the limits of its people.
@@ -46,7 +46,7 @@ func (r *reader) cadence(n *portable.Node) cadence.Rules {
 			r.invalid(own.Key.Pos, fmt.Sprintf("%q is not a kind of channel", kind), "limits are counted by kind: sms is all of sms:NAME")
 			continue
 		} else if known := kindsWith(r.defined(KindChannel)); !slices.Contains(known, kind) {
-			r.report(CodeReference, own.Key.Pos, fmt.Sprintf("there are no channels of kind %q", kind), cmp.Or(slip.DidYouMean(kind, known), "kinds are "+sentence(known)+", and those of your own: channel: "+kind))
+			r.report(CodeReference, own.Key.Pos, fmt.Sprintf("there are no channels of kind %q", kind), cmp.Or(suggest.DidYouMean(kind, known), "kinds are "+sentence(known)+", and those of your own: channel: "+kind))
 			continue
 		}
 		f, ok := r.fields(own.Value, "channel_cadence")
@@ -218,7 +218,7 @@ func (r *reader) types(n *portable.Node) []string {
 }
 
 func (r *reader) noType(n *portable.Node) {
-	hint := slip.DidYouMean(n.Text, WorkflowTypes())
+	hint := suggest.DidYouMean(n.Text, WorkflowTypes())
 	if hint == "" {
 		hint = "types are " + sentence(WorkflowTypes())
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // reader reads the nodes of one document. Every method that finds something wrong reports it and gives back a zero
@@ -134,7 +134,7 @@ func (r *reader) unknown(f *fields, key *portable.Node) {
 	names := f.block.names()
 	meant := otherWords()[strings.ToLower(key.Text)]
 	if !slices.Contains(names, meant) {
-		meant = slip.Nearest(key.Text, names)
+		meant = suggest.Nearest(key.Text, names)
 	}
 	hint, below, blocks := "", r.below(key.Text, f.block), r.elsewhere(key.Text, f.block)
 	switch {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // fieldTypes are the types of a record's fields, beside record(TYPE).
@@ -76,8 +76,8 @@ func (r *reader) dateField(n *portable.Node, path string, typ *expr.RecordType) 
 		message = "a record is no date"
 	case !known && !slices.Contains(recordFields(&expr.RecordType{}), field):
 		message = fmt.Sprintf("records of type %s have no field %q", typ.Name, field)
-		if meant := slip.Nearest(field, slices.Sorted(maps.Keys(typ.Declared))); meant != "" {
-			hint = slip.DidYouMean(field, []string{meant}) + "\n" + hint
+		if meant := suggest.Nearest(field, slices.Sorted(maps.Keys(typ.Declared))); meant != "" {
+			hint = suggest.DidYouMean(field, []string{meant}) + "\n" + hint
 		}
 	case declared == "text":
 		message, hint = fmt.Sprintf("%s is no date: its type is text", path), fmt.Sprintf("declare %s as date if it holds one\n%s", field, hint)
@@ -119,7 +119,7 @@ func (r *reader) fieldType(n *portable.Node) (string, bool) {
 	if slices.Contains(fieldTypes(), text) {
 		return text, true
 	}
-	hint := slip.DidYouMean(text, fieldTypes())
+	hint := suggest.DidYouMean(text, fieldTypes())
 	if own := otherTypes()[strings.ToLower(text)]; own != "" {
 		hint = "did you mean " + own + "?"
 	}

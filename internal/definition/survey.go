@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // survey reads a form and the invitation to it.
@@ -115,7 +115,7 @@ func (r *reader) answerCondition(n *portable.Node, ids map[string]bool) *expr.Co
 		for id := range ids {
 			known = append(known, id)
 		}
-		r.report(CodeReference, n.Pos, fmt.Sprintf("no question %q comes before this one", path[1]), slip.DidYouMean(path[1], known))
+		r.report(CodeReference, n.Pos, fmt.Sprintf("no question %q comes before this one", path[1]), suggest.DidYouMean(path[1], known))
 	}
 	return c
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
-	"github.com/carillonhq/carillon/internal/slip"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // subjects are what the trigger of a text is about. A text that stands in no workflow may serve triggers of either
@@ -102,7 +102,7 @@ func (r *reader) variable(at portable.Pos, path string, about subjects) {
 	case !ok:
 		r.report(CodeTemplate, at, fmt.Sprintf("there is no variable %q", root), elsewhereInTexts(root, path, known))
 	case field != "" && len(fields) > 0 && !slices.Contains(fields, field):
-		hint := slip.DidYouMean(field, fields)
+		hint := suggest.DidYouMean(field, fields)
 		if hint == "" {
 			hint = root + " has " + sentence(fields)
 		}
@@ -172,7 +172,7 @@ func noSubject(root string, about subjects) string {
 
 func elsewhereInTexts(root, path string, known map[string][]string) string {
 	names := slices.Sorted(maps.Keys(known))
-	if hint := slip.DidYouMean(root, names); hint != "" {
+	if hint := suggest.DidYouMean(root, names); hint != "" {
 		return hint
 	}
 	what := "event"
@@ -199,7 +199,7 @@ func (r *reader) fits(at portable.Pos, what string, paths []string, about subjec
 		case isSubject(root) && !ok:
 			r.report(CodeTemplate, at, fmt.Sprintf("%s writes %s, and %s", what, path, noSubject(root, about)), "")
 		case root == "record" && field != "" && len(names) > 0 && !slices.Contains(names, field):
-			r.report(CodeTemplate, at, fmt.Sprintf("%s writes %s, and records of type %s have no field %q", what, path, about.typ.Name, field), slip.DidYouMean(field, names))
+			r.report(CodeTemplate, at, fmt.Sprintf("%s writes %s, and records of type %s have no field %q", what, path, about.typ.Name, field), suggest.DidYouMean(field, names))
 		case root == "vars":
 			r.constant(at, field)
 		case root == "data" && !about.anyData:

@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition/portable"
 	"github.com/carillonhq/carillon/internal/key"
-	"github.com/carillonhq/carillon/internal/slip"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // text reads a scalar as it is spelled; numbers keep their spelling.
@@ -97,7 +97,7 @@ func (r *reader) word(n *portable.Node, key, byDefault string, words []string) s
 	case slices.Contains(laterValues()[key], text):
 		r.notYet(n.Pos, text, "for now it is "+alternatives(words))
 	default:
-		hint := slip.DidYouMean(text, words)
+		hint := suggest.DidYouMean(text, words)
 		if hint == "" {
 			hint = "it is " + alternatives(words)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/schedule"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // ownEvents begins the kinds of the engine's own events of conditions; callers cannot post them, and triggers look at
@@ -323,7 +323,7 @@ func (r *reader) dedup(n *portable.Node) []string {
 		case strings.ContainsAny(path, " \t\n=") || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, ".."):
 			r.invalid(item.Pos, fmt.Sprintf("%q is not a path", path), "a path is written candidate.wip, recipient.address, templateId or id")
 		case root == "recipient" && !slices.Contains(recipient, field):
-			hint := slip.DidYouMean(field, recipient)
+			hint := suggest.DidYouMean(field, recipient)
 			if hint == "" {
 				hint = "a recipient has " + sentence(recipient[:3])
 			}

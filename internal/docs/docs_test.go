@@ -36,7 +36,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cli"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -101,7 +101,7 @@ func page(t *testing.T, path string) {
 		case "csv":
 			s.write(strings.TrimPrefix(b.lines[0], "# "), strings.Join(b.lines[1:], "\n")+"\n")
 		case "json":
-			if item := intake.Parse(json.RawMessage(b.text()), pageNow()); item.Err == nil {
+			if item := ingest.Parse(json.RawMessage(b.text()), pageNow()); item.Err == nil {
 				ev = item.Event
 			}
 		case "expressions":

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
 // again has an instance done again, twice: the second wish changes nothing.
-func again(b *enginetest.Bundle, row instance.Row) operate.Result {
+func again(b *enginetest.Bundle, row instance.Row) operator.Result {
 	b.Helper()
 	r, err := b.Operator().RetryInstance(b.Context(), b.Workspace.ID, row.ID, "ann", b.Now())
 	if err != nil || !r.Changed || !strings.HasSuffix(r.NewKey, ":retry:1") {
@@ -219,7 +219,7 @@ func TestEventsAgain(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := enginetest.Setup(t, s, welcome("first", ""), nil)
 		b.Post(`{"kind": "signed-up", "id": "1", "recipient": {"address": "a@example.org"}}`)
-		var waits *operate.StateError
+		var waits *operator.StateError
 		if _, err := b.Operator().RetryInstance(t.Context(), b.Workspace.ID, oldest(b).ID, "ann", b.Now()); !errors.As(err, &waits) || waits.Hint == "" {
 			t.Errorf("while it waits: %v", err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -51,8 +51,8 @@ func TestNothingIsPlannedByAnOldSet(t *testing.T) {
 		for poster := range 3 {
 			posters.Go(func() {
 				for i := 0; applying.Err() == nil; i++ {
-					item := intake.Parse([]byte(event("up", fmt.Sprintf("%d-%d-%d", n, poster, i), fmt.Sprintf("p%d@x.org", i))), enginetest.Start)
-					_, err := b.Ingest(t.Context(), b.Workspace, []intake.Item{item})
+					item := ingest.Parse([]byte(event("up", fmt.Sprintf("%d-%d-%d", n, poster, i), fmt.Sprintf("p%d@x.org", i))), enginetest.Start)
+					_, err := b.Ingest(t.Context(), b.Workspace, []ingest.Item{item})
 					if err != nil && !strings.Contains(err.Error(), store.ErrStaleDefinitions.Error()) { // many applies in a row outrun a caller
 						t.Error(err)
 						return

@@ -13,9 +13,9 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -64,16 +64,16 @@ func TestOneBadItemFailsNoOther(t *testing.T) {
 			`{"kind": "up", "kind": "down"}`,
 		)
 		want := []struct {
-			outcome intake.Outcome
+			outcome ingest.Outcome
 			reason  reason.Reason
 		}{
-			{intake.Created, ""},
-			{intake.Failed, reason.InvalidEvent},
-			{intake.Failed, reason.NoRecipient},
-			{intake.NoMatch, reason.NoWorkflow},
-			{intake.Skipped, reason.Duplicate},
-			{intake.Created, ""},
-			{intake.Failed, reason.InvalidEvent},
+			{ingest.Created, ""},
+			{ingest.Failed, reason.InvalidEvent},
+			{ingest.Failed, reason.NoRecipient},
+			{ingest.NoMatch, reason.NoWorkflow},
+			{ingest.Skipped, reason.Duplicate},
+			{ingest.Created, ""},
+			{ingest.Failed, reason.InvalidEvent},
 		}
 		for i, w := range want {
 			if got[i].Outcome != w.outcome || got[i].Reason != w.reason {
@@ -84,7 +84,7 @@ func TestOneBadItemFailsNoOther(t *testing.T) {
 			t.Error("a duplicate within the batch does not name the first one's instance")
 		}
 		// What failed for want of a recipient left no trace of its key: mended, it counts as new.
-		if mended := b.Post(event("up", "3", "c@x.org")); mended.Outcome != intake.Created {
+		if mended := b.Post(event("up", "3", "c@x.org")); mended.Outcome != ingest.Created {
 			t.Errorf("the mended event: %+v", mended)
 		}
 	})
@@ -97,14 +97,14 @@ func TestEventsWithoutARecipeAreKnownByIDElseByContent(t *testing.T) {
 		b := enginetest.Setup(t, s, alert("a", "up", "")+memory, nil)
 		tests := []struct {
 			name, event string
-			want        intake.Outcome
+			want        ingest.Outcome
 		}{
-			{"first", `{"kind": "up", "payload": {"n": 1}, "recipient": {"address": "a@x.org"}}`, intake.Created},
-			{"the same content", `{"payload": {"n": 1.0}, "kind": "up", "recipient": {"address": "a@x.org"}}`, intake.Skipped},
-			{"another number", `{"kind": "up", "payload": {"n": 2}, "recipient": {"address": "a@x.org"}}`, intake.Created},
-			{"another instant", `{"kind": "up", "payload": {"n": 1}, "occurred_at": "2026-05-14T05:00:00Z", "recipient": {"address": "a@x.org"}}`, intake.Created},
-			{"an id", `{"kind": "up", "id": "x", "payload": {"n": 1}, "recipient": {"address": "a@x.org"}}`, intake.Created},
-			{"the same id with other content", `{"kind": "up", "id": "x", "payload": {"n": 9}, "recipient": {"address": "a@x.org"}}`, intake.Skipped},
+			{"first", `{"kind": "up", "payload": {"n": 1}, "recipient": {"address": "a@x.org"}}`, ingest.Created},
+			{"the same content", `{"payload": {"n": 1.0}, "kind": "up", "recipient": {"address": "a@x.org"}}`, ingest.Skipped},
+			{"another number", `{"kind": "up", "payload": {"n": 2}, "recipient": {"address": "a@x.org"}}`, ingest.Created},
+			{"another instant", `{"kind": "up", "payload": {"n": 1}, "occurred_at": "2026-05-14T05:00:00Z", "recipient": {"address": "a@x.org"}}`, ingest.Created},
+			{"an id", `{"kind": "up", "id": "x", "payload": {"n": 1}, "recipient": {"address": "a@x.org"}}`, ingest.Created},
+			{"the same id with other content", `{"kind": "up", "id": "x", "payload": {"n": 9}, "recipient": {"address": "a@x.org"}}`, ingest.Skipped},
 		}
 		for _, test := range tests {
 			if got := b.Post(test.event); got.Outcome != test.want {
@@ -299,7 +299,7 @@ func TestASwitchedOffWorkflow(t *testing.T) {
 		b := enginetest.Setup(t, s, with("true"), nil)
 		id := b.Post(event("up", "1", "a@x.org")).Instances[0].Deliveries[0].ID
 		b.Apply(with("false"))
-		if got := b.Post(event("up", "2", "a@x.org")); got.Outcome != intake.NoMatch || got.Reason != reason.WorkflowInactive {
+		if got := b.Post(event("up", "2", "a@x.org")); got.Outcome != ingest.NoMatch || got.Reason != reason.WorkflowInactive {
 			t.Errorf("a new event: %+v", got)
 		}
 		for range 3 {
@@ -409,7 +409,7 @@ func TestOperators(t *testing.T) {
 		if r := b.At(b.Now()); r.Processed != 0 || b.Delivery(id).Status != delivery.Cancelled {
 			t.Errorf("cancelled: %+v %+v", r, b.Delivery(id))
 		}
-		if again := b.Post(visit); again.Outcome != intake.Skipped {
+		if again := b.Post(visit); again.Outcome != ingest.Skipped {
 			t.Errorf("a cancel frees no key: %+v", again)
 		}
 
@@ -422,7 +422,7 @@ func TestOperators(t *testing.T) {
 		if len(sent) != 1 {
 			t.Fatalf("sent %d", len(sent))
 		}
-		var twice *operate.StateError
+		var twice *operator.StateError
 		if _, err := op.RetryDelivery(ctx, ws, id, "ann", b.Now()); !errors.As(err, &twice) {
 			t.Errorf("the same retry again: %v", err)
 		}
@@ -431,25 +431,25 @@ func TestOperators(t *testing.T) {
 			t.Fatal(err)
 		}
 		fresh := b.Post(visit)
-		if fresh.Outcome != intake.Created || fresh.Instances[0].Key != first.Key+":retry:2" {
+		if fresh.Outcome != ingest.Created || fresh.Instances[0].Key != first.Key+":retry:2" {
 			t.Fatalf("after forget: %+v", fresh)
 		}
 		b.At(b.Now())
 		if more := b.Provider.Sent(); len(more) != 1 || more[0].IdempotencyKey == sent[0].IdempotencyKey {
 			t.Errorf("after forget: sent %+v", more)
 		}
-		if again := b.Post(visit); again.Outcome != intake.Skipped || again.Instances[0].Key != first.Key+":retry:2" {
+		if again := b.Post(visit); again.Outcome != ingest.Skipped || again.Instances[0].Key != first.Key+":retry:2" {
 			t.Errorf("the same event after that: %+v", again)
 		}
 
-		var state *operate.StateError
+		var state *operator.StateError
 		if _, err := op.Release(ctx, ws, first.ID, "ann", b.Now()); !errors.As(err, &state) {
 			t.Errorf("release of what is not held: %v", err)
 		}
-		if _, err := op.CancelDelivery(ctx, ws, delivery.ID(1), "ann", b.Now()); !errors.Is(err, operate.ErrNotFound) {
+		if _, err := op.CancelDelivery(ctx, ws, delivery.ID(1), "ann", b.Now()); !errors.Is(err, operator.ErrNotFound) {
 			t.Errorf("cancel of nothing: %v", err)
 		}
-		if _, err := op.Forget(ctx, ws, "survey:csi-gr:event:none", "ann", b.Now()); !errors.Is(err, operate.ErrNotFound) {
+		if _, err := op.Forget(ctx, ws, "survey:csi-gr:event:none", "ann", b.Now()); !errors.Is(err, operator.ErrNotFound) {
 			t.Errorf("forget of nothing: %v", err)
 		}
 		log, err := s.AuditLog(ctx, ws, store.Page{Limit: 10})

@@ -11,16 +11,16 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-func begin(b *enginetest.Bundle, wish operate.Bulk) (store.Run, operate.Matched) {
+func begin(b *enginetest.Bundle, wish operator.Bulk) (store.Run, operator.Matched) {
 	b.Helper()
-	run, m, err := b.Operator().Begin(b.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operate.Matched) *store.Once[store.Run] { return nil })
+	run, m, err := b.Operator().Begin(b.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Once[store.Run] { return nil })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestRetryMany(t *testing.T) {
 		b.PostAll(many(n + 1)[n:]...) // is sent
 		b.At(enginetest.Start.Add(time.Second))
 		b.Provider.Sent()
-		wish := operate.Bulk{Retry: true, Selection: delivery.Selection{Channel: "memory:default"}}
+		wish := operator.Bulk{Retry: true, Selection: delivery.Selection{Channel: "memory:default"}}
 		m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, wish)
 		if err != nil || m.N != n || m.ByStatus[delivery.Failed] != n || len(m.Samples) != 10 {
 			t.Fatalf("%d of %v, %d samples, %v", m.N, m.ByStatus, len(m.Samples), err)
@@ -105,7 +105,7 @@ func TestRetryMany(t *testing.T) {
 		}
 		const before = 30
 		after := before
-		dying := operate.New(dyingJob{s, &after}, catalog.New(s, enginetest.Options(nil)), nil)
+		dying := operator.New(dyingJob{s, &after}, catalog.New(s, enginetest.Options(nil)), nil)
 		if _, _, err := dying.Work(t.Context(), b.Now()); !errors.Is(err, errDied) || w.run().Done != before || w.run().Changed != before {
 			t.Fatalf("%v, %+v", err, w.run())
 		}
@@ -151,7 +151,7 @@ func TestCancelMany(t *testing.T) {
 		b := enginetest.Setup(t, s, alert("a", "up", "timing: {offset: 1d}\n")+memory, nil)
 		b.PostAll(many(n)...)
 		w := wholeRun{b}
-		run, _ := begin(b, operate.Bulk{Selection: delivery.Selection{Workflow: "a"}})
+		run, _ := begin(b, operator.Bulk{Selection: delivery.Selection{Workflow: "a"}})
 		w.step()
 		if _, err := s.StopRun(t.Context(), b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestCancelMany(t *testing.T) {
 			t.Errorf("a cancelled run went on with %d", done)
 		}
 		left := func() int {
-			m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, operate.Bulk{Selection: delivery.Selection{Workflow: "a"}})
+			m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, operator.Bulk{Selection: delivery.Selection{Workflow: "a"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,9 +204,9 @@ func TestRetryOfWhatWasSentMeanwhile(t *testing.T) {
 		b.Provider.Next(channel.Temporary(errors.New("busy")))
 		b.PostAll(many(1)...)
 		b.At(enginetest.Start)
-		begin(b, operate.Bulk{Retry: true, Selection: delivery.Selection{Workflow: "a"}})
+		begin(b, operator.Bulk{Retry: true, Selection: delivery.Selection{Workflow: "a"}})
 		once := true
-		late := operate.New(between{s, func() {
+		late := operator.New(between{s, func() {
 			if once {
 				once = false
 				b.At(enginetest.Start.Add(time.Hour)) // the engine works at the job too, and sends
@@ -244,15 +244,15 @@ func TestCountOfMany(t *testing.T) {
 		b := enginetest.Setup(t, s, alert("a", "up", "timing: {offset: 1d}\n")+memory, nil)
 		b.PostAll(many(3)...)
 		asked := 0
-		operator := operate.New(endless{s, &asked}, catalog.New(s, enginetest.Options(nil)), nil)
+		ops := operator.New(endless{s, &asked}, catalog.New(s, enginetest.Options(nil)), nil)
 		for workflow, n := range map[string]int{"a": 3, "none": 0} {
 			asked = 0
-			wish := operate.Bulk{Selection: delivery.Selection{Workflow: workflow}}
-			if m, err := operator.Preview(t.Context(), b.Workspace.ID, wish); err != nil || m.N != n || !m.More {
+			wish := operator.Bulk{Selection: delivery.Selection{Workflow: workflow}}
+			if m, err := ops.Preview(t.Context(), b.Workspace.ID, wish); err != nil || m.N != n || !m.More {
 				t.Errorf("of %s %d, more %v, %v", workflow, m.N, m.More, err)
 			}
 			asked = 0
-			run, _, err := operator.Begin(t.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operate.Matched) *store.Once[store.Run] { return nil })
+			run, _, err := ops.Begin(t.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Once[store.Run] { return nil })
 			if err != nil || run.ID == 0 || run.Total != 0 {
 				t.Errorf("of %s the job is %+v, %v", workflow, run, err)
 			}
@@ -262,7 +262,7 @@ func TestCountOfMany(t *testing.T) {
 		if r := (wholeRun{b}).run(); r.Status != store.RunDone {
 			t.Errorf("in the end: %+v", r)
 		}
-		if m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, operate.Bulk{Selection: delivery.Selection{Workflow: "a"}}); err != nil || m.N != 0 || m.More {
+		if m, err := b.Operator().Preview(t.Context(), b.Workspace.ID, operator.Bulk{Selection: delivery.Selection{Workflow: "a"}}); err != nil || m.N != 0 || m.More {
 			t.Errorf("%d are left, %v", m.N, err)
 		}
 	})
@@ -274,9 +274,9 @@ func TestCancelledJobStops(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := enginetest.Setup(t, s, alert("a", "up", "timing: {offset: 1d}\n")+memory, nil)
 		b.PostAll(many(3)...)
-		wish := operate.Bulk{Selection: delivery.Selection{Workflow: "a"}}
+		wish := operator.Bulk{Selection: delivery.Selection{Workflow: "a"}}
 		run, _ := begin(b, wish)
-		late := operate.New(between{s, func() {
+		late := operator.New(between{s, func() {
 			if _, err := s.StopRun(t.Context(), b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
 				t.Error(err)
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -57,7 +57,7 @@ func (g *gauntlet) Send(_ context.Context, out channel.Outgoing) (channel.Receip
 	accepted := order == nil || errors.As(order, &known) && known.Unknown
 	if accepted && !g.seen[out.IdempotencyKey] {
 		g.seen[out.IdempotencyKey] = true
-		g.log = append(g.log, handed{delivery: out.DeliveryID, at: g.Clock.Now(), critical: out.Workflow == "siren", kind: gate.Kind(out.Channel)})
+		g.log = append(g.log, handed{delivery: out.DeliveryID, at: g.Clock.Now(), critical: out.Workflow == "siren", kind: admission.Kind(out.Channel)})
 	}
 	return channel.Receipt{ProviderID: "x"}, order
 }

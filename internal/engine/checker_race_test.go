@@ -13,10 +13,10 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/checker"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/evaluator"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -52,7 +52,7 @@ func TestOneFiringHoweverManyLook(t *testing.T) {
 			var running sync.WaitGroup
 			for n := range 8 {
 				running.Go(func() {
-					c := checker.New(s, catalog.New(s, definition.Options{}), note)
+					c := evaluator.New(s, catalog.New(s, definition.Options{}), note)
 					for step := 1; ; step++ { // a clock that differs from the others' at every step
 						r, err := c.Step(t.Context(), now.Add(time.Duration(8*step+n)*time.Millisecond), 7)
 						if err != nil {
@@ -114,7 +114,7 @@ func TestAnUndoneLookTellsNothing(t *testing.T) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""), "alice")
 		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
 		told := 0
-		c := checker.New(undone{s}, catalog.New(s, definition.Options{}), func(journal.Entry) { told++ })
+		c := evaluator.New(undone{s}, catalog.New(s, definition.Options{}), func(journal.Entry) { told++ })
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestACrashLeavesTheMark(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""), "alice")
 		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
-		c := checker.New(&crashing{s, 1}, catalog.New(s, definition.Options{}), nil)
+		c := evaluator.New(&crashing{s, 1}, catalog.New(s, definition.Options{}), nil)
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errCrash) {
 			t.Fatalf("error %v", err)
 		}
@@ -210,7 +210,7 @@ func TestACrashBetweenChunks(t *testing.T) {
 	for name, crash := range map[string]func(t *testing.T, w world){
 		"before the commit of a chunk": func(t *testing.T, w world) {
 			t.Helper()
-			x := expander.New(crashingChunks{w.Store}, catalog.New(w.Store, definition.Options{}), nil, nil)
+			x := fanout.New(crashingChunks{w.Store}, catalog.New(w.Store, definition.Options{}), nil, nil)
 			if _, err := x.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errCrash) {
 				t.Fatalf("error %v", err)
 			}
@@ -228,7 +228,7 @@ func TestACrashBetweenChunks(t *testing.T) {
 				all := strings.Replace(simple("[change]", "    cooldown: {length: 9h}\n", ""), "to: record.owner_id", "persona: Manager", 1)
 				first := world{enginetest.Setup(t, s, all, func(c *engine.Config) {
 					c.Failpoint = func(point string) error {
-						if point == expander.AfterChunk {
+						if point == fanout.AfterChunk {
 							return errCrash
 						}
 						return nil

@@ -15,9 +15,9 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/checker"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/engine/sender"
@@ -586,7 +586,7 @@ func TestADropRacesASend(t *testing.T) {
 // lookOnly looks at records and does nothing else.
 func (w world) lookOnly() {
 	w.Helper()
-	c := checker.New(w.Store, catalog.New(w.Store, definition.Options{}), nil)
+	c := evaluator.New(w.Store, catalog.New(w.Store, definition.Options{}), nil)
 	if r, err := c.Step(w.Context(), w.Clock.Now(), 100); err != nil || r.Looked == 0 {
 		w.Fatalf("%+v, %v", r, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -76,7 +76,7 @@ func TestEditsAtOnce(t *testing.T) {
 			editing.Go(func() {
 				for n := range rounds {
 					for _, kind := range []string{"signed-up", "more"} {
-						items := []intake.Item{intake.Parse([]byte(event(kind, kind+fmt.Sprint(n), fmt.Sprintf("p%d@x.org", n))), w.Clock.Now())}
+						items := []ingest.Item{ingest.Parse([]byte(event(kind, kind+fmt.Sprint(n), fmt.Sprintf("p%d@x.org", n))), w.Clock.Now())}
 						results, err := w.Ingest(t.Context(), ws, items)
 						for errors.Is(err, store.ErrStaleDefinitions) { // many edits in a row outrun a caller, who posts it again
 							results, err = w.Ingest(t.Context(), ws, items)

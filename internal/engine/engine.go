@@ -20,21 +20,21 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/checker"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/contact"
-	"github.com/carillonhq/carillon/internal/engine/expander"
-	"github.com/carillonhq/carillon/internal/engine/gate"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/datasource"
+	"github.com/carillonhq/carillon/internal/engine/evaluator"
+	"github.com/carillonhq/carillon/internal/engine/expiry"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/operate"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/engine/record"
-	"github.com/carillonhq/carillon/internal/engine/replan"
-	"github.com/carillonhq/carillon/internal/engine/report"
+	"github.com/carillonhq/carillon/internal/engine/reschedule"
 	"github.com/carillonhq/carillon/internal/engine/retention"
 	"github.com/carillonhq/carillon/internal/engine/sender"
-	"github.com/carillonhq/carillon/internal/engine/sweeper"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/store"
@@ -60,7 +60,7 @@ type Config struct {
 	Log       *slog.Logger       // nil: nothing is logged
 	Providers []channel.Provider // the channels that definitions may use
 	// Documents reads the JSON documents that messages tell of; nil: none can be read.
-	Documents report.Documents
+	Documents datasource.Documents
 	// Secret gives the value of a setting of a workspace's channel, wherever it is kept.
 	Secret func(subject.WorkspaceID, definition.Setting) (string, error)
 	// SecretCheck tells, when definitions are applied, why secrets that they name cannot be used; nil: nobody looks.
@@ -91,14 +91,14 @@ type Config struct {
 type Engine struct {
 	config   Config
 	catalog  *catalog.Catalog
-	outlets  *outlet.Registry
-	intake   *intake.Intake
-	checker  *checker.Checker
-	replan   *replan.Replanner
-	expander *expander.Expander
+	outlets  *channelpool.Registry
+	intake   *ingest.Intake
+	checker  *evaluator.Checker
+	replan   *reschedule.Replanner
+	expander *fanout.Expander
 	sender   *sender.Sender
-	sweeper  *sweeper.Sweeper
-	operator *operate.Operator
+	sweeper  *expiry.Sweeper
+	operator *operator.Operator
 	retainer *retention.Retention
 	contacts *contact.Keeper
 	records  *record.Keeper
@@ -143,22 +143,22 @@ func New(c Config) (*Engine, error) {
 	for name, loc := range c.ZoneRules {
 		known.Zones.Use(name, loc)
 	}
-	outlets := outlet.New(c.Providers, c.Secret, sender.DefaultConcurrency, c.Log)
+	outlets := channelpool.New(c.Providers, c.Secret, sender.DefaultConcurrency, c.Log)
 	e := &Engine{
 		config:   c,
 		news:     make(chan struct{}, 1),
 		catalog:  known,
 		outlets:  outlets,
-		intake:   intake.New(c.Store, known, c.Journal),
-		checker:  checker.New(c.Store, known, c.Journal),
-		replan:   replan.New(c.Store, known, c.Journal),
-		expander: expander.New(c.Store, known, c.Journal, c.Failpoint),
+		intake:   ingest.New(c.Store, known, c.Journal),
+		checker:  evaluator.New(c.Store, known, c.Journal),
+		replan:   reschedule.New(c.Store, known, c.Journal),
+		expander: fanout.New(c.Store, known, c.Journal, c.Failpoint),
 		sender: sender.New(sender.Config{
 			Store: c.Store, Catalog: known, Outlets: outlets, Clock: c.Clock, Journal: c.Journal,
-			Log: c.Log, Reports: report.New(c.Store, c.Documents), OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
+			Log: c.Log, Reports: datasource.New(c.Store, c.Documents), OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
 		}),
-		sweeper:  sweeper.New(c.Store, c.Journal),
-		operator: operate.New(c.Store, known, c.Journal),
+		sweeper:  expiry.New(c.Store, c.Journal),
+		operator: operator.New(c.Store, known, c.Journal),
 		retainer: retention.New(c.Store, longestCooldown(known), c.Retention, c.Log),
 		contacts: contact.New(c.Store, known, c.Journal),
 		records:  record.New(c.Store, known),
@@ -178,23 +178,23 @@ func longestCooldown(known *catalog.Catalog) retention.Cooldown {
 }
 
 // Ingest takes up to intake.MaxBatch events in, all or none.
-func (e *Engine) Ingest(ctx context.Context, ws store.Workspace, items []intake.Item) ([]intake.Result, error) {
+func (e *Engine) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item) ([]ingest.Result, error) {
 	return e.IngestOnce(ctx, ws, items, nil)
 }
 
 // IngestOnce is Ingest for a request that may come again; see store.Once.
-func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []intake.Item, once *store.Once[[]intake.Result]) ([]intake.Result, error) {
+func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Once[[]ingest.Result]) ([]ingest.Result, error) {
 	return e.intake.Ingest(ctx, ws, items, e.config.Clock.Now(), once)
 }
 
 // Channels tells what this process knows of the channels that it has used.
-func (e *Engine) Channels() []outlet.State { return e.outlets.States(e.config.Clock.Now()) }
+func (e *Engine) Channels() []channelpool.State { return e.outlets.States(e.config.Clock.Now()) }
 
 // ChannelInfo is a channel that is defined, with what this process knows of it.
 type ChannelInfo struct {
 	Definition *definition.Channel
 	Timeout    time.Duration // of one request, the process's where the definition has none
-	State      outlet.State
+	State      channelpool.State
 }
 
 // DefinedChannels lists the channels of a workspace.
@@ -220,7 +220,7 @@ func (e *Engine) TryChannel(ctx context.Context, ws store.Workspace, w sender.Tr
 func (e *Engine) Close() error { return e.outlets.Close() }
 
 // Operator carries out what people ask for.
-func (e *Engine) Operator() *operate.Operator { return e.operator }
+func (e *Engine) Operator() *operator.Operator { return e.operator }
 
 // Contacts keeps contacts.
 func (e *Engine) Contacts() *contact.Keeper { return e.contacts }
@@ -232,22 +232,22 @@ func (e *Engine) Records() *record.Keeper { return e.records }
 const maxWaiting = 100
 
 // Limits says how far the limits of a contact are used up, and what waits for them.
-func (e *Engine) Limits(ctx context.Context, ws subject.WorkspaceID, id string) (gate.Limits, error) {
+func (e *Engine) Limits(ctx context.Context, ws subject.WorkspaceID, id string) (admission.Limits, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
-		return gate.Limits{}, err
+		return admission.Limits{}, err
 	}
 	now := e.config.Clock.Now()
 	standing, err := e.config.Store.Standing(ctx, ws, id, now, maxWaiting)
 	if err != nil {
-		return gate.Limits{}, err
+		return admission.Limits{}, err
 	}
-	return gate.LimitsOf(set, standing, &e.catalog.Zones, now), nil
+	return admission.LimitsOf(set, standing, &e.catalog.Zones, now), nil
 }
 
 // Circumstances say of deliveries of a workspace whether their next message can leave when it is planned. Of breakers they know those
 // of this process.
-func (e *Engine) Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) gate.Circumstances, error) {
+func (e *Engine) Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) admission.Circumstances, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
 		return nil, err
@@ -260,8 +260,8 @@ func (e *Engine) Circumstances(ctx context.Context, ws subject.WorkspaceID) (fun
 	for _, p := range pauses {
 		paused[p.Workflow] = p.ResumedAt.IsZero()
 	}
-	return func(row delivery.Row) gate.Circumstances {
-		c := gate.Circumstances{Paused: paused[row.Workflow]}
+	return func(row delivery.Row) admission.Circumstances {
+		c := admission.Circumstances{Paused: paused[row.Workflow]}
 		if w := set.Workflow(row.Workflow); w != nil {
 			c.Off = !w.Enabled
 		}

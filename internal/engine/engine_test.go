@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -61,7 +61,7 @@ func TestWalkthrough(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		b := enginetest.Setup(t, s, csi, nil)
 		first := b.Post(visit)
-		if first.Outcome != intake.Created || len(first.Instances) != 1 || len(first.Instances[0].Deliveries) != 1 {
+		if first.Outcome != ingest.Created || len(first.Instances) != 1 || len(first.Instances[0].Deliveries) != 1 {
 			t.Fatalf("got %+v", first)
 		}
 		id := first.Instances[0].Deliveries[0].ID
@@ -69,7 +69,7 @@ func TestWalkthrough(t *testing.T) {
 			t.Errorf("key %s, want %s", got, want)
 		}
 		again := b.Post(visit)
-		if again.Outcome != intake.Skipped || again.Reason != reason.Duplicate || again.Instances[0].Deliveries[0].ID != id {
+		if again.Outcome != ingest.Skipped || again.Reason != reason.Duplicate || again.Instances[0].Deliveries[0].ID != id {
 			t.Errorf("the same event again: %+v", again)
 		}
 		if r := b.At(enginetest.Start.Add(26 * time.Second)); r.Processed != 1 {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -65,7 +65,7 @@ func TestLostLeases(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, failingPapers("lease: 2m"))
 		dying, err := engine.New(engine.Config{Store: s, Clock: w.Clock, Concurrency: 1, Failpoint: func(point string) error {
-			if point == expander.AfterTaken {
+			if point == fanout.AfterTaken {
 				return errDied
 			}
 			return nil
@@ -133,7 +133,7 @@ func TestLateWorkersLeaveWhatOthersHave(t *testing.T) {
 		due := time.Date(2026, 5, 15, 7, 0, 0, 0, time.UTC)
 		var then int64
 		frozen, err := engine.New(engine.Config{Store: s, Clock: w.Clock, Concurrency: 1, Failpoint: func(point string) error {
-			if point == expander.AfterTaken {
+			if point == fanout.AfterTaken {
 				w.At(due.Add(3 * time.Minute)) // the other one takes it over, and does it
 				then = only(w.Bundle).Version
 			}

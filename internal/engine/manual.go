@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -45,9 +45,9 @@ func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, ru
 	w := set.Workflow(workflow)
 	switch {
 	case w == nil:
-		return store.ManualRun{}, fmt.Errorf("workflow %s: %w", workflow, operate.ErrNotFound)
+		return store.ManualRun{}, fmt.Errorf("workflow %s: %w", workflow, operator.ErrNotFound)
 	case !w.Enabled:
-		return store.ManualRun{}, &operate.StateError{Action: "run", Status: "switched off", Hint: "apply the workflow with enabled: true first"}
+		return store.ManualRun{}, &operator.StateError{Action: "run", Status: "switched off", Hint: "apply the workflow with enabled: true first"}
 	}
 	t, why := set.ByHand(w)
 	if t == nil {

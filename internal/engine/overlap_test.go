@@ -6,8 +6,8 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/checker"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
+	"github.com/carillonhq/carillon/internal/engine/evaluator"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -30,8 +30,8 @@ func TestARepairTakesWhatWasWrittenMeanwhile(t *testing.T) {
 				w.put("visit/"+name, `{"on_date": "2026-08-20", "who": "ann"}`)
 			}
 			w.live("10:05")
-			repairs := checker.New(s, catalog.New(s, definition.Options{}), nil)
-			step := func() checker.Result {
+			repairs := evaluator.New(s, catalog.New(s, definition.Options{}), nil)
+			step := func() evaluator.Result {
 				t.Helper()
 				r, err := repairs.Step(t.Context(), w.Clock.Now(), 100)
 				if err != nil {

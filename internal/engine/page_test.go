@@ -10,8 +10,8 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/checker"
-	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/evaluator"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -54,7 +54,7 @@ func (w world) step(limit int) *pages {
 	w.Helper()
 	p := &pages{Store: w.Store}
 	definitions := catalog.New(w.Store, definition.Options{})
-	c, x := checker.New(p, definitions, nil), expander.New(p, definitions, nil, nil)
+	c, x := evaluator.New(p, definitions, nil), fanout.New(p, definitions, nil, nil)
 	for {
 		looked, err := c.Step(w.Context(), w.Clock.Now(), limit)
 		if err != nil {

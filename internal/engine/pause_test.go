@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -18,7 +18,7 @@ import (
 )
 
 // pause stops a workflow of a test, or has it go on.
-func pause(b *enginetest.Bundle, workflow string) operate.Paused {
+func pause(b *enginetest.Bundle, workflow string) operator.Paused {
 	b.Helper()
 	p, err := b.Operator().Pause(b.Context(), b.Workspace.ID, workflow, "wrong text", "ann", b.Now())
 	if err != nil {
@@ -27,7 +27,7 @@ func pause(b *enginetest.Bundle, workflow string) operate.Paused {
 	return p
 }
 
-func resume(b *enginetest.Bundle, workflow string) operate.Paused {
+func resume(b *enginetest.Bundle, workflow string) operator.Paused {
 	b.Helper()
 	p, err := b.Operator().Resume(b.Context(), b.Workspace.ID, workflow, "ann", b.Now())
 	if err != nil {
@@ -90,7 +90,7 @@ func TestPausedDeliveriesWait(t *testing.T) {
 		if pauses, err := s.Pauses(t.Context(), b.Workspace.ID); err != nil || len(pauses) != 0 {
 			t.Errorf("nothing is left: %+v, %v", pauses, err)
 		}
-		if _, err := b.Operator().Pause(t.Context(), b.Workspace.ID, "none", "", "ann", b.Now()); !errors.Is(err, operate.ErrNotFound) {
+		if _, err := b.Operator().Pause(t.Context(), b.Workspace.ID, "none", "", "ann", b.Now()); !errors.Is(err, operator.ErrNotFound) {
 			t.Errorf("no such workflow: %v", err)
 		}
 		log, err := s.AuditLog(t.Context(), b.Workspace.ID, store.Page{})
@@ -165,7 +165,7 @@ func TestPausedInstancesAreHeld(t *testing.T) {
 				t.Errorf("%s is held since %v", r.Key, r.HeldAt)
 			}
 		}
-		var refused *operate.StateError
+		var refused *operator.StateError
 		if _, err := w.Operator().Release(t.Context(), w.Workspace.ID, rows[0].ID, "ann", w.Now()); !errors.As(err, &refused) || refused.Hint != "resume the workflow" {
 			t.Errorf("release: %v", err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -89,7 +89,7 @@ func TestABreakThatNoLookHasSeen(t *testing.T) {
 		w.live("11:00")
 		w.Clock.Set(at("12:00"))
 		w.put("visit/v", `{"live": false}`)
-		x := expander.New(s, catalog.New(s, enginetest.Options(nil)), nil, nil)
+		x := fanout.New(s, catalog.New(s, enginetest.Options(nil)), nil, nil)
 		if n, err := x.Step(t.Context(), w.Clock.Now(), 10); err != nil || n != 1 {
 			t.Fatalf("%d were taken up: %v", n, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -183,7 +183,7 @@ func (v *travels) act(t *rapid.T, s *store.Store) string {
 			v.Apply(v.text())
 		}
 	case "die":
-		v.die = draw(sender.BeforeIntent, expander.AfterChunk)
+		v.die = draw(sender.BeforeIntent, fanout.AfterChunk)
 	case "restart":
 		v.start(v.TB, s, v.Clock.Now(), "")
 	}

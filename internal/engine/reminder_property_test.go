@@ -19,8 +19,8 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -368,7 +368,7 @@ func (f *office) act(t *rapid.T) (what string) {
 	case "pause":
 		f.pause(t, !f.paused)
 	case "die":
-		f.die = rapid.SampledFrom([]string{sender.BeforeIntent, sender.AfterIntent, sender.BeforeResult, expander.AfterChunk}).Draw(t, "dies")
+		f.die = rapid.SampledFrom([]string{sender.BeforeIntent, sender.AfterIntent, sender.BeforeResult, fanout.AfterChunk}).Draw(t, "dies")
 	}
 	return what
 }
@@ -378,7 +378,7 @@ func (f *office) pause(t *rapid.T, on bool) {
 	now := f.Clock.Now()
 	f.settle(now, now) // what was written before is looked at before
 	f.until(t, now)
-	var r operate.Paused
+	var r operator.Paused
 	var err error
 	if on {
 		r, err = f.Operator().Pause(f.Context(), f.Workspace.ID, "w", "", "test", now)

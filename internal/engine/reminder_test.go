@@ -9,9 +9,9 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/checker"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/evaluator"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/engine/record"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -111,7 +111,7 @@ func TestAParentsChildrenFollow(t *testing.T) {
 		}
 		passed := 0
 		for passed == 0 { // one page, and then the process is gone
-			r, err := checker.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}).Step(t.Context(), w.Clock.Now(), engine.TickBatch)
+			r, err := evaluator.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}).Step(t.Context(), w.Clock.Now(), engine.TickBatch)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +229,7 @@ func TestWhatWasPutOffMayBecomeStale(t *testing.T) {
 		w.live("11:00")
 		w.Clock.Set(at("12:00"))
 		w.put("visit/v", `{"timezone": "America/New_York"}`)
-		if n, err := expander.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, nil).Step(t.Context(), w.Clock.Now(), 10); err != nil || n != 1 {
+		if n, err := fanout.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, nil).Step(t.Context(), w.Clock.Now(), 10); err != nil || n != 1 {
 			t.Fatalf("%d were taken up: %v", n, err)
 		}
 		for w.tick() {
@@ -359,7 +359,7 @@ func TestManyWriteAndLook(t *testing.T) {
 	for n := range 8 {
 		running.Go(func() {
 			own := storetest.Open(t, url)
-			c := checker.New(own, catalog.New(own, enginetest.Options(nil)), func(journal.Entry) {})
+			c := evaluator.New(own, catalog.New(own, enginetest.Options(nil)), func(journal.Entry) {})
 			for i := range writes {
 				items := make([]record.Item, 0, records)
 				for r := range records {

@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -107,7 +107,7 @@ func (w world) exhaust() {
 
 func (w world) postTo(ws store.Workspace, event string) {
 	w.Helper()
-	if _, err := w.Ingest(w.Context(), ws, []intake.Item{intake.Parse([]byte(event), w.Clock.Now())}); err != nil {
+	if _, err := w.Ingest(w.Context(), ws, []ingest.Item{ingest.Parse([]byte(event), w.Clock.Now())}); err != nil {
 		w.Fatal(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/checker"
+	"github.com/carillonhq/carillon/internal/engine/evaluator"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -161,10 +161,10 @@ func TestARepairGoesOn(t *testing.T) {
 			w.Clock.Set(w.Clock.Now().AddDate(0, 0, 1))
 			for life := range 20 {
 				d := &dyingRepair{Store: s, writes: 1, late: life%2 == 1}
-				c := checker.New(d, catalog.New(s, definition.Options{}), nil)
+				c := evaluator.New(d, catalog.New(s, definition.Options{}), nil)
 				var err error
 				for more := true; more && err == nil; {
-					var r checker.Result
+					var r evaluator.Result
 					r, err = c.Step(t.Context(), w.Clock.Now(), 100)
 					more = r.More
 				}

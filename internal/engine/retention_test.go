@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -54,7 +54,7 @@ func TestRetention(t *testing.T) {
 			}
 		}
 		again := b.Post(visit)
-		if again.Outcome != intake.Skipped || again.Reason != reason.Duplicate || again.Instances[0].ID != id {
+		if again.Outcome != ingest.Skipped || again.Reason != reason.Duplicate || again.Instances[0].ID != id {
 			t.Errorf("the same event again: %+v", again)
 		}
 		if b.At(b.Clock.Now().Add(time.Hour)); len(b.Provider.Sent()) != 2 {

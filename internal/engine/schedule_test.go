@@ -13,7 +13,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -214,7 +214,7 @@ func TestACrashDoesNotEndASeries(t *testing.T) {
 		down := false
 		b := newSeries(t, s, daily(nine, ""), func(c *engine.Config) {
 			c.Failpoint = func(point string) error {
-				if down && point == expander.AfterChunk {
+				if down && point == fanout.AfterChunk {
 					return errors.New("crash")
 				}
 				return nil
@@ -263,7 +263,7 @@ func TestAHeldOccasionEndsNoSeries(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := newSeries(t, s, daily(nine+", from: 2026-05-14", "retry: {backoff: [5m], lease: 2m}\n"), nil)
 		dying, err := engine.New(engine.Config{Store: s, Clock: b.Clock, Concurrency: 1, Failpoint: func(point string) error {
-			if point == expander.AfterTaken {
+			if point == fanout.AfterTaken {
 				return errDied
 			}
 			return nil

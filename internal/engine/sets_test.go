@@ -7,8 +7,8 @@ import (
 
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -26,12 +26,12 @@ func TestABatchPinnedToMoreSetsThanAreKept(t *testing.T) {
 			b.Apply(strings.Replace(alert("known", "up", ""), "{{ event.kind }}", at, 1) +
 				strings.Replace(strings.Replace(alert("computed", "up", ""), "{{ event.kind }}", at, 1), "to: event.recipient", "to: event.who", 1))
 			got := b.Post(fmt.Sprintf(`{"kind": "up", "id": "%d", "payload": {"who": "p"}, "recipient": {"address": "a@x.org", "customer_ref": "p"}}`, i))
-			if got.Outcome != intake.Created {
+			if got.Outcome != ingest.Created {
 				t.Fatalf("edit %d: %+v", i, got)
 			}
 		}
 		w := sendersOf(b, s, provider("memory", func() error { return nil }))
-		x := expander.New(s, catalog.New(s, enginetest.Options(nil)), nil, nil)
+		x := fanout.New(s, catalog.New(s, enginetest.Options(nil)), nil, nil)
 		var expanded, sent int
 		for step := 0; expanded < edits || sent < 2*edits; step++ {
 			n, err := x.Step(t.Context(), b.Now(), 500)

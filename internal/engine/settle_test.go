@@ -15,8 +15,8 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -73,7 +73,7 @@ func TestWhatWasNeverSentIsNotUnknown(t *testing.T) {
 func sendersOf(b *enginetest.Bundle, s sender.Store, providers ...channel.Provider) *sender.Sender {
 	plain := func(_ subject.WorkspaceID, s definition.Setting) (string, error) { return s.Value, nil }
 	return sender.New(sender.Config{
-		Store: s, Catalog: catalog.New(b.Store, enginetest.Options(providers)), Outlets: outlet.New(providers, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
+		Store: s, Catalog: catalog.New(b.Store, enginetest.Options(providers)), Outlets: channelpool.New(providers, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
 		Clock: b.Clock, Log: slog.New(slog.DiscardHandler),
 	})
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/checker"
+	"github.com/carillonhq/carillon/internal/engine/evaluator"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -110,7 +110,7 @@ func TestARunLeavesWhatLooksAtAllWould(t *testing.T) {
 				w.live(at)
 				continue
 			}
-			c := checker.New(&marksAll{Store: w.Store}, catalog.New(w.Store, definition.Options{}), nil)
+			c := evaluator.New(&marksAll{Store: w.Store}, catalog.New(w.Store, definition.Options{}), nil)
 			for {
 				r, err := c.Step(w.Context(), w.Clock.Now(), 50)
 				if err != nil {
@@ -215,9 +215,9 @@ func TestARunOverManyRecords(t *testing.T) {
 			pages := 0
 			for life := range 12 {
 				d := &dying{Store: s, writes: 2, late: life%2 == 1}
-				c := checker.New(d, catalog.New(s, definition.Options{}), nil)
+				c := evaluator.New(d, catalog.New(s, definition.Options{}), nil)
 				for err = nil; err == nil; {
-					var r checker.Result
+					var r evaluator.Result
 					if r, err = c.Step(t.Context(), w.Clock.Now(), 100); err == nil && !r.More {
 						break
 					}

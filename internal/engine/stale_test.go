@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -36,8 +36,8 @@ func TestAnEventThatEditsOvertake(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := enginetest.Setup(t, s, alert("a", "up", "")+memory, nil)
 		for times, taken := range map[int]bool{1: true, 19: true, 20: false, 1000: false} {
-			in := intake.New(&overtaken{s, times}, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {})
-			items := []intake.Item{intake.Parse([]byte(event("up", "", "a@x.org")), b.Clock.Now())}
+			in := ingest.New(&overtaken{s, times}, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {})
+			items := []ingest.Item{ingest.Parse([]byte(event("up", "", "a@x.org")), b.Clock.Now())}
 			results, err := in.Ingest(t.Context(), b.Workspace, items, b.Clock.Now(), nil)
 			if taken && (err != nil || len(results) != 1) || !taken && !errors.Is(err, store.ErrStaleDefinitions) {
 				t.Errorf("after %d edits: %d results, %v", times, len(results), err)

@@ -191,7 +191,7 @@ func (w *twins) stored(ws store.Workspace) (lines []string) {
 func (w *twins) happen() {
 	w.Helper()
 	now := w.Clock.Now
-	operator := w.Operator()
+	ops := w.Operator()
 	post := func(kind string, n int, who string) {
 		w.Post(fmt.Sprintf(`{"kind": %q, "payload": {"n": %d}, "recipient": {"address": "%s@example.org", "customer_ref": %[3]q}}`, kind, n, who))
 	}
@@ -224,18 +224,18 @@ func (w *twins) happen() {
 	w.each(func() {
 		w.put("team/a", `{"morale": 90}`)
 		w.put("team/b", `{"morale": 90}`) // all is well
-		if _, err := operator.Pause(w.Context(), w.Workspace.ID, "visits", "wait", "test", now()); err != nil {
+		if _, err := ops.Pause(w.Context(), w.Workspace.ID, "visits", "wait", "test", now()); err != nil {
 			w.Fatal(err)
 		}
 	})
 	w.until(5, "13:00") // what came due of the visits waits
 	w.each(func() {
-		if _, err := operator.Resume(w.Context(), w.Workspace.ID, "visits", "test", now()); err != nil {
+		if _, err := ops.Resume(w.Context(), w.Workspace.ID, "visits", "test", now()); err != nil {
 			w.Fatal(err)
 		}
 		row, err := w.Store.InstanceByKey(w.Context(), w.Workspace.ID, "reminder:visits:visit:x:dated:2026-05-21:0")
 		if err == nil {
-			_, err = operator.CancelInstance(w.Context(), w.Workspace.ID, row.ID, "test", now())
+			_, err = ops.CancelInstance(w.Context(), w.Workspace.ID, row.ID, "test", now())
 		}
 		if err != nil {
 			w.Fatal(err)
@@ -244,7 +244,7 @@ func (w *twins) happen() {
 	w.until(8, "13:00")
 	w.each(func() {
 		for _, k := range []string{"reminder:visits:visit:v:single:once", "reminder:visits:visit:v:dated:2026-05-20:0"} {
-			if _, err := operator.Forget(w.Context(), w.Workspace.ID, k, "test", now()); err != nil {
+			if _, err := ops.Forget(w.Context(), w.Workspace.ID, k, "test", now()); err != nil {
 				w.Fatalf("%s: %v", k, err)
 			}
 		}

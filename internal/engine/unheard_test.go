@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -211,7 +211,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 }
 
 // operator is a person at the console.
-func (w world) operator() *operate.Operator { return w.Engine.Operator() }
+func (w world) operator() *operator.Operator { return w.Engine.Operator() }
 
 // told is what became of alerts, each with its context.
 func (w world) told() []string {

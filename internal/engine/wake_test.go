@@ -16,7 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -209,7 +209,7 @@ func TestNotificationsAreBounded(t *testing.T) {
 		for caller := range 4 {
 			wg.Go(func() {
 				for n := range 5 {
-					items := []intake.Item{intake.Parse([]byte(nthVisit(1000*second+100*caller+n)), enginetest.Start)}
+					items := []ingest.Item{ingest.Parse([]byte(nthVisit(1000*second+100*caller+n)), enginetest.Start)}
 					if _, err := b.Ingest(ctx, b.Workspace, items); err != nil {
 						t.Error(err)
 					}

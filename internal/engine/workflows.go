@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -48,12 +48,12 @@ func (e *Engine) Workflows(ctx context.Context, ws subject.WorkspaceID) ([]Workf
 }
 
 // ChannelStates are the channels of a workspace as they are defined, and what this process knows of them, in the same order.
-func (e *Engine) ChannelStates(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Channel, []outlet.State, error) {
+func (e *Engine) ChannelStates(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Channel, []channelpool.State, error) {
 	infos, err := e.DefinedChannels(ctx, ws)
 	if err != nil {
 		return nil, nil, err
 	}
-	defs, states := make([]*definition.Channel, len(infos)), make([]outlet.State, len(infos))
+	defs, states := make([]*definition.Channel, len(infos)), make([]channelpool.State, len(infos))
 	for i, info := range infos {
 		defs[i], states[i] = info.Definition, info.State
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/catalog"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/expander"
+	"github.com/carillonhq/carillon/internal/engine/fanout"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
@@ -233,7 +233,7 @@ func TestManyPeopleInTwoZones(t *testing.T) {
 		deaths, want := 0, map[string]int{"15 08:00": people / 2, "15 14:00": people / 2}
 		for hour := range 40 { // what is due at an hour is expanded by processes that die
 			w.Clock.Set(at("10:00").Add(time.Duration(hour) * time.Hour))
-			x := expander.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, func(string) error { deaths++; return errDied })
+			x := fanout.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}, func(string) error { deaths++; return errDied })
 			for range 20 {
 				if _, err := x.Step(t.Context(), w.Clock.Now(), 10); err != nil && !errors.Is(err, errDied) {
 					t.Fatal(err)
@@ -279,7 +279,7 @@ func TestZonesAgain(t *testing.T) {
 		if _, err := w.Operator().CancelInstance(t.Context(), w.Workspace.ID, next.ID, "ann", w.Now()); err != nil {
 			t.Fatal(err)
 		}
-		refused := &operate.StateError{}
+		refused := &operator.StateError{}
 		if _, err := w.Operator().RetryInstance(t.Context(), w.Workspace.ID, next.ID, "ann", w.Now()); !errors.As(err, &refused) {
 			t.Errorf("what is due by zones yet to come is done again: %v", err)
 		}

@@ -11,7 +11,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // Error says why a text is no expression for its place (format.md §4).
@@ -102,7 +102,7 @@ func checkError(src string, iss *cel.Issues) *Error {
 	e := first(src, iss)
 	if name, ok := between(e.Message, "undeclared reference to '", "'"); ok {
 		e.Message = "there is no function " + name
-		if hint := slip.DidYouMean(name, functionNames()); hint != "" {
+		if hint := suggest.DidYouMean(name, functionNames()); hint != "" {
 			e.Hint = hint
 		}
 		return e

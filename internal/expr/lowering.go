@@ -12,7 +12,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/carillonhq/carillon/internal/civil"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // lowering rewrites the parsed expression, before it is checked, into calls with our semantics:
@@ -60,14 +60,14 @@ func (l *lowering) lower(e ast.Expr, locals []string) {
 		l.read(p)
 		if l.scope.RecordType.lacks(p) {
 			hint := "in: " + l.src
-			if meant := slip.DidYouMean(p[1], l.scope.RecordType.names()); meant != "" {
+			if meant := suggest.DidYouMean(p[1], l.scope.RecordType.names()); meant != "" {
 				hint += "\n" + meant
 			}
 			l.fail(firstStep(e), "undefined field '"+p[1]+"'", hint)
 		}
 		if of, field := l.scope.RecordType.lacksBelow(p); of != nil {
 			hint := "in: " + l.src
-			if meant := slip.DidYouMean(field, of.names()); meant != "" {
+			if meant := suggest.DidYouMean(field, of.names()); meant != "" {
 				hint += "\n" + meant
 			}
 			l.fail(e, "records of type "+of.Name+" have no field '"+field+"'", hint)
@@ -272,8 +272,8 @@ func (l *lowering) namely(name string) string {
 		return "a field of the record is record." + name + `; a text stands in quotes, "` + name + `"`
 	case slices.Contains(everything().names(), name):
 		return in + "the names here are " + strings.Join(l.names, ", ")
-	case slip.Nearest(name, l.names) != "":
-		return slip.DidYouMean(name, l.names)
+	case suggest.Nearest(name, l.names) != "":
+		return suggest.DidYouMean(name, l.names)
 	case l.scope.Record && typ == nil:
 		return in + quoted + "; a field of the record is record." + name
 	case l.scope.Event:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // parser reads the expressions inside {{ }} and {% %}.
@@ -322,5 +322,5 @@ func filterMeant(name string) string {
 	case "length", "count":
 		return "did you mean size?"
 	}
-	return slip.DidYouMean(name, filterNames())
+	return suggest.DidYouMean(name, filterNames())
 }

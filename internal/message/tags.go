@@ -3,7 +3,7 @@ package message
 import (
 	"strings"
 
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 func (b *builder) tag(t *tag, depth int) (node, *Error) {
@@ -52,7 +52,7 @@ func (b *builder) unknown(t *tag) *Error {
 	case "doc":
 		return refused("write {% comment %}")
 	}
-	return errorAt(b.src, t.at, "unknown tag "+quote(t.name), slip.DidYouMean(t.name, tagNames()))
+	return errorAt(b.src, t.at, "unknown tag "+quote(t.name), suggest.DidYouMean(t.name, tagNames()))
 }
 
 // tagNames are the tags of the language.

@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/engine/intake"
-	"github.com/carillonhq/carillon/internal/engine/operate"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
+	"github.com/carillonhq/carillon/internal/engine/operator"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -124,7 +124,7 @@ func (w *world) ingest(ctx context.Context, a *Action, what string, raw []byte) 
 		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
 		return nil
 	}
-	results, err := w.engine.Ingest(ctx, w.workspace, []intake.Item{intake.Parse(raw, w.clock.Now())})
+	results, err := w.engine.Ingest(ctx, w.workspace, []ingest.Item{ingest.Parse(raw, w.clock.Now())})
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (w *world) operate(ctx context.Context, a *Action) error {
 	on, now := w.engine.Operator(), w.clock.Now()
 	var failed error
 	count := 0
-	each := func(_ operate.Result, err error) {
+	each := func(_ operator.Result, err error) {
 		count++
 		failed = errors.Join(failed, err)
 	}
@@ -235,7 +235,7 @@ func (w *world) operate(ctx context.Context, a *Action) error {
 		}
 	}
 	cells := map[string]cell{}
-	var state *operate.StateError
+	var state *operator.StateError
 	switch {
 	case count == 0:
 		cells["error"] = textCell("there is nothing to " + o.verb)
@@ -259,7 +259,7 @@ func (w *world) pause(ctx context.Context, a *Action, what string) error {
 	}
 	cells := map[string]cell{}
 	switch {
-	case errors.Is(err, operate.ErrNotFound):
+	case errors.Is(err, operator.ErrNotFound):
 		cells["error"] = textCell("there is no workflow " + a.Operator.workflow)
 	case err != nil:
 		return err
@@ -276,11 +276,11 @@ func (w *world) run(ctx context.Context, a *Action) error {
 		return nil
 	}
 	run, err := w.engine.RunByHand(ctx, w.workspace, a.Run.workflow, a.Run.id, actor, nil)
-	var state *operate.StateError
+	var state *operator.StateError
 	var refused *engine.NotByHandError
 	cells := map[string]cell{"outcome": textCell("created")}
 	switch {
-	case errors.As(err, &state), errors.As(err, &refused), errors.Is(err, operate.ErrNotFound):
+	case errors.As(err, &state), errors.As(err, &refused), errors.Is(err, operator.ErrNotFound):
 		cells = map[string]cell{"outcome": textCell("failed"), "error": textCell(err.Error())}
 	case err != nil:
 		return err

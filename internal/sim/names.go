@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // An expectation that names what there is not can never be met, and one that expects none of it is met by mistake. So the
@@ -145,7 +145,7 @@ func (n names) check(f field) *definition.Problem {
 		Line: f.pos.Line, Column: f.pos.Column, Code: definition.CodeUnknownKey,
 		Message: fmt.Sprintf("there is no %s %q in the definitions of this scenario", f.name, f.text),
 	}
-	if near := slip.Nearest(text, known); near != "" {
+	if near := suggest.Nearest(text, known); near != "" {
 		p.Hint = "did you mean " + near + "?"
 	}
 	return &p

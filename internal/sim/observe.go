@@ -6,7 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -137,7 +137,7 @@ func contactOf(key string) string {
 }
 
 // capRows are the limits of one person as rows: window is day, week, month, a type of message, or the name of the limit.
-func capRows(l gate.Limits) (rows []row) {
+func capRows(l admission.Limits) (rows []row) {
 	for _, kind := range l.Kinds {
 		for _, u := range kind.Lines {
 			limit := ""

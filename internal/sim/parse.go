@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/definition/portable"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // Parse reads the scenarios of a file, one a document. It reports all problems at once; the scenarios are usable only when
@@ -235,7 +235,7 @@ func (p *parser) fields(n *portable.Node, what string, known ...string) (map[str
 // unknown reports a word that is not on the list, with the nearest one that is.
 func (p *parser) unknown(n *portable.Node, what string, known []string) {
 	hint := "one of: " + strings.Join(known, " ")
-	if near := slip.Nearest(n.Text, known); near != "" {
+	if near := suggest.Nearest(n.Text, known); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	p.report(n.Pos, definition.CodeUnknownKey, fmt.Sprintf("unknown %s %q", what, n.Text), hint)

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -156,7 +156,7 @@ func (w *world) open() (*engine.Engine, error) {
 
 // options tells the loader of definitions which providers there are.
 func (w *world) options() definition.Options {
-	return definition.Options{Providers: outlet.Providers(w.providers)}
+	return definition.Options{Providers: channelpool.Providers(w.providers)}
 }
 
 func (w *world) note(e journal.Entry) { w.journal = append(w.journal, e) }

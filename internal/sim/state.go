@@ -7,7 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -23,7 +23,7 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 	for _, d := range deliveries {
 		r := deliveryRow(d, contactOf(d.Key))
 		lists["deliveries"] = append(lists["deliveries"], r)
-		if says := gate.Explain(d); len(says) > 0 {
+		if says := admission.Explain(d); len(says) > 0 {
 			told := deliveryRow(d, contactOf(d.Key))
 			told.cells["says"] = textCell(strings.Join(says, "\n"))
 			lists["explain"] = append(lists["explain"], told)

@@ -11,8 +11,8 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/engine/gate"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/admission"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/plan"
@@ -39,7 +39,7 @@ type named struct {
 // are done: people who are named one by one belong to the first page.
 func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject.ContactID) (Plan, error) {
 	p := Plan{input: in}
-	p.After, p.Fold = after, gate.Folds(t.Limits)
+	p.After, p.Fold = after, admission.Folds(t.Limits)
 	for _, entry := range t.Audience {
 		switch {
 		case entry.EventRecipient:
@@ -70,7 +70,7 @@ func refOf(addresses key.Keyed, t plan.Target) store.RecipientRef {
 	if t.Address == "" {
 		return store.RecipientRef{ExtID: t.ID, Lock: true}
 	}
-	ref := intake.Recipient(addresses, subject.Recipient{Address: t.Address, Locale: t.Locale})
+	ref := ingest.Recipient(addresses, subject.Recipient{Address: t.Address, Locale: t.Locale})
 	ref.ExtID, ref.Timezone = t.ID, t.Timezone
 	ref.Create, ref.Lock = true, true
 	return ref
@@ -84,14 +84,14 @@ func (p *Plan) Add(ref store.RecipientRef) {
 // Recipients are those of the people who are meant, each once: one person gets one delivery of an occasion. Where judging
 // them costs more than one transaction may, the page ends early: after is the last person of it, people.After otherwise. Named
 // people belong to the first page, so that too many costly ones of them are an error.
-func (p *Plan) Recipients(people store.People) (list []gate.Recipient, after subject.ContactID, err error) {
+func (p *Plan) Recipients(people store.People) (list []admission.Recipient, after subject.ContactID, err error) {
 	seen := map[subject.ContactID]bool{}
 	add := func(person store.Person, by plan.Target, kind string) {
 		seen[person.ID] = true
 		if by.Later || by.ID == person.ExtID { // the latter is a contact of their own, who is reached where they want to be
 			by.Address = ""
 		}
-		list = append(list, gate.Recipient{Person: person, Address: by.Address, Kind: kind, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
+		list = append(list, admission.Recipient{Person: person, Address: by.Address, Kind: kind, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
 	}
 	for i, person := range people.Persons {
 		if p.input.Meter.Full() && p.named[i].entry.Where != nil {

@@ -18,9 +18,9 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/slip"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // Bounds of one contact.
@@ -130,7 +130,7 @@ func Parse(raw json.RawMessage, id string) Item {
 		case "attributes":
 			item.Attributes, err = attributes(value)
 		default:
-			hint := slip.DidYouMean(name, keys())
+			hint := suggest.DidYouMean(name, keys())
 			if hint == "" {
 				hint = "a contact has " + strings.Join(keys(), ", ") + "; fields of your own go into attributes"
 			}
@@ -225,7 +225,7 @@ func addresses(value any) (map[string]string, *Error) {
 	for kind, value := range fields {
 		field := "addresses." + kind
 		if !slices.Contains(subject.AddressKinds(), kind) {
-			hint := slip.DidYouMean(kind, subject.AddressKinds())
+			hint := suggest.DidYouMean(kind, subject.AddressKinds())
 			if hint == "" {
 				hint = "there are " + strings.Join(subject.AddressKinds(), ", ")
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -113,7 +113,7 @@ func (b bundle) stop(id string, suppress bool) contact.Stopped {
 }
 
 // made is the one delivery of an event's answer.
-func (b bundle) made(r intake.Result) delivery.Row {
+func (b bundle) made(r ingest.Result) delivery.Row {
 	b.Helper()
 	if len(r.Instances) != 1 || len(r.Instances[0].Deliveries) != 1 {
 		b.Fatalf("not one delivery: %+v", r)
@@ -368,7 +368,7 @@ func TestSuppressAgainstTheSender(t *testing.T) {
 		var work sync.WaitGroup
 		work.Go(func() { // events, one after the other
 			for n := range people * each {
-				if _, err := b.Ingest(t.Context(), b.Workspace, []intake.Item{intake.Parse(json.RawMessage(
+				if _, err := b.Ingest(t.Context(), b.Workspace, []ingest.Item{ingest.Parse(json.RawMessage(
 					fmt.Sprintf(`{"kind": "text", "id": "e%d", "recipient": {"customer_ref": "p%d"}}`, n, n%people)), b.Now())}); err != nil {
 					t.Error(err)
 				}

@@ -18,7 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine"
 	"github.com/carillonhq/carillon/internal/engine/contact"
 	"github.com/carillonhq/carillon/internal/engine/enginetest"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
@@ -196,9 +196,9 @@ func TestAddressesChangeHandsUnderLoad(t *testing.T) {
 			})
 		}
 		post := func(n int, by string, recipient func(p int) string) {
-			var items []intake.Item
+			var items []ingest.Item
 			for p := range people {
-				items = append(items, intake.Parse(json.RawMessage(
+				items = append(items, ingest.Parse(json.RawMessage(
 					fmt.Sprintf(`{"kind": %q, "id": "%s-%d", "recipient": {%s}}`, []string{"news", "plain", "text"}[n%3], by, n*people+p, recipient(p))), b.Now()))
 			}
 			if _, err := b.Ingest(t.Context(), b.Workspace, items); err != nil {

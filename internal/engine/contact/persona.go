@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // MaxCadence bounds a person's own limits, in bytes of JSON: they are read for every message to them.
@@ -28,7 +28,7 @@ func (w *writing) known(old, persona string) *Error {
 	for _, p := range w.set.Personas() {
 		names = append(names, p.Name)
 	}
-	hint := slip.DidYouMean(persona, names)
+	hint := suggest.DidYouMean(persona, names)
 	switch {
 	case hint != "":
 	case len(names) == 0:
@@ -51,8 +51,8 @@ func limits(value any) (map[string]any, *Error) {
 func limit(name string, value any) *Error {
 	field := "cadence." + name
 	rules, err := cadence.RulesOf(map[string]any{name: value})
-	if err != nil && slip.DidYouMean(name, cadence.Keys()) != "" && !slices.Contains(cadence.Keys(), name) {
-		return invalid(field, "is not a limit", slip.DidYouMean(name, cadence.Keys()))
+	if err != nil && suggest.DidYouMean(name, cadence.Keys()) != "" && !slices.Contains(cadence.Keys(), name) {
+		return invalid(field, "is not a limit", suggest.DidYouMean(name, cadence.Keys()))
 	}
 	var wrong *civil.Error
 	switch {
@@ -68,7 +68,7 @@ func limit(name string, value any) *Error {
 	for _, p := range policies {
 		for _, typ := range append(slices.Sorted(maps.Keys(p.TypeLimits)), p.Types...) {
 			if types := definition.WorkflowTypes(); !slices.Contains(types, typ) {
-				hint := cmp.Or(slip.DidYouMean(typ, types), "types are "+strings.Join(types, ", "))
+				hint := cmp.Or(suggest.DidYouMean(typ, types), "types are "+strings.Join(types, ", "))
 				return invalid(field, fmt.Sprintf("%q is not a type of workflow", typ), hint)
 			}
 		}
@@ -84,7 +84,7 @@ func (w *writing) kinds(before string, rules cadence.Rules) *Error {
 		if _, ok := had.Channels[kind]; slices.Contains(known, kind) || ok && err == nil {
 			continue
 		}
-		return invalid("cadence.channels."+kind, "is not a kind of channel", cmp.Or(slip.DidYouMean(kind, known), "kinds are "+strings.Join(known, ", ")))
+		return invalid("cadence.channels."+kind, "is not a kind of channel", cmp.Or(suggest.DidYouMean(kind, known), "kinds are "+strings.Join(known, ", ")))
 	}
 	return nil
 }

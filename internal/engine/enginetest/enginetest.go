@@ -17,9 +17,9 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine"
-	"github.com/carillonhq/carillon/internal/engine/intake"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/ingest"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -77,7 +77,7 @@ func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine
 
 // Options are the checks' view of providers.
 func Options(providers []channel.Provider) definition.Options {
-	return definition.Options{Providers: outlet.Providers(providers)}
+	return definition.Options{Providers: channelpool.Providers(providers)}
 }
 
 // Apply puts definitions in force and fails the test when they are not accepted. Where the first ones name no workspace,
@@ -112,17 +112,17 @@ func (b *Bundle) settled() {
 func (b *Bundle) ctx() context.Context { return context.WithoutCancel(b.TB.Context()) }
 
 // Post takes one event in, given as JSON.
-func (b *Bundle) Post(event string) intake.Result {
+func (b *Bundle) Post(event string) ingest.Result {
 	b.Helper()
 	return b.PostAll(event)[0]
 }
 
 // PostAll takes events in as one batch.
-func (b *Bundle) PostAll(events ...string) []intake.Result {
+func (b *Bundle) PostAll(events ...string) []ingest.Result {
 	b.Helper()
-	items := make([]intake.Item, len(events))
+	items := make([]ingest.Item, len(events))
 	for i, e := range events {
-		items[i] = intake.Parse(json.RawMessage(e), b.Clock.Now())
+		items[i] = ingest.Parse(json.RawMessage(e), b.Clock.Now())
 	}
 	results, err := b.Ingest(b.ctx(), b.Workspace, items)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/slip"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/strictjson"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // Bounds of one record.
@@ -86,7 +86,7 @@ func Parse(raw json.RawMessage, typ, id string) Item {
 	}
 	if unknown := sorted(fields); len(unknown) > 0 {
 		name := unknown[0]
-		hint := slip.DidYouMean(name, []string{"type", "id", "props", "closed"})
+		hint := suggest.DidYouMean(name, []string{"type", "id", "props", "closed"})
 		if hint == "" {
 			hint = "fields of your own go into props"
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/expr"
-	"github.com/carillonhq/carillon/internal/slip"
+	"github.com/carillonhq/carillon/internal/suggest"
 )
 
 // fits holds what is said of a record against its declared type. A field that is taken away need not be known: what a
@@ -29,7 +29,7 @@ func fits(t *expr.RecordType, props map[string]any) *Error {
 		declared, known := t.Declared[name]
 		if !known {
 			names := slices.Sorted(maps.Keys(t.Declared))
-			hint := slip.DidYouMean(name, names)
+			hint := suggest.DidYouMean(name, names)
 			if hint == "" {
 				hint = "the type " + t.Name + " has " + strings.Join(names, ", ")
 			}

@@ -1,7 +1,7 @@
 package sender
 
 import (
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
@@ -15,7 +15,7 @@ func present(c store.Claim) string {
 	if !c.OwnAddress {
 		return c.Address
 	}
-	now := c.Person.AddressOn(gate.Kind(c.Channel))
+	now := c.Person.AddressOn(admission.Kind(c.Channel))
 	if c.Address == now || c.Person.Has(c.Address) {
 		return c.Address
 	}
@@ -42,7 +42,7 @@ func (r *recheck) readdressed(c store.Claim, v store.IntentVerdict) store.Intent
 
 // others is the hash of an address that is not that of the claim's person, while nobody has looked whose it is.
 func (r *recheck) others(c store.Claim) (string, error) {
-	if c.AddressRead || c.Address == c.Person.AddressOn(gate.Kind(c.Channel)) || c.Person.Has(c.Address) {
+	if c.AddressRead || c.Address == c.Person.AddressOn(admission.Kind(c.Channel)) || c.Person.Has(c.Address) {
 		return "", nil
 	}
 	ws, err := r.Catalog.Workspace(c.Workspace)

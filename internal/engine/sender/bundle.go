@@ -9,8 +9,8 @@ import (
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/gate"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/message"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -78,7 +78,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 			keep = i
 		}
 	}
-	whole, left := message.Bundle(parts, keep, gate.Kind(c.Channel) == "email", message.Limits{})
+	whole, left := message.Bundle(parts, keep, admission.Kind(c.Channel) == "email", message.Limits{})
 	for _, i := range left {
 		out = append(out, s.free(*c, list[i].row, reason.OutputTooLarge, nil, now))
 	}
@@ -141,7 +141,7 @@ func (s *Sender) unfold(ctx context.Context, list []unfolded, now time.Time) err
 	for _, u := range list {
 		s.Journal.Write(u.entry)
 		if u.Fallback != nil {
-			s.Journal.Write(gate.Entry(*u.Fallback, u.entry.Contact, now))
+			s.Journal.Write(admission.Entry(*u.Fallback, u.entry.Contact, now))
 		}
 	}
 	return nil

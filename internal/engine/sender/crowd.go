@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/store"
 )
 
@@ -20,7 +20,7 @@ type crowd struct {
 	kind string
 }
 
-func crowdOf(c store.Claim) crowd { return crowd{personOf(c), gate.Kind(c.Channel)} }
+func crowdOf(c store.Claim) crowd { return crowd{personOf(c), admission.Kind(c.Channel)} }
 
 // asking is a claim in one round of its decision.
 type asking struct {
@@ -112,7 +112,7 @@ func compareBool(a, b bool) int {
 }
 
 // release gives up the place of a claim that is asked for another one.
-func (r *recheck) release(book *gate.Book, c store.Claim, a gate.Ask) {
+func (r *recheck) release(book *admission.Book, c store.Claim, a admission.Ask) {
 	if !c.Slot.IsZero() && !earlier(c.Row) && !r.released[c.ID] {
 		r.released[c.ID] = true
 		book.Leave(a, c.Slot, c.Type)
@@ -120,7 +120,7 @@ func (r *recheck) release(book *gate.Book, c store.Claim, a gate.Ask) {
 }
 
 // keep takes back the place that a claim has given up, since it does not go now for another reason than its limits.
-func (r *recheck) keep(book *gate.Book, c store.Claim, rules rules) {
+func (r *recheck) keep(book *admission.Book, c store.Claim, rules rules) {
 	if r.released[c.ID] {
 		delete(r.released, c.ID)
 		book.Take(r.ask(c, rules), c.Slot)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -77,7 +77,7 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 // together sends the jobs of each channel side by side with those of the others. When stop ends, those that have not
 // begun wait for none that have.
 func (f *flight) together(stop context.Context, jobs []job) {
-	byChannel := map[*outlet.Outlet][]job{}
+	byChannel := map[*channelpool.Outlet][]job{}
 	for _, j := range jobs {
 		byChannel[j.outlet] = append(byChannel[j.outlet], j)
 	}
@@ -160,12 +160,12 @@ func (f *flight) one(stop context.Context, j job) {
 }
 
 // try is the try of a claim, as its channel remembers it.
-func try(c store.Claim) outlet.Try {
-	return outlet.Try{Delivery: int64(c.ID), Number: c.AttemptNo, Due: c.Due(), Drawn: restsBy(c)}
+func try(c store.Claim) channelpool.Try {
+	return channelpool.Try{Delivery: int64(c.ID), Number: c.AttemptNo, Due: c.Due(), Drawn: restsBy(c)}
 }
 
 // giveTriesBack has the tries that opened a breaker not count: their messages wait for the channel like all others.
-func (f *flight) giveTriesBack(j job, rest outlet.Rest) {
+func (f *flight) giveTriesBack(j job, rest channelpool.Rest) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, t := range rest.Tries {
@@ -235,7 +235,7 @@ func (f *flight) hand(j job, verdict flow.Verdict) {
 	result, receipt, cause := f.send(&j)
 	now := f.Clock.Now()
 	if verdict.OK {
-		rest, err := j.outlet.End(now, verdict, outlet.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause, Try: try(j.claim)})
+		rest, err := j.outlet.End(now, verdict, channelpool.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause, Try: try(j.claim)})
 		if err != nil {
 			f.Log.Warn("a channel was not closed", "error", err)
 		}
@@ -271,7 +271,7 @@ func (f *flight) putBack(j job, until time.Time, why reason.Reason) {
 	r := store.Release{LeaseRef: ref(j.claim), SendAt: until, Reason: why}
 	if why != "" {
 		now := f.Clock.Now()
-		r.Trace = gate.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until, gate.Because{})
+		r.Trace = admission.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until, admission.Because{})
 		e := journal.Entry{At: now, What: journal.Deferred, Reason: why, Until: until}
 		j.describe(&e)
 		f.putOff = append(f.putOff, e)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -42,7 +42,7 @@ func personOf(c store.Claim) store.PersonRef {
 
 // take has what rides with a claim that is sent leave with it. Whatever would not go now by its own rules stays behind
 // and is decided when it is due.
-func (r *recheck) take(book *gate.Book, c store.Claim, live *definition.Set, v *store.IntentVerdict) error {
+func (r *recheck) take(book *admission.Book, c store.Claim, live *definition.Set, v *store.IntentVerdict) error {
 	row := c.Row
 	if v.Move != nil {
 		row.Slot, row.FoldedInto = v.Move.Slot, v.Move.FoldedInto
@@ -62,7 +62,7 @@ func (r *recheck) take(book *gate.Book, c store.Claim, live *definition.Set, v *
 		if !r.rides(book, one, rules, row) {
 			continue
 		}
-		rider.Trace = gate.Trace(rider, rules.policy.Timing, reason.FoldedInto, r.now, time.Time{}, gate.Because{})
+		rider.Trace = admission.Trace(rider, rules.policy.Timing, reason.FoldedInto, r.now, time.Time{}, admission.Because{})
 		rider.Status, rider.Reason, rider.CompletedAt, rider.FoldedInto = delivery.Skipped, reason.FoldedInto, r.now, row.ID
 		rider.SendAt, rider.Slot = time.Time{}, time.Time{}
 		v.Folded = append(v.Folded, rider)
@@ -72,7 +72,7 @@ func (r *recheck) take(book *gate.Book, c store.Claim, live *definition.Set, v *
 }
 
 // rides reports whether a message may leave now with one that is sent.
-func (r *recheck) rides(book *gate.Book, c store.Claim, rules rules, carrier delivery.Row) bool {
+func (r *recheck) rides(book *admission.Book, c store.Claim, rules rules, carrier delivery.Row) bool {
 	switch {
 	case rules.trigger == nil, rules.channel == nil, rules.off, c.StopReason != "", c.Person.Suppressed:
 		return false
@@ -84,7 +84,7 @@ func (r *recheck) rides(book *gate.Book, c store.Claim, rules rules, carrier del
 
 // join has a claim that was to leave with another one do so: with that, or with any other of the person that this batch
 // sends. Where the other one waits for its channel, it waits too.
-func (r *recheck) join(book *gate.Book, c store.Claim, rules rules) (v store.IntentVerdict, joined bool) {
+func (r *recheck) join(book *admission.Book, c store.Claim, rules rules) (v store.IntentVerdict, joined bool) {
 	if !c.Rides() || !untried(c) {
 		return v, false
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -16,21 +16,21 @@ import (
 )
 
 // ask is a claim as it asks for a place at now.
-func (r *recheck) ask(c store.Claim, rules rules) gate.Ask {
+func (r *recheck) ask(c store.Claim, rules rules) admission.Ask {
 	timing, due := rules.policy.Timing, c.NotBefore
 	if c.Step > 0 { // a reminder waits for as long as the first message may (R4)
 		due = c.Due()
 	}
-	return gate.Ask{
+	return admission.Ask{
 		Set: rules.live, Person: c.Person, Channel: c.Channel, Type: c.Type, Limits: rules.trigger.Limits,
 		Now: r.now, Until: timing.ExpiresAt(due, due), Fold: folds(c, rules),
-		Planned: gate.OwnClock(c.Row, &r.Catalog.Zones),
+		Planned: admission.OwnClock(c.Row, &r.Catalog.Zones),
 	}
 }
 
 // floor says how far back the slots of people matter.
 func (r *recheck) floor() store.Floor {
-	floors := gate.NewFloors(&r.Catalog.Zones, r.now, nil)
+	floors := admission.NewFloors(&r.Catalog.Zones, r.now, nil)
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time {
 		return floors.Of(r.live[ws], c) // the decision that asks for slots has loaded it
 	}
@@ -46,7 +46,7 @@ func earlier(row delivery.Row) bool {
 // they reserve around it, so that it stands unless the rules have changed or something critical went first. Two things ask
 // for the lock all the same: a policy that counts what was sent only, by which nobody reserves anything, and a place that
 // soon will be over, which somebody with a faster clock may count as one that is.
-func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitted bool, need store.IntentVerdict) {
+func (r *recheck) standing(book *admission.Book, c store.Claim, rules rules) (admitted bool, need store.IntentVerdict) {
 	if c.Doubt() { // what may have arrived did so under its old slot, which it keeps
 		return true, need
 	}
@@ -56,7 +56,7 @@ func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitte
 	if gathered, crowded := r.crowds[crowdOf(c)]; crowded && limited && !a.Limits.Uncounted {
 		need.NeedLock = !c.Person.Locked
 		if !gathered {
-			need.NeedDue = gate.Kind(c.Channel)
+			need.NeedDue = admission.Kind(c.Channel)
 		}
 		return false, need
 	}
@@ -79,7 +79,7 @@ func (r *recheck) standing(book *gate.Book, c store.Claim, rules rules) (admitte
 	// Within the grace slots are compared, not the clock.
 	a.Now = c.Slot
 	if book.Try(a, c.Row).At.Equal(c.Slot) {
-		if book.Policy(rules.live, c.Person.Contact, gate.Kind(c.Channel)).SentOnly() { // also of what passes it
+		if book.Policy(rules.live, c.Person.Contact, admission.Kind(c.Channel)).SentOnly() { // also of what passes it
 			book.Leave(a, c.Slot, c.Type)
 			book.Send(a, c.Slot)
 		}
@@ -98,7 +98,7 @@ func (r *recheck) placed(c store.Claim, policy cadence.Policy) bool {
 func hasFallback(rules rules) bool { return len(rules.trigger.Fallback) > 0 }
 
 // admit finds a place from now on for a claim that has none, or that has lost its own.
-func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.IntentVerdict {
+func (r *recheck) admit(book *admission.Book, c store.Claim, rules rules) store.IntentVerdict {
 	a := r.ask(c, rules)
 	first := c.Slot.IsZero() && !c.Rides() || earlier(c.Row) // it has not been admitted yet
 	r.release(book, c, a)
@@ -126,14 +126,14 @@ func (r *recheck) admit(book *gate.Book, c store.Claim, rules rules) store.Inten
 	}
 	because := book.Because(a, verdict)
 	v := r.withheld(book, c, rules, a, verdict, first)
-	v.Move.Trace = gate.Trace(c.Row, rules.policy.Timing, verdict.Reason, r.now, v.Move.SendAt, because)
+	v.Move.Trace = admission.Trace(c.Row, rules.policy.Timing, verdict.Reason, r.now, v.Move.SendAt, because)
 	return v
 }
 
 // withheld is what becomes of a claim that a limit keeps from going now.
-func (r *recheck) withheld(book *gate.Book, c store.Claim, rules rules, a gate.Ask, verdict cadence.Verdict, first bool) store.IntentVerdict {
+func (r *recheck) withheld(book *admission.Book, c store.Claim, rules rules, a admission.Ask, verdict cadence.Verdict, first bool) store.IntentVerdict {
 	timing, limits, tooLong := rules.policy.Timing, rules.trigger.Limits, verdict.Reason == reason.DeferredTooLong
-	if !first || c.FallbackOf != 0 || gate.StandsIn(limits, verdict) {
+	if !first || c.FallbackOf != 0 || admission.StandsIn(limits, verdict) {
 		if v, ok := r.fallback(book, c, rules, verdict.Reason); ok {
 			return v
 		}
@@ -182,7 +182,7 @@ func (r *recheck) fail(c store.Claim, rules rules, why reason.Reason) store.Inte
 
 // fallback hands a first message that a limit keeps from going to the first channel on which its person has an address
 // and is free now (A40). The delivery itself is skipped for the limit's reason.
-func (r *recheck) fallback(book *gate.Book, c store.Claim, rules rules, why reason.Reason) (v store.IntentVerdict, ok bool) {
+func (r *recheck) fallback(book *admission.Book, c store.Claim, rules rules, why reason.Reason) (v store.IntentVerdict, ok bool) {
 	if c.Step > 0 {
 		return v, false
 	}
@@ -199,7 +199,7 @@ func (r *recheck) fallback(book *gate.Book, c store.Claim, rules rules, why reas
 		row.SendAt, row.Slot, row.CreatedAt = r.now, book.Take(a, r.now), r.now
 		v = r.move(c, rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, rules.policy, why, r.now))
 		v.Fallback = &row
-		r.entries = append(r.entries, gate.Entry(row, c.Person.ExtID, r.now))
+		r.entries = append(r.entries, admission.Entry(row, c.Person.ExtID, r.now))
 		return v, true
 	}
 	return v, false
@@ -215,7 +215,7 @@ func (s *Sender) standIns(c store.Claim, rules rules) func(yield func(delivery.R
 	return func(yield func(delivery.Row, *definition.Channel) bool) {
 		for _, name := range channels {
 			channel := rules.live.Channel(name)
-			address := c.Person.AddressOn(gate.Kind(name))
+			address := c.Person.AddressOn(admission.Kind(name))
 			if channel == nil || address == "" || name == c.Channel || !channel.OnlyTo.Allows(address) || !s.OnlyTo.Allows(address) {
 				continue
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/report"
+	"github.com/carillonhq/carillon/internal/engine/datasource"
 	"github.com/carillonhq/carillon/internal/expr"
 	"github.com/carillonhq/carillon/internal/plan"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -21,7 +21,7 @@ import (
 // reading reads what a message tells beside its occasion, and writes it.
 func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
 	return func(ctx context.Context) (channel.Outgoing, error) {
-		data, err := s.Reports.Read(ctx, now, report.Ask{
+		data, err := s.Reports.Read(ctx, now, datasource.Ask{
 			Workspace: c.Workspace, Data: messageOf(r, ev.Kind).Data, Contact: c.Person.ID, Input: s.inputOf(c, r, ev, now),
 			Occasion: fmt.Sprintf("%d %s %s %d", c.Instance, ev.Kind, r.trigger.ID, r.set.Number),
 		})

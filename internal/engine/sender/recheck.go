@@ -6,7 +6,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
@@ -30,7 +30,7 @@ type recheck struct {
 	claimed, reclaimed int
 	entries            []journal.Entry
 	live               map[subject.WorkspaceID]*definition.Set // one for the whole transaction
-	book               *gate.Book
+	book               *admission.Book
 	instants           map[delivery.ID]time.Time // when those leave whose channel has a rate
 	paces              map[store.PaceRef]flow.Pace
 	bundles            map[store.PersonRef][]bundle // of those that are sent or put off by this batch
@@ -104,7 +104,7 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 	if !again {
 		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
 		r.instants, r.paces = map[delivery.ID]time.Time{}, map[store.PaceRef]flow.Pace{}
-		r.book, r.bundles = gate.NewBook(&r.Catalog.Zones, r.now), map[store.PersonRef][]bundle{}
+		r.book, r.bundles = admission.NewBook(&r.Catalog.Zones, r.now), map[store.PersonRef][]bundle{}
 		r.crowds, r.released = map[crowd]bool{}, map[delivery.ID]bool{}
 	} else {
 		r.book = r.book.Next()
@@ -165,7 +165,7 @@ func (r *recheck) halted(c store.Claim, rules rules, was string) (v store.Intent
 }
 
 // claim decides one claim by the limits of its person and the rate of its channel.
-func (r *recheck) claim(book *gate.Book, c store.Claim, rules rules) (store.IntentVerdict, error) {
+func (r *recheck) claim(book *admission.Book, c store.Claim, rules rules) (store.IntentVerdict, error) {
 	admitted, need := r.standing(book, c, rules)
 	_, crowded := r.crowds[crowdOf(c)]
 	if (c.FoldedInto != 0 || (need.NeedLock || crowded) && rules.trigger.Limits.AtSend == definition.LimitFold) && untried(c) && !c.Person.Folding {
@@ -291,7 +291,7 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 			v.Fallback = r.afterFailure(c, rules, r.now)
 		}
 		if v.Fallback != nil {
-			r.entries = append(r.entries, gate.Entry(*v.Fallback, c.Person.ExtID, r.now))
+			r.entries = append(r.entries, admission.Entry(*v.Fallback, c.Person.ExtID, r.now))
 		}
 	case r.over(c, rules):
 		if c.Doubt() {
@@ -381,7 +381,7 @@ func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What,
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
 		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Completed: change.Completed, EligibleAt: change.EligibleAt,
-		DoubtAt: c.DoubtAt, DueAt: c.DueAt, FoldedInto: c.FoldedInto, Trace: gate.Trace(c.Row, timing, why, r.now, change.SendAt, gate.Because{}),
+		DoubtAt: c.DoubtAt, DueAt: c.DueAt, FoldedInto: c.FoldedInto, Trace: admission.Trace(c.Row, timing, why, r.now, change.SendAt, admission.Because{}),
 	}}
 }
 

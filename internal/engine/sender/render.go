@@ -14,10 +14,10 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/message"
@@ -31,9 +31,9 @@ import (
 type job struct {
 	claim   store.Claim
 	rules   rules
-	outlet  *outlet.Outlet // nil: refused
-	at      time.Time      // when it may leave at the earliest; none: at once
-	signal  flow.Signal    // what its request said about the provider
+	outlet  *channelpool.Outlet // nil: refused
+	at      time.Time           // when it may leave at the earliest; none: at once
+	signal  flow.Signal         // what its request said about the provider
 	out     channel.Outgoing
 	verify  bool               // an earlier try may have arrived: the provider is asked first
 	absent  bool               // it was asked, and has nothing
@@ -149,7 +149,7 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 	if data != nil {
 		vars["data"] = data
 	}
-	reader := message.Reader{Zone: gate.Zone(&s.Catalog.Zones, r.set, c.Person)}
+	reader := message.Reader{Zone: admission.Zone(&s.Catalog.Zones, r.set, c.Person)}
 	locales := []string{c.Locale, c.Person.Locale, r.workflow.Locale, r.set.Workspace.Locale}
 	fill := func(text message.Text, into *string) error {
 		template, locale, ok := text.Pick(locales...)
@@ -299,7 +299,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 		},
 	}
 	if change.Retried && change.HeldBackTo.IsZero() {
-		s.Together = gate.Kind(c.Channel)
+		s.Together = admission.Kind(c.Channel)
 	}
 	if cause != nil {
 		s.Attempt.Error = clip(cause.Error())

@@ -9,7 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -120,5 +120,5 @@ func drawnBy(c store.Claim, what, own, common string) []string {
 	if c.Slot.IsZero() {
 		return []string{c.Key, what, own}
 	}
-	return []string{c.Person.ExtID, gate.Kind(c.Channel), fmt.Sprint(c.Slot.UnixMicro()), what, common}
+	return []string{c.Person.ExtID, admission.Kind(c.Channel), fmt.Sprint(c.Slot.UnixMicro()), what, common}
 }

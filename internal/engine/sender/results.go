@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/gate"
+	"github.com/carillonhq/carillon/internal/engine/admission"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
@@ -67,7 +67,7 @@ func (f *flight) settle(least int) {
 		}
 		f.Journal.Write(e)
 		if row := done[i].Fallback; row != nil && !refused[done[i].ID] {
-			f.Journal.Write(gate.Entry(*row, e.Contact, e.At))
+			f.Journal.Write(admission.Entry(*row, e.Contact, e.At))
 		}
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
+	"github.com/carillonhq/carillon/internal/engine/datasource"
 	"github.com/carillonhq/carillon/internal/engine/journal"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
-	"github.com/carillonhq/carillon/internal/engine/report"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -70,18 +70,18 @@ type Store interface {
 type Config struct {
 	Store       Store
 	Catalog     *catalog.Catalog
-	Outlets     *outlet.Registry
+	Outlets     *channelpool.Registry
 	Clock       clock.Clock
 	Journal     journal.Writer
 	Log         *slog.Logger
-	Lease       time.Duration   // 0 = DefaultLease
-	Timeout     time.Duration   // of one request; 0 = DefaultTimeout
-	Concurrency int             // 1 = one request at a time, in order, for replays; 0 = by channel
-	OnlyTo      flow.Allow      // whom this process may write to; nil = everybody
-	Reports     *report.Reader  // reads what messages tell beside their occasion
-	PublicURL   string          // begins public links where the workspace has no base_url
-	NoJitter    bool            // retries wait exactly as long as their definition says: for replays
-	Spans       telemetry.Spans // of sends; nil = none
+	Lease       time.Duration      // 0 = DefaultLease
+	Timeout     time.Duration      // of one request; 0 = DefaultTimeout
+	Concurrency int                // 1 = one request at a time, in order, for replays; 0 = by channel
+	OnlyTo      flow.Allow         // whom this process may write to; nil = everybody
+	Reports     *datasource.Reader // reads what messages tell beside their occasion
+	PublicURL   string             // begins public links where the workspace has no base_url
+	NoJitter    bool               // retries wait exactly as long as their definition says: for replays
+	Spans       telemetry.Spans    // of sends; nil = none
 	// Failpoint is asked at named points; an error ends the step there as if the process had died. nil = never.
 	Failpoint func(point string) error
 }

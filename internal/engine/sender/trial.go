@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/channel"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/engine/outlet"
+	"github.com/carillonhq/carillon/internal/engine/channelpool"
 	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
@@ -147,7 +147,7 @@ func (s *Sender) try(ctx context.Context, w Trial, ws store.Workspace, def *defi
 	if result.Outcome == delivery.AttemptUnknown && bounded.Timeout < cmp.Or(def.Timeout, s.Timeout) {
 		j.signal = flow.Nothing // it might have answered within its own time
 	}
-	if _, err := o.End(now, verdict, outlet.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause}); err != nil {
+	if _, err := o.End(now, verdict, channelpool.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause}); err != nil {
 		s.Log.WarnContext(ctx, "a channel was not closed", "error", err)
 	}
 	tried := Tried{Outcome: result.Outcome, Reason: result.Reason, ProviderID: receipt.ProviderID, Took: now.Sub(handed)}

@@ -1,0 +1,353 @@
+package admission
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Book keeps the slots that one transaction has given out, on top of those that were loaded, so that the
+// decisions of a batch see each other.
+type Book struct {
+	zones    *civil.Zones
+	now      time.Time
+	slots    map[holder]*cadence.History    // of those that were asked for
+	kinds    map[subject.ContactID][]string // of them
+	taken    map[subject.ContactID][]place  // what was given out
+	before   map[subject.ContactID][]place  // given out by the books before this one
+	freed    map[subject.ContactID][]place  // of those that were read or given out: given up
+	policies map[source]cadence.Policy
+	own      map[string]ownRules
+	unread   map[subject.ContactID]bool // whose own rules cannot be read
+	passed   []journal.Entry            // that tell of them
+	ended    []delivery.Row
+	gone     map[delivery.ID]bool
+	carriers map[personID][]delivery.Row
+}
+
+// holder is whose slots on a kind of channel.
+type holder struct {
+	id   subject.ContactID
+	kind string
+}
+
+// place is a slot on a kind of channel.
+type place struct {
+	kind string
+	cadence.Slot
+}
+
+// seenFrom is the place as the history of a kind of channel keeps it.
+func (p place) seenFrom(kind string) cadence.Slot {
+	p.Elsewhere = p.kind != kind
+	return p.Slot
+}
+
+// ownRules are rules of a person's own, as far as they can be read.
+type ownRules struct {
+	cadence.Rules
+	err error
+}
+
+// source is where a policy comes from.
+type source struct {
+	set                *definition.Set
+	persona, own, kind string
+}
+
+// NewBook makes an empty book for one run of a decision at now.
+func NewBook(zones *civil.Zones, now time.Time) *Book {
+	return &Book{
+		zones: zones, now: now, slots: map[holder]*cadence.History{}, kinds: map[subject.ContactID][]string{}, taken: map[subject.ContactID][]place{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
+		freed: map[subject.ContactID][]place{}, gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
+	}
+}
+
+// Next is an empty book for the next round of the same decision, in which people's slots are known better. It keeps in
+// mind what was given out.
+func (b *Book) Next() *Book {
+	next := NewBook(b.zones, b.now)
+	next.before, next.freed, next.unread = b.before, b.freed, b.unread
+	if next.before == nil {
+		next.before = map[subject.ContactID][]place{}
+	}
+	for of, slots := range b.taken {
+		next.before[of] = append(next.before[of], slots...)
+	}
+	return next
+}
+
+// Kind is the kind of a channel, which is what limits are counted by (A41): sms, whichever provider.
+func Kind(channel string) string {
+	kind, _, _ := strings.Cut(channel, ":")
+	return kind
+}
+
+// PolicyOf returns the limits that hold for a person on a kind of channel: their own over their persona's, else those of
+// the workspace (decision 11).
+func PolicyOf(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
+	return NewBook(nil, time.Time{}).Policy(set, c, kind)
+}
+
+// Policy is PolicyOf, read once for all people with the same rules.
+func (b *Book) Policy(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
+	from := source{set, c.Persona, c.Cadence, kind}
+	p, ok := b.policies[from]
+	if !ok || b.own[c.Cadence].err != nil { // each of those whose rules cannot be read is told of
+		own, persona := b.rules(set, c)
+		p = cadence.EffectiveOn(kind, own, persona, set.Workspace.Cadence)
+		b.policies[from] = p
+	}
+	return p
+}
+
+// PassedOver tells of the people whose own limits this version of the program cannot read, as after a downgrade, since it
+// was last asked, each once. They were checked when they were written; the messages of these people keep to the limits that
+// hold without them, so that one person does not keep a whole batch from going.
+func (b *Book) PassedOver(now time.Time) []journal.Entry {
+	passed := b.passed
+	b.passed = nil
+	for i := range passed {
+		passed[i].At = now
+	}
+	return passed
+}
+
+// rules are those of the person and of their persona. Who has a persona that is not defined has none, and own rules that
+// cannot be read are none.
+func (b *Book) rules(set *definition.Set, c subject.Contact) (own, persona cadence.Rules) {
+	if c.Cadence != "" {
+		known, ok := b.own[c.Cadence]
+		if !ok {
+			known.Rules, known.err = cadence.ParseRules(c.Cadence)
+			b.own[c.Cadence] = known
+		}
+		if own = known.Rules; known.err != nil && !b.unread[c.ID] {
+			b.unread[c.ID] = true
+			b.passed = append(b.passed, journal.Entry{
+				What: journal.PassedOver, Contact: c.ExtID, Reason: reason.LimitsUnreadable, Error: "contact " + c.ExtID + ": " + known.err.Error(),
+			})
+		}
+	}
+	if p := set.Persona(c.Persona); p != nil {
+		persona = p.Cadence
+	}
+	return own, persona
+}
+
+// Floors tells how far back the slots of people matter to decisions at an instant.
+type Floors struct {
+	types []string
+	book  *Book
+	now   time.Time
+	known map[source]time.Time // by zone instead of kind
+}
+
+// NewFloors makes floors for decisions at now about messages of some types; nil: of any.
+func NewFloors(zones *civil.Zones, now time.Time, types []string) *Floors {
+	return &Floors{types: types, book: NewBook(zones, now), now: now, known: map[source]time.Time{}}
+}
+
+// Of is the oldest instant whose slots can matter to a decision about a person, on any channel; zero when none do.
+func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
+	of := source{set, c.Persona, c.Cadence, c.Timezone}
+	floor, ok := f.known[of]
+	if ok {
+		return floor
+	}
+	own, persona := f.book.rules(set, c)
+	kinds := []string{""}
+	for _, r := range []cadence.Rules{own, persona, set.Workspace.Cadence} {
+		for kind := range r.Channels {
+			kinds = append(kinds, kind)
+		}
+	}
+	loc := Zone(f.book.zones, set, store.Person{Contact: c})
+	for _, kind := range kinds {
+		p := f.book.Policy(set, c, kind)
+		if p.Unlimited() || f.types != nil && !slices.ContainsFunc(f.types, func(typ string) bool { return !p.Of(typ).Unlimited() }) {
+			continue
+		}
+		// Within the grace a slot that is over is judged by its own instant, perhaps that of the day before.
+		if at := cadence.Floor(p, loc, f.now.Add(-p.Grace())); floor.IsZero() || at.Before(floor) {
+			floor = at
+		}
+	}
+	f.known[of] = floor
+	return floor
+}
+
+// Ask is one message that asks for a place in its person's limits.
+type Ask struct {
+	Set     *definition.Set // in force
+	Person  store.Person
+	Channel string
+	Type    string
+	Limits  definition.Limits
+	Now     time.Time
+	Until   time.Time // it is put off until then at most; what nothing puts off goes, however late
+	Fold    bool      // it is a message that was never tried, and may leave with others as one
+	Planned Clock     // its own time of day, where a timing has given it one
+}
+
+// Clock is a time of day in a zone; the zero Clock is none.
+type Clock struct {
+	At   civil.TimeOfDay
+	Zone *time.Location
+}
+
+// message is the message as cadence knows it.
+func (a Ask) message() cadence.Message {
+	return cadence.Message{Type: a.Type, Window: a.Limits.SendWindow, At: a.Planned.At, Zone: a.Planned.Zone}
+}
+
+// Limiting is the policy as far as it concerns the message: a critical one passes it, and one whose type does not count
+// keeps the quiet hours alone. The places of all of them are over after the same grace.
+func (b *Book) Limiting(a Ask) cadence.Policy {
+	p := b.Policy(a.Set, a.Person.Contact, Kind(a.Channel))
+	if a.Limits.Critical {
+		return cadence.Policy{SlotGrace: p.SlotGrace}
+	}
+	return p.Of(a.Type)
+}
+
+// Try finds the instant at which the message may go, at Now or later, and books nothing. Unless nothing is counted,
+// the person's slots must be loaded, and the person locked if the place is to be taken. Places of without are as good
+// as free.
+func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
+	policy := b.Limiting(a)
+	if policy.Empty() && a.Limits.SendWindow.IsZero() && len(without) == 0 {
+		return cadence.Verdict{At: a.Now}
+	}
+	from, why := a.Now, reason.Reason("")
+	for i, row := range without { // the earliest of their places is the first that it may have
+		at := row.Slot
+		if row.Rides() { // it has none of its own
+			at = row.LeavesAt()
+		}
+		if at.After(a.Now) && (i == 0 || at.Before(from)) {
+			from, why = at, row.DeferredBy
+		}
+	}
+	m := a.message()
+	until := a.Until
+	if until.Before(from) {
+		until = from
+	}
+	loc := Zone(b.zones, a.Set, a.Person)
+	var verdict cadence.Verdict
+	if policy.Unlimited() {
+		verdict = cadence.Decide(policy, nil, loc, from, until, m)
+	} else {
+		history := b.history(a)
+		history.Without(places(without, Kind(a.Channel)), func() { verdict = history.Decide(policy, loc, from, until, m) })
+	}
+	if verdict.Reason == "" {
+		verdict.Reason = why
+	}
+	return verdict
+}
+
+// Take books the place of a message that waits and returns what the row keeps of it: nothing where the message uses up no
+// limit.
+func (b *Book) Take(a Ask, at time.Time) time.Time {
+	return b.take(a, cadence.Slot{At: at, Type: a.Type, Passed: b.over(a, at)})
+}
+
+// Send books the place of a message that this transaction sends.
+func (b *Book) Send(a Ask, at time.Time) time.Time {
+	return b.take(a, cadence.Slot{At: at, Type: a.Type, Sent: true})
+}
+
+func (b *Book) take(a Ask, slot cadence.Slot) time.Time {
+	if a.Limits.Uncounted {
+		return time.Time{}
+	}
+	slot.N = 1
+	p := place{Kind(a.Channel), slot}
+	b.taken[a.Person.ID] = append(b.taken[a.Person.ID], p)
+	b.histories(a.Person.ID, func(kind string, history *cadence.History) { history.Add(p.seenFrom(kind)) })
+	return slot.At
+}
+
+// histories calls f with each history of a person that was made.
+func (b *Book) histories(id subject.ContactID, f func(kind string, history *cadence.History)) {
+	for _, kind := range b.kinds[id] {
+		f(kind, b.slots[holder{id, kind}])
+	}
+}
+
+// over reports whether the place of a message that waits has passed, so that it binds no cooldown.
+func (b *Book) over(a Ask, at time.Time) bool {
+	grace := b.Policy(a.Set, a.Person.Contact, Kind(a.Channel)).Grace()
+	return b.now.Sub(at) > grace
+}
+
+// Leave gives a place up.
+func (b *Book) Leave(a Ask, at time.Time, typ string) {
+	if !at.IsZero() {
+		b.free(a.Person.ID, place{Kind(a.Channel), cadence.Slot{At: at, Type: typ}})
+	}
+}
+
+// Free gives up the place of a message that this transaction ends.
+func (b *Book) Free(row delivery.Row) {
+	if !row.Slot.IsZero() {
+		b.free(row.Contact, place{Kind(row.Channel), cadence.Slot{At: row.Slot, Type: row.Type}})
+	}
+}
+
+func (b *Book) free(id subject.ContactID, p place) {
+	b.freed[id] = append(b.freed[id], p)
+	b.histories(id, func(kind string, history *cadence.History) { history.Remove(p.seenFrom(kind)) })
+}
+
+// history is the person's slots on the kind of channel, as this transaction leaves them. Those on other kinds are in it where a
+// total counts them.
+func (b *Book) history(a Ask) *cadence.History {
+	of := holder{a.Person.ID, Kind(a.Channel)}
+	if history, known := b.slots[of]; known {
+		return history
+	}
+	total := !b.Policy(a.Set, a.Person.Contact, of.kind).Total.Empty()
+	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.before[of.id])+len(b.taken[of.id])+1)
+	add := func(p place) {
+		if s := p.seenFrom(of.kind); total || !s.Elsewhere {
+			slots = append(slots, s)
+		}
+	}
+	for _, s := range a.Person.Slots {
+		add(place{Kind(s.Channel), cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.Waits, Passed: s.Waits && b.over(a, s.At)}})
+	}
+	for _, p := range b.before[of.id] {
+		add(p)
+	}
+	for _, p := range b.taken[of.id] {
+		add(p)
+	}
+	history := cadence.NewHistory(slots)
+	for _, p := range b.freed[of.id] {
+		history.Remove(p.seenFrom(of.kind))
+	}
+	b.slots[of] = history
+	b.kinds[of.id] = append(b.kinds[of.id], of.kind)
+	return history
+}
+
+// places are the slots that messages hold, as the history of a kind of channel keeps them.
+func places(rows []delivery.Row, kind string) []cadence.Slot {
+	slots := make([]cadence.Slot, len(rows))
+	for i, row := range rows {
+		slots[i] = place{Kind(row.Channel), cadence.Slot{At: row.Slot, Type: row.Type}}.seenFrom(kind)
+	}
+	return slots
+}

@@ -1,0 +1,88 @@
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/cadence"
+	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// What left counts for everything, also when its clock was ahead. What waits in a place that has passed binds no cooldown and
+// counts in the caps of its window; where only what was sent counts, what waits counts for nothing.
+//
+// Shows: A31, A32, A39.
+func TestWhatPlacesCount(t *testing.T) {
+	t.Parallel()
+	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
+	tomorrow := cadence.Verdict{At: time.Date(2026, 5, 14, 22, 0, 0, 0, time.UTC), Reason: reason.CadenceDaily}
+	after := func(at time.Time) cadence.Verdict {
+		return cadence.Verdict{At: at.Add(2 * time.Hour), Reason: reason.CadenceCooldown}
+	}
+	free, soon, just, past := cadence.Verdict{At: now}, now.Add(50*time.Millisecond), now.Add(-time.Minute), now.Add(-time.Minute-time.Microsecond)
+	for name, c := range map[string]struct {
+		rules string
+		slot  time.Time
+		waits bool
+		want  cadence.Verdict
+	}{
+		"sent by a later clock":                       {`{"max_per_day": 1, "count": "sent"}`, soon, false, tomorrow},
+		"where only what was sent counts, it waits":   {`{"max_per_day": 1, "count": "sent"}`, soon, true, free},
+		"it has just begun to wait":                   {`{"max_per_day": 1, "count": "sent"}`, now, true, free},
+		"so too for the cooldown":                     {`{"cooldown": "2h", "count": "sent"}`, just, true, free},
+		"the cooldown of what left":                   {`{"cooldown": "2h"}`, past, false, after(past)},
+		"of what waits within the grace":              {`{"cooldown": "2h"}`, just, true, after(just)},
+		"of what waits in a place that has passed":    {`{"cooldown": "2h"}`, past, true, free},
+		"of what waits within a grace of their own":   {`{"cooldown": "2h", "slot_grace": "1h"}`, past, true, after(past)},
+		"the cap of what waits in a place that was":   {`{"max_per_day": 1}`, past, true, tomorrow},
+		"and of the last 24 hours":                    {`{"max_per_day": 1, "window": "rolling"}`, past, true, cadence.Verdict{At: past.Add(24 * time.Hour), Reason: reason.CadenceDaily}},
+		"the cap of yesterday's place is not today's": {`{"max_per_day": 1}`, now.Add(-20 * time.Hour), true, free},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			person := store.Person{
+				Contact: subject.Contact{ID: 1, Persona: "none", Cadence: c.rules}, Found: true, Locked: true, SlotsRead: true,
+				Slots: []store.Slot{{At: c.slot, Type: "alert", Channel: "email:default", N: 1, Waits: c.waits}},
+			}
+			a := Ask{Set: set, Person: person, Channel: "email:default", Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
+			if got := NewBook(&civil.Zones{}, a.Now).Try(a); !got.At.Equal(c.want.At) || got.Reason != c.want.Reason {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// What one transaction gives out and takes back on one kind of channel is seen on the others, in whatever order they were asked,
+// and by the next round of the same decision.
+//
+// Shows: A32, A41.
+func TestTotalAcrossKinds(t *testing.T) {
+	t.Parallel()
+	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
+	person := store.Person{
+		Contact: subject.Contact{ID: 1, Persona: "none", Cadence: `{"total": {"max_per_day": 2}, "channels": {"sms": {"max_per_day": 9}}}`},
+		Found:   true, Locked: true, SlotsRead: true,
+		Slots: []store.Slot{{At: now.Add(-time.Hour), Type: "report", Channel: "push:default", N: 1}},
+	}
+	on := func(channel string) Ask {
+		return Ask{Set: set, Person: person, Channel: channel, Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
+	}
+	for _, asked := range []bool{false, true} { // whether the history of the other kind was made before
+		book := NewBook(&civil.Zones{}, now)
+		free := func(b *Book, channel string) bool { return b.Try(on(channel)).At.Equal(now) }
+		if asked && !free(book, "sms:default") {
+			t.Error("one of two is left, and SMS has none")
+		}
+		book.Take(on("email:default"), now)
+		if free(book, "sms:default") || free(book.Next(), "sms:default") {
+			t.Errorf("asked before: %v: SMS has a third of two", asked)
+		}
+		book.Leave(on("email:default"), now, "alert")
+		if !free(book, "sms:default") || !free(book.Next(), "sms:default") {
+			t.Errorf("asked before: %v: what was given back is not free for SMS", asked)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/reason"
+)
+
+// Circumstances decide, beside a row itself, whether its next message can leave when it is planned.
+type Circumstances struct {
+	Paused  bool // a person has paused its workflow
+	Off     bool // its workflow is switched off
+	Missing bool // its channel is not defined
+	// AwayUntil is when this process tries the provider of its channel next, which does not answer; none: it answers.
+	AwayUntil time.Time
+}
+
+// Outlook is what is known about the next message of a delivery.
+type Outlook struct {
+	Reason reason.Reason // what keeps it from leaving, or why it is tried again; "": nothing
+	At     time.Time     // when it leaves, with a reason at the earliest; none: nobody can say
+	Away   bool          // its provider is away now, besides the reason, which binds for longer
+}
+
+// Ahead tells when the next message of a row leaves, and never an instant at which it cannot. Of several obstacles it names the one
+// that binds longest. planned is false when there is no next message.
+func Ahead(row delivery.Row, c Circumstances) (o Outlook, planned bool) {
+	switch row.Status {
+	case delivery.Scheduled, delivery.Sent, delivery.Opened:
+	case delivery.Responded, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled, delivery.Unknown:
+		return o, false
+	}
+	at, limit, away := row.LeavesAt(), WaitsFor(row), !c.AwayUntil.IsZero()
+	switch {
+	case row.SendAt.IsZero() && row.Reason == reason.NoChannel && row.CompletedAt.IsZero():
+		return Outlook{Reason: reason.NoChannel}, true
+	case row.SendAt.IsZero():
+		return o, false
+	case c.Paused, row.Aside():
+		return Outlook{Reason: reason.WorkflowPaused, Away: away}, true
+	case c.Off:
+		return Outlook{Reason: reason.WorkflowInactive, Away: away}, true
+	case c.Missing:
+		return Outlook{Reason: reason.NoChannel}, true
+	case away && (!at.After(c.AwayUntil) || limit == "" && row.Reason == reason.ChannelDown):
+		return Outlook{Reason: reason.ChannelDown, At: at}, true
+	case limit != "":
+		return Outlook{limit, at, away}, true
+	case row.Reason == reason.ChannelDown, row.Reason == reason.RateLimited, row.RetryCount > 0:
+		return Outlook{row.Reason, at, away}, true
+	}
+	return Outlook{At: at, Away: away}, true
+}

@@ -1,0 +1,244 @@
+package evaluator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// When what looks at records has changed, a run goes over all of them. Most are well, and stay so: it reads them, a page at
+// a time and without locks, judges them in memory, and marks only those that a look would do something about, as a write
+// marks them. Nothing else is decided here, and a mark too many does no harm.
+//
+//	page k is judged  ─┬▶ a few marks and the run's cursor, in one transaction ─▶ what is marked is looked at first
+//	page k+1 is read  ─┘
+//
+// What is written after its page was read marks itself. Whoever looks at a record meanwhile does so by the definitions that
+// asked for the run, or later ones: these were in force before anybody could see it. By them it judges too, whatever is in
+// force by now: what looks at the type in another way has cancelled the run, and begun its own.
+
+const (
+	// firstPage is how many records are read while nothing is known of their size. The later pages have mostPage, or
+	// fewer if these are more than pageBytes.
+	firstPage, leastPage, mostPage = 500, 20, 10000
+	pageBytes                      = 4 << 20
+	// mostMarks is how many records one transaction marks: few enough that what is written meanwhile does not wait long.
+	mostMarks = 500
+	// slice is how many records are judged before others of this process may go first.
+	slice = 64
+)
+
+// sift is what is kept of a run between two steps. It may be lost at any time: the run's cursor says what is done.
+type sift struct {
+	mu   sync.Mutex
+	run  store.Run       // with the cursor at which left, or next, begins
+	left []store.RunStep // of the page that was judged last
+	next *page
+	size int // of the pages
+}
+
+// page are records that follow on each other.
+type page struct {
+	after   int64
+	records []store.PageRecord
+	full    bool // there may be more
+	kin     plan.Kin
+}
+
+func (p *page) end() int64 {
+	if len(p.records) == 0 {
+		return p.after
+	}
+	return int64(p.records[len(p.records)-1].ID)
+}
+
+// advance takes the oldest run on by one transaction. It returns how many records that was, and whether there is more to do.
+func (c *Checker) advance(ctx context.Context, now time.Time) (done int, more bool, err error) {
+	s := &c.sift
+	if !s.mu.TryLock() {
+		return 0, false, nil // another step of this process is at it
+	}
+	defer s.mu.Unlock()
+	run, open, err := c.store.LookRun(ctx)
+	if err != nil || !open {
+		s.forget()
+		return 0, false, err
+	}
+	if run.ID != s.run.ID || run.Workspace != s.run.Workspace || run.Cursor != s.run.Cursor {
+		s.forget()
+	}
+	if len(s.left) == 0 {
+		if err := c.sieve(ctx, now, run); err != nil {
+			s.forget()
+			return 0, false, err
+		}
+	}
+	step := s.left[0]
+	moved, err := c.store.MoveLook(ctx, now, run, step)
+	if err != nil || !moved { // not moved: another process has it, or it is cancelled
+		s.forget()
+		return 0, err == nil, err
+	}
+	s.run, s.left = run, s.left[1:]
+	s.run.Cursor = step.Cursor
+	if before := uint64(run.Done) / analyzeFrom; bits.Len64(before) < bits.Len64((uint64(run.Done)+uint64(step.Done))/analyzeFrom) {
+		if err := c.store.Analyze(ctx); err != nil {
+			return step.Done, true, err
+		}
+	}
+	return step.Done, true, nil
+}
+
+// analyzeFrom is after how many records of a run the database looks anew at what its tables hold, and then at twice as many,
+// and so on.
+const analyzeFrom = 1000
+
+func (s *sift) forget() { s.run, s.left, s.next = store.Run{}, nil, nil }
+
+// sieve judges the next page of a run, and reads the one after it meanwhile.
+func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err error) {
+	s := &c.sift
+	set, err := c.catalog.At(ctx, run.Workspace, run.Definitions)
+	if err != nil {
+		return fmt.Errorf("judge records: %w", err)
+	}
+	if s.size == 0 {
+		s.size = firstPage
+	}
+	this := s.next
+	if this == nil {
+		if this, err = c.read(ctx, set, run, run.Subject, run.Cursor, s.size); err != nil {
+			return err
+		}
+	}
+	total := 0
+	switch {
+	case run.Total > 0:
+	case !this.full:
+		total = len(this.records)
+	default:
+		if total, err = c.store.CountRecords(ctx, run.Workspace, run.Subject); err != nil {
+			return err
+		}
+	}
+	var next *page
+	var running sync.WaitGroup
+	var readErr error
+	if s.size = sizeAfter(this, s.size); this.full {
+		running.Go(func() { next, readErr = c.read(ctx, set, run, run.Subject, this.end(), s.size) })
+	}
+	marks, err := c.judge(ctx, set, run.Subject, this, now)
+	running.Wait()
+	if err := errors.Join(err, readErr); err != nil {
+		return err
+	}
+	s.left, s.next = stepsOf(this, marks), next
+	s.left[0].Total = total
+	return nil
+}
+
+func (c *Checker) read(ctx context.Context, set *definition.Set, run store.Run, typ string, after int64, limit int) (*page, error) {
+	records, err := c.store.RecordPage(ctx, run.Workspace, typ, after, limit)
+	p := &page{after: after, records: records, full: len(records) == limit}
+	if relations := set.Relations(typ); err == nil && len(relations) > 0 {
+		p.kin, err = c.kin(ctx, run.Workspace, relations, records)
+	}
+	return p, err
+}
+
+// kin reads the records that those of a page depend on.
+func (c *Checker) kin(ctx context.Context, ws subject.WorkspaceID, relations []definition.Relation, records []store.PageRecord) (kin plan.Kin, err error) {
+	for i := range records {
+		r := &records[i]
+		if json.Unmarshal([]byte(r.PropsJSON), &r.Props) != nil {
+			r.Props = nil // the look tells of it
+		}
+	}
+	err = c.store.Relatives(ctx, func(read store.Relatives) (more []store.Relative) {
+		kin = read.ByWorkspace()[ws]
+		for _, r := range records {
+			for _, ref := range kin.Unread(relations, r.Record) {
+				more = append(more, store.Relative{Workspace: ws, RecordRef: ref})
+			}
+		}
+		return more
+	})
+	return kin, err
+}
+
+// sizeAfter is how many records are read next.
+func sizeAfter(p *page, size int) int {
+	bytes := 0
+	for _, r := range p.records {
+		bytes += len(r.PropsJSON) + len(r.State)
+	}
+	if bytes == 0 {
+		return size
+	}
+	return min(max(pageBytes*len(p.records)/bytes, leastPage), mostPage)
+}
+
+// judge finds, on half of the cores, which of the records have to be looked at: the next page is read meanwhile, and messages
+// are sent. What cannot be judged has to be looked at too, which tells why.
+func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, p *page, now time.Time) ([]bool, error) {
+	records := p.records
+	marks := make([]bool, len(records))
+	linked := len(set.Relations(typ)) > 0
+	var running sync.WaitGroup
+	var taken atomic.Int64
+	for range min((runtime.GOMAXPROCS(0)+1)/2, (len(records)+slice-1)/slice) {
+		running.Go(func() {
+			sieve := plan.NewSieve(set, typ, &c.catalog.Zones)
+			sieve.Kin = p.kin
+			for ctx.Err() == nil {
+				from := int(taken.Add(slice)) - slice
+				if from >= len(records) {
+					return
+				}
+				for i := from; i < min(from+slice, len(records)); i++ {
+					r := &records[i]
+					rests, err := sieve.Rests(r.Record, r.PropsJSON, r.State, plan.Glance{Now: now, LookAt: r.LookAt, LookedAt: r.LookedAt})
+					marks[i] = !rests || err != nil || linked && store.LinkText(linksOf(p.kin, set.Relations(typ), r)) != r.Links
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	running.Wait()
+	return marks, context.Cause(ctx)
+}
+
+// linksOf are the records on which one depends.
+func linksOf(kin plan.Kin, relations []definition.Relation, r *store.PageRecord) []subject.RecordRef {
+	if r.Closed || r.Deleted {
+		return nil
+	}
+	return kin.Links(relations, r.Record)
+}
+
+// stepsOf are the transactions that a page takes.
+func stepsOf(p *page, marks []bool) (steps []store.RunStep) {
+	var step store.RunStep
+	for i, r := range p.records {
+		step.Cursor, step.Done = int64(r.ID), step.Done+1
+		if marks[i] {
+			step.Marks = append(step.Marks, r.ID)
+		}
+		if len(step.Marks) == mostMarks && i < len(p.records)-1 {
+			steps, step = append(steps, step), store.RunStep{}
+		}
+	}
+	step.Cursor, step.End = p.end(), !p.full
+	return append(steps, step)
+}

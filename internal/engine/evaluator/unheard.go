@@ -1,0 +1,111 @@
+package evaluator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// A cooldown counts from an alert of which somebody was told. It is reserved with its messages; when the last of these has
+// ended and none was sent, nor may have been, it is given back: at once where the alert had no reader any more, later where
+// one could not be reached, so that what fails for good is tried again, and not at every look.
+
+const (
+	// failedFor is how long a cooldown counts at most after its alert has failed for good: the cooldown where none is set
+	// (A12). The ladder of retries of a channel, which ended before it, is about as long.
+	failedFor = time.Hour
+)
+
+// returnAt is from when on the cooldown of an alert does not count, of which nobody was told. None: it counts in full, since
+// a person ended the alert, and who knows of it need not be told.
+func returnAt(why []reason.Reason, now time.Time) time.Time {
+	unread := []reason.Reason{reason.ConditionCleared, reason.Suppressed, reason.WorkflowInactive, reason.DeferredTooLong}
+	switch {
+	case slices.Contains(why, reason.CancelledByPerson):
+		return time.Time{}
+	case len(why) == 1 && why[0] == reason.NoRecipient: // as it turned out (decision 8)
+		return now.Add(retryAfter)
+	case slices.ContainsFunc(why, func(r reason.Reason) bool { return !slices.Contains(unread, r) }):
+		return now.Add(failedFor)
+	}
+	return now
+}
+
+// returns is one attempt of a step that gives cooldowns back; it may be done again from the beginning.
+type returns struct {
+	*Checker
+	now     time.Time
+	entries []journal.Entry
+}
+
+// giveBack looks at messages that ended without having been sent, and gives the cooldowns back of which nobody was told.
+func (c *Checker) giveBack(ctx context.Context, now time.Time, limit int) (int, error) {
+	return c.loaded(ctx, "give cooldowns back", limit, func(limit int) (int, []journal.Entry, error) {
+		r := returns{Checker: c, now: now}
+		n, err := c.store.Unheard(ctx, now, limit, r.decide)
+		return n, r.entries, err
+	})
+}
+
+func (r *returns) decide(list []store.Unheard) ([]store.Return, error) {
+	r.entries = nil
+	out := make([]store.Return, len(list))
+	for i, u := range list {
+		at := returnAt(u.Why, r.now)
+		if at.IsZero() {
+			continue
+		}
+		set, err := r.catalog.Loaded(u.Workspace, u.InForce)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = r.one(u, set, at)
+	}
+	return out, nil
+}
+
+func (r *returns) one(u store.Unheard, set *definition.Set, at time.Time) store.Return {
+	back := store.Return{At: at}
+	var version int64
+	if w := set.Workflow(u.Workflow); w != nil {
+		version = w.Version
+		if t := w.TriggerByID(u.Trigger); t != nil && t.Cooldown != nil && !t.Cooldown.OfRecord() {
+			back.Shared, back.Until = true, u.FiredAt.Add(definition.CooldownOf(set, t, u.Issues))
+		}
+	}
+	trace, err := json.Marshal(unheardTrace{At: r.now, FiredAt: u.FiredAt, Until: at, Reasons: u.Why, Issues: u.Issues})
+	if err != nil { // instants beyond the year 9999 have no JSON form
+		trace = nil
+	}
+	words := make([]string, len(u.Why))
+	for i, why := range u.Why {
+		words[i] = string(why)
+	}
+	r.entries = append(r.entries, journal.Entry{
+		At: r.now, What: journal.Returned, Workspace: u.Workspace, Workflow: u.Workflow, WorkflowVersion: version, Trigger: u.Trigger,
+		Instance: u.Instance, Reason: reason.NobodyTold, Record: u.Type + "/" + u.ExtID, Context: u.Context, Due: u.FiredAt, Until: at,
+		Message: fmt.Sprintf("Nobody was told by workflow %s, trigger '%s' (%s). Its rate limit counts no longer.", u.Workflow, u.Trigger, strings.Join(words, ", ")),
+	})
+	back.Decision = store.Decision{
+		ID: r.store.NewID(r.now), At: r.now, Record: u.Record, Instance: u.Instance, Context: u.Context, Workflow: u.Workflow, WorkflowVersion: version,
+		Trigger: u.Trigger, Reason: reason.NobodyTold, Trace: string(trace),
+	}
+	return back
+}
+
+// unheardTrace says why nobody was told.
+type unheardTrace struct {
+	At      time.Time       `json:"at"`
+	FiredAt time.Time       `json:"fired_at"`
+	Until   time.Time       `json:"until"` // the cooldown counts
+	Reasons []reason.Reason `json:"reasons,omitempty"`
+	Issues  []string        `json:"issues,omitempty"`
+}

@@ -1,0 +1,64 @@
+// Package expiry ends deliveries that nobody answered and whose time is over (C28, C29), and throws away what is kept
+// for a time only: the answers to requests with an Idempotency-Key.
+package expiry
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+)
+
+// Store is what the sweeper needs of the store.
+type Store interface {
+	ExpireDue(ctx context.Context, now time.Time, limit int) ([]delivery.Row, error)
+	PruneAnswers(ctx context.Context, now time.Time, limit int) (int, error)
+}
+
+// pruneEvery is how often old answers are looked for: they are found no more the moment they are too old, so that
+// only room is lost.
+const pruneEvery = time.Hour
+
+// Sweeper is the stage.
+type Sweeper struct {
+	store   Store
+	journal journal.Writer
+	pruneAt atomic.Int64 // µs
+}
+
+// New makes the stage.
+func New(s Store, w journal.Writer) *Sweeper { return &Sweeper{store: s, journal: w} }
+
+// Step expires up to limit deliveries and returns how many there were.
+func (s *Sweeper) Step(ctx context.Context, now time.Time, limit int) (int, error) {
+	if err := s.prune(ctx, now, limit); err != nil {
+		return 0, err
+	}
+	rows, err := s.store.ExpireDue(ctx, now, limit)
+	if err != nil {
+		return 0, fmt.Errorf("expire deliveries: %w", err)
+	}
+	for _, row := range rows {
+		s.journal.Write(journal.Entry{
+			At: now, What: journal.Expired, Workspace: row.Workspace, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion,
+			Trigger: row.Trigger, Key: row.Key, Event: row.Event, Instance: row.Instance, Delivery: row.ID, Contact: row.CustomerRef,
+			Address: row.Address, Channel: row.Channel, Locale: row.Locale, Step: row.Step, Attempt: row.AttemptNo, Reason: row.Reason,
+		})
+	}
+	return len(rows), nil
+}
+
+// prune deletes up to limit old answers when it is time to. A full batch leaves the rest to the next step.
+func (s *Sweeper) prune(ctx context.Context, now time.Time, limit int) error {
+	if now.UnixMicro() < s.pruneAt.Load() {
+		return nil
+	}
+	n, err := s.store.PruneAnswers(ctx, now, limit)
+	if err == nil && n < limit {
+		s.pruneAt.Store(now.Add(pruneEvery).UnixMicro())
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package fanout
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// ofCalendar reports whether a row has no event of its own until it begins: it is due by the calendar, or was asked for by hand.
+func ofCalendar(in store.DueInstance) bool {
+	return in.Record == 0 && (in.Event == 0 || in.EventRow.Kind == subject.CalendarDue)
+}
+
+// scheduled decides about what is due by the calendar, or by hand, and finds what follows it.
+func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (input expr.Input, err error) {
+	if m.Trigger.Schedule == nil {
+		if plan.InSeries(in.Row) {
+			return input, errGone
+		}
+		input = plan.Input(p.live, m.Workflow, nil, r.now)
+		return input, r.begin(p, in, map[string]any{"trigger": m.Trigger.ID})
+	}
+	series, err := plan.SeriesOf(p.live, m, &r.catalog.Zones)
+	if err != nil {
+		return input, err
+	}
+	if plan.OfZone(in.Row) {
+		if cancelled(p, in) {
+			return input, nil
+		}
+		return r.ofZone(p, in, series)
+	}
+	if !plan.InSeries(in.Row) {
+		payload := series.Payload(series.ByHand(r.now))
+		return r.input(series, in, payload), r.begin(p, in, payload)
+	}
+	payload := series.Payload(series.Occasion(in.Row))
+	input = r.input(series, in, payload)
+	row, at := in.Row, r.comesAt(in)
+	if in.Event != 0 { // it has begun, and goes on as it was decided then
+		row.Attempts, row.Reason, at = 0, "", in.EventRow.ReceivedAt
+	}
+	o := series.CatchUp(row, at)
+	if !in.Later { // else whoever ends the later one has seen to it
+		p.seeds = r.follow(in, series, o)
+	}
+	if series.ByContact() {
+		p.zones = r.zonesOf(series, in)
+	}
+	if why := series.Ended(series.Occasion(in.Row), r.now); in.Event != 0 && series.ByContact() && why != "" { // the rest of it
+		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why}
+	}
+	if in.Event != 0 {
+		return input, nil
+	}
+	switch why := series.Ended(series.Occasion(in.Row), r.now); {
+	case why != "":
+		p.over, p.seeds = &store.ExpandResult{Status: instance.Deactivated, Reason: why}, nil
+	case !o.Send:
+		trace, err := json.Marshal(map[string]any{"skipped": o.Skipped})
+		if err != nil {
+			return input, fmt.Errorf("write what was skipped: %w", err)
+		}
+		p.over, p.count = &store.ExpandResult{Status: instance.Skipped, Reason: o.Reason, Trace: string(trace)}, o.Skipped.Count
+	case !in.PausedAt.IsZero(): // its condition is asked when the workflow goes on
+	case m.Trigger.When != nil && !series.ByContact() && !m.Trigger.When.Holds(input):
+		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
+	default:
+		return input, r.begin(p, in, payload)
+	}
+	return input, nil
+}
+
+// input is what expressions read: of what has begun, as it was then.
+func (r *run) input(s *plan.Series, in store.DueInstance, payload map[string]any) expr.Input {
+	if in.Event != 0 {
+		payload = in.EventRow.Payload
+	}
+	return s.Input(payload, r.now)
+}
+
+// begin holds what texts read of an occasion; nothing, where that was done with its first people.
+func (r *run) begin(p *planned, in store.DueInstance, payload map[string]any) error {
+	if in.Event != 0 {
+		return nil
+	}
+	text, err := json.Marshal(payload)
+	if err != nil {
+		return fmt.Errorf("write what is due: %w", err)
+	}
+	p.event = &store.EventRow{PayloadJSON: string(text), Trace: traceList(in.Trace), Event: subject.Event{
+		ID: subject.EventID(r.store.NewID(r.now)), Kind: subject.CalendarDue, OccurredAt: r.now, ReceivedAt: r.now,
+	}}
+	return nil
+}
+
+// follow is what is ensured with the end of an occasion: the next one, and before it what stands for those that are dropped.
+func (r *run) follow(in store.DueInstance, s *plan.Series, o plan.Overdue) (seeds []store.Seed) {
+	if o.Send && o.Skipped != nil {
+		row := o.Row
+		row.Status, row.Reason, row.CompletedAt = instance.Skipped, o.Reason, r.now
+		if trace, err := json.Marshal(map[string]any{"skipped": o.Skipped}); err == nil { // numbers and instants of the calendar
+			row.Trace = string(trace)
+		}
+		seeds = append(seeds, r.seed(in, s.Trigger.ID, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
+	}
+	return append(seeds, r.seed(in, s.Trigger.ID, o.Next, 0))
+}
+
+func (r *run) seed(in store.DueInstance, trigger string, rows iter.Seq[instance.Row], count int) store.Seed {
+	return store.Seed{
+		Rows: func(yield func(instance.Row) bool) {
+			for row := range rows {
+				row.Workspace, row.ID, row.Definitions, row.CreatedAt = in.Workspace, instance.ID(r.store.NewID(r.now)), in.InForce, r.now
+				if !yield(row) {
+					return
+				}
+			}
+		},
+		Made: func(row instance.Row) {
+			e := journal.Entry{
+				At: r.now, What: journal.Created, Workspace: row.Workspace, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion,
+				Trigger: trigger, Key: row.Key, Instance: row.ID, Reason: row.Reason, Due: row.DueAt, Count: count,
+			}
+			if row.Status == instance.Skipped {
+				e.What = journal.Skipped
+			}
+			if in.Source != nil {
+				e.Record = in.Source.Type + "/" + in.Source.ExtID
+			}
+			r.entries = append(r.entries, e)
+		},
+	}
+}

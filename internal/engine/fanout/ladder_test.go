@@ -1,0 +1,59 @@
+package fanout
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+)
+
+// What breaks down over one instance is that one's failure: at once the first time, by the ladder the second, held the third.
+func TestBreakdowns(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 14, 9, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		onCrash string
+		crashes int
+		want    store.ExpandResult
+	}{
+		{definition.CrashNow, 0, store.ExpandResult{Crashes: 1}},
+		{definition.CrashNow, 1, store.ExpandResult{Crashes: 2, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
+		{definition.CrashLadder, 0, store.ExpandResult{Crashes: 1, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
+		{definition.CrashLadder, 2, store.ExpandResult{Crashes: 3, RetryCount: 1, Held: true}},
+	} {
+		r := run{now: now}
+		err := guarded(func() error { panic("a slip") })
+		if broken := (*crash)(nil); !errors.As(err, &broken) || !strings.Contains(err.Error(), "a slip") {
+			t.Fatalf("got %v", err)
+		}
+		p := planned{trigger: &definition.Trigger{Retry: definition.Retry{Backoff: []time.Duration{5 * time.Minute}, OnCrash: tt.onCrash}}}
+		got := r.fail(&p, store.DueInstance{Row: instance.Row{Crashes: tt.crashes}}, err)
+		if got.Reason != reason.WorkerCrashed || got.Status != instance.Pending || got.Crashes != tt.want.Crashes ||
+			got.RetryCount != tt.want.RetryCount || got.Held != tt.want.Held || !got.NextRetryAt.Equal(tt.want.NextRetryAt) {
+			t.Errorf("%s after %d: %+v", tt.onCrash, tt.crashes, got)
+		}
+	}
+}
+
+// An instance keeps what it was planned by, and the last three failures, none of them whole where it is long.
+func TestFailuresAreKept(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 14, 9, 0, 0, 0, time.UTC)
+	trace := `{"planned":{"target":"2026-05-14"}}`
+	for _, text := range []string{"first", "second", strings.Repeat("ä", 200), "last"} {
+		trace = failure(trace, errors.New(text), now)
+	}
+	want := `{"failures":[{"at":"2026-05-14T09:00:00Z","error":"second"},{"at":"2026-05-14T09:00:00Z","error":"` + strings.Repeat("ä", 150) +
+		`…"},{"at":"2026-05-14T09:00:00Z","error":"last"}],"planned":{"target":"2026-05-14"}}`
+	if trace != want {
+		t.Errorf("got  %s\nwant %s", trace, want)
+	}
+	if got, want := failure("no JSON", errors.New("x"), now), `{"failures":[{"at":"2026-05-14T09:00:00Z","error":"x"}]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,207 @@
+package fanout
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/audience"
+	"github.com/carillonhq/carillon/internal/expr"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// zonal is a row of an occasion that is due by the zone of each contact (R15): the occasion itself, which makes a row for each
+// zone of its people when it begins and takes who is left when it ends, or the row of a zone.
+type zonal struct {
+	opens     bool         // the occasion begins: nobody is told yet
+	ends      time.Time    // when it is over everywhere
+	row       string       // the zone of the row; empty: the occasion itself
+	elsewhere string       // the zone of people without one
+	key       key.Instance // of the occasion
+	trigger   string
+	in        func(zone string) (instance.Row, bool) // what is due in a zone, as its row; not ok: nothing is
+	joined    func(subject.ContactID) bool           // whether somebody joined when it had begun
+	found     map[string]instance.Row                // by zone; one without a key: nothing is due there
+}
+
+// narrow has only those read who may be concerned, and says who was told already.
+func (z *zonal) narrow(p *audience.Plan) {
+	if z.row != "" {
+		p.Zone, p.Homeless = z.row, z.row == z.elsewhere
+	}
+	if !z.opens {
+		p.Occasion = z.key
+	}
+}
+
+// due is when a person's message of the occasion is due, and whether this row makes it.
+func (z *zonal) due(r *run, in store.DueInstance, person store.Person, people store.People) (time.Time, bool) {
+	zone := plan.ZoneOf(person.Contact, z.elsewhere, &r.catalog.Zones)
+	row, known := z.found[zone]
+	if z.row == "" && !known {
+		row, _ = z.in(zone)
+		z.found[zone] = row
+	}
+	switch {
+	case z.opens:
+		return time.Time{}, false
+	case z.row != "":
+		return in.DueAt, zone == z.row
+	}
+	// The occasion is over. Who joined since it began has missed it (R16), and the row of a zone that waits, or that a person has
+	// cancelled, decides about those who are there.
+	left := people.Zones[zone] != instance.Pending && people.Zones[zone] != instance.Cancelled
+	due := row.DueAt
+	if due.After(r.now) { // asked for again by a person
+		due = in.DueAt
+	}
+	return due, row.Key != "" && left && !z.joined(person.ID)
+}
+
+// seeds are the rows of the zones that were found.
+func (r *run) seeds(in store.DueInstance, z *zonal) (seeds []store.Seed) {
+	for _, zone := range slices.Sorted(maps.Keys(z.found)) {
+		row := z.found[zone]
+		if row.Key == "" {
+			continue
+		}
+		row.Head = in.ID
+		until := r.store.GivenUpUntil()
+		switch {
+		case !row.DueAt.After(until) && store.CreatedBy(int64(in.ID), until): // the row that the copy was made of has told them
+			row.Status, row.Reason, row.CompletedAt = instance.Skipped, reason.Restored, r.now
+		case in.HeldUp() && !row.DueAt.After(r.now): // to wait for that is no lateness (R2)
+			row.Reason = in.Reason
+		}
+		seeds = append(seeds, r.seed(in, z.trigger, func(yield func(instance.Row) bool) { yield(row) }, 0))
+	}
+	return seeds
+}
+
+// zonesOf is an occasion of a series. What was over in a zone when the series came is not due there.
+func (r *run) zonesOf(series *plan.Series, in store.DueInstance) *zonal {
+	return &zonal{
+		opens: r.now.Before(series.EndsAt(in.Row)), ends: series.EndsAt(in.Row), elsewhere: series.Elsewhere(), key: key.Instance(in.Key),
+		trigger: series.Trigger.ID, found: map[string]instance.Row{},
+		in: func(zone string) (row instance.Row, ok bool) {
+			there, err := series.In(zone, &r.catalog.Zones)
+			if err != nil { // it was loaded when it was found
+				return row, false
+			}
+			i, ok := there.DueIn(in.Row)
+			if !ok || i.Due.Before(in.CreatedAt) {
+				return row, false
+			}
+			return there.ZoneRow(i, r.now), true
+		},
+		joined: func(id subject.ContactID) bool { return int64(id) > int64(in.Event) && in.Event != 0 },
+	}
+}
+
+// ofZone decides about the row of a zone of an occasion of a series.
+func (r *run) ofZone(p *planned, in store.DueInstance, series *plan.Series) (input expr.Input, err error) {
+	if !series.ByContact() { // an edit has taken the zones away
+		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: reason.RuleChanged}
+		return input, nil
+	}
+	zone := key.Instance(in.Key).Zone()
+	there, err := series.In(zone, &r.catalog.Zones)
+	if err != nil {
+		return input, err
+	}
+	p.zones = &zonal{row: zone, elsewhere: series.Elsewhere(), key: key.Instance(in.Key).Everywhere()}
+	payload := there.Payload(there.OccasionOf(in.Row))
+	input = r.input(there, in, payload)
+	if in.Event != 0 {
+		return input, nil
+	}
+	o := there.CatchUp(in.Row, r.now)
+	switch why := there.Ended(there.OccasionOf(in.Row), r.now); {
+	case why != "":
+		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why}
+	case !o.Send:
+		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: o.Reason}
+	case p.trigger.When != nil && !p.trigger.When.Holds(input):
+		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
+	default:
+		return input, r.begin(p, in, payload)
+	}
+	return input, nil
+}
+
+// cancelled ends the row of a zone whose occasion a person has cancelled (R17).
+func cancelled(p *planned, in store.DueInstance) bool {
+	if in.Occasion == instance.Cancelled {
+		p.over = &store.ExpandResult{Status: instance.Cancelled, Reason: reason.CancelledByPerson}
+	}
+	return p.over != nil
+}
+
+// byZones finds out whether a row of a record is due by the zone of each contact, and returns what its texts say of when it is due:
+// where that is the same for none of its people, in the zone of those without one.
+func (r *run) byZones(p *planned, in store.DueInstance, look *plan.Look, implied plan.Implied) plan.Implied {
+	whole := in.Row
+	whole.Key = string(key.Instance(in.Key).Everywhere())
+	occasion, _ := look.Ahead.Find(whole)
+	if occasion.Elsewhere == "" {
+		return implied
+	}
+	p.zones = r.zonesOfRecord(p, in, occasion.Elsewhere, in.Timezone == "" && !in.DueAt.Equal(occasion.Due))
+	if p.zones.row == "" {
+		implied.Zone = occasion.Elsewhere
+	}
+	implied.Elsewhere = occasion.Elsewhere
+	return implied
+}
+
+// zonesOfRecord is a row of an occasion of a date of a record. What a person has asked for again begins nowhere first: it takes
+// everybody at once.
+func (r *run) zonesOfRecord(p *planned, in store.DueInstance, elsewhere string, again bool) *zonal {
+	rule := p.trigger.Dates.Rule
+	first := plan.Implied{Elsewhere: elsewhere}
+	z := &zonal{
+		row: key.Instance(in.Key).Zone(), elsewhere: elsewhere, key: key.Instance(in.Key).Everywhere(), ends: first.Ends(in.DueAt),
+		trigger: p.trigger.ID, found: map[string]instance.Row{},
+		in: func(zone string) (row instance.Row, ok bool) {
+			due, date, ok := plan.DueIn(zone, in.DueAt, rule, &r.catalog.Zones)
+			if !ok {
+				return row, false
+			}
+			return instance.Row{
+				Key: string(key.Instance(in.Key).InZone(zone)), Workflow: in.Workflow, WorkflowVersion: in.WorkflowVersion, Type: in.Type,
+				Trigger: in.Trigger, Record: in.Record, Status: instance.Pending, DueAt: due, LocalDate: date.String(), Timezone: zone,
+				InputHash: in.InputHash, Trace: traceIn(in.Trace, zone),
+			}, true
+		},
+		joined: func(id subject.ContactID) bool { // it begins when it is due, or planned for an hour that is past
+			return int64(id) > int64(in.ID) && !store.CreatedBy(int64(id), in.DueAt)
+		},
+	}
+	z.opens = z.row == "" && in.Event == 0 && !again && r.now.Before(z.ends)
+	return z
+}
+
+// traceIn is what a row of a zone says of how its occasion was planned.
+func traceIn(trace, zone string) string {
+	kept, planned := map[string]json.RawMessage{}, map[string]any{}
+	if json.Unmarshal([]byte(trace), &kept) != nil || json.Unmarshal(kept["planned"], &planned) != nil {
+		return trace
+	}
+	delete(kept, "failures")
+	planned["timezone"] = zone
+	text, err := json.Marshal(planned)
+	if err == nil {
+		kept["planned"] = text
+		text, err = json.Marshal(kept)
+	}
+	if err != nil { // what was JSON is JSON
+		return trace
+	}
+	return string(text)
+}

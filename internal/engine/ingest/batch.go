@@ -1,0 +1,149 @@
+package ingest
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/admission"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// batch is one request with its plan. The plan is pure and made by the caller before anybody waits; the results are
+// written by whoever runs the transaction.
+type batch struct {
+	ws      store.Workspace
+	set     *definition.Set
+	items   []Item
+	now     time.Time
+	once    *store.Once[[]Result]
+	planned []planned
+	people  []store.RecipientRef
+	keys    []string
+	types   []string // of the messages that may be made
+	fold    bool     // a message may be folded
+
+	results []Result
+	entries []journal.Entry
+	repeat  repeat
+
+	// The rest belongs to the gathering.
+	alone bool          // its transaction holds nothing else
+	first bool          // it is the caller's turn to write
+	gone  bool          // the caller has left while others wrote for them
+	err   error         // what came of the transaction
+	turn  chan struct{} // told when first or err counts; capacity 1
+}
+
+// repeat says what else has the Idempotency-Key of a batch. It is found in each transaction: a batch whose key has an
+// answer in the database, or belongs to an earlier batch of the group, is no part of what the transaction writes.
+type repeat struct {
+	of     *batch // the earlier batch of the group
+	answer error  // a *store.Replay or store.ErrKeyReused
+	// again: the batch is decided after the group. The earlier one was refused as a whole and has no answer, or what the
+	// group evaluates took too long for one transaction.
+	again bool
+}
+
+// out reports whether the transaction writes nothing for the batch.
+func (b *batch) out() bool { return b.repeat.of != nil || b.repeat.answer != nil }
+
+// repeats finds the batches of a group that repeat a request of which the answer is stored, or an earlier batch.
+func repeats(group []*batch, stored map[string]store.KeptAnswer) {
+	first := map[string]*batch{}
+	for _, b := range group {
+		b.repeat = repeat{}
+		if b.once == nil {
+			continue
+		}
+		if known, ok := stored[b.once.Key]; ok {
+			b.repeat.answer = known.Again(b.once.AnswerKey)
+		} else if of, ok := first[b.once.Key]; ok {
+			b.repeat.of = of
+		} else {
+			first[b.once.Key] = b
+		}
+	}
+}
+
+// planned is one event with its occasions.
+type planned struct {
+	occasions []plan.Occasion
+	person    int // index into people; -1 = nobody
+}
+
+func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Time, once *store.Once[[]Result]) *batch {
+	b := &batch{ws: ws, set: set, items: items, now: now, once: once, planned: make([]planned, len(items)), turn: make(chan struct{}, 1)}
+	addresses := sync.OnceValue(func() key.Keyed { return key.NewKeyed(ws.Secret, key.PurposeAddress) }) // few events name a recipient
+	for i, item := range items {
+		b.planned[i].person = -1
+		if item.Err != nil {
+			continue
+		}
+		occasions := plan.Event(set, item.Event)
+		b.planned[i].occasions = occasions
+		if now, any := b.wantsRecipient(occasions); any && item.Event.Recipient != nil {
+			b.planned[i].person = len(b.people)
+			ref := Recipient(addresses(), *item.Event.Recipient)
+			ref.Create, ref.Lock = true, now
+			b.people = append(b.people, ref)
+		}
+		for _, o := range occasions {
+			if o.Matched() {
+				b.keys = append(b.keys, string(o.Key))
+				if !slices.Contains(b.types, o.Workflow.Type) {
+					b.types = append(b.types, o.Workflow.Type)
+				}
+				b.fold = b.fold || admission.Folds(o.Trigger.Limits)
+			}
+		}
+	}
+	return b
+}
+
+// wantsRecipient reports whether an occasion goes to the event's recipient, and whether one of them is due.
+func (b *batch) wantsRecipient(occasions []plan.Occasion) (due, wanted bool) {
+	for _, o := range occasions {
+		if o.Matched() && toRecipient(o.Trigger) {
+			wanted = true
+			due = due || !o.NotBefore.After(b.now)
+		}
+	}
+	return due, wanted
+}
+
+func toRecipient(t *definition.Trigger) bool {
+	for _, entry := range t.Audience {
+		if entry.EventRecipient {
+			return true
+		}
+	}
+	return false
+}
+
+// Recipient names the person of an event: by the caller's reference, else by the address (R20).
+func Recipient(addresses key.Keyed, r subject.Recipient) store.RecipientRef {
+	ref := store.RecipientRef{ExtID: r.CustomerRef, Address: r.Address, Locale: r.Locale, NewExtID: r.CustomerRef}
+	if r.Address != "" {
+		ref.AddressHash = addresses.Hash(subject.NormalizeAddress(r.Address))
+		if ref.NewExtID == "" {
+			ref.NewExtID = "addr:" + ref.AddressHash
+		}
+	}
+	return ref
+}
+
+// changed reports whether the batch left anything behind.
+func (b *batch) changed() bool {
+	for _, r := range b.results {
+		if r.Outcome != Failed {
+			return true
+		}
+	}
+	return false
+}

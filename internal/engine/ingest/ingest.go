@@ -1,0 +1,171 @@
+// Package ingest takes events in: it checks them, holds them against the definitions, and writes what they imply.
+//
+// When a call returns without an error, every accepted event, its instances and the deliveries for its recipient are
+// durable (P1). A bad event never touches another one of its batch, and the same event again is answered with what
+// the first one made, for ever (P2, C11). Nor does a bad request touch another one: calls that come at the same time
+// share a transaction (see gathering), which nobody can tell from the answers.
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// MaxBatch is how many events one call may hold.
+const MaxBatch = 1000
+
+// rounds is how often a request is planned again because the definitions changed under it.
+const rounds = 20
+
+// Outcome is what became of an event or of one occasion of it.
+type Outcome string
+
+// The outcomes (C12, C13). An event is created when any of its occasions is.
+const (
+	Created Outcome = "created"
+	Skipped Outcome = "skipped"
+	NoMatch Outcome = "no_match"
+	Failed  Outcome = "failed"
+)
+
+// Result is the answer to one event.
+type Result struct {
+	Outcome   Outcome
+	Reason    reason.Reason
+	Error     *ItemError
+	Event     subject.EventID // 0 when nothing new was stored
+	Instances []InstanceResult
+	Warnings  []string
+}
+
+// InstanceResult is one occasion of an event.
+type InstanceResult struct {
+	Workflow      string
+	WorkflowExtID string
+	Trigger       string
+	Outcome       Outcome
+	Reason        reason.Reason
+	ID            instance.ID
+	Key           string
+	Deliveries    []DeliveryResult
+}
+
+// DeliveryResult is a delivery that exists for an occasion.
+type DeliveryResult struct {
+	ID      delivery.ID
+	Channel string
+	Status  delivery.Status
+}
+
+// Store is what intake needs of the store.
+type Store interface {
+	Ingest(ctx context.Context, ws subject.WorkspaceID, request func() store.IngestRequest,
+		decide func(store.IngestState) (store.IngestWrites, error)) error
+	NewID(now time.Time) int64
+	Writers() int
+}
+
+// Intake takes events in.
+type Intake struct {
+	store   Store
+	catalog *catalog.Catalog
+	journal journal.Writer
+
+	mu         sync.Mutex
+	gatherings map[subject.WorkspaceID]*gathering
+}
+
+// New makes an intake.
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Intake {
+	return &Intake{store: s, catalog: c, journal: w, gatherings: map[subject.WorkspaceID]*gathering{}}
+}
+
+// Ingest takes a batch in, at now. The results stand in the order of the items. An error means that nothing of
+// the batch was stored; it is a *store.Replay when once, which may be nil, says that this was done before. A batch
+// of which every item is refused changes nothing and may be sent again: its answer is not kept.
+func (in *Intake) Ingest(ctx context.Context, ws store.Workspace, items []Item, now time.Time, once *store.Once[[]Result]) ([]Result, error) {
+	if len(items) > MaxBatch {
+		return nil, fmt.Errorf("a batch holds at most %d events, not %d", MaxBatch, len(items))
+	}
+	set, err := in.catalog.Latest(ctx, ws.ID)
+	for round := 1; err == nil; round++ {
+		b := newBatch(ws, set, items, now, once)
+		err = in.gathering(ws.ID).commit(ctx, b)
+		if err == nil {
+			return b.results, nil
+		}
+		if !errors.Is(err, store.ErrStaleDefinitions) || round == rounds {
+			return nil, err
+		}
+		set, err = in.catalog.Current(ctx, ws.ID)
+	}
+	return nil, err
+}
+
+func (in *Intake) gathering(ws subject.WorkspaceID) *gathering {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	g := in.gatherings[ws]
+	if g == nil {
+		g = &gathering{intake: in, ws: ws, lanes: in.store.Writers()}
+		in.gatherings[ws] = g
+	}
+	return g
+}
+
+// clause is one judged line of a condition in a trace.
+type clause struct {
+	Line   string        `json:"line"`
+	Met    bool          `json:"met"`
+	Reason reason.Reason `json:"reason,omitempty"`
+	Field  string        `json:"field,omitempty"`
+	Value  any           `json:"value,omitempty"`
+}
+
+// trace is what one trigger made of an event, kept with the event so that it can be explained.
+type trace struct {
+	Workflow string        `json:"workflow"`
+	Version  int64         `json:"version"`
+	Trigger  string        `json:"trigger"`
+	Reason   reason.Reason `json:"reason"`
+	Field    string        `json:"field,omitempty"`
+	Missing  []string      `json:"missing,omitempty"`
+	Clauses  []clause      `json:"clauses,omitempty"`
+}
+
+func traceOf(o plan.Occasion) trace {
+	t := trace{Workflow: o.Workflow.Name, Version: o.Workflow.Version, Trigger: o.Trigger.ID, Reason: o.Reason, Field: o.Field, Missing: o.Missing}
+	for _, c := range o.Clauses {
+		t.Clauses = append(t.Clauses, clause{Line: c.Source, Met: c.Met, Reason: c.Reason, Field: c.Field, Value: c.Value})
+	}
+	return t
+}
+
+func warnings(o plan.Occasion) []string {
+	if len(o.Missing) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: dedup without a value: %s; it counts as empty", o.Workflow.Name, strings.Join(o.Missing, ", "))}
+}
+
+func encode(v any) (string, error) {
+	if v == nil {
+		return "", nil
+	}
+	b, err := json.Marshal(v)
+	return string(b), err
+}

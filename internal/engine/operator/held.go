@@ -1,0 +1,69 @@
+package operator
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Release lets a held instance go on, with a new ladder. What was held because its key came with other inputs goes on with those
+// of now (B23): what waits is sent when it is due, what was withdrawn or had failed is planned again, and what is done, or was
+// cancelled, only loses the flag.
+func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
+	return o.run(ctx, ws, id, "release", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		in := s.Instance
+		if in.Aside() {
+			return store.OperatorChange{}, paused("release")
+		}
+		if !in.Held {
+			return store.OperatorChange{}, &StateError{Action: "release", Status: string(in.Status) + ", not held", Hint: "retry tries what waits at once, and does what has ended again"}
+		}
+		if err := o.decided(a, s, &in); err != nil {
+			return store.OperatorChange{}, err
+		}
+		again := (in.Status == instance.Deactivated || in.Status == instance.Failed) && !plan.Begun(in)
+		if again || in.Status == instance.Pending {
+			in.Status, in.CompletedAt = instance.Pending, time.Time{}
+			in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = 0, 0, now, reason.ReleasedByPerson
+		}
+		a.tell(journal.Released, in, reason.ReleasedByPerson)
+		return store.OperatorChange{Instance: &in}, nil
+	})
+}
+
+// decided ends a hold by what a person wants done. Where two inputs were in conflict those of the definitions in force count from
+// now on, so that neither a look nor the moment at which it is due finds the same conflict again. Of a trigger that is defined
+// no longer there are none.
+func (o *Operator) decided(a *action, s store.OperatorState, in *instance.Row) error {
+	if in.HeldFor() == reason.InputConflict {
+		m, err := o.inForce(s)
+		if err != nil {
+			return err
+		}
+		if m.Trigger != nil && in.InputHash != m.Trigger.Inputs() {
+			a.detail["inputs_before"], a.detail["inputs"] = in.InputHash, m.Trigger.Inputs()
+			in.InputHash = m.Trigger.Inputs()
+		}
+	}
+	in.Unhold()
+	return nil
+}
+
+// inForce is the trigger of an instance as it is defined now; none: it is defined no longer.
+func (o *Operator) inForce(s store.OperatorState) (m definition.Match, err error) {
+	set, err := o.catalog.Loaded(s.Instance.Workspace, s.InForce)
+	if err != nil {
+		return m, err
+	}
+	if m.Workflow = set.Workflow(s.Instance.Workflow); m.Workflow != nil {
+		m.Trigger = m.Workflow.TriggerByID(s.Instance.Trigger)
+	}
+	return m, nil
+}

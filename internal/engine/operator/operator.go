@@ -1,0 +1,432 @@
+// Package operator is what people may do: cancel, retry, release and forget instances and deliveries, pause and resume workflows.
+//
+// Every action is one transaction with its audit entry. Nothing is deleted and nothing final is left: a message
+// that has ended is sent again only as a new occasion with a key of its own (P2), and a freed key comes back as
+// key:retry:n (decision 64).
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// ErrNotFound means that the workspace has no such row.
+var ErrNotFound = errors.New("not found")
+
+// StateError means that the row's state does not allow the action.
+type StateError struct {
+	Action string
+	Status string
+	Hint   string
+}
+
+func (e *StateError) Error() string {
+	return fmt.Sprintf("%s is not possible: it is %s", e.Action, e.Status)
+}
+
+// Result says what an action did. New ids are set when it made a new occasion.
+type Result struct {
+	Instance      instance.ID
+	Deliveries    []delivery.ID // those it changed
+	NewInstance   instance.ID
+	NewKey        string
+	NewDeliveries []delivery.ID
+	BeingSent     []delivery.ID // those whose message is on the wire: a cancel came too late for it, and ends what would follow
+	Changed       bool          // false: it was so already, or all of it is on the wire
+}
+
+// Store is what the actions need of the store.
+type Store interface {
+	Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
+		decide func(store.OperatorState) (store.OperatorChange, error), once *store.Once[store.OperatorChange]) error
+	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
+	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
+	PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit store.Audit) (store.Pause, bool, error)
+	ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit store.Audit) (bool, error)
+	TakeUp(ctx context.Context, now time.Time, limit int) (store.TakenUp, bool, error)
+	NewID(now time.Time) int64
+	LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error)
+	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
+	Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error)
+	BeginBulk(ctx context.Context, now time.Time, run store.Run, audit store.Audit, once *store.Once[store.Run]) (store.Run, error)
+	BulkRun(ctx context.Context) (run store.Run, open bool, err error)
+	MoveBulk(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
+	FailBulk(ctx context.Context, now time.Time, run store.Run, cause error) error
+}
+
+// Operator carries actions out.
+type Operator struct {
+	store   Store
+	catalog *catalog.Catalog
+	journal journal.Writer
+	once    *store.Once[Result]
+}
+
+// New makes an operator.
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Operator {
+	return &Operator{store: s, catalog: c, journal: w}
+}
+
+// Once is an operator for one request that may come again; see store.Once.
+func (o *Operator) Once(once *store.Once[Result]) *Operator {
+	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, once: once}
+}
+
+// action is one run of a decision.
+type action struct {
+	name    string
+	actor   string
+	target  string
+	now     time.Time
+	ids     func(time.Time) int64
+	result  Result
+	detail  map[string]any // of its audit entry, beside what every one has
+	entries []journal.Entry
+	job     *store.JobStep // of which it is one
+	moved   bool           // that job, with what it changes
+	marked  int            // deliveries that are being sent, of which only what would follow was stopped
+}
+
+// CancelInstance cancels an occasion with all its deliveries. What was sent stays sent and gets no more reminders.
+func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
+	return o.run(ctx, ws, id, "cancel", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		var change store.OperatorChange
+		if in := s.Instance; in.Held || in.Status == instance.Pending {
+			if err := o.decided(a, s, &in); err != nil {
+				return change, err
+			}
+			if in.Status == instance.Pending || in.Status == instance.Deactivated || in.Status == instance.Failed {
+				in.Status, in.Reason, in.CompletedAt = instance.Cancelled, reason.CancelledByPerson, now
+				a.tell(journal.Cancelled, s.Instance, reason.CancelledByPerson)
+			} else {
+				a.tell(journal.Released, in, reason.ReleasedByPerson)
+			}
+			change.Instance = &in
+		}
+		for _, d := range s.Deliveries {
+			if row, ok := a.cancel(d); ok {
+				change.Deliveries = append(change.Deliveries, row)
+			}
+		}
+		if change.Instance == nil && len(change.Deliveries) == 0 && len(a.result.BeingSent) == 0 && s.Instance.Status != instance.Cancelled && !allEnded(s.Deliveries) {
+			return change, &StateError{Action: "cancel", Status: string(s.Instance.Status), Hint: "what was sent stays sent, and nothing of it is still to come"}
+		}
+		return change, nil
+	})
+}
+
+// CancelDelivery cancels one delivery; on its way to the provider it is too late for that attempt (P5).
+func (o *Operator) CancelDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
+	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, _ store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+		return a.cancelDelivery(d)
+	})
+}
+
+func (a *action) cancelDelivery(d delivery.Row) (change store.OperatorChange, err error) {
+	row, ok := a.cancel(d)
+	if ok {
+		change.Deliveries = append(change.Deliveries, row)
+		return change, nil
+	}
+	if d.Status == delivery.Cancelled || d.StopReason != "" {
+		return change, nil
+	}
+	return change, &StateError{Action: "cancel", Status: string(d.Status), Hint: "a delivery that has ended stays as it is"}
+}
+
+// cancel changes a delivery that may still have something to send. One with an open intent is only marked: the
+// result of the attempt decides (model.md §3).
+func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
+	return a.cancelFor(d, reason.CancelledByPerson)
+}
+
+func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, bool) {
+	if d.Status.Final() {
+		return d, false
+	}
+	if d.Status == delivery.Sent && d.SendAt.IsZero() && !d.CompletedAt.IsZero() {
+		return d, false // it was told once and for all; there is nothing to take back
+	}
+	if !d.IntentAt.IsZero() && d.LeaseUntil.After(a.now) {
+		a.result.BeingSent = append(a.result.BeingSent, d.ID)
+		if d.StopReason != "" {
+			return d, false
+		}
+		d.StopReason = why
+		a.marked++
+	} else {
+		if d.Waits() {
+			d.Slot = time.Time{}
+		}
+		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, why, time.Time{}, time.Time{}, a.now
+		a.result.Deliveries = append(a.result.Deliveries, d.ID)
+	}
+	a.tellDelivery(journal.Cancelled, d, why)
+	return d, true
+}
+
+func allEnded(rows []delivery.Row) bool {
+	for _, d := range rows {
+		if !d.Status.Final() {
+			return false
+		}
+	}
+	return true
+}
+
+// RetryDelivery tries a delivery again: one that still waits in its own row and under the same provider key, one
+// that has ended as a new occasion, key:retry:n, with a key of its own.
+func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
+	return o.onDelivery(ctx, ws, id, "retry", actor, now, (*action).retryDelivery)
+}
+
+func (a *action) retryDelivery(s store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
+	if d.LeaseUntil.After(a.now) && !d.IntentAt.IsZero() {
+		return store.OperatorChange{}, &StateError{Action: "retry", Status: "being sent", Hint: "wait for the result"}
+	}
+	switch d.Status {
+	case delivery.Responded:
+		return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status), Hint: "the person has answered"}
+	case delivery.Sent, delivery.Opened, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
+		if d.StopReason == reason.ResentByOperator {
+			return store.OperatorChange{}, &StateError{Action: "retry", Status: "sent again already", Hint: "retry the delivery that was made then"}
+		}
+		return a.again(s, d), nil
+	case delivery.Scheduled, delivery.Unknown:
+		if d.Status == delivery.Unknown {
+			d.DoubtAt = time.Time{} // a person has decided that it is sent
+		}
+		d.Status = delivery.Scheduled
+		if d.Step > 0 {
+			d.Status = delivery.Sent
+		}
+		d.EligibleAt = a.eligible(d)
+		d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = a.now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
+		d.DueAt = time.Time{} // catch_up forgives a retry
+		a.result.Deliveries = append(a.result.Deliveries, d.ID)
+		a.tellDelivery(journal.Released, d, reason.RetryByOperator)
+		return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
+	}
+	return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
+}
+
+// eligible is the instant from which a message that is retried could have left; none: now. A retry by hand leaves it unmoved, but
+// what still waited for a limit, a resume or a person's decision could not have left before.
+func (a *action) eligible(d delivery.Row) time.Time {
+	if at := d.Eligible(); at.Before(a.now) {
+		return at
+	}
+	return time.Time{}
+}
+
+// again makes a new occasion for one person out of a delivery that has ended, and marks that one, so that the same
+// wish said twice sends once.
+func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChange {
+	old := d
+	old.StopReason = reason.ResentByOperator
+	if !old.SendAt.IsZero() { // the new one has the reminders
+		old.SendAt, old.CompletedAt = time.Time{}, a.now
+		if old.Waits() {
+			old.Slot = time.Time{}
+		}
+	}
+	in := a.repetition(s)
+	in.Status, in.CompletedAt, in.Reason = instance.Completed, a.now, reason.ResentByOperator
+	d = a.copy(d, in)
+	d.Reason = reason.ResentByOperator
+
+	a.result.NewInstance, a.result.NewKey, a.result.NewDeliveries = in.ID, in.Key, []delivery.ID{d.ID}
+	a.tell(journal.Created, in, reason.ResentByOperator)
+	a.tellDelivery(journal.Planned, d, reason.ResentByOperator)
+	return store.OperatorChange{Deliveries: []delivery.Row{old}, NewInstance: &in, NewDeliveries: []delivery.Row{d}}
+}
+
+// repetition is a new row for the occasion of an instance, under a key of its own.
+func (a *action) repetition(s store.OperatorState) instance.Row {
+	in := s.Instance
+	base, _ := key.Instance(in.Key).Base()
+	in.ID, in.Key, in.CreatedAt, in.DueAt, in.CompletedAt = instance.ID(a.ids(a.now)), string(base.Retry(s.Retries+1)), a.now, a.now, time.Time{}
+	in.Unhold()
+	in.Version, in.Attempts, in.RetryCount, in.Crashes, in.ExpandCursor = 0, 0, 0, 0, 0
+	in.LeaseUntil, in.NextRetryAt, in.LocalDate, in.Timezone = time.Time{}, time.Time{}, "", "" // it is no day of a calendar
+	return in
+}
+
+// copy is a delivery of a repetition, to the same person.
+func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
+	// A delivery's key is its occasion's key and, from the first bar on, the person and the channel.
+	who := d.Key[strings.IndexByte(d.Key, '|'):]
+	d.ID, d.Instance, d.Key = delivery.ID(a.ids(a.now)), in.ID, in.Key+who
+	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
+	d.Status, d.NotBefore, d.SendAt, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, a.now, time.Time{}, ""
+	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
+	d.DoubtAt, d.DueAt, d.EligibleAt = time.Time{}, time.Time{}, time.Time{}
+	d.LastSentAt, d.ExpiresAt, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", a.now, time.Time{}
+	return d
+}
+
+// Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, decision 64). What
+// the forgotten instance still has to send is cancelled.
+func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceKey, actor string, now time.Time) (Result, error) {
+	base, _ := key.Instance(instanceKey).Base()
+	row, err := o.store.InstanceByKey(ctx, ws, string(base))
+	if errors.Is(err, store.ErrNotFound) {
+		return Result{}, ErrNotFound
+	} else if err != nil {
+		return Result{}, fmt.Errorf("find %s: %w", instanceKey, err)
+	}
+	return o.run(ctx, ws, row.ID, "forget", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		change := store.OperatorChange{Forget: true}
+		if in := s.Instance; in.Held || in.Status == instance.Pending {
+			if in.Unhold(); in.Status == instance.Pending {
+				in.Status, in.Reason, in.CompletedAt = instance.Cancelled, reason.Forgotten, now
+			}
+			change.Instance = &in
+		}
+		for _, d := range s.Deliveries {
+			if row, ok := a.cancel(d); ok {
+				change.Deliveries = append(change.Deliveries, row)
+			}
+		}
+		a.tell(journal.Forgotten, s.Instance, reason.Forgotten)
+		return change, nil
+	})
+}
+
+func (o *Operator) onDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, name, actor string, now time.Time,
+	decide func(*action, store.OperatorState, delivery.Row) (store.OperatorChange, error),
+) (Result, error) {
+	row, err := o.store.DeliveryByID(ctx, ws, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return Result{}, ErrNotFound
+	} else if err != nil {
+		return Result{}, fmt.Errorf("find the delivery: %w", err)
+	}
+	return o.run(ctx, ws, row.Instance, name, actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		for _, d := range s.Deliveries {
+			if d.ID == id {
+				a.target = d.Key
+				return decide(a, s, d)
+			}
+		}
+		return store.OperatorChange{}, ErrNotFound
+	})
+}
+
+func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.ID, name, actor string, now time.Time,
+	decide func(*action, store.OperatorState) (store.OperatorChange, error),
+) (Result, error) {
+	var a *action
+	err := o.operate(ctx, ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) {
+		a = &action{name: name, actor: actor, target: s.Instance.Key, now: now, ids: o.store.NewID, result: Result{Instance: id}, detail: map[string]any{}}
+		change, err := decide(a, s)
+		if err != nil {
+			return change, err
+		}
+		if change.Seeds, err = o.follow(a, s, change.Instance); err != nil {
+			return change, err
+		}
+		a.result.Changed = change.Instance != nil || len(change.Deliveries) > a.marked || change.NewInstance != nil || change.Forget
+		if change.Job = a.job; a.job != nil {
+			a.job.Changed, a.moved = a.result.Changed, !change.None()
+		}
+		if len(a.result.BeingSent) > 0 {
+			a.detail["being_sent"] = len(a.result.BeingSent)
+		}
+		a.detail["deliveries"], a.detail["new_key"] = len(change.Deliveries), a.result.NewKey
+		detail, err := json.Marshal(a.detail)
+		change.Audit = store.Audit{At: now, Actor: actor, Action: name, Target: a.target, Detail: detail}
+		return change, err
+	}, store.From(o.once, func(store.OperatorChange) Result { return a.result }))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Result{}, ErrNotFound
+	case err != nil:
+		return Result{}, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, e := range a.entries {
+		o.journal.Write(e)
+	}
+	return a.result, nil
+}
+
+// loads bounds how often the definitions in force are fetched: each time somebody has applied others.
+const loads = 20
+
+// operate is the store's, done again with the definitions that it lacks.
+func (o *Operator) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
+	decide func(store.OperatorState) (store.OperatorChange, error), once *store.Once[store.OperatorChange],
+) error {
+	for tries := 1; ; tries++ {
+		err := o.store.Operate(ctx, ws, now, id, decide, once)
+		if err == nil || tries == loads {
+			return err
+		}
+		if loaded, loadErr := o.catalog.Load(ctx, err); loadErr != nil {
+			return loadErr
+		} else if !loaded {
+			return err
+		}
+	}
+}
+
+// follow is what comes after an occasion of the calendar that a person has ended: a series ends only by its own rule.
+func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row) ([]store.Seed, error) {
+	in := s.Instance
+	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !plan.InSeries(in) {
+		return nil, nil
+	}
+	set, err := o.catalog.Loaded(in.Workspace, s.InForce)
+	if err != nil {
+		return nil, err
+	}
+	w := set.Workflow(in.Workflow)
+	if w == nil || w.TriggerByID(in.Trigger) == nil || w.TriggerByID(in.Trigger).Schedule == nil {
+		return nil, nil
+	}
+	series, err := plan.SeriesOf(set, definition.Match{Workflow: w, Trigger: w.TriggerByID(in.Trigger)}, &o.catalog.Zones)
+	if err != nil {
+		return nil, err
+	}
+	return []store.Seed{{
+		Rows: func(yield func(instance.Row) bool) {
+			for row := range series.Next(plan.PlaceOf(in), a.now) {
+				row.Workspace, row.ID, row.Definitions = in.Workspace, instance.ID(a.ids(a.now)), s.InForce
+				if !yield(row) {
+					return
+				}
+			}
+		},
+		Made: func(row instance.Row) { a.tell(journal.Created, row, "") },
+	}}, nil
+}
+
+func (a *action) tell(what journal.What, in instance.Row, why reason.Reason) {
+	a.entries = append(a.entries, journal.Entry{
+		At: a.now, What: what, Workspace: in.Workspace, Workflow: in.Workflow, WorkflowVersion: in.WorkflowVersion,
+		Trigger: in.Trigger, Key: in.Key, Event: in.Event, Instance: in.ID, Reason: why, Due: in.DueAt,
+	})
+}
+
+func (a *action) tellDelivery(what journal.What, d delivery.Row, why reason.Reason) {
+	a.entries = append(a.entries, journal.Entry{
+		At: a.now, What: what, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion,
+		Trigger: d.Trigger, Key: d.Key, Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: d.CustomerRef,
+		Address: d.Address, Channel: d.Channel, Step: d.Step + 1, Reason: why, Until: d.SendAt, Remaining: d.RemindersRemaining,
+	})
+}

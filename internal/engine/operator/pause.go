@@ -1,0 +1,80 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// Paused says what pausing or resuming a workflow did.
+type Paused struct {
+	Pause   store.Pause // as it is now; none: it is not paused
+	Changed bool        // false: it was so already
+}
+
+// paused is why what was put aside is not taken up by itself.
+func paused(action string) error {
+	return &StateError{Action: action, Status: "held because its workflow is paused", Hint: "resume the workflow"}
+}
+
+// Pause stops a workflow: nothing of it is expanded or sent until it is resumed. New occasions go on being planned; what comes
+// due is put aside, held with the reason workflow_paused. What is on its way to a provider is not called back. An apply changes
+// nothing of this, and neither does a restart.
+func (o *Operator) Pause(ctx context.Context, ws subject.WorkspaceID, workflow, why, actor string, now time.Time) (Paused, error) {
+	set, err := o.catalog.Current(ctx, ws)
+	if err != nil {
+		return Paused{}, err
+	}
+	if set.Workflow(workflow) == nil {
+		return Paused{}, ErrNotFound
+	}
+	detail, err := json.Marshal(map[string]string{"reason": why})
+	if err != nil {
+		return Paused{}, fmt.Errorf("write the audit entry: %w", err)
+	}
+	audit := store.Audit{At: now, Actor: actor, Action: "pause", Target: workflow, Detail: detail}
+	p, changed, err := o.store.PauseWorkflow(ctx, ws, workflow, why, now, audit)
+	return Paused{Pause: p, Changed: changed}, err
+}
+
+// Resume has a workflow go on. What was put aside is due now and not late (R2); of a series of the calendar, backlog decides
+// which of the occasions that came due meanwhile are sent.
+func (o *Operator) Resume(ctx context.Context, ws subject.WorkspaceID, workflow, actor string, now time.Time) (Paused, error) {
+	changed, err := o.store.ResumeWorkflow(ctx, ws, workflow, now, store.Audit{At: now, Actor: actor, Action: "resume", Target: workflow})
+	if err != nil || changed {
+		return Paused{Changed: changed}, err
+	}
+	set, err := o.catalog.Current(ctx, ws)
+	if err != nil {
+		return Paused{}, err
+	}
+	if set.Workflow(workflow) == nil {
+		return Paused{}, ErrNotFound
+	}
+	return Paused{}, nil
+}
+
+// TakeUp is a stage: it takes up what was put aside of workflows that go on, a page at a time, and reports whether there may be more.
+func (o *Operator) TakeUp(ctx context.Context, now time.Time, limit int) (more bool, err error) {
+	u, more, err := o.store.TakeUp(ctx, now, limit)
+	if err != nil {
+		return false, err
+	}
+	a := action{now: now}
+	for _, in := range u.Instances {
+		a.tell(journal.Released, in, reason.WorkflowResumed)
+	}
+	for _, d := range u.Deliveries {
+		a.tellDelivery(journal.Released, d, reason.WorkflowResumed)
+	}
+	for _, e := range a.entries {
+		o.journal.Write(e)
+	}
+	return more, nil
+}

@@ -1,0 +1,146 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/plan"
+	"github.com/carillonhq/carillon/internal/reason"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// RetryInstance has an instance done again: one that waits or is held in its own row, at once; one that has ended, however it did, as
+// a new one, key:retry:n (B22). What ended before it was due keeps its time. The new one is expanded to the audience of its moment;
+// where the event itself names the person, each of its messages is made again.
+//
+// What was planned by a record is asked again when it is due, as the first one was: where the record no longer implies it, the new
+// one ends as source_no_longer_valid. Until then it stands for the occasion: the next look makes no other one beside it.
+//
+// The same wish again changes nothing, and names the instance that was made then: that one may be retried.
+func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
+	return o.run(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
+		in := s.Instance
+		switch {
+		case in.Aside():
+			return store.OperatorChange{}, paused("retry")
+		case in.Status == instance.Pending:
+			in.NextRetryAt = now
+			if !s.Instance.Held && in.RetryCount > 0 {
+				in.NextRetryAt = time.Time{} // it is taken up at once, and late since it was due
+			}
+			if err := o.decided(a, s, &in); err != nil {
+				return store.OperatorChange{}, err
+			}
+			in.RetryCount, in.Crashes, in.Reason = 0, 0, reason.RetryByOperator
+			a.tell(journal.Released, in, reason.RetryByOperator)
+			return store.OperatorChange{Instance: &in}, nil
+		case s.RetriedBy != 0:
+			a.result.NewInstance = s.RetriedBy
+			return store.OperatorChange{}, nil
+		case slices.ContainsFunc(s.Deliveries, func(d delivery.Row) bool { return d.Status == delivery.Scheduled || d.Status == delivery.Unknown }):
+			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(in.Status) + ", and some of its deliveries have not ended", Hint: "retry or cancel those"}
+		}
+		return o.repeat(a, s)
+	})
+}
+
+// repeat makes a new instance of one that has ended.
+func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChange, error) {
+	m, err := o.inForce(s)
+	if err != nil {
+		return store.OperatorChange{}, err
+	}
+	if m.Trigger == nil {
+		return store.OperatorChange{}, &StateError{Action: "retry", Status: "of a trigger that is defined no longer", Hint: "retry its deliveries one by one"}
+	}
+	if m.Trigger.Schedule != nil && m.Trigger.Schedule.ByContact && plan.InSeries(s.Instance) && s.Instance.DueAt.After(a.now) {
+		// What is done again is for everybody at once, and would reach some of them in the middle of their night.
+		return store.OperatorChange{}, &StateError{
+			Action: "retry", Status: string(s.Instance.Status) + " before it is due, by the zone of each contact", Hint: "retry it when that has come, or start a run by hand",
+		}
+	}
+	in := a.repetition(s)
+	in.Status, in.Reason, in.Context = instance.Pending, reason.RetryByOperator, "" // a person's wish is no firing
+	if s.Instance.DueAt.After(a.now) {
+		in.DueAt = s.Instance.DueAt
+	}
+	change := store.OperatorChange{NewInstance: &in, Again: true}
+	switch {
+	case slices.ContainsFunc(m.Trigger.Audience, func(to definition.Audience) bool { return to.EventRecipient }):
+		in.Status, in.CompletedAt = instance.Completed, a.now
+		for _, d := range s.Deliveries {
+			if d.FallbackOf == 0 {
+				change.NewDeliveries = append(change.NewDeliveries, a.repeated(d, in))
+			}
+		}
+		if len(change.NewDeliveries) == 0 {
+			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(s.Instance.Status) + " without a message", Hint: "post the event again, with an id of its own"}
+		}
+	case m.Trigger.Ahead():
+		in.Event, in.InputHash = 0, m.Trigger.Inputs() // it is seen anew
+	case m.Trigger.Schedule != nil && in.Event == 0 && plan.InSeries(s.Instance):
+		if change.NewEvent, err = o.occasion(a, s, m); err != nil {
+			return store.OperatorChange{}, err
+		}
+		in.Event = change.NewEvent.ID
+	}
+	for _, d := range s.Deliveries {
+		if !d.SendAt.IsZero() { // the new one has the reminders
+			d.SendAt, d.CompletedAt = time.Time{}, a.now
+			if d.Waits() {
+				d.Slot = time.Time{}
+			}
+			change.Deliveries = append(change.Deliveries, d)
+		}
+	}
+	if old := s.Instance; old.Held {
+		if err := o.decided(a, s, &old); err != nil {
+			return store.OperatorChange{}, err
+		}
+		change.Instance = &old
+	}
+	a.result.NewInstance, a.result.NewKey = in.ID, in.Key
+	a.tell(journal.Created, in, reason.RetryByOperator)
+	return change, nil
+}
+
+// repeated is a message of the event's own recipient again.
+func (a *action) repeated(d delivery.Row, in instance.Row) delivery.Row {
+	planned := d.NotBefore
+	never := d.LastSentAt.IsZero() && d.Status == delivery.Cancelled
+	d = a.copy(d, in)
+	if d.Reason = reason.RetryByOperator; never && planned.After(a.now) {
+		d.NotBefore, d.SendAt = planned, planned
+	}
+	a.result.NewDeliveries = append(a.result.NewDeliveries, d.ID)
+	a.tellDelivery(journal.Planned, d, reason.RetryByOperator)
+	return d
+}
+
+// occasion is what texts read of a day of the calendar that had not begun when it ended: the same as if it had been done then.
+func (o *Operator) occasion(a *action, s store.OperatorState, m definition.Match) (*store.EventRow, error) {
+	in := s.Instance
+	set, err := o.catalog.Loaded(in.Workspace, s.InForce)
+	if err != nil {
+		return nil, err
+	}
+	series, err := plan.SeriesOf(set, m, &o.catalog.Zones)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(series.Payload(series.Occasion(in)))
+	if err != nil {
+		return nil, fmt.Errorf("write what is due: %w", err)
+	}
+	return &store.EventRow{PayloadJSON: string(text), Trace: "[]", Event: subject.Event{
+		ID: subject.EventID(a.ids(a.now)), Kind: subject.CalendarDue, OccurredAt: a.now, ReceivedAt: a.now,
+	}}, nil
+}

@@ -1,0 +1,237 @@
+// Package reschedule plans anew what waits for the limits of people when these have changed (R5).
+//
+//	apply of a persona or the workspace ─▶ run ─▶ mark on each person ─┐
+//	write of a contact ────────────────────────▶ mark on the person ──┴─▶ its messages take their places again
+//
+// A person's reservations are given up together and taken again in the order in which the messages were due, each from
+// now on, in one transaction under the lock on the person. So nothing is lost, nobody is overtaken, and a crash leaves
+// the mark. A message whose slot has come is not planned anew: the sender looks at its limits.
+package reschedule
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/definition"
+	"github.com/carillonhq/carillon/internal/delivery"
+	"github.com/carillonhq/carillon/internal/engine/admission"
+	"github.com/carillonhq/carillon/internal/engine/catalog"
+	"github.com/carillonhq/carillon/internal/engine/journal"
+	"github.com/carillonhq/carillon/internal/store"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+const (
+	// people bounds those of one transaction: each may have many messages that wait.
+	people = 50
+	// loads is how many definition sets are fetched before a smaller batch is tried.
+	loads = 20
+)
+
+// Store is what the stage needs of the store.
+type Store interface {
+	ReplanDue(ctx context.Context, now time.Time, limit int, floor func([]store.Replan) store.Floor,
+		decide func([]store.Replan) ([]delivery.Row, error)) (int, error)
+	AdvanceCadence(ctx context.Context, now time.Time) (marked int, open bool, err error)
+}
+
+// Replanner is the stage.
+type Replanner struct {
+	store   Store
+	catalog *catalog.Catalog
+	journal journal.Writer
+}
+
+// New makes the stage.
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Replanner {
+	return &Replanner{store: s, catalog: c, journal: w}
+}
+
+// Result says what a step did.
+type Result struct {
+	People int // whose messages were planned anew
+	Marked int // people whom a run has looked at
+	More   bool
+}
+
+// Step plans the messages of a bounded number of people anew. When there are fewer, it marks the next page of a run.
+func (p *Replanner) Step(ctx context.Context, now time.Time) (r Result, err error) {
+	if r.People, err = p.due(ctx, now); err != nil {
+		return r, err
+	}
+	if r.More = r.People >= people; r.More {
+		return r, nil
+	}
+	for { // past the ends of runs
+		if r.Marked, r.More, err = p.store.AdvanceCadence(ctx, now); err != nil {
+			return r, fmt.Errorf("have messages planned anew: %w", err)
+		}
+		if r.Marked > 0 || !r.More {
+			return r, nil
+		}
+	}
+}
+
+func (p *Replanner) due(ctx context.Context, now time.Time) (int, error) {
+	if err := p.catalog.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	limit := people
+	for tries := 1; ; tries++ {
+		r := run{Replanner: p, now: now}
+		n, err := p.store.ReplanDue(ctx, now, limit, r.floor, r.decide)
+		if err == nil {
+			for _, e := range r.entries {
+				p.journal.Write(e)
+			}
+			return n, nil
+		}
+		if loaded, loadErr := p.catalog.Load(ctx, err); loadErr != nil {
+			return 0, fmt.Errorf("plan anew: %w", loadErr)
+		} else if !loaded {
+			return 0, fmt.Errorf("plan anew: %w", err)
+		}
+		if tries%loads == 0 { // each message may be pinned to a set of its own, and fewer are kept
+			limit = max(limit/4, 1)
+		}
+		if err := context.Cause(ctx); err != nil {
+			return 0, fmt.Errorf("plan anew: %w", err)
+		}
+	}
+}
+
+// run is one attempt of a step; decide may be called again from the beginning.
+type run struct {
+	*Replanner
+	now     time.Time
+	entries []journal.Entry
+}
+
+// floor says how far back the slots of people matter, by the set in force. Where that is not loaded, decide asks for it.
+func (r *run) floor(due []store.Replan) store.Floor {
+	live := map[subject.WorkspaceID]*definition.Set{}
+	for _, d := range due {
+		if set, err := r.catalog.Loaded(d.Workspace, d.InForce); err == nil {
+			live[d.Workspace] = set
+		}
+	}
+	floors := admission.NewFloors(&r.catalog.Zones, r.now, nil)
+	return func(ws subject.WorkspaceID, c subject.Contact) time.Time {
+		if live[ws] == nil {
+			return time.Time{}
+		}
+		return floors.Of(live[ws], c)
+	}
+}
+
+// waiting is a message with the rules it belongs to.
+type waiting struct {
+	delivery.Row
+	ask     admission.Ask
+	trigger *definition.Trigger
+}
+
+// moved reports whether the plan differs from what is stored.
+func (w waiting) moved(row delivery.Row) bool {
+	return row.Status != w.Status || row.Step != w.Step || !row.SendAt.Equal(w.SendAt) || row.DeferredBy != w.DeferredBy ||
+		row.FoldedInto != w.FoldedInto || row.Type != w.Type
+}
+
+func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
+	r.entries = nil
+	var changed []delivery.Row
+	for _, d := range due {
+		live, err := r.catalog.Loaded(d.Workspace, d.InForce)
+		if err != nil {
+			return nil, err
+		}
+		rows := slices.SortedFunc(slices.Values(d.Waiting), func(a, b delivery.Row) int {
+			return cmp.Or(a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID))
+		})
+		book := admission.NewBook(&r.catalog.Zones, r.now)
+		var list []waiting
+		for _, row := range rows {
+			w := waiting{Row: row}
+			var flow *definition.Workflow
+			if flow, w.trigger, err = r.rules(row, live); err != nil {
+				return nil, err
+			}
+			if w.trigger == nil { // its next claim ends it
+				continue
+			}
+			from := row.NotBefore
+			if row.Step > 0 { // a reminder waits for as long as the first message may
+				from = row.Due()
+			}
+			w.ask = admission.Ask{
+				Set: live, Person: d.Person, Channel: row.Channel, Type: flow.Type, Limits: w.trigger.Limits,
+				Planned: admission.OwnClock(row, &r.catalog.Zones), Now: r.now, Until: w.trigger.Timing.ExpiresAt(from, from),
+				Fold: w.trigger.Limits.AtSend == definition.LimitFold && row.Step == 0 && row.AttemptNo == 0 && !row.Doubt(),
+			}
+			list = append(list, w)
+		}
+		for _, w := range list {
+			book.Leave(w.ask, w.Slot, w.Type)
+		}
+		for _, w := range list {
+			if row := r.place(book, w); w.moved(row) {
+				changed = append(changed, row)
+				r.entries = append(r.entries, admission.Entry(row, d.Person.ExtID, r.now))
+			}
+		}
+		r.entries = append(r.entries, book.PassedOver(r.now)...)
+	}
+	return changed, nil
+}
+
+// rules finds those of a message: of its own version where it is pinned, else of the one in force; no trigger when they
+// are gone. A message that waits counts as what its workflow says it is now, like every limit of that.
+func (r *run) rules(row delivery.Row, live *definition.Set) (*definition.Workflow, *definition.Trigger, error) {
+	set := live
+	if row.Definitions > 0 {
+		var err error
+		if set, err = r.catalog.Loaded(row.Workspace, row.Definitions); err != nil {
+			return nil, nil, err
+		}
+	}
+	w := set.Workflow(row.Workflow)
+	if w == nil {
+		return nil, nil, nil
+	}
+	return w, w.TriggerByID(row.Trigger), nil
+}
+
+// place gives a message the first place that its limits leave from now on.
+func (r *run) place(book *admission.Book, w waiting) delivery.Row {
+	row := w.Row
+	row.Type = w.ask.Type
+	verdict := book.Try(w.ask)
+	var because admission.Because
+	if verdict.Reason != "" {
+		because = book.Because(w.ask, verdict)
+	}
+	placed, ok := book.Place(w.ask, row, verdict)
+	if !ok {
+		change := delivery.Skip(row, delivery.Policy{Timing: w.trigger.Timing, Awaits: w.trigger.Message.Survey != ""}, verdict.Reason, r.now)
+		if row.Status, row.SendAt, row.Slot = change.Status, change.SendAt, (time.Time{}); row.Step == 0 {
+			row.Status = delivery.Expired
+		}
+		row.Step, row.RemindersRemaining, row.Reason = change.Step, change.Remaining, verdict.Reason
+		if row.ExpiresAt = change.ExpiresAt; !row.SendAt.IsZero() {
+			row.ExpiresAt = time.Time{}
+		}
+		if change.Completed {
+			row.CompletedAt = r.now
+		}
+		row.Trace = admission.Trace(w.Row, w.trigger.Timing, verdict.Reason, r.now, row.SendAt, because)
+		return row
+	}
+	placed.DueAt = time.Time{}
+	if placed.DeferredBy != "" {
+		placed.Trace = admission.Trace(w.Row, w.trigger.Timing, placed.DeferredBy, r.now, placed.SendAt, because)
+	}
+	return placed
+}
