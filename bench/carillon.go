@@ -60,7 +60,7 @@ type product struct {
 	claims    *claims // the store as the stages see it
 	engine    *engine.Engine
 	workspace store.Workspace
-	expander  *expander.Expander
+	fanout    *fanout.Expander
 	sender    *sender.Sender
 	clock     *clock.System
 	accepted  *atomic.Int64
@@ -111,10 +111,10 @@ func (p *product) start(ctx context.Context) error {
 		return fmt.Errorf("definitions: %v", applied.Problems)
 	}
 	known := catalog.New(p.store, options)
-	p.expander = expander.New(p.claims, known, nil, nil)
+	p.fanout = fanout.New(p.claims, known, nil, nil)
 	p.sender = sender.New(sender.Config{
 		Store: p.claims, Catalog: known, Clock: p.clock,
-		Outlets: outlet.New([]channel.Provider{provider}, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
+		Outlets: channelpool.New([]channel.Provider{provider}, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
 	})
 	return nil
 }
@@ -126,9 +126,9 @@ func (p *product) fill(ctx context.Context, rows int) error {
 		return err
 	}
 	contacts := rows * contactsPerRow
-	for first := 0; first < contacts; first += intake.MaxBatch {
+	for first := 0; first < contacts; first += ingest.MaxBatch {
 		var people []store.RecipientRef
-		for i := first; i < min(first+intake.MaxBatch, contacts); i++ {
+		for i := first; i < min(first+ingest.MaxBatch, contacts); i++ {
 			people = append(people, store.RecipientRef{NewExtID: person(i), Address: person(i) + "@example.org", AddressHash: person(i), Create: true})
 		}
 		err := p.store.Ingest(ctx, p.workspace.ID, func() store.IngestRequest {
@@ -139,9 +139,9 @@ func (p *product) fill(ctx context.Context, rows int) error {
 			return err
 		}
 	}
-	for first := 0; first < rows; first += intake.MaxBatch {
-		var items []intake.Item
-		for i := first; i < min(first+intake.MaxBatch, rows); i++ {
+	for first := 0; first < rows; first += ingest.MaxBatch {
+		var items []ingest.Item
+		for i := first; i < min(first+ingest.MaxBatch, rows); i++ {
 			items = append(items, invoice(fmt.Sprintf("event-%d", i), i*stride%contacts, p.clock.Now()))
 		}
 		if err := p.take(ctx, items); err != nil {
@@ -152,8 +152,8 @@ func (p *product) fill(ctx context.Context, rows int) error {
 }
 
 // invoice is an event that concerns one person.
-func invoice(id string, whom int, now time.Time) intake.Item {
-	return intake.Accept(subject.Event{
+func invoice(id string, whom int, now time.Time) ingest.Item {
+	return ingest.Accept(subject.Event{
 		ExtID: id, Kind: "invoice-due",
 		Payload: map[string]any{
 			"person": person(whom), "invoice": "R-" + id, "amount": "120.50",
@@ -163,13 +163,13 @@ func invoice(id string, whom int, now time.Time) intake.Item {
 }
 
 // take has events taken in, each of them for the first time.
-func (p *product) take(ctx context.Context, items []intake.Item) error {
+func (p *product) take(ctx context.Context, items []ingest.Item) error {
 	results, err := p.engine.Ingest(ctx, p.workspace, items)
 	if err != nil {
 		return err
 	}
 	for _, r := range results {
-		if r.Outcome != intake.Created {
+		if r.Outcome != ingest.Created {
 			return fmt.Errorf("event was %s: %s", r.Outcome, r.Reason)
 		}
 	}
@@ -212,7 +212,7 @@ func (p *product) measure(ctx context.Context, s settings, r *round, url string,
 
 // expand has all due instances expanded and counts what was made.
 func (p *product) expand(ctx context.Context, rows int) (time.Duration, error) {
-	took, err := inParallel(ctx, func(ctx context.Context) (int, error) { return p.expander.Step(ctx, p.clock.Now(), batch) })
+	took, err := inParallel(ctx, func(ctx context.Context) (int, error) { return p.fanout.Step(ctx, p.clock.Now(), batch) })
 	if err != nil {
 		return 0, err
 	}

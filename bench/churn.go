@@ -105,7 +105,7 @@ func (c *churned) flow(ctx context.Context, length time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.busy.expander.Step(ctx, c.busy.clock.Now(), batch); err != nil {
+		if _, err := c.busy.fanout.Step(ctx, c.busy.clock.Now(), batch); err != nil {
 			return err
 		}
 		sent, err := c.busy.sender.Step(ctx, c.busy.clock.Now(), batch)
@@ -134,7 +134,7 @@ func (c *churned) flow(ctx context.Context, length time.Duration) error {
 		return err
 	}
 	_, err := inParallel(ctx, func(ctx context.Context) (int, error) { // what one worker left to the other
-		n, err := c.busy.expander.Step(ctx, c.busy.clock.Now(), batch)
+		n, err := c.busy.fanout.Step(ctx, c.busy.clock.Now(), batch)
 		if err != nil {
 			return 0, err
 		}

@@ -136,7 +136,7 @@ const (
 // feed has as many events taken in, each of which is due at once.
 func (s *side) feed(ctx context.Context, rows int) error {
 	for rows > 0 {
-		items := make([]intake.Item, min(rows, intake.MaxBatch))
+		items := make([]ingest.Item, min(rows, ingest.MaxBatch))
 		for i := range items {
 			items[i] = invoice(fmt.Sprintf("more-%d", s.taken), s.taken%(dueRows*dueCycles), s.clock.Now())
 			s.taken++
@@ -160,7 +160,7 @@ func (s *side) due(ctx context.Context, rows int) (time.Duration, error) {
 // step takes up one batch of what is due, of which it knows how many rows it has.
 func (s *side) step(ctx context.Context, rows int) (time.Duration, error) {
 	elapsed := clock.Monotonic()
-	n, err := s.expander.Step(ctx, s.clock.Now(), batch)
+	n, err := s.fanout.Step(ctx, s.clock.Now(), batch)
 	took := elapsed()
 	if err == nil && n != rows {
 		err = fmt.Errorf("%d of %d were taken up", n, rows)

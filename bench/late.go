@@ -158,10 +158,10 @@ func lateEngine(ctx context.Context, r *round, url, name string, records int) (e
 }
 
 func lateEvents(ctx context.Context, e *engine.Engine, ws store.Workspace, now time.Time) error {
-	items := make([]intake.Item, lateRows)
+	items := make([]ingest.Item, lateRows)
 	for i := range items {
 		due := now.Add(lateAhead + time.Duration(i)*lateEvery).Truncate(time.Microsecond)
-		items[i] = intake.Accept(subject.Event{
+		items[i] = ingest.Accept(subject.Event{
 			ExtID: fmt.Sprintf("late-%d", i), Kind: "later", OccurredAt: due.Add(-lateOffset), OccurredGiven: true,
 			Payload:   map[string]any{"due": strconv.FormatInt(due.UnixMicro(), 10)},
 			Recipient: &subject.Recipient{Address: person(i) + "@example.org"},
@@ -172,7 +172,7 @@ func lateEvents(ctx context.Context, e *engine.Engine, ws store.Workspace, now t
 		return err
 	}
 	for _, result := range results {
-		if result.Outcome != intake.Created {
+		if result.Outcome != ingest.Created {
 			return fmt.Errorf("event was %s: %s", result.Outcome, result.Reason)
 		}
 	}

@@ -154,7 +154,7 @@ func contention(ctx context.Context, r *round, url, name, more string) (err erro
 		})
 	}
 	running.Wait()
-	_, err = inParallel(ctx, func(ctx context.Context) (int, error) { return p.expander.Step(ctx, p.clock.Now(), batch) })
+	_, err = inParallel(ctx, func(ctx context.Context) (int, error) { return p.fanout.Step(ctx, p.clock.Now(), batch) })
 	took := elapsed()
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return err
@@ -175,16 +175,16 @@ func contention(ctx context.Context, r *round, url, name, more string) (err erro
 
 // post is one request.
 func (p *product) post(ctx context.Context, n int) error {
-	items := make([]intake.Item, oneEvents/onePosts)
+	items := make([]ingest.Item, oneEvents/onePosts)
 	for i := range items {
-		items[i] = intake.Accept(subject.Event{
+		items[i] = ingest.Accept(subject.Event{
 			ExtID: fmt.Sprintf("burst-%d-%d", n, i), Kind: "burst", Payload: map[string]any{"n": "1"},
 			Recipient: &subject.Recipient{Address: "one@example.org", CustomerRef: "one"},
 		}, p.clock.Now())
 	}
 	results, err := p.engine.Ingest(ctx, p.workspace, items)
 	for _, result := range results {
-		if err == nil && result.Outcome != intake.Created {
+		if err == nil && result.Outcome != ingest.Created {
 			err = fmt.Errorf("event was %s: %s", result.Outcome, result.Reason)
 		}
 	}

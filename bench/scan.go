@@ -161,8 +161,8 @@ func (p *product) apply(ctx context.Context, text string) error {
 }
 
 // check looks at records until there is nothing to look at, and tells how many that were.
-func (p *product) check(ctx context.Context) (all checker.Result, took time.Duration, err error) {
-	c := checker.New(p.store, catalog.New(p.store, definition.Options{}), nil)
+func (p *product) check(ctx context.Context) (all evaluator.Result, took time.Duration, err error) {
+	c := evaluator.New(p.store, catalog.New(p.store, definition.Options{}), nil)
 	elapsed := clock.Monotonic()
 	for {
 		step, err := c.Step(ctx, p.clock.Now(), batch)
@@ -185,7 +185,7 @@ func (p *product) scan(ctx context.Context, s settings, r *round, name string) e
 	if err != nil {
 		return err
 	}
-	var done checker.Result
+	var done evaluator.Result
 	took, err := profiled(s.profile, name, func() (took time.Duration, err error) {
 		done, took, err = p.check(ctx)
 		return took, err
