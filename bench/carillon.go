@@ -60,7 +60,7 @@ type product struct {
 	claims    *claims // the store as the stages see it
 	engine    *engine.Engine
 	workspace store.Workspace
-	fanout    *fanout.Expander
+	fanout    *fanout.Fanout
 	sender    *sender.Sender
 	clock     *clock.System
 	accepted  *atomic.Int64
@@ -114,7 +114,7 @@ func (p *product) start(ctx context.Context) error {
 	p.fanout = fanout.New(p.claims, known, nil, nil)
 	p.sender = sender.New(sender.Config{
 		Store: p.claims, Catalog: known, Clock: p.clock,
-		Outlets: channelpool.New([]channel.Provider{provider}, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
+		Channels: channelpool.New([]channel.Provider{provider}, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
 	})
 	return nil
 }

@@ -50,15 +50,15 @@ func (c *claims) take() map[string][]time.Duration {
 	return found
 }
 
-// ExpandDue is the claim of instances.
-func (c *claims) ExpandDue(
+// FanOutDue is the claim of instances.
+func (c *claims) FanOutDue(
 	ctx context.Context, now time.Time, limit int, floor store.Floor,
-	relate func([]store.DueInstance, store.Relatives) []store.Relative,
+	relate func([]store.DueInstance, store.Related) []store.RelatedRef,
 	resolve func([]store.DueInstance) ([]store.Audience, error),
-	decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error),
+	decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error),
 ) (int, error) {
 	note := c.noting(ofInstances)
-	return c.Store.ExpandDue(ctx, now, limit, floor, func(due []store.DueInstance, read store.Relatives) []store.Relative {
+	return c.Store.FanOutDue(ctx, now, limit, floor, func(due []store.DueInstance, read store.Related) []store.RelatedRef {
 		note()
 		return relate(due, read)
 	}, resolve, decide)

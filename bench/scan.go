@@ -166,8 +166,8 @@ func (p *product) check(ctx context.Context) (all evaluator.Result, took time.Du
 	elapsed := clock.Monotonic()
 	for {
 		step, err := c.Step(ctx, p.clock.Now(), batch)
-		all.Looked, all.Passed = all.Looked+step.Looked, all.Passed+step.Passed
-		if err != nil || step.Looked+step.Passed == 0 && !step.More {
+		all.Evaluated, all.Passed = all.Evaluated+step.Evaluated, all.Passed+step.Passed
+		if err != nil || step.Evaluated+step.Passed == 0 && !step.More {
 			return all, elapsed(), err
 		}
 	}
@@ -194,8 +194,8 @@ func (p *product) scan(ctx context.Context, s settings, r *round, name string) e
 		return err
 	}
 	runs, err := p.store.Runs(ctx, p.workspace.ID, store.Page{})
-	if err == nil && (done.Passed != s.records || done.Looked != s.records/1000 || len(runs) == 0 || runs[0].Status != store.RunDone) {
-		err = fmt.Errorf("a run over %d of %d records, %d looked at: %+v", done.Passed, s.records, done.Looked, runs)
+	if err == nil && (done.Passed != s.records || done.Evaluated != s.records/1000 || len(runs) == 0 || runs[0].Status != store.RunDone) {
+		err = fmt.Errorf("a run over %d of %d records, %d looked at: %+v", done.Passed, s.records, done.Evaluated, runs)
 	}
 	return errors.Join(err, m.rate(name, s.records, took))
 }
@@ -203,7 +203,7 @@ func (p *product) scan(ctx context.Context, s settings, r *round, name string) e
 // keepRunning has one run over the records follow on another.
 func (p *product) keepRunning(ctx context.Context) error {
 	for n := 0; ; {
-		_, open, err := p.store.LookRun(ctx)
+		_, open, err := p.store.BackfillRun(ctx)
 		if err == nil && !open {
 			n++
 			err = p.apply(ctx, watchedBy(n))

@@ -57,7 +57,7 @@ func thresholdPolicies(t testing.TB, open func() *store.Store, data map[string]a
 			if err != nil {
 				t.Fatal(err)
 			}
-			look := plan.Record(set, row.Record, nil, states, plan.Glance{Now: now, LookAt: now, LookedAt: now}, &civil.Zones{})[0]
+			look := plan.Record(set, row.Record, nil, states, plan.Observation{Now: now, EvaluateAt: now, EvaluatedAt: now}, &civil.Zones{})[0]
 			for _, threshold := range thresholds {
 				o.begin(fmt.Sprintf("%s at %v, threshold %s", policy, now.Format(time.RFC3339), threshold))
 				wanted := want[0].(map[string]any)
@@ -102,14 +102,14 @@ func withdrawn(o *outcome, s *store.Store, t testing.TB, want map[string]any) {
 }
 
 // metBy is what was made of a threshold.
-func metBy(w *world, look *plan.Look, input any, threshold string, created map[string]bool) map[string]any {
+func metBy(w *world, look *plan.Evaluation, input any, threshold string, created map[string]bool) map[string]any {
 	n := json.Number(threshold)
 	got := map[string]any{"at": input.([]any)[0], "occupancy": input.([]any)[1], "threshold": n, "met": false, "result": "none", "key": nil}
 	if !slices.ContainsFunc(look.Judged, func(j plan.Judged) bool { return j.Issue == threshold && j.Met }) {
 		return got
 	}
 	got["met"] = true
-	for _, i := range look.Ahead.Implied {
+	for _, i := range look.Ahead.Desired {
 		if key.ThresholdOf(i.Key) != threshold && key.ThresholdOf(i.Key) != "" {
 			continue
 		}

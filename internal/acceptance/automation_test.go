@@ -203,8 +203,8 @@ func ensureCases(t testing.TB, open func() *store.Store, data map[string]any) ou
 	given, now := dig(data, "given"), enginetest.Start
 	attempts := int(at64(t, given["attempts"]))
 	rec := subject.Record{ID: 1, Type: "staff", ExtID: "s1", Props: map[string]any{"vetting_expiry": "2026-08-31", "owner_id": "kim"}}
-	look := func() plan.Look {
-		return plan.Record(set, rec, nil, nil, plan.Glance{Now: now, LookAt: now}, &civil.Zones{})[0]
+	look := func() plan.Evaluation {
+		return plan.Record(set, rec, nil, nil, plan.Observation{Now: now, EvaluateAt: now}, &civil.Zones{})[0]
 	}
 	for i, c := range data["cases"].([]any) {
 		c := c.(map[string]any)
@@ -214,7 +214,7 @@ func ensureCases(t testing.TB, open func() *store.Store, data map[string]any) ou
 		if c["existing"] != nil {
 			row := instance.Row{
 				ID: 7, Key: data["key"].(string), InputHash: given["input_hash"].(string),
-				Trace: given["diagnostics"].(string), Attempts: attempts, DueAt: l.Ahead.Implied[0].Due, LocalDate: "2026-08-01", Timezone: "Pacific/Auckland", WorkflowVersion: l.Workflow.Version,
+				Trace: given["diagnostics"].(string), Attempts: attempts, DueAt: l.Ahead.Desired[0].Due, LocalDate: "2026-08-01", Timezone: "Pacific/Auckland", WorkflowVersion: l.Workflow.Version,
 			}
 			row.Held, _ = c["held"].(bool)
 			switch c["existing"] {

@@ -30,7 +30,7 @@ type slowEngine struct {
 	open   chan struct{}
 }
 
-func (e slowEngine) Ingest(_ context.Context, _ store.Workspace, items []ingest.Item, _ *store.Once[[]ingest.Result]) ([]ingest.Result, error) {
+func (e slowEngine) Ingest(_ context.Context, _ store.Workspace, items []ingest.Item, _ *store.Idempotent[[]ingest.Result]) ([]ingest.Result, error) {
 	e.inside <- struct{}{}
 	<-e.open
 	return make([]ingest.Result, len(items)), nil

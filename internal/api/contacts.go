@@ -118,16 +118,16 @@ func (a *API) contacts() {
 		if err := contact.CheckReason(in.Body.Reason); err != nil {
 			return nil, invalid("body."+err.Field, err.Message, err.Hint)
 		}
-		return a.stopContact(ctx, c, contact.Wish{Contact: in.ID, Suppress: true, Reason: in.Body.Reason, Actor: c.Name})
+		return a.stopContact(ctx, c, contact.Suppression{Contact: in.ID, Suppress: true, Reason: in.Body.Reason, Actor: c.Name})
 	})
 	route(a, http.MethodPost, contactsPath+"/{id}/unsuppress", ScopeOperate, huma.Operation{
 		OperationID: "unsuppress-contact", Summary: "End the suppression of a contact; what it cancelled stays cancelled", Tags: tags,
 	}, func(ctx context.Context, c Caller, in *byContact) (*body[client.Suppressed], error) {
-		return a.stopContact(ctx, c, contact.Wish{Contact: in.ID, Actor: c.Name})
+		return a.stopContact(ctx, c, contact.Suppression{Contact: in.ID, Actor: c.Name})
 	})
 }
 
-func (a *API) stopContact(ctx context.Context, c Caller, w contact.Wish) (*body[client.Suppressed], error) {
+func (a *API) stopContact(ctx context.Context, c Caller, w contact.Suppression) (*body[client.Suppressed], error) {
 	x := a.idsOf(c.Workspace)
 	wire := func(s contact.Stopped) client.Suppressed {
 		return client.Suppressed{Changed: s.Changed, Contact: wireContact(s.Contact), Deliveries: x.deliveries(s.Deliveries)}
@@ -244,8 +244,8 @@ func (x ids) limits(l admission.Limits) client.ContactLimits {
 		out.Unreadable = l.Unread.Error()
 	}
 	for i, k := range l.Kinds {
-		kind := client.ChannelLimits{Kind: k.Kind, Limits: make([]client.LimitUse, len(k.Lines))}
-		for n, u := range k.Lines {
+		kind := client.ChannelLimits{Kind: k.Kind, Limits: make([]client.LimitUse, len(k.Limits))}
+		for n, u := range k.Limits {
 			kind.Limits[n] = client.LimitUse{
 				Limit: string(u.Limit), Type: u.Type, From: string(u.From), Value: u.Value(), Used: u.Used, Max: u.Most,
 				FreeAt: u.Free, Blocks: !u.Free.Equal(l.At), Says: u.Sentence(l.At, l.Zone),

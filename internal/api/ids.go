@@ -18,11 +18,11 @@ type ids struct {
 }
 
 // whom is a person as callers name them.
-func (x ids) whom(text string) store.Whom {
+func (x ids) whom(text string) store.ContactQuery {
 	if text == "" {
-		return store.Whom{}
+		return store.ContactQuery{}
 	}
-	return store.Whom{Text: text, Hash: x.addresses.Hash(subject.NormalizeAddress(text))}
+	return store.ContactQuery{Text: text, Hash: x.addresses.Hash(subject.NormalizeAddress(text))}
 }
 
 // idsOf makes the key of a workspace's ids once: its secret never changes, and that takes longer than to read an event.

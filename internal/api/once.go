@@ -60,11 +60,11 @@ func visible(key string) bool {
 
 // once is how the answer to the caller's request is kept: what wire makes of the result, as it is answered. It is nil
 // when they sent no Idempotency-Key.
-func once[T, W any](a *API, c Caller, wire func(T) W) *store.Once[T] {
+func once[T, W any](a *API, c Caller, wire func(T) W) *store.Idempotent[T] {
 	if c.asked == nil {
 		return nil
 	}
-	return &store.Once[T]{AnswerKey: *c.asked, At: a.Clock.Now(), Answer: func(result T) (store.Answer, error) {
+	return &store.Idempotent[T]{AnswerKey: *c.asked, At: a.Clock.Now(), Answer: func(result T) (store.Answer, error) {
 		text, err := encode(wire(result))
 		return store.Answer{Status: http.StatusOK, Body: string(text)}, err
 	}}

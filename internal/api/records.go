@@ -229,9 +229,9 @@ func wireRecord(r store.RecordRow) client.Record {
 	return one
 }
 
-func wireStandings(r store.RecordRow, standings []plan.Standing) client.RecordDetail {
+func wireStandings(r store.RecordRow, standings []plan.Explanation) client.RecordDetail {
 	d := client.RecordDetail{
-		Record: wireRecord(r), ChangedAt: r.ChangedAt, LookedAt: r.LookedAt, LookAt: r.LookAt, Triggers: make([]client.RecordStanding, len(standings)),
+		Record: wireRecord(r), ChangedAt: r.ChangedAt, LookedAt: r.EvaluatedAt, LookAt: r.EvaluateAt, Triggers: make([]client.RecordStanding, len(standings)),
 	}
 	for i, s := range standings {
 		one := client.RecordStanding{

@@ -21,7 +21,7 @@ import (
 // Health is what the state of a workspace is read from.
 type Health interface {
 	Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]store.RecentCount, error)
-	Lines(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Line, error)
+	WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.WaitingCount, error)
 	Pauses(ctx context.Context, ws subject.WorkspaceID) ([]store.Pause, error)
 	Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []store.Pause, now time.Time) (map[string]store.Stopped, error)
 	Standstills(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Standstill, error)
@@ -37,7 +37,7 @@ const (
 // facts are what is known of a workspace at one moment.
 type facts struct {
 	channels []client.Channel
-	lines    []store.Line
+	lines    []store.WaitingCount
 	stands   []store.Standstill
 	recent   []store.RecentCount
 	pauses   []store.Pause
@@ -55,7 +55,7 @@ func (a *API) status() {
 			return nil, err
 		}
 		f := facts{channels: channels.Items}
-		if f.lines, err = a.Store.Lines(ctx, c.Workspace.ID, now); err != nil {
+		if f.lines, err = a.Store.WaitingCounts(ctx, c.Workspace.ID, now); err != nil {
 			return nil, fmt.Errorf("what waits: %w", err)
 		}
 		if f.stands, err = a.Store.Standstills(ctx, c.Workspace.ID, now); err != nil {
@@ -118,7 +118,7 @@ func (x ids) statusLines(f facts) []client.StatusLine {
 }
 
 // waitingLines are the messages that wait, by channel and reason: workflows are put together.
-func (x ids) waitingLines(lines []store.Line) (out []client.StatusLine) {
+func (x ids) waitingLines(lines []store.WaitingCount) (out []client.StatusLine) {
 	for _, l := range lines { // the oldest first
 		same := func(one client.StatusLine) bool { return one.Name == l.Channel && one.Reason == string(l.Reason) }
 		if i := slices.IndexFunc(out, same); i >= 0 {
@@ -135,7 +135,7 @@ func (x ids) waitingLines(lines []store.Line) (out []client.StatusLine) {
 
 // waitingCommand is what a person can do about messages that wait. A retry does not get past an open breaker, and a message that nothing
 // delays needs none.
-func waitingCommand(l store.Line) string {
+func waitingCommand(l store.WaitingCount) string {
 	verb := "retry"
 	if l.Reason == "" || l.Reason == reason.ChannelDown {
 		verb = "list"

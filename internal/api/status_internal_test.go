@@ -21,7 +21,7 @@ func TestStatusLines(t *testing.T) {
 	fine.State.Breaker = client.BreakerClosed
 	lines := (ids{}).statusLines(facts{
 		channels: []client.Channel{away, fine},
-		lines: []store.Line{
+		lines: []store.WaitingCount{
 			{Workflow: "a", Channel: "sms:away", Reason: reason.ChannelDown, N: 3, Oldest: at.Add(-time.Hour)},
 			{Workflow: "b", Channel: "sms:away", Reason: reason.ChannelDown, N: 2, Oldest: at},
 		},

@@ -70,7 +70,7 @@ func (a *API) workflows() {
 		Description: "Works for workflows whose audience and texts need neither an event nor a record.",
 	}, func(ctx context.Context, c Caller, in *runWorkflow) (*body[client.ManualRun], error) {
 		wire := a.idsOf(c.Workspace).wireManualRun
-		run, err := a.Engine.RunByHand(ctx, c.Workspace, c.Name, in.Slug, in.Body.RunID, once(a, c, wire))
+		run, err := a.Engine.RunManually(ctx, c.Workspace, c.Name, in.Slug, in.Body.RunID, once(a, c, wire))
 		if err != nil {
 			return nil, err
 		}

@@ -146,7 +146,7 @@ func (a *App) start(ctx context.Context) (err error) {
 	a.metrics = a.newMetrics()
 	providers := append(Providers(a.outbound, a.clock), a.config.Providers...)
 	a.engine, err = engine.New(engine.Config{
-		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.tell(), Documents: a.documents,
+		Store: a.store, Clock: a.clock, Log: a.log, Providers: providers, Secret: a.vault.resolve, SecretCheck: a.vault.check, Journal: a.journal(), Documents: a.documents,
 		Definitions: DefinitionOptions(providers), Workers: a.config.Workers, Batch: a.config.Batch, PublicURL: a.config.PublicURL,
 		Retention: time.Duration(a.config.RetentionDays) * 24 * time.Hour,
 		Spans:     a.tracing.Spans,
@@ -199,8 +199,8 @@ func prepare(ctx context.Context, s *store.Store, migrate bool, now func() time.
 	return s.EnsureWorkspace(ctx, DefaultWorkspace, newSecret(), now())
 }
 
-// tell passes the journal's entries to the log, to the console and to whoever else wants them.
-func (a *App) tell() journal.Writer {
+// journal passes the entries of the journal to the log, the console and the other readers.
+func (a *App) journal() journal.Writer {
 	log := telemetry.LogJournal(a.log)
 	return func(e journal.Entry) {
 		log.Write(e)

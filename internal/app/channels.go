@@ -25,7 +25,7 @@ func (o operations) Channels(ctx context.Context, ws store.Workspace) (client.Ch
 			Key: def.Key, Kind: def.Kind, Provider: def.Provider, OnUnknown: def.OnUnknown, IdempotencyTTL: short(def.KeyLife),
 			Rate: s.Rate, Concurrency: s.Concurrency, Timeout: short(c.Timeout), OnlyTo: def.OnlyTo,
 			State: client.ChannelState{
-				Breaker: string(s.Breaker), OpenUntil: s.OpenUntil, Failures: s.Failures, InFlight: s.OnWire,
+				Breaker: string(s.Breaker), OpenUntil: s.OpenUntil, Failures: s.Failures, InFlight: s.InFlight,
 				LastAcceptedAt: s.AcceptedAt, LastFailedAt: s.FailedAt, LastFailure: s.Failure,
 			},
 		}
@@ -49,7 +49,7 @@ func short(d time.Duration) string {
 }
 
 func (o operations) TestChannel(
-	ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Once[client.ChannelTested],
+	ctx context.Context, ws store.Workspace, actor, channel string, t client.ChannelTest, once *store.Idempotent[client.ChannelTested],
 ) (client.ChannelTested, error) {
 	trial := sender.Trial{Channel: channel, Actor: actor, To: t.To, Subject: t.Subject, Text: t.Text}
 	tried, err := o.engine.TryChannel(ctx, ws, trial, store.From(once, tested))
@@ -67,7 +67,7 @@ func tested(t sender.Tried) client.ChannelTested {
 func (a *App) channelGauges() []telemetry.Channel {
 	var list []telemetry.Channel
 	for _, s := range a.engine.Channels() {
-		list = append(list, telemetry.Channel{Name: s.Channel, Open: s.Breaker != flow.Closed, InFlight: s.OnWire})
+		list = append(list, telemetry.Channel{Name: s.Channel, Open: s.Breaker != flow.Closed, InFlight: s.InFlight})
 	}
 	return list
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // EditDefinitions does what the API is asked for: an apply, a deletion or a rollback.
-func (o operations) EditDefinitions(ctx context.Context, ws store.Workspace, edit api.DefinitionEdit, by api.Applier, once *store.Once[api.Applied]) (api.Applied, error) {
+func (o operations) EditDefinitions(ctx context.Context, ws store.Workspace, edit api.DefinitionEdit, by api.Applier, once *store.Idempotent[api.Applied]) (api.Applied, error) {
 	var result engine.Applied
 	var err error
 	switch kept := store.From(once, applied); {

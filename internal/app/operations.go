@@ -32,7 +32,7 @@ type operations struct {
 // Operations is an engine in the shape that the API asks for.
 func Operations(e *engine.Engine) api.Engine { return operations{engine: e} }
 
-func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Once[[]ingest.Result]) ([]ingest.Result, error) {
+func (o operations) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Idempotent[[]ingest.Result]) ([]ingest.Result, error) {
 	results, err := o.engine.IngestOnce(ctx, ws, items, once)
 	if o.count != nil {
 		for _, r := range results {
@@ -47,11 +47,11 @@ func (o operations) Tick(ctx context.Context) (client.Tick, error) {
 		return client.Tick{}, errTickOfCopy()
 	}
 	r, err := o.engine.Tick(ctx)
-	return client.Tick{Processed: r.Processed, Looked: r.Looked, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed}, err
+	return client.Tick{Processed: r.Processed, Looked: r.Evaluated, Expanded: r.Expanded, Reclaimed: r.Reclaimed, Expired: r.Expired, Failed: r.Failed}, err
 }
 
-func (o operations) Operate(ctx context.Context, ws store.Workspace, actor string, action api.Action, once *store.Once[api.Operated]) (api.Operated, error) {
-	ops, now := o.engine.Operator().Once(store.From(once, operated)), o.engine.Now()
+func (o operations) Operate(ctx context.Context, ws store.Workspace, actor string, action api.Action, once *store.Idempotent[api.Operated]) (api.Operated, error) {
+	ops, now := o.engine.Operator().Idempotent(store.From(once, operated)), o.engine.Now()
 	var r operator.Result
 	var err error
 	switch onDelivery := action.Delivery != 0; {
@@ -76,9 +76,9 @@ func (o operations) Operate(ctx context.Context, ws store.Workspace, actor strin
 	return operated(r), nil
 }
 
-func (o operations) RunByHand(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Once[store.ManualRun]) (store.ManualRun, error) {
-	run, err := o.engine.RunByHand(ctx, ws, workflow, runID, actor, once)
-	var refused *engine.NotByHandError
+func (o operations) RunManually(ctx context.Context, ws store.Workspace, actor, workflow, runID string, once *store.Idempotent[store.ManualRun]) (store.ManualRun, error) {
+	run, err := o.engine.RunManually(ctx, ws, workflow, runID, actor, once)
+	var refused *engine.NotManualError
 	if errors.As(err, &refused) {
 		p := client.NewProblem(http.StatusUnprocessableEntity, http.StatusText(http.StatusUnprocessableEntity), client.CodeNotByHand, refused.Error())
 		p.Hint = refused.Hint
@@ -141,7 +141,7 @@ func operated(r operator.Result) api.Operated {
 }
 
 func (o operations) WriteContacts(
-	ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result],
+	ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Idempotent[[]contact.Result],
 ) ([]contact.Result, error) {
 	return o.engine.Contacts().Write(ctx, ws, mode, items, o.engine.Now(), once)
 }
@@ -150,12 +150,12 @@ func (o operations) Limits(ctx context.Context, ws subject.WorkspaceID, contact 
 	return o.engine.Limits(ctx, ws, contact)
 }
 
-func (o operations) StopContact(ctx context.Context, ws store.Workspace, w contact.Wish, once *store.Once[contact.Stopped]) (contact.Stopped, error) {
+func (o operations) StopContact(ctx context.Context, ws store.Workspace, w contact.Suppression, once *store.Idempotent[contact.Stopped]) (contact.Stopped, error) {
 	return o.engine.Contacts().Stop(ctx, ws, w, o.engine.Now(), once)
 }
 
 func (o operations) WriteRecords(
-	ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result],
+	ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result],
 ) ([]record.Result, error) {
 	return o.engine.Records().Write(ctx, ws, mode, items, actor, o.engine.Now(), once)
 }
@@ -172,7 +172,7 @@ func (o operations) Throttles(ctx context.Context, ws subject.WorkspaceID, f sto
 	return o.engine.Throttles(ctx, ws, f)
 }
 
-func (o operations) ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Standing, error) {
+func (o operations) ExplainRecord(ctx context.Context, ws store.Workspace, r store.RecordRow) ([]plan.Explanation, error) {
 	return o.engine.ExplainRecord(ctx, ws.ID, r)
 }
 
@@ -200,13 +200,13 @@ func (o operations) Circumstances(ctx context.Context, ws subject.WorkspaceID) (
 	return o.engine.Circumstances(ctx, ws)
 }
 
-func (o operations) Bulk(ctx context.Context, ws store.Workspace, actor string, b api.Bulk, once *store.Once[api.Bulked]) (api.Bulked, error) {
+func (o operations) Bulk(ctx context.Context, ws store.Workspace, actor string, b api.Bulk, once *store.Idempotent[api.Bulked]) (api.Bulked, error) {
 	ops, wish := o.engine.Operator(), operator.Bulk{Retry: b.Verb == api.Retry, Selection: b.Selection}
 	if b.DryRun {
 		m, err := ops.Preview(ctx, ws.ID, wish)
 		return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Samples: m.Samples}, answer(err)
 	}
-	run, m, err := ops.Begin(ctx, ws.ID, wish, actor, o.engine.Now(), func(m operator.Matched) *store.Once[store.Run] {
+	run, m, err := ops.Begin(ctx, ws.ID, wish, actor, o.engine.Now(), func(m operator.Matched) *store.Idempotent[store.Run] {
 		return store.From(once, func(r store.Run) api.Bulked {
 			return api.Bulked{Matched: m.N, More: m.More, ByStatus: m.ByStatus, ByReason: m.ByReason, Run: r}
 		})

@@ -181,15 +181,15 @@ type writes struct {
 	arm    *atomic.Bool
 }
 
-func (w writes) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Once[[]ingest.Result]) ([]ingest.Result, error) {
+func (w writes) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Idempotent[[]ingest.Result]) ([]ingest.Result, error) {
 	w.arm.Store(true)
 	return w.engine.IngestOnce(ctx, ws, items, once)
 }
 
-func (w writes) WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Once[[]contact.Result]) ([]contact.Result, error) {
+func (w writes) WriteContacts(ctx context.Context, ws store.Workspace, mode contact.Mode, items []contact.Item, once *store.Idempotent[[]contact.Result]) ([]contact.Result, error) {
 	return w.engine.Contacts().Write(ctx, ws, mode, items, w.engine.Now(), once)
 }
 
-func (w writes) WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Once[[]record.Result]) ([]record.Result, error) {
+func (w writes) WriteRecords(ctx context.Context, ws store.Workspace, mode record.Mode, items []record.Item, actor string, once *store.Idempotent[[]record.Result]) ([]record.Result, error) {
 	return w.engine.Records().Write(ctx, ws, mode, items, actor, w.engine.Now(), once)
 }

@@ -146,8 +146,8 @@ func (c *restoreCmd) Run(s *session) error {
 		return err
 	}
 	fmt.Fprintln(s.Out, "restored", c.DB, "from", c.File)
-	if done.Aside != "" {
-		fmt.Fprintln(s.Out, "the former database is", done.Aside)
+	if done.Previous != "" {
+		fmt.Fprintln(s.Out, "the former database is", done.Previous)
 	}
 	s.note("nothing is sent from it before carillon accept-restore")
 	return nil

@@ -9,7 +9,7 @@ import (
 
 // Ahead is what a trigger that plans ahead remembers of a record.
 type Ahead struct {
-	Print string // of what it has planned; empty: nothing
+	Fingerprint string // of what it has planned; empty: nothing
 	// The rest is of a trigger that fires when a threshold is crossed.
 	By      string         // the rules by which the last look counted crossings; empty: none did, and Afresh
 	Level   *float64       // the metric at that look; nil: nothing could be reached, or time alone moves it
@@ -23,11 +23,11 @@ type Ahead struct {
 const Afresh = "*"
 
 func (a Ahead) equal(o Ahead) bool {
-	return a.Print == o.Print && a.By == o.By && maps.Equal(a.Crossed, o.Crossed) && maps.Equal(a.Over, o.Over)
+	return a.Fingerprint == o.Fingerprint && a.By == o.By && maps.Equal(a.Crossed, o.Crossed) && maps.Equal(a.Over, o.Over)
 }
 
-// Height is what a look sees of thresholds.
-type Height struct {
+// Crossing is what a look sees of thresholds.
+type Crossing struct {
 	Rules   string   // tells these rules from all others
 	Fresh   bool     // the record was never looked at
 	Defined []string // the thresholds; one empty name for a condition
@@ -43,7 +43,7 @@ type Height struct {
 // A threshold is crossed when the record gets there, and never by an edit (R11): what is reached at the first look by new rules
 // is no crossing, unless the record is new. Thresholds are not among the rules, where it is known how high the record stood at
 // the last look: it has crossed those that lay above that.
-func (a Ahead) Cross(v Height, since map[string]time.Time) Ahead {
+func (a Ahead) Cross(v Crossing, since map[string]time.Time) Ahead {
 	over := map[string]int{}
 	for name, n := range a.Over {
 		if slices.Contains(v.Met, name) || slices.Contains(v.Failed, name) || !slices.Contains(v.Defined, name) && v.stands(name) {
@@ -75,7 +75,7 @@ func (a Ahead) Cross(v Height, since map[string]time.Time) Ahead {
 }
 
 // stands reports whether a threshold that is defined no longer is reached, as far as that can be said.
-func (v Height) stands(name string) bool {
+func (v Crossing) stands(name string) bool {
 	number, err := strconv.ParseFloat(name, 64)
 	metric := len(v.Defined) > 0 && v.Defined[0] != ""
 	return !metric || err != nil || v.Level != nil && number <= *v.Level

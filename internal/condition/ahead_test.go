@@ -41,7 +41,7 @@ func TestCross(t *testing.T) {
 			var a Ahead
 			since := map[string]time.Time{}
 			for i, l := range c.looks {
-				v := Height{Rules: l.rules, Fresh: c.fresh && i == 0, Defined: l.defined, Level: &l.level, Moving: l.moving}
+				v := Crossing{Rules: l.rules, Fresh: c.fresh && i == 0, Defined: l.defined, Level: &l.level, Moving: l.moving}
 				for _, at := range l.defined {
 					if below(at, &l.level) {
 						v.Met = append(v.Met, at)
@@ -61,10 +61,10 @@ func TestCross(t *testing.T) {
 			}
 		})
 	}
-	if a := (Ahead{By: "r", Over: map[string]int{"80": 1}}).Cross(Height{Rules: "s", Defined: []string{"80"}, Failed: []string{"80"}}, nil); a.Over["80"] != 1 {
+	if a := (Ahead{By: "r", Over: map[string]int{"80": 1}}).Cross(Crossing{Rules: "s", Defined: []string{"80"}, Failed: []string{"80"}}, nil); a.Over["80"] != 1 {
 		t.Error("what cannot be evaluated has ended what had begun")
 	}
-	if a := (Ahead{By: Afresh}).Cross(Height{Rules: "s", Defined: []string{""}, Met: []string{""}, Ripe: []string{""}}, nil); a.Over[""] != 1 {
+	if a := (Ahead{By: Afresh}).Cross(Crossing{Rules: "s", Defined: []string{""}, Met: []string{""}, Ripe: []string{""}}, nil); a.Over[""] != 1 {
 		t.Error("a record that has come back has crossed nothing")
 	}
 }

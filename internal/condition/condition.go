@@ -73,8 +73,8 @@ type Latest struct {
 	At      time.Time
 }
 
-// Sight is what a look sees.
-type Sight struct {
+// Observation is what a look sees.
+type Observation struct {
 	Now    time.Time
 	Tick   time.Time // the tick of the interval that is due; none: it is not time for one
 	Met    []string  // the issues that are true, sorted; one empty name for a trigger with a single condition
@@ -86,23 +86,23 @@ type Sight struct {
 
 // Outcome is what follows from a look.
 type Outcome struct {
-	State  State
-	Judged bool      // it was time for this trigger to look
-	At     time.Time // the nominal instant of the look
-	Issues []string  // what is met for long enough, sorted; empty: nothing fires
-	Faded  []string  // issues that were met and are no more, while others are
-	Lapsed []Latest  // contexts of earlier firings of which an issue is gone, as Lapse found them
-	Doubt  []string  // issues of this episode that were met, and cannot be evaluated: nobody knows whether they are over
+	State   State
+	Judged  bool      // it was time for this trigger to look
+	At      time.Time // the nominal instant of the look
+	Issues  []string  // what is met for long enough, sorted; empty: nothing fires
+	Faded   []string  // issues that were met and are no more, while others are
+	Lapsed  []Latest  // contexts of earlier firings of which an issue is gone, as Lapse found them
+	Unknown []string  // issues of this episode that were met, and cannot be evaluated: nobody knows whether they are over
 	// Cleared says that the episode is over; Latest is then its last firing.
-	Cleared bool
-	Latest  Latest
-	Next    time.Time // when to look again at the latest; none: not before it is written
+	Cleared    bool
+	Latest     Latest
+	EvaluateAt time.Time // when to look again at the latest; none: not before it is written
 
 	met []string
 }
 
-// Look holds what is seen against the state.
-func (s State) Look(r Rule, v Sight) Outcome {
+// Evaluate holds what is seen against the state.
+func (s State) Evaluate(r Rule, v Observation) Outcome {
 	o := Outcome{State: s, Judged: true, At: v.Now, met: v.Met}
 	if v.Gone {
 		o.met, o.State.Failed = nil, false
@@ -111,7 +111,7 @@ func (s State) Look(r Rule, v Sight) Outcome {
 	}
 	if v.Tick.IsZero() && !r.Change {
 		o.Judged = false
-		o.Next = o.State.unjudged(r, v)
+		o.EvaluateAt = o.State.unjudged(r, v)
 		return o
 	}
 	if !v.Tick.IsZero() {
@@ -119,12 +119,12 @@ func (s State) Look(r Rule, v Sight) Outcome {
 	}
 	o.State.Failed = len(v.Failed) > 0
 	o.State.Since = nil
-	o.Doubt = s.doubt(r, v.Failed, o.At)
-	o.met = slices.Concat(v.Met, o.Doubt)
+	o.Unknown = s.doubt(r, v.Failed, o.At)
+	o.met = slices.Concat(v.Met, o.Unknown)
 	if len(o.met) > 0 {
 		o.State.Since = make(map[string]time.Time, len(o.met))
 	}
-	for _, issue := range o.Doubt {
+	for _, issue := range o.Unknown {
 		o.State.Since[issue] = s.Since[issue]
 	}
 	for _, issue := range v.Met {
@@ -193,12 +193,12 @@ func (r Rule) Rest(now, flip time.Time, bound bool) (at time.Time) {
 
 // Idle reports whether a look that finds nothing met would leave the state as it is.
 func (s State) Idle(r Rule) bool {
-	return !s.Open && !s.Failed && len(s.Since) == 0 && s.Latest == (Latest{}) && (len(s.Fired) == 0 || !r.Reset) && len(s.reheard()) == len(s.Blocked) && s.Ahead.Print == "" && len(s.Ahead.Over) == 0
+	return !s.Open && !s.Failed && len(s.Since) == 0 && s.Latest == (Latest{}) && (len(s.Fired) == 0 || !r.Reset) && len(s.reheard()) == len(s.Blocked) && s.Ahead.Fingerprint == "" && len(s.Ahead.Over) == 0
 }
 
 // unjudged is when a trigger that looks at ticks alone has to look, seen between two of them: at the next one, if it would
 // find anything there that is met, or that was.
-func (s State) unjudged(r Rule, v Sight) time.Time {
+func (s State) unjudged(r Rule, v Observation) time.Time {
 	if r.Every > 0 && (len(v.Met) > 0 || len(s.Since) > 0 || (len(v.Failed) > 0) != s.Failed) {
 		return TickAfter(v.Now, r.Every)
 	}
@@ -248,8 +248,8 @@ func all(list []string, is func(string) bool) bool {
 
 // sooner moves the next look forward to at.
 func (o *Outcome) sooner(at time.Time) {
-	if !at.IsZero() && (o.Next.IsZero() || at.Before(o.Next)) {
-		o.Next = at
+	if !at.IsZero() && (o.EvaluateAt.IsZero() || at.Before(o.EvaluateAt)) {
+		o.EvaluateAt = at
 	}
 }
 
@@ -324,8 +324,8 @@ func (s State) Held(context string, firedAt time.Time) int {
 	return 0
 }
 
-// Unheard reports whether what a context had to say found nobody to send it to, and it has not fired since.
-func (s State) Unheard(context string) bool {
+// Undelivered reports whether what a context had to say found nobody to send it to, and it has not fired since.
+func (s State) Undelivered(context string) bool {
 	b, ok := s.Blocked[context]
 	return ok && b.At.IsZero()
 }

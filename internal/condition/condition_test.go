@@ -151,14 +151,14 @@ func TestLook(t *testing.T) {
 			t.Parallel()
 			var s State
 			for _, step := range tt.steps {
-				v := Sight{Now: clock(step.at), Met: step.met, Failed: step.failed, Gone: step.gone, Bound: step.bound}
+				v := Observation{Now: clock(step.at), Met: step.met, Failed: step.failed, Gone: step.gone, Bound: step.bound}
 				if step.tick {
 					v.Tick = TickAt(v.Now, tt.rule.Every)
 				}
 				if step.flip != "" {
 					v.Flip = clock(step.flip)
 				}
-				o := s.Look(tt.rule, v)
+				o := s.Evaluate(tt.rule, v)
 				s = o.State
 				got := fmt.Sprintf("%q %d", o.Issues, s.Episodes)
 				if !o.Judged {
@@ -170,8 +170,8 @@ func TestLook(t *testing.T) {
 				if faded := strings.Join(o.Faded, ","); step.failed != nil && faded != step.faded {
 					t.Errorf("%s: %q faded, want %q", step.at, faded, step.faded)
 				}
-				if got != step.want || show(o.Next) != step.next {
-					t.Errorf("%s: got %s, next %s; want %s, next %s", step.at, got, show(o.Next), step.want, step.next)
+				if got != step.want || show(o.EvaluateAt) != step.next {
+					t.Errorf("%s: got %s, next %s; want %s, next %s", step.at, got, show(o.EvaluateAt), step.want, step.next)
 				}
 				if want := v.Now; o.Judged && !step.tick && !o.At.Equal(want) || step.tick && !o.At.Equal(v.Tick) {
 					t.Errorf("%s: nominally at %s", step.at, o.At)
@@ -185,12 +185,12 @@ func TestLook(t *testing.T) {
 func TestLapsed(t *testing.T) {
 	t.Parallel()
 	rule := Rule{Change: true, Reset: true}
-	s := State{}.Look(rule, Sight{Now: ten, Met: []string{"A", "B"}}).State.Fire(rule, "t:A,B", []string{"A", "B"}, ten)
+	s := State{}.Evaluate(rule, Observation{Now: ten, Met: []string{"A", "B"}}).State.Fire(rule, "t:A,B", []string{"A", "B"}, ten)
 	if !s.HasFired("t:A,B", ten) || s.HasFired("t:A,B", ten.Add(1)) || s.HasFired("t:A", ten) {
 		t.Error("it is not known what fired when")
 	}
 	look := func(s State, minutes int, context string, met ...string) Outcome {
-		o := s.Look(rule, Sight{Now: ten.Add(time.Duration(minutes) * time.Minute), Met: met})
+		o := s.Evaluate(rule, Observation{Now: ten.Add(time.Duration(minutes) * time.Minute), Met: met})
 		o.Lapse(rule, context)
 		return o
 	}
@@ -242,7 +242,7 @@ func TestBlockIsToldOfOnceAFiring(t *testing.T) {
 	}
 	unheard, _ := State{}.Block("t:A", time.Time{}, true)
 	heard := unheard.Fire(Rule{}, "t:A", nil, ten)
-	if !unheard.Unheard("t:A") || unheard.Unheard("t:B") || heard.Unheard("t:A") || !unheard.Unheard("t:A") {
+	if !unheard.Undelivered("t:A") || unheard.Undelivered("t:B") || heard.Undelivered("t:A") || !unheard.Undelivered("t:A") {
 		t.Error("it is not known whether somebody heard")
 	}
 }
@@ -330,11 +330,11 @@ func TestLooksAreEnough(t *testing.T) {
 		var naive []fact
 		var slow State
 		for at := ten; !at.After(end); at = at.Add(time.Minute) {
-			v := Sight{Now: at, Met: w.at(at)}
+			v := Observation{Now: at, Met: w.at(at)}
 			if rule.Every > 0 && TickAt(at, rule.Every).Equal(at) {
 				v.Tick = at
 			}
-			o := slow.Look(rule, v)
+			o := slow.Evaluate(rule, v)
 			if o.Judged {
 				naive = append(naive, fact{at, fmt.Sprint(o.Issues), o.State.Episodes, o.Cleared})
 			}
@@ -356,14 +356,14 @@ func TestLooksAreEnough(t *testing.T) {
 			if lookAt.IsZero() {
 				lookAt = at
 			}
-			o := s.Look(rule, Sight{Now: at, Tick: DueTick(rule.Every, at, lookedAt, lookAt), Met: w.at(at)})
+			o := s.Evaluate(rule, Observation{Now: at, Tick: DueTick(rule.Every, at, lookedAt, lookAt), Met: w.at(at)})
 			if o.Judged {
 				seen[at] = fact{at, fmt.Sprint(o.Issues), o.State.Episodes, o.Cleared}
 			}
-			if !o.Next.IsZero() && !o.Next.After(at) {
-				t.Fatalf("at %s the next look is %s", at, o.Next)
+			if !o.EvaluateAt.IsZero() && !o.EvaluateAt.After(at) {
+				t.Fatalf("at %s the next look is %s", at, o.EvaluateAt)
 			}
-			s, lookedAt, lookAt = o.State, at, o.Next
+			s, lookedAt, lookAt = o.State, at, o.EvaluateAt
 		}
 		last := fact{Issues: "[]"}
 		for _, n := range naive {

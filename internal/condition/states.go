@@ -17,19 +17,19 @@ func Name(workflow, trigger string) string { return workflow + "/" + trigger }
 
 // stored is a state as JSON: instants are µs since 1970 UTC.
 type stored struct {
-	Episodes int                    `json:"n,omitempty"`
-	Open     bool                   `json:"o,omitempty"`
-	Since    map[string]int64       `json:"s,omitempty"`
-	Fired    map[string]storedFired `json:"f,omitempty"`
-	Context  string                 `json:"c,omitempty"`
-	Latest   int64                  `json:"l,omitempty"`
-	Blocked  map[string]storedBlock `json:"b,omitempty"`
-	Print    string                 `json:"p,omitempty"`
-	By       string                 `json:"xb,omitempty"`
-	Level    *float64               `json:"xl,omitempty"`
-	Crossed  map[string]int         `json:"xn,omitempty"`
-	Over     map[string]int         `json:"xs,omitempty"`
-	Failed   bool                   `json:"e,omitempty"`
+	Episodes    int                    `json:"n,omitempty"`
+	Open        bool                   `json:"o,omitempty"`
+	Since       map[string]int64       `json:"s,omitempty"`
+	Fired       map[string]storedFired `json:"f,omitempty"`
+	Context     string                 `json:"c,omitempty"`
+	Latest      int64                  `json:"l,omitempty"`
+	Blocked     map[string]storedBlock `json:"b,omitempty"`
+	Fingerprint string                 `json:"p,omitempty"`
+	By          string                 `json:"xb,omitempty"`
+	Level       *float64               `json:"xl,omitempty"`
+	Crossed     map[string]int         `json:"xn,omitempty"`
+	Over        map[string]int         `json:"xs,omitempty"`
+	Failed      bool                   `json:"e,omitempty"`
 }
 
 type storedBlock struct {
@@ -57,7 +57,7 @@ func Parse(text string) (States, error) {
 			Episodes: j.Episodes, Open: j.Open, Failed: j.Failed, Since: each(j.Since, instant),
 			Blocked: each(j.Blocked, func(b storedBlock) Blocked { return Blocked{At: instant(b.At), Times: b.Times} }),
 			Fired:   each(j.Fired, func(f storedFired) Firing { return Firing{At: instant(f.At), Issues: f.Issues} }),
-			Ahead:   Ahead{Print: j.Print, By: j.By, Level: j.Level, Crossed: j.Crossed, Over: j.Over},
+			Ahead:   Ahead{Fingerprint: j.Fingerprint, By: j.By, Level: j.Level, Crossed: j.Crossed, Over: j.Over},
 		}
 		if j.Latest != 0 {
 			s.Latest = Latest{Context: j.Context, At: instant(j.Latest)}
@@ -75,12 +75,12 @@ func (states States) String() string {
 			Episodes: s.Episodes, Open: s.Open, Failed: s.Failed, Since: each(s.Since, time.Time.UnixMicro),
 			Blocked: each(s.Blocked, func(b Blocked) storedBlock { return storedBlock{At: b.At.UnixMicro(), Times: b.Times} }),
 			Fired:   each(s.Fired, func(f Firing) storedFired { return storedFired{At: f.At.UnixMicro(), Issues: f.Issues} }), Context: s.Latest.Context,
-			Print: s.Ahead.Print, By: s.Ahead.By, Level: s.Ahead.Level, Crossed: s.Ahead.Crossed, Over: s.Ahead.Over,
+			Fingerprint: s.Ahead.Fingerprint, By: s.Ahead.By, Level: s.Ahead.Level, Crossed: s.Ahead.Crossed, Over: s.Ahead.Over,
 		}
 		if !s.Latest.At.IsZero() {
 			j.Latest = s.Latest.At.UnixMicro()
 		}
-		if j.Episodes != 0 || j.Failed || len(j.Since)+len(j.Fired)+len(j.Blocked)+len(j.Crossed)+len(j.Over) > 0 || j.Print != "" || j.By != "" {
+		if j.Episodes != 0 || j.Failed || len(j.Since)+len(j.Fired)+len(j.Blocked)+len(j.Crossed)+len(j.Over) > 0 || j.Fingerprint != "" || j.By != "" {
 			all[name] = j
 		}
 	}

@@ -92,7 +92,7 @@ type Definitions interface {
 	// Limits says how far the limits of a contact are used up by the set in force.
 	Limits(ctx context.Context, ws subject.WorkspaceID, contact string) (admission.Limits, error)
 	// ExplainRecord says how every trigger stands to a record at this moment.
-	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Standing, error)
+	ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Explanation, error)
 	// RecordWarnings says which fields of a record name a contact that does not exist.
 	RecordWarnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]record.Warning, error)
 	// InputConflict sets what an instance was planned by beside what its trigger says now.

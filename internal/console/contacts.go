@@ -181,7 +181,7 @@ func (c *console) contact(ctx context.Context, v visit) (view, error) {
 	}
 	for _, k := range l.Kinds {
 		group := limitGroup{kind: k.Kind}
-		for _, u := range k.Lines {
+		for _, u := range k.Limits {
 			group.lines = append(group.lines, limitLine{
 				name: limitName(u.Use), value: u.Value(), from: layerName(u.From, r.Persona), says: u.Sentence(l.At, v.zone), waits: !u.Free.Equal(l.At),
 			})

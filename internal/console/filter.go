@@ -85,9 +85,9 @@ func (f filter) narrowed() bool {
 }
 
 // whom is a person as people name them.
-func (v visit) whom(text string) store.Whom {
+func (v visit) whom(text string) store.ContactQuery {
 	if text == "" {
-		return store.Whom{}
+		return store.ContactQuery{}
 	}
-	return store.Whom{Text: text, Hash: key.NewKeyed(v.workspace.Secret, key.PurposeAddress).Hash(subject.NormalizeAddress(text))}
+	return store.ContactQuery{Text: text, Hash: key.NewKeyed(v.workspace.Secret, key.PurposeAddress).Hash(subject.NormalizeAddress(text))}
 }

@@ -15,7 +15,7 @@ import (
 
 // Finder is what the search field reads.
 type Finder interface {
-	FindContacts(ctx context.Context, ws subject.WorkspaceID, w store.Whom, limit int) ([]store.ContactRow, error)
+	FindContacts(ctx context.Context, ws subject.WorkspaceID, w store.ContactQuery, limit int) ([]store.ContactRow, error)
 	RecordsNamed(ctx context.Context, ws subject.WorkspaceID, id string, limit int) ([]store.RecordRow, error)
 }
 

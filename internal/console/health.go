@@ -23,7 +23,7 @@ import (
 // Health is what the strip of the overview and the pages of workflows and channels read.
 type Health interface {
 	Recent(ctx context.Context, ws subject.WorkspaceID, since time.Time) ([]store.RecentCount, error)
-	Lines(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.Line, error)
+	WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]store.WaitingCount, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
 	DefinitionSet(ctx context.Context, ws subject.WorkspaceID, number int64) ([]store.Definition, error)
 }
@@ -94,7 +94,7 @@ func (c *console) health(ctx context.Context, v visit, pauses []store.Pause) ([]
 	if err != nil {
 		return nil, err
 	}
-	lines, err := c.Store.Lines(ctx, v.workspace.ID, v.now)
+	lines, err := c.Store.WaitingCounts(ctx, v.workspace.ID, v.now)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ type partList struct {
 }
 
 // tally adds up the deliveries of a day and what waits, by the name that of and lineOf give.
-func tally(recent []store.RecentCount, lines []store.Line, of func(store.RecentCount) string, lineOf func(store.Line) string) map[string]partRow {
+func tally(recent []store.RecentCount, lines []store.WaitingCount, of func(store.RecentCount) string, lineOf func(store.WaitingCount) string) map[string]partRow {
 	out := map[string]partRow{}
 	for _, r := range recent {
 		row := out[of(r)]
@@ -224,12 +224,12 @@ func tally(recent []store.RecentCount, lines []store.Line, of func(store.RecentC
 	return out
 }
 
-func (c *console) numbers(ctx context.Context, v visit) ([]store.RecentCount, []store.Line, error) {
+func (c *console) numbers(ctx context.Context, v visit) ([]store.RecentCount, []store.WaitingCount, error) {
 	recent, err := c.recent(ctx, v)
 	if err != nil {
 		return nil, nil, err
 	}
-	lines, err := c.Store.Lines(ctx, v.workspace.ID, v.now)
+	lines, err := c.Store.WaitingCounts(ctx, v.workspace.ID, v.now)
 	return recent, lines, err
 }
 
@@ -246,7 +246,7 @@ func (c *console) workflowPages(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	sums := tally(recent, lines, func(r store.RecentCount) string { return r.Workflow }, func(l store.Line) string { return l.Workflow })
+	sums := tally(recent, lines, func(r store.RecentCount) string { return r.Workflow }, func(l store.WaitingCount) string { return l.Workflow })
 	list := partList{scale: v.scale, title: "Workflows", kind: "workflow"}
 	for _, w := range set.Workflows() {
 		row := sums[w.Name]
@@ -290,7 +290,7 @@ func (c *console) channelPages(ctx context.Context, v visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	sums := tally(recent, lines, func(r store.RecentCount) string { return r.Channel }, func(l store.Line) string { return l.Channel })
+	sums := tally(recent, lines, func(r store.RecentCount) string { return r.Channel }, func(l store.WaitingCount) string { return l.Channel })
 	list := partList{scale: v.scale, title: "Channels", kind: "channel"}
 	for i, def := range defs {
 		row := sums[def.Key]
@@ -417,7 +417,7 @@ func (c *console) channelPage(ctx context.Context, v visit) (view, error) {
 	page.facts = known([]fact{
 		{name: "provider", value: def.Provider},
 		{name: "rate", value: s.Rate},
-		{name: "requests now", value: fmt.Sprintf("%d of %d", s.OnWire, s.Concurrency)},
+		{name: "requests now", value: fmt.Sprintf("%d of %d", s.InFlight, s.Concurrency)},
 		{name: "accepted last", at: s.AcceptedAt},
 		{name: "failed last", at: s.FailedAt},
 		{name: "failure", value: s.Failure, code: true},

@@ -38,7 +38,7 @@ func (c *console) holdOf(ctx context.Context, v visit, in instance.Row) (*holdin
 		{"carillon instances cancel " + id, "stops it for good"},
 	}
 	switch {
-	case in.Aside():
+	case in.Parked():
 		h.commands = []command{{"carillon workflows resume " + in.Workflow, "lets everything go on that the pause has put aside"}}
 	case in.HeldFor() == reason.InputConflict:
 		conflict, err := c.Definitions.InputConflict(ctx, v.workspace.ID, in)

@@ -39,7 +39,7 @@ func personLine(rows []delivery.Row, outlook func(delivery.Row) (admission.Outlo
 			}
 			past = append(past, of(d.CompletedAt, badge{deliveryTone(d.Status), "not sent"}, capital(string(d.Status))+". "+why(d)))
 		case delivery.Unknown:
-			past = append(past, of(d.DoubtAt, badge{odd, "unknown"}, why(d)))
+			past = append(past, of(d.UnknownSince, badge{odd, "unknown"}, why(d)))
 		case delivery.Responded:
 			past = append(past, of(d.CompletedAt, badge{good, "answered"}, ""))
 		case delivery.Scheduled, delivery.Sent, delivery.Opened:

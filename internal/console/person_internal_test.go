@@ -21,7 +21,7 @@ func TestPersonLine(t *testing.T) {
 		{ID: 5, Status: delivery.Skipped, CompletedAt: at(10), Reason: reason.NoAddress},
 		{ID: 6, Status: delivery.Expired, Step: 1, LastSentAt: at(5), CompletedAt: at(11)},
 		{ID: 7, Status: delivery.Responded, Step: 1, LastSentAt: at(6), CompletedAt: at(7), Reason: reason.Delivered},
-		{ID: 8, Status: delivery.Unknown, DoubtAt: at(8)},
+		{ID: 8, Status: delivery.Unknown, UnknownSince: at(8)},
 	}
 	outlook := func(d delivery.Row) (admission.Outlook, bool) { return admission.Ahead(d, admission.Circumstances{}) }
 	next, past := personLine(rows, outlook, func(id delivery.ID) string { return string('0' + rune(id)) })

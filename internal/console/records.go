@@ -184,8 +184,8 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 			{name: "written", at: r.UpdatedAt},
 			{name: "made", at: r.CreatedAt},
 			{name: "changed since", at: r.ChangedAt},
-			{name: "looked at", at: r.LookedAt},
-			{name: "next look", at: r.LookAt},
+			{name: "looked at", at: r.EvaluatedAt},
+			{name: "next look", at: r.EvaluateAt},
 		}),
 	}
 	if r.Unreadable != nil {
@@ -232,7 +232,7 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 	return view{title: r.Type + " " + r.ExtID, section: "/records", body: recordPage(page), live: true}, nil
 }
 
-func standingOf(s plan.Standing) standing {
+func standingOf(s plan.Explanation) standing {
 	out := standing{
 		workflow: s.Workflow.Name, trigger: s.Trigger.ID, state: badge{reasonTone(s.Reason), words(string(s.Reason))}, why: s.Reason.Sentence(), until: s.Until,
 		facts: known([]fact{

@@ -85,7 +85,7 @@ type Row struct {
 	Trace              string // JSON
 	CreatedAt          time.Time
 	CompletedAt        time.Time
-	DoubtAt            time.Time // the intent of the present step's first attempt that may have arrived without an answer; none: all is known
+	UnknownSince       time.Time // the intent of the present step's first attempt that may have arrived without an answer; none: all is known
 	FallbackOf         ID        // the delivery that it stands in for; 0 when there is none
 	FoldedInto         ID        // the delivery with which it leaves as one message; its own id: it takes others along; 0: it goes alone
 	OwnAddress         bool      // Address was one of the contact's own when the delivery was made
@@ -114,41 +114,41 @@ func (r Row) Eligible() time.Time {
 // Delayed reports whether the message could have left and is planned for later, or waits for its channel to be defined.
 func (r Row) Delayed() bool {
 	waits := r.Status == Scheduled || r.Status == Sent || r.Status == Opened
-	return waits && !r.EligibleAt.IsZero() && !r.Aside() && (!r.SendAt.IsZero() || r.Reason == reason.NoChannel)
+	return waits && !r.EligibleAt.IsZero() && !r.Parked() && (!r.SendAt.IsZero() || r.Reason == reason.NoChannel)
 }
 
-// Aside is the instant for which a delivery waits that is put aside, because its workflow is paused: it lies among what has
+// ParkedUntil is the instant for which a delivery waits that is put aside, because its workflow is paused: it lies among what has
 // something to send, and is never due.
-func Aside() time.Time { return time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC) }
+func ParkedUntil() time.Time { return time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-// Aside reports whether the row was put aside.
-func (r Row) Aside() bool { return r.SendAt.Equal(Aside()) }
+// Parked reports whether the row was put aside.
+func (r Row) Parked() bool { return r.SendAt.Equal(ParkedUntil()) }
 
 // Paused is the row as it stands while its workflow is paused, also before it is put aside: what it has to send waits for that.
 func (r Row) Paused() Row {
 	if (r.Status == Scheduled || r.Status == Sent || r.Status == Opened) && !r.SendAt.IsZero() {
-		r.SendAt, r.Reason = Aside(), reason.WorkflowPaused
+		r.SendAt, r.Reason = ParkedUntil(), reason.WorkflowPaused
 	}
 	return r
 }
 
 // Planned is when the next message is planned; none: nothing is, or it is put aside.
 func (r Row) Planned() time.Time {
-	if r.Aside() {
+	if r.Parked() {
 		return time.Time{}
 	}
 	return r.SendAt
 }
 
-// Carries reports whether the present message of the row takes others along: theirs are folded into it (R7).
-func (r Row) Carries() bool { return r.FoldedInto != 0 && r.FoldedInto == r.ID && r.Step == 0 }
+// IsFoldHead reports whether the present message of the row takes others along: theirs are folded into it (R7).
+func (r Row) IsFoldHead() bool { return r.FoldedInto != 0 && r.FoldedInto == r.ID && r.Step == 0 }
 
-// Rides reports whether the row leaves with another one, or is to.
-func (r Row) Rides() bool { return r.FoldedInto != 0 && r.FoldedInto != r.ID }
+// IsFoldMember reports whether the row leaves with another one, or is to.
+func (r Row) IsFoldMember() bool { return r.FoldedInto != 0 && r.FoldedInto != r.ID }
 
 // Together reports whether the row left with another one, as one message, or is to leave with it as things stand.
 func (r Row) Together() bool {
-	return r.Rides() && (r.Reason == reason.FoldedInto || r.Status == Scheduled)
+	return r.IsFoldMember() && (r.Reason == reason.FoldedInto || r.Status == Scheduled)
 }
 
 // RideAfter is how much later a message is due than the one with which it leaves: whoever takes that up, among several
@@ -158,18 +158,18 @@ const RideAfter = time.Second
 // LeavesAt is when the next message leaves as far as is known: one that rides leaves with its carrier.
 func (r Row) LeavesAt() time.Time {
 	at := r.Planned()
-	if r.Rides() && r.Status == Scheduled && !at.IsZero() {
+	if r.IsFoldMember() && r.Status == Scheduled && !at.IsZero() {
 		return at.Add(-RideAfter)
 	}
 	return at
 }
 
-// Doubt reports whether the present step may have reached its person although nobody was told so.
-func (r Row) Doubt() bool { return !r.DoubtAt.IsZero() }
+// OutcomeUnknown reports whether the present step may have reached its person although nobody was told so.
+func (r Row) OutcomeUnknown() bool { return !r.UnknownSince.IsZero() }
 
 // MayHaveArrived reports whether a try of the present step may have reached its person, as far as is known: its answer was lost,
 // or nobody has written it yet.
-func (r Row) MayHaveArrived() bool { return r.Doubt() || !r.IntentAt.IsZero() }
+func (r Row) MayHaveArrived() bool { return r.OutcomeUnknown() || !r.IntentAt.IsZero() }
 
 // Waits reports whether the row holds its place for a message that has not left. Whatever ends that message gives the place up.
 func (r Row) Waits() bool {

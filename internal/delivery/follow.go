@@ -38,10 +38,10 @@ const (
 // KeyExpired reports whether a step that may have arrived already must not be sent again at an instant, since its
 // provider might have forgotten the key by then (reliability: no retry of an unknown outcome after ttl - margin).
 func (p Policy) KeyExpired(row Row, at time.Time) bool {
-	if !row.Doubt() || p.KeyLife == 0 {
+	if !row.OutcomeUnknown() || p.KeyLife == 0 {
 		return false
 	}
-	return at.After(row.DoubtAt.Add(p.KeyLife - min(keyMargin, p.KeyLife/keyShare)))
+	return at.After(row.UnknownSince.Add(p.KeyLife - min(keyMargin, p.KeyLife/keyShare)))
 }
 
 // Result is what became of one attempt.
@@ -57,21 +57,21 @@ type Result struct {
 
 // Change is what a result makes of a row.
 type Change struct {
-	Accepted   bool
-	Status     Status
-	SendAt     time.Time
-	HeldBackTo time.Time // nobody takes the row up before; none: it is free at once
-	ExpiresAt  time.Time // counts once nothing more is planned, which a stop may bring about before SendAt
-	Step       int
-	RetryCount int
-	Remaining  int
-	Reason     reason.Reason
-	Completed  bool
-	Release    bool      // its slot is given back
-	Retried    bool      // the same step is tried again at SendAt
-	EligibleAt time.Time // since when it could have left, while a retry or a missing channel delays it; none: SendAt
-	DueAt      time.Time // when it was due, where the try does not count; none: SendAt
-	DoubtAt    time.Time
+	Accepted     bool
+	Status       Status
+	SendAt       time.Time
+	HeldBackTo   time.Time // nobody takes the row up before; none: it is free at once
+	ExpiresAt    time.Time // counts once nothing more is planned, which a stop may bring about before SendAt
+	Step         int
+	RetryCount   int
+	Remaining    int
+	Reason       reason.Reason
+	Completed    bool
+	Release      bool      // its slot is given back
+	Retried      bool      // the same step is tried again at SendAt
+	EligibleAt   time.Time // since when it could have left, while a retry or a missing channel delays it; none: SendAt
+	DueAt        time.Time // when it was due, where the try does not count; none: SendAt
+	UnknownSince time.Time
 }
 
 // After decides what follows a result at now. Draw picks a whole number in [0, max), the same for the same row
@@ -84,19 +84,19 @@ type Change struct {
 func After(row Row, policy Policy, result Result, now time.Time, draw func(max uint64) uint64) Change {
 	c := Change{
 		Status: row.Status, Step: row.Step, RetryCount: row.RetryCount, Remaining: row.RemindersRemaining,
-		Reason: result.Reason, DoubtAt: row.DoubtAt,
+		Reason: result.Reason, UnknownSince: row.UnknownSince,
 	}
 	switch result.Outcome {
 	case AttemptDelivered:
-		c.Accepted, c.RetryCount, c.DoubtAt = true, 0, time.Time{}
+		c.Accepted, c.RetryCount, c.UnknownSince = true, 0, time.Time{}
 		if c.Status == Scheduled || c.Status == Unknown {
 			c.Status = Sent
 		}
 		c.advance(row, policy, now)
 	case AttemptUnknown:
-		if row.DoubtAt.IsZero() {
-			row.DoubtAt = row.IntentAt
-			c.DoubtAt = row.IntentAt
+		if row.UnknownSince.IsZero() {
+			row.UnknownSince = row.IntentAt
+			c.UnknownSince = row.IntentAt
 		}
 		if !policy.HoldUnknown && result.Retry && c.retry(row, policy, result, now, draw) {
 			return c
@@ -106,7 +106,7 @@ func After(row Row, policy Policy, result Result, now time.Time, draw func(max u
 		if result.Retry && c.retry(row, policy, result, now, draw) {
 			return c
 		}
-		if row.Doubt() {
+		if row.OutcomeUnknown() {
 			if c.Reason != reason.KeyExpired {
 				c.Reason = reason.EarlierUnknown
 			}

@@ -63,7 +63,7 @@ func TestAfter(t *testing.T) {
 	soonForgotten := survey
 	soonForgotten.KeyLife = 10 * time.Second
 	doubtful := climbed(1)
-	doubtful.IntentAt, doubtful.DoubtAt = now, now
+	doubtful.IntentAt, doubtful.UnknownSince = now, now
 
 	tests := []struct {
 		name   string
@@ -138,7 +138,7 @@ func TestAfter(t *testing.T) {
 		},
 		{
 			"not when the provider may have forgotten its key by then", doubtful, soonForgotten, lostAndResting,
-			Change{Status: Unknown, ExpiresAt: now.Add(30 * day), RetryCount: 1, Remaining: 1, Reason: reason.KeyExpired, DoubtAt: now},
+			Change{Status: Unknown, ExpiresAt: now.Add(30 * day), RetryCount: 1, Remaining: 1, Reason: reason.KeyExpired, UnknownSince: now},
 		},
 		{
 			"nor for longer than the ladder takes", lateRow, survey, resting,
@@ -240,7 +240,7 @@ func TestEligibleStaysOverRetries(t *testing.T) {
 		}
 	}
 	for name, over := range map[string]Row{
-		"cancelled": {Status: Cancelled, EligibleAt: created}, "sent": {Status: Sent, EligibleAt: created}, "put aside": {Status: Scheduled, SendAt: Aside(), EligibleAt: created},
+		"cancelled": {Status: Cancelled, EligibleAt: created}, "sent": {Status: Sent, EligibleAt: created}, "put aside": {Status: Scheduled, SendAt: ParkedUntil(), EligibleAt: created},
 		"not delayed": {Status: Scheduled, SendAt: created},
 	} {
 		if over.Delayed() {
@@ -269,7 +269,7 @@ func TestAfterADoubt(t *testing.T) {
 	short.KeyLife, long.KeyLife = 5*time.Minute, 24*time.Hour
 	fresh := Row{Status: Scheduled, NotBefore: created, SendAt: created, CreatedAt: created, IntentAt: created}
 	doubtful := fresh
-	doubtful.DoubtAt, doubtful.IntentAt, doubtful.RetryCount = created.Add(-time.Minute), now, 3
+	doubtful.UnknownSince, doubtful.IntentAt, doubtful.RetryCount = created.Add(-time.Minute), now, 3
 	lost := Result{Outcome: AttemptUnknown, Reason: reason.ReplyLost, Retry: true}
 	permanent := Result{Outcome: AttemptFailed, Reason: reason.PermanentError}
 	temporary := Result{Outcome: AttemptFailed, Reason: reason.TemporaryError, Retry: true}
@@ -283,15 +283,15 @@ func TestAfterADoubt(t *testing.T) {
 	}{
 		{
 			"the doubt begins with the first intent", fresh, policy, lost,
-			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Reason: reason.ReplyLost, Retried: true, DoubtAt: created},
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Reason: reason.ReplyLost, Retried: true, UnknownSince: created},
 		},
 		{
 			"within the life of the key", fresh, long, lost,
-			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Reason: reason.ReplyLost, Retried: true, DoubtAt: created},
+			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Reason: reason.ReplyLost, Retried: true, UnknownSince: created},
 		},
 		{
 			"the next rung lies beyond the life of the key", fresh, short, lost,
-			Change{Status: Unknown, ExpiresAt: expiry, Reason: reason.KeyExpired, DoubtAt: created},
+			Change{Status: Unknown, ExpiresAt: expiry, Reason: reason.KeyExpired, UnknownSince: created},
 		},
 		{
 			"accepted in the end", doubtful, policy,
@@ -300,11 +300,11 @@ func TestAfterADoubt(t *testing.T) {
 		},
 		{
 			"refused for good after a doubt", doubtful, policy, permanent,
-			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, DoubtAt: doubtful.DoubtAt},
+			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, UnknownSince: doubtful.UnknownSince},
 		},
 		{
 			"the end of the ladder after a doubt", doubtful, policy, temporary,
-			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, DoubtAt: doubtful.DoubtAt},
+			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, UnknownSince: doubtful.UnknownSince},
 		},
 		{
 			"what surely never arrived needs no key", fresh, short, temporary,
@@ -349,19 +349,19 @@ func TestDoubtsProperty(t *testing.T) {
 			c := After(row, policy, result, at, nil)
 			switch {
 			case result.Outcome == AttemptDelivered:
-				if !c.Accepted || !c.DoubtAt.IsZero() {
+				if !c.Accepted || !c.UnknownSince.IsZero() {
 					t.Fatalf("accepted: %+v", c)
 				}
-			case c.DoubtAt.IsZero() == doubtful:
-				t.Fatalf("doubtful %t, since %s", doubtful, c.DoubtAt)
+			case c.UnknownSince.IsZero() == doubtful:
+				t.Fatalf("doubtful %t, since %s", doubtful, c.UnknownSince)
 			case doubtful && (c.Status == Failed || c.Release):
 				t.Fatalf("it may have arrived, and is called failed: %+v", c)
-			case c.Retried && doubtful && policy.KeyLife > 0 && c.SendAt.After(c.DoubtAt.Add(policy.KeyLife)):
-				t.Fatalf("a try at %s, the key ends at %s", c.SendAt, c.DoubtAt.Add(policy.KeyLife))
+			case c.Retried && doubtful && policy.KeyLife > 0 && c.SendAt.After(c.UnknownSince.Add(policy.KeyLife)):
+				t.Fatalf("a try at %s, the key ends at %s", c.SendAt, c.UnknownSince.Add(policy.KeyLife))
 			case c.Retried && policy.HoldUnknown && result.Outcome == AttemptUnknown:
 				t.Fatal("what is held was tried again")
 			}
-			row.Status, row.SendAt, row.DoubtAt, row.RetryCount, row.Step = c.Status, c.SendAt, c.DoubtAt, c.RetryCount, c.Step
+			row.Status, row.SendAt, row.UnknownSince, row.RetryCount, row.Step = c.Status, c.SendAt, c.UnknownSince, c.RetryCount, c.Step
 		}
 	})
 }

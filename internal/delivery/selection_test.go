@@ -16,7 +16,7 @@ func TestSelection(t *testing.T) {
 		"retried later":     {Status: Scheduled, SendAt: now.Add(time.Hour), EligibleAt: now},
 		"without a channel": {Status: Scheduled, Reason: reason.NoChannel, EligibleAt: now},
 		"not yet due":       {Status: Scheduled, SendAt: now.Add(time.Hour)},
-		"put aside":         {Status: Scheduled, SendAt: Aside()},
+		"put aside":         {Status: Scheduled, SendAt: ParkedUntil()},
 		"sent":              {Status: Sent},
 		"reminder to come":  {Status: Sent, SendAt: now.Add(time.Hour)},
 		"reminder delayed":  {Status: Sent, SendAt: now.Add(time.Hour), EligibleAt: now},

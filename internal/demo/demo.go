@@ -177,14 +177,14 @@ func (d *demo) run(ctx context.Context, told []batch) error {
 		limited, cancel = context.WithTimeout(ctx, d.For)
 	}
 	defer cancel()
-	if err := d.tell(limited, told); err != nil {
+	if err := d.print(limited, told); err != nil {
 		return err
 	}
 	return d.farewell(context.WithoutCancel(ctx), elapsed())
 }
 
-// tell posts the story, then what the log of packages tells from now on, until ctx ends.
-func (d *demo) tell(ctx context.Context, told []batch) error {
+// print posts the story, then what the log of packages tells from now on, until ctx ends.
+func (d *demo) print(ctx context.Context, told []batch) error {
 	pace := d.Pace
 	if pace == 0 {
 		pace = DefaultPace

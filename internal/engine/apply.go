@@ -77,12 +77,12 @@ func (e *Engine) Apply(ctx context.Context, ws store.Workspace, files []definiti
 }
 
 // ApplyOnce is Apply for a request that may come again; see store.Once. What it refuses by may be a *SecretsError.
-func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []definition.File, by Applier, once *store.Once[Applied]) (Applied, error) {
+func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []definition.File, by Applier, once *store.Idempotent[Applied]) (Applied, error) {
 	return e.EditDefinitions(ctx, ws, Edit{Files: files}, by, once)
 }
 
 // EditDefinitions changes the definitions in force, or says what that would do. What it refuses by may be a *SecretsError.
-func (e *Engine) EditDefinitions(ctx context.Context, ws store.Workspace, edit Edit, by Applier, once *store.Once[Applied]) (Applied, error) {
+func (e *Engine) EditDefinitions(ctx context.Context, ws store.Workspace, edit Edit, by Applier, once *store.Idempotent[Applied]) (Applied, error) {
 	for tries := 1; ; tries++ {
 		applied, err := e.edit(ctx, ws, edit, by, once)
 		if !errors.Is(err, store.ErrStaleDefinitions) || tries == applies { // somebody else has applied others meanwhile
@@ -94,7 +94,7 @@ func (e *Engine) EditDefinitions(ctx context.Context, ws store.Workspace, edit E
 // applies bounds how often definitions are put together with those in force before others come into force in between.
 const applies = 20
 
-func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by Applier, once *store.Once[Applied]) (Applied, error) {
+func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by Applier, once *store.Idempotent[Applied]) (Applied, error) {
 	number, known, err := e.catalog.Documents(ctx, ws.ID)
 	if err != nil {
 		return Applied{}, err
@@ -262,7 +262,7 @@ func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 	}
 	runs := make([]store.RunSeed, len(types), len(types)+1)
 	for i, typ := range types {
-		runs[i] = store.RunSeed{Kind: store.RunLook, Subject: typ}
+		runs[i] = store.RunSeed{Kind: store.RunBackfill, Subject: typ}
 		if d.Kind == definition.KindWorkflow && old != nil && old.Workflow(d.Name) != nil { // an edit (decision 48)
 			runs[i].Cause = d.Name
 		}
@@ -307,7 +307,7 @@ func (e *Engine) repace(ctx context.Context, ws subject.WorkspaceID, before int6
 		if c.Rate.Count > 0 {
 			next = now.Add(c.Rate.Every())
 		}
-		if _, err := e.config.Store.HurryPaced(ctx, ws, c.Key, now, next); err != nil {
+		if _, err := e.config.Store.BringForwardPaced(ctx, ws, c.Key, now, next); err != nil {
 			return err
 		}
 	}

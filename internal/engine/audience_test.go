@@ -89,7 +89,7 @@ func TestARecordIsReachedByItsOwnAddress(t *testing.T) {
 		}
 		w.put("patient/5", `{"name": "Five", "email": "one@EXAMPLE.org", "status": "due"}`)
 		one := people[slices.IndexFunc(people, func(c store.ContactRow) bool { return c.Address == "One@example.org" })]
-		wish := contact.Wish{Contact: one.ExtID, Suppress: true, Reason: "asked", Actor: "test"}
+		wish := contact.Suppression{Contact: one.ExtID, Suppress: true, Reason: "asked", Actor: "test"}
 		if _, err := w.Contacts().Stop(t.Context(), w.Workspace, wish, w.Clock.Now(), nil); err != nil {
 			t.Fatal(err)
 		}

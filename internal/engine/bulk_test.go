@@ -20,7 +20,7 @@ import (
 
 func begin(b *enginetest.Bundle, wish operator.Bulk) (store.Run, operator.Matched) {
 	b.Helper()
-	run, m, err := b.Operator().Begin(b.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Once[store.Run] { return nil })
+	run, m, err := b.Operator().Begin(b.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Idempotent[store.Run] { return nil })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,7 +43,7 @@ type dyingJob struct {
 }
 
 func (d dyingJob) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
-	decide func(store.OperatorState) (store.OperatorChange, error), once *store.Once[store.OperatorChange],
+	decide func(store.OperatorState) (store.OperatorChange, error), once *store.Idempotent[store.OperatorChange],
 ) error {
 	if *d.after--; *d.after < 0 {
 		return errDied
@@ -252,7 +252,7 @@ func TestCountOfMany(t *testing.T) {
 				t.Errorf("of %s %d, more %v, %v", workflow, m.N, m.More, err)
 			}
 			asked = 0
-			run, _, err := ops.Begin(t.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Once[store.Run] { return nil })
+			run, _, err := ops.Begin(t.Context(), b.Workspace.ID, wish, "ann", b.Now(), func(operator.Matched) *store.Idempotent[store.Run] { return nil })
 			if err != nil || run.ID == 0 || run.Total != 0 {
 				t.Errorf("of %s the job is %+v, %v", workflow, run, err)
 			}

@@ -42,7 +42,7 @@ func (r *rearrangement) plan(base int64) *store.CalendarPlan {
 	ordered := slices.SortedFunc(maps.Keys(refs), func(a, b store.SeriesRef) int {
 		return strings.Compare(a.Workflow+"\n"+a.Trigger, b.Workflow+"\n"+b.Trigger)
 	})
-	return &store.CalendarPlan{Base: base, Refs: ordered, Repairs: repairsOf(r.set), Decide: func(number int64, version func(string) int64, found map[store.SeriesRef]store.Series) ([]instance.Row, []store.Seed, error) {
+	return &store.CalendarPlan{Base: base, Refs: ordered, Repairs: repairsOf(r.set), Decide: func(number int64, version func(string) int64, found map[store.SeriesRef]store.Series) ([]instance.Row, []store.Successor, error) {
 		r.entries = nil
 		return r.decide(ordered, number, version, found)
 	}}
@@ -60,7 +60,7 @@ func repairsOf(set *definition.Set) (all []store.Repair) {
 	return all
 }
 
-func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version func(string) int64, found map[store.SeriesRef]store.Series) (changed []instance.Row, seeds []store.Seed, err error) {
+func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version func(string) int64, found map[store.SeriesRef]store.Series) (changed []instance.Row, seeds []store.Successor, err error) {
 	for _, ref := range refs {
 		stored := found[ref]
 		series, err := r.series(ref)
@@ -77,7 +77,7 @@ func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version fun
 		} else {
 			all, next := series.Compare(stored.Pending, plan.Place{Due: stored.LastDue, Date: stored.LastLocal}, r.now)
 			changes = all
-			seeds = append(seeds, store.Seed{
+			seeds = append(seeds, store.Successor{
 				Rows: func(yield func(instance.Row) bool) {
 					for row := range next {
 						row.Workspace, row.ID, row.Definitions, row.WorkflowVersion = r.ws, instance.ID(r.ids(r.now)), number, version(ref.Workflow)

@@ -58,7 +58,7 @@ func TestOneFiringHoweverManyLook(t *testing.T) {
 						if err != nil {
 							t.Error(err)
 						}
-						if err != nil || r.Looked == 0 {
+						if err != nil || r.Evaluated == 0 {
 							return
 						}
 					}
@@ -84,23 +84,23 @@ type crashing struct {
 	left int
 }
 
-func (c *crashing) CheckDue(ctx context.Context, now time.Time, limit int, d store.Check) (int, error) {
+func (c *crashing) EvaluateDue(ctx context.Context, now time.Time, limit int, d store.EvaluateFuncs) (int, error) {
 	decide := d.Decide
-	d.Decide = func(people [][]store.People) (store.CheckWrites, error) {
+	d.Decide = func(people [][]store.People) (store.EvaluateWrites, error) {
 		w, err := decide(people)
 		if c.left--; c.left >= 0 && err == nil {
 			err = errCrash
 		}
 		return w, err
 	}
-	return c.Store.CheckDue(ctx, now, limit, d)
+	return c.Store.EvaluateDue(ctx, now, limit, d)
 }
 
 // undone is a store whose checks are undone, and find nothing when they are done again.
 type undone struct{ *store.Store }
 
-func (u undone) CheckDue(ctx context.Context, now time.Time, limit int, d store.Check) (int, error) {
-	_, err := (&crashing{u.Store, 1}).CheckDue(ctx, now, limit, d)
+func (u undone) EvaluateDue(ctx context.Context, now time.Time, limit int, d store.EvaluateFuncs) (int, error) {
+	_, err := (&crashing{u.Store, 1}).EvaluateDue(ctx, now, limit, d)
 	if errors.Is(err, errCrash) {
 		err = nil
 	}
@@ -134,7 +134,7 @@ func TestACrashLeavesTheMark(t *testing.T) {
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errCrash) {
 			t.Fatalf("error %v", err)
 		}
-		if row, err := s.Record(t.Context(), w.Workspace.ID, store.RecordRef{Type: "team", ExtID: "a"}); err != nil || !row.LookAt.Equal(ten) || row.State != "" {
+		if row, err := s.Record(t.Context(), w.Workspace.ID, store.RecordRef{Type: "team", ExtID: "a"}); err != nil || !row.EvaluateAt.Equal(ten) || row.State != "" {
 			t.Errorf("%+v, %v", row, err)
 		}
 		w.live("10:01")
@@ -186,12 +186,12 @@ func TestALargeAudience(t *testing.T) {
 // crashingChunks is a store whose expansions end before they are committed.
 type crashingChunks struct{ *store.Store }
 
-func (c crashingChunks) ExpandDue(
+func (c crashingChunks) FanOutDue(
 	ctx context.Context, now time.Time, limit int, floor store.Floor,
-	relate func([]store.DueInstance, store.Relatives) []store.Relative, resolve func([]store.DueInstance) ([]store.Audience, error),
-	decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error),
+	relate func([]store.DueInstance, store.Related) []store.RelatedRef, resolve func([]store.DueInstance) ([]store.Audience, error),
+	decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error),
 ) (int, error) {
-	return c.Store.ExpandDue(ctx, now, limit, floor, relate, resolve, func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+	return c.Store.FanOutDue(ctx, now, limit, floor, relate, resolve, func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
 		results, err := decide(due, people)
 		if err == nil {
 			err = errCrash
@@ -289,7 +289,7 @@ func TestANewTriggerLooksAtAllRecords(t *testing.T) {
 		w.live("10:01")
 		w.Apply(simple("[change]", "    cooldown: {length: 1h}\n", ""))
 		w.person("alice", `"persona": "Manager"`)
-		runs, err := w.runs(store.RunLook)
+		runs, err := w.runs(store.RunBackfill)
 		if err != nil || len(runs) != 1 || runs[0].Status != store.RunRunning {
 			t.Fatalf("%+v, %v", runs, err)
 		}
@@ -307,7 +307,7 @@ func TestANewTriggerLooksAtAllRecords(t *testing.T) {
 		if sentAt == 0 || sentAt > 4 {
 			t.Errorf("the first message left at tick %d", sentAt)
 		}
-		if runs, err = w.runs(store.RunLook); err != nil || runs[0].Status != store.RunDone || runs[0].Done != records || runs[0].Total != records || runs[0].FinishedAt.IsZero() {
+		if runs, err = w.runs(store.RunBackfill); err != nil || runs[0].Status != store.RunDone || runs[0].Done != records || runs[0].Total != records || runs[0].FinishedAt.IsZero() {
 			t.Errorf("%+v, %v", runs, err)
 		}
 		counts, err := s.Counts(t.Context(), w.Workspace.ID)
@@ -315,14 +315,14 @@ func TestANewTriggerLooksAtAllRecords(t *testing.T) {
 			t.Errorf("%+v, %v: want an alert for each of the 160 that are low, and the one that became so", counts, err)
 		}
 		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 45", 1))
-		if runs, err = w.runs(store.RunLook); err != nil || len(runs) != 2 { // the workflow is locked meanwhile: a person ends it
+		if runs, err = w.runs(store.RunBackfill); err != nil || len(runs) != 2 { // the workflow is locked meanwhile: a person ends it
 			t.Fatalf("%+v, %v", runs, err)
 		}
 		if _, err := s.StopRun(t.Context(), w.Workspace.ID, runs[0].ID, w.Clock.Now(), store.Audit{At: w.Clock.Now(), Actor: "test", Action: "cancel run"}); err != nil {
 			t.Fatal(err)
 		}
 		w.Apply(strings.Replace(simple("[change]", "    cooldown: {length: 1h}\n", ""), "morale < 50", "morale < 46", 1))
-		if runs, err = w.runs(store.RunLook); err != nil || len(runs) != 3 || runs[0].Status != store.RunRunning || runs[1].Status != store.RunCancelled {
+		if runs, err = w.runs(store.RunBackfill); err != nil || len(runs) != 3 || runs[0].Status != store.RunRunning || runs[1].Status != store.RunCancelled {
 			t.Errorf("two edits: %+v, %v", runs, err)
 		}
 	})

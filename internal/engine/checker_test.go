@@ -587,7 +587,7 @@ func TestADropRacesASend(t *testing.T) {
 func (w world) lookOnly() {
 	w.Helper()
 	c := evaluator.New(w.Store, catalog.New(w.Store, definition.Options{}), nil)
-	if r, err := c.Step(w.Context(), w.Clock.Now(), 100); err != nil || r.Looked == 0 {
+	if r, err := c.Step(w.Context(), w.Clock.Now(), 100); err != nil || r.Evaluated == 0 {
 		w.Fatalf("%+v, %v", r, err)
 	}
 }

@@ -89,22 +89,22 @@ type Config struct {
 
 // Engine is the stages together.
 type Engine struct {
-	config   Config
-	catalog  *catalog.Catalog
-	outlets  *channelpool.Registry
-	intake   *ingest.Intake
-	checker  *evaluator.Checker
-	replan   *reschedule.Replanner
-	expander *fanout.Expander
-	sender   *sender.Sender
-	sweeper  *expiry.Sweeper
-	operator *operator.Operator
-	retainer *retention.Retention
-	contacts *contact.Keeper
-	records  *record.Keeper
-	news     chan struct{} // capacity 1: other processes do not know yet that there is work
-	compared names         // zones whose rules were compared with those by which something was planned
-	unknown  names         // zones that were told to be unknown
+	config     Config
+	catalog    *catalog.Catalog
+	channels   *channelpool.Pool
+	intake     *ingest.Ingester
+	checker    *evaluator.Evaluator
+	reschedule *reschedule.Rescheduler
+	expander   *fanout.Fanout
+	sender     *sender.Sender
+	sweeper    *expiry.Expirer
+	operator   *operator.Operator
+	retainer   *retention.Retention
+	contacts   *contact.Writer
+	records    *record.Writer
+	news       chan struct{} // capacity 1: other processes do not know yet that there is work
+	compared   names         // zones whose rules were compared with those by which something was planned
+	unknown    names         // zones that were told to be unknown
 }
 
 // New puts an engine together; it starts nothing.
@@ -145,16 +145,16 @@ func New(c Config) (*Engine, error) {
 	}
 	outlets := channelpool.New(c.Providers, c.Secret, sender.DefaultConcurrency, c.Log)
 	e := &Engine{
-		config:   c,
-		news:     make(chan struct{}, 1),
-		catalog:  known,
-		outlets:  outlets,
-		intake:   ingest.New(c.Store, known, c.Journal),
-		checker:  evaluator.New(c.Store, known, c.Journal),
-		replan:   reschedule.New(c.Store, known, c.Journal),
-		expander: fanout.New(c.Store, known, c.Journal, c.Failpoint),
+		config:     c,
+		news:       make(chan struct{}, 1),
+		catalog:    known,
+		channels:   outlets,
+		intake:     ingest.New(c.Store, known, c.Journal),
+		checker:    evaluator.New(c.Store, known, c.Journal),
+		reschedule: reschedule.New(c.Store, known, c.Journal),
+		expander:   fanout.New(c.Store, known, c.Journal, c.Failpoint),
 		sender: sender.New(sender.Config{
-			Store: c.Store, Catalog: known, Outlets: outlets, Clock: c.Clock, Journal: c.Journal,
+			Store: c.Store, Catalog: known, Channels: outlets, Clock: c.Clock, Journal: c.Journal,
 			Log: c.Log, Reports: datasource.New(c.Store, c.Documents), OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
 		}),
 		sweeper:  expiry.New(c.Store, c.Journal),
@@ -183,12 +183,12 @@ func (e *Engine) Ingest(ctx context.Context, ws store.Workspace, items []ingest.
 }
 
 // IngestOnce is Ingest for a request that may come again; see store.Once.
-func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Once[[]ingest.Result]) ([]ingest.Result, error) {
+func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Idempotent[[]ingest.Result]) ([]ingest.Result, error) {
 	return e.intake.Ingest(ctx, ws, items, e.config.Clock.Now(), once)
 }
 
 // Channels tells what this process knows of the channels that it has used.
-func (e *Engine) Channels() []channelpool.State { return e.outlets.States(e.config.Clock.Now()) }
+func (e *Engine) Channels() []channelpool.State { return e.channels.States(e.config.Clock.Now()) }
 
 // ChannelInfo is a channel that is defined, with what this process knows of it.
 type ChannelInfo struct {
@@ -206,27 +206,27 @@ func (e *Engine) DefinedChannels(ctx context.Context, ws subject.WorkspaceID) ([
 	defined, now := set.Channels(), e.config.Clock.Now()
 	list := make([]ChannelInfo, len(defined))
 	for i, def := range defined {
-		list[i] = ChannelInfo{Definition: def, Timeout: cmp.Or(def.Timeout, e.sender.Timeout), State: e.outlets.State(ws, def, now)}
+		list[i] = ChannelInfo{Definition: def, Timeout: cmp.Or(def.Timeout, e.sender.Timeout), State: e.channels.State(ws, def, now)}
 	}
 	return list, nil
 }
 
 // TryChannel sends one message through a channel; see sender.Try.
-func (e *Engine) TryChannel(ctx context.Context, ws store.Workspace, w sender.Trial, once *store.Once[sender.Tried]) (sender.Tried, error) {
+func (e *Engine) TryChannel(ctx context.Context, ws store.Workspace, w sender.Trial, once *store.Idempotent[sender.Tried]) (sender.Tried, error) {
 	return e.sender.Try(ctx, e.config.Store, w, ws, once)
 }
 
 // Close closes the channels. Nothing is sent after it.
-func (e *Engine) Close() error { return e.outlets.Close() }
+func (e *Engine) Close() error { return e.channels.Close() }
 
 // Operator carries out what people ask for.
 func (e *Engine) Operator() *operator.Operator { return e.operator }
 
 // Contacts keeps contacts.
-func (e *Engine) Contacts() *contact.Keeper { return e.contacts }
+func (e *Engine) Contacts() *contact.Writer { return e.contacts }
 
 // Records keeps records.
-func (e *Engine) Records() *record.Keeper { return e.records }
+func (e *Engine) Records() *record.Writer { return e.records }
 
 // maxWaiting is how many waiting messages of a person are shown.
 const maxWaiting = 100
@@ -267,7 +267,7 @@ func (e *Engine) Circumstances(ctx context.Context, ws subject.WorkspaceID) (fun
 		}
 		def := set.Channel(row.Channel)
 		if c.Missing = def == nil; def != nil {
-			if state := e.outlets.State(ws, def, now); state.Breaker != flow.Closed {
+			if state := e.channels.State(ws, def, now); state.Breaker != flow.Closed {
 				c.AwayUntil = now
 				if state.OpenUntil.After(now) {
 					c.AwayUntil = state.OpenUntil
@@ -296,26 +296,26 @@ func (e *Engine) NextDue(ctx context.Context) (time.Time, error) {
 
 // TickResult says what one pass over everything did (C25).
 type TickResult struct {
-	Looked    int `json:"looked"`    // records
-	Marked    int `json:"marked"`    // records that a run went over, and people whom one marked
-	Expanded  int `json:"expanded"`  // instances
-	Replanned int `json:"replanned"` // people whose limits have changed
-	Processed int `json:"processed"` // deliveries that were due and taken up
-	Reclaimed int `json:"reclaimed"` // of those: taken over from a lost worker
-	Failed    int `json:"failed"`    // attempts
-	Expired   int `json:"expired"`   // deliveries
+	Evaluated   int `json:"looked"`    // records
+	Marked      int `json:"marked"`    // records that a run went over, and people whom one marked
+	Expanded    int `json:"expanded"`  // instances
+	Rescheduled int `json:"replanned"` // people whose limits have changed
+	Processed   int `json:"processed"` // deliveries that were due and taken up
+	Reclaimed   int `json:"reclaimed"` // of those: taken over from a lost worker
+	Failed      int `json:"failed"`    // attempts
+	Expired     int `json:"expired"`   // deliveries
 
-	more    bool // a run went on, even where it found no records
-	takenUp bool // a workflow went on after a pause
-	worked  bool // a job over deliveries went on
+	more        bool // a run went on, even where it found no records
+	parkedTaken bool // a workflow went on after a pause
+	worked      bool // a job over deliveries went on
 }
 
 // More reports whether a run goes on, which a pass takes on by one page.
-func (r TickResult) More() bool { return r.more || r.takenUp || r.worked }
+func (r TickResult) More() bool { return r.more || r.parkedTaken || r.worked }
 
 // Any reports whether the pass found anything to do.
 func (r TickResult) Any() bool {
-	return r.Looked+r.Marked+r.Expanded+r.Replanned+r.Processed+r.Expired > 0 || r.more || r.takenUp || r.worked
+	return r.Evaluated+r.Marked+r.Expanded+r.Rescheduled+r.Processed+r.Expired > 0 || r.more || r.parkedTaken || r.worked
 }
 
 // Tick runs every stage once, at the clock's present instant: look at records, take up what a pause held, expand, plan anew, send, expire (C17), and a
@@ -324,11 +324,11 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	now := e.config.Clock.Now()
 	var r TickResult
 	looked, err := e.checker.Step(ctx, now, TickBatch)
-	r.Looked, r.Marked, r.more = looked.Looked, looked.Passed, looked.More
+	r.Evaluated, r.Marked, r.more = looked.Evaluated, looked.Passed, looked.More
 	if err != nil {
 		return r, err
 	}
-	if r.takenUp, err = e.operator.TakeUp(ctx, now, TickBatch); err != nil {
+	if r.parkedTaken, err = e.operator.TakeParked(ctx, now, TickBatch); err != nil {
 		return r, err
 	}
 	if _, r.worked, err = e.operator.Work(ctx, now); err != nil {
@@ -337,8 +337,8 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	if r.Expanded, err = e.expander.Step(ctx, now, TickBatch); err != nil {
 		return r, err
 	}
-	anew, err := e.replan.Step(ctx, now)
-	r.Replanned, r.Marked = anew.People, r.Marked+anew.Marked
+	anew, err := e.reschedule.Step(ctx, now)
+	r.Rescheduled, r.Marked = anew.People, r.Marked+anew.Marked
 	if err != nil {
 		return r, err
 	}

@@ -17,7 +17,7 @@ func (e *Engine) RecordWarnings(ctx context.Context, ws subject.WorkspaceID, r s
 }
 
 // ExplainRecord says of every trigger that looks at a record why it would fire now, or why not. It changes nothing.
-func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Standing, error) {
+func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Explanation, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
 		return nil, err
@@ -26,12 +26,12 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 	if r.Unreadable != nil {
 		unreadable = r.Unreadable
 	}
-	glance := plan.Glance{Now: e.config.Clock.Now(), LookAt: r.LookAt, LookedAt: r.LookedAt}
-	var kin plan.Kin
-	err = e.config.Store.Relatives(ctx, func(read store.Relatives) (more []store.Relative) {
+	glance := plan.Observation{Now: e.config.Clock.Now(), EvaluateAt: r.EvaluateAt, EvaluatedAt: r.EvaluatedAt}
+	var kin plan.Related
+	err = e.config.Store.RelatedRecords(ctx, func(read store.Related) (more []store.RelatedRef) {
 		kin = read.ByWorkspace()[ws]
 		for _, ref := range kin.Unread(set.Relations(r.Type), r.Record) {
-			more = append(more, store.Relative{Workspace: ws, RecordRef: ref})
+			more = append(more, store.RelatedRef{Workspace: ws, RecordRef: ref})
 		}
 		return more
 	})
@@ -39,7 +39,7 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 		return nil, err
 	}
 	looks := plan.Record(set, r.Record, kin, states, glance, &e.catalog.Zones)
-	ref := func(l plan.Look) store.ThrottleRef {
+	ref := func(l plan.Evaluation) store.ThrottleRef {
 		return store.ThrottleRef{Workspace: ws, Workflow: l.Workflow.Name, Context: l.Context}
 	}
 	var refs []store.ThrottleRef
@@ -52,12 +52,12 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 	if err != nil {
 		return nil, err
 	}
-	standings := make([]plan.Standing, len(looks))
+	standings := make([]plan.Explanation, len(looks))
 	for i, l := range looks {
 		th := throttles[ref(l)]
-		standings[i] = plan.Stand(l, states[condition.Name(l.Workflow.Name, l.Trigger.ID)], r.Record, glance, plan.Stamp{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight})
+		standings[i] = plan.Explain(l, states[condition.Name(l.Workflow.Name, l.Trigger.ID)], r.Record, glance, plan.Firing{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight})
 		if s := &standings[i]; unreadable != nil || r.Failures > 0 && s.Reason == reason.Matched {
-			s.Reason, s.Until, s.Err = reason.LookFailed, r.LookAt, unreadable
+			s.Reason, s.Until, s.Err = reason.LookFailed, r.EvaluateAt, unreadable
 		}
 	}
 	return standings, nil

@@ -352,7 +352,7 @@ func TestAnHourWithoutAProvider(t *testing.T) {
 		if n := provider.accepted(t); n != messages {
 			t.Errorf("%d of %d came", n, messages)
 		}
-		if c := b.Channels(); len(c) != 1 || c[0].Breaker != flow.Closed || c[0].AcceptedAt.IsZero() || c[0].OnWire != 0 {
+		if c := b.Channels(); len(c) != 1 || c[0].Breaker != flow.Closed || c[0].AcceptedAt.IsZero() || c[0].InFlight != 0 {
 			t.Errorf("in the end %+v", c)
 		}
 	})

@@ -52,7 +52,7 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 		{
 			"the person is suppressed", defs(""), three,
 			func(w world) {
-				if _, err := w.Contacts().Stop(w.Context(), w.Workspace, contact.Wish{Contact: "ann", Suppress: true, Reason: "asked", Actor: "test"}, w.Clock.Now(), nil); err != nil {
+				if _, err := w.Contacts().Stop(w.Context(), w.Workspace, contact.Suppression{Contact: "ann", Suppress: true, Reason: "asked", Actor: "test"}, w.Clock.Now(), nil); err != nil {
 					w.Fatal(err)
 				}
 			}, "15:00", "10:00 a 1", "a 2 cancelled suppressed, b 3 cancelled suppressed, c 4 cancelled suppressed",
@@ -179,7 +179,7 @@ func TestFoldOfWhatIsSuperseded(t *testing.T) {
 		for _, row := range w.rows() {
 			if row.Workflow == "w" && row.CreatedAt.After(at("13:20")) {
 				ridden[row.Status]++
-				if row.Status == delivery.Scheduled && !row.Rides() {
+				if row.Status == delivery.Scheduled && !row.IsFoldMember() {
 					t.Errorf("it does not ride: %+v", row)
 				}
 			}

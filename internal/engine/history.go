@@ -123,7 +123,7 @@ type NoVersionError struct{ What string }
 func (e *NoVersionError) Error() string { return "there is no " + e.What }
 
 // Rollback puts an earlier version of a definition, or of the whole set, in force again.
-func (e *Engine) Rollback(ctx context.Context, ws store.Workspace, r Rollback, by Applier, once *store.Once[Applied]) (Applied, error) {
+func (e *Engine) Rollback(ctx context.Context, ws store.Workspace, r Rollback, by Applier, once *store.Idempotent[Applied]) (Applied, error) {
 	for tries := 1; ; tries++ {
 		edit, err := e.rollback(ctx, ws.ID, r)
 		if err != nil {
@@ -236,6 +236,6 @@ func (e *Engine) rollbackSet(ctx context.Context, ws subject.WorkspaceID, r Roll
 }
 
 // DeleteDefinition takes a definition out of force.
-func (e *Engine) DeleteDefinition(ctx context.Context, ws store.Workspace, ref definition.Ref, dryRun bool, by Applier, once *store.Once[Applied]) (Applied, error) {
+func (e *Engine) DeleteDefinition(ctx context.Context, ws store.Workspace, ref definition.Ref, dryRun bool, by Applier, once *store.Idempotent[Applied]) (Applied, error) {
 	return e.EditDefinitions(ctx, ws, Edit{Delete: []definition.Ref{ref}, DryRun: dryRun, action: actionDelete}, by, once)
 }

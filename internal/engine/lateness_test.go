@@ -66,7 +66,7 @@ func TestEligible(t *testing.T) {
 			resume(b, "a")
 			for found := true; found; {
 				var err error
-				if _, found, err = b.Store.TakeUp(b.Context(), b.Clock.Now(), 100); err != nil {
+				if _, found, err = b.Store.TakeParked(b.Context(), b.Clock.Now(), 100); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -126,7 +126,7 @@ func TestLimitsThatCannotBeRead(t *testing.T) {
 					t.Errorf("%d wait, want 3; told at %v", deferred, told)
 				}
 				l, err := w.Limits(t.Context(), w.Workspace.ID, "ann")
-				if err != nil || l.Unread == nil || len(l.Kinds[0].Lines) == 0 || l.Kinds[0].Lines[0].From != from {
+				if err != nil || l.Unread == nil || len(l.Kinds[0].Limits) == 0 || l.Kinds[0].Limits[0].From != from {
 					t.Errorf("got %+v, %v", l, err)
 				}
 			})

@@ -89,16 +89,16 @@ func (l *loops) begin() []*stage {
 	}
 	look := func(ctx context.Context, now time.Time) (bool, error) {
 		r, err := l.checker.Step(ctx, now, batch)
-		l.took(r.Looked + r.Passed)
+		l.took(r.Evaluated + r.Passed)
 		return r.More, err
 	}
 	anew := func(ctx context.Context, now time.Time) (bool, error) {
-		r, err := l.replan.Step(ctx, now)
+		r, err := l.reschedule.Step(ctx, now)
 		l.took(r.People + r.Marked)
 		return r.More, err
 	}
 	takeUp := func(ctx context.Context, now time.Time) (bool, error) {
-		more, err := l.operator.TakeUp(ctx, now, batch)
+		more, err := l.operator.TakeParked(ctx, now, batch)
 		if more {
 			l.took(1)
 		}
@@ -143,7 +143,7 @@ func (l *loops) send(ctx context.Context, now time.Time) (bool, error) {
 // seen these rows due: what falls due in the meantime would be late by as much.
 func (l *loops) took(n int) {
 	if n > 0 {
-		l.look()
+		l.evaluate()
 	}
 }
 
@@ -226,7 +226,7 @@ func (l *loops) committed(earliest time.Time) {
 	case !earliest.After(l.config.Clock.Now()):
 		l.wake()
 	case earliest.UnixMicro() < l.until.Load():
-		l.look()
+		l.evaluate()
 	}
 }
 

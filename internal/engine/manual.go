@@ -14,21 +14,21 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// NotByHandError means that a workflow cannot be run by hand, and says why.
-type NotByHandError struct {
+// NotManualError means that a workflow cannot be run by hand, and says why.
+type NotManualError struct {
 	Workflow string
 	Why      string
 	Hint     string
 }
 
-func (e *NotByHandError) Error() string {
+func (e *NotManualError) Error() string {
 	return fmt.Sprintf("workflow %s cannot be run by hand: %s", e.Workflow, e.Why)
 }
 
-// RunByHand has an occasion of a workflow exist that a person, or another program, asks for now. The run id is what makes it the
+// RunManually has an occasion of a workflow exist that a person, or another program, asks for now. The run id is what makes it the
 // same run (B15): asked for again, it is found, and nothing is made. Errors: operate.ErrNotFound, *operate.StateError while it is
 // switched off, *NotByHandError.
-func (e *Engine) RunByHand(ctx context.Context, ws store.Workspace, workflow, runID, actor string, once *store.Once[store.ManualRun]) (store.ManualRun, error) {
+func (e *Engine) RunManually(ctx context.Context, ws store.Workspace, workflow, runID, actor string, once *store.Idempotent[store.ManualRun]) (store.ManualRun, error) {
 	for tries := 1; ; tries++ {
 		run, err := e.runByHand(ctx, ws, workflow, runID, actor, once)
 		if !errors.Is(err, store.ErrStaleDefinitions) || tries == applies {
@@ -37,7 +37,7 @@ func (e *Engine) RunByHand(ctx context.Context, ws store.Workspace, workflow, ru
 	}
 }
 
-func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, runID, actor string, once *store.Once[store.ManualRun]) (store.ManualRun, error) {
+func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, runID, actor string, once *store.Idempotent[store.ManualRun]) (store.ManualRun, error) {
 	set, err := e.catalog.Current(ctx, ws.ID)
 	if err != nil {
 		return store.ManualRun{}, err
@@ -55,7 +55,7 @@ func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, ru
 		if w.Trigger[0].Record != "" {
 			hint = "write the record instead"
 		}
-		return store.ManualRun{}, &NotByHandError{Workflow: workflow, Why: why, Hint: hint + ", or give the workflow a trigger with a schedule"}
+		return store.ManualRun{}, &NotManualError{Workflow: workflow, Why: why, Hint: hint + ", or give the workflow a trigger with a schedule"}
 	}
 	now := e.config.Clock.Now()
 	row := instance.Row{
@@ -67,7 +67,7 @@ func (e *Engine) runByHand(ctx context.Context, ws store.Workspace, workflow, ru
 	if err != nil {
 		return store.ManualRun{}, fmt.Errorf("write the audit entry: %w", err)
 	}
-	run, err := e.config.Store.RunByHand(ctx, row, set.Number, now, store.Audit{At: now, Actor: actor, Action: "run", Target: w.Name, Detail: detail}, once)
+	run, err := e.config.Store.RunManually(ctx, row, set.Number, now, store.Audit{At: now, Actor: actor, Action: "run", Target: w.Name, Detail: detail}, once)
 	if err != nil {
 		return store.ManualRun{}, err
 	}

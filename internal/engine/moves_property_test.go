@@ -133,7 +133,7 @@ func TestLimitsHoldForWhoMovesAndIsMerged(t *testing.T) {
 				}
 				wire := slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.IntentAt.Equal(now) })
 				wire = wire || row.Slot.Equal(now)
-				left := !row.LastSentAt.IsZero() || row.Doubt() || !row.IntentAt.IsZero() || doubted(row) || wire
+				left := !row.LastSentAt.IsZero() || row.OutcomeUnknown() || !row.IntentAt.IsZero() || doubted(row) || wire
 				add := func(p *places) {
 					switch {
 					case row.ID != of && wire && row.Slot.IsZero():

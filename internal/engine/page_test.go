@@ -24,24 +24,24 @@ type pages struct {
 	records, occasions, repaired []int
 }
 
-func (p *pages) CheckDue(ctx context.Context, now time.Time, limit int, decide store.Check) (int, error) {
-	n, err := p.Store.CheckDue(ctx, now, limit, decide)
+func (p *pages) EvaluateDue(ctx context.Context, now time.Time, limit int, decide store.EvaluateFuncs) (int, error) {
+	n, err := p.Store.EvaluateDue(ctx, now, limit, decide)
 	p.records = append(p.records, n)
 	return n, err
 }
 
-func (p *pages) ExpandDue(
-	ctx context.Context, now time.Time, limit int, floor store.Floor, relate func([]store.DueInstance, store.Relatives) []store.Relative,
-	resolve func([]store.DueInstance) ([]store.Audience, error), decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error),
+func (p *pages) FanOutDue(
+	ctx context.Context, now time.Time, limit int, floor store.Floor, relate func([]store.DueInstance, store.Related) []store.RelatedRef,
+	resolve func([]store.DueInstance) ([]store.Audience, error), decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error),
 ) (int, error) {
-	n, err := p.Store.ExpandDue(ctx, now, limit, floor, relate, resolve, decide)
+	n, err := p.Store.FanOutDue(ctx, now, limit, floor, relate, resolve, decide)
 	p.occasions = append(p.occasions, n)
 	return n, err
 }
 
-func (p *pages) MoveRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.Mend) (bool, error) {
+func (p *pages) AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.RepairFuncs) (bool, error) {
 	p.repaired = append(p.repaired, step.Done)
-	return p.Store.MoveRepair(ctx, now, run, step, lacking, mend)
+	return p.Store.AdvanceRepair(ctx, now, run, step, lacking, mend)
 }
 
 // costly are the fields of an occasion whose condition takes much of what one evaluation may.
@@ -64,7 +64,7 @@ func (w world) step(limit int) *pages {
 		if err != nil {
 			w.Fatal(err)
 		}
-		if looked.Looked == 0 && expanded == 0 && !looked.More {
+		if looked.Evaluated == 0 && expanded == 0 && !looked.More {
 			return p
 		}
 	}

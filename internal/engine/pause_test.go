@@ -58,10 +58,10 @@ func TestPausedDeliveriesWait(t *testing.T) {
 			t.Fatal(rows, err)
 		}
 		d := rows[0]
-		if !d.Aside() || d.Status != delivery.Scheduled || d.Reason != reason.WorkflowPaused || !d.LeavesAt().IsZero() || d.AttemptNo != 0 {
+		if !d.Parked() || d.Status != delivery.Scheduled || d.Reason != reason.WorkflowPaused || !d.LeavesAt().IsZero() || d.AttemptNo != 0 {
 			t.Errorf("put aside: %+v", d)
 		}
-		if next, err := b.NextDue(t.Context()); err != nil || next.Before(delivery.Aside()) {
+		if next, err := b.NextDue(t.Context()); err != nil || next.Before(delivery.ParkedUntil()) {
 			t.Errorf("what is put aside is never due: %v, %v", next, err)
 		}
 		b.Apply(strings.Replace(welcome("first", "catch_up: 1h"), "text: x", "text: z", 1))
@@ -247,13 +247,13 @@ func TestPausedAgainWhileTakenUp(t *testing.T) {
 		}
 		b.At(b.Now())
 		resume(b, "first")
-		if more, err := b.Operator().TakeUp(t.Context(), b.Now(), 3); err != nil || !more {
+		if more, err := b.Operator().TakeParked(t.Context(), b.Now(), 3); err != nil || !more {
 			t.Fatal(more, err)
 		}
 		if p := pause(b, "first"); !p.Changed {
 			t.Errorf("got %+v", p)
 		}
-		if more, err := b.Operator().TakeUp(t.Context(), b.Now(), 3); err != nil || more {
+		if more, err := b.Operator().TakeParked(t.Context(), b.Now(), 3); err != nil || more {
 			t.Fatal(more, err)
 		}
 		b.At(b.Now())
@@ -265,7 +265,7 @@ func TestPausedAgainWhileTakenUp(t *testing.T) {
 		}
 		resume(b, "first")
 		for pages := 0; ; pages++ {
-			more, err := b.Operator().TakeUp(t.Context(), b.Now(), 3)
+			more, err := b.Operator().TakeParked(t.Context(), b.Now(), 3)
 			if err != nil {
 				t.Fatal(err)
 			}

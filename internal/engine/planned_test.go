@@ -238,7 +238,7 @@ func TestABusyParentKeepsNoChildWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range visits {
-			if v.LookAt.IsZero() {
+			if v.EvaluateAt.IsZero() {
 				t.Errorf("visit %s waits for a look", v.ExtID)
 			}
 		}

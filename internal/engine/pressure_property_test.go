@@ -134,7 +134,7 @@ func TestNothingWaitsForWhatNobodySent(t *testing.T) {
 			for _, row := range rows() {
 				wire := slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.IntentAt.Equal(now) })
 				wire = wire || row.Slot.Equal(now) // or it was on its way, and its channel rests
-				left := !row.LastSentAt.IsZero() || row.Doubt() || !row.IntentAt.IsZero() || doubted(row) || wire
+				left := !row.LastSentAt.IsZero() || row.OutcomeUnknown() || !row.IntentAt.IsZero() || doubted(row) || wire
 				switch {
 				case row.ID != of && wire && row.Slot.IsZero(): // its last try has failed since
 					p.left = append(p.left, now)

@@ -124,7 +124,7 @@ func (p *Preview) runs(changes []DefinitionChange, edit store.DefinitionEdit) {
 	add := func(seeds []store.RunSeed) {
 		for _, seed := range seeds {
 			switch seed.Kind {
-			case store.RunLook:
+			case store.RunBackfill:
 				p.Evaluated = append(p.Evaluated, seed.Subject)
 			case store.RunCadence:
 				p.Limits = true

@@ -568,7 +568,7 @@ func (f *office) sentOnce(t *rapid.T, disturbed bool) {
 			sent++
 		case row.Status == delivery.Skipped && disturbed && (row.Reason == reason.Stale || row.Reason == reason.ConditionCleared):
 		case row.Status == delivery.Skipped && row.Reason == reason.RecordClosed && disturbed:
-		case disturbed && !row.DoubtAt.IsZero(): // its process died at the send: nobody knows, and it is too late to send it again
+		case disturbed && !row.UnknownSince.IsZero(): // its process died at the send: nobody knows, and it is too late to send it again
 		default:
 			t.Fatalf("it did not leave: %+v", row)
 		}

@@ -125,12 +125,12 @@ type dyingRepair struct {
 	late   bool
 }
 
-func (d *dyingRepair) MoveRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.Mend) (bool, error) {
+func (d *dyingRepair) AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.RepairFuncs) (bool, error) {
 	if d.writes--; d.writes >= 0 {
-		return d.Store.MoveRepair(ctx, now, run, step, lacking, mend)
+		return d.Store.AdvanceRepair(ctx, now, run, step, lacking, mend)
 	}
 	if d.late {
-		if _, err := d.Store.MoveRepair(ctx, now, run, step, lacking, mend); err != nil {
+		if _, err := d.Store.AdvanceRepair(ctx, now, run, step, lacking, mend); err != nil {
 			return false, err
 		}
 	}

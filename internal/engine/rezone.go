@@ -79,15 +79,15 @@ func (n *names) add(name string) bool { _, has := n.all.LoadOrStore(name, true);
 
 func (e *Engine) rezone(ctx context.Context, rules map[string]string, moved bool) error {
 	for try := 1; ; try++ {
-		var list []store.Replanned
+		var list []store.Rescheduled
 		var arranged []*rearrangement
 		if moved {
 			err := e.eachSet(ctx, func(ws store.Workspace, set *definition.Set) error {
 				r := &rearrangement{ws: ws.ID, old: set, set: set, zones: &e.catalog.Zones, now: e.config.Clock.Now(), ids: e.config.Store.NewID}
 				arranged = append(arranged, r)
-				again := store.Replanned{Workspace: ws.ID, Calendar: r.plan(ws.Definitions)}
+				again := store.Rescheduled{Workspace: ws.ID, Calendar: r.plan(ws.Definitions)}
 				for _, typ := range set.WatchedTypes() {
-					again.Runs = append(again.Runs, store.RunSeed{Kind: store.RunLook, Subject: typ})
+					again.Runs = append(again.Runs, store.RunSeed{Kind: store.RunBackfill, Subject: typ})
 				}
 				list = append(list, again)
 				return nil

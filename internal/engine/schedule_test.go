@@ -405,7 +405,7 @@ func TestARunByHand(t *testing.T) {
 		made := make(chan bool, 8)
 		for range cap(made) {
 			all.Go(func() {
-				run, err := b.RunByHand(t.Context(), b.Workspace, "tips", "19", "test", nil)
+				run, err := b.RunManually(t.Context(), b.Workspace, "tips", "19", "test", nil)
 				if err != nil {
 					t.Error(err)
 				}
@@ -426,9 +426,9 @@ func TestARunByHand(t *testing.T) {
 			t.Errorf("%d runs were made, sent %+v", count, sent)
 		}
 		b.is("beside the series", "daily:2026-05-14 14T07:00 completed expanded", "manual:19 14T12:00 completed expanded", "daily:2026-05-15 15T07:00 pending")
-		var missing *engine.NotByHandError
+		var missing *engine.NotManualError
 		b.Apply("workflow: visit\ntype: custom\ntriggers: [{id: t, event: e}]\naudience: {everyone: true}\nchannel: email\nmessage:\n  email:\n    subject: Hello\n    text: \"{{ event.name }}\"\n")
-		if _, err := b.RunByHand(t.Context(), b.Workspace, "visit", "19", "test", nil); !errors.As(err, &missing) || missing.Why != "trigger t: its texts read event.name" {
+		if _, err := b.RunManually(t.Context(), b.Workspace, "visit", "19", "test", nil); !errors.As(err, &missing) || missing.Why != "trigger t: its texts read event.name" {
 			t.Errorf("got %v", err)
 		}
 	})

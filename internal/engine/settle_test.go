@@ -73,7 +73,7 @@ func TestWhatWasNeverSentIsNotUnknown(t *testing.T) {
 func sendersOf(b *enginetest.Bundle, s sender.Store, providers ...channel.Provider) *sender.Sender {
 	plain := func(_ subject.WorkspaceID, s definition.Setting) (string, error) { return s.Value, nil }
 	return sender.New(sender.Config{
-		Store: s, Catalog: catalog.New(b.Store, enginetest.Options(providers)), Outlets: channelpool.New(providers, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
+		Store: s, Catalog: catalog.New(b.Store, enginetest.Options(providers)), Channels: channelpool.New(providers, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
 		Clock: b.Clock, Log: slog.New(slog.DiscardHandler),
 	})
 }

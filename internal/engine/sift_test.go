@@ -37,9 +37,9 @@ func (m *marksAll) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ s
 	return page, err
 }
 
-func (m *marksAll) MoveLook(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (bool, error) {
+func (m *marksAll) AdvanceBackfill(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (bool, error) {
 	step.Marks = slices.DeleteFunc(slices.Clone(m.ids), func(id subject.RecordID) bool { return int64(id) <= run.Cursor || int64(id) > step.Cursor })
-	return m.Store.MoveLook(ctx, now, run, step)
+	return m.Store.AdvanceBackfill(ctx, now, run, step)
 }
 
 // remembered is everything that looks leave behind: of the records of a type, and of what they fired.
@@ -56,7 +56,7 @@ func (w world) remembered(typ string) string {
 	names := map[subject.RecordID]string{}
 	for _, r := range records {
 		names[r.ID] = r.ExtID
-		fmt.Fprintf(&b, "%s: %s, next %s\n", r.ExtID, r.State, r.LookAt.Format("15:04:05.000000"))
+		fmt.Fprintf(&b, "%s: %s, next %s\n", r.ExtID, r.State, r.EvaluateAt.Format("15:04:05.000000"))
 	}
 	instances, err := w.Store.Instances(w.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 1000})
 	fail(err)
@@ -116,7 +116,7 @@ func TestARunLeavesWhatLooksAtAllWould(t *testing.T) {
 				if err != nil {
 					outer.Fatal(err)
 				}
-				if r.Looked+r.Passed == 0 && !r.More {
+				if r.Evaluated+r.Passed == 0 && !r.More {
 					break
 				}
 			}
@@ -178,12 +178,12 @@ func (d *dying) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ stri
 	return d.Store.RecordPage(ctx, ws, typ, after, limit)
 }
 
-func (d *dying) MoveLook(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (bool, error) {
+func (d *dying) AdvanceBackfill(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (bool, error) {
 	if d.writes--; d.writes >= 0 {
-		return d.Store.MoveLook(ctx, now, run, step)
+		return d.Store.AdvanceBackfill(ctx, now, run, step)
 	}
 	if d.late {
-		if _, err := d.Store.MoveLook(ctx, now, run, step); err != nil {
+		if _, err := d.Store.AdvanceBackfill(ctx, now, run, step); err != nil {
 			return false, err
 		}
 	}
@@ -234,7 +234,7 @@ func TestARunOverManyRecords(t *testing.T) {
 			}
 			for w.tick() {
 			}
-			runs, err := w.runs(store.RunLook)
+			runs, err := w.runs(store.RunBackfill)
 			if err != nil || len(runs) != 1 || runs[0].Status != store.RunDone || runs[0].Done != records {
 				t.Errorf("%+v, %v", runs, err)
 			}

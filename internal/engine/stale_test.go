@@ -53,11 +53,11 @@ func TestARunByHandAfterAnApplyElsewhere(t *testing.T) {
 		var config engine.Config
 		b := enginetest.Setup(t, s, daily(nine, ""), func(c *engine.Config) { config = *c })
 		other := engines(t, b, 2, config)[1]
-		if _, err := other.RunByHand(t.Context(), b.Workspace, "tips", "1", "test", nil); err != nil {
+		if _, err := other.RunManually(t.Context(), b.Workspace, "tips", "1", "test", nil); err != nil {
 			t.Fatal(err)
 		}
 		b.Apply("persona: New\n")
-		if _, err := other.RunByHand(t.Context(), b.Workspace, "tips", "2", "test", nil); err != nil {
+		if _, err := other.RunManually(t.Context(), b.Workspace, "tips", "2", "test", nil); err != nil {
 			t.Errorf("after an apply of something else: %v", err)
 		}
 	})

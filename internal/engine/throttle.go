@@ -30,7 +30,7 @@ func (e *Engine) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.
 			continue
 		}
 		if t := w.TriggerByID(row.Trigger); t != nil {
-			rows[i].Until = plan.Stamp{FiredAt: row.FiredAt, VoidAt: row.VoidAt}.Free(definition.CooldownOf(set, t, row.Issues))
+			rows[i].Until = plan.Firing{FiredAt: row.FiredAt, VoidAt: row.VoidAt}.FreeAt(definition.CooldownOf(set, t, row.Issues))
 		}
 	}
 	return rows, nil

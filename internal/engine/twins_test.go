@@ -174,7 +174,7 @@ func (w *twins) stored(ws store.Workspace) (lines []string) {
 		limits, err := w.Limits(w.Context(), ws.ID, id)
 		if err == nil {
 			for _, kind := range limits.Kinds {
-				lines = append(lines, fmt.Sprintf("limits of %s on %s %+v, %d wait", id, kind.Kind, kind.Lines, len(kind.Waiting)))
+				lines = append(lines, fmt.Sprintf("limits of %s on %s %+v, %d wait", id, kind.Kind, kind.Limits, len(kind.Waiting)))
 			}
 		} else if !errors.Is(err, store.ErrNotFound) {
 			w.Fatal(err)
@@ -216,7 +216,7 @@ func (w *twins) happen() {
 	w.each(func() {
 		w.put("team/a", `{"morale": 30}`) // throttled: the region has fired
 		w.put("visit/x", `{"booked": 85}`)
-		if _, err := w.RunByHand(w.Context(), w.Workspace, "tips", "r1", "test", nil); err != nil {
+		if _, err := w.RunManually(w.Context(), w.Workspace, "tips", "r1", "test", nil); err != nil {
 			w.Fatal(err)
 		}
 	})
@@ -255,7 +255,7 @@ func (w *twins) happen() {
 	w.each(func() { w.put("visit/v", `{"live": true, "booked": 90}`) }) // what was freed is planned again, under another name
 	w.until(9, "09:00")
 	w.each(func() {
-		wish := contact.Wish{Contact: "bob", Suppress: true, Reason: "asked", Actor: "test"}
+		wish := contact.Suppression{Contact: "bob", Suppress: true, Reason: "asked", Actor: "test"}
 		if _, err := w.Contacts().Stop(w.Context(), w.Workspace, wish, now(), nil); err != nil {
 			w.Fatal(err)
 		}

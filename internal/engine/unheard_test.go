@@ -33,7 +33,7 @@ func (w world) morale(name string, morale int) {
 
 func (w world) suppress(name string, on bool) {
 	w.Helper()
-	if _, err := w.Contacts().Stop(w.Context(), w.Workspace, contact.Wish{Contact: name, Suppress: on, Reason: "asked", Actor: "test"}, w.Clock.Now(), nil); err != nil {
+	if _, err := w.Contacts().Stop(w.Context(), w.Workspace, contact.Suppression{Contact: name, Suppress: on, Reason: "asked", Actor: "test"}, w.Clock.Now(), nil); err != nil {
 		w.Fatal(err)
 	}
 }

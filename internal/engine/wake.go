@@ -65,10 +65,10 @@ func (l *loops) listen(ctx context.Context) {
 		err := l.config.Store.Listen(ctx, func() {
 			wait, failing = firstRetry, false
 			l.listening.Store(true)
-			l.look()
-		}, l.look)
+			l.evaluate()
+		}, l.evaluate)
 		l.listening.Store(false)
-		l.look()
+		l.evaluate()
 		switch {
 		case ctx.Err() != nil, errors.Is(err, store.ErrSilent):
 			return
@@ -87,8 +87,8 @@ func (l *loops) listen(ctx context.Context) {
 	}
 }
 
-// look has the alarm ask the database at once.
-func (l *loops) look() {
+// evaluate has the alarm ask the database at once.
+func (l *loops) evaluate() {
 	select {
 	case l.sooner <- struct{}{}:
 	default:

@@ -74,7 +74,7 @@ func (r *rejects) add(entries []entry) error {
 			continue
 		}
 		if r.size == 0 && text.Len() == 0 && r.format.Format == rowreader.CSV {
-			if err := r.record(&text, append(append([]string{}, r.head...), rowreader.Marks()...)); err != nil {
+			if err := r.record(&text, append(append([]string{}, r.head...), rowreader.Delimiters()...)); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func (r *rejects) row(text *bytes.Buffer, e entry) error {
 		}
 		at[name] = json.RawMessage(cell.Text)
 	}
-	for i, name := range rowreader.Marks() {
+	for i, name := range rowreader.Delimiters() {
 		object[name] = marks[i]
 	}
 	encoder := json.NewEncoder(text)

@@ -107,8 +107,8 @@ func Failures(trace string) []Failure {
 	return kept.Failures
 }
 
-// Aside reports whether the row was put aside because its workflow is paused: it is held until that goes on, and by nobody else.
-func (r Row) Aside() bool { return r.Held && r.Reason == reason.WorkflowPaused }
+// Parked reports whether the row was put aside because its workflow is paused: it is held until that goes on, and by nobody else.
+func (r Row) Parked() bool { return r.Held && r.Reason == reason.WorkflowPaused }
 
 // HeldUp reports whether something kept a row that waits from being taken up when it was due: a failure, a hold, a pause. That is
 // no lateness (R2).

@@ -22,9 +22,9 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Implied is an occasion that should exist of a record as it is. Events, edits, a repair, the moment at which one is due
+// Desired is an occasion that should exist of a record as it is. Events, edits, a repair, the moment at which one is due
 // and the simulator all compare these with what is stored (B17).
-type Implied struct {
+type Desired struct {
 	Key  key.Instance
 	Due  time.Time  // none: at once
 	Date civil.Date // of Due where it is meant; none where Due is
@@ -45,7 +45,7 @@ type Implied struct {
 // Ahead is what a trigger that plans ahead makes of a record.
 type Ahead struct {
 	Known   bool // it was time for the trigger to look; otherwise what was implied before still is
-	Implied []Implied
+	Desired []Desired
 	Inputs  string        // hash of what the keys stand for but do not spell (decision 20)
 	Reason  reason.Reason // why nothing is implied; empty where something is
 	Field   string        // the missing field, or the expression that failed
@@ -73,7 +73,7 @@ type view struct {
 }
 
 // ahead finds what is implied where what is ripe is met, for long enough.
-func (v *view) ahead(ripe []string, seen *condition.Sight, before condition.State) Ahead {
+func (v *view) ahead(ripe []string, seen *condition.Observation, before condition.State) Ahead {
 	t, met := v.trigger.Trigger, ripe
 	a := Ahead{Known: true, State: before.Ahead, Inputs: t.Inputs(), rule: t.Dates.Rule, zones: v.zones}
 	if a.State.By, a.State.Level = "", nil; t.Fire == definition.FireFalseToTrue {
@@ -91,19 +91,19 @@ func (v *view) ahead(ripe []string, seen *condition.Sight, before condition.Stat
 		err = v.reached(&a, met)
 	}
 	if err != nil {
-		a.Implied, a.Reason, a.Error = nil, reason.ExpressionFailed, err.Error()
+		a.Desired, a.Reason, a.Error = nil, reason.ExpressionFailed, err.Error()
 		if failure := (*expr.Failure)(nil); errors.As(err, &failure) {
 			a.Reason = failure.Reason
 		}
 	}
-	a.State.Print = a.print()
+	a.State.Fingerprint = a.print()
 	return a
 }
 
 // height is what a trigger on crossings sees.
-func (v *view) height(ripe []string, seen *condition.Sight) condition.Height {
+func (v *view) height(ripe []string, seen *condition.Observation) condition.Crossing {
 	t := v.trigger.Trigger
-	h := condition.Height{Rules: t.Crossing().Rules, Fresh: v.fresh, Defined: []string{""}, Met: seen.Met, Ripe: ripe, Failed: seen.Failed, Moving: t.Crossing().Moving}
+	h := condition.Crossing{Rules: t.Crossing().Rules, Fresh: v.fresh, Defined: []string{""}, Met: seen.Met, Ripe: ripe, Failed: seen.Failed, Moving: t.Crossing().Moving}
 	if t.Metric == nil {
 		return h
 	}
@@ -133,7 +133,7 @@ func (v *view) level() *float64 {
 
 // AsPlanned is the occasion of a row that is due between two looks of its trigger: what was planned holds, with the metric as it
 // is now.
-func (l *Look) AsPlanned(row instance.Row) (i Implied) {
+func (l *Evaluation) AsPlanned(row instance.Row) (i Desired) {
 	base, _ := key.Instance(row.Key).Everywhere().Base()
 	i.Key, i.Zone = base, row.Timezone
 	if l.Ahead.level == nil || l.Trigger.Metric == nil {
@@ -163,7 +163,7 @@ func counted(m definition.Match, before condition.Ahead, rec subject.Record) boo
 // gone is what is implied by a record or a trigger that is not looked at any more.
 func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead) Ahead {
 	a := Ahead{Known: true, State: before, Inputs: t.Inputs(), Reason: why}
-	a.State.Level, a.State.Print = nil, ""
+	a.State.Level, a.State.Fingerprint = nil, ""
 	switch {
 	case why != reason.RecordClosed:
 		a.State.By = "" // what holds when it is switched on again is the baseline (R11)
@@ -177,11 +177,11 @@ func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead)
 
 // print tells what is implied from anything else that may be; empty: nothing, and nothing is wrong.
 func (a *Ahead) print() string {
-	if len(a.Implied) == 0 && a.Error == "" && len(a.Refused) == 0 {
+	if len(a.Desired) == 0 && a.Error == "" && len(a.Refused) == 0 {
 		return ""
 	}
 	h := sha256.New()
-	for _, i := range a.Implied {
+	for _, i := range a.Desired {
 		fmt.Fprintf(h, "%s %d %s\n", i.Key, i.Due.UnixMicro(), i.Zone)
 		if i.Elsewhere != "" {
 			fmt.Fprintf(h, "%s %v\n", i.Elsewhere, a.rule)
@@ -248,7 +248,7 @@ func (v *view) dates(a *Ahead) error {
 		}
 	}
 	for _, offset := range t.Dates.Offsets {
-		i := Implied{Zone: zone, Elsewhere: home, Offset: offset}
+		i := Desired{Zone: zone, Elsewhere: home, Offset: offset}
 		if exact {
 			i.Key = key.Anchored(w.Type, w.Name, v.typ, v.id, t.ID, instant, offset)
 			i.Due = instant.Add(offset.Exact())
@@ -269,9 +269,9 @@ func (v *view) dates(a *Ahead) error {
 			i.Due = i.Due.Add(time.Microsecond)
 		}
 		i.Date, _ = civil.DateOf(i.Due, loc)
-		a.Implied = append(a.Implied, i)
+		a.Desired = append(a.Desired, i)
 	}
-	if len(a.Implied) == 0 && len(a.Refused) > 0 {
+	if len(a.Desired) == 0 && len(a.Refused) > 0 {
 		a.Reason, a.Field = reason.OutsideCalendar, t.Anchor.Source()
 	}
 	return nil
@@ -376,7 +376,7 @@ func (v *view) reached(a *Ahead, met []string) error {
 			}
 			k = v.threshold("condition", "", "FalseToTrue", fmt.Sprintf("e%d", n))
 		}
-		a.Implied = []Implied{{Key: k, Zone: zone}}
+		a.Desired = []Desired{{Key: k, Zone: zone}}
 		return nil
 	}
 	value, err := t.Metric.Value.Eval(v.in)
@@ -389,7 +389,7 @@ func (v *view) reached(a *Ahead, met []string) error {
 		if !slices.Contains(met, at.Name) {
 			continue
 		}
-		i := Implied{Zone: zone, Threshold: at.Name, Metric: number}
+		i := Desired{Zone: zone, Threshold: at.Name, Metric: number}
 		switch t.Fire {
 		case definition.FireOncePerThreshold:
 			i.Key = v.threshold(t.Metric.Name, at.Name, "OncePerThreshold", "")
@@ -403,11 +403,11 @@ func (v *view) reached(a *Ahead, met []string) error {
 			i.Key = v.threshold(t.Metric.Name, at.Name, "FalseToTrue", fmt.Sprintf("e%d", n))
 		default: // the highest that is reached speaks for all
 			i.Key = v.threshold(t.Metric.Name, "", "OncePerSource", "")
-			a.Implied = nil
+			a.Desired = nil
 		}
-		a.Implied = append(a.Implied, i)
+		a.Desired = append(a.Desired, i)
 	}
-	if len(a.Implied) == 0 {
+	if len(a.Desired) == 0 {
 		a.Reason = reason.Baseline
 	}
 	return nil
@@ -442,7 +442,7 @@ func (v *view) turns() time.Time {
 }
 
 // planned judges a trigger that plans ahead.
-func (l *Look) planned(v *view, before condition.State, seen *condition.Sight) {
+func (l *Evaluation) planned(v *view, before condition.State, seen *condition.Observation) {
 	met := l.Outcome.Issues
 	l.Outcome.Issues, l.Outcome.Faded, l.Outcome.Cleared = nil, nil, false // gate 1 has no part in it
 	var a Ahead
@@ -458,9 +458,9 @@ func (l *Look) planned(v *view, before condition.State, seen *condition.Sight) {
 		a = goneAhead(l.Trigger, why, before.Ahead)
 	case !l.Outcome.Judged:
 		if a = (Ahead{rule: l.Trigger.Dates.Rule, zones: v.zones}); l.Trigger.Anchor != nil && v.dates(&a) != nil {
-			a.Implied = nil // what was planned holds, and is told of when the trigger looks
+			a.Desired = nil // what was planned holds, and is told of when the trigger looks
 		}
-		a = Ahead{State: before.Ahead, Implied: a.Implied, rule: a.rule, zones: a.zones, level: v.level()}
+		a = Ahead{State: before.Ahead, Desired: a.Desired, rule: a.rule, zones: a.zones, level: v.level()}
 		if v.fresh && a.State.By == "" && l.Trigger.Fire == definition.FireFalseToTrue {
 			a.State.By = condition.Afresh // it is new still when the trigger looks
 		}
@@ -470,16 +470,16 @@ func (l *Look) planned(v *view, before condition.State, seen *condition.Sight) {
 			if a.Reason, a.Field, a.Error = l.whyNot(); len(seen.Met) > 0 {
 				a.Reason = reason.ForNotReached
 			}
-			a.State.Print = a.print()
-		} else if turns := v.turns(); l.Rule.Change && !turns.IsZero() && (l.Outcome.Next.IsZero() || turns.Before(l.Outcome.Next)) {
-			l.Outcome.Next = turns
+			a.State.Fingerprint = a.print()
+		} else if turns := v.turns(); l.Rule.Change && !turns.IsZero() && (l.Outcome.EvaluateAt.IsZero() || turns.Before(l.Outcome.EvaluateAt)) {
+			l.Outcome.EvaluateAt = turns
 		}
 	}
 	l.Ahead, l.State.Ahead = &a, a.State
 }
 
 // whyNot is why nothing is met: what failed goes before what is missing, and both before what is simply false.
-func (l *Look) whyNot() (why reason.Reason, field, failed string) {
+func (l *Evaluation) whyNot() (why reason.Reason, field, failed string) {
 	rank := func(r reason.Reason) int {
 		return slices.Index([]reason.Reason{reason.ConditionFalse, reason.ValueMissing, reason.CostExceeded, reason.ExpressionFailed}, r)
 	}

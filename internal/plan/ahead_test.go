@@ -106,7 +106,7 @@ workspace: default
 						}
 						date := day.Format(time.DateOnly)
 						rec := subject.Record{ID: 1, Type: "day", ExtID: date, Props: map[string]any{"date": date, "at": clock, "zone": name}}
-						a := plan.Record(bundle.Set, rec, nil, nil, plan.Glance{Now: first, LookAt: first}, &known)[0].Ahead
+						a := plan.Record(bundle.Set, rec, nil, nil, plan.Observation{Now: first, EvaluateAt: first}, &known)[0].Ahead
 						checked++
 						of, exists := shown[date+" "+clock]
 						var want []time.Time
@@ -125,7 +125,7 @@ workspace: default
 							gaps++
 						}
 						var got []time.Time
-						for _, i := range a.Implied {
+						for _, i := range a.Desired {
 							got = append(got, i.Due)
 						}
 						if fmt.Sprint(got) != fmt.Sprint(want) {

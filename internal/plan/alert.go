@@ -18,7 +18,7 @@ func alertNames() []string {
 }
 
 // Alert is the payload of the event that a look appends: of what fires, or of what is over.
-func (l *Look) Alert(rec subject.Record, now time.Time) map[string]any {
+func (l *Evaluation) Alert(rec subject.Record, now time.Time) map[string]any {
 	fields := RecordFields(rec)
 	record := map[string]any{"props": fields["props"]}
 	for _, name := range alertNames() {
@@ -36,7 +36,7 @@ func (l *Look) Alert(rec subject.Record, now time.Time) map[string]any {
 }
 
 // Payload is likewise that of an occasion that was planned ahead and is due.
-func (l *Look) Payload(rec subject.Record, i Implied, now time.Time) map[string]any {
+func (l *Evaluation) Payload(rec subject.Record, i Desired, now time.Time) map[string]any {
 	payload := l.Alert(rec, now)
 	if i.Target != "" {
 		payload["target"], payload["timezone"] = i.Target, i.Zone

@@ -60,9 +60,9 @@ func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Ser
 }
 
 // Implied is an occurrence as an occasion.
-func (s *Series) implied(o schedule.Occurrence) Implied {
+func (s *Series) implied(o schedule.Occurrence) Desired {
 	w, t, c := s.Workflow, s.Trigger, &s.Trigger.Schedule.Calendar
-	i := Implied{Due: o.Due, Date: o.Date, Zone: s.Zone, Target: o.Date.String(), Iteration: o.N}
+	i := Desired{Due: o.Due, Date: o.Date, Zone: s.Zone, Target: o.Date.String(), Iteration: o.N}
 	if w.Type != "report" {
 		i.Key = key.Day(w.Type, w.Name, t.ID, o.Date, c.SeveralADay(), o.Time)
 		return i
@@ -76,8 +76,8 @@ func (s *Series) implied(o schedule.Occurrence) Implied {
 }
 
 // Since are the occasions that are due at an instant or later, in their order.
-func (s *Series) Since(at time.Time) iter.Seq[Implied] {
-	return func(yield func(Implied) bool) {
+func (s *Series) Since(at time.Time) iter.Seq[Desired] {
+	return func(yield func(Desired) bool) {
 		for o := range s.Trigger.Schedule.Since(at, s.loc) {
 			if !yield(s.implied(o)) {
 				return
@@ -87,9 +87,9 @@ func (s *Series) Since(at time.Time) iter.Seq[Implied] {
 }
 
 // After are the occasions that follow a place. Once a day is once a day: another time for the same date is no other occasion.
-func (s *Series) After(p Place) iter.Seq[Implied] {
+func (s *Series) After(p Place) iter.Seq[Desired] {
 	several := s.Trigger.Schedule.SeveralADay()
-	return func(yield func(Implied) bool) {
+	return func(yield func(Desired) bool) {
 		for i := range s.Since(p.Due) {
 			if !i.Due.After(p.Due) || !several && i.Target <= p.Date {
 				continue
@@ -102,10 +102,10 @@ func (s *Series) After(p Place) iter.Seq[Implied] {
 }
 
 // find is the occasion of a row, as the calendar has it now.
-func (s *Series) find(row instance.Row) (Implied, bool) {
+func (s *Series) find(row instance.Row) (Desired, bool) {
 	date, err := civil.ParseDate(row.LocalDate)
 	if err != nil {
-		return Implied{}, false
+		return Desired{}, false
 	}
 	base, _ := key.Instance(row.Key).Base()
 	for o := range s.Trigger.Schedule.Occurrences(date, s.loc) {
@@ -116,11 +116,11 @@ func (s *Series) find(row instance.Row) (Implied, bool) {
 			return i, true
 		}
 	}
-	return Implied{}, false
+	return Desired{}, false
 }
 
 // Ended is why a series makes nothing more at an instant, apart from its calendar; empty: it goes on.
-func (s *Series) Ended(i Implied, now time.Time) reason.Reason {
+func (s *Series) Ended(i Desired, now time.Time) reason.Reason {
 	switch {
 	case !s.Workflow.Enabled:
 		return reason.WorkflowInactive
@@ -149,7 +149,7 @@ func (s *Series) Next(p Place, now time.Time) iter.Seq[instance.Row] {
 	return s.rows(s.After(p), now)
 }
 
-func (s *Series) rows(all iter.Seq[Implied], now time.Time) iter.Seq[instance.Row] {
+func (s *Series) rows(all iter.Seq[Desired], now time.Time) iter.Seq[instance.Row] {
 	return func(yield func(instance.Row) bool) {
 		for i := range all {
 			if s.Ended(i, now) != "" || !yield(s.Row(i, now)) {
@@ -160,7 +160,7 @@ func (s *Series) rows(all iter.Seq[Implied], now time.Time) iter.Seq[instance.Ro
 }
 
 // Row is an occasion as it waits. Who writes it gives it its id, its workspace and the number of the definitions.
-func (s *Series) Row(i Implied, now time.Time) instance.Row {
+func (s *Series) Row(i Desired, now time.Time) instance.Row {
 	trace, err := json.Marshal(map[string]any{"planned": map[string]any{"target": i.Target, "timezone": i.Zone, "due_at": i.Due, "iteration": i.Iteration}})
 	if err != nil { // instants beyond the year 9999 have no JSON form, and calendars end there
 		trace = nil
@@ -176,14 +176,14 @@ func (s *Series) Row(i Implied, now time.Time) instance.Row {
 // of which the first that has not ended is to exist. Last is the latest occasion that has ended or is held; the zero Place:
 // none. It is the one way in which an apply, and whoever asks what it would do, finds out.
 func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (changes []Change, next iter.Seq[instance.Row]) {
-	keep, overdue, begun := Implied{}, false, false
+	keep, overdue, begun := Desired{}, false, false
 	why := reason.RuleChanged
 	none := func(func(instance.Row) bool) {}
 	for _, row := range pending {
 		switch i, ok := s.find(row); {
 		case Begun(row):
 			begun = begun || s.lag == 0 // else what follows it exists already
-		case (!row.Held || row.Aside()) && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, and no edit
+		case (!row.Held || row.Parked()) && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, and no edit
 			keep, overdue = i, true
 		}
 	}
@@ -198,7 +198,7 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 		}
 	}
 	if ended := s.Ended(keep, now); ended != "" {
-		keep, why = Implied{}, ended
+		keep, why = Desired{}, ended
 	}
 	for _, row := range pending {
 		base, _ := key.Instance(row.Key).Base()
@@ -221,7 +221,7 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 	if keep.Key == "" || begun {
 		return changes, none
 	}
-	return changes, s.rows(func(yield func(Implied) bool) {
+	return changes, s.rows(func(yield func(Desired) bool) {
 		if !yield(keep) {
 			return
 		}
@@ -270,7 +270,7 @@ const maxOverdue = 100_000
 // CatchUp decides about an occasion that is due at an instant, with those after it that are due too: all in one step, and
 // one row for those that are not sent.
 func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
-	occasions := []Implied{{Key: key.Instance(row.Key), Due: row.DueAt, Target: row.LocalDate, Zone: s.Zone}}
+	occasions := []Desired{{Key: key.Instance(row.Key), Due: row.DueAt, Target: row.LocalDate, Zone: s.Zone}}
 	due := []time.Time{row.DueAt.Add(s.lag)}
 	for i := range s.After(PlaceOf(row)) {
 		if i.Due.Add(s.lag).After(now) || len(due) == maxOverdue {
@@ -332,22 +332,22 @@ func notLate(rows iter.Seq[instance.Row], now time.Time) iter.Seq[instance.Row] 
 }
 
 // Occasion is what is known of a row that is due.
-func (s *Series) Occasion(row instance.Row) Implied {
+func (s *Series) Occasion(row instance.Row) Desired {
 	i, ok := s.find(row)
 	if !ok {
-		i = Implied{Due: row.DueAt, Zone: s.Zone, Target: row.LocalDate}
+		i = Desired{Due: row.DueAt, Zone: s.Zone, Target: row.LocalDate}
 	}
 	return i
 }
 
 // ByHand is a run of the workflow by a person, who reports on the period that ends on the day of the run.
-func (s *Series) ByHand(now time.Time) Implied {
+func (s *Series) ByHand(now time.Time) Desired {
 	today, _ := civil.DateOf(now, s.loc)
-	return Implied{Due: now, Zone: s.Zone, Target: today.String()}
+	return Desired{Due: now, Zone: s.Zone, Target: today.String()}
 }
 
 // Payload is what texts and expressions read of an occasion of the calendar.
-func (s *Series) Payload(i Implied) map[string]any {
+func (s *Series) Payload(i Desired) map[string]any {
 	payload := map[string]any{"trigger": s.Trigger.ID, "timezone": s.Zone, "date": i.Target}
 	if i.Iteration > 0 {
 		payload["iteration"] = i.Iteration

@@ -32,7 +32,7 @@ fields: {day: date, starts_at: datetime, level: number}
 }
 
 // seen is what the trigger makes of a visit at an instant.
-func seen(t *testing.T, trigger, at string, props map[string]any) plan.Look {
+func seen(t *testing.T, trigger, at string, props map[string]any) plan.Evaluation {
 	t.Helper()
 	now, err := time.Parse(time.RFC3339, at)
 	if err != nil {
@@ -40,7 +40,7 @@ func seen(t *testing.T, trigger, at string, props map[string]any) plan.Look {
 	}
 	var zones civil.Zones
 	rec := subject.Record{ID: 1, Type: "visit", ExtID: "v", Props: props}
-	return plan.Record(load(t, planning(trigger)), rec, nil, nil, plan.Glance{Now: now, LookAt: now}, &zones)[0]
+	return plan.Record(load(t, planning(trigger)), rec, nil, nil, plan.Observation{Now: now, EvaluateAt: now}, &zones)[0]
 }
 
 // What is implied of a record: each key behind the trigger's name, and when it is due.
@@ -77,7 +77,7 @@ func TestWhatIsImplied(t *testing.T) {
 			t.Parallel()
 			l := seen(t, c.trigger, c.at, c.props)
 			var got []string
-			for _, i := range l.Ahead.Implied {
+			for _, i := range l.Ahead.Desired {
 				text := strings.TrimPrefix(string(i.Key), "reminder:w:visit:v:t:")
 				if !i.Due.IsZero() {
 					text += " " + i.Due.Format(time.RFC3339)
@@ -91,8 +91,8 @@ func TestWhatIsImplied(t *testing.T) {
 				t.Errorf("got %q, want %q (%s %s)", got, c.want, l.Ahead.Reason, l.Ahead.Error)
 			}
 			next := ""
-			if !l.Next.IsZero() {
-				next = l.Next.UTC().Format(time.RFC3339)
+			if !l.EvaluateAt.IsZero() {
+				next = l.EvaluateAt.UTC().Format(time.RFC3339)
 			}
 			if next != c.next {
 				t.Errorf("looked at again at %q, want %q", next, c.next)
@@ -121,8 +121,8 @@ func TestAReactivationKeepsTheReasonOfAHold(t *testing.T) {
 		"waits": {instance.Row{Status: instance.Pending, Reason: reason.RetriesUsedUp, Held: true}, "updated pending true retries_used_up"},
 	} {
 		row := c.row
-		row.ID, row.Key, row.InputHash, row.WorkflowVersion = 1, string(l.Ahead.Implied[0].Key), l.Ahead.Inputs, l.Workflow.Version
-		row.DueAt = l.Ahead.Implied[0].Due
+		row.ID, row.Key, row.InputHash, row.WorkflowVersion = 1, string(l.Ahead.Desired[0].Key), l.Ahead.Inputs, l.Workflow.Version
+		row.DueAt = l.Ahead.Desired[0].Due
 		changes := l.Diff([]instance.Row{row}, plan.BySource, l.At)
 		if len(changes) != 1 {
 			t.Fatalf("%s: %+v", name, changes)

@@ -30,7 +30,7 @@ const (
 	Reactivated Effect = "reactivated" // it was ended without having been sent
 	Exists      Effect = "exists"      // it is done, or being done
 	Conflict    Effect = "conflict"    // the same key with other inputs: a person decides
-	Left        Effect = "skipped"     // not for this cause to revive
+	NotRevived  Effect = "skipped"     // not for this cause to revive
 	Withdrawn   Effect = "withdrawn"
 )
 
@@ -39,7 +39,7 @@ type Change struct {
 	Effect  Effect
 	Row     instance.Row // as it is to be; of one that is inserted only what Due, Status and the like say
 	Was     instance.Row
-	Implied Implied // none where it is withdrawn
+	Desired Desired // none where it is withdrawn
 }
 
 // Changed reports whether the row is to be written.
@@ -54,7 +54,7 @@ func (c *Change) Moved() bool { return c.Effect == Updated && !c.Row.DueAt.Equal
 //
 // A row of an older version of the workflow is taken to the present one without a comparison of its inputs (model.md §7):
 // what has changed there is the definition, and not what it says about the same thing.
-func (l *Look) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Change) {
+func (l *Evaluation) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Change) {
 	a := l.Ahead
 	for _, row := range rows {
 		if _, implied := a.Find(row); implied || row.Status != instance.Pending || Begun(row) || row.Processing(now) {
@@ -71,7 +71,7 @@ func (l *Look) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Cha
 			changes = append(changes, l.ensure(row, i, by, now))
 		}
 	}
-	for _, i := range a.Implied {
+	for _, i := range a.Desired {
 		row, found := standsFor(rows, i.Key)
 		if !found {
 			changes = append(changes, l.insert(i, now))
@@ -98,15 +98,15 @@ func standsFor(rows []instance.Row, k key.Instance) (row instance.Row, found boo
 func Begun(row instance.Row) bool { return row.Event != 0 }
 
 // insert plans an occasion that there is no row of (B20). One that is too late is kept as such (decision 28).
-func (l *Look) insert(i Implied, now time.Time) Change {
-	c := Change{Effect: Inserted, Implied: i}
+func (l *Evaluation) insert(i Desired, now time.Time) Change {
+	c := Change{Effect: Inserted, Desired: i}
 	c.Row.Key, c.Row.Status = string(i.Key), instance.Pending
 	l.place(&c.Row, i, now)
 	return c
 }
 
 // place writes down when an occasion is due.
-func (l *Look) place(row *instance.Row, i Implied, now time.Time) {
+func (l *Evaluation) place(row *instance.Row, i Desired, now time.Time) {
 	row.DueAt, row.LocalDate, row.Timezone = i.Due, "", i.Zone
 	if i.Due.IsZero() {
 		row.DueAt = now.Add(l.Trigger.Dates.Offsets[0].Exact())
@@ -120,12 +120,12 @@ func (l *Look) place(row *instance.Row, i Implied, now time.Time) {
 }
 
 // ensure compares an occasion with its row (B21–B23).
-func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Change {
-	c := Change{Row: row, Was: row, Implied: i}
+func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time) Change {
+	c := Change{Row: row, Was: row, Desired: i}
 	ended := row.Status == instance.Completed || row.Status == instance.Skipped
 	// A crossing has a key of its own: what has become of its message is not undone by an edit that is taken back.
 	if final := by == ByRepair || l.Trigger.Fire == definition.FireFalseToTrue; final && (row.Status == instance.Failed || row.Status == instance.Cancelled) {
-		c.Effect = Left
+		c.Effect = NotRevived
 		return c
 	}
 	if row.InputHash != l.Ahead.Inputs && row.WorkflowVersion >= l.Workflow.Version {
@@ -164,15 +164,15 @@ func (l *Look) ensure(row instance.Row, i Implied, by Cause, now time.Time) Chan
 
 // Moves reports whether what waits is due at another instant than was planned. A zone that is not followed moves nothing, unless it
 // was that of each contact.
-func (l *Look) Moves(row instance.Row, i Implied) bool {
+func (l *Evaluation) Moves(row instance.Row, i Desired) bool {
 	return !i.Due.IsZero() && !i.Due.Equal(row.DueAt) && !(l.Trigger.Dates.KeepZone && i.Zone != row.Timezone && row.Timezone != firstZone)
 }
 
 // Find is the occasion that a row was planned for, among those that are implied; for the row of a zone, as it is there. What is
 // said once a day is so as long as its threshold is reached: a row of an earlier day waits for its offset.
-func (a *Ahead) Find(row instance.Row) (Implied, bool) {
+func (a *Ahead) Find(row instance.Row) (Desired, bool) {
 	base, _ := key.Instance(row.Key).Everywhere().Base()
-	for _, i := range a.Implied {
+	for _, i := range a.Desired {
 		if i.Key != base {
 			continue
 		}
@@ -182,17 +182,17 @@ func (a *Ahead) Find(row instance.Row) (Implied, bool) {
 		return i, true
 	}
 	if lasting := key.Lasting(base); lasting != base {
-		for _, i := range a.Implied {
+		for _, i := range a.Desired {
 			if key.Lasting(i.Key) == lasting {
 				return i, true
 			}
 		}
 	}
-	return Implied{}, false
+	return Desired{}, false
 }
 
 // withdrawal is why a row is no longer implied.
-func (l *Look) withdrawal(row instance.Row) reason.Reason {
+func (l *Evaluation) withdrawal(row instance.Row) reason.Reason {
 	a := l.Ahead
 	switch {
 	case a.Reason == reason.WorkflowInactive || a.Reason == reason.TriggerDisabled || a.Reason == reason.RecordClosed:
@@ -201,9 +201,9 @@ func (l *Look) withdrawal(row instance.Row) reason.Reason {
 		return reason.RuleChanged
 	case l.Trigger.Anchor == nil:
 		return l.unreached(row)
-	case len(a.Implied) > 0 && slices.ContainsFunc(a.Implied, func(i Implied) bool { return target(i.Key) == target(key.Instance(row.Key)) }):
+	case len(a.Desired) > 0 && slices.ContainsFunc(a.Desired, func(i Desired) bool { return target(i.Key) == target(key.Instance(row.Key)) }):
 		return reason.RuleChanged // the same date, without this offset
-	case len(a.Implied) > 0 || a.Reason == reason.ValueMissing && a.Field == l.Trigger.Anchor.Source():
+	case len(a.Desired) > 0 || a.Reason == reason.ValueMissing && a.Field == l.Trigger.Anchor.Source():
 		return reason.DateChanged
 	case a.Reason == reason.ExpressionFailed || a.Reason == reason.CostExceeded:
 		return a.Reason
@@ -212,7 +212,7 @@ func (l *Look) withdrawal(row instance.Row) reason.Reason {
 }
 
 // unreached is why a threshold is no longer reached: the value has fallen below it, or it is none any more.
-func (l *Look) unreached(row instance.Row) reason.Reason {
+func (l *Evaluation) unreached(row instance.Row) reason.Reason {
 	m := l.Trigger.Metric
 	if m == nil || m.Has(key.ThresholdOf(key.Instance(row.Key))) {
 		return reason.ConditionCleared

@@ -10,13 +10,13 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Kin are records that others name, and that triggers read across them (model.md §6, relations). Nil is one that does not
+// Related are records that others name, and that triggers read across them (model.md §6, relations). Nil is one that does not
 // exist.
-type Kin map[subject.RecordRef]*subject.Record
+type Related map[subject.RecordRef]*subject.Record
 
 // Unread are the records that have to be read before a record can be looked at: those that it names, and, once these are
 // known, those that they name.
-func (k Kin) Unread(relations []definition.Relation, rec subject.Record) (refs []subject.RecordRef) {
+func (k Related) Unread(relations []definition.Relation, rec subject.Record) (refs []subject.RecordRef) {
 	k.walk(relations, rec.Props, func(ref subject.RecordRef, read bool) {
 		if !read {
 			refs = append(refs, ref)
@@ -27,14 +27,14 @@ func (k Kin) Unread(relations []definition.Relation, rec subject.Record) (refs [
 
 // Links are the records on which a record depends, in the order of their names, each once: when one of them is written,
 // the record has to be looked at.
-func (k Kin) Links(relations []definition.Relation, rec subject.Record) []subject.RecordRef {
+func (k Related) Links(relations []definition.Relation, rec subject.Record) []subject.RecordRef {
 	found := map[subject.RecordRef]bool{}
 	k.walk(relations, rec.Props, func(ref subject.RecordRef, _ bool) { found[ref] = true })
 	return slices.SortedFunc(maps.Keys(found), subject.RecordRef.Compare)
 }
 
 // walk meets every record that is named, from the nearest on.
-func (k Kin) walk(relations []definition.Relation, props map[string]any, meet func(ref subject.RecordRef, read bool)) {
+func (k Related) walk(relations []definition.Relation, props map[string]any, meet func(ref subject.RecordRef, read bool)) {
 	for _, r := range relations {
 		ref, ok := named(r, props)
 		if !ok {
@@ -55,7 +55,7 @@ func named(r definition.Relation, props map[string]any) (ref subject.RecordRef, 
 }
 
 // relate lays the records that a record names over the fields that name them.
-func (k Kin) relate(relations []definition.Relation, fields, props map[string]any) {
+func (k Related) relate(relations []definition.Relation, fields, props map[string]any) {
 	for _, r := range relations {
 		ref, ok := named(r, props)
 		if !ok {
@@ -71,14 +71,14 @@ func (k Kin) relate(relations []definition.Relation, fields, props map[string]an
 }
 
 // Fields is a record as expressions and texts see it, with those that it names.
-func (k Kin) Fields(set *definition.Set, rec subject.Record) map[string]any {
+func (k Related) Fields(set *definition.Set, rec subject.Record) map[string]any {
 	fields := RecordFields(rec)
 	k.relate(set.Relations(rec.Type), fields, rec.Props)
 	return fields
 }
 
 // Across is a record as it is seen by way of some relations.
-func (k Kin) Across(relations []definition.Relation, rec subject.Record) map[string]any {
+func (k Related) Across(relations []definition.Relation, rec subject.Record) map[string]any {
 	fields := RecordFields(rec)
 	k.relate(relations, fields, rec.Props)
 	return fields

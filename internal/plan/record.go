@@ -17,16 +17,16 @@ import (
 // maxContext bounds a context in bytes: it is part of keys, which an index of the database has to hold.
 const maxContext = 1000
 
-// Glance says at which instant a record is looked at, and what was known of it before.
-type Glance struct {
-	Now      time.Time
-	LookAt   time.Time   // since when it has to be looked at
-	LookedAt time.Time   // when it was last; none: never
-	Meter    *expr.Meter // of what is evaluated in one transaction; nil: nobody asks
+// Observation says at which instant a record is looked at, and what was known of it before.
+type Observation struct {
+	Now         time.Time
+	EvaluateAt  time.Time   // since when it has to be looked at
+	EvaluatedAt time.Time   // when it was last; none: never
+	Meter       *expr.Meter // of what is evaluated in one transaction; nil: nobody asks
 }
 
-// Look is what one trigger sees of a record.
-type Look struct {
+// Evaluation is what one trigger sees of a record.
+type Evaluation struct {
 	Workflow *definition.Workflow
 	Trigger  *definition.Trigger
 	Rule     condition.Rule
@@ -48,7 +48,7 @@ type Look struct {
 }
 
 // Fields are what expressions read of the record that was looked at.
-func (l *Look) Fields() map[string]any { return l.fields }
+func (l *Evaluation) Fields() map[string]any { return l.fields }
 
 // Judged is the judgement of one condition of a trigger.
 type Judged struct {
@@ -58,10 +58,10 @@ type Judged struct {
 }
 
 // Fires reports whether something is to be said, if gate 1 lets it.
-func (l *Look) Fires() bool { return len(l.Outcome.Issues) > 0 && l.Err == nil }
+func (l *Evaluation) Fires() bool { return len(l.Outcome.Issues) > 0 && l.Err == nil }
 
 // Issues are the names of what fires, for texts and contexts; a single condition has none.
-func (l *Look) Issues() []string {
+func (l *Evaluation) Issues() []string {
 	if len(l.Trigger.Issues) == 0 {
 		return nil
 	}
@@ -78,13 +78,13 @@ func RuleOf(t *definition.Trigger) condition.Rule {
 // Record looks at a record with every trigger of its type, in the set's order. States are what they remember of it; the
 // new ones are in the outcomes. Of a record that is closed or deleted nothing is met, and so of a trigger that is
 // switched off.
-func Record(set *definition.Set, rec subject.Record, kin Kin, states condition.States, g Glance, zones *civil.Zones) []Look {
+func Record(set *definition.Set, rec subject.Record, kin Related, states condition.States, g Observation, zones *civil.Zones) []Evaluation {
 	matches := set.ByRecord(rec.Type)
 	if len(matches) == 0 {
 		return nil
 	}
 	v := seeing{set: set, rec: rec, states: states, glance: g, fields: kin.Fields(set, rec), zones: zones}
-	looks := make([]Look, len(matches))
+	looks := make([]Evaluation, len(matches))
 	for i, m := range matches {
 		looks[i] = v.look(m)
 	}
@@ -92,7 +92,7 @@ func Record(set *definition.Set, rec subject.Record, kin Kin, states condition.S
 }
 
 // Due looks at a record with one trigger, because something that it planned is due (R14).
-func Due(set *definition.Set, m definition.Match, rec subject.Record, kin Kin, states condition.States, g Glance, zones *civil.Zones) Look {
+func Due(set *definition.Set, m definition.Match, rec subject.Record, kin Related, states condition.States, g Observation, zones *civil.Zones) Evaluation {
 	v := seeing{set: set, rec: rec, states: states, glance: g, fields: kin.Fields(set, rec), zones: zones}
 	return v.look(m)
 }
@@ -102,32 +102,32 @@ type seeing struct {
 	set    *definition.Set
 	rec    subject.Record
 	states condition.States
-	glance Glance
+	glance Observation
 	fields map[string]any
 	zones  *civil.Zones
 }
 
-func (v *seeing) look(m definition.Match) Look {
+func (v *seeing) look(m definition.Match) Evaluation {
 	own, _ := v.rec.Props["timezone"].(string)
 	in := Input(v.set, m.Workflow, nil, v.glance.Now)
 	in.Record, in.Zone, in.Meter = v.fields, recordZone(v.set, own, v.zones), v.glance.Meter
-	l := Look{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger), fields: v.fields}
-	seen := condition.Sight{
-		Now: v.glance.Now, Tick: condition.DueTick(l.Rule.Every, v.glance.Now, v.glance.LookedAt, v.glance.LookAt), Gone: gone(m, v.rec),
+	l := Evaluation{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger), fields: v.fields}
+	seen := condition.Observation{
+		Now: v.glance.Now, Tick: condition.DueTick(l.Rule.Every, v.glance.Now, v.glance.EvaluatedAt, v.glance.EvaluateAt), Gone: gone(m, v.rec),
 	}
 	if !seen.Gone {
 		l.judge(&seen, in)
 	}
 	l.Ticked = !seen.Tick.IsZero()
 	before := v.states[condition.Name(m.Workflow.Name, m.Trigger.ID)]
-	l.Outcome = before.Look(l.Rule, seen)
-	switch planned := before.Ahead.Print != "" || before.Ahead.By != ""; {
+	l.Outcome = before.Evaluate(l.Rule, seen)
+	switch planned := before.Ahead.Fingerprint != "" || before.Ahead.By != ""; {
 	case !m.Trigger.Ahead() && planned: // it did, before it was edited
 		a := goneAhead(m.Trigger, reason.RuleChanged, before.Ahead)
 		l.Ahead, l.State.Ahead = &a, a.State
 	case m.Trigger.Ahead():
 		ahead := view{
-			set: v.set, trigger: m, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.glance.LookedAt.IsZero(), zones: v.zones,
+			set: v.set, trigger: m, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.glance.EvaluatedAt.IsZero(), zones: v.zones,
 		}
 		l.planned(&ahead, before, &seen)
 	}
@@ -161,7 +161,7 @@ func issuesOf(t *definition.Trigger) []definition.Issue {
 }
 
 // judge finds what is met, and when time alone may change that.
-func (l *Look) judge(seen *condition.Sight, in expr.Input) {
+func (l *Evaluation) judge(seen *condition.Observation, in expr.Input) {
 	for _, issue := range issuesOf(l.Trigger) {
 		v := issue.When.Judge(in)
 		l.Judged = append(l.Judged, Judged{Issue: issue.Name, Met: v.Met, Clauses: v.Clauses})
@@ -194,7 +194,7 @@ func failedLine(clauses []expr.Clause) *expr.Clause {
 }
 
 // noteFlip notes when time alone may change one of the answers, if that can be said.
-func noteFlip(seen *condition.Sight, flip time.Time, exact bool) {
+func noteFlip(seen *condition.Observation, flip time.Time, exact bool) {
 	seen.Bound = seen.Bound || !exact
 	if !flip.IsZero() && (seen.Flip.IsZero() || flip.Before(seen.Flip)) {
 		seen.Flip = flip
@@ -202,7 +202,7 @@ func noteFlip(seen *condition.Sight, flip time.Time, exact bool) {
 }
 
 // fire names what fires.
-func (l *Look) fire(set *definition.Set, in expr.Input) {
+func (l *Evaluation) fire(set *definition.Set, in expr.Input) {
 	t := l.Trigger
 	in.Issues = l.Issues()
 	parts := make([]any, 0, len(t.Cooldown.Per))
@@ -225,12 +225,12 @@ func (l *Look) fire(set *definition.Set, in expr.Input) {
 }
 
 // Key names the instance of what fires.
-func (l *Look) Key(rec subject.Record) key.Instance {
+func (l *Evaluation) Key(rec subject.Record) key.Instance {
 	return key.Context(l.Workflow.Type, l.Workflow.Name, rec.Type, rec.ExtID, l.Trigger.ID, l.Context, l.At, false)
 }
 
 // ResolvedKey names the instance of what is said when an episode is over (R9).
-func (l *Look) ResolvedKey(rec subject.Record) key.Instance {
+func (l *Evaluation) ResolvedKey(rec subject.Record) key.Instance {
 	return key.Context(l.Workflow.Type, l.Workflow.Name, rec.Type, rec.ExtID, l.Trigger.ID, l.Latest.Context, l.Latest.At, true)
 }
 

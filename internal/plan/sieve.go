@@ -15,10 +15,10 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Sieve tells which of many records of one type a look would do something about: so that a run over all of them writes to
+// Prefilter tells which of many records of one type a look would do something about: so that a run over all of them writes to
 // those only. It judges as Record does, but keeps no reasons, and reads only the fields that conditions name. It is for one
 // goroutine.
-type Sieve struct {
+type Prefilter struct {
 	set     *definition.Set
 	zones   *civil.Zones
 	matches []watched
@@ -28,8 +28,8 @@ type Sieve struct {
 	extra   int            // bytes of what conditions can read beside the fields
 	fields  map[string]any // of the record that is being judged
 	in      expr.Input
-	// Kin are the records that those of the page name.
-	Kin       Kin
+	// Related are the records that those of the page name.
+	Related   Related
 	relations []definition.Relation
 	zoneOf    string // the name that the zone of the input comes from
 }
@@ -45,9 +45,9 @@ type watched struct {
 // ownBytes is more than the names that every record has can hold.
 const ownBytes = 4 << 10
 
-// NewSieve makes the sieve of a type of record.
-func NewSieve(set *definition.Set, typ string, zones *civil.Zones) *Sieve {
-	s := &Sieve{set: set, zones: zones, picker: fieldPicker{wanted: map[string]bool{"timezone": true}}, extra: ownBytes, fields: map[string]any{}}
+// NewPrefilter makes the sieve of a type of record.
+func NewPrefilter(set *definition.Set, typ string, zones *civil.Zones) *Prefilter {
+	s := &Prefilter{set: set, zones: zones, picker: fieldPicker{wanted: map[string]bool{"timezone": true}}, extra: ownBytes, fields: map[string]any{}}
 	s.in, s.relations = Input(set, &definition.Workflow{}, nil, time.Time{}), set.Relations(typ)
 	for _, m := range set.ByRecord(typ) {
 		w := watched{Match: m, name: condition.Name(m.Workflow.Name, m.Trigger.ID), rule: RuleOf(m.Trigger), issues: issuesOf(m.Trigger)}
@@ -95,7 +95,7 @@ func readsOf(t *definition.Trigger, issues []definition.Issue) (paths []expr.Pat
 }
 
 // want notes a path that a condition reads.
-func (s *Sieve) want(path expr.Path) {
+func (s *Prefilter) want(path expr.Path) {
 	switch {
 	case path[0] != "record":
 	case len(path) == 1 || path[1] == "props":
@@ -105,11 +105,11 @@ func (s *Sieve) want(path expr.Path) {
 	}
 }
 
-// Rests reports whether a look at the record, marked at g.Now, would leave all as it is: nothing fires, is over or lapses,
+// Unchanged reports whether a look at the record, marked at g.Now, would leave all as it is: nothing fires, is over or lapses,
 // what is remembered stays the same, and the next look is at g.LookAt already. Of a record that is due it says so too: it
 // is looked at anyway. Props and state are as they are stored.
-func (s *Sieve) Rests(rec subject.Record, props, state string, g Glance) (bool, error) {
-	if !g.LookAt.IsZero() && !g.LookAt.After(g.Now) {
+func (s *Prefilter) Unchanged(rec subject.Record, props, state string, g Observation) (bool, error) {
+	if !g.EvaluateAt.IsZero() && !g.EvaluateAt.After(g.Now) {
 		return true, nil
 	}
 	var states condition.States
@@ -120,15 +120,15 @@ func (s *Sieve) Rests(rec subject.Record, props, state string, g Glance) (bool, 
 		}
 	}
 	for name, state := range states {
-		if (state.Ahead.Print != "" || state.Ahead.By != "") && !slices.ContainsFunc(s.matches, func(w watched) bool { return w.name == name }) {
+		if (state.Ahead.Fingerprint != "" || state.Ahead.By != "") && !slices.ContainsFunc(s.matches, func(w watched) bool { return w.name == name }) {
 			return false, nil // what is defined no longer has planned something
 		}
 	}
 	if err := s.read(rec, props); err != nil {
 		return false, err
 	}
-	planned := g.LookAt
-	g.LookAt, s.in.Now = g.Now, g.Now
+	planned := g.EvaluateAt
+	g.EvaluateAt, s.in.Now = g.Now, g.Now
 	var next time.Time
 	var of *definition.Workflow
 	for i := range s.matches {
@@ -149,14 +149,14 @@ func (s *Sieve) Rests(rec subject.Record, props, state string, g Glance) (bool, 
 }
 
 // read makes what the conditions read of a record.
-func (s *Sieve) read(rec subject.Record, props string) error {
+func (s *Prefilter) read(rec subject.Record, props string) error {
 	clear(s.fields)
 	if !s.all && s.picker.pick(props, s.fields) {
 		s.readZone(s.fields["timezone"])
 		for _, name := range s.own {
 			s.fields[name] = ownField(rec, name)
 		}
-		s.Kin.relate(s.relations, s.fields, s.fields)
+		s.Related.relate(s.relations, s.fields, s.fields)
 		s.in.Record = s.fields
 		return nil
 	}
@@ -166,19 +166,19 @@ func (s *Sieve) read(rec subject.Record, props string) error {
 		return fmt.Errorf("fields of record %d: %w", rec.ID, err)
 	}
 	s.readZone(rec.Props["timezone"])
-	s.in.Record = s.Kin.Fields(s.set, rec)
+	s.in.Record = s.Related.Fields(s.set, rec)
 	return nil
 }
 
-func (s *Sieve) readZone(named any) {
+func (s *Prefilter) readZone(named any) {
 	if own := expr.TextOf(named); s.in.Zone == nil || own != s.zoneOf {
 		s.in.Zone, s.zoneOf = recordZone(s.set, own, s.zones), own
 	}
 }
 
 // look judges one trigger: when it looks next, and whether it leaves what it remembers as it is, and fires nothing.
-func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g Glance, size int) (next time.Time, rests bool) {
-	var seen condition.Sight
+func (s *Prefilter) look(w *watched, before condition.State, rec subject.Record, g Observation, size int) (next time.Time, rests bool) {
+	var seen condition.Observation
 	gone := gone(w.Match, rec)
 	if !gone {
 		for i := range w.issues {
@@ -205,14 +205,14 @@ func (s *Sieve) look(w *watched, before condition.State, rec subject.Record, g G
 		return w.rule.Rest(g.Now, seen.Flip, seen.Bound), true
 	}
 	slices.Sort(seen.Met)
-	seen.Now, seen.Gone, seen.Tick = g.Now, gone, condition.DueTick(w.rule.Every, g.Now, g.LookedAt, g.LookAt)
-	o := before.Look(w.rule, seen)
+	seen.Now, seen.Gone, seen.Tick = g.Now, gone, condition.DueTick(w.rule.Every, g.Now, g.EvaluatedAt, g.EvaluateAt)
+	o := before.Evaluate(w.rule, seen)
 	if ahead {
-		l := Look{Workflow: w.Workflow, Trigger: w.Trigger, Rule: w.rule, Outcome: o}
-		v := view{set: s.set, trigger: w.Match, typ: rec.Type, id: rec.ExtID, own: s.zoneOf, in: s.in, fresh: g.LookedAt.IsZero(), zones: s.zones}
+		l := Evaluation{Workflow: w.Workflow, Trigger: w.Trigger, Rule: w.rule, Outcome: o}
+		v := view{set: s.set, trigger: w.Match, typ: rec.Type, id: rec.ExtID, own: s.zoneOf, in: s.in, fresh: g.EvaluatedAt.IsZero(), zones: s.zones}
 		l.planned(&v, before, &seen)
-		return l.Next, l.State.Equal(before)
+		return l.EvaluateAt, l.State.Equal(before)
 	}
 	o.Lapse(w.rule, "")
-	return o.Next, before.Ahead.Print == "" && before.Ahead.By == "" && len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
+	return o.EvaluateAt, before.Ahead.Fingerprint == "" && before.Ahead.By == "" && len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
 }

@@ -81,7 +81,7 @@ func TestASieveKeepsWhatALookWouldChange(t *testing.T) {
 	answers := map[bool]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawSet(t)
-		sieve := plan.NewSieve(set, "box", &zones)
+		sieve := plan.NewPrefilter(set, "box", &zones)
 		rec := subject.Record{ID: 1, Type: "box", ExtID: "b", CreatedAt: received, ModifiedBy: "test"}
 		props, state := "{}", ""
 		var lookAt, lookedAt time.Time
@@ -94,11 +94,11 @@ func TestASieveKeepsWhatALookWouldChange(t *testing.T) {
 			}
 			if rapid.IntRange(0, 3).Draw(t, "another set") == 0 {
 				set = drawSet(t)
-				sieve = plan.NewSieve(set, "box", &zones)
+				sieve = plan.NewPrefilter(set, "box", &zones)
 			}
 			due := !lookAt.IsZero() && !lookAt.After(now)
-			glance := plan.Glance{Now: now, LookAt: lookAt, LookedAt: lookedAt}
-			rests, err := sieve.Rests(rec, props, state, glance)
+			glance := plan.Observation{Now: now, EvaluateAt: lookAt, EvaluatedAt: lookedAt}
+			rests, err := sieve.Unchanged(rec, props, state, glance)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,13 +114,13 @@ func TestASieveKeepsWhatALookWouldChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !due {
-				glance.LookAt = now
+				glance.EvaluateAt = now
 			}
 			after, next, acts := before.Clone(), time.Time{}, false
 			for _, l := range plan.Record(set, full, nil, before, glance, &zones) {
 				acts = acts || l.Fires() || l.Err != nil || l.Cleared || len(l.Lapsed) > 0
-				if !l.Next.IsZero() && (next.IsZero() || l.Next.Before(next)) {
-					next = l.Next
+				if !l.EvaluateAt.IsZero() && (next.IsZero() || l.EvaluateAt.Before(next)) {
+					next = l.EvaluateAt
 				}
 				if l.Fires() {
 					l.State = l.State.Fire(l.Rule, l.Context, l.Outcome.Issues, l.At)

@@ -10,18 +10,18 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Standing is how a trigger stands to a record at an instant: why it would fire now, or why not.
-type Standing struct {
-	Look
+// Explanation is how a trigger stands to a record at an instant: why it would fire now, or why not.
+type Explanation struct {
+	Evaluation
 	Before  condition.State // what it remembers
 	FiredAt time.Time       // when the context that is met now fired last; none: never, or it was reset
 	Reason  reason.Reason   // matched: it would fire
 	Until   time.Time       // of a wait; none: it ends by something else than time, or there is none
 }
 
-// Stand explains a look. The stamp is that of the look's context.
-func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp Stamp) Standing {
-	s := Standing{Look: l, Before: before, FiredAt: stamp.FiredAt, Reason: reason.Matched}
+// Explain explains a look. The stamp is that of the look's context.
+func Explain(l Evaluation, before condition.State, rec subject.Record, g Observation, stamp Firing) Explanation {
+	s := Explanation{Evaluation: l, Before: before, FiredAt: stamp.FiredAt, Reason: reason.Matched}
 	if l.Trigger.Ahead() {
 		if l.Ahead.Reason != "" {
 			s.Reason = l.Ahead.Reason
@@ -44,11 +44,11 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp S
 			}
 		}
 	}
-	wait := func(why reason.Reason, until time.Time) Standing {
+	wait := func(why reason.Reason, until time.Time) Explanation {
 		s.Reason, s.Until = why, until
 		return s
 	}
-	free := stamp.Free(l.Cooldown)
+	free := stamp.FreeAt(l.Cooldown)
 	switch {
 	case !l.Workflow.Enabled:
 		return wait(reason.WorkflowInactive, time.Time{})
@@ -73,8 +73,8 @@ func Stand(l Look, before condition.State, rec subject.Record, g Glance, stamp S
 		return wait(reason.Throttled, free)
 	case stamp.InFlight:
 		return wait(reason.InFlight, time.Time{})
-	case before.Unheard(l.Context):
-		return wait(reason.NoRecipient, g.LookAt)
+	case before.Undelivered(l.Context):
+		return wait(reason.NoRecipient, g.EvaluateAt)
 	}
 	return s
 }
@@ -95,7 +95,7 @@ func weight(why reason.Reason) int {
 }
 
 // longEnough is when the first of what is met will have been so for as long as the trigger wants.
-func (l *Look) longEnough(met []string) (at time.Time) {
+func (l *Evaluation) longEnough(met []string) (at time.Time) {
 	for _, issue := range met {
 		if due := l.State.Since[issue].Add(l.Rule.For); at.IsZero() || due.Before(at) {
 			at = due

@@ -85,10 +85,10 @@ func TestStand(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			rec := subject.Record{Type: "host", ExtID: "1", Closed: test.closed, Props: map[string]any{"load": test.load}}
-			g := plan.Glance{Now: now, LookAt: now, LookedAt: now}
+			g := plan.Observation{Now: now, EvaluateAt: now, EvaluatedAt: now}
 			name := "watch/" + []string{"t", "tick", "idle"}[test.trigger]
 			looks := plan.Record(bundle.Set, rec, nil, condition.States{name: test.before}, g, &civil.Zones{})
-			got := plan.Stand(looks[test.trigger], test.before, rec, g, plan.Stamp{FiredAt: test.firedAt, VoidAt: test.voidAt, InFlight: test.inFlight})
+			got := plan.Explain(looks[test.trigger], test.before, rec, g, plan.Firing{FiredAt: test.firedAt, VoidAt: test.voidAt, InFlight: test.inFlight})
 			if got.Reason != test.want || !got.Until.Equal(test.until) {
 				t.Errorf("got %s until %s, want %s until %s", got.Reason, got.Until, test.want, test.until)
 			}
@@ -136,9 +136,9 @@ func TestStandOfADate(t *testing.T) {
 			t.Parallel()
 			now := time.Date(2026, 5, 14, 10, 2, 0, 0, time.UTC)
 			rec := subject.Record{Type: "visit", ExtID: "1", Props: test.props}
-			g := plan.Glance{Now: now, LookAt: now, LookedAt: now}
+			g := plan.Observation{Now: now, EvaluateAt: now, EvaluatedAt: now}
 			looks := plan.Record(bundle.Set, rec, nil, condition.States{}, g, &civil.Zones{})
-			got := plan.Stand(looks[0], condition.State{}, rec, g, plan.Stamp{})
+			got := plan.Explain(looks[0], condition.State{}, rec, g, plan.Firing{})
 			var wrong string
 			if got.Err != nil {
 				wrong = got.Err.Error()

@@ -54,7 +54,7 @@ func ZoneOf(c subject.Contact, elsewhere string, zones *civil.Zones) string {
 }
 
 // Ends is when an occasion is over everywhere that is due first at an instant.
-func (i Implied) Ends(due time.Time) time.Time {
+func (i Desired) Ends(due time.Time) time.Time {
 	if i.Elsewhere == "" {
 		return due
 	}
@@ -62,7 +62,7 @@ func (i Implied) Ends(due time.Time) time.Time {
 }
 
 // In is an occasion as it is in one zone; not ok: it is not due by zones, or has no such time of day there.
-func (a *Ahead) In(i Implied, zone string) (in Implied, ok bool) {
+func (a *Ahead) In(i Desired, zone string) (in Desired, ok bool) {
 	if i.Elsewhere == "" {
 		return in, false
 	}
@@ -110,17 +110,17 @@ func (s *Series) In(zone string, zones *civil.Zones) (*Series, error) {
 }
 
 // DueIn is when an occasion is due in the zone of this series; not ok: it has none there, as in a gap that is skipped.
-func (s *Series) DueIn(occasion instance.Row) (i Implied, ok bool) { return s.find(occasion) }
+func (s *Series) DueIn(occasion instance.Row) (i Desired, ok bool) { return s.find(occasion) }
 
 // ZoneRow is the row of a zone of an occasion.
-func (s *Series) ZoneRow(i Implied, now time.Time) instance.Row {
+func (s *Series) ZoneRow(i Desired, now time.Time) instance.Row {
 	row := s.Row(i, now)
 	row.Key, row.Episode = string(i.Key.InZone(s.Zone)), zoned
 	return row
 }
 
 // OccasionOf is what is known of the row of a zone: what was planned, whatever the schedule says by now (R17).
-func (s *Series) OccasionOf(row instance.Row) Implied {
+func (s *Series) OccasionOf(row instance.Row) Desired {
 	row.Key = string(key.Instance(row.Key).Everywhere())
 	return s.Occasion(row)
 }

@@ -45,9 +45,9 @@ func typeNamed(name string) (Type, error) {
 
 const markPrefix = "rejected_"
 
-// Marks are the columns that a report of rejected rows adds to a row. A mapping ignores them, so that the mended
+// Delimiters are the columns that a report of rejected rows adds to a row. A mapping ignores them, so that the mended
 // report can be read as it is.
-func Marks() []string {
+func Delimiters() []string {
 	return []string{markPrefix + "line", markPrefix + "reason", markPrefix + "field", markPrefix + "message", markPrefix + "hint"}
 }
 
@@ -100,7 +100,7 @@ type Mapping struct {
 // object. Local times are read in zone.
 func NewMapping(shape Shape, rules, skip []string, constants map[string]string, zone *time.Location) (*Mapping, error) {
 	m := &Mapping{shape: shape, zone: zone, constant: constants, by: map[string][]field{}, skip: map[string]bool{}, taken: map[string]string{}}
-	for _, column := range append(Marks(), skip...) {
+	for _, column := range append(Delimiters(), skip...) {
 		m.skip[column] = true
 	}
 	for name := range constants {
@@ -224,7 +224,7 @@ func (m *Mapping) columns() map[string]string {
 func (m *Mapping) skipped() map[string]string {
 	named := map[string]string{}
 	for column := range m.skip {
-		if !slices.Contains(Marks(), column) {
+		if !slices.Contains(Delimiters(), column) {
 			named[column] = ""
 		}
 	}

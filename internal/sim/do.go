@@ -275,9 +275,9 @@ func (w *world) run(ctx context.Context, a *Action) error {
 		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
 		return nil
 	}
-	run, err := w.engine.RunByHand(ctx, w.workspace, a.Run.workflow, a.Run.id, actor, nil)
+	run, err := w.engine.RunManually(ctx, w.workspace, a.Run.workflow, a.Run.id, actor, nil)
 	var state *operator.StateError
-	var refused *engine.NotByHandError
+	var refused *engine.NotManualError
 	cells := map[string]cell{"outcome": textCell("created")}
 	switch {
 	case errors.As(err, &state), errors.As(err, &refused), errors.Is(err, operator.ErrNotFound):
@@ -305,7 +305,7 @@ func open(d delivery.Row) bool {
 
 // matching returns the rows that an operator's action names, the oldest first.
 func (w *world) matching(ctx context.Context, o *operatorAction) ([]delivery.Row, []instance.Row, error) {
-	deliveries, err := w.deliveries(ctx, store.DeliveryFilter{Workflow: o.workflow, To: store.Whom{Text: o.to}})
+	deliveries, err := w.deliveries(ctx, store.DeliveryFilter{Workflow: o.workflow, To: store.ContactQuery{Text: o.to}})
 	if err != nil || o.to != "" {
 		return deliveries, nil, err
 	}

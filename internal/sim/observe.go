@@ -139,7 +139,7 @@ func contactOf(key string) string {
 // capRows are the limits of one person as rows: window is day, week, month, a type of message, or the name of the limit.
 func capRows(l admission.Limits) (rows []row) {
 	for _, kind := range l.Kinds {
-		for _, u := range kind.Lines {
+		for _, u := range kind.Limits {
 			limit := ""
 			if u.Most > 0 {
 				limit = strconv.Itoa(u.Most)

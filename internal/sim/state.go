@@ -29,7 +29,7 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 			lists["explain"] = append(lists["explain"], told)
 		}
 		switch {
-		case d.Aside():
+		case d.Parked():
 			lists["held"] = append(lists["held"], r)
 		case !d.SendAt.IsZero() && open(d):
 			lists["queued"] = append(lists["queued"], r)

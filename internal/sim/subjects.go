@@ -86,7 +86,7 @@ func (w *world) contact(ctx context.Context, a *Action) error {
 		}
 	}
 	if c.suppress != "" && cells["error"].text == "" {
-		stopped, err := keeper.Stop(ctx, w.workspace, contact.Wish{Contact: c.id, Suppress: true, Reason: c.suppress, Actor: actor}, now, nil)
+		stopped, err := keeper.Stop(ctx, w.workspace, contact.Suppression{Contact: c.id, Suppress: true, Reason: c.suppress, Actor: actor}, now, nil)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			cells["outcome"], cells["error"] = textCell("failed"), textCell("there is no such contact")

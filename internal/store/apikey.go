@@ -57,7 +57,7 @@ func (s *Store) CreateKey(ctx context.Context, k APIKey) error {
 	if k.ID == 0 {
 		k.ID = s.NewID(k.CreatedAt)
 	}
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		n, err := t.exec(ctx, insertKey, int64(k.Workspace), k.ID, k.Name, k.Hash, string(scopes), micros(k.CreatedAt), micros(k.RevokedAt),
 			micros(k.ExpiresAt), micros(k.UsedAt), k.OldHash, micros(k.OldUntil))
 		if err == nil && n == 0 {
@@ -110,7 +110,7 @@ WHERE ws = $1 AND name = $2 AND revoked_at = 0`
 // RevokeKey ends the key of that name, and the console sessions that were begun with it; false: there is none in force.
 func (s *Store) RevokeKey(ctx context.Context, ws subject.WorkspaceID, name string, now time.Time) (bool, error) {
 	var n int64
-	err := s.write(ctx, func(t *session) (err error) {
+	err := s.write(ctx, func(t *Tx) (err error) {
 		if _, err = t.exec(ctx, endKeySessions, int64(ws), name); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ WHERE ws = $1 AND id = $2`
 // RotateKey gives the key of that name what change makes of it: another secret, the end of the former one, and when it
 // expires. The change gets the key as it is and may refuse. ErrNotFound: there is no key of that name in force.
 func (s *Store) RotateKey(ctx context.Context, ws subject.WorkspaceID, name string, change func(*APIKey) error) error {
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		found, err := query(ctx, t, scanKey, keyInForce, int64(ws), name)
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ WHERE ws = $1 AND id = $2 AND used_at < $3`
 
 // KeyUsed notes when a key was last used.
 func (s *Store) KeyUsed(ctx context.Context, ws subject.WorkspaceID, id int64, at time.Time) error {
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		_, err := t.exec(ctx, keyUsed, int64(ws), id, micros(at))
 		return err
 	})

@@ -19,7 +19,7 @@ ON CONFLICT DO NOTHING`
 
 // insertAttempts logs attempts. Each is written once, with its outcome; the fence of the row it belongs to sees to
 // that.
-func (t *session) insertAttempts(ctx context.Context, list []delivery.Attempt) error {
+func (t *Tx) insertAttempts(ctx context.Context, list []delivery.Attempt) error {
 	var rows rowset
 	for _, a := range list {
 		rows.row().int(int64(a.Workspace)).int(int64(a.Delivery)).int(int64(a.Number)).int(int64(a.Step)).text(a.Channel).
@@ -56,7 +56,7 @@ SELECT r.* FROM /*ROWS $1 (` + contentSpec + `)*/ AS r
 WHERE true
 ON CONFLICT (ws, delivery_id, step) DO NOTHING`
 
-func (t *session) insertContents(ctx context.Context, list []Content) error {
+func (t *Tx) insertContents(ctx context.Context, list []Content) error {
 	var rows rowset
 	for _, c := range list {
 		rows.row().int(int64(c.Workspace)).int(int64(c.Delivery)).int(int64(c.Step)).int(t.s.NewID(c.At)).time(c.At).text(c.Channel).

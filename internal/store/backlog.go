@@ -20,7 +20,7 @@ type Backlog struct {
 	OldestDue     time.Time // of these; zero when there are none
 	Held          int64     // instances that wait for a person
 	Paused        int64     // workflows that a person has paused
-	PutAside      int64     // what came due of these meanwhile: instances and deliveries
+	Parked        int64     // what came due of these meanwhile: instances and deliveries
 	Unknown       int64     // deliveries of which nobody knows whether they arrived
 	Queues        []Queue   // the due deliveries by channel and reason
 	Definitions   map[string]int64
@@ -103,10 +103,10 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 		case "paused":
 			b.Paused = l.n
 		case "aside_instances":
-			b.PutAside += l.n
+			b.Parked += l.n
 			b.Held -= l.n // a person has paused them all at once
 		case "aside_deliveries":
-			b.PutAside += l.n
+			b.Parked += l.n
 		case "unknown":
 			b.Unknown = l.n
 		case "definitions":

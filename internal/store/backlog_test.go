@@ -45,7 +45,7 @@ func TestBacklog(t *testing.T) {
 		f.must(err)
 		got, err = s.Backlog(t.Context(), now.Add(time.Minute))
 		f.must(err)
-		want.DueDeliveries, want.Queues, want.Held, want.Paused, want.PutAside = 1, queue(1), want.Held-1, 1, 2
+		want.DueDeliveries, want.Queues, want.Held, want.Paused, want.Parked = 1, queue(1), want.Held-1, 1, 2
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("with a pause (-want +got):\n%s", diff)
 		}

@@ -115,8 +115,8 @@ func fileName(path string) string {
 
 // Restored says what Restore did.
 type Restored struct {
-	Schema int64  // the version of the copy's schema
-	Aside  string // where the former database lies now; empty: there was none
+	Schema   int64  // the version of the copy's schema
+	Previous string // where the former database lies now; empty: there was none
 }
 
 // Restore puts a copy of the file from in the place of the SQLite file db. The copy is checked first. A database
@@ -159,7 +159,7 @@ func restore(ctx context.Context, from, db string, force bool, now time.Time) (r
 		err = errors.Join(unused(ctx, db), sameOwner(part, db))
 	}
 	if err == nil {
-		r.Aside, err = setAside(db, db+"."+now.UTC().Format("20060102T150405Z"))
+		r.Previous, err = setAside(db, db+"."+now.UTC().Format("20060102T150405Z"))
 	}
 	if err == nil {
 		err = place(part, db)

@@ -105,8 +105,8 @@ func TestRestoreOverADamagedDatabase(t *testing.T) {
 	f.must(os.WriteFile(url, []byte(strings.Repeat("damaged", 1000)), 0o600))
 	done, err := store.Restore(t.Context(), copied, url, true, now)
 	f.must(err)
-	if text, err := os.ReadFile(done.Aside); err != nil || !strings.HasPrefix(string(text), "damaged") {
-		t.Errorf("set aside as %q: %v", done.Aside, err)
+	if text, err := os.ReadFile(done.Previous); err != nil || !strings.HasPrefix(string(text), "damaged") {
+		t.Errorf("set aside as %q: %v", done.Previous, err)
 	}
 	f.must(storetest.Open(t, url).Ping(t.Context()))
 }
@@ -148,8 +148,8 @@ func TestRestoreBesideALeftLog(t *testing.T) {
 	f.must(os.WriteFile(url+"-wal", left, 0o600))
 	done, err := store.Restore(t.Context(), copied, url, false, now)
 	f.must(err)
-	if kept, err := os.ReadFile(done.Aside); err != nil || !bytes.Equal(kept, left) {
-		t.Errorf("set aside as %q, %d bytes: %v", done.Aside, len(kept), err)
+	if kept, err := os.ReadFile(done.Previous); err != nil || !bytes.Equal(kept, left) {
+		t.Errorf("set aside as %q, %d bytes: %v", done.Previous, len(kept), err)
 	}
 	counts, err := storetest.Open(t, url).Counts(t.Context(), f.ws)
 	f.must(err)

@@ -83,10 +83,10 @@ LIMIT 1`
 
 // BeginBulk begins a job over deliveries, with its entry in the log of what people did. One that is running for the same is
 // answered instead.
-func (s *Store) BeginBulk(ctx context.Context, now time.Time, run Run, audit Audit, once *Once[Run]) (Run, error) {
+func (s *Store) BeginBulk(ctx context.Context, now time.Time, run Run, audit Audit, once *Idempotent[Run]) (Run, error) {
 	var begun Run
-	err := s.write(ctx, func(t *session) (err error) {
-		begun, err = once.do(ctx, t, run.Workspace, func() (Run, error) {
+	err := s.write(ctx, func(t *Tx) (err error) {
+		begun, err = once.run(ctx, t, run.Workspace, func() (Run, error) {
 			open, err := query(ctx, t, scanRun, openBulk, int64(run.Workspace), run.Kind, run.Selection)
 			if err != nil || len(open) > 0 {
 				return firstOf(open), err
@@ -143,7 +143,7 @@ WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = 'running'`
 // ErrMoved means that a job was moved on by somebody else, or has ended, and that nothing was written.
 var ErrMoved = errors.New("the job was moved on meanwhile")
 
-func (t *session) moveJob(ctx context.Context, now time.Time, j JobStep) error {
+func (t *Tx) moveJob(ctx context.Context, now time.Time, j JobStep) error {
 	n, err := t.exec(ctx, moveJob, int64(j.Run.Workspace), j.Run.ID, j.Run.Cursor, int64(j.Cursor), int64(j.Done), flag(j.Changed), dueMicros(now))
 	switch {
 	case err != nil:
@@ -154,10 +154,10 @@ func (t *session) moveJob(ctx context.Context, now time.Time, j JobStep) error {
 	return nil
 }
 
-// MoveBulk moves a job on from where it was found, past what it has not changed. When somebody else has moved it meanwhile, or it
+// AdvanceBulk moves a job on from where it was found, past what it has not changed. When somebody else has moved it meanwhile, or it
 // was cancelled, nothing is written, and moved is false.
-func (s *Store) MoveBulk(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
-	err = s.write(ctx, func(t *session) error {
+func (s *Store) AdvanceBulk(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
+	err = s.write(ctx, func(t *Tx) error {
 		moved, err = t.moveRun(ctx, now, run, step)
 		return err
 	})
@@ -173,7 +173,7 @@ WHERE ws = $1 AND id = $2 AND status = 'running'`
 
 // FailBulk ends a job that cannot go on.
 func (s *Store) FailBulk(ctx context.Context, now time.Time, run Run, cause error) error {
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		_, err := t.exec(ctx, failRun, int64(run.Workspace), run.ID, cause.Error(), dueMicros(now))
 		return err
 	})

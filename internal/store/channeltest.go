@@ -18,9 +18,9 @@ type ChannelTest struct {
 // somebody who is suppressed. A message cannot be sent in a transaction, so the answer that once makes here is the one
 // for a test of whose end nobody will ever hear; EndTest puts the true one in its place. Whoever repeats the request
 // meanwhile, or after a crash, sends nothing.
-func (s *Store) BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.Time, test ChannelTest, once *Once[bool]) (suppressed bool, err error) {
-	err = s.write(ctx, func(t *session) (err error) {
-		suppressed, err = once.do(ctx, t, ws, func() (bool, error) {
+func (s *Store) BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.Time, test ChannelTest, once *Idempotent[bool]) (suppressed bool, err error) {
+	err = s.write(ctx, func(t *Tx) (err error) {
+		suppressed, err = once.run(ctx, t, ws, func() (bool, error) {
 			stopped, err := t.suppressedAt(ctx, ws, now, test.AddressHash)
 			if err != nil {
 				return false, err
@@ -36,7 +36,7 @@ func (s *Store) BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.
 }
 
 // suppressedAt looks at the contact that has the address and at the one that was made for it.
-func (t *session) suppressedAt(ctx context.Context, ws subject.WorkspaceID, now time.Time, hash string) (bool, error) {
+func (t *Tx) suppressedAt(ctx context.Context, ws subject.WorkspaceID, now time.Time, hash string) (bool, error) {
 	persons, err := t.persons(ctx, now, []recipient{
 		{ws, RecipientRef{ExtID: subject.MadePrefix + hash}},
 		{ws, RecipientRef{AddressHash: hash}},
@@ -58,7 +58,7 @@ WHERE ws = $3 AND key = $4 AND request = $5`
 
 // EndTest keeps the answer to a test that has ended in place of the one that BeginTest kept.
 func (s *Store) EndTest(ctx context.Context, ws subject.WorkspaceID, k KeptAnswer) error {
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		_, err := t.exec(ctx, replaceAnswer, int64(k.Status), k.Body, int64(ws), k.Key, k.Request)
 		return err
 	})

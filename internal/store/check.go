@@ -57,38 +57,38 @@ type Episode struct {
 	Deliveries []delivery.Row
 }
 
-// CheckNeeds is what a decision about records has to know before it can be made.
-type CheckNeeds struct {
+// EvaluateNeeds is what a decision about records has to know before it can be made.
+type EvaluateNeeds struct {
 	Throttles []ThrottleRef
 	Episodes  []EpisodeRef
 	Plans     map[PlanRef][]key.Instance // with the keys that may be inserted
 }
 
-// CheckState is that; the throttles are those that have ever fired, locked.
-type CheckState struct {
+// EvaluateState is that; the throttles are those that have ever fired, locked.
+type EvaluateState struct {
 	Throttles map[ThrottleRef]Throttle
 	Episodes  map[EpisodeRef]Episode
 	Plans     map[PlanRef]Plan
 }
 
-// Check is a decision about records in three steps. Each may be done again, from Look on.
-type Check struct {
+// EvaluateFuncs is a decision about records in three steps. Each may be done again, from Look on.
+type EvaluateFuncs struct {
 	// Relate says which records have to be read that the due ones depend on, and were not yet; nil: none.
-	Relate func([]DueRecord, Relatives) []Relative
-	// Look says what must be known of them.
-	Look func([]DueRecord) (CheckNeeds, error)
+	Relate func([]DueRecord, Related) []RelatedRef
+	// Evaluate says what must be known of them.
+	Evaluate func([]DueRecord) (EvaluateNeeds, error)
 	// Admit says whom each record may concern: one audience a record, or several for what fires in it.
-	Admit func(CheckState) ([][]Audience, error)
+	Admit func(EvaluateState) ([][]Audience, error)
 	// Decide says what is to be written about the first of the records, of which the people were found and locked: as
 	// many as there are lists of people.
-	Decide func([][]People) (CheckWrites, error)
+	Decide func([][]People) (EvaluateWrites, error)
 	// Floor says how far back the slots of the people matter; nil: as far as any limit may look.
 	Floor Floor
 }
 
-// CheckWrites is what a decision about records wants written, in one transaction.
-type CheckWrites struct {
-	Looks     []Looked
+// EvaluateWrites is what a decision about records wants written, in one transaction.
+type EvaluateWrites struct {
+	Evaluated []Evaluated
 	Made      map[subject.WorkspaceID]IngestWrites // events, instances, deliveries and decisions
 	Fired     []Throttle
 	Reset     []Throttle     // that are as if they had never fired, if they still stand so
@@ -99,13 +99,13 @@ type CheckWrites struct {
 	Unplanned []delivery.Row // likewise
 }
 
-// Looked is what a look leaves behind.
-type Looked struct {
-	Workspace subject.WorkspaceID
-	ID        subject.RecordID
-	State     string
-	LookAt    time.Time // none: not before it is written
-	Failures  int       // looks in a row that could not be finished, this one included
+// Evaluated is what a look leaves behind.
+type Evaluated struct {
+	Workspace  subject.WorkspaceID
+	ID         subject.RecordID
+	State      string
+	EvaluateAt time.Time // none: not before it is written
+	Failures   int       // looks in a row that could not be finished, this one included
 }
 
 const dueRecords = `
@@ -121,30 +121,30 @@ UPDATE record SET state = r.state, look_at = r.look_at, changed_at = 0, looked_a
 FROM /*ROWS $2 (ws bigint, id bigint, state text, look_at bigint, failures bigint)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id`
 
-// CheckDue takes up to limit records of all workspaces that have to be looked at, and does what decide says of them, in
+// EvaluateDue takes up to limit records of all workspaces that have to be looked at, and does what decide says of them, in
 // one transaction. n is how many were looked at.
 //
 // They are held by row locks: a worker that dies leaves them as they were, and nobody else looks at them meanwhile. What
 // is locked further, in this order: throttles by context and workflow, what was made in episodes by row id, what was planned
 // by row id, people by row id.
-func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide Check) (n int, err error) {
-	err = s.plan(ctx, func(t *session) error {
+func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decide EvaluateFuncs) (n int, err error) {
+	err = s.plan(ctx, func(t *Tx) error {
 		due, err := t.dueRecords(ctx, now, limit)
 		n = len(due)
 		if err != nil || n == 0 {
 			return err
 		}
-		var kin Relatives
+		var kin Related
 		if decide.Relate != nil {
-			if err := t.relatives(ctx, func(read Relatives) []Relative { kin = read; return decide.Relate(due, read) }); err != nil {
+			if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { kin = read; return decide.Relate(due, read) }); err != nil {
 				return err
 			}
 		}
-		needs, err := decide.Look(due)
+		needs, err := decide.Evaluate(due)
 		if err != nil {
 			return err
 		}
-		var state CheckState
+		var state EvaluateState
 		if state.Throttles, err = t.lockThrottles(ctx, needs.Throttles); err != nil {
 			return err
 		}
@@ -169,15 +169,15 @@ func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide C
 		if err != nil {
 			return err
 		}
-		if len(writes.Looks) == 0 || len(writes.Looks) > len(people) {
-			return fmt.Errorf("%w: looks at %d records instead of %d", ErrInvalid, len(writes.Looks), len(people))
+		if len(writes.Evaluated) == 0 || len(writes.Evaluated) > len(people) {
+			return fmt.Errorf("%w: looks at %d records instead of %d", ErrInvalid, len(writes.Evaluated), len(people))
 		}
-		if done := len(writes.Looks); done < n { // the others are left to another transaction
-			t.s.dueRecords.due(dueMicros(due[done].LookAt))
+		if done := len(writes.Evaluated); done < n { // the others are left to another transaction
+			t.s.dueRecords.due(dueMicros(due[done].EvaluateAt))
 			t.due(dueMicros(now))
 			n = done
 		}
-		if err := t.holdKin(ctx, now, kin, &writes); err != nil {
+		if err := t.holdRelated(ctx, now, kin, &writes); err != nil {
 			return err
 		}
 		return t.writeCheck(ctx, now, state, writes)
@@ -188,12 +188,12 @@ func (s *Store) CheckDue(ctx context.Context, now time.Time, limit int, decide C
 	return n, nil
 }
 
-func (t *session) dueRecords(ctx context.Context, now time.Time, limit int) ([]DueRecord, error) {
-	due, err := takeUp(t, &t.s.dueRecords, dueMicros(now), limit, func(from position) ([]DueRecord, position, error) {
+func (t *Tx) dueRecords(ctx context.Context, now time.Time, limit int) ([]DueRecord, error) {
+	due, err := takeUp(t, &t.s.dueRecords, dueMicros(now), limit, func(from scanPosition) ([]DueRecord, scanPosition, error) {
 		rows, err := query(ctx, t, scanDueRecord, dueRecords, dueMicros(now), int64(limit), from.at, from.id)
-		var last position
+		var last scanPosition
 		if n := len(rows); n > 0 {
-			last = position{dueMicros(rows[n-1].LookAt), int64(rows[n-1].ID)}
+			last = scanPosition{dueMicros(rows[n-1].EvaluateAt), int64(rows[n-1].ID)}
 		}
 		return rows, last, err
 	})
@@ -246,7 +246,7 @@ func compareThrottles(a, b ThrottleRef) int {
 
 // lockThrottles returns those of the contexts that have ever fired. Whoever fires one of the others meanwhile has the
 // whole done again.
-func (t *session) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
+func (t *Tx) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
 	throttles, err := t.throttles(ctx, lockThrottles, refs)
 	if err != nil {
 		return nil, fmt.Errorf("lock throttles: %w", err)
@@ -256,7 +256,7 @@ func (t *session) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[Th
 
 // ThrottlesOf returns those of the contexts that have ever fired, as they are at this moment.
 func (s *Store) ThrottlesOf(ctx context.Context, refs []ThrottleRef) (throttles map[ThrottleRef]Throttle, err error) {
-	err = s.read(ctx, func(t *session) error {
+	err = s.read(ctx, func(t *Tx) error {
 		throttles, err = t.throttles(ctx, throttlesByContext, refs)
 		return err
 	})
@@ -266,7 +266,7 @@ func (s *Store) ThrottlesOf(ctx context.Context, refs []ThrottleRef) (throttles 
 	return throttles, nil
 }
 
-func (t *session) throttles(ctx context.Context, text string, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
+func (t *Tx) throttles(ctx context.Context, text string, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
 	var wanted rowset
 	for _, r := range slices.Compact(slices.SortedFunc(slices.Values(refs), compareThrottles)) {
 		wanted.row().int(int64(r.Workspace)).text(r.Workflow).text(r.Context)
@@ -275,7 +275,7 @@ func (t *session) throttles(ctx context.Context, text string, refs []ThrottleRef
 	if err != nil {
 		return nil, err
 	}
-	if err := t.heardAfterAll(ctx, found); err != nil {
+	if err := t.rearmCooldown(ctx, found); err != nil {
 		return nil, err
 	}
 	var latest rowset
@@ -310,7 +310,7 @@ WHERE +d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id
 /*LOCK d*/`
 
-func (t *session) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[EpisodeRef]Episode, error) {
+func (t *Tx) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[EpisodeRef]Episode, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
@@ -344,7 +344,7 @@ func (t *session) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[Epis
 	return episodes, nil
 }
 
-func (t *session) writeCheck(ctx context.Context, now time.Time, state CheckState, w CheckWrites) error {
+func (t *Tx) writeCheck(ctx context.Context, now time.Time, state EvaluateState, w EvaluateWrites) error {
 	for _, ws := range sortedKeys(w.Made) {
 		if err := t.writeIngest(ctx, ws, now, w.Made[ws]); err != nil {
 			return err
@@ -381,8 +381,8 @@ func (t *session) writeCheck(ctx context.Context, now time.Time, state CheckStat
 		}
 	}
 	var looks rowset
-	for _, l := range w.Looks {
-		at := dueMicros(l.LookAt)
+	for _, l := range w.Evaluated {
+		at := dueMicros(l.EvaluateAt)
 		looks.row().int(int64(l.Workspace)).int(int64(l.ID)).text(l.State).int(at).int(int64(l.Failures))
 		t.due(at)
 	}
@@ -417,7 +417,7 @@ WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow 
   AND throttle.record_id = r.record_id AND throttle.fired_at = r.fired_at`
 
 // fire stamps what fired, of several firings of one context the last, and resets what is to be, unless it fired now.
-func (t *session) fire(ctx context.Context, state CheckState, w CheckWrites) error {
+func (t *Tx) fire(ctx context.Context, state EvaluateState, w EvaluateWrites) error {
 	var reset, made, changed rowset
 	for _, th := range slices.SortedFunc(slices.Values(w.Reset), compareStamps) {
 		reset.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).int(int64(th.Record)).time(th.FiredAt)

@@ -16,31 +16,31 @@ import (
 )
 
 // check looks at what is due, each record as look says, and fires contexts in its name.
-func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) string, looked func(store.DueRecord) store.Looked) int {
+func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) string, looked func(store.DueRecord) store.Evaluated) int {
 	f.Helper()
 	var due []store.DueRecord
-	n, err := f.s.CheckDue(f.Context(), at, limit, store.Check{
-		Look: func(list []store.DueRecord) (needs store.CheckNeeds, err error) {
+	n, err := f.s.EvaluateDue(f.Context(), at, limit, store.EvaluateFuncs{
+		Evaluate: func(list []store.DueRecord) (needs store.EvaluateNeeds, err error) {
 			due = list
 			for _, d := range due {
 				needs.Throttles = append(needs.Throttles, store.ThrottleRef{Workspace: f.ws, Workflow: "w", Context: fires(d)})
 			}
 			return needs, nil
 		},
-		Admit: func(store.CheckState) ([][]store.Audience, error) {
+		Admit: func(store.EvaluateState) ([][]store.Audience, error) {
 			all := make([][]store.Audience, len(due))
 			for i := range due {
 				all[i] = []store.Audience{{Personas: []string{"Manager"}}}
 			}
 			return all, nil
 		},
-		Decide: func(people [][]store.People) (w store.CheckWrites, err error) {
+		Decide: func(people [][]store.People) (w store.EvaluateWrites, err error) {
 			for i := range people {
-				l := store.Looked{Workspace: f.ws, ID: due[i].ID}
+				l := store.Evaluated{Workspace: f.ws, ID: due[i].ID}
 				if looked != nil {
 					l = looked(due[i])
 				}
-				w.Looks = append(w.Looks, l)
+				w.Evaluated = append(w.Evaluated, l)
 				w.Fired = append(w.Fired, store.Throttle{
 					ThrottleRef: store.ThrottleRef{Workspace: f.ws, Workflow: "w", Context: fires(due[i])}, Trigger: "t", Record: due[i].ID, FiredAt: at, Issues: []string{"A", "B"},
 				})
@@ -67,11 +67,11 @@ func TestCheckOfAnUnreadableRecord(t *testing.T) {
 		if list, err := s.Records(t.Context(), f.ws, "kiosk", store.Page{}); err != nil || len(list) != 3 || list[0].Unreadable != nil {
 			t.Errorf("%+v, %v", list, err)
 		}
-		looked := func(d store.DueRecord) store.Looked {
+		looked := func(d store.DueRecord) store.Evaluated {
 			if d.Err == nil {
-				return store.Looked{Workspace: f.ws, ID: d.ID}
+				return store.Evaluated{Workspace: f.ws, ID: d.ID}
 			}
-			return store.Looked{Workspace: f.ws, ID: d.ID, LookAt: now.Add(time.Hour), Failures: d.Failures + 1}
+			return store.Evaluated{Workspace: f.ws, ID: d.ID, EvaluateAt: now.Add(time.Hour), Failures: d.Failures + 1}
 		}
 		fires := func(d store.DueRecord) string { return "t:" + d.ExtID }
 		for i, want := range []int{3, 1} {
@@ -103,13 +103,13 @@ func TestCheckTakesWhatIsDue(t *testing.T) {
 			order = append(order, d.ExtID)
 			return "t:" + d.ExtID
 		}
-		if n := f.check(now.Add(time.Minute), 10, fires, func(d store.DueRecord) store.Looked {
-			return store.Looked{Workspace: f.ws, ID: d.ID, State: `{"w/t":{"n":1}}`, LookAt: now.Add(2 * time.Hour)}
+		if n := f.check(now.Add(time.Minute), 10, fires, func(d store.DueRecord) store.Evaluated {
+			return store.Evaluated{Workspace: f.ws, ID: d.ID, State: `{"w/t":{"n":1}}`, EvaluateAt: now.Add(2 * time.Hour)}
 		}); n != 2 || order[0] != "first" || order[1] != "second" {
 			t.Errorf("%d, %v", n, order)
 		}
 		r := f.record("first")
-		if !r.ChangedAt.IsZero() || !r.LookedAt.Equal(now.Add(time.Minute)) || !r.LookAt.Equal(now.Add(2*time.Hour)) || r.State == "" {
+		if !r.ChangedAt.IsZero() || !r.EvaluatedAt.Equal(now.Add(time.Minute)) || !r.EvaluateAt.Equal(now.Add(2*time.Hour)) || r.State == "" {
 			t.Errorf("after a look: %+v", r)
 		}
 		if next, err := s.NextDue(t.Context(), now.Add(time.Minute)); err != nil || !next.Equal(now.Add(time.Hour)) {
@@ -182,13 +182,13 @@ func TestMembersInPages(t *testing.T) {
 		for name, a := range map[string]store.Audience{"personas": {Personas: []string{"A", "C", "A"}}, "everybody": {Everyone: true, Personas: []string{"A"}}} {
 			seen := map[subject.ContactID]int{}
 			for pages := 1; ; pages++ {
-				_, err := s.ExpandDue(t.Context(), now, 10, nil, nil, func([]store.DueInstance) ([]store.Audience, error) { return []store.Audience{a}, nil },
-					func(_ []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+				_, err := s.FanOutDue(t.Context(), now, 10, nil, nil, func([]store.DueInstance) ([]store.Audience, error) { return []store.Audience{a}, nil },
+					func(_ []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
 						for _, p := range people[0].Members {
 							seen[p.ID]++
 						}
 						a.After = people[0].After
-						return []store.ExpandResult{{Status: instance.Pending, Cursor: a.After}}, nil
+						return []store.FanoutResult{{Status: instance.Pending, Cursor: a.After}}, nil
 					})
 				f.must(err)
 				if row, err := s.InstanceByID(t.Context(), f.ws, in.ID); err != nil || row.ExpandCursor != int64(a.After) {

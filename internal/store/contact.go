@@ -83,7 +83,7 @@ type extID struct {
 // persons finds the recipients, makes those that are missing and may be made, and locks those whose slots may be
 // taken. The answer stands in the order of refs. A reference meets what earlier ones of the same call made, as if
 // they had come one after the other.
-func (t *session) persons(ctx context.Context, now time.Time, refs []recipient, floor Floor) ([]Person, error) {
+func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor Floor) ([]Person, error) {
 	persons := make([]Person, len(refs))
 	var wanted rowset
 	for i, r := range refs {
@@ -150,7 +150,7 @@ func (t *session) persons(ctx context.Context, now time.Time, refs []recipient, 
 
 // makeContacts fills the gaps in persons with contacts made for them. Somebody else making the same one meanwhile
 // has the whole transaction done again; then it is found.
-func (t *session) makeContacts(ctx context.Context, now time.Time, refs []recipient, persons []Person) error {
+func (t *Tx) makeContacts(ctx context.Context, now time.Time, refs []recipient, persons []Person) error {
 	byExtID, byHash := map[extID]int{}, map[extID]int{} // index of the reference that made it
 	for i, r := range refs {
 		if persons[i].Found {
@@ -246,7 +246,7 @@ func comparePersonRef(a, b PersonRef) int {
 }
 
 // readPersons loads persons without lock and without slots.
-func (t *session) readPersons(ctx context.Context, refs []PersonRef) (map[PersonRef]Person, error) {
+func (t *Tx) readPersons(ctx context.Context, refs []PersonRef) (map[PersonRef]Person, error) {
 	persons, err := t.personsBy(ctx, personsByID, personRows(refs), false)
 	if err != nil {
 		return nil, fmt.Errorf("read persons: %w", err)
@@ -255,7 +255,7 @@ func (t *session) readPersons(ctx context.Context, refs []PersonRef) (map[Person
 }
 
 // lockPersons locks persons until the transaction ends and loads their slots.
-func (t *session) lockPersons(ctx context.Context, now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
+func (t *Tx) lockPersons(ctx context.Context, now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
 	persons, err := t.personsBy(ctx, lockPersonsByID, personRows(refs), true)
 	if err != nil {
 		return nil, fmt.Errorf("lock persons: %w", err)
@@ -264,7 +264,7 @@ func (t *session) lockPersons(ctx context.Context, now time.Time, refs []PersonR
 }
 
 // readSlots loads the slots of persons since the instants that floor says.
-func (t *session) readSlots(ctx context.Context, now time.Time, persons map[PersonRef]Person, floor Floor) error {
+func (t *Tx) readSlots(ctx context.Context, now time.Time, persons map[PersonRef]Person, floor Floor) error {
 	if floor == nil {
 		floor = func(subject.WorkspaceID, subject.Contact) time.Time { return now.Add(-slotHistory) }
 	}
@@ -297,7 +297,7 @@ func (t *session) readSlots(ctx context.Context, now time.Time, persons map[Pers
 	return nil
 }
 
-func (t *session) personsBy(ctx context.Context, text string, rows *rowset, locked bool) (map[PersonRef]Person, error) {
+func (t *Tx) personsBy(ctx context.Context, text string, rows *rowset, locked bool) (map[PersonRef]Person, error) {
 	persons := make(map[PersonRef]Person, rows.n)
 	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
 		var ref PersonRef
@@ -386,7 +386,7 @@ func (s *Store) ContactsByID(ctx context.Context, ws subject.WorkspaceID, ids []
 		refs[i] = PersonRef{ws, id}
 	}
 	contacts := make(map[subject.ContactID]subject.Contact, len(ids))
-	err := s.read(ctx, func(t *session) error {
+	err := s.read(ctx, func(t *Tx) error {
 		persons, err := t.readPersons(ctx, refs)
 		for ref, p := range persons {
 			contacts[ref.ID] = p.Contact

@@ -20,7 +20,7 @@ type ContactLookup struct {
 }
 
 // lookUp answers a decision. Nil asks for nothing.
-func (t *session) lookUp(ctx context.Context, ws subject.WorkspaceID, l *ContactLookup) (err error) {
+func (t *Tx) lookUp(ctx context.Context, ws subject.WorkspaceID, l *ContactLookup) (err error) {
 	if l != nil {
 		l.Known, err = t.knownContacts(ctx, ws, l.IDs)
 	}
@@ -29,14 +29,14 @@ func (t *session) lookUp(ctx context.Context, ws subject.WorkspaceID, l *Contact
 
 // KnownContacts returns those of the ids that contacts have.
 func (s *Store) KnownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (known map[string]bool, err error) {
-	err = s.read(ctx, func(t *session) error {
+	err = s.read(ctx, func(t *Tx) error {
 		known, err = t.knownContacts(ctx, ws, ids)
 		return err
 	})
 	return known, err
 }
 
-func (t *session) knownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]bool, error) {
+func (t *Tx) knownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]bool, error) {
 	var wanted rowset
 	for _, id := range ids {
 		wanted.row().int(int64(ws)).text(id)

@@ -163,11 +163,11 @@ WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.suppressed <> 
 // that decide sees these; it may see more of them.
 func (s *Store) WriteContacts(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, ids []string,
-	decide func(map[string]ContactRow) ([]ContactWrite, error), once *Once[[]ContactWrite],
+	decide func(map[string]ContactRow) ([]ContactWrite, error), once *Idempotent[[]ContactWrite],
 ) error {
 	ids = slices.Clone(ids)
-	err := s.write(ctx, func(t *session) error {
-		_, err := once.do(ctx, t, ws, func() ([]ContactWrite, error) {
+	err := s.write(ctx, func(t *Tx) error {
+		_, err := once.run(ctx, t, ws, func() ([]ContactWrite, error) {
 			if t.try > 1 { // what is handed over may have been held by somebody, who is waited for now
 				if _, err := t.lockDeliveriesOf(ctx, lockDeliveriesOf, ws, made(ids)); err != nil {
 					return nil, err
@@ -185,7 +185,7 @@ func (s *Store) WriteContacts(
 			if err != nil {
 				return nil, err
 			}
-			heirs, missing, err := t.handOver(ctx, ws, now, claims, known)
+			heirs, missing, err := t.mergeInto(ctx, ws, now, claims, known)
 			if err != nil {
 				ids = append(ids, missing...)
 				return nil, err
@@ -209,7 +209,7 @@ func (s *Store) WriteContacts(
 
 // lockContacts locks those of the contacts that exist, and reads them in a statement of its own: the one that waited for
 // a lock saw the contacts as they were before, and what is written by it would undo what it waited for.
-func (t *session) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]ContactRow, error) {
+func (t *Tx) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]ContactRow, error) {
 	var wanted rowset
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		wanted.row().int(int64(ws)).text(id)
@@ -240,7 +240,7 @@ func (t *session) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids 
 }
 
 // writeContacts writes contacts who are locked, and returns which of them asks for which address.
-func (t *session) writeContacts(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []ContactWrite) (map[string]subject.ContactID, error) {
+func (t *Tx) writeContacts(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []ContactWrite) (map[string]subject.ContactID, error) {
 	// One order everywhere: no deadlock.
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b ContactWrite) int { return strings.Compare(a.ExtID, b.ExtID) })
 	var made, cadences, changed, suppressed rowset

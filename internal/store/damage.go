@@ -26,7 +26,7 @@ WHERE ws = $1 AND id IN (SELECT r.id FROM /*ROWS $2 (id bigint)*/ AS r)`
 
 // Lose deletes instances and their deliveries without a trace, as a person with a database client would.
 func (s *Store) Lose(ctx context.Context, ws subject.WorkspaceID, ids []instance.ID) error {
-	return s.damage(ctx, "lose instances", func(t *session) error {
+	return s.damage(ctx, "lose instances", func(t *Tx) error {
 		rows := rowsOf(ids)
 		if _, err := t.exec(ctx, loseDeliveries, int64(ws), rows); err != nil {
 			return err
@@ -42,7 +42,7 @@ WHERE ws = $1 AND id IN (SELECT r.id FROM /*ROWS $3 (id bigint)*/ AS r)`
 
 // AlterInputs has instances be planned by other inputs, as another version of this program would have planned them.
 func (s *Store) AlterInputs(ctx context.Context, ws subject.WorkspaceID, ids []instance.ID, inputs string) error {
-	return s.damage(ctx, "alter inputs", func(t *session) error {
+	return s.damage(ctx, "alter inputs", func(t *Tx) error {
 		if err := t.keepInputs(ctx, ws, []string{inputs}); err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (s *Store) AlterInputs(ctx context.Context, ws subject.WorkspaceID, ids []i
 	})
 }
 
-func (s *Store) damage(ctx context.Context, what string, do func(*session) error) error {
+func (s *Store) damage(ctx context.Context, what string, do func(*Tx) error) error {
 	err := errNotDisposable
 	if s.disposable {
 		err = s.write(ctx, do)

@@ -285,7 +285,7 @@ func (s *Store) mark(ctx context.Context) error {
 // markLog has the log hold the token, which begins anew whenever all of it is in the file: so a log is known that was put beside
 // another database.
 func (s *Store) markLog(ctx context.Context, token uint32) error {
-	return s.write(ctx, func(t *session) error {
+	return s.write(ctx, func(t *Tx) error {
 		_, err := t.pragma(ctx, fmt.Sprintf(setToken, token))
 		return err
 	})
@@ -293,7 +293,7 @@ func (s *Store) markLog(ctx context.Context, token uint32) error {
 
 // setToken gives the database a token, unless another process has.
 func (s *Store) setToken(ctx context.Context) error {
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		have, err := t.pragma(ctx, `PRAGMA user_version`)
 		if err != nil || have != 0 {
 			return err
@@ -312,7 +312,7 @@ func (s *Store) setToken(ctx context.Context) error {
 }
 
 // pragma runs a statement of SQLite's own and returns the first number that it answers, if any.
-func (t *session) pragma(ctx context.Context, text string) (n int64, err error) {
+func (t *Tx) pragma(ctx context.Context, text string) (n int64, err error) {
 	rows, err := t.s.writer.conn.QueryContext(ctx, text)
 	if err != nil {
 		return 0, err
@@ -347,7 +347,7 @@ func (s *Store) checkpoint(ctx context.Context, mode string) error {
 	if s.writer.conn == nil { // nothing was ever written; a new connection would go to what has the name now
 		return nil
 	}
-	_, err := (&session{s: s}).pragma(ctx, fmt.Sprintf(checkpoint, mode))
+	_, err := (&Tx{s: s}).pragma(ctx, fmt.Sprintf(checkpoint, mode))
 	return err
 }
 

@@ -17,7 +17,7 @@ const insertDecisions = `
 INSERT INTO decision (/*NAMES (` + decisionSpec + `)*/)
 SELECT r.* FROM /*ROWS $1 (` + decisionSpec + `)*/ AS r`
 
-func (t *session) insertDecisions(ctx context.Context, ws subject.WorkspaceID, list []Decision) error {
+func (t *Tx) insertDecisions(ctx context.Context, ws subject.WorkspaceID, list []Decision) error {
 	var rows rowset
 	for _, d := range list {
 		if d.ID == 0 {
@@ -65,7 +65,7 @@ INSERT INTO audit (ws, id, at, actor, action, target, detail)
 VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
 // audit writes the entry of a privileged change in the transaction of that change.
-func (t *session) audit(ctx context.Context, ws subject.WorkspaceID, now time.Time, a Audit) error {
+func (t *Tx) audit(ctx context.Context, ws subject.WorkspaceID, now time.Time, a Audit) error {
 	if a.At.IsZero() {
 		a.At = now
 	}

@@ -64,10 +64,10 @@ var errDryRun = errors.New("dry run")
 // its name, what is removed stands in the new set no more, and the runs of both begin; when nothing differs the number stays
 // and no audit entry is written. Documents of the set that are not mentioned stay in it. The changes stand in the order of the
 // documents, those that are removed last. What is scheduled becomes what the new set implies, in the same transaction.
-func (s *Store) EditDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, e DefinitionEdit, once *Once[AppliedDefinitions]) (AppliedDefinitions, error) {
+func (s *Store) EditDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, e DefinitionEdit, once *Idempotent[AppliedDefinitions]) (AppliedDefinitions, error) {
 	var applied AppliedDefinitions
-	err := s.write(ctx, func(t *session) (err error) {
-		applied, err = once.do(ctx, t, ws, func() (AppliedDefinitions, error) { return t.editDefinitions(ctx, ws, now, e) })
+	err := s.write(ctx, func(t *Tx) (err error) {
+		applied, err = once.run(ctx, t, ws, func() (AppliedDefinitions, error) { return t.editDefinitions(ctx, ws, now, e) })
 		if err == nil && e.DryRun {
 			err = errDryRun
 		}
@@ -80,7 +80,7 @@ func (s *Store) EditDefinitions(ctx context.Context, ws subject.WorkspaceID, now
 }
 
 // ApplyDefinitions is EditDefinitions for documents alone.
-func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, calendar *CalendarPlan, once *Once[AppliedDefinitions]) (number int64, changes []DefinitionChange, err error) {
+func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, calendar *CalendarPlan, once *Idempotent[AppliedDefinitions]) (number int64, changes []DefinitionChange, err error) {
 	applied, err := s.EditDefinitions(ctx, ws, now, DefinitionEdit{Documents: docs, Action: "apply", Audit: audit, Calendar: calendar}, once)
 	return applied.Number, applied.Changes, err
 }
@@ -91,7 +91,7 @@ type AppliedDefinitions struct {
 	Changes []DefinitionChange
 }
 
-func (t *session) editDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, e DefinitionEdit) (none AppliedDefinitions, err error) {
+func (t *Tx) editDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, e DefinitionEdit) (none AppliedDefinitions, err error) {
 	if t.s.dialect.lockPlans != "" {
 		if _, err := t.exec(ctx, t.s.dialect.lockPlans); err != nil {
 			return none, err
@@ -237,7 +237,7 @@ SELECT r.kind, r.name, COALESCE((SELECT MAX(d.version) FROM definition AS d WHER
 FROM /*ROWS $1 (ws bigint, kind text, name text)*/ AS r`
 
 // lastVersions are the latest versions of documents that are not in force: they may have been before.
-func (t *session) lastVersions(ctx context.Context, ws subject.WorkspaceID, current map[DefinitionRef]Definition, docs []Definition) (map[DefinitionRef]int64, error) {
+func (t *Tx) lastVersions(ctx context.Context, ws subject.WorkspaceID, current map[DefinitionRef]Definition, docs []Definition) (map[DefinitionRef]int64, error) {
 	var rows rowset
 	for _, d := range docs {
 		if _, found := current[DefinitionRef{d.Kind, d.Name}]; !found {
@@ -265,7 +265,7 @@ func (t *session) lastVersions(ctx context.Context, ws subject.WorkspaceID, curr
 }
 
 // withdrawRemoved begins a job for each workflow that was removed, which withdraws in pages what waits of it.
-func (t *session) withdrawRemoved(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, removed []RemovedDefinition, actor string) error {
+func (t *Tx) withdrawRemoved(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, removed []RemovedDefinition, actor string) error {
 	for _, r := range removed {
 		if r.Withdraw == "" {
 			continue
@@ -290,7 +290,7 @@ WHERE delivery.reason = 'workflow_inactive' AND delivery.send_at > $1 AND delive
   AND delivery.workflow = r.workflow AND delivery.ws = r.ws`
 
 // wakeWorkflows has the messages looked at that wait for workflows to be switched on again: they may be by now.
-func (t *session) wakeWorkflows(ctx context.Context, ws subject.WorkspaceID, now time.Time, edited []string) error {
+func (t *Tx) wakeWorkflows(ctx context.Context, ws subject.WorkspaceID, now time.Time, edited []string) error {
 	var rows rowset
 	for _, name := range edited {
 		rows.row().int(int64(ws)).text(name)

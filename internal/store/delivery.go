@@ -28,7 +28,7 @@ func deliveryRow(rows *rowset, d delivery.Row) {
 		text(string(d.DeferredBy)).time(d.LeaseUntil).int(d.Version).int(int64(d.Step)).int(int64(d.AttemptNo)).time(d.IntentAt).
 		int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LastSentAt).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).
 		text(string(d.StopReason)).text(d.Trace).time(d.CreatedAt).time(d.CompletedAt).
-		time(d.DoubtAt).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress).text(d.OwnAt)
+		time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress).text(d.OwnAt)
 }
 
 func scanDelivery(rows *sql.Rows) (delivery.Row, error) { return scanDeliveryAnd(rows) }
@@ -53,7 +53,7 @@ func scanDeliveryAnd(rows *sql.Rows, after ...any) (d delivery.Row, err error) {
 		&d.StopReason, &d.Trace,
 		instant{&d.CreatedAt},
 		instant{&d.CompletedAt},
-		instant{&d.DoubtAt},
+		instant{&d.UnknownSince},
 		instant{&d.DueAt},
 		instant{&d.EligibleAt},
 		&d.FallbackOf, &d.FoldedInto, &d.OwnAddress, &d.OwnAt,
@@ -133,7 +133,7 @@ ON CONFLICT (instance_id, contact_id, channel) DO NOTHING`
 
 // insertDeliveries inserts new rows in one order everywhere, so that there is no deadlock, and returns how many did not
 // exist. A delivery is one of its instance, person and channel, of which its key is made (P2).
-func (t *session) insertDeliveries(ctx context.Context, list []delivery.Row) (int, error) {
+func (t *Tx) insertDeliveries(ctx context.Context, list []delivery.Row) (int, error) {
 	sorted := make([]*delivery.Row, len(list))
 	for i := range list {
 		sorted[i] = &list[i]
@@ -158,7 +158,7 @@ func (t *session) insertDeliveries(ctx context.Context, list []delivery.Row) (in
 }
 
 // dueDelivery notes from when somebody has to look at the row.
-func (t *session) dueDelivery(d delivery.Row) {
+func (t *Tx) dueDelivery(d delivery.Row) {
 	if at := dueMicros(d.SendAt); at > 0 {
 		t.due(max(at, micros(d.LeaseUntil)))
 	}

@@ -17,7 +17,7 @@ const insertEvents = `
 INSERT INTO event (/*NAMES (` + eventSpec + `)*/)
 SELECT r.* FROM /*ROWS $1 (` + eventSpec + `)*/ AS r`
 
-func (t *session) insertEvents(ctx context.Context, ws subject.WorkspaceID, events []EventRow) error {
+func (t *Tx) insertEvents(ctx context.Context, ws subject.WorkspaceID, events []EventRow) error {
 	var rows rowset
 	for _, e := range events {
 		recipient := ""
@@ -47,14 +47,14 @@ func (s *Store) EventsByID(ctx context.Context, refs []EventRef) (map[EventRef]E
 		read = s.write // PostgreSQL: outside of the engine's transactions it reads the whole table for a batch
 	}
 	var events map[EventRef]EventRow
-	err := read(ctx, func(t *session) (err error) {
+	err := read(ctx, func(t *Tx) (err error) {
 		events, err = t.eventsByID(ctx, refs)
 		return err
 	})
 	return events, err
 }
 
-func (t *session) eventsByID(ctx context.Context, refs []EventRef) (map[EventRef]EventRow, error) {
+func (t *Tx) eventsByID(ctx context.Context, refs []EventRef) (map[EventRef]EventRow, error) {
 	events := make(map[EventRef]EventRow, len(refs))
 	var rows rowset
 	for _, r := range refs {

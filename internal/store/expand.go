@@ -34,7 +34,7 @@ FROM /*ROWS $2 (ws bigint, id bigint, version bigint, status text, held bigint, 
   expand_cursor bigint, event_id bigint, definitions bigint, reason text, trace text, completed_at bigint, crashes bigint, lease_until bigint)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
-// ExpandDue takes up to limit due instances of all workspaces, asks resolve whom each concerns and decide what
+// FanOutDue takes up to limit due instances of all workspaces, asks resolve whom each concerns and decide what
 // becomes of them, and writes the deliveries and the outcome, in one transaction. n is how many were taken: decide sees
 // as many as the people of fit into one transaction.
 //
@@ -47,45 +47,45 @@ WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version
 //
 // Of persons of instances with a context decide sees what waits (R6), and may end it. floor is asked once resolve has
 // returned; nil: slots are loaded as far back as any limit may look.
-func (s *Store) ExpandDue(
+func (s *Store) FanOutDue(
 	ctx context.Context, now time.Time, limit int, floor Floor,
-	relate func([]DueInstance, Relatives) []Relative,
+	relate func([]DueInstance, Related) []RelatedRef,
 	resolve func([]DueInstance) ([]Audience, error),
-	decide func([]DueInstance, []People) ([]ExpandResult, error),
+	decide func([]DueInstance, []People) ([]FanoutResult, error),
 ) (n int, err error) {
-	return s.expand(ctx, now, floor, relate, resolve, decide, func(ctx context.Context, t *session) ([]DueInstance, error) {
+	return s.expand(ctx, now, floor, relate, resolve, decide, func(ctx context.Context, t *Tx) ([]DueInstance, error) {
 		return t.dueInstances(ctx, now, limit)
 	})
 }
 
-// ExpandTaken is ExpandDue for instances that were taken up under a lease. Those that somebody else has taken up since, because the
+// FanOutTaken is FanOutDue for instances that were taken up under a lease. Those that somebody else has taken up since, because the
 // lease had run out, are left to them.
-func (s *Store) ExpandTaken(
+func (s *Store) FanOutTaken(
 	ctx context.Context, now time.Time, taken []TakenInstance, floor Floor,
-	relate func([]DueInstance, Relatives) []Relative,
+	relate func([]DueInstance, Related) []RelatedRef,
 	resolve func([]DueInstance) ([]Audience, error),
-	decide func([]DueInstance, []People) ([]ExpandResult, error),
+	decide func([]DueInstance, []People) ([]FanoutResult, error),
 ) (n int, err error) {
-	return s.expand(ctx, now, floor, relate, resolve, decide, func(ctx context.Context, t *session) ([]DueInstance, error) {
+	return s.expand(ctx, now, floor, relate, resolve, decide, func(ctx context.Context, t *Tx) ([]DueInstance, error) {
 		return t.takenInstances(ctx, taken)
 	})
 }
 
 func (s *Store) expand(
 	ctx context.Context, now time.Time, floor Floor,
-	relate func([]DueInstance, Relatives) []Relative,
+	relate func([]DueInstance, Related) []RelatedRef,
 	resolve func([]DueInstance) ([]Audience, error),
-	decide func([]DueInstance, []People) ([]ExpandResult, error),
-	find func(context.Context, *session) ([]DueInstance, error),
+	decide func([]DueInstance, []People) ([]FanoutResult, error),
+	find func(context.Context, *Tx) ([]DueInstance, error),
 ) (n int, err error) {
-	err = s.plan(ctx, func(t *session) error {
+	err = s.plan(ctx, func(t *Tx) error {
 		due, err := find(ctx, t)
 		n = len(due)
 		if err != nil || n == 0 {
 			return err
 		}
 		if relate != nil {
-			if err := t.relatives(ctx, func(read Relatives) []Relative { return relate(due, read) }); err != nil {
+			if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { return relate(due, read) }); err != nil {
 				return err
 			}
 		}
@@ -108,7 +108,7 @@ func (s *Store) expand(
 		people := make([]People, len(found))
 		for i, p := range found {
 			people[i] = p[0]
-			if err := t.told(ctx, due[i].Workspace, wanted[i].Occasion, &people[i]); err != nil {
+			if err := t.notifiedContacts(ctx, due[i].Workspace, wanted[i].Occasion, &people[i]); err != nil {
 				return err
 			}
 		}
@@ -132,12 +132,12 @@ func (s *Store) expand(
 	return n, nil
 }
 
-func (t *session) dueInstances(ctx context.Context, now time.Time, limit int) ([]DueInstance, error) {
-	due, err := takeUp(t, &t.s.dueInstances, dueMicros(now), limit, func(from position) ([]DueInstance, position, error) {
+func (t *Tx) dueInstances(ctx context.Context, now time.Time, limit int) ([]DueInstance, error) {
+	due, err := takeUp(t, &t.s.dueInstances, dueMicros(now), limit, func(from scanPosition) ([]DueInstance, scanPosition, error) {
 		rows, err := query(ctx, t, scanDueInstance, dueInstances, dueMicros(now), int64(limit), from.at, from.id)
-		var last position
+		var last scanPosition
 		if n := len(rows); n > 0 {
-			last = position{readyAt(rows[n-1].Row), int64(rows[n-1].ID)}
+			last = scanPosition{readyAt(rows[n-1].Row), int64(rows[n-1].ID)}
 		}
 		return rows, last, err
 	})
@@ -162,7 +162,7 @@ WHERE i.ws = r.ws AND i.id = r.id AND i.version = r.version AND i.ready_at > 0
 ORDER BY i.ready_at, i.id
 /*LOCK i*/`
 
-func (t *session) takenInstances(ctx context.Context, taken []TakenInstance) ([]DueInstance, error) {
+func (t *Tx) takenInstances(ctx context.Context, taken []TakenInstance) ([]DueInstance, error) {
 	var rows rowset
 	for _, i := range taken {
 		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version)
@@ -175,7 +175,7 @@ func (t *session) takenInstances(ctx context.Context, taken []TakenInstance) ([]
 }
 
 // complete reads what belongs to due instances.
-func (t *session) complete(ctx context.Context, due []DueInstance) error {
+func (t *Tx) complete(ctx context.Context, due []DueInstance) error {
 	var refs []EventRef
 	for _, i := range due {
 		if i.Event != 0 {
@@ -212,7 +212,7 @@ FROM /*ROWS $1 (ws bigint, key text, id bigint)*/ AS r CROSS JOIN instance AS i
 WHERE i.key = r.key AND +i.ws = r.ws`
 
 // occasions reads what has become of the occasions of rows of zones: without a lock, as a person may end one at any moment.
-func (t *session) occasions(ctx context.Context, due []DueInstance) error {
+func (t *Tx) occasions(ctx context.Context, due []DueInstance) error {
 	var wanted rowset
 	for _, i := range due {
 		if whole := key.Instance(i.Key).Everywhere(); string(whole) != i.Key {
@@ -248,7 +248,7 @@ type recordID struct {
 
 // sources reads the records of occasions that were planned ahead and have not begun: without a lock, since whoever writes
 // one of them has it looked at, and finds the occasion locked until it is expanded.
-func (t *session) sources(ctx context.Context, due []DueInstance) error {
+func (t *Tx) sources(ctx context.Context, due []DueInstance) error {
 	var wanted rowset
 	for _, i := range due {
 		if i.Record != 0 && i.Event == 0 {
@@ -288,7 +288,7 @@ WHERE (ws, id) IN (
   /*SKIP LOCKED rec*/)`
 
 // lookAgain has records looked at whose occasions are no longer what they imply.
-func (t *session) lookAgain(ctx context.Context, now time.Time, records []recordID) error {
+func (t *Tx) lookAgain(ctx context.Context, now time.Time, records []recordID) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -311,7 +311,7 @@ WHERE (ws, id) IN (
 
 // dropStandIns takes back those of the new deliveries that were to stand in for one that was left out, since its person has
 // another one of this occasion: what was sent to an address that they have claimed since.
-func (t *session) dropStandIns(ctx context.Context, made []delivery.Row) error {
+func (t *Tx) dropStandIns(ctx context.Context, made []delivery.Row) error {
 	var rows rowset
 	first := map[delivery.ID]delivery.ID{}
 	for _, d := range made {
@@ -332,7 +332,7 @@ func scanDueInstance(rows *sql.Rows) (d DueInstance, err error) {
 	return d, err
 }
 
-func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueInstance, results []ExpandResult) error {
+func (t *Tx) settleInstances(ctx context.Context, now time.Time, due []DueInstance, results []FanoutResult) error {
 	made := 0
 	for _, r := range results {
 		made += len(r.Deliveries)
@@ -341,7 +341,7 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 	var ended []delivery.Row
 	events := map[subject.WorkspaceID][]EventRow{}
 	var marks []recordID
-	var seeds []Seed
+	var seeds []Successor
 	var rows rowset
 	aside := map[pauseRef]bool{}
 	for n, r := range results {
@@ -356,13 +356,13 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 		}
 		deliveries = append(deliveries, r.Deliveries...)
 		ended = append(ended, r.Ended...)
-		seeds = append(seeds, r.Seeds...)
+		seeds = append(seeds, r.Successors...)
 		i.Status, i.Held, i.NextRetryAt = r.Status, r.Held, r.NextRetryAt
 		if r.Event != nil {
 			i.Event = r.Event.ID
 			events[i.Workspace] = append(events[i.Workspace], *r.Event)
 		}
-		if r.Look {
+		if r.Evaluate {
 			marks = append(marks, recordID{i.Workspace, i.Record})
 		}
 		completed := time.Time{}
@@ -407,5 +407,5 @@ func (t *session) settleInstances(ctx context.Context, now time.Time, due []DueI
 	if n < int64(len(due)) { // they are locked: nobody can have changed them
 		return fmt.Errorf("settle instances: %w: %d of %d rows", ErrConflict, n, len(due))
 	}
-	return t.sow(ctx, seeds)
+	return t.insertSuccessors(ctx, seeds)
 }

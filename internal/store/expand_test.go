@@ -16,12 +16,12 @@ import (
 )
 
 // expand expands what is due now; without decide every instance completes without recipients.
-func (f fixture) expand(decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error), refs ...store.RecipientRef) int {
+func (f fixture) expand(decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error), refs ...store.RecipientRef) int {
 	f.Helper()
 	if decide == nil {
 		decide = complete
 	}
-	n, err := f.s.ExpandDue(f.Context(), now, 1000, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
+	n, err := f.s.FanOutDue(f.Context(), now, 1000, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 		all := make([]store.Audience, len(due))
 		for i := range due {
 			all[i].Refs = refs
@@ -32,10 +32,10 @@ func (f fixture) expand(decide func([]store.DueInstance, []store.People) ([]stor
 	return n
 }
 
-func complete(due []store.DueInstance, _ []store.People) ([]store.ExpandResult, error) {
-	results := make([]store.ExpandResult, len(due))
+func complete(due []store.DueInstance, _ []store.People) ([]store.FanoutResult, error) {
+	results := make([]store.FanoutResult, len(due))
 	for i := range results {
-		results[i] = store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded}
+		results[i] = store.FanoutResult{Status: instance.Completed, Reason: reason.Expanded}
 	}
 	return results, nil
 }
@@ -60,7 +60,7 @@ func TestExpandTakesWhatIsDue(t *testing.T) {
 		add("over", func(i *instance.Row) { i.Status = instance.Skipped })
 		f.add(store.IngestWrites{Events: []store.EventRow{event}, Instances: list})
 		var got []string
-		n := f.expand(func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+		n := f.expand(func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
 			for i, in := range due {
 				got = append(got, in.Key)
 				if (in.EventRow.ID == event.ID) != (in.Key == "now") || len(people[i].Persons) != 1 || people[i].Persons[0].ExtID != "c-1" {
@@ -87,14 +87,14 @@ func TestExpandSettles(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		result store.ExpandResult
+		result store.FanoutResult
 		next   time.Time
 	}{
-		{"retry", store.ExpandResult{Status: instance.Pending, Reason: reason.AudienceFailed, NextRetryAt: now.Add(time.Minute), RetryCount: 1, Trace: "x"}, now.Add(time.Minute)},
-		{"at once", store.ExpandResult{Status: instance.Pending}, now},
-		{"held", store.ExpandResult{Status: instance.Pending, Held: true, Reason: reason.AudienceFailed, RetryCount: 3}, time.Time{}},
-		{"deactivated", store.ExpandResult{Status: instance.Deactivated, Reason: reason.WorkflowInactive}, time.Time{}},
-		{"failed", store.ExpandResult{Status: instance.Failed, Reason: reason.ExpressionFailed}, time.Time{}},
+		{"retry", store.FanoutResult{Status: instance.Pending, Reason: reason.AudienceFailed, NextRetryAt: now.Add(time.Minute), RetryCount: 1, Trace: "x"}, now.Add(time.Minute)},
+		{"at once", store.FanoutResult{Status: instance.Pending}, now},
+		{"held", store.FanoutResult{Status: instance.Pending, Held: true, Reason: reason.AudienceFailed, RetryCount: 3}, time.Time{}},
+		{"deactivated", store.FanoutResult{Status: instance.Deactivated, Reason: reason.WorkflowInactive}, time.Time{}},
+		{"failed", store.FanoutResult{Status: instance.Failed, Reason: reason.ExpressionFailed}, time.Time{}},
 	}
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
@@ -102,8 +102,8 @@ func TestExpandSettles(t *testing.T) {
 			in := f.instance("k:"+test.name, instance.Pending)
 			in.Trace = "as planned"
 			f.add(store.IngestWrites{Instances: []instance.Row{in}})
-			f.expand(func(due []store.DueInstance, _ []store.People) ([]store.ExpandResult, error) {
-				return []store.ExpandResult{test.result}, nil
+			f.expand(func(due []store.DueInstance, _ []store.People) ([]store.FanoutResult, error) {
+				return []store.FanoutResult{test.result}, nil
 			})
 			want := in
 			want.Status, want.Held, want.Reason, want.NextRetryAt, want.RetryCount = test.result.Status, test.result.Held, test.result.Reason, test.result.NextRetryAt, test.result.RetryCount
@@ -140,13 +140,13 @@ func TestExpandKeepsDeliveriesThatExist(t *testing.T) {
 		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{before}})
 		ref := person("c-1", "")
 		ref.Lock = true
-		f.expand(func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+		f.expand(func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
 			if p := people[0].Persons[0]; !p.Locked || len(p.Slots) != 1 {
 				t.Errorf("person %+v", p)
 			}
 			again, other := f.delivery(due[0].Row, people[0].Persons[0].ID), f.delivery(due[0].Row, people[0].Persons[1].ID)
 			again.Slot = now.Add(time.Hour)
-			return []store.ExpandResult{{Status: instance.Completed, Deliveries: []delivery.Row{again, other}}}, nil
+			return []store.FanoutResult{{Status: instance.Completed, Deliveries: []delivery.Row{again, other}}}, nil
 		}, ref, person("c-2", ""))
 		rows, err := s.Deliveries(t.Context(), f.ws, store.DeliveryFilter{Instance: in.ID}, store.Page{})
 		f.must(err)
@@ -165,10 +165,10 @@ func TestExpandErrorsRollBack(t *testing.T) {
 			return make([]store.Audience, len(due)), nil
 		}
 		broken := func([]store.DueInstance) ([]store.Audience, error) { return nil, errBroken }
-		short := func([]store.DueInstance, []store.People) ([]store.ExpandResult, error) { return nil, nil }
-		_, err := s.ExpandDue(t.Context(), now, 10, nil, nil, broken, complete)
+		short := func([]store.DueInstance, []store.People) ([]store.FanoutResult, error) { return nil, nil }
+		_, err := s.FanOutDue(t.Context(), now, 10, nil, nil, broken, complete)
 		f.mustBe(err, errBroken)
-		_, err = s.ExpandDue(t.Context(), now, 10, nil, nil, nobody, short)
+		_, err = s.FanOutDue(t.Context(), now, 10, nil, nil, nobody, short)
 		f.mustBe(err, store.ErrInvalid)
 		func() {
 			defer func() {
@@ -176,7 +176,7 @@ func TestExpandErrorsRollBack(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			_, _ = s.ExpandDue(t.Context(), now, 10, nil, nil, nobody, func([]store.DueInstance, []store.People) ([]store.ExpandResult, error) { panic("x") })
+			_, _ = s.FanOutDue(t.Context(), now, 10, nil, nil, nobody, func([]store.DueInstance, []store.People) ([]store.FanoutResult, error) { panic("x") })
 		}()
 		if n := f.expand(nil); n != 1 {
 			t.Errorf("%d left, want 1", n)
@@ -198,7 +198,7 @@ func TestRacingExpandersTakeEachInstanceOnce(t *testing.T) {
 		taken := 0
 		race(t, 8, func(int) error {
 			for {
-				n, err := s.ExpandDue(t.Context(), now, 7, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
+				n, err := s.FanOutDue(t.Context(), now, 7, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 					refs := make([]store.Audience, len(due))
 					for i := range due {
 						ref := person(fmt.Sprintf("c-%d", i%3), "")
@@ -206,7 +206,7 @@ func TestRacingExpandersTakeEachInstanceOnce(t *testing.T) {
 						refs[i].Refs = []store.RecipientRef{ref}
 					}
 					return refs, nil
-				}, func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+				}, func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
 					results, _ := complete(due, people)
 					for i, in := range due {
 						results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i].Persons[0].ID)}

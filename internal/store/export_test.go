@@ -15,7 +15,7 @@ import (
 // Exec runs a statement in a transaction of its own, for states that no method of the store brings about yet.
 func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	var n int64
-	err := s.write(ctx, func(t *session) (err error) {
+	err := s.write(ctx, func(t *Tx) (err error) {
 		n, err = t.exec(ctx, text, args...)
 		return err
 	})
@@ -25,7 +25,7 @@ func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, erro
 // Strings reads the first column of a query, planned like the statements of the engine.
 func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string, error) {
 	var out []string
-	err := s.write(ctx, func(t *session) (err error) {
+	err := s.write(ctx, func(t *Tx) (err error) {
 		out, err = query(ctx, t, func(rows *sql.Rows) (string, error) {
 			columns, err := rows.Columns()
 			if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, 
 		return nil, err
 	}
 	var any []string
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		for _, do := range []string{"SET LOCAL plan_cache_mode = force_generic_plan", "PREPARE often AS " + text} {
 			if _, err := t.exec(ctx, do); err != nil {
 				return err
@@ -79,7 +79,7 @@ func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, 
 // InsertTried inserts deliveries in the midst of their life, as no method of the store does.
 func (s *Store) InsertTried(ctx context.Context, list []delivery.Row) error {
 	const insert = `INSERT INTO delivery (/*NAMES (` + deliverySpec + `)*/) SELECT r.* FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r`
-	return s.write(ctx, func(t *session) error {
+	return s.write(ctx, func(t *Tx) error {
 		var rows rowset
 		for _, d := range list {
 			deliveryRow(&rows, d)
@@ -95,7 +95,7 @@ var ErrAgain = errAgain
 
 // Write runs work in a transaction.
 func (s *Store) Write(ctx context.Context, work func() error) error {
-	return s.write(ctx, func(*session) error { return work() })
+	return s.write(ctx, func(*Tx) error { return work() })
 }
 
 // ParseSlots and AppendJSON are fuzzed.
@@ -181,7 +181,7 @@ func Rows(n int, cells func(i int) []any) any {
 }
 
 // MaxSpellings is how many spellings of a query there may be for its constant columns.
-const MaxSpellings = maxSpellings
+const MaxSpellings = maxRenderings
 
 // OneRef is a rowset of one (ws, id).
 func OneRef(ws, id int64) any {
@@ -262,7 +262,7 @@ SELECT r.* FROM /*ROWS $1 (` + instanceSpec + `, ready_at bigint)*/ AS r`
 
 // InsertTriedInstances inserts instances in the midst of their life.
 func (s *Store) InsertTriedInstances(ctx context.Context, list []instance.Row) error {
-	return s.write(ctx, func(t *session) error {
+	return s.write(ctx, func(t *Tx) error {
 		var rows rowset
 		for _, i := range list {
 			instanceRow(&rows, i)
@@ -301,7 +301,7 @@ func PauseStatements(ws subject.WorkspaceID) map[string][]any {
 }
 
 // Mark is a mark, at instants of whole seconds.
-type Mark struct{ m mark }
+type Mark struct{ m scanCursor }
 
 // Batch is a batch at an instant: from where it looks, 0 being the beginning, and whether the beginning is left alone when it finds nothing.
 func (m *Mark) Batch(now time.Time) (from int64, resting bool) {
@@ -311,7 +311,7 @@ func (m *Mark) Batch(now time.Time) (from int64, resting bool) {
 // Looked, End and Due are what happens to it.
 func (m *Mark) Looked(now time.Time, took time.Duration) { m.m.looked(now.UnixMicro(), took) }
 
-func (m *Mark) End(now time.Time) { m.m.taken(position{}, false, now.UnixMicro()) }
+func (m *Mark) End(now time.Time) { m.m.taken(scanPosition{}, false, now.UnixMicro()) }
 func (m *Mark) Due(at time.Time)  { m.m.due(at.UnixMicro()) }
 
 // Listed is a statement with its parameters.

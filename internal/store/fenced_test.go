@@ -33,9 +33,9 @@ func TestALateWorkerFinishesNothing(t *testing.T) {
 		})
 		nobody := func(due []store.DueInstance) ([]store.Audience, error) { return make([]store.Audience, len(due)), nil }
 		takeUp := func(at time.Time) (taken store.TakenInstance) {
-			n, err := s.ExpandDue(t.Context(), at, 10, nil, nil, nobody, func(due []store.DueInstance, _ []store.People) ([]store.ExpandResult, error) {
+			n, err := s.FanOutDue(t.Context(), at, 10, nil, nil, nobody, func(due []store.DueInstance, _ []store.People) ([]store.FanoutResult, error) {
 				taken = store.TakenInstance{Workspace: due[0].Workspace, ID: due[0].ID, Version: due[0].Version + 1}
-				return []store.ExpandResult{{Status: instance.Pending, LeaseUntil: at.Add(lease)}}, nil
+				return []store.FanoutResult{{Status: instance.Pending, LeaseUntil: at.Add(lease)}}, nil
 			})
 			if f.must(err); n != 1 {
 				t.Fatalf("at %s %d are taken up", at, n)
@@ -43,7 +43,7 @@ func TestALateWorkerFinishesNothing(t *testing.T) {
 			return taken
 		}
 		finish := func(at time.Time, taken store.TakenInstance) int {
-			n, err := s.ExpandTaken(t.Context(), at, []store.TakenInstance{taken}, nil, nil, nobody, complete)
+			n, err := s.FanOutTaken(t.Context(), at, []store.TakenInstance{taken}, nil, nil, nobody, complete)
 			f.must(err)
 			return n
 		}
@@ -182,7 +182,7 @@ func TestSeriesOfTwoWorkspacesWithEqualKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 			nobody := func(due []store.DueInstance) ([]store.Audience, error) { return make([]store.Audience, len(due)), nil }
-			taken, err := s.ExpandDue(t.Context(), now, 10, nil, nil, nobody, func(due []store.DueInstance, _ []store.People) (results []store.ExpandResult, err error) {
+			taken, err := s.FanOutDue(t.Context(), now, 10, nil, nil, nobody, func(due []store.DueInstance, _ []store.People) (results []store.FanoutResult, err error) {
 				for _, d := range due {
 					f := fixture{t, s, d.Workspace}
 					following := func(yield func(instance.Row) bool) {
@@ -193,7 +193,7 @@ func TestSeriesOfTwoWorkspacesWithEqualKeys(t *testing.T) {
 							}
 						}
 					}
-					results = append(results, store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Seeds: []store.Seed{{Rows: following}}})
+					results = append(results, store.FanoutResult{Status: instance.Completed, Reason: reason.Expanded, Successors: []store.Successor{{Rows: following}}})
 				}
 				return results, nil
 			})

@@ -7,8 +7,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Whom names a person as people do: by the caller's id, by an address, or by the whole name.
-type Whom struct {
+// ContactQuery names a person as people do: by the caller's id, by an address, or by the whole name.
+type ContactQuery struct {
 	Text string
 	Hash string // of Text as an address, by the workspace's key; empty: addresses are not looked for
 }
@@ -43,7 +43,7 @@ UNION SELECT m.contact_id FROM named AS n CROSS JOIN cadence AS m WHERE m.ws = $
 LIMIT $5`
 
 // PersonsNamed are the contacts that are exactly named so.
-func (s *Store) PersonsNamed(ctx context.Context, ws subject.WorkspaceID, w Whom) ([]subject.ContactID, error) {
+func (s *Store) PersonsNamed(ctx context.Context, ws subject.WorkspaceID, w ContactQuery) ([]subject.ContactID, error) {
 	ids, err := all(ctx, s, "find persons", scanInt, personsNamed, int64(ws), w.Text, w.Hash, folded(w.Text), int64(manyPersons))
 	out := make([]subject.ContactID, len(ids))
 	for i, id := range ids {
@@ -53,7 +53,7 @@ func (s *Store) PersonsNamed(ctx context.Context, ws subject.WorkspaceID, w Whom
 }
 
 // to narrows a list of deliveries to a person. An address that is none of anybody is compared with each delivery.
-func (s *Store) to(ctx context.Context, ws subject.WorkspaceID, l *listing, w Whom) error {
+func (s *Store) to(ctx context.Context, ws subject.WorkspaceID, l *listing, w ContactQuery) error {
 	ids, err := s.PersonsNamed(ctx, ws, w)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ LIMIT $6`
 
 // FindContacts finds up to limit contacts: first whose id or address the text is, then those whose name or id begins with it,
 // whether written in small letters or large ones.
-func (s *Store) FindContacts(ctx context.Context, ws subject.WorkspaceID, w Whom, limit int) ([]ContactRow, error) {
+func (s *Store) FindContacts(ctx context.Context, ws subject.WorkspaceID, w ContactQuery, limit int) ([]ContactRow, error) {
 	begin := folded(w.Text)
 	if begin == "" {
 		return nil, nil

@@ -69,7 +69,7 @@ func TestFindContacts(t *testing.T) {
 			{"a%", 10, ""},
 			{"ad", 2, "ada c-1"},
 		} {
-			rows, err := s.FindContacts(t.Context(), f.ws, store.Whom{Text: c.text, Hash: "hash of " + c.text}, c.limit)
+			rows, err := s.FindContacts(t.Context(), f.ws, store.ContactQuery{Text: c.text, Hash: "hash of " + c.text}, c.limit)
 			f.must(err)
 			var got []string
 			for _, r := range rows {
@@ -86,12 +86,12 @@ func TestFindContacts(t *testing.T) {
 			}
 		}
 		f.people(named("c-1", "Grace", "ada@x")) // a new name is found, the old one is not
-		rows, err := s.FindContacts(t.Context(), f.ws, store.Whom{Text: "grace"}, 10)
+		rows, err := s.FindContacts(t.Context(), f.ws, store.ContactQuery{Text: "grace"}, 10)
 		f.must(err)
 		if len(rows) != 1 || rows[0].ExtID != "c-1" {
 			t.Errorf("by the new name: %+v", rows)
 		}
-		if rows, err = s.FindContacts(t.Context(), f.ws, store.Whom{Text: "ada l"}, 10); err != nil || len(rows) != 0 {
+		if rows, err = s.FindContacts(t.Context(), f.ws, store.ContactQuery{Text: "ada l"}, 10); err != nil || len(rows) != 0 {
 			t.Errorf("by the old name: %+v, %v", rows, err)
 		}
 	})
@@ -103,9 +103,9 @@ func TestDeliveriesToAPerson(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		f.people(named("c-1", "Ada Lovelace", "ada@x", "+1"), named("c-2", "Bob"))
-		ids, err := s.PersonsNamed(t.Context(), f.ws, store.Whom{Text: "c-1"})
+		ids, err := s.PersonsNamed(t.Context(), f.ws, store.ContactQuery{Text: "c-1"})
 		f.must(err)
-		bobs, err := s.PersonsNamed(t.Context(), f.ws, store.Whom{Text: "Bob"})
+		bobs, err := s.PersonsNamed(t.Context(), f.ws, store.ContactQuery{Text: "Bob"})
 		f.must(err)
 		if len(ids) != 1 || len(bobs) != 1 {
 			t.Fatalf("found %v and %v", ids, bobs)
@@ -132,7 +132,7 @@ func TestDeliveriesToAPerson(t *testing.T) {
 			{"BOB", []delivery.ID{four.ID, three.ID}},
 			{"bob@x", []delivery.ID{four.ID}}, // given up since: no hash knows it
 		} {
-			rows, err := s.Deliveries(t.Context(), f.ws, store.DeliveryFilter{To: store.Whom{Text: c.text, Hash: "hash of " + c.text}}, store.Page{})
+			rows, err := s.Deliveries(t.Context(), f.ws, store.DeliveryFilter{To: store.ContactQuery{Text: c.text, Hash: "hash of " + c.text}}, store.Page{})
 			f.must(err)
 			var got []delivery.ID
 			for _, r := range rows {

@@ -40,7 +40,7 @@ ORDER BY d.not_before, d.id`
 // What was folded into a delivery that does not leave is folded into another one, or is due: as what rides with one that
 // is not there it asks for places of its own, and leaves together where it can.
 const (
-	bequeath = `
+	reassign = `
 UPDATE delivery SET folded_into = r.heir, version = delivery.version + 1
 FROM /*ROWS $1 (ws bigint, id bigint, heir bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.id <> delivery.folded_into
@@ -61,7 +61,7 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.id, delivery.contact_id`
 
 // readCarriers gives persons who are locked what takes others along of theirs.
-func (t *session) readCarriers(ctx context.Context, now time.Time, persons []*Person, refs []PersonRef) error {
+func (t *Tx) readCarriers(ctx context.Context, now time.Time, persons []*Person, refs []PersonRef) error {
 	found, err := query(ctx, t, scanDelivery, carriers, dueMicros(now), personRows(refs))
 	if err != nil {
 		return fmt.Errorf("read what carries others: %w", err)
@@ -72,13 +72,13 @@ func (t *session) readCarriers(ctx context.Context, now time.Time, persons []*Pe
 		of[ref] = append(of[ref], d)
 	}
 	for i, p := range persons {
-		p.Carriers, p.Folding = of[refs[i]], true
+		p.FoldHeads, p.Folding = of[refs[i]], true
 	}
 	return nil
 }
 
 // carriersOf is readCarriers for those of the persons who are locked.
-func (t *session) carriersOf(ctx context.Context, now time.Time, recipients []recipient, persons []Person) error {
+func (t *Tx) carriersOf(ctx context.Context, now time.Time, recipients []recipient, persons []Person) error {
 	var refs []PersonRef
 	var locked []*Person
 	for i := range persons {
@@ -90,7 +90,7 @@ func (t *session) carriersOf(ctx context.Context, now time.Time, recipients []re
 }
 
 // hangingOn reads deliveries that hang on others, by the id of those.
-func (t *session) hangingOn(ctx context.Context, text string, args ...any) (map[deliveryRef][]delivery.Row, error) {
+func (t *Tx) hangingOn(ctx context.Context, text string, args ...any) (map[deliveryRef][]delivery.Row, error) {
 	found, err := query(ctx, t, scanDelivery, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read what is folded: %w", err)
@@ -104,7 +104,7 @@ func (t *session) hangingOn(ctx context.Context, text string, args ...any) (map[
 }
 
 // foldable gives the claims whose verdicts ask for it what they decide about folding by.
-func (t *session) foldable(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, persons map[PersonRef]Person) error {
+func (t *Tx) foldable(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, persons map[PersonRef]Person) error {
 	var refs []PersonRef
 	var people []*Person
 	var carrying rowset
@@ -119,7 +119,7 @@ func (t *session) foldable(ctx context.Context, now time.Time, claims []Claim, v
 			p.Folding = true
 			persons[ref] = p
 		}
-		if c.Carries() {
+		if c.IsFoldHead() {
 			carrying.row().int(int64(c.Workspace)).int(int64(c.ID))
 		}
 	}
@@ -137,16 +137,16 @@ func (t *session) foldable(ctx context.Context, now time.Time, claims []Claim, v
 		return err
 	}
 	for _, i := range odd {
-		claims[i].Riders = of[deliveryRef{claims[i].Workspace, claims[i].ID}]
+		claims[i].FoldMembers = of[deliveryRef{claims[i].Workspace, claims[i].ID}]
 	}
 	return nil
 }
 
 // withFolded gives what goes out what is folded into it.
-func (t *session) withFolded(ctx context.Context, send []Claim) error {
+func (t *Tx) withFolded(ctx context.Context, send []Claim) error {
 	var rows rowset
 	for _, c := range send {
-		if c.Carries() {
+		if c.IsFoldHead() {
 			rows.row().int(int64(c.Workspace)).int(int64(c.ID))
 		}
 	}
@@ -160,17 +160,17 @@ func (t *session) withFolded(ctx context.Context, send []Claim) error {
 	return nil
 }
 
-// estate is what becomes of what is folded into deliveries that do not leave.
-type estate struct{ heirs, free rowset }
+// reassignment is what becomes of what is folded into deliveries that do not leave.
+type reassignment struct{ heirs, free rowset }
 
-func (e *estate) to(of deliveryRef, heir delivery.ID) {
+func (e *reassignment) to(of deliveryRef, heir delivery.ID) {
 	e.heirs.row().int(int64(of.ws)).int(int64(of.id)).int(int64(heir))
 }
 
-func (e *estate) none(of deliveryRef) { e.free.row().int(int64(of.ws)).int(int64(of.id)) }
+func (e *reassignment) none(of deliveryRef) { e.free.row().int(int64(of.ws)).int(int64(of.id)) }
 
-func (t *session) settleEstate(ctx context.Context, now time.Time, e *estate) error {
-	if _, err := t.exec(ctx, bequeath, &e.heirs); err != nil {
+func (t *Tx) settleReassignment(ctx context.Context, now time.Time, e *reassignment) error {
+	if _, err := t.exec(ctx, reassign, &e.heirs); err != nil {
 		return fmt.Errorf("fold into what stands in: %w", err)
 	}
 	n, err := t.exec(ctx, setFree, dueMicros(now), &e.free)
@@ -184,15 +184,15 @@ func (t *session) settleEstate(ctx context.Context, now time.Time, e *estate) er
 }
 
 // left says what becomes of what is folded into a claim that was moved and does not go out.
-func (e *estate) left(was Claim, v IntentVerdict, is delivery.Row) {
+func (e *reassignment) left(was Claim, v IntentVerdict, is delivery.Row) {
 	ref := deliveryRef{was.Workspace, was.ID}
 	switch {
-	case !was.Carries() || v.Move.Send:
+	case !was.IsFoldHead() || v.Move.Send:
 	case v.Fallback != nil:
 		e.to(ref, v.Fallback.ID)
-	case is.Rides():
+	case is.IsFoldMember():
 		e.to(ref, is.FoldedInto)
-	case is.Status.Final() && is.Step == 0 && !is.Doubt():
+	case is.Status.Final() && is.Step == 0 && !is.OutcomeUnknown():
 		e.none(ref)
 	}
 }
@@ -203,7 +203,7 @@ func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int
 	if len(list) == 0 {
 		return 0, nil
 	}
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		var rows rowset
 		for _, u := range list {
 			d := u.Row

@@ -105,7 +105,7 @@ const (
 )
 
 // lockDeliveriesOf locks what may still go to contacts.
-func (t *session) lockDeliveriesOf(ctx context.Context, text string, ws subject.WorkspaceID, ids []string) ([]delivery.Row, error) {
+func (t *Tx) lockDeliveriesOf(ctx context.Context, text string, ws subject.WorkspaceID, ids []string) ([]delivery.Row, error) {
 	var named rowset
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		named.row().int(int64(ws)).text(id)
@@ -125,10 +125,10 @@ func made(ids []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.HasPrefix(id, subject.MadePrefix) })
 }
 
-// handOver gives contacts the addresses that they ask for, as far as nobody has them by an id of the caller's, and with
+// mergeInto gives contacts the addresses that they ask for, as far as nobody has them by an id of the caller's, and with
 // each what was made for it so far. It returns whom that concerns. known are the contacts that are locked; missing are
 // the ids of those that have to be besides, when it has to be done again.
-func (t *session) handOver(ctx context.Context, ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]ContactRow) (heirs []PersonRef, missing []string, err error) {
+func (t *Tx) mergeInto(ctx context.Context, ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]ContactRow) (heirs []PersonRef, missing []string, err error) {
 	var claim rowset
 	for _, hash := range slices.Sorted(maps.Keys(claims)) {
 		claim.row().int(int64(ws)).text(hash).int(int64(claims[hash]))
@@ -172,14 +172,14 @@ func (t *session) handOver(ctx context.Context, ws subject.WorkspaceID, now time
 		return nil, nil, err
 	}
 	for _, round := range rounds {
-		if err := t.hand(ctx, now, round); err != nil {
+		if err := t.reassignRows(ctx, now, round); err != nil {
 			return nil, nil, err
 		}
 	}
 	return heirs, nil, nil
 }
 
-func (t *session) hand(ctx context.Context, now time.Time, merged *rowset) error {
+func (t *Tx) reassignRows(ctx context.Context, now time.Time, merged *rowset) error {
 	for _, text := range []string{mergeContacts, handDeliveries, handPastSlots} {
 		_, err := t.exec(ctx, text, merged)
 		var refused *pgconn.PgError
@@ -197,7 +197,7 @@ func (t *session) hand(ctx context.Context, now time.Time, merged *rowset) error
 }
 
 // redirect hands claims over that were made for a contact while that was being merged into another one.
-func (t *session) redirect(ctx context.Context, claims []Claim) error {
+func (t *Tx) redirect(ctx context.Context, claims []Claim) error {
 	var late rowset
 	var heirs []PersonRef
 	at := map[deliveryRef]int{}

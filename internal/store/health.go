@@ -71,8 +71,8 @@ func FailuresOf(recent []RecentCount) []Failures {
 	return out
 }
 
-// Line is how many deliveries of a workflow on a channel could have left and have not, for one reason.
-type Line struct {
+// WaitingCount is how many deliveries of a workflow on a channel could have left and have not, for one reason.
+type WaitingCount struct {
 	Workflow, Channel string
 	Reason            reason.Reason // why they were delayed last; "": they were not
 	N                 int64
@@ -96,10 +96,10 @@ FROM (
 GROUP BY a.channel, a.workflow, a.reason
 ORDER BY MIN(a.since), a.channel, a.workflow, a.reason`
 
-// Lines are the deliveries of a workspace that wait in line at now, counted up to maxTurns of those that are due and as many of
+// WaitingCounts are the deliveries of a workspace that wait in line at now, counted up to maxTurns of those that are due and as many of
 // those that are delayed; the oldest are always among them.
-func (s *Store) Lines(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]Line, error) {
-	return all(ctx, s, "count what waits", func(rows *sql.Rows) (l Line, err error) {
+func (s *Store) WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]WaitingCount, error) {
+	return all(ctx, s, "count what waits", func(rows *sql.Rows) (l WaitingCount, err error) {
 		return l, rows.Scan(&l.Channel, &l.Workflow, &l.Reason, &l.N, instant{&l.Oldest}, &l.Example)
 	}, waitingLines, int64(ws), micros(now), int64(maxTurns))
 }

@@ -27,7 +27,7 @@ func TestHealth(t *testing.T) {
 		said := func() string {
 			recent, err := s.Recent(t.Context(), f.ws, now.Add(-time.Hour))
 			f.must(err)
-			lines, err := s.Lines(t.Context(), f.ws, now)
+			lines, err := s.WaitingCounts(t.Context(), f.ws, now)
 			f.must(err)
 			var b strings.Builder
 			for _, c := range recent {

@@ -39,7 +39,7 @@ func (s *Store) takeNode(ctx context.Context) error {
 	if taken {
 		return nil
 	}
-	return s.write(ctx, func(t *session) error {
+	return s.write(ctx, func(t *Tx) error {
 		taken, err := query(ctx, t, scanInt, takeNode)
 		if err != nil {
 			return err

@@ -54,12 +54,12 @@ func TestAnApplyWaitsForWhatIsPlanned(t *testing.T) {
 			f.must(f.operate(waits, func(s store.OperatorState) (change store.OperatorChange) { meanwhile(); return change }))
 		}},
 		{"look", func() {
-			f.check(now, 10, func(store.DueRecord) string { meanwhile(); return "c" }, func(d store.DueRecord) store.Looked {
-				return store.Looked{Workspace: f.ws, ID: d.ID, LookAt: now}
+			f.check(now, 10, func(store.DueRecord) string { meanwhile(); return "c" }, func(d store.DueRecord) store.Evaluated {
+				return store.Evaluated{Workspace: f.ws, ID: d.ID, EvaluateAt: now}
 			})
 		}},
 		{"expand", func() {
-			f.expand(func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+			f.expand(func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
 				meanwhile()
 				return complete(due, people)
 			})

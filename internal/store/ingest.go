@@ -17,14 +17,14 @@ import (
 // whole is done again and decide finds their rows. ErrStaleDefinitions: another set than the request's is in force.
 // Answers that decide wants kept are stored with the rest.
 func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, request func() IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
-	err := s.plan(ctx, func(t *session) error { return t.ingest(ctx, ws, request(), decide) })
+	err := s.plan(ctx, func(t *Tx) error { return t.ingest(ctx, ws, request(), decide) })
 	if err != nil {
 		return fmt.Errorf("ingest: %w", err)
 	}
 	return nil
 }
 
-func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
+func (t *Tx) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
 	var state IngestState
 	var err error
 	if len(r.Answers) > 0 {
@@ -59,7 +59,7 @@ func (t *session) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRe
 	return t.keepAnswers(ctx, ws, r.At, writes.Answers)
 }
 
-func (t *session) writeIngest(ctx context.Context, ws subject.WorkspaceID, now time.Time, w IngestWrites) error {
+func (t *Tx) writeIngest(ctx context.Context, ws subject.WorkspaceID, now time.Time, w IngestWrites) error {
 	if err := t.insertEvents(ctx, ws, w.Events); err != nil {
 		return err
 	}

@@ -29,10 +29,10 @@ type waiting struct {
 // On PostgreSQL the first try of a transaction does not look for them: that would double the time of the insert
 // (measured). A row that does exist has the whole done again, looking. So the answer holds nothing to decide by, and
 // the insert waits for the next statement, to go with it in one round trip; the last ones go with COMMIT.
-func (t *session) insert(ctx context.Context, what, text string, rows *rowset) (int64, error) {
+func (t *Tx) insert(ctx context.Context, what, text string, rows *rowset) (int64, error) {
 	if t.try == 1 && t.s.dialect.pipelines {
 		plain, _, _ := strings.Cut(text, unlessThere)
-		spelled, args, empty, err := t.spell(plain, []any{rows})
+		spelled, args, empty, err := t.render(plain, []any{rows})
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", what, err)
 		}
@@ -50,7 +50,7 @@ func (t *session) insert(ctx context.Context, what, text string, rows *rowset) (
 }
 
 // flush sends the inserts that wait, before a statement whose rows are read.
-func (t *session) flush(ctx context.Context) error {
+func (t *Tx) flush(ctx context.Context) error {
 	if len(t.waiting) == 0 {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (t *session) flush(ctx context.Context) error {
 
 // together sends the inserts that wait and a statement after them in one round trip, and returns the number of rows
 // that the statement changed. The server passes over all that follows a failure, so that nothing is committed then.
-func (t *session) together(ctx context.Context, last waiting) (changed int64, err error) {
+func (t *Tx) together(ctx context.Context, last waiting) (changed int64, err error) {
 	var batch pgx.Batch
 	all := append(t.waiting, last)
 	t.waiting = nil

@@ -51,7 +51,7 @@ func scanInstallation(rows *sql.Rows) (i installation, err error) {
 	return i, rows.Scan(&i.epoch, instant{&i.AliveAt}, &i.place, instant{&i.RestoredAt}, &i.Why, instant{&i.givenUpUntil})
 }
 
-func (t *session) writeInstallation(ctx context.Context, i installation) error {
+func (t *Tx) writeInstallation(ctx context.Context, i installation) error {
 	_, err := t.exec(ctx, updateInstallation, i.epoch, micros(i.AliveAt), i.place, micros(i.RestoredAt), i.Why, micros(i.givenUpUntil))
 	return err
 }
@@ -65,7 +65,7 @@ func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
 		return Copied{}, nil
 	}
 	var found installation
-	err := s.write(ctx, func(t *session) (err error) {
+	err := s.write(ctx, func(t *Tx) (err error) {
 		if found, err = t.installation(ctx); err != nil || found.Restored() {
 			return err
 		}
@@ -97,7 +97,7 @@ func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
 	return found.Copied, nil
 }
 
-func (t *session) installation(ctx context.Context) (installation, error) {
+func (t *Tx) installation(ctx context.Context) (installation, error) {
 	rows, err := query(ctx, t, scanInstallation, lockInstallation)
 	if err != nil {
 		return installation{}, err
@@ -116,7 +116,7 @@ func (s *Store) GivenUpUntil() time.Time { return fromMicros(s.givenUp.Load()) }
 // unless skip gives it up. The entry goes into the audit log of every workspace. ErrNotRestored: it is no copy.
 func (s *Store) AcceptRestore(ctx context.Context, now time.Time, skip bool, a Audit) error {
 	var found installation
-	err := s.write(ctx, func(t *session) (err error) {
+	err := s.write(ctx, func(t *Tx) (err error) {
 		if found, err = t.installation(ctx); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (s *Store) known(i installation) error {
 }
 
 // recognise says where the database lies, and what shows that it is a copy; empty: nothing does.
-func (t *session) recognise(ctx context.Context, i installation) (place, why string, err error) {
+func (t *Tx) recognise(ctx context.Context, i installation) (place, why string, err error) {
 	if t.s.epoch.Load() > i.epoch {
 		why = "it has gone back to an earlier state while this process was running"
 	}
@@ -226,7 +226,7 @@ WHERE d.datname = current_database()`
 )
 
 // placeOnPostgres says where the tables are: the server's identity, empty where the role may not know it, and the tables'.
-func (t *session) placeOnPostgres(ctx context.Context) (string, error) {
+func (t *Tx) placeOnPostgres(ctx context.Context) (string, error) {
 	may, err := query(ctx, t, scanInt, mayKnowServer)
 	if err != nil {
 		return "", err

@@ -70,7 +70,7 @@ WHERE true
 ON CONFLICT (ws, key) DO NOTHING`
 
 // insertInstances inserts new rows in the order of their keys. A key that exists already has the whole done again.
-func (t *session) insertInstances(ctx context.Context, ws subject.WorkspaceID, list []instance.Row) error {
+func (t *Tx) insertInstances(ctx context.Context, ws subject.WorkspaceID, list []instance.Row) error {
 	sorted := make([]*instance.Row, len(list))
 	for i := range list {
 		sorted[i] = &list[i]
@@ -125,7 +125,7 @@ WHERE +d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id`
 
 // inForce makes sure that the definition set of that number is in force.
-func (t *session) inForce(ctx context.Context, ws subject.WorkspaceID, number int64) error {
+func (t *Tx) inForce(ctx context.Context, ws subject.WorkspaceID, number int64) error {
 	found, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
 	switch {
 	case err != nil:
@@ -140,7 +140,7 @@ func (t *session) inForce(ctx context.Context, ws subject.WorkspaceID, number in
 
 // existing finds the instances that stand for planned keys, with their deliveries, when the definition set of that
 // number is in force. An occasion that was deleted still has its instance's id.
-func (t *session) existing(ctx context.Context, ws subject.WorkspaceID, number int64, keys []string) (map[string]ExistingInstance, map[string]int, error) {
+func (t *Tx) existing(ctx context.Context, ws subject.WorkspaceID, number int64, keys []string) (map[string]ExistingInstance, map[string]int, error) {
 	if len(keys) == 0 {
 		return nil, nil, t.inForce(ctx, ws, number)
 	}
@@ -206,7 +206,7 @@ UPDATE instance SET held = 1, held_at = $1, ready_at = 0, reason = r.reason, ver
 FROM /*ROWS $2 (ws bigint, id bigint, reason text)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.held = 0`
 
-func (t *session) holdInstances(ctx context.Context, ws subject.WorkspaceID, now time.Time, list []HeldInstance) error {
+func (t *Tx) holdInstances(ctx context.Context, ws subject.WorkspaceID, now time.Time, list []HeldInstance) error {
 	reasons := map[instance.ID]reason.Reason{}
 	for _, h := range list {
 		if _, ok := reasons[h.ID]; !ok {

@@ -79,7 +79,7 @@ func (s *Store) CommitIntents(
 ) ([]Claim, error) {
 	var send []Claim
 	early := map[PersonRef]bool{}
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		send = nil // what a try that was not committed would have sent
 		t.claimed = map[deliveryRef]bool{}
 		claims, err := t.claim(ctx, now, leaseUntil, limit)
@@ -90,7 +90,7 @@ func (s *Store) CommitIntents(
 			_, err = decide(nil, false)
 			return err
 		}
-		d := intents{session: t, now: now, leaseUntil: leaseUntil, claims: claims, floor: floor, early: early, held: map[PersonRef]bool{}}
+		d := intents{Tx: t, now: now, leaseUntil: leaseUntil, claims: claims, floor: floor, early: early, held: map[PersonRef]bool{}}
 		if err := d.decide(ctx, decide); err != nil {
 			return err
 		}
@@ -103,12 +103,12 @@ func (s *Store) CommitIntents(
 	return send, nil
 }
 
-func (t *session) claim(ctx context.Context, now, leaseUntil time.Time, limit int) ([]Claim, error) {
-	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from position) ([]Claim, position, error) {
-		var last position
+func (t *Tx) claim(ctx context.Context, now, leaseUntil time.Time, limit int) ([]Claim, error) {
+	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from scanPosition) ([]Claim, scanPosition, error) {
+		var last scanPosition
 		claims, err := query(ctx, t, scanClaim, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
 		for _, c := range claims {
-			last = later(last, position{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
+			last = later(last, scanPosition{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
 		}
 		return claims, last, err
 	})
@@ -151,9 +151,9 @@ func order(c Claim) time.Time {
 // carriersFirst has what others are folded into decided before these.
 func carriersFirst(a, b Claim) int {
 	switch {
-	case a.Carries() == b.Carries():
+	case a.IsFoldHead() == b.IsFoldHead():
 		return 0
-	case a.Carries():
+	case a.IsFoldHead():
 		return -1
 	}
 	return 1
@@ -169,7 +169,7 @@ const (
 
 // intents are the claims of a transaction while they are decided.
 type intents struct {
-	*session
+	*Tx
 	now, leaseUntil time.Time
 	claims          []Claim
 	verdicts        []IntentVerdict
@@ -243,7 +243,7 @@ func (d *intents) claimBeside(ctx context.Context, odd []int) ([]Claim, error) {
 	}) {
 		rows.row().int(int64(of.Workspace)).int(int64(of.ID)).text(of.kind)
 	}
-	claims, err := query(ctx, d.session, scanClaim, claimBeside, dueMicros(d.now), int64(mostBeside), micros(d.leaseUntil),
+	claims, err := query(ctx, d.Tx, scanClaim, claimBeside, dueMicros(d.now), int64(mostBeside), micros(d.leaseUntil),
 		max(dueMicros(d.now.Add(-slotHistory)), 1), &rows)
 	if err != nil {
 		return nil, fmt.Errorf("claim what is due beside: %w", err)
@@ -271,7 +271,7 @@ func outOfOrder(lock []PersonRef, held map[PersonRef]bool) bool {
 
 // supply gives claims what their verdicts ask for.
 func (d *intents) supply(ctx context.Context, odd []int) error {
-	t, now, claims, verdicts, floor, early, held := d.session, d.now, d.claims, d.verdicts, d.floor, d.early, d.held
+	t, now, claims, verdicts, floor, early, held := d.Tx, d.now, d.claims, d.verdicts, d.floor, d.early, d.held
 	var lock []PersonRef
 	var channels []PaceRef
 	persons := map[PersonRef]Person{} // whose slots are asked for without a lock
@@ -341,7 +341,7 @@ func (d *intents) supply(ctx context.Context, odd []int) error {
 }
 
 // ownersOf finds the contacts whose the addresses are that the verdicts ask for, by the index of the claim.
-func (t *session) ownersOf(ctx context.Context, claims []Claim, verdicts []IntentVerdict, odd []int) (map[int][]PersonRef, error) {
+func (t *Tx) ownersOf(ctx context.Context, claims []Claim, verdicts []IntentVerdict, odd []int) (map[int][]PersonRef, error) {
 	var wanted rowset
 	owners := map[int][]PersonRef{}
 	for _, i := range odd {
@@ -367,14 +367,14 @@ func (t *session) ownersOf(ctx context.Context, claims []Claim, verdicts []Inten
 	return owners, nil
 }
 
-func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict) ([]Claim, error) {
+func (t *Tx) commitIntents(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict) ([]Claim, error) {
 	send := make([]Claim, 0, len(claims))
 	var moves rowset
 	var attempts []delivery.Attempt
 	var past []PastSlot
 	var made []delivery.Row
 	var folded []delivery.Row
-	var inherit estate
+	var inherit reassignment
 	paces := map[PaceRef]flow.Pace{}
 	aside := map[pauseRef]bool{}
 	for i, v := range verdicts {
@@ -397,7 +397,7 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 			send = append(send, c)
 			continue
 		}
-		if c = moved(c, *v.Move, now); c.Aside() {
+		if c = moved(c, *v.Move, now); c.Parked() {
 			aside[pauseRef{c.Workspace, c.Workflow}] = true
 		}
 		if v.Move.Send {
@@ -412,7 +412,7 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 		moves.row().int(int64(c.Workspace)).int(int64(c.ID)).text(string(c.Status)).int(dueMicros(c.SendAt)).int(dueMicros(c.Slot)).
 			int(dueMicros(c.ExpiresAt)).text(string(c.DeferredBy)).text(string(c.Reason)).time(c.LeaseUntil).int(int64(c.AttemptNo)).
 			time(c.IntentAt).int(int64(c.Step)).int(int64(c.RemindersRemaining)).text(c.Trace).time(c.CompletedAt).
-			time(c.DoubtAt).int(dueMicros(c.DueAt)).int(eligibleMicros(c.Row)).int(int64(c.FoldedInto)).text(c.Address)
+			time(c.UnknownSince).int(dueMicros(c.DueAt)).int(eligibleMicros(c.Row)).int(int64(c.FoldedInto)).text(c.Address)
 		inherit.left(claims[i], v, c.Row)
 	}
 	if err := t.putAside(ctx, aside); err != nil {
@@ -436,7 +436,7 @@ func (t *session) commitIntents(ctx context.Context, now time.Time, claims []Cla
 	if err := t.endWaiting(ctx, folded); err != nil {
 		return nil, err
 	}
-	if err := t.settleEstate(ctx, now, &inherit); err != nil {
+	if err := t.settleReassignment(ctx, now, &inherit); err != nil {
 		return nil, err
 	}
 	return send, t.withFolded(ctx, send)
@@ -448,7 +448,7 @@ func moved(c Claim, m IntentMove, now time.Time) Claim {
 	if !c.SendAt.IsZero() {
 		c.ExpiresAt = time.Time{}
 	}
-	c.AttemptNo, c.Step, c.RemindersRemaining, c.DoubtAt, c.DueAt, c.EligibleAt = m.AttemptNo, m.Step, m.Remaining, m.DoubtAt, m.DueAt, m.EligibleAt
+	c.AttemptNo, c.Step, c.RemindersRemaining, c.UnknownSince, c.DueAt, c.EligibleAt = m.AttemptNo, m.Step, m.Remaining, m.UnknownSince, m.DueAt, m.EligibleAt
 	c.FoldedInto = m.FoldedInto
 	if m.Address != "" {
 		c.Address, c.OwnAddress = m.Address, true

@@ -14,17 +14,17 @@ import (
 // RunChildren has the records looked at that depend on one that was written.
 const RunChildren = "children"
 
-// Relative names a record that another one depends on.
-type Relative struct {
+// RelatedRef names a record that another one depends on.
+type RelatedRef struct {
 	Workspace subject.WorkspaceID
 	subject.RecordRef
 }
 
-// Relatives are those that were read; nil: it does not exist, or cannot be read.
-type Relatives map[Relative]*subject.Record
+// Related are those that were read; nil: it does not exist, or cannot be read.
+type Related map[RelatedRef]*subject.Record
 
 // ByWorkspace are they in their workspaces.
-func (r Relatives) ByWorkspace() map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record {
+func (r Related) ByWorkspace() map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record {
 	all := map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record{}
 	for relative, record := range r {
 		if all[relative.Workspace] == nil {
@@ -43,9 +43,9 @@ SELECT ` + recordColumns + `, rec.ws
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
 WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
 
-// relatives reads records, without a lock, until more names none that were not read.
-func (t *session) relatives(ctx context.Context, more func(Relatives) []Relative) error {
-	read := Relatives{}
+// relatedRecords reads records, without a lock, until more names none that were not read.
+func (t *Tx) relatedRecords(ctx context.Context, more func(Related) []RelatedRef) error {
+	read := Related{}
 	for range mostSteps {
 		var wanted rowset
 		for _, r := range more(read) {
@@ -61,7 +61,7 @@ func (t *session) relatives(ctx context.Context, more func(Relatives) []Relative
 			var ws subject.WorkspaceID
 			row, err := scanRecordRowAnd(rows, &ws)
 			if row.Unreadable == nil { // otherwise as one that does not exist: its own look tells of it
-				read[Relative{ws, row.Ref()}] = &row.Record
+				read[RelatedRef{ws, row.Ref()}] = &row.Record
 			}
 			return struct{}{}, err
 		}, relatives, &wanted)
@@ -73,13 +73,13 @@ func (t *session) relatives(ctx context.Context, more func(Relatives) []Relative
 	return nil
 }
 
-// Relatives reads records until more names none that were not read.
-func (s *Store) Relatives(ctx context.Context, more func(Relatives) []Relative) error {
+// RelatedRecords reads records until more names none that were not read.
+func (s *Store) RelatedRecords(ctx context.Context, more func(Related) []RelatedRef) error {
 	read := s.read
 	if s.writer == nil {
 		read = s.write // for PostgreSQL's plan, as in EventsByID
 	}
-	return read(ctx, func(t *session) error { return t.relatives(ctx, more) })
+	return read(ctx, func(t *Tx) error { return t.relatedRecords(ctx, more) })
 }
 
 // Links are the records on which a record depends.
@@ -118,7 +118,7 @@ FROM /*ROWS $1 (ws bigint, id bigint, links text)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id`
 
 // writeLinks writes on which records others depend. The children are locked.
-func (t *session) writeLinks(ctx context.Context, all []Links) error {
+func (t *Tx) writeLinks(ctx context.Context, all []Links) error {
 	var children, texts, links rowset
 	for _, l := range all {
 		children.row().int(int64(l.Workspace)).int(int64(l.ID))
@@ -149,25 +149,25 @@ WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id =
 // again is how long a look waits that was made beside the writing of a record on which it depends.
 const again = time.Second
 
-// holdKin keeps the records from being written on which others depend from now on, until that is written down: whoever writes
+// holdRelated keeps the records from being written on which others depend from now on, until that is written down: whoever writes
 // one of them looks for what depends on it, and would not find it yet. One that is being written at this moment cannot be kept:
 // what depends on it is not written down, and is looked at again. One that was written since it was read has everything done
 // again.
-func (t *session) holdKin(ctx context.Context, now time.Time, kin Relatives, w *CheckWrites) error {
+func (t *Tx) holdRelated(ctx context.Context, now time.Time, kin Related, w *EvaluateWrites) error {
 	if t.s.dialect.lock == "" { // there is one writer
 		return nil
 	}
 	var wanted rowset
 	for _, l := range w.Links {
 		for _, r := range l.Refs {
-			if kin[Relative{l.Workspace, r}] != nil {
+			if kin[RelatedRef{l.Workspace, r}] != nil {
 				wanted.row().int(int64(l.Workspace)).text(r.Type).text(r.ExtID)
 			}
 		}
 	}
-	revs := map[Relative]int64{}
+	revs := map[RelatedRef]int64{}
 	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
-		var r Relative
+		var r RelatedRef
 		var rev int64
 		err := rows.Scan(&r.Workspace, &r.Type, &r.ExtID, &rev)
 		revs[r] = rev
@@ -179,7 +179,7 @@ func (t *session) holdKin(ctx context.Context, now time.Time, kin Relatives, w *
 	later := map[recordID]bool{}
 	for _, l := range w.Links {
 		for _, r := range l.Refs {
-			ref := Relative{l.Workspace, r}
+			ref := RelatedRef{l.Workspace, r}
 			switch rev, is := revs[ref]; {
 			case kin[ref] == nil:
 			case !is:
@@ -190,9 +190,9 @@ func (t *session) holdKin(ctx context.Context, now time.Time, kin Relatives, w *
 		}
 	}
 	w.Links = slices.DeleteFunc(w.Links, func(l Links) bool { return later[recordID{l.Workspace, l.ID}] })
-	for i, l := range w.Looks {
-		if at := now.Add(again); later[recordID{l.Workspace, l.ID}] && (l.LookAt.IsZero() || l.LookAt.After(at)) {
-			w.Looks[i].LookAt = at
+	for i, l := range w.Evaluated {
+		if at := now.Add(again); later[recordID{l.Workspace, l.ID}] && (l.EvaluateAt.IsZero() || l.EvaluateAt.After(at)) {
+			w.Evaluated[i].EvaluateAt = at
 		}
 	}
 	return nil
@@ -204,7 +204,7 @@ FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r
 WHERE EXISTS (SELECT 1 FROM record_link AS l WHERE l.ext_id = r.ext_id AND l.type = r.type AND l.ws = r.ws)`
 
 // beginChildren has the records looked at that depend on some: later, in pages, and not in the transaction that writes these.
-func (t *session) beginChildren(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []subject.RecordRef) error {
+func (t *Tx) beginChildren(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []subject.RecordRef) error {
 	var wanted rowset
 	for _, r := range refs {
 		wanted.row().int(int64(ws)).text(r.Type).text(r.ExtID)
@@ -255,7 +255,7 @@ func (s *Store) MarkChildren(ctx context.Context, now time.Time, limit int) (don
 	if _, open, err := first(ctx, s, "look for a run", scanRun, oldestRun, RunChildren); err != nil || !open {
 		return 0, false, err // as nearly always: no transaction that writes
 	}
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		runs, err := query(ctx, t, scanRun, openRun, RunChildren)
 		if err != nil || len(runs) == 0 {
 			return err

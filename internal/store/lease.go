@@ -26,7 +26,7 @@ func (s *Store) RenewLeases(ctx context.Context, now, until time.Time, leases []
 		return nil, nil
 	}
 	var kept map[deliveryRef]bool
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		kept = make(map[deliveryRef]bool, len(leases))
 		_, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
 			var ref deliveryRef
@@ -72,7 +72,7 @@ func (s *Store) ReleaseClaims(ctx context.Context, claims []Release) error {
 	for _, c := range claims {
 		rows.row().int(int64(c.Workspace)).int(int64(c.ID)).int(c.Version).int(dueMicros(c.SendAt)).text(string(c.Reason)).text(c.Trace)
 	}
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		due, err := query(ctx, t, scanInt, releaseClaims, &rows)
 		for _, at := range due {
 			t.due(at)
@@ -115,7 +115,7 @@ func (s *Store) UncountTries(ctx context.Context, now time.Time, tries []Uncount
 	for _, r := range tries {
 		rows.row().int(int64(r.Workspace)).int(int64(r.ID)).int(int64(r.AttemptNo)).int(dueMicros(r.SendAt)).int(dueMicros(r.DueAt))
 	}
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		for _, r := range tries {
 			t.due(dueMicros(r.SendAt))
 		}
@@ -159,7 +159,7 @@ RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
 // ids first.
 func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]delivery.Row, error) {
 	var expired []delivery.Row
-	err := s.write(ctx, func(t *session) (err error) {
+	err := s.write(ctx, func(t *Tx) (err error) {
 		expired, err = query(ctx, t, scanDelivery, expireDeliveries, micros(now), int64(limit))
 		for _, d := range expired {
 			if d.Reason != reason.NeverSettled {
@@ -205,20 +205,20 @@ SELECT instance, delivery, expiry, look, run, replan, unheard, repair, resumed,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
 FROM free, held`
 
-// NextDue is the earliest instant at which CheckDue, Unheard, TakeUp, ExpandDue, ReplanDue, CommitIntents, ExpireDue, BeginRepairs or a run finds
+// NextDue is the earliest instant at which EvaluateDue, Unheard, TakeUp, FanOutDue, ReplanDue, CommitIntents, ExpireDue, BeginRepairs or a run finds
 // something to do: in the past when there is work already, the end of a lease when all that is due is held. The zero time:
 // nothing is planned. Where that takes long, since nothing can be cleaned up, it is looked for behind the marks for a while, and the
 // answer is the end of that while at the latest.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 	at := micros(now)
 	resting := s.nextDue.resting(at)
-	var instances, deliveries position
+	var instances, deliveries scanPosition
 	if resting {
 		instances, deliveries = s.dueInstances.place(), s.dueDeliveries.place()
 	}
 	elapsed := clock.Monotonic()
 	var next int64
-	err := s.read(ctx, func(t *session) error {
+	err := s.read(ctx, func(t *Tx) error {
 		earliest, err := query(ctx, t, scanEarliest, nextDue, dueMicros(now), instances.at, instances.id, deliveries.at, deliveries.id, flag(!resting))
 		if err == nil {
 			next = earliest[0]

@@ -280,22 +280,22 @@ func TestDoubt(t *testing.T) {
 		id := f.scheduled(1, nil)[0].ID
 		f.claim(now)
 		second := f.claim(now.Add(30 * time.Second))[0]
-		if !second.DoubtAt.Equal(now) || !second.LostIntent.Equal(now) {
-			t.Fatalf("claimed again: doubt since %s", second.DoubtAt)
+		if !second.UnknownSince.Equal(now) || !second.LostIntent.Equal(now) {
+			t.Fatalf("claimed again: doubt since %s", second.UnknownSince)
 		}
 		f.must(s.ReleaseClaims(t.Context(), []store.Release{{LeaseRef: lease(second)}}))
 		third := f.claim(now.Add(time.Minute))[0]
-		if !third.DoubtAt.Equal(now) || !third.LostIntent.IsZero() {
-			t.Fatalf("given back: doubt since %s", third.DoubtAt)
+		if !third.UnknownSince.Equal(now) || !third.LostIntent.IsZero() {
+			t.Fatalf("given back: doubt since %s", third.UnknownSince)
 		}
 		kept := refused(third)
-		kept.DoubtAt = third.DoubtAt
+		kept.UnknownSince = third.UnknownSince
 		f.settle(kept)
-		if d := f.row(id); !d.DoubtAt.Equal(now) {
+		if d := f.row(id); !d.UnknownSince.Equal(now) {
 			t.Errorf("a refusal ended the doubt: %+v", d)
 		}
 		f.settle(accepted(f.claim(now.Add(time.Hour))[0]))
-		if d := f.row(id); d.Doubt() {
+		if d := f.row(id); d.OutcomeUnknown() {
 			t.Errorf("accepted, and still in doubt: %+v", d)
 		}
 	})

@@ -42,9 +42,9 @@ type People struct {
 	Members []Person
 	// After is the last one of the page, when there may be more; else 0.
 	After subject.ContactID
-	// Told are those who have a message of the Occasion that the audience names, and Zones what has become of its rows of zones.
-	Told  map[subject.ContactID]bool
-	Zones map[string]instance.Status
+	// Notified are those who have a message of the Occasion that the audience names, and Zones what has become of its rows of zones.
+	Notified map[subject.ContactID]bool
+	Zones    map[string]instance.Status
 }
 
 // The predicate is that of the index.
@@ -83,7 +83,7 @@ type page struct {
 }
 
 // members reads the ids of one page.
-func (t *session) members(ctx context.Context, p page) ([]subject.ContactID, error) {
+func (t *Tx) members(ctx context.Context, p page) ([]subject.ContactID, error) {
 	text, everybody, args := membersOfPersona, membersOfAll, []any{p.persona, int64(p.ws), int64(p.after), int64(MemberPage)}
 	if p.zone != "" {
 		text, everybody, args = membersOfPersonaIn, membersOfAllIn, append(args, p.zone, p.other)
@@ -104,7 +104,7 @@ func (t *session) members(ctx context.Context, p page) ([]subject.ContactID, err
 
 // memberPage merges the pages of the personas of an audience into one, in the order of ids. Of each persona whoever
 // comes before the last of a full page is in it, so that nobody is left out.
-func (t *session) memberPage(ctx context.Context, ws subject.WorkspaceID, a Audience, known map[page][]subject.ContactID) (ids []subject.ContactID, after subject.ContactID, err error) {
+func (t *Tx) memberPage(ctx context.Context, ws subject.WorkspaceID, a Audience, known map[page][]subject.ContactID) (ids []subject.ContactID, after subject.ContactID, err error) {
 	wanted := []string{""}
 	if !a.Everyone {
 		wanted = slices.Compact(slices.Sorted(slices.Values(a.Personas)))
@@ -134,7 +134,7 @@ func (t *session) memberPage(ctx context.Context, ws subject.WorkspaceID, a Audi
 // people finds and locks the people of groups of audiences, each of one workspace. It returns those of the first groups
 // that fit, at least of one: what is left out is taken up by the next transaction. Where the occasions have contexts, it
 // reads what waits for them too.
-func (t *session) people(ctx context.Context, now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
+func (t *Tx) people(ctx context.Context, now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
 	known := map[page][]subject.ContactID{}
 	var refs []recipient
 	fit := make([][]People, 0, len(groups))
@@ -202,8 +202,8 @@ SELECT d.contact_id
 FROM /*ROWS $1 (instance_id bigint, contact_id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.instance_id = r.instance_id AND d.contact_id = r.contact_id`
 
-// told finds those of the people who have a message of the occasion already. They are locked: nobody makes them one meanwhile.
-func (t *session) told(ctx context.Context, ws subject.WorkspaceID, occasion key.Instance, people *People) error {
+// notifiedContacts finds those of the people who have a message of the occasion already. They are locked: nobody makes them one meanwhile.
+func (t *Tx) notifiedContacts(ctx context.Context, ws subject.WorkspaceID, occasion key.Instance, people *People) error {
 	if occasion == "" {
 		return nil
 	}
@@ -236,11 +236,11 @@ func (t *session) told(ctx context.Context, ws subject.WorkspaceID, occasion key
 			wanted.row().int(id).int(int64(person.ID))
 		}
 	}
-	people.Told = map[subject.ContactID]bool{}
+	people.Notified = map[subject.ContactID]bool{}
 	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
 		var id subject.ContactID
 		err := rows.Scan(&id)
-		people.Told[id] = true
+		people.Notified[id] = true
 		return struct{}{}, err
 	}, toldOfOccasion, &wanted)
 	if err != nil {

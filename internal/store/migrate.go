@@ -204,7 +204,7 @@ func (s *Store) SchemaVersion(ctx context.Context) (have, want int64, err error)
 	if want, err = newestSchema(); err != nil {
 		return 0, 0, fmt.Errorf("read the schema's version: %w", err)
 	}
-	err = s.read(ctx, func(t *session) error {
+	err = s.read(ctx, func(t *Tx) error {
 		table := schemaTable
 		if s.writer == nil {
 			table = schemaTablePostgres

@@ -48,7 +48,7 @@ func TestEventsNaming(t *testing.T) {
 			{to: "bob", want: "kind-2"},
 			{to: "nobody"},
 		} {
-			c.f.To = store.Whom{Text: c.to}
+			c.f.To = store.ContactQuery{Text: c.to}
 			rows, err := s.Events(t.Context(), f.ws, c.f, c.p)
 			f.must(err)
 			var got []string

@@ -37,12 +37,12 @@ type Answer struct {
 	Body   string
 }
 
-// Once has a request take effect once: the answer, which Answer makes of the result, is stored in the transaction of
-// its effect, so that either both exist or neither. The same request again is a *Replay. A nil Once keeps nothing.
+// Idempotent has a request take effect once: the answer, which Answer makes of the result, is stored in the transaction of
+// its effect, so that either both exist or neither. The same request again is a *Replay. A nil Idempotent keeps nothing.
 //
-// A method of the store that can be asked once takes a *Once of its result as its last argument and wraps the work
+// A method of the store that can be asked once takes a *Idempotent of its result as its last argument and wraps the work
 // of its transaction in do. What is between it and the caller passes From on.
-type Once[T any] struct {
+type Idempotent[T any] struct {
 	AnswerKey
 	At time.Time
 	// Answer has no effects: like a decision it may run more than once.
@@ -50,11 +50,11 @@ type Once[T any] struct {
 }
 
 // From is the Once of a result of which result makes o's.
-func From[S, T any](o *Once[T], result func(S) T) *Once[S] {
+func From[S, T any](o *Idempotent[T], result func(S) T) *Idempotent[S] {
 	if o == nil {
 		return nil
 	}
-	return &Once[S]{AnswerKey: o.AnswerKey, At: o.At, Answer: func(s S) (Answer, error) { return o.Answer(result(s)) }}
+	return &Idempotent[S]{AnswerKey: o.AnswerKey, At: o.At, Answer: func(s S) (Answer, error) { return o.Answer(result(s)) }}
 }
 
 // Replay is returned instead of a result when the request has taken effect before. Nothing was done.
@@ -62,8 +62,8 @@ type Replay struct{ Answer }
 
 func (r *Replay) Error() string { return "the request has taken effect before" }
 
-// do runs work unless the request has taken effect before, and keeps its answer.
-func (o *Once[T]) do(ctx context.Context, t *session, ws subject.WorkspaceID, work func() (T, error)) (result T, err error) {
+// run runs work unless the request has taken effect before, and keeps its answer.
+func (o *Idempotent[T]) run(ctx context.Context, t *Tx, ws subject.WorkspaceID, work func() (T, error)) (result T, err error) {
 	if o == nil {
 		return work()
 	}
@@ -126,7 +126,7 @@ WHERE idempotency.created_at <= $1`
 
 // answered waits for transactions with the same keys, keeps others from beginning, and returns the answers that
 // there are, by key.
-func (t *session) answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
+func (t *Tx) answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
 	if t.s.dialect.advisory {
 		var locks rowset
 		for _, id := range slices.Compact(slices.Sorted(func(yield func(int64) bool) {
@@ -154,7 +154,7 @@ func lockID(ws subject.WorkspaceID, key string) int64 {
 	return int64(binary.BigEndian.Uint64(raw)) ^ int64(ws) //nolint:gosec // any number will do
 }
 
-func (t *session) answers(ctx context.Context, ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
+func (t *Tx) answers(ctx context.Context, ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
 	var wanted rowset
 	for _, k := range slices.CompactFunc(slices.SortedFunc(slices.Values(keys), compareKey), sameKey) {
 		wanted.row().int(int64(ws)).text(k.Key)
@@ -172,7 +172,7 @@ func (t *session) answers(ctx context.Context, ws subject.WorkspaceID, now time.
 	return answers, nil
 }
 
-func (t *session) keepAnswers(ctx context.Context, ws subject.WorkspaceID, now time.Time, list []KeptAnswer) error {
+func (t *Tx) keepAnswers(ctx context.Context, ws subject.WorkspaceID, now time.Time, list []KeptAnswer) error {
 	list = slices.SortedFunc(slices.Values(list), func(a, b KeptAnswer) int { return compareKey(a.AnswerKey, b.AnswerKey) })
 	var rows rowset
 	for _, k := range list {
@@ -196,7 +196,7 @@ func sameKey(a, b AnswerKey) bool { return a.Key == b.Key }
 // for another request. It spares the work that comes before a transaction; the transaction looks again.
 func (s *Store) Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k AnswerKey) error {
 	var answers map[string]KeptAnswer
-	err := s.read(ctx, func(t *session) (err error) {
+	err := s.read(ctx, func(t *Tx) (err error) {
 		answers, err = t.answers(ctx, ws, now, []AnswerKey{k})
 		return err
 	})
@@ -219,7 +219,7 @@ WHERE (ws, key) IN (
 
 // PruneAnswers deletes up to limit answers that are older than AnswersFor and returns how many there were.
 func (s *Store) PruneAnswers(ctx context.Context, now time.Time, limit int) (n int, err error) {
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		deleted, err := t.exec(ctx, pruneAnswers, micros(now.Add(-AnswersFor)), int64(limit))
 		n = int(deleted)
 		return err

@@ -15,8 +15,8 @@ import (
 )
 
 // asked is a request of that key which adds its own number to the audit log.
-func (f fixture) asked(key, request string, at time.Time) *store.Once[store.OperatorChange] {
-	return &store.Once[store.OperatorChange]{
+func (f fixture) asked(key, request string, at time.Time) *store.Idempotent[store.OperatorChange] {
+	return &store.Idempotent[store.OperatorChange]{
 		AnswerKey: store.AnswerKey{Key: key, Request: request}, At: at,
 		Answer: func(c store.OperatorChange) (store.Answer, error) {
 			return store.Answer{Status: 200, Body: "did " + c.Audit.Action}, nil
@@ -24,7 +24,7 @@ func (f fixture) asked(key, request string, at time.Time) *store.Once[store.Oper
 	}
 }
 
-func (f fixture) hold(ctx context.Context, id instance.ID, action string, once *store.Once[store.OperatorChange]) error {
+func (f fixture) hold(ctx context.Context, id instance.ID, action string, once *store.Idempotent[store.OperatorChange]) error {
 	return f.s.Operate(ctx, f.ws, now, id, func(s store.OperatorState) (store.OperatorChange, error) {
 		in := s.Instance
 		return store.OperatorChange{Instance: &in, Audit: store.Audit{Action: action}}, nil

@@ -61,8 +61,8 @@ type Store struct {
 	givenUp    atomic.Int64  // µs, see GivenUpUntil
 	busyAfter  time.Duration // see defaultBusyAfter
 
-	dueRecords, dueInstances, dueDeliveries mark
-	nextDue                                 mark // of which only the rest counts
+	dueRecords, dueInstances, dueDeliveries scanCursor
+	nextDue                                 scanCursor // of which only the rest counts
 
 	mu        sync.Mutex
 	listeners []func(earliest time.Time)
@@ -203,7 +203,7 @@ func (s *Store) Close() error {
 
 // Ping reports whether the database answers, and is still the one that was opened.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.read(ctx, func(t *session) error {
+	return s.read(ctx, func(t *Tx) error {
 		_, err := query(ctx, t, scanInt, "SELECT 1")
 		return err
 	})
@@ -258,7 +258,7 @@ func (s *Store) ClockOffset(ctx context.Context, now func() time.Time) (time.Dur
 		return 0, nil
 	}
 	var offset time.Duration
-	err := s.read(ctx, func(t *session) error {
+	err := s.read(ctx, func(t *Tx) error {
 		before := now()
 		theirs, err := query(ctx, t, scanInt, s.dialect.clock)
 		if err != nil {

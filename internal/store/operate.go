@@ -77,10 +77,10 @@ WHERE ws = $1 AND hash = $2`
 // A delivery that is being sent (an open intent under a lease that runs) takes a stop_reason only; the result of
 // the attempt applies it. Any other change of such a row is ErrConflict.
 func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
-	decide func(OperatorState) (OperatorChange, error), once *Once[OperatorChange],
+	decide func(OperatorState) (OperatorChange, error), once *Idempotent[OperatorChange],
 ) error {
-	err := s.plan(ctx, func(t *session) error { // what follows on the calendar is planned by the definitions in force
-		_, err := once.do(ctx, t, ws, func() (OperatorChange, error) {
+	err := s.plan(ctx, func(t *Tx) error { // what follows on the calendar is planned by the definitions in force
+		_, err := once.run(ctx, t, ws, func() (OperatorChange, error) {
 			state, err := t.operatorState(ctx, ws, id)
 			if err != nil {
 				return OperatorChange{}, err
@@ -101,7 +101,7 @@ func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Ti
 	return nil
 }
 
-func (t *session) operatorState(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (OperatorState, error) {
+func (t *Tx) operatorState(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (OperatorState, error) {
 	var state OperatorState
 	found, err := query(ctx, t, scanInstance, lockInstance, int64(ws), int64(id))
 	if err != nil {
@@ -153,7 +153,7 @@ func (t *session) operatorState(ctx context.Context, ws subject.WorkspaceID, id 
 	return state, nil
 }
 
-func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, state OperatorState, c OperatorChange) error {
+func (t *Tx) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, state OperatorState, c OperatorChange) error {
 	if c.None() {
 		return nil
 	}
@@ -195,7 +195,7 @@ func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.
 			return fmt.Errorf("forget key: %w", err)
 		}
 	}
-	if err := t.sow(ctx, c.Seeds); err != nil {
+	if err := t.insertSuccessors(ctx, c.Successors); err != nil {
 		return err
 	}
 	if c.Job != nil {
@@ -207,7 +207,7 @@ func (t *session) operate(ctx context.Context, ws subject.WorkspaceID, now time.
 }
 
 // forget frees the key of an occasion. Its first instance may have been deleted while a repetition stayed.
-func (t *session) forget(ctx context.Context, ws subject.WorkspaceID, state OperatorState) error {
+func (t *Tx) forget(ctx context.Context, ws subject.WorkspaceID, state OperatorState) error {
 	base, _ := key.Instance(state.Instance.Key).Base()
 	n, err := t.exec(ctx, forgetKey, int64(ws), string(base), int64(state.Retries+1))
 	if err == nil && n == 0 {
@@ -219,7 +219,7 @@ func (t *session) forget(ctx context.Context, ws subject.WorkspaceID, state Oper
 	return err
 }
 
-func (t *session) updateInstance(ctx context.Context, now time.Time, old, i instance.Row) error {
+func (t *Tx) updateInstance(ctx context.Context, now time.Time, old, i instance.Row) error {
 	if i.Workspace != old.Workspace || i.ID != old.ID {
 		return fmt.Errorf("update instance: %w: another row than the one that is locked", ErrInvalid)
 	}
@@ -239,13 +239,13 @@ func (t *session) updateInstance(ctx context.Context, now time.Time, old, i inst
 	return nil
 }
 
-func (t *session) updateDeliveries(ctx context.Context, now time.Time, old, changed []delivery.Row) error {
+func (t *Tx) updateDeliveries(ctx context.Context, now time.Time, old, changed []delivery.Row) error {
 	read := map[delivery.ID]delivery.Row{}
 	for _, d := range old {
 		read[d.ID] = d
 	}
 	var whole, stops rowset
-	var inherit estate
+	var inherit reassignment
 	for _, d := range changed {
 		was, ok := read[d.ID]
 		if !ok || d.Workspace != was.Workspace {
@@ -266,7 +266,7 @@ func (t *session) updateDeliveries(ctx context.Context, now time.Time, old, chan
 		deliveryRow(&whole, d)
 		t.dueDelivery(d)
 		t.ended(now, d)
-		if was.Carries() && was.Status == delivery.Scheduled && d.Status.Final() && !d.Doubt() {
+		if was.IsFoldHead() && was.Status == delivery.Scheduled && d.Status.Final() && !d.OutcomeUnknown() {
 			inherit.none(deliveryRef{d.Workspace, d.ID})
 		}
 	}
@@ -280,5 +280,5 @@ func (t *session) updateDeliveries(ctx context.Context, now time.Time, old, chan
 			return fmt.Errorf("update deliveries: %w", ErrConflict)
 		}
 	}
-	return t.settleEstate(ctx, now, &inherit)
+	return t.settleReassignment(ctx, now, &inherit)
 }

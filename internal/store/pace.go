@@ -44,7 +44,7 @@ WHERE pace.ws = r.ws AND pace.channel = r.channel`
 
 // lockPaces locks the paces of channels, after the persons and in one order everywhere, and reads them. Those that do
 // not exist yet are made.
-func (t *session) lockPaces(ctx context.Context, refs []PaceRef) (map[PaceRef]flow.Pace, error) {
+func (t *Tx) lockPaces(ctx context.Context, refs []PaceRef) (map[PaceRef]flow.Pace, error) {
 	slices.SortFunc(refs, comparePaceRef)
 	refs = slices.Compact(refs)
 	found := make(map[PaceRef]flow.Pace, len(refs))
@@ -73,7 +73,7 @@ func (t *session) lockPaces(ctx context.Context, refs []PaceRef) (map[PaceRef]fl
 	return nil, errAgain
 }
 
-func (t *session) updatePaces(ctx context.Context, paces map[PaceRef]flow.Pace) error {
+func (t *Tx) updatePaces(ctx context.Context, paces map[PaceRef]flow.Pace) error {
 	var rows rowset
 	for _, ref := range slices.SortedFunc(maps.Keys(paces), comparePaceRef) {
 		p := paces[ref]
@@ -102,12 +102,12 @@ WHERE delivery.ws = d.ws AND delivery.id = d.id`
 // hurryBatch is how many messages are moved in one transaction.
 const hurryBatch = 1000
 
-// HurryPaced makes the messages due at now that wait for the rate of a channel: their places in the line were given
+// BringForwardPaced makes the messages due at now that wait for the rate of a channel: their places in the line were given
 // out at a rate that holds no longer. The next free instant is not after next. It returns how many messages there were.
 // When it fails midway, those that are left keep their places.
-func (s *Store) HurryPaced(ctx context.Context, ws subject.WorkspaceID, channel string, now, next time.Time) (moved int64, err error) {
+func (s *Store) BringForwardPaced(ctx context.Context, ws subject.WorkspaceID, channel string, now, next time.Time) (moved int64, err error) {
 	for n := int64(hurryBatch); n == hurryBatch; moved += n {
-		err = s.write(ctx, func(t *session) error {
+		err = s.write(ctx, func(t *Tx) error {
 			if _, err := t.exec(ctx, shortenLine, int64(ws), channel, micros(next)); err != nil {
 				return err
 			}

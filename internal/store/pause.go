@@ -31,8 +31,8 @@ type Pause struct {
 	Instances, Deliveries int64
 }
 
-// MaxAside is how far Pauses counts.
-const MaxAside = 10_000
+// MaxParked is how far Pauses counts.
+const MaxParked = 10_000
 
 // Columns of what is taken up: since when its workflow is paused; 0: it is not.
 const (
@@ -63,7 +63,7 @@ WHERE ws = $1 AND workflow = $2 AND resumed_at > 0`
 
 // PauseWorkflow stops a workflow. One that is paused already stays as it is, and changed is false.
 func (s *Store) PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit Audit) (p Pause, changed bool, err error) {
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		found, err := query(ctx, t, scanPause, lockPause, int64(ws), workflow)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ WHERE ws = $1 AND workflow = $2 AND resumed_at = 0`
 
 // ResumeWorkflow has a workflow go on: TakeUp takes up what was put aside. changed is false where it was not paused.
 func (s *Store) ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit Audit) (changed bool, err error) {
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		n, err := t.exec(ctx, resumePause, int64(ws), workflow, dueMicros(now))
 		if changed = n > 0; err != nil || !changed {
 			return err
@@ -122,7 +122,7 @@ ORDER BY p.workflow`
 
 // Pauses lists the workflows that are paused, and those that are going on with what was put aside.
 func (s *Store) Pauses(ctx context.Context, ws subject.WorkspaceID) ([]Pause, error) {
-	return all(ctx, s, "list pauses", scanPause, listPauses, int64(ws), int64(MaxAside))
+	return all(ctx, s, "list pauses", scanPause, listPauses, int64(ws), int64(MaxParked))
 }
 
 func scanPause(rows *sql.Rows) (p Pause, err error) {
@@ -207,7 +207,7 @@ ORDER BY p.ws, p.workflow
 
 // putAside makes sure that workflows are paused still of which something is put aside in this transaction, and that none of them
 // goes on before it is committed: else nobody would take that up again.
-func (t *session) putAside(ctx context.Context, refs map[pauseRef]bool) error {
+func (t *Tx) putAside(ctx context.Context, refs map[pauseRef]bool) error {
 	if len(refs) == 0 {
 		return nil
 	}
@@ -280,10 +280,10 @@ const endPause = `
 DELETE FROM pause
 WHERE ws = $1 AND workflow = $2`
 
-// TakeUp takes up again up to limit instances and as many deliveries of one workflow that goes on: from now on they are due,
+// TakeParked takes up again up to limit instances and as many deliveries of one workflow that goes on: from now on they are due,
 // and not late (R2). found is false when no workflow has anything left.
-func (s *Store) TakeUp(ctx context.Context, now time.Time, limit int) (u TakenUp, found bool, err error) {
-	err = s.write(ctx, func(t *session) error {
+func (s *Store) TakeParked(ctx context.Context, now time.Time, limit int) (u TakenUp, found bool, err error) {
+	err = s.write(ctx, func(t *Tx) error {
 		u = TakenUp{}
 		next, err := query(ctx, t, func(rows *sql.Rows) (ref pauseRef, err error) {
 			return ref, rows.Scan(&ref.ws, &ref.workflow)

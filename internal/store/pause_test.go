@@ -68,13 +68,13 @@ func TestNothingIsPutAsideTooLate(t *testing.T) {
 						return nil, err
 					}
 				}
-				verdicts[i].Move = &store.IntentMove{Status: c.Status, SendAt: delivery.Aside(), Slot: c.Slot, DueAt: c.SendAt, Reason: reason.WorkflowPaused}
+				verdicts[i].Move = &store.IntentMove{Status: c.Status, SendAt: delivery.ParkedUntil(), Slot: c.Slot, DueAt: c.SendAt, Reason: reason.WorkflowPaused}
 			}
 			return verdicts, nil
 		})
 		f.must(err)
 		got := f.row(d.ID)
-		if resumed := s.Dialect() == "postgres"; resumed && (got.Aside() || tries < 2) || !resumed && !got.Aside() {
+		if resumed := s.Dialect() == "postgres"; resumed && (got.Parked() || tries < 2) || !resumed && !got.Parked() {
 			t.Errorf("%d tries: %+v", tries, got)
 		}
 		if _, err := s.ResumeWorkflow(t.Context(), f.ws, "other", now, audit); err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -54,7 +54,7 @@ FROM /*ROWS $1 (ws bigint, hash text, key text)*/ AS r CROSS JOIN spent AS s
 WHERE s.ws = r.ws AND s.hash = r.hash`
 
 // lockPlans reads and locks what was planned. Keys are those that may be inserted, by what they belong to.
-func (t *session) lockPlans(ctx context.Context, wanted map[PlanRef][]key.Instance) (map[PlanRef]Plan, error) {
+func (t *Tx) lockPlans(ctx context.Context, wanted map[PlanRef][]key.Instance) (map[PlanRef]Plan, error) {
 	return t.plans(ctx, wanted, true)
 }
 
@@ -64,14 +64,14 @@ func (s *Store) PlansOf(ctx context.Context, wanted map[PlanRef][]key.Instance) 
 	if s.writer == nil {
 		read = s.write // for PostgreSQL's plan, as in EventsByID
 	}
-	err = read(ctx, func(t *session) error {
+	err = read(ctx, func(t *Tx) error {
 		found, err = t.plans(ctx, wanted, false)
 		return err
 	})
 	return found, err
 }
 
-func (t *session) plans(ctx context.Context, wanted map[PlanRef][]key.Instance, lock bool) (map[PlanRef]Plan, error) {
+func (t *Tx) plans(ctx context.Context, wanted map[PlanRef][]key.Instance, lock bool) (map[PlanRef]Plan, error) {
 	if len(wanted) == 0 {
 		return nil, nil
 	}
@@ -173,7 +173,7 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, 
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // writePlans writes planned occasions as they are to be, in the order of their ids.
-func (t *session) writePlans(ctx context.Context, changed []instance.Row) error {
+func (t *Tx) writePlans(ctx context.Context, changed []instance.Row) error {
 	slices.SortFunc(changed, func(a, b instance.Row) int { return cmp.Compare(a.ID, b.ID) })
 	var rows rowset
 	for _, i := range changed {

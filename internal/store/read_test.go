@@ -72,9 +72,9 @@ func TestListings(t *testing.T) {
 			{"channel", store.DeliveryFilter{Channel: "email:smtp"}, store.Page{}, []int{2}},
 			{"reason", store.DeliveryFilter{Reason: reason.Stale}, store.Page{}, []int{3}},
 			{"contact", store.DeliveryFilter{Contact: bob}, store.Page{}, []int{4}},
-			{"to an address or a person", store.DeliveryFilter{To: store.Whom{Text: "ann"}}, store.Page{}, []int{4, 3, 2, 1, 0}},
-			{"to an address in another spelling", store.DeliveryFilter{To: store.Whom{Text: "+964 77"}}, store.Page{}, []int{3, 2, 1, 0}},
-			{"to a person", store.DeliveryFilter{To: store.Whom{Text: "bob"}, Status: delivery.Scheduled}, store.Page{}, []int{4}},
+			{"to an address or a person", store.DeliveryFilter{To: store.ContactQuery{Text: "ann"}}, store.Page{}, []int{4, 3, 2, 1, 0}},
+			{"to an address in another spelling", store.DeliveryFilter{To: store.ContactQuery{Text: "+964 77"}}, store.Page{}, []int{3, 2, 1, 0}},
+			{"to a person", store.DeliveryFilter{To: store.ContactQuery{Text: "bob"}, Status: delivery.Scheduled}, store.Page{}, []int{4}},
 			{"instance", store.DeliveryFilter{Instance: w.Instances[2].ID}, store.Page{}, []int{2}},
 		} {
 			got, err := s.Deliveries(t.Context(), f.ws, test.filter, test.page)

@@ -21,11 +21,11 @@ type RecordRef = subject.RecordRef
 // when they are made again (R10).
 type RecordRow struct {
 	subject.Record
-	ChangedAt time.Time // the first write that no look has seen yet; none: all were seen
-	LookAt    time.Time // when a trigger has to look next; none: not before it changes
-	LookedAt  time.Time // when one looked last
-	State     string    // JSON: what each trigger remembers; empty when that is nothing
-	Failures  int       // looks in a row that could not be finished
+	ChangedAt   time.Time // the first write that no look has seen yet; none: all were seen
+	EvaluateAt  time.Time // when a trigger has to look next; none: not before it changes
+	EvaluatedAt time.Time // when one looked last
+	State       string    // JSON: what each trigger remembers; empty when that is nothing
+	Failures    int       // looks in a row that could not be finished
 	// Unreadable is why its fields cannot be read, as after a restore gone wrong: it has none then. The others of a batch or
 	// a list are none the worse for it.
 	Unreadable error
@@ -49,8 +49,8 @@ func scanRecordRowAnd(rows *sql.Rows, after ...any) (r RecordRow, err error) {
 		instant{&r.CreatedAt},
 		instant{&r.UpdatedAt},
 		instant{&r.ChangedAt},
-		instant{&r.LookAt},
-		instant{&r.LookedAt},
+		instant{&r.EvaluateAt},
+		instant{&r.EvaluatedAt},
 		&r.State,
 		&r.Failures,
 		&r.Links,
@@ -156,7 +156,7 @@ func (s *Store) RecordNames(ctx context.Context, ws subject.WorkspaceID, ids []s
 			wanted.row().int(int64(ws)).int(int64(id))
 		}
 	}
-	err := s.read(ctx, func(t *session) error {
+	err := s.read(ctx, func(t *Tx) error {
 		_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
 			var id subject.RecordID
 			var ref RecordRef
@@ -214,10 +214,10 @@ WHERE record.ws = r.ws AND record.id = r.id AND record.rev = r.rev - 1`
 // written at most once, and marked to be looked at; one that is not written is not marked.
 func (s *Store) WriteRecords(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []RecordRef,
-	decide func(map[RecordRef]RecordRow) ([]RecordRow, error), contacts *ContactLookup, once *Once[[]RecordRow],
+	decide func(map[RecordRef]RecordRow) ([]RecordRow, error), contacts *ContactLookup, once *Idempotent[[]RecordRow],
 ) error {
-	err := s.write(ctx, func(t *session) error {
-		_, err := once.do(ctx, t, ws, func() ([]RecordRow, error) {
+	err := s.write(ctx, func(t *Tx) error {
+		_, err := once.run(ctx, t, ws, func() ([]RecordRow, error) {
 			known, err := t.lockRecords(ctx, ws, refs)
 			if err != nil {
 				return nil, err
@@ -241,7 +241,7 @@ func (s *Store) WriteRecords(
 
 // lockRecords locks in the order of row ids, as the checks do, and reads in a statement of its own: the one that waited
 // for a lock saw the records as they were before.
-func (t *session) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
+func (t *Tx) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
 	var wanted rowset
 	for _, ref := range slices.Compact(slices.SortedFunc(slices.Values(refs), RecordRef.Compare)) {
 		wanted.row().int(int64(ws)).text(ref.Type).text(ref.ExtID)
@@ -267,7 +267,7 @@ func (t *session) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs 
 	return known, nil
 }
 
-func (t *session) writeRecords(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []RecordRow) error {
+func (t *Tx) writeRecords(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []RecordRow) error {
 	// One order everywhere: no deadlock.
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b RecordRow) int { return a.Ref().Compare(b.Ref()) })
 	mark := dueMicros(now)

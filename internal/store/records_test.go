@@ -48,7 +48,7 @@ func TestRecordMark(t *testing.T) {
 		s.OnCommit(func(at time.Time) { woken = append(woken, at) })
 		f.records(now, "a", "1")
 		f.records(now.Add(time.Minute), "b", "1")
-		if r := f.record("1"); !r.ChangedAt.Equal(now) || !r.LookAt.Equal(now) || !r.UpdatedAt.Equal(now.Add(time.Minute)) || r.Rev != 2 {
+		if r := f.record("1"); !r.ChangedAt.Equal(now) || !r.EvaluateAt.Equal(now) || !r.UpdatedAt.Equal(now.Add(time.Minute)) || r.Rev != 2 {
 			t.Errorf("written twice: %+v", r)
 		}
 		if want := []time.Time{now, now.Add(time.Minute)}; !cmp.Equal(woken, want) {
@@ -60,7 +60,7 @@ func TestRecordMark(t *testing.T) {
 			_, err := s.Exec(t.Context(), `UPDATE record SET changed_at = 0, look_at = $1, looked_at = 5, state = 'x'`, c.planned)
 			f.must(err)
 			f.records(now, name, "1")
-			if r := f.record("1"); r.LookAt.UnixMicro() != c.want || !r.ChangedAt.Equal(now) || r.State != "x" || r.LookedAt.UnixMicro() != 5 {
+			if r := f.record("1"); r.EvaluateAt.UnixMicro() != c.want || !r.ChangedAt.Equal(now) || r.State != "x" || r.EvaluatedAt.UnixMicro() != 5 {
 				t.Errorf("a look planned %s: %+v", name, r)
 			}
 		}
@@ -167,7 +167,7 @@ func TestContactsThatRecordsName(t *testing.T) {
 		f.contact("ann")
 		write := func(ids []string) (spent int64, answered map[string]bool) {
 			var l store.ContactLookup
-			once := &store.Once[[]store.RecordRow]{
+			once := &store.Idempotent[[]store.RecordRow]{
 				AnswerKey: store.AnswerKey{Key: fmt.Sprint("k", len(ids)), Request: "r"}, At: now,
 				Answer: func([]store.RecordRow) (store.Answer, error) { answered = l.Known; return store.Answer{}, nil },
 			}

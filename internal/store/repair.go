@@ -43,7 +43,7 @@ ON CONFLICT (ws, workflow, trigger) DO UPDATE SET every = excluded.every,
   due_at = CASE WHEN excluded.due_at < repair.due_at THEN excluded.due_at ELSE repair.due_at END`
 
 // planRepairs has all triggers gone over that ask for it, and none that no longer does.
-func (t *session) planRepairs(ctx context.Context, ws subject.WorkspaceID, now time.Time, all []Repair) error {
+func (t *Tx) planRepairs(ctx context.Context, ws subject.WorkspaceID, now time.Time, all []Repair) error {
 	var names, subjects, rows rowset
 	for _, r := range all {
 		names.row().text(r.Workflow).text(r.Trigger)
@@ -90,7 +90,7 @@ func (s *Store) BeginRepairs(ctx context.Context, now time.Time) error {
 	if _, due, err := first(ctx, s, "look for repairs", scanInt, `SELECT 1 FROM repair WHERE due_at <= $1 ORDER BY due_at LIMIT 1`, at); err != nil || !due {
 		return err // as nearly always: no transaction that writes
 	}
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		type seed struct {
 			ws          subject.WorkspaceID
 			definitions int64
@@ -131,11 +131,11 @@ func (s *Store) RepairRun(ctx context.Context) (run Run, open bool, err error) {
 	return first(ctx, s, "look for a run", scanRun, oldestRun, RunReconcile)
 }
 
-// Mend says what is planned again of records, in steps as Check does. Each may be done again.
-type Mend struct {
-	Relate func([]DueRecord, Relatives) []Relative
-	Look   func([]DueRecord) (CheckNeeds, error)
-	Decide func(map[PlanRef]Plan) (made map[subject.WorkspaceID]IngestWrites, revived []instance.Row, err error)
+// RepairFuncs says what is planned again of records, in steps as Check does. Each may be done again.
+type RepairFuncs struct {
+	Relate   func([]DueRecord, Related) []RelatedRef
+	Evaluate func([]DueRecord) (EvaluateNeeds, error)
+	Decide   func(map[PlanRef]Plan) (made map[subject.WorkspaceID]IngestWrites, revived []instance.Row, err error)
 }
 
 const recordsToMend = `
@@ -155,11 +155,11 @@ const countRepaired = `
 UPDATE run SET repaired = repaired + $3
 WHERE ws = $1 AND id = $2`
 
-// MoveRepair moves a run on from where it was found, and plans again what is missing of the records that lack something, in one
+// AdvanceRepair moves a run on from where it was found, and plans again what is missing of the records that lack something, in one
 // transaction. What is marked is looked at. When somebody else has moved the run meanwhile, or it was cancelled, nothing is
 // written, and moved is false.
-func (s *Store) MoveRepair(ctx context.Context, now time.Time, run Run, step RunStep, lacking []subject.RecordID, mend Mend) (moved bool, err error) {
-	err = s.plan(ctx, func(t *session) error {
+func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step RunStep, lacking []subject.RecordID, mend RepairFuncs) (moved bool, err error) {
+	err = s.plan(ctx, func(t *Tx) error {
 		if moved, err = t.moveRun(ctx, now, run, step); err != nil || !moved {
 			return err
 		}
@@ -179,10 +179,10 @@ func (s *Store) MoveRepair(ctx context.Context, now time.Time, run Run, step Run
 		if err != nil {
 			return fmt.Errorf("lock records: %w", err)
 		}
-		if err := t.relatives(ctx, func(read Relatives) []Relative { return mend.Relate(records, read) }); err != nil {
+		if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { return mend.Relate(records, read) }); err != nil {
 			return err
 		}
-		needs, err := mend.Look(records)
+		needs, err := mend.Evaluate(records)
 		if err != nil {
 			return err
 		}

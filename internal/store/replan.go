@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Replan is a person whose limits have changed, locked, with what waits for a slot that lies ahead.
-type Replan struct {
+// Reschedule is a person whose limits have changed, locked, with what waits for a slot that lies ahead.
+type Reschedule struct {
 	Workspace subject.WorkspaceID
 	InForce   int64 // number of the definition set in force, which stays so until the transaction ends
 	Person    Person
@@ -56,7 +56,7 @@ FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
 
 // markReplan has what waits for the limits of persons planned anew (R5).
-func (t *session) markReplan(ctx context.Context, now time.Time, refs []PersonRef) error {
+func (t *Tx) markReplan(ctx context.Context, now time.Time, refs []PersonRef) error {
 	n, err := t.exec(ctx, markReplan, dueMicros(now), personRows(refs))
 	if err != nil {
 		return fmt.Errorf("mark what is to be planned anew: %w", err)
@@ -73,7 +73,7 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 	if _, open, err = first(ctx, s, "look for a run", scanRun, oldestRun, RunCadence); err != nil || !open {
 		return 0, false, err // as nearly always: no transaction that writes
 	}
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		runs, err := query(ctx, t, scanRun, openRun, RunCadence)
 		marked, open = 0, len(runs) > 0
 		if err != nil || !open {
@@ -108,13 +108,13 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 	return marked, open, nil
 }
 
-// ReplanDue takes up to limit people whose limits have changed, asks decide where what waits for them goes, and writes the
+// RescheduleDue takes up to limit people whose limits have changed, asks decide where what waits for them goes, and writes the
 // rows that it returns, in one transaction. n is how many people were taken.
-func (s *Store) ReplanDue(ctx context.Context, now time.Time, limit int, floor func([]Replan) Floor,
-	decide func([]Replan) ([]delivery.Row, error),
+func (s *Store) RescheduleDue(ctx context.Context, now time.Time, limit int, floor func([]Reschedule) Floor,
+	decide func([]Reschedule) ([]delivery.Row, error),
 ) (n int, err error) {
-	err = s.plan(ctx, func(t *session) error {
-		due, err := query(ctx, t, func(rows *sql.Rows) (r Replan, err error) {
+	err = s.plan(ctx, func(t *Tx) error {
+		due, err := query(ctx, t, func(rows *sql.Rows) (r Reschedule, err error) {
 			return r, rows.Scan(&r.Workspace, &r.Person.ID, &r.InForce)
 		}, dueReplans, dueMicros(now), int64(limit))
 		n = len(due)
@@ -161,14 +161,14 @@ func (s *Store) ReplanDue(ctx context.Context, now time.Time, limit int, floor f
 	return n, nil
 }
 
-func (t *session) writeReplans(ctx context.Context, now time.Time, changed []delivery.Row) error {
+func (t *Tx) writeReplans(ctx context.Context, now time.Time, changed []delivery.Row) error {
 	var rows rowset
-	var inherit estate
+	var inherit reassignment
 	for _, d := range changed {
 		switch ref := (deliveryRef{d.Workspace, d.ID}); {
-		case d.Rides(): // what it carried before rides with it
+		case d.IsFoldMember(): // what it carried before rides with it
 			inherit.to(ref, d.FoldedInto)
-		case d.Carries() && d.Status.Final():
+		case d.IsFoldHead() && d.Status.Final():
 			inherit.none(ref)
 		}
 		if err := checkDelivery(d, d.Workspace); err != nil {
@@ -187,5 +187,5 @@ func (t *session) writeReplans(ctx context.Context, now time.Time, changed []del
 	if err != nil {
 		return err
 	}
-	return t.settleEstate(ctx, now, &inherit)
+	return t.settleReassignment(ctx, now, &inherit)
 }

@@ -64,7 +64,7 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff,
 	}
 	last := *c
 	var full bool
-	err = s.write(ctx, func(t *session) (err error) {
+	err = s.write(ctx, func(t *Tx) (err error) {
 		r = Retained{}
 		switch c.phase {
 		case retainOccasions:
@@ -198,7 +198,7 @@ func scanOccasionInstance(rows *sql.Rows) (m occasionInstance, err error) {
 	return m, rows.Scan(&m.id, &m.key, &m.event, &m.forgotten, &m.over)
 }
 
-func (t *session) retainOccasions(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
+func (t *Tx) retainOccasions(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
 	found, err := query(ctx, t, scanOccasionInstance, oldInstances, micros(now), micros(cutoff), int64(ws), after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
 		return 0, false, err
@@ -225,7 +225,7 @@ func (t *session) retainOccasions(ctx context.Context, ws subject.WorkspaceID, n
 
 // lockOccasions reads the instances of base keys under lock, in statements of their own: what was found before may
 // have changed.
-func (t *session) lockOccasions(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, bases []key.Instance) (map[key.Instance]*occasion, error) {
+func (t *Tx) lockOccasions(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, bases []key.Instance) (map[key.Instance]*occasion, error) {
 	occasions := map[key.Instance]*occasion{}
 	for _, find := range []func() ([]key.Instance, error){
 		func() ([]key.Instance, error) { return bases, nil },
@@ -258,7 +258,7 @@ func (t *session) lockOccasions(ctx context.Context, ws subject.WorkspaceID, now
 }
 
 // repetitions are the keys of the repetitions of base keys.
-func (t *session) repetitions(ctx context.Context, ws subject.WorkspaceID, bases []key.Instance) (keys []key.Instance, err error) {
+func (t *Tx) repetitions(ctx context.Context, ws subject.WorkspaceID, bases []key.Instance) (keys []key.Instance, err error) {
 	type next struct{ base, key key.Instance }
 	from := make([]next, len(bases))
 	for i, base := range bases {
@@ -286,7 +286,7 @@ func (t *session) repetitions(ctx context.Context, ws subject.WorkspaceID, bases
 	return keys, nil
 }
 
-func (t *session) lockTheirDeliveries(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, occasions map[key.Instance]*occasion) (map[instance.ID][]int64, error) {
+func (t *Tx) lockTheirDeliveries(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, occasions map[key.Instance]*occasion) (map[instance.ID][]int64, error) {
 	owner := map[instance.ID]*occasion{}
 	for _, o := range occasions {
 		for _, m := range o.members {
@@ -315,7 +315,7 @@ func (t *session) lockTheirDeliveries(ctx context.Context, ws subject.WorkspaceI
 }
 
 // spend notes the keys of the occasions that are over and deletes their rows.
-func (t *session) spend(ctx context.Context, ws subject.WorkspaceID, occasions map[key.Instance]*occasion, deliveries map[instance.ID][]int64, r *Retained) error {
+func (t *Tx) spend(ctx context.Context, ws subject.WorkspaceID, occasions map[key.Instance]*occasion, deliveries map[instance.ID][]int64, r *Retained) error {
 	var over []*occasion
 	var keys []string
 	for _, base := range sortedKeys(occasions) {
@@ -394,7 +394,7 @@ type Spent struct {
 }
 
 // spent reads what is known of keys whose occasions were deleted.
-func (t *session) spent(ctx context.Context, ws subject.WorkspaceID, keys []string) (map[string]Spent, error) {
+func (t *Tx) spent(ctx context.Context, ws subject.WorkspaceID, keys []string) (map[string]Spent, error) {
 	var rows rowset
 	for _, k := range keys {
 		rows.row().int(int64(ws)).text(k).text(key.Hash(k))
@@ -410,7 +410,7 @@ func (t *session) spent(ctx context.Context, ws subject.WorkspaceID, keys []stri
 	return known, err
 }
 
-func (t *session) deleteEvents(ctx context.Context, ws subject.WorkspaceID, rows *rowset, r *Retained) error {
+func (t *Tx) deleteEvents(ctx context.Context, ws subject.WorkspaceID, rows *rowset, r *Retained) error {
 	gone, err := query(ctx, t, scanInt, deleteEvents, rows)
 	if err != nil {
 		return err
@@ -432,7 +432,7 @@ ORDER BY id
 LIMIT $4`
 
 // retainEvents deletes events of which no instance was made, or is left.
-func (t *session) retainEvents(ctx context.Context, ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
+func (t *Tx) retainEvents(ctx context.Context, ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
 	found, err := query(ctx, t, scanInt, oldEvents, int64(ws), after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
 		return 0, false, err
@@ -457,7 +457,7 @@ WHERE ws = $1 AND id > $2 AND id <= $3 AND at < $4
   AND NOT EXISTS (SELECT 1 FROM event AS e WHERE e.ws = decision.ws AND e.id = decision.event_id)`
 
 // retainDecisions deletes what was decided about events and instances that are gone or never were.
-func (t *session) retainDecisions(ctx context.Context, ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
+func (t *Tx) retainDecisions(ctx context.Context, ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
 	found, err := query(ctx, t, scanInt, oldDecisions, int64(ws), after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
 		return 0, false, err
@@ -484,7 +484,7 @@ WHERE (context, workflow, ws) IN (SELECT r.context, r.workflow, r.ws FROM /*ROWS
 
 // retainThrottles deletes what contexts have fired so long ago that no cooldown asks for it. Until then they are needed,
 // whatever the cutoff is.
-func (t *session) retainThrottles(ctx context.Context, ws subject.WorkspaceID, quiet time.Time, after ThrottleRef, limit int, r *Retained) (last ThrottleRef, full bool, err error) {
+func (t *Tx) retainThrottles(ctx context.Context, ws subject.WorkspaceID, quiet time.Time, after ThrottleRef, limit int, r *Retained) (last ThrottleRef, full bool, err error) {
 	var old []ThrottleRef
 	last.Workspace = ws
 	found, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
@@ -549,7 +549,7 @@ func (s *Store) retainDefinitions(ctx context.Context, ws subject.WorkspaceID) (
 	} else if set > 0 {
 		oldest = min(oldest, set)
 	}
-	err = s.write(ctx, func(t *session) (err error) {
+	err = s.write(ctx, func(t *Tx) (err error) {
 		n, err = t.exec(ctx, deleteReplaced, int64(ws), oldest)
 		return err
 	})

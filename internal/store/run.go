@@ -14,8 +14,8 @@ import (
 
 // Kinds of runs.
 const (
-	// RunLook has every record of a type looked at, because what looks at it has changed.
-	RunLook = "look"
+	// RunBackfill has every record of a type looked at, because what looks at it has changed.
+	RunBackfill = "look"
 	// RunCadence plans anew what waits for the limits of people, because these have changed.
 	RunCadence = "cadence"
 	// RunReconcile plans again what is missing of the records of a trigger (B42).
@@ -106,7 +106,7 @@ func (e *LockedError) Error() string {
 }
 
 // unlocked makes sure that none of the workflows is locked by a run.
-func (t *session) unlocked(ctx context.Context, ws subject.WorkspaceID, workflows []string) error {
+func (t *Tx) unlocked(ctx context.Context, ws subject.WorkspaceID, workflows []string) error {
 	if len(workflows) == 0 {
 		return nil
 	}
@@ -143,7 +143,7 @@ func union(seeds []RunSeed) []RunSeed {
 }
 
 // beginRuns begins what definitions bring with them, each once. What runs for the same already begins anew.
-func (t *session) beginRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
+func (t *Tx) beginRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
 	if len(seeds) == 0 {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (t *session) beginRuns(ctx context.Context, ws subject.WorkspaceID, now tim
 	return t.addRuns(ctx, ws, now, definitions, seeds)
 }
 
-func (t *session) addRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
+func (t *Tx) addRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
 	var rows rowset
 	for _, seed := range seeds {
 		rows.row().int(int64(ws)).int(t.s.NewID(now)).text(seed.Kind).text(seed.Subject).text(seed.Cause).int(definitions).time(seed.Since)
@@ -192,9 +192,9 @@ LIMIT 1`
 const openRun = oldestRun + `
 /*SKIP LOCKED*/`
 
-// LookRun returns the oldest run that has records looked at; open is false when there is none.
-func (s *Store) LookRun(ctx context.Context) (run Run, open bool, err error) {
-	return first(ctx, s, "look for a run", scanRun, oldestRun, RunLook)
+// BackfillRun returns the oldest run that has records looked at; open is false when there is none.
+func (s *Store) BackfillRun(ctx context.Context) (run Run, open bool, err error) {
+	return first(ctx, s, "look for a run", scanRun, oldestRun, RunBackfill)
 }
 
 // Analyze has PostgreSQL look at what the table holds that a run fills. By itself it does so a minute later, and until then
@@ -230,11 +230,11 @@ func (s *Store) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ stri
 	if s.writer == nil {
 		read = s.write // for PostgreSQL's plan, as in EventsByID
 	}
-	err = read(ctx, func(t *session) (err error) {
+	err = read(ctx, func(t *Tx) (err error) {
 		page, err = query(ctx, t, func(rows *sql.Rows) (p PageRecord, err error) {
 			p.Type = typ
 			return p, rows.Scan(&p.ID, &p.ExtID, &p.PropsJSON, &p.Closed, &p.Deleted, &p.ModifiedBy,
-				instant{&p.CreatedAt}, instant{&p.UpdatedAt}, instant{&p.LookAt}, instant{&p.LookedAt}, &p.State, &p.Links)
+				instant{&p.CreatedAt}, instant{&p.UpdatedAt}, instant{&p.EvaluateAt}, instant{&p.EvaluatedAt}, &p.State, &p.Links)
 		}, recordPage, typ, int64(ws), after, int64(limit))
 		return err
 	})
@@ -279,10 +279,10 @@ type RunStep struct {
 	Total  int                // how many there are in all; 0: as was said before
 }
 
-// MoveLook moves a run on from where it was found, and has the marked records looked at, in one transaction. When
+// AdvanceBackfill moves a run on from where it was found, and has the marked records looked at, in one transaction. When
 // somebody else has moved it meanwhile, or it was cancelled, nothing is written, and moved is false.
-func (s *Store) MoveLook(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
-	err = s.write(ctx, func(t *session) error {
+func (s *Store) AdvanceBackfill(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
+	err = s.write(ctx, func(t *Tx) error {
 		moved, err = t.moveRun(ctx, now, run, step)
 		return err
 	})
@@ -292,7 +292,7 @@ func (s *Store) MoveLook(ctx context.Context, now time.Time, run Run, step RunSt
 	return moved, nil
 }
 
-func (t *session) moveRun(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
+func (t *Tx) moveRun(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
 	at := dueMicros(now)
 	status, finished := RunRunning, int64(0)
 	if step.End {
@@ -366,7 +366,7 @@ func (s *Store) ResumeRun(ctx context.Context, ws subject.WorkspaceID, id int64,
 func (s *Store) turnRun(
 	ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, text string, audit Audit, to string, from ...string,
 ) (run Run, err error) {
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		runs, err := query(ctx, t, scanRun, runByID, int64(ws), id)
 		if err != nil {
 			return err

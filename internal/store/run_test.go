@@ -22,37 +22,37 @@ func TestARunIsMovedOnce(t *testing.T) {
 		}
 		f.check(now, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
 		apply := func(hash string) {
-			docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: hash, Runs: []store.RunSeed{{Kind: store.RunLook, Subject: "kiosk"}}}}
+			docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: hash, Runs: []store.RunSeed{{Kind: store.RunBackfill, Subject: "kiosk"}}}}
 			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil, nil)
 			f.must(err)
 		}
 		apply("1")
-		first, open, err := s.LookRun(t.Context())
+		first, open, err := s.BackfillRun(t.Context())
 		if err != nil || !open || first.Total != 0 {
 			t.Fatalf("%+v, %t, %v", first, open, err)
 		}
 		page, err := s.RecordPage(t.Context(), f.ws, "kiosk", 0, 2)
-		if err != nil || len(page) != 2 || page[0].ExtID != "a" || page[0].PropsJSON == "" || page[0].Type != "kiosk" || !page[0].LookedAt.Equal(now) {
+		if err != nil || len(page) != 2 || page[0].ExtID != "a" || page[0].PropsJSON == "" || page[0].Type != "kiosk" || !page[0].EvaluatedAt.Equal(now) {
 			t.Fatalf("%+v, %v", page, err)
 		}
 		step := store.RunStep{Cursor: int64(page[1].ID), Done: 2, Total: 3, Marks: []subject.RecordID{page[1].ID}}
 		at := now.Add(time.Minute)
 		for i, want := range []bool{true, false} {
-			if moved, err := s.MoveLook(t.Context(), at.Add(time.Duration(i)), first, step); err != nil || moved != want {
+			if moved, err := s.AdvanceBackfill(t.Context(), at.Add(time.Duration(i)), first, step); err != nil || moved != want {
 				t.Errorf("process %d moved it: %t, %v", i, moved, err)
 			}
 		}
-		if r := f.record("b"); !r.LookAt.Equal(at) || !r.ChangedAt.Equal(at) {
+		if r := f.record("b"); !r.EvaluateAt.Equal(at) || !r.ChangedAt.Equal(at) {
 			t.Errorf("what was marked: %+v", r)
 		}
-		if r := f.record("a"); !r.LookAt.IsZero() || !r.ChangedAt.IsZero() {
+		if r := f.record("a"); !r.EvaluateAt.IsZero() || !r.ChangedAt.IsZero() {
 			t.Errorf("what was not: %+v", r)
 		}
 		f.check(at, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
 		if next, err := s.NextDue(t.Context(), at); err != nil || !next.Equal(at.Add(time.Second)) {
 			t.Errorf("somebody is woken at %s, %v", next, err)
 		}
-		moving, _, err := s.LookRun(t.Context())
+		moving, _, err := s.BackfillRun(t.Context())
 		if err != nil || moving.ID != first.ID || moving.Cursor != step.Cursor || moving.Done != 2 || moving.Total != 3 {
 			t.Errorf("%+v, %v", moving, err)
 		}
@@ -62,21 +62,21 @@ func TestARunIsMovedOnce(t *testing.T) {
 			t.Fatalf("%+v, %v", last, err)
 		}
 		end := store.RunStep{Cursor: int64(last[0].ID), Done: 1, Marks: []subject.RecordID{last[0].ID}, End: true}
-		if moved, err := s.MoveLook(t.Context(), at, moving, end); err != nil || moved {
+		if moved, err := s.AdvanceBackfill(t.Context(), at, moving, end); err != nil || moved {
 			t.Errorf("a run that was cancelled is moved: %t, %v", moved, err)
 		}
-		if r := f.record("c"); !r.LookAt.IsZero() {
+		if r := f.record("c"); !r.EvaluateAt.IsZero() {
 			t.Errorf("a run that was cancelled marks: %+v", r)
 		}
-		again, _, err := s.LookRun(t.Context())
+		again, _, err := s.BackfillRun(t.Context())
 		if err != nil || again.ID == first.ID || again.Cursor != 0 {
 			t.Errorf("%+v, %v", again, err)
 		}
 		end.Done = 3
-		if moved, err := s.MoveLook(t.Context(), at, again, end); err != nil || !moved {
+		if moved, err := s.AdvanceBackfill(t.Context(), at, again, end); err != nil || !moved {
 			t.Errorf("%t, %v", moved, err)
 		}
-		if _, open, err := s.LookRun(t.Context()); open || err != nil {
+		if _, open, err := s.BackfillRun(t.Context()); open || err != nil {
 			t.Errorf("after its end: %t, %v", open, err)
 		}
 	})
@@ -92,7 +92,7 @@ func TestARunLocksWhatAskedForIt(t *testing.T) {
 		f.check(now, 10, func(d store.DueRecord) string { return d.ExtID }, nil)
 		audit := store.Audit{At: now, Actor: "test", Action: "apply"}
 		apply := func(name, hash, cause string) error {
-			docs := []store.Definition{{Kind: "workflow", Name: name, Text: "x", Hash: hash, Runs: []store.RunSeed{{Kind: store.RunLook, Subject: "kiosk", Cause: cause}}}}
+			docs := []store.Definition{{Kind: "workflow", Name: name, Text: "x", Hash: hash, Runs: []store.RunSeed{{Kind: store.RunBackfill, Subject: "kiosk", Cause: cause}}}}
 			_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, audit, nil, nil)
 			return err
 		}
@@ -108,7 +108,7 @@ func TestARunLocksWhatAskedForIt(t *testing.T) {
 		f.must(apply("w", "2", "w")) // it is in force: nothing changes
 		f.must(apply("v", "1", ""))
 		f.must(apply("v", "2", "v"))
-		run, open, err := s.LookRun(t.Context())
+		run, open, err := s.BackfillRun(t.Context())
 		if err != nil || !open || run.Cause != "v,w" {
 			t.Fatalf("%+v, %t, %v", run, open, err)
 		}
@@ -151,12 +151,12 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "centre"} {
 			ids[name] = f.record(name).ID
 		}
-		_, err := s.CheckDue(t.Context(), now, 10, store.Check{
-			Look:  func([]store.DueRecord) (store.CheckNeeds, error) { return store.CheckNeeds{}, nil },
-			Admit: func(store.CheckState) ([][]store.Audience, error) { return make([][]store.Audience, 4), nil },
-			Decide: func([][]store.People) (w store.CheckWrites, err error) {
+		_, err := s.EvaluateDue(t.Context(), now, 10, store.EvaluateFuncs{
+			Evaluate: func([]store.DueRecord) (store.EvaluateNeeds, error) { return store.EvaluateNeeds{}, nil },
+			Admit:    func(store.EvaluateState) ([][]store.Audience, error) { return make([][]store.Audience, 4), nil },
+			Decide: func([][]store.People) (w store.EvaluateWrites, err error) {
 				for name, id := range ids {
-					w.Looks = append(w.Looks, store.Looked{Workspace: f.ws, ID: id})
+					w.Evaluated = append(w.Evaluated, store.Evaluated{Workspace: f.ws, ID: id})
 					if name != "centre" {
 						w.Links = append(w.Links, store.Links{Workspace: f.ws, ID: id, Refs: []subject.RecordRef{parent}})
 					}
@@ -181,7 +181,7 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 			t.Errorf("nothing that they read has changed: %d, %t, %v", done, more, err)
 		}
 		write(true)
-		if r := f.record("a"); !r.LookAt.IsZero() || r.Links != "kiosk/centre" {
+		if r := f.record("a"); !r.EvaluateAt.IsZero() || r.Links != "kiosk/centre" {
 			t.Errorf("in the transaction of the write: %+v", r)
 		}
 		for i, want := range []int{2, 1, 0} {
@@ -190,8 +190,8 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			if r := f.record(name); !r.LookAt.Equal(at) {
-				t.Errorf("%s is looked at %s", name, r.LookAt)
+			if r := f.record(name); !r.EvaluateAt.Equal(at) {
+				t.Errorf("%s is looked at %s", name, r.EvaluateAt)
 			}
 		}
 	})

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// spoiled breaks the store on purpose, as the environment variable CARILLON_SABOTAGE says. Tests that kill, freeze and
+// sabotaged breaks the store on purpose, as the environment variable CARILLON_SABOTAGE says. Tests that kill, freeze and
 // race processes must fail on such a binary, or they prove nothing.
-func spoiled(text string) string {
+func sabotaged(text string) string {
 	const fence, lock, since = " AND delivery.version = r.version\nRETURNING", "ORDER BY c.contact_id, c.ws\n/*LOCK c*/", "d.slot >= r.since"
 	switch os.Getenv("CARILLON_SABOTAGE") {
 	case "nofence": // a late result is written over a newer one

@@ -2,5 +2,5 @@
 
 package store
 
-// spoiled is where a build with the tag sabotage breaks statements on purpose.
-func spoiled(text string) string { return text }
+// sabotaged is where a build with the tag sabotage breaks statements on purpose.
+func sabotaged(text string) string { return text }

@@ -26,9 +26,9 @@ type Series struct {
 	LastLocal string
 }
 
-// Seed is an occasion that has to exist: of Rows, in their order, the first that has not ended. Rows is a decision: it may
+// Successor is an occasion that has to exist: of Rows, in their order, the first that has not ended. Rows is a decision: it may
 // run twice, and must not call the store. Made is told what was inserted or revived; nothing, when it existed.
-type Seed struct {
+type Successor struct {
 	Rows iter.Seq[instance.Row]
 	Made func(instance.Row)
 }
@@ -40,7 +40,7 @@ type CalendarPlan struct {
 	Refs []SeriesRef
 	// Repairs are all triggers of the definitions that come into force whose records are gone over again and again.
 	Repairs []Repair
-	Decide  func(number int64, version func(workflow string) int64, found map[SeriesRef]Series) (changed []instance.Row, seeds []Seed, err error)
+	Decide  func(number int64, version func(workflow string) int64, found map[SeriesRef]Series) (changed []instance.Row, seeds []Successor, err error)
 }
 
 // What is of the calendar has a date and no record; a row of one zone of an occasion has a number, and is no place of its series.
@@ -87,7 +87,7 @@ ORDER BY i.id
 /*LOCK i*/`
 
 // later reports of rows of the calendar whether their series has gone on past them.
-func (t *session) later(ctx context.Context, rows []instance.Row) (map[instance.ID]bool, error) {
+func (t *Tx) later(ctx context.Context, rows []instance.Row) (map[instance.ID]bool, error) {
 	var wanted rowset
 	for _, i := range rows {
 		if i.Record == 0 && i.LocalDate != "" && i.Episode == 0 {
@@ -106,7 +106,7 @@ func (t *session) later(ctx context.Context, rows []instance.Row) (map[instance.
 }
 
 // series reads what is stored of series. No planning transaction runs beside it.
-func (t *session) series(ctx context.Context, ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
+func (t *Tx) series(ctx context.Context, ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
 	found := make(map[SeriesRef]Series, len(refs))
 	for _, ref := range refs {
 		pending, err := query(ctx, t, scanInstance, pendingOfSeries, ref.Workflow, ref.Trigger, int64(ws))
@@ -144,7 +144,7 @@ func (t *session) series(ctx context.Context, ws subject.WorkspaceID, refs []Ser
 }
 
 // planCalendar has the series of an apply be what the new definitions imply.
-func (t *session) planCalendar(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, version func(string) int64, c *CalendarPlan) error {
+func (t *Tx) planCalendar(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, version func(string) int64, c *CalendarPlan) error {
 	if c == nil {
 		return nil
 	}
@@ -162,44 +162,44 @@ func (t *session) planCalendar(ctx context.Context, ws subject.WorkspaceID, now 
 	if err := t.writePlans(ctx, changed); err != nil {
 		return err
 	}
-	return t.sow(ctx, seeds)
+	return t.insertSuccessors(ctx, seeds)
 }
 
-// sprout is a seed on its way to a row.
-type sprout struct {
-	seed Seed
+// successors is a seed on its way to a row.
+type successors struct {
+	seed Successor
 	next func() (instance.Row, bool)
 	row  instance.Row
 	over bool
 }
 
-func (s *sprout) advance() {
+func (s *successors) advance() {
 	row, ok := s.next()
 	s.row, s.over = row, !ok
 }
 
-// sow ensures occasions. One that was withdrawn is revived, one that has ended is passed over.
-func (t *session) sow(ctx context.Context, seeds []Seed) error {
-	open := make([]*sprout, 0, len(seeds))
+// insertSuccessors ensures occasions. One that was withdrawn is revived, one that has ended is passed over.
+func (t *Tx) insertSuccessors(ctx context.Context, seeds []Successor) error {
+	open := make([]*successors, 0, len(seeds))
 	for _, seed := range seeds {
 		next, stop := iter.Pull(seed.Rows)
 		defer stop()
-		s := &sprout{seed: seed, next: next}
+		s := &successors{seed: seed, next: next}
 		if s.advance(); !s.over {
 			open = append(open, s)
 		}
 	}
 	for len(open) > 0 {
 		var err error
-		if open, err = t.sowRound(ctx, open); err != nil {
+		if open, err = t.insertSuccessorRound(ctx, open); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sowRound ensures what can be, and returns those that have to look at another row.
-func (t *session) sowRound(ctx context.Context, open []*sprout) (left []*sprout, err error) {
+// insertSuccessorRound ensures what can be, and returns those that have to look at another row.
+func (t *Tx) insertSuccessorRound(ctx context.Context, open []*successors) (left []*successors, err error) {
 	type stored struct {
 		row       instance.Row
 		forgotten int
@@ -283,12 +283,12 @@ type ManualRun struct {
 	Created bool         // false: it exists already
 }
 
-// RunByHand has an occasion exist that a person asks for, with its audit entry. The same key again finds the same occasion. The
+// RunManually has an occasion exist that a person asks for, with its audit entry. The same key again finds the same occasion. The
 // definitions of that number have to be in force: else ErrStaleDefinitions.
-func (s *Store) RunByHand(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit, once *Once[ManualRun]) (run ManualRun, err error) {
-	err = s.plan(ctx, func(t *session) error {
-		run, err = once.do(ctx, t, row.Workspace, func() (ManualRun, error) {
-			return t.runByHand(ctx, row, definitions, now, audit)
+func (s *Store) RunManually(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit, once *Idempotent[ManualRun]) (run ManualRun, err error) {
+	err = s.plan(ctx, func(t *Tx) error {
+		run, err = once.run(ctx, t, row.Workspace, func() (ManualRun, error) {
+			return t.runManually(ctx, row, definitions, now, audit)
 		})
 		return err
 	})
@@ -298,7 +298,7 @@ func (s *Store) RunByHand(ctx context.Context, row instance.Row, definitions int
 	return run, nil
 }
 
-func (t *session) runByHand(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit) (ManualRun, error) {
+func (t *Tx) runManually(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit) (ManualRun, error) {
 	found, forgotten, err := t.existing(ctx, row.Workspace, definitions, []string{row.Key})
 	if err != nil {
 		return ManualRun{}, err

@@ -97,7 +97,7 @@ func (s *Store) Settle(ctx context.Context, now time.Time, list []Settlement) (s
 	if len(list) == 0 {
 		return nil, nil
 	}
-	err = s.write(ctx, func(t *session) error {
+	err = s.write(ctx, func(t *Tx) error {
 		stale, err = t.settle(ctx, now, list)
 		return err
 	})
@@ -107,7 +107,7 @@ func (s *Store) Settle(ctx context.Context, now time.Time, list []Settlement) (s
 	return stale, nil
 }
 
-func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) ([]delivery.ID, error) {
+func (t *Tx) settle(ctx context.Context, now time.Time, list []Settlement) ([]delivery.ID, error) {
 	byRef := make(map[deliveryRef]Settlement, len(list))
 	for _, s := range list {
 		if _, ok := byRef[deliveryRef{s.Workspace, s.ID}]; ok {
@@ -122,7 +122,7 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 		send, _ := planned(s.Status, dueMicros(s.SendAt), 0)
 		_, expire := planned(s.Status, 0, dueMicros(s.ExpiresAt))
 		rows.row().int(int64(s.Workspace)).int(int64(s.ID)).int(s.Version).flag(s.Accepted).int(int64(s.Step)).time(s.LeaseUntil).text(string(s.Status)).int(send).int(expire).
-			int(int64(s.RetryCount)).int(int64(s.Remaining)).text(string(s.Reason)).flag(s.Completed).time(s.DoubtAt).int(dueMicros(s.DueAt)).
+			int(int64(s.RetryCount)).int(int64(s.Remaining)).text(string(s.Reason)).flag(s.Completed).time(s.UnknownSince).int(dueMicros(s.DueAt)).
 			int(eligibleMicros(delivery.Row{Status: s.Status, SendAt: s.SendAt, EligibleAt: s.EligibleAt}))
 		t.due(max(send, micros(s.LeaseUntil)))
 		t.due(expire)
@@ -151,7 +151,7 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 	attempts := make([]delivery.Attempt, 0, len(done))
 	var contents []Content
 	var made []delivery.Row
-	var inherit estate
+	var inherit reassignment
 	for _, d := range done {
 		s := byRef[d.deliveryRef]
 		delete(byRef, d.deliveryRef)
@@ -174,15 +174,15 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 			again.row().int(int64(d.ws)).int(int64(d.contact)).int(d.slot).text(s.Together).int(d.sendAt)
 		}
 		switch {
-		case !s.Carries:
+		case !s.FoldHead:
 		case s.Fallback != nil && d.status == delivery.Failed:
 			inherit.to(d.deliveryRef, s.Fallback.ID)
-		case s.Unfold, d.status == delivery.Cancelled && s.DoubtAt.IsZero() && !s.Accepted:
+		case s.Unfold, d.status == delivery.Cancelled && s.UnknownSince.IsZero() && !s.Accepted:
 			inherit.none(d.deliveryRef)
 		}
 		// Nothing is sent in its place any more, which was to be. While anything is unknown the place stays taken: the message
 		// may have arrived.
-		stopped := d.sendAt == 0 && !s.SendAt.IsZero() && !s.Accepted && s.Attempt.Outcome != delivery.AttemptUnknown && s.DoubtAt.IsZero()
+		stopped := d.sendAt == 0 && !s.SendAt.IsZero() && !s.Accepted && s.Attempt.Outcome != delivery.AttemptUnknown && s.UnknownSince.IsZero()
 		if s.Release || stopped && d.slot > d.sent {
 			released.row().int(int64(d.ws)).int(int64(d.id))
 		}
@@ -196,7 +196,7 @@ func (t *session) settle(ctx context.Context, now time.Time, list []Settlement) 
 	if _, err := t.insertDeliveries(ctx, made); err != nil {
 		return nil, err
 	}
-	if err := t.settleEstate(ctx, now, &inherit); err != nil {
+	if err := t.settleReassignment(ctx, now, &inherit); err != nil {
 		return nil, err
 	}
 	if err := t.insertAttempts(ctx, attempts); err != nil {

@@ -33,7 +33,7 @@ WHERE ws = $1 AND (hash = $2 OR old_hash = $2) AND used_at < $3`
 
 // CreateSignIn keeps a session, notes the use of its key, and deletes the sessions that are over.
 func (s *Store) CreateSignIn(ctx context.Context, in SignIn) error {
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		if _, err := t.exec(ctx, deleteOldSignIns, micros(in.CreatedAt)); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ WHERE hash = $1`
 
 // EndSignIn ends a session; one that is not there has ended.
 func (s *Store) EndSignIn(ctx context.Context, hash string) error {
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		_, err := t.exec(ctx, deleteSignIn, hash)
 		return err
 	})

@@ -24,7 +24,7 @@ LIMIT $3`
 
 // Standing reads what is known of a person's limits; limit bounds what waits. ErrNotFound: there is no such contact.
 func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string, now time.Time, limit int) (out Standing, err error) {
-	err = s.read(ctx, func(t *session) error {
+	err = s.read(ctx, func(t *Tx) error {
 		out = Standing{}
 		found, err := query(ctx, t, scanContactRow, contactRow, int64(ws), id)
 		if err != nil {

@@ -57,13 +57,13 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			count("ingest of duplicates", n, 7, func() { f.ingest(request, write) })
 			// begin, due, events, recipients, lock, slots, deliveries, instances, commit
 			count("expand", n, 9, func() {
-				got, err := s.ExpandDue(t.Context(), now, 1000, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
+				got, err := s.FanOutDue(t.Context(), now, 1000, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 					refs := make([]store.Audience, len(due))
 					for i := range due {
 						refs[i].Refs = request.Recipients[i : i+1]
 					}
 					return refs, nil
-				}, func(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+				}, func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
 					results, err := complete(due, people)
 					for i, in := range due {
 						results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i].Persons[0].ID)}

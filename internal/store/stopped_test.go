@@ -22,7 +22,7 @@ func TestStopped(t *testing.T) {
 			func(d *delivery.Row) {
 				d.SendAt, d.EligibleAt, d.Reason = now.Add(time.Hour), now.Add(-time.Hour), reason.ChannelDown
 			},
-			func(d *delivery.Row) { d.SendAt, d.Reason = delivery.Aside(), reason.WorkflowPaused },
+			func(d *delivery.Row) { d.SendAt, d.Reason = delivery.ParkedUntil(), reason.WorkflowPaused },
 			func(d *delivery.Row) { d.Status, d.SendAt = delivery.Failed, time.Time{} },
 			func(d *delivery.Row) {
 				d.Status, d.SendAt, d.StopReason = delivery.Failed, time.Time{}, reason.ResentByOperator

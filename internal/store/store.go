@@ -105,7 +105,7 @@ type Person struct {
 	SlotsRead bool
 	Slots     []Slot
 	Waiting   []Waiting      // of locked persons, where the occasions of the transaction have a context
-	Carriers  []delivery.Row // of locked persons, where the transaction asks for them: what waits and takes along what is folded into it
+	FoldHeads []delivery.Row // of locked persons, where the transaction asks for them: what waits and takes along what is folded into it
 	Folding   bool           // Carriers are read
 }
 
@@ -229,8 +229,8 @@ type DueInstance struct {
 	PausedAt time.Time // since when its workflow is paused; none: it is not
 }
 
-// ExpandResult is what became of one due instance.
-type ExpandResult struct {
+// FanoutResult is what became of one due instance.
+type FanoutResult struct {
 	Status      instance.Status // completed, failed, deactivated, skipped; pending for another try
 	Held        bool
 	Reason      reason.Reason
@@ -243,8 +243,8 @@ type ExpandResult struct {
 	Deliveries  []delivery.Row    // those whose key exists already are left out silently: an earlier chunk made them
 	Ended       []delivery.Row    // of Person.Waiting: those that are superseded, as they are now
 	Event       *EventRow         // of one that begins: its record as it was seen
-	Look        bool              // its record has to be looked at
-	Seeds       []Seed            // what follows it on the calendar
+	Evaluate    bool              // its record has to be looked at
+	Successors  []Successor       // what follows it on the calendar
 	Definitions int64             // the set with which it goes on, once it has begun; 0: as it is
 }
 
@@ -259,7 +259,7 @@ type Claim struct {
 	AddressStopped bool
 	AddressRead    bool
 	Pace           *flow.Pace     // of its channel, locked; nil unless the decision asked for it
-	Riders         []delivery.Row // what waits to be folded into it, locked; where the decision asked for it
+	FoldMembers    []delivery.Row // what waits to be folded into it, locked; where the decision asked for it
 	Folded         []delivery.Row // of what goes out: what is folded into it, in the order in which it was due
 }
 
@@ -298,50 +298,50 @@ type IntentVerdict struct {
 
 // IntentMove is a change of a claimed row in the transaction of its intent.
 type IntentMove struct {
-	Send       bool   // the attempt goes out all the same (its slot moved to now)
-	Address    string // where it goes from now on; empty: where it went so far
-	Status     delivery.Status
-	SendAt     time.Time
-	Slot       time.Time
-	ExpiresAt  time.Time
-	DeferredBy reason.Reason
-	Reason     reason.Reason
-	AttemptNo  int
-	Step       int // counts skipped steps too
-	Remaining  int // reminders
-	Trace      string
-	Completed  bool      // sets completed_at
-	DoubtAt    time.Time // none: the outcome of every try of the step is known
-	DueAt      time.Time // none: send_at is when the step is due
-	EligibleAt time.Time // since when the message could have left, while its channel delays it; none: send_at
-	FoldedInto delivery.ID
-	LeaseUntil time.Time // without Send: nobody takes the row up before; none: it is free at once
+	Send         bool   // the attempt goes out all the same (its slot moved to now)
+	Address      string // where it goes from now on; empty: where it went so far
+	Status       delivery.Status
+	SendAt       time.Time
+	Slot         time.Time
+	ExpiresAt    time.Time
+	DeferredBy   reason.Reason
+	Reason       reason.Reason
+	AttemptNo    int
+	Step         int // counts skipped steps too
+	Remaining    int // reminders
+	Trace        string
+	Completed    bool      // sets completed_at
+	UnknownSince time.Time // none: the outcome of every try of the step is known
+	DueAt        time.Time // none: send_at is when the step is due
+	EligibleAt   time.Time // since when the message could have left, while its channel delays it; none: send_at
+	FoldedInto   delivery.ID
+	LeaseUntil   time.Time // without Send: nobody takes the row up before; none: it is free at once
 }
 
 // Settlement is the result of one attempt, guarded by the claim's version.
 type Settlement struct {
-	Workspace  subject.WorkspaceID
-	ID         delivery.ID
-	Version    int64
-	Accepted   bool      // last_sent_at = now
-	Step       int       // steps that are over: accepted, skipped or given up
-	LeaseUntil time.Time // none: the lease ends; else nobody takes the row up before (retry: next tick, C45)
-	Status     delivery.Status
-	SendAt     time.Time
-	ExpiresAt  time.Time
-	RetryCount int
-	Remaining  int // reminders
-	Reason     reason.Reason
-	Completed  bool
-	Release    bool      // a definite failure gives the slot back
-	DoubtAt    time.Time // none: the outcome of every try of the step is known
-	EligibleAt time.Time // since when the message could have left, while a retry delays it; none: send_at
-	DueAt      time.Time // when the step was due that is tried again; none: SendAt
-	Attempt    delivery.Attempt
-	Content    *Content      // kept when the channel's provider is read from the store
-	Fallback   *delivery.Row // made when the delivery has failed: it stands in for it
-	Carries    bool          // others are folded into it: those of one that has failed leave with what stands in for it
-	Unfold     bool          // what is folded into it asks for places of its own
+	Workspace    subject.WorkspaceID
+	ID           delivery.ID
+	Version      int64
+	Accepted     bool      // last_sent_at = now
+	Step         int       // steps that are over: accepted, skipped or given up
+	LeaseUntil   time.Time // none: the lease ends; else nobody takes the row up before (retry: next tick, C45)
+	Status       delivery.Status
+	SendAt       time.Time
+	ExpiresAt    time.Time
+	RetryCount   int
+	Remaining    int // reminders
+	Reason       reason.Reason
+	Completed    bool
+	Release      bool      // a definite failure gives the slot back
+	UnknownSince time.Time // none: the outcome of every try of the step is known
+	EligibleAt   time.Time // since when the message could have left, while a retry delays it; none: send_at
+	DueAt        time.Time // when the step was due that is tried again; none: SendAt
+	Attempt      delivery.Attempt
+	Content      *Content      // kept when the channel's provider is read from the store
+	Fallback     *delivery.Row // made when the delivery has failed: it stands in for it
+	FoldHead     bool          // others are folded into it: those of one that has failed leave with what stands in for it
+	Unfold       bool          // what is folded into it asks for places of its own
 	// Together is the kind of its channel, where it is tried again: what else of its person waits for a retry in the same place,
 	// on channels of that kind and for nearly as long, comes with it. Empty: it comes alone.
 	Together string
@@ -402,11 +402,11 @@ type OperatorChange struct {
 	Deliveries    []delivery.Row
 	NewInstance   *instance.Row
 	NewDeliveries []delivery.Row
-	NewEvent      *EventRow // of the new instance
-	Again         bool      // the new instance is the old one, done again
-	Forget        bool      // frees the key (decision 64)
-	Seeds         []Seed    // what follows the instance on the calendar
-	Job           *JobStep  // the job over many deliveries that does this
+	NewEvent      *EventRow   // of the new instance
+	Again         bool        // the new instance is the old one, done again
+	Forget        bool        // frees the key (decision 64)
+	Successors    []Successor // what follows the instance on the calendar
+	Job           *JobStep    // the job over many deliveries that does this
 	Audit         Audit
 }
 
@@ -445,7 +445,7 @@ type DeliveryFilter struct {
 	Channel  string
 	Reason   reason.Reason
 	Contact  subject.ContactID
-	To       Whom
+	To       ContactQuery
 	Instance instance.ID // and of its rows of zones
 	Made     Span
 }
@@ -453,8 +453,8 @@ type DeliveryFilter struct {
 // EventFilter narrows a listing; zero fields do not.
 type EventFilter struct {
 	Kind string
-	To   Whom // the person whom the event names; see MaxNamedRead
-	Made Span // when they were received
+	To   ContactQuery // the person whom the event names; see MaxNamedRead
+	Made Span         // when they were received
 }
 
 // DecisionFilter narrows a listing; zero fields do not.

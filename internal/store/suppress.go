@@ -36,10 +36,10 @@ type SuppressChange struct {
 // suppression at its own intent.
 func (s *Store) Suppress(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, id string, others func(ContactRow) []string,
-	decide func(SuppressState) (SuppressChange, error), once *Once[SuppressChange],
+	decide func(SuppressState) (SuppressChange, error), once *Idempotent[SuppressChange],
 ) error {
-	err := s.write(ctx, func(t *session) error {
-		_, err := once.do(ctx, t, ws, func() (SuppressChange, error) { return t.suppress(ctx, ws, now, id, others, decide) })
+	err := s.write(ctx, func(t *Tx) error {
+		_, err := once.run(ctx, t, ws, func() (SuppressChange, error) { return t.suppress(ctx, ws, now, id, others, decide) })
 		return err
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Store) Suppress(
 	return nil
 }
 
-func (t *session) suppress(
+func (t *Tx) suppress(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, id string, others func(ContactRow) []string,
 	decide func(SuppressState) (SuppressChange, error),
 ) (none SuppressChange, err error) {

@@ -27,14 +27,14 @@ var (
 	errBegin = errors.New("begin")
 )
 
-// session is a connection, inside a transaction or for one read.
-type session struct {
+// Tx is a connection, inside a transaction or for one read.
+type Tx struct {
 	s        *Store
 	conn     conn
 	try      int       // of the transaction, from 1
 	waiting  []waiting // inserts that go with the next statement
 	earliest int64     // µs; the first instant at which something written here is due
-	marks    []*mark
+	marks    []*scanCursor
 	over     map[instanceRef]time.Time // instances of which something ended unsent, and when
 	claimed  map[deliveryRef]bool      // deliveries whose intents this transaction decides about
 }
@@ -45,15 +45,15 @@ type conn interface {
 }
 
 // due notes that work was made due at an instant (µs, 0 = none).
-func (t *session) due(at int64) {
+func (t *Tx) due(at int64) {
 	if at > 0 && (t.earliest == 0 || at < t.earliest) {
 		t.earliest = at
 	}
 }
 
-// spell returns a query in the database's spelling, with its parameters checked and flattened; empty tells that its
+// render returns a query in the database's spelling, with its parameters checked and flattened; empty tells that its
 // rowset has no rows.
-func (t *session) spell(text string, in []any) (spelled string, out []any, empty bool, err error) {
+func (t *Tx) render(text string, in []any) (spelled string, out []any, empty bool, err error) {
 	var constant columnSet
 	for _, arg := range in {
 		if rows, ok := arg.(*rowset); ok && (t.s.dialect.constants || strings.HasPrefix(text, "\nINSERT")) {
@@ -84,8 +84,8 @@ func (t *session) spell(text string, in []any) (spelled string, out []any, empty
 }
 
 // exec runs a statement and returns the number of rows it changed. With an empty rowset nothing is sent.
-func (t *session) exec(ctx context.Context, text string, in ...any) (int64, error) {
-	spelled, args, empty, err := t.spell(text, in)
+func (t *Tx) exec(ctx context.Context, text string, in ...any) (int64, error) {
+	spelled, args, empty, err := t.render(text, in)
 	if err != nil || empty {
 		return 0, err
 	}
@@ -101,8 +101,8 @@ func (t *session) exec(ctx context.Context, text string, in ...any) (int64, erro
 }
 
 // query runs a statement and collects what scan makes of its rows. With an empty rowset nothing is sent.
-func query[T any](ctx context.Context, t *session, scan func(*sql.Rows) (T, error), text string, in ...any) ([]T, error) {
-	spelled, args, empty, err := t.spell(text, in)
+func query[T any](ctx context.Context, t *Tx, scan func(*sql.Rows) (T, error), text string, in ...any) ([]T, error) {
+	spelled, args, empty, err := t.render(text, in)
 	if err != nil || empty {
 		return nil, err
 	}
@@ -128,41 +128,41 @@ func query[T any](ctx context.Context, t *session, scan func(*sql.Rows) (T, erro
 
 func scanInt(rows *sql.Rows) (v int64, err error) { return v, rows.Scan(&v) }
 
-// maxSpellings is how many spellings of a query there may be, by the columns that are constant. Every connection keeps
+// maxRenderings is how many spellings of a query there may be, by the columns that are constant. Every connection keeps
 // each of them prepared.
-const maxSpellings = 8
+const maxRenderings = 8
 
-// spelling names one.
-type spelling struct {
+// rendering names one.
+type rendering struct {
 	text     string
 	constant columnSet
 }
 
 // statement returns the query in the database's spelling, expanded at its first use.
 func (s *Store) statement(text string, constant columnSet) statement {
-	if st, ok := s.statements.Load(spelling{text, constant}); ok {
+	if st, ok := s.statements.Load(rendering{text, constant}); ok {
 		return st.(statement)
 	}
 	if constant != 0 {
 		n, _ := s.spellings.LoadOrStore(text, new(atomic.Int32))
-		if n.(*atomic.Int32).Add(1) > maxSpellings {
+		if n.(*atomic.Int32).Add(1) > maxRenderings {
 			return s.statement(text, 0)
 		}
 	}
-	st := s.dialect.expand(spoiled(text), constant)
-	s.statements.Store(spelling{text, constant}, st)
+	st := s.dialect.expand(sabotaged(text), constant)
+	s.statements.Store(rendering{text, constant}, st)
 	return st
 }
 
 // read runs work outside a transaction, and again when its connection turns out to be gone: after a restart of the
 // server those of the whole pool are.
-func (s *Store) read(ctx context.Context, work func(*session) error) error {
+func (s *Store) read(ctx context.Context, work func(*Tx) error) error {
 	if !s.memory {
 		for try := 1; ; try++ {
 			if err := s.file.check(); err != nil {
 				return err
 			}
-			err := work(&session{s: s, conn: s.readers})
+			err := work(&Tx{s: s, conn: s.readers})
 			if err == nil || ctx.Err() != nil || try == maxTries || !s.dialect.broken(err) {
 				return err
 			}
@@ -172,23 +172,23 @@ func (s *Store) read(ctx context.Context, work func(*session) error) error {
 		return err
 	}
 	defer s.writer.release()
-	return work(&session{s: s, conn: s.writer})
+	return work(&Tx{s: s, conn: s.writer})
 }
 
 // write runs work in a transaction, and again when the database asks for it.
-func (s *Store) write(ctx context.Context, work func(*session) error) error {
+func (s *Store) write(ctx context.Context, work func(*Tx) error) error {
 	return s.writeFrom(ctx, s.dialect.begin, work)
 }
 
 // plan is write for work that follows from the definitions in force: until it has committed, no other set comes into
 // force. So nothing is committed after an apply that was planned by the set before.
-func (s *Store) plan(ctx context.Context, work func(*session) error) error {
+func (s *Store) plan(ctx context.Context, work func(*Tx) error) error {
 	return s.writeFrom(ctx, s.dialect.beginPlan, work)
 }
 
-func (s *Store) writeFrom(ctx context.Context, begin string, work func(*session) error) error {
+func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) error) error {
 	for try := 1; ; try++ {
-		earliest, err := s.once(ctx, begin, try, work)
+		earliest, err := s.attempt(ctx, begin, try, work)
 		s.noteRoom(err)
 		if err == nil {
 			s.committed(earliest)
@@ -212,7 +212,7 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*session)
 	}
 }
 
-func (s *Store) once(ctx context.Context, begin string, try int, work func(*session) error) (earliest int64, err error) {
+func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*Tx) error) (earliest int64, err error) {
 	c, release, err := s.acquire(ctx)
 	if err != nil {
 		return 0, err
@@ -221,7 +221,7 @@ func (s *Store) once(ctx context.Context, begin string, try int, work func(*sess
 	if err := s.file.check(); err != nil {
 		return 0, err
 	}
-	t := &session{s: s, conn: c, try: try}
+	t := &Tx{s: s, conn: c, try: try}
 	open := true
 	defer func() {
 		if !open {
@@ -243,7 +243,7 @@ func (s *Store) once(ctx context.Context, begin string, try int, work func(*sess
 	if err := work(t); err != nil {
 		return 0, err
 	}
-	if err := t.markUnheard(ctx); err != nil {
+	if err := t.markUndelivered(ctx); err != nil {
 		return 0, err
 	}
 	if err := context.Cause(ctx); err != nil {

@@ -139,7 +139,7 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 					})
 				}
 				<-personHeld
-				_, err := s.ExpandDue(t.Context(), now, 10, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
+				_, err := s.FanOutDue(t.Context(), now, 10, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 					tries <- "expand"
 					once(instanceHeld)
 					refs := make([]store.Audience, len(due))

@@ -22,16 +22,16 @@ import (
 //	delivery ends unsent ─▶ mark ─▶ Unheard: anybody told, or still to be told? ─┬▶ yes: the cooldown stands
 //	                                                                             └▶ no: void_at, and the record is looked at
 
-// Unheard is a context of whose last firing nobody was told, and nobody will be.
-type Unheard struct {
+// Undelivered is a context of whose last firing nobody was told, and nobody will be.
+type Undelivered struct {
 	Throttle
 	RecordRef                 // that fired last
 	InForce   int64           // number of the definition set in force
 	Why       []reason.Reason // its messages ended for, or itself where it had none; each once, sorted
 }
 
-// Return is what becomes of the cooldown of such a context.
-type Return struct {
+// Refund is what becomes of the cooldown of such a context.
+type Refund struct {
 	At       time.Time // from then on it does not count; none: it stands
 	Shared   bool      // other records may wait for it
 	Until    time.Time // the end of the cooldown, for which these wait
@@ -45,13 +45,13 @@ FROM /*ROWS $1 (ws bigint, id bigint, instance_id bigint, at bigint)*/ AS r CROS
 WHERE i.ws = r.ws AND i.id = r.instance_id AND i.context <> ''`
 
 // ended notes a delivery as it is written: whether anybody hears of its alert may have been decided by that.
-func (t *session) ended(now time.Time, d delivery.Row) {
+func (t *Tx) ended(now time.Time, d delivery.Row) {
 	if d.LastSentAt.IsZero() && !d.MayHaveArrived() && d.Reason != reason.FoldedInto {
 		t.endedAs(now, d.Workspace, d.Instance, d.Status)
 	}
 }
 
-func (t *session) endedAs(now time.Time, ws subject.WorkspaceID, id instance.ID, status delivery.Status) {
+func (t *Tx) endedAs(now time.Time, ws subject.WorkspaceID, id instance.ID, status delivery.Status) {
 	switch status {
 	case delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Cancelled:
 		t.endedWhole(now, ws, id)
@@ -61,7 +61,7 @@ func (t *session) endedAs(now time.Time, ws subject.WorkspaceID, id instance.ID,
 }
 
 // endedWhole notes an instance that will have no further deliveries.
-func (t *session) endedWhole(now time.Time, ws subject.WorkspaceID, id instance.ID) {
+func (t *Tx) endedWhole(now time.Time, ws subject.WorkspaceID, id instance.ID) {
 	if t.over == nil {
 		t.over = map[instanceRef]time.Time{}
 	}
@@ -73,8 +73,8 @@ type instanceRef struct {
 	id instance.ID
 }
 
-// markUnheard is done before a transaction commits. Instances of events have no context and leave no mark.
-func (t *session) markUnheard(ctx context.Context) error {
+// markUndelivered is done before a transaction commits. Instances of events have no context and leave no mark.
+func (t *Tx) markUndelivered(ctx context.Context) error {
 	if len(t.over) == 0 {
 		return nil
 	}
@@ -179,7 +179,7 @@ func scanContext(rows *sql.Rows) (ref ThrottleRef, err error) {
 }
 
 // heard returns those of the contexts of which somebody was told since they fired, or still may be.
-func (t *session) heard(ctx context.Context, list []Throttle) (map[ThrottleRef]bool, error) {
+func (t *Tx) heard(ctx context.Context, list []Throttle) (map[ThrottleRef]bool, error) {
 	found, err := query(ctx, t, scanContext, heard, contextRows(list))
 	if err != nil {
 		return nil, fmt.Errorf("look who was told: %w", err)
@@ -191,8 +191,8 @@ func (t *session) heard(ctx context.Context, list []Throttle) (map[ThrottleRef]b
 	return told, nil
 }
 
-// heardAfterAll has a cooldown that was given back count again, where a person has since had one of its messages sent.
-func (t *session) heardAfterAll(ctx context.Context, found []Throttle) error {
+// rearmCooldown has a cooldown that was given back count again, where a person has since had one of its messages sent.
+func (t *Tx) rearmCooldown(ctx context.Context, found []Throttle) error {
 	var void []Throttle
 	for _, th := range found {
 		if !th.VoidAt.IsZero() {
@@ -208,11 +208,11 @@ func (t *session) heardAfterAll(ctx context.Context, found []Throttle) error {
 	return err
 }
 
-// Unheard takes up to limit marks of messages that ended unsent, asks decide about those contexts of which nobody was told
+// Undelivered takes up to limit marks of messages that ended unsent, asks decide about those contexts of which nobody was told
 // and nobody will be, and gives their cooldowns back as it says, in one transaction. n is how many marks were taken.
-func (s *Store) Unheard(ctx context.Context, now time.Time, limit int, decide func([]Unheard) ([]Return, error)) (n int, err error) {
-	err = s.plan(ctx, func(t *session) error {
-		n, err = t.takeUnheard(ctx, now, limit, decide)
+func (s *Store) Undelivered(ctx context.Context, now time.Time, limit int, decide func([]Undelivered) ([]Refund, error)) (n int, err error) {
+	err = s.plan(ctx, func(t *Tx) error {
+		n, err = t.takeUndelivered(ctx, now, limit, decide)
 		return err
 	})
 	if err != nil {
@@ -221,7 +221,7 @@ func (s *Store) Unheard(ctx context.Context, now time.Time, limit int, decide fu
 	return n, nil
 }
 
-func (t *session) takeUnheard(ctx context.Context, now time.Time, limit int, decide func([]Unheard) ([]Return, error)) (int, error) {
+func (t *Tx) takeUndelivered(ctx context.Context, now time.Time, limit int, decide func([]Undelivered) ([]Refund, error)) (int, error) {
 	var marks, instances rowset
 	marked, err := query(ctx, t, func(rows *sql.Rows) (ref instanceRef, err error) {
 		var id int64
@@ -251,7 +251,7 @@ func (t *session) takeUnheard(ctx context.Context, now time.Time, limit int, dec
 	if len(returns) != len(list) {
 		return 0, fmt.Errorf("%w: decisions about %d contexts instead of %d", ErrInvalid, len(returns), len(list))
 	}
-	if err := t.giveBack(ctx, now, list, returns); err != nil {
+	if err := t.refund(ctx, now, list, returns); err != nil {
 		return 0, err
 	}
 	_, err = t.exec(ctx, deleteUnheard, &marks)
@@ -259,7 +259,7 @@ func (t *session) takeUnheard(ctx context.Context, now time.Time, limit int, dec
 }
 
 // unheard returns those of the contexts whose last firing nobody hears of. What was reset counts for nothing anyway.
-func (t *session) unheard(ctx context.Context, refs []ThrottleRef) ([]Unheard, error) {
+func (t *Tx) unheard(ctx context.Context, refs []ThrottleRef) ([]Undelivered, error) {
 	throttles, err := t.throttles(ctx, throttlesByContext, refs)
 	if err != nil {
 		return nil, err
@@ -290,9 +290,9 @@ func (t *session) unheard(ctx context.Context, refs []ThrottleRef) ([]Unheard, e
 	for _, th := range fired {
 		records.row().int(int64(th.Workspace)).int(int64(th.Record))
 	}
-	list := make([]Unheard, 0, len(fired))
+	list := make([]Undelivered, 0, len(fired))
 	_, err = query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
-		var u Unheard
+		var u Undelivered
 		var ws subject.WorkspaceID
 		var id subject.RecordID
 		err = rows.Scan(&ws, &id, &u.Type, &u.ExtID, &u.InForce)
@@ -307,7 +307,7 @@ func (t *session) unheard(ctx context.Context, refs []ThrottleRef) ([]Unheard, e
 	if err != nil {
 		return nil, fmt.Errorf("find the records that fired: %w", err)
 	}
-	slices.SortFunc(list, func(a, b Unheard) int { return compareStamps(a.Throttle, b.Throttle) })
+	slices.SortFunc(list, func(a, b Undelivered) int { return compareStamps(a.Throttle, b.Throttle) })
 	return list, nil
 }
 
@@ -316,8 +316,8 @@ SELECT DISTINCT rec.ws, rec.id, rec.type, rec.ext_id, (SELECT w.definitions FROM
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id`
 
-// giveBack locks as the checks do: records by row id, then contexts.
-func (t *session) giveBack(ctx context.Context, now time.Time, list []Unheard, returns []Return) error {
+// refund locks as the checks do: records by row id, then contexts.
+func (t *Tx) refund(ctx context.Context, now time.Time, list []Undelivered, returns []Refund) error {
 	var records, looks, stamps rowset
 	var refs []ThrottleRef
 	decisions := map[subject.WorkspaceID][]Decision{}

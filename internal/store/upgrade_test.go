@@ -63,7 +63,7 @@ func TestUpgradeOfTheFirstVersion(t *testing.T) {
 			if row := f.row(41); row.Status != delivery.Sent {
 				t.Errorf("row %+v", row)
 			}
-			n, err := f.s.ExpandDue(t.Context(), now, 10, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
+			n, err := f.s.FanOutDue(t.Context(), now, 10, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 				return make([]store.Audience, len(due)), nil
 			}, complete)
 			if n != 1 || err != nil {

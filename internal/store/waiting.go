@@ -29,7 +29,7 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, reason text, 
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 // readWaiting gives those of the persons who are locked what waits for them, and locks it.
-func (t *session) readWaiting(ctx context.Context, now time.Time, refs []recipient, persons []Person) error {
+func (t *Tx) readWaiting(ctx context.Context, now time.Time, refs []recipient, persons []Person) error {
 	var locked []PersonRef
 	for i, p := range persons {
 		if p.Locked {
@@ -55,7 +55,7 @@ func (t *session) readWaiting(ctx context.Context, now time.Time, refs []recipie
 }
 
 // endWaiting ends deliveries that were read as waiting.
-func (t *session) endWaiting(ctx context.Context, ended []delivery.Row) error {
+func (t *Tx) endWaiting(ctx context.Context, ended []delivery.Row) error {
 	var rows rowset
 	for _, d := range ended {
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.Reason)).text(d.Trace).
@@ -78,7 +78,7 @@ WHERE true
 ON CONFLICT DO NOTHING`
 
 // insertPastSlots keeps the places that deliveries had for earlier messages.
-func (t *session) insertPastSlots(ctx context.Context, list []PastSlot) error {
+func (t *Tx) insertPastSlots(ctx context.Context, list []PastSlot) error {
 	var rows rowset
 	for _, s := range list {
 		rows.row().int(int64(s.Workspace)).int(int64(s.Contact)).int(dueMicros(s.Slot)).text(s.Type).text(s.Channel).int(int64(s.Delivery))

@@ -39,7 +39,7 @@ func (s *Store) Notify(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errors.New("no answer"))
 	defer cancel()
-	err := s.read(ctx, func(t *session) error {
+	err := s.read(ctx, func(t *Tx) error {
 		_, err := t.exec(ctx, notify, wakeChannel, s.node())
 		return err
 	})

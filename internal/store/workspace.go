@@ -25,7 +25,7 @@ WHERE name = $1`
 // a new one.
 func (s *Store) EnsureWorkspace(ctx context.Context, name string, secret []byte, now time.Time) (Workspace, error) {
 	var found []Workspace
-	err := s.write(ctx, func(t *session) (err error) {
+	err := s.write(ctx, func(t *Tx) (err error) {
 		if _, err = t.exec(ctx, insertWorkspace, name, hex.EncodeToString(secret), micros(now)); err != nil {
 			return err
 		}

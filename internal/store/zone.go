@@ -34,9 +34,9 @@ FROM /*ROWS $1 (name text, rules text)*/ AS r
 WHERE true
 ON CONFLICT (name) DO UPDATE SET rules = excluded.rules`
 
-// Replanned is what is planned anew in a workspace: the records of some types are looked at, and what is scheduled becomes
+// Rescheduled is what is planned anew in a workspace: the records of some types are looked at, and what is scheduled becomes
 // what the set in force implies.
-type Replanned struct {
+type Rescheduled struct {
 	Workspace subject.WorkspaceID
 	Runs      []RunSeed
 	Calendar  *CalendarPlan
@@ -44,12 +44,12 @@ type Replanned struct {
 
 // Rezone writes the rules of zones and, in the same transaction, has planned anew what was planned by others.
 // ErrStaleDefinitions: another set has come into force.
-func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]string, list []Replanned) error {
+func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]string, list []Rescheduled) error {
 	var rows rowset
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		rows.row().text(name).text(rules[name])
 	}
-	err := s.write(ctx, func(t *session) error {
+	err := s.write(ctx, func(t *Tx) error {
 		if _, err := t.exec(ctx, writeZones, &rows); err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]stri
 	return nil
 }
 
-func (t *session) replan(ctx context.Context, now time.Time, r Replanned) error {
+func (t *Tx) replan(ctx context.Context, now time.Time, r Rescheduled) error {
 	if t.s.dialect.lockPlans != "" {
 		if _, err := t.exec(ctx, t.s.dialect.lockPlans); err != nil {
 			return err

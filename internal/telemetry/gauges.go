@@ -19,7 +19,7 @@ type Database struct {
 	Waiting                                 []Waiting // of the due deliveries
 	Held, Unknown                           int64
 	Copied                                  bool // nothing is sent: the database is a copy that nobody has accepted
-	Paused, PutAside                        int64
+	Paused, Parked                          int64
 	Definitions                             map[string]int64 // number of the set in force by workspace
 }
 
@@ -101,7 +101,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	}
 	tell(databaseCopied(), copied)
 	tell(paused(), float64(d.Paused))
-	tell(putAside(), float64(d.PutAside))
+	tell(putAside(), float64(d.Parked))
 	for workspace, number := range d.Definitions {
 		tell(definitionsNumber(), float64(number), workspace)
 	}

@@ -138,7 +138,7 @@ func TestGauges(t *testing.T) {
 	m := telemetry.NewMetrics(telemetry.MetricsOptions{Now: func() time.Time { return now }, Database: func(context.Context) (telemetry.Database, error) {
 		asked++
 		return telemetry.Database{
-			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, OldestDue: 90 * time.Second, Held: 3, Unknown: 4, Paused: 5, PutAside: 6,
+			Pool: telemetry.Pool{Max: 8, Waited: time.Second}, DueInstances: 1, DueDeliveries: 2, OldestDue: 90 * time.Second, Held: 3, Unknown: 4, Paused: 5, Parked: 6,
 			Definitions: map[string]int64{"default": 7},
 		}, away
 	}})

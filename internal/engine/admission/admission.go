@@ -126,7 +126,7 @@ func Zone(zones *civil.Zones, set *definition.Set, person store.Person) *time.Lo
 // Deliveries appends the row of one recipient to rows. Where it is skipped because they have no address on its channel, or
 // for a limit that sends the message to a channel that is free (see standIn), the row of the fallback follows it, and so on.
 // A delivery whose time has come takes a slot; a later one takes it when its time comes, never ahead of it (model.md §5).
-func (b *Book) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func() delivery.ID) []delivery.Row {
+func (b *Ledger) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func() delivery.ID) []delivery.Row {
 	var of delivery.ID
 	for channel := o.Trigger.Channel; channel != ""; {
 		row, next := b.delivery(o, r, channel, id(), of)
@@ -138,7 +138,7 @@ func (b *Book) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func(
 }
 
 // delivery makes the row for one channel, and names the one that stands in for it, if it is skipped for that.
-func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery.ID) (row delivery.Row, next string) {
+func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delivery.ID) (row delivery.Row, next string) {
 	t := o.Trigger
 	row = delivery.Row{
 		Workspace: o.Instance.Workspace, ID: id, Instance: o.Instance.ID, Event: o.Instance.Event, Contact: r.Person.ID,
@@ -152,7 +152,7 @@ func (b *Book) delivery(o Occasion, r Recipient, channel string, id, of delivery
 	}
 	row.OwnAddress = row.Address == r.Person.AddressOn(Kind(channel)) || r.Person.Has(row.Address)
 	row.OwnAt = o.ownAt(b.zones)
-	var because Because
+	var because LimitTrace
 	switch due := row.NotBefore; {
 	case r.Person.Suppressed:
 		end(&row, delivery.Cancelled, reason.Suppressed, o.Now)
@@ -184,14 +184,14 @@ func (o Occasion) further(channel string, ok func(name string) bool) string {
 	return ""
 }
 
-// StandsIn reports whether a message that a limit puts off when it is made goes to a channel that is free: where its
+// FallsBack reports whether a message that a limit puts off when it is made goes to a channel that is free: where its
 // workflow says so, and where it would be put off for too long otherwise (R4).
-func StandsIn(l definition.Limits, v cadence.Verdict) bool {
+func FallsBack(l definition.Limits, v cadence.Verdict) bool {
 	return l.AtCreate == definition.LimitFallback || v.Reason == reason.DeferredTooLong && l.AtCreate != definition.LimitSkip
 }
 
 // standIn is the first channel that may take the message over now, with its own limits (decision 15).
-func (b *Book) standIn(a Ask, o Occasion, r Recipient) string {
+func (b *Ledger) standIn(a SlotRequest, o Occasion, r Recipient) string {
 	return o.further(a.Channel, func(name string) bool {
 		channel, address := o.Set.Channel(name), r.on(name)
 		if channel == nil || address == "" || !channel.OnlyTo.Allows(address) {
@@ -205,8 +205,8 @@ func (b *Book) standIn(a Ask, o Occasion, r Recipient) string {
 
 // place gives a message whose time has come its slot (A38), or names the channel to which it goes instead. One of the same
 // context that still waits makes way for it (R6). It returns what keeps it from going at once.
-func (b *Book) place(row *delivery.Row, o Occasion, r Recipient) (because Because, next string) {
-	ask := Ask{
+func (b *Ledger) place(row *delivery.Row, o Occasion, r Recipient) (because LimitTrace, next string) {
+	ask := SlotRequest{
 		Set: o.Set, Person: r.Person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
 		Now: o.Now, Until: o.Trigger.Timing.ExpiresAt(row.NotBefore, row.NotBefore), Fold: Folds(o.Trigger.Limits),
 		Planned: OwnClock(*row, b.zones),
@@ -214,9 +214,9 @@ func (b *Book) place(row *delivery.Row, o Occasion, r Recipient) (because Becaus
 	older := b.waiting(o, r.Person, row.Channel)
 	verdict := b.Try(ask, older...)
 	if verdict.Reason != "" {
-		because = b.Because(ask, verdict, older...)
+		because = b.Trace(ask, verdict, older...)
 	}
-	if verdict.Reason != "" && StandsIn(ask.Limits, verdict) {
+	if verdict.Reason != "" && FallsBack(ask.Limits, verdict) {
 		if next = b.standIn(ask, o, r.instead()); next != "" {
 			end(row, delivery.Skipped, verdict.Reason, o.Now)
 			b.give(ask, older) // the message that stands in tells what is newer as well

@@ -15,9 +15,9 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Book keeps the slots that one transaction has given out, on top of those that were loaded, so that the
+// Ledger keeps the slots that one transaction has given out, on top of those that were loaded, so that the
 // decisions of a batch see each other.
-type Book struct {
+type Ledger struct {
 	zones    *civil.Zones
 	now      time.Time
 	slots    map[holder]*cadence.History    // of those that were asked for
@@ -64,9 +64,9 @@ type source struct {
 	persona, own, kind string
 }
 
-// NewBook makes an empty book for one run of a decision at now.
-func NewBook(zones *civil.Zones, now time.Time) *Book {
-	return &Book{
+// NewLedger makes an empty book for one run of a decision at now.
+func NewLedger(zones *civil.Zones, now time.Time) *Ledger {
+	return &Ledger{
 		zones: zones, now: now, slots: map[holder]*cadence.History{}, kinds: map[subject.ContactID][]string{}, taken: map[subject.ContactID][]place{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
 		freed: map[subject.ContactID][]place{}, gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
 	}
@@ -74,8 +74,8 @@ func NewBook(zones *civil.Zones, now time.Time) *Book {
 
 // Next is an empty book for the next round of the same decision, in which people's slots are known better. It keeps in
 // mind what was given out.
-func (b *Book) Next() *Book {
-	next := NewBook(b.zones, b.now)
+func (b *Ledger) Next() *Ledger {
+	next := NewLedger(b.zones, b.now)
 	next.before, next.freed, next.unread = b.before, b.freed, b.unread
 	if next.before == nil {
 		next.before = map[subject.ContactID][]place{}
@@ -95,11 +95,11 @@ func Kind(channel string) string {
 // PolicyOf returns the limits that hold for a person on a kind of channel: their own over their persona's, else those of
 // the workspace (decision 11).
 func PolicyOf(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
-	return NewBook(nil, time.Time{}).Policy(set, c, kind)
+	return NewLedger(nil, time.Time{}).Policy(set, c, kind)
 }
 
 // Policy is PolicyOf, read once for all people with the same rules.
-func (b *Book) Policy(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
+func (b *Ledger) Policy(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
 	from := source{set, c.Persona, c.Cadence, kind}
 	p, ok := b.policies[from]
 	if !ok || b.own[c.Cadence].err != nil { // each of those whose rules cannot be read is told of
@@ -113,7 +113,7 @@ func (b *Book) Policy(set *definition.Set, c subject.Contact, kind string) caden
 // PassedOver tells of the people whose own limits this version of the program cannot read, as after a downgrade, since it
 // was last asked, each once. They were checked when they were written; the messages of these people keep to the limits that
 // hold without them, so that one person does not keep a whole batch from going.
-func (b *Book) PassedOver(now time.Time) []journal.Entry {
+func (b *Ledger) PassedOver(now time.Time) []journal.Entry {
 	passed := b.passed
 	b.passed = nil
 	for i := range passed {
@@ -124,7 +124,7 @@ func (b *Book) PassedOver(now time.Time) []journal.Entry {
 
 // rules are those of the person and of their persona. Who has a persona that is not defined has none, and own rules that
 // cannot be read are none.
-func (b *Book) rules(set *definition.Set, c subject.Contact) (own, persona cadence.Rules) {
+func (b *Ledger) rules(set *definition.Set, c subject.Contact) (own, persona cadence.Rules) {
 	if c.Cadence != "" {
 		known, ok := b.own[c.Cadence]
 		if !ok {
@@ -147,14 +147,14 @@ func (b *Book) rules(set *definition.Set, c subject.Contact) (own, persona caden
 // Floors tells how far back the slots of people matter to decisions at an instant.
 type Floors struct {
 	types []string
-	book  *Book
+	book  *Ledger
 	now   time.Time
 	known map[source]time.Time // by zone instead of kind
 }
 
 // NewFloors makes floors for decisions at now about messages of some types; nil: of any.
 func NewFloors(zones *civil.Zones, now time.Time, types []string) *Floors {
-	return &Floors{types: types, book: NewBook(zones, now), now: now, known: map[source]time.Time{}}
+	return &Floors{types: types, book: NewLedger(zones, now), now: now, known: map[source]time.Time{}}
 }
 
 // Of is the oldest instant whose slots can matter to a decision about a person, on any channel; zero when none do.
@@ -186,8 +186,8 @@ func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
 	return floor
 }
 
-// Ask is one message that asks for a place in its person's limits.
-type Ask struct {
+// SlotRequest is one message that asks for a place in its person's limits.
+type SlotRequest struct {
 	Set     *definition.Set // in force
 	Person  store.Person
 	Channel string
@@ -206,13 +206,13 @@ type Clock struct {
 }
 
 // message is the message as cadence knows it.
-func (a Ask) message() cadence.Message {
+func (a SlotRequest) message() cadence.Message {
 	return cadence.Message{Type: a.Type, Window: a.Limits.SendWindow, At: a.Planned.At, Zone: a.Planned.Zone}
 }
 
 // Limiting is the policy as far as it concerns the message: a critical one passes it, and one whose type does not count
 // keeps the quiet hours alone. The places of all of them are over after the same grace.
-func (b *Book) Limiting(a Ask) cadence.Policy {
+func (b *Ledger) Limiting(a SlotRequest) cadence.Policy {
 	p := b.Policy(a.Set, a.Person.Contact, Kind(a.Channel))
 	if a.Limits.Critical {
 		return cadence.Policy{SlotGrace: p.SlotGrace}
@@ -223,7 +223,7 @@ func (b *Book) Limiting(a Ask) cadence.Policy {
 // Try finds the instant at which the message may go, at Now or later, and books nothing. Unless nothing is counted,
 // the person's slots must be loaded, and the person locked if the place is to be taken. Places of without are as good
 // as free.
-func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
+func (b *Ledger) Try(a SlotRequest, without ...delivery.Row) cadence.Verdict {
 	policy := b.Limiting(a)
 	if policy.Empty() && a.Limits.SendWindow.IsZero() && len(without) == 0 {
 		return cadence.Verdict{At: a.Now}
@@ -231,7 +231,7 @@ func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
 	from, why := a.Now, reason.Reason("")
 	for i, row := range without { // the earliest of their places is the first that it may have
 		at := row.Slot
-		if row.Rides() { // it has none of its own
+		if row.IsFoldMember() { // it has none of its own
 			at = row.LeavesAt()
 		}
 		if at.After(a.Now) && (i == 0 || at.Before(from)) {
@@ -257,18 +257,18 @@ func (b *Book) Try(a Ask, without ...delivery.Row) cadence.Verdict {
 	return verdict
 }
 
-// Take books the place of a message that waits and returns what the row keeps of it: nothing where the message uses up no
+// Reserve books the place of a message that waits and returns what the row keeps of it: nothing where the message uses up no
 // limit.
-func (b *Book) Take(a Ask, at time.Time) time.Time {
+func (b *Ledger) Reserve(a SlotRequest, at time.Time) time.Time {
 	return b.take(a, cadence.Slot{At: at, Type: a.Type, Passed: b.over(a, at)})
 }
 
 // Send books the place of a message that this transaction sends.
-func (b *Book) Send(a Ask, at time.Time) time.Time {
+func (b *Ledger) Send(a SlotRequest, at time.Time) time.Time {
 	return b.take(a, cadence.Slot{At: at, Type: a.Type, Sent: true})
 }
 
-func (b *Book) take(a Ask, slot cadence.Slot) time.Time {
+func (b *Ledger) take(a SlotRequest, slot cadence.Slot) time.Time {
 	if a.Limits.Uncounted {
 		return time.Time{}
 	}
@@ -280,40 +280,40 @@ func (b *Book) take(a Ask, slot cadence.Slot) time.Time {
 }
 
 // histories calls f with each history of a person that was made.
-func (b *Book) histories(id subject.ContactID, f func(kind string, history *cadence.History)) {
+func (b *Ledger) histories(id subject.ContactID, f func(kind string, history *cadence.History)) {
 	for _, kind := range b.kinds[id] {
 		f(kind, b.slots[holder{id, kind}])
 	}
 }
 
 // over reports whether the place of a message that waits has passed, so that it binds no cooldown.
-func (b *Book) over(a Ask, at time.Time) bool {
+func (b *Ledger) over(a SlotRequest, at time.Time) bool {
 	grace := b.Policy(a.Set, a.Person.Contact, Kind(a.Channel)).Grace()
 	return b.now.Sub(at) > grace
 }
 
-// Leave gives a place up.
-func (b *Book) Leave(a Ask, at time.Time, typ string) {
+// Release gives a place up.
+func (b *Ledger) Release(a SlotRequest, at time.Time, typ string) {
 	if !at.IsZero() {
 		b.free(a.Person.ID, place{Kind(a.Channel), cadence.Slot{At: at, Type: typ}})
 	}
 }
 
-// Free gives up the place of a message that this transaction ends.
-func (b *Book) Free(row delivery.Row) {
+// Requeue gives up the place of a message that this transaction ends.
+func (b *Ledger) Requeue(row delivery.Row) {
 	if !row.Slot.IsZero() {
 		b.free(row.Contact, place{Kind(row.Channel), cadence.Slot{At: row.Slot, Type: row.Type}})
 	}
 }
 
-func (b *Book) free(id subject.ContactID, p place) {
+func (b *Ledger) free(id subject.ContactID, p place) {
 	b.freed[id] = append(b.freed[id], p)
 	b.histories(id, func(kind string, history *cadence.History) { history.Remove(p.seenFrom(kind)) })
 }
 
 // history is the person's slots on the kind of channel, as this transaction leaves them. Those on other kinds are in it where a
 // total counts them.
-func (b *Book) history(a Ask) *cadence.History {
+func (b *Ledger) history(a SlotRequest) *cadence.History {
 	of := holder{a.Person.ID, Kind(a.Channel)}
 	if history, known := b.slots[of]; known {
 		return history

@@ -47,8 +47,8 @@ func TestWhatPlacesCount(t *testing.T) {
 				Contact: subject.Contact{ID: 1, Persona: "none", Cadence: c.rules}, Found: true, Locked: true, SlotsRead: true,
 				Slots: []store.Slot{{At: c.slot, Type: "alert", Channel: "email:default", N: 1, Waits: c.waits}},
 			}
-			a := Ask{Set: set, Person: person, Channel: "email:default", Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
-			if got := NewBook(&civil.Zones{}, a.Now).Try(a); !got.At.Equal(c.want.At) || got.Reason != c.want.Reason {
+			a := SlotRequest{Set: set, Person: person, Channel: "email:default", Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
+			if got := NewLedger(&civil.Zones{}, a.Now).Try(a); !got.At.Equal(c.want.At) || got.Reason != c.want.Reason {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
@@ -67,20 +67,20 @@ func TestTotalAcrossKinds(t *testing.T) {
 		Found:   true, Locked: true, SlotsRead: true,
 		Slots: []store.Slot{{At: now.Add(-time.Hour), Type: "report", Channel: "push:default", N: 1}},
 	}
-	on := func(channel string) Ask {
-		return Ask{Set: set, Person: person, Channel: channel, Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
+	on := func(channel string) SlotRequest {
+		return SlotRequest{Set: set, Person: person, Channel: channel, Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
 	}
 	for _, asked := range []bool{false, true} { // whether the history of the other kind was made before
-		book := NewBook(&civil.Zones{}, now)
-		free := func(b *Book, channel string) bool { return b.Try(on(channel)).At.Equal(now) }
+		book := NewLedger(&civil.Zones{}, now)
+		free := func(b *Ledger, channel string) bool { return b.Try(on(channel)).At.Equal(now) }
 		if asked && !free(book, "sms:default") {
 			t.Error("one of two is left, and SMS has none")
 		}
-		book.Take(on("email:default"), now)
+		book.Reserve(on("email:default"), now)
 		if free(book, "sms:default") || free(book.Next(), "sms:default") {
 			t.Errorf("asked before: %v: SMS has a third of two", asked)
 		}
-		book.Leave(on("email:default"), now, "alert")
+		book.Release(on("email:default"), now, "alert")
 		if !free(book, "sms:default") || !free(book.Next(), "sms:default") {
 			t.Errorf("asked before: %v: what was given back is not free for SMS", asked)
 		}

@@ -27,7 +27,7 @@ func Folds(l definition.Limits) bool {
 //
 // A message that is folded takes no place: the one that carries it counts for all. One that may be folded and has to
 // wait carries those that come after it.
-func (b *Book) Place(a Ask, row delivery.Row, v cadence.Verdict, without ...delivery.Row) (delivery.Row, bool) {
+func (b *Ledger) Place(a SlotRequest, row delivery.Row, v cadence.Verdict, without ...delivery.Row) (delivery.Row, bool) {
 	late, fold := v.Reason == reason.DeferredTooLong, a.Fold && row.Step == 0
 	if fold && (late || v.At.After(a.Now)) {
 		if c, ok := b.carrier(a, row, v, without); ok {
@@ -43,25 +43,25 @@ func (b *Book) Place(a Ask, row delivery.Row, v cadence.Verdict, without ...deli
 		return row, false
 	}
 	b.give(a, without)
-	row.SendAt, row.Slot, row.DeferredBy = v.At, b.Take(a, v.At), v.Reason
+	row.SendAt, row.Slot, row.DeferredBy = v.At, b.Reserve(a, v.At), v.Reason
 	switch {
 	case fold && v.At.After(a.Now):
 		row.FoldedInto = row.ID
 		b.Carry(row)
-	case row.Rides():
+	case row.IsFoldMember():
 		row.FoldedInto = 0
 	}
 	return row, true
 }
 
-func (b *Book) give(a Ask, places []delivery.Row) {
+func (b *Ledger) give(a SlotRequest, places []delivery.Row) {
 	for _, row := range places {
-		b.Leave(a, row.Slot, row.Type)
+		b.Release(a, row.Slot, row.Type)
 	}
 }
 
 // blockedBy is the first limit that keeps a message from going when it asks.
-func (b *Book) blockedBy(a Ask) reason.Reason {
+func (b *Ledger) blockedBy(a SlotRequest) reason.Reason {
 	for _, u := range b.blocks(a) {
 		return u.Reason
 	}
@@ -71,8 +71,8 @@ func (b *Book) blockedBy(a Ask) reason.Reason {
 // carrier finds the message into which one can be folded: to the same address on the same channel, waiting for a place
 // that comes no later than its own would, and that it might have had itself, so that no limit of its type and no send
 // window is passed by being folded.
-func (b *Book) carrier(a Ask, row delivery.Row, v cadence.Verdict, without []delivery.Row) (delivery.Row, bool) {
-	for _, c := range b.known(row.Workspace, a.Person.ID, a.Person.Carriers) {
+func (b *Ledger) carrier(a SlotRequest, row delivery.Row, v cadence.Verdict, without []delivery.Row) (delivery.Row, bool) {
+	for _, c := range b.known(row.Workspace, a.Person.ID, a.Person.FoldHeads) {
 		given := slices.ContainsFunc(without, func(w delivery.Row) bool { return w.ID == c.ID })
 		switch {
 		case given, b.gone[c.ID], c.ID == row.ID, c.Slot.Before(a.Now), c.Slot.After(a.Until),
@@ -88,7 +88,7 @@ func (b *Book) carrier(a Ask, row delivery.Row, v cadence.Verdict, without []del
 
 // Fits reports whether a message might leave in the place of another one, to the same address. Places of without are as
 // good as free.
-func (b *Book) Fits(a Ask, row, carrier delivery.Row, without ...delivery.Row) bool {
+func (b *Ledger) Fits(a SlotRequest, row, carrier delivery.Row, without ...delivery.Row) bool {
 	if row.Channel != carrier.Channel || row.Address != carrier.Address {
 		return false
 	}
@@ -99,7 +99,7 @@ func (b *Book) Fits(a Ask, row, carrier delivery.Row, without ...delivery.Row) b
 
 // Carry has a message that waits take along what is folded into it from now on. What the book knew of it before is
 // forgotten.
-func (b *Book) Carry(row delivery.Row) {
+func (b *Ledger) Carry(row delivery.Row) {
 	of := personID{row.Workspace, row.Contact}
 	list := slices.DeleteFunc(slices.Clone(b.carriers[of]), func(c delivery.Row) bool { return c.ID == row.ID })
 	b.carriers[of] = append(list, row)
@@ -107,7 +107,7 @@ func (b *Book) Carry(row delivery.Row) {
 
 // known are the messages of a person that carry others, the earliest first: those that waited when the transaction
 // began, and those of the book.
-func (b *Book) known(ws subject.WorkspaceID, id subject.ContactID, waiting []delivery.Row) []delivery.Row {
+func (b *Ledger) known(ws subject.WorkspaceID, id subject.ContactID, waiting []delivery.Row) []delivery.Row {
 	list := slices.Clone(b.carriers[personID{ws, id}])
 	for _, c := range waiting {
 		if !slices.ContainsFunc(list, func(k delivery.Row) bool { return k.ID == c.ID }) {

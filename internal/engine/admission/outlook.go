@@ -37,7 +37,7 @@ func Ahead(row delivery.Row, c Circumstances) (o Outlook, planned bool) {
 		return Outlook{Reason: reason.NoChannel}, true
 	case row.SendAt.IsZero():
 		return o, false
-	case c.Paused, row.Aside():
+	case c.Paused, row.Parked():
 		return Outlook{Reason: reason.WorkflowPaused, Away: away}, true
 	case c.Off:
 		return Outlook{Reason: reason.WorkflowInactive, Away: away}, true

@@ -13,16 +13,16 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Line is one limit of a person, and where it comes from.
-type Line struct {
+// LimitUse is one limit of a person, and where it comes from.
+type LimitUse struct {
 	cadence.Use
 	From cadence.Layer
 }
 
-// Standing is where a person stands with the limits of one kind of channel (A41).
-type Standing struct {
+// LimitStatus is where a person stands with the limits of one kind of channel (A41).
+type LimitStatus struct {
 	Kind    string
-	Lines   []Line // in the order in which they are asked (A36)
+	Limits  []LimitUse // in the order in which they are asked (A36)
 	Waiting []delivery.Row
 }
 
@@ -33,7 +33,7 @@ type Limits struct {
 	Unread  error          // why the person's own limits cannot be read; nil: they can
 	Zone    *time.Location // in which days begin and end
 	At      time.Time
-	Kinds   []Standing
+	Kinds   []LimitStatus
 }
 
 // LimitsOf says how far a person's limits are used up at now, for each kind of channel that may reach them or has
@@ -41,14 +41,14 @@ type Limits struct {
 func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now time.Time) Limits {
 	out := Limits{Contact: s.Contact, Zone: Zone(zones, set, s.Person), At: now}
 	out.Lost = s.Person.Persona != "" && set.Persona(s.Person.Persona) == nil
-	book := NewBook(zones, now)
+	book := NewLedger(zones, now)
 	own, persona := book.rules(set, s.Person.Contact)
 	out.Unread = book.own[s.Person.Cadence].err
 	for _, kind := range kindsOf(set, s) {
-		history := book.history(Ask{Set: set, Person: s.Person, Channel: kind, Now: now})
-		one := Standing{Kind: kind}
+		history := book.history(SlotRequest{Set: set, Person: s.Person, Channel: kind, Now: now})
+		one := LimitStatus{Kind: kind}
 		for _, u := range history.Standing(book.Policy(set, s.Person.Contact, kind), out.Zone, now) {
-			one.Lines = append(one.Lines, Line{Use: u, From: cadence.LayerOn(kind, u.Limit, own, persona, set.Workspace.Limits)})
+			one.Limits = append(one.Limits, LimitUse{Use: u, From: cadence.LayerOn(kind, u.Limit, own, persona, set.Workspace.Limits)})
 		}
 		for _, d := range s.Waiting {
 			if Kind(d.Channel) == kind {

@@ -69,7 +69,7 @@ func TestLimitsOf(t *testing.T) {
 			lines = append(lines, "lost")
 		}
 		for _, k := range l.Kinds {
-			for _, u := range k.Lines {
+			for _, u := range k.Limits {
 				lines = append(lines, k.Kind+" "+string(u.From)+" "+u.Sentence(now, l.Zone))
 			}
 			if len(k.Waiting) > 0 {
@@ -110,15 +110,15 @@ func TestLimitsOf(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
-	ask := Ask{
+	ask := SlotRequest{
 		Set: set, Now: now, Until: now.AddDate(0, 1, 0), Channel: "email:default", Type: "alert", Limits: definition.Limits{SendWindow: civil.Span{From: 13 * 3600, To: 14 * 3600}},
 		Person: store.Person{Contact: subject.Contact{ID: 1, Persona: "Manager"}, Slots: []store.Slot{{At: now.Add(-time.Hour), Type: "alert", Channel: "email:default", N: 1}}},
 	}
-	deferred := func(ask Ask) delivery.Row {
-		book := NewBook(&civil.Zones{}, ask.Now)
+	deferred := func(ask SlotRequest) delivery.Row {
+		book := NewLedger(&civil.Zones{}, ask.Now)
 		v := book.Try(ask)
 		row := delivery.Row{NotBefore: now, Status: delivery.Scheduled, SendAt: v.At, Slot: v.At, DeferredBy: v.Reason}
-		row.Trace = Trace(row, schedule.Timing{}, v.Reason, now, v.At, book.Because(ask, v))
+		row.Trace = Trace(row, schedule.Timing{}, v.Reason, now, v.At, book.Trace(ask, v))
 		return row
 	}
 	then := []string{
@@ -168,7 +168,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("limits that nobody has set (-want +got)\n%s", diff)
 	}
 	late := delivery.Row{NotBefore: now.Add(-34 * time.Hour), Status: delivery.Skipped, Reason: reason.Stale}
-	late.Trace = Trace(late, schedule.Timing{CatchUp: schedule.CatchUp{Within: 12 * time.Hour}}, reason.Stale, now, time.Time{}, Because{})
+	late.Trace = Trace(late, schedule.Timing{CatchUp: schedule.CatchUp{Within: 12 * time.Hour}}, reason.Stale, now, time.Time{}, LimitTrace{})
 	if diff := cmp.Diff([]string{"34h late, catch_up is 12h"}, Explain(late)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

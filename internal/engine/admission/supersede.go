@@ -10,7 +10,7 @@ import (
 
 // waiting are the deliveries of the same workflow and context to the same person on the same channel that wait for a
 // slot to come and were never sent, the earliest first (R6).
-func (b *Book) waiting(o Occasion, p store.Person, channel string) []delivery.Row {
+func (b *Ledger) waiting(o Occasion, p store.Person, channel string) []delivery.Row {
 	if o.Instance.Context == "" || o.Trigger.Limits.KeepQueued || o.Trigger.Limits.Critical {
 		return nil
 	}
@@ -25,16 +25,16 @@ func (b *Book) waiting(o Occasion, p store.Person, channel string) []delivery.Ro
 }
 
 // supersede ends an older delivery in favour of a newer one.
-func (b *Book) supersede(old delivery.Row, newer *delivery.Row, o Occasion) {
+func (b *Ledger) supersede(old delivery.Row, newer *delivery.Row, o Occasion) {
 	b.gone[old.ID] = true
 	old.Status, old.Reason, old.CompletedAt = delivery.Superseded, reason.Superseded, o.Now
-	old.Trace = Trace(old, o.Trigger.Timing, reason.Superseded, o.Now, newer.SendAt, Because{})
+	old.Trace = Trace(old, o.Trigger.Timing, reason.Superseded, o.Now, newer.SendAt, LimitTrace{})
 	old.SendAt, old.Slot, old.FoldedInto = time.Time{}, time.Time{}, 0
 	b.ended = append(b.ended, old)
 }
 
 // Ended are the deliveries that newer ones superseded since it was last asked, as they are now.
-func (b *Book) Ended() []delivery.Row {
+func (b *Ledger) Ended() []delivery.Row {
 	ended := b.ended
 	b.ended = nil
 	return ended

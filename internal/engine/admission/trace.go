@@ -25,11 +25,11 @@ type trace struct {
 	Late    string        `json:"late,omitempty"`
 	CatchUp string        `json:"catch_up,omitempty"`
 	Until   *time.Time    `json:"until,omitempty"` // when it is looked at again
-	Because
+	LimitTrace
 }
 
-// Because are the limits of a person that kept a message from going, as they stood then.
-type Because struct {
+// LimitTrace are the limits of a person that kept a message from going, as they stood then.
+type LimitTrace struct {
 	Zone   string        `json:"zone,omitempty"` // of the person's days
 	Limits []Limit       `json:"limits,omitempty"`
 	Last   reason.Reason `json:"last,omitempty"` // the limit whose end the message waits for; that may come after those
@@ -46,11 +46,11 @@ type Limit struct {
 	From    cadence.Layer `json:"from,omitempty"` // none: of the workflow, as its send window
 }
 
-// Because says which limits keep a message from going when it asks, and got a verdict. Places of without are as good as
+// Trace says which limits keep a message from going when it asks, and got a verdict. Places of without are as good as
 // free.
-func (b *Book) Because(a Ask, v cadence.Verdict, without ...delivery.Row) Because {
+func (b *Ledger) Trace(a SlotRequest, v cadence.Verdict, without ...delivery.Row) LimitTrace {
 	own, persona := b.rules(a.Set, a.Person.Contact)
-	out := Because{Zone: Zone(b.zones, a.Set, a.Person).String(), Last: v.Last}
+	out := LimitTrace{Zone: Zone(b.zones, a.Set, a.Person).String(), Last: v.Last}
 	for _, u := range b.blocks(a, without...) {
 		l := Limit{Limit: u.Limit, Type: u.Type, Used: u.Used, Max: u.Most, Rolling: u.Rolling}
 		if !u.Free.IsZero() {
@@ -65,7 +65,7 @@ func (b *Book) Because(a Ask, v cadence.Verdict, without ...delivery.Row) Becaus
 }
 
 // blocks are those limits, the first as they are asked first.
-func (b *Book) blocks(a Ask, without ...delivery.Row) []cadence.Use {
+func (b *Ledger) blocks(a SlotRequest, without ...delivery.Row) []cadence.Use {
 	policy, loc := b.Limiting(a), Zone(b.zones, a.Set, a.Person)
 	m := a.message()
 	if policy.Unlimited() {
@@ -92,7 +92,7 @@ func WaitsFor(row delivery.Row) reason.Reason {
 	switch {
 	case !ok && row.RetryCount > 0:
 		return ""
-	case !ok || row.Rides() && t.Until != nil: // as long as the one with which it leaves
+	case !ok || row.IsFoldMember() && t.Until != nil: // as long as the one with which it leaves
 		return row.DeferredBy
 	case t.Until == nil, t.Until.Sub(row.SendAt).Abs() >= time.Millisecond, len(t.Limits) == 0 && t.Reason != row.DeferredBy:
 		return "" // it is due at another instant than was decided then
@@ -129,7 +129,7 @@ func Explain(row delivery.Row) []string {
 		lines = append(lines, line)
 	}
 	waits := WaitsFor(row)
-	if waits != "" && !row.Rides() && t.Last != "" && (len(t.Limits) > 1 || t.later()) {
+	if waits != "" && !row.IsFoldMember() && t.Last != "" && (len(t.Limits) > 1 || t.later()) {
 		line := fmt.Sprintf("waits for %s until %s %s", Called(t.Last), cadence.ClockTime(*t.Until, t.At, loc), loc)
 		if t.later() {
 			line = "after that, other limits or what waits already keep it: " + line
@@ -177,10 +177,10 @@ func length(text string) string {
 }
 
 // Trace writes that account for a row as it stands, decided at now; until is when it goes on, zero for never.
-func Trace(row delivery.Row, timing schedule.Timing, why reason.Reason, now, until time.Time, because Because) string {
+func Trace(row delivery.Row, timing schedule.Timing, why reason.Reason, now, until time.Time, because LimitTrace) string {
 	t := trace{At: now, Version: row.WorkflowVersion, Reason: why, Step: row.Step + 1, Due: row.Due()}
 	if len(because.Limits) > 0 {
-		t.Because = because
+		t.LimitTrace = because
 	}
 	if t.Due.IsZero() {
 		t.Due = row.NotBefore

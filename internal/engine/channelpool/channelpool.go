@@ -18,8 +18,8 @@ import (
 // ErrClosed says that the channel's definition has changed since: the message is for the one that is open now.
 var ErrClosed = errors.New("the channel's definition has changed")
 
-// Outlet is an open channel with what its definition and its provider say about it. It is safe for concurrent use.
-type Outlet struct {
+// Channel is an open channel with what its definition and its provider say about it. It is safe for concurrent use.
+type Channel struct {
 	channel.Channel
 	KeepContent bool
 
@@ -39,7 +39,7 @@ type Outlet struct {
 }
 
 // Enter waits until one more request may be on the wire. Leave follows.
-func (o *Outlet) Enter(ctx context.Context) error {
+func (o *Channel) Enter(ctx context.Context) error {
 	select {
 	case o.slots <- struct{}{}:
 		return nil
@@ -49,13 +49,13 @@ func (o *Outlet) Enter(ctx context.Context) error {
 }
 
 // Concurrency is how many requests are on the wire at once at most.
-func (o *Outlet) Concurrency() int { return cap(o.slots) }
+func (o *Channel) Concurrency() int { return cap(o.slots) }
 
 // Leave frees the place that Enter took.
-func (o *Outlet) Leave() { <-o.slots }
+func (o *Channel) Leave() { <-o.slots }
 
 // Begin asks whether a message may be handed over now. When it may, End follows.
-func (o *Outlet) Begin(now time.Time) (flow.Verdict, error) {
+func (o *Channel) Begin(now time.Time) (flow.Verdict, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -70,10 +70,10 @@ func (o *Outlet) Begin(now time.Time) (flow.Verdict, error) {
 
 // Outcome is what a request said about its provider.
 type Outcome struct {
-	Signal flow.Signal
-	Wish   time.Duration // for how long the provider asked to be left alone; 0 = it did not
-	Err    error         // nil: accepted
-	Try    Try           // of a message; the zero Try is none that can be given back
+	Signal     flow.Signal
+	RetryAfter time.Duration // for how long the provider asked to be left alone; 0 = it did not
+	Err        error         // nil: accepted
+	Try        Try           // of a message; the zero Try is none that can be given back
 }
 
 // Try is one of the tries at a provider that may turn out to be away.
@@ -84,24 +84,24 @@ type Try struct {
 	Drawn    []string // by what the chance in its next wait is drawn
 }
 
-// Rest is what an outlet that rests makes of a try that found its provider away.
-type Rest struct {
+// BreakerWait is what an outlet that rests makes of a try that found its provider away.
+type BreakerWait struct {
 	flow.Verdict       // OK: it does not rest
 	Tries        []Try // those before it that have opened the breaker
 }
 
 // End takes note of how a request ended. Where the provider was away and the breaker is open for that, the rest says so.
-func (o *Outlet) End(now time.Time, v flow.Verdict, out Outcome) (Rest, error) {
+func (o *Channel) End(now time.Time, v flow.Verdict, out Outcome) (BreakerWait, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.requests--
-	o.breaker = o.breaker.After(now, out.Signal, v.Probe, out.Wish)
+	o.breaker = o.breaker.After(now, out.Signal, v.Probe, out.RetryAfter)
 	if out.Err == nil {
 		o.acceptedAt = now
 	} else {
 		o.failedAt, o.failure = now, out.Err.Error()
 	}
-	rest := Rest{Verdict: flow.Verdict{OK: true}}
+	rest := BreakerWait{Verdict: flow.Verdict{OK: true}}
 	switch {
 	case out.Signal == flow.Away && o.breaker.State(now) == flow.Open:
 		_, rest.Verdict = o.breaker.Ask(now)
@@ -115,7 +115,7 @@ func (o *Outlet) End(now time.Time, v flow.Verdict, out Outcome) (Rest, error) {
 }
 
 // Resting is the breaker's answer to those who would come now; OK when they may.
-func (o *Outlet) Resting(now time.Time) flow.Verdict {
+func (o *Channel) Resting(now time.Time) flow.Verdict {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, v := o.breaker.Ask(now)
@@ -124,7 +124,7 @@ func (o *Outlet) Resting(now time.Time) flow.Verdict {
 }
 
 // retire closes the channel as soon as nothing of it is on the wire.
-func (o *Outlet) retire() error {
+func (o *Channel) retire() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -134,7 +134,7 @@ func (o *Outlet) retire() error {
 	return o.shut()
 }
 
-func (o *Outlet) shut() error {
+func (o *Channel) shut() error {
 	if !o.closed || o.requests > 0 {
 		return nil
 	}

@@ -31,7 +31,7 @@ func TestAChannelIsClosedWhenItsDefinitionChanges(t *testing.T) {
 		doors = append(doors, &door{})
 		return doors[len(doors)-1], nil
 	}}}, func(_ subject.WorkspaceID, s definition.Setting) (string, error) { return s.Value, nil }, 64, slog.New(slog.DiscardHandler))
-	get := func(hash string) *channelpool.Outlet {
+	get := func(hash string) *channelpool.Channel {
 		t.Helper()
 		o, err := r.Get(1, &definition.Channel{Key: "sms:a", Provider: "door", Hash: hash, Concurrency: 2})
 		if err != nil {
@@ -76,7 +76,7 @@ func TestStates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := func(now time.Time, number int, signal flow.Signal) channelpool.Rest {
+	end := func(now time.Time, number int, signal flow.Signal) channelpool.BreakerWait {
 		v, err := o.Begin(now)
 		if err != nil {
 			t.Fatal(err)

@@ -17,15 +17,15 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Registry opens channels on first use. It is safe for concurrent use.
-type Registry struct {
+// Pool opens channels on first use. It is safe for concurrent use.
+type Pool struct {
 	providers map[string]channel.Provider
 	secret    func(subject.WorkspaceID, definition.Setting) (string, error)
 	most      int
 	log       *slog.Logger
 
 	mu   sync.Mutex
-	open map[name]*Outlet
+	open map[name]*Channel
 }
 
 type name struct {
@@ -57,17 +57,17 @@ func Providers(list []channel.Provider) []definition.ProviderInfo {
 
 // New makes a registry of these providers. Secret gives the values of settings. Most is how
 // many requests of a channel without a concurrency of its own are on the wire at once.
-func New(providers []channel.Provider, secret func(subject.WorkspaceID, definition.Setting) (string, error), most int, log *slog.Logger) *Registry {
+func New(providers []channel.Provider, secret func(subject.WorkspaceID, definition.Setting) (string, error), most int, log *slog.Logger) *Pool {
 	byName := make(map[string]channel.Provider, len(providers))
 	for _, p := range providers {
 		byName[p.Name] = p
 	}
-	return &Registry{providers: byName, secret: secret, most: most, log: log, open: map[name]*Outlet{}}
+	return &Pool{providers: byName, secret: secret, most: most, log: log, open: map[name]*Channel{}}
 }
 
 // Get returns the open channel of a definition. When the definition or one of its secrets has changed it is opened
 // anew, with nothing known of its provider, and the one before is closed when its last request has ended.
-func (r *Registry) Get(ws subject.WorkspaceID, def *definition.Channel) (*Outlet, error) {
+func (r *Pool) Get(ws subject.WorkspaceID, def *definition.Channel) (*Channel, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := name{ws, def.Key}
@@ -88,7 +88,7 @@ func (r *Registry) Get(ws subject.WorkspaceID, def *definition.Channel) (*Outlet
 		return nil, fmt.Errorf("channel %s: %w", def.Key, err)
 	}
 	fixed := *def
-	o := &Outlet{
+	o := &Channel{
 		Channel: ch, KeepContent: provider.KeepContent, key: at, def: &fixed, settings: settings,
 		slots: make(chan struct{}, cmp.Or(def.Concurrency, r.most)),
 	}
@@ -102,7 +102,7 @@ func (r *Registry) Get(ws subject.WorkspaceID, def *definition.Channel) (*Outlet
 }
 
 // settings are the values of a channel's settings as they are now. The error is a *channel.SendError.
-func (r *Registry) settings(ws subject.WorkspaceID, def *definition.Channel) (map[string]string, error) {
+func (r *Pool) settings(ws subject.WorkspaceID, def *definition.Channel) (map[string]string, error) {
 	values := make(map[string]string, len(def.Settings))
 	for name, setting := range def.Settings {
 		value, err := r.secret(ws, setting)
@@ -118,7 +118,7 @@ func (r *Registry) settings(ws subject.WorkspaceID, def *definition.Channel) (ma
 
 // Resting says until when nothing is to be handed to a channel, as far as this process knows: OK unless its breaker is
 // open.
-func (r *Registry) Resting(ws subject.WorkspaceID, def *definition.Channel, now time.Time) flow.Verdict {
+func (r *Pool) Resting(ws subject.WorkspaceID, def *definition.Channel, now time.Time) flow.Verdict {
 	r.mu.Lock()
 	o := r.open[name{ws, def.Key}]
 	r.mu.Unlock()
@@ -129,7 +129,7 @@ func (r *Registry) Resting(ws subject.WorkspaceID, def *definition.Channel, now 
 }
 
 // Close closes every channel, each when its last request has ended.
-func (r *Registry) Close() error {
+func (r *Pool) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs []error
@@ -148,7 +148,7 @@ type State struct {
 	Breaker     flow.State
 	Failures    int       // in a row, that say that the provider is away
 	OpenUntil   time.Time // none: the breaker is closed
-	OnWire      int       // requests
+	InFlight    int       // requests
 	Concurrency int       // requests at once at most
 	Rate        string    // such as 50/s; empty: no bound
 	AcceptedAt  time.Time // when it last accepted a message
@@ -157,7 +157,7 @@ type State struct {
 }
 
 // State is what this process knows of a channel as it is defined now; nothing when it has not used it since.
-func (r *Registry) State(ws subject.WorkspaceID, def *definition.Channel, now time.Time) State {
+func (r *Pool) State(ws subject.WorkspaceID, def *definition.Channel, now time.Time) State {
 	r.mu.Lock()
 	o := r.open[name{ws, def.Key}]
 	r.mu.Unlock()
@@ -171,9 +171,9 @@ func (r *Registry) State(ws subject.WorkspaceID, def *definition.Channel, now ti
 }
 
 // States lists the open channels in the order of workspaces and names.
-func (r *Registry) States(now time.Time) []State {
+func (r *Pool) States(now time.Time) []State {
 	r.mu.Lock()
-	open := slices.SortedFunc(maps.Values(r.open), func(a, b *Outlet) int {
+	open := slices.SortedFunc(maps.Values(r.open), func(a, b *Channel) int {
 		return cmp.Or(cmp.Compare(a.key.workspace, b.key.workspace), cmp.Compare(a.key.channel, b.key.channel))
 	})
 	r.mu.Unlock()
@@ -184,12 +184,12 @@ func (r *Registry) States(now time.Time) []State {
 	return states
 }
 
-func (o *Outlet) state(now time.Time) State {
+func (o *Channel) state(now time.Time) State {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := State{
 		Workspace: o.key.workspace, Channel: o.key.channel, Provider: o.def.Provider, Breaker: o.breaker.State(now),
-		Failures: o.breaker.Failures(), OnWire: o.requests, Concurrency: cap(o.slots), Rate: o.def.Rate.String(),
+		Failures: o.breaker.Failures(), InFlight: o.requests, Concurrency: cap(o.slots), Rate: o.def.Rate.String(),
 		AcceptedAt: o.acceptedAt, FailedAt: o.failedAt, Failure: o.failure,
 	}
 	if s.Breaker != flow.Closed {

@@ -105,7 +105,7 @@ func (b bundle) row(id string) store.ContactRow {
 
 func (b bundle) stop(id string, suppress bool) contact.Stopped {
 	b.Helper()
-	stopped, err := b.Contacts().Stop(b.Context(), b.Workspace, contact.Wish{Contact: id, Suppress: suppress, Reason: "asked", Actor: "ann"}, b.Now(), nil)
+	stopped, err := b.Contacts().Stop(b.Context(), b.Workspace, contact.Suppression{Contact: id, Suppress: suppress, Reason: "asked", Actor: "ann"}, b.Now(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestSuppress(t *testing.T) {
 		if d := b.made(b.Post(`{"kind": "text", "id": "4", "recipient": {"customer_ref": "ada"}}`)); d.Status != delivery.Scheduled {
 			t.Errorf("afterwards: %s", d.Status)
 		}
-		if _, err := b.Contacts().Stop(t.Context(), b.Workspace, contact.Wish{Contact: "nobody", Suppress: true}, b.Now(), nil); !errors.Is(err, store.ErrNotFound) {
+		if _, err := b.Contacts().Stop(t.Context(), b.Workspace, contact.Suppression{Contact: "nobody", Suppress: true}, b.Now(), nil); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("nobody: %v", err)
 		}
 	})
@@ -385,7 +385,7 @@ func TestSuppressAgainstTheSender(t *testing.T) {
 		after := map[string]int{} // messages begun when the suppression had returned
 		intents := func(id string) int {
 			n := 0
-			rows, err := b.Store.Deliveries(t.Context(), b.Workspace.ID, store.DeliveryFilter{To: store.Whom{Text: id}}, store.Page{Limit: 100})
+			rows, err := b.Store.Deliveries(t.Context(), b.Workspace.ID, store.DeliveryFilter{To: store.ContactQuery{Text: id}}, store.Page{Limit: 100})
 			if err != nil {
 				t.Fatal(err)
 			}

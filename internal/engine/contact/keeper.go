@@ -19,9 +19,9 @@ import (
 // Store is what the package needs of the store.
 type Store interface {
 	WriteContacts(ctx context.Context, ws subject.WorkspaceID, now time.Time, ids []string,
-		decide func(map[string]store.ContactRow) ([]store.ContactWrite, error), once *store.Once[[]store.ContactWrite]) error
+		decide func(map[string]store.ContactRow) ([]store.ContactWrite, error), once *store.Idempotent[[]store.ContactWrite]) error
 	Suppress(ctx context.Context, ws subject.WorkspaceID, now time.Time, id string, others func(store.ContactRow) []string,
-		decide func(store.SuppressState) (store.SuppressChange, error), once *store.Once[store.SuppressChange]) error
+		decide func(store.SuppressState) (store.SuppressChange, error), once *store.Idempotent[store.SuppressChange]) error
 }
 
 // Catalog knows which personas there are.
@@ -29,16 +29,16 @@ type Catalog interface {
 	Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
 }
 
-// Keeper keeps contacts.
-type Keeper struct {
+// Writer keeps contacts.
+type Writer struct {
 	store   Store
 	catalog Catalog
 	journal journal.Writer
 }
 
 // New makes a keeper.
-func New(s Store, c Catalog, w journal.Writer) *Keeper {
-	return &Keeper{store: s, catalog: c, journal: w}
+func New(s Store, c Catalog, w journal.Writer) *Writer {
+	return &Writer{store: s, catalog: c, journal: w}
 }
 
 // Mode is what an item means for a contact that exists, and for one that does not.
@@ -53,7 +53,7 @@ const (
 
 // Write takes what is said about contacts, in one transaction. The results stand in the order of the items; an item
 // meets what earlier ones of the call did. store.ErrNotFound is for Change alone.
-func (k *Keeper) Write(ctx context.Context, ws store.Workspace, mode Mode, items []Item, now time.Time, once *store.Once[[]Result]) ([]Result, error) {
+func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode Mode, items []Item, now time.Time, once *store.Idempotent[[]Result]) ([]Result, error) {
 	if len(items) > MaxBatch {
 		return nil, fmt.Errorf("a batch holds at most %d contacts, not %d", MaxBatch, len(items))
 	}

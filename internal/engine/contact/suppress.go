@@ -20,8 +20,8 @@ type Stopped struct {
 	Deliveries []delivery.ID // those that were stopped
 }
 
-// Wish is a person's wish about a contact.
-type Wish struct {
+// Suppression is a person's wish about a contact.
+type Suppression struct {
 	Contact  string // the caller's id
 	Suppress bool   // false: they may be messaged again
 	Reason   string // in the caller's words
@@ -39,7 +39,7 @@ func CheckReason(why string) *Error {
 // Stop carries a wish out. Who is suppressed gets nothing more, by whatever workflow: what had not been sent is
 // cancelled, reminders end, and a message on its way to the provider is the last. Contacts that stand for the same
 // addresses are suppressed with them. When it ends, what was cancelled stays so.
-func (k *Keeper) Stop(ctx context.Context, ws store.Workspace, w Wish, now time.Time, once *store.Once[Stopped]) (Stopped, error) {
+func (k *Writer) Stop(ctx context.Context, ws store.Workspace, w Suppression, now time.Time, once *store.Idempotent[Stopped]) (Stopped, error) {
 	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	others := func(c store.ContactRow) []string {
 		var ids []string
@@ -55,7 +55,7 @@ func (k *Keeper) Stop(ctx context.Context, ws store.Workspace, w Wish, now time.
 	}
 	var s *stopping
 	err := k.store.Suppress(ctx, ws.ID, now, w.Contact, others, func(state store.SuppressState) (store.SuppressChange, error) {
-		s = &stopping{Wish: w, now: now}
+		s = &stopping{Suppression: w, now: now}
 		return s.decide(state)
 	}, store.From(once, func(store.SuppressChange) Stopped { return s.result }))
 	if err != nil {
@@ -77,7 +77,7 @@ func addressesOf(c store.ContactRow) []string {
 
 // stopping is one run of the decision.
 type stopping struct {
-	Wish
+	Suppression
 	now     time.Time
 	result  Stopped
 	entries []journal.Entry

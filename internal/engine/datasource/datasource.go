@@ -40,7 +40,7 @@ const (
 // Store is where records are read.
 type Store interface {
 	RecordsAfter(ctx context.Context, ws subject.WorkspaceID, typ string, after subject.RecordID, limit int) ([]store.RecordRow, error)
-	Relatives(ctx context.Context, more func(store.Relatives) []store.Relative) error
+	RelatedRecords(ctx context.Context, more func(store.Related) []store.RelatedRef) error
 }
 
 // Documents is where documents are read: the value of the JSON document at an address. Its errors repeat nothing of the
@@ -49,8 +49,8 @@ type Documents interface {
 	Document(ctx context.Context, url string) (any, error)
 }
 
-// Ask says what a message reads.
-type Ask struct {
+// Query says what a message reads.
+type Query struct {
 	Workspace subject.WorkspaceID
 	Data      []*definition.Data
 	// Occasion names what is told of: who has the same name is told the same. Contact is whom it is told to.
@@ -91,7 +91,7 @@ func New(s Store, d Documents) *Reader {
 }
 
 // Read returns all that is asked for, by name. An error names what could not be read, and says nothing of values.
-func (r *Reader) Read(ctx context.Context, now time.Time, a Ask) (map[string]any, error) {
+func (r *Reader) Read(ctx context.Context, now time.Time, a Query) (map[string]any, error) {
 	all := make(map[string]any, len(a.Data))
 	for _, d := range a.Data {
 		n := name{a.Workspace, a.Occasion, d.Name, 0}
@@ -175,7 +175,7 @@ func values(v any) int {
 	return n
 }
 
-func (r *Reader) read(ctx context.Context, a Ask, d *definition.Data) (any, error) {
+func (r *Reader) read(ctx context.Context, a Query, d *definition.Data) (any, error) {
 	if d.Records == "" {
 		if r.documents == nil {
 			return nil, errors.New("this program reads no documents")
@@ -194,7 +194,7 @@ func (r *Reader) read(ctx context.Context, a Ask, d *definition.Data) (any, erro
 }
 
 // scan hands every record of a type over, with those that it names.
-func (r *Reader) scan(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, take func(store.RecordRow, kin) error) error {
+func (r *Reader) scan(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, take func(store.RecordRow, related) error) error {
 	var after subject.RecordID
 	for seen := 0; ; {
 		page, err := r.store.RecordsAfter(ctx, ws, d.Records, after, pageSize)

@@ -87,7 +87,7 @@ func (w world) put(typ string, all map[string]map[string]any) {
 
 // read reads for a contact, about an occasion.
 func (w world) read(data []*definition.Data, occasion string, c subject.Contact, now time.Time) (map[string]any, error) {
-	return w.Read(w.Context(), now, datasource.Ask{
+	return w.Read(w.Context(), now, datasource.Query{
 		Workspace: w.ws.ID, Data: data, Occasion: occasion, Contact: c.ID,
 		Input: expr.Input{Now: now, Contact: plan.ContactFields(c), Period: map[string]any{"start": start}},
 	})

@@ -19,20 +19,20 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// kin are the records that those of a page name.
-type kin = plan.Kin
+// related are the records that those of a page name.
+type related = plan.Related
 
 // related reads the records that those of a page name.
-func (r *Reader) related(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, page []store.RecordRow) (kin, error) {
+func (r *Reader) related(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, page []store.RecordRow) (related, error) {
 	if len(d.Relations) == 0 || len(page) == 0 {
 		return nil, nil
 	}
-	var known kin
-	err := r.store.Relatives(ctx, func(read store.Relatives) (more []store.Relative) {
+	var known related
+	err := r.store.RelatedRecords(ctx, func(read store.Related) (more []store.RelatedRef) {
 		known = read.ByWorkspace()[ws]
 		for _, row := range page {
 			for _, ref := range known.Unread(d.Relations, row.Record) {
-				more = append(more, store.Relative{Workspace: ws, RecordRef: ref})
+				more = append(more, store.RelatedRef{Workspace: ws, RecordRef: ref})
 			}
 		}
 		return more
@@ -74,7 +74,7 @@ func newQuery(d *definition.Data, in expr.Input) *query {
 }
 
 // take looks at one record.
-func (q *query) take(rec store.RecordRow, known kin) error {
+func (q *query) take(rec store.RecordRow, known related) error {
 	in := q.in
 	in.Record = known.Across(q.Relations, rec.Record)
 	if q.Where != nil && !q.Where.Holds(in) {

@@ -23,19 +23,19 @@ import (
 // The expander takes up what is due.
 
 // orphans are looks of triggers that are defined no longer, and have planned something, or counted crossings.
-func (s *seen) orphans() (looks []*look) {
+func (s *seen) orphans() (looks []*evaluation) {
 	known := map[string]bool{}
 	for _, l := range s.looks {
 		known[condition.Name(l.Workflow.Name, l.Trigger.ID)] = true
 	}
 	for _, name := range s.states.Names() {
 		state := s.states[name]
-		if known[name] || state.Ahead.Print == "" && state.Ahead.By == "" {
+		if known[name] || state.Ahead.Fingerprint == "" && state.Ahead.By == "" {
 			continue
 		}
 		workflow, trigger, _ := strings.Cut(name, "/")
-		state.Ahead.Print, state.Ahead.By, state.Ahead.Level = "", "", nil
-		l := &look{}
+		state.Ahead.Fingerprint, state.Ahead.By, state.Ahead.Level = "", "", nil
+		l := &evaluation{}
 		l.Workflow, l.Trigger = &definition.Workflow{Name: workflow}, &definition.Trigger{ID: trigger}
 		l.Ahead, l.State = &plan.Ahead{Known: true, Reason: reason.WorkflowInactive}, state
 		if w := s.set.Workflow(workflow); w != nil && w.Enabled { // the trigger alone is gone
@@ -47,25 +47,25 @@ func (s *seen) orphans() (looks []*look) {
 }
 
 // replans reports whether what a look implies is something else than what was planned.
-func (s *seen) replans(l *look) bool {
-	return l.Ahead != nil && l.Ahead.Known && l.Ahead.State.Print != s.states[condition.Name(l.Workflow.Name, l.Trigger.ID)].Ahead.Print
+func (s *seen) replans(l *evaluation) bool {
+	return l.Ahead != nil && l.Ahead.Known && l.Ahead.State.Fingerprint != s.states[condition.Name(l.Workflow.Name, l.Trigger.ID)].Ahead.Fingerprint
 }
 
-func (s *seen) planRef(l *look) store.PlanRef {
+func (s *seen) planRef(l *evaluation) store.PlanRef {
 	return store.PlanRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID}
 }
 
 // keys are the names of what is implied.
-func keys(l *look) []key.Instance {
-	list := make([]key.Instance, len(l.Ahead.Implied))
-	for i, implied := range l.Ahead.Implied {
+func keys(l *evaluation) []key.Instance {
+	list := make([]key.Instance, len(l.Ahead.Desired))
+	for i, implied := range l.Ahead.Desired {
 		list[i] = implied.Key
 	}
 	return list
 }
 
 // replan writes the difference between what a trigger implies of a record and what is stored.
-func (d *decision) replan(s *seen, l *look) {
+func (d *decision) replan(s *seen, l *evaluation) {
 	if l.Ahead.Error != "" && !l.State.Failed { // a condition that fails is told of with all conditions
 		e := d.entry(journal.Failed, s, l, l.Ahead.Reason)
 		e.Error = l.Ahead.Error
@@ -88,19 +88,19 @@ func (d *decision) replan(s *seen, l *look) {
 }
 
 // change writes what becomes of one occasion, and tells of it.
-func (d *decision) change(s *seen, l *look, stored store.Plan, c *plan.Change) {
+func (d *decision) change(s *seen, l *evaluation, stored store.Plan, c *plan.Change) {
 	e := d.entry(whatOf(c), s, l, c.Row.Reason)
 	e.Key, e.Instance, e.Due = c.Row.Key, c.Row.ID, c.Row.DueAt
 	row := c.Row
 	if c.Effect == plan.Inserted {
-		if stored.Spent[c.Implied.Key] {
+		if stored.Spent[c.Desired.Key] {
 			return // it is done, and its rows are gone
 		}
-		if n := stored.Freed[c.Implied.Key]; n > 0 {
-			row.Key = string(c.Implied.Key.Retry(n))
+		if n := stored.Freed[c.Desired.Key]; n > 0 {
+			row.Key = string(c.Desired.Key.Retry(n))
 		}
 		row.Workspace, row.ID, row.Workflow, row.Type, row.Trigger = s.Workspace, instance.ID(d.store.NewID(d.now)), l.Workflow.Name, l.Workflow.Type, l.Trigger.ID
-		row.Definitions, row.Record, row.CreatedAt, row.Trace = s.set.Number, s.ID, d.now, d.planTrace(l, c.Implied)
+		row.Definitions, row.Record, row.CreatedAt, row.Trace = s.set.Number, s.ID, d.now, d.planTrace(l, c.Desired)
 		e.Key, e.Instance = row.Key, row.ID
 		made := d.writes.Made[s.Workspace]
 		made.Instances = append(made.Instances, row)
@@ -139,7 +139,7 @@ func whatOf(c *plan.Change) journal.What {
 		return journal.Held
 	case plan.Updated:
 		return journal.Moved
-	case plan.Reactivated, plan.Inserted, plan.Exists, plan.Left:
+	case plan.Reactivated, plan.Inserted, plan.Exists, plan.NotRevived:
 	}
 	if c.Row.Status == instance.Skipped {
 		return journal.Skipped
@@ -149,7 +149,7 @@ func whatOf(c *plan.Change) journal.What {
 
 // unplan ends what waits of occasions that are no longer implied although they were due: messages that were never sent, and
 // the reminders of those that were.
-func (d *decision) unplan(l *look, stored store.Plan) {
+func (d *decision) unplan(l *evaluation, stored store.Plan) {
 	if l.Ahead.Reason == reason.RuleChanged || !l.Trigger.Limits.Revalidate && l.Ahead.Reason != reason.RecordClosed {
 		return
 	}
@@ -168,7 +168,7 @@ func (d *decision) unplan(l *look, stored store.Plan) {
 		switch {
 		case !gone[row.Instance] || !row.IntentAt.IsZero() && row.LeaseUntil.After(d.now): // what is on its way is on its way
 		case row.Status == delivery.Scheduled && !reached(row):
-			d.book.Free(row)
+			d.book.Requeue(row)
 			row.Status, row.Reason, row.CompletedAt = delivery.Skipped, why, d.now
 			if superseded[row.Instance] {
 				row.Status, row.Reason = delivery.Superseded, reason.Superseded
@@ -178,7 +178,7 @@ func (d *decision) unplan(l *look, stored store.Plan) {
 			d.entries = append(d.entries, admission.Entry(row, row.CustomerRef, d.now))
 		case !row.LastSentAt.IsZero() && !row.SendAt.IsZero(): // the link still takes an answer
 			if row.Waits() {
-				d.book.Free(row)
+				d.book.Requeue(row)
 				row.Slot = time.Time{}
 			}
 			row.SendAt, row.RemindersRemaining = time.Time{}, 0
@@ -188,7 +188,7 @@ func (d *decision) unplan(l *look, stored store.Plan) {
 }
 
 // planTrace says by what an occasion was planned, so that it can be explained.
-func (d *decision) planTrace(l *look, i plan.Implied) string {
+func (d *decision) planTrace(l *evaluation, i plan.Desired) string {
 	t := traceOf(l, d.now)
 	t.Planned = &planned{Target: i.Target, Zone: i.Zone, Threshold: i.Threshold}
 	if i.Target != "" {

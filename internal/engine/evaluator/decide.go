@@ -21,14 +21,14 @@ import (
 // decision is one run of decide: what is to be written so far.
 type decision struct {
 	*run
-	book   *admission.Book
-	writes store.CheckWrites
+	book   *admission.Ledger
+	writes store.EvaluateWrites
 }
 
 // decide writes what is made of the records, of those whose people were found, and of as many as one transaction may evaluate.
-func (r *run) decide(people [][]store.People) (store.CheckWrites, error) {
+func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
 	r.entries, r.meter = nil, expr.Meter{}
-	d := decision{run: r, book: admission.NewBook(&r.catalog.Zones, r.now), writes: store.CheckWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
+	d := decision{run: r, book: admission.NewLedger(&r.catalog.Zones, r.now), writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
 	for i, of := range people {
 		if i > 0 && r.meter.Full() {
 			break
@@ -97,7 +97,7 @@ func (d *decision) record(s *seen, people []store.People) {
 	if !next.IsZero() && !next.After(d.now) { // whoever looks at once again sees the same
 		next = d.now.Add(time.Microsecond)
 	}
-	d.writes.Looks = append(d.writes.Looks, store.Looked{Workspace: s.Workspace, ID: s.ID, State: states.String(), LookAt: next})
+	d.writes.Evaluated = append(d.writes.Evaluated, store.Evaluated{Workspace: s.Workspace, ID: s.ID, State: states.String(), EvaluateAt: next})
 }
 
 // ladder is what a record waits after each look that could not be finished; after its end as long again each time.
@@ -107,7 +107,7 @@ var ladder = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour} //
 // a decision.
 func (d *decision) putOff(s *seen) {
 	next := d.now.Add(ladder[min(s.Failures, len(ladder)-1)])
-	d.writes.Looks = append(d.writes.Looks, store.Looked{Workspace: s.Workspace, ID: s.ID, State: s.State, LookAt: next, Failures: s.Failures + 1})
+	d.writes.Evaluated = append(d.writes.Evaluated, store.Evaluated{Workspace: s.Workspace, ID: s.ID, State: s.State, EvaluateAt: next, Failures: s.Failures + 1})
 	d.entries = append(d.entries, journal.Entry{
 		At: d.now, What: journal.Failed, Workspace: s.Workspace, Reason: reason.LookFailed, Record: s.Type + "/" + s.ExtID, Error: s.err.Error(),
 		Until: next, Again: s.Failures > 0,
@@ -125,14 +125,14 @@ func (d *decision) putOff(s *seen) {
 }
 
 // sooner moves the next look of a trigger forward to at.
-func (l *look) sooner(at time.Time) {
+func (l *evaluation) sooner(at time.Time) {
 	if l.next.IsZero() || at.Before(l.next) {
 		l.next = at
 	}
 }
 
 // again plans the next try of what was held up: the ticks of an interval go on anyway.
-func (l *look) again(at time.Time) {
+func (l *evaluation) again(at time.Time) {
 	if l.Rule.Every == 0 || l.Rule.Change {
 		l.sooner(at)
 	}
@@ -140,11 +140,11 @@ func (l *look) again(at time.Time) {
 
 // blocked tells of what gate 1 kept from firing. The first time after a firing it is kept as a decision; after that it is
 // only counted.
-func (d *decision) blocked(s *seen, l *look) {
+func (d *decision) blocked(s *seen, l *evaluation) {
 	v := l.verdict
 	l.again(v.until)
 	var first bool
-	l.State, first = l.State.Block(l.Context, v.stamp.FiredAt, s.UpdatedAt.After(s.LookedAt) || l.Ticked)
+	l.State, first = l.State.Block(l.Context, v.stamp.FiredAt, s.UpdatedAt.After(s.EvaluatedAt) || l.Ticked)
 	e := d.entry(journal.Throttled, s, l, v.why)
 	e.Until, e.Again, e.Due = v.until, !first, l.At
 	if v.why == reason.Throttled { // the source's own words (A20)
@@ -164,7 +164,7 @@ func (d *decision) blocked(s *seen, l *look) {
 }
 
 // shares says which fields a record lacks, so that its cooldown is that of all records that do.
-func (l *look) shares() string {
+func (l *evaluation) shares() string {
 	if len(l.Missing) == 0 {
 		return ""
 	}
@@ -183,7 +183,7 @@ type throttleTrace struct {
 }
 
 // broken tells of a context that could not be computed, once until the record has another.
-func (d *decision) broken(s *seen, l *look) {
+func (d *decision) broken(s *seen, l *evaluation) {
 	var first bool
 	if l.State, first = l.State.Block("", time.Time{}, true); !first {
 		return
@@ -195,7 +195,7 @@ func (d *decision) broken(s *seen, l *look) {
 }
 
 // failed tells of a condition that could not be evaluated, and so is not met, once until it can be.
-func (d *decision) failed(s *seen, l *look) {
+func (d *decision) failed(s *seen, l *evaluation) {
 	e := d.entry(journal.Failed, s, l, l.Failed.Reason)
 	e.Error = l.Failed.Source + ": " + l.Failed.Detail
 	d.entries = append(d.entries, e)
@@ -207,7 +207,7 @@ type failedTrace struct {
 }
 
 // keep keeps a decision that leaves no instance behind.
-func (d *decision) keep(s *seen, l *look, why reason.Reason, trace any) {
+func (d *decision) keep(s *seen, l *evaluation, why reason.Reason, trace any) {
 	text, err := json.Marshal(trace)
 	if err != nil { // instants beyond the year 9999 have no JSON form
 		text = nil
@@ -254,7 +254,7 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	}
 	if !eligible && people.After == 0 {
 		if !w.cleared {
-			d.nobody(s, w.look, rows)
+			d.nobody(s, w.evaluation, rows)
 		}
 		return
 	}
@@ -265,19 +265,19 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	made.Events, made.Instances, made.Deliveries = append(made.Events, event), append(made.Instances, in), append(made.Deliveries, rows...)
 	made.Ended = append(made.Ended, superseded...)
 	d.writes.Made[s.Workspace] = made
-	e := d.entry(journal.Created, s, w.look, "")
+	e := d.entry(journal.Created, s, w.evaluation, "")
 	e.Key, e.Event, e.Instance, e.Due = in.Key, in.Event, in.ID, in.DueAt
 	if !w.cleared && w.State.Latest == (condition.Latest{}) { // once an episode
 		e.Error = w.shares()
 	}
 	d.entries = append(append(d.entries, e), entries...)
 	if !w.cleared {
-		d.fired(s, w.look, in.ID)
+		d.fired(s, w.evaluation, in.ID)
 	}
 }
 
 // fired stamps the context.
-func (d *decision) fired(s *seen, l *look, id instance.ID) {
+func (d *decision) fired(s *seen, l *evaluation, id instance.ID) {
 	d.writes.Fired = append(d.writes.Fired, store.Throttle{
 		ThrottleRef: s.throttle(l, l.Context), Trigger: l.Trigger.ID, Record: s.ID, Instance: id, FiredAt: l.At, Issues: l.Issues(),
 	})
@@ -287,7 +287,7 @@ func (d *decision) fired(s *seen, l *look, id instance.ID) {
 
 // nobody tells of an alert without anybody to send it to: nothing is stamped, and it is tried again (decision 8). Rows are
 // the deliveries of those who are meant and cannot be reached.
-func (d *decision) nobody(s *seen, l *look, rows []delivery.Row) {
+func (d *decision) nobody(s *seen, l *evaluation, rows []delivery.Row) {
 	l.again(d.now.Add(retryAfter))
 	var first bool
 	l.State, first = l.State.Block(l.Context, time.Time{}, true)
@@ -322,7 +322,7 @@ func (r *run) instance(s *seen, w wanted) (in instance.Row, event store.EventRow
 	if err != nil {
 		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
 	}
-	note, err := json.Marshal(traceOf(w.look, r.now))
+	note, err := json.Marshal(traceOf(w.evaluation, r.now))
 	if err != nil {
 		return in, event, fmt.Errorf("%s/%s: %w", s.Type, s.ExtID, err)
 	}
@@ -369,7 +369,7 @@ type clause struct {
 	Value  any           `json:"value,omitempty"`
 }
 
-func traceOf(l *look, now time.Time) trace {
+func traceOf(l *evaluation, now time.Time) trace {
 	t := trace{Workflow: l.Workflow.Name, Version: l.Workflow.Version, Trigger: l.Trigger.ID, Reason: reason.Matched, Issues: l.Issues(), Missing: l.Missing}
 	if !l.At.Equal(now) {
 		t.Tick = &l.At
@@ -382,7 +382,7 @@ func traceOf(l *look, now time.Time) trace {
 	return t
 }
 
-func (d *decision) entry(what journal.What, s *seen, l *look, why reason.Reason) journal.Entry {
+func (d *decision) entry(what journal.What, s *seen, l *evaluation, why reason.Reason) journal.Entry {
 	return journal.Entry{
 		At: d.now, What: what, Workspace: s.Workspace, Workflow: l.Workflow.Name, WorkflowVersion: l.Workflow.Version, Trigger: l.Trigger.ID,
 		Reason: why, Record: s.Type + "/" + s.ExtID, Context: l.Context,

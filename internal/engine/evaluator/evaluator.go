@@ -38,55 +38,55 @@ const (
 
 // Store is what the checker needs of the store.
 type Store interface {
-	Unheard(ctx context.Context, now time.Time, limit int, decide func([]store.Unheard) ([]store.Return, error)) (int, error)
-	CheckDue(ctx context.Context, now time.Time, limit int, decide store.Check) (int, error)
-	LookRun(ctx context.Context) (run store.Run, open bool, err error)
+	Undelivered(ctx context.Context, now time.Time, limit int, decide func([]store.Undelivered) ([]store.Refund, error)) (int, error)
+	EvaluateDue(ctx context.Context, now time.Time, limit int, decide store.EvaluateFuncs) (int, error)
+	BackfillRun(ctx context.Context) (run store.Run, open bool, err error)
 	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
-	Relatives(ctx context.Context, more func(store.Relatives) []store.Relative) error
+	RelatedRecords(ctx context.Context, more func(store.Related) []store.RelatedRef) error
 	MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error)
 	RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) ([]store.PageRecord, error)
 	Analyze(ctx context.Context) error
-	MoveLook(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
+	AdvanceBackfill(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
 	PlansOf(ctx context.Context, wanted map[store.PlanRef][]key.Instance) (map[store.PlanRef]store.Plan, error)
 	BeginRepairs(ctx context.Context, now time.Time) error
 	RepairRun(ctx context.Context) (run store.Run, open bool, err error)
-	MoveRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.Mend) (moved bool, err error)
+	AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.RepairFuncs) (moved bool, err error)
 	NewID(now time.Time) int64
 }
 
-// Checker is the stage.
-type Checker struct {
-	store   Store
-	catalog *catalog.Catalog
-	journal journal.Writer
-	sift    sift
+// Evaluator is the stage.
+type Evaluator struct {
+	store    Store
+	catalog  *catalog.Catalog
+	journal  journal.Writer
+	backfill backfill
 	// repairing is held by the one step of this process that is at a repair.
 	repairing sync.Mutex
 }
 
 // New makes the stage.
-func New(s Store, c *catalog.Catalog, w journal.Writer) *Checker {
-	return &Checker{store: s, catalog: c, journal: w}
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Evaluator {
+	return &Evaluator{store: s, catalog: c, journal: w}
 }
 
 // Result says what a step did.
 type Result struct {
-	Looked int  // records
-	Passed int  // records that a run went over
-	More   bool // there is more than the step took
+	Evaluated int  // records
+	Passed    int  // records that a run went over
+	More      bool // there is more than the step took
 }
 
 // Step looks at up to limit records. When there are fewer, it takes a run on that goes over all records because
 // what looks at them has changed: so what was written, and what a run has marked, goes before a run.
-func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result, err error) {
-	returned, err := c.giveBack(ctx, now, limit)
+func (c *Evaluator) Step(ctx context.Context, now time.Time, limit int) (r Result, err error) {
+	returned, err := c.refundUndelivered(ctx, now, limit)
 	if err != nil {
 		return r, err
 	}
-	if r.Looked, err = c.look(ctx, now, limit); err != nil {
+	if r.Evaluated, err = c.evaluate(ctx, now, limit); err != nil {
 		return r, err
 	}
-	if r.More = r.Looked >= limit || returned >= limit; r.More {
+	if r.More = r.Evaluated >= limit || returned >= limit; r.More {
 		return r, nil
 	}
 	if r.Passed, r.More, err = c.store.MarkChildren(ctx, now, mostMarks); err != nil || r.More {
@@ -104,16 +104,16 @@ func (c *Checker) Step(ctx context.Context, now time.Time, limit int) (r Result,
 	return r, nil
 }
 
-func (c *Checker) look(ctx context.Context, now time.Time, limit int) (int, error) {
+func (c *Evaluator) evaluate(ctx context.Context, now time.Time, limit int) (int, error) {
 	return c.loaded(ctx, "look at records", limit, func(limit int) (int, []journal.Entry, error) {
-		r := run{Checker: c, now: now}
-		n, err := c.store.CheckDue(ctx, now, limit, store.Check{Relate: r.relate, Look: r.look, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
+		r := run{Evaluator: c, now: now}
+		n, err := c.store.EvaluateDue(ctx, now, limit, store.EvaluateFuncs{Relate: r.relate, Evaluate: r.evaluation, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
 		return n, r.entries, err
 	})
 }
 
 // loaded does a step again with the definitions that it lacks, and then writes what it tells.
-func (c *Checker) loaded(ctx context.Context, what string, limit int, step func(limit int) (int, []journal.Entry, error)) (int, error) {
+func (c *Evaluator) loaded(ctx context.Context, what string, limit int, step func(limit int) (int, []journal.Entry, error)) (int, error) {
 	if err := c.catalog.Refresh(ctx); err != nil {
 		return 0, err
 	}

@@ -24,12 +24,12 @@ import (
 
 // run is one attempt of a step; its functions may be called again from the beginning.
 type run struct {
-	*Checker
+	*Evaluator
 	now     time.Time
 	live    map[subject.WorkspaceID]*definition.Set // in force
 	records []*seen
-	state   store.CheckState
-	kin     map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // what the records depend on
+	state   store.EvaluateState
+	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // what the records depend on
 	entries []journal.Entry
 	meter   expr.Meter // of what look, admit or decide evaluates
 }
@@ -40,7 +40,7 @@ type seen struct {
 	set    *definition.Set
 	ws     catalog.Workspace
 	states condition.States
-	looks  []*look
+	looks  []*evaluation
 	wanted []wanted // what needs people, in the order of its audiences
 	faded  []fading
 	err    error // why nothing can be decided about it now
@@ -48,13 +48,13 @@ type seen struct {
 
 // fading is an episode that goes on, with other issues than some of its alerts tell of.
 type fading struct {
-	*look
+	*evaluation
 	state store.Episode
 }
 
-// look is what one trigger sees, and what gate 1 makes of it.
-type look struct {
-	plan.Look
+// evaluation is what one trigger sees, and what gate 1 makes of it.
+type evaluation struct {
+	plan.Evaluation
 	next    time.Time // the earliest instant at which it has to look again
 	verdict verdict
 	free    time.Time // when its context may fire again, where it has fired at this very instant
@@ -69,7 +69,7 @@ type verdict struct {
 
 // wanted is one occasion before its people are known.
 type wanted struct {
-	*look
+	*evaluation
 	audience audience.Plan
 	cleared  bool          // it tells that the condition is over
 	state    store.Episode // cleared: what was made in it
@@ -85,15 +85,15 @@ func (r *run) floor() store.Floor {
 }
 
 // relate says which records have to be read that the due ones depend on.
-func (r *run) relate(due []store.DueRecord, read store.Relatives) (more []store.Relative) {
-	r.kin = read.ByWorkspace()
+func (r *run) relate(due []store.DueRecord, read store.Related) (more []store.RelatedRef) {
+	r.related = read.ByWorkspace()
 	for _, d := range due {
 		set, err := r.catalog.Loaded(d.Workspace, d.InForce)
 		if err != nil || d.Err != nil || d.Closed || d.Deleted {
 			continue // the look tells of it
 		}
-		for _, ref := range plan.Kin(r.kin[d.Workspace]).Unread(set.Relations(d.Type), d.Record) {
-			more = append(more, store.Relative{Workspace: d.Workspace, RecordRef: ref})
+		for _, ref := range plan.Related(r.related[d.Workspace]).Unread(set.Relations(d.Type), d.Record) {
+			more = append(more, store.RelatedRef{Workspace: d.Workspace, RecordRef: ref})
 		}
 	}
 	return more
@@ -104,11 +104,11 @@ func (r *run) links(s *seen) []subject.RecordRef {
 	if s.Closed || s.Deleted {
 		return nil
 	}
-	return plan.Kin(r.kin[s.Workspace]).Links(s.set.Relations(s.Type), s.Record)
+	return plan.Related(r.related[s.Workspace]).Links(s.set.Relations(s.Type), s.Record)
 }
 
-// look judges the records, as many as one transaction may evaluate, and says what has to be known before anything is decided.
-func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
+// evaluation judges the records, as many as one transaction may evaluate, and says what has to be known before anything is decided.
+func (r *run) evaluation(due []store.DueRecord) (needs store.EvaluateNeeds, err error) {
 	r.records, r.live, r.meter = make([]*seen, 0, len(due)), map[subject.WorkspaceID]*definition.Set{}, expr.Meter{}
 	for _, d := range due {
 		if r.meter.Full() {
@@ -129,9 +129,9 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 		if s.err != nil {
 			continue
 		}
-		glance := plan.Glance{Now: r.now, LookAt: d.LookAt, LookedAt: d.LookedAt, Meter: &r.meter}
-		for _, l := range plan.Record(s.set, d.Record, r.kin[d.Workspace], s.states, glance, &r.catalog.Zones) {
-			l := &look{Look: l, next: l.Next}
+		glance := plan.Observation{Now: r.now, EvaluateAt: d.EvaluateAt, EvaluatedAt: d.EvaluatedAt, Meter: &r.meter}
+		for _, l := range plan.Record(s.set, d.Record, r.related[d.Workspace], s.states, glance, &r.catalog.Zones) {
+			l := &evaluation{Evaluation: l, next: l.EvaluateAt}
 			s.looks = append(s.looks, l)
 			if l.Fires() {
 				needs.Throttles = append(needs.Throttles, s.throttle(l, l.Context))
@@ -157,30 +157,30 @@ func (r *run) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
 }
 
 // fires reports whether gate 1 is to be asked: at one instant a context fires once.
-func (l *look) fires() bool { return l.Fires() && !l.State.HasFired(l.Context, l.At) }
+func (l *evaluation) fires() bool { return l.Fires() && !l.State.HasFired(l.Context, l.At) }
 
 // over reports whether an episode has ended, and what was made in it is of no use any more. Of a trigger that was switched
 // off nobody knows.
-func (l *look) over() bool {
+func (l *evaluation) over() bool {
 	return l.Cleared && (l.Trigger.Resolved != nil || l.Trigger.Limits.Revalidate) && l.Workflow.Enabled && l.Trigger.Enabled
 }
 
 // faded reports whether the episode goes on, and alerts of it may tell of what is over.
-func (l *look) faded() bool {
+func (l *evaluation) faded() bool {
 	return len(l.Faded) > 0 && l.State.Open && l.Trigger.Limits.Revalidate
 }
 
-func (s *seen) throttle(l *look, context string) store.ThrottleRef {
+func (s *seen) throttle(l *evaluation, context string) store.ThrottleRef {
 	return store.ThrottleRef{Workspace: s.Workspace, Workflow: l.Workflow.Name, Context: context}
 }
 
-func (s *seen) episode(l *look) store.EpisodeRef {
+func (s *seen) episode(l *evaluation) store.EpisodeRef {
 	return store.EpisodeRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, Episode: l.State.Episodes}
 }
 
 // admit asks gate 1 and names the audiences of what passes, for as many records as one transaction may evaluate. What goes wrong
 // with one record concerns no other.
-func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
+func (r *run) admit(state store.EvaluateState) ([][]store.Audience, error) {
 	r.state = state
 	audiences := make([][]store.Audience, len(r.records))
 	r.meter = expr.Meter{}
@@ -197,13 +197,13 @@ func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 				s.faded = append(s.faded, fading{l, state.Episodes[s.episode(l)]})
 			}
 			if l.Fires() && !l.fires() {
-				l.free = stampOf(state.Throttles[s.throttle(l, l.Context)]).Free(l.Cooldown)
+				l.free = stampOf(state.Throttles[s.throttle(l, l.Context)]).FreeAt(l.Cooldown)
 			}
 			var w wanted
 			var err error
 			switch {
 			case l.fires():
-				if l.verdict = r.gate(s, l, state); l.verdict.why != "" {
+				if l.verdict = r.throttle(s, l, state); l.verdict.why != "" {
 					continue
 				}
 				w, err = r.alert(s, l)
@@ -229,15 +229,15 @@ func (r *run) admit(state store.CheckState) ([][]store.Audience, error) {
 	return audiences, nil
 }
 
-func stampOf(th store.Throttle) plan.Stamp {
-	return plan.Stamp{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight}
+func stampOf(th store.Throttle) plan.Firing {
+	return plan.Firing{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight}
 }
 
-// gate is gate 1. Stamps are compared by nominal instants (decision 9), and those of this very pass count for nothing:
+// throttle is gate 1. Stamps are compared by nominal instants (decision 9), and those of this very pass count for nothing:
 // what is found at once is told at once.
-func (r *run) gate(s *seen, l *look, state store.CheckState) verdict {
+func (r *run) throttle(s *seen, l *evaluation, state store.EvaluateState) verdict {
 	stamp := state.Throttles[s.throttle(l, l.Context)]
-	switch until := stampOf(stamp).Free(l.Cooldown); {
+	switch until := stampOf(stamp).FreeAt(l.Cooldown); {
 	case stamp.FiredAt.IsZero(), stamp.FiredAt.Equal(l.At):
 		return verdict{}
 	case l.At.Before(until):
@@ -249,8 +249,8 @@ func (r *run) gate(s *seen, l *look, state store.CheckState) verdict {
 }
 
 // alert plans what is said about what fires. An audience that cannot be computed is tried again by the expander.
-func (r *run) alert(s *seen, l *look) (wanted, error) {
-	w := wanted{look: l, late: l.Due.After(r.now)}
+func (r *run) alert(s *seen, l *evaluation) (wanted, error) {
+	w := wanted{evaluation: l, late: l.Due.After(r.now)}
 	if w.late {
 		return w, nil
 	}
@@ -269,8 +269,8 @@ func (r *run) alert(s *seen, l *look) (wanted, error) {
 }
 
 // resolved plans what is said once an episode is over: to those to whom one of its alerts was sent, or is just being.
-func (r *run) resolved(s *seen, l *look, e store.Episode) wanted {
-	w := wanted{look: l, cleared: true, state: e}
+func (r *run) resolved(s *seen, l *evaluation, e store.Episode) wanted {
+	w := wanted{evaluation: l, cleared: true, state: e}
 	if l.Trigger.Resolved == nil || s.Closed || s.Deleted {
 		return w // nobody is told: it is not over, but gone
 	}
@@ -304,7 +304,7 @@ func (d *decision) withdraw(e store.Episode, over func(instance.Row) bool) {
 		if !ended[row.Instance] || row.Status != delivery.Scheduled || reached(row) {
 			continue
 		}
-		d.book.Free(row)
+		d.book.Requeue(row)
 		row.Status, row.Reason, row.CompletedAt = delivery.Skipped, reason.ConditionCleared, d.now
 		row.SendAt, row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		d.writes.Ended = append(d.writes.Ended, row)

@@ -31,7 +31,7 @@ import (
 const overlap = 5 * time.Minute
 
 // repair takes the oldest run of a repair on by one page. Done is how many records that was.
-func (c *Checker) repair(ctx context.Context, now time.Time) (done int, more bool, err error) {
+func (c *Evaluator) repair(ctx context.Context, now time.Time) (done int, more bool, err error) {
 	if !c.repairing.TryLock() {
 		return 0, false, nil // another step of this process is at it
 	}
@@ -48,7 +48,7 @@ func (c *Checker) repair(ctx context.Context, now time.Time) (done int, more boo
 		if err != nil {
 			return 0, nil, fmt.Errorf("judge records: %w", err)
 		}
-		m := mending{Checker: c, now: now, run: run}
+		m := repairing{Evaluator: c, now: now, run: run}
 		m.match, m.rule = repaired(set, run.Subject)
 		step, lacking := store.RunStep{Cursor: run.Cursor, End: true}, []subject.RecordID(nil)
 		if m.rule != nil { // else the apply that took it away has cancelled the run
@@ -56,7 +56,7 @@ func (c *Checker) repair(ctx context.Context, now time.Time) (done int, more boo
 				return 0, nil, err
 			}
 		}
-		more, err = c.store.MoveRepair(ctx, now, run, step, lacking, store.Mend{Relate: m.relate, Look: m.look, Decide: m.decide})
+		more, err = c.store.AdvanceRepair(ctx, now, run, step, lacking, store.RepairFuncs{Relate: m.relate, Evaluate: m.evaluate, Decide: m.decide})
 		done = step.Done
 		return 1, m.entries, err
 	})
@@ -78,14 +78,14 @@ func repaired(set *definition.Set, name string) (m definition.Match, rule *defin
 	return m, m.Trigger.Reconcile
 }
 
-// mending is one attempt of a step of a repair; its functions may be called again from the beginning.
-type mending struct {
-	*Checker
+// repairing is one attempt of a step of a repair; its functions may be called again from the beginning.
+type repairing struct {
+	*Evaluator
 	now     time.Time
 	run     store.Run
 	match   definition.Match
 	rule    *definition.Reconcile
-	kin     map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record
+	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record
 	records []*seen
 	entries []journal.Entry
 	meter   expr.Meter // of a page
@@ -93,7 +93,7 @@ type mending struct {
 
 // page reads the next records and finds those that lack something. Those that imply something else than at their last look are
 // looked at, which plans it.
-func (m *mending) page(ctx context.Context, set *definition.Set) (step store.RunStep, lacking []subject.RecordID, err error) {
+func (m *repairing) page(ctx context.Context, set *definition.Set) (step store.RunStep, lacking []subject.RecordID, err error) {
 	page, err := m.read(ctx, set, m.run, m.match.Trigger.Record, m.run.Cursor, m.rule.Batch)
 	if err != nil {
 		return step, nil, err
@@ -106,7 +106,7 @@ func (m *mending) page(ctx context.Context, set *definition.Set) (step store.Run
 			}
 		}
 	}
-	looks, wanted := map[store.PlanRef]*plan.Look{}, map[store.PlanRef][]key.Instance{}
+	looks, wanted := map[store.PlanRef]*plan.Evaluation{}, map[store.PlanRef][]key.Instance{}
 	m.meter = expr.Meter{}
 	for i, r := range page.records {
 		if i > 0 && m.meter.Full() { // those that lack something are judged again in one transaction
@@ -117,10 +117,10 @@ func (m *mending) page(ctx context.Context, set *definition.Set) (step store.Run
 		if row.Props, err = propsOf(r.PropsJSON); err != nil {
 			continue // its look tells of it
 		}
-		look, before, ok := m.judge(set, row, page.kin)
+		look, before, ok := m.judge(set, row, page.related)
 		switch {
 		case !ok:
-		case look.Ahead.State.Print != before.Ahead.Print:
+		case look.Ahead.State.Fingerprint != before.Ahead.Fingerprint:
 			step.Marks = append(step.Marks, row.ID)
 		default:
 			if known := m.concerns(&look, row); len(known) > 0 {
@@ -145,7 +145,7 @@ func (m *mending) page(ctx context.Context, set *definition.Set) (step store.Run
 	return step, lacking, nil
 }
 
-func (m *mending) planRef(ws subject.WorkspaceID, id subject.RecordID) store.PlanRef {
+func (m *repairing) planRef(ws subject.WorkspaceID, id subject.RecordID) store.PlanRef {
 	return store.PlanRef{Workspace: ws, Record: id, Workflow: m.match.Workflow.Name, Trigger: m.match.Trigger.ID}
 }
 
@@ -159,14 +159,14 @@ func propsOf(text string) (props map[string]any, err error) {
 }
 
 // judge says what the trigger implies of a record; not ok: nothing can be said, or it does not concern the repair.
-func (m *mending) judge(set *definition.Set, row store.RecordRow, kin plan.Kin) (look plan.Look, before condition.State, ok bool) {
+func (m *repairing) judge(set *definition.Set, row store.RecordRow, kin plan.Related) (look plan.Evaluation, before condition.State, ok bool) {
 	states, err := condition.Parse(row.State)
 	if err != nil || row.Closed || row.Deleted || !m.match.Workflow.Enabled || !m.match.Trigger.Enabled {
 		return look, before, false
 	}
 	before = states[condition.Name(m.match.Workflow.Name, m.match.Trigger.ID)]
-	look = plan.Due(set, m.match, row.Record, kin, states, plan.Glance{Now: m.now, LookAt: m.now, LookedAt: row.LookedAt, Meter: &m.meter}, &m.catalog.Zones)
-	if look.Ahead == nil || !look.Ahead.Known || len(look.Ahead.Implied) == 0 {
+	look = plan.Due(set, m.match, row.Record, kin, states, plan.Observation{Now: m.now, EvaluateAt: m.now, EvaluatedAt: row.EvaluatedAt, Meter: &m.meter}, &m.catalog.Zones)
+	if look.Ahead == nil || !look.Ahead.Known || len(look.Ahead.Desired) == 0 {
 		return look, before, false
 	}
 	if m.rule.Where != nil {
@@ -181,9 +181,9 @@ func (m *mending) judge(set *definition.Set, row store.RecordRow, kin plan.Kin) 
 
 // concerns are the keys of what is implied of a record that the run asks for; none where it was gone over before, and nothing
 // is due soon.
-func (m *mending) concerns(look *plan.Look, row store.RecordRow) (keys []key.Instance) {
+func (m *repairing) concerns(look *plan.Evaluation, row store.RecordRow) (keys []key.Instance) {
 	concerned := !row.UpdatedAt.Before(m.run.Since.Add(-overlap))
-	for _, i := range look.Ahead.Implied {
+	for _, i := range look.Ahead.Desired {
 		keys = append(keys, i.Key)
 		soon := i.Due.IsZero() || !i.Due.After(m.now.Add(m.rule.DueWithin)) && !m.match.Trigger.Timing.Stale(m.now, i.Ends(i.Due))
 		concerned = concerned || soon
@@ -196,9 +196,9 @@ func (m *mending) concerns(look *plan.Look, row store.RecordRow) (keys []key.Ins
 
 // missing are the changes of a repair: what is not stored although it is implied, and what was withdrawn. What would only be
 // kept as too late is not missed.
-func missing(look *plan.Look, stored store.Plan, now time.Time) (changes []plan.Change) {
+func missing(look *plan.Evaluation, stored store.Plan, now time.Time) (changes []plan.Change) {
 	for _, c := range look.Diff(standing(stored), plan.ByRepair, now) {
-		if c.Effect != plan.Inserted && c.Effect != plan.Reactivated || c.Row.Status != instance.Pending || stored.Spent[c.Implied.Key] {
+		if c.Effect != plan.Inserted && c.Effect != plan.Reactivated || c.Row.Status != instance.Pending || stored.Spent[c.Desired.Key] {
 			continue
 		}
 		changes = append(changes, c)
@@ -206,15 +206,15 @@ func missing(look *plan.Look, stored store.Plan, now time.Time) (changes []plan.
 	return changes
 }
 
-func (m *mending) relate(due []store.DueRecord, read store.Relatives) []store.Relative {
-	r := run{Checker: m.Checker, now: m.now}
+func (m *repairing) relate(due []store.DueRecord, read store.Related) []store.RelatedRef {
+	r := run{Evaluator: m.Evaluator, now: m.now}
 	more := r.relate(due, read)
-	m.kin = r.kin
+	m.related = r.related
 	return more
 }
 
-// look judges the records again, now that they are locked.
-func (m *mending) look(due []store.DueRecord) (needs store.CheckNeeds, err error) {
+// evaluate judges the records again, now that they are locked.
+func (m *repairing) evaluate(due []store.DueRecord) (needs store.EvaluateNeeds, err error) {
 	m.records, needs.Plans = nil, map[store.PlanRef][]key.Instance{}
 	for _, d := range due {
 		set, err := m.catalog.Loaded(d.Workspace, d.InForce)
@@ -224,11 +224,11 @@ func (m *mending) look(due []store.DueRecord) (needs store.CheckNeeds, err error
 		if m.match, m.rule = repaired(set, m.run.Subject); m.rule == nil || d.Err != nil {
 			continue
 		}
-		found, before, ok := m.judge(set, d.RecordRow, m.kin[d.Workspace])
-		if !ok || found.Ahead.State.Print != before.Ahead.Print { // somebody looks at it
+		found, before, ok := m.judge(set, d.RecordRow, m.related[d.Workspace])
+		if !ok || found.Ahead.State.Fingerprint != before.Ahead.Fingerprint { // somebody looks at it
 			continue
 		}
-		s := &seen{DueRecord: d, set: set, looks: []*look{{Look: found}}}
+		s := &seen{DueRecord: d, set: set, looks: []*evaluation{{Evaluation: found}}}
 		m.records = append(m.records, s)
 		needs.Plans[s.planRef(s.looks[0])] = keys(s.looks[0])
 	}
@@ -236,13 +236,13 @@ func (m *mending) look(due []store.DueRecord) (needs store.CheckNeeds, err error
 }
 
 // decide plans again what is missing.
-func (m *mending) decide(stored map[store.PlanRef]store.Plan) (made map[subject.WorkspaceID]store.IngestWrites, revived []instance.Row, err error) {
-	r := &run{Checker: m.Checker, now: m.now, state: store.CheckState{Plans: stored}}
-	d := decision{run: r, writes: store.CheckWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
+func (m *repairing) decide(stored map[store.PlanRef]store.Plan) (made map[subject.WorkspaceID]store.IngestWrites, revived []instance.Row, err error) {
+	r := &run{Evaluator: m.Evaluator, now: m.now, state: store.EvaluateState{Plans: stored}}
+	d := decision{run: r, writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
 	for _, s := range m.records {
 		l := s.looks[0]
 		of := stored[s.planRef(l)]
-		for _, c := range missing(&l.Look, of, m.now) {
+		for _, c := range missing(&l.Evaluation, of, m.now) {
 			d.change(s, l, of, &c)
 		}
 	}

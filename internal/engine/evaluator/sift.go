@@ -39,8 +39,8 @@ const (
 	slice = 64
 )
 
-// sift is what is kept of a run between two steps. It may be lost at any time: the run's cursor says what is done.
-type sift struct {
+// backfill is what is kept of a run between two steps. It may be lost at any time: the run's cursor says what is done.
+type backfill struct {
 	mu   sync.Mutex
 	run  store.Run       // with the cursor at which left, or next, begins
 	left []store.RunStep // of the page that was judged last
@@ -53,7 +53,7 @@ type page struct {
 	after   int64
 	records []store.PageRecord
 	full    bool // there may be more
-	kin     plan.Kin
+	related plan.Related
 }
 
 func (p *page) end() int64 {
@@ -64,13 +64,13 @@ func (p *page) end() int64 {
 }
 
 // advance takes the oldest run on by one transaction. It returns how many records that was, and whether there is more to do.
-func (c *Checker) advance(ctx context.Context, now time.Time) (done int, more bool, err error) {
-	s := &c.sift
+func (c *Evaluator) advance(ctx context.Context, now time.Time) (done int, more bool, err error) {
+	s := &c.backfill
 	if !s.mu.TryLock() {
 		return 0, false, nil // another step of this process is at it
 	}
 	defer s.mu.Unlock()
-	run, open, err := c.store.LookRun(ctx)
+	run, open, err := c.store.BackfillRun(ctx)
 	if err != nil || !open {
 		s.forget()
 		return 0, false, err
@@ -79,13 +79,13 @@ func (c *Checker) advance(ctx context.Context, now time.Time) (done int, more bo
 		s.forget()
 	}
 	if len(s.left) == 0 {
-		if err := c.sieve(ctx, now, run); err != nil {
+		if err := c.prefilter(ctx, now, run); err != nil {
 			s.forget()
 			return 0, false, err
 		}
 	}
 	step := s.left[0]
-	moved, err := c.store.MoveLook(ctx, now, run, step)
+	moved, err := c.store.AdvanceBackfill(ctx, now, run, step)
 	if err != nil || !moved { // not moved: another process has it, or it is cancelled
 		s.forget()
 		return 0, err == nil, err
@@ -104,11 +104,11 @@ func (c *Checker) advance(ctx context.Context, now time.Time) (done int, more bo
 // and so on.
 const analyzeFrom = 1000
 
-func (s *sift) forget() { s.run, s.left, s.next = store.Run{}, nil, nil }
+func (s *backfill) forget() { s.run, s.left, s.next = store.Run{}, nil, nil }
 
-// sieve judges the next page of a run, and reads the one after it meanwhile.
-func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err error) {
-	s := &c.sift
+// prefilter judges the next page of a run, and reads the one after it meanwhile.
+func (c *Evaluator) prefilter(ctx context.Context, now time.Time, run store.Run) (err error) {
+	s := &c.backfill
 	set, err := c.catalog.At(ctx, run.Workspace, run.Definitions)
 	if err != nil {
 		return fmt.Errorf("judge records: %w", err)
@@ -148,28 +148,28 @@ func (c *Checker) sieve(ctx context.Context, now time.Time, run store.Run) (err 
 	return nil
 }
 
-func (c *Checker) read(ctx context.Context, set *definition.Set, run store.Run, typ string, after int64, limit int) (*page, error) {
+func (c *Evaluator) read(ctx context.Context, set *definition.Set, run store.Run, typ string, after int64, limit int) (*page, error) {
 	records, err := c.store.RecordPage(ctx, run.Workspace, typ, after, limit)
 	p := &page{after: after, records: records, full: len(records) == limit}
 	if relations := set.Relations(typ); err == nil && len(relations) > 0 {
-		p.kin, err = c.kin(ctx, run.Workspace, relations, records)
+		p.related, err = c.related(ctx, run.Workspace, relations, records)
 	}
 	return p, err
 }
 
-// kin reads the records that those of a page depend on.
-func (c *Checker) kin(ctx context.Context, ws subject.WorkspaceID, relations []definition.Relation, records []store.PageRecord) (kin plan.Kin, err error) {
+// related reads the records that those of a page depend on.
+func (c *Evaluator) related(ctx context.Context, ws subject.WorkspaceID, relations []definition.Relation, records []store.PageRecord) (kin plan.Related, err error) {
 	for i := range records {
 		r := &records[i]
 		if json.Unmarshal([]byte(r.PropsJSON), &r.Props) != nil {
 			r.Props = nil // the look tells of it
 		}
 	}
-	err = c.store.Relatives(ctx, func(read store.Relatives) (more []store.Relative) {
+	err = c.store.RelatedRecords(ctx, func(read store.Related) (more []store.RelatedRef) {
 		kin = read.ByWorkspace()[ws]
 		for _, r := range records {
 			for _, ref := range kin.Unread(relations, r.Record) {
-				more = append(more, store.Relative{Workspace: ws, RecordRef: ref})
+				more = append(more, store.RelatedRef{Workspace: ws, RecordRef: ref})
 			}
 		}
 		return more
@@ -191,7 +191,7 @@ func sizeAfter(p *page, size int) int {
 
 // judge finds, on half of the cores, which of the records have to be looked at: the next page is read meanwhile, and messages
 // are sent. What cannot be judged has to be looked at too, which tells why.
-func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, p *page, now time.Time) ([]bool, error) {
+func (c *Evaluator) judge(ctx context.Context, set *definition.Set, typ string, p *page, now time.Time) ([]bool, error) {
 	records := p.records
 	marks := make([]bool, len(records))
 	linked := len(set.Relations(typ)) > 0
@@ -199,8 +199,8 @@ func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, p 
 	var taken atomic.Int64
 	for range min((runtime.GOMAXPROCS(0)+1)/2, (len(records)+slice-1)/slice) {
 		running.Go(func() {
-			sieve := plan.NewSieve(set, typ, &c.catalog.Zones)
-			sieve.Kin = p.kin
+			sieve := plan.NewPrefilter(set, typ, &c.catalog.Zones)
+			sieve.Related = p.related
 			for ctx.Err() == nil {
 				from := int(taken.Add(slice)) - slice
 				if from >= len(records) {
@@ -208,8 +208,8 @@ func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, p 
 				}
 				for i := from; i < min(from+slice, len(records)); i++ {
 					r := &records[i]
-					rests, err := sieve.Rests(r.Record, r.PropsJSON, r.State, plan.Glance{Now: now, LookAt: r.LookAt, LookedAt: r.LookedAt})
-					marks[i] = !rests || err != nil || linked && store.LinkText(linksOf(p.kin, set.Relations(typ), r)) != r.Links
+					rests, err := sieve.Unchanged(r.Record, r.PropsJSON, r.State, plan.Observation{Now: now, EvaluateAt: r.EvaluateAt, EvaluatedAt: r.EvaluatedAt})
+					marks[i] = !rests || err != nil || linked && store.LinkText(linksOf(p.related, set.Relations(typ), r)) != r.Links
 				}
 				runtime.Gosched()
 			}
@@ -220,7 +220,7 @@ func (c *Checker) judge(ctx context.Context, set *definition.Set, typ string, p 
 }
 
 // linksOf are the records on which one depends.
-func linksOf(kin plan.Kin, relations []definition.Relation, r *store.PageRecord) []subject.RecordRef {
+func linksOf(kin plan.Related, relations []definition.Relation, r *store.PageRecord) []subject.RecordRef {
 	if r.Closed || r.Deleted {
 		return nil
 	}

@@ -24,9 +24,9 @@ const (
 	failedFor = time.Hour
 )
 
-// returnAt is from when on the cooldown of an alert does not count, of which nobody was told. None: it counts in full, since
+// refundAt is from when on the cooldown of an alert does not count, of which nobody was told. None: it counts in full, since
 // a person ended the alert, and who knows of it need not be told.
-func returnAt(why []reason.Reason, now time.Time) time.Time {
+func refundAt(why []reason.Reason, now time.Time) time.Time {
 	unread := []reason.Reason{reason.ConditionCleared, reason.Suppressed, reason.WorkflowInactive, reason.DeferredTooLong}
 	switch {
 	case slices.Contains(why, reason.CancelledByPerson):
@@ -39,27 +39,27 @@ func returnAt(why []reason.Reason, now time.Time) time.Time {
 	return now
 }
 
-// returns is one attempt of a step that gives cooldowns back; it may be done again from the beginning.
-type returns struct {
-	*Checker
+// refunds is one attempt of a step that gives cooldowns back; it may be done again from the beginning.
+type refunds struct {
+	*Evaluator
 	now     time.Time
 	entries []journal.Entry
 }
 
-// giveBack looks at messages that ended without having been sent, and gives the cooldowns back of which nobody was told.
-func (c *Checker) giveBack(ctx context.Context, now time.Time, limit int) (int, error) {
+// refundUndelivered looks at messages that ended without having been sent, and gives the cooldowns back of which nobody was told.
+func (c *Evaluator) refundUndelivered(ctx context.Context, now time.Time, limit int) (int, error) {
 	return c.loaded(ctx, "give cooldowns back", limit, func(limit int) (int, []journal.Entry, error) {
-		r := returns{Checker: c, now: now}
-		n, err := c.store.Unheard(ctx, now, limit, r.decide)
+		r := refunds{Evaluator: c, now: now}
+		n, err := c.store.Undelivered(ctx, now, limit, r.decide)
 		return n, r.entries, err
 	})
 }
 
-func (r *returns) decide(list []store.Unheard) ([]store.Return, error) {
+func (r *refunds) decide(list []store.Undelivered) ([]store.Refund, error) {
 	r.entries = nil
-	out := make([]store.Return, len(list))
+	out := make([]store.Refund, len(list))
 	for i, u := range list {
-		at := returnAt(u.Why, r.now)
+		at := refundAt(u.Why, r.now)
 		if at.IsZero() {
 			continue
 		}
@@ -72,8 +72,8 @@ func (r *returns) decide(list []store.Unheard) ([]store.Return, error) {
 	return out, nil
 }
 
-func (r *returns) one(u store.Unheard, set *definition.Set, at time.Time) store.Return {
-	back := store.Return{At: at}
+func (r *refunds) one(u store.Undelivered, set *definition.Set, at time.Time) store.Refund {
+	back := store.Refund{At: at}
 	var version int64
 	if w := set.Workflow(u.Workflow); w != nil {
 		version = w.Version
@@ -81,7 +81,7 @@ func (r *returns) one(u store.Unheard, set *definition.Set, at time.Time) store.
 			back.Shared, back.Until = true, u.FiredAt.Add(definition.CooldownOf(set, t, u.Issues))
 		}
 	}
-	trace, err := json.Marshal(unheardTrace{At: r.now, FiredAt: u.FiredAt, Until: at, Reasons: u.Why, Issues: u.Issues})
+	trace, err := json.Marshal(undeliveredTrace{At: r.now, FiredAt: u.FiredAt, Until: at, Reasons: u.Why, Issues: u.Issues})
 	if err != nil { // instants beyond the year 9999 have no JSON form
 		trace = nil
 	}
@@ -101,8 +101,8 @@ func (r *returns) one(u store.Unheard, set *definition.Set, at time.Time) store.
 	return back
 }
 
-// unheardTrace says why nobody was told.
-type unheardTrace struct {
+// undeliveredTrace says why nobody was told.
+type undeliveredTrace struct {
 	At      time.Time       `json:"at"`
 	FiredAt time.Time       `json:"fired_at"`
 	Until   time.Time       `json:"until"` // the cooldown counts

@@ -22,18 +22,18 @@ type Store interface {
 // only room is lost.
 const pruneEvery = time.Hour
 
-// Sweeper is the stage.
-type Sweeper struct {
+// Expirer is the stage.
+type Expirer struct {
 	store   Store
 	journal journal.Writer
 	pruneAt atomic.Int64 // µs
 }
 
 // New makes the stage.
-func New(s Store, w journal.Writer) *Sweeper { return &Sweeper{store: s, journal: w} }
+func New(s Store, w journal.Writer) *Expirer { return &Expirer{store: s, journal: w} }
 
 // Step expires up to limit deliveries and returns how many there were.
-func (s *Sweeper) Step(ctx context.Context, now time.Time, limit int) (int, error) {
+func (s *Expirer) Step(ctx context.Context, now time.Time, limit int) (int, error) {
 	if err := s.prune(ctx, now, limit); err != nil {
 		return 0, err
 	}
@@ -52,7 +52,7 @@ func (s *Sweeper) Step(ctx context.Context, now time.Time, limit int) (int, erro
 }
 
 // prune deletes up to limit old answers when it is time to. A full batch leaves the rest to the next step.
-func (s *Sweeper) prune(ctx context.Context, now time.Time, limit int) error {
+func (s *Expirer) prune(ctx context.Context, now time.Time, limit int) error {
 	if now.UnixMicro() < s.pruneAt.Load() {
 		return nil
 	}

@@ -51,29 +51,29 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 	}
 	o := series.CatchUp(row, at)
 	if !in.Later { // else whoever ends the later one has seen to it
-		p.seeds = r.follow(in, series, o)
+		p.successors = r.follow(in, series, o)
 	}
 	if series.ByContact() {
 		p.zones = r.zonesOf(series, in)
 	}
 	if why := series.Ended(series.Occasion(in.Row), r.now); in.Event != 0 && series.ByContact() && why != "" { // the rest of it
-		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why}
+		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: why}
 	}
 	if in.Event != 0 {
 		return input, nil
 	}
 	switch why := series.Ended(series.Occasion(in.Row), r.now); {
 	case why != "":
-		p.over, p.seeds = &store.ExpandResult{Status: instance.Deactivated, Reason: why}, nil
+		p.over, p.successors = &store.FanoutResult{Status: instance.Deactivated, Reason: why}, nil
 	case !o.Send:
 		trace, err := json.Marshal(map[string]any{"skipped": o.Skipped})
 		if err != nil {
 			return input, fmt.Errorf("write what was skipped: %w", err)
 		}
-		p.over, p.count = &store.ExpandResult{Status: instance.Skipped, Reason: o.Reason, Trace: string(trace)}, o.Skipped.Count
+		p.over, p.count = &store.FanoutResult{Status: instance.Skipped, Reason: o.Reason, Trace: string(trace)}, o.Skipped.Count
 	case !in.PausedAt.IsZero(): // its condition is asked when the workflow goes on
 	case m.Trigger.When != nil && !series.ByContact() && !m.Trigger.When.Holds(input):
-		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
+		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
 	default:
 		return input, r.begin(p, in, payload)
 	}
@@ -104,20 +104,20 @@ func (r *run) begin(p *planned, in store.DueInstance, payload map[string]any) er
 }
 
 // follow is what is ensured with the end of an occasion: the next one, and before it what stands for those that are dropped.
-func (r *run) follow(in store.DueInstance, s *plan.Series, o plan.Overdue) (seeds []store.Seed) {
+func (r *run) follow(in store.DueInstance, s *plan.Series, o plan.Overdue) (seeds []store.Successor) {
 	if o.Send && o.Skipped != nil {
 		row := o.Row
 		row.Status, row.Reason, row.CompletedAt = instance.Skipped, o.Reason, r.now
 		if trace, err := json.Marshal(map[string]any{"skipped": o.Skipped}); err == nil { // numbers and instants of the calendar
 			row.Trace = string(trace)
 		}
-		seeds = append(seeds, r.seed(in, s.Trigger.ID, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
+		seeds = append(seeds, r.successor(in, s.Trigger.ID, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
 	}
-	return append(seeds, r.seed(in, s.Trigger.ID, o.Next, 0))
+	return append(seeds, r.successor(in, s.Trigger.ID, o.Next, 0))
 }
 
-func (r *run) seed(in store.DueInstance, trigger string, rows iter.Seq[instance.Row], count int) store.Seed {
-	return store.Seed{
+func (r *run) successor(in store.DueInstance, trigger string, rows iter.Seq[instance.Row], count int) store.Successor {
+	return store.Successor{
 		Rows: func(yield func(instance.Row) bool) {
 			for row := range rows {
 				row.Workspace, row.ID, row.Definitions, row.CreatedAt = in.Workspace, instance.ID(r.store.NewID(r.now)), in.InForce, r.now

@@ -34,14 +34,14 @@ const loads = 20
 
 // Store is what the expander needs of the store.
 type Store interface {
-	ExpandDue(ctx context.Context, now time.Time, limit int, floor store.Floor,
-		relate func([]store.DueInstance, store.Relatives) []store.Relative,
+	FanOutDue(ctx context.Context, now time.Time, limit int, floor store.Floor,
+		relate func([]store.DueInstance, store.Related) []store.RelatedRef,
 		resolve func([]store.DueInstance) ([]store.Audience, error),
-		decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error)) (int, error)
-	ExpandTaken(ctx context.Context, now time.Time, taken []store.TakenInstance, floor store.Floor,
-		relate func([]store.DueInstance, store.Relatives) []store.Relative,
+		decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error)) (int, error)
+	FanOutTaken(ctx context.Context, now time.Time, taken []store.TakenInstance, floor store.Floor,
+		relate func([]store.DueInstance, store.Related) []store.RelatedRef,
 		resolve func([]store.DueInstance) ([]store.Audience, error),
-		decide func([]store.DueInstance, []store.People) ([]store.ExpandResult, error)) (int, error)
+		decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error)) (int, error)
 	NewID(now time.Time) int64
 	// GivenUpUntil is the instant up to which what was due then is not sent: the database is a copy.
 	GivenUpUntil() time.Time
@@ -53,8 +53,8 @@ const (
 	AfterChunk = "after_chunk" // what it wrote is committed, and nobody was told
 )
 
-// Expander is the stage.
-type Expander struct {
+// Fanout is the stage.
+type Fanout struct {
 	store     Store
 	catalog   *catalog.Catalog
 	journal   journal.Writer
@@ -62,20 +62,20 @@ type Expander struct {
 }
 
 // New makes the stage. An error of failpoint ends a step there as if the process had died; nil = never.
-func New(s Store, c *catalog.Catalog, w journal.Writer, failpoint func(point string) error) *Expander {
+func New(s Store, c *catalog.Catalog, w journal.Writer, failpoint func(point string) error) *Fanout {
 	if failpoint == nil {
 		failpoint = func(string) error { return nil }
 	}
-	return &Expander{store: s, catalog: c, journal: w, failpoint: failpoint}
+	return &Fanout{store: s, catalog: c, journal: w, failpoint: failpoint}
 }
 
 // Step expands up to limit due instances and returns how many it took up.
-func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, error) {
+func (x *Fanout) Step(ctx context.Context, now time.Time, limit int) (int, error) {
 	if err := x.catalog.Refresh(ctx); err != nil {
 		return 0, err
 	}
 	n, taken, err := x.step(ctx, now, limit, func(r *run, limit int) (int, error) {
-		return x.store.ExpandDue(ctx, now, limit, r.floor(), r.relate, r.resolve, r.decide)
+		return x.store.FanOutDue(ctx, now, limit, r.floor(), r.relate, r.resolve, r.decide)
 	})
 	if err != nil || len(taken) == 0 {
 		return n, err
@@ -87,7 +87,7 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 	for done := 0; done < len(taken); {
 		n, _, err := x.step(ctx, now, len(taken)-done, func(r *run, limit int) (int, error) {
 			r.taken = true
-			return x.store.ExpandTaken(ctx, now, taken[done:min(done+limit, len(taken))], r.floor(), r.relate, r.resolve, r.decide)
+			return x.store.FanOutTaken(ctx, now, taken[done:min(done+limit, len(taken))], r.floor(), r.relate, r.resolve, r.decide)
 		})
 		if err != nil {
 			return 0, err
@@ -102,10 +102,10 @@ func (x *Expander) Step(ctx context.Context, now time.Time, limit int) (int, err
 
 // step carries one transaction out, again with the definitions that it lacks, and tells of it. taken are the instances that it only
 // took up.
-func (x *Expander) step(ctx context.Context, now time.Time, limit int, expand func(r *run, limit int) (int, error)) (int, []store.TakenInstance, error) {
+func (x *Fanout) step(ctx context.Context, now time.Time, limit int, expand func(r *run, limit int) (int, error)) (int, []store.TakenInstance, error) {
 	// Each instance of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
 	for tries := 1; ; tries++ {
-		r := run{Expander: x, now: now}
+		r := run{Fanout: x, now: now}
 		n, err := expand(&r, limit)
 		if err == nil {
 			if n == 0 {
@@ -135,11 +135,11 @@ func (x *Expander) step(ctx context.Context, now time.Time, limit int, expand fu
 
 // run is one attempt of a step; its functions may be called again from the beginning.
 type run struct {
-	*Expander
+	*Fanout
 	now     time.Time
 	live    map[subject.WorkspaceID]*definition.Set // in force
 	planned []planned
-	kin     map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // that the records of the instances name
+	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // that the records of the instances name
 	types   []string                                                      // of what is expanded
 	entries []journal.Entry
 	taken   bool                  // the instances were taken up under a lease already
@@ -149,17 +149,17 @@ type run struct {
 
 // planned is what is known of an instance before its people are: the definitions it belongs to, and whom they name.
 type planned struct {
-	live     *definition.Set // in force
-	set      *definition.Set // that it belongs to
-	trigger  *definition.Trigger
-	audience audience.Plan
-	event    *store.EventRow     // of what was planned by a record: that record, as it is now
-	over     *store.ExpandResult // what becomes of it instead
-	seeds    []store.Seed        // of the calendar: what follows once it has ended or is held
-	count    int                 // of the calendar: for how many occasions it stands that are not sent
-	zones    *zonal              // of what follows the zones of its people
-	err      error
-	lease    time.Duration // it is only taken up, for that long
+	live       *definition.Set // in force
+	set        *definition.Set // that it belongs to
+	trigger    *definition.Trigger
+	audience   audience.Plan
+	event      *store.EventRow     // of what was planned by a record: that record, as it is now
+	over       *store.FanoutResult // what becomes of it instead
+	successors []store.Successor   // of the calendar: what follows once it has ended or is held
+	count      int                 // of the calendar: for how many occasions it stands that are not sent
+	zones      *zonal              // of what follows the zones of its people
+	err        error
+	lease      time.Duration // it is only taken up, for that long
 }
 
 // resolve says whom each instance concerns, of as many as one transaction may evaluate.
@@ -179,7 +179,7 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.err = guarded(func() error { return r.look(p, in, ws) })
+		p.err = guarded(func() error { return r.evaluation(p, in, ws) })
 		var missing *catalog.Missing
 		if errors.As(p.err, &missing) {
 			return nil, p.err
@@ -191,8 +191,8 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 	return audiences, nil
 }
 
-// look finds out what becomes of an instance, or whom it concerns.
-func (r *run) look(p *planned, in store.DueInstance, ws catalog.Workspace) error {
+// evaluation finds out what becomes of an instance, or whom it concerns.
+func (r *run) evaluation(p *planned, in store.DueInstance, ws catalog.Workspace) error {
 	m, err := r.find(p, in)
 	if err == nil && in.PausedAt.IsZero() {
 		if taken, err := r.leased(p, in); taken || err != nil {
@@ -227,7 +227,7 @@ func (r *run) pause(p *planned, in store.DueInstance, err error) error {
 	if in.PausedAt.IsZero() || p.over != nil || errors.Is(err, errGone) || errors.As(err, &missing) {
 		return err
 	}
-	p.over, p.seeds = &store.ExpandResult{
+	p.over, p.successors = &store.FanoutResult{
 		Status: instance.Pending, Held: true, Reason: reason.WorkflowPaused, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
 		Cursor: subject.ContactID(in.ExpandCursor),
 	}, nil
@@ -320,10 +320,10 @@ func (r *run) floor() store.Floor {
 }
 
 // decide makes the deliveries of each instance.
-func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.ExpandResult, error) {
+func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
 	r.entries, r.meter = make([]journal.Entry, 0, 2*len(due)), expr.Meter{}
-	book := admission.NewBook(&r.catalog.Zones, r.now)
-	results := make([]store.ExpandResult, len(due))
+	book := admission.NewLedger(&r.catalog.Zones, r.now)
+	results := make([]store.FanoutResult, len(due))
 	for i, in := range due {
 		if i > 0 && r.meter.Full() {
 			return results[:i], nil
@@ -331,7 +331,7 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 		p := r.planned[i]
 		if p.err != nil {
 			results[i] = r.fail(&p, in, p.err)
-			results[i].Seeds = p.follows(results[i])
+			results[i].Successors = p.follows(results[i])
 			continue
 		}
 		if p.lease > 0 {
@@ -341,27 +341,27 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Ex
 		if p.over != nil {
 			results[i] = *p.over
 			r.entries = append(r.entries, r.overEntry(in, *p.over, p.count))
-			results[i].Seeds = p.follows(results[i])
+			results[i].Successors = p.follows(results[i])
 			continue
 		}
 		from := len(r.entries)
 		if err := guarded(func() (err error) { results[i], err = r.expand(book, p, in, people[i]); return err }); err != nil {
 			r.entries = r.entries[:from]
 			results[i] = r.fail(&p, in, err)
-			results[i].Seeds = p.follows(results[i])
+			results[i].Successors = p.follows(results[i])
 		}
 	}
 	return results, nil
 }
 
 // expand makes the deliveries of one instance.
-func (r *run) expand(book *admission.Book, p planned, in store.DueInstance, people store.People) (store.ExpandResult, error) {
+func (r *run) expand(book *admission.Ledger, p planned, in store.DueInstance, people store.People) (store.FanoutResult, error) {
 	recipients, after, err := p.audience.Recipients(people)
 	if err != nil {
-		return store.ExpandResult{}, err
+		return store.FanoutResult{}, err
 	}
 	people.After = after
-	result := store.ExpandResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people.After, Event: p.event}
+	result := store.FanoutResult{Status: instance.Completed, Reason: reason.Expanded, Cursor: people.After, Event: p.event}
 	if p.event != nil {
 		in.Event = p.event.ID
 	}
@@ -372,7 +372,7 @@ func (r *run) expand(book *admission.Book, p planned, in store.DueInstance, peop
 	for _, recipient := range recipients {
 		from := len(result.Deliveries)
 		o := admission.Occasion{Instance: in.Row, Trigger: p.trigger, Set: p.live, Now: r.now, Begun: begun}
-		if people.Told[recipient.Person.ID] {
+		if people.Notified[recipient.Person.ID] {
 			continue
 		}
 		if p.zones != nil {
@@ -389,18 +389,18 @@ func (r *run) expand(book *admission.Book, p planned, in store.DueInstance, peop
 		}
 	}
 	if p.zones != nil && p.zones.opens {
-		result.Seeds = r.seeds(in, p.zones)
+		result.Successors = r.successors(in, p.zones)
 	}
 	switch {
 	case p.zones != nil && p.zones.opens && result.Cursor == 0: // until it is over everywhere
 		result.Status, result.Reason, result.NextRetryAt = instance.Pending, "", p.zones.ends
-		result.Seeds = append(result.Seeds, p.seeds...)
+		result.Successors = append(result.Successors, p.successors...)
 	case result.Cursor != 0: // there are more people: another chunk
 		result.Status, result.Reason = instance.Pending, ""
 	case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger) && (p.zones == nil || p.zones.row != "" || len(people.Zones) == 0):
 		result.Reason = reason.NoRecipient
 	}
-	result.Seeds = append(result.Seeds, p.follows(result)...)
+	result.Successors = append(result.Successors, p.follows(result)...)
 	r.entries = append(r.entries, book.PassedOver(r.now)...)
 	if result.Status == instance.Completed {
 		r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
@@ -409,14 +409,14 @@ func (r *run) expand(book *admission.Book, p planned, in store.DueInstance, peop
 }
 
 // follows is what is ensured with what becomes of an occasion: nothing, while it goes on.
-func (p *planned) follows(result store.ExpandResult) []store.Seed {
+func (p *planned) follows(result store.FanoutResult) []store.Successor {
 	if result.Status == instance.Pending && !result.Held {
 		return nil
 	}
-	return p.seeds
+	return p.successors
 }
 
-func entry(what journal.What, in store.DueInstance, result store.ExpandResult, now time.Time) journal.Entry {
+func entry(what journal.What, in store.DueInstance, result store.FanoutResult, now time.Time) journal.Entry {
 	return journal.Entry{
 		At: now, What: what, Workspace: in.Workspace, Workflow: in.Workflow, WorkflowVersion: in.WorkflowVersion,
 		Trigger: in.Trigger, Key: in.Key, Event: in.Event, Instance: in.ID, Reason: result.Reason, Due: in.DueAt,

@@ -57,9 +57,9 @@ func (r *run) leased(p *planned, in store.DueInstance) (bool, error) {
 }
 
 // take has an instance be this worker's until its lease ends.
-func (r *run) take(p planned, in store.DueInstance) store.ExpandResult {
+func (r *run) take(p planned, in store.DueInstance) store.FanoutResult {
 	r.took = append(r.took, store.TakenInstance{Workspace: in.Workspace, ID: in.ID, Version: in.Version + 1})
-	result := store.ExpandResult{
+	result := store.FanoutResult{
 		Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
 		Cursor: subject.ContactID(in.ExpandCursor), LeaseUntil: r.now.Add(p.lease),
 	}
@@ -70,8 +70,8 @@ func (r *run) take(p planned, in store.DueInstance) store.ExpandResult {
 }
 
 // fail climbs the ladder; at its end a person decides.
-func (r *run) fail(p *planned, in store.DueInstance, cause error) store.ExpandResult {
-	result := store.ExpandResult{
+func (r *run) fail(p *planned, in store.DueInstance, cause error) store.FanoutResult {
+	result := store.FanoutResult{
 		Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: failure(in.Trace, cause, r.now), Cursor: subject.ContactID(in.ExpandCursor),
 	}
 	what, retry := journal.Retried, r.retry(p)
@@ -93,8 +93,8 @@ func (r *run) fail(p *planned, in store.DueInstance, cause error) store.ExpandRe
 	default:
 		result.Held, result.Reason, what = true, reason.RetriesUsedUp, journal.Held
 	}
-	if result.Held && p.seeds == nil && !in.Later {
-		p.seeds = r.next(p, in)
+	if result.Held && p.successors == nil && !in.Later {
+		p.successors = r.next(p, in)
 	}
 	e := entry(what, in, result, r.now)
 	e.Error, e.Until = cause.Error(), result.NextRetryAt
@@ -132,7 +132,7 @@ func failure(trace string, cause error, now time.Time) string {
 }
 
 // next ensures what follows an occasion of the calendar that is held before anybody could ask its series.
-func (r *run) next(p *planned, in store.DueInstance) (seeds []store.Seed) {
+func (r *run) next(p *planned, in store.DueInstance) (seeds []store.Successor) {
 	if p.trigger == nil || p.trigger.Schedule == nil || !plan.InSeries(in.Row) {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (r *run) next(p *planned, in store.DueInstance) (seeds []store.Seed) {
 	if err != nil { // the zone is known no longer: the next apply ensures what is to follow
 		return nil
 	}
-	return []store.Seed{r.seed(in, series.Trigger.ID, series.Next(plan.PlaceOf(in.Row), r.now), 0)}
+	return []store.Successor{r.successor(in, series.Trigger.ID, series.Next(plan.PlaceOf(in.Row), r.now), 0)}
 }
 
 // retry is what the definition of an instance says, as far as it was found.

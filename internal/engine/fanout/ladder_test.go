@@ -19,12 +19,12 @@ func TestBreakdowns(t *testing.T) {
 	for _, tt := range []struct {
 		onCrash string
 		crashes int
-		want    store.ExpandResult
+		want    store.FanoutResult
 	}{
-		{definition.CrashNow, 0, store.ExpandResult{Crashes: 1}},
-		{definition.CrashNow, 1, store.ExpandResult{Crashes: 2, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
-		{definition.CrashLadder, 0, store.ExpandResult{Crashes: 1, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
-		{definition.CrashLadder, 2, store.ExpandResult{Crashes: 3, RetryCount: 1, Held: true}},
+		{definition.CrashNow, 0, store.FanoutResult{Crashes: 1}},
+		{definition.CrashNow, 1, store.FanoutResult{Crashes: 2, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
+		{definition.CrashLadder, 0, store.FanoutResult{Crashes: 1, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
+		{definition.CrashLadder, 2, store.FanoutResult{Crashes: 3, RetryCount: 1, Held: true}},
 	} {
 		r := run{now: now}
 		err := guarded(func() error { panic("a slip") })

@@ -32,18 +32,18 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 	if err != nil {
 		return input, err
 	}
-	glance := plan.Glance{Now: r.now, LookAt: source.LookAt, LookedAt: source.LookedAt, Meter: &r.meter}
-	look := plan.Due(p.live, m, source.Record, r.kin[in.Workspace], states, glance, &r.catalog.Zones)
+	glance := plan.Observation{Now: r.now, EvaluateAt: source.EvaluateAt, EvaluatedAt: source.EvaluatedAt, Meter: &r.meter}
+	look := plan.Due(p.live, m, source.Record, r.related[in.Workspace], states, glance, &r.catalog.Zones)
 	if look.Ahead == nil { // the trigger has a cooldown by now, and the look that found so is over
-		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: reason.RuleChanged, Look: true}
+		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: reason.RuleChanged, Evaluate: true}
 		return input, nil
 	}
 	implied, found := look.Ahead.Find(in.Row)
-	unseen := look.Ahead.State.Print != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Print
+	unseen := look.Ahead.State.Fingerprint != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Fingerprint
 	newer := m.Workflow.Version > in.WorkflowVersion
 	switch {
 	case !look.Ahead.Known && !found && m.Trigger.Dates.ByContact: // whether it is due by zones is seen when the trigger looks
-		p.over = &store.ExpandResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Check.Every)}
+		p.over = &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Check.Every)}
 	case !look.Ahead.Known && !found:
 		implied = look.AsPlanned(in.Row)
 	case !look.Ahead.Known: // it is not time for the trigger to look: what it planned holds
@@ -55,21 +55,21 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 		if look.Ahead.Reason == reason.WorkflowInactive || look.Ahead.Reason == reason.TriggerDisabled || look.Ahead.Reason == reason.RecordClosed {
 			why = look.Ahead.Reason
 		}
-		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why, Look: true}
+		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: why, Evaluate: true}
 	case look.Ahead.Inputs != in.InputHash && !newer:
-		p.over = &store.ExpandResult{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}
+		p.over = &store.FanoutResult{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}
 	case in.Reason == reason.RetryByOperator || !look.Moves(in.Row, implied):
 	case unseen && implied.Elsewhere != "", implied.Due.After(r.now) && (unseen || !plan.OfZone(in.Row)):
 		p.over = r.unlooked(in) // by an edit or a parent, and the look that writes so is still to come
 	case implied.Due.After(r.now): // the rules of its zone have changed since its occasion began
-		p.over = &store.ExpandResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: implied.Due}
+		p.over = &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: implied.Due}
 	}
 	if p.over != nil || cancelled(p, in) {
 		return input, nil
 	}
 	// What failed, was released or has begun is not late, whatever the time (R2).
 	if late := !in.HeldUp() && !plan.Begun(in.Row); late && p.trigger.Timing.Stale(r.comesAt(in), implied.Ends(in.DueAt)) {
-		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.Stale}
+		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: reason.Stale}
 		return input, nil
 	}
 	input = plan.Input(p.live, m.Workflow, nil, r.now)
@@ -84,8 +84,8 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 }
 
 // relate says which records have to be read that those of due instances depend on.
-func (r *run) relate(due []store.DueInstance, read store.Relatives) (more []store.Relative) {
-	r.kin = read.ByWorkspace()
+func (r *run) relate(due []store.DueInstance, read store.Related) (more []store.RelatedRef) {
+	r.related = read.ByWorkspace()
 	for _, in := range due {
 		if in.Source == nil || in.Source.Unreadable != nil {
 			continue
@@ -94,20 +94,20 @@ func (r *run) relate(due []store.DueInstance, read store.Relatives) (more []stor
 		if err != nil {
 			continue // what comes next tells of it
 		}
-		for _, ref := range plan.Kin(r.kin[in.Workspace]).Unread(set.Relations(in.Source.Type), in.Source.Record) {
-			more = append(more, store.Relative{Workspace: in.Workspace, RecordRef: ref})
+		for _, ref := range plan.Related(r.related[in.Workspace]).Unread(set.Relations(in.Source.Type), in.Source.Record) {
+			more = append(more, store.RelatedRef{Workspace: in.Workspace, RecordRef: ref})
 		}
 	}
 	return more
 }
 
 // unlooked has an occasion wait until its record was looked at.
-func (r *run) unlooked(in store.DueInstance) *store.ExpandResult {
-	return &store.ExpandResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(unlooked), Look: true}
+func (r *run) unlooked(in store.DueInstance) *store.FanoutResult {
+	return &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(unlooked), Evaluate: true}
 }
 
 // event holds the record as it is seen now: texts, and whoever expands a large audience later, read the same.
-func (r *run) event(in store.DueInstance, l *plan.Look, i plan.Implied) (*store.EventRow, error) {
+func (r *run) event(in store.DueInstance, l *plan.Evaluation, i plan.Desired) (*store.EventRow, error) {
 	payload, err := json.Marshal(l.Payload(in.Source.Record, i, r.now))
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", in.Source.Type, in.Source.ExtID, err)
@@ -126,7 +126,7 @@ func traceList(trace string) string {
 }
 
 // overEntry tells what became of an occasion that was not expanded, and for how many it stands.
-func (r *run) overEntry(in store.DueInstance, result store.ExpandResult, count int) journal.Entry {
+func (r *run) overEntry(in store.DueInstance, result store.FanoutResult, count int) journal.Entry {
 	what := journal.Withdrawn
 	switch {
 	case result.Held:

@@ -64,8 +64,8 @@ func (z *zonal) due(r *run, in store.DueInstance, person store.Person, people st
 	return due, row.Key != "" && left && !z.joined(person.ID)
 }
 
-// seeds are the rows of the zones that were found.
-func (r *run) seeds(in store.DueInstance, z *zonal) (seeds []store.Seed) {
+// successors are the rows of the zones that were found.
+func (r *run) successors(in store.DueInstance, z *zonal) (seeds []store.Successor) {
 	for _, zone := range slices.Sorted(maps.Keys(z.found)) {
 		row := z.found[zone]
 		if row.Key == "" {
@@ -79,7 +79,7 @@ func (r *run) seeds(in store.DueInstance, z *zonal) (seeds []store.Seed) {
 		case in.HeldUp() && !row.DueAt.After(r.now): // to wait for that is no lateness (R2)
 			row.Reason = in.Reason
 		}
-		seeds = append(seeds, r.seed(in, z.trigger, func(yield func(instance.Row) bool) { yield(row) }, 0))
+		seeds = append(seeds, r.successor(in, z.trigger, func(yield func(instance.Row) bool) { yield(row) }, 0))
 	}
 	return seeds
 }
@@ -107,7 +107,7 @@ func (r *run) zonesOf(series *plan.Series, in store.DueInstance) *zonal {
 // ofZone decides about the row of a zone of an occasion of a series.
 func (r *run) ofZone(p *planned, in store.DueInstance, series *plan.Series) (input expr.Input, err error) {
 	if !series.ByContact() { // an edit has taken the zones away
-		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: reason.RuleChanged}
+		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: reason.RuleChanged}
 		return input, nil
 	}
 	zone := key.Instance(in.Key).Zone()
@@ -124,11 +124,11 @@ func (r *run) ofZone(p *planned, in store.DueInstance, series *plan.Series) (inp
 	o := there.CatchUp(in.Row, r.now)
 	switch why := there.Ended(there.OccasionOf(in.Row), r.now); {
 	case why != "":
-		p.over = &store.ExpandResult{Status: instance.Deactivated, Reason: why}
+		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: why}
 	case !o.Send:
-		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: o.Reason}
+		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: o.Reason}
 	case p.trigger.When != nil && !p.trigger.When.Holds(input):
-		p.over = &store.ExpandResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
+		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
 	default:
 		return input, r.begin(p, in, payload)
 	}
@@ -138,14 +138,14 @@ func (r *run) ofZone(p *planned, in store.DueInstance, series *plan.Series) (inp
 // cancelled ends the row of a zone whose occasion a person has cancelled (R17).
 func cancelled(p *planned, in store.DueInstance) bool {
 	if in.Occasion == instance.Cancelled {
-		p.over = &store.ExpandResult{Status: instance.Cancelled, Reason: reason.CancelledByPerson}
+		p.over = &store.FanoutResult{Status: instance.Cancelled, Reason: reason.CancelledByPerson}
 	}
 	return p.over != nil
 }
 
 // byZones finds out whether a row of a record is due by the zone of each contact, and returns what its texts say of when it is due:
 // where that is the same for none of its people, in the zone of those without one.
-func (r *run) byZones(p *planned, in store.DueInstance, look *plan.Look, implied plan.Implied) plan.Implied {
+func (r *run) byZones(p *planned, in store.DueInstance, look *plan.Evaluation, implied plan.Desired) plan.Desired {
 	whole := in.Row
 	whole.Key = string(key.Instance(in.Key).Everywhere())
 	occasion, _ := look.Ahead.Find(whole)
@@ -164,7 +164,7 @@ func (r *run) byZones(p *planned, in store.DueInstance, look *plan.Look, implied
 // everybody at once.
 func (r *run) zonesOfRecord(p *planned, in store.DueInstance, elsewhere string, again bool) *zonal {
 	rule := p.trigger.Dates.Rule
-	first := plan.Implied{Elsewhere: elsewhere}
+	first := plan.Desired{Elsewhere: elsewhere}
 	z := &zonal{
 		row: key.Instance(in.Key).Zone(), elsewhere: elsewhere, key: key.Instance(in.Key).Everywhere(), ends: first.Ends(in.DueAt),
 		trigger: p.trigger.ID, found: map[string]instance.Row{},

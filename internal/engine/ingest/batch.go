@@ -17,16 +17,16 @@ import (
 // batch is one request with its plan. The plan is pure and made by the caller before anybody waits; the results are
 // written by whoever runs the transaction.
 type batch struct {
-	ws      store.Workspace
-	set     *definition.Set
-	items   []Item
-	now     time.Time
-	once    *store.Once[[]Result]
-	planned []planned
-	people  []store.RecipientRef
-	keys    []string
-	types   []string // of the messages that may be made
-	fold    bool     // a message may be folded
+	ws         store.Workspace
+	set        *definition.Set
+	items      []Item
+	now        time.Time
+	idempotent *store.Idempotent[[]Result]
+	planned    []planned
+	people     []store.RecipientRef
+	keys       []string
+	types      []string // of the messages that may be made
+	fold       bool     // a message may be folded
 
 	results []Result
 	entries []journal.Entry
@@ -58,15 +58,15 @@ func repeats(group []*batch, stored map[string]store.KeptAnswer) {
 	first := map[string]*batch{}
 	for _, b := range group {
 		b.repeat = repeat{}
-		if b.once == nil {
+		if b.idempotent == nil {
 			continue
 		}
-		if known, ok := stored[b.once.Key]; ok {
-			b.repeat.answer = known.Again(b.once.AnswerKey)
-		} else if of, ok := first[b.once.Key]; ok {
+		if known, ok := stored[b.idempotent.Key]; ok {
+			b.repeat.answer = known.Again(b.idempotent.AnswerKey)
+		} else if of, ok := first[b.idempotent.Key]; ok {
 			b.repeat.of = of
 		} else {
-			first[b.once.Key] = b
+			first[b.idempotent.Key] = b
 		}
 	}
 }
@@ -77,8 +77,8 @@ type planned struct {
 	person    int // index into people; -1 = nobody
 }
 
-func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Time, once *store.Once[[]Result]) *batch {
-	b := &batch{ws: ws, set: set, items: items, now: now, once: once, planned: make([]planned, len(items)), turn: make(chan struct{}, 1)}
+func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Time, once *store.Idempotent[[]Result]) *batch {
+	b := &batch{ws: ws, set: set, items: items, now: now, idempotent: once, planned: make([]planned, len(items)), turn: make(chan struct{}, 1)}
 	addresses := sync.OnceValue(func() key.Keyed { return key.NewKeyed(ws.Secret, key.PurposeAddress) }) // few events name a recipient
 	for i, item := range items {
 		b.planned[i].person = -1

@@ -87,7 +87,7 @@ func (d *door) Ingest(ctx context.Context, ws subject.WorkspaceID, request func(
 // bench is an intake with everything around it.
 type bench struct {
 	testing.TB
-	*ingest.Intake
+	*ingest.Ingester
 	door  *door
 	store *store.Store
 	ws    store.Workspace
@@ -101,7 +101,7 @@ func setup(t testing.TB, s *store.Store) *bench {
 	var options definition.Options
 	bundle := enginetest.Setup(t, s, rules, func(c *engine.Config) { options = c.Definitions })
 	out := &bench{TB: t, door: &door{Store: s}, store: s, ws: bundle.Workspace}
-	out.Intake = ingest.New(out.door, catalog.New(s, options), func(e journal.Entry) {
+	out.Ingester = ingest.New(out.door, catalog.New(s, options), func(e journal.Entry) {
 		out.mu.Lock()
 		defer out.mu.Unlock()
 		out.entries = append(out.entries, e)
@@ -124,7 +124,7 @@ func (b *bench) told() (n int) {
 // call is one request and what came of it.
 type call struct {
 	items   []ingest.Item
-	once    *store.Once[[]ingest.Result]
+	once    *store.Idempotent[[]ingest.Result]
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the call has returned
 	results []ingest.Result
@@ -195,8 +195,8 @@ func order(number, total int, address string) string {
 }
 
 // once keeps the outcomes of a request, without ids.
-func once(key, request string) *store.Once[[]ingest.Result] {
-	return &store.Once[[]ingest.Result]{
+func once(key, request string) *store.Idempotent[[]ingest.Result] {
+	return &store.Idempotent[[]ingest.Result]{
 		AnswerKey: store.AnswerKey{Key: key, Request: request}, At: enginetest.Start,
 		Answer: func(results []ingest.Result) (store.Answer, error) {
 			return store.Answer{Status: 200, Body: said(results)}, nil

@@ -21,7 +21,7 @@ import (
 
 // write carries a group out: one request, or several that share a transaction. It asks who belongs to the group when
 // the transaction has begun, and again when it is done again.
-func (in *Intake) write(ctx context.Context, ws subject.WorkspaceID, members func() []*batch) error {
+func (in *Ingester) write(ctx context.Context, ws subject.WorkspaceID, members func() []*batch) error {
 	var group []*batch
 	err := in.store.Ingest(ctx, ws, func() store.IngestRequest {
 		group = members()
@@ -40,11 +40,11 @@ func (in *Intake) write(ctx context.Context, ws subject.WorkspaceID, members fun
 
 // requestOf is what has to be known before a group can be decided. When one of the requests is to take effect once, the
 // rest is asked for when it is known which of them have.
-func (in *Intake) requestOf(group []*batch) store.IngestRequest {
+func (in *Ingester) requestOf(group []*batch) store.IngestRequest {
 	r := store.IngestRequest{At: latest(group)}
 	for _, b := range group {
-		if b.once != nil {
-			r.Answers = append(r.Answers, b.once.AnswerKey)
+		if b.idempotent != nil {
+			r.Answers = append(r.Answers, b.idempotent.AnswerKey)
 		}
 	}
 	r.Unanswered = func(stored map[string]store.KeptAnswer) store.IngestRequest {
@@ -57,7 +57,7 @@ func (in *Intake) requestOf(group []*batch) store.IngestRequest {
 }
 
 // unanswered is what the batches of a group need that are not repeats.
-func (in *Intake) unanswered(group []*batch, at time.Time, stored map[string]store.KeptAnswer) store.IngestRequest {
+func (in *Ingester) unanswered(group []*batch, at time.Time, stored map[string]store.KeptAnswer) store.IngestRequest {
 	repeats(group, stored)
 	set := group[0].set
 	r := store.IngestRequest{At: at, Definitions: set.Number}
@@ -90,20 +90,20 @@ func latest(group []*batch) (at time.Time) {
 // that is being decided; what earlier ones of the group made counts for it as if it had been there.
 type decision struct {
 	*batch
-	in     *Intake
+	in     *Ingester
 	state  store.IngestState
 	people []store.Person            // of the batch
 	made   map[string]InstanceResult // by planned key, in this group
 	traces map[*definition.Trigger]string
-	book   *admission.Book
+	book   *admission.Ledger
 	meter  *expr.Meter // of the batch
 	writes store.IngestWrites
 }
 
 // decide turns the plans of a group into rows against what exists. It fills results and entries anew each time. A batch
 // that repeats another request leaves no rows: it is given the answer of that request, or is decided after the group.
-func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestWrites, error) {
-	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, book: admission.NewBook(&in.catalog.Zones, latest(group))}
+func (in *Ingester) decide(group []*batch, state store.IngestState) (store.IngestWrites, error) {
+	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, book: admission.NewLedger(&in.catalog.Zones, latest(group))}
 	kept := map[string]store.KeptAnswer{} // of this group
 	people := state.Persons
 	steps := uint64(0) // of the group
@@ -111,9 +111,9 @@ func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestW
 		if b.out() {
 			b.results, b.entries = nil, nil
 			if b.repeat.of != nil {
-				first, ok := kept[b.once.Key]
+				first, ok := kept[b.idempotent.Key]
 				if b.repeat.answer, b.repeat.again = nil, !ok; ok {
-					b.repeat.answer = first.Again(b.once.AnswerKey)
+					b.repeat.answer = first.Again(b.idempotent.AnswerKey)
 				}
 			}
 			continue
@@ -129,14 +129,14 @@ func (in *Intake) decide(group []*batch, state store.IngestState) (store.IngestW
 		}
 		steps += d.meter.Steps
 		b.entries = append(b.entries, d.book.PassedOver(b.now)...)
-		if b.once == nil || !b.changed() {
+		if b.idempotent == nil || !b.changed() {
 			continue
 		}
-		answer, err := b.once.Answer(b.results)
+		answer, err := b.idempotent.Answer(b.results)
 		if err != nil {
 			return store.IngestWrites{}, fmt.Errorf("make the answer: %w", err)
 		}
-		one := store.KeptAnswer{AnswerKey: b.once.AnswerKey, Answer: answer}
+		one := store.KeptAnswer{AnswerKey: b.idempotent.AnswerKey, Answer: answer}
 		kept[one.Key] = one
 		d.writes.Answers = append(d.writes.Answers, one)
 	}

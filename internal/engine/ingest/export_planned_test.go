@@ -9,7 +9,7 @@ import (
 )
 
 // IngestBy is Ingest of a request that was planned by a given set, which is not asked for again.
-func (in *Intake) IngestBy(ctx context.Context, ws store.Workspace, set *definition.Set, items []Item, now time.Time) ([]Result, error) {
+func (in *Ingester) IngestBy(ctx context.Context, ws store.Workspace, set *definition.Set, items []Item, now time.Time) ([]Result, error) {
 	b := newBatch(ws, set, items, now, nil)
 	err := in.gathering(ws.ID).commit(ctx, b)
 	return b.results, err

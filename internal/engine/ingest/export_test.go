@@ -3,7 +3,7 @@ package ingest
 import "github.com/carillonhq/carillon/internal/subject"
 
 // Waiting is how many requests of the workspace wait for a transaction.
-func (in *Intake) Waiting(ws subject.WorkspaceID) int {
+func (in *Ingester) Waiting(ws subject.WorkspaceID) int {
 	g := in.gathering(ws)
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -39,7 +39,7 @@ var errGroupTimeout = errors.New("the database took too long")
 // request back; once it is being written with others it is written all the same, as it may be when a connection is
 // lost during a commit.
 type gathering struct {
-	intake *Intake
+	intake *Ingester
 	ws     subject.WorkspaceID
 	lanes  int // transactions at once
 

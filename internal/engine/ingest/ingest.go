@@ -79,8 +79,8 @@ type Store interface {
 	Writers() int
 }
 
-// Intake takes events in.
-type Intake struct {
+// Ingester takes events in.
+type Ingester struct {
 	store   Store
 	catalog *catalog.Catalog
 	journal journal.Writer
@@ -90,14 +90,14 @@ type Intake struct {
 }
 
 // New makes an intake.
-func New(s Store, c *catalog.Catalog, w journal.Writer) *Intake {
-	return &Intake{store: s, catalog: c, journal: w, gatherings: map[subject.WorkspaceID]*gathering{}}
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Ingester {
+	return &Ingester{store: s, catalog: c, journal: w, gatherings: map[subject.WorkspaceID]*gathering{}}
 }
 
 // Ingest takes a batch in, at now. The results stand in the order of the items. An error means that nothing of
 // the batch was stored; it is a *store.Replay when once, which may be nil, says that this was done before. A batch
 // of which every item is refused changes nothing and may be sent again: its answer is not kept.
-func (in *Intake) Ingest(ctx context.Context, ws store.Workspace, items []Item, now time.Time, once *store.Once[[]Result]) ([]Result, error) {
+func (in *Ingester) Ingest(ctx context.Context, ws store.Workspace, items []Item, now time.Time, once *store.Idempotent[[]Result]) ([]Result, error) {
 	if len(items) > MaxBatch {
 		return nil, fmt.Errorf("a batch holds at most %d events, not %d", MaxBatch, len(items))
 	}
@@ -116,7 +116,7 @@ func (in *Intake) Ingest(ctx context.Context, ws store.Workspace, items []Item, 
 	return nil, err
 }
 
-func (in *Intake) gathering(ws subject.WorkspaceID) *gathering {
+func (in *Ingester) gathering(ws subject.WorkspaceID) *gathering {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	g := in.gatherings[ws]

@@ -101,7 +101,7 @@ func (o *Operator) Preview(ctx context.Context, ws subject.WorkspaceID, b Bulk) 
 // Begin has a job do what somebody wishes, with all deliveries that there are now; where there are none, there is no job. While one
 // runs for the same wish, that one is answered. A job has no total where not everything was counted. once keeps the answer to a
 // request that may come again; see store.Once.
-func (o *Operator) Begin(ctx context.Context, ws subject.WorkspaceID, b Bulk, actor string, now time.Time, once func(Matched) *store.Once[store.Run]) (store.Run, Matched, error) {
+func (o *Operator) Begin(ctx context.Context, ws subject.WorkspaceID, b Bulk, actor string, now time.Time, once func(Matched) *store.Idempotent[store.Run]) (store.Run, Matched, error) {
 	m, err := o.Preview(ctx, ws, b)
 	if err != nil || m.N == 0 && !m.More {
 		return store.Run{}, m, err
@@ -173,7 +173,7 @@ func (o *Operator) Work(ctx context.Context, now time.Time) (done int, more bool
 		}
 		done, step.Done = done+instances, step.Done+instances
 	}
-	_, err = o.store.MoveBulk(ctx, now, run, step)
+	_, err = o.store.AdvanceBulk(ctx, now, run, step)
 	return done, true, err
 }
 

@@ -19,7 +19,7 @@ import (
 func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
 	return o.run(ctx, ws, id, "release", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
 		in := s.Instance
-		if in.Aside() {
+		if in.Parked() {
 			return store.OperatorChange{}, paused("release")
 		}
 		if !in.Held {
@@ -33,7 +33,7 @@ func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id insta
 			in.Status, in.CompletedAt = instance.Pending, time.Time{}
 			in.RetryCount, in.Crashes, in.NextRetryAt, in.Reason = 0, 0, now, reason.ReleasedByPerson
 		}
-		a.tell(journal.Released, in, reason.ReleasedByPerson)
+		a.record(journal.Released, in, reason.ReleasedByPerson)
 		return store.OperatorChange{Instance: &in}, nil
 	})
 }

@@ -53,28 +53,28 @@ type Result struct {
 // Store is what the actions need of the store.
 type Store interface {
 	Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
-		decide func(store.OperatorState) (store.OperatorChange, error), once *store.Once[store.OperatorChange]) error
+		decide func(store.OperatorState) (store.OperatorChange, error), once *store.Idempotent[store.OperatorChange]) error
 	InstanceByKey(ctx context.Context, ws subject.WorkspaceID, key string) (instance.Row, error)
 	DeliveryByID(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) (delivery.Row, error)
 	PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit store.Audit) (store.Pause, bool, error)
 	ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit store.Audit) (bool, error)
-	TakeUp(ctx context.Context, now time.Time, limit int) (store.TakenUp, bool, error)
+	TakeParked(ctx context.Context, now time.Time, limit int) (store.TakenUp, bool, error)
 	NewID(now time.Time) int64
 	LastDelivery(ctx context.Context, ws subject.WorkspaceID) (delivery.ID, error)
 	Instances(ctx context.Context, ws subject.WorkspaceID, f store.InstanceFilter, p store.Page) ([]instance.Row, error)
 	Selected(ctx context.Context, ws subject.WorkspaceID, sel delivery.Selection, after, last delivery.ID, limit int) ([]delivery.Row, delivery.ID, error)
-	BeginBulk(ctx context.Context, now time.Time, run store.Run, audit store.Audit, once *store.Once[store.Run]) (store.Run, error)
+	BeginBulk(ctx context.Context, now time.Time, run store.Run, audit store.Audit, once *store.Idempotent[store.Run]) (store.Run, error)
 	BulkRun(ctx context.Context) (run store.Run, open bool, err error)
-	MoveBulk(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
+	AdvanceBulk(ctx context.Context, now time.Time, run store.Run, step store.RunStep) (moved bool, err error)
 	FailBulk(ctx context.Context, now time.Time, run store.Run, cause error) error
 }
 
 // Operator carries actions out.
 type Operator struct {
-	store   Store
-	catalog *catalog.Catalog
-	journal journal.Writer
-	once    *store.Once[Result]
+	store      Store
+	catalog    *catalog.Catalog
+	journal    journal.Writer
+	idempotent *store.Idempotent[Result]
 }
 
 // New makes an operator.
@@ -82,9 +82,9 @@ func New(s Store, c *catalog.Catalog, w journal.Writer) *Operator {
 	return &Operator{store: s, catalog: c, journal: w}
 }
 
-// Once is an operator for one request that may come again; see store.Once.
-func (o *Operator) Once(once *store.Once[Result]) *Operator {
-	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, once: once}
+// Idempotent is an operator for one request that may come again; see store.Idempotent.
+func (o *Operator) Idempotent(once *store.Idempotent[Result]) *Operator {
+	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, idempotent: once}
 }
 
 // action is one run of a decision.
@@ -112,9 +112,9 @@ func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, i
 			}
 			if in.Status == instance.Pending || in.Status == instance.Deactivated || in.Status == instance.Failed {
 				in.Status, in.Reason, in.CompletedAt = instance.Cancelled, reason.CancelledByPerson, now
-				a.tell(journal.Cancelled, s.Instance, reason.CancelledByPerson)
+				a.record(journal.Cancelled, s.Instance, reason.CancelledByPerson)
 			} else {
-				a.tell(journal.Released, in, reason.ReleasedByPerson)
+				a.record(journal.Released, in, reason.ReleasedByPerson)
 			}
 			change.Instance = &in
 		}
@@ -176,7 +176,7 @@ func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, boo
 		d.Status, d.Reason, d.SendAt, d.ExpiresAt, d.CompletedAt = delivery.Cancelled, why, time.Time{}, time.Time{}, a.now
 		a.result.Deliveries = append(a.result.Deliveries, d.ID)
 	}
-	a.tellDelivery(journal.Cancelled, d, why)
+	a.recordDelivery(journal.Cancelled, d, why)
 	return d, true
 }
 
@@ -209,7 +209,7 @@ func (a *action) retryDelivery(s store.OperatorState, d delivery.Row) (store.Ope
 		return a.again(s, d), nil
 	case delivery.Scheduled, delivery.Unknown:
 		if d.Status == delivery.Unknown {
-			d.DoubtAt = time.Time{} // a person has decided that it is sent
+			d.UnknownSince = time.Time{} // a person has decided that it is sent
 		}
 		d.Status = delivery.Scheduled
 		if d.Step > 0 {
@@ -219,7 +219,7 @@ func (a *action) retryDelivery(s store.OperatorState, d delivery.Row) (store.Ope
 		d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = a.now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
 		d.DueAt = time.Time{} // catch_up forgives a retry
 		a.result.Deliveries = append(a.result.Deliveries, d.ID)
-		a.tellDelivery(journal.Released, d, reason.RetryByOperator)
+		a.recordDelivery(journal.Released, d, reason.RetryByOperator)
 		return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
 	}
 	return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
@@ -251,8 +251,8 @@ func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChan
 	d.Reason = reason.ResentByOperator
 
 	a.result.NewInstance, a.result.NewKey, a.result.NewDeliveries = in.ID, in.Key, []delivery.ID{d.ID}
-	a.tell(journal.Created, in, reason.ResentByOperator)
-	a.tellDelivery(journal.Planned, d, reason.ResentByOperator)
+	a.record(journal.Created, in, reason.ResentByOperator)
+	a.recordDelivery(journal.Planned, d, reason.ResentByOperator)
 	return store.OperatorChange{Deliveries: []delivery.Row{old}, NewInstance: &in, NewDeliveries: []delivery.Row{d}}
 }
 
@@ -275,7 +275,7 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
 	d.Status, d.NotBefore, d.SendAt, d.Slot, d.DeferredBy = delivery.Scheduled, a.now, a.now, time.Time{}, ""
 	d.LeaseUntil, d.Version, d.Step, d.AttemptNo, d.IntentAt, d.RetryCount = time.Time{}, 0, 0, 0, time.Time{}, 0
-	d.DoubtAt, d.DueAt, d.EligibleAt = time.Time{}, time.Time{}, time.Time{}
+	d.UnknownSince, d.DueAt, d.EligibleAt = time.Time{}, time.Time{}, time.Time{}
 	d.LastSentAt, d.ExpiresAt, d.StopReason, d.CreatedAt, d.CompletedAt = time.Time{}, time.Time{}, "", a.now, time.Time{}
 	return d
 }
@@ -303,7 +303,7 @@ func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceK
 				change.Deliveries = append(change.Deliveries, row)
 			}
 		}
-		a.tell(journal.Forgotten, s.Instance, reason.Forgotten)
+		a.record(journal.Forgotten, s.Instance, reason.Forgotten)
 		return change, nil
 	})
 }
@@ -338,7 +338,7 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 		if err != nil {
 			return change, err
 		}
-		if change.Seeds, err = o.follow(a, s, change.Instance); err != nil {
+		if change.Successors, err = o.follow(a, s, change.Instance); err != nil {
 			return change, err
 		}
 		a.result.Changed = change.Instance != nil || len(change.Deliveries) > a.marked || change.NewInstance != nil || change.Forget
@@ -352,7 +352,7 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 		detail, err := json.Marshal(a.detail)
 		change.Audit = store.Audit{At: now, Actor: actor, Action: name, Target: a.target, Detail: detail}
 		return change, err
-	}, store.From(o.once, func(store.OperatorChange) Result { return a.result }))
+	}, store.From(o.idempotent, func(store.OperatorChange) Result { return a.result }))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return Result{}, ErrNotFound
@@ -370,7 +370,7 @@ const loads = 20
 
 // operate is the store's, done again with the definitions that it lacks.
 func (o *Operator) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
-	decide func(store.OperatorState) (store.OperatorChange, error), once *store.Once[store.OperatorChange],
+	decide func(store.OperatorState) (store.OperatorChange, error), once *store.Idempotent[store.OperatorChange],
 ) error {
 	for tries := 1; ; tries++ {
 		err := o.store.Operate(ctx, ws, now, id, decide, once)
@@ -386,7 +386,7 @@ func (o *Operator) operate(ctx context.Context, ws subject.WorkspaceID, now time
 }
 
 // follow is what comes after an occasion of the calendar that a person has ended: a series ends only by its own rule.
-func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row) ([]store.Seed, error) {
+func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row) ([]store.Successor, error) {
 	in := s.Instance
 	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !plan.InSeries(in) {
 		return nil, nil
@@ -403,7 +403,7 @@ func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row)
 	if err != nil {
 		return nil, err
 	}
-	return []store.Seed{{
+	return []store.Successor{{
 		Rows: func(yield func(instance.Row) bool) {
 			for row := range series.Next(plan.PlaceOf(in), a.now) {
 				row.Workspace, row.ID, row.Definitions = in.Workspace, instance.ID(a.ids(a.now)), s.InForce
@@ -412,18 +412,18 @@ func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row)
 				}
 			}
 		},
-		Made: func(row instance.Row) { a.tell(journal.Created, row, "") },
+		Made: func(row instance.Row) { a.record(journal.Created, row, "") },
 	}}, nil
 }
 
-func (a *action) tell(what journal.What, in instance.Row, why reason.Reason) {
+func (a *action) record(what journal.What, in instance.Row, why reason.Reason) {
 	a.entries = append(a.entries, journal.Entry{
 		At: a.now, What: what, Workspace: in.Workspace, Workflow: in.Workflow, WorkflowVersion: in.WorkflowVersion,
 		Trigger: in.Trigger, Key: in.Key, Event: in.Event, Instance: in.ID, Reason: why, Due: in.DueAt,
 	})
 }
 
-func (a *action) tellDelivery(what journal.What, d delivery.Row, why reason.Reason) {
+func (a *action) recordDelivery(what journal.What, d delivery.Row, why reason.Reason) {
 	a.entries = append(a.entries, journal.Entry{
 		At: a.now, What: what, Workspace: d.Workspace, Workflow: d.Workflow, WorkflowVersion: d.WorkflowVersion,
 		Trigger: d.Trigger, Key: d.Key, Event: d.Event, Instance: d.Instance, Delivery: d.ID, Contact: d.CustomerRef,

@@ -60,18 +60,18 @@ func (o *Operator) Resume(ctx context.Context, ws subject.WorkspaceID, workflow,
 	return Paused{}, nil
 }
 
-// TakeUp is a stage: it takes up what was put aside of workflows that go on, a page at a time, and reports whether there may be more.
-func (o *Operator) TakeUp(ctx context.Context, now time.Time, limit int) (more bool, err error) {
-	u, more, err := o.store.TakeUp(ctx, now, limit)
+// TakeParked is a stage: it takes up what was put aside of workflows that go on, a page at a time, and reports whether there may be more.
+func (o *Operator) TakeParked(ctx context.Context, now time.Time, limit int) (more bool, err error) {
+	u, more, err := o.store.TakeParked(ctx, now, limit)
 	if err != nil {
 		return false, err
 	}
 	a := action{now: now}
 	for _, in := range u.Instances {
-		a.tell(journal.Released, in, reason.WorkflowResumed)
+		a.record(journal.Released, in, reason.WorkflowResumed)
 	}
 	for _, d := range u.Deliveries {
-		a.tellDelivery(journal.Released, d, reason.WorkflowResumed)
+		a.recordDelivery(journal.Released, d, reason.WorkflowResumed)
 	}
 	for _, e := range a.entries {
 		o.journal.Write(e)

@@ -60,7 +60,7 @@ func (o *Operator) withdrawnInstance(a *action, s store.OperatorState) (change s
 	in := s.Instance
 	in.Unhold()
 	in.Status, in.Reason, in.CompletedAt = instance.Deactivated, reason.WorkflowInactive, a.now
-	a.tell(journal.Withdrawn, in, reason.WorkflowInactive)
+	a.record(journal.Withdrawn, in, reason.WorkflowInactive)
 	change.Instance = &in
 	return change, nil
 }

@@ -29,7 +29,7 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 	return o.run(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
 		in := s.Instance
 		switch {
-		case in.Aside():
+		case in.Parked():
 			return store.OperatorChange{}, paused("retry")
 		case in.Status == instance.Pending:
 			in.NextRetryAt = now
@@ -40,7 +40,7 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 				return store.OperatorChange{}, err
 			}
 			in.RetryCount, in.Crashes, in.Reason = 0, 0, reason.RetryByOperator
-			a.tell(journal.Released, in, reason.RetryByOperator)
+			a.record(journal.Released, in, reason.RetryByOperator)
 			return store.OperatorChange{Instance: &in}, nil
 		case s.RetriedBy != 0:
 			a.result.NewInstance = s.RetriedBy
@@ -108,7 +108,7 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 		change.Instance = &old
 	}
 	a.result.NewInstance, a.result.NewKey = in.ID, in.Key
-	a.tell(journal.Created, in, reason.RetryByOperator)
+	a.record(journal.Created, in, reason.RetryByOperator)
 	return change, nil
 }
 
@@ -121,7 +121,7 @@ func (a *action) repeated(d delivery.Row, in instance.Row) delivery.Row {
 		d.NotBefore, d.SendAt = planned, planned
 	}
 	a.result.NewDeliveries = append(a.result.NewDeliveries, d.ID)
-	a.tellDelivery(journal.Planned, d, reason.RetryByOperator)
+	a.recordDelivery(journal.Planned, d, reason.RetryByOperator)
 	return d
 }
 

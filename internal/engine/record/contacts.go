@@ -55,7 +55,7 @@ func ids(named []Warning) []string {
 }
 
 // Warnings says which fields of a stored record name a contact that does not exist at this moment.
-func (k *Keeper) Warnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]Warning, error) {
+func (k *Writer) Warnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]Warning, error) {
 	set, err := k.definitions.Current(ctx, ws)
 	if err != nil {
 		return nil, fmt.Errorf("read the types of records: %w", err)

@@ -17,7 +17,7 @@ import (
 // Store is what the package needs of the store.
 type Store interface {
 	WriteRecords(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []store.RecordRef,
-		decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), contacts *store.ContactLookup, once *store.Once[[]store.RecordRow]) error
+		decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), contacts *store.ContactLookup, once *store.Idempotent[[]store.RecordRow]) error
 	KnownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]bool, error)
 }
 
@@ -26,14 +26,14 @@ type Definitions interface {
 	Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
 }
 
-// Keeper keeps records.
-type Keeper struct {
+// Writer keeps records.
+type Writer struct {
 	store       Store
 	definitions Definitions
 }
 
 // New makes a keeper.
-func New(s Store, d Definitions) *Keeper { return &Keeper{store: s, definitions: d} }
+func New(s Store, d Definitions) *Writer { return &Writer{store: s, definitions: d} }
 
 // Mode is what an item means for a record that exists, and for one that does not.
 type Mode string
@@ -69,8 +69,8 @@ type Result struct {
 // Write takes what actor says about records, in one transaction. The results stand in the order of the items; an item
 // meets what earlier ones of the call did. What changes nothing is not written. store.ErrNotFound is for Change and
 // Delete alone.
-func (k *Keeper) Write(
-	ctx context.Context, ws store.Workspace, mode Mode, items []Item, actor string, now time.Time, once *store.Once[[]Result],
+func (k *Writer) Write(
+	ctx context.Context, ws store.Workspace, mode Mode, items []Item, actor string, now time.Time, once *store.Idempotent[[]Result],
 ) ([]Result, error) {
 	if len(items) > MaxBatch {
 		return nil, fmt.Errorf("a batch holds at most %d records, not %d", MaxBatch, len(items))

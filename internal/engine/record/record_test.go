@@ -81,7 +81,7 @@ func TestWrite(t *testing.T) {
 				Type: "kiosk", ExtID: "123/a b%2F", Rev: 1, ModifiedBy: "ann", CreatedAt: b.Now(), UpdatedAt: b.Now(),
 				Props: map[string]any{"name": "Hall <3>", "battery_level": json.Number("15.0"), "charging": false, "tags": []any{"x", nil}},
 			},
-			ChangedAt: b.Now(), LookAt: b.Now(),
+			ChangedAt: b.Now(), EvaluateAt: b.Now(),
 		}
 		got := b.row("kiosk", want.ExtID)
 		want.ID = got.ID
@@ -318,7 +318,7 @@ func TestWarnings(t *testing.T) {
 			}
 		}
 		var kept []string
-		once := &store.Once[[]record.Result]{
+		once := &store.Idempotent[[]record.Result]{
 			AnswerKey: store.AnswerKey{Key: "k", Request: "r"}, At: b.Now(),
 			Answer: func(results []record.Result) (store.Answer, error) {
 				kept = texts(results[0])
@@ -368,7 +368,7 @@ type spoiled struct{ *store.Store }
 
 func (s spoiled) WriteRecords(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []store.RecordRef,
-	decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), contacts *store.ContactLookup, once *store.Once[[]store.RecordRow],
+	decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), contacts *store.ContactLookup, once *store.Idempotent[[]store.RecordRow],
 ) error {
 	return s.Store.WriteRecords(ctx, ws, now, refs, func(known map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error) {
 		for ref, row := range known {

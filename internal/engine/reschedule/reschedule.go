@@ -33,21 +33,21 @@ const (
 
 // Store is what the stage needs of the store.
 type Store interface {
-	ReplanDue(ctx context.Context, now time.Time, limit int, floor func([]store.Replan) store.Floor,
-		decide func([]store.Replan) ([]delivery.Row, error)) (int, error)
+	RescheduleDue(ctx context.Context, now time.Time, limit int, floor func([]store.Reschedule) store.Floor,
+		decide func([]store.Reschedule) ([]delivery.Row, error)) (int, error)
 	AdvanceCadence(ctx context.Context, now time.Time) (marked int, open bool, err error)
 }
 
-// Replanner is the stage.
-type Replanner struct {
+// Rescheduler is the stage.
+type Rescheduler struct {
 	store   Store
 	catalog *catalog.Catalog
 	journal journal.Writer
 }
 
 // New makes the stage.
-func New(s Store, c *catalog.Catalog, w journal.Writer) *Replanner {
-	return &Replanner{store: s, catalog: c, journal: w}
+func New(s Store, c *catalog.Catalog, w journal.Writer) *Rescheduler {
+	return &Rescheduler{store: s, catalog: c, journal: w}
 }
 
 // Result says what a step did.
@@ -58,7 +58,7 @@ type Result struct {
 }
 
 // Step plans the messages of a bounded number of people anew. When there are fewer, it marks the next page of a run.
-func (p *Replanner) Step(ctx context.Context, now time.Time) (r Result, err error) {
+func (p *Rescheduler) Step(ctx context.Context, now time.Time) (r Result, err error) {
 	if r.People, err = p.due(ctx, now); err != nil {
 		return r, err
 	}
@@ -75,14 +75,14 @@ func (p *Replanner) Step(ctx context.Context, now time.Time) (r Result, err erro
 	}
 }
 
-func (p *Replanner) due(ctx context.Context, now time.Time) (int, error) {
+func (p *Rescheduler) due(ctx context.Context, now time.Time) (int, error) {
 	if err := p.catalog.Refresh(ctx); err != nil {
 		return 0, err
 	}
 	limit := people
 	for tries := 1; ; tries++ {
-		r := run{Replanner: p, now: now}
-		n, err := p.store.ReplanDue(ctx, now, limit, r.floor, r.decide)
+		r := run{Rescheduler: p, now: now}
+		n, err := p.store.RescheduleDue(ctx, now, limit, r.floor, r.decide)
 		if err == nil {
 			for _, e := range r.entries {
 				p.journal.Write(e)
@@ -105,13 +105,13 @@ func (p *Replanner) due(ctx context.Context, now time.Time) (int, error) {
 
 // run is one attempt of a step; decide may be called again from the beginning.
 type run struct {
-	*Replanner
+	*Rescheduler
 	now     time.Time
 	entries []journal.Entry
 }
 
 // floor says how far back the slots of people matter, by the set in force. Where that is not loaded, decide asks for it.
-func (r *run) floor(due []store.Replan) store.Floor {
+func (r *run) floor(due []store.Reschedule) store.Floor {
 	live := map[subject.WorkspaceID]*definition.Set{}
 	for _, d := range due {
 		if set, err := r.catalog.Loaded(d.Workspace, d.InForce); err == nil {
@@ -130,7 +130,7 @@ func (r *run) floor(due []store.Replan) store.Floor {
 // waiting is a message with the rules it belongs to.
 type waiting struct {
 	delivery.Row
-	ask     admission.Ask
+	ask     admission.SlotRequest
 	trigger *definition.Trigger
 }
 
@@ -140,7 +140,7 @@ func (w waiting) moved(row delivery.Row) bool {
 		row.FoldedInto != w.FoldedInto || row.Type != w.Type
 }
 
-func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
+func (r *run) decide(due []store.Reschedule) ([]delivery.Row, error) {
 	r.entries = nil
 	var changed []delivery.Row
 	for _, d := range due {
@@ -151,7 +151,7 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 		rows := slices.SortedFunc(slices.Values(d.Waiting), func(a, b delivery.Row) int {
 			return cmp.Or(a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID))
 		})
-		book := admission.NewBook(&r.catalog.Zones, r.now)
+		book := admission.NewLedger(&r.catalog.Zones, r.now)
 		var list []waiting
 		for _, row := range rows {
 			w := waiting{Row: row}
@@ -166,15 +166,15 @@ func (r *run) decide(due []store.Replan) ([]delivery.Row, error) {
 			if row.Step > 0 { // a reminder waits for as long as the first message may
 				from = row.Due()
 			}
-			w.ask = admission.Ask{
+			w.ask = admission.SlotRequest{
 				Set: live, Person: d.Person, Channel: row.Channel, Type: flow.Type, Limits: w.trigger.Limits,
 				Planned: admission.OwnClock(row, &r.catalog.Zones), Now: r.now, Until: w.trigger.Timing.ExpiresAt(from, from),
-				Fold: w.trigger.Limits.AtSend == definition.LimitFold && row.Step == 0 && row.AttemptNo == 0 && !row.Doubt(),
+				Fold: w.trigger.Limits.AtSend == definition.LimitFold && row.Step == 0 && row.AttemptNo == 0 && !row.OutcomeUnknown(),
 			}
 			list = append(list, w)
 		}
 		for _, w := range list {
-			book.Leave(w.ask, w.Slot, w.Type)
+			book.Release(w.ask, w.Slot, w.Type)
 		}
 		for _, w := range list {
 			if row := r.place(book, w); w.moved(row) {
@@ -205,13 +205,13 @@ func (r *run) rules(row delivery.Row, live *definition.Set) (*definition.Workflo
 }
 
 // place gives a message the first place that its limits leave from now on.
-func (r *run) place(book *admission.Book, w waiting) delivery.Row {
+func (r *run) place(book *admission.Ledger, w waiting) delivery.Row {
 	row := w.Row
 	row.Type = w.ask.Type
 	verdict := book.Try(w.ask)
-	var because admission.Because
+	var because admission.LimitTrace
 	if verdict.Reason != "" {
-		because = book.Because(w.ask, verdict)
+		because = book.Trace(w.ask, verdict)
 	}
 	placed, ok := book.Place(w.ask, row, verdict)
 	if !ok {

@@ -23,14 +23,14 @@ func present(c store.Claim) string {
 }
 
 // readdressed has the row of a claim that goes on take the address that it has now.
-func (r *recheck) readdressed(c store.Claim, v store.IntentVerdict) store.IntentVerdict {
+func (r *admitting) readdressed(c store.Claim, v store.IntentVerdict) store.IntentVerdict {
 	switch {
 	case v.Needs():
 		return v
 	case v.Move == nil:
 		v.Move = &store.IntentMove{
 			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: c.Slot, DeferredBy: c.DeferredBy, Reason: c.Reason, AttemptNo: c.AttemptNo,
-			Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil, DoubtAt: c.DoubtAt, DueAt: c.DueAt,
+			Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil, UnknownSince: c.UnknownSince, DueAt: c.DueAt,
 			EligibleAt: c.EligibleAt, FoldedInto: c.FoldedInto,
 		}
 	}
@@ -41,7 +41,7 @@ func (r *recheck) readdressed(c store.Claim, v store.IntentVerdict) store.Intent
 }
 
 // others is the hash of an address that is not that of the claim's person, while nobody has looked whose it is.
-func (r *recheck) others(c store.Claim) (string, error) {
+func (r *admitting) others(c store.Claim) (string, error) {
 	if c.AddressRead || c.Address == c.Person.AddressOn(admission.Kind(c.Channel)) || c.Person.Has(c.Address) {
 		return "", nil
 	}

@@ -47,12 +47,12 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 			return nil, err
 		}
 		if rules.trigger == nil || rules.channel == nil { // its own claim will say so
-			out = append(out, s.free(*c, row, reason.WorkflowInactive, nil, now))
+			out = append(out, s.requeueFolded(*c, row, reason.WorkflowInactive, nil, now))
 			continue
 		}
 		ev := events[store.EventRef{Workspace: row.Workspace, ID: row.Event}]
 		if j.later != nil || len(messageOf(rules, ev.Kind).Data) > 0 { // by an edit since: what reads data leaves by itself
-			out = append(out, s.free(*c, row, reason.CannotRead, nil, now))
+			out = append(out, s.requeueFolded(*c, row, reason.CannotRead, nil, now))
 			continue
 		}
 		text, err := s.write(ws, store.Claim{Row: as, Person: c.Person}, rules, ev, now, nil)
@@ -60,7 +60,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 		case err == nil:
 			list = append(list, one{row, message.Part{Subject: text.Subject, Text: text.Text, HTML: text.HTML}})
 		case row.Channel != c.Channel: // it may have a text for its own channel
-			out = append(out, s.free(*c, row, reason.CannotRender, err, now))
+			out = append(out, s.requeueFolded(*c, row, reason.CannotRender, err, now))
 		default:
 			out = append(out, s.failed(*c, row, rules, err, now))
 		}
@@ -80,14 +80,14 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 	}
 	whole, left := message.Bundle(parts, keep, admission.Kind(c.Channel) == "email", message.Limits{})
 	for _, i := range left {
-		out = append(out, s.free(*c, list[i].row, reason.OutputTooLarge, nil, now))
+		out = append(out, s.requeueFolded(*c, list[i].row, reason.OutputTooLarge, nil, now))
 	}
 	j.out.Subject, j.out.Text, j.out.HTML = whole.Subject, whole.Text, whole.HTML
 	return out, nil
 }
 
-// free has a message ask for a place of its own.
-func (s *Sender) free(c store.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
+// requeueFolded has a message ask for a place of its own.
+func (s *Sender) requeueFolded(c store.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
 	row.Status, row.SendAt, row.Reason, row.CompletedAt, row.FoldedInto = delivery.Scheduled, now, "", time.Time{}, 0
 	e := describe(store.Claim{Row: row, Person: c.Person})
 	e.At, e.What, e.Reason, e.Until = now, journal.Deferred, why, now
@@ -114,7 +114,7 @@ func (s *Sender) failed(c store.Claim, row delivery.Row, rules rules, cause erro
 
 // further reports whether any of what is folded into a job has a channel left to go by, when that has failed for good. Where
 // this cannot be known each asks for a place of its own, and finds out.
-func (f *flight) further(j job, now time.Time) bool {
+func (f *sendBatch) further(j job, now time.Time) bool {
 	return slices.ContainsFunc(j.claim.Folded, func(row delivery.Row) bool {
 		rules, err := f.rulesNow(f.ctx, row)
 		if err != nil {

@@ -14,16 +14,16 @@ import (
 // under the person's lock. All give their places up, and each takes the first one that is free from now on, in the order in
 // which they were due. What may go now goes in one place.
 
-// crowd is what is asked together: the messages of a person on a kind of channel.
-type crowd struct {
+// peerGroup is what is asked together: the messages of a person on a kind of channel.
+type peerGroup struct {
 	store.PersonRef
 	kind string
 }
 
-func crowdOf(c store.Claim) crowd { return crowd{personOf(c), admission.Kind(c.Channel)} }
+func peerGroupOf(c store.Claim) peerGroup { return peerGroup{personOf(c), admission.Kind(c.Channel)} }
 
-// asking is a claim in one round of its decision.
-type asking struct {
+// candidate is a claim in one round of its decision.
+type candidate struct {
 	store.Claim
 	rules   rules
 	was     string              // its address before
@@ -33,25 +33,25 @@ type asking struct {
 
 // inOrder finds out which claims are asked for a place, has all of their crowds asked with them, and returns the indexes of
 // all claims in the order of their decisions: those of a crowd as they were due, what rides with another after that.
-func (r *recheck) inOrder(asked []asking) []int {
+func (r *admitting) inOrder(asked []candidate) []int {
 	order := make([]int, len(asked))
-	members := map[crowd][]int{}
+	members := map[peerGroup][]int{}
 	for i, a := range asked {
 		order[i] = i
-		if a.stopped || a.Doubt() {
+		if a.stopped || a.OutcomeUnknown() {
 			continue
 		}
-		ask := r.ask(a.Claim, a.rules)
+		ask := r.slotRequest(a.Claim, a.rules)
 		policy := r.book.Limiting(ask)
 		if policy.Unlimited() || ask.Limits.Uncounted {
 			continue
 		}
-		of := crowdOf(a.Claim)
+		of := peerGroupOf(a.Claim)
 		members[of] = append(members[of], i)
 		if _, known := r.crowds[of]; known {
 			continue
 		}
-		if !r.placed(a.Claim, policy) || a.Person.SlotsRead && !r.stands(a) {
+		if !r.placed(a.Claim, policy) || a.Person.SlotsRead && !r.keepsSlot(a) {
 			r.crowds[of] = false
 		}
 	}
@@ -68,23 +68,23 @@ func (r *recheck) inOrder(asked []asking) []int {
 			continue // it is decided in the next round
 		}
 		for _, i := range list {
-			r.release(r.book, asked[i].Claim, r.ask(asked[i].Claim, asked[i].rules))
+			r.release(r.book, asked[i].Claim, r.slotRequest(asked[i].Claim, asked[i].rules))
 		}
 	}
 	return order
 }
 
-// stands reports whether a claim may go in the place that it has, as things are before this batch.
-func (r *recheck) stands(a asking) bool {
-	ask := r.ask(a.Claim, a.rules)
+// keepsSlot reports whether a claim may go in the place that it has, as things are before this batch.
+func (r *admitting) keepsSlot(a candidate) bool {
+	ask := r.slotRequest(a.Claim, a.rules)
 	ask.Now = a.Slot
 	return r.book.Try(ask, a.Row).At.Equal(a.Slot)
 }
 
 // inTurn compares the turns of two claims of a crowd.
-func inTurn(asked []asking, crowd []int, i, k int) int {
+func inTurn(asked []candidate, crowd []int, i, k int) int {
 	with := func(i int) (delivery.Row, bool) {
-		if row := asked[i].Row; row.Rides() {
+		if row := asked[i].Row; row.IsFoldMember() {
 			for _, n := range crowd {
 				if asked[n].ID == row.FoldedInto {
 					return asked[n].Row, true
@@ -112,17 +112,17 @@ func compareBool(a, b bool) int {
 }
 
 // release gives up the place of a claim that is asked for another one.
-func (r *recheck) release(book *admission.Book, c store.Claim, a admission.Ask) {
+func (r *admitting) release(book *admission.Ledger, c store.Claim, a admission.SlotRequest) {
 	if !c.Slot.IsZero() && !earlier(c.Row) && !r.released[c.ID] {
 		r.released[c.ID] = true
-		book.Leave(a, c.Slot, c.Type)
+		book.Release(a, c.Slot, c.Type)
 	}
 }
 
 // keep takes back the place that a claim has given up, since it does not go now for another reason than its limits.
-func (r *recheck) keep(book *admission.Book, c store.Claim, rules rules) {
+func (r *admitting) keep(book *admission.Ledger, c store.Claim, rules rules) {
 	if r.released[c.ID] {
 		delete(r.released, c.ID)
-		book.Take(r.ask(c, rules), c.Slot)
+		book.Reserve(r.slotRequest(c, rules), c.Slot)
 	}
 }

@@ -17,34 +17,34 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// flight is the part of a step between intent and result. Every channel of a batch flies by itself, with as many
+// sendBatch is the part of a step between intent and result. Every channel of a batch flies by itself, with as many
 // requests at once as it allows, so that a silent provider delays nobody else's messages.
-type flight struct {
+type sendBatch struct {
 	*Sender
 	ctx context.Context // outlives the step's own: results are written in any case
 
 	mu         sync.Mutex
 	leaseUntil time.Time
 	settledAt  time.Time // when the last results were committed; at first when sending began
-	onWire     map[delivery.ID]store.LeaseRef
-	probes     map[berth]chan struct{} // whose outcomes decide for all; closed when they are known
+	inFlight   map[delivery.ID]store.LeaseRef
+	probes     map[channelRef]chan struct{} // whose outcomes decide for all; closed when they are known
 	done       []store.Settlement
 	entries    []journal.Entry
 	back       []store.Release      // claims that are given back
 	uncounted  []store.UncountedTry // tries of before that do not count
-	putOff     []journal.Entry      // of them, those that are moved
+	deferred   []journal.Entry      // of them, those that are moved
 	err        error
 	failed     int
 	stale      int
 }
 
-// fly sends every job and settles the results as they come. stop ends the taking of further jobs.
-func (f *flight) fly(stop context.Context, jobs []job) error {
+// send sends every job and settles the results as they come. stop ends the taking of further jobs.
+func (f *sendBatch) run(stop context.Context, jobs []job) error {
 	f.settledAt = f.Clock.Now()
 	f.done, f.entries = make([]store.Settlement, 0, len(jobs)), make([]journal.Entry, 0, len(jobs))
-	f.onWire, f.probes = make(map[delivery.ID]store.LeaseRef, len(jobs)), map[berth]chan struct{}{}
+	f.inFlight, f.probes = make(map[delivery.ID]store.LeaseRef, len(jobs)), map[channelRef]chan struct{}{}
 	for _, j := range jobs {
-		f.onWire[j.claim.ID] = ref(j.claim)
+		f.inFlight[j.claim.ID] = ref(j.claim)
 	}
 	renewing, finished := context.WithCancel(f.ctx)
 	var renewal sync.WaitGroup
@@ -68,7 +68,7 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 	if err := f.Store.UncountTries(f.ctx, f.Clock.Now(), f.uncounted); err != nil { // they stay on their ladders
 		f.Log.Warn("tries that found a provider away are counted", "error", err)
 	}
-	if err := f.giveBack(); err != nil && f.err == nil {
+	if err := f.release(); err != nil && f.err == nil {
 		f.err = err
 	}
 	return f.err
@@ -76,10 +76,10 @@ func (f *flight) fly(stop context.Context, jobs []job) error {
 
 // together sends the jobs of each channel side by side with those of the others. When stop ends, those that have not
 // begun wait for none that have.
-func (f *flight) together(stop context.Context, jobs []job) {
-	byChannel := map[*channelpool.Outlet][]job{}
+func (f *sendBatch) together(stop context.Context, jobs []job) {
+	byChannel := map[*channelpool.Channel][]job{}
 	for _, j := range jobs {
-		byChannel[j.outlet] = append(byChannel[j.outlet], j)
+		byChannel[j.channel] = append(byChannel[j.channel], j)
 	}
 	ended, end := context.WithCancel(stop)
 	var workers, rest sync.WaitGroup
@@ -112,21 +112,21 @@ func (f *flight) together(stop context.Context, jobs []job) {
 
 // one hands one message over when its turn has come and its channel lets it through, and keeps what came of it. When
 // stop ends before that, nothing has begun: it is put back at once, whatever else is still on the wire.
-func (f *flight) one(stop context.Context, j job) {
+func (f *sendBatch) one(stop context.Context, j job) {
 	switch {
 	case stop.Err() != nil:
-		f.putBack(j, time.Time{}, "")
+		f.requeue(j, time.Time{}, "")
 		return
 	}
 	switch j = f.written(j); {
 	case j.refused != nil:
 		f.hand(j, flow.Verdict{})
 		return
-	case !j.at.IsZero() && f.Clock.Sleep(stop, j.at) != nil, j.outlet.Enter(stop) != nil:
-		f.putBack(j, time.Time{}, "")
+	case !j.at.IsZero() && f.Clock.Sleep(stop, j.at) != nil, j.channel.Enter(stop) != nil:
+		f.requeue(j, time.Time{}, "")
 		return
 	}
-	defer j.outlet.Leave()
+	defer j.channel.Leave()
 	now := f.Clock.Now()
 	switch {
 	case !f.holds(j, now):
@@ -134,7 +134,7 @@ func (f *flight) one(stop context.Context, j job) {
 		return
 	case !j.at.IsZero() && now.After(j.at.Add(j.rules.channel.Rate.Slack())), // its instant is over: it takes another one
 		!j.verify && j.rules.policy.KeyExpired(j.claim.Row, now):
-		f.putBack(j, time.Time{}, "")
+		f.requeue(j, time.Time{}, "")
 		return
 	}
 	verdict, probe, err := f.begin(j, now)
@@ -151,9 +151,9 @@ func (f *flight) one(stop context.Context, j job) {
 	}
 	switch {
 	case err != nil: // it is for the channel that is open now
-		f.putBack(j, time.Time{}, "")
+		f.requeue(j, time.Time{}, "")
 	case !verdict.OK:
-		f.putBack(j, f.spread(j.draws, j.claim, verdict), reason.ChannelDown)
+		f.requeue(j, f.spread(j.draws, j.claim, verdict), reason.ChannelDown)
 	default:
 		f.hand(j, verdict)
 	}
@@ -164,8 +164,8 @@ func try(c store.Claim) channelpool.Try {
 	return channelpool.Try{Delivery: int64(c.ID), Number: c.AttemptNo, Due: c.Due(), Drawn: restsBy(c)}
 }
 
-// giveTriesBack has the tries that opened a breaker not count: their messages wait for the channel like all others.
-func (f *flight) giveTriesBack(j job, rest channelpool.Rest) {
+// uncountTries has the tries that opened a breaker not count: their messages wait for the channel like all others.
+func (f *sendBatch) uncountTries(j job, rest channelpool.BreakerWait) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, t := range rest.Tries {
@@ -176,7 +176,7 @@ func (f *flight) giveTriesBack(j job, rest channelpool.Rest) {
 }
 
 // ladder is the waits of a message between its tries.
-func (f *flight) ladder(c store.Claim, rules rules) []time.Duration {
+func (f *sendBatch) ladder(c store.Claim, rules rules) []time.Duration {
 	further := false
 	if c.Step == 0 { // a reminder goes nowhere else
 		for range f.standIns(c, rules) {
@@ -188,67 +188,67 @@ func (f *flight) ladder(c store.Claim, rules rules) []time.Duration {
 }
 
 // holds reports whether a message is still this worker's.
-func (f *flight) holds(j job, now time.Time) bool {
+func (f *sendBatch) holds(j job, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, mine := f.onWire[j.claim.ID]
+	_, mine := f.inFlight[j.claim.ID]
 	return mine && now.Before(f.leaseUntil)
 }
 
-// berth is a place of a person on one channel, which messages may share.
-type berth struct {
+// channelRef is a place of a person on one channel, which messages may share.
+type channelRef struct {
 	store.PersonRef
 	channel string
 	slot    time.Time
 }
 
-func berthOf(c store.Claim) berth { return berth{personOf(c), c.Channel, c.Slot} }
+func channelRefOf(c store.Claim) channelRef { return channelRef{personOf(c), c.Channel, c.Slot} }
 
 // begin asks the channel whether a message may be handed over. Where it may not since a message of its own place is the
 // probe that will tell, it also returns what is closed when that has ended.
-func (f *flight) begin(j job, now time.Time) (flow.Verdict, chan struct{}, error) {
+func (f *sendBatch) begin(j job, now time.Time) (flow.Verdict, chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	verdict, err := j.outlet.Begin(now)
+	verdict, err := j.channel.Begin(now)
 	if verdict.Probe {
-		f.probes[berthOf(j.claim)] = make(chan struct{})
+		f.probes[channelRefOf(j.claim)] = make(chan struct{})
 	}
 	if j.claim.Slot.IsZero() {
 		return verdict, nil, err
 	}
-	return verdict, f.probes[berthOf(j.claim)], err
+	return verdict, f.probes[channelRefOf(j.claim)], err
 }
 
 // probed tells those who wait for a probe that it has ended.
-func (f *flight) probed(j job) {
+func (f *sendBatch) probed(j job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if probe := f.probes[berthOf(j.claim)]; probe != nil {
+	if probe := f.probes[channelRefOf(j.claim)]; probe != nil {
 		close(probe)
-		delete(f.probes, berthOf(j.claim))
+		delete(f.probes, channelRefOf(j.claim))
 	}
 }
 
 // hand makes the request.
-func (f *flight) hand(j job, verdict flow.Verdict) {
+func (f *sendBatch) hand(j job, verdict flow.Verdict) {
 	handed := f.Clock.Now()
 	result, receipt, cause := f.send(&j)
 	now := f.Clock.Now()
 	if verdict.OK {
-		rest, err := j.outlet.End(now, verdict, channelpool.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause, Try: try(j.claim)})
+		rest, err := j.channel.End(now, verdict, channelpool.Outcome{Signal: j.signal, RetryAfter: result.RetryAfter, Err: cause, Try: try(j.claim)})
 		if err != nil {
 			f.Log.Warn("a channel was not closed", "error", err)
 		}
 		if !rest.OK {
 			result.RestUntil = f.spreadBy(j.draws, restsBy(j.claim), rest.Verdict)
-			f.giveTriesBack(j, rest)
+			f.uncountTries(j, rest)
 		}
 	}
 	j.rules.policy.Backoff = f.ladder(j.claim, j.rules)
 	settlement, entry := j.settle(result, receipt, cause, now)
 	if settlement.Status == delivery.Failed {
 		settlement.Fallback = f.afterFailure(j.claim, j.rules, now)
-		settlement.Unfold = settlement.Unfold || settlement.Fallback == nil && settlement.DoubtAt.IsZero() && f.further(j, now)
+		settlement.Unfold = settlement.Unfold || settlement.Fallback == nil && settlement.UnknownSince.IsZero() && f.further(j, now)
 	}
 	if j.refused == nil {
 		entry.HandedAt = handed
@@ -262,33 +262,33 @@ func (f *flight) hand(j job, verdict flow.Verdict) {
 	}
 }
 
-// putBack gives a claim back whose request was not made: moved to an instant with a reason, or due as it is. No try
+// requeue gives a claim back whose request was not made: moved to an instant with a reason, or due as it is. No try
 // is counted.
-func (f *flight) putBack(j job, until time.Time, why reason.Reason) {
+func (f *sendBatch) requeue(j job, until time.Time, why reason.Reason) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.onWire, j.claim.ID)
+	delete(f.inFlight, j.claim.ID)
 	r := store.Release{LeaseRef: ref(j.claim), SendAt: until, Reason: why}
 	if why != "" {
 		now := f.Clock.Now()
-		r.Trace = admission.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until, admission.Because{})
+		r.Trace = admission.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until, admission.LimitTrace{})
 		e := journal.Entry{At: now, What: journal.Deferred, Reason: why, Until: until}
 		j.describe(&e)
-		f.putOff = append(f.putOff, e)
+		f.deferred = append(f.deferred, e)
 	}
 	f.back = append(f.back, r)
 }
 
-// giveBack writes what was put back. What cannot be written stays for the next time.
-func (f *flight) giveBack() error {
+// release writes what was put back. What cannot be written stays for the next time.
+func (f *sendBatch) release() error {
 	f.mu.Lock()
-	back, putOff := f.back, f.putOff
-	f.back, f.putOff = nil, nil
+	back, putOff := f.back, f.deferred
+	f.back, f.deferred = nil, nil
 	f.mu.Unlock()
 	if err := f.Store.ReleaseClaims(f.ctx, back); err != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.back, f.putOff = append(back, f.back...), append(putOff, f.putOff...)
+		f.back, f.deferred = append(back, f.back...), append(putOff, f.deferred...)
 		return fmt.Errorf("give claims back: %w", err)
 	}
 	for _, e := range putOff {

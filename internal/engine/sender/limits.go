@@ -15,13 +15,13 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// ask is a claim as it asks for a place at now.
-func (r *recheck) ask(c store.Claim, rules rules) admission.Ask {
+// slotRequest is a claim as it asks for a place at now.
+func (r *admitting) slotRequest(c store.Claim, rules rules) admission.SlotRequest {
 	timing, due := rules.policy.Timing, c.NotBefore
 	if c.Step > 0 { // a reminder waits for as long as the first message may (R4)
 		due = c.Due()
 	}
-	return admission.Ask{
+	return admission.SlotRequest{
 		Set: rules.live, Person: c.Person, Channel: c.Channel, Type: c.Type, Limits: rules.trigger.Limits,
 		Now: r.now, Until: timing.ExpiresAt(due, due), Fold: folds(c, rules),
 		Planned: admission.OwnClock(c.Row, &r.Catalog.Zones),
@@ -29,7 +29,7 @@ func (r *recheck) ask(c store.Claim, rules rules) admission.Ask {
 }
 
 // floor says how far back the slots of people matter.
-func (r *recheck) floor() store.Floor {
+func (r *admitting) floor() store.Floor {
 	floors := admission.NewFloors(&r.Catalog.Zones, r.now, nil)
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time {
 		return floors.Of(r.live[ws], c) // the decision that asks for slots has loaded it
@@ -46,14 +46,14 @@ func earlier(row delivery.Row) bool {
 // they reserve around it, so that it stands unless the rules have changed or something critical went first. Two things ask
 // for the lock all the same: a policy that counts what was sent only, by which nobody reserves anything, and a place that
 // soon will be over, which somebody with a faster clock may count as one that is.
-func (r *recheck) standing(book *admission.Book, c store.Claim, rules rules) (admitted bool, need store.IntentVerdict) {
-	if c.Doubt() { // what may have arrived did so under its old slot, which it keeps
+func (r *admitting) standing(book *admission.Ledger, c store.Claim, rules rules) (admitted bool, need store.IntentVerdict) {
+	if c.OutcomeUnknown() { // what may have arrived did so under its old slot, which it keeps
 		return true, need
 	}
-	a := r.ask(c, rules)
+	a := r.slotRequest(c, rules)
 	policy := book.Limiting(a)
 	limited := !policy.Unlimited()
-	if gathered, crowded := r.crowds[crowdOf(c)]; crowded && limited && !a.Limits.Uncounted {
+	if gathered, crowded := r.crowds[peerGroupOf(c)]; crowded && limited && !a.Limits.Uncounted {
 		need.NeedLock = !c.Person.Locked
 		if !gathered {
 			need.NeedDue = admission.Kind(c.Channel)
@@ -80,7 +80,7 @@ func (r *recheck) standing(book *admission.Book, c store.Claim, rules rules) (ad
 	a.Now = c.Slot
 	if book.Try(a, c.Row).At.Equal(c.Slot) {
 		if book.Policy(rules.live, c.Person.Contact, admission.Kind(c.Channel)).SentOnly() { // also of what passes it
-			book.Leave(a, c.Slot, c.Type)
+			book.Release(a, c.Slot, c.Type)
 			book.Send(a, c.Slot)
 		}
 		return true, need
@@ -90,7 +90,7 @@ func (r *recheck) standing(book *admission.Book, c store.Claim, rules rules) (ad
 }
 
 // placed reports whether a claim has a place of its own that is not over.
-func (r *recheck) placed(c store.Claim, policy cadence.Policy) bool {
+func (r *admitting) placed(c store.Claim, policy cadence.Policy) bool {
 	age := r.now.Sub(c.Slot)
 	return !c.Slot.IsZero() && !earlier(c.Row) && age >= 0 && age <= policy.Grace()
 }
@@ -98,11 +98,11 @@ func (r *recheck) placed(c store.Claim, policy cadence.Policy) bool {
 func hasFallback(rules rules) bool { return len(rules.trigger.Fallback) > 0 }
 
 // admit finds a place from now on for a claim that has none, or that has lost its own.
-func (r *recheck) admit(book *admission.Book, c store.Claim, rules rules) store.IntentVerdict {
-	a := r.ask(c, rules)
-	first := c.Slot.IsZero() && !c.Rides() || earlier(c.Row) // it has not been admitted yet
+func (r *admitting) admit(book *admission.Ledger, c store.Claim, rules rules) store.IntentVerdict {
+	a := r.slotRequest(c, rules)
+	first := c.Slot.IsZero() && !c.IsFoldMember() || earlier(c.Row) // it has not been admitted yet
 	r.release(book, c, a)
-	if age := r.now.Sub(c.LeavesAt()); c.Rides() && age >= 0 && age <= book.Limiting(a).Grace() {
+	if age := r.now.Sub(c.LeavesAt()); c.IsFoldMember() && age >= 0 && age <= book.Limiting(a).Grace() {
 		a.Now = c.LeavesAt() // it may have the place of the one with which it was to leave
 	}
 	verdict := book.Try(a)
@@ -115,25 +115,25 @@ func (r *recheck) admit(book *admission.Book, c store.Claim, rules rules) store.
 	}
 	if verdict.Reason != reason.DeferredTooLong && !verdict.At.After(r.now) {
 		into := c.FoldedInto
-		if c.Rides() { // it goes by itself, and takes along those that were to leave with it
+		if c.IsFoldMember() { // it goes by itself, and takes along those that were to leave with it
 			into = c.ID
 		}
 		return store.IntentVerdict{Past: past(c), Move: &store.IntentMove{
 			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: book.Send(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
 			AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
-			DoubtAt: c.DoubtAt, DueAt: c.DueAt, EligibleAt: c.EligibleAt, FoldedInto: into,
+			UnknownSince: c.UnknownSince, DueAt: c.DueAt, EligibleAt: c.EligibleAt, FoldedInto: into,
 		}}
 	}
-	because := book.Because(a, verdict)
+	because := book.Trace(a, verdict)
 	v := r.withheld(book, c, rules, a, verdict, first)
 	v.Move.Trace = admission.Trace(c.Row, rules.policy.Timing, verdict.Reason, r.now, v.Move.SendAt, because)
 	return v
 }
 
 // withheld is what becomes of a claim that a limit keeps from going now.
-func (r *recheck) withheld(book *admission.Book, c store.Claim, rules rules, a admission.Ask, verdict cadence.Verdict, first bool) store.IntentVerdict {
+func (r *admitting) withheld(book *admission.Ledger, c store.Claim, rules rules, a admission.SlotRequest, verdict cadence.Verdict, first bool) store.IntentVerdict {
 	timing, limits, tooLong := rules.policy.Timing, rules.trigger.Limits, verdict.Reason == reason.DeferredTooLong
-	if !first || c.FallbackOf != 0 || admission.StandsIn(limits, verdict) {
+	if !first || c.FallbackOf != 0 || admission.FallsBack(limits, verdict) {
 		if v, ok := r.fallback(book, c, rules, verdict.Reason); ok {
 			return v
 		}
@@ -153,7 +153,7 @@ func (r *recheck) withheld(book *admission.Book, c store.Claim, rules rules, a a
 	later := stay(c)
 	later.SendAt = placed.SendAt
 	v := r.move(c, timing, "", placed.DeferredBy, later)
-	r.tell(journal.Deferred, c, placed.DeferredBy, placed.LeavesAt())
+	r.record(journal.Deferred, c, placed.DeferredBy, placed.LeavesAt())
 	v.Past = past(c)
 	v.Move.Slot, v.Move.DeferredBy, v.Move.Reason, v.Move.FoldedInto = placed.Slot, placed.DeferredBy, c.Reason, placed.FoldedInto
 	v.Move.DueAt = time.Time{} // waiting for a limit is never lateness (R2)
@@ -172,7 +172,7 @@ func past(c store.Claim) *store.PastSlot {
 
 // fail ends a step that a limit keeps from going, where the workflow wants that (decision 4): a first message fails, a
 // reminder is left out.
-func (r *recheck) fail(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
+func (r *admitting) fail(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
 	change := delivery.Skip(c.Row, rules.policy, why, r.now)
 	if c.Step == 0 {
 		change.Status = delivery.Failed
@@ -182,21 +182,21 @@ func (r *recheck) fail(c store.Claim, rules rules, why reason.Reason) store.Inte
 
 // fallback hands a first message that a limit keeps from going to the first channel on which its person has an address
 // and is free now (A40). The delivery itself is skipped for the limit's reason.
-func (r *recheck) fallback(book *admission.Book, c store.Claim, rules rules, why reason.Reason) (v store.IntentVerdict, ok bool) {
+func (r *admitting) fallback(book *admission.Ledger, c store.Claim, rules rules, why reason.Reason) (v store.IntentVerdict, ok bool) {
 	if c.Step > 0 {
 		return v, false
 	}
 	for row, channel := range r.standIns(c, rules) {
-		a := r.ask(c, rules)
+		a := r.slotRequest(c, rules)
 		a.Channel = row.Channel
-		if verdict := r.Outlets.Resting(c.Workspace, channel, r.now); !verdict.OK {
+		if verdict := r.Channels.Resting(c.Workspace, channel, r.now); !verdict.OK {
 			continue
 		}
 		if at := book.Try(a); at.Reason != "" {
 			continue
 		}
 		row = standIn(row, c, delivery.ID(r.Store.NewID(r.now)))
-		row.SendAt, row.Slot, row.CreatedAt = r.now, book.Take(a, r.now), r.now
+		row.SendAt, row.Slot, row.CreatedAt = r.now, book.Reserve(a, r.now), r.now
 		v = r.move(c, rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, rules.policy, why, r.now))
 		v.Fallback = &row
 		r.entries = append(r.entries, admission.Entry(row, c.Person.ExtID, r.now))
@@ -236,7 +236,7 @@ func (s *Sender) standIns(c store.Claim, rules rules) func(yield func(delivery.R
 // standIn gives such a row its id. What is folded into the one that it stands in for leaves with it.
 func standIn(row delivery.Row, c store.Claim, id delivery.ID) delivery.Row {
 	row.ID = id
-	if c.Carries() {
+	if c.IsFoldHead() {
 		row.FoldedInto = id
 	}
 	return row

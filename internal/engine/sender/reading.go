@@ -21,7 +21,7 @@ import (
 // reading reads what a message tells beside its occasion, and writes it.
 func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
 	return func(ctx context.Context) (channel.Outgoing, error) {
-		data, err := s.Reports.Read(ctx, now, datasource.Ask{
+		data, err := s.Reports.Read(ctx, now, datasource.Query{
 			Workspace: c.Workspace, Data: messageOf(r, ev.Kind).Data, Contact: c.Person.ID, Input: s.inputOf(c, r, ev, now),
 			Occasion: fmt.Sprintf("%d %s %s %d", c.Instance, ev.Kind, r.trigger.ID, r.set.Number),
 		})
@@ -48,7 +48,7 @@ func (s *Sender) inputOf(c store.Claim, r rules, ev store.EventRow, now time.Tim
 }
 
 // written writes a message that had to wait for what it reads.
-func (f *flight) written(j job) job {
+func (f *sendBatch) written(j job) job {
 	if j.later == nil {
 		return j
 	}

@@ -21,8 +21,8 @@ import (
 // looked at: this is for what is put off at that very moment.
 const pause = time.Hour
 
-// recheck is the decision inside the intent's transaction: may this delivery still go, now? It may run twice.
-type recheck struct {
+// admitting is the decision inside the intent's transaction: may this delivery still go, now? It may run twice.
+type admitting struct {
 	*Sender
 	now        time.Time
 	leaseUntil time.Time
@@ -30,11 +30,11 @@ type recheck struct {
 	claimed, reclaimed int
 	entries            []journal.Entry
 	live               map[subject.WorkspaceID]*definition.Set // one for the whole transaction
-	book               *admission.Book
+	book               *admission.Ledger
 	instants           map[delivery.ID]time.Time // when those leave whose channel has a rate
 	paces              map[store.PaceRef]flow.Pace
 	bundles            map[store.PersonRef][]bundle // of those that are sent or put off by this batch
-	crowds             map[crowd]bool               // that are asked for places; true: all that is due of them is claimed
+	crowds             map[peerGroup]bool           // that are asked for places; true: all that is due of them is claimed
 	released           map[delivery.ID]bool         // of what is asked: its place was given up before
 }
 
@@ -89,7 +89,7 @@ func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (rules, error) 
 }
 
 // inForce is the set in force, the same in every round: what one asked for, the next one decides by.
-func (r *recheck) inForce(ws subject.WorkspaceID) (*definition.Set, error) {
+func (r *admitting) inForce(ws subject.WorkspaceID) (*definition.Set, error) {
 	if live, ok := r.live[ws]; ok {
 		return live, nil
 	}
@@ -100,19 +100,19 @@ func (r *recheck) inForce(ws subject.WorkspaceID) (*definition.Set, error) {
 	return live, err
 }
 
-func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
+func (r *admitting) decide(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
 	if !again {
 		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
 		r.instants, r.paces = map[delivery.ID]time.Time{}, map[store.PaceRef]flow.Pace{}
-		r.book, r.bundles = admission.NewBook(&r.Catalog.Zones, r.now), map[store.PersonRef][]bundle{}
-		r.crowds, r.released = map[crowd]bool{}, map[delivery.ID]bool{}
+		r.book, r.bundles = admission.NewLedger(&r.Catalog.Zones, r.now), map[store.PersonRef][]bundle{}
+		r.crowds, r.released = map[peerGroup]bool{}, map[delivery.ID]bool{}
 	} else {
 		r.book = r.book.Next()
 		for of := range r.crowds {
 			r.crowds[of] = true
 		}
 	}
-	asked := make([]asking, len(claims))
+	asked := make([]candidate, len(claims))
 	for i, c := range claims {
 		live, err := r.inForce(c.Workspace)
 		if err != nil {
@@ -122,7 +122,7 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 		if err != nil {
 			return nil, err
 		}
-		a := asking{Claim: c, rules: rules, was: c.Address}
+		a := candidate{Claim: c, rules: rules, was: c.Address}
 		a.Address = present(c)
 		if a.verdict, a.stopped, err = r.halted(a.Claim, rules, a.was); err != nil {
 			return nil, err
@@ -148,7 +148,7 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 		if !c.LostIntent.IsZero() {
 			r.reclaimed++
 			verdicts[i].Attempts = append([]delivery.Attempt{lost(c, r.now)}, verdicts[i].Attempts...)
-			r.tell(journal.Reclaimed, c, reason.WorkerLost, c.SendAt)
+			r.record(journal.Reclaimed, c, reason.WorkerLost, c.SendAt)
 		}
 	}
 	r.entries = append(r.entries, r.book.PassedOver(r.now)...)
@@ -157,7 +157,7 @@ func (r *recheck) decide(claims []store.Claim, again bool) ([]store.IntentVerdic
 
 // halted looks at everything that stops a claim before its limits are looked at. It had another address than it has now
 // where was says so.
-func (r *recheck) halted(c store.Claim, rules rules, was string) (v store.IntentVerdict, halted bool, err error) {
+func (r *admitting) halted(c store.Claim, rules rules, was string) (v store.IntentVerdict, halted bool, err error) {
 	if v, halted = r.stopped(c, rules, was); halted {
 		return v, true, nil
 	}
@@ -165,9 +165,9 @@ func (r *recheck) halted(c store.Claim, rules rules, was string) (v store.Intent
 }
 
 // claim decides one claim by the limits of its person and the rate of its channel.
-func (r *recheck) claim(book *admission.Book, c store.Claim, rules rules) (store.IntentVerdict, error) {
+func (r *admitting) claim(book *admission.Ledger, c store.Claim, rules rules) (store.IntentVerdict, error) {
 	admitted, need := r.standing(book, c, rules)
-	_, crowded := r.crowds[crowdOf(c)]
+	_, crowded := r.crowds[peerGroupOf(c)]
 	if (c.FoldedInto != 0 || (need.NeedLock || crowded) && rules.trigger.Limits.AtSend == definition.LimitFold) && untried(c) && !c.Person.Folding {
 		admitted, need.NeedLock, need.NeedFold = false, true, true
 	}
@@ -203,7 +203,7 @@ func (r *recheck) claim(book *admission.Book, c store.Claim, rules rules) (store
 			return v, nil
 		}
 	}
-	if err := r.take(book, c, rules.live, &v); err != nil {
+	if err := r.reserve(book, c, rules.live, &v); err != nil {
 		return v, err
 	}
 	if rate.Count > 0 {
@@ -213,7 +213,7 @@ func (r *recheck) claim(book *admission.Book, c store.Claim, rules rules) (store
 }
 
 // pace is how far the instants of a channel are given out, by others and by this batch.
-func (r *recheck) pace(ref store.PaceRef, c store.Claim) flow.Pace {
+func (r *admitting) pace(ref store.PaceRef, c store.Claim) flow.Pace {
 	if p, ok := r.paces[ref]; ok {
 		return p
 	}
@@ -222,7 +222,7 @@ func (r *recheck) pace(ref store.PaceRef, c store.Claim) flow.Pace {
 
 // ahead is how far ahead of its instant a message is taken up. A flight in order waits for nothing: nobody moves the
 // clock of a replay meanwhile.
-func (r *recheck) ahead() time.Duration {
+func (r *admitting) ahead() time.Duration {
 	if r.Concurrency == 1 {
 		return 0
 	}
@@ -230,8 +230,8 @@ func (r *recheck) ahead() time.Duration {
 }
 
 // rest puts a message off whose channel rests, since its provider is away.
-func (r *recheck) rest(c store.Claim, rules rules) (v store.IntentVerdict, resting bool, err error) {
-	verdict := r.Outlets.Resting(c.Workspace, rules.channel, r.now)
+func (r *admitting) rest(c store.Claim, rules rules) (v store.IntentVerdict, resting bool, err error) {
+	verdict := r.Channels.Resting(c.Workspace, rules.channel, r.now)
 	if verdict.OK {
 		return v, false, nil
 	}
@@ -240,7 +240,7 @@ func (r *recheck) rest(c store.Claim, rules rules) (v store.IntentVerdict, resti
 		return v, false, err
 	}
 	at := r.spread(ws.Jitter, c, verdict)
-	if c.Rides() { // not before the one with which it is to leave
+	if c.IsFoldMember() { // not before the one with which it is to leave
 		at = verdict.Until.Add(verdict.Spread + delivery.RideAfter)
 	}
 	return r.later(c, rules, at, reason.ChannelDown), true, nil
@@ -248,7 +248,7 @@ func (r *recheck) rest(c store.Claim, rules rules) (v store.IntentVerdict, resti
 
 // later moves a message to an instant at which its channel can take it. Its place in its person's limits stays, and it
 // stays due when it was: to wait for a channel is lateness, other than to wait for a limit (R2).
-func (r *recheck) later(c store.Claim, rules rules, at time.Time, why reason.Reason) store.IntentVerdict {
+func (r *admitting) later(c store.Claim, rules rules, at time.Time, why reason.Reason) store.IntentVerdict {
 	change := stay(c)
 	change.SendAt = at
 	v := r.move(c, rules.policy.Timing, journal.Deferred, why, change)
@@ -257,7 +257,7 @@ func (r *recheck) later(c store.Claim, rules rules, at time.Time, why reason.Rea
 }
 
 // stopped looks at everything that keeps a message from going at all.
-func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.IntentVerdict, stopped bool) {
+func (r *admitting) stopped(c store.Claim, rules rules, was string) (v store.IntentVerdict, stopped bool) {
 	stopped = true
 	switch {
 	case rules.trigger == nil:
@@ -268,12 +268,12 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 		v = r.end(c, delivery.Skipped, reason.Duplicate)
 	case c.Person.Suppressed, c.AddressStopped:
 		v = r.end(c, delivery.Cancelled, reason.Suppressed)
-	case c.Doubt() && (rules.policy.HoldUnknown || c.Address != was): // it may have arrived where they are no more
+	case c.OutcomeUnknown() && (rules.policy.HoldUnknown || c.Address != was): // it may have arrived where they are no more
 		v = r.unknown(c, rules, doubt(c))
 	case rules.policy.KeyExpired(c.Row, r.now):
 		v = r.unknown(c, rules, reason.KeyExpired)
 	case !c.PausedAt.IsZero() && !rules.policy.Timing.Stale(latest(c.PausedAt, c.Due()), c.Due()):
-		v = r.aside(c, rules)
+		v = r.park(c, rules)
 	case rules.off:
 		change := stay(c)
 		change.SendAt = r.now.Add(pause)
@@ -294,7 +294,7 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 			r.entries = append(r.entries, admission.Entry(*v.Fallback, c.Person.ExtID, r.now))
 		}
 	case r.over(c, rules):
-		if c.Doubt() {
+		if c.OutcomeUnknown() {
 			v = r.unknown(c, rules, doubt(c))
 		} else {
 			v = r.end(c, delivery.Skipped, reason.ConditionCleared)
@@ -304,7 +304,7 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 		if !r.allowed(c, rules) {
 			why = reason.NotAllowed
 		}
-		if c.Doubt() { // it may have gone out, so it must not be called skipped
+		if c.OutcomeUnknown() { // it may have gone out, so it must not be called skipped
 			v = r.unknown(c, rules, doubt(c))
 		} else {
 			v = r.move(c, rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, rules.policy, why, r.now))
@@ -316,7 +316,7 @@ func (r *recheck) stopped(c store.Claim, rules rules, was string) (v store.Inten
 }
 
 // over reports whether the series of a message has ended by its stop_when. What a person asked for by hand is of no series.
-func (r *recheck) over(c store.Claim, rules rules) bool {
+func (r *admitting) over(c store.Claim, rules rules) bool {
 	t := rules.trigger
 	if t.Schedule == nil || t.StopWhen == nil {
 		return false
@@ -326,7 +326,7 @@ func (r *recheck) over(c store.Claim, rules rules) bool {
 }
 
 // late says why a message is too late to be sent; empty: it is not.
-func (r *recheck) late(c store.Claim, rules rules) reason.Reason {
+func (r *admitting) late(c store.Claim, rules rules) reason.Reason {
 	due := c.Due()
 	until := r.Store.GivenUpUntil() // of a series all occasions were to come by then, whenever their rows are made
 	if !until.IsZero() && (rules.trigger.Schedule != nil || store.CreatedBy(int64(c.Instance), until)) {
@@ -343,13 +343,13 @@ func (r *recheck) late(c store.Claim, rules rules) reason.Reason {
 	return ""
 }
 
-// aside puts a message aside whose workflow is paused. Its place in its person's limits stays; one that has passed by the time it
+// park puts a message aside whose workflow is paused. Its place in its person's limits stays; one that has passed by the time it
 // goes on is given up for another one then.
-func (r *recheck) aside(c store.Claim, rules rules) store.IntentVerdict {
+func (r *admitting) park(c store.Claim, rules rules) store.IntentVerdict {
 	change := stay(c)
 	change.SendAt = time.Time{}
 	v := r.move(c, rules.policy.Timing, journal.Held, reason.WorkflowPaused, change)
-	v.Move.SendAt, v.Move.DueAt = delivery.Aside(), c.Due()
+	v.Move.SendAt, v.Move.DueAt = delivery.ParkedUntil(), c.Due()
 	return v
 }
 
@@ -361,19 +361,19 @@ func latest(a, b time.Time) time.Time {
 }
 
 // allowed reports whether the channel and this process may write to the address at all.
-func (r *recheck) allowed(c store.Claim, rules rules) bool {
+func (r *admitting) allowed(c store.Claim, rules rules) bool {
 	return rules.channel.OnlyTo.Allows(c.Address) && r.OnlyTo.Allows(c.Address)
 }
 
 // move writes a change instead of sending; the attempt that was counted by the claim did not take place.
-func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What, why reason.Reason, change delivery.Change) store.IntentVerdict {
+func (r *admitting) move(c store.Claim, timing schedule.Timing, what journal.What, why reason.Reason, change delivery.Change) store.IntentVerdict {
 	slot := c.Slot
 	over := change.Release || c.Step > 0 && (change.Step > c.Step || change.Completed) // without having been sent
-	if over && !c.Doubt() && !earlier(c.Row) {
+	if over && !c.OutcomeUnknown() && !earlier(c.Row) {
 		slot = time.Time{}
 	}
 	if what != "" {
-		r.tell(what, c, why, change.SendAt)
+		r.record(what, c, why, change.SendAt)
 	}
 	if !change.SendAt.IsZero() {
 		change.ExpiresAt = time.Time{} // it counts only when nothing more is planned
@@ -381,7 +381,7 @@ func (r *recheck) move(c store.Claim, timing schedule.Timing, what journal.What,
 	return store.IntentVerdict{Move: &store.IntentMove{
 		Status: change.Status, SendAt: change.SendAt, Slot: slot, ExpiresAt: change.ExpiresAt, DeferredBy: c.DeferredBy, Reason: why,
 		AttemptNo: c.AttemptNo - 1, Step: change.Step, Remaining: change.Remaining, Completed: change.Completed, EligibleAt: change.EligibleAt,
-		DoubtAt: c.DoubtAt, DueAt: c.DueAt, FoldedInto: c.FoldedInto, Trace: admission.Trace(c.Row, timing, why, r.now, change.SendAt, admission.Because{}),
+		UnknownSince: c.UnknownSince, DueAt: c.DueAt, FoldedInto: c.FoldedInto, Trace: admission.Trace(c.Row, timing, why, r.now, change.SendAt, admission.LimitTrace{}),
 	}}
 }
 
@@ -399,7 +399,7 @@ func doubt(c store.Claim) reason.Reason {
 }
 
 // end stops a delivery for good. What was sent before stays sent; only its reminders end (model.md §3).
-func (r *recheck) end(c store.Claim, status delivery.Status, why reason.Reason) store.IntentVerdict {
+func (r *admitting) end(c store.Claim, status delivery.Status, why reason.Reason) store.IntentVerdict {
 	change := delivery.Change{Status: status, Step: c.Step, Completed: true, Release: true}
 	if c.Step > 0 {
 		change.Status, change.Release = c.Status, false
@@ -412,7 +412,7 @@ func (r *recheck) end(c store.Claim, status delivery.Status, why reason.Reason) 
 }
 
 // unknown leaves a delivery whose attempt may have gone out to a person, or to the provider's word.
-func (r *recheck) unknown(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
+func (r *admitting) unknown(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
 	return r.move(c, rules.policy.Timing, journal.Unknown, why, delivery.Change{
 		Status: delivery.Unknown, ExpiresAt: rules.policy.Timing.ExpiresAt(r.now, c.CreatedAt), Step: c.Step, Remaining: c.RemindersRemaining,
 	})
@@ -427,7 +427,7 @@ func lost(c store.Claim, now time.Time) delivery.Attempt {
 	}
 }
 
-func (r *recheck) tell(what journal.What, c store.Claim, why reason.Reason, until time.Time) {
+func (r *admitting) record(what journal.What, c store.Claim, why reason.Reason, until time.Time) {
 	e := describe(c)
 	e.At, e.What, e.Reason, e.Until = r.now, what, why, until
 	r.entries = append(r.entries, e)

@@ -31,9 +31,9 @@ import (
 type job struct {
 	claim   store.Claim
 	rules   rules
-	outlet  *channelpool.Outlet // nil: refused
-	at      time.Time           // when it may leave at the earliest; none: at once
-	signal  flow.Signal         // what its request said about the provider
+	channel *channelpool.Channel // nil: refused
+	at      time.Time            // when it may leave at the earliest; none: at once
+	signal  flow.Signal          // what its request said about the provider
 	out     channel.Outgoing
 	verify  bool               // an earlier try may have arrived: the provider is asked first
 	absent  bool               // it was asked, and has nothing
@@ -77,7 +77,7 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 			return nil, errNoVersion // the re-check let it pass with the same sets, so this cannot be
 		}
 		j.draws = ws.Jitter
-		j.verify = c.Doubt() && j.rules.channel.OnUnknown == definition.OnUnknownVerify
+		j.verify = c.OutcomeUnknown() && j.rules.channel.OnUnknown == definition.OnUnknownVerify
 		ev := events[store.EventRef{Workspace: c.Workspace, ID: c.Event}]
 		if data := messageOf(j.rules, ev.Kind).Data; len(data) > 0 {
 			j.out, j.later = s.blank(ws, c, j.rules, ev), s.reading(ws, c, j.rules, ev, now)
@@ -86,7 +86,7 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 		}
 		if err != nil {
 			j.refused, j.unwritten = refusal(err), true
-		} else if j.outlet, err = s.Outlets.Get(c.Workspace, j.rules.channel); err != nil {
+		} else if j.channel, err = s.Channels.Get(c.Workspace, j.rules.channel); err != nil {
 			if !errors.As(err, &j.refused) {
 				j.refused = channel.Temporary(err)
 			}
@@ -282,7 +282,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 	c := j.claim
 	row := c.Row
 	if j.absent {
-		row.DoubtAt = time.Time{}
+		row.UnknownSince = time.Time{}
 	}
 	change := delivery.After(row, j.rules.policy, result, now, func(limit uint64) uint64 {
 		return j.draws.Uniform(limit, drawnBy(c, "retry", fmt.Sprint(c.AttemptNo), fmt.Sprint(c.RetryCount))...)
@@ -291,7 +291,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: change.Accepted, Step: change.Step, Status: change.Status,
 		SendAt: change.SendAt, ExpiresAt: change.ExpiresAt, LeaseUntil: change.HeldBackTo, RetryCount: change.RetryCount,
 		Remaining: change.Remaining, Reason: change.Reason, Completed: change.Completed, Release: change.Release,
-		DoubtAt: change.DoubtAt, DueAt: change.DueAt, EligibleAt: change.EligibleAt, Carries: c.Carries(), Unfold: j.unwritten && change.Status == delivery.Failed,
+		UnknownSince: change.UnknownSince, DueAt: change.DueAt, EligibleAt: change.EligibleAt, FoldHead: c.IsFoldHead(), Unfold: j.unwritten && change.Status == delivery.Failed,
 		Attempt: delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
 			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,
@@ -304,7 +304,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 	if cause != nil {
 		s.Attempt.Error = clip(cause.Error())
 	}
-	if j.outlet != nil && j.outlet.KeepContent && change.Accepted {
+	if j.channel != nil && j.channel.KeepContent && change.Accepted {
 		s.Content = &store.Content{
 			Workspace: c.Workspace, Delivery: c.ID, Step: c.Step + 1, At: now, Channel: c.Channel, Address: c.Address,
 			Locale: j.out.Locale, Subject: j.out.Subject, Text: j.out.Text, HTML: j.out.HTML,

@@ -17,7 +17,7 @@ import (
 )
 
 // send makes one request, unless rendering has failed already. A channel that panics has thrown (C45).
-func (f *flight) send(j *job) (result delivery.Result, receipt channel.Receipt, err error) {
+func (f *sendBatch) send(j *job) (result delivery.Result, receipt channel.Receipt, err error) {
 	if j.refused != nil {
 		return delivery.Result{Outcome: delivery.AttemptFailed, Reason: j.refused.Reason, Retry: j.refused.Retry}, receipt, j.refused
 	}
@@ -40,7 +40,7 @@ func (f *flight) send(j *job) (result delivery.Result, receipt channel.Receipt, 
 	defer cancel()
 	ctx, end := f.Spans.Begin(ctx, "send", "channel", j.claim.Channel, "workflow", j.claim.Workflow)
 	defer func() { end(err) }()
-	receipt, err = j.outlet.Send(ctx, j.out)
+	receipt, err = j.channel.Send(ctx, j.out)
 	j.signal = signal(ctx, err)
 	if err == nil {
 		return delivery.Result{Outcome: delivery.AttemptDelivered, Reason: reason.Delivered}, receipt, nil
@@ -70,7 +70,7 @@ func signal(ctx context.Context, err error) flow.Signal {
 }
 
 // within bounds one request.
-func (f *flight) within(j *job) (context.Context, context.CancelFunc) {
+func (f *sendBatch) within(j *job) (context.Context, context.CancelFunc) {
 	timeout := j.rules.channel.Timeout
 	if timeout == 0 {
 		timeout = f.Timeout
@@ -80,9 +80,9 @@ func (f *flight) within(j *job) (context.Context, context.CancelFunc) {
 
 // verify asks the provider whether it has the message. What it cannot say stays unknown, and is asked again on the
 // next rung of the ladder.
-func (f *flight) verify(j *job) (found bool, receipt channel.Receipt, result delivery.Result, err error) {
+func (f *sendBatch) verify(j *job) (found bool, receipt channel.Receipt, result delivery.Result, err error) {
 	unknown := delivery.Result{Outcome: delivery.AttemptUnknown, Reason: reason.NotVerified}
-	verifier, ok := j.outlet.Channel.(channel.Verifier)
+	verifier, ok := j.channel.Channel.(channel.Verifier)
 	if !ok {
 		return false, receipt, unknown, errors.New("this channel cannot say what became of a message")
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-func (f *flight) keep(j job, s *store.Settlement, e journal.Entry) {
+func (f *sendBatch) keep(j job, s *store.Settlement, e journal.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.onWire, j.claim.ID)
+	delete(f.inFlight, j.claim.ID)
 	if s == nil {
 		f.stale++
 		j.describe(&e)
@@ -32,7 +32,7 @@ func (f *flight) keep(j job, s *store.Settlement, e journal.Entry) {
 }
 
 // settle commits the results that are there, if there are at least least.
-func (f *flight) settle(least int) {
+func (f *sendBatch) settle(least int) {
 	f.mu.Lock()
 	if len(f.done) < max(least, 1) {
 		f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *flight) settle(least int) {
 // settleAgain writes what could not be written before, for as long as the lease holds: a database that is away for
 // a few seconds makes no message unknown whose outcome is known. A flight in order makes no second try: it is a
 // replay, and nobody moves its clock meanwhile.
-func (f *flight) settleAgain() {
+func (f *sendBatch) settleAgain() {
 	for f.Concurrency > 1 {
 		f.mu.Lock()
 		left, until := len(f.done), f.leaseUntil
@@ -101,25 +101,25 @@ func (f *flight) settleAgain() {
 }
 
 // gather settles what has waited long enough, and gives back what was put back.
-func (f *flight) gather(ctx context.Context) {
+func (f *sendBatch) gather(ctx context.Context) {
 	for f.Clock.Sleep(ctx, f.Clock.Now().Add(settleWithin)) == nil {
 		f.settle(0)
-		if err := f.giveBack(); err != nil && ctx.Err() == nil {
+		if err := f.release(); err != nil && ctx.Err() == nil {
 			f.Log.Warn("claims are not given back yet", "error", err)
 		}
 	}
 }
 
 // renew keeps the leases of what is still on the wire, at a third of their length, and settles what is done.
-func (f *flight) renew(ctx context.Context, next time.Time) {
+func (f *sendBatch) renew(ctx context.Context, next time.Time) {
 	for ; ; next = f.Clock.Now().Add(f.Lease / 3) {
 		if err := f.Clock.Sleep(ctx, next); err != nil {
 			return
 		}
 		f.settle(0)
 		f.mu.Lock()
-		refs := make([]store.LeaseRef, 0, len(f.onWire))
-		for _, r := range f.onWire {
+		refs := make([]store.LeaseRef, 0, len(f.inFlight))
+		for _, r := range f.inFlight {
 			refs = append(refs, r)
 		}
 		f.mu.Unlock()
@@ -133,7 +133,7 @@ func (f *flight) renew(ctx context.Context, next time.Time) {
 			f.leaseUntil = now.Add(f.Lease)
 		}
 		for _, id := range lost {
-			delete(f.onWire, id) // it must not be sent any more; if it is on the wire, its result will be refused
+			delete(f.inFlight, id) // it must not be sent any more; if it is on the wire, its result will be refused
 		}
 		f.mu.Unlock()
 		if err != nil && ctx.Err() == nil {

@@ -70,7 +70,7 @@ type Store interface {
 type Config struct {
 	Store       Store
 	Catalog     *catalog.Catalog
-	Outlets     *channelpool.Registry
+	Channels    *channelpool.Pool
 	Clock       clock.Clock
 	Journal     journal.Writer
 	Log         *slog.Logger
@@ -148,8 +148,8 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 		// Nothing has left yet: given back, nothing of it is unknown.
 		return counts, errors.Join(fmt.Errorf("render: %w", err), s.Store.ReleaseClaims(held, released(claims)))
 	}
-	f := flight{Sender: s, ctx: held, leaseUntil: now.Add(s.Lease)}
-	err = f.fly(ctx, jobs)
+	f := sendBatch{Sender: s, ctx: held, leaseUntil: now.Add(s.Lease)}
+	err = f.run(ctx, jobs)
 	counts.Failed, counts.Stale = f.failed, f.stale
 	return counts, err
 }
@@ -158,7 +158,7 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Counts) ([]store.Claim, map[delivery.ID]time.Time, error) {
 	// Each delivery of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
 	for tries := 1; ; tries++ {
-		r := recheck{Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{}}
+		r := admitting{Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{}}
 		claims, err := s.Store.CommitIntents(ctx, now, r.leaseUntil, limit, r.floor(), r.decide)
 		if err == nil {
 			counts.Claimed, counts.Reclaimed = r.claimed, r.reclaimed

@@ -27,7 +27,7 @@ const (
 
 // TrialStore is what tests of channels need of the store.
 type TrialStore interface {
-	BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.Time, test store.ChannelTest, once *store.Once[bool]) (suppressed bool, err error)
+	BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.Time, test store.ChannelTest, once *store.Idempotent[bool]) (suppressed bool, err error)
 	EndTest(ctx context.Context, ws subject.WorkspaceID, k store.KeptAnswer) error
 	NewID(now time.Time) int64
 }
@@ -54,7 +54,7 @@ type Tried struct {
 // suppression of people, the breaker, the concurrency and the timeout count, and what it finds out about the provider
 // counts for all. It takes no place in anybody's limits and none in the channel's rate, and leaves no delivery. With a
 // once the provider is given the same idempotency key for the same request. It is audited before it is sent.
-func (s *Sender) Try(ctx context.Context, db TrialStore, w Trial, ws store.Workspace, once *store.Once[Tried]) (Tried, error) {
+func (s *Sender) Try(ctx context.Context, db TrialStore, w Trial, ws store.Workspace, once *store.Idempotent[Tried]) (Tried, error) {
 	set, err := s.Catalog.Current(ctx, ws.ID)
 	if err != nil {
 		return Tried{}, err
@@ -100,7 +100,7 @@ func (s *Sender) Try(ctx context.Context, db TrialStore, w Trial, ws store.Works
 	return tried, nil
 }
 
-func keepTried(ctx context.Context, db TrialStore, ws subject.WorkspaceID, once *store.Once[Tried], tried Tried) error {
+func keepTried(ctx context.Context, db TrialStore, ws subject.WorkspaceID, once *store.Idempotent[Tried], tried Tried) error {
 	answer, err := once.Answer(tried)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func keepTried(ctx context.Context, db TrialStore, ws subject.WorkspaceID, once 
 
 // try makes the request, as for a claim.
 func (s *Sender) try(ctx context.Context, w Trial, ws store.Workspace, def *definition.Channel, idempotencyKey string) Tried {
-	o, err := s.Outlets.Get(ws.ID, def)
+	o, err := s.Channels.Get(ws.ID, def)
 	if err != nil {
 		var refused *channel.SendError
 		if !errors.As(err, &refused) {
@@ -135,19 +135,19 @@ func (s *Sender) try(ctx context.Context, w Trial, ws store.Workspace, def *defi
 	bounded := *def
 	bounded.Timeout = min(cmp.Or(def.Timeout, s.Timeout), trialTimeout)
 	j := job{
-		claim: store.Claim{Row: delivery.Row{Workspace: ws.ID, Channel: def.Key}}, rules: rules{channel: &bounded}, outlet: o,
+		claim: store.Claim{Row: delivery.Row{Workspace: ws.ID, Channel: def.Key}}, rules: rules{channel: &bounded}, channel: o,
 		out: channel.Outgoing{
 			Workspace: ws.Name, Channel: def.Key, IdempotencyKey: idempotencyKey, Address: w.To, Step: 1, Attempt: 1,
 			Subject: cmp.Or(w.Subject, "Test of "+def.Key), Text: cmp.Or(w.Text, "A test of the channel "+def.Key+"."),
 		},
 	}
-	f := flight{Sender: s, ctx: ctx}
+	f := sendBatch{Sender: s, ctx: ctx}
 	result, receipt, cause := f.send(&j)
 	now := s.Clock.Now()
 	if result.Outcome == delivery.AttemptUnknown && bounded.Timeout < cmp.Or(def.Timeout, s.Timeout) {
 		j.signal = flow.Nothing // it might have answered within its own time
 	}
-	if _, err := o.End(now, verdict, channelpool.Outcome{Signal: j.signal, Wish: result.RetryAfter, Err: cause}); err != nil {
+	if _, err := o.End(now, verdict, channelpool.Outcome{Signal: j.signal, RetryAfter: result.RetryAfter, Err: cause}); err != nil {
 		s.Log.WarnContext(ctx, "a channel was not closed", "error", err)
 	}
 	tried := Tried{Outcome: result.Outcome, Reason: result.Reason, ProviderID: receipt.ProviderID, Took: now.Sub(handed)}
