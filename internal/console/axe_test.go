@@ -63,6 +63,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 		b.clock.Set(b.clock.Now().Add(2 * time.Second))
 		b.tick(t)
 	}
+	heldOccasions(t, b)
 	b.clock.Set(start.Add(18 * time.Hour))
 	b.settle(t)
 	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "visit", "a wrong text", "ada", b.clock.Now()); err != nil {
@@ -71,7 +72,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	public := func(kind key.Kind, id int64) string { return engine.PublicIDs(b.ws).Encode(kind, int64(b.ws.ID), id) }
 	pages := []string{
 		"/", "/channels/sms:away", "/deliveries", "/deliveries?status=failed&since=1d&reason=x", "/instances", "/instances?zones=true", "/events", "/decisions", "/records", "/records/kiosk",
-		"/records/kiosk/123", "/records/pump/1", "/throttles", "/runs", "/contacts", "/contacts/ann", "/workflows", "/workflows/visit", "/workflows/told", "/channels",
+		"/records/kiosk/123", "/records/pump/1", "/throttles", "/runs", "/contacts", "/contacts?top=30d", "/contacts/ann", "/workflows", "/workflows/visit", "/workflows/told", "/channels",
 		"/inbox", "/channels/inbox:default", "/find", "/find?q=a", "/find?q=nobody-at-all", "/nothing", "/signin",
 	}
 	deliveries, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{}, store.Page{})
@@ -89,16 +90,19 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	zones := false
+	zones, held := false, 0
 	for _, i := range instances {
 		zones = zones || i.Head != 0
-		if kind := fmt.Sprint(i.Status, i.Held, i.Head != 0, i.Timezone == "Etc/GMT-14"); !seen[kind] {
+		if i.Held {
+			held++
+		}
+		if kind := fmt.Sprint(i.Status, i.Held, i.HeldFor(), i.Head != 0, i.Timezone == "Etc/GMT-14"); !seen[kind] {
 			seen[kind] = true
 			pages = append(pages, "/instances/"+public(key.KindInstance, int64(i.ID)))
 		}
 	}
-	if !zones {
-		t.Error("no occasion has rows of zones")
+	if !zones || held != 2 {
+		t.Errorf("rows of zones: %v; %d occasions on hold", zones, held)
 	}
 	events, err := b.store.Events(t.Context(), b.ws.ID, store.EventFilter{Kind: "visit-closed"}, store.Page{Limit: 1})
 	if err != nil || len(events) == 0 {

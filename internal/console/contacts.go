@@ -47,7 +47,7 @@ type contactList struct {
 func contactChips(top string) []chip {
 	chips := []chip{{name: "all", href: "/contacts", on: top == ""}}
 	for _, span := range []struct{ value, name string }{{"1d", "a day"}, {"7d", "7 days"}, {"30d", "30 days"}} {
-		chips = append(chips, chip{name: "most messages in " + span.name, href: listAt("/contacts", "top", span.value), on: top == span.value})
+		chips = append(chips, chip{name: "most in " + span.name, href: listAt("/contacts", "top", span.value), on: top == span.value})
 	}
 	return chips
 }

@@ -88,8 +88,8 @@ func TestPagesOfPeople(t *testing.T) {
 		}, nil); err != nil {
 			t.Fatal(err)
 		}
-		says("/contacts?top=1d", "contact name messages channels", "ann/1", "sms:box 1")
-		says("/contacts?top=30d", "most messages in 30 days")
+		says("/contacts?top=1d", "contact name messages channels", "Who got most messages.", "ann/1", "sms:box 1")
+		says("/contacts?top=30d", "most in 30 days")
 		if a := get(t, h, "/contacts?top=nonsense"); a.status != http.StatusSeeOther {
 			t.Errorf("a span that cannot be read: %d", a.status)
 		}

@@ -35,6 +35,46 @@ channel: inbox
 message: {inbox: {text: x}}
 `
 
+const conflictKey = "reminder:due:visit:other:t:2026-05-14:0"
+
+// heldOccasions puts one occasion of the workflow due on hold for other inputs and one for its failures. What it returns changes
+// the stored inputs of the first.
+func heldOccasions(t *testing.T, b *bundle) (planBy func(inputs string)) {
+	t.Helper()
+	items := []record.Item{
+		record.Parse(json.RawMessage(`{"props": {"on_date": "2026-05-14", "who": "ann"}}`), "visit", "other"),
+		record.Parse(json.RawMessage(`{"props": {"on_date": "2026-05-14", "who": {"not": "a name"}}}`), "visit", "failing"),
+	}
+	if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Merge, items, "test", b.clock.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	b.tick(t)
+	const other = `{"anchor":"record.booked_on"}`
+	if err := b.store.KeepInputs(t.Context(), b.ws.ID, []string{other}); err != nil {
+		t.Fatal(err)
+	}
+	conflict, err := b.store.InstanceByKey(t.Context(), b.ws.ID, conflictKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planBy = func(inputs string) {
+		t.Helper()
+		err := b.store.Operate(t.Context(), b.ws.ID, b.clock.Now(), conflict.ID, func(s store.OperatorState) (store.OperatorChange, error) {
+			s.Instance.InputHash = key.Hash(inputs)
+			return store.OperatorChange{Instance: &s.Instance, Audit: store.Audit{Action: "test"}}, nil
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	planBy(other)
+	for _, at := range []time.Duration{0, 5 * time.Minute, 6 * time.Minute} {
+		b.clock.Set(time.Date(2026, 5, 14, 6, 0, 0, 0, time.UTC).Add(at))
+		b.tick(t)
+	}
+	return planBy
+}
+
 // The page of what is held says since when, for what, with which failures or between which inputs, and by which commands it goes
 // on; the list of holds leads there. It changes nothing itself.
 //
@@ -44,18 +84,7 @@ func TestPagesOfHolds(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := setup(t, s)
 		b.apply(t, dated)
-		items := []record.Item{
-			record.Parse(json.RawMessage(`{"props": {"on_date": "2026-05-14", "who": "ann"}}`), "visit", "other"),
-			record.Parse(json.RawMessage(`{"props": {"on_date": "2026-05-14", "who": {"not": "a name"}}}`), "visit", "failing"),
-		}
-		if _, err := b.engine.Records().Write(t.Context(), b.ws, record.Merge, items, "test", start, nil); err != nil {
-			t.Fatal(err)
-		}
-		b.tick(t)
-		other := `{"anchor":"record.booked_on"}`
-		if err := s.KeepInputs(t.Context(), b.ws.ID, []string{other}); err != nil {
-			t.Fatal(err)
-		}
+		planBy := heldOccasions(t, b)
 		row := func(id string) instance.Row {
 			t.Helper()
 			row, err := s.InstanceByKey(t.Context(), b.ws.ID, id)
@@ -64,22 +93,7 @@ func TestPagesOfHolds(t *testing.T) {
 			}
 			return row
 		}
-		conflict, failing, daily := row("reminder:due:visit:other:t:2026-05-14:0"), row("reminder:due:visit:failing:t:2026-05-14:0"), row("reminder:daily:2026-05-14")
-		planBy := func(inputs string) {
-			t.Helper()
-			err := s.Operate(t.Context(), b.ws.ID, start, conflict.ID, func(s store.OperatorState) (store.OperatorChange, error) {
-				s.Instance.InputHash = key.Hash(inputs)
-				return store.OperatorChange{Instance: &s.Instance, Audit: store.Audit{Action: "test"}}, nil
-			}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		planBy(other)
-		for _, at := range []time.Duration{0, 5 * time.Minute, 6 * time.Minute} {
-			b.clock.Set(time.Date(2026, 5, 14, 6, 0, 0, 0, time.UTC).Add(at))
-			b.tick(t)
-		}
+		conflict, failing, daily := row(conflictKey), row("reminder:due:visit:failing:t:2026-05-14:0"), row("reminder:daily:2026-05-14")
 		h := b.handler(t, console.Deps{Guest: "default"})
 		id := func(in instance.Row) string {
 			return engine.PublicIDs(b.ws).Encode(key.KindInstance, int64(b.ws.ID), int64(in.ID))
