@@ -76,7 +76,7 @@ func TestPagesOfPeople(t *testing.T) {
 		// Of the four alerts to Ann one came, two wait for the next days, and the last would come too late.
 		says("/", "5 deliveries sent.")
 		body := says("/contacts/ann%2F1", "reachable", "messages a day 1 persona Mechanic 1 of 1 today", "Waiting status workflow channel last sent next why deferred pump-alert sms:box",
-			"not sent pump-alert sms:box Expired. No free instant was left before it expires.", "15 May 07:00 waits pump-alert sms:box The person's limit for the day is used up.",
+			"not sent pump-alert sms:box Expired. There was no free instant before it expires.", "15 May 07:00 waits pump-alert sms:box The person's limit for the day is used up.",
 			"sent pump-alert sms:box", "The times above are in Asia/Baghdad, the person's zone.")
 		last := regexp.MustCompile(`href="(/deliveries/[^"]*)"`).FindAllStringSubmatch(body, 2)
 		says(last[0][1], "It waits until 15 May 07:00. The person's limit for the day is used up. In the end it waits for the end of the quiet hours.", "1 of 1 today, free again 2026-05-15 00:00", "after that, other limits or what waits already keep it: waits for the end of the quiet hours until 2026-05-15 07:00 Asia/Baghdad")

@@ -111,7 +111,7 @@ func TestPagesOfHolds(t *testing.T) {
 				}
 			}
 		}
-		held := "The same key came with other inputs; a person decides."
+		held := "The same key came again with other inputs; a person must decide."
 		shows("/instances/"+id(conflict), "06:00", held, "record.booked_on", "record.on_date", "differs", "stored, version 1", "carillon instances release "+id(conflict), "carillon instances cancel")
 		shows("/instances/"+id(failing), "06:05", "The last failures", "carillon instances release "+id(failing))
 		shows("/instances?held=true", "Held since", held, "/instances/"+id(conflict), "/instances/"+id(failing))
