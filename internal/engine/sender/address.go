@@ -6,11 +6,11 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// A message goes where its person is when it is sent. An address that was theirs when it was made and is not any more may
-// be another one's by now: then it goes to the one that would be chosen today. An address that its event named, and that
-// was never theirs, stays; somebody else whose it is may have been suppressed, which stops it (P5).
+// A message goes to the address that its contact has when it is sent. An address that the contact has lost since the message was made may belong to
+// somebody else by now, so the message goes to the address that would be chosen today. An address that came from the event and was never the
+// contact's stays. If it belongs to a suppressed contact, the message stops (P5).
 
-// present is the address to which a claim goes now; empty: its person has none on its channel.
+// present returns the address to which a claim goes now; empty if its contact has none on its channel.
 func present(c store.Claim) string {
 	if !c.OwnAddress {
 		return c.Address
@@ -22,7 +22,7 @@ func present(c store.Claim) string {
 	return now
 }
 
-// readdressed has the row of a claim that goes on take the address that it has now.
+// readdressed writes the new address into the row of a claim that goes on.
 func (r *admitting) readdressed(c store.Claim, v store.IntentVerdict) store.IntentVerdict {
 	switch {
 	case v.Needs():
@@ -40,7 +40,7 @@ func (r *admitting) readdressed(c store.Claim, v store.IntentVerdict) store.Inte
 	return v
 }
 
-// others is the hash of an address that is not that of the claim's person, while nobody has looked whose it is.
+// others returns the hash of an address that does not belong to the claim's contact, until its owner has been read.
 func (r *admitting) others(c store.Claim) (string, error) {
 	if c.AddressRead || c.Address == c.Person.AddressOn(admission.Kind(c.Channel)) || c.Person.Has(c.Address) {
 		return "", nil

@@ -17,17 +17,17 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// errMoved: somebody changed a message after the intent that folded it. The claims are given back and read again.
+// errMoved means that a message changed after the intent that folded it. The claims are released and read again.
 var errMoved = errors.New("a message that was folded into another one has changed meanwhile")
 
-// unfolded is a message that does not leave with the one that it was folded into.
+// unfolded is a message that does not leave with its fold head after all.
 type unfolded struct {
 	store.Unfold
 	entry journal.Entry
 }
 
-// bundle writes the texts of what is folded into a job, in the order in which the messages were due. What cannot be
-// written does not keep the others from going: it fails by itself. What does not fit asks for a place of its own.
+// bundle writes the texts of a job's fold members into it, in the order in which the messages were due. A member that cannot be written fails by
+// itself and does not stop the others. A member that does not fit asks for a slot of its own.
 func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, events map[store.EventRef]store.EventRow, now time.Time) ([]unfolded, error) {
 	c := &j.claim
 	type one struct {
@@ -38,7 +38,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 	var out []unfolded
 	for _, row := range c.Folded {
 		as := row
-		as.Channel, as.AttemptNo = c.Channel, 1 // by its own channel, or by what stands in for that
+		as.Channel, as.AttemptNo = c.Channel, 1 // by its own channel, or by its fallback
 		if as.SendAt = c.Slot; as.SendAt.IsZero() {
 			as.SendAt = c.Due()
 		}
@@ -46,12 +46,12 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 		if err != nil {
 			return nil, err
 		}
-		if rules.trigger == nil || rules.channel == nil { // its own claim will say so
+		if rules.trigger == nil || rules.channel == nil { // its own claim will record the reason
 			out = append(out, s.requeueFolded(*c, row, reason.WorkflowInactive, nil, now))
 			continue
 		}
 		ev := events[store.EventRef{Workspace: row.Workspace, ID: row.Event}]
-		if j.later != nil || len(messageOf(rules, ev.Kind).Data) > 0 { // by an edit since: what reads data leaves by itself
+		if j.later != nil || len(messageOf(rules, ev.Kind).Data) > 0 { // after an edit: a message that reads data leaves by itself
 			out = append(out, s.requeueFolded(*c, row, reason.CannotRead, nil, now))
 			continue
 		}
@@ -59,7 +59,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 		switch {
 		case err == nil:
 			list = append(list, one{row, message.Part{Subject: text.Subject, Text: text.Text, HTML: text.HTML}})
-		case row.Channel != c.Channel: // it may have a text for its own channel
+		case row.Channel != c.Channel: // its own channel may have a text
 			out = append(out, s.requeueFolded(*c, row, reason.CannotRender, err, now))
 		default:
 			out = append(out, s.failed(*c, row, rules, err, now))
@@ -86,7 +86,7 @@ func (s *Sender) bundle(ctx context.Context, ws catalog.Workspace, j *job, event
 	return out, nil
 }
 
-// requeueFolded has a message ask for a place of its own.
+// requeueFolded makes a message ask for a slot of its own.
 func (s *Sender) requeueFolded(c store.Claim, row delivery.Row, why reason.Reason, cause error, now time.Time) unfolded {
 	row.Status, row.SendAt, row.Reason, row.CompletedAt, row.FoldedInto = delivery.Scheduled, now, "", time.Time{}, 0
 	e := describe(store.Claim{Row: row, Person: c.Person})
@@ -97,7 +97,7 @@ func (s *Sender) requeueFolded(c store.Claim, row delivery.Row, why reason.Reaso
 	return unfolded{store.Unfold{Row: row}, e}
 }
 
-// failed ends a message that cannot be written. What stands in for it is made, as for one that is alone.
+// failed ends a message that cannot be written, and makes its fallback as for a message that leaves alone.
 func (s *Sender) failed(c store.Claim, row delivery.Row, rules rules, cause error, now time.Time) unfolded {
 	why := refusal(cause).Reason
 	row.Status, row.SendAt, row.Reason, row.CompletedAt, row.FoldedInto = delivery.Failed, time.Time{}, why, now, 0
@@ -112,20 +112,20 @@ func (s *Sender) failed(c store.Claim, row delivery.Row, rules rules, cause erro
 	return u
 }
 
-// further reports whether any of what is folded into a job has a channel left to go by, when that has failed for good. Where
-// this cannot be known each asks for a place of its own, and finds out.
+// further reports whether any fold member of a job has a fallback channel left when the job's channel has failed for good. If this cannot be
+// determined, each member asks for a slot of its own and finds out.
 func (f *sendBatch) further(j job, now time.Time) bool {
 	return slices.ContainsFunc(j.claim.Folded, func(row delivery.Row) bool {
 		rules, err := f.rulesNow(f.ctx, row)
 		if err != nil {
-			f.Log.Warn("what is folded into a message that has failed goes by itself", "error", err)
+			f.Log.Warn("the members of a failed fold are requeued by themselves", "error", err)
 			return true
 		}
 		return rules.trigger != nil && f.afterFailure(store.Claim{Row: row, Person: j.claim.Person}, rules, now) != nil
 	})
 }
 
-// unfold writes what does not leave with the others, before these do.
+// unfold writes the messages that do not leave with their fold head, before the head leaves.
 func (s *Sender) unfold(ctx context.Context, list []unfolded, now time.Time) error {
 	rows := make([]store.Unfold, len(list))
 	for i, u := range list {
@@ -147,7 +147,7 @@ func (s *Sender) unfold(ctx context.Context, list []unfolded, now time.Time) err
 	return nil
 }
 
-// refusal is the failure of a message that cannot be written.
+// refusal returns the failure of a message that cannot be written.
 func refusal(err error) *channel.SendError {
 	var known *channel.SendError
 	if errors.As(err, &known) {

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// slotRequest is a claim as it asks for a place at now.
+// slotRequest describes the slot that a claim asks for now.
 func (r *admitting) slotRequest(c store.Claim, rules rules) admission.SlotRequest {
 	timing, due := rules.policy.Timing, c.NotBefore
 	if c.Step > 0 { // a reminder waits for as long as the first message may (R4)
@@ -28,7 +28,7 @@ func (r *admitting) slotRequest(c store.Claim, rules rules) admission.SlotReques
 	}
 }
 
-// floor says how far back the slots of people matter.
+// floor returns how far back the slots of contacts matter.
 func (r *admitting) floor() store.Floor {
 	floors := admission.NewFloors(&r.Catalog.Zones, r.now, nil)
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time {
@@ -36,24 +36,22 @@ func (r *admitting) floor() store.Floor {
 	}
 }
 
-// earlier reports whether the place that a row holds is that of a message that was sent already: a reminder has none
-// before it is due (R1).
+// earlier reports whether the slot of a row belongs to a message that was sent already: a reminder has no slot before it is due (R1).
 func earlier(row delivery.Row) bool {
 	return row.Step > 0 && !row.Slot.IsZero() && !row.Slot.After(row.LastSentAt)
 }
 
-// standing reports whether a claim may go in the place that it has. It is looked at without a lock: what others reserve
-// they reserve around it, so that it stands unless the rules have changed or something critical went first. Two things ask
-// for the lock all the same: a policy that counts what was sent only, by which nobody reserves anything, and a place that
-// soon will be over, which somebody with a faster clock may count as one that is.
-func (r *admitting) standing(book *admission.Ledger, c store.Claim, rules rules) (admitted bool, need store.IntentVerdict) {
-	if c.OutcomeUnknown() { // what may have arrived did so under its old slot, which it keeps
+// standing reports whether a claim may leave in its own slot. It decides without a lock: others reserve their slots around this one, so the claim
+// keeps it unless the rules have changed or something critical went first. Two cases need the lock all the same: a policy that counts only sent
+// messages, under which nobody reserves anything, and a slot that will soon have passed, which a worker with a faster clock may count as passed.
+func (r *admitting) standing(ledger *admission.Ledger, c store.Claim, rules rules) (admitted bool, need store.IntentVerdict) {
+	if c.OutcomeUnknown() { // a message that may have arrived did so in its old slot, which it keeps
 		return true, need
 	}
 	a := r.slotRequest(c, rules)
-	policy := book.Limiting(a)
+	policy := ledger.Limiting(a)
 	limited := !policy.Unlimited()
-	if gathered, crowded := r.crowds[peerGroupOf(c)]; crowded && limited && !a.Limits.Uncounted {
+	if gathered, inPeers := r.peers[peerGroupOf(c)]; inPeers && limited && !a.Limits.Uncounted {
 		need.NeedLock = !c.Person.Locked
 		if !gathered {
 			need.NeedDue = admission.Kind(c.Channel)
@@ -76,12 +74,12 @@ func (r *admitting) standing(book *admission.Ledger, c store.Claim, rules rules)
 	if limited && !c.Person.SlotsRead {
 		return false, store.IntentVerdict{NeedSlots: true}
 	}
-	// Within the grace slots are compared, not the clock.
+	// Within the grace, slots are compared with the slot and not with the clock.
 	a.Now = c.Slot
-	if book.Try(a, c.Row).At.Equal(c.Slot) {
-		if book.Policy(rules.live, c.Person.Contact, admission.Kind(c.Channel)).SentOnly() { // also of what passes it
-			book.Release(a, c.Slot, c.Type)
-			book.Send(a, c.Slot)
+	if ledger.Try(a, c.Row).At.Equal(c.Slot) {
+		if ledger.Policy(rules.live, c.Person.Contact, admission.Kind(c.Channel)).SentOnly() { // also for messages that the policy lets pass
+			ledger.Release(a, c.Slot, c.Type)
+			ledger.Send(a, c.Slot)
 		}
 		return true, need
 	}
@@ -89,7 +87,7 @@ func (r *admitting) standing(book *admission.Ledger, c store.Claim, rules rules)
 	return false, need
 }
 
-// placed reports whether a claim has a place of its own that is not over.
+// placed reports whether a claim has a slot of its own that has not passed.
 func (r *admitting) placed(c store.Claim, policy cadence.Policy) bool {
 	age := r.now.Sub(c.Slot)
 	return !c.Slot.IsZero() && !earlier(c.Row) && age >= 0 && age <= policy.Grace()
@@ -97,44 +95,44 @@ func (r *admitting) placed(c store.Claim, policy cadence.Policy) bool {
 
 func hasFallback(rules rules) bool { return len(rules.trigger.Fallback) > 0 }
 
-// admit finds a place from now on for a claim that has none, or that has lost its own.
-func (r *admitting) admit(book *admission.Ledger, c store.Claim, rules rules) store.IntentVerdict {
+// admit finds a slot from now on for a claim that has none, or that has lost its own.
+func (r *admitting) admit(ledger *admission.Ledger, c store.Claim, rules rules) store.IntentVerdict {
 	a := r.slotRequest(c, rules)
 	first := c.Slot.IsZero() && !c.IsFoldMember() || earlier(c.Row) // it has not been admitted yet
-	r.release(book, c, a)
-	if age := r.now.Sub(c.LeavesAt()); c.IsFoldMember() && age >= 0 && age <= book.Limiting(a).Grace() {
-		a.Now = c.LeavesAt() // it may have the place of the one with which it was to leave
+	r.release(ledger, c, a)
+	if age := r.now.Sub(c.LeavesAt()); c.IsFoldMember() && age >= 0 && age <= ledger.Limiting(a).Grace() {
+		a.Now = c.LeavesAt() // it may have the slot of its fold head
 	}
-	verdict := book.Try(a)
-	if r.placed(c, book.Limiting(a)) && (verdict.Reason == reason.DeferredTooLong || verdict.At.After(r.now)) {
-		own := a // it was asked for the sake of others: it is none the worse for that
+	verdict := ledger.Try(a)
+	if r.placed(c, ledger.Limiting(a)) && (verdict.Reason == reason.DeferredTooLong || verdict.At.After(r.now)) {
+		own := a // it asked with its peers, and must not lose by that
 		own.Now = c.Slot
-		if v := book.Try(own); v.Reason == "" && v.At.Equal(c.Slot) {
+		if v := ledger.Try(own); v.Reason == "" && v.At.Equal(c.Slot) {
 			a, verdict = own, v
 		}
 	}
 	if verdict.Reason != reason.DeferredTooLong && !verdict.At.After(r.now) {
 		into := c.FoldedInto
-		if c.IsFoldMember() { // it goes by itself, and takes along those that were to leave with it
+		if c.IsFoldMember() { // it leaves by itself, with the members of its former head
 			into = c.ID
 		}
 		return store.IntentVerdict{Past: past(c), Move: &store.IntentMove{
-			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: book.Send(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
+			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: ledger.Send(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
 			AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
 			UnknownSince: c.UnknownSince, DueAt: c.DueAt, EligibleAt: c.EligibleAt, FoldedInto: into,
 		}}
 	}
-	because := book.Trace(a, verdict)
-	v := r.withheld(book, c, rules, a, verdict, first)
+	because := ledger.Trace(a, verdict)
+	v := r.withheld(ledger, c, rules, a, verdict, first)
 	v.Move.Trace = admission.Trace(c.Row, rules.policy.Timing, verdict.Reason, r.now, v.Move.SendAt, because)
 	return v
 }
 
-// withheld is what becomes of a claim that a limit keeps from going now.
-func (r *admitting) withheld(book *admission.Ledger, c store.Claim, rules rules, a admission.SlotRequest, verdict cadence.Verdict, first bool) store.IntentVerdict {
+// withheld decides what happens to a claim that a limit keeps from leaving now.
+func (r *admitting) withheld(ledger *admission.Ledger, c store.Claim, rules rules, a admission.SlotRequest, verdict cadence.Verdict, first bool) store.IntentVerdict {
 	timing, limits, tooLong := rules.policy.Timing, rules.trigger.Limits, verdict.Reason == reason.DeferredTooLong
 	if !first || c.FallbackOf != 0 || admission.FallsBack(limits, verdict) {
-		if v, ok := r.fallback(book, c, rules, verdict.Reason); ok {
+		if v, ok := r.fallback(ledger, c, rules, verdict.Reason); ok {
 			return v
 		}
 	}
@@ -146,7 +144,7 @@ func (r *admitting) withheld(book *admission.Ledger, c store.Claim, rules rules,
 	case !tooLong && !first && limits.AtSend == definition.LimitFail:
 		return r.fail(c, rules, verdict.Reason)
 	}
-	placed, ok := book.Place(a, c.Row, verdict)
+	placed, ok := ledger.Place(a, c.Row, verdict)
 	if !ok {
 		return r.end(c, delivery.Expired, verdict.Reason)
 	}
@@ -160,7 +158,7 @@ func (r *admitting) withheld(book *admission.Ledger, c store.Claim, rules rules,
 	return v
 }
 
-// past is the place that a claim gives up to take another, when it is one that a message was sent in.
+// past returns the slot that a claim gives up for another one, if a message was sent in it.
 func past(c store.Claim) *store.PastSlot {
 	if !earlier(c.Row) {
 		return nil
@@ -170,8 +168,7 @@ func past(c store.Claim) *store.PastSlot {
 	}
 }
 
-// fail ends a step that a limit keeps from going, where the workflow wants that (decision 4): a first message fails, a
-// reminder is left out.
+// fail ends a step that a limit keeps from leaving, if the workflow says so (decision 4): a first message fails, a reminder is skipped.
 func (r *admitting) fail(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
 	change := delivery.Skip(c.Row, rules.policy, why, r.now)
 	if c.Step == 0 {
@@ -180,9 +177,9 @@ func (r *admitting) fail(c store.Claim, rules rules, why reason.Reason) store.In
 	return r.move(c, rules.policy.Timing, journal.Failed, why, change)
 }
 
-// fallback hands a first message that a limit keeps from going to the first channel on which its person has an address
-// and is free now (A40). The delivery itself is skipped for the limit's reason.
-func (r *admitting) fallback(book *admission.Ledger, c store.Claim, rules rules, why reason.Reason) (v store.IntentVerdict, ok bool) {
+// fallback replaces a first message that a limit keeps from leaving by one on the first channel on which its contact has an address and is free now
+// (A40). The delivery itself is skipped with the limit's reason.
+func (r *admitting) fallback(ledger *admission.Ledger, c store.Claim, rules rules, why reason.Reason) (v store.IntentVerdict, ok bool) {
 	if c.Step > 0 {
 		return v, false
 	}
@@ -192,11 +189,11 @@ func (r *admitting) fallback(book *admission.Ledger, c store.Claim, rules rules,
 		if verdict := r.Channels.Resting(c.Workspace, channel, r.now); !verdict.OK {
 			continue
 		}
-		if at := book.Try(a); at.Reason != "" {
+		if at := ledger.Try(a); at.Reason != "" {
 			continue
 		}
 		row = standIn(row, c, delivery.ID(r.Store.NewID(r.now)))
-		row.SendAt, row.Slot, row.CreatedAt = r.now, book.Reserve(a, r.now), r.now
+		row.SendAt, row.Slot, row.CreatedAt = r.now, ledger.Reserve(a, r.now), r.now
 		v = r.move(c, rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, rules.policy, why, r.now))
 		v.Fallback = &row
 		r.entries = append(r.entries, admission.Entry(row, c.Person.ExtID, r.now))
@@ -205,8 +202,8 @@ func (r *admitting) fallback(book *admission.Ledger, c store.Claim, rules rules,
 	return v, false
 }
 
-// standIns are the rows, without id, send_at and slot, that may take a delivery over, in the order of trying: one for
-// each further channel of its trigger on which its person has an address that may be written to.
+// standIns yields the fallback rows of a delivery in the order of trying, without id, send_at and slot: one for each further channel of its trigger
+// on which its contact has an address that may be written to.
 func (s *Sender) standIns(c store.Claim, rules rules) func(yield func(delivery.Row, *definition.Channel) bool) {
 	channels := rules.trigger.Fallback
 	if tried := slices.Index(channels, c.Channel); tried >= 0 && c.FallbackOf != 0 {
@@ -233,7 +230,7 @@ func (s *Sender) standIns(c store.Claim, rules rules) func(yield func(delivery.R
 	}
 }
 
-// standIn gives such a row its id. What is folded into the one that it stands in for leaves with it.
+// standIn gives a fallback row its id. Fold members of the delivery that it replaces leave with it.
 func standIn(row delivery.Row, c store.Claim, id delivery.ID) delivery.Row {
 	row.ID = id
 	if c.IsFoldHead() {
@@ -242,8 +239,7 @@ func standIn(row delivery.Row, c store.Claim, id delivery.ID) delivery.Row {
 	return row
 }
 
-// afterFailure is the delivery that stands in for one that has failed for good; nil when there is none. It takes its
-// place when it is sent.
+// afterFailure returns the fallback of a delivery that has failed for good; nil if there is none. It takes a slot when it is sent.
 func (s *Sender) afterFailure(c store.Claim, rules rules, now time.Time) *delivery.Row {
 	for row := range s.standIns(c, rules) {
 		row = standIn(row, c, delivery.ID(s.Store.NewID(now)))

@@ -27,25 +27,25 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// job is one claim on its way to its channel.
+// job is one claim with its rendered message, ready for its channel.
 type job struct {
 	claim   store.Claim
 	rules   rules
 	channel *channelpool.Channel // nil: refused
-	at      time.Time            // when it may leave at the earliest; none: at once
-	signal  flow.Signal          // what its request said about the provider
+	at      time.Time            // when it may leave at the earliest; zero: at once
+	signal  flow.Signal          // what its request showed about the provider
 	out     channel.Outgoing
 	verify  bool               // an earlier try may have arrived: the provider is asked first
-	absent  bool               // it was asked, and has nothing
+	absent  bool               // the provider was asked and does not have it
 	refused *channel.SendError // it could not be written or has no open channel: the attempt fails without a request
-	// unwritten: it could not be written. What is folded into it does not fail with it.
+	// unwritten reports that the message could not be written. Its fold members do not fail with it.
 	unwritten bool
 	draws     key.Keyed
-	// later writes the message once what it reads has been read, which takes a while; nil: it is written.
+	// later reads the message's data, which takes a while, and then writes the message; nil: it is written.
 	later func(ctx context.Context) (channel.Outgoing, error)
 }
 
-// render writes the messages of all claims. What cannot be written becomes a failed attempt of its own.
+// render writes the messages of all claims. A message that cannot be written fails its own attempt only.
 func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time) ([]job, error) {
 	var refs []store.EventRef
 	for _, c := range claims {
@@ -74,7 +74,7 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 			return nil, err
 		}
 		if j.rules.trigger == nil || j.rules.channel == nil {
-			return nil, errNoVersion // the re-check let it pass with the same sets, so this cannot be
+			return nil, errNoVersion // admission let it pass with the same sets, so this cannot happen
 		}
 		j.draws = ws.Jitter
 		j.verify = c.OutcomeUnknown() && j.rules.channel.OnUnknown == definition.OnUnknownVerify
@@ -103,8 +103,7 @@ func (s *Sender) render(ctx context.Context, claims []store.Claim, now time.Time
 	return jobs, s.unfold(ctx, out, now)
 }
 
-// rulesNow is rulesOf outside of a transaction: definitions that came into force, or were put away, since the
-// re-check are loaded.
+// rulesNow is rulesOf outside of a transaction: it loads definitions that came into force, or were evicted, since admission.
 func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (rules, error) {
 	for try := 1; ; try++ {
 		var r rules
@@ -123,7 +122,7 @@ func (s *Sender) rulesNow(ctx context.Context, row delivery.Row) (rules, error) 
 	}
 }
 
-// blank is the message of one claim before it is written.
+// blank returns the message of one claim without its texts.
 func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow) channel.Outgoing {
 	step := c.Step + 1
 	out := channel.Outgoing{
@@ -137,7 +136,7 @@ func (s *Sender) blank(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 	return out
 }
 
-// write renders the message of one claim. Data is what was read for it; nil: it reads nothing.
+// write renders the message of one claim. data was read for it; nil: the message reads nothing.
 func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time, data map[string]any) (channel.Outgoing, error) {
 	out := s.blank(ws, c, r, ev)
 	texts, err := textsOf(r, ev.Kind)
@@ -198,7 +197,7 @@ func (s *Sender) write(ws catalog.Workspace, c store.Claim, r rules, ev store.Ev
 	return out, nil
 }
 
-// messageOf is what is told of an event of this kind.
+// messageOf returns the message definition for an event of this kind.
 func messageOf(r rules, kind string) definition.Message {
 	if kind == subject.ConditionCleared && r.trigger.Resolved != nil {
 		return *r.trigger.Resolved
@@ -206,7 +205,7 @@ func messageOf(r rules, kind string) definition.Message {
 	return r.trigger.Message
 }
 
-// textsOf finds the texts for the channel: a survey's invitation, the texts of its kind, or the plain ones.
+// textsOf returns the texts for the channel: a survey's invitation, the texts of the channel's kind, or the default ones.
 func textsOf(r rules, kind string) (definition.Texts, error) {
 	m := messageOf(r, kind)
 	if m.Survey != "" {
@@ -222,7 +221,7 @@ func textsOf(r rules, kind string) (definition.Texts, error) {
 	return m.Default, nil
 }
 
-// link is the public address of a delivery.
+// link returns the public address of a delivery.
 func link(workspace, server, id string) string {
 	base := workspace
 	if base == "" {
@@ -259,12 +258,12 @@ func variables(c store.Claim, r rules, ev store.EventRow, out channel.Outgoing, 
 	return vars
 }
 
-// local are the instants of a period, which is that of its schedule and not of its reader: a report from Monday to Monday is
-// one everywhere.
+// local converts the instants of a period to the time zone of its schedule, not of its reader: a report from Monday to Monday covers the same time
+// everywhere.
 func local(period map[string]any, ev subject.Event, zones *civil.Zones) map[string]any {
 	name, _ := ev.Payload["timezone"].(string)
 	loc, err := zones.Load(name)
-	if err != nil { // of a version of the program that knew more zones
+	if err != nil { // an older version of the program with more zones stored it
 		return period
 	}
 	all := make(map[string]any, len(period))
@@ -277,7 +276,7 @@ func local(period map[string]any, ev subject.Event, zones *civil.Zones) map[stri
 	return all
 }
 
-// settle turns the result of an attempt into what is written, and into what is told.
+// settle turns the result of an attempt into the rows to write and the journal entry.
 func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error, now time.Time) (store.Settlement, journal.Entry) {
 	c := j.claim
 	row := c.Row
@@ -313,7 +312,7 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 	e := journal.Entry{At: now, What: what(result, change), Reason: change.Reason, Until: change.SendAt, ProviderID: receipt.ProviderID, Error: s.Attempt.Error}
 	j.describe(&e)
 	e.Remaining = change.Remaining
-	if !change.DueAt.IsZero() { // the row says what it waits for
+	if !change.DueAt.IsZero() { // the row has the reason why it waits
 		e.Reason = result.Reason
 	}
 	return s, e
@@ -331,7 +330,7 @@ func what(result delivery.Result, change delivery.Change) journal.What {
 	return journal.Failed
 }
 
-// describe fills an entry with what the claim and the rendered message say.
+// describe fills an entry from the claim and the rendered message.
 func (j job) describe(e *journal.Entry) {
 	d := describe(j.claim)
 	d.At, d.What, d.Reason, d.Until, d.ProviderID, d.Error = e.At, e.What, e.Reason, e.Until, e.ProviderID, e.Error
@@ -342,8 +341,8 @@ func (j job) describe(e *journal.Entry) {
 	*e = d
 }
 
-// clip keeps an error's text short enough for a row, and such as a database holds: whatever a channel says, its result is
-// written, and those beside it.
+// clip shortens an error's text for a row and removes bytes that the database refuses: whatever text a channel returns, its result and those beside
+// it are written.
 func clip(s string) string {
 	const most = 500
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "")

@@ -16,7 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// send makes one request, unless rendering has failed already. A channel that panics has thrown (C45).
+// send makes one request, unless rendering has failed already. A channel that panics counts as send_threw (C45).
 func (f *sendBatch) send(j *job) (result delivery.Result, receipt channel.Receipt, err error) {
 	if j.refused != nil {
 		return delivery.Result{Outcome: delivery.AttemptFailed, Reason: j.refused.Reason, Retry: j.refused.Retry}, receipt, j.refused
@@ -53,7 +53,7 @@ func (f *sendBatch) send(j *job) (result delivery.Result, receipt channel.Receip
 	return result, receipt, err
 }
 
-// signal is what the outcome of a request says about the provider.
+// signal returns what the outcome of a request says about the provider.
 func signal(ctx context.Context, err error) flow.Signal {
 	var known *channel.SendError
 	switch {
@@ -62,14 +62,14 @@ func signal(ctx context.Context, err error) flow.Signal {
 	case ctx.Err() != nil:
 		return flow.Away
 	case !errors.As(err, &known):
-		return flow.Nothing // it broke down on our side
+		return flow.Nothing // the error is on our side
 	case known.Away || known.Unknown:
 		return flow.Away
 	}
 	return flow.Answered
 }
 
-// within bounds one request.
+// within bounds one request by the channel's timeout.
 func (f *sendBatch) within(j *job) (context.Context, context.CancelFunc) {
 	timeout := j.rules.channel.Timeout
 	if timeout == 0 {
@@ -78,8 +78,8 @@ func (f *sendBatch) within(j *job) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(f.ctx, timeout, fmt.Errorf("no answer within %s", timeout))
 }
 
-// verify asks the provider whether it has the message. What it cannot say stays unknown, and is asked again on the
-// next rung of the ladder.
+// verify asks the provider whether it has the message. If the provider cannot say, the outcome stays unknown and verify runs again after the next
+// backoff.
 func (f *sendBatch) verify(j *job) (found bool, receipt channel.Receipt, result delivery.Result, err error) {
 	unknown := delivery.Result{Outcome: delivery.AttemptUnknown, Reason: reason.NotVerified}
 	verifier, ok := j.channel.Channel.(channel.Verifier)
@@ -98,8 +98,8 @@ func (f *sendBatch) verify(j *job) (found bool, receipt channel.Receipt, result 
 	return found, receipt, delivery.Result{Outcome: delivery.AttemptDelivered, Reason: reason.Verified}, nil
 }
 
-// spread is when a message comes again that a resting channel did not take: not all of them at once, and in a replay
-// at the same instant.
+// spread returns when a message that a resting channel did not take is claimed again: messages are spread over time, and each replay draws the same
+// instant.
 func (s *Sender) spread(draws key.Keyed, c store.Claim, v flow.Verdict) time.Time {
 	return s.spreadBy(draws, restsBy(c), v)
 }
@@ -114,8 +114,8 @@ func (s *Sender) spreadBy(draws key.Keyed, by []string, v flow.Verdict) time.Tim
 
 func restsBy(c store.Claim) []string { return drawnBy(c, "rest", fmt.Sprint(c.Version), "") }
 
-// drawnBy is what the chance in a message's waits is drawn by: its key, and what is its own. The messages of one place draw
-// the same, by what they have in common, so that they wait alike and come together.
+// drawnBy returns the keys by which the random part of a message's wait is drawn: its own key and own. The messages of one slot draw by what they
+// have in common, so that they wait equally long and leave together.
 func drawnBy(c store.Claim, what, own, common string) []string {
 	if c.Slot.IsZero() {
 		return []string{c.Key, what, own}

@@ -1,12 +1,11 @@
-// Package sender hands due deliveries to their channels: intent commit, then send, then result commit.
+// Package sender hands due deliveries to their channels: it commits an intent, makes the request, and commits the result.
 //
-//	claim ─▶ re-check ─▶ intent ══▶ render ─▶ channel ─▶ result ══▶ next reminder, retry or end
-//	         (one transaction)      (no transaction)     (one transaction)
+//	claim ─▶ admission ─▶ intent ══▶ render ─▶ channel ─▶ result ══▶ next reminder, retry or end
+//	         (one transaction)       (no transaction)     (one transaction)
 //
-// The intent is the point of no return (P5): what was committed before it wins, what comes after is too late for
-// this attempt. A worker that is lost between intent and result leaves an open intent; whoever takes the row over
-// logs it as unknown and does what the channel's on_unknown says. A result is written only under the version that
-// the claim read, so that a worker that was frozen past its lease changes nothing.
+// The intent is the point of no return (P5). A change that was committed before it wins; a later change comes too late for this attempt. A worker
+// that is lost between intent and result leaves an open intent. The worker that takes the row over logs the attempt as unknown and follows the
+// channel's on_unknown. A result is written only under the version that the claim read, so a worker that was frozen past its lease changes nothing.
 package sender
 
 import (
@@ -30,24 +29,23 @@ import (
 )
 
 const (
-	// DefaultLease is how long a claim holds without renewal: three renewals fit into the promise that work
-	// resumes within 45 seconds of a crash.
+	// DefaultLease is how long a claim holds without renewal. Work resumes within 45 seconds of a crash, and three renewals fit into that time.
 	DefaultLease = 30 * time.Second
 	// DefaultTimeout bounds one request to a provider whose channel sets no timeout.
 	DefaultTimeout = 20 * time.Second
-	// DefaultConcurrency is how many requests of a channel are on the wire at once that sets no concurrency.
+	// DefaultConcurrency is how many requests of a channel are in flight at once if the channel sets no concurrency.
 	DefaultConcurrency = 64
-	// settleAt is how many results are committed together while others are still on the wire, and settleEvery how
-	// long they are gathered at least: a channel that answers at once has a whole batch written in one transaction.
+	// settleAt is how many results are committed together while other requests are in flight. settleEvery is the least time between two such commits,
+	// so that one transaction writes a whole batch of a channel that answers at once.
 	settleAt    = 100
 	settleEvery = 50 * time.Millisecond
-	// settleWithin is how long a result waits at most while others are still on the wire: what a channel has
-	// answered is not left unknown by a crash because another channel hangs.
+	// settleWithin is how long a result waits at most while other requests are in flight: when one channel hangs, a crash must not lose the answers
+	// of another one.
 	settleWithin = 500 * time.Millisecond
-	// horizon is how far ahead of its instant a message is claimed whose channel has a rate: it waits for it in the
-	// flight, so that the rate is kept without a transaction for every message.
+	// horizon is how far ahead of its instant a message is claimed if its channel has a rate. The message waits in the send batch, which keeps the
+	// rate without a transaction for every message.
 	horizon = time.Second
-	// loads is how many definition sets are fetched before a smaller batch is tried.
+	// loads is how many definition sets are loaded before the claim is tried with a smaller batch.
 	loads = 20
 )
 
@@ -61,7 +59,7 @@ type Store interface {
 	ReleaseClaims(ctx context.Context, claims []store.Release) error
 	UncountTries(ctx context.Context, now time.Time, tries []store.UncountedTry) error
 	NewID(now time.Time) int64
-	// GivenUpUntil is the instant up to which what was due then is not sent: the database is a copy.
+	// GivenUpUntil is set when the database is a restored copy: what was due up to this instant is not sent.
 	GivenUpUntil() time.Time
 	EventsByID(ctx context.Context, refs []store.EventRef) (map[store.EventRef]store.EventRow, error)
 }
@@ -76,17 +74,17 @@ type Config struct {
 	Log         *slog.Logger
 	Lease       time.Duration      // 0 = DefaultLease
 	Timeout     time.Duration      // of one request; 0 = DefaultTimeout
-	Concurrency int                // 1 = one request at a time, in order, for replays; 0 = by channel
-	OnlyTo      flow.Allow         // whom this process may write to; nil = everybody
-	Reports     *datasource.Reader // reads what messages tell beside their occasion
+	Concurrency int                // 1 = one request at a time, in order, for replays; 0 = as each channel allows
+	OnlyTo      flow.Allow         // addresses that this process may write to; nil = all
+	Reports     *datasource.Reader // reads the data of messages that show more than their occasion
 	PublicURL   string             // begins public links where the workspace has no base_url
 	NoJitter    bool               // retries wait exactly as long as their definition says: for replays
 	Spans       telemetry.Spans    // of sends; nil = none
-	// Failpoint is asked at named points; an error ends the step there as if the process had died. nil = never.
+	// Failpoint is called at named points; an error ends the step there as if the process had died. nil = never.
 	Failpoint func(point string) error
 }
 
-// Points at which a step can be made to die.
+// The names of the failpoints.
 const (
 	BeforeIntent = "before_intent"
 	AfterIntent  = "after_intent"
@@ -113,16 +111,16 @@ func New(c Config) *Sender {
 	return &Sender{Config: c}
 }
 
-// Counts says what a step did.
+// Counts are the numbers of one step.
 type Counts struct {
-	Claimed   int // deliveries taken up, sent or not
+	Claimed   int // deliveries claimed, sent or not
 	Reclaimed int // of those: taken over from a lost worker
 	Failed    int // attempts that failed
 	Stale     int // results refused because another worker had the row
 }
 
-// Step takes up to limit due deliveries up and sees each to its result. When ctx ends, what is on the wire is
-// finished and what has not begun is given back.
+// Step claims up to limit due deliveries and sends each of them. When ctx ends, requests in flight are finished, and claims whose request has not
+// begun are released.
 func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, error) {
 	var counts Counts
 	if err := s.Catalog.Refresh(ctx); err != nil {
@@ -138,14 +136,14 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	if err := s.Failpoint(AfterIntent); err != nil {
 		return counts, err
 	}
-	// From here on the work is finished even when ctx ends: a result that is known must be written down.
+	// From here on the work is finished even when ctx ends: a known result must be written.
 	held := context.WithoutCancel(ctx)
 	jobs, err := s.render(held, claims, now)
 	for i := range jobs {
 		jobs[i].at = at[jobs[i].claim.ID]
 	}
 	if err != nil {
-		// Nothing has left yet: given back, nothing of it is unknown.
+		// Nothing has left yet, so the claims are released and no outcome is unknown.
 		return counts, errors.Join(fmt.Errorf("render: %w", err), s.Store.ReleaseClaims(held, released(claims)))
 	}
 	f := sendBatch{Sender: s, ctx: held, leaseUntil: now.Add(s.Lease)}
@@ -154,9 +152,9 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	return counts, err
 }
 
-// claim commits the intents of what is due. Of messages whose channel has a rate it also tells their instants.
+// claim commits the intents of due deliveries. It also returns the send instants of messages whose channel has a rate.
 func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Counts) ([]store.Claim, map[delivery.ID]time.Time, error) {
-	// Each delivery of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
+	// Every delivery of a batch may be pinned to a different set, and the catalog keeps fewer sets than a batch has rows.
 	for tries := 1; ; tries++ {
 		r := admitting{Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{}}
 		claims, err := s.Store.CommitIntents(ctx, now, r.leaseUntil, limit, r.floor(), r.decide)

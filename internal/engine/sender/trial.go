@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// trialTimeout bounds the request of a test and trialWait the wait for a place among the channel's requests:
-	// together they are shorter than callers wait for an answer.
+	// trialTimeout bounds the request of a test, and trialWait the wait for a free request of the channel. Together they are shorter than a caller
+	// waits for an answer.
 	trialTimeout = 45 * time.Second
 	trialWait    = 5 * time.Second
 )
@@ -32,28 +32,27 @@ type TrialStore interface {
 	NewID(now time.Time) int64
 }
 
-// Trial is one real message through one channel, for a person who wants to see whether it works.
+// Trial is one real message through one channel, sent by a person who wants to see whether the channel works.
 type Trial struct {
 	Channel string // kind:name
 	Actor   string // name of the API key
 	To      string
-	Subject string // empty: one of ours
-	Text    string // empty: one of ours
+	Subject string // empty: a default
+	Text    string // empty: a default
 }
 
-// Tried says what became of a test.
+// Tried is the outcome of a test.
 type Tried struct {
 	Outcome    delivery.Outcome
 	Reason     reason.Reason
-	Error      string // what the provider or the channel said; empty when it was accepted
+	Error      string // what the provider or the channel answered; empty if it accepted the message
 	ProviderID string
 	Took       time.Duration // of the request; 0 when none was made
 }
 
-// Try sends a test through the same outlet as every message: the channel's list of addresses and this process's, the
-// suppression of people, the breaker, the concurrency and the timeout count, and what it finds out about the provider
-// counts for all. It takes no place in anybody's limits and none in the channel's rate, and leaves no delivery. With a
-// once the provider is given the same idempotency key for the same request. It is audited before it is sent.
+// Try sends a test the way every message goes: the allowlists of the channel and of this process, suppressions, the breaker, the concurrency and the
+// timeout apply, and the provider's answer counts for the breaker. A test takes no slot in anybody's limits, does not count in the channel's rate,
+// and leaves no delivery. With an idempotent request, the provider gets the same idempotency key each time. The test is audited before it is sent.
 func (s *Sender) Try(ctx context.Context, db TrialStore, w Trial, ws store.Workspace, once *store.Idempotent[Tried]) (Tried, error) {
 	set, err := s.Catalog.Current(ctx, ws.ID)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Sender) Try(ctx context.Context, db TrialStore, w Trial, ws store.Works
 	if err != nil {
 		return Tried{}, err
 	}
-	ctx = context.WithoutCancel(ctx) // whoever goes away leaves a result that is written down
+	ctx = context.WithoutCancel(ctx) // a caller that goes away still leaves a stored result
 	var tried Tried
 	switch {
 	case suppressed:
@@ -94,7 +93,7 @@ func (s *Sender) Try(ctx context.Context, db TrialStore, w Trial, ws store.Works
 	s.Log.InfoContext(ctx, "channel tested", "channel", def.Key, "outcome", string(tried.Outcome), "reason", string(tried.Reason))
 	if once != nil {
 		if err := keepTried(ctx, db, ws.ID, once, tried); err != nil {
-			s.Log.WarnContext(ctx, "the answer to a test is not kept: the same request again is told that it is unknown", "error", err)
+			s.Log.WarnContext(ctx, "the answer to a test was not stored: the same request again will get an unknown outcome", "error", err)
 		}
 	}
 	return tried, nil
@@ -145,7 +144,7 @@ func (s *Sender) try(ctx context.Context, w Trial, ws store.Workspace, def *defi
 	result, receipt, cause := f.send(&j)
 	now := s.Clock.Now()
 	if result.Outcome == delivery.AttemptUnknown && bounded.Timeout < cmp.Or(def.Timeout, s.Timeout) {
-		j.signal = flow.Nothing // it might have answered within its own time
+		j.signal = flow.Nothing // it might have answered within the channel's own timeout
 	}
 	if _, err := o.End(now, verdict, channelpool.Outcome{Signal: j.signal, RetryAfter: result.RetryAfter, Err: cause}); err != nil {
 		s.Log.WarnContext(ctx, "a channel was not closed", "error", err)
@@ -157,7 +156,7 @@ func (s *Sender) try(ctx context.Context, w Trial, ws store.Workspace, def *defi
 	return tried
 }
 
-// notTried is a test of which nothing left.
+// notTried is the result of a test that made no request.
 func notTried(why reason.Reason, err error) Tried {
 	return Tried{Outcome: delivery.AttemptNone, Reason: why, Error: clip(err.Error())}
 }

@@ -9,12 +9,11 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// A place that has passed binds nobody (model.md §5). So a message whose place is over, or that has none yet, is not asked
-// for one alone: everything of its person and kind of channel that is due, in a place that is not ahead, is claimed with it
-// under the person's lock. All give their places up, and each takes the first one that is free from now on, in the order in
-// which they were due. What may go now goes in one place.
+// A slot that has passed binds nobody (model.md §5). So a message whose slot has passed, or that has none yet, does not ask for a slot alone.
+// Everything of its contact and kind of channel that is due and has no slot ahead is claimed with it under the contact's lock. These peers release
+// their slots, and each takes the first slot that is free from now on, in the order in which they were due. Those that may leave now share one slot.
 
-// peerGroup is what is asked together: the messages of a person on a kind of channel.
+// peerGroup names the messages of one contact on one kind of channel, which ask for slots together.
 type peerGroup struct {
 	store.PersonRef
 	kind string
@@ -26,13 +25,13 @@ func peerGroupOf(c store.Claim) peerGroup { return peerGroup{personOf(c), admiss
 type candidate struct {
 	store.Claim
 	rules   rules
-	was     string              // its address before
-	verdict store.IntentVerdict // of what is stopped
+	was     string              // the address before readdressing
+	verdict store.IntentVerdict // if stopped
 	stopped bool
 }
 
-// inOrder finds out which claims are asked for a place, has all of their crowds asked with them, and returns the indexes of
-// all claims in the order of their decisions: those of a crowd as they were due, what rides with another after that.
+// inOrder finds the claims that must ask for a slot, has the rest of their peer groups claimed with them, and returns the indexes of all claims in
+// the order of decision: peers in the order in which they were due, each fold member after its head.
 func (r *admitting) inOrder(asked []candidate) []int {
 	order := make([]int, len(asked))
 	members := map[peerGroup][]int{}
@@ -42,22 +41,22 @@ func (r *admitting) inOrder(asked []candidate) []int {
 			continue
 		}
 		ask := r.slotRequest(a.Claim, a.rules)
-		policy := r.book.Limiting(ask)
+		policy := r.ledger.Limiting(ask)
 		if policy.Unlimited() || ask.Limits.Uncounted {
 			continue
 		}
 		of := peerGroupOf(a.Claim)
 		members[of] = append(members[of], i)
-		if _, known := r.crowds[of]; known {
+		if _, known := r.peers[of]; known {
 			continue
 		}
 		if !r.placed(a.Claim, policy) || a.Person.SlotsRead && !r.keepsSlot(a) {
-			r.crowds[of] = false
+			r.peers[of] = false
 		}
 	}
 	for of, list := range members {
-		claimed, crowded := r.crowds[of]
-		if !crowded {
+		claimed, inPeers := r.peers[of]
+		if !inPeers {
 			continue
 		}
 		sorted := slices.SortedStableFunc(slices.Values(list), func(i, k int) int { return inTurn(asked, list, i, k) })
@@ -68,24 +67,24 @@ func (r *admitting) inOrder(asked []candidate) []int {
 			continue // it is decided in the next round
 		}
 		for _, i := range list {
-			r.release(r.book, asked[i].Claim, r.slotRequest(asked[i].Claim, asked[i].rules))
+			r.release(r.ledger, asked[i].Claim, r.slotRequest(asked[i].Claim, asked[i].rules))
 		}
 	}
 	return order
 }
 
-// keepsSlot reports whether a claim may go in the place that it has, as things are before this batch.
+// keepsSlot reports whether a claim may leave in its own slot, by the limits as they are before this batch.
 func (r *admitting) keepsSlot(a candidate) bool {
 	ask := r.slotRequest(a.Claim, a.rules)
 	ask.Now = a.Slot
-	return r.book.Try(ask, a.Row).At.Equal(a.Slot)
+	return r.ledger.Try(ask, a.Row).At.Equal(a.Slot)
 }
 
-// inTurn compares the turns of two claims of a crowd.
-func inTurn(asked []candidate, crowd []int, i, k int) int {
+// inTurn compares the order of two claims of a peer group.
+func inTurn(asked []candidate, group []int, i, k int) int {
 	with := func(i int) (delivery.Row, bool) {
 		if row := asked[i].Row; row.IsFoldMember() {
-			for _, n := range crowd {
+			for _, n := range group {
 				if asked[n].ID == row.FoldedInto {
 					return asked[n].Row, true
 				}
@@ -111,18 +110,18 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// release gives up the place of a claim that is asked for another one.
-func (r *admitting) release(book *admission.Ledger, c store.Claim, a admission.SlotRequest) {
+// release gives up the slot of a claim that asks for another one.
+func (r *admitting) release(ledger *admission.Ledger, c store.Claim, a admission.SlotRequest) {
 	if !c.Slot.IsZero() && !earlier(c.Row) && !r.released[c.ID] {
 		r.released[c.ID] = true
-		book.Release(a, c.Slot, c.Type)
+		ledger.Release(a, c.Slot, c.Type)
 	}
 }
 
-// keep takes back the place that a claim has given up, since it does not go now for another reason than its limits.
-func (r *admitting) keep(book *admission.Ledger, c store.Claim, rules rules) {
+// keep takes back the slot that a claim has released, because another reason than its limits delays it.
+func (r *admitting) keep(ledger *admission.Ledger, c store.Claim, rules rules) {
 	if r.released[c.ID] {
 		delete(r.released, c.ID)
-		book.Reserve(r.slotRequest(c, rules), c.Slot)
+		ledger.Reserve(r.slotRequest(c, rules), c.Slot)
 	}
 }

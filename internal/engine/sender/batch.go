@@ -17,28 +17,28 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// sendBatch is the part of a step between intent and result. Every channel of a batch flies by itself, with as many
-// requests at once as it allows, so that a silent provider delays nobody else's messages.
+// sendBatch is the part of a step between intent and result. Each channel of a batch sends by itself, with as many requests at once as it allows, so
+// that a silent provider delays no other channel's messages.
 type sendBatch struct {
 	*Sender
-	ctx context.Context // outlives the step's own: results are written in any case
+	ctx context.Context // outlives the step's own context: results are written in any case
 
 	mu         sync.Mutex
 	leaseUntil time.Time
 	settledAt  time.Time // when the last results were committed; at first when sending began
 	inFlight   map[delivery.ID]store.LeaseRef
-	probes     map[channelRef]chan struct{} // whose outcomes decide for all; closed when they are known
+	probes     map[channelRef]chan struct{} // probes whose outcome decides for their slot; closed when it is known
 	done       []store.Settlement
 	entries    []journal.Entry
-	back       []store.Release      // claims that are given back
-	uncounted  []store.UncountedTry // tries of before that do not count
-	deferred   []journal.Entry      // of them, those that are moved
+	back       []store.Release      // requeued claims that are to be released
+	uncounted  []store.UncountedTry // earlier tries that do not count
+	deferred   []journal.Entry      // the deferred ones of back
 	err        error
 	failed     int
 	stale      int
 }
 
-// send sends every job and settles the results as they come. stop ends the taking of further jobs.
+// run sends every job and settles the results as they arrive. When stop ends, it starts no further jobs.
 func (f *sendBatch) run(stop context.Context, jobs []job) error {
 	f.settledAt = f.Clock.Now()
 	f.done, f.entries = make([]store.Settlement, 0, len(jobs)), make([]journal.Entry, 0, len(jobs))
@@ -65,8 +65,8 @@ func (f *sendBatch) run(stop context.Context, jobs []job) error {
 	}
 	f.settle(0)
 	f.settleAgain()
-	if err := f.Store.UncountTries(f.ctx, f.Clock.Now(), f.uncounted); err != nil { // they stay on their ladders
-		f.Log.Warn("tries that found a provider away are counted", "error", err)
+	if err := f.Store.UncountTries(f.ctx, f.Clock.Now(), f.uncounted); err != nil { // they stay counted
+		f.Log.Warn("tries that found a provider away could not be uncounted", "error", err)
 	}
 	if err := f.release(); err != nil && f.err == nil {
 		f.err = err
@@ -74,8 +74,7 @@ func (f *sendBatch) run(stop context.Context, jobs []job) error {
 	return f.err
 }
 
-// together sends the jobs of each channel side by side with those of the others. When stop ends, those that have not
-// begun wait for none that have.
+// together sends the jobs of all channels side by side. When stop ends, jobs that have not begun do not wait for those that have.
 func (f *sendBatch) together(stop context.Context, jobs []job) {
 	byChannel := map[*channelpool.Channel][]job{}
 	for _, j := range jobs {
@@ -110,8 +109,8 @@ func (f *sendBatch) together(stop context.Context, jobs []job) {
 	rest.Wait()
 }
 
-// one hands one message over when its turn has come and its channel lets it through, and keeps what came of it. When
-// stop ends before that, nothing has begun: it is put back at once, whatever else is still on the wire.
+// one sends one message when its turn has come and its channel lets it through, and keeps the outcome. When stop ends before that, the request has
+// not begun and the claim is requeued at once, whatever else is in flight.
 func (f *sendBatch) one(stop context.Context, j job) {
 	switch {
 	case stop.Err() != nil:
@@ -132,7 +131,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 	case !f.holds(j, now):
 		f.keep(j, nil, journal.Entry{What: journal.StaleRefused, Reason: reason.LeaseLost})
 		return
-	case !j.at.IsZero() && now.After(j.at.Add(j.rules.channel.Rate.Slack())), // its instant is over: it takes another one
+	case !j.at.IsZero() && now.After(j.at.Add(j.rules.channel.Rate.Slack())), // its instant has passed: it takes another one
 		!j.verify && j.rules.policy.KeyExpired(j.claim.Row, now):
 		f.requeue(j, time.Time{}, "")
 		return
@@ -150,7 +149,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 		defer f.probed(j)
 	}
 	switch {
-	case err != nil: // it is for the channel that is open now
+	case err != nil: // the channel was replaced: the next claim uses the new one
 		f.requeue(j, time.Time{}, "")
 	case !verdict.OK:
 		f.requeue(j, f.spread(j.draws, j.claim, verdict), reason.ChannelDown)
@@ -159,12 +158,12 @@ func (f *sendBatch) one(stop context.Context, j job) {
 	}
 }
 
-// try is the try of a claim, as its channel remembers it.
+// try describes the try of a claim for its channel's breaker.
 func try(c store.Claim) channelpool.Try {
 	return channelpool.Try{Delivery: int64(c.ID), Number: c.AttemptNo, Due: c.Due(), Drawn: restsBy(c)}
 }
 
-// uncountTries has the tries that opened a breaker not count: their messages wait for the channel like all others.
+// uncountTries uncounts the tries that opened a breaker: their messages wait for the channel like all others.
 func (f *sendBatch) uncountTries(j job, rest channelpool.BreakerWait) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -175,10 +174,10 @@ func (f *sendBatch) uncountTries(j job, rest channelpool.BreakerWait) {
 	}
 }
 
-// ladder is the waits of a message between its tries.
+// ladder returns the waits between the tries of a message.
 func (f *sendBatch) ladder(c store.Claim, rules rules) []time.Duration {
 	further := false
-	if c.Step == 0 { // a reminder goes nowhere else
+	if c.Step == 0 { // a reminder has no fallback
 		for range f.standIns(c, rules) {
 			further = true
 			break
@@ -187,7 +186,7 @@ func (f *sendBatch) ladder(c store.Claim, rules rules) []time.Duration {
 	return rules.trigger.Retry.Ladder(further)
 }
 
-// holds reports whether a message is still this worker's.
+// holds reports whether this worker still holds the lease of a message.
 func (f *sendBatch) holds(j job, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,7 +194,7 @@ func (f *sendBatch) holds(j job, now time.Time) bool {
 	return mine && now.Before(f.leaseUntil)
 }
 
-// channelRef is a place of a person on one channel, which messages may share.
+// channelRef names a slot of a contact on one channel, which messages may share.
 type channelRef struct {
 	store.PersonRef
 	channel string
@@ -204,8 +203,8 @@ type channelRef struct {
 
 func channelRefOf(c store.Claim) channelRef { return channelRef{personOf(c), c.Channel, c.Slot} }
 
-// begin asks the channel whether a message may be handed over. Where it may not since a message of its own place is the
-// probe that will tell, it also returns what is closed when that has ended.
+// begin asks the channel whether a message may be sent. If another message of the same slot is the probe that decides, it also returns a channel that
+// is closed when the probe has ended.
 func (f *sendBatch) begin(j job, now time.Time) (flow.Verdict, chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,7 +218,7 @@ func (f *sendBatch) begin(j job, now time.Time) (flow.Verdict, chan struct{}, er
 	return verdict, f.probes[channelRefOf(j.claim)], err
 }
 
-// probed tells those who wait for a probe that it has ended.
+// probed notifies the messages that wait for a probe that it has ended.
 func (f *sendBatch) probed(j job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -262,8 +261,7 @@ func (f *sendBatch) hand(j job, verdict flow.Verdict) {
 	}
 }
 
-// requeue gives a claim back whose request was not made: moved to an instant with a reason, or due as it is. No try
-// is counted.
+// requeue releases a claim whose request was not made: it becomes due at an instant with a reason, or is due as before. The try is not counted.
 func (f *sendBatch) requeue(j job, until time.Time, why reason.Reason) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -279,7 +277,7 @@ func (f *sendBatch) requeue(j job, until time.Time, why reason.Reason) {
 	f.back = append(f.back, r)
 }
 
-// release writes what was put back. What cannot be written stays for the next time.
+// release writes the requeued claims. Those that cannot be written stay for the next call.
 func (f *sendBatch) release() error {
 	f.mu.Lock()
 	back, putOff := f.back, f.deferred
@@ -289,7 +287,7 @@ func (f *sendBatch) release() error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.back, f.deferred = append(back, f.back...), append(putOff, f.deferred...)
-		return fmt.Errorf("give claims back: %w", err)
+		return fmt.Errorf("release claims: %w", err)
 	}
 	for _, e := range putOff {
 		f.Journal.Write(e)

@@ -14,11 +14,10 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// A message that tells of records or of a document is written in the flight, where its lease is renewed and it keeps nobody
-// waiting but its own channel. What cannot be read fails the attempt, and is tried again by the ladder: nothing is sent that
-// lacks it.
+// A message that shows records or a document is written in the send batch, where its lease is renewed and only its own channel waits for it. If its
+// data cannot be read, the attempt fails and is retried after the next backoff: no message leaves without its data.
 
-// reading reads what a message tells beside its occasion, and writes it.
+// reading returns a function that reads the data of a message and then writes it.
 func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r rules, ev store.EventRow, now time.Time) func(context.Context) (channel.Outgoing, error) {
 	return func(ctx context.Context) (channel.Outgoing, error) {
 		data, err := s.Reports.Read(ctx, now, datasource.Query{
@@ -32,7 +31,7 @@ func (s *Sender) reading(ws catalog.Workspace, c store.Claim, r rules, ev store.
 	}
 }
 
-// inputOf is what the expressions of data read.
+// inputOf returns what the expressions of a message's data read.
 func (s *Sender) inputOf(c store.Claim, r rules, ev store.EventRow, now time.Time) expr.Input {
 	in := plan.Input(r.set, r.workflow, nil, now)
 	in.Contact = plan.ContactFields(c.Person.Contact)
@@ -47,7 +46,7 @@ func (s *Sender) inputOf(c store.Claim, r rules, ev store.EventRow, now time.Tim
 	return in
 }
 
-// written writes a message that had to wait for what it reads.
+// written writes a message that had to wait for its data.
 func (f *sendBatch) written(j job) job {
 	if j.later == nil {
 		return j

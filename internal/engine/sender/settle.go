@@ -31,7 +31,7 @@ func (f *sendBatch) keep(j job, s *store.Settlement, e journal.Entry) {
 	f.entries = append(f.entries, e)
 }
 
-// settle commits the results that are there, if there are at least least.
+// settle commits the results that have arrived, if there are at least least of them.
 func (f *sendBatch) settle(least int) {
 	f.mu.Lock()
 	if len(f.done) < max(least, 1) {
@@ -50,7 +50,7 @@ func (f *sendBatch) settle(least int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
-		// A row without its result keeps its open intent; whoever takes it over knows that the outcome is unknown.
+		// A row without its result keeps its open intent, from which the worker that takes it over knows that the outcome is unknown.
 		f.err = fmt.Errorf("write results: %w", err)
 		if !errors.Is(err, store.ErrInvalid) {
 			f.done, f.entries = append(done, f.done...), append(entries, f.entries...)
@@ -58,7 +58,7 @@ func (f *sendBatch) settle(least int) {
 		return
 	}
 	if !errors.Is(f.err, store.ErrInvalid) {
-		f.err = nil // what an earlier try could not write was among these
+		f.err = nil // the results that an earlier try could not write were among these
 	}
 	f.stale += len(stale)
 	for i, e := range entries {
@@ -72,9 +72,8 @@ func (f *sendBatch) settle(least int) {
 	}
 }
 
-// settleAgain writes what could not be written before, for as long as the lease holds: a database that is away for
-// a few seconds makes no message unknown whose outcome is known. A flight in order makes no second try: it is a
-// replay, and nobody moves its clock meanwhile.
+// settleAgain writes results that could not be written before, for as long as the lease holds: a database that is away for a few seconds must not
+// lose known outcomes. A batch in order makes no second try: it is a replay, and nothing moves its clock meanwhile.
 func (f *sendBatch) settleAgain() {
 	for f.Concurrency > 1 {
 		f.mu.Lock()
@@ -91,7 +90,7 @@ func (f *sendBatch) settleAgain() {
 			f.err = err
 			return
 		}
-		f.Log.Warn("results are not written yet", "error", err, "deliveries", left)
+		f.Log.Warn("results could not be written yet", "error", err, "deliveries", left)
 		if err := f.Clock.Sleep(f.ctx, now.Add(settleWithin)); err != nil {
 			f.err = err
 			return
@@ -100,17 +99,17 @@ func (f *sendBatch) settleAgain() {
 	}
 }
 
-// gather settles what has waited long enough, and gives back what was put back.
+// gather settles results that have waited long enough and releases requeued claims.
 func (f *sendBatch) gather(ctx context.Context) {
 	for f.Clock.Sleep(ctx, f.Clock.Now().Add(settleWithin)) == nil {
 		f.settle(0)
 		if err := f.release(); err != nil && ctx.Err() == nil {
-			f.Log.Warn("claims are not given back yet", "error", err)
+			f.Log.Warn("claims could not be released yet", "error", err)
 		}
 	}
 }
 
-// renew keeps the leases of what is still on the wire, at a third of their length, and settles what is done.
+// renew renews the leases of messages in flight, at a third of the lease, and settles results.
 func (f *sendBatch) renew(ctx context.Context, next time.Time) {
 	for ; ; next = f.Clock.Now().Add(f.Lease / 3) {
 		if err := f.Clock.Sleep(ctx, next); err != nil {
@@ -133,7 +132,7 @@ func (f *sendBatch) renew(ctx context.Context, next time.Time) {
 			f.leaseUntil = now.Add(f.Lease)
 		}
 		for _, id := range lost {
-			delete(f.inFlight, id) // it must not be sent any more; if it is on the wire, its result will be refused
+			delete(f.inFlight, id) // it must not be sent any more; if it is in flight, its result will be refused
 		}
 		f.mu.Unlock()
 		if err != nil && ctx.Err() == nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// pause is how long a delivery of a switched off workflow waits before it is looked at again. Whoever switches it on has it
-// looked at: this is for what is put off at that very moment.
+// pause is how long a delivery of a disabled workflow waits before it is evaluated again. Enabling the workflow brings these deliveries forward; the
+// wait is for those that are deferred at that very moment.
 const pause = time.Hour
 
-// admitting is the decision inside the intent's transaction: may this delivery still go, now? It may run twice.
+// admitting decides inside the intent's transaction whether each delivery may still leave now. The decision may run twice.
 type admitting struct {
 	*Sender
 	now        time.Time
@@ -30,12 +30,12 @@ type admitting struct {
 	claimed, reclaimed int
 	entries            []journal.Entry
 	live               map[subject.WorkspaceID]*definition.Set // one for the whole transaction
-	book               *admission.Ledger
-	instants           map[delivery.ID]time.Time // when those leave whose channel has a rate
+	ledger             *admission.Ledger
+	instants           map[delivery.ID]time.Time // send instants of messages whose channel has a rate
 	paces              map[store.PaceRef]flow.Pace
-	bundles            map[store.PersonRef][]bundle // of those that are sent or put off by this batch
-	crowds             map[peerGroup]bool           // that are asked for places; true: all that is due of them is claimed
-	released           map[delivery.ID]bool         // of what is asked: its place was given up before
+	bundles            map[store.PersonRef][]bundle // fold heads that this batch sends or defers
+	peers              map[peerGroup]bool           // groups that ask for slots; true: all their due claims are in the batch
+	released           map[delivery.ID]bool         // claims that ask for a slot and have released their own
 }
 
 // rules are the definitions that a claim belongs to.
@@ -67,10 +67,10 @@ func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (rules, error) 
 	if now != nil {
 		r.off = !now.Enabled
 	} else {
-		r.trigger = nil // whatever version it keeps: a workflow that was deleted sends nothing
+		r.trigger = nil // a deleted workflow sends nothing, whatever version the row is pinned to
 	}
 	if r.trigger != nil && !r.trigger.Pin && (now == nil || now.TriggerByID(row.Trigger) == nil) {
-		r.trigger = nil // it kept the version of a large audience (R17), and would have followed its definition otherwise
+		r.trigger = nil // the row keeps the version of a large audience (R17), and would have followed its definition otherwise
 	}
 	if r.trigger == nil {
 		return r, nil
@@ -88,7 +88,7 @@ func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (rules, error) 
 	return r, nil
 }
 
-// inForce is the set in force, the same in every round: what one asked for, the next one decides by.
+// inForce returns the set in force. It is the same set in every round, so that the next round decides by what the last one asked for.
 func (r *admitting) inForce(ws subject.WorkspaceID) (*definition.Set, error) {
 	if live, ok := r.live[ws]; ok {
 		return live, nil
@@ -104,12 +104,12 @@ func (r *admitting) decide(claims []store.Claim, again bool) ([]store.IntentVerd
 	if !again {
 		r.claimed, r.reclaimed, r.entries = len(claims), 0, nil
 		r.instants, r.paces = map[delivery.ID]time.Time{}, map[store.PaceRef]flow.Pace{}
-		r.book, r.bundles = admission.NewLedger(&r.Catalog.Zones, r.now), map[store.PersonRef][]bundle{}
-		r.crowds, r.released = map[peerGroup]bool{}, map[delivery.ID]bool{}
+		r.ledger, r.bundles = admission.NewLedger(&r.Catalog.Zones, r.now), map[store.PersonRef][]bundle{}
+		r.peers, r.released = map[peerGroup]bool{}, map[delivery.ID]bool{}
 	} else {
-		r.book = r.book.Next()
-		for of := range r.crowds {
-			r.crowds[of] = true
+		r.ledger = r.ledger.Next()
+		for of := range r.peers {
+			r.peers[of] = true
 		}
 	}
 	asked := make([]candidate, len(claims))
@@ -135,7 +135,7 @@ func (r *admitting) decide(claims []store.Claim, again bool) ([]store.IntentVerd
 		verdicts[i] = a.verdict
 		if !a.stopped {
 			var err error
-			if verdicts[i], err = r.claim(r.book, c, a.rules); err != nil {
+			if verdicts[i], err = r.claim(r.ledger, c, a.rules); err != nil {
 				return nil, err
 			}
 		}
@@ -151,12 +151,11 @@ func (r *admitting) decide(claims []store.Claim, again bool) ([]store.IntentVerd
 			r.record(journal.Reclaimed, c, reason.WorkerLost, c.SendAt)
 		}
 	}
-	r.entries = append(r.entries, r.book.PassedOver(r.now)...)
+	r.entries = append(r.entries, r.ledger.PassedOver(r.now)...)
 	return verdicts, nil
 }
 
-// halted looks at everything that stops a claim before its limits are looked at. It had another address than it has now
-// where was says so.
+// halted checks everything that stops a claim before its limits are checked. was is the claim's address before readdressing.
 func (r *admitting) halted(c store.Claim, rules rules, was string) (v store.IntentVerdict, halted bool, err error) {
 	if v, halted = r.stopped(c, rules, was); halted {
 		return v, true, nil
@@ -164,11 +163,11 @@ func (r *admitting) halted(c store.Claim, rules rules, was string) (v store.Inte
 	return r.rest(c, rules)
 }
 
-// claim decides one claim by the limits of its person and the rate of its channel.
-func (r *admitting) claim(book *admission.Ledger, c store.Claim, rules rules) (store.IntentVerdict, error) {
-	admitted, need := r.standing(book, c, rules)
-	_, crowded := r.crowds[peerGroupOf(c)]
-	if (c.FoldedInto != 0 || (need.NeedLock || crowded) && rules.trigger.Limits.AtSend == definition.LimitFold) && untried(c) && !c.Person.Folding {
+// claim decides one claim by the limits of its contact and the rate of its channel.
+func (r *admitting) claim(ledger *admission.Ledger, c store.Claim, rules rules) (store.IntentVerdict, error) {
+	admitted, need := r.standing(ledger, c, rules)
+	_, inPeers := r.peers[peerGroupOf(c)]
+	if (c.FoldedInto != 0 || (need.NeedLock || inPeers) && rules.trigger.Limits.AtSend == definition.LimitFold) && untried(c) && !c.Person.Folding {
 		admitted, need.NeedLock, need.NeedFold = false, true, true
 	}
 	rate := rules.channel.Rate
@@ -180,7 +179,7 @@ func (r *admitting) claim(book *admission.Ledger, c store.Claim, rules rules) (s
 	if need.Needs() {
 		return need, nil
 	}
-	if v, joined := r.join(book, c, rules); joined {
+	if v, joined := r.join(ledger, c, rules); joined {
 		return v, nil
 	}
 	var pace flow.Pace
@@ -193,17 +192,17 @@ func (r *admitting) claim(book *admission.Ledger, c store.Claim, rules rules) (s
 			v := r.later(c, rules, at, reason.RateLimited)
 			v.Pace = &pace
 			r.putOff(c, at)
-			r.keep(book, c, rules)
+			r.keep(ledger, c, rules)
 			return v, nil
 		}
 	}
 	var v store.IntentVerdict
 	if !admitted {
-		if v = r.admit(book, c, rules); !v.Move.Send {
+		if v = r.admit(ledger, c, rules); !v.Move.Send {
 			return v, nil
 		}
 	}
-	if err := r.reserve(book, c, rules.live, &v); err != nil {
+	if err := r.reserve(ledger, c, rules.live, &v); err != nil {
 		return v, err
 	}
 	if rate.Count > 0 {
@@ -212,7 +211,7 @@ func (r *admitting) claim(book *admission.Ledger, c store.Claim, rules rules) (s
 	return v, nil
 }
 
-// pace is how far the instants of a channel are given out, by others and by this batch.
+// pace is how far the send instants of a channel are assigned, by others and by this batch.
 func (r *admitting) pace(ref store.PaceRef, c store.Claim) flow.Pace {
 	if p, ok := r.paces[ref]; ok {
 		return p
@@ -220,8 +219,7 @@ func (r *admitting) pace(ref store.PaceRef, c store.Claim) flow.Pace {
 	return *c.Pace
 }
 
-// ahead is how far ahead of its instant a message is taken up. A flight in order waits for nothing: nobody moves the
-// clock of a replay meanwhile.
+// ahead is how far ahead of its instant a message is claimed. A batch in order does not wait: it is a replay, and nothing moves its clock meanwhile.
 func (r *admitting) ahead() time.Duration {
 	if r.Concurrency == 1 {
 		return 0
@@ -229,7 +227,7 @@ func (r *admitting) ahead() time.Duration {
 	return horizon
 }
 
-// rest puts a message off whose channel rests, since its provider is away.
+// rest defers a message whose channel rests because its provider is away.
 func (r *admitting) rest(c store.Claim, rules rules) (v store.IntentVerdict, resting bool, err error) {
 	verdict := r.Channels.Resting(c.Workspace, rules.channel, r.now)
 	if verdict.OK {
@@ -240,14 +238,14 @@ func (r *admitting) rest(c store.Claim, rules rules) (v store.IntentVerdict, res
 		return v, false, err
 	}
 	at := r.spread(ws.Jitter, c, verdict)
-	if c.IsFoldMember() { // not before the one with which it is to leave
+	if c.IsFoldMember() { // not before its fold head
 		at = verdict.Until.Add(verdict.Spread + delivery.RideAfter)
 	}
 	return r.later(c, rules, at, reason.ChannelDown), true, nil
 }
 
-// later moves a message to an instant at which its channel can take it. Its place in its person's limits stays, and it
-// stays due when it was: to wait for a channel is lateness, other than to wait for a limit (R2).
+// later defers a message to an instant at which its channel can take it. It keeps its slot and its due instant: waiting for a channel is lateness,
+// unlike waiting for a limit (R2).
 func (r *admitting) later(c store.Claim, rules rules, at time.Time, why reason.Reason) store.IntentVerdict {
 	change := stay(c)
 	change.SendAt = at
@@ -256,7 +254,7 @@ func (r *admitting) later(c store.Claim, rules rules, at time.Time, why reason.R
 	return v
 }
 
-// stopped looks at everything that keeps a message from going at all.
+// stopped checks everything that keeps a message from leaving at all.
 func (r *admitting) stopped(c store.Claim, rules rules, was string) (v store.IntentVerdict, stopped bool) {
 	stopped = true
 	switch {
@@ -264,12 +262,12 @@ func (r *admitting) stopped(c store.Claim, rules rules, was string) (v store.Int
 		v = r.end(c, delivery.Cancelled, reason.WorkflowInactive)
 	case c.StopReason != "":
 		v = r.end(c, delivery.Cancelled, c.StopReason)
-	case c.Person.MergedInto != 0: // who has a message of the same occasion, or this one would be theirs
+	case c.Person.MergedInto != 0: // the survivor has a message of the same occasion, or would get this one
 		v = r.end(c, delivery.Skipped, reason.Duplicate)
 	case c.Person.Suppressed, c.AddressStopped:
 		v = r.end(c, delivery.Cancelled, reason.Suppressed)
-	case c.OutcomeUnknown() && (rules.policy.HoldUnknown || c.Address != was): // it may have arrived where they are no more
-		v = r.unknown(c, rules, doubt(c))
+	case c.OutcomeUnknown() && (rules.policy.HoldUnknown || c.Address != was): // it may have arrived at the old address
+		v = r.unknown(c, rules, whyUnknown(c))
 	case rules.policy.KeyExpired(c.Row, r.now):
 		v = r.unknown(c, rules, reason.KeyExpired)
 	case !c.PausedAt.IsZero() && !rules.policy.Timing.Stale(latest(c.PausedAt, c.Due()), c.Due()):
@@ -295,7 +293,7 @@ func (r *admitting) stopped(c store.Claim, rules rules, was string) (v store.Int
 		}
 	case r.over(c, rules):
 		if c.OutcomeUnknown() {
-			v = r.unknown(c, rules, doubt(c))
+			v = r.unknown(c, rules, whyUnknown(c))
 		} else {
 			v = r.end(c, delivery.Skipped, reason.ConditionCleared)
 		}
@@ -305,7 +303,7 @@ func (r *admitting) stopped(c store.Claim, rules rules, was string) (v store.Int
 			why = reason.NotAllowed
 		}
 		if c.OutcomeUnknown() { // it may have gone out, so it must not be called skipped
-			v = r.unknown(c, rules, doubt(c))
+			v = r.unknown(c, rules, whyUnknown(c))
 		} else {
 			v = r.move(c, rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, rules.policy, why, r.now))
 		}
@@ -315,7 +313,7 @@ func (r *admitting) stopped(c store.Claim, rules rules, was string) (v store.Int
 	return v, stopped
 }
 
-// over reports whether the series of a message has ended by its stop_when. What a person asked for by hand is of no series.
+// over reports whether the series of a message has ended by its stop_when. A message that a person requested by hand belongs to no series.
 func (r *admitting) over(c store.Claim, rules rules) bool {
 	t := rules.trigger
 	if t.Schedule == nil || t.StopWhen == nil {
@@ -325,13 +323,13 @@ func (r *admitting) over(c store.Claim, rules rules) bool {
 	return err == nil && series.Over(c.NotBefore, r.now)
 }
 
-// late says why a message is too late to be sent; empty: it is not.
+// late returns the reason why a message is too late to be sent; empty: it is not.
 func (r *admitting) late(c store.Claim, rules rules) reason.Reason {
 	due := c.Due()
-	until := r.Store.GivenUpUntil() // of a series all occasions were to come by then, whenever their rows are made
+	until := r.Store.GivenUpUntil() // all occasions of a series were due by then, whenever their rows are made
 	if !until.IsZero() && (rules.trigger.Schedule != nil || store.CreatedBy(int64(c.Instance), until)) {
 		if planned := c.NotBefore; c.Step == 0 && planned.Before(due) && !store.CreatedBy(int64(c.ID), until) {
-			due = planned // its occasion was due, and only what came of it was made afterwards
+			due = planned // its occasion was due before, and only its rows were made afterwards
 		}
 		if !due.After(until) {
 			return reason.Restored
@@ -343,8 +341,8 @@ func (r *admitting) late(c store.Claim, rules rules) reason.Reason {
 	return ""
 }
 
-// park puts a message aside whose workflow is paused. Its place in its person's limits stays; one that has passed by the time it
-// goes on is given up for another one then.
+// park parks a message whose workflow is paused. It keeps its slot; if the slot has passed when the workflow is resumed, the message asks for another
+// one.
 func (r *admitting) park(c store.Claim, rules rules) store.IntentVerdict {
 	change := stay(c)
 	change.SendAt = time.Time{}
@@ -365,10 +363,10 @@ func (r *admitting) allowed(c store.Claim, rules rules) bool {
 	return rules.channel.OnlyTo.Allows(c.Address) && r.OnlyTo.Allows(c.Address)
 }
 
-// move writes a change instead of sending; the attempt that was counted by the claim did not take place.
+// move writes a change instead of sending. The attempt that the claim counted did not take place.
 func (r *admitting) move(c store.Claim, timing schedule.Timing, what journal.What, why reason.Reason, change delivery.Change) store.IntentVerdict {
 	slot := c.Slot
-	over := change.Release || c.Step > 0 && (change.Step > c.Step || change.Completed) // without having been sent
+	over := change.Release || c.Step > 0 && (change.Step > c.Step || change.Completed) // the step ends unsent
 	if over && !c.OutcomeUnknown() && !earlier(c.Row) {
 		slot = time.Time{}
 	}
@@ -390,15 +388,15 @@ func stay(c store.Claim) delivery.Change {
 	return delivery.Change{Status: c.Status, SendAt: c.SendAt, Step: c.Step, Remaining: c.RemindersRemaining}
 }
 
-// doubt says why nobody knows what became of a step.
-func doubt(c store.Claim) reason.Reason {
+// whyUnknown returns the reason why the outcome of a step is unknown.
+func whyUnknown(c store.Claim) reason.Reason {
 	if c.LostIntent.IsZero() {
 		return reason.ReplyLost
 	}
 	return reason.WorkerLost
 }
 
-// end stops a delivery for good. What was sent before stays sent; only its reminders end (model.md §3).
+// end stops a delivery for good. A message that was sent stays sent; only its reminders end (model.md §3).
 func (r *admitting) end(c store.Claim, status delivery.Status, why reason.Reason) store.IntentVerdict {
 	change := delivery.Change{Status: status, Step: c.Step, Completed: true, Release: true}
 	if c.Step > 0 {
@@ -411,14 +409,14 @@ func (r *admitting) end(c store.Claim, status delivery.Status, why reason.Reason
 	return r.move(c, schedule.Timing{}, what, why, change)
 }
 
-// unknown leaves a delivery whose attempt may have gone out to a person, or to the provider's word.
+// unknown leaves a delivery whose attempt may have gone out to a person, or to the provider's later report.
 func (r *admitting) unknown(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
 	return r.move(c, rules.policy.Timing, journal.Unknown, why, delivery.Change{
 		Status: delivery.Unknown, ExpiresAt: rules.policy.Timing.ExpiresAt(r.now, c.CreatedAt), Step: c.Step, Remaining: c.RemindersRemaining,
 	})
 }
 
-// lost is the entry of the attempt whose result never came.
+// lost is the entry of an attempt that has no result.
 func lost(c store.Claim, now time.Time) delivery.Attempt {
 	return delivery.Attempt{
 		Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo - 1, Step: c.Step + 1, Channel: c.Channel,
