@@ -1,8 +1,8 @@
-// Package admission is where a person comes in: it makes the delivery of an occasion to one recipient, and decides
-// when that person may be bothered (gate 2).
+// Package admission decides for one contact: it makes the delivery of an occasion for one recipient, and decides when that recipient may get a
+// message (gate 2).
 //
-// Intake, the expander and the sender decide here and nowhere else, so that suppression and limits mean the same
-// in every path. The package is pure; the caller has locked the persons and loaded their slots.
+// Ingest, fan-out and the sender all decide here, so that suppression and limits mean the same everywhere. The package is pure; the caller has locked
+// the contacts and loaded their slots.
 package admission
 
 import (
@@ -26,13 +26,13 @@ import (
 type Occasion struct {
 	Instance instance.Row // DueAt is not_before
 	Trigger  *definition.Trigger
-	Set      *definition.Set // in force: what limits people is pinned by nothing
+	Set      *definition.Set // in force: limits of contacts are never pinned
 	Now      time.Time
-	Begun    bool // it takes more than one step: all its people get the version with which it began (R17)
+	Begun    bool // it takes several steps: its whole audience gets the version with which it began (R17)
 }
 
-// ownAt is the time of day that the timing gives the messages of an occasion, as a delivery keeps it: that of a schedule or of a
-// date, and none for an instant.
+// ownAt returns the time of day that the timing gives the messages of an occasion, as a delivery stores it: the time of a schedule or of a date, and
+// none for an instant.
 func (o Occasion) ownAt(zones *civil.Zones) string {
 	in, t := o.Instance, o.Trigger
 	byContact := false
@@ -58,7 +58,7 @@ func (o Occasion) ownAt(zones *civil.Zones) string {
 	return clock.String() + " " + in.Timezone
 }
 
-// OwnClock is the time of day of a row's present message, where its timing has given it one: a reminder has none.
+// OwnClock returns the time of day of a row's present message, if its timing sets one; a reminder has none.
 func OwnClock(row delivery.Row, zones *civil.Zones) Clock {
 	if row.OwnAt == "" || row.Step > 0 {
 		return Clock{}
@@ -78,18 +78,18 @@ func OwnClock(row delivery.Row, zones *civil.Zones) Clock {
 	return Clock{At: clock, Zone: loc}
 }
 
-// Recipient is who it is made for. Address and Locale are fixed in the delivery (C16), an address that is their own for as
-// long as it is.
+// Recipient is the contact for whom a delivery is made. The delivery keeps Address and Locale (C16); an address of the contact's own is kept for as
+// long as it belongs to them.
 type Recipient struct {
 	Person      store.Person
-	Address     string // empty: the person's own for the channel
-	Kind        string // of the channels that Address is for; empty: the first one, whatever its kind
+	Address     string // empty: the contact's own address for the channel
+	Kind        string // the kind of channel that Address is for; empty: the first one's, whatever its kind
 	Locale      string
 	CustomerRef string
 }
 
-// on is where they are reached by a channel: where an audience named an address of another kind, by their
-// own, if that is not the same one.
+// on returns the address of the recipient on a channel. If the audience named an address of another kind, it is the contact's own address, unless
+// that is the same one.
 func (r Recipient) on(channel string) string {
 	kind := Kind(channel)
 	if r.Address != "" && (r.Kind == "" || r.Kind == kind || !slices.Contains(subject.AddressKinds(), kind)) {
@@ -102,7 +102,7 @@ func (r Recipient) on(channel string) string {
 	return own
 }
 
-// instead is the recipient on channels that stand in for the first one.
+// instead is the recipient on the fallback channels.
 func (r Recipient) instead() Recipient {
 	if r.Kind == "" {
 		r.Address = ""
@@ -110,7 +110,7 @@ func (r Recipient) instead() Recipient {
 	return r
 }
 
-// Zone is where a person's days begin and end: their own zone, else the workspace's.
+// Zone is the time zone in which a contact's days begin and end: the contact's own, else the workspace's.
 func Zone(zones *civil.Zones, set *definition.Set, person store.Person) *time.Location {
 	for _, name := range []string{person.Timezone, set.Workspace.Timezone} {
 		if name == "" {
@@ -123,9 +123,9 @@ func Zone(zones *civil.Zones, set *definition.Set, person store.Person) *time.Lo
 	return time.UTC
 }
 
-// Deliveries appends the row of one recipient to rows. Where it is skipped because they have no address on its channel, or
-// for a limit that sends the message to a channel that is free (see standIn), the row of the fallback follows it, and so on.
-// A delivery whose time has come takes a slot; a later one takes it when its time comes, never ahead of it (model.md §5).
+// Deliveries appends the row of one recipient to rows. If the row is skipped because the recipient has no address on its channel, or because a limit
+// sends the message to a free channel (see standIn), the row of the fallback follows, and so on. A delivery that is due takes a slot. A later one
+// takes its slot when it is due, never earlier (model.md §5).
 func (b *Ledger) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id func() delivery.ID) []delivery.Row {
 	var of delivery.ID
 	for channel := o.Trigger.Channel; channel != ""; {
@@ -137,7 +137,7 @@ func (b *Ledger) Deliveries(rows []delivery.Row, o Occasion, r Recipient, id fun
 	return rows
 }
 
-// delivery makes the row for one channel, and names the one that stands in for it, if it is skipped for that.
+// delivery makes the row for one channel; if it is skipped in favour of a fallback, next names that channel.
 func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delivery.ID) (row delivery.Row, next string) {
 	t := o.Trigger
 	row = delivery.Row{
@@ -172,7 +172,7 @@ func (b *Ledger) delivery(o Occasion, r Recipient, channel string, id, of delive
 	return row, next
 }
 
-// further is the first channel of the trigger's fallback after one for which ok holds; empty: there is none.
+// further returns the first fallback channel of the trigger after channel for which ok holds; empty: there is none.
 func (o Occasion) further(channel string, ok func(name string) bool) string {
 	rest := o.Trigger.Fallback
 	if i := slices.Index(rest, channel); i >= 0 {
@@ -184,13 +184,13 @@ func (o Occasion) further(channel string, ok func(name string) bool) string {
 	return ""
 }
 
-// FallsBack reports whether a message that a limit puts off when it is made goes to a channel that is free: where its
-// workflow says so, and where it would be put off for too long otherwise (R4).
+// FallsBack reports whether a message that a limit defers when it is made goes to a free channel instead: if its workflow says so, and if it would be
+// deferred for too long otherwise (R4).
 func FallsBack(l definition.Limits, v cadence.Verdict) bool {
 	return l.AtCreate == definition.LimitFallback || v.Reason == reason.DeferredTooLong && l.AtCreate != definition.LimitSkip
 }
 
-// standIn is the first channel that may take the message over now, with its own limits (decision 15).
+// standIn returns the first channel that may take the message over now, by its own limits (decision 15).
 func (b *Ledger) standIn(a SlotRequest, o Occasion, r Recipient) string {
 	return o.further(a.Channel, func(name string) bool {
 		channel, address := o.Set.Channel(name), r.on(name)
@@ -203,8 +203,8 @@ func (b *Ledger) standIn(a SlotRequest, o Occasion, r Recipient) string {
 	})
 }
 
-// place gives a message whose time has come its slot (A38), or names the channel to which it goes instead. One of the same
-// context that still waits makes way for it (R6). It returns what keeps it from going at once.
+// place gives a due message its slot (A38), or names the channel to which it goes instead. A waiting message of the same context is superseded (R6).
+// because holds the limits that keep the message from leaving at once.
 func (b *Ledger) place(row *delivery.Row, o Occasion, r Recipient) (because LimitTrace, next string) {
 	ask := SlotRequest{
 		Set: o.Set, Person: r.Person, Channel: row.Channel, Type: row.Type, Limits: o.Trigger.Limits,
@@ -219,7 +219,7 @@ func (b *Ledger) place(row *delivery.Row, o Occasion, r Recipient) (because Limi
 	if verdict.Reason != "" && FallsBack(ask.Limits, verdict) {
 		if next = b.standIn(ask, o, r.instead()); next != "" {
 			end(row, delivery.Skipped, verdict.Reason, o.Now)
-			b.give(ask, older) // the message that stands in tells what is newer as well
+			b.give(ask, older) // the fallback replaces the older messages as well
 			for _, old := range older {
 				b.supersede(old, row, o)
 			}
@@ -246,7 +246,7 @@ func end(row *delivery.Row, status delivery.Status, why reason.Reason, now time.
 	row.Status, row.Reason, row.CompletedAt = status, why, now
 }
 
-// Entry tells of a delivery that was just made.
+// Entry is the journal entry of a delivery that was just made.
 func Entry(row delivery.Row, contact string, now time.Time) journal.Entry {
 	e := journal.Entry{
 		At: now, What: journal.Planned, Workspace: row.Workspace, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion,

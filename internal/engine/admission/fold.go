@@ -11,29 +11,29 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// personID is whose messages are folded into one another.
+// personID names the contact whose messages are folded.
 type personID struct {
 	ws subject.WorkspaceID
 	id subject.ContactID
 }
 
-// Folds reports whether a message that a limit puts off when it is made may leave with others as one.
+// Folds reports whether a message that a limit defers when it is made may leave with others as one.
 func Folds(l definition.Limits) bool {
 	return l.AtSend == definition.LimitFold && l.AtCreate != definition.LimitSkip
 }
 
-// Place gives a message the place that a verdict has found for it, or folds it into one that waits already (R7). It is
-// false where there is neither. Places of without are given up for it.
+// Place gives a message the slot that a verdict has found for it, or folds it into a waiting one (R7). It returns false if there is neither. Slots of
+// the rows in without are released for it.
 //
-// A message that is folded takes no place: the one that carries it counts for all. One that may be folded and has to
-// wait carries those that come after it.
+// A folded message takes no slot: its fold head counts for all. A message that may be folded and has to wait becomes the head of those that come
+// after it.
 func (b *Ledger) Place(a SlotRequest, row delivery.Row, v cadence.Verdict, without ...delivery.Row) (delivery.Row, bool) {
 	late, fold := v.Reason == reason.DeferredTooLong, a.Fold && row.Step == 0
 	if fold && (late || v.At.After(a.Now)) {
-		if c, ok := b.carrier(a, row, v, without); ok {
+		if c, ok := b.foldHead(a, row, v, without); ok {
 			b.give(a, without)
 			row.SendAt, row.Slot, row.FoldedInto, row.DeferredBy = c.SendAt.Add(delivery.RideAfter), time.Time{}, c.ID, v.Reason
-			if late { // which says nothing of what it waits for
+			if late { // which does not say what it waits for
 				row.DeferredBy = b.blockedBy(a)
 			}
 			return row, true
@@ -60,7 +60,7 @@ func (b *Ledger) give(a SlotRequest, places []delivery.Row) {
 	}
 }
 
-// blockedBy is the first limit that keeps a message from going when it asks.
+// blockedBy returns the first limit that keeps a message from leaving when it asks.
 func (b *Ledger) blockedBy(a SlotRequest) reason.Reason {
 	for _, u := range b.blocks(a) {
 		return u.Reason
@@ -68,10 +68,9 @@ func (b *Ledger) blockedBy(a SlotRequest) reason.Reason {
 	return ""
 }
 
-// carrier finds the message into which one can be folded: to the same address on the same channel, waiting for a place
-// that comes no later than its own would, and that it might have had itself, so that no limit of its type and no send
-// window is passed by being folded.
-func (b *Ledger) carrier(a SlotRequest, row delivery.Row, v cadence.Verdict, without []delivery.Row) (delivery.Row, bool) {
+// foldHead finds the fold head for a message: to the same address on the same channel, waiting for a slot no later than the message's own would be.
+// The message must be allowed in that slot itself, so that folding passes no limit of its type and no send window.
+func (b *Ledger) foldHead(a SlotRequest, row delivery.Row, v cadence.Verdict, without []delivery.Row) (delivery.Row, bool) {
 	for _, c := range b.known(row.Workspace, a.Person.ID, a.Person.FoldHeads) {
 		given := slices.ContainsFunc(without, func(w delivery.Row) bool { return w.ID == c.ID })
 		switch {
@@ -86,29 +85,26 @@ func (b *Ledger) carrier(a SlotRequest, row delivery.Row, v cadence.Verdict, wit
 	return delivery.Row{}, false
 }
 
-// Fits reports whether a message might leave in the place of another one, to the same address. Places of without are as
-// good as free.
-func (b *Ledger) Fits(a SlotRequest, row, carrier delivery.Row, without ...delivery.Row) bool {
-	if row.Channel != carrier.Channel || row.Address != carrier.Address {
+// Fits reports whether a message might leave in the slot of another one, to the same address. Slots of the rows in without count as free.
+func (b *Ledger) Fits(a SlotRequest, row, head delivery.Row, without ...delivery.Row) bool {
+	if row.Channel != head.Channel || row.Address != head.Address {
 		return false
 	}
-	a.Now, a.Until = carrier.Slot, carrier.Slot
-	v := b.Try(a, append([]delivery.Row{carrier}, without...)...)
-	return v.Reason != reason.DeferredTooLong && v.At.Equal(carrier.Slot)
+	a.Now, a.Until = head.Slot, head.Slot
+	v := b.Try(a, append([]delivery.Row{head}, without...)...)
+	return v.Reason != reason.DeferredTooLong && v.At.Equal(head.Slot)
 }
 
-// Carry has a message that waits take along what is folded into it from now on. What the book knew of it before is
-// forgotten.
+// Carry makes a waiting message a fold head from now on, and forgets what the ledger knew of it before.
 func (b *Ledger) Carry(row delivery.Row) {
 	of := personID{row.Workspace, row.Contact}
-	list := slices.DeleteFunc(slices.Clone(b.carriers[of]), func(c delivery.Row) bool { return c.ID == row.ID })
-	b.carriers[of] = append(list, row)
+	list := slices.DeleteFunc(slices.Clone(b.heads[of]), func(c delivery.Row) bool { return c.ID == row.ID })
+	b.heads[of] = append(list, row)
 }
 
-// known are the messages of a person that carry others, the earliest first: those that waited when the transaction
-// began, and those of the book.
+// known returns the fold heads of a contact, the earliest first: those that waited when the transaction began, and those of the ledger.
 func (b *Ledger) known(ws subject.WorkspaceID, id subject.ContactID, waiting []delivery.Row) []delivery.Row {
-	list := slices.Clone(b.carriers[personID{ws, id}])
+	list := slices.Clone(b.heads[personID{ws, id}])
 	for _, c := range waiting {
 		if !slices.ContainsFunc(list, func(k delivery.Row) bool { return k.ID == c.ID }) {
 			list = append(list, c)

@@ -7,24 +7,24 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Circumstances decide, beside a row itself, whether its next message can leave when it is planned.
+// Circumstances are the facts outside of a row that decide whether its next message can leave when it is planned.
 type Circumstances struct {
 	Paused  bool // a person has paused its workflow
-	Off     bool // its workflow is switched off
+	Off     bool // its workflow is disabled
 	Missing bool // its channel is not defined
-	// AwayUntil is when this process tries the provider of its channel next, which does not answer; none: it answers.
+	// AwayUntil is when this process next tries the channel's provider, which does not answer; zero: it answers.
 	AwayUntil time.Time
 }
 
 // Outlook is what is known about the next message of a delivery.
 type Outlook struct {
-	Reason reason.Reason // what keeps it from leaving, or why it is tried again; "": nothing
-	At     time.Time     // when it leaves, with a reason at the earliest; none: nobody can say
-	Away   bool          // its provider is away now, besides the reason, which binds for longer
+	Reason reason.Reason // what keeps it from leaving, or why it is retried; "": nothing
+	At     time.Time     // when it leaves, or the earliest instant if there is a reason; zero: unknown
+	Away   bool          // its provider is away now, besides the reason, which holds for longer
 }
 
-// Ahead tells when the next message of a row leaves, and never an instant at which it cannot. Of several obstacles it names the one
-// that binds longest. planned is false when there is no next message.
+// Ahead returns when the next message of a row leaves, and never an instant at which it cannot. Of several obstacles it names the one that holds
+// longest. planned is false if there is no next message.
 func Ahead(row delivery.Row, c Circumstances) (o Outlook, planned bool) {
 	switch row.Status {
 	case delivery.Scheduled, delivery.Sent, delivery.Opened:

@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// waiting are the deliveries of the same workflow and context to the same person on the same channel that wait for a
-// slot to come and were never sent, the earliest first (R6).
+// waiting returns the deliveries of the same workflow and context to the same contact on the same channel that wait for a slot and were never sent,
+// the earliest first (R6).
 func (b *Ledger) waiting(o Occasion, p store.Person, channel string) []delivery.Row {
 	if o.Instance.Context == "" || o.Trigger.Limits.KeepQueued || o.Trigger.Limits.Critical {
 		return nil
@@ -33,7 +33,7 @@ func (b *Ledger) supersede(old delivery.Row, newer *delivery.Row, o Occasion) {
 	b.ended = append(b.ended, old)
 }
 
-// Ended are the deliveries that newer ones superseded since it was last asked, as they are now.
+// Ended returns the deliveries that were superseded since the last call.
 func (b *Ledger) Ended() []delivery.Row {
 	ended := b.ended
 	b.ended = nil

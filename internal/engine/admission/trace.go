@@ -13,29 +13,29 @@ import (
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
-// trace is the account of the latest decision that kept a delivery from going as planned: by which version of the
-// rules, with which values against which bounds. Explanations are made of it.
+// trace describes the latest decision that kept a delivery from leaving as planned: the version of the rules, and the values with their bounds.
+// Explain reads it.
 type trace struct {
 	At      time.Time     `json:"at"`
 	Version int64         `json:"version"` // of the workflow
 	Reason  reason.Reason `json:"reason"`
 	Step    int           `json:"step"`
 	Due     time.Time     `json:"due"`                // catch_up counts from it
-	Since   *time.Time    `json:"eligible,omitempty"` // since when the message could have left, where that is earlier
+	Since   *time.Time    `json:"eligible,omitempty"` // since when the message could have left, if that is earlier
 	Late    string        `json:"late,omitempty"`
 	CatchUp string        `json:"catch_up,omitempty"`
-	Until   *time.Time    `json:"until,omitempty"` // when it is looked at again
+	Until   *time.Time    `json:"until,omitempty"` // when it is decided again
 	LimitTrace
 }
 
-// LimitTrace are the limits of a person that kept a message from going, as they stood then.
+// LimitTrace are the limits of a contact that kept a message from leaving, as they were at the decision.
 type LimitTrace struct {
-	Zone   string        `json:"zone,omitempty"` // of the person's days
+	Zone   string        `json:"zone,omitempty"` // of the contact's days
 	Limits []Limit       `json:"limits,omitempty"`
-	Last   reason.Reason `json:"last,omitempty"` // the limit whose end the message waits for; that may come after those
+	Last   reason.Reason `json:"last,omitempty"` // the limit whose end the message waits for; it may come after the others
 }
 
-// Limit is one of them.
+// Limit is one limit of a LimitTrace.
 type Limit struct {
 	Limit   cadence.Limit `json:"limit"`
 	Type    string        `json:"type,omitempty"`
@@ -43,11 +43,10 @@ type Limit struct {
 	Max     int           `json:"max,omitempty"`
 	Rolling bool          `json:"rolling,omitempty"`
 	FreeAt  *time.Time    `json:"free_at,omitempty"`
-	From    cadence.Layer `json:"from,omitempty"` // none: of the workflow, as its send window
+	From    cadence.Layer `json:"from,omitempty"` // empty: of the workflow, such as its send window
 }
 
-// Trace says which limits keep a message from going when it asks, and got a verdict. Places of without are as good as
-// free.
+// Trace returns the limits that keep a message from leaving when it asks and has got a verdict. Slots of the rows in without count as free.
 func (b *Ledger) Trace(a SlotRequest, v cadence.Verdict, without ...delivery.Row) LimitTrace {
 	own, persona := b.rules(a.Set, a.Person.Contact)
 	out := LimitTrace{Zone: Zone(b.zones, a.Set, a.Person).String(), Last: v.Last}
@@ -64,7 +63,7 @@ func (b *Ledger) Trace(a SlotRequest, v cadence.Verdict, without ...delivery.Row
 	return out
 }
 
-// blocks are those limits, the first as they are asked first.
+// blocks returns these limits, in the order in which they apply.
 func (b *Ledger) blocks(a SlotRequest, without ...delivery.Row) []cadence.Use {
 	policy, loc := b.Limiting(a), Zone(b.zones, a.Set, a.Person)
 	m := a.message()
@@ -77,13 +76,13 @@ func (b *Ledger) blocks(a SlotRequest, without ...delivery.Row) []cadence.Use {
 	return blocks
 }
 
-// read reads the account of a row; false: there is none, or it is of another version of the program.
+// read reads the trace of a row; false: there is none, or it is of another version of the program.
 func read(row delivery.Row) (t trace, ok bool) {
 	return t, row.Trace != "" && json.Unmarshal([]byte(row.Trace), &t) == nil
 }
 
-// WaitsFor is the limit whose end a message waits for now, and empty when it waits for none: it never did, or it has been
-// tried, or has ended since. The row's DeferredBy stays, and names the first limit in the order of A36, which may end sooner.
+// WaitsFor is the limit whose end a message waits for now. It is empty if the message never waited, has been tried, or has ended since. The row's
+// DeferredBy stays, and names the first limit in the order of A36, which may end sooner.
 func WaitsFor(row delivery.Row) reason.Reason {
 	if row.DeferredBy == "" || row.SendAt.IsZero() || row.Status.Final() {
 		return ""
@@ -92,7 +91,7 @@ func WaitsFor(row delivery.Row) reason.Reason {
 	switch {
 	case !ok && row.RetryCount > 0:
 		return ""
-	case !ok || row.IsFoldMember() && t.Until != nil: // as long as the one with which it leaves
+	case !ok || row.IsFoldMember() && t.Until != nil: // waits as long as its fold head
 		return row.DeferredBy
 	case t.Until == nil, t.Until.Sub(row.SendAt).Abs() >= time.Millisecond, len(t.Limits) == 0 && t.Reason != row.DeferredBy:
 		return "" // it is due at another instant than was decided then
@@ -100,8 +99,8 @@ func WaitsFor(row delivery.Row) reason.Reason {
 	return cmp.Or(t.Last, row.DeferredBy)
 }
 
-// Explain reads the account of a row in words: what kept it from going as planned, with the values of that moment.
-// Instants are in the zone that the decision was made in, which is named.
+// Explain puts the trace of a row into words: what kept it from leaving as planned, with the values of that moment. Instants are in the zone of the
+// decision, which is named.
 func Explain(row delivery.Row) []string {
 	t, ok := read(row)
 	if !ok {
@@ -136,7 +135,7 @@ func Explain(row delivery.Row) []string {
 		}
 		lines = append(lines, line)
 	}
-	if len(t.Limits) > 0 && waits == "" && row.Reason != t.Reason { // what became of it has another reason
+	if len(t.Limits) > 0 && waits == "" && row.Reason != t.Reason { // its result has another reason
 		lines[0] = "had to wait at " + cadence.ClockTime(t.At, time.Time{}, loc) + " " + loc.String() + ": " + lines[0]
 	}
 	if byDefault {
@@ -154,7 +153,7 @@ func Called(limit reason.Reason) string {
 	}[limit], string(limit))
 }
 
-// later reports whether the decision waits longer than any of the limits that kept it: the next ones took over.
+// later reports whether the decision waits longer than any of the limits in the trace: the next ones took over.
 func (t *trace) later() bool {
 	if len(t.Limits) == 0 || t.Until == nil {
 		return false
@@ -167,7 +166,7 @@ func (t *trace) later() bool {
 	return true
 }
 
-// length spells a duration as definitions do; what is none stays as it is.
+// length formats a duration as definitions do; other texts stay as they are.
 func length(text string) string {
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -176,7 +175,7 @@ func length(text string) string {
 	return civil.Duration{Clock: d.Truncate(time.Second)}.String()
 }
 
-// Trace writes that account for a row as it stands, decided at now; until is when it goes on, zero for never.
+// Trace encodes the trace for a row, decided at now; until is when the row goes on, zero for never.
 func Trace(row delivery.Row, timing schedule.Timing, why reason.Reason, now, until time.Time, because LimitTrace) string {
 	t := trace{At: now, Version: row.WorkflowVersion, Reason: why, Step: row.Step + 1, Due: row.Due()}
 	if len(because.Limits) > 0 {
@@ -195,7 +194,7 @@ func Trace(row delivery.Row, timing schedule.Timing, why reason.Reason, now, unt
 		t.Until = &until
 	}
 	text, err := json.Marshal(t)
-	if err != nil { // instants beyond the year 9999 have no JSON form
+	if err != nil { // instants after the year 9999 have no JSON form
 		return ""
 	}
 	return string(text)

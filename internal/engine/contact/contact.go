@@ -1,10 +1,10 @@
-// Package contact keeps contacts: it checks what callers say about people, merges it with what is known, and stops
-// whatever is on its way to somebody who must not be messaged.
+// Package contact stores contacts: it validates what callers write about people, merges it with what is stored, and stops messages to contacts who
+// are suppressed.
 //
-// A contact is found by the caller's id (R20). Its addresses are kept normalised; an event that names only an address
-// reaches whoever had it first. A contact that was made for such an event, and has no id of the caller's, is merged into
-// the first contact that claims the address: what it was sent counts in the claimant's limits, what waits goes on for
-// them, and its suppression is theirs too: stop means stop (P5).
+// A contact is found by the caller's id (R20). Its addresses are stored normalised; an event that names only an address reaches the contact that had
+// the address first. A contact that was made for such an event has no caller's id. It is merged into the first contact that claims its address, the
+// survivor: messages that it got count in the survivor's limits, waiting messages go to the survivor, and a suppression applies to the survivor too
+// (P5).
 package contact
 
 import (
@@ -32,7 +32,7 @@ const (
 	maxName       = 256 // bytes of an id, a name or an address
 )
 
-// Error says why a contact was refused, where, and what to do.
+// Error explains why a contact was refused, where, and how to correct it.
 type Error struct {
 	Reason  reason.Reason
 	Field   string
@@ -54,21 +54,21 @@ func invalid(field, message, hint string) *Error {
 	return &Error{Reason: reason.InvalidContact, Field: field, Message: message, Hint: hint}
 }
 
-// Item is what a caller says about one contact, or why it was refused. What it does not mention is nil.
+// Item is what a caller writes about one contact, or the error for which it was refused. Fields that it does not mention are nil.
 type Item struct {
 	ID         string
 	Name       *string
 	Locale     *string
 	Timezone   *string
 	Persona    *string
-	Addresses  map[string]string // by kind, normalised; an empty one goes away
-	Attributes map[string]any    // nil ones go away
-	Cadence    map[string]any    // the person's own limits (A42); nil ones go away, and all of them where NoCadence is set
+	Addresses  map[string]string // by kind, normalised; an empty one is removed
+	Attributes map[string]any    // nil ones are removed
+	Cadence    map[string]any    // the contact's own limits (A42); nil ones are removed, and all of them if NoCadence is set
 	NoCadence  bool
 	Err        *Error
 }
 
-// Outcome is what became of an item.
+// Outcome is what happened to an item.
 type Outcome string
 
 // The outcomes.
@@ -86,24 +86,23 @@ type Result struct {
 	Contact store.ContactRow
 }
 
-// keys are what a contact may hold.
+// keys returns what a contact may hold.
 func keys() []string {
 	return []string{"id", "name", "locale", "timezone", "persona", "cadence", "addresses", "attributes"}
 }
 
-// Parse reads {id, name, locale, timezone, persona, cadence: {…}, addresses: {email, sms, …}, attributes: {…}}. The JSON
-// was checked: it is valid, and no key stands twice. null and "" take a value away. An id in the address of the request
-// goes before.
+// Parse reads {id, name, locale, timezone, persona, cadence: {…}, addresses: {email, sms, …}, attributes: {…}}. The JSON was validated before, and no
+// key is duplicate. null and "" remove a value. An id in the URL of the request takes precedence.
 func Parse(raw json.RawMessage, id string) Item {
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // a number keeps its spelling
+	d.UseNumber() // a number keeps its digits
 	var fields map[string]any
 	if err := d.Decode(&fields); err != nil || fields == nil {
 		return Item{Err: invalid("", "a contact is a JSON object", `{"id": "…", "addresses": {"email": "…"}}`)}
 	}
 	item := Item{ID: id}
 	names := slices.Sorted(maps.Keys(fields))
-	if _, given := fields["id"]; given { // first, so that a refusal names it
+	if _, given := fields["id"]; given { // first, so that a refusal names the contact
 		names = slices.Insert(slices.DeleteFunc(names, func(name string) bool { return name == "id" }), 0, "id")
 	}
 	for _, name := range names {

@@ -15,11 +15,10 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// MaxCadence bounds a person's own limits, in bytes of JSON: they are read for every message to them.
+// MaxCadence bounds a contact's own limits, in bytes of JSON: they are read for every message to the contact.
 const MaxCadence = 4 << 10
 
-// known refuses a persona that is not defined. Whoever has one that was taken away keeps it, so that the same contact
-// can be said again.
+// known refuses a persona that is not defined. A contact whose persona was deleted keeps it, so that the same contact can be written again.
 func (w *writing) known(old, persona string) *Error {
 	if persona == "" || persona == old || w.set.Persona(persona) != nil {
 		return nil
@@ -47,7 +46,7 @@ func limits(value any) (map[string]any, *Error) {
 	return fields, nil
 }
 
-// limit holds one key against what limits there are.
+// limit checks one key against the known limits.
 func limit(name string, value any) *Error {
 	field := "cadence." + name
 	rules, err := cadence.RulesOf(map[string]any{name: value})
@@ -76,7 +75,7 @@ func limit(name string, value any) *Error {
 	return nil
 }
 
-// kinds refuses limits for a kind of channel that there is not. Whoever has some for one that was taken away keeps them.
+// kinds refuses limits for an unknown kind of channel. A contact that has limits for a kind that was removed keeps them.
 func (w *writing) kinds(before string, rules cadence.Rules) *Error {
 	had, err := cadence.ParseRules(before)
 	for _, kind := range slices.Sorted(maps.Keys(rules.Channels)) {
@@ -89,8 +88,7 @@ func (w *writing) kinds(before string, rules cadence.Rules) *Error {
 	return nil
 }
 
-// merged is a person's own limits as the item wants them: what it mentions changes, what it does not stays. Before are those
-// that are stored.
+// merged is a contact's own limits after the item: a limit that the item mentions changes, all others stay. before are the stored limits.
 func (w *writing) merged(before, old string, item Item) (string, *Error) {
 	if item.NoCadence {
 		return "", nil

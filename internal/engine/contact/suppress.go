@@ -13,22 +13,22 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Stopped says what suppressing a contact, or the end of that, did.
+// Stopped is what a suppression, or lifting it, did.
 type Stopped struct {
 	Changed    bool // false: it was so already
 	Contact    store.ContactRow
-	Deliveries []delivery.ID // those that were stopped
+	Deliveries []delivery.ID // the stopped deliveries
 }
 
-// Suppression is a person's wish about a contact.
+// Suppression is a request to suppress a contact, or to lift the suppression.
 type Suppression struct {
 	Contact  string // the caller's id
-	Suppress bool   // false: they may be messaged again
+	Suppress bool   // false: lift it
 	Reason   string // in the caller's words
 	Actor    string // name of the API key
 }
 
-// CheckReason says what is wrong with the reason of a suppression.
+// CheckReason checks the reason of a suppression.
 func CheckReason(why string) *Error {
 	if why == "" {
 		return invalid("reason", "is missing", "say why in your words, such as complained or asked us to stop")
@@ -36,9 +36,8 @@ func CheckReason(why string) *Error {
 	return plain("reason", why)
 }
 
-// Stop carries a wish out. Who is suppressed gets nothing more, by whatever workflow: what had not been sent is
-// cancelled, reminders end, and a message on its way to the provider is the last. Contacts that stand for the same
-// addresses are suppressed with them. When it ends, what was cancelled stays so.
+// Stop performs the request. A suppressed contact gets nothing more from any workflow: unsent messages are cancelled, reminders end, and a message in
+// flight is the last one. Other contacts with the same addresses are suppressed too. Lifting the suppression does not restore what was cancelled.
 func (k *Writer) Stop(ctx context.Context, ws store.Workspace, w Suppression, now time.Time, once *store.Idempotent[Stopped]) (Stopped, error) {
 	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	others := func(c store.ContactRow) []string {
@@ -48,7 +47,7 @@ func (k *Writer) Stop(ctx context.Context, ws store.Workspace, w Suppression, no
 				ids = append(ids, subject.MadePrefix+hashes.Hash(address))
 			}
 		}
-		if w.Suppress && c.Claimant != "" { // the address is theirs now, and it is not to be written to
+		if w.Suppress && c.Claimant != "" { // the address belongs to this contact now, and must not be written to
 			ids = append(ids, c.Claimant)
 		}
 		return ids
@@ -75,7 +74,7 @@ func addressesOf(c store.ContactRow) []string {
 	return all
 }
 
-// stopping is one run of the decision.
+// stopping is one call of the decision.
 type stopping struct {
 	Suppression
 	now     time.Time
@@ -119,8 +118,8 @@ func (s *stopping) decide(state store.SuppressState) (store.SuppressChange, erro
 	return change, err
 }
 
-// stop changes a delivery that may still have something to send (model.md §3). What was sent stays sent, and its link
-// still takes an answer. One with an open intent is only marked: the result of the attempt decides.
+// stop changes a delivery that may still have something to send (model.md §3). A sent message stays sent, and its link still accepts an answer. A
+// delivery with an open intent is only marked: the result of the attempt decides.
 func (s *stopping) stop(d delivery.Row) (delivery.Row, bool) {
 	switch {
 	case d.Status.Final():

@@ -18,14 +18,14 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// Triggers that plan ahead make no deliveries here. A look compares what they imply of the record with what is stored, if
-// that is another thing than at the look before, and writes the difference: what is withdrawn, then what is ensured (B32).
-// The expander takes up what is due.
+// Triggers that plan ahead make no deliveries here. If a record asks for something else than at its last evaluation, the evaluation compares the
+// desired occurrences with the stored rows and writes the difference: it withdraws rows first, then ensures the desired ones (B32). The fan-out takes
+// rows up when they are due.
 
-// orphans are looks of triggers that are defined no longer, and have planned something, or counted crossings.
-func (s *seen) orphans() (looks []*evaluation) {
+// orphans returns evaluations of triggers that are defined no longer but have planned something or counted crossings.
+func (s *seen) orphans() (evals []*evaluation) {
 	known := map[string]bool{}
-	for _, l := range s.looks {
+	for _, l := range s.evals {
 		known[condition.Name(l.Workflow.Name, l.Trigger.ID)] = true
 	}
 	for _, name := range s.states.Names() {
@@ -38,16 +38,16 @@ func (s *seen) orphans() (looks []*evaluation) {
 		l := &evaluation{}
 		l.Workflow, l.Trigger = &definition.Workflow{Name: workflow}, &definition.Trigger{ID: trigger}
 		l.Ahead, l.State = &plan.Ahead{Known: true, Reason: reason.WorkflowInactive}, state
-		if w := s.set.Workflow(workflow); w != nil && w.Enabled { // the trigger alone is gone
+		if w := s.set.Workflow(workflow); w != nil && w.Enabled { // only the trigger was removed
 			l.Ahead.Reason = reason.RuleChanged
 		}
-		looks = append(looks, l)
+		evals = append(evals, l)
 	}
-	return looks
+	return evals
 }
 
-// replans reports whether what a look implies is something else than what was planned.
-func (s *seen) replans(l *evaluation) bool {
+// planChanged reports whether the desired occurrences of an evaluation differ from the planned ones.
+func (s *seen) planChanged(l *evaluation) bool {
 	return l.Ahead != nil && l.Ahead.Known && l.Ahead.State.Fingerprint != s.states[condition.Name(l.Workflow.Name, l.Trigger.ID)].Ahead.Fingerprint
 }
 
@@ -55,18 +55,18 @@ func (s *seen) planRef(l *evaluation) store.PlanRef {
 	return store.PlanRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID}
 }
 
-// keys are the names of what is implied.
+// keys returns the names of the desired occurrences.
 func keys(l *evaluation) []key.Instance {
 	list := make([]key.Instance, len(l.Ahead.Desired))
-	for i, implied := range l.Ahead.Desired {
-		list[i] = implied.Key
+	for i, desired := range l.Ahead.Desired {
+		list[i] = desired.Key
 	}
 	return list
 }
 
-// replan writes the difference between what a trigger implies of a record and what is stored.
-func (d *decision) replan(s *seen, l *evaluation) {
-	if l.Ahead.Error != "" && !l.State.Failed { // a condition that fails is told of with all conditions
+// writePlan writes the difference between the desired occurrences of a record and the stored rows.
+func (d *decision) writePlan(s *seen, l *evaluation) {
+	if l.Ahead.Error != "" && !l.State.Failed { // a failed condition is reported with all conditions
 		e := d.entry(journal.Failed, s, l, l.Ahead.Reason)
 		e.Error = l.Ahead.Error
 		d.entries = append(d.entries, e)
@@ -87,7 +87,7 @@ func (d *decision) replan(s *seen, l *evaluation) {
 	d.unplan(l, stored)
 }
 
-// change writes what becomes of one occasion, and tells of it.
+// change writes and reports what happens to one occasion.
 func (d *decision) change(s *seen, l *evaluation, stored store.Plan, c *plan.Change) {
 	e := d.entry(whatOf(c), s, l, c.Row.Reason)
 	e.Key, e.Instance, e.Due = c.Row.Key, c.Row.ID, c.Row.DueAt
@@ -114,12 +114,12 @@ func (d *decision) change(s *seen, l *evaluation, stored store.Plan, c *plan.Cha
 	if c.Effect == plan.Conflict {
 		e.Reason = reason.InputConflict
 	}
-	if told := c.Effect != plan.Updated || c.Moved(); told {
+	if reported := c.Effect != plan.Updated || c.Moved(); reported {
 		d.entries = append(d.entries, e)
 	}
 }
 
-// standing are the rows of occasions whose keys were not freed: what was freed may be planned again, under another name.
+// standing returns the rows of occasions whose keys were not freed: a freed one may be planned again under another name.
 func standing(stored store.Plan) []instance.Row {
 	if len(stored.Freed) == 0 {
 		return stored.Instances
@@ -130,7 +130,7 @@ func standing(stored store.Plan) []instance.Row {
 	})
 }
 
-// whatOf is how the journal calls a change.
+// whatOf returns the journal's name of a change.
 func whatOf(c *plan.Change) journal.What {
 	switch c.Effect {
 	case plan.Withdrawn:
@@ -147,18 +147,17 @@ func whatOf(c *plan.Change) journal.What {
 	return journal.Created
 }
 
-// unplan ends what waits of occasions that are no longer implied although they were due: messages that were never sent, and
-// the reminders of those that were.
+// unplan ends the rest of occasions that were due and are no longer desired: messages that were never sent, and the reminders of those that were.
 func (d *decision) unplan(l *evaluation, stored store.Plan) {
 	if l.Ahead.Reason == reason.RuleChanged || !l.Trigger.Limits.Revalidate && l.Ahead.Reason != reason.RecordClosed {
 		return
 	}
-	implied := keys(l)
+	desired := keys(l)
 	gone, superseded := map[instance.ID]bool{}, map[instance.ID]bool{}
 	for _, i := range stored.Instances {
 		base, _ := key.Instance(i.Key).Everywhere().Base()
-		gone[i.ID] = !slices.Contains(implied, base)
-		_, superseded[i.ID] = l.Ahead.Find(i) // said once a day, and still to be said: by that of the new day
+		gone[i.ID] = !slices.Contains(desired, base)
+		_, superseded[i.ID] = l.Ahead.Find(i) // a daily occasion that is still desired is superseded by the one of the new day
 	}
 	why := l.Ahead.Reason
 	if why == "" || why == reason.ConditionFalse || why == reason.ValueMissing {
@@ -166,9 +165,9 @@ func (d *decision) unplan(l *evaluation, stored store.Plan) {
 	}
 	for _, row := range stored.Deliveries {
 		switch {
-		case !gone[row.Instance] || !row.IntentAt.IsZero() && row.LeaseUntil.After(d.now): // what is on its way is on its way
+		case !gone[row.Instance] || !row.IntentAt.IsZero() && row.LeaseUntil.After(d.now): // in flight
 		case row.Status == delivery.Scheduled && !reached(row):
-			d.book.Requeue(row)
+			d.ledger.Requeue(row)
 			row.Status, row.Reason, row.CompletedAt = delivery.Skipped, why, d.now
 			if superseded[row.Instance] {
 				row.Status, row.Reason = delivery.Superseded, reason.Superseded
@@ -176,9 +175,9 @@ func (d *decision) unplan(l *evaluation, stored store.Plan) {
 			row.SendAt, row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 			d.writes.Unplanned = append(d.writes.Unplanned, row)
 			d.entries = append(d.entries, admission.Entry(row, row.CustomerRef, d.now))
-		case !row.LastSentAt.IsZero() && !row.SendAt.IsZero(): // the link still takes an answer
+		case !row.LastSentAt.IsZero() && !row.SendAt.IsZero(): // the link still accepts an answer
 			if row.Waits() {
-				d.book.Requeue(row)
+				d.ledger.Requeue(row)
 				row.Slot = time.Time{}
 			}
 			row.SendAt, row.RemindersRemaining = time.Time{}, 0
@@ -187,7 +186,7 @@ func (d *decision) unplan(l *evaluation, stored store.Plan) {
 	}
 }
 
-// planTrace says by what an occasion was planned, so that it can be explained.
+// planTrace explains how an occasion was planned.
 func (d *decision) planTrace(l *evaluation, i plan.Desired) string {
 	t := traceOf(l, d.now)
 	t.Planned = &planned{Target: i.Target, Zone: i.Zone, Threshold: i.Threshold}
@@ -198,16 +197,16 @@ func (d *decision) planTrace(l *evaluation, i plan.Desired) string {
 		t.Planned.Metric = &i.Metric
 	}
 	text, err := json.Marshal(t)
-	if err != nil { // instants beyond the year 9999 have no JSON form
+	if err != nil { // instants after the year 9999 have no JSON form
 		return ""
 	}
 	return string(text)
 }
 
-// planned is what an occasion was planned by.
+// planned is the plan of an occasion.
 type planned struct {
-	Target    string   `json:"target,omitempty"` // the date or instant that it is about
-	Offset    string   `json:"offset,omitempty"` // from there
+	Target    string   `json:"target,omitempty"` // the date or instant that the occasion is about
+	Offset    string   `json:"offset,omitempty"` // from the target
 	Zone      string   `json:"timezone,omitempty"`
 	Threshold string   `json:"threshold,omitempty"`
 	Metric    *float64 `json:"metric,omitempty"`

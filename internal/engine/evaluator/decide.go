@@ -18,17 +18,17 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// decision is one run of decide: what is to be written so far.
+// decision is one call of decide: the writes collected so far.
 type decision struct {
 	*run
-	book   *admission.Ledger
+	ledger *admission.Ledger
 	writes store.EvaluateWrites
 }
 
-// decide writes what is made of the records, of those whose people were found, and of as many as one transaction may evaluate.
+// decide writes the outcome of the records whose audiences were read, for as many as one transaction may evaluate.
 func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
 	r.entries, r.meter = nil, expr.Meter{}
-	d := decision{run: r, book: admission.NewLedger(&r.catalog.Zones, r.now), writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
+	d := decision{run: r, ledger: admission.NewLedger(&r.catalog.Zones, r.now), writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
 	for i, of := range people {
 		if i > 0 && r.meter.Full() {
 			break
@@ -39,13 +39,12 @@ func (r *run) decide(people [][]store.People) (store.EvaluateWrites, error) {
 			d.record(s, of)
 		}
 	}
-	r.entries = append(r.entries, d.book.PassedOver(r.now)...)
+	r.entries = append(r.entries, d.ledger.PassedOver(r.now)...)
 	d.settle()
 	return d.writes, nil
 }
 
-// settle keeps a message that is of no use any more, and has a newer one of its context in its place, from being ended
-// twice.
+// settle makes sure that a message that is withdrawn, and also superseded by a newer one of its context, is ended once.
 func (d *decision) settle() {
 	superseded := map[delivery.ID]bool{}
 	for _, made := range d.writes.Made {
@@ -56,24 +55,24 @@ func (d *decision) settle() {
 	d.writes.Ended = slices.DeleteFunc(d.writes.Ended, func(row delivery.Row) bool { return superseded[row.ID] })
 }
 
-// record decides what becomes of one record.
+// record decides about one record.
 func (d *decision) record(s *seen, people []store.People) {
-	for _, f := range s.faded { // first, since what follows may take the places
+	for _, f := range s.faded { // first, because what follows may take their slots
 		d.withdraw(f.state, f.over)
 	}
 	for i, w := range s.wanted {
 		d.occasion(s, w, people[i])
 	}
-	for _, l := range s.looks {
-		if s.replans(l) {
-			d.replan(s, l)
+	for _, l := range s.evals {
+		if s.planChanged(l) {
+			d.writePlan(s, l)
 		}
 		switch {
 		case l.Err != nil:
 			d.broken(s, l)
 		case l.verdict.why != "":
 			d.blocked(s, l)
-		case !l.free.IsZero(): // it was looked at twice at one instant
+		case !l.free.IsZero(): // evaluated twice at one instant
 			l.again(l.free)
 		}
 		if l.State.Failed && !s.states[condition.Name(l.Workflow.Name, l.Trigger.ID)].Failed {
@@ -88,23 +87,22 @@ func (d *decision) record(s *seen, people []store.People) {
 	}
 	states := s.states.Clone()
 	var next time.Time
-	for _, l := range s.looks {
+	for _, l := range s.evals {
 		states[condition.Name(l.Workflow.Name, l.Trigger.ID)] = l.State
 		if !l.next.IsZero() && (next.IsZero() || l.next.Before(next)) {
 			next = l.next
 		}
 	}
-	if !next.IsZero() && !next.After(d.now) { // whoever looks at once again sees the same
+	if !next.IsZero() && !next.After(d.now) { // an evaluation at once would give the same result
 		next = d.now.Add(time.Microsecond)
 	}
 	d.writes.Evaluated = append(d.writes.Evaluated, store.Evaluated{Workspace: s.Workspace, ID: s.ID, State: states.String(), EvaluateAt: next})
 }
 
-// ladder is what a record waits after each look that could not be finished; after its end as long again each time.
+// ladder is how long a record waits after each evaluation that could not be finished; the last wait repeats.
 var ladder = [...]time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour} //nolint:gochecknoglobals // a constant, if Go had such
 
-// putOff leaves a record as it is that nothing can be decided about, and tries it again later. The first time is kept as
-// a decision.
+// putOff leaves a record unchanged if nothing can be decided about it, and retries later. The first time it stores a decision.
 func (d *decision) putOff(s *seen) {
 	next := d.now.Add(ladder[min(s.Failures, len(ladder)-1)])
 	d.writes.Evaluated = append(d.writes.Evaluated, store.Evaluated{Workspace: s.Workspace, ID: s.ID, State: s.State, EvaluateAt: next, Failures: s.Failures + 1})
@@ -124,22 +122,21 @@ func (d *decision) putOff(s *seen) {
 	d.writes.Made[s.Workspace] = made
 }
 
-// sooner moves the next look of a trigger forward to at.
+// sooner moves the next evaluation of a trigger forward to at.
 func (l *evaluation) sooner(at time.Time) {
 	if l.next.IsZero() || at.Before(l.next) {
 		l.next = at
 	}
 }
 
-// again plans the next try of what was held up: the ticks of an interval go on anyway.
+// again plans the next try of a blocked firing; the ticks of an interval continue anyway.
 func (l *evaluation) again(at time.Time) {
 	if l.Rule.Every == 0 || l.Rule.Change {
 		l.sooner(at)
 	}
 }
 
-// blocked tells of what gate 1 kept from firing. The first time after a firing it is kept as a decision; after that it is
-// only counted.
+// blocked records that gate 1 prevented a firing. The first time after a firing it stores a decision; after that it only counts.
 func (d *decision) blocked(s *seen, l *evaluation) {
 	v := l.verdict
 	l.again(v.until)
@@ -147,7 +144,7 @@ func (d *decision) blocked(s *seen, l *evaluation) {
 	l.State, first = l.State.Block(l.Context, v.stamp.FiredAt, s.UpdatedAt.After(s.EvaluatedAt) || l.Ticked)
 	e := d.entry(journal.Throttled, s, l, v.why)
 	e.Until, e.Again, e.Due = v.until, !first, l.At
-	if v.why == reason.Throttled { // the source's own words (A20)
+	if v.why == reason.Throttled { // the data source's own word (A20)
 		e.Message = fmt.Sprintf("Rate limit not yet reached for workflow %s, trigger '%s'. Skipping delivery.", l.Workflow.Name, l.Trigger.ID)
 	}
 	if first {
@@ -163,7 +160,7 @@ func (d *decision) blocked(s *seen, l *evaluation) {
 	}
 }
 
-// shares says which fields a record lacks, so that its cooldown is that of all records that do.
+// shares names the fields that a record lacks; its cooldown is shared by all records that lack them.
 func (l *evaluation) shares() string {
 	if len(l.Missing) == 0 {
 		return ""
@@ -171,18 +168,18 @@ func (l *evaluation) shares() string {
 	return "cooldown: per: " + strings.Join(l.Missing, ", ") + " has no value: all records of which that is so share one cooldown"
 }
 
-// throttleTrace says why a context was kept from firing, and from when it may.
+// throttleTrace explains why a context did not fire, and from when on it may.
 type throttleTrace struct {
 	At       time.Time  `json:"at"`
 	FiredAt  time.Time  `json:"fired_at"`
 	Cooldown string     `json:"cooldown"`
-	VoidAt   *time.Time `json:"void_at,omitempty"` // nobody was told, so that it ends sooner
+	VoidAt   *time.Time `json:"void_at,omitempty"` // the alert reached nobody, so the cooldown ends sooner
 	Until    time.Time  `json:"until"`
 	Issues   []string   `json:"issues,omitempty"`
 	Missing  []string   `json:"missing,omitempty"` // parts of the context
 }
 
-// broken tells of a context that could not be computed, once until the record has another.
+// broken reports a context that could not be computed, once until the record has another one.
 func (d *decision) broken(s *seen, l *evaluation) {
 	var first bool
 	if l.State, first = l.State.Block("", time.Time{}, true); !first {
@@ -194,7 +191,7 @@ func (d *decision) broken(s *seen, l *evaluation) {
 	d.keep(s, l, reason.ExpressionFailed, failedTrace{Error: e.Error})
 }
 
-// failed tells of a condition that could not be evaluated, and so is not met, once until it can be.
+// failed reports a condition that could not be evaluated and so counts as not met, once until it can be evaluated.
 func (d *decision) failed(s *seen, l *evaluation) {
 	e := d.entry(journal.Failed, s, l, l.Failed.Reason)
 	e.Error = l.Failed.Source + ": " + l.Failed.Detail
@@ -206,10 +203,10 @@ type failedTrace struct {
 	Error string `json:"error"`
 }
 
-// keep keeps a decision that leaves no instance behind.
+// keep stores a decision that makes no instance.
 func (d *decision) keep(s *seen, l *evaluation, why reason.Reason, trace any) {
 	text, err := json.Marshal(trace)
-	if err != nil { // instants beyond the year 9999 have no JSON form
+	if err != nil { // instants after the year 9999 have no JSON form
 		text = nil
 	}
 	made := d.writes.Made[s.Workspace]
@@ -220,7 +217,7 @@ func (d *decision) keep(s *seen, l *evaluation, why reason.Reason, trace any) {
 	d.writes.Made[s.Workspace] = made
 }
 
-// occasion makes the instance of what fires, or of what is over, with the deliveries for the people that were found.
+// occasion makes the instance of an alert or of its end, with the deliveries for its audience.
 func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	if w.cleared {
 		d.withdraw(w.state, func(instance.Row) bool { return true })
@@ -230,25 +227,25 @@ func (d *decision) occasion(s *seen, w wanted, people store.People) {
 	}
 	in, event := w.instance, w.event
 	trigger := *w.Trigger
-	if w.cleared { // it is said once
+	if w.cleared { // reported once
 		trigger.Timing.Reminders = nil
 	}
 	var rows, superseded []delivery.Row
 	var entries []journal.Entry
 	recipients, after, err := w.audience.Recipients(people)
-	if err != nil { // the expander tries it again
+	if err != nil { // the fan-out retries
 		w.late = true
 	}
 	people.After = after
 	eligible := w.late
 	for _, recipient := range recipients {
 		from, of := len(rows), admission.Occasion{Instance: in, Trigger: &trigger, Set: s.set, Now: d.now, Begun: people.After != 0}
-		rows = d.book.Deliveries(rows, of, recipient, func() delivery.ID { return delivery.ID(d.store.NewID(d.now)) })
+		rows = d.ledger.Deliveries(rows, of, recipient, func() delivery.ID { return delivery.ID(d.store.NewID(d.now)) })
 		for _, row := range rows[from:] {
 			entries = append(entries, admission.Entry(row, recipient.Person.ExtID, d.now))
 			eligible = eligible || row.Status == delivery.Scheduled
 		}
-		for _, row := range d.book.Ended() { // of those who have the newer one now
+		for _, row := range d.ledger.Ended() { // contacts who have the newer message now
 			superseded, entries = append(superseded, row), append(entries, admission.Entry(row, recipient.Person.ExtID, d.now))
 		}
 	}
@@ -285,8 +282,8 @@ func (d *decision) fired(s *seen, l *evaluation, id instance.ID) {
 	l.again(l.At.Add(l.Cooldown))
 }
 
-// nobody tells of an alert without anybody to send it to: nothing is stamped, and it is tried again (decision 8). Rows are
-// the deliveries of those who are meant and cannot be reached.
+// nobody reports an alert that has no audience: the context is not stamped, and the alert is tried again (decision 8). rows are the deliveries of
+// contacts who cannot be reached.
 func (d *decision) nobody(s *seen, l *evaluation, rows []delivery.Row) {
 	l.again(d.now.Add(retryAfter))
 	var first bool
@@ -304,7 +301,7 @@ func (d *decision) nobody(s *seen, l *evaluation, rows []delivery.Row) {
 	d.keep(s, l, reason.NoRecipient, nobodyTrace{At: d.now, People: len(rows), Reasons: why, Until: l.next})
 }
 
-// nobodyTrace says why none of the people who are meant can be reached.
+// nobodyTrace explains why no contact of an audience can be reached.
 type nobodyTrace struct {
 	At      time.Time             `json:"at"`
 	People  int                   `json:"people"`
@@ -312,7 +309,7 @@ type nobodyTrace struct {
 	Until   time.Time             `json:"until"`
 }
 
-// instance makes the row of an occasion, with the event that holds what was seen.
+// instance makes the row of an occasion, with the event that holds the evaluated record.
 func (r *run) instance(s *seen, w wanted) (in instance.Row, event store.EventRow, err error) {
 	k, kind, due := w.Key(s.Record), subject.ConditionMet, w.Due
 	if w.cleared {
@@ -338,7 +335,7 @@ func (r *run) instance(s *seen, w wanted) (in instance.Row, event store.EventRow
 	return in, event, nil
 }
 
-// context is by which gate 1 knows an occasion; what tells that all is well does not pass it.
+// context is the name by which gate 1 knows an occasion; a notification that a condition cleared does not pass gate 1.
 func (w wanted) context() string {
 	if w.cleared {
 		return ""
@@ -346,20 +343,20 @@ func (w wanted) context() string {
 	return w.Context
 }
 
-// trace is what a trigger saw of a record, kept with what it made so that it can be explained.
+// trace is what a trigger evaluated of a record, stored with the instance for explanations.
 type trace struct {
 	Workflow string        `json:"workflow"`
 	Version  int64         `json:"version"`
 	Trigger  string        `json:"trigger"`
 	Reason   reason.Reason `json:"reason"`
-	Tick     *time.Time    `json:"tick,omitempty"` // nominal, where it is not the instant of the look
+	Tick     *time.Time    `json:"tick,omitempty"` // nominal, if it is not the instant of the evaluation
 	Issues   []string      `json:"issues,omitempty"`
 	Missing  []string      `json:"missing,omitempty"` // parts of the context
 	Clauses  []clause      `json:"clauses,omitempty"`
 	Planned  *planned      `json:"planned,omitempty"`
 }
 
-// clause is one judged line of a condition.
+// clause is one evaluated line of a condition.
 type clause struct {
 	Issue  string        `json:"issue,omitempty"`
 	Line   string        `json:"line"`

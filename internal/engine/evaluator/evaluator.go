@@ -1,18 +1,17 @@
-// Package evaluator looks at records: it judges what triggers say of them, and makes an instance with its deliveries of
-// what fires, if gate 1 lets it.
+// Package evaluator applies triggers to records. When a trigger fires and gate 1 lets it pass, the evaluator makes an instance with its deliveries.
 //
-//	write, time, tick ─▶ look ─▶ fires ─▶ gate 1 (cooldown of the context) ─▶ audience ─▶ gate 2 ─▶ deliveries
-//	                       └──▶ is over ─▶ whoever was told hears that it is (R9)
+//	write, time, tick ─▶ evaluation ─▶ fires ─▶ gate 1 (cooldown of the context) ─▶ audience ─▶ gate 2 ─▶ deliveries
+//	                         └───▶ condition is over ─▶ contacts who got the alert are notified (R9)
 //
-// A record is looked at when it was written, when time alone may change what is met, at the ticks of an interval while
-// something is met, and when a cooldown ends; never otherwise, so that a record that is well costs nothing. Every look
-// acts on what is true now, not on what was written in between (A4).
+// A record is evaluated when it was written, when time alone may change what is met, at the ticks of an interval while something is met, and when a
+// cooldown ends. At no other time: a record that needs nothing costs nothing. Every evaluation acts on the present state, not on what was written in
+// between (A4).
 //
 // Invariants:
-//   - The stamp of a context, the instance, its deliveries and what the trigger remembers are written in one transaction
-//     (A5): a crash leaves the record as it was, due.
-//   - A context fires again no sooner than its cooldown after it fired, whichever process looks.
-//   - With nobody to tell nothing is stamped (decision 8).
+//   - One transaction writes the stamp of a context, the instance, its deliveries and the state of the trigger (A5). After a crash the record is due as
+//     before.
+//   - A context does not fire again before its cooldown has passed, whichever process evaluates it.
+//   - An alert without an audience stamps nothing (decision 8).
 package evaluator
 
 import (
@@ -29,14 +28,14 @@ import (
 )
 
 const (
-	// retryAfter is when a trigger without an interval tries again to fire what was held up by something else than a
-	// cooldown: the sources' tick (A2).
+	// retryAfter is when a trigger without an interval retries a firing that something other than a cooldown prevented: the tick of the data sources
+	// (A2).
 	retryAfter = 5 * time.Minute
-	// loads is how many definition sets are fetched before a smaller batch is tried.
+	// loads is how many definition sets are loaded before a smaller batch is tried.
 	loads = 20
 )
 
-// Store is what the checker needs of the store.
+// Store is what the evaluator needs of the store.
 type Store interface {
 	Undelivered(ctx context.Context, now time.Time, limit int, decide func([]store.Undelivered) ([]store.Refund, error)) (int, error)
 	EvaluateDue(ctx context.Context, now time.Time, limit int, decide store.EvaluateFuncs) (int, error)
@@ -50,7 +49,7 @@ type Store interface {
 	PlansOf(ctx context.Context, wanted map[store.PlanRef][]key.Instance) (map[store.PlanRef]store.Plan, error)
 	BeginRepairs(ctx context.Context, now time.Time) error
 	RepairRun(ctx context.Context) (run store.Run, open bool, err error)
-	AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.RepairFuncs) (moved bool, err error)
+	AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, repair store.RepairFuncs) (moved bool, err error)
 	NewID(now time.Time) int64
 }
 
@@ -60,7 +59,7 @@ type Evaluator struct {
 	catalog  *catalog.Catalog
 	journal  journal.Writer
 	backfill backfill
-	// repairing is held by the one step of this process that is at a repair.
+	// repairing is held by the one step of this process that repairs.
 	repairing sync.Mutex
 }
 
@@ -69,15 +68,15 @@ func New(s Store, c *catalog.Catalog, w journal.Writer) *Evaluator {
 	return &Evaluator{store: s, catalog: c, journal: w}
 }
 
-// Result says what a step did.
+// Result is what a step did.
 type Result struct {
 	Evaluated int  // records
-	Passed    int  // records that a run went over
+	Passed    int  // records that a job went over
 	More      bool // there is more than the step took
 }
 
-// Step looks at up to limit records. When there are fewer, it takes a run on that goes over all records because
-// what looks at them has changed: so what was written, and what a run has marked, goes before a run.
+// Step evaluates up to limit records. If fewer are due, it advances a job that goes over all records because their definitions have changed. So
+// written and marked records come before a job.
 func (c *Evaluator) Step(ctx context.Context, now time.Time, limit int) (r Result, err error) {
 	returned, err := c.refundUndelivered(ctx, now, limit)
 	if err != nil {
@@ -105,14 +104,14 @@ func (c *Evaluator) Step(ctx context.Context, now time.Time, limit int) (r Resul
 }
 
 func (c *Evaluator) evaluate(ctx context.Context, now time.Time, limit int) (int, error) {
-	return c.loaded(ctx, "look at records", limit, func(limit int) (int, []journal.Entry, error) {
+	return c.loaded(ctx, "evaluate records", limit, func(limit int) (int, []journal.Entry, error) {
 		r := run{Evaluator: c, now: now}
 		n, err := c.store.EvaluateDue(ctx, now, limit, store.EvaluateFuncs{Relate: r.relate, Evaluate: r.evaluation, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
 		return n, r.entries, err
 	})
 }
 
-// loaded does a step again with the definitions that it lacks, and then writes what it tells.
+// loaded runs a step again with the definitions that it lacks, and then writes its journal entries.
 func (c *Evaluator) loaded(ctx context.Context, what string, limit int, step func(limit int) (int, []journal.Entry, error)) (int, error) {
 	if err := c.catalog.Refresh(ctx); err != nil {
 		return 0, err
@@ -121,7 +120,7 @@ func (c *Evaluator) loaded(ctx context.Context, what string, limit int, step fun
 		n, entries, err := step(limit)
 		if err == nil {
 			if n == 0 {
-				return 0, nil // what is told is of a try that was not committed
+				return 0, nil // the entries belong to a try that was not committed
 			}
 			for _, e := range entries {
 				c.journal.Write(e)
@@ -133,7 +132,7 @@ func (c *Evaluator) loaded(ctx context.Context, what string, limit int, step fun
 		} else if !loaded {
 			return 0, fmt.Errorf("%s: %w", what, err)
 		}
-		if tries%loads == 0 { // each workspace has a set of its own, and fewer are kept than a batch may need
+		if tries%loads == 0 { // each workspace has its own set, and the catalog keeps fewer sets than a batch may need
 			limit = max(limit/4, 1)
 		}
 		if err := context.Cause(ctx); err != nil {

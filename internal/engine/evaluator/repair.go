@@ -20,20 +20,19 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// A look compares what a record implies with what it implied at the look before, and not with what is stored: so nobody
-// misses rows that somebody deleted, or that a restored copy lacks. A repair does. A run of its own goes over the records of
-// a trigger, a page at a time and after everything else: it reads without locks what is stored of those that were written
-// since the last run, or imply something that is due soon. What is missing is planned again, under the same keys, in the
-// transaction that moves the run on; what was withdrawn although it is implied is revived. Nothing else is touched, and
-// nothing is sent: what a person has cancelled stays so (decision 23).
+// An evaluation compares what a record asks for with what it asked for at the last evaluation, not with what is stored. So it does not notice rows
+// that somebody deleted, or that a restored copy lacks. A repair does. Its job goes over the records of a trigger, a page at a time and after all
+// other work. It reads without locks what is stored for the records that were written since the last repair or that ask for something due soon. The
+// transaction that advances the job plans missing rows again under the same keys, and revives rows that were withdrawn although the record asks for
+// them. Nothing else changes, and nothing is sent; a cancellation by a person stays (decision 23).
 
-// overlap is how long before the last run began what was written is gone over again: a write may have been committed late.
+// overlap is how far before the start of the last repair the job begins: a write may have been committed late.
 const overlap = 5 * time.Minute
 
-// repair takes the oldest run of a repair on by one page. Done is how many records that was.
+// repair advances the oldest repair job by one page. done is the number of records of that page.
 func (c *Evaluator) repair(ctx context.Context, now time.Time) (done int, more bool, err error) {
 	if !c.repairing.TryLock() {
-		return 0, false, nil // another step of this process is at it
+		return 0, false, nil // another step of this process is repairing
 	}
 	defer c.repairing.Unlock()
 	if err := c.store.BeginRepairs(ctx, now); err != nil {
@@ -51,7 +50,7 @@ func (c *Evaluator) repair(ctx context.Context, now time.Time) (done int, more b
 		m := repairing{Evaluator: c, now: now, run: run}
 		m.match, m.rule = repaired(set, run.Subject)
 		step, lacking := store.RunStep{Cursor: run.Cursor, End: true}, []subject.RecordID(nil)
-		if m.rule != nil { // else the apply that took it away has cancelled the run
+		if m.rule != nil { // else the apply that removed it has cancelled the job
 			if step, lacking, err = m.page(ctx, set); err != nil {
 				return 0, nil, err
 			}
@@ -60,13 +59,13 @@ func (c *Evaluator) repair(ctx context.Context, now time.Time) (done int, more b
 		done = step.Done
 		return 1, m.entries, err
 	})
-	if err != nil || !more { // not moved: another process has it, or it is cancelled
+	if err != nil || !more { // not advanced: another process did so, or the job is cancelled
 		return 0, false, err
 	}
 	return done, true, nil
 }
 
-// repaired is the trigger of a run, with how it is repaired; nil: it is not any more.
+// repaired returns the trigger of a job and its repair rule; nil if it is defined no longer.
 func repaired(set *definition.Set, name string) (m definition.Match, rule *definition.Reconcile) {
 	workflow, trigger, _ := strings.Cut(name, "/")
 	if m.Workflow = set.Workflow(workflow); m.Workflow == nil {
@@ -78,7 +77,7 @@ func repaired(set *definition.Set, name string) (m definition.Match, rule *defin
 	return m, m.Trigger.Reconcile
 }
 
-// repairing is one attempt of a step of a repair; its functions may be called again from the beginning.
+// repairing is one attempt of a repair step; its functions may be called again from the beginning.
 type repairing struct {
 	*Evaluator
 	now     time.Time
@@ -88,11 +87,11 @@ type repairing struct {
 	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record
 	records []*seen
 	entries []journal.Entry
-	meter   expr.Meter // of a page
+	meter   expr.Meter // of one page
 }
 
-// page reads the next records and finds those that lack something. Those that imply something else than at their last look are
-// looked at, which plans it.
+// page reads the next records and finds those that lack rows. Records that ask for something else than at their last evaluation are evaluated, which
+// plans them.
 func (m *repairing) page(ctx context.Context, set *definition.Set) (step store.RunStep, lacking []subject.RecordID, err error) {
 	page, err := m.read(ctx, set, m.run, m.match.Trigger.Record, m.run.Cursor, m.rule.Batch)
 	if err != nil {
@@ -106,26 +105,26 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (step store.R
 			}
 		}
 	}
-	looks, wanted := map[store.PlanRef]*plan.Evaluation{}, map[store.PlanRef][]key.Instance{}
+	evals, wanted := map[store.PlanRef]*plan.Evaluation{}, map[store.PlanRef][]key.Instance{}
 	m.meter = expr.Meter{}
 	for i, r := range page.records {
-		if i > 0 && m.meter.Full() { // those that lack something are judged again in one transaction
+		if i > 0 && m.meter.Full() { // records that lack rows are judged again in one transaction
 			step.Cursor, step.Done, step.End = int64(page.records[i-1].ID), i, false
 			break
 		}
 		row := r.RecordRow
 		if row.Props, err = propsOf(r.PropsJSON); err != nil {
-			continue // its look tells of it
+			continue // its evaluation reports the error
 		}
-		look, before, ok := m.judge(set, row, page.related)
+		eval, before, ok := m.judge(set, row, page.related)
 		switch {
 		case !ok:
-		case look.Ahead.State.Fingerprint != before.Ahead.Fingerprint:
+		case eval.Ahead.State.Fingerprint != before.Ahead.Fingerprint:
 			step.Marks = append(step.Marks, row.ID)
 		default:
-			if known := m.concerns(&look, row); len(known) > 0 {
+			if known := m.concerns(&eval, row); len(known) > 0 {
 				ref := m.planRef(m.run.Workspace, row.ID)
-				looks[ref], wanted[ref] = &look, known
+				evals[ref], wanted[ref] = &eval, known
 			}
 		}
 	}
@@ -134,10 +133,10 @@ func (m *repairing) page(ctx context.Context, set *definition.Set) (step store.R
 	}
 	stored, err := m.store.PlansOf(ctx, wanted)
 	if err != nil {
-		return step, nil, fmt.Errorf("look for what is missing: %w", err)
+		return step, nil, fmt.Errorf("look for missing rows: %w", err)
 	}
-	for ref, look := range looks {
-		if len(missing(look, stored[ref], m.now)) > 0 {
+	for ref, eval := range evals {
+		if len(missing(eval, stored[ref], m.now)) > 0 {
 			lacking = append(lacking, ref.Record)
 		}
 	}
@@ -158,32 +157,32 @@ func propsOf(text string) (props map[string]any, err error) {
 	return props, nil
 }
 
-// judge says what the trigger implies of a record; not ok: nothing can be said, or it does not concern the repair.
-func (m *repairing) judge(set *definition.Set, row store.RecordRow, kin plan.Related) (look plan.Evaluation, before condition.State, ok bool) {
+// judge returns what the trigger wants for a record; not ok: this cannot be determined, or the repair skips the record.
+func (m *repairing) judge(set *definition.Set, row store.RecordRow, related plan.Related) (eval plan.Evaluation, before condition.State, ok bool) {
 	states, err := condition.Parse(row.State)
 	if err != nil || row.Closed || row.Deleted || !m.match.Workflow.Enabled || !m.match.Trigger.Enabled {
-		return look, before, false
+		return eval, before, false
 	}
 	before = states[condition.Name(m.match.Workflow.Name, m.match.Trigger.ID)]
-	look = plan.Due(set, m.match, row.Record, kin, states, plan.Observation{Now: m.now, EvaluateAt: m.now, EvaluatedAt: row.EvaluatedAt, Meter: &m.meter}, &m.catalog.Zones)
-	if look.Ahead == nil || !look.Ahead.Known || len(look.Ahead.Desired) == 0 {
-		return look, before, false
+	eval = plan.Due(set, m.match, row.Record, related, states, plan.Observation{Now: m.now, EvaluateAt: m.now, EvaluatedAt: row.EvaluatedAt, Meter: &m.meter}, &m.catalog.Zones)
+	if eval.Ahead == nil || !eval.Ahead.Known || len(eval.Ahead.Desired) == 0 {
+		return eval, before, false
 	}
 	if m.rule.Where != nil {
 		in := plan.Input(set, m.match.Workflow, nil, m.now)
-		in.Record, in.Meter = look.Fields(), &m.meter
+		in.Record, in.Meter = eval.Fields(), &m.meter
 		if !m.rule.Where.Holds(in) {
-			return look, before, false
+			return eval, before, false
 		}
 	}
-	return look, before, true
+	return eval, before, true
 }
 
-// concerns are the keys of what is implied of a record that the run asks for; none where it was gone over before, and nothing
-// is due soon.
-func (m *repairing) concerns(look *plan.Evaluation, row store.RecordRow) (keys []key.Instance) {
+// concerns returns the keys of a record's desired occurrences that the job covers; none if an earlier repair covered the record and nothing is due
+// soon.
+func (m *repairing) concerns(eval *plan.Evaluation, row store.RecordRow) (keys []key.Instance) {
 	concerned := !row.UpdatedAt.Before(m.run.Since.Add(-overlap))
-	for _, i := range look.Ahead.Desired {
+	for _, i := range eval.Ahead.Desired {
 		keys = append(keys, i.Key)
 		soon := i.Due.IsZero() || !i.Due.After(m.now.Add(m.rule.DueWithin)) && !m.match.Trigger.Timing.Stale(m.now, i.Ends(i.Due))
 		concerned = concerned || soon
@@ -194,10 +193,10 @@ func (m *repairing) concerns(look *plan.Evaluation, row store.RecordRow) (keys [
 	return keys
 }
 
-// missing are the changes of a repair: what is not stored although it is implied, and what was withdrawn. What would only be
-// kept as too late is not missed.
-func missing(look *plan.Evaluation, stored store.Plan, now time.Time) (changes []plan.Change) {
-	for _, c := range look.Diff(standing(stored), plan.ByRepair, now) {
+// missing returns the changes of a repair: desired rows that are not stored or were withdrawn. It leaves out rows that would only be stored as too
+// late.
+func missing(eval *plan.Evaluation, stored store.Plan, now time.Time) (changes []plan.Change) {
+	for _, c := range eval.Diff(standing(stored), plan.ByRepair, now) {
 		if c.Effect != plan.Inserted && c.Effect != plan.Reactivated || c.Row.Status != instance.Pending || stored.Spent[c.Desired.Key] {
 			continue
 		}
@@ -213,7 +212,7 @@ func (m *repairing) relate(due []store.DueRecord, read store.Related) []store.Re
 	return more
 }
 
-// evaluate judges the records again, now that they are locked.
+// evaluate judges the records again under their locks.
 func (m *repairing) evaluate(due []store.DueRecord) (needs store.EvaluateNeeds, err error) {
 	m.records, needs.Plans = nil, map[store.PlanRef][]key.Instance{}
 	for _, d := range due {
@@ -225,22 +224,22 @@ func (m *repairing) evaluate(due []store.DueRecord) (needs store.EvaluateNeeds, 
 			continue
 		}
 		found, before, ok := m.judge(set, d.RecordRow, m.related[d.Workspace])
-		if !ok || found.Ahead.State.Fingerprint != before.Ahead.Fingerprint { // somebody looks at it
+		if !ok || found.Ahead.State.Fingerprint != before.Ahead.Fingerprint { // somebody else evaluates it
 			continue
 		}
-		s := &seen{DueRecord: d, set: set, looks: []*evaluation{{Evaluation: found}}}
+		s := &seen{DueRecord: d, set: set, evals: []*evaluation{{Evaluation: found}}}
 		m.records = append(m.records, s)
-		needs.Plans[s.planRef(s.looks[0])] = keys(s.looks[0])
+		needs.Plans[s.planRef(s.evals[0])] = keys(s.evals[0])
 	}
 	return needs, nil
 }
 
-// decide plans again what is missing.
+// decide plans the missing rows again.
 func (m *repairing) decide(stored map[store.PlanRef]store.Plan) (made map[subject.WorkspaceID]store.IngestWrites, revived []instance.Row, err error) {
 	r := &run{Evaluator: m.Evaluator, now: m.now, state: store.EvaluateState{Plans: stored}}
 	d := decision{run: r, writes: store.EvaluateWrites{Made: map[subject.WorkspaceID]store.IngestWrites{}}}
 	for _, s := range m.records {
-		l := s.looks[0]
+		l := s.evals[0]
 		of := stored[s.planRef(l)]
 		for _, c := range missing(&l.Evaluation, of, m.now) {
 			d.change(s, l, of, &c)

@@ -15,12 +15,12 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// ofCalendar reports whether a row has no event of its own until it begins: it is due by the calendar, or was asked for by hand.
+// ofCalendar reports whether a row has no event of its own until it begins: it is due by the calendar, or a person requested it.
 func ofCalendar(in store.DueInstance) bool {
 	return in.Record == 0 && (in.Event == 0 || in.EventRow.Kind == subject.CalendarDue)
 }
 
-// scheduled decides about what is due by the calendar, or by hand, and finds what follows it.
+// scheduled decides about an occasion of the calendar, or of a manual run, and finds its successor.
 func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (input expr.Input, err error) {
 	if m.Trigger.Schedule == nil {
 		if plan.InSeries(in.Row) {
@@ -46,17 +46,17 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 	payload := series.Payload(series.Occasion(in.Row))
 	input = r.input(series, in, payload)
 	row, at := in.Row, r.comesAt(in)
-	if in.Event != 0 { // it has begun, and goes on as it was decided then
+	if in.Event != 0 { // it has begun, and goes on as decided then
 		row.Attempts, row.Reason, at = 0, "", in.EventRow.ReceivedAt
 	}
 	o := series.CatchUp(row, at)
-	if !in.Later { // else whoever ends the later one has seen to it
+	if !in.Later { // else the end of the later one handles it
 		p.successors = r.follow(in, series, o)
 	}
 	if series.ByContact() {
 		p.zones = r.zonesOf(series, in)
 	}
-	if why := series.Ended(series.Occasion(in.Row), r.now); in.Event != 0 && series.ByContact() && why != "" { // the rest of it
+	if why := series.Ended(series.Occasion(in.Row), r.now); in.Event != 0 && series.ByContact() && why != "" { // ends the rest of it
 		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: why}
 	}
 	if in.Event != 0 {
@@ -71,7 +71,7 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 			return input, fmt.Errorf("write what was skipped: %w", err)
 		}
 		p.over, p.count = &store.FanoutResult{Status: instance.Skipped, Reason: o.Reason, Trace: string(trace)}, o.Skipped.Count
-	case !in.PausedAt.IsZero(): // its condition is asked when the workflow goes on
+	case !in.PausedAt.IsZero(): // its condition is evaluated when the workflow is resumed
 	case m.Trigger.When != nil && !series.ByContact() && !m.Trigger.When.Holds(input):
 		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
 	default:
@@ -80,7 +80,7 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 	return input, nil
 }
 
-// input is what expressions read: of what has begun, as it was then.
+// input returns what expressions read; an occasion that has begun reads the input of that instant.
 func (r *run) input(s *plan.Series, in store.DueInstance, payload map[string]any) expr.Input {
 	if in.Event != 0 {
 		payload = in.EventRow.Payload
@@ -88,7 +88,7 @@ func (r *run) input(s *plan.Series, in store.DueInstance, payload map[string]any
 	return s.Input(payload, r.now)
 }
 
-// begin holds what texts read of an occasion; nothing, where that was done with its first people.
+// begin stores what texts read of an occasion; nothing if its first chunk did so.
 func (r *run) begin(p *planned, in store.DueInstance, payload map[string]any) error {
 	if in.Event != 0 {
 		return nil
@@ -103,17 +103,17 @@ func (r *run) begin(p *planned, in store.DueInstance, payload map[string]any) er
 	return nil
 }
 
-// follow is what is ensured with the end of an occasion: the next one, and before it what stands for those that are dropped.
-func (r *run) follow(in store.DueInstance, s *plan.Series, o plan.Overdue) (seeds []store.Successor) {
+// follow returns what is ensured with the end of an occasion: the next one, and before it a row for the skipped ones.
+func (r *run) follow(in store.DueInstance, s *plan.Series, o plan.Overdue) (successors []store.Successor) {
 	if o.Send && o.Skipped != nil {
 		row := o.Row
 		row.Status, row.Reason, row.CompletedAt = instance.Skipped, o.Reason, r.now
 		if trace, err := json.Marshal(map[string]any{"skipped": o.Skipped}); err == nil { // numbers and instants of the calendar
 			row.Trace = string(trace)
 		}
-		seeds = append(seeds, r.successor(in, s.Trigger.ID, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
+		successors = append(successors, r.successor(in, s.Trigger.ID, func(yield func(instance.Row) bool) { yield(row) }, o.Skipped.Count))
 	}
-	return append(seeds, r.successor(in, s.Trigger.ID, o.Next, 0))
+	return append(successors, r.successor(in, s.Trigger.ID, o.Next, 0))
 }
 
 func (r *run) successor(in store.DueInstance, trigger string, rows iter.Seq[instance.Row], count int) store.Successor {

@@ -1,9 +1,8 @@
-// Package fanout turns due instances into deliveries, one for each person of the audience.
+// Package fanout turns due instances into deliveries, one for each contact of the audience.
 //
-// A step takes a bounded batch in one transaction: the rows are held by row locks, so a crash loses nothing and a
-// second process passes over them. A large audience is taken up in chunks, one a transaction. What cannot be computed climbs the
-// ladder of retries and is then held; see ladder.go. Where the definition says retry.lease an instance is taken up under a lease
-// first, in a transaction of its own, so that the death of a worker over it is noticed.
+// A step takes a bounded batch in one transaction. Row locks hold the batch, so a crash loses nothing and a second process skips these rows. A large
+// audience is expanded in chunks, one transaction each. An instance that fails is retried and then put on hold; see ladder.go. If the definition sets
+// retry.lease, a transaction of its own takes the instance under a lease first, so that the death of its worker is noticed.
 package fanout
 
 import (
@@ -29,10 +28,10 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// loads is how many definition sets are fetched before a smaller batch is tried.
+// loads is how many definition sets are loaded before a smaller batch is tried.
 const loads = 20
 
-// Store is what the expander needs of the store.
+// Store is what the fan-out needs of the store.
 type Store interface {
 	FanOutDue(ctx context.Context, now time.Time, limit int, floor store.Floor,
 		relate func([]store.DueInstance, store.Related) []store.RelatedRef,
@@ -43,14 +42,14 @@ type Store interface {
 		resolve func([]store.DueInstance) ([]store.Audience, error),
 		decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error)) (int, error)
 	NewID(now time.Time) int64
-	// GivenUpUntil is the instant up to which what was due then is not sent: the database is a copy.
+	// GivenUpUntil is set when the database is a restored copy: what was due up to this instant is not sent.
 	GivenUpUntil() time.Time
 }
 
-// Points at which a step can be made to die.
+// The names of the failpoints.
 const (
-	AfterTaken = "after_taken" // instances are taken up under a lease, and nothing is done of them
-	AfterChunk = "after_chunk" // what it wrote is committed, and nobody was told
+	AfterTaken = "after_taken" // instances are under a lease, and nothing else is done
+	AfterChunk = "after_chunk" // the chunk is committed, and its journal entries are not written
 )
 
 // Fanout is the stage.
@@ -69,7 +68,7 @@ func New(s Store, c *catalog.Catalog, w journal.Writer, failpoint func(point str
 	return &Fanout{store: s, catalog: c, journal: w, failpoint: failpoint}
 }
 
-// Step expands up to limit due instances and returns how many it took up.
+// Step expands up to limit due instances and returns how many it took.
 func (x *Fanout) Step(ctx context.Context, now time.Time, limit int) (int, error) {
 	if err := x.catalog.Refresh(ctx); err != nil {
 		return 0, err
@@ -83,7 +82,7 @@ func (x *Fanout) Step(ctx context.Context, now time.Time, limit int) (int, error
 	if err := x.failpoint(AfterTaken); err != nil {
 		return 0, err
 	}
-	ctx = context.WithoutCancel(ctx) // to give up here would look like a worker that has died
+	ctx = context.WithoutCancel(ctx) // giving up here would eval like a worker that has died
 	for done := 0; done < len(taken); {
 		n, _, err := x.step(ctx, now, len(taken)-done, func(r *run, limit int) (int, error) {
 			r.taken = true
@@ -92,7 +91,7 @@ func (x *Fanout) Step(ctx context.Context, now time.Time, limit int) (int, error
 		if err != nil {
 			return 0, err
 		}
-		if n == 0 { // others have the rest, since the lease had run out
+		if n == 0 { // the lease had run out, and others have the rest
 			break
 		}
 		done += n
@@ -100,16 +99,16 @@ func (x *Fanout) Step(ctx context.Context, now time.Time, limit int) (int, error
 	return n, nil
 }
 
-// step carries one transaction out, again with the definitions that it lacks, and tells of it. taken are the instances that it only
-// took up.
+// step runs one transaction, again with the definitions that it lacks, and then writes its journal entries. taken are the instances of which it only
+// took the lease.
 func (x *Fanout) step(ctx context.Context, now time.Time, limit int, expand func(r *run, limit int) (int, error)) (int, []store.TakenInstance, error) {
-	// Each instance of a batch may be pinned to a set of its own, and fewer sets are kept than a batch has rows.
+	// Every instance of a batch may be pinned to a different set, and the catalog keeps fewer sets than a batch has rows.
 	for tries := 1; ; tries++ {
 		r := run{Fanout: x, now: now}
 		n, err := expand(&r, limit)
 		if err == nil {
 			if n == 0 {
-				return 0, nil, nil // what stands in r is of a try that was not committed
+				return 0, nil, nil // r holds the results of a try that was not committed
 			}
 			if err := x.failpoint(AfterChunk); err != nil {
 				return 0, nil, err
@@ -139,30 +138,30 @@ type run struct {
 	now     time.Time
 	live    map[subject.WorkspaceID]*definition.Set // in force
 	planned []planned
-	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // that the records of the instances name
-	types   []string                                                      // of what is expanded
+	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // the records that those of the instances name
+	types   []string                                                      // of the expanded instances
 	entries []journal.Entry
-	taken   bool                  // the instances were taken up under a lease already
-	took    []store.TakenInstance // those that it only took up
+	taken   bool                  // the instances are already under a lease
+	took    []store.TakenInstance // those of which it only took the lease
 	meter   expr.Meter            // of what resolve or decide evaluates
 }
 
-// planned is what is known of an instance before its people are: the definitions it belongs to, and whom they name.
+// planned is what is known of an instance before its audience is read.
 type planned struct {
 	live       *definition.Set // in force
-	set        *definition.Set // that it belongs to
+	set        *definition.Set // the set that the instance belongs to
 	trigger    *definition.Trigger
 	audience   audience.Plan
-	event      *store.EventRow     // of what was planned by a record: that record, as it is now
-	over       *store.FanoutResult // what becomes of it instead
-	successors []store.Successor   // of the calendar: what follows once it has ended or is held
-	count      int                 // of the calendar: for how many occasions it stands that are not sent
-	zones      *zonal              // of what follows the zones of its people
+	event      *store.EventRow     // of an occasion planned by a record: that record, as it is now
+	over       *store.FanoutResult // its result, if it is not expanded
+	successors []store.Successor   // of the calendar: made once it has ended or is on hold
+	count      int                 // of the calendar: how many skipped occasions it represents
+	zones      *zonal              // of an occasion that follows the zones of its contacts
 	err        error
-	lease      time.Duration // it is only taken up, for that long
+	lease      time.Duration // the step only takes a lease of this length
 }
 
-// resolve says whom each instance concerns, of as many as one transaction may evaluate.
+// resolve returns the audience of each instance, for as many as one transaction may evaluate.
 func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 	r.meter = expr.Meter{}
 	r.planned, r.live, r.types = make([]planned, len(due)), map[subject.WorkspaceID]*definition.Set{}, []string{}
@@ -191,7 +190,7 @@ func (r *run) resolve(due []store.DueInstance) ([]store.Audience, error) {
 	return audiences, nil
 }
 
-// evaluation finds out what becomes of an instance, or whom it concerns.
+// evaluation finds the result of an instance, or its audience.
 func (r *run) evaluation(p *planned, in store.DueInstance, ws catalog.Workspace) error {
 	m, err := r.find(p, in)
 	if err == nil && in.PausedAt.IsZero() {
@@ -220,8 +219,8 @@ func (r *run) evaluation(p *planned, in store.DueInstance, ws catalog.Workspace)
 	return err
 }
 
-// pause puts an occasion aside whose workflow is paused, also one that fails: nothing of it is tried meanwhile. What has come to
-// an end by now, or was too late before the pause began, ends.
+// pause parks an occasion whose workflow is paused, even one that fails: it is not retried meanwhile. An occasion that has ended by now, or was too
+// late before the pause began, ends.
 func (r *run) pause(p *planned, in store.DueInstance, err error) error {
 	var missing *catalog.Missing
 	if in.PausedAt.IsZero() || p.over != nil || errors.Is(err, errGone) || errors.As(err, &missing) {
@@ -234,7 +233,7 @@ func (r *run) pause(p *planned, in store.DueInstance, err error) error {
 	return nil
 }
 
-// comesAt is by when an occasion is late or not: to wait for a paused workflow is no lateness (R2).
+// comesAt is the instant by which an occasion's lateness is measured: waiting for a paused workflow is no lateness (R2).
 func (r *run) comesAt(in store.DueInstance) time.Time {
 	switch at := in.PausedAt; {
 	case at.IsZero() || at.After(r.now):
@@ -248,13 +247,13 @@ func (r *run) comesAt(in store.DueInstance) time.Time {
 
 var errGone = errors.New("the trigger is no longer defined")
 
-// find finds the version that an instance belongs to, its own when pinned, else the latest, and the set in force.
+// find returns the version that an instance belongs to (its own if pinned, else the latest) and the set in force.
 func (r *run) find(p *planned, in store.DueInstance) (m definition.Match, err error) {
 	if p.live, err = r.catalog.Loaded(in.Workspace, in.InForce); err != nil {
 		return m, err
 	}
 	set := p.live
-	if set.Workflow(in.Workflow) == nil { // whatever version it keeps: a workflow that was deleted sends nothing
+	if set.Workflow(in.Workflow) == nil { // a deleted workflow sends nothing, whatever version the row is pinned to
 		return m, errGone
 	}
 	if in.Source == nil && !ofCalendar(in) { // else it follows its definition
@@ -277,7 +276,7 @@ func (r *run) find(p *planned, in store.DueInstance) (m definition.Match, err er
 	return definition.Match{Workflow: w, Trigger: p.trigger}, nil
 }
 
-// prepare finds what the expressions of an instance read. Of what was planned by a record it asks whether it still is.
+// prepare returns what the expressions of an instance read. It revalidates an occasion that was planned by a record.
 func (r *run) prepare(p *planned, in store.DueInstance, m definition.Match) (input expr.Input, err error) {
 	if in.Source != nil {
 		return r.revalidate(p, in, m)
@@ -297,8 +296,8 @@ func (r *run) prepare(p *planned, in store.DueInstance, m definition.Match) (inp
 	return input, nil
 }
 
-// resume has an occasion whose first people are taken up go on with the version with which it began, whatever that of now
-// says of its audience and channels (R17). That its trigger is no more was found before, and ends it.
+// resume makes an occasion whose first chunk is done continue with the version with which it began, whatever the latest one says of its audience and
+// channels (R17). If its trigger was removed, find has ended it already.
 func (r *run) resume(p *planned, in store.DueInstance, input expr.Input) (expr.Input, error) {
 	if in.ExpandCursor == 0 || in.Event == 0 || p.over != nil || p.trigger.Pin {
 		return input, nil
@@ -313,16 +312,16 @@ func (r *run) resume(p *planned, in store.DueInstance, input expr.Input) (expr.I
 	return input, nil
 }
 
-// floor says how far back the slots of people matter, by the set in force of their workspace.
+// floor returns how far back the slots of contacts matter, by the set in force of their workspace.
 func (r *run) floor() store.Floor {
-	floors := sync.OnceValue(func() *admission.Floors { return admission.NewFloors(&r.catalog.Zones, r.now, r.types) }) // known when people are read
+	floors := sync.OnceValue(func() *admission.Floors { return admission.NewFloors(&r.catalog.Zones, r.now, r.types) }) // known when the contacts are read
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors().Of(r.live[ws], c) }
 }
 
 // decide makes the deliveries of each instance.
 func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
 	r.entries, r.meter = make([]journal.Entry, 0, 2*len(due)), expr.Meter{}
-	book := admission.NewLedger(&r.catalog.Zones, r.now)
+	ledger := admission.NewLedger(&r.catalog.Zones, r.now)
 	results := make([]store.FanoutResult, len(due))
 	for i, in := range due {
 		if i > 0 && r.meter.Full() {
@@ -345,7 +344,7 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Fa
 			continue
 		}
 		from := len(r.entries)
-		if err := guarded(func() (err error) { results[i], err = r.expand(book, p, in, people[i]); return err }); err != nil {
+		if err := guarded(func() (err error) { results[i], err = r.expand(ledger, p, in, people[i]); return err }); err != nil {
 			r.entries = r.entries[:from]
 			results[i] = r.fail(&p, in, err)
 			results[i].Successors = p.follows(results[i])
@@ -355,7 +354,7 @@ func (r *run) decide(due []store.DueInstance, people []store.People) ([]store.Fa
 }
 
 // expand makes the deliveries of one instance.
-func (r *run) expand(book *admission.Ledger, p planned, in store.DueInstance, people store.People) (store.FanoutResult, error) {
+func (r *run) expand(ledger *admission.Ledger, p planned, in store.DueInstance, people store.People) (store.FanoutResult, error) {
 	recipients, after, err := p.audience.Recipients(people)
 	if err != nil {
 		return store.FanoutResult{}, err
@@ -381,8 +380,8 @@ func (r *run) expand(book *admission.Ledger, p planned, in store.DueInstance, pe
 				continue
 			}
 		}
-		result.Deliveries = book.Deliveries(result.Deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.store.NewID(r.now)) })
-		ended := book.Ended()
+		result.Deliveries = ledger.Deliveries(result.Deliveries, o, recipient, func() delivery.ID { return delivery.ID(r.store.NewID(r.now)) })
+		ended := ledger.Ended()
 		result.Ended = append(result.Ended, ended...)
 		for _, row := range slices.Concat(result.Deliveries[from:], ended) {
 			r.entries = append(r.entries, admission.Entry(row, recipient.Person.ExtID, r.now))
@@ -395,20 +394,20 @@ func (r *run) expand(book *admission.Ledger, p planned, in store.DueInstance, pe
 	case p.zones != nil && p.zones.opens && result.Cursor == 0: // until it is over everywhere
 		result.Status, result.Reason, result.NextRetryAt = instance.Pending, "", p.zones.ends
 		result.Successors = append(result.Successors, p.successors...)
-	case result.Cursor != 0: // there are more people: another chunk
+	case result.Cursor != 0: // the audience goes on: another chunk
 		result.Status, result.Reason = instance.Pending, ""
 	case len(result.Deliveries) == 0 && in.ExpandCursor == 0 && !audience.OfEvent(p.trigger) && (p.zones == nil || p.zones.row != "" || len(people.Zones) == 0):
 		result.Reason = reason.NoRecipient
 	}
 	result.Successors = append(result.Successors, p.follows(result)...)
-	r.entries = append(r.entries, book.PassedOver(r.now)...)
+	r.entries = append(r.entries, ledger.PassedOver(r.now)...)
 	if result.Status == instance.Completed {
 		r.entries = append(r.entries, entry(journal.Expanded, in, result, r.now))
 	}
 	return result, nil
 }
 
-// follows is what is ensured with what becomes of an occasion: nothing, while it goes on.
+// follows returns what is ensured with the result of an occasion: nothing while it continues.
 func (p *planned) follows(result store.FanoutResult) []store.Successor {
 	if result.Status == instance.Pending && !result.Held {
 		return nil

@@ -16,13 +16,11 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// unlooked is how long an occasion waits that is due by another plan than its record implies now: until the look that moves
-// it is over.
-const unlooked = time.Second
+// evaluationWait is how long a due occasion waits whose record asks for another plan by now: until the evaluation that moves the occasion is done.
+const evaluationWait = time.Second
 
-// revalidate asks, when something is due that was planned by a record, whether the record as it is now, and the definition
-// in force, still imply it (R14, B30, B41). What no longer is ends, and its record is looked at, which plans what is. That is
-// an outcome and no failure.
+// revalidate checks a due occasion that was planned by a record: do the present record and the definition in force still ask for it (R14, B30, B41)?
+// If not, the occasion ends, and the record is evaluated, which plans what it asks for now. That is an outcome and no failure.
 func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (input expr.Input, err error) {
 	source := in.Source
 	if source.Unreadable != nil {
@@ -32,58 +30,59 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 	if err != nil {
 		return input, err
 	}
-	glance := plan.Observation{Now: r.now, EvaluateAt: source.EvaluateAt, EvaluatedAt: source.EvaluatedAt, Meter: &r.meter}
-	look := plan.Due(p.live, m, source.Record, r.related[in.Workspace], states, glance, &r.catalog.Zones)
-	if look.Ahead == nil { // the trigger has a cooldown by now, and the look that found so is over
+	observation := plan.Observation{Now: r.now, EvaluateAt: source.EvaluateAt, EvaluatedAt: source.EvaluatedAt, Meter: &r.meter}
+	eval := plan.Due(p.live, m, source.Record, r.related[in.Workspace], states, observation, &r.catalog.Zones)
+	if eval.Ahead == nil { // the trigger has a cooldown by now, and the evaluation that found so is over
 		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: reason.RuleChanged, Evaluate: true}
 		return input, nil
 	}
-	implied, found := look.Ahead.Find(in.Row)
-	unseen := look.Ahead.State.Fingerprint != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Fingerprint
+	desired, found := eval.Ahead.Find(in.Row)
+	unseen := eval.Ahead.State.Fingerprint != states[condition.Name(m.Workflow.Name, m.Trigger.ID)].Ahead.Fingerprint
 	newer := m.Workflow.Version > in.WorkflowVersion
 	switch {
-	case !look.Ahead.Known && !found && m.Trigger.Dates.ByContact: // whether it is due by zones is seen when the trigger looks
+	case !eval.Ahead.Known && !found && m.Trigger.Dates.ByContact: // the trigger's evaluation decides whether it is due by zones
 		p.over = &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Check.Every)}
-	case !look.Ahead.Known && !found:
-		implied = look.AsPlanned(in.Row)
-	case !look.Ahead.Known: // it is not time for the trigger to look: what it planned holds
+	case !eval.Ahead.Known && !found:
+		desired = eval.AsPlanned(in.Row)
+	case !eval.Ahead.Known: // the trigger cannot be evaluated yet: what it planned holds
 	case !found && unseen:
-		// What is implied has changed since the last look. The next one withdraws this, unless it is implied again by then.
-		p.over = r.unlooked(in)
+		// The record asks for something else than at its last evaluation. The next one withdraws this occasion, unless the record asks for it again
+		// by then.
+		p.over = r.awaitEvaluation(in)
 	case !found:
 		why := reason.SourceGone
-		if look.Ahead.Reason == reason.WorkflowInactive || look.Ahead.Reason == reason.TriggerDisabled || look.Ahead.Reason == reason.RecordClosed {
-			why = look.Ahead.Reason
+		if eval.Ahead.Reason == reason.WorkflowInactive || eval.Ahead.Reason == reason.TriggerDisabled || eval.Ahead.Reason == reason.RecordClosed {
+			why = eval.Ahead.Reason
 		}
 		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: why, Evaluate: true}
-	case look.Ahead.Inputs != in.InputHash && !newer:
+	case eval.Ahead.Inputs != in.InputHash && !newer:
 		p.over = &store.FanoutResult{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}
-	case in.Reason == reason.RetryByOperator || !look.Moves(in.Row, implied):
-	case unseen && implied.Elsewhere != "", implied.Due.After(r.now) && (unseen || !plan.OfZone(in.Row)):
-		p.over = r.unlooked(in) // by an edit or a parent, and the look that writes so is still to come
-	case implied.Due.After(r.now): // the rules of its zone have changed since its occasion began
-		p.over = &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: implied.Due}
+	case in.Reason == reason.RetryByOperator || !eval.Moves(in.Row, desired):
+	case unseen && desired.Elsewhere != "", desired.Due.After(r.now) && (unseen || !plan.OfZone(in.Row)):
+		p.over = r.awaitEvaluation(in) // because of an edit or a related record; the evaluation that writes so is still to come
+	case desired.Due.After(r.now): // the rules of its zone have changed since its occasion began
+		p.over = &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: desired.Due}
 	}
 	if p.over != nil || cancelled(p, in) {
 		return input, nil
 	}
-	// What failed, was released or has begun is not late, whatever the time (R2).
-	if late := !in.HeldUp() && !plan.Begun(in.Row); late && p.trigger.Timing.Stale(r.comesAt(in), implied.Ends(in.DueAt)) {
+	// An occasion that failed, was released or has begun is not late at any time (R2).
+	if late := !in.HeldUp() && !plan.Begun(in.Row); late && p.trigger.Timing.Stale(r.comesAt(in), desired.Ends(in.DueAt)) {
 		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: reason.Stale}
 		return input, nil
 	}
 	input = plan.Input(p.live, m.Workflow, nil, r.now)
-	input.Record = look.Fields()
-	if implied = r.byZones(p, in, &look, implied); p.zones != nil && p.zones.opens { // nobody is told yet
+	input.Record = eval.Fields()
+	if desired = r.byZones(p, in, &eval, desired); p.zones != nil && p.zones.opens { // nobody is notified yet
 		return input, nil
 	}
-	if p.event, err = r.event(in, &look, implied); err != nil {
+	if p.event, err = r.event(in, &eval, desired); err != nil {
 		return input, err
 	}
 	return input, nil
 }
 
-// relate says which records have to be read that those of due instances depend on.
+// relate returns the records to read that those of due instances depend on.
 func (r *run) relate(due []store.DueInstance, read store.Related) (more []store.RelatedRef) {
 	r.related = read.ByWorkspace()
 	for _, in := range due {
@@ -92,7 +91,7 @@ func (r *run) relate(due []store.DueInstance, read store.Related) (more []store.
 		}
 		set, err := r.catalog.Loaded(in.Workspace, in.InForce)
 		if err != nil {
-			continue // what comes next tells of it
+			continue // the next step reports the error
 		}
 		for _, ref := range plan.Related(r.related[in.Workspace]).Unread(set.Relations(in.Source.Type), in.Source.Record) {
 			more = append(more, store.RelatedRef{Workspace: in.Workspace, RecordRef: ref})
@@ -101,12 +100,12 @@ func (r *run) relate(due []store.DueInstance, read store.Related) (more []store.
 	return more
 }
 
-// unlooked has an occasion wait until its record was looked at.
-func (r *run) unlooked(in store.DueInstance) *store.FanoutResult {
-	return &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(unlooked), Evaluate: true}
+// awaitEvaluation makes an occasion wait until its record was evaluated.
+func (r *run) awaitEvaluation(in store.DueInstance) *store.FanoutResult {
+	return &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(evaluationWait), Evaluate: true}
 }
 
-// event holds the record as it is seen now: texts, and whoever expands a large audience later, read the same.
+// event stores the record as it is now: the texts, and the later chunks of a large audience, read the same record.
 func (r *run) event(in store.DueInstance, l *plan.Evaluation, i plan.Desired) (*store.EventRow, error) {
 	payload, err := json.Marshal(l.Payload(in.Source.Record, i, r.now))
 	if err != nil {
@@ -117,7 +116,7 @@ func (r *run) event(in store.DueInstance, l *plan.Evaluation, i plan.Desired) (*
 	}}, nil
 }
 
-// traceList is what an event holds of the trace of its occasion.
+// traceList returns what an event holds of the trace of its occasion.
 func traceList(trace string) string {
 	if trace != "" && json.Valid([]byte(trace)) {
 		return "[" + trace + "]"
@@ -125,7 +124,7 @@ func traceList(trace string) string {
 	return "[]"
 }
 
-// overEntry tells what became of an occasion that was not expanded, and for how many it stands.
+// overEntry reports what happened to an occasion that was not expanded, and how many occasions it represents.
 func (r *run) overEntry(in store.DueInstance, result store.FanoutResult, count int) journal.Entry {
 	what := journal.Withdrawn
 	switch {

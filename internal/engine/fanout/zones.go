@@ -16,21 +16,21 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// zonal is a row of an occasion that is due by the zone of each contact (R15): the occasion itself, which makes a row for each
-// zone of its people when it begins and takes who is left when it ends, or the row of a zone.
+// zonal is a row of an occasion that is due in the zone of each contact (R15). The occasion's own row makes a row for each zone of its audience when
+// it begins, and handles everybody who is left when it ends. The other rows belong to one zone each.
 type zonal struct {
-	opens     bool         // the occasion begins: nobody is told yet
+	opens     bool         // the occasion begins: nobody is notified yet
 	ends      time.Time    // when it is over everywhere
-	row       string       // the zone of the row; empty: the occasion itself
-	elsewhere string       // the zone of people without one
+	row       string       // the zone of the row; empty: the occasion's own row
+	elsewhere string       // the zone of contacts without one
 	key       key.Instance // of the occasion
 	trigger   string
-	in        func(zone string) (instance.Row, bool) // what is due in a zone, as its row; not ok: nothing is
-	joined    func(subject.ContactID) bool           // whether somebody joined when it had begun
-	found     map[string]instance.Row                // by zone; one without a key: nothing is due there
+	in        func(zone string) (instance.Row, bool) // the row of a zone; not ok: nothing is due there
+	joined    func(subject.ContactID) bool           // whether a contact joined after the occasion had begun
+	found     map[string]instance.Row                // by zone; a row without a key: nothing is due there
 }
 
-// narrow has only those read who may be concerned, and says who was told already.
+// narrow restricts an audience to the contacts that the row may concern, and has the store read who was notified already.
 func (z *zonal) narrow(p *audience.Plan) {
 	if z.row != "" {
 		p.Zone, p.Homeless = z.row, z.row == z.elsewhere
@@ -40,7 +40,7 @@ func (z *zonal) narrow(p *audience.Plan) {
 	}
 }
 
-// due is when a person's message of the occasion is due, and whether this row makes it.
+// due returns when a contact's message of the occasion is due, and whether this row makes it.
 func (z *zonal) due(r *run, in store.DueInstance, person store.Person, people store.People) (time.Time, bool) {
 	zone := plan.ZoneOf(person.Contact, z.elsewhere, &r.catalog.Zones)
 	row, known := z.found[zone]
@@ -54,18 +54,18 @@ func (z *zonal) due(r *run, in store.DueInstance, person store.Person, people st
 	case z.row != "":
 		return in.DueAt, zone == z.row
 	}
-	// The occasion is over. Who joined since it began has missed it (R16), and the row of a zone that waits, or that a person has
-	// cancelled, decides about those who are there.
+	// The occasion is over. A contact who joined since it began has missed it (R16). Contacts of a zone whose row is pending, or was cancelled by a
+	// person, belong to that row.
 	left := people.Zones[zone] != instance.Pending && people.Zones[zone] != instance.Cancelled
 	due := row.DueAt
-	if due.After(r.now) { // asked for again by a person
+	if due.After(r.now) { // a person requested it again
 		due = in.DueAt
 	}
 	return due, row.Key != "" && left && !z.joined(person.ID)
 }
 
-// successors are the rows of the zones that were found.
-func (r *run) successors(in store.DueInstance, z *zonal) (seeds []store.Successor) {
+// successors returns the rows of the zones that were found.
+func (r *run) successors(in store.DueInstance, z *zonal) (successors []store.Successor) {
 	for _, zone := range slices.Sorted(maps.Keys(z.found)) {
 		row := z.found[zone]
 		if row.Key == "" {
@@ -74,17 +74,17 @@ func (r *run) successors(in store.DueInstance, z *zonal) (seeds []store.Successo
 		row.Head = in.ID
 		until := r.store.GivenUpUntil()
 		switch {
-		case !row.DueAt.After(until) && store.CreatedBy(int64(in.ID), until): // the row that the copy was made of has told them
+		case !row.DueAt.After(until) && store.CreatedBy(int64(in.ID), until): // the row in the copied database has notified them
 			row.Status, row.Reason, row.CompletedAt = instance.Skipped, reason.Restored, r.now
-		case in.HeldUp() && !row.DueAt.After(r.now): // to wait for that is no lateness (R2)
+		case in.HeldUp() && !row.DueAt.After(r.now): // waiting for that is no lateness (R2)
 			row.Reason = in.Reason
 		}
-		seeds = append(seeds, r.successor(in, z.trigger, func(yield func(instance.Row) bool) { yield(row) }, 0))
+		successors = append(successors, r.successor(in, z.trigger, func(yield func(instance.Row) bool) { yield(row) }, 0))
 	}
-	return seeds
+	return successors
 }
 
-// zonesOf is an occasion of a series. What was over in a zone when the series came is not due there.
+// zonesOf describes an occasion of a series. An occasion that was over in a zone when the series came into force is not due there.
 func (r *run) zonesOf(series *plan.Series, in store.DueInstance) *zonal {
 	return &zonal{
 		opens: r.now.Before(series.EndsAt(in.Row)), ends: series.EndsAt(in.Row), elsewhere: series.Elsewhere(), key: key.Instance(in.Key),
@@ -106,7 +106,7 @@ func (r *run) zonesOf(series *plan.Series, in store.DueInstance) *zonal {
 
 // ofZone decides about the row of a zone of an occasion of a series.
 func (r *run) ofZone(p *planned, in store.DueInstance, series *plan.Series) (input expr.Input, err error) {
-	if !series.ByContact() { // an edit has taken the zones away
+	if !series.ByContact() { // an edit has removed the zones
 		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: reason.RuleChanged}
 		return input, nil
 	}
@@ -143,24 +143,24 @@ func cancelled(p *planned, in store.DueInstance) bool {
 	return p.over != nil
 }
 
-// byZones finds out whether a row of a record is due by the zone of each contact, and returns what its texts say of when it is due:
-// where that is the same for none of its people, in the zone of those without one.
-func (r *run) byZones(p *planned, in store.DueInstance, look *plan.Evaluation, implied plan.Desired) plan.Desired {
+// byZones finds out whether a row of a record is due in the zone of each contact. It returns the occurrence for the texts: if its due instant differs
+// between the contacts, the one in the zone of contacts without a zone.
+func (r *run) byZones(p *planned, in store.DueInstance, eval *plan.Evaluation, desired plan.Desired) plan.Desired {
 	whole := in.Row
 	whole.Key = string(key.Instance(in.Key).Everywhere())
-	occasion, _ := look.Ahead.Find(whole)
+	occasion, _ := eval.Ahead.Find(whole)
 	if occasion.Elsewhere == "" {
-		return implied
+		return desired
 	}
 	p.zones = r.zonesOfRecord(p, in, occasion.Elsewhere, in.Timezone == "" && !in.DueAt.Equal(occasion.Due))
 	if p.zones.row == "" {
-		implied.Zone = occasion.Elsewhere
+		desired.Zone = occasion.Elsewhere
 	}
-	implied.Elsewhere = occasion.Elsewhere
-	return implied
+	desired.Elsewhere = occasion.Elsewhere
+	return desired
 }
 
-// zonesOfRecord is a row of an occasion of a date of a record. What a person has asked for again begins nowhere first: it takes
+// zonesOfRecord describes a row of an occasion of a date of a record. An occasion that a person requested again does not open zones: it takes
 // everybody at once.
 func (r *run) zonesOfRecord(p *planned, in store.DueInstance, elsewhere string, again bool) *zonal {
 	rule := p.trigger.Dates.Rule
@@ -179,7 +179,7 @@ func (r *run) zonesOfRecord(p *planned, in store.DueInstance, elsewhere string, 
 				InputHash: in.InputHash, Trace: traceIn(in.Trace, zone),
 			}, true
 		},
-		joined: func(id subject.ContactID) bool { // it begins when it is due, or planned for an hour that is past
+		joined: func(id subject.ContactID) bool { // it begins when it is due, or was planned for an hour that has passed
 			return int64(id) > int64(in.ID) && !store.CreatedBy(int64(id), in.DueAt)
 		},
 	}
@@ -187,7 +187,7 @@ func (r *run) zonesOfRecord(p *planned, in store.DueInstance, elsewhere string, 
 	return z
 }
 
-// traceIn is what a row of a zone says of how its occasion was planned.
+// traceIn returns the trace of a zone's row: how its occasion was planned.
 func traceIn(trace, zone string) string {
 	kept, planned := map[string]json.RawMessage{}, map[string]any{}
 	if json.Unmarshal([]byte(trace), &kept) != nil || json.Unmarshal(kept["planned"], &planned) != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// batch is one request with its plan. The plan is pure and made by the caller before anybody waits; the results are
-// written by whoever runs the transaction.
+// batch is one request with its plan. The caller computes the plan, which has no side effects, before the batch waits; the goroutine that runs the
+// transaction writes the results.
 type batch struct {
 	ws         store.Workspace
 	set        *definition.Set
@@ -25,35 +25,35 @@ type batch struct {
 	planned    []planned
 	people     []store.RecipientRef
 	keys       []string
-	types      []string // of the messages that may be made
+	types      []string // of the messages that it may make
 	fold       bool     // a message may be folded
 
 	results []Result
 	entries []journal.Entry
 	repeat  repeat
 
-	// The rest belongs to the gathering.
+	// The remaining fields belong to the gathering.
 	alone bool          // its transaction holds nothing else
 	first bool          // it is the caller's turn to write
-	gone  bool          // the caller has left while others wrote for them
-	err   error         // what came of the transaction
-	turn  chan struct{} // told when first or err counts; capacity 1
+	gone  bool          // the caller has gone while others wrote the batch
+	err   error         // the result of the transaction
+	turn  chan struct{} // signalled when first or err is set; capacity 1
 }
 
-// repeat says what else has the Idempotency-Key of a batch. It is found in each transaction: a batch whose key has an
-// answer in the database, or belongs to an earlier batch of the group, is no part of what the transaction writes.
+// repeat describes another request with the same Idempotency-Key. It is found in each transaction: the transaction does not write a batch whose key
+// has an answer in the database or belongs to an earlier batch of the group.
 type repeat struct {
 	of     *batch // the earlier batch of the group
 	answer error  // a *store.Replay or store.ErrKeyReused
-	// again: the batch is decided after the group. The earlier one was refused as a whole and has no answer, or what the
-	// group evaluates took too long for one transaction.
+	// again: the batch is decided after the group, because the earlier batch was refused as a whole and has no answer, or because the evaluations of
+	// the group took too long for one transaction.
 	again bool
 }
 
 // out reports whether the transaction writes nothing for the batch.
 func (b *batch) out() bool { return b.repeat.of != nil || b.repeat.answer != nil }
 
-// repeats finds the batches of a group that repeat a request of which the answer is stored, or an earlier batch.
+// repeats finds the batches of a group that repeat an answered request or an earlier batch.
 func repeats(group []*batch, stored map[string]store.KeptAnswer) {
 	first := map[string]*batch{}
 	for _, b := range group {
@@ -74,7 +74,7 @@ func repeats(group []*batch, stored map[string]store.KeptAnswer) {
 // planned is one event with its occasions.
 type planned struct {
 	occasions []plan.Occasion
-	person    int // index into people; -1 = nobody
+	person    int // index into people; -1 = no recipient
 }
 
 func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Time, once *store.Idempotent[[]Result]) *batch {
@@ -106,7 +106,7 @@ func newBatch(ws store.Workspace, set *definition.Set, items []Item, now time.Ti
 	return b
 }
 
-// wantsRecipient reports whether an occasion goes to the event's recipient, and whether one of them is due.
+// wantsRecipient reports whether an occasion goes to the event's recipient, and whether one of these occasions is due.
 func (b *batch) wantsRecipient(occasions []plan.Occasion) (due, wanted bool) {
 	for _, o := range occasions {
 		if o.Matched() && toRecipient(o.Trigger) {
@@ -126,7 +126,7 @@ func toRecipient(t *definition.Trigger) bool {
 	return false
 }
 
-// Recipient names the person of an event: by the caller's reference, else by the address (R20).
+// Recipient names the contact of an event: by the caller's reference, else by the address (R20).
 func Recipient(addresses key.Keyed, r subject.Recipient) store.RecipientRef {
 	ref := store.RecipientRef{ExtID: r.CustomerRef, Address: r.Address, Locale: r.Locale, NewExtID: r.CustomerRef}
 	if r.Address != "" {
@@ -138,7 +138,7 @@ func Recipient(addresses key.Keyed, r subject.Recipient) store.RecipientRef {
 	return ref
 }
 
-// changed reports whether the batch left anything behind.
+// changed reports whether the batch stored anything.
 func (b *batch) changed() bool {
 	for _, r := range b.results {
 		if r.Outcome != Failed {

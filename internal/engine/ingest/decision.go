@@ -19,8 +19,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// write carries a group out: one request, or several that share a transaction. It asks who belongs to the group when
-// the transaction has begun, and again when it is done again.
+// write writes a group: one request, or several that share a transaction. It reads the members of the group when the transaction has begun, and again
+// when the transaction is repeated.
 func (in *Ingester) write(ctx context.Context, ws subject.WorkspaceID, members func() []*batch) error {
 	var group []*batch
 	err := in.store.Ingest(ctx, ws, func() store.IngestRequest {
@@ -38,8 +38,8 @@ func (in *Ingester) write(ctx context.Context, ws subject.WorkspaceID, members f
 	return nil
 }
 
-// requestOf is what has to be known before a group can be decided. When one of the requests is to take effect once, the
-// rest is asked for when it is known which of them have.
+// requestOf returns what has to be read before a group can be decided. If a request has an idempotency key, the rest is requested once it is known
+// which of the keys are answered.
 func (in *Ingester) requestOf(group []*batch) store.IngestRequest {
 	r := store.IngestRequest{At: latest(group)}
 	for _, b := range group {
@@ -56,7 +56,7 @@ func (in *Ingester) requestOf(group []*batch) store.IngestRequest {
 	return r
 }
 
-// unanswered is what the batches of a group need that are not repeats.
+// unanswered returns what those batches of a group need that repeat no other request.
 func (in *Ingester) unanswered(group []*batch, at time.Time, stored map[string]store.KeptAnswer) store.IngestRequest {
 	repeats(group, stored)
 	set := group[0].set
@@ -76,7 +76,7 @@ func (in *Ingester) unanswered(group []*batch, at time.Time, stored map[string]s
 	return r
 }
 
-// latest is the instant of a group's latest request.
+// latest returns the instant of a group's latest request.
 func latest(group []*batch) (at time.Time) {
 	for _, b := range group {
 		if b.now.After(at) {
@@ -86,24 +86,24 @@ func latest(group []*batch) (at time.Time) {
 	return at
 }
 
-// decision is one run of decide: what exists on one side, what is to be written on the other. Its batch is the one
-// that is being decided; what earlier ones of the group made counts for it as if it had been there.
+// decision is one call of decide: the stored rows and the rows to write. It belongs to one batch; rows of earlier batches of the group count as if
+// they were stored.
 type decision struct {
 	*batch
 	in     *Ingester
 	state  store.IngestState
 	people []store.Person            // of the batch
-	made   map[string]InstanceResult // by planned key, in this group
+	made   map[string]InstanceResult // by planned key, of this group
 	traces map[*definition.Trigger]string
-	book   *admission.Ledger
+	ledger *admission.Ledger
 	meter  *expr.Meter // of the batch
 	writes store.IngestWrites
 }
 
-// decide turns the plans of a group into rows against what exists. It fills results and entries anew each time. A batch
-// that repeats another request leaves no rows: it is given the answer of that request, or is decided after the group.
+// decide compares the plans of a group with the stored rows and returns the rows to write. Each call sets results and entries again. A batch that
+// repeats another request writes no rows: it gets the answer of that request, or is decided after the group.
 func (in *Ingester) decide(group []*batch, state store.IngestState) (store.IngestWrites, error) {
-	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, book: admission.NewLedger(&in.catalog.Zones, latest(group))}
+	d := decision{in: in, state: state, made: map[string]InstanceResult{}, traces: map[*definition.Trigger]string{}, ledger: admission.NewLedger(&in.catalog.Zones, latest(group))}
 	kept := map[string]store.KeptAnswer{} // of this group
 	people := state.Persons
 	steps := uint64(0) // of the group
@@ -128,7 +128,7 @@ func (in *Ingester) decide(group []*batch, state store.IngestState) (store.Inges
 			return store.IngestWrites{}, err
 		}
 		steps += d.meter.Steps
-		b.entries = append(b.entries, d.book.PassedOver(b.now)...)
+		b.entries = append(b.entries, d.ledger.PassedOver(b.now)...)
 		if b.idempotent == nil || !b.changed() {
 			continue
 		}
@@ -166,7 +166,7 @@ func (d *decision) all() error {
 	return nil
 }
 
-// tooMuch refuses an event of a request that evaluates more than one transaction may.
+// tooMuch refuses an event of a request that needs more evaluation than one transaction may do.
 func (d *decision) tooMuch() Result {
 	d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: reason.CostExceeded})
 	return Result{Outcome: Failed, Reason: reason.CostExceeded, Error: &ItemError{
@@ -205,7 +205,7 @@ func (d *decision) event(item Item, p planned) (Result, error) {
 		return result, nil
 	}
 	if result.Outcome == Failed {
-		// Nothing was made of it and the caller is told so; when they mend it and send it again it must count as new.
+		// Nothing was made of the event, and its answer says so. When the caller corrects it and sends it again, it must count as new.
 		result.Error = &ItemError{Reason: result.Reason, Field: failedField(p.occasions, result.Reason), Message: result.Reason.Sentence()}
 		d.entries = append(d.entries, journal.Entry{At: d.now, What: journal.Rejected, Workspace: d.ws.ID, Reason: result.Reason})
 		return result, nil
@@ -240,7 +240,7 @@ func eventRow(ev subject.Event, payload string, traces []string) (store.EventRow
 	return row, nil
 }
 
-// summarize gives an event one outcome (C13): created if anything was, else skipped, else failed, else no match.
+// summarize gives an event one outcome (C13): created if any occasion was created, else skipped, else failed, else no match.
 func summarize(occasions []plan.Occasion, made []InstanceResult) (Outcome, reason.Reason) {
 	best := map[Outcome]reason.Reason{}
 	for _, one := range made {
@@ -279,7 +279,7 @@ func (d *decision) refused(o plan.Occasion, why reason.Reason) InstanceResult {
 	}
 }
 
-// occasion makes the instance of a matched occasion, or finds the one that exists.
+// occasion makes the instance of a matched occasion, or finds the stored one.
 func (d *decision) occasion(ev subject.Event, o plan.Occasion, note string, person int) (InstanceResult, error) {
 	planned := string(o.Key)
 	if first, ok := d.made[planned]; ok {
@@ -343,7 +343,7 @@ func (d *decision) duplicate(ev subject.Event, o plan.Occasion, first InstanceRe
 	return first, nil
 }
 
-// duplicateTrace says which occasion an event met, and when it came.
+// duplicateTrace names the occasion that an event repeats, and when that one arrived.
 type duplicateTrace struct {
 	Key      string    `json:"key"`
 	EventID  string    `json:"event_id,omitempty"`
@@ -357,7 +357,7 @@ func addressOf(ev subject.Event) string {
 	return ev.Recipient.Address
 }
 
-// trace writes what a trigger made of an event. Where no value of the event stands in it, it is always the same.
+// trace writes how a trigger evaluated an event. If the trace holds no value of the event, it is always the same text.
 func (d *decision) trace(o plan.Occasion) (string, error) {
 	plain := o.Matched() && len(o.Clauses) == 0 && len(o.Missing) == 0
 	if note, ok := d.traces[o.Trigger]; plain && ok {
@@ -382,7 +382,7 @@ func (d *decision) instance(ev subject.Event, o plan.Occasion, note string, actu
 	}
 }
 
-// deliveries makes what the event's recipient gets; nothing when the audience leaves them out.
+// deliveries makes the messages for the event's recipient; none if the audience excludes them.
 func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row, entry definition.Audience, person store.Person) []DeliveryResult {
 	if entry.Where != nil {
 		input := plan.Input(d.set, o.Workflow, plan.EventFields(ev), d.now)
@@ -392,7 +392,7 @@ func (d *decision) deliveries(ev subject.Event, o plan.Occasion, in instance.Row
 		}
 	}
 	from := len(d.writes.Deliveries)
-	d.writes.Deliveries = d.book.Deliveries(d.writes.Deliveries, admission.Occasion{
+	d.writes.Deliveries = d.ledger.Deliveries(d.writes.Deliveries, admission.Occasion{
 		Instance: in, Trigger: o.Trigger, Now: d.now, Set: d.set,
 	}, admission.Recipient{
 		Person: person, Address: strings.TrimSpace(ev.Recipient.Address), Locale: ev.Recipient.Locale, CustomerRef: ev.Recipient.CustomerRef,

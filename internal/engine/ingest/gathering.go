@@ -14,42 +14,40 @@ import (
 const (
 	// groupItems bounds the events of one shared transaction; a request may hold as many.
 	groupItems = MaxBatch
-	// worthOwn is how many events must wait before a second transaction begins beside the one under way. A transaction
-	// costs about as much as writing a hundred events (measured), so that fewer are better off in one with what comes
-	// meanwhile.
+	// worthOwn is how many events must wait before a second transaction begins beside the running one. A transaction costs about as much as writing a
+	// hundred events (measured), so fewer events are better combined with the next ones.
 	worthOwn = 100
-	// groupTimeout bounds a shared transaction, which no single caller may cancel. It is as long as the server waits
-	// before it answers that the database is away.
+	// groupTimeout bounds a shared transaction, which no single caller may cancel. It is as long as the server waits before it answers that the
+	// database is away.
 	groupTimeout = 30 * time.Second
 )
 
 var errGroupTimeout = errors.New("the database took too long")
 
-// gathering joins the requests of one workspace into transactions (group commit). Nobody waits for company: who finds
-// no transaction under way begins one at once, and takes along who came until it had begun. Who finds one waits for its
-// end; then the first of those who wait begins the next.
+// gathering combines the requests of one workspace into transactions (group commit). No request waits for others: if no transaction is running, a
+// request begins one at once and takes along those that arrive before it has begun. Otherwise it waits for the running one to end; then the first
+// waiting request begins the next.
 //
-//	request ──▶ nothing under way ──▶ begin ──▶ write all who wait ──▶ ended well: everybody has their answer
-//	       └──▶ wait ──▶ first ────────┘  └──▶ others: wait       └──▶ else: everybody writes their own, alone
+//	request ──▶ none running ──▶ begin ──▶ write all waiting requests ──▶ success: all have their answers
+//	       └──▶ wait ──▶ first ────┘  └──▶ others: wait               └──▶ failure: each one is written alone
 //
-// A request that repeats another one is no reason to fail: it is answered as that one was, and the rest of its group is
-// written together (see repeat).
+// A request that repeats another one does not fail the group: it gets the other one's answer, and the rest of the group is written together (see
+// repeat).
 //
-// Whoever writes does so on the goroutine of their own caller. A caller who goes away while waiting takes their
-// request back; once it is being written with others it is written all the same, as it may be when a connection is
-// lost during a commit.
+// A group is written on the goroutine of its first caller. A caller who goes away while waiting withdraws the request. A request that is being
+// written with others is written in any case, as it may be when a connection is lost during a commit.
 type gathering struct {
-	intake *Ingester
-	ws     subject.WorkspaceID
-	lanes  int // transactions at once
+	ingester *Ingester
+	ws       subject.WorkspaceID
+	lanes    int // concurrent transactions
 
 	mu      sync.Mutex
 	running int
 	waiting []*batch
-	items   int // events that wait
+	items   int // waiting events
 }
 
-// commit has b written, in a transaction of its own or with others, and returns what came of it.
+// commit has b written, in a transaction of its own or with others, and returns the result.
 func (g *gathering) commit(ctx context.Context, b *batch) error {
 	g.mu.Lock()
 	g.line(len(g.waiting), b)
@@ -70,7 +68,7 @@ func (g *gathering) commit(ctx context.Context, b *batch) error {
 	}
 }
 
-// line puts batches in line. The caller holds mu.
+// line puts batches into the line. The caller holds mu.
 func (g *gathering) line(at int, list ...*batch) {
 	g.waiting = slices.Insert(g.waiting, at, list...)
 	for _, b := range list {
@@ -79,7 +77,7 @@ func (g *gathering) line(at int, list ...*batch) {
 	}
 }
 
-// turned reports whether it is b's turn. If not it leaves the line, or those who have taken it along.
+// turned reports whether it is b's turn. If not, b leaves the line, or the group that was to write it.
 func (g *gathering) turned(b *batch) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,7 +89,7 @@ func (g *gathering) turned(b *batch) bool {
 	return b.first
 }
 
-// dispatch gives the turn to the first in line, while there is a lane for it. The caller holds mu.
+// dispatch gives the turn to the first batch in line if a lane is free. The caller holds mu.
 func (g *gathering) dispatch() {
 	for len(g.waiting) > 0 && (g.running == 0 || g.running < g.lanes && g.items >= worthOwn) {
 		b := g.waiting[0]
@@ -103,7 +101,7 @@ func (g *gathering) dispatch() {
 	}
 }
 
-// company takes along those in line whom one transaction with b can hold.
+// company takes the batches from the line that fit into one transaction with b.
 func (g *gathering) company(b *batch) []*batch {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,9 +118,9 @@ func (g *gathering) company(b *batch) []*batch {
 	return others
 }
 
-// write runs a transaction for b, whose caller this is, and for who came meanwhile, and tells these. It reports false
-// when the group failed: then all of it are back in line, in their order, each for a transaction of their own. A request
-// that the transaction left out (see repeat) is back in line by itself.
+// write runs a transaction for b, whose caller this is, and for the batches that arrived meanwhile, and notifies their callers. It returns false if
+// the group failed: then all its batches are back in line, in order, each for a transaction of its own. A request that the transaction left out (see
+// repeat) is back in line by itself.
 func (g *gathering) write(ctx context.Context, b *batch) (done bool) {
 	group := []*batch{b}
 	err := errPanicked
@@ -144,13 +142,13 @@ func (g *gathering) write(ctx context.Context, b *batch) (done bool) {
 	defer cancel()
 	run, cancelCause := context.WithCancelCause(run)
 	defer cancelCause(nil)
-	// The caller may cancel as long as only their own request is concerned.
+	// The caller may cancel as long as the transaction holds only their own request.
 	mayCancel := func() func() bool { return context.AfterFunc(ctx, func() { cancelCause(context.Cause(ctx)) }) }
 	stop := mayCancel()
 	defer func() { stop() }()
 	asked := false
-	err = g.intake.write(run, g.ws, func() []*batch {
-		if !asked && stop() { // else the transaction is done again, or the caller has gone
+	err = g.ingester.write(run, g.ws, func() []*batch {
+		if !asked && stop() { // else the transaction runs again, or the caller has gone
 			asked = true
 			if group = append(group, g.company(b)...); len(group) == 1 {
 				stop = mayCancel()
@@ -161,7 +159,7 @@ func (g *gathering) write(ctx context.Context, b *batch) (done bool) {
 	return false
 }
 
-// ended gives every batch of a group what came of its transaction. The first one is its caller's. The caller holds mu.
+// ended gives every batch of a group the result of its transaction. The first batch belongs to the calling goroutine. The caller holds mu.
 func (g *gathering) ended(group []*batch, err error) {
 	var again []*batch
 	for i, one := range group {
@@ -179,17 +177,17 @@ func (g *gathering) ended(group []*batch, err error) {
 	g.back(again)
 }
 
-// separable reports whether a group that failed may succeed one by one. All plan again for new definitions, and a
-// database that is away is so for each of them.
+// separable reports whether the batches of a failed group may succeed one by one. New definitions would make each of them plan again, and an absent
+// database fails each of them.
 func separable(err error) bool {
 	return err != nil && !errors.Is(err, errPanicked) && !errors.Is(err, store.ErrStaleDefinitions) &&
 		!errors.Is(err, errGroupTimeout) && !store.Unavailable(err)
 }
 
-// back puts batches in line before all others, but for those whose callers have gone. The caller holds mu.
+// back puts batches before all others in line, except those whose callers have gone. The caller holds mu.
 func (g *gathering) back(list []*batch) {
 	g.line(0, slices.DeleteFunc(slices.Clone(list), func(b *batch) bool { return b.gone })...)
 }
 
-// errPanicked is what the others of a group are told when writing it panicked on the first one's goroutine.
+// errPanicked is the error that the other batches of a group get when writing panicked on the first one's goroutine.
 var errPanicked = errors.New("the transaction was given up")

@@ -1,9 +1,8 @@
-// Package ingest takes events in: it checks them, holds them against the definitions, and writes what they imply.
+// Package ingest accepts events: it validates them, matches them against the definitions, and writes the instances and deliveries that they cause.
 //
-// When a call returns without an error, every accepted event, its instances and the deliveries for its recipient are
-// durable (P1). A bad event never touches another one of its batch, and the same event again is answered with what
-// the first one made, for ever (P2, C11). Nor does a bad request touch another one: calls that come at the same time
-// share a transaction (see gathering), which nobody can tell from the answers.
+// When a call returns without an error, every accepted event, its instances and the deliveries for its recipient are durable (P1). A bad event
+// affects no other event of its batch. A repeated event is answered with what the first one made, for ever (P2, C11). A bad request affects no other
+// request either: concurrent calls share a transaction (see gathering), and the answers do not show it.
 package ingest
 
 import (
@@ -28,10 +27,10 @@ import (
 // MaxBatch is how many events one call may hold.
 const MaxBatch = 1000
 
-// rounds is how often a request is planned again because the definitions changed under it.
+// rounds is how often a request is planned again because the definitions changed meanwhile.
 const rounds = 20
 
-// Outcome is what became of an event or of one occasion of it.
+// Outcome is what happened to an event or to one occasion of it.
 type Outcome string
 
 // The outcomes (C12, C13). An event is created when any of its occasions is.
@@ -71,7 +70,7 @@ type DeliveryResult struct {
 	Status  delivery.Status
 }
 
-// Store is what intake needs of the store.
+// Store is what ingest needs of the store.
 type Store interface {
 	Ingest(ctx context.Context, ws subject.WorkspaceID, request func() store.IngestRequest,
 		decide func(store.IngestState) (store.IngestWrites, error)) error
@@ -79,7 +78,7 @@ type Store interface {
 	Writers() int
 }
 
-// Ingester takes events in.
+// Ingester accepts events.
 type Ingester struct {
 	store   Store
 	catalog *catalog.Catalog
@@ -89,14 +88,14 @@ type Ingester struct {
 	gatherings map[subject.WorkspaceID]*gathering
 }
 
-// New makes an intake.
+// New makes an Ingester.
 func New(s Store, c *catalog.Catalog, w journal.Writer) *Ingester {
 	return &Ingester{store: s, catalog: c, journal: w, gatherings: map[subject.WorkspaceID]*gathering{}}
 }
 
-// Ingest takes a batch in, at now. The results stand in the order of the items. An error means that nothing of
-// the batch was stored; it is a *store.Replay when once, which may be nil, says that this was done before. A batch
-// of which every item is refused changes nothing and may be sent again: its answer is not kept.
+// Ingest accepts a batch at now. The results are in the order of the items. An error means that nothing of the batch was stored; it is a
+// *store.Replay if once, which may be nil, finds that the request was handled before. A batch whose items are all refused changes nothing and may be
+// sent again: its answer is not stored.
 func (in *Ingester) Ingest(ctx context.Context, ws store.Workspace, items []Item, now time.Time, once *store.Idempotent[[]Result]) ([]Result, error) {
 	if len(items) > MaxBatch {
 		return nil, fmt.Errorf("a batch holds at most %d events, not %d", MaxBatch, len(items))
@@ -121,13 +120,13 @@ func (in *Ingester) gathering(ws subject.WorkspaceID) *gathering {
 	defer in.mu.Unlock()
 	g := in.gatherings[ws]
 	if g == nil {
-		g = &gathering{intake: in, ws: ws, lanes: in.store.Writers()}
+		g = &gathering{ingester: in, ws: ws, lanes: in.store.Writers()}
 		in.gatherings[ws] = g
 	}
 	return g
 }
 
-// clause is one judged line of a condition in a trace.
+// clause is one evaluated line of a condition in a trace.
 type clause struct {
 	Line   string        `json:"line"`
 	Met    bool          `json:"met"`
@@ -136,7 +135,7 @@ type clause struct {
 	Value  any           `json:"value,omitempty"`
 }
 
-// trace is what one trigger made of an event, kept with the event so that it can be explained.
+// trace is how one trigger evaluated an event, stored with the event for explanations.
 type trace struct {
 	Workflow string        `json:"workflow"`
 	Version  int64         `json:"version"`

@@ -14,17 +14,17 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Bounds of one event. They are generous for facts and far below what would hurt a batch.
+// Bounds of one event. They are generous for facts, and far below a size that would hurt a batch.
 const (
 	MaxEvent = 256 << 10 // bytes of JSON
 	MaxDepth = 32        // nested objects and lists
 	maxName  = 256       // bytes of an id, a kind, an address or a reference
 )
 
-// ItemError says why an event was refused, where, and what to do.
+// ItemError explains why an event was refused, where, and how to correct it.
 type ItemError struct {
 	Reason  reason.Reason
-	Field   string // path inside the event; empty = the whole
+	Field   string // path inside the event; empty = the whole event
 	Message string
 	Hint    string
 }
@@ -40,16 +40,16 @@ func invalid(field, message, hint string) *ItemError {
 	return &ItemError{Reason: reason.InvalidEvent, Field: field, Message: message, Hint: hint}
 }
 
-// Item is one event of a request, or why it was refused; it keeps its place in the answer.
+// Item is one event of a request, or the error for which it was refused; it keeps its position in the answer.
 type Item struct {
 	Event subject.Event
 	Err   *ItemError
 
-	payload string // the payload as it is spelled, without blanks; empty: it is written anew
+	payload string // the payload's original JSON, without blanks; empty: it is encoded again
 }
 
-// Parse reads one event: {id, kind, occurred_at, payload, recipient: {address, locale, customer_ref}}. Unknown
-// and doubled keys, invalid UTF-8, U+0000 and anything beyond the bounds are refused. Numbers keep their spelling.
+// Parse reads one event: {id, kind, occurred_at, payload, recipient: {address, locale, customer_ref}}. It refuses unknown and duplicate keys, invalid
+// UTF-8, U+0000 and anything beyond the bounds. Numbers keep their digits.
 func Parse(raw json.RawMessage, now time.Time) Item {
 	if len(raw) > MaxEvent {
 		return Item{Err: &ItemError{
@@ -72,12 +72,12 @@ func Parse(raw json.RawMessage, now time.Time) Item {
 	return item
 }
 
-// parser reads an event. What is wrong with its fields counts only when nothing is wrong with its JSON.
+// parser reads an event. An error of its fields is reported only if its JSON has none.
 type parser struct {
 	event   subject.Event
-	payload []byte // as it is spelled, without blanks
+	payload []byte // the original JSON, without blanks
 	seen    [5]bool
-	wrong   *ItemError // the first
+	wrong   *ItemError // the first field error
 }
 
 func (p *parser) read(raw []byte) *strictjson.Error {
@@ -118,7 +118,7 @@ func (p *parser) read(raw []byte) *strictjson.Error {
 	return r.End()
 }
 
-// Accept checks an event that was put together by another route than Parse and completes its instants.
+// Accept validates an event that did not come through Parse, and completes its instants.
 func Accept(ev subject.Event, now time.Time) Item {
 	ev.ReceivedAt = now
 	if !ev.OccurredGiven {
@@ -167,8 +167,8 @@ func check(ev subject.Event) *ItemError {
 
 var eventFields = [...]string{"id", "kind", "occurred_at", "payload", "recipient"} //nolint:gochecknoglobals // a constant, if Go had such
 
-// field takes one field of the event over; spelled is its value as it stands there.
-func (p *parser) field(name string, value any, spelled []byte) (err *ItemError) {
+// field reads one field of the event; raw is the original JSON of its value.
+func (p *parser) field(name string, value any, raw []byte) (err *ItemError) {
 	switch name {
 	case "id":
 		p.event.ExtID, err = text(name, value)
@@ -185,7 +185,7 @@ func (p *parser) field(name string, value any, spelled []byte) (err *ItemError) 
 		if !ok {
 			return invalid(name, "is not an object", "")
 		}
-		p.event.Payload, p.payload = payload, spelled
+		p.event.Payload, p.payload = payload, raw
 	case "recipient":
 		p.event.Recipient, err = recipient(value)
 	default:
@@ -254,7 +254,7 @@ func instant(field string, value any) (time.Time, *ItemError) {
 
 const surrogates = `a character beyond U+FFFF is written as two \u, or as itself`
 
-// malformed says what is wrong with the JSON of an event.
+// malformed describes an error in the JSON of an event.
 func malformed(err *strictjson.Error) *ItemError {
 	switch err.Kind {
 	case strictjson.NotUTF8:

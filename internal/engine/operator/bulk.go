@@ -16,15 +16,15 @@ import (
 const (
 	// bulkPage is how many deliveries a job reads at once.
 	bulkPage = 100
-	// bulkCount is how many rows are read at once to count what a job would do, and bulkCounts how often while somebody waits for
-	// the answer: a second or so.
+	// bulkCount is how many rows are read at once to count what a job would do, and bulkCounts how often, while a caller waits for the answer: about
+	// a second.
 	bulkCount  = 1000
 	bulkCounts = 40
 	// samples is how many deliveries a dry run shows.
 	samples = 10
 )
 
-// Bulk is a wish to retry or cancel many deliveries.
+// Bulk is a request to retry or cancel many deliveries.
 type Bulk struct {
 	Retry     bool // else cancel
 	Selection delivery.Selection
@@ -44,18 +44,18 @@ func (b Bulk) selects(r delivery.Row) bool {
 	return b.Selection.ToCancel(r)
 }
 
-// Matched says what a selection finds.
+// Matched is what a selection finds.
 type Matched struct {
 	N        int
 	ByStatus map[delivery.Status]int
-	ByReason map[reason.Reason]int // of those that have one
+	ByReason map[reason.Reason]int // of those that have a reason
 	Samples  []delivery.Row        // the oldest
-	More     bool                  // counting has ended before everything was looked at: N is the least
+	More     bool                  // counting has stopped early: N is a lower bound
 	last     delivery.ID
 }
 
-// Preview counts what a wish concerns, up to a bound, and changes nothing. ErrNotFound: it names a workflow that is not in force, and of which there
-// is nothing.
+// Preview counts what a request selects, up to a bound, and changes nothing. ErrNotFound: it names a workflow that is not in force and has no
+// deliveries.
 func (o *Operator) Preview(ctx context.Context, ws subject.WorkspaceID, b Bulk) (Matched, error) {
 	m := Matched{ByStatus: map[delivery.Status]int{}, ByReason: map[reason.Reason]int{}}
 	var err error
@@ -98,9 +98,9 @@ func (o *Operator) Preview(ctx context.Context, ws subject.WorkspaceID, b Bulk) 
 	return m, err
 }
 
-// Begin has a job do what somebody wishes, with all deliveries that there are now; where there are none, there is no job. While one
-// runs for the same wish, that one is answered. A job has no total where not everything was counted. once keeps the answer to a
-// request that may come again; see store.Once.
+// Begin starts a job for a request, with all deliveries that exist now; without deliveries there is no job. If a job runs for the same request, Begin
+// answers with that job. A job has no total if not everything was counted. once keeps the answer to a request that may be repeated; see
+// store.Idempotent.
 func (o *Operator) Begin(ctx context.Context, ws subject.WorkspaceID, b Bulk, actor string, now time.Time, once func(Matched) *store.Idempotent[store.Run]) (store.Run, Matched, error) {
 	m, err := o.Preview(ctx, ws, b)
 	if err != nil || m.N == 0 && !m.More {
@@ -143,7 +143,7 @@ func (o *Operator) Work(ctx context.Context, now time.Time) (done int, more bool
 	if err != nil {
 		return 0, false, err
 	}
-	behind := 0 // decided since the job has moved on
+	behind := 0 // decided since the job has advanced
 	for _, row := range rows {
 		if !b.selects(row) {
 			continue
@@ -155,7 +155,7 @@ func (o *Operator) Work(ctx context.Context, now time.Time) (done int, more bool
 		switch {
 		case errors.Is(err, store.ErrMoved):
 			return done, true, nil
-		case errors.As(err, &refused), errors.Is(err, ErrNotFound): // it has gone on meanwhile
+		case errors.As(err, &refused), errors.Is(err, ErrNotFound): // it has changed meanwhile
 		case err != nil:
 			return done, false, err
 		case moved:
@@ -177,7 +177,7 @@ func (o *Operator) Work(ctx context.Context, now time.Time) (done int, more bool
 	return done, true, err
 }
 
-// one does with a delivery what a person does, unless it is no longer selected. moved reports whether the job has moved on to it.
+// one does with a delivery what a single action does, unless it is no longer selected. moved reports whether the job has advanced to it.
 func (o *Operator) one(ctx context.Context, b Bulk, step store.JobStep, now time.Time) (moved bool, err error) {
 	name := "cancel"
 	switch {

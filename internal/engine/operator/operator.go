@@ -1,8 +1,7 @@
-// Package operator is what people may do: cancel, retry, release and forget instances and deliveries, pause and resume workflows.
+// Package operator implements the actions of people: cancel, retry, release and forget for instances and deliveries, pause and resume for workflows.
 //
-// Every action is one transaction with its audit entry. Nothing is deleted and nothing final is left: a message
-// that has ended is sent again only as a new occasion with a key of its own (P2), and a freed key comes back as
-// key:retry:n (decision 64).
+// Every action is one transaction with its audit entry. No action deletes anything or leaves a final state: a message that has ended is sent again
+// only as a new occasion with its own key (P2), and a freed key comes back as key:retry:n (decision 64).
 package operator
 
 import (
@@ -39,15 +38,15 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("%s is not possible: it is %s", e.Action, e.Status)
 }
 
-// Result says what an action did. New ids are set when it made a new occasion.
+// Result is what an action did. The new ids are set if it made a new occasion.
 type Result struct {
 	Instance      instance.ID
-	Deliveries    []delivery.ID // those it changed
+	Deliveries    []delivery.ID // the deliveries that it changed
 	NewInstance   instance.ID
 	NewKey        string
 	NewDeliveries []delivery.ID
-	BeingSent     []delivery.ID // those whose message is on the wire: a cancel came too late for it, and ends what would follow
-	Changed       bool          // false: it was so already, or all of it is on the wire
+	BeingSent     []delivery.ID // deliveries in flight: a cancel came too late for this message, and ends what would follow
+	Changed       bool          // false: it was so already, or all of it is in flight
 }
 
 // Store is what the actions need of the store.
@@ -69,7 +68,7 @@ type Store interface {
 	FailBulk(ctx context.Context, now time.Time, run store.Run, cause error) error
 }
 
-// Operator carries actions out.
+// Operator performs the actions.
 type Operator struct {
 	store      Store
 	catalog    *catalog.Catalog
@@ -77,17 +76,17 @@ type Operator struct {
 	idempotent *store.Idempotent[Result]
 }
 
-// New makes an operator.
+// New makes an Operator.
 func New(s Store, c *catalog.Catalog, w journal.Writer) *Operator {
 	return &Operator{store: s, catalog: c, journal: w}
 }
 
-// Idempotent is an operator for one request that may come again; see store.Idempotent.
+// Idempotent is an operator for one request that may be repeated; see store.Idempotent.
 func (o *Operator) Idempotent(once *store.Idempotent[Result]) *Operator {
 	return &Operator{store: o.store, catalog: o.catalog, journal: o.journal, idempotent: once}
 }
 
-// action is one run of a decision.
+// action is one call of a decision.
 type action struct {
 	name    string
 	actor   string
@@ -95,14 +94,14 @@ type action struct {
 	now     time.Time
 	ids     func(time.Time) int64
 	result  Result
-	detail  map[string]any // of its audit entry, beside what every one has
+	detail  map[string]any // of its audit entry, besides the common fields
 	entries []journal.Entry
-	job     *store.JobStep // of which it is one
-	moved   bool           // that job, with what it changes
-	marked  int            // deliveries that are being sent, of which only what would follow was stopped
+	job     *store.JobStep // the step of the job that it belongs to
+	moved   bool           // this action advances the job
+	marked  int            // deliveries in flight: only what would follow was stopped
 }
 
-// CancelInstance cancels an occasion with all its deliveries. What was sent stays sent and gets no more reminders.
+// CancelInstance cancels an occasion with all its deliveries. A sent message stays sent and gets no more reminders.
 func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
 	return o.run(ctx, ws, id, "cancel", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
 		var change store.OperatorChange
@@ -130,7 +129,7 @@ func (o *Operator) CancelInstance(ctx context.Context, ws subject.WorkspaceID, i
 	})
 }
 
-// CancelDelivery cancels one delivery; on its way to the provider it is too late for that attempt (P5).
+// CancelDelivery cancels one delivery; if its message is in flight, it is too late for that attempt (P5).
 func (o *Operator) CancelDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
 	return o.onDelivery(ctx, ws, id, "cancel", actor, now, func(a *action, _ store.OperatorState, d delivery.Row) (store.OperatorChange, error) {
 		return a.cancelDelivery(d)
@@ -149,8 +148,8 @@ func (a *action) cancelDelivery(d delivery.Row) (change store.OperatorChange, er
 	return change, &StateError{Action: "cancel", Status: string(d.Status), Hint: "a delivery that has ended stays as it is"}
 }
 
-// cancel changes a delivery that may still have something to send. One with an open intent is only marked: the
-// result of the attempt decides (model.md §3).
+// cancel changes a delivery that may still have something to send. One with an open intent is only marked: the result of the attempt decides
+// (model.md §3).
 func (a *action) cancel(d delivery.Row) (delivery.Row, bool) {
 	return a.cancelFor(d, reason.CancelledByPerson)
 }
@@ -160,7 +159,7 @@ func (a *action) cancelFor(d delivery.Row, why reason.Reason) (delivery.Row, boo
 		return d, false
 	}
 	if d.Status == delivery.Sent && d.SendAt.IsZero() && !d.CompletedAt.IsZero() {
-		return d, false // it was told once and for all; there is nothing to take back
+		return d, false // it was sent and has no reminders: there is nothing to cancel
 	}
 	if !d.IntentAt.IsZero() && d.LeaseUntil.After(a.now) {
 		a.result.BeingSent = append(a.result.BeingSent, d.ID)
@@ -189,8 +188,8 @@ func allEnded(rows []delivery.Row) bool {
 	return true
 }
 
-// RetryDelivery tries a delivery again: one that still waits in its own row and under the same provider key, one
-// that has ended as a new occasion, key:retry:n, with a key of its own.
+// RetryDelivery retries a delivery: one that still waits goes on in its own row and under the same provider key; one that has ended is repeated as a
+// new occasion, key:retry:n, with its own provider key.
 func (o *Operator) RetryDelivery(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, actor string, now time.Time) (Result, error) {
 	return o.onDelivery(ctx, ws, id, "retry", actor, now, (*action).retryDelivery)
 }
@@ -217,7 +216,7 @@ func (a *action) retryDelivery(s store.OperatorState, d delivery.Row) (store.Ope
 		}
 		d.EligibleAt = a.eligible(d)
 		d.SendAt, d.ExpiresAt, d.LeaseUntil, d.RetryCount, d.Reason = a.now, time.Time{}, time.Time{}, 0, reason.RetryByOperator
-		d.DueAt = time.Time{} // catch_up forgives a retry
+		d.DueAt = time.Time{} // catch_up does not apply to a retry
 		a.result.Deliveries = append(a.result.Deliveries, d.ID)
 		a.recordDelivery(journal.Released, d, reason.RetryByOperator)
 		return store.OperatorChange{Deliveries: []delivery.Row{d}}, nil
@@ -225,8 +224,8 @@ func (a *action) retryDelivery(s store.OperatorState, d delivery.Row) (store.Ope
 	return store.OperatorChange{}, &StateError{Action: "retry", Status: string(d.Status)}
 }
 
-// eligible is the instant from which a message that is retried could have left; none: now. A retry by hand leaves it unmoved, but
-// what still waited for a limit, a resume or a person's decision could not have left before.
+// eligible is the instant from which a retried message could have left; zero: now. A retry by hand does not move it, but a message that waited for a
+// limit, a resume or a person's decision could not have left before.
 func (a *action) eligible(d delivery.Row) time.Time {
 	if at := d.Eligible(); at.Before(a.now) {
 		return at
@@ -234,8 +233,7 @@ func (a *action) eligible(d delivery.Row) time.Time {
 	return time.Time{}
 }
 
-// again makes a new occasion for one person out of a delivery that has ended, and marks that one, so that the same
-// wish said twice sends once.
+// again makes a new occasion for one contact out of a delivery that has ended, and marks the old one, so that the same request made twice sends once.
 func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChange {
 	old := d
 	old.StopReason = reason.ResentByOperator
@@ -256,7 +254,7 @@ func (a *action) again(s store.OperatorState, d delivery.Row) store.OperatorChan
 	return store.OperatorChange{Deliveries: []delivery.Row{old}, NewInstance: &in, NewDeliveries: []delivery.Row{d}}
 }
 
-// repetition is a new row for the occasion of an instance, under a key of its own.
+// repetition is a new row for the occasion of an instance, under its own key.
 func (a *action) repetition(s store.OperatorState) instance.Row {
 	in := s.Instance
 	base, _ := key.Instance(in.Key).Base()
@@ -267,9 +265,9 @@ func (a *action) repetition(s store.OperatorState) instance.Row {
 	return in
 }
 
-// copy is a delivery of a repetition, to the same person.
+// copy is a delivery of a repetition, to the same contact.
 func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
-	// A delivery's key is its occasion's key and, from the first bar on, the person and the channel.
+	// A delivery's key is its occasion's key and, from the first bar on, the contact and the channel.
 	who := d.Key[strings.IndexByte(d.Key, '|'):]
 	d.ID, d.Instance, d.Key = delivery.ID(a.ids(a.now)), in.ID, in.Key+who
 	d.RemindersRemaining += d.Step // planned reminders count from the beginning again
@@ -280,8 +278,8 @@ func (a *action) copy(d delivery.Row, in instance.Row) delivery.Row {
 	return d
 }
 
-// Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, decision 64). What
-// the forgotten instance still has to send is cancelled.
+// Forget frees a key: the next event of this occasion counts as new and makes key:retry:n (C10, decision 64). It cancels what the forgotten instance
+// still has to send.
 func (o *Operator) Forget(ctx context.Context, ws subject.WorkspaceID, instanceKey, actor string, now time.Time) (Result, error) {
 	base, _ := key.Instance(instanceKey).Base()
 	row, err := o.store.InstanceByKey(ctx, ws, string(base))
@@ -365,10 +363,10 @@ func (o *Operator) run(ctx context.Context, ws subject.WorkspaceID, id instance.
 	return a.result, nil
 }
 
-// loads bounds how often the definitions in force are fetched: each time somebody has applied others.
+// loads bounds how often the definitions in force are loaded: each time somebody has applied others.
 const loads = 20
 
-// operate is the store's, done again with the definitions that it lacks.
+// operate calls the store's Operate again with the definitions that it lacks.
 func (o *Operator) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
 	decide func(store.OperatorState) (store.OperatorChange, error), once *store.Idempotent[store.OperatorChange],
 ) error {
@@ -385,7 +383,7 @@ func (o *Operator) operate(ctx context.Context, ws subject.WorkspaceID, now time
 	}
 }
 
-// follow is what comes after an occasion of the calendar that a person has ended: a series ends only by its own rule.
+// follow returns what comes after a calendar occasion that a person has ended: a series ends only by its own rule.
 func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row) ([]store.Successor, error) {
 	in := s.Instance
 	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !plan.InSeries(in) {

@@ -12,20 +12,19 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Paused says what pausing or resuming a workflow did.
+// Paused is what pausing or resuming a workflow did.
 type Paused struct {
-	Pause   store.Pause // as it is now; none: it is not paused
-	Changed bool        // false: it was so already
+	Pause   store.Pause // as it is now; zero: it is not paused
+	Changed bool        // false: it was paused, or not, before
 }
 
-// paused is why what was put aside is not taken up by itself.
+// paused is the error for an action on a parked row, which only resuming the workflow continues.
 func paused(action string) error {
 	return &StateError{Action: action, Status: "held because its workflow is paused", Hint: "resume the workflow"}
 }
 
-// Pause stops a workflow: nothing of it is expanded or sent until it is resumed. New occasions go on being planned; what comes
-// due is put aside, held with the reason workflow_paused. What is on its way to a provider is not called back. An apply changes
-// nothing of this, and neither does a restart.
+// Pause stops a workflow: nothing of it is expanded or sent until it is resumed. New occasions are still planned; when they are due they are parked
+// with the reason workflow_paused. Messages in flight are not called back. Neither an apply nor a restart ends the pause.
 func (o *Operator) Pause(ctx context.Context, ws subject.WorkspaceID, workflow, why, actor string, now time.Time) (Paused, error) {
 	set, err := o.catalog.Current(ctx, ws)
 	if err != nil {
@@ -43,8 +42,8 @@ func (o *Operator) Pause(ctx context.Context, ws subject.WorkspaceID, workflow, 
 	return Paused{Pause: p, Changed: changed}, err
 }
 
-// Resume has a workflow go on. What was put aside is due now and not late (R2); of a series of the calendar, backlog decides
-// which of the occasions that came due meanwhile are sent.
+// Resume continues a workflow. What was parked is due now and not late (R2). For a calendar series, backlog decides which of the occasions that
+// became due meanwhile are sent.
 func (o *Operator) Resume(ctx context.Context, ws subject.WorkspaceID, workflow, actor string, now time.Time) (Paused, error) {
 	changed, err := o.store.ResumeWorkflow(ctx, ws, workflow, now, store.Audit{At: now, Actor: actor, Action: "resume", Target: workflow})
 	if err != nil || changed {
@@ -60,7 +59,7 @@ func (o *Operator) Resume(ctx context.Context, ws subject.WorkspaceID, workflow,
 	return Paused{}, nil
 }
 
-// TakeParked is a stage: it takes up what was put aside of workflows that go on, a page at a time, and reports whether there may be more.
+// TakeParked is a stage: it makes parked rows of resumed workflows due, a page at a time, and reports whether there may be more.
 func (o *Operator) TakeParked(ctx context.Context, now time.Time, limit int) (more bool, err error) {
 	u, more, err := o.store.TakeParked(ctx, now, limit)
 	if err != nil {

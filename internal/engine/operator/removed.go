@@ -12,11 +12,10 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// A workflow that was deleted sends nothing more: what is claimed of it ends, whatever version it keeps. So that nothing seems to
-// wait until then, a job goes over its deliveries in pages, as one that cancels does, and then over the instances that have not
-// begun.
+// A deleted workflow sends nothing more: a claim ends its deliveries, whatever version they are pinned to. So that nothing seems to wait until then,
+// a job goes over its deliveries in pages, like a bulk cancel, and then over the instances that have not begun.
 
-// withdrawn is what the job makes of a delivery.
+// withdrawn returns the change that the job makes to a delivery.
 func (o *Operator) withdrawn(a *action, s store.OperatorState, d delivery.Row) (change store.OperatorChange, err error) {
 	if gone, err := o.gone(s); err != nil || !gone {
 		return change, err
@@ -27,14 +26,13 @@ func (o *Operator) withdrawn(a *action, s store.OperatorState, d delivery.Row) (
 	return change, nil
 }
 
-// gone reports whether the workflow is in force no more, in the transaction that acts on it: it may have come back.
+// gone reports whether the workflow is not in force, in the transaction that acts on it: it may have been applied again.
 func (o *Operator) gone(s store.OperatorState) (bool, error) {
 	set, err := o.catalog.Loaded(s.Instance.Workspace, s.InForce)
 	return err == nil && set.Workflow(s.Instance.Workflow) == nil, err
 }
 
-// withdrawInstances does one page of the instances that have not begun. end: none of them is to be withdrawn any more, also where
-// the workflow is in force again.
+// withdrawInstances withdraws one page of the instances that have not begun. end: there are no more of them, or the workflow is in force again.
 func (o *Operator) withdrawInstances(ctx context.Context, run store.Run, workflow string, now time.Time) (done int, end bool, err error) {
 	rows, err := o.store.Instances(ctx, run.Workspace, store.InstanceFilter{Workflow: workflow, Status: instance.Pending}, store.Page{Limit: bulkPage})
 	if err != nil {
@@ -43,7 +41,7 @@ func (o *Operator) withdrawInstances(ctx context.Context, run store.Run, workflo
 	end = true
 	for _, row := range rows {
 		result, err := o.run(ctx, row.Workspace, row.ID, "withdraw", run.Actor, now, o.withdrawnInstance)
-		if err != nil && !errors.Is(err, ErrNotFound) { // it has gone on meanwhile
+		if err != nil && !errors.Is(err, ErrNotFound) { // it has changed meanwhile
 			return done, false, err
 		}
 		if result.Changed {

@@ -17,14 +17,14 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// RetryInstance has an instance done again: one that waits or is held in its own row, at once; one that has ended, however it did, as
-// a new one, key:retry:n (B22). What ended before it was due keeps its time. The new one is expanded to the audience of its moment;
-// where the event itself names the person, each of its messages is made again.
+// RetryInstance repeats an instance. An instance that waits or is on hold goes on in its own row, at once; one that has ended, whatever its outcome,
+// is repeated as a new one, key:retry:n (B22). If it ended before it was due, the new one keeps its time. The new one goes to the audience of its own
+// moment; if the event itself names the recipient, each of its messages is made again.
 //
-// What was planned by a record is asked again when it is due, as the first one was: where the record no longer implies it, the new
-// one ends as source_no_longer_valid. Until then it stands for the occasion: the next look makes no other one beside it.
+// An occasion that was planned by a record is revalidated when it is due, as the first one was: if the record no longer asks for it, the new one ends
+// as source_no_longer_valid. Until then it represents the occasion, and the next evaluation makes no other one.
 //
-// The same wish again changes nothing, and names the instance that was made then: that one may be retried.
+// The same request again changes nothing, and names the instance that was made then, which may be retried itself.
 func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
 	return o.run(ctx, ws, id, "retry", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
 		in := s.Instance
@@ -34,7 +34,7 @@ func (o *Operator) RetryInstance(ctx context.Context, ws subject.WorkspaceID, id
 		case in.Status == instance.Pending:
 			in.NextRetryAt = now
 			if !s.Instance.Held && in.RetryCount > 0 {
-				in.NextRetryAt = time.Time{} // it is taken up at once, and late since it was due
+				in.NextRetryAt = time.Time{} // it is taken at once, and late since it was due
 			}
 			if err := o.decided(a, s, &in); err != nil {
 				return store.OperatorChange{}, err
@@ -62,13 +62,13 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 		return store.OperatorChange{}, &StateError{Action: "retry", Status: "of a trigger that is defined no longer", Hint: "retry its deliveries one by one"}
 	}
 	if m.Trigger.Schedule != nil && m.Trigger.Schedule.ByContact && plan.InSeries(s.Instance) && s.Instance.DueAt.After(a.now) {
-		// What is done again is for everybody at once, and would reach some of them in the middle of their night.
+		// The repetition is for everybody at once, and would reach some of them in the middle of their night.
 		return store.OperatorChange{}, &StateError{
 			Action: "retry", Status: string(s.Instance.Status) + " before it is due, by the zone of each contact", Hint: "retry it when that has come, or start a run by hand",
 		}
 	}
 	in := a.repetition(s)
-	in.Status, in.Reason, in.Context = instance.Pending, reason.RetryByOperator, "" // a person's wish is no firing
+	in.Status, in.Reason, in.Context = instance.Pending, reason.RetryByOperator, "" // a person's request is no firing
 	if s.Instance.DueAt.After(a.now) {
 		in.DueAt = s.Instance.DueAt
 	}
@@ -85,7 +85,7 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 			return store.OperatorChange{}, &StateError{Action: "retry", Status: string(s.Instance.Status) + " without a message", Hint: "post the event again, with an id of its own"}
 		}
 	case m.Trigger.Ahead():
-		in.Event, in.InputHash = 0, m.Trigger.Inputs() // it is seen anew
+		in.Event, in.InputHash = 0, m.Trigger.Inputs() // its record is read again
 	case m.Trigger.Schedule != nil && in.Event == 0 && plan.InSeries(s.Instance):
 		if change.NewEvent, err = o.occasion(a, s, m); err != nil {
 			return store.OperatorChange{}, err
@@ -112,7 +112,7 @@ func (o *Operator) repeat(a *action, s store.OperatorState) (store.OperatorChang
 	return change, nil
 }
 
-// repeated is a message of the event's own recipient again.
+// repeated makes a message of the event's own recipient again.
 func (a *action) repeated(d delivery.Row, in instance.Row) delivery.Row {
 	planned := d.NotBefore
 	never := d.LastSentAt.IsZero() && d.Status == delivery.Cancelled
@@ -125,7 +125,7 @@ func (a *action) repeated(d delivery.Row, in instance.Row) delivery.Row {
 	return d
 }
 
-// occasion is what texts read of a day of the calendar that had not begun when it ended: the same as if it had been done then.
+// occasion returns what texts read of a day of the calendar that ended before it had begun, as they would have read it then.
 func (o *Operator) occasion(a *action, s store.OperatorState, m definition.Match) (*store.EventRow, error) {
 	in := s.Instance
 	set, err := o.catalog.Loaded(in.Workspace, s.InForce)

@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Warning is a field of the type contact whose value is the id of no contact. It refuses nothing: the contact may be made later.
+// Warning is a field of the type contact whose value is not the id of any contact. The record is still written: the contact may be made later.
 type Warning struct {
 	Field string // its name, without props
 	Value string // the id that no contact has
@@ -26,7 +26,7 @@ func (w Warning) String() string {
 	return fmt.Sprintf("props.%s: no contact has the id %s; make the contact, or correct the field", w.Field, value)
 }
 
-// contacts are the fields of the type contact that hold an id, in the order of their names. An empty text is no id.
+// contacts returns the fields of the type contact that hold an id, in the order of their names. An empty text is no id.
 func contacts(t *expr.RecordType, props map[string]any) []Warning {
 	if t == nil {
 		return nil
@@ -40,12 +40,12 @@ func contacts(t *expr.RecordType, props map[string]any) []Warning {
 	return named
 }
 
-// unknown are those of the fields whose id no contact has.
+// unknown returns the fields whose id no contact has.
 func unknown(named []Warning, known map[string]bool) []Warning {
 	return slices.DeleteFunc(named, func(w Warning) bool { return known[w.Value] })
 }
 
-// ids are those that the fields hold, each once.
+// ids returns the ids in the fields, each once.
 func ids(named []Warning) []string {
 	all := map[string]bool{}
 	for _, w := range named {
@@ -54,7 +54,7 @@ func ids(named []Warning) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Warnings says which fields of a stored record name a contact that does not exist at this moment.
+// Warnings returns the fields of a stored record that name a contact that does not exist now.
 func (k *Writer) Warnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]Warning, error) {
 	set, err := k.definitions.Current(ctx, ws)
 	if err != nil {
@@ -68,7 +68,7 @@ func (k *Writer) Warnings(ctx context.Context, ws subject.WorkspaceID, r store.R
 	return unknown(named, known), err
 }
 
-// warned adds to the results which fields name a contact that does not exist.
+// warned adds to the results the fields that name a contact that does not exist.
 func (w *writing) warned(results []Result, known map[string]bool) []Result {
 	for i, r := range results {
 		results[i].Warnings = unknown(contacts(w.set.RecordType(r.Record.Type), r.Record.Props), known)
@@ -76,7 +76,7 @@ func (w *writing) warned(results []Result, known map[string]bool) []Result {
 	return results
 }
 
-// contacts are the ids of contacts that the records hold as they are now.
+// contacts returns the ids of contacts in the records as they are after the call.
 func (w *writing) contacts(results []Result) []string {
 	var named []Warning
 	for _, r := range results {

@@ -1,10 +1,10 @@
-// Package record keeps records: it checks what callers say of their kiosks, invoices and hosts, merges it with what is
-// known, and marks what changed to be looked at.
+// Package record stores records: it validates what callers write about their kiosks, invoices and hosts, merges it with what is stored, and marks
+// changed records for evaluation.
 //
-// A record is a JSON document, found by its type and the caller's id. With a record_type definition the fields are held
-// against it when they are written; without one a record is open. Values stay as they were given: whether a heartbeat
-// of next year makes sense is for a condition to say. A deleted record keeps its row, because what was counted of it
-// holds when it is made again (R10). No trigger is judged here: a write only marks the record, in its own transaction.
+// A record is a JSON document, found by its type and the caller's id. If there is a record_type definition, its fields are checked when they are
+// written; otherwise a record may have any fields. Values are stored as given: conditions decide whether a heartbeat of next year makes sense. A
+// deleted record keeps its row, because what was counted for it still counts when it is made again (R10). This package evaluates no trigger: a write
+// only marks the record, in its own transaction.
 package record
 
 import (
@@ -24,14 +24,14 @@ import (
 const (
 	// MaxBatch is how many records one call may hold.
 	MaxBatch = 1000
-	// MaxFields bounds the fields of a record, in bytes of JSON: they are read at every look.
+	// MaxFields bounds the fields of a record, in bytes of JSON: every evaluation reads them.
 	MaxFields = 64 << 10
 	// MaxDepth bounds nested objects and lists; the record itself is the first.
 	MaxDepth = 32
 	maxName  = 256 // bytes of an id or the name of a field
 )
 
-// Error says why a record was refused, where, and what to do.
+// Error explains why a record was refused, where, and how to correct it.
 type Error struct {
 	Reason  reason.Reason
 	Field   string
@@ -50,11 +50,11 @@ func invalid(field, message, hint string) *Error {
 	return &Error{Reason: reason.InvalidRecord, Field: field, Message: message, Hint: hint}
 }
 
-// Item is what a caller says about one record, or why it was refused. What it does not mention is nil.
+// Item is what a caller writes about one record, or the error for which it was refused. Fields that it does not mention are nil.
 type Item struct {
 	Type   string
 	ID     string
-	Props  map[string]any // JSON values, numbers as they are spelled; a nil one takes the field away
+	Props  map[string]any // JSON values, numbers with their digits; a nil one removes the field
 	Closed *bool
 	Err    *Error
 }
@@ -62,8 +62,8 @@ type Item struct {
 // Ref names the record.
 func (i Item) Ref() store.RecordRef { return store.RecordRef{Type: i.Type, ExtID: i.ID} }
 
-// Parse reads {type, id, props: {…}, closed}. Doubled and unknown keys, invalid UTF-8, U+0000 and anything beyond the
-// bounds are refused. A type and an id in the address of the request go before.
+// Parse reads {type, id, props: {…}, closed}. It refuses duplicate and unknown keys, invalid UTF-8, U+0000 and anything beyond the bounds. A type and
+// an id in the URL of the request take precedence.
 func Parse(raw json.RawMessage, typ, id string) Item {
 	value, wrong := strictjson.Parse(raw, MaxDepth)
 	if wrong != nil {
@@ -74,7 +74,7 @@ func Parse(raw json.RawMessage, typ, id string) Item {
 		return Item{Type: typ, ID: id, Err: invalid("", "a record is a JSON object", `{"props": {…}}`)}
 	}
 	item := Item{Type: typ, ID: id}
-	for _, name := range []string{"type", "id", "props", "closed"} { // the first error is always the same
+	for _, name := range []string{"type", "id", "props", "closed"} { // a fixed order, so that the first error is always the same
 		value, said := fields[name]
 		if !said {
 			continue
@@ -119,7 +119,7 @@ func (i *Item) read(name string, value any) *Error {
 	return nil
 }
 
-// named reads the type or the id, which may have been given by the address.
+// named reads the type or the id, which may have come with the URL.
 func named(field string, value any, into *string) *Error {
 	given := ""
 	switch value := value.(type) {
@@ -159,7 +159,7 @@ func (i *Item) check() *Error {
 	return nil
 }
 
-// CheckType says what is wrong with the name of a type.
+// CheckType checks the name of a type.
 func CheckType(typ string) *Error {
 	if typ == "" {
 		return invalid("type", "the type of the record is missing", "such as kiosk, as triggers name it: record: kiosk")
@@ -184,7 +184,7 @@ func plain(field, value string) *Error {
 	return nil
 }
 
-// malformed words what is wrong with JSON. It repeats names, never values.
+// malformed describes an error in the JSON. It repeats names, never values.
 func malformed(e *strictjson.Error) *Error {
 	switch e.Kind {
 	case strictjson.NotUTF8:

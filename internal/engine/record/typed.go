@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// fits holds what is said of a record against its declared type. A field that is taken away need not be known: what a
-// type no longer has can go.
+// fits checks the fields of a record against its declared type. A removed field need not be declared: fields that a type no longer has can be
+// removed.
 func fits(t *expr.RecordType, props map[string]any) *Error {
 	if t == nil {
 		return nil
@@ -42,7 +42,7 @@ func fits(t *expr.RecordType, props map[string]any) *Error {
 	return nil
 }
 
-// is reports whether a JSON value can be of a declared type, and how such a value is written.
+// is reports whether a JSON value fits a declared type; hint shows how such a value is written.
 func is(declared string, value any) (hint string, ok bool) {
 	kind, _, _ := strings.Cut(declared, "(")
 	text, isText := value.(string)
@@ -75,7 +75,7 @@ func is(declared string, value any) (hint string, ok bool) {
 		_, ok = value.(map[string]any)
 		return "write { … }", ok
 	}
-	return "", true // a type of a newer program: the definition was checked by it
+	return "", true // a type of a newer program: that program has checked the definition
 }
 
 func isDate(text string) bool {
@@ -83,7 +83,7 @@ func isDate(text string) bool {
 	return err == nil
 }
 
-// isInstant takes what expressions read as an instant: with an offset, or local without one.
+// isInstant accepts what expressions read as an instant: with an offset, or local without one.
 func isInstant(text string) bool {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04"} {
 		if _, err := time.Parse(layout, text); err == nil {
@@ -93,7 +93,7 @@ func isInstant(text string) bool {
 	return false
 }
 
-// said names a value that is not of its declared type.
+// said describes a value that does not fit its declared type.
 func said(declared string, value any) string {
 	what := article(value)
 	if names := map[string]string{"date": "day", "datetime": "instant", "time": "time of day"}[declared]; names != "" && what == "a text" {

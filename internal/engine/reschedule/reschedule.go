@@ -1,11 +1,11 @@
-// Package reschedule plans anew what waits for the limits of people when these have changed (R5).
+// Package reschedule plans waiting messages again when the limits of their contacts have changed (R5).
 //
-//	apply of a persona or the workspace ─▶ run ─▶ mark on each person ─┐
-//	write of a contact ────────────────────────▶ mark on the person ──┴─▶ its messages take their places again
+//	apply of a persona or the workspace ─▶ job ─▶ mark on each contact ─┐
+//	write of a contact ──────────────────────────▶ mark on the contact ─┴─▶ its messages take their slots again
 //
-// A person's reservations are given up together and taken again in the order in which the messages were due, each from
-// now on, in one transaction under the lock on the person. So nothing is lost, nobody is overtaken, and a crash leaves
-// the mark. A message whose slot has come is not planned anew: the sender looks at its limits.
+// One transaction under the contact's lock releases all slots of the contact, and takes new ones from now on in the order in which the messages were
+// due. So no message is lost or overtaken, and a crash leaves the mark. A message whose slot has come is not planned again: the sender checks its
+// limits.
 package reschedule
 
 import (
@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	// people bounds those of one transaction: each may have many messages that wait.
+	// people bounds the contacts of one transaction: each may have many waiting messages.
 	people = 50
-	// loads is how many definition sets are fetched before a smaller batch is tried.
+	// loads is how many definition sets are loaded before a smaller batch is tried.
 	loads = 20
 )
 
@@ -50,14 +50,14 @@ func New(s Store, c *catalog.Catalog, w journal.Writer) *Rescheduler {
 	return &Rescheduler{store: s, catalog: c, journal: w}
 }
 
-// Result says what a step did.
+// Result is what a step did.
 type Result struct {
-	People int // whose messages were planned anew
-	Marked int // people whom a run has looked at
+	People int // contacts whose messages were planned again
+	Marked int // contacts that a job went over
 	More   bool
 }
 
-// Step plans the messages of a bounded number of people anew. When there are fewer, it marks the next page of a run.
+// Step plans the messages of a bounded number of contacts again. If fewer are marked, it marks the next page of a job.
 func (p *Rescheduler) Step(ctx context.Context, now time.Time) (r Result, err error) {
 	if r.People, err = p.due(ctx, now); err != nil {
 		return r, err
@@ -65,9 +65,9 @@ func (p *Rescheduler) Step(ctx context.Context, now time.Time) (r Result, err er
 	if r.More = r.People >= people; r.More {
 		return r, nil
 	}
-	for { // past the ends of runs
+	for { // past the ends of jobs
 		if r.Marked, r.More, err = p.store.AdvanceCadence(ctx, now); err != nil {
-			return r, fmt.Errorf("have messages planned anew: %w", err)
+			return r, fmt.Errorf("mark contacts for planning: %w", err)
 		}
 		if r.Marked > 0 || !r.More {
 			return r, nil
@@ -90,15 +90,15 @@ func (p *Rescheduler) due(ctx context.Context, now time.Time) (int, error) {
 			return n, nil
 		}
 		if loaded, loadErr := p.catalog.Load(ctx, err); loadErr != nil {
-			return 0, fmt.Errorf("plan anew: %w", loadErr)
+			return 0, fmt.Errorf("plan messages again: %w", loadErr)
 		} else if !loaded {
-			return 0, fmt.Errorf("plan anew: %w", err)
+			return 0, fmt.Errorf("plan messages again: %w", err)
 		}
-		if tries%loads == 0 { // each message may be pinned to a set of its own, and fewer are kept
+		if tries%loads == 0 { // each message may be pinned to a different set, and the catalog keeps fewer
 			limit = max(limit/4, 1)
 		}
 		if err := context.Cause(ctx); err != nil {
-			return 0, fmt.Errorf("plan anew: %w", err)
+			return 0, fmt.Errorf("plan messages again: %w", err)
 		}
 	}
 }
@@ -110,7 +110,7 @@ type run struct {
 	entries []journal.Entry
 }
 
-// floor says how far back the slots of people matter, by the set in force. Where that is not loaded, decide asks for it.
+// floor returns how far back the slots of contacts matter, by the set in force. If that is not loaded, decide asks for it.
 func (r *run) floor(due []store.Reschedule) store.Floor {
 	live := map[subject.WorkspaceID]*definition.Set{}
 	for _, d := range due {
@@ -127,14 +127,14 @@ func (r *run) floor(due []store.Reschedule) store.Floor {
 	}
 }
 
-// waiting is a message with the rules it belongs to.
+// waiting is a message with its rules.
 type waiting struct {
 	delivery.Row
 	ask     admission.SlotRequest
 	trigger *definition.Trigger
 }
 
-// moved reports whether the plan differs from what is stored.
+// moved reports whether the plan differs from the stored row.
 func (w waiting) moved(row delivery.Row) bool {
 	return row.Status != w.Status || row.Step != w.Step || !row.SendAt.Equal(w.SendAt) || row.DeferredBy != w.DeferredBy ||
 		row.FoldedInto != w.FoldedInto || row.Type != w.Type
@@ -151,7 +151,7 @@ func (r *run) decide(due []store.Reschedule) ([]delivery.Row, error) {
 		rows := slices.SortedFunc(slices.Values(d.Waiting), func(a, b delivery.Row) int {
 			return cmp.Or(a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID))
 		})
-		book := admission.NewLedger(&r.catalog.Zones, r.now)
+		ledger := admission.NewLedger(&r.catalog.Zones, r.now)
 		var list []waiting
 		for _, row := range rows {
 			w := waiting{Row: row}
@@ -174,21 +174,21 @@ func (r *run) decide(due []store.Reschedule) ([]delivery.Row, error) {
 			list = append(list, w)
 		}
 		for _, w := range list {
-			book.Release(w.ask, w.Slot, w.Type)
+			ledger.Release(w.ask, w.Slot, w.Type)
 		}
 		for _, w := range list {
-			if row := r.place(book, w); w.moved(row) {
+			if row := r.place(ledger, w); w.moved(row) {
 				changed = append(changed, row)
 				r.entries = append(r.entries, admission.Entry(row, d.Person.ExtID, r.now))
 			}
 		}
-		r.entries = append(r.entries, book.PassedOver(r.now)...)
+		r.entries = append(r.entries, ledger.PassedOver(r.now)...)
 	}
 	return changed, nil
 }
 
-// rules finds those of a message: of its own version where it is pinned, else of the one in force; no trigger when they
-// are gone. A message that waits counts as what its workflow says it is now, like every limit of that.
+// rules returns the rules of a message: of its own version if it is pinned, else of the one in force; no trigger if it is not defined any more. A
+// waiting message counts as the type that its workflow has now, like every limit of the workflow.
 func (r *run) rules(row delivery.Row, live *definition.Set) (*definition.Workflow, *definition.Trigger, error) {
 	set := live
 	if row.Definitions > 0 {
@@ -204,16 +204,16 @@ func (r *run) rules(row delivery.Row, live *definition.Set) (*definition.Workflo
 	return w, w.TriggerByID(row.Trigger), nil
 }
 
-// place gives a message the first place that its limits leave from now on.
-func (r *run) place(book *admission.Ledger, w waiting) delivery.Row {
+// place gives a message the first slot that its limits leave from now on.
+func (r *run) place(ledger *admission.Ledger, w waiting) delivery.Row {
 	row := w.Row
 	row.Type = w.ask.Type
-	verdict := book.Try(w.ask)
+	verdict := ledger.Try(w.ask)
 	var because admission.LimitTrace
 	if verdict.Reason != "" {
-		because = book.Trace(w.ask, verdict)
+		because = ledger.Trace(w.ask, verdict)
 	}
-	placed, ok := book.Place(w.ask, row, verdict)
+	placed, ok := ledger.Place(w.ask, row, verdict)
 	if !ok {
 		change := delivery.Skip(row, delivery.Policy{Timing: w.trigger.Timing, Awaits: w.trigger.Message.Survey != ""}, verdict.Reason, r.now)
 		if row.Status, row.SendAt, row.Slot = change.Status, change.SendAt, (time.Time{}); row.Step == 0 {

@@ -29,35 +29,35 @@ type run struct {
 	live    map[subject.WorkspaceID]*definition.Set // in force
 	records []*seen
 	state   store.EvaluateState
-	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // what the records depend on
+	related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record // the records that the evaluated ones depend on
 	entries []journal.Entry
-	meter   expr.Meter // of what look, admit or decide evaluates
+	meter   expr.Meter // of what evaluate, admit or decide computes
 }
 
-// seen is a record with what its triggers see.
+// seen is a record with the evaluations of its triggers.
 type seen struct {
 	store.DueRecord
 	set    *definition.Set
 	ws     catalog.Workspace
 	states condition.States
-	looks  []*evaluation
-	wanted []wanted // what needs people, in the order of its audiences
+	evals  []*evaluation
+	wanted []wanted // occasions that need an audience, in the order of their audiences
 	faded  []fading
-	err    error // why nothing can be decided about it now
+	err    error // why nothing can be decided about the record now
 }
 
-// fading is an episode that goes on, with other issues than some of its alerts tell of.
+// fading is an episode that goes on while some of its alerts name issues that are over.
 type fading struct {
 	*evaluation
 	state store.Episode
 }
 
-// evaluation is what one trigger sees, and what gate 1 makes of it.
+// evaluation is one trigger applied to one record, with the answer of gate 1.
 type evaluation struct {
 	plan.Evaluation
-	next    time.Time // the earliest instant at which it has to look again
+	next    time.Time // the earliest instant of the next evaluation
 	verdict verdict
-	free    time.Time // when its context may fire again, where it has fired at this very instant
+	free    time.Time // if the context fired at this very instant: when it may fire again
 }
 
 // verdict is the answer of gate 1.
@@ -67,30 +67,30 @@ type verdict struct {
 	until time.Time // when it is tried again
 }
 
-// wanted is one occasion before its people are known.
+// wanted is one occasion whose audience is not known yet.
 type wanted struct {
 	*evaluation
 	audience audience.Plan
-	cleared  bool          // it tells that the condition is over
-	state    store.Episode // cleared: what was made in it
-	late     bool          // the people are found when it is due, or by somebody who can try again
+	cleared  bool          // the occasion reports that the condition is over
+	state    store.Episode // cleared: the rows of the episode
+	late     bool          // the audience is computed when the occasion is due, or by the fan-out, which can retry
 	instance instance.Row
 	event    store.EventRow
 }
 
-// floor says how far back the slots of people matter, by the set in force of their workspace.
+// floor returns how far back the slots of contacts matter, by the set in force of their workspace.
 func (r *run) floor() store.Floor {
 	floors := admission.NewFloors(&r.catalog.Zones, r.now, nil)
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
 }
 
-// relate says which records have to be read that the due ones depend on.
+// relate returns the records to read that the due ones depend on.
 func (r *run) relate(due []store.DueRecord, read store.Related) (more []store.RelatedRef) {
 	r.related = read.ByWorkspace()
 	for _, d := range due {
 		set, err := r.catalog.Loaded(d.Workspace, d.InForce)
 		if err != nil || d.Err != nil || d.Closed || d.Deleted {
-			continue // the look tells of it
+			continue // the evaluation reports the error
 		}
 		for _, ref := range plan.Related(r.related[d.Workspace]).Unread(set.Relations(d.Type), d.Record) {
 			more = append(more, store.RelatedRef{Workspace: d.Workspace, RecordRef: ref})
@@ -99,7 +99,7 @@ func (r *run) relate(due []store.DueRecord, read store.Related) (more []store.Re
 	return more
 }
 
-// links are the records on which a record depends now.
+// links returns the records on which a record depends now.
 func (r *run) links(s *seen) []subject.RecordRef {
 	if s.Closed || s.Deleted {
 		return nil
@@ -107,7 +107,7 @@ func (r *run) links(s *seen) []subject.RecordRef {
 	return plan.Related(r.related[s.Workspace]).Links(s.set.Relations(s.Type), s.Record)
 }
 
-// evaluation judges the records, as many as one transaction may evaluate, and says what has to be known before anything is decided.
+// evaluation judges as many records as one transaction may evaluate, and returns what has to be read before anything is decided.
 func (r *run) evaluation(due []store.DueRecord) (needs store.EvaluateNeeds, err error) {
 	r.records, r.live, r.meter = make([]*seen, 0, len(due)), map[subject.WorkspaceID]*definition.Set{}, expr.Meter{}
 	for _, d := range due {
@@ -129,10 +129,10 @@ func (r *run) evaluation(due []store.DueRecord) (needs store.EvaluateNeeds, err 
 		if s.err != nil {
 			continue
 		}
-		glance := plan.Observation{Now: r.now, EvaluateAt: d.EvaluateAt, EvaluatedAt: d.EvaluatedAt, Meter: &r.meter}
-		for _, l := range plan.Record(s.set, d.Record, r.related[d.Workspace], s.states, glance, &r.catalog.Zones) {
+		observation := plan.Observation{Now: r.now, EvaluateAt: d.EvaluateAt, EvaluatedAt: d.EvaluatedAt, Meter: &r.meter}
+		for _, l := range plan.Record(s.set, d.Record, r.related[d.Workspace], s.states, observation, &r.catalog.Zones) {
 			l := &evaluation{Evaluation: l, next: l.EvaluateAt}
-			s.looks = append(s.looks, l)
+			s.evals = append(s.evals, l)
 			if l.Fires() {
 				needs.Throttles = append(needs.Throttles, s.throttle(l, l.Context))
 			}
@@ -143,9 +143,9 @@ func (r *run) evaluation(due []store.DueRecord) (needs store.EvaluateNeeds, err 
 				needs.Episodes = append(needs.Episodes, s.episode(l))
 			}
 		}
-		s.looks = append(s.looks, s.orphans()...)
-		for _, l := range s.looks {
-			if s.replans(l) {
+		s.evals = append(s.evals, s.orphans()...)
+		for _, l := range s.evals {
+			if s.planChanged(l) {
 				if needs.Plans == nil {
 					needs.Plans = map[store.PlanRef][]key.Instance{}
 				}
@@ -156,16 +156,15 @@ func (r *run) evaluation(due []store.DueRecord) (needs store.EvaluateNeeds, err 
 	return needs, nil
 }
 
-// fires reports whether gate 1 is to be asked: at one instant a context fires once.
+// fires reports whether gate 1 has to decide: a context fires once at one instant.
 func (l *evaluation) fires() bool { return l.Fires() && !l.State.HasFired(l.Context, l.At) }
 
-// over reports whether an episode has ended, and what was made in it is of no use any more. Of a trigger that was switched
-// off nobody knows.
+// over reports whether an episode has ended, so that its rows are no longer needed. A disabled trigger is not evaluated, so its episodes do not end.
 func (l *evaluation) over() bool {
 	return l.Cleared && (l.Trigger.Resolved != nil || l.Trigger.Limits.Revalidate) && l.Workflow.Enabled && l.Trigger.Enabled
 }
 
-// faded reports whether the episode goes on, and alerts of it may tell of what is over.
+// faded reports whether the episode goes on and some of its alerts may name issues that are over.
 func (l *evaluation) faded() bool {
 	return len(l.Faded) > 0 && l.State.Open && l.Trigger.Limits.Revalidate
 }
@@ -178,8 +177,8 @@ func (s *seen) episode(l *evaluation) store.EpisodeRef {
 	return store.EpisodeRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, Episode: l.State.Episodes}
 }
 
-// admit asks gate 1 and names the audiences of what passes, for as many records as one transaction may evaluate. What goes wrong
-// with one record concerns no other.
+// admit applies gate 1 and returns the audiences of the occasions that pass, for as many records as one transaction may evaluate. An error of one
+// record concerns no other.
 func (r *run) admit(state store.EvaluateState) ([][]store.Audience, error) {
 	r.state = state
 	audiences := make([][]store.Audience, len(r.records))
@@ -192,7 +191,7 @@ func (r *run) admit(state store.EvaluateState) ([][]store.Audience, error) {
 		if s.err != nil {
 			continue
 		}
-		for _, l := range s.looks {
+		for _, l := range s.evals {
 			if l.faded() {
 				s.faded = append(s.faded, fading{l, state.Episodes[s.episode(l)]})
 			}
@@ -215,7 +214,7 @@ func (r *run) admit(state store.EvaluateState) ([][]store.Audience, error) {
 			if err != nil {
 				return nil, err
 			}
-			if told := !w.cleared || len(w.audience.Refs) > 0; told {
+			if reported := !w.cleared || len(w.audience.Refs) > 0; reported {
 				w.instance, w.event, s.err = r.instance(s, w)
 			}
 			if s.err != nil {
@@ -233,8 +232,8 @@ func stampOf(th store.Throttle) plan.Firing {
 	return plan.Firing{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight}
 }
 
-// throttle is gate 1. Stamps are compared by nominal instants (decision 9), and those of this very pass count for nothing:
-// what is found at once is told at once.
+// throttle is gate 1. Firings are compared by nominal instants (decision 9). Firings of this very pass do not count: alerts that are found together
+// are sent together.
 func (r *run) throttle(s *seen, l *evaluation, state store.EvaluateState) verdict {
 	stamp := state.Throttles[s.throttle(l, l.Context)]
 	switch until := stampOf(stamp).FreeAt(l.Cooldown); {
@@ -248,7 +247,7 @@ func (r *run) throttle(s *seen, l *evaluation, state store.EvaluateState) verdic
 	return verdict{}
 }
 
-// alert plans what is said about what fires. An audience that cannot be computed is tried again by the expander.
+// alert plans the occasion of what fires. If its audience cannot be computed, the fan-out retries.
 func (r *run) alert(s *seen, l *evaluation) (wanted, error) {
 	w := wanted{evaluation: l, late: l.Due.After(r.now)}
 	if w.late {
@@ -268,11 +267,11 @@ func (r *run) alert(s *seen, l *evaluation) (wanted, error) {
 	return w, nil
 }
 
-// resolved plans what is said once an episode is over: to those to whom one of its alerts was sent, or is just being.
+// resolved plans the notification that an episode is over, for the contacts to whom one of its alerts was sent or is being sent.
 func (r *run) resolved(s *seen, l *evaluation, e store.Episode) wanted {
 	w := wanted{evaluation: l, cleared: true, state: e}
 	if l.Trigger.Resolved == nil || s.Closed || s.Deleted {
-		return w // nobody is told: it is not over, but gone
+		return w // nobody is notified: the record is gone, and the condition did not clear
 	}
 	w.audience.Fold = admission.Folds(l.Trigger.Limits)
 	known := map[subject.ContactID]bool{}
@@ -285,12 +284,12 @@ func (r *run) resolved(s *seen, l *evaluation, e store.Episode) wanted {
 	return w
 }
 
-// reached reports whether a message was sent, or may have arrived, also by a worker that died over it.
+// reached reports whether a message was sent, or may have arrived although its worker died.
 func reached(d delivery.Row) bool {
 	return !d.LastSentAt.IsZero() || d.Reason == reason.FoldedInto || d.Status == delivery.Unknown || d.MayHaveArrived()
 }
 
-// withdraw ends what is no longer of use of an episode: what waits and was never sent, of the occasions that are over (R9).
+// withdraw withdraws the rows of an episode that are no longer needed: unsent messages of occasions that are over (R9).
 func (d *decision) withdraw(e store.Episode, over func(instance.Row) bool) {
 	ended := map[instance.ID]bool{}
 	for _, i := range e.Instances {
@@ -304,7 +303,7 @@ func (d *decision) withdraw(e store.Episode, over func(instance.Row) bool) {
 		if !ended[row.Instance] || row.Status != delivery.Scheduled || reached(row) {
 			continue
 		}
-		d.book.Requeue(row)
+		d.ledger.Requeue(row)
 		row.Status, row.Reason, row.CompletedAt = delivery.Skipped, reason.ConditionCleared, d.now
 		row.SendAt, row.Slot, row.ExpiresAt, row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		d.writes.Ended = append(d.writes.Ended, row)
@@ -312,13 +311,13 @@ func (d *decision) withdraw(e store.Episode, over func(instance.Row) bool) {
 	}
 }
 
-// over reports whether none of what an alert tells of is met any more.
+// over reports whether none of the issues that an alert names is met any more.
 func (f fading) over(i instance.Row) bool {
-	var told trace
-	if json.Unmarshal([]byte(i.Trace), &told) != nil || len(told.Issues) == 0 {
-		return false // of another version of the program, or what tells that all is well
+	var stored trace
+	if json.Unmarshal([]byte(i.Trace), &stored) != nil || len(stored.Issues) == 0 {
+		return false // of another version of the program, or a notification that the condition cleared
 	}
-	return !slices.ContainsFunc(told.Issues, func(issue string) bool {
+	return !slices.ContainsFunc(stored.Issues, func(issue string) bool {
 		_, met := f.State.Since[issue]
 		return met
 	})

@@ -24,42 +24,42 @@ type Store interface {
 		decide func(store.SuppressState) (store.SuppressChange, error), once *store.Idempotent[store.SuppressChange]) error
 }
 
-// Catalog knows which personas there are.
+// Catalog has the defined personas.
 type Catalog interface {
 	Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
 }
 
-// Writer keeps contacts.
+// Writer writes contacts.
 type Writer struct {
 	store   Store
 	catalog Catalog
 	journal journal.Writer
 }
 
-// New makes a keeper.
+// New makes a Writer.
 func New(s Store, c Catalog, w journal.Writer) *Writer {
 	return &Writer{store: s, catalog: c, journal: w}
 }
 
-// Mode is what an item means for a contact that exists, and for one that does not.
+// Mode is how an item applies to a contact that exists, and to one that does not.
 type Mode string
 
 // The modes.
 const (
-	Merge   Mode = "merge"   // change what is mentioned; make the contact when there is none
-	Replace Mode = "replace" // what is not mentioned goes away; make the contact when there is none
+	Merge   Mode = "merge"   // change what is mentioned; make the contact if there is none
+	Replace Mode = "replace" // remove what is not mentioned; make the contact if there is none
 	Change  Mode = "change"  // change what is mentioned; a contact that does not exist is not found
 )
 
-// Write takes what is said about contacts, in one transaction. The results stand in the order of the items; an item
-// meets what earlier ones of the call did. store.ErrNotFound is for Change alone.
+// Write writes the items of a call in one transaction. The results are in the order of the items; an item sees the changes of the earlier ones.
+// store.ErrNotFound is for Change alone.
 func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode Mode, items []Item, now time.Time, once *store.Idempotent[[]Result]) ([]Result, error) {
 	if len(items) > MaxBatch {
 		return nil, fmt.Errorf("a batch holds at most %d contacts, not %d", MaxBatch, len(items))
 	}
 	hashes := key.NewKeyed(ws.Secret, key.PurposeAddress)
 	var ids []string
-	var set *definition.Set // only for those who are given a persona, or limits by kind of channel
+	var set *definition.Set // only needed for items with a persona, or with limits by kind of channel
 	for _, item := range items {
 		if item.Err != nil {
 			continue
@@ -87,13 +87,13 @@ func (k *Writer) Write(ctx context.Context, ws store.Workspace, mode Mode, items
 	return results, err
 }
 
-// writing is one run of the decision.
+// writing is one call of the decision.
 type writing struct {
 	hashes key.Keyed
 	mode   Mode
 	now    time.Time
-	set    *definition.Set             // nil: nobody is given what it has to know
-	before map[string]store.ContactRow // as they are stored
+	set    *definition.Set             // nil: no item needs it
+	before map[string]store.ContactRow // as stored
 	after  map[string]store.ContactRow
 	named  map[string]bool
 }
@@ -132,7 +132,7 @@ func (w *writing) all(items []Item) ([]Result, error) {
 	return results, nil
 }
 
-// apply is the contact as the item wants it.
+// apply returns the contact after the item.
 func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Error) {
 	next := old
 	next.ExtID = item.ID
@@ -171,7 +171,7 @@ func (w *writing) apply(old store.ContactRow, item Item) (store.ContactRow, *Err
 		if address == "" {
 			continue
 		}
-		// Who must not be messaged there must not be messaged under another name.
+		// A contact who is suppressed under this address must not be messaged under another name.
 		if twin := w.before[subject.MadePrefix+w.hashes.Hash(address)]; twin.Suppressed && !next.Suppressed {
 			next.Suppressed, next.SuppressReason, next.SuppressedAt = true, twin.SuppressReason, twin.SuppressedAt
 		}
@@ -202,7 +202,7 @@ func same(a, b store.ContactRow) bool {
 		maps.Equal(a.Addresses, b.Addresses) && (len(a.Attributes) == 0 && len(b.Attributes) == 0 || reflect.DeepEqual(a.Attributes, b.Attributes))
 }
 
-// writes are the contacts that are not what they were.
+// writes returns the contacts that have changed.
 func (w *writing) writes() []store.ContactWrite {
 	var writes []store.ContactWrite
 	for _, id := range slices.Sorted(maps.Keys(w.named)) {

@@ -71,17 +71,17 @@ func TestTotalAcrossKinds(t *testing.T) {
 		return SlotRequest{Set: set, Person: person, Channel: channel, Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
 	}
 	for _, asked := range []bool{false, true} { // whether the history of the other kind was made before
-		book := NewLedger(&civil.Zones{}, now)
+		ledger := NewLedger(&civil.Zones{}, now)
 		free := func(b *Ledger, channel string) bool { return b.Try(on(channel)).At.Equal(now) }
-		if asked && !free(book, "sms:default") {
+		if asked && !free(ledger, "sms:default") {
 			t.Error("one of two is left, and SMS has none")
 		}
-		book.Reserve(on("email:default"), now)
-		if free(book, "sms:default") || free(book.Next(), "sms:default") {
+		ledger.Reserve(on("email:default"), now)
+		if free(ledger, "sms:default") || free(ledger.Next(), "sms:default") {
 			t.Errorf("asked before: %v: SMS has a third of two", asked)
 		}
-		book.Release(on("email:default"), now, "alert")
-		if !free(book, "sms:default") || !free(book.Next(), "sms:default") {
+		ledger.Release(on("email:default"), now, "alert")
+		if !free(ledger, "sms:default") || !free(ledger.Next(), "sms:default") {
 			t.Errorf("asked before: %v: what was given back is not free for SMS", asked)
 		}
 	}

@@ -21,32 +21,32 @@ type Store interface {
 	KnownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]bool, error)
 }
 
-// Definitions gives the set in force; a catalog does.
+// Definitions returns the set in force; a catalog implements it.
 type Definitions interface {
 	Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error)
 }
 
-// Writer keeps records.
+// Writer writes records.
 type Writer struct {
 	store       Store
 	definitions Definitions
 }
 
-// New makes a keeper.
+// New makes a Writer.
 func New(s Store, d Definitions) *Writer { return &Writer{store: s, definitions: d} }
 
-// Mode is what an item means for a record that exists, and for one that does not.
+// Mode is how an item applies to a record that exists, and to one that does not.
 type Mode string
 
 // The modes.
 const (
-	Merge   Mode = "merge"   // change what is mentioned; make the record when there is none
-	Replace Mode = "replace" // what is not mentioned goes away; make the record when there is none
+	Merge   Mode = "merge"   // change what is mentioned; make the record if there is none
+	Replace Mode = "replace" // remove what is not mentioned; make the record if there is none
 	Change  Mode = "change"  // change what is mentioned; a record that does not exist is not found
-	Delete  Mode = "delete"  // the fields go away, the row stays; a record that does not exist is not found
+	Delete  Mode = "delete"  // remove the fields and keep the row; a record that does not exist is not found
 )
 
-// Outcome is what became of an item.
+// Outcome is what happened to an item.
 type Outcome string
 
 // The outcomes.
@@ -66,9 +66,8 @@ type Result struct {
 	Warnings []Warning
 }
 
-// Write takes what actor says about records, in one transaction. The results stand in the order of the items; an item
-// meets what earlier ones of the call did. What changes nothing is not written. store.ErrNotFound is for Change and
-// Delete alone.
+// Write writes the items of a call by actor in one transaction. The results are in the order of the items; an item sees the changes of the earlier
+// ones. An item that changes nothing is not written. store.ErrNotFound is for Change and Delete alone.
 func (k *Writer) Write(
 	ctx context.Context, ws store.Workspace, mode Mode, items []Item, actor string, now time.Time, once *store.Idempotent[[]Result],
 ) ([]Result, error) {
@@ -90,7 +89,7 @@ func (k *Writer) Write(
 			refs = append(refs, item.Ref())
 		}
 	}
-	now = now.Truncate(time.Microsecond) // as it will be read again
+	now = now.Truncate(time.Microsecond) // with the precision of the store
 	var results []Result
 	var w writing
 	var lookup store.ContactLookup
@@ -105,13 +104,13 @@ func (k *Writer) Write(
 	return answer(), err
 }
 
-// writing is one run of the decision.
+// writing is one call of the decision.
 type writing struct {
 	set    *definition.Set
 	mode   Mode
 	actor  string
 	now    time.Time
-	before map[store.RecordRef]store.RecordRow // as they are stored
+	before map[store.RecordRef]store.RecordRow // as stored
 	after  map[store.RecordRef]store.RecordRow
 	named  map[store.RecordRef]bool
 }
@@ -143,7 +142,7 @@ func (w *writing) all(items []Item) ([]Result, error) {
 		default:
 			results[i].Outcome = Created
 		}
-		// As the store will have it: one write for all that is said of a record in a call.
+		// As the store will count it: one write for all items about a record in a call.
 		next.Rev, next.UpdatedAt, next.ModifiedBy = w.before[item.Ref()].Rev+1, w.now, w.actor
 		if next.CreatedAt.IsZero() {
 			next.CreatedAt = w.now
@@ -154,7 +153,7 @@ func (w *writing) all(items []Item) ([]Result, error) {
 	return results, nil
 }
 
-// apply is the record as the item wants it.
+// apply returns the record after the item.
 func (w *writing) apply(old store.RecordRow, item Item) (store.RecordRow, *Error) {
 	next := old
 	next.Type, next.ExtID, next.Deleted = item.Type, item.ID, w.mode == Delete
@@ -162,7 +161,7 @@ func (w *writing) apply(old store.RecordRow, item Item) (store.RecordRow, *Error
 	switch {
 	case w.mode == Replace || w.mode == Delete || old.Deleted:
 		props, next.Closed, next.Unreadable = nil, false, nil
-	case old.Unreadable != nil: // nobody can say what stays
+	case old.Unreadable != nil: // what stays is unknown
 		return next, invalid("props", "cannot be changed: what is stored of this record cannot be read", "write it whole (PUT, or records put without --merge), which replaces what is stored")
 	}
 	if item.Closed != nil {
@@ -193,13 +192,13 @@ func same(a, b subject.Record) bool {
 	return a.Closed == b.Closed && a.Deleted == b.Deleted && reflect.DeepEqual(a.Props, b.Props)
 }
 
-// writes are the records that are not what they were, each once.
+// writes returns the records that have changed, each once.
 func (w *writing) writes() []store.RecordRow {
 	var writes []store.RecordRow
 	for ref := range w.named {
 		old, next := w.before[ref], w.after[ref]
 		if old.Rev > 0 && old.Unreadable == nil && same(old.Record, next.Record) {
-			continue // what one item did another undid
+			continue // one item undid what another one did
 		}
 		next.Rev, next.Across = old.Rev, across(w.set.ReadAcross(ref.Type), old.Record, next.Record)
 		writes = append(writes, next)
@@ -208,7 +207,7 @@ func (w *writing) writes() []store.RecordRow {
 	return writes
 }
 
-// across reports whether something has changed that records which name this one read of it.
+// across reports whether a field has changed that other records read through their reference to this one.
 func across(read []string, old, next subject.Record) bool {
 	if len(read) == 0 {
 		return false

@@ -14,24 +14,24 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// A cooldown counts from an alert of which somebody was told. It is reserved with its messages; when the last of these has
-// ended and none was sent, nor may have been, it is given back: at once where the alert had no reader any more, later where
-// one could not be reached, so that what fails for good is tried again, and not at every look.
+// A cooldown counts from an alert of which somebody was notified. It is reserved when the alert's messages are made. When the last of these has ended
+// and none was sent or may have been sent, the cooldown is refunded: at once if the alert had no audience any more, and later if its people could not
+// be reached, so that an alert that fails for good is not tried again at every evaluation.
 
 const (
-	// failedFor is how long a cooldown counts at most after its alert has failed for good: the cooldown where none is set
-	// (A12). The ladder of retries of a channel, which ended before it, is about as long.
+	// failedFor is how long a cooldown counts at most after its alert has failed for good. It equals the cooldown that applies where none is set
+	// (A12), and about the time that the retries of a channel take before the failure.
 	failedFor = time.Hour
 )
 
-// refundAt is from when on the cooldown of an alert does not count, of which nobody was told. None: it counts in full, since
-// a person ended the alert, and who knows of it need not be told.
+// refundAt returns the instant from which the cooldown of an undelivered alert no longer counts. Zero: it counts in full, because a person ended the
+// alert and knows about it.
 func refundAt(why []reason.Reason, now time.Time) time.Time {
 	unread := []reason.Reason{reason.ConditionCleared, reason.Suppressed, reason.WorkflowInactive, reason.DeferredTooLong}
 	switch {
 	case slices.Contains(why, reason.CancelledByPerson):
 		return time.Time{}
-	case len(why) == 1 && why[0] == reason.NoRecipient: // as it turned out (decision 8)
+	case len(why) == 1 && why[0] == reason.NoRecipient: // the audience turned out to be empty (decision 8)
 		return now.Add(retryAfter)
 	case slices.ContainsFunc(why, func(r reason.Reason) bool { return !slices.Contains(unread, r) }):
 		return now.Add(failedFor)
@@ -39,14 +39,14 @@ func refundAt(why []reason.Reason, now time.Time) time.Time {
 	return now
 }
 
-// refunds is one attempt of a step that gives cooldowns back; it may be done again from the beginning.
+// refunds is one attempt of a step that refunds cooldowns; the step may run again from the beginning.
 type refunds struct {
 	*Evaluator
 	now     time.Time
 	entries []journal.Entry
 }
 
-// refundUndelivered looks at messages that ended without having been sent, and gives the cooldowns back of which nobody was told.
+// refundUndelivered reads alerts whose messages all ended without having been sent, and refunds their cooldowns.
 func (c *Evaluator) refundUndelivered(ctx context.Context, now time.Time, limit int) (int, error) {
 	return c.loaded(ctx, "give cooldowns back", limit, func(limit int) (int, []journal.Entry, error) {
 		r := refunds{Evaluator: c, now: now}
@@ -82,7 +82,7 @@ func (r *refunds) one(u store.Undelivered, set *definition.Set, at time.Time) st
 		}
 	}
 	trace, err := json.Marshal(undeliveredTrace{At: r.now, FiredAt: u.FiredAt, Until: at, Reasons: u.Why, Issues: u.Issues})
-	if err != nil { // instants beyond the year 9999 have no JSON form
+	if err != nil { // instants after the year 9999 have no JSON form
 		trace = nil
 	}
 	words := make([]string, len(u.Why))
@@ -92,7 +92,7 @@ func (r *refunds) one(u store.Undelivered, set *definition.Set, at time.Time) st
 	r.entries = append(r.entries, journal.Entry{
 		At: r.now, What: journal.Returned, Workspace: u.Workspace, Workflow: u.Workflow, WorkflowVersion: version, Trigger: u.Trigger,
 		Instance: u.Instance, Reason: reason.NobodyTold, Record: u.Type + "/" + u.ExtID, Context: u.Context, Due: u.FiredAt, Until: at,
-		Message: fmt.Sprintf("Nobody was told by workflow %s, trigger '%s' (%s). Its rate limit counts no longer.", u.Workflow, u.Trigger, strings.Join(words, ", ")),
+		Message: fmt.Sprintf("The alert of workflow %s, trigger '%s' reached nobody (%s). Its cooldown counts no longer.", u.Workflow, u.Trigger, strings.Join(words, ", ")),
 	})
 	back.Decision = store.Decision{
 		ID: r.store.NewID(r.now), At: r.now, Record: u.Record, Instance: u.Instance, Context: u.Context, Workflow: u.Workflow, WorkflowVersion: version,
@@ -101,11 +101,11 @@ func (r *refunds) one(u store.Undelivered, set *definition.Set, at time.Time) st
 	return back
 }
 
-// undeliveredTrace says why nobody was told.
+// undeliveredTrace explains why an alert reached nobody.
 type undeliveredTrace struct {
 	At      time.Time       `json:"at"`
 	FiredAt time.Time       `json:"fired_at"`
-	Until   time.Time       `json:"until"` // the cooldown counts
+	Until   time.Time       `json:"until"` // the cooldown counts until then
 	Reasons []reason.Reason `json:"reasons,omitempty"`
 	Issues  []string        `json:"issues,omitempty"`
 }

@@ -17,38 +17,38 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// When what looks at records has changed, a run goes over all of them. Most are well, and stay so: it reads them, a page at
-// a time and without locks, judges them in memory, and marks only those that a look would do something about, as a write
-// marks them. Nothing else is decided here, and a mark too many does no harm.
+// When the definitions that evaluate records have changed, a job goes over all records of the type. Most of them need nothing. The job reads them a
+// page at a time and without locks, judges them in memory, and marks only those for which an evaluation would do something. A mark makes a record due
+// for evaluation, like a write. The job decides nothing else, and a superfluous mark does no harm.
 //
-//	page k is judged  ─┬▶ a few marks and the run's cursor, in one transaction ─▶ what is marked is looked at first
+//	page k is judged  ─┬▶ a few marks and the job's cursor, in one transaction ─▶ marked records are evaluated first
 //	page k+1 is read  ─┘
 //
-// What is written after its page was read marks itself. Whoever looks at a record meanwhile does so by the definitions that
-// asked for the run, or later ones: these were in force before anybody could see it. By them it judges too, whatever is in
-// force by now: what looks at the type in another way has cancelled the run, and begun its own.
+// A record that is written after its page was read is marked by that write. An evaluation meanwhile uses the definitions that requested the job, or
+// later ones, because those were in force before the job became visible. The job judges by the definitions that requested it, whatever is in force by
+// now: an apply that changes the evaluation of the type cancels the job and starts its own.
 
 const (
-	// firstPage is how many records are read while nothing is known of their size. The later pages have mostPage, or
-	// fewer if these are more than pageBytes.
+	// firstPage is the number of records that are read before their size is known. Later pages have mostPage records, or fewer if these are more than
+	// pageBytes.
 	firstPage, leastPage, mostPage = 500, 20, 10000
 	pageBytes                      = 4 << 20
-	// mostMarks is how many records one transaction marks: few enough that what is written meanwhile does not wait long.
+	// mostMarks is how many records one transaction marks: few enough that concurrent writes do not wait long.
 	mostMarks = 500
-	// slice is how many records are judged before others of this process may go first.
+	// slice is how many records are judged before other work of this process may go first.
 	slice = 64
 )
 
-// backfill is what is kept of a run between two steps. It may be lost at any time: the run's cursor says what is done.
+// backfill is the state of a job between two steps. It may be lost at any time: the job's cursor is stored.
 type backfill struct {
 	mu   sync.Mutex
 	run  store.Run       // with the cursor at which left, or next, begins
-	left []store.RunStep // of the page that was judged last
+	left []store.RunStep // steps of the page that was judged last
 	next *page
-	size int // of the pages
+	size int // of the next page
 }
 
-// page are records that follow on each other.
+// page is a range of records in the order of their ids.
 type page struct {
 	after   int64
 	records []store.PageRecord
@@ -63,11 +63,11 @@ func (p *page) end() int64 {
 	return int64(p.records[len(p.records)-1].ID)
 }
 
-// advance takes the oldest run on by one transaction. It returns how many records that was, and whether there is more to do.
+// advance advances the oldest job by one transaction. It returns the number of records, and whether there is more to do.
 func (c *Evaluator) advance(ctx context.Context, now time.Time) (done int, more bool, err error) {
 	s := &c.backfill
 	if !s.mu.TryLock() {
-		return 0, false, nil // another step of this process is at it
+		return 0, false, nil // another step of this process advances it
 	}
 	defer s.mu.Unlock()
 	run, open, err := c.store.BackfillRun(ctx)
@@ -86,7 +86,7 @@ func (c *Evaluator) advance(ctx context.Context, now time.Time) (done int, more 
 	}
 	step := s.left[0]
 	moved, err := c.store.AdvanceBackfill(ctx, now, run, step)
-	if err != nil || !moved { // not moved: another process has it, or it is cancelled
+	if err != nil || !moved { // not advanced: another process did so, or the job is cancelled
 		s.forget()
 		return 0, err == nil, err
 	}
@@ -100,13 +100,12 @@ func (c *Evaluator) advance(ctx context.Context, now time.Time) (done int, more 
 	return step.Done, true, nil
 }
 
-// analyzeFrom is after how many records of a run the database looks anew at what its tables hold, and then at twice as many,
-// and so on.
+// analyzeFrom is after how many records of a job the database analyzes its tables; it does so again at twice as many, and so on.
 const analyzeFrom = 1000
 
 func (s *backfill) forget() { s.run, s.left, s.next = store.Run{}, nil, nil }
 
-// prefilter judges the next page of a run, and reads the one after it meanwhile.
+// prefilter judges the next page of a job while the page after it is read.
 func (c *Evaluator) prefilter(ctx context.Context, now time.Time, run store.Run) (err error) {
 	s := &c.backfill
 	set, err := c.catalog.At(ctx, run.Workspace, run.Definitions)
@@ -158,26 +157,26 @@ func (c *Evaluator) read(ctx context.Context, set *definition.Set, run store.Run
 }
 
 // related reads the records that those of a page depend on.
-func (c *Evaluator) related(ctx context.Context, ws subject.WorkspaceID, relations []definition.Relation, records []store.PageRecord) (kin plan.Related, err error) {
+func (c *Evaluator) related(ctx context.Context, ws subject.WorkspaceID, relations []definition.Relation, records []store.PageRecord) (related plan.Related, err error) {
 	for i := range records {
 		r := &records[i]
 		if json.Unmarshal([]byte(r.PropsJSON), &r.Props) != nil {
-			r.Props = nil // the look tells of it
+			r.Props = nil // the evaluation reports the error
 		}
 	}
 	err = c.store.RelatedRecords(ctx, func(read store.Related) (more []store.RelatedRef) {
-		kin = read.ByWorkspace()[ws]
+		related = read.ByWorkspace()[ws]
 		for _, r := range records {
-			for _, ref := range kin.Unread(relations, r.Record) {
+			for _, ref := range related.Unread(relations, r.Record) {
 				more = append(more, store.RelatedRef{Workspace: ws, RecordRef: ref})
 			}
 		}
 		return more
 	})
-	return kin, err
+	return related, err
 }
 
-// sizeAfter is how many records are read next.
+// sizeAfter returns how many records are read next.
 func sizeAfter(p *page, size int) int {
 	bytes := 0
 	for _, r := range p.records {
@@ -189,8 +188,8 @@ func sizeAfter(p *page, size int) int {
 	return min(max(pageBytes*len(p.records)/bytes, leastPage), mostPage)
 }
 
-// judge finds, on half of the cores, which of the records have to be looked at: the next page is read meanwhile, and messages
-// are sent. What cannot be judged has to be looked at too, which tells why.
+// judge finds the records to evaluate. It uses half of the cores, because the next page is read and messages are sent meanwhile. A record that cannot
+// be judged is evaluated too, which reports why.
 func (c *Evaluator) judge(ctx context.Context, set *definition.Set, typ string, p *page, now time.Time) ([]bool, error) {
 	records := p.records
 	marks := make([]bool, len(records))
@@ -199,8 +198,8 @@ func (c *Evaluator) judge(ctx context.Context, set *definition.Set, typ string, 
 	var taken atomic.Int64
 	for range min((runtime.GOMAXPROCS(0)+1)/2, (len(records)+slice-1)/slice) {
 		running.Go(func() {
-			sieve := plan.NewPrefilter(set, typ, &c.catalog.Zones)
-			sieve.Related = p.related
+			prefilter := plan.NewPrefilter(set, typ, &c.catalog.Zones)
+			prefilter.Related = p.related
 			for ctx.Err() == nil {
 				from := int(taken.Add(slice)) - slice
 				if from >= len(records) {
@@ -208,8 +207,8 @@ func (c *Evaluator) judge(ctx context.Context, set *definition.Set, typ string, 
 				}
 				for i := from; i < min(from+slice, len(records)); i++ {
 					r := &records[i]
-					rests, err := sieve.Unchanged(r.Record, r.PropsJSON, r.State, plan.Observation{Now: now, EvaluateAt: r.EvaluateAt, EvaluatedAt: r.EvaluatedAt})
-					marks[i] = !rests || err != nil || linked && store.LinkText(linksOf(p.related, set.Relations(typ), r)) != r.Links
+					unchanged, err := prefilter.Unchanged(r.Record, r.PropsJSON, r.State, plan.Observation{Now: now, EvaluateAt: r.EvaluateAt, EvaluatedAt: r.EvaluatedAt})
+					marks[i] = !unchanged || err != nil || linked && store.LinkText(linksOf(p.related, set.Relations(typ), r)) != r.Links
 				}
 				runtime.Gosched()
 			}
@@ -219,15 +218,15 @@ func (c *Evaluator) judge(ctx context.Context, set *definition.Set, typ string, 
 	return marks, context.Cause(ctx)
 }
 
-// linksOf are the records on which one depends.
-func linksOf(kin plan.Related, relations []definition.Relation, r *store.PageRecord) []subject.RecordRef {
+// linksOf returns the records on which one depends.
+func linksOf(related plan.Related, relations []definition.Relation, r *store.PageRecord) []subject.RecordRef {
 	if r.Closed || r.Deleted {
 		return nil
 	}
-	return kin.Links(relations, r.Record)
+	return related.Links(relations, r.Record)
 }
 
-// stepsOf are the transactions that a page takes.
+// stepsOf returns the transactions that a page takes.
 func stepsOf(p *page, marks []bool) (steps []store.RunStep) {
 	var step store.RunStep
 	for i, r := range p.records {

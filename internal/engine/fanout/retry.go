@@ -18,21 +18,21 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// What fails is tried again after the waits of retry.backoff, exactly, and is then held, or tried once a day (B27-B29, decisions
-// 29 and 31). What brings its worker down is tried at once the first time, then by the waits, and is held the third time.
+// A failed instance is retried exactly after the waits of retry.backoff, and is then put on hold, or retried once a day (B27-B29, decisions 29 and
+// 31). An instance that crashes its worker is retried at once the first time, then after the waits, and is put on hold the third time.
 
-// maxCrashes is how often an instance may bring a worker down.
+// maxCrashes is how often an instance may crash its worker.
 const maxCrashes = 3
 
-// crash is what became of a worker that broke down over an instance.
+// crash is the error of a worker that panicked over an instance.
 type crash struct{ cause any }
 
 func (c *crash) Error() string { return fmt.Sprintf("it brought its worker down: %v", c.cause) }
 
-// errLost: the lease of an instance has run out, and nobody has given it back.
+// errLost means that the lease of an instance has run out although nobody released it.
 var errLost = errors.New("its worker has died")
 
-// guarded does something with one instance; that it breaks down is an error of that one.
+// guarded does something with one instance; a panic becomes an error of that instance.
 func guarded(do func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -42,8 +42,7 @@ func guarded(do func() error) (err error) {
 	return do()
 }
 
-// leased reports whether an instance is not done now: it is only taken up, or its worker has died over it, which is to be made good
-// by waiting.
+// leased reports whether an instance is not expanded in this step: the step only takes its lease, or its worker has died over it and it has to wait.
 func (r *run) leased(p *planned, in store.DueInstance) (bool, error) {
 	retry := p.trigger.Retry
 	switch {
@@ -56,7 +55,7 @@ func (r *run) leased(p *planned, in store.DueInstance) (bool, error) {
 	return p.lease > 0, nil
 }
 
-// take has an instance be this worker's until its lease ends.
+// take gives this worker the lease of an instance.
 func (r *run) take(p planned, in store.DueInstance) store.FanoutResult {
 	r.took = append(r.took, store.TakenInstance{Workspace: in.Workspace, ID: in.ID, Version: in.Version + 1})
 	result := store.FanoutResult{
@@ -69,7 +68,7 @@ func (r *run) take(p planned, in store.DueInstance) store.FanoutResult {
 	return result
 }
 
-// fail climbs the ladder; at its end a person decides.
+// fail plans the next retry; after the last one a person decides.
 func (r *run) fail(p *planned, in store.DueInstance, cause error) store.FanoutResult {
 	result := store.FanoutResult{
 		Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: failure(in.Trace, cause, r.now), Cursor: subject.ContactID(in.ExpandCursor),
@@ -102,13 +101,13 @@ func (r *run) fail(p *planned, in store.DueInstance, cause error) store.FanoutRe
 	return result
 }
 
-// maxFailures is how many of the last failures an instance keeps, and maxError how much of each: rows stay small (B11).
+// maxFailures is how many of the last failures an instance stores, and maxError how much of each: rows stay small (B11).
 const (
 	maxFailures = 3
 	maxError    = 300
 )
 
-// failure adds a failure to what is kept of an instance.
+// failure adds a failure to the stored ones of an instance.
 func failure(trace string, cause error, now time.Time) string {
 	kept, last := map[string]json.RawMessage{}, instance.Failures(trace)
 	if json.Unmarshal([]byte(trace), &kept) != nil { // there is none yet
@@ -125,25 +124,25 @@ func failure(trace string, cause error, now time.Time) string {
 		kept["failures"] = list
 		list, err = json.Marshal(kept)
 	}
-	if err != nil { // instants beyond the year 9999 have no JSON form
+	if err != nil { // instants after the year 9999 have no JSON form
 		return trace
 	}
 	return string(list)
 }
 
-// next ensures what follows an occasion of the calendar that is held before anybody could ask its series.
-func (r *run) next(p *planned, in store.DueInstance) (seeds []store.Successor) {
+// next ensures the successor of a calendar occasion that is put on hold before its series could be computed.
+func (r *run) next(p *planned, in store.DueInstance) (successors []store.Successor) {
 	if p.trigger == nil || p.trigger.Schedule == nil || !plan.InSeries(in.Row) {
 		return nil
 	}
 	series, err := plan.SeriesOf(p.live, definition.Match{Workflow: p.live.Workflow(in.Workflow), Trigger: p.trigger}, &r.catalog.Zones)
-	if err != nil { // the zone is known no longer: the next apply ensures what is to follow
+	if err != nil { // the zone is no longer known: the next apply ensures the successor
 		return nil
 	}
 	return []store.Successor{r.successor(in, series.Trigger.ID, series.Next(plan.PlaceOf(in.Row), r.now), 0)}
 }
 
-// retry is what the definition of an instance says, as far as it was found.
+// retry returns the retry rule of an instance's definition, as far as it was found.
 func (r *run) retry(p *planned) definition.Retry {
 	switch {
 	case p.trigger != nil:
@@ -154,10 +153,10 @@ func (r *run) retry(p *planned) definition.Retry {
 	return definition.Retry{}
 }
 
-// tomorrow is the same time of the next day, where the instance is due.
+// tomorrow returns the same time of the next day, in the zone where the instance is due.
 func (r *run) tomorrow(p *planned, in store.DueInstance) time.Time {
 	loc, err := r.catalog.Zones.Load(cmp.Or(in.Timezone, p.live.Workspace.Timezone))
-	if err != nil { // the zone is known no longer
+	if err != nil { // the zone is no longer known
 		loc = time.UTC
 	}
 	day, clock := civil.DateOf(r.now, loc)

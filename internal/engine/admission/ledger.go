@@ -15,26 +15,25 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Ledger keeps the slots that one transaction has given out, on top of those that were loaded, so that the
-// decisions of a batch see each other.
+// Ledger keeps the slots that one transaction has reserved, on top of those that were loaded, so that the decisions of a batch see each other.
 type Ledger struct {
 	zones    *civil.Zones
 	now      time.Time
-	slots    map[holder]*cadence.History    // of those that were asked for
-	kinds    map[subject.ContactID][]string // of them
-	taken    map[subject.ContactID][]place  // what was given out
-	before   map[subject.ContactID][]place  // given out by the books before this one
-	freed    map[subject.ContactID][]place  // of those that were read or given out: given up
+	slots    map[holder]*cadence.History    // of contacts whose slots were requested
+	kinds    map[subject.ContactID][]string // of those histories
+	taken    map[subject.ContactID][]place  // reserved slots
+	before   map[subject.ContactID][]place  // slots that earlier ledgers reserved
+	freed    map[subject.ContactID][]place  // loaded or reserved slots that were released
 	policies map[source]cadence.Policy
 	own      map[string]ownRules
-	unread   map[subject.ContactID]bool // whose own rules cannot be read
-	passed   []journal.Entry            // that tell of them
+	unread   map[subject.ContactID]bool // contacts whose own rules cannot be read
+	passed   []journal.Entry            // entries about these contacts
 	ended    []delivery.Row
 	gone     map[delivery.ID]bool
-	carriers map[personID][]delivery.Row
+	heads    map[personID][]delivery.Row
 }
 
-// holder is whose slots on a kind of channel.
+// holder names the slots of a contact on a kind of channel.
 type holder struct {
 	id   subject.ContactID
 	kind string
@@ -46,34 +45,33 @@ type place struct {
 	cadence.Slot
 }
 
-// seenFrom is the place as the history of a kind of channel keeps it.
+// seenFrom converts the place to a slot in the history of a kind of channel.
 func (p place) seenFrom(kind string) cadence.Slot {
 	p.Elsewhere = p.kind != kind
 	return p.Slot
 }
 
-// ownRules are rules of a person's own, as far as they can be read.
+// ownRules are the rules of a contact's own, as far as they can be read.
 type ownRules struct {
 	cadence.Rules
 	err error
 }
 
-// source is where a policy comes from.
+// source names what a policy is computed from.
 type source struct {
 	set                *definition.Set
 	persona, own, kind string
 }
 
-// NewLedger makes an empty book for one run of a decision at now.
+// NewLedger makes an empty ledger for one call of a decision at now.
 func NewLedger(zones *civil.Zones, now time.Time) *Ledger {
 	return &Ledger{
 		zones: zones, now: now, slots: map[holder]*cadence.History{}, kinds: map[subject.ContactID][]string{}, taken: map[subject.ContactID][]place{}, policies: map[source]cadence.Policy{}, own: map[string]ownRules{},
-		freed: map[subject.ContactID][]place{}, gone: map[delivery.ID]bool{}, carriers: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
+		freed: map[subject.ContactID][]place{}, gone: map[delivery.ID]bool{}, heads: map[personID][]delivery.Row{}, unread: map[subject.ContactID]bool{},
 	}
 }
 
-// Next is an empty book for the next round of the same decision, in which people's slots are known better. It keeps in
-// mind what was given out.
+// Next is an empty ledger for the next round of the same decision, which has loaded more slots. It remembers the slots that were reserved.
 func (b *Ledger) Next() *Ledger {
 	next := NewLedger(b.zones, b.now)
 	next.before, next.freed, next.unread = b.before, b.freed, b.unread
@@ -86,23 +84,23 @@ func (b *Ledger) Next() *Ledger {
 	return next
 }
 
-// Kind is the kind of a channel, which is what limits are counted by (A41): sms, whichever provider.
+// Kind is the kind of a channel, by which limits are counted (A41): sms for every provider.
 func Kind(channel string) string {
 	kind, _, _ := strings.Cut(channel, ":")
 	return kind
 }
 
-// PolicyOf returns the limits that hold for a person on a kind of channel: their own over their persona's, else those of
-// the workspace (decision 11).
+// PolicyOf returns the limits of a contact on a kind of channel: the contact's own override those of the persona, and these override those of the
+// workspace (decision 11).
 func PolicyOf(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
 	return NewLedger(nil, time.Time{}).Policy(set, c, kind)
 }
 
-// Policy is PolicyOf, read once for all people with the same rules.
+// Policy is PolicyOf, cached for all contacts with the same rules.
 func (b *Ledger) Policy(set *definition.Set, c subject.Contact, kind string) cadence.Policy {
 	from := source{set, c.Persona, c.Cadence, kind}
 	p, ok := b.policies[from]
-	if !ok || b.own[c.Cadence].err != nil { // each of those whose rules cannot be read is told of
+	if !ok || b.own[c.Cadence].err != nil { // each contact whose rules cannot be read is reported
 		own, persona := b.rules(set, c)
 		p = cadence.EffectiveOn(kind, own, persona, set.Workspace.Cadence)
 		b.policies[from] = p
@@ -110,9 +108,9 @@ func (b *Ledger) Policy(set *definition.Set, c subject.Contact, kind string) cad
 	return p
 }
 
-// PassedOver tells of the people whose own limits this version of the program cannot read, as after a downgrade, since it
-// was last asked, each once. They were checked when they were written; the messages of these people keep to the limits that
-// hold without them, so that one person does not keep a whole batch from going.
+// PassedOver returns an entry for each contact whose own limits this version of the program cannot read, as after a downgrade, once since the last
+// call. The limits were valid when they were written. Messages to these contacts follow the persona's and the workspace's limits, so that one contact
+// does not stop a whole batch.
 func (b *Ledger) PassedOver(now time.Time) []journal.Entry {
 	passed := b.passed
 	b.passed = nil
@@ -122,8 +120,8 @@ func (b *Ledger) PassedOver(now time.Time) []journal.Entry {
 	return passed
 }
 
-// rules are those of the person and of their persona. Who has a persona that is not defined has none, and own rules that
-// cannot be read are none.
+// rules returns the rules of the contact and of their persona. A persona that is not defined has no rules, and own rules that cannot be read count as
+// none.
 func (b *Ledger) rules(set *definition.Set, c subject.Contact) (own, persona cadence.Rules) {
 	if c.Cadence != "" {
 		known, ok := b.own[c.Cadence]
@@ -144,40 +142,40 @@ func (b *Ledger) rules(set *definition.Set, c subject.Contact) (own, persona cad
 	return own, persona
 }
 
-// Floors tells how far back the slots of people matter to decisions at an instant.
+// Floors computes how far back the slots of contacts matter to decisions at an instant.
 type Floors struct {
-	types []string
-	book  *Ledger
-	now   time.Time
-	known map[source]time.Time // by zone instead of kind
+	types  []string
+	ledger *Ledger
+	now    time.Time
+	known  map[source]time.Time // by zone instead of kind
 }
 
-// NewFloors makes floors for decisions at now about messages of some types; nil: of any.
+// NewFloors makes floors for decisions at now about messages of some types; nil: of all types.
 func NewFloors(zones *civil.Zones, now time.Time, types []string) *Floors {
-	return &Floors{types: types, book: NewLedger(zones, now), now: now, known: map[source]time.Time{}}
+	return &Floors{types: types, ledger: NewLedger(zones, now), now: now, known: map[source]time.Time{}}
 }
 
-// Of is the oldest instant whose slots can matter to a decision about a person, on any channel; zero when none do.
+// Of is the oldest instant whose slots can matter to a decision about a contact, on any channel; zero if none do.
 func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
 	of := source{set, c.Persona, c.Cadence, c.Timezone}
 	floor, ok := f.known[of]
 	if ok {
 		return floor
 	}
-	own, persona := f.book.rules(set, c)
+	own, persona := f.ledger.rules(set, c)
 	kinds := []string{""}
 	for _, r := range []cadence.Rules{own, persona, set.Workspace.Cadence} {
 		for kind := range r.Channels {
 			kinds = append(kinds, kind)
 		}
 	}
-	loc := Zone(f.book.zones, set, store.Person{Contact: c})
+	loc := Zone(f.ledger.zones, set, store.Person{Contact: c})
 	for _, kind := range kinds {
-		p := f.book.Policy(set, c, kind)
+		p := f.ledger.Policy(set, c, kind)
 		if p.Unlimited() || f.types != nil && !slices.ContainsFunc(f.types, func(typ string) bool { return !p.Of(typ).Unlimited() }) {
 			continue
 		}
-		// Within the grace a slot that is over is judged by its own instant, perhaps that of the day before.
+		// Within the grace, a slot that has passed is judged by its own instant, which may be on the day before.
 		if at := cadence.Floor(p, loc, f.now.Add(-p.Grace())); floor.IsZero() || at.Before(floor) {
 			floor = at
 		}
@@ -186,7 +184,7 @@ func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
 	return floor
 }
 
-// SlotRequest is one message that asks for a place in its person's limits.
+// SlotRequest is one message that asks for a slot in its contact's limits.
 type SlotRequest struct {
 	Set     *definition.Set // in force
 	Person  store.Person
@@ -194,9 +192,9 @@ type SlotRequest struct {
 	Type    string
 	Limits  definition.Limits
 	Now     time.Time
-	Until   time.Time // it is put off until then at most; what nothing puts off goes, however late
-	Fold    bool      // it is a message that was never tried, and may leave with others as one
-	Planned Clock     // its own time of day, where a timing has given it one
+	Until   time.Time // the limits defer it until then at most; a message that nothing defers leaves, however late
+	Fold    bool      // it was never tried, and may leave with others as one message
+	Planned Clock     // its own time of day, if its timing sets one
 }
 
 // Clock is a time of day in a zone; the zero Clock is none.
@@ -205,13 +203,13 @@ type Clock struct {
 	Zone *time.Location
 }
 
-// message is the message as cadence knows it.
+// message converts the request for package cadence.
 func (a SlotRequest) message() cadence.Message {
 	return cadence.Message{Type: a.Type, Window: a.Limits.SendWindow, At: a.Planned.At, Zone: a.Planned.Zone}
 }
 
-// Limiting is the policy as far as it concerns the message: a critical one passes it, and one whose type does not count
-// keeps the quiet hours alone. The places of all of them are over after the same grace.
+// Limiting is the part of the policy that concerns the message: a critical message passes every limit, and one whose type does not count keeps only
+// the quiet hours. The grace is the same for all of them.
 func (b *Ledger) Limiting(a SlotRequest) cadence.Policy {
 	p := b.Policy(a.Set, a.Person.Contact, Kind(a.Channel))
 	if a.Limits.Critical {
@@ -220,18 +218,17 @@ func (b *Ledger) Limiting(a SlotRequest) cadence.Policy {
 	return p.Of(a.Type)
 }
 
-// Try finds the instant at which the message may go, at Now or later, and books nothing. Unless nothing is counted,
-// the person's slots must be loaded, and the person locked if the place is to be taken. Places of without are as good
-// as free.
+// Try finds the instant at which the message may leave, at Now or later, and reserves nothing. Unless nothing is counted, the contact's slots must be
+// loaded, and the contact locked if the slot is to be reserved. Slots of the rows in without count as free.
 func (b *Ledger) Try(a SlotRequest, without ...delivery.Row) cadence.Verdict {
 	policy := b.Limiting(a)
 	if policy.Empty() && a.Limits.SendWindow.IsZero() && len(without) == 0 {
 		return cadence.Verdict{At: a.Now}
 	}
 	from, why := a.Now, reason.Reason("")
-	for i, row := range without { // the earliest of their places is the first that it may have
+	for i, row := range without { // the earliest of their slots is the first that it may have
 		at := row.Slot
-		if row.IsFoldMember() { // it has none of its own
+		if row.IsFoldMember() { // it has no slot of its own
 			at = row.LeavesAt()
 		}
 		if at.After(a.Now) && (i == 0 || at.Before(from)) {
@@ -257,13 +254,12 @@ func (b *Ledger) Try(a SlotRequest, without ...delivery.Row) cadence.Verdict {
 	return verdict
 }
 
-// Reserve books the place of a message that waits and returns what the row keeps of it: nothing where the message uses up no
-// limit.
+// Reserve reserves the slot of a waiting message and returns the slot to store in its row: zero if the message uses no limit.
 func (b *Ledger) Reserve(a SlotRequest, at time.Time) time.Time {
 	return b.take(a, cadence.Slot{At: at, Type: a.Type, Passed: b.over(a, at)})
 }
 
-// Send books the place of a message that this transaction sends.
+// Send reserves the slot of a message that this transaction sends.
 func (b *Ledger) Send(a SlotRequest, at time.Time) time.Time {
 	return b.take(a, cadence.Slot{At: at, Type: a.Type, Sent: true})
 }
@@ -279,27 +275,27 @@ func (b *Ledger) take(a SlotRequest, slot cadence.Slot) time.Time {
 	return slot.At
 }
 
-// histories calls f with each history of a person that was made.
+// histories calls f with each history of a contact that was made.
 func (b *Ledger) histories(id subject.ContactID, f func(kind string, history *cadence.History)) {
 	for _, kind := range b.kinds[id] {
 		f(kind, b.slots[holder{id, kind}])
 	}
 }
 
-// over reports whether the place of a message that waits has passed, so that it binds no cooldown.
+// over reports whether the slot of a waiting message has passed, so that it counts for no cooldown.
 func (b *Ledger) over(a SlotRequest, at time.Time) bool {
 	grace := b.Policy(a.Set, a.Person.Contact, Kind(a.Channel)).Grace()
 	return b.now.Sub(at) > grace
 }
 
-// Release gives a place up.
+// Release gives a slot up.
 func (b *Ledger) Release(a SlotRequest, at time.Time, typ string) {
 	if !at.IsZero() {
 		b.free(a.Person.ID, place{Kind(a.Channel), cadence.Slot{At: at, Type: typ}})
 	}
 }
 
-// Requeue gives up the place of a message that this transaction ends.
+// Requeue gives up the slot of a message that this transaction ends.
 func (b *Ledger) Requeue(row delivery.Row) {
 	if !row.Slot.IsZero() {
 		b.free(row.Contact, place{Kind(row.Channel), cadence.Slot{At: row.Slot, Type: row.Type}})
@@ -311,8 +307,8 @@ func (b *Ledger) free(id subject.ContactID, p place) {
 	b.histories(id, func(kind string, history *cadence.History) { history.Remove(p.seenFrom(kind)) })
 }
 
-// history is the person's slots on the kind of channel, as this transaction leaves them. Those on other kinds are in it where a
-// total counts them.
+// history returns the contact's slots on the kind of channel, as this transaction leaves them. It includes slots on other kinds if a total counts
+// them.
 func (b *Ledger) history(a SlotRequest) *cadence.History {
 	of := holder{a.Person.ID, Kind(a.Channel)}
 	if history, known := b.slots[of]; known {
@@ -343,7 +339,7 @@ func (b *Ledger) history(a SlotRequest) *cadence.History {
 	return history
 }
 
-// places are the slots that messages hold, as the history of a kind of channel keeps them.
+// places returns the slots of messages for the history of a kind of channel.
 func places(rows []delivery.Row, kind string) []cadence.Slot {
 	slots := make([]cadence.Slot, len(rows))
 	for i, row := range rows {

@@ -13,9 +13,9 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Release lets a held instance go on, with a new ladder. What was held because its key came with other inputs goes on with those
-// of now (B23): what waits is sent when it is due, what was withdrawn or had failed is planned again, and what is done, or was
-// cancelled, only loses the flag.
+// Release lets an instance on hold go on, and its retries begin from the first wait. An instance that is on hold because its key came with other
+// inputs goes on with the present inputs (B23): a waiting message is sent when it is due, a withdrawn or failed one is planned again, and one that is
+// done or was cancelled only loses the flag.
 func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id instance.ID, actor string, now time.Time) (Result, error) {
 	return o.run(ctx, ws, id, "release", actor, now, func(a *action, s store.OperatorState) (store.OperatorChange, error) {
 		in := s.Instance
@@ -38,9 +38,8 @@ func (o *Operator) Release(ctx context.Context, ws subject.WorkspaceID, id insta
 	})
 }
 
-// decided ends a hold by what a person wants done. Where two inputs were in conflict those of the definitions in force count from
-// now on, so that neither a look nor the moment at which it is due finds the same conflict again. Of a trigger that is defined
-// no longer there are none.
+// decided ends a hold by a person's decision. If two inputs were in conflict, those of the definitions in force count from now on, so that neither an
+// evaluation nor the due instant finds the same conflict again. A trigger that is not defined any more has no inputs.
 func (o *Operator) decided(a *action, s store.OperatorState, in *instance.Row) error {
 	if in.HeldFor() == reason.InputConflict {
 		m, err := o.inForce(s)
@@ -56,7 +55,7 @@ func (o *Operator) decided(a *action, s store.OperatorState, in *instance.Row) e
 	return nil
 }
 
-// inForce is the trigger of an instance as it is defined now; none: it is defined no longer.
+// inForce returns the trigger of an instance as it is defined now; none if it is not defined any more.
 func (o *Operator) inForce(s store.OperatorState) (m definition.Match, err error) {
 	set, err := o.catalog.Loaded(s.Instance.Workspace, s.InForce)
 	if err != nil {

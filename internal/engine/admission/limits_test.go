@@ -115,10 +115,10 @@ func TestExplain(t *testing.T) {
 		Person: store.Person{Contact: subject.Contact{ID: 1, Persona: "Manager"}, Slots: []store.Slot{{At: now.Add(-time.Hour), Type: "alert", Channel: "email:default", N: 1}}},
 	}
 	deferred := func(ask SlotRequest) delivery.Row {
-		book := NewLedger(&civil.Zones{}, ask.Now)
-		v := book.Try(ask)
+		ledger := NewLedger(&civil.Zones{}, ask.Now)
+		v := ledger.Try(ask)
 		row := delivery.Row{NotBefore: now, Status: delivery.Scheduled, SendAt: v.At, Slot: v.At, DeferredBy: v.Reason}
-		row.Trace = Trace(row, schedule.Timing{}, v.Reason, now, v.At, book.Trace(ask, v))
+		row.Trace = Trace(row, schedule.Timing{}, v.Reason, now, v.At, ledger.Trace(ask, v))
 		return row
 	}
 	then := []string{

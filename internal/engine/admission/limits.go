@@ -13,41 +13,41 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// LimitUse is one limit of a person, and where it comes from.
+// LimitUse is one limit of a contact, and where it comes from.
 type LimitUse struct {
 	cadence.Use
 	From cadence.Layer
 }
 
-// LimitStatus is where a person stands with the limits of one kind of channel (A41).
+// LimitStatus is how much of a contact's limits for one kind of channel is used (A41).
 type LimitStatus struct {
 	Kind    string
-	Limits  []LimitUse // in the order in which they are asked (A36)
+	Limits  []LimitUse // in the order in which they apply (A36)
 	Waiting []delivery.Row
 }
 
-// Limits is where a person stands with all of them.
+// Limits is how much of all limits of a contact is used.
 type Limits struct {
 	Contact store.ContactRow
-	Lost    bool           // the person has a persona that is not defined any more: it has no rules
-	Unread  error          // why the person's own limits cannot be read; nil: they can
+	Lost    bool           // the contact's persona is not defined any more, so its rules do not apply
+	Unread  error          // why the contact's own limits cannot be read; nil: they can
 	Zone    *time.Location // in which days begin and end
 	At      time.Time
 	Kinds   []LimitStatus
 }
 
-// LimitsOf says how far a person's limits are used up at now, for each kind of channel that may reach them or has
-// messages for them. It decides nothing: it is what people look at.
+// LimitsOf returns how much of a contact's limits is used at now, for each kind of channel that can reach the contact or has messages for them. It
+// decides nothing; people read it.
 func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now time.Time) Limits {
 	out := Limits{Contact: s.Contact, Zone: Zone(zones, set, s.Person), At: now}
 	out.Lost = s.Person.Persona != "" && set.Persona(s.Person.Persona) == nil
-	book := NewLedger(zones, now)
-	own, persona := book.rules(set, s.Person.Contact)
-	out.Unread = book.own[s.Person.Cadence].err
+	ledger := NewLedger(zones, now)
+	own, persona := ledger.rules(set, s.Person.Contact)
+	out.Unread = ledger.own[s.Person.Cadence].err
 	for _, kind := range kindsOf(set, s) {
-		history := book.history(SlotRequest{Set: set, Person: s.Person, Channel: kind, Now: now})
+		history := ledger.history(SlotRequest{Set: set, Person: s.Person, Channel: kind, Now: now})
 		one := LimitStatus{Kind: kind}
-		for _, u := range history.Standing(book.Policy(set, s.Person.Contact, kind), out.Zone, now) {
+		for _, u := range history.Standing(ledger.Policy(set, s.Person.Contact, kind), out.Zone, now) {
 			one.Limits = append(one.Limits, LimitUse{Use: u, From: cadence.LayerOn(kind, u.Limit, own, persona, set.Workspace.Limits)})
 		}
 		for _, d := range s.Waiting {
@@ -60,7 +60,7 @@ func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now tim
 	return out
 }
 
-// kindsOf are the kinds of the defined channels that have an address of the person, of their slots and of what waits.
+// kindsOf returns the kinds of the defined channels for which the contact has an address, a slot or a waiting message.
 func kindsOf(set *definition.Set, s store.Standing) []string {
 	kinds := map[string]bool{}
 	for _, c := range set.Channels() {
