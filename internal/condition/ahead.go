@@ -7,42 +7,43 @@ import (
 	"time"
 )
 
-// Ahead is what a trigger that plans ahead remembers of a record.
+// Ahead is what a trigger that plans ahead remembers about a record.
 type Ahead struct {
-	Fingerprint string // of what it has planned; empty: nothing
-	// The rest is of a trigger that fires when a threshold is crossed.
-	By      string         // the rules by which the last look counted crossings; empty: none did, and Afresh
-	Level   *float64       // the metric at that look; nil: nothing could be reached, or time alone moves it
-	Crossed map[string]int // by threshold: how often it was reached, ever (R10)
-	// Over are the thresholds that are reached, each with the number of its crossing; 0: an edit has brought it below the
-	// record, or the trigger came when it was reached already. One that is defined no longer stays until the record is below it.
+	Fingerprint string // of the occasions that it has planned; empty: none
+	// The other fields are for a trigger that fires when a threshold is crossed.
+	By      string         // the rules by which the last evaluation counted crossings; Afresh, or empty when it counted none
+	Level   *float64       // the metric at that evaluation; nil: nothing could be reached, or the metric changes with time alone
+	Crossed map[string]int // by threshold: how many times it was ever reached (R10)
+	// Over maps each threshold that is reached to the number of its crossing. The number is 0 when the record did not cross it: an
+	// edit lowered the threshold, or the record had reached it before the trigger existed. A threshold that was removed from the
+	// definition stays here until the record falls below it.
 	Over map[string]int
 }
 
-// Afresh is By of a record that is not there: whatever it reaches when it comes back is a crossing.
+// Afresh is the value of By while a record is gone: every threshold that it has reached when it returns counts as a crossing.
 const Afresh = "*"
 
 func (a Ahead) equal(o Ahead) bool {
 	return a.Fingerprint == o.Fingerprint && a.By == o.By && maps.Equal(a.Crossed, o.Crossed) && maps.Equal(a.Over, o.Over)
 }
 
-// Crossing is what a look sees of thresholds.
+// Crossing is what an evaluation observes about thresholds.
 type Crossing struct {
-	Rules   string   // tells these rules from all others
-	Fresh   bool     // the record was never looked at
+	Rules   string   // identifies the rules
+	Fresh   bool     // the record was never evaluated before
 	Defined []string // the thresholds; one empty name for a condition
-	Met     []string // those that are reached, be it not for long enough
-	Ripe    []string // those that are, for long enough
-	Failed  []string // those of which that is not known
-	Level   *float64 // the metric; nil: nothing is reached, whatever the thresholds, or there is no metric
-	Moving  bool     // time alone changes the metric
+	Met     []string // the thresholds that are reached, for long enough or not
+	Ripe    []string // the thresholds that have been reached for long enough
+	Failed  []string // the thresholds that could not be evaluated
+	Level   *float64 // the metric; nil: there is no metric, or its condition is false so that no threshold can be reached
+	Moving  bool     // the metric changes with time alone
 }
 
-// Cross returns what is remembered after a look. Since is what was met at the look before.
+// Cross returns the state after an evaluation. Since holds the thresholds that were met at the evaluation before.
 //
-// A threshold is crossed when the record gets there, and never by an edit (R11): what is reached at the first look by new rules
-// is no crossing, unless the record is new. Thresholds are not among the rules, where it is known how high the record stood at
-// the last look: it has crossed those that lay above that.
+// A threshold is crossed when the record reaches it, never by an edit of the definition (R11). A threshold that is reached at the
+// first evaluation by new rules does not count as crossed, unless the record is new. Adding or moving a threshold does not make
+// new rules while the previous level of the metric is known: the record has crossed the thresholds above that level.
 func (a Ahead) Cross(v Crossing, since map[string]time.Time) Ahead {
 	over := map[string]int{}
 	for name, n := range a.Over {
@@ -74,14 +75,14 @@ func (a Ahead) Cross(v Crossing, since map[string]time.Time) Ahead {
 	return a
 }
 
-// stands reports whether a threshold that is defined no longer is reached, as far as that can be said.
+// stands reports whether a threshold that is no longer defined is still reached, or might be.
 func (v Crossing) stands(name string) bool {
 	number, err := strconv.ParseFloat(name, 64)
 	metric := len(v.Defined) > 0 && v.Defined[0] != ""
 	return !metric || err != nil || v.Level != nil && number <= *v.Level
 }
 
-// below reports whether a threshold was reached at a level.
+// below reports whether a threshold is reached at a level.
 func below(name string, level *float64) bool {
 	number, err := strconv.ParseFloat(name, 64)
 	return err == nil && level != nil && number <= *level

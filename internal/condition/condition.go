@@ -1,20 +1,20 @@
-// Package condition keeps what a trigger remembers of a record from one look to the next: since when its conditions are
-// met, which episode of that this is, and what was fired in it.
+// Package condition keeps what a trigger remembers about a record from one evaluation to the next: since when its conditions
+// have been met, the number of the episode, and what fired in it.
 //
-//	            for                                      nothing is met any more
+//	            for                                      no condition is met any more
 //	met ├──────────────┤ open ───────────────────────────┤ cleared
 //	    since          │ episode n: fires, each time gate 1 lets it
 //
-// A look is one evaluation of the conditions at an instant. Whoever looks says what is met; Look answers what follows,
-// and when to look again at the latest: until then, unless the record is written, every look would say the same.
+// The caller evaluates the conditions at an instant and passes the result as an Observation. State.Evaluate returns what follows
+// and the latest instant for the next evaluation. Until then, unless the record is written, an evaluation would give the same result.
 //
-// The package does not evaluate conditions, knows no cooldowns, and keeps nothing itself: states are values.
+// The package does not evaluate conditions and knows no cooldowns. It keeps no state of its own: states are values.
 //
 // Invariants:
-//   - Nothing fires before its condition was met for as long as the trigger demands, without a break (R8).
-//   - Looking more often changes nothing of what fires when.
-//   - Episodes are counted and never set back (R10).
-//   - What cannot be evaluated begins nothing, and ends nothing that has begun.
+//   - An issue fires only after its condition was met without a break for as long as the trigger requires (R8).
+//   - Additional evaluations do not change what fires, or when.
+//   - The count of episodes never decreases (R10).
+//   - A condition that cannot be evaluated neither begins nor ends an episode.
 package condition
 
 import (
@@ -24,24 +24,24 @@ import (
 	"time"
 )
 
-// Rule is how a trigger wants its conditions looked at.
+// Rule says how a trigger has its conditions evaluated.
 type Rule struct {
-	For    time.Duration // how long they must have been met
-	Change bool          // when the record is written, and when time alone changes the answer
-	Every  time.Duration // at the ticks of this interval; 0 = none
-	Reset  bool          // a context whose issues are gone has its cooldown forgotten (decision 6)
+	For    time.Duration // how long a condition must have been met
+	Change bool          // evaluate when the record is written, and when time alone changes the result
+	Every  time.Duration // evaluate at the ticks of this interval; 0 = no ticks
+	Reset  bool          // reset the cooldown of a context whose issues are no longer met (decision 6)
 }
 
-// State is what a trigger remembers of a record. The zero value is that of a record that it has never met.
+// State is what a trigger remembers about a record. The zero value is the state for a record that it has never evaluated.
 type State struct {
-	Episodes int                  // how often it was met for long enough, ever
-	Open     bool                 // the last of these goes on
-	Since    map[string]time.Time // by issue: since when it is met
-	Fired    map[string]Firing    // by context: what a later look must know of this episode's firings
-	Latest   Latest               // of this episode
+	Episodes int                  // how many episodes there have been
+	Open     bool                 // the last episode continues
+	Since    map[string]time.Time // by issue: since when it has been met
+	Fired    map[string]Firing    // by context: the firings of this episode that later evaluations need
+	Latest   Latest               // the last firing of this episode
 	Blocked  map[string]Blocked   // by context: what kept it from firing again
-	Ahead    Ahead                // of a trigger that plans ahead
-	Failed   bool                 // one of its conditions could not be evaluated
+	Ahead    Ahead                // for a trigger that plans ahead
+	Failed   bool                 // a condition could not be evaluated
 }
 
 // Equal reports whether two states are the same.
@@ -51,7 +51,7 @@ func (s State) Equal(o State) bool {
 		maps.EqualFunc(s.Fired, o.Fired, func(a, b Firing) bool { return a.At.Equal(b.At) && slices.Equal(a.Issues, b.Issues) })
 }
 
-// Earliest is since when something is met; none: nothing is.
+// Earliest returns since when any issue has been met, or the zero time when none is.
 func (s State) Earliest() (at time.Time) {
 	for _, since := range s.Since {
 		if at.IsZero() || since.Before(at) {
@@ -61,47 +61,47 @@ func (s State) Earliest() (at time.Time) {
 	return at
 }
 
-// Firing is one time that a context fired.
+// Firing records that a context fired.
 type Firing struct {
 	At     time.Time
 	Issues []string
 }
 
-// Latest is a firing that is over: the last one of an episode.
+// Latest is the last firing of an episode.
 type Latest struct {
 	Context string
 	At      time.Time
 }
 
-// Observation is what a look sees.
+// Observation is what an evaluation observes.
 type Observation struct {
 	Now    time.Time
-	Tick   time.Time // the tick of the interval that is due; none: it is not time for one
+	Tick   time.Time // the tick that is due; none: no tick is
 	Met    []string  // the issues that are true, sorted; one empty name for a trigger with a single condition
 	Flip   time.Time // when time alone may change Met; none: never
-	Failed []string  // of the others those that could not be evaluated
-	Bound  bool      // nobody can say when time alone changes Met
+	Failed []string  // the issues that could not be evaluated and are not in Met
+	Bound  bool      // it cannot be computed when time alone changes Met
 	Gone   bool      // the record is closed or deleted, or the trigger switched off
 }
 
-// Outcome is what follows from a look.
+// Outcome is what follows from an evaluation.
 type Outcome struct {
 	State   State
-	Judged  bool      // it was time for this trigger to look
-	At      time.Time // the nominal instant of the look
-	Issues  []string  // what is met for long enough, sorted; empty: nothing fires
-	Faded   []string  // issues that were met and are no more, while others are
-	Lapsed  []Latest  // contexts of earlier firings of which an issue is gone, as Lapse found them
-	Unknown []string  // issues of this episode that were met, and cannot be evaluated: nobody knows whether they are over
+	Judged  bool      // it was time for this trigger to evaluate the record
+	At      time.Time // the nominal instant of the evaluation
+	Issues  []string  // the issues that have been met for long enough, sorted; empty: nothing fires
+	Faded   []string  // the issues that are no longer met while others still are
+	Lapsed  []Latest  // the contexts of earlier firings that have an issue that is no longer met; set by Lapse
+	Unknown []string  // the issues of this episode that were met and now cannot be evaluated
 	// Cleared says that the episode is over; Latest is then its last firing.
 	Cleared    bool
 	Latest     Latest
-	EvaluateAt time.Time // when to look again at the latest; none: not before it is written
+	EvaluateAt time.Time // the latest instant for the next evaluation; none: not before the record is written
 
 	met []string
 }
 
-// Evaluate holds what is seen against the state.
+// Evaluate returns what follows from an observation in this state.
 func (s State) Evaluate(r Rule, v Observation) Outcome {
 	o := Outcome{State: s, Judged: true, At: v.Now, met: v.Met}
 	if v.Gone {
@@ -119,7 +119,7 @@ func (s State) Evaluate(r Rule, v Observation) Outcome {
 	}
 	o.State.Failed = len(v.Failed) > 0
 	o.State.Since = nil
-	o.Unknown = s.doubt(r, v.Failed, o.At)
+	o.Unknown = s.unknown(r, v.Failed, o.At)
 	o.met = slices.Concat(v.Met, o.Unknown)
 	if len(o.met) > 0 {
 		o.State.Since = make(map[string]time.Time, len(o.met))
@@ -160,9 +160,9 @@ func (s State) Evaluate(r Rule, v Observation) Outcome {
 	return o
 }
 
-// doubt are those of the issues that fail now and belong to the episode that goes on. What has not been met for long enough
-// does not: that was to be without a break (R8).
-func (s State) doubt(r Rule, failed []string, at time.Time) (list []string) {
+// unknown returns the failed issues that belong to the open episode. An issue that was not yet met for long enough does not belong
+// to it, since it must be met without a break (R8).
+func (s State) unknown(r Rule, failed []string, at time.Time) (list []string) {
 	for _, issue := range failed {
 		if since, met := s.Since[issue]; s.Open && met && !since.Add(r.For).After(at) {
 			list = append(list, issue)
@@ -171,8 +171,8 @@ func (s State) doubt(r Rule, failed []string, at time.Time) (list []string) {
 	return list
 }
 
-// Rest is when to look again at the latest at what is not met: the instant at which time alone may change that, or the tick
-// that would find it so.
+// Rest returns the latest instant for the next evaluation of conditions that are not met: the instant at which time alone may
+// change that, or the first tick that would see the change.
 func (r Rule) Rest(now, flip time.Time, bound bool) (at time.Time) {
 	if r.Change {
 		at = flip
@@ -191,13 +191,13 @@ func (r Rule) Rest(now, flip time.Time, bound bool) (at time.Time) {
 	return at
 }
 
-// Idle reports whether a look that finds nothing met would leave the state as it is.
+// Idle reports whether an evaluation that finds nothing met would leave the state unchanged.
 func (s State) Idle(r Rule) bool {
-	return !s.Open && !s.Failed && len(s.Since) == 0 && s.Latest == (Latest{}) && (len(s.Fired) == 0 || !r.Reset) && len(s.reheard()) == len(s.Blocked) && s.Ahead.Fingerprint == "" && len(s.Ahead.Over) == 0
+	return !s.Open && !s.Failed && len(s.Since) == 0 && s.Latest == (Latest{}) && (len(s.Fired) == 0 || !r.Reset) && len(s.withoutOnce()) == len(s.Blocked) && s.Ahead.Fingerprint == "" && len(s.Ahead.Over) == 0
 }
 
-// unjudged is when a trigger that looks at ticks alone has to look, seen between two of them: at the next one, if it would
-// find anything there that is met, or that was.
+// unjudged returns the next evaluation of a trigger that evaluates at ticks only, computed between two ticks. It is the next tick
+// if an issue is met now, was met before, or if a failure began or ended.
 func (s State) unjudged(r Rule, v Observation) time.Time {
 	if r.Every > 0 && (len(v.Met) > 0 || len(s.Since) > 0 || (len(v.Failed) > 0) != s.Failed) {
 		return TickAfter(v.Now, r.Every)
@@ -205,22 +205,22 @@ func (s State) unjudged(r Rule, v Observation) time.Time {
 	return r.Rest(v.Now, v.Flip, v.Bound)
 }
 
-// clear ends what is met, and the episode when there was one.
+// clear drops all issues that are met, and ends the episode if one is open.
 func (o *Outcome) clear(open bool) {
 	o.Cleared, o.Latest = open, o.State.Latest
-	o.State.Open, o.State.Since, o.State.Latest, o.State.Blocked = false, nil, Latest{}, o.State.reheard()
+	o.State.Open, o.State.Since, o.State.Latest, o.State.Blocked = false, nil, Latest{}, o.State.withoutOnce()
 }
 
-// reheard is Blocked without what is told once an episode: that there was nobody to tell, or no context.
-func (s State) reheard() map[string]Blocked {
+// withoutOnce returns Blocked without the entries that are reported once an episode: no recipient, or no context.
+func (s State) withoutOnce() map[string]Blocked {
 	blocked := maps.Clone(s.Blocked)
 	maps.DeleteFunc(blocked, func(_ string, b Blocked) bool { return b.At.IsZero() })
 	return blocked
 }
 
-// Lapse finds the contexts of earlier firings whose issues are no longer all met, where the rule is to reset these
-// (decision 6). Context is what fires now, if anything: as long as that is the same, nothing is over. What fired at this
-// very instant stays, so that it does not fire again at it.
+// Lapse finds the contexts of earlier firings that have an issue that is no longer met, if the rule resets them (decision 6).
+// Context is the context that fires now, or empty; it never lapses. A context that fired at this very instant stays, so that it does
+// not fire again at that instant.
 func (o *Outcome) Lapse(r Rule, context string) {
 	if !r.Reset || !o.Judged || len(o.State.Fired) == 0 {
 		return
@@ -246,21 +246,21 @@ func all(list []string, is func(string) bool) bool {
 	return true
 }
 
-// sooner moves the next look forward to at.
+// sooner moves the next evaluation forward to at.
 func (o *Outcome) sooner(at time.Time) {
 	if !at.IsZero() && (o.EvaluateAt.IsZero() || at.Before(o.EvaluateAt)) {
 		o.EvaluateAt = at
 	}
 }
 
-// HasFired reports whether a context fired at an instant: it then does not again.
+// HasFired reports whether a context has fired at an instant; a context fires at most once at one instant.
 func (s State) HasFired(context string, at time.Time) bool {
 	f, ok := s.Fired[context]
 	return ok && f.At.Equal(at)
 }
 
-// most bounds the contexts that a state names. More are fired in one episode only by a trigger whose contexts hold what
-// changes with every write; of these the latest count.
+// most bounds the contexts that a state keeps. Only a trigger whose contexts change with every write fires more of them in one
+// episode; the latest are kept.
 const most = 32
 
 // Fire returns the state after a context fired.
@@ -270,7 +270,7 @@ func (s State) Fire(r Rule, context string, issues []string, at time.Time) State
 	if s.Fired == nil {
 		s.Fired = map[string]Firing{}
 	}
-	if !r.Reset { // then only what fired at this very instant is asked for
+	if !r.Reset { // then only the firings at this very instant are needed
 		maps.DeleteFunc(s.Fired, func(_ string, f Firing) bool { return !f.At.Equal(at) })
 		issues = nil
 	}
@@ -291,12 +291,12 @@ const noContext = ""
 
 // Blocked says what kept a context from firing.
 type Blocked struct {
-	At    time.Time // the firing whose cooldown is not over; none: another reason
-	Times int       // how often, since then
+	At    time.Time // the firing whose cooldown has not passed; none: another reason
+	Times int       // how many times since that firing
 }
 
-// Block returns the state after a context was kept from firing, and whether that is told of for the first time since the
-// firing that it goes back to. Counts: it would have fired for a write or a tick, and not only because it was looked at.
+// Block returns the state after a context was kept from firing, and whether this is the first time since the firing at firedAt.
+// Counts says that a write or a tick caused the evaluation; other evaluations do not add to the count.
 func (s State) Block(context string, firedAt time.Time, counts bool) (State, bool) {
 	b, again := s.Blocked[context]
 	if again = again && b.At.Equal(firedAt); !again {
@@ -316,7 +316,7 @@ func (s State) Block(context string, firedAt time.Time, counts bool) (State, boo
 	return s, !again
 }
 
-// Held is how often a context was kept from firing since it fired at an instant.
+// Held returns how many times a context was kept from firing since the firing at firedAt.
 func (s State) Held(context string, firedAt time.Time) int {
 	if b, ok := s.Blocked[context]; ok && b.At.Equal(firedAt) {
 		return b.Times
@@ -324,7 +324,7 @@ func (s State) Held(context string, firedAt time.Time) int {
 	return 0
 }
 
-// Undelivered reports whether what a context had to say found nobody to send it to, and it has not fired since.
+// Undelivered reports whether the last alert of a context found no recipient.
 func (s State) Undelivered(context string) bool {
 	b, ok := s.Blocked[context]
 	return ok && b.At.IsZero()

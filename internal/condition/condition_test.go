@@ -33,13 +33,13 @@ func show(t time.Time) string {
 func TestTicks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		every                        time.Duration
-		now, at, after, looked, look string
-		due                          string
+		every                               time.Duration
+		now, at, after, evaluated, evaluate string
+		due                                 string
 	}{
 		{5 * time.Minute, "10:00:00", "10:00:00", "10:05:00", "09:55:00", "10:00:00", "10:00:00"},
 		{5 * time.Minute, "10:00:01", "10:00:00", "10:05:00", "09:55:01", "10:00:00", "10:00:00"}, // late, and nominally in time
-		{5 * time.Minute, "10:00:01", "10:00:00", "10:05:00", "10:00:00", "10:00:01", "-"},        // it was looked at at that tick
+		{5 * time.Minute, "10:00:01", "10:00:00", "10:05:00", "10:00:00", "10:00:01", "-"},        // the record was evaluated at that tick
 		{5 * time.Minute, "10:03:00", "10:00:00", "10:05:00", "09:00:00", "10:03:00", "-"},        // written after it
 		{5 * time.Minute, "10:16:00", "10:15:00", "10:20:00", "09:00:00", "10:03:00", "10:15:00"}, // several were missed
 		{7 * time.Minute, "23:59:00", "23:55:00", "00:00:00", "23:00:00", "23:00:00", "23:55:00"}, // a day is no multiple
@@ -51,13 +51,13 @@ func TestTicks(t *testing.T) {
 				t.Errorf("%s, every %s: tick at %s, after %s", tt.now, tt.every, at, after)
 			}
 		}
-		if due := DueTick(tt.every, now, clock(tt.looked), clock(tt.look)); show(due) != tt.due {
+		if due := DueTick(tt.every, now, clock(tt.evaluated), clock(tt.evaluate)); show(due) != tt.due {
 			t.Errorf("%+v: due %s", tt, show(due))
 		}
 	}
 }
 
-// step is one look of a table: when, what is met, and what is to come of it.
+// step is one evaluation: its instant, the issues that are met, and the expected outcome.
 type step struct {
 	at    string
 	tick  bool
@@ -100,14 +100,14 @@ func TestLook(t *testing.T) {
 			{at: "10:16:00", met: []string{"C"}, want: `[] 1`, next: "10:26:00"}, // another issue is no resolution
 			{at: "10:17:00", want: "[] 1 cleared", next: "-"},
 		}},
-		{"a break begins anew", Rule{Change: true, For: 10 * time.Minute}, []step{
+		{"a break starts again", Rule{Change: true, For: 10 * time.Minute}, []step{
 			{at: "10:00:00", met: yes, want: "[] 0", next: "10:10:00"},
 			{at: "10:05:00", want: "[] 0", next: "-"},
 			{at: "10:06:00", met: yes, want: "[] 0", next: "10:16:00"},
 		}},
 		{"a failure ends nothing, and begins nothing", Rule{Change: true, For: 10 * time.Minute}, []step{
 			{at: "10:00:00", met: yes, want: "[] 0", next: "10:10:00"},
-			{at: "10:05:00", failed: yes, want: "[] 0", next: "-"}, // nobody knows of it that it was met without a break
+			{at: "10:05:00", failed: yes, want: "[] 0", next: "-"}, // it is unknown whether it was met without a break
 			{at: "10:06:00", met: yes, want: "[] 0", next: "10:16:00"},
 			{at: "10:16:00", met: yes, want: `[""] 1`, next: "-"},
 			{at: "10:17:00", failed: yes, want: "[] 1", next: "-"},
@@ -189,49 +189,49 @@ func TestLapsed(t *testing.T) {
 	if !s.HasFired("t:A,B", ten) || s.HasFired("t:A,B", ten.Add(1)) || s.HasFired("t:A", ten) {
 		t.Error("it is not known what fired when")
 	}
-	look := func(s State, minutes int, context string, met ...string) Outcome {
+	evaluate := func(s State, minutes int, context string, met ...string) Outcome {
 		o := s.Evaluate(rule, Observation{Now: ten.Add(time.Duration(minutes) * time.Minute), Met: met})
 		o.Lapse(rule, context)
 		return o
 	}
-	if o := look(s, 0, ""); len(o.Lapsed) != 0 || !o.State.HasFired("t:A,B", ten) {
+	if o := evaluate(s, 0, ""); len(o.Lapsed) != 0 || !o.State.HasFired("t:A,B", ten) {
 		t.Errorf("at the instant of the firing %q is forgotten", o.Lapsed)
 	}
-	o := look(s, 1, "t:A,B,C", "A", "B", "C")
+	o := evaluate(s, 1, "t:A,B,C", "A", "B", "C")
 	if len(o.Lapsed) != 0 {
 		t.Errorf("A and B are still met, and %q is forgotten", o.Lapsed)
 	}
-	if o := look(o.State, 2, "t:A,B", "B"); len(o.Lapsed) != 0 {
+	if o := evaluate(o.State, 2, "t:A,B", "B"); len(o.Lapsed) != 0 {
 		t.Errorf("the context is the same, and %q is forgotten", o.Lapsed)
 	}
-	o = look(o.State, 2, "t:B", "B")
+	o = evaluate(o.State, 2, "t:B", "B")
 	if diff := cmp.Diff([]Latest{{"t:A,B", ten}}, o.Lapsed); diff != "" {
 		t.Error(diff)
 	}
-	if o = look(o.State, 3, ""); len(o.Lapsed) != 0 || !o.Cleared || o.Latest != (Latest{"t:A,B", ten}) {
+	if o = evaluate(o.State, 3, ""); len(o.Lapsed) != 0 || !o.Cleared || o.Latest != (Latest{"t:A,B", ten}) {
 		t.Errorf("cleared %t after %v, forgotten %q", o.Cleared, o.Latest, o.Lapsed)
 	}
 	rule = Rule{Change: true}
-	kept := look(State{}, 0, "", "A").State.Fire(rule, "t:A", []string{"A"}, ten).Fire(rule, "t:B", []string{"B"}, ten.Add(time.Minute))
-	if o := look(kept, 2, ""); len(o.Lapsed) != 0 || len(kept.Fired) != 1 {
+	kept := evaluate(State{}, 0, "", "A").State.Fire(rule, "t:A", []string{"A"}, ten).Fire(rule, "t:B", []string{"B"}, ten.Add(time.Minute))
+	if o := evaluate(kept, 2, ""); len(o.Lapsed) != 0 || len(kept.Fired) != 1 {
 		t.Errorf("without a reset: %q, %v", o.Lapsed, kept.Fired)
 	}
 }
 
-func TestBlockIsToldOfOnceAFiring(t *testing.T) {
+func TestBlockIsReportedOnceAFiring(t *testing.T) {
 	t.Parallel()
 	s, first := State{}.Block("t:A", ten, true)
 	twice, again := s.Block("t:A", ten, true)
 	_, other := s.Block("t:B", ten, true)
-	anew, later := twice.Block("t:A", ten.Add(time.Hour), true)
-	if n, m, o := twice.Held("t:A", ten), anew.Held("t:A", ten.Add(time.Hour)), anew.Held("t:A", ten); n != 2 || m != 1 || o != 0 {
+	next, later := twice.Block("t:A", ten.Add(time.Hour), true)
+	if n, m, o := twice.Held("t:A", ten), next.Held("t:A", ten.Add(time.Hour)), next.Held("t:A", ten); n != 2 || m != 1 || o != 0 {
 		t.Errorf("held back %d times, then %d and %d", n, m, o)
 	}
 	if !first || again || !other || !later {
 		t.Errorf("first %t, again %t, another context %t, after another firing %t", first, again, other, later)
 	}
-	if looked, again := twice.Block("t:A", ten, false); looked.Held("t:A", ten) != 2 || again {
-		t.Errorf("a look that nothing asked for counts: %d, %t", looked.Held("t:A", ten), again)
+	if counted, again := twice.Block("t:A", ten, false); counted.Held("t:A", ten) != 2 || again {
+		t.Errorf("an evaluation without a write or a tick counts: %d, %t", counted.Held("t:A", ten), again)
 	}
 	for i := range 100 {
 		s, _ = s.Block(fmt.Sprint(i), ten.Add(time.Duration(i)), true)
@@ -240,10 +240,10 @@ func TestBlockIsToldOfOnceAFiring(t *testing.T) {
 	if _, kept := s.Blocked["99"]; len(s.Blocked) != most || len(s.Fired) != most || !kept || !s.HasFired("f99", ten.Add(99)) {
 		t.Errorf("%d and %d contexts are kept, or not the latest", len(s.Blocked), len(s.Fired))
 	}
-	unheard, _ := State{}.Block("t:A", time.Time{}, true)
-	heard := unheard.Fire(Rule{}, "t:A", nil, ten)
-	if !unheard.Undelivered("t:A") || unheard.Undelivered("t:B") || heard.Undelivered("t:A") || !unheard.Undelivered("t:A") {
-		t.Error("it is not known whether somebody heard")
+	undelivered, _ := State{}.Block("t:A", time.Time{}, true)
+	delivered := undelivered.Fire(Rule{}, "t:A", nil, ten)
+	if !undelivered.Undelivered("t:A") || undelivered.Undelivered("t:B") || delivered.Undelivered("t:A") || !undelivered.Undelivered("t:A") {
+		t.Error("an undelivered context is not recognised")
 	}
 }
 
@@ -276,7 +276,7 @@ func TestStatesAsStored(t *testing.T) {
 	}
 }
 
-// world is what is true when: issues come and go at whole minutes.
+// world says which issues are met when. Issues begin and end at whole minutes.
 type world struct {
 	changes []time.Time
 	met     [][]string // from each change on
@@ -304,11 +304,11 @@ func drawWorld(t *rapid.T) world {
 	return w
 }
 
-// Whoever looks only when a record was written and when Next says, and at other instants as it happens, sees the same as
-// who looks every minute: what is met for long enough, in which episode, and nothing before.
+// Evaluating a record when it was written, at EvaluateAt and at arbitrary other instants gives the same results as evaluating it
+// every minute: the same issues are met for long enough, in the same episode, and none earlier.
 //
 // Shows: A9.
-func TestLooksAreEnough(t *testing.T) {
+func TestFewEvaluationsAreEnough(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -326,7 +326,7 @@ func TestLooksAreEnough(t *testing.T) {
 			Episode int
 			Cleared bool
 		}
-		// The naive one judges every minute, or at every tick.
+		// The naive loop evaluates every minute, or at every tick.
 		var naive []fact
 		var slow State
 		for at := ten; !at.After(end); at = at.Add(time.Minute) {
@@ -340,45 +340,45 @@ func TestLooksAreEnough(t *testing.T) {
 			}
 			slow = o.State
 		}
-		extra := rapid.SliceOf(rapid.IntRange(0, int(end.Sub(ten)/time.Minute))).Draw(t, "other looks")
+		extra := rapid.SliceOf(rapid.IntRange(0, int(end.Sub(ten)/time.Minute))).Draw(t, "other evaluations")
 		var s State
-		var lookedAt, lookAt time.Time
+		var evaluatedAt, evaluateAt time.Time
 		seen := map[time.Time]fact{}
 		for at := ten; !at.After(end); at = at.Add(time.Minute) {
 			written := slices.ContainsFunc(w.changes, at.Equal)
-			if written && (lookAt.IsZero() || lookAt.After(at)) {
-				lookAt = at
+			if written && (evaluateAt.IsZero() || evaluateAt.After(at)) {
+				evaluateAt = at
 			}
 			other := slices.Contains(extra, int(at.Sub(ten)/time.Minute))
-			if (lookAt.IsZero() || lookAt.After(at)) && !other {
+			if (evaluateAt.IsZero() || evaluateAt.After(at)) && !other {
 				continue
 			}
-			if lookAt.IsZero() {
-				lookAt = at
+			if evaluateAt.IsZero() {
+				evaluateAt = at
 			}
-			o := s.Evaluate(rule, Observation{Now: at, Tick: DueTick(rule.Every, at, lookedAt, lookAt), Met: w.at(at)})
+			o := s.Evaluate(rule, Observation{Now: at, Tick: DueTick(rule.Every, at, evaluatedAt, evaluateAt), Met: w.at(at)})
 			if o.Judged {
 				seen[at] = fact{at, fmt.Sprint(o.Issues), o.State.Episodes, o.Cleared}
 			}
 			if !o.EvaluateAt.IsZero() && !o.EvaluateAt.After(at) {
-				t.Fatalf("at %s the next look is %s", at, o.EvaluateAt)
+				t.Fatalf("at %s the next evaluation is %s", at, o.EvaluateAt)
 			}
-			s, lookedAt, lookAt = o.State, at, o.EvaluateAt
+			s, evaluatedAt, evaluateAt = o.State, at, o.EvaluateAt
 		}
 		last := fact{Issues: "[]"}
 		for _, n := range naive {
-			got, looked := seen[n.At]
+			got, evaluated := seen[n.At]
 			switch {
-			case looked && got != n:
+			case evaluated && got != n:
 				t.Fatalf("at %s: got %+v, want %+v", n.At, got, n)
-			case !looked && (n.Issues != last.Issues || n.Episode != last.Episode || n.Cleared):
-				t.Fatalf("at %s nobody looked, and %+v became %+v", n.At, last, n)
-			case !looked && rule.Every > 0 && n.Issues != "[]" && TickAt(n.At, rule.Every).Equal(n.At):
-				t.Fatalf("at the tick %s nobody looked, and %s is met", n.At, n.Issues)
+			case !evaluated && (n.Issues != last.Issues || n.Episode != last.Episode || n.Cleared):
+				t.Fatalf("at %s there was no evaluation, and %+v became %+v", n.At, last, n)
+			case !evaluated && rule.Every > 0 && n.Issues != "[]" && TickAt(n.At, rule.Every).Equal(n.At):
+				t.Fatalf("at the tick %s there was no evaluation, and %s is met", n.At, n.Issues)
 			}
 			last = n
 		}
-		for _, n := range naive { // of itself: what fires was met all the while
+		for _, n := range naive { // the naive loop itself: an issue that fires was met all the while
 			for _, issue := range []string{"A", "B", "C"} {
 				for back := time.Duration(0); back <= rule.For && strings.Contains(n.Issues, issue); back += time.Minute {
 					if at := n.At.Add(-back); (rule.Change || TickAt(at, rule.Every).Equal(at)) && !slices.Contains(w.at(at), issue) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// States are what all triggers remember of one record, by "workflow/trigger". Those of triggers that are defined no
-// longer stay (R10).
+// States are the states of all triggers for one record, by "workflow/trigger". The state of a trigger stays when the trigger is
+// removed from the definitions (R10).
 type States map[string]State
 
 // Name is the name of a trigger's state.
@@ -97,7 +97,7 @@ func (states States) String() string {
 // Names are the names of the states, sorted.
 func (states States) Names() []string { return slices.Sorted(maps.Keys(states)) }
 
-// Clone returns a copy to which states can be given.
+// Clone returns a copy that can be changed.
 func (states States) Clone() States { return maps.Clone(states) }
 
 func instant(µs int64) time.Time { return time.UnixMicro(µs).UTC() }

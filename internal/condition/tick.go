@@ -28,15 +28,15 @@ func tickFrom(t time.Time, every time.Duration) time.Time {
 	return TickAfter(t, every)
 }
 
-// DueTick returns the tick that is owed at now to a record that was looked at at lookedAt and has to be since lookAt; none
-// when there is no such tick. What became due after a tick waits for the next one. Ticks that were missed are not made
-// up: the latest counts (A4).
-func DueTick(every time.Duration, now, lookedAt, lookAt time.Time) time.Time {
+// DueTick returns the latest tick at or before now if the record was last evaluated before it and was due for evaluation by then, and
+// else the zero time. A record that became due after a tick waits for the next one. Missed ticks are not made up: only the latest
+// counts (A4).
+func DueTick(every time.Duration, now, evaluatedAt, evaluateAt time.Time) time.Time {
 	if every <= 0 {
 		return time.Time{}
 	}
 	tick := TickAt(now, every)
-	if !tick.After(lookedAt) || lookAt.After(tick) {
+	if !tick.After(evaluatedAt) || evaluateAt.After(tick) {
 		return time.Time{}
 	}
 	return tick
