@@ -1,8 +1,8 @@
 // Package delivery holds the promise of one message, with its reminders, to one contact on one channel: its
-// states, the ladder of retries, and what a result makes of it.
+// states, its retries, and what follows from the result of an attempt.
 //
-// Everything here is a pure function of rows, results and instants. "Sending" is not a status: a row is being
-// sent while its lease lies ahead and an intent is open (model.md §3).
+// Everything here is a pure function of rows, results and instants. "Sending" is not a status: a row is being sent while a worker
+// holds its lease and its intent is open (model.md §3).
 package delivery
 
 import (
@@ -19,8 +19,8 @@ type ID int64
 // Status is the stored state of a delivery (model.md §3).
 type Status string
 
-// The states. Scheduled, sent and opened may have something to send; unknown waits for an answer from outside;
-// the others are final.
+// The states. Scheduled, sent and opened rows may have another message to send. An unknown row waits for the provider or a person. The
+// other states are final.
 const (
 	Scheduled  Status = "scheduled"
 	Sent       Status = "sent"
@@ -39,7 +39,7 @@ func Statuses() []Status {
 	return []Status{Scheduled, Sent, Opened, Responded, Expired, Skipped, Failed, Superseded, Cancelled, Unknown}
 }
 
-// Final reports whether nothing can follow, but for the answer that a failed delivery may still get.
+// Final reports whether the delivery has ended. A failed delivery may still get an answer.
 func (s Status) Final() bool {
 	switch s {
 	case Scheduled, Sent, Opened, Unknown:
@@ -59,7 +59,7 @@ type Row struct {
 	Contact            subject.ContactID
 	Workflow           string
 	WorkflowVersion    int64
-	Definitions        int64 // number of the definition set that is pinned; 0 = the latest counts
+	Definitions        int64 // number of the pinned definition set; 0 = the latest
 	Type               string
 	Trigger            string
 	Channel            string // kind:name
@@ -68,33 +68,33 @@ type Row struct {
 	CustomerRef        string
 	Status             Status
 	NotBefore          time.Time
-	SendAt             time.Time // none: nothing more is planned
-	Slot               time.Time // the place it holds in its person's limits; none: holds no place
+	SendAt             time.Time // none: no message is planned
+	Slot               time.Time // the slot that it holds in its contact's limits; none: it holds no slot
 	DeferredBy         reason.Reason
 	LeaseUntil         time.Time
 	Version            int64
-	Step               int // messages that are over: accepted, skipped or given up
-	AttemptNo          int // tries at the provider so far
+	Step               int // number of finished messages: accepted, skipped or given up
+	AttemptNo          int // attempts so far
 	IntentAt           time.Time
 	RetryCount         int
 	RemindersRemaining int
 	LastSentAt         time.Time
-	ExpiresAt          time.Time // set while nothing more is planned and an answer may still come
+	ExpiresAt          time.Time // set while no message is planned and an answer may still come
 	Reason             reason.Reason
 	StopReason         reason.Reason
 	Trace              string // JSON
 	CreatedAt          time.Time
 	CompletedAt        time.Time
-	UnknownSince       time.Time // the intent of the present step's first attempt that may have arrived without an answer; none: all is known
-	FallbackOf         ID        // the delivery that it stands in for; 0 when there is none
-	FoldedInto         ID        // the delivery with which it leaves as one message; its own id: it takes others along; 0: it goes alone
+	UnknownSince       time.Time // the intent of the present step's first attempt with an unknown outcome; none: every outcome is known
+	FallbackOf         ID        // the delivery that it is a fallback for; 0: none
+	FoldedInto         ID        // the fold head; its own id: it is the fold head itself; 0: it is not folded
 	OwnAddress         bool      // Address was one of the contact's own when the delivery was made
-	OwnAt              string    // the time of day that its timing gave it, such as "09:00 Europe/Berlin", or "09:00" in the person's zone; empty: none
-	DueAt              time.Time // when the present step was due, while its channel has moved SendAt; none: SendAt
-	EligibleAt         time.Time // since when the present message could have left, while a retry, its channel or a missing channel delays it; none: SendAt
+	OwnAt              string    // the time of day from its timing, such as "09:00 Europe/Berlin", or "09:00" in the contact's zone; empty: none
+	DueAt              time.Time // when the present step was due, if its channel moved SendAt; none: SendAt
+	EligibleAt         time.Time // when the present message could have left, if a retry, its channel or a missing channel delays it; none: SendAt
 }
 
-// Due is the instant for which the present step was planned: what the channel lets through later was not planned later.
+// Due returns the instant for which the present step was planned. A delay by its channel does not change it.
 func (r Row) Due() time.Time {
 	if r.DueAt.IsZero() {
 		return r.SendAt
@@ -102,8 +102,8 @@ func (r Row) Due() time.Time {
 	return r.DueAt
 }
 
-// Eligible is the instant from which the present message could have left; lateness is measured from it. Limits, quiet hours, holds
-// and pauses move it. A retry, the breaker or the rate of its channel, and a channel that is missing do not.
+// Eligible returns the instant from which the present message could have left; lateness is measured from it. Limits, quiet hours,
+// holds and pauses move it. Retries, the breaker or rate of its channel, and a missing channel do not.
 func (r Row) Eligible() time.Time {
 	if r.EligibleAt.IsZero() {
 		return r.SendAt
@@ -111,20 +111,21 @@ func (r Row) Eligible() time.Time {
 	return r.EligibleAt
 }
 
-// Delayed reports whether the message could have left and is planned for later, or waits for its channel to be defined.
+// Delayed reports whether the message could have left by now but a retry or its channel delays it, or its channel is not defined.
 func (r Row) Delayed() bool {
 	waits := r.Status == Scheduled || r.Status == Sent || r.Status == Opened
 	return waits && !r.EligibleAt.IsZero() && !r.Parked() && (!r.SendAt.IsZero() || r.Reason == reason.NoChannel)
 }
 
-// ParkedUntil is the instant for which a delivery waits that is put aside, because its workflow is paused: it lies among what has
-// something to send, and is never due.
+// ParkedUntil returns the SendAt of a parked delivery, whose workflow is paused. It is so late that the delivery is never due, while
+// queries for deliveries with a message to send still find it.
 func ParkedUntil() time.Time { return time.Date(9000, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-// Parked reports whether the row was put aside.
+// Parked reports whether the row is parked.
 func (r Row) Parked() bool { return r.SendAt.Equal(ParkedUntil()) }
 
-// Paused is the row as it stands while its workflow is paused, also before it is put aside: what it has to send waits for that.
+// Paused returns the row as it appears while its workflow is paused, also before it is parked: its next message waits for the
+// workflow to be resumed.
 func (r Row) Paused() Row {
 	if (r.Status == Scheduled || r.Status == Sent || r.Status == Opened) && !r.SendAt.IsZero() {
 		r.SendAt, r.Reason = ParkedUntil(), reason.WorkflowPaused
@@ -132,7 +133,7 @@ func (r Row) Paused() Row {
 	return r
 }
 
-// Planned is when the next message is planned; none: nothing is, or it is put aside.
+// Planned returns when the next message is planned; none: no message is planned, or the row is parked.
 func (r Row) Planned() time.Time {
 	if r.Parked() {
 		return time.Time{}
@@ -140,46 +141,45 @@ func (r Row) Planned() time.Time {
 	return r.SendAt
 }
 
-// IsFoldHead reports whether the present message of the row takes others along: theirs are folded into it (R7).
+// IsFoldHead reports whether other messages are folded into the present message of the row (R7).
 func (r Row) IsFoldHead() bool { return r.FoldedInto != 0 && r.FoldedInto == r.ID && r.Step == 0 }
 
-// IsFoldMember reports whether the row leaves with another one, or is to.
+// IsFoldMember reports whether the row's message is folded into another one, or was.
 func (r Row) IsFoldMember() bool { return r.FoldedInto != 0 && r.FoldedInto != r.ID }
 
-// Together reports whether the row left with another one, as one message, or is to leave with it as things stand.
+// Together reports whether the row left as part of its fold head's message, or is planned to.
 func (r Row) Together() bool {
 	return r.IsFoldMember() && (r.Reason == reason.FoldedInto || r.Status == Scheduled)
 }
 
-// RideAfter is how much later a message is due than the one with which it leaves: whoever takes that up, among several
-// processes and in large batches, takes this along; only when nobody has is it looked at by itself.
-const RideAfter = time.Second
+// FoldMemberDelay is how much later a fold member is due than its fold head. The worker that claims the head also takes the members; a
+// member is claimed by itself only if no worker has done so.
+const FoldMemberDelay = time.Second
 
-// LeavesAt is when the next message leaves as far as is known: one that rides leaves with its carrier.
+// LeavesAt returns when the next message is expected to leave: a fold member leaves with its head.
 func (r Row) LeavesAt() time.Time {
 	at := r.Planned()
 	if r.IsFoldMember() && r.Status == Scheduled && !at.IsZero() {
-		return at.Add(-RideAfter)
+		return at.Add(-FoldMemberDelay)
 	}
 	return at
 }
 
-// OutcomeUnknown reports whether the present step may have reached its person although nobody was told so.
+// OutcomeUnknown reports whether the present step has an attempt with an unknown outcome.
 func (r Row) OutcomeUnknown() bool { return !r.UnknownSince.IsZero() }
 
-// MayHaveArrived reports whether a try of the present step may have reached its person, as far as is known: its answer was lost,
-// or nobody has written it yet.
+// MayHaveArrived reports whether an attempt of the present step may have reached its contact: its answer was lost or is not settled yet.
 func (r Row) MayHaveArrived() bool { return r.OutcomeUnknown() || !r.IntentAt.IsZero() }
 
-// Waits reports whether the row holds its place for a message that has not left. Whatever ends that message gives the place up.
+// Waits reports whether the row holds its slot for a message that has not left. Ending that message releases the slot.
 func (r Row) Waits() bool {
 	return !r.Slot.IsZero() && r.Slot.After(r.LastSentAt) && !r.MayHaveArrived()
 }
 
-// Outcome is what became of one attempt.
+// Outcome is the outcome of one attempt.
 type Outcome string
 
-// The outcomes of an attempt. None: nothing was tried, the entry explains why (C44).
+// The outcomes of an attempt. None means that no attempt was made; the entry explains why (C44).
 const (
 	AttemptDelivered Outcome = "delivered"
 	AttemptFailed    Outcome = "failed"
@@ -187,7 +187,7 @@ const (
 	AttemptNone      Outcome = "none"
 )
 
-// Attempt is one try at a provider, written once, with its outcome.
+// Attempt is one try to hand a message to a provider, written once, with its outcome.
 type Attempt struct {
 	Workspace      subject.WorkspaceID
 	Delivery       ID

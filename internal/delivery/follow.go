@@ -7,36 +7,36 @@ import (
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
-// NextTick is how long a row is left alone when its retry has no backoff: the period of the source's ticker, so
-// that "the next tick retries" (C45, C46) does not become a request in every loop of the engine.
+// NextTick is the wait before a retry without backoff. It is the period of the source's ticker, so that "the next tick retries"
+// (C45, C46) does not become a request in every loop of the engine.
 const NextTick = time.Minute
 
 // jitterSteps is the resolution of the jitter draw.
 const jitterSteps = 1000
 
-// Policy is what a delivery's workflow says about what follows an attempt.
+// Policy holds the settings of a delivery's workflow and channel that decide what follows an attempt.
 type Policy struct {
 	Timing  schedule.Timing
-	Awaits  bool            // the message asks for an answer, so that silence makes it expire
-	Backoff []time.Duration // waits between tries; the ladder of decision 31
+	Awaits  bool            // the message asks for an answer, so it expires without one
+	Backoff []time.Duration // waits between attempts (decision 31)
 	Jitter  int             // percent added to a wait at most
 	Forever bool            // never give up (decision 31)
-	// HoldUnknown: an attempt whose outcome is unknown is never repeated by the engine (P4).
+	// HoldUnknown says that the engine never repeats an attempt whose outcome is unknown (P4).
 	HoldUnknown bool
-	// KeyLife is how long the provider knows an idempotency key: what may have arrived is repeated within it only (P3).
-	// 0: for ever.
+	// KeyLife is how long the provider remembers an idempotency key. A message that may have arrived is repeated only within this time
+	// (P3). 0: for ever.
 	KeyLife time.Duration
 }
 
 const (
-	// keyMargin is how long before its end a key is not used any more: the request has to get there, and clocks differ.
+	// keyMargin is how long before its end a key is no longer used: the request needs time to arrive, and clocks differ.
 	keyMargin = time.Minute
-	// keyShare bounds the margin of short lives: SNS FIFO knows a key for five minutes.
+	// keyShare bounds the margin for short key lives: SNS FIFO remembers a key for five minutes.
 	keyShare = 10
 )
 
-// KeyExpired reports whether a step that may have arrived already must not be sent again at an instant, since its
-// provider might have forgotten the key by then (reliability: no retry of an unknown outcome after ttl - margin).
+// KeyExpired reports whether a step that may have arrived must not be sent again at an instant, because its provider might have
+// forgotten the key by then (reliability: no retry of an unknown outcome after ttl - margin).
 func (p Policy) KeyExpired(row Row, at time.Time) bool {
 	if !row.OutcomeUnknown() || p.KeyLife == 0 {
 		return false
@@ -44,43 +44,43 @@ func (p Policy) KeyExpired(row Row, at time.Time) bool {
 	return at.After(row.UnknownSince.Add(p.KeyLife - min(keyMargin, p.KeyLife/keyShare)))
 }
 
-// Result is what became of one attempt.
+// Result is the result of one attempt.
 type Result struct {
 	Outcome    Outcome
 	Reason     reason.Reason
-	Retry      bool          // whether trying again can help
-	RetryAfter time.Duration // the provider's wish; 0 = none
-	// RestUntil: the provider was away, and its channel rests until then. The try does not count, for as long as the ladder
-	// would take. None: the channel does not rest.
+	Retry      bool          // whether a retry can succeed
+	RetryAfter time.Duration // the wait that the provider asked for; 0 = none
+	// RestUntil is set when the provider was unavailable: its breaker keeps the channel closed until then. Such an attempt does not count,
+	// for at most as long as all retries would take. None: the channel is open.
 	RestUntil time.Time
 }
 
-// Change is what a result makes of a row.
+// Change is what a result changes in a row.
 type Change struct {
 	Accepted     bool
 	Status       Status
 	SendAt       time.Time
-	HeldBackTo   time.Time // nobody takes the row up before; none: it is free at once
-	ExpiresAt    time.Time // counts once nothing more is planned, which a stop may bring about before SendAt
+	HeldBackTo   time.Time // no worker claims the row before; none: it is free at once
+	ExpiresAt    time.Time // applies once no message is planned, also when a stop ends the delivery before SendAt
 	Step         int
 	RetryCount   int
 	Remaining    int
 	Reason       reason.Reason
 	Completed    bool
-	Release      bool      // its slot is given back
-	Retried      bool      // the same step is tried again at SendAt
-	EligibleAt   time.Time // since when it could have left, while a retry or a missing channel delays it; none: SendAt
-	DueAt        time.Time // when it was due, where the try does not count; none: SendAt
+	Release      bool      // its slot is released
+	Retried      bool      // the same step is retried at SendAt
+	EligibleAt   time.Time // when it could have left, if a retry or a missing channel delays it; none: SendAt
+	DueAt        time.Time // when it was due, if the attempt does not count; none: SendAt
 	UnknownSince time.Time
 }
 
-// After decides what follows a result at now. Draw picks a whole number in [0, max), the same for the same row
-// and attempt in every replay; it is only called when there is jitter.
+// After decides what follows a result at now. Draw returns an integer in [0, max), the same for the same row and attempt in every
+// replay; it is only called when there is jitter.
 //
-// A success plans the next reminder (C20) or, after the last, the expiry (C28). A failure climbs the ladder and at
-// its end fails the delivery, or, when a reminder failed, ends only that step. An unknown outcome is tried again
-// under the same key or waits for a person, as the channel says. A step of which any try may have arrived is never
-// called failed: at its end it is unknown, and keeps its slot (P4, P6).
+// A success plans the next reminder (C20) or, after the last, the expiry (C28). A failure plans a retry; when the retries are used up
+// it fails the delivery, or only the step if that is a reminder. An unknown outcome is retried under the same key or waits for a
+// person, as the channel says. A step with an attempt that may have arrived never fails: it ends as unknown and keeps its slot
+// (P4, P6).
 func After(row Row, policy Policy, result Result, now time.Time, draw func(max uint64) uint64) Change {
 	c := Change{
 		Status: row.Status, Step: row.Step, RetryCount: row.RetryCount, Remaining: row.RemindersRemaining,
@@ -137,8 +137,7 @@ func Skip(row Row, policy Policy, why reason.Reason, now time.Time) Change {
 	return c
 }
 
-// NoChannel parks a row whose channel is not defined: nothing is planned, and it expires like one that nobody
-// answered (C44).
+// NoChannel stops a row whose channel is not defined: no message is planned, and it expires like one without an answer (C44).
 func NoChannel(row Row, policy Policy) Change {
 	return Change{
 		Status: row.Status, Step: row.Step, Remaining: row.RemindersRemaining, RetryCount: row.RetryCount,
@@ -146,7 +145,7 @@ func NoChannel(row Row, policy Policy) Change {
 	}
 }
 
-// unknown leaves the delivery to a person, or to the provider's word.
+// unknown leaves the delivery to a person, or to a later report of the provider.
 func (c *Change) unknown(row Row, policy Policy, now time.Time) {
 	c.Status, c.RetryCount, c.ExpiresAt = Unknown, row.RetryCount, policy.Timing.ExpiresAt(now, row.CreatedAt)
 }
@@ -164,10 +163,10 @@ func (c *Change) advance(row Row, policy Policy, now time.Time) {
 	}
 }
 
-// retry plans another try of the same step; it reports false at the end of the ladder, and when the provider might
-// have forgotten by then what it may have accepted.
+// retry plans another attempt of the same step. It returns false when the retries are used up, and when the provider might have
+// forgotten the key of an attempt that it may have accepted.
 func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, draw func(max uint64) uint64) bool {
-	if policy.givesBack(row, result, now) {
+	if policy.refunds(row, result, now) {
 		c.RetryCount, c.Retried, c.SendAt, c.Reason = row.RetryCount, true, result.RestUntil, reason.ChannelDown
 		c.DueAt, c.EligibleAt = row.Due(), row.Eligible()
 		return true
@@ -195,10 +194,9 @@ func (c *Change) retry(row Row, policy Policy, result Result, now time.Time, dra
 	return true
 }
 
-// givesBack reports whether a try does not count, since it found the provider of all messages away: the step is due again
-// when its channel takes messages. The whole ladder bounds it in time, so that what has another channel gets there, and
-// nothing waits for ever.
-func (p Policy) givesBack(row Row, result Result, now time.Time) bool {
+// refunds reports whether an attempt does not count, because the provider was unavailable for all messages: the step is due again when
+// its channel is open. The total time of all retries bounds this, so that a delivery with a fallback reaches it and none waits for ever.
+func (p Policy) refunds(row Row, result Result, now time.Time) bool {
 	if result.RestUntil.IsZero() || len(p.Backoff) == 0 || p.KeyExpired(row, result.RestUntil) {
 		return false
 	}
@@ -209,7 +207,7 @@ func (p Policy) givesBack(row Row, result Result, now time.Time) bool {
 	return p.Forever || now.Sub(row.Eligible()) < ladder
 }
 
-// wait is how long a rung of the ladder is.
+// wait returns the wait before a retry.
 func (p Policy) wait(rung int, draw func(max uint64) uint64) time.Duration {
 	wait := p.Backoff[rung]
 	if p.Jitter > 0 {

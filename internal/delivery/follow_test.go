@@ -62,8 +62,8 @@ func TestAfter(t *testing.T) {
 	lostAndResting.RestUntil = resting.RestUntil
 	soonForgotten := survey
 	soonForgotten.KeyLife = 10 * time.Second
-	doubtful := climbed(1)
-	doubtful.IntentAt, doubtful.UnknownSince = now, now
+	unknown := climbed(1)
+	unknown.IntentAt, unknown.UnknownSince = now, now
 
 	tests := []struct {
 		name   string
@@ -125,7 +125,7 @@ func TestAfter(t *testing.T) {
 			Change{Status: Unknown, RetryCount: 3, ExpiresAt: now.Add(30 * day), Remaining: 1, Reason: reason.ReplyLost},
 		},
 		{
-			"a try that found the provider away is given back", climbed(2), survey, resting,
+			"an attempt with the provider unavailable does not count", climbed(2), survey, resting,
 			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 2, Remaining: 1, Reason: reason.ChannelDown, Retried: true},
 		},
 		{
@@ -137,7 +137,7 @@ func TestAfter(t *testing.T) {
 			Change{Status: Scheduled, SendAt: now.Add(11 * time.Second), DueAt: created, RetryCount: 1, Remaining: 1, Reason: reason.ChannelDown, Retried: true},
 		},
 		{
-			"not when the provider may have forgotten its key by then", doubtful, soonForgotten, lostAndResting,
+			"not when the provider may have forgotten its key by then", unknown, soonForgotten, lostAndResting,
 			Change{Status: Unknown, ExpiresAt: now.Add(30 * day), RetryCount: 1, Remaining: 1, Reason: reason.KeyExpired, UnknownSince: now},
 		},
 		{
@@ -160,7 +160,7 @@ func TestAfter(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if test.want.Retried { // a retry is late since the message could have left
+			if test.want.Retried { // the lateness of a retry counts from when the message could have left
 				test.want.EligibleAt = test.row.Eligible()
 			}
 			got := After(test.row, test.policy, test.result, now, func(uint64) uint64 { t.Error("drew without jitter"); return 0 })
@@ -229,7 +229,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// The second retry is late since the same instant as the first.
+// The lateness of the second retry counts from the same instant as that of the first.
 func TestEligibleStaysOverRetries(t *testing.T) {
 	t.Parallel()
 	row := Row{Status: Scheduled, SendAt: created}
@@ -240,11 +240,11 @@ func TestEligibleStaysOverRetries(t *testing.T) {
 		}
 	}
 	for name, over := range map[string]Row{
-		"cancelled": {Status: Cancelled, EligibleAt: created}, "sent": {Status: Sent, EligibleAt: created}, "put aside": {Status: Scheduled, SendAt: ParkedUntil(), EligibleAt: created},
+		"cancelled": {Status: Cancelled, EligibleAt: created}, "sent": {Status: Sent, EligibleAt: created}, "parked": {Status: Scheduled, SendAt: ParkedUntil(), EligibleAt: created},
 		"not delayed": {Status: Scheduled, SendAt: created},
 	} {
 		if over.Delayed() {
-			t.Errorf("%s: it is told as delayed", name)
+			t.Errorf("%s: it is reported as delayed", name)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func TestNoChannelExpiresFromItsCreation(t *testing.T) {
 	}
 }
 
-// A key is repeated within its life only, and a step that may have arrived is never called failed.
+// A key is reused only within its life, and a step that may have arrived never fails.
 //
 // Shows: P3, P4, P6.
 func TestAfterADoubt(t *testing.T) {
@@ -268,8 +268,8 @@ func TestAfterADoubt(t *testing.T) {
 	short, long := policy, policy
 	short.KeyLife, long.KeyLife = 5*time.Minute, 24*time.Hour
 	fresh := Row{Status: Scheduled, NotBefore: created, SendAt: created, CreatedAt: created, IntentAt: created}
-	doubtful := fresh
-	doubtful.UnknownSince, doubtful.IntentAt, doubtful.RetryCount = created.Add(-time.Minute), now, 3
+	unknown := fresh
+	unknown.UnknownSince, unknown.IntentAt, unknown.RetryCount = created.Add(-time.Minute), now, 3
 	lost := Result{Outcome: AttemptUnknown, Reason: reason.ReplyLost, Retry: true}
 	permanent := Result{Outcome: AttemptFailed, Reason: reason.PermanentError}
 	temporary := Result{Outcome: AttemptFailed, Reason: reason.TemporaryError, Retry: true}
@@ -282,7 +282,7 @@ func TestAfterADoubt(t *testing.T) {
 		want   Change
 	}{
 		{
-			"the doubt begins with the first intent", fresh, policy, lost,
+			"the outcome is unknown since the first intent", fresh, policy, lost,
 			Change{Status: Scheduled, SendAt: now.Add(5 * time.Minute), RetryCount: 1, Reason: reason.ReplyLost, Retried: true, UnknownSince: created},
 		},
 		{
@@ -294,17 +294,17 @@ func TestAfterADoubt(t *testing.T) {
 			Change{Status: Unknown, ExpiresAt: expiry, Reason: reason.KeyExpired, UnknownSince: created},
 		},
 		{
-			"accepted in the end", doubtful, policy,
+			"accepted in the end", unknown, policy,
 			Result{Outcome: AttemptDelivered, Reason: reason.Delivered},
 			Change{Accepted: true, Status: Sent, Step: 1, Completed: true, Reason: reason.Delivered},
 		},
 		{
-			"refused for good after a doubt", doubtful, policy, permanent,
-			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, UnknownSince: doubtful.UnknownSince},
+			"a permanent error after an unknown outcome", unknown, policy, permanent,
+			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, UnknownSince: unknown.UnknownSince},
 		},
 		{
-			"the end of the ladder after a doubt", doubtful, policy, temporary,
-			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, UnknownSince: doubtful.UnknownSince},
+			"the last retry fails after an unknown outcome", unknown, policy, temporary,
+			Change{Status: Unknown, RetryCount: 3, ExpiresAt: expiry, Reason: reason.EarlierUnknown, UnknownSince: unknown.UnknownSince},
 		},
 		{
 			"what surely never arrived needs no key", fresh, short, temporary,
@@ -324,19 +324,19 @@ func TestAfterADoubt(t *testing.T) {
 	}
 }
 
-// Whatever happens in whatever order: no try of a step that may have arrived is planned beyond the life of its key,
-// a doubt ends only when the outcome is known or a person decides, and while there is one nothing is called failed.
+// For any sequence of results: no attempt of a step that may have arrived is planned beyond the life of its key, an unknown outcome
+// ends only when the outcome is known or a person decides, and until then the delivery does not fail.
 func TestDoubtsProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		policy := Policy{Backoff: ladder, Forever: rapid.Bool().Draw(t, "forever"), HoldUnknown: rapid.Bool().Draw(t, "hold")}
 		policy.KeyLife = time.Duration(rapid.Int64Range(0, int64(3*time.Hour)).Draw(t, "life"))
 		row := Row{Status: Scheduled, SendAt: created, CreatedAt: created}
-		doubtful := false
+		unknown := false
 		for at := created; !row.SendAt.IsZero(); {
 			at = at.Add(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "later")))
 			if policy.KeyExpired(row, at) {
-				return // what the sender asks before it claims
+				return // the sender checks this before it claims
 			}
 			row.IntentAt = at
 			result := rapid.SampledFrom([]Result{
@@ -345,18 +345,18 @@ func TestDoubtsProperty(t *testing.T) {
 				{Outcome: AttemptFailed, Retry: true, RetryAfter: time.Hour},
 				{Outcome: AttemptFailed},
 			}).Draw(t, "result")
-			doubtful = doubtful || result.Outcome == AttemptUnknown
+			unknown = unknown || result.Outcome == AttemptUnknown
 			c := After(row, policy, result, at, nil)
 			switch {
 			case result.Outcome == AttemptDelivered:
 				if !c.Accepted || !c.UnknownSince.IsZero() {
 					t.Fatalf("accepted: %+v", c)
 				}
-			case c.UnknownSince.IsZero() == doubtful:
-				t.Fatalf("doubtful %t, since %s", doubtful, c.UnknownSince)
-			case doubtful && (c.Status == Failed || c.Release):
+			case c.UnknownSince.IsZero() == unknown:
+				t.Fatalf("unknown %t, since %s", unknown, c.UnknownSince)
+			case unknown && (c.Status == Failed || c.Release):
 				t.Fatalf("it may have arrived, and is called failed: %+v", c)
-			case c.Retried && doubtful && policy.KeyLife > 0 && c.SendAt.After(c.UnknownSince.Add(policy.KeyLife)):
+			case c.Retried && unknown && policy.KeyLife > 0 && c.SendAt.After(c.UnknownSince.Add(policy.KeyLife)):
 				t.Fatalf("a try at %s, the key ends at %s", c.SendAt, c.UnknownSince.Add(policy.KeyLife))
 			case c.Retried && policy.HoldUnknown && result.Outcome == AttemptUnknown:
 				t.Fatal("what is held was tried again")

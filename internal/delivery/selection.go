@@ -9,17 +9,17 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Selection says which deliveries somebody wants to retry or cancel together. An empty field excludes none; one field at least is
-// set. Without Statuses a retry takes what has failed and what a retry, its channel or a missing channel delays, and a cancel takes
-// what still has something to send: neither touches what was sent, or may have been, unless its status is named.
+// Selection selects the deliveries to retry or cancel together. An empty field excludes none; at least one field is set. Without
+// Statuses a retry takes failed deliveries and those that a retry, their channel or a missing channel delays; a cancel takes
+// deliveries that still have a message to send. Neither touches deliveries that were or may have been sent, unless Statuses names them.
 type Selection struct {
 	Workflow string        `json:"workflow,omitempty"`
 	Channel  string        `json:"channel,omitempty"` // kind:name
 	Reason   reason.Reason `json:"reason,omitempty"`
 	Statuses []Status      `json:"status,omitempty"`
-	Since    time.Time     `json:"since,omitzero"` // planned for then or later
-	Until    time.Time     `json:"until,omitzero"` // planned for before then
-	// Removed: the workflow is defined no longer, and all that waits of it is withdrawn. Nobody asks for this by name.
+	Since    time.Time     `json:"since,omitzero"` // planned for this instant or later
+	Until    time.Time     `json:"until,omitzero"` // planned for earlier than this instant
+	// Removed says that the workflow is no longer defined and all its pending deliveries are withdrawn. No caller can set it by name.
 	Removed bool `json:"removed,omitempty"`
 }
 
@@ -56,7 +56,7 @@ func (s Selection) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Check says what is wrong with the selection; empty: nothing.
+// Check returns what is wrong with the selection, or "".
 func (s Selection) Check() (field, message string) {
 	switch {
 	case !s.Any():
@@ -72,12 +72,12 @@ func (s Selection) Check() (field, message string) {
 	return "", ""
 }
 
-// ToRetry reports whether a delivery is among those that are to be retried.
+// ToRetry reports whether a retry by this selection takes a delivery.
 func (s Selection) ToRetry(r Row) bool {
 	return s.includes(r) && r.StopReason != reason.ResentByOperator && s.status(r, r.Status == Failed || r.Delayed())
 }
 
-// ToCancel reports whether a delivery is among those that are to be cancelled.
+// ToCancel reports whether a cancel by this selection takes a delivery.
 func (s Selection) ToCancel(r Row) bool {
 	return s.includes(r) && s.status(r, r.Status == Scheduled || !r.SendAt.IsZero())
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Without a status neither a retry nor a cancel touches what was sent, and a retry leaves alone what waits for its time.
+// Without a status neither a retry nor a cancel touches deliveries that were sent, and a retry does not touch those that are not yet due.
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	all := map[string]Row{
@@ -16,7 +16,7 @@ func TestSelection(t *testing.T) {
 		"retried later":     {Status: Scheduled, SendAt: now.Add(time.Hour), EligibleAt: now},
 		"without a channel": {Status: Scheduled, Reason: reason.NoChannel, EligibleAt: now},
 		"not yet due":       {Status: Scheduled, SendAt: now.Add(time.Hour)},
-		"put aside":         {Status: Scheduled, SendAt: ParkedUntil()},
+		"parked":            {Status: Scheduled, SendAt: ParkedUntil()},
 		"sent":              {Status: Sent},
 		"reminder to come":  {Status: Sent, SendAt: now.Add(time.Hour)},
 		"reminder delayed":  {Status: Sent, SendAt: now.Add(time.Hour), EligibleAt: now},
@@ -30,7 +30,7 @@ func TestSelection(t *testing.T) {
 		retry, cancel []string
 	}{
 		{"of a workflow", Selection{Workflow: "w"}, []string{"failed", "retried later", "without a channel", "reminder delayed"}, []string{
-			"retried later", "without a channel", "not yet due", "put aside", "reminder to come", "reminder delayed",
+			"retried later", "without a channel", "not yet due", "parked", "reminder to come", "reminder delayed",
 		}},
 		{"with a status", Selection{Workflow: "w", Statuses: []Status{Unknown, Sent}}, []string{"sent", "reminder to come", "reminder delayed", "unknown"}, []string{
 			"sent", "reminder to come", "reminder delayed", "unknown",
@@ -41,7 +41,7 @@ func TestSelection(t *testing.T) {
 		{"planned before", Selection{Until: now}, nil, nil},
 		{"planned later", Selection{Since: now.Add(1)}, nil, nil},
 		{"planned then", Selection{Since: now, Until: now.Add(1)}, []string{"failed", "retried later", "without a channel", "reminder delayed"}, []string{
-			"retried later", "without a channel", "not yet due", "put aside", "reminder to come", "reminder delayed",
+			"retried later", "without a channel", "not yet due", "parked", "reminder to come", "reminder delayed",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

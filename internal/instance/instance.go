@@ -1,7 +1,6 @@
-// Package instance holds the durable occasions of workflows: their states and what may follow what.
+// Package instance holds the stored occasions of workflows and their states.
 //
-// An instance is named by a deterministic key and never deleted. While a worker holds it, it is processing; that
-// is a lease on the row, not a stored status.
+// An instance has a deterministic key and is never deleted. "Processing" is not a stored status: a worker holds a lease on the row.
 package instance
 
 import (
@@ -21,7 +20,7 @@ type Status string
 // The states. Pending is the only one that the engine acts on.
 const (
 	Pending     Status = "pending"
-	Completed   Status = "completed"   // every delivery exists
+	Completed   Status = "completed"   // in ally delivery exists
 	Deactivated Status = "deactivated" // withdrawn
 	Failed      Status = "failed"      // an error declared permanent
 	Cancelled   Status = "cancelled"   // by a person
@@ -40,26 +39,26 @@ type Row struct {
 	Key             string
 	Workflow        string
 	WorkflowVersion int64
-	Definitions     int64 // number of the definition set it was made from; what pins read
+	Definitions     int64 // number of the definition set that it was made from, which pinned workflows read
 	Type            string
 	Trigger         string
 	Event           subject.EventID
-	Record          subject.RecordID // what it is about; 0 when there is none
-	Head            ID               // of the row of one zone: the instance of its occasion, which is due by the zone of each person
-	Episode         int              // which time the condition was met for that record, from 1
-	Context         string           // by which gate 1 knows it; empty when nothing throttles it
-	ExpandCursor    int64            // the last contact of a large audience that is done
+	Record          subject.RecordID // the record that it is about; 0: none
+	Head            ID               // for the row of one zone: the instance of the occasion, which is due by the zone of each contact
+	Episode         int              // number of the condition's episode for the record, from 1
+	Context         string           // what gate 1 counts its cooldown by; empty: it has no cooldown
+	ExpandCursor    int64            // the last contact of a large audience that the fan-out has handled
 	Status          Status
 	Held            bool
-	HeldAt          time.Time // since when; none: it is not, or a version held it that did not write that down
+	HeldAt          time.Time // since when it is on hold; none: it is not, or an older version put it on hold without storing the instant
 	DueAt           time.Time
-	LocalDate       string // of DueAt where it is meant, such as 2026-05-14; empty when it is no date's
-	Timezone        string // where that is
+	LocalDate       string // the local date of DueAt, such as 2026-05-14; empty: DueAt does not follow from a date
+	Timezone        string // the zone of LocalDate
 	NextRetryAt     time.Time
 	LeaseUntil      time.Time
 	Version         int64
-	Attempts        int // ever
-	RetryCount      int // of this ladder
+	Attempts        int // in all
+	RetryCount      int // since the present backoff began
 	Crashes         int
 	Reason          reason.Reason
 	InputHash       string
@@ -68,18 +67,18 @@ type Row struct {
 	CompletedAt     time.Time
 }
 
-// Hold has a person decide about the row. One that is held already stays so since then.
+// Hold puts the row on hold until a person decides. A row that is already on hold keeps its HeldAt.
 func (r *Row) Hold(now time.Time) {
 	if !r.Held {
 		r.Held, r.HeldAt = true, now
 	}
 }
 
-// Unhold takes that back.
+// Unhold takes the row off hold.
 func (r *Row) Unhold() { r.Held, r.HeldAt = false, time.Time{} }
 
-// HeldFor is why a row is held; empty where it is not. What has ended keeps the reason of its end, and can be held for one thing
-// only: its key came with other inputs (B23).
+// HeldFor returns why a row is on hold, or "" when it is not. A row that has ended keeps the reason of its end and can be on hold for
+// one reason only: its key came again with other inputs (B23).
 func (r Row) HeldFor() reason.Reason {
 	switch {
 	case !r.Held:
@@ -90,29 +89,29 @@ func (r Row) HeldFor() reason.Reason {
 	return r.Reason
 }
 
-// Failure is one of the last failures of a row, as its trace keeps them.
+// Failure is one of the last failures of a row, as stored in its trace.
 type Failure struct {
 	At    time.Time `json:"at"`
 	Error string    `json:"error"`
 }
 
-// Failures are those that a trace keeps, the oldest first.
+// Failures returns the failures in a trace, the oldest first.
 func Failures(trace string) []Failure {
 	var kept struct {
 		Failures []Failure `json:"failures"`
 	}
-	if json.Unmarshal([]byte(trace), &kept) != nil { // it has no trace
+	if json.Unmarshal([]byte(trace), &kept) != nil { // the row has no trace
 		return nil
 	}
 	return kept.Failures
 }
 
-// Parked reports whether the row was put aside because its workflow is paused: it is held until that goes on, and by nobody else.
+// Parked reports whether the row is parked because its workflow is paused: it waits until the workflow is resumed.
 func (r Row) Parked() bool { return r.Held && r.Reason == reason.WorkflowPaused }
 
-// HeldUp reports whether something kept a row that waits from being taken up when it was due: a failure, a hold, a pause. That is
-// no lateness (R2).
+// HeldUp reports whether a failure, a hold or a pause kept a pending row from being processed when it was due. Such a row does not
+// count as late (R2).
 func (r Row) HeldUp() bool { return r.Status == Pending && r.Reason != "" }
 
-// Processing reports whether a worker holds the row at now.
+// Processing reports whether a worker holds a lease on the row at now.
 func (r Row) Processing(now time.Time) bool { return r.Status == Pending && r.LeaseUntil.After(now) }

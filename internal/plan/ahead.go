@@ -22,57 +22,57 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Desired is an occasion that should exist of a record as it is. Events, edits, a repair, the moment at which one is due
-// and the simulator all compare these with what is stored (B17).
+// Desired is an occasion that should exist for a record in its present state. Writes, edits, repairs, due instances and the
+// simulator all compare desired occasions with the stored rows (B17).
 type Desired struct {
 	Key  key.Instance
 	Due  time.Time  // none: at once
-	Date civil.Date // of Due where it is meant; none where Due is
+	Date civil.Date // the local date of Due; none when Due is none
 	Zone string
 
-	// Elsewhere is set where it is due by the zone of each contact: the zone of people without one (R15). Due is the first instant
-	// at which it is so anywhere, and Zone where that is.
+	// Elsewhere is set when the occasion is due by the zone of each contact (R15): it is the zone of contacts that have none. Due is
+	// then the first instant at which the occasion is due in any zone, and Zone is that zone.
 	Elsewhere string
 
-	Target    string         // the date or instant that it is about, as in the key; empty without one
-	Offset    civil.Duration // from there
-	Threshold string         // that is reached; empty without a metric
-	Metric    float64        // with Threshold
+	Target    string         // the date or instant that the occasion is about, as in the key; empty: none
+	Offset    civil.Duration // from Target
+	Threshold string         // the threshold that is reached; empty without a metric
+	Metric    float64        // the value of the metric, when Threshold is set
 
-	Iteration int // of the calendar: which one it is since its first day; 0: that is not said
+	Iteration int // number of the occasion since the schedule's first day; 0: unknown
 }
 
-// Ahead is what a trigger that plans ahead makes of a record.
+// Ahead is the plan of a trigger that plans ahead, for one record.
 type Ahead struct {
-	Known   bool // it was time for the trigger to look; otherwise what was implied before still is
+	Known   bool // it was time for the trigger to evaluate; if false, the occasions that were desired before still are
 	Desired []Desired
-	Inputs  string        // hash of what the keys stand for but do not spell (decision 20)
-	Reason  reason.Reason // why nothing is implied; empty where something is
+	Inputs  string        // hash of the inputs that the keys depend on but do not contain (decision 20)
+	Reason  reason.Reason // why no occasion is desired; empty when one is
 	Field   string        // the missing field, or the expression that failed
-	Error   string        // of that
-	Refused []string      // occasions that lie outside of the calendar, in words: the others are implied
+	Error   string        // the error of that expression
+	Refused []string      // sentences about occasions outside the calendar; the other occasions are desired
 	State   condition.Ahead
 
-	rule  civil.Rule // for times of day that a zone does not have, or twice
+	rule  civil.Rule // for local times that a zone skips or repeats
 	zones *civil.Zones
-	level *float64 // the metric, where it was not time for the trigger to look; nil: there is none
+	level *float64 // the metric, when it was not time for the trigger to evaluate; nil: none
 }
 
-// always holds.
+// always returns a condition that is always true.
 func always() *expr.Condition { return expr.AllOf() }
 
-// view is what a trigger that plans ahead reads of a record.
+// view is what a trigger that plans ahead reads about a record.
 type view struct {
 	set     *definition.Set
 	trigger definition.Match
 	typ, id string // of the record
 	own     string // its own zone
 	in      expr.Input
-	fresh   bool // it was never looked at
+	fresh   bool // the record was never evaluated before
 	zones   *civil.Zones
 }
 
-// ahead finds what is implied where what is ripe is met, for long enough.
+// ahead returns the plan for a record whose ripe issues have been met for long enough.
 func (v *view) ahead(ripe []string, seen *condition.Observation, before condition.State) Ahead {
 	t, met := v.trigger.Trigger, ripe
 	a := Ahead{Known: true, State: before.Ahead, Inputs: t.Inputs(), rule: t.Dates.Rule, zones: v.zones}
@@ -96,11 +96,11 @@ func (v *view) ahead(ripe []string, seen *condition.Observation, before conditio
 			a.Reason = failure.Reason
 		}
 	}
-	a.State.Fingerprint = a.print()
+	a.State.Fingerprint = a.fingerprint()
 	return a
 }
 
-// height is what a trigger on crossings sees.
+// height returns what a trigger on crossings observes.
 func (v *view) height(ripe []string, seen *condition.Observation) condition.Crossing {
 	t := v.trigger.Trigger
 	h := condition.Crossing{Rules: t.Crossing().Rules, Fresh: v.fresh, Defined: []string{""}, Met: seen.Met, Ripe: ripe, Failed: seen.Failed, Moving: t.Crossing().Moving}
@@ -111,13 +111,13 @@ func (v *view) height(ripe []string, seen *condition.Observation) condition.Cros
 	for _, at := range t.Metric.Thresholds {
 		h.Defined = append(h.Defined, at.Name)
 	}
-	if t.When.Holds(v.in) { // else nothing is reached
+	if t.When.Holds(v.in) { // else no threshold is reached
 		h.Level = v.level()
 	}
 	return h
 }
 
-// level is the metric of the record; nil: it has none, or it cannot be computed.
+// level returns the metric of the record, or nil when there is none or it cannot be computed.
 func (v *view) level() *float64 {
 	m := v.trigger.Trigger.Metric
 	if m == nil {
@@ -131,8 +131,8 @@ func (v *view) level() *float64 {
 	return &number
 }
 
-// AsPlanned is the occasion of a row that is due between two looks of its trigger: what was planned holds, with the metric as it
-// is now.
+// AsPlanned returns the occasion of a row that is due between two evaluations of its trigger: the occasion as planned, with the
+// present metric.
 func (l *Evaluation) AsPlanned(row instance.Row) (i Desired) {
 	base, _ := key.Instance(row.Key).Everywhere().Base()
 	i.Key, i.Zone = base, row.Timezone
@@ -140,7 +140,7 @@ func (l *Evaluation) AsPlanned(row instance.Row) (i Desired) {
 		return i
 	}
 	i.Metric, i.Threshold = *l.Ahead.level, key.ThresholdOf(base)
-	for n, at := range l.Trigger.Metric.Thresholds { // the highest that is reached speaks for all
+	for n, at := range l.Trigger.Metric.Thresholds { // the highest threshold that is reached represents all
 		if key.ThresholdOf(base) == "" && (n == 0 || at.Value <= i.Metric) {
 			i.Threshold = at.Name
 		}
@@ -148,8 +148,8 @@ func (l *Evaluation) AsPlanned(row instance.Row) (i Desired) {
 	return i
 }
 
-// counted reports whether crossings were counted by the rules of the trigger, or not at all where it counts none: a look would
-// change nothing of that.
+// counted reports whether an evaluation would leave Ahead.By unchanged: crossings were counted by the trigger's present rules, or
+// the trigger counts none and none were counted.
 func counted(m definition.Match, before condition.Ahead, rec subject.Record) bool {
 	switch {
 	case !m.Workflow.Enabled || !m.Trigger.Enabled || !m.Trigger.Ahead() || m.Trigger.Fire != definition.FireFalseToTrue:
@@ -160,13 +160,13 @@ func counted(m definition.Match, before condition.Ahead, rec subject.Record) boo
 	return before.By == m.Trigger.Crossing().Rules
 }
 
-// gone is what is implied by a record or a trigger that is not looked at any more.
+// goneAhead returns the empty plan for a record that is closed or deleted, or for a trigger that is switched off or removed.
 func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead) Ahead {
 	a := Ahead{Known: true, State: before, Inputs: t.Inputs(), Reason: why}
 	a.State.Level, a.State.Fingerprint = nil, ""
 	switch {
 	case why != reason.RecordClosed:
-		a.State.By = "" // what holds when it is switched on again is the baseline (R11)
+		a.State.By = "" // the thresholds that are reached when it is switched on again are the baseline (R11)
 	case a.State.By != "":
 		a.State.By, a.State.Over = condition.Afresh, nil
 	default:
@@ -175,8 +175,8 @@ func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead)
 	return a
 }
 
-// print tells what is implied from anything else that may be; empty: nothing, and nothing is wrong.
-func (a *Ahead) print() string {
+// fingerprint identifies the desired occasions and what is wrong with them. It is empty when there are none and nothing is wrong.
+func (a *Ahead) fingerprint() string {
 	if len(a.Desired) == 0 && a.Error == "" && len(a.Refused) == 0 {
 		return ""
 	}
@@ -195,7 +195,7 @@ func (a *Ahead) print() string {
 	return hex.EncodeToString(h.Sum(nil)[:enough])
 }
 
-// wrong says in words what kept occasions from being implied; empty: nothing did.
+// wrong returns in words why occasions could not be planned, or "" when all could.
 func (a *Ahead) wrong() string {
 	if a.Error != "" {
 		return a.Error
@@ -203,7 +203,7 @@ func (a *Ahead) wrong() string {
 	return strings.Join(a.Refused, "; ")
 }
 
-// dates finds the occasions of a date: one for each offset (B34).
+// dates adds the occasions of a date: one for each offset (B34).
 func (v *view) dates(a *Ahead) error {
 	t := v.trigger.Trigger
 	value, err := t.Anchor.Eval(v.in)
@@ -241,7 +241,7 @@ func (v *view) dates(a *Ahead) error {
 		return fmt.Errorf("timing: anchor: %s is neither a date nor an instant", t.Anchor.Source())
 	}
 	w, home := v.trigger.Workflow, ""
-	if t.Dates.ByContact && !exact { // an instant is the same everywhere
+	if t.Dates.ByContact && !exact { // an instant is the same in every zone
 		home, zone = zone, firstZone
 		if loc, err = v.zones.Load(zone); err != nil {
 			return fmt.Errorf("timing: timezone: %w", err)
@@ -257,7 +257,7 @@ func (v *view) dates(a *Ahead) error {
 			i.Key, i.Target = key.Date(w.Type, w.Name, v.typ, v.id, t.ID, target, offset), target.String()
 			due, ok := civil.Resolve(target.Add(offset), clock.of(i.Key), loc, t.Dates.Rule)
 			if !ok {
-				continue // a gap that is to be skipped
+				continue // a local time in a gap, which the rule skips
 			}
 			i.Due = due.Add(offset.Clock)
 		}
@@ -265,7 +265,7 @@ func (v *view) dates(a *Ahead) error {
 			a.Refused = append(a.Refused, fmt.Sprintf("timing: %s from %s is outside of the years 1 to 9999", offset, i.Target))
 			continue
 		}
-		if i.Due.IsZero() { // programs write the first instant of the year 1 for no date; none would be at once
+		if i.Due.IsZero() { // programs write the first instant of the year 1 for "no date"; here the zero time would mean "at once"
 			i.Due = i.Due.Add(time.Microsecond)
 		}
 		i.Date, _ = civil.DateOf(i.Due, loc)
@@ -277,7 +277,7 @@ func (v *view) dates(a *Ahead) error {
 	return nil
 }
 
-// zone finds where dates are meant, where that is the same for everybody.
+// zone returns the zone of the trigger's dates, when it is the same for all contacts.
 func (v *view) zone() (name string, loc *time.Location, err error) {
 	for _, z := range v.trigger.Trigger.Dates.Zones {
 		if name = z.Name; z.From != nil {
@@ -298,7 +298,7 @@ func (v *view) zone() (name string, loc *time.Location, err error) {
 	return name, loc, err
 }
 
-// textOr is a value that must be a text; empty when it is missing.
+// textOr returns a value that must be a text, or "" when it is missing.
 func textOr(value any, what string) (string, error) {
 	switch value := value.(type) {
 	case nil:
@@ -309,7 +309,7 @@ func textOr(value any, what string) (string, error) {
 	return "", fmt.Errorf("%s was expected, not %T", what, value)
 }
 
-// clock is a time of day, or a span of which each occasion has a minute of its own.
+// clock is a time of day, or a span from which each occasion gets its own minute.
 type clock struct {
 	time   civil.TimeOfDay
 	random civil.Span
@@ -335,7 +335,7 @@ func (v *view) clock() (clock, error) {
 	return clock{time: c}, err
 }
 
-// of is the time of day of one occasion: drawn by its key, so that whoever plans it again finds the same minute.
+// of returns the time of day of one occasion. It is derived from the key, so that planning the occasion again gives the same minute.
 func (c clock) of(k key.Instance) civil.TimeOfDay {
 	if c.random.IsZero() {
 		return c.time
@@ -346,11 +346,11 @@ func (c clock) of(k key.Instance) civil.TimeOfDay {
 		return c.random.From
 	}
 	h := fnv.New64a()
-	_, _ = io.WriteString(h, string(k)) // a hash takes everything
+	_, _ = io.WriteString(h, string(k)) // a hash never fails
 	return civil.TimeOfDay((int(c.random.From) + int(h.Sum64()%uint64(minutes))*minute) % day)
 }
 
-// reached finds the occasions of thresholds that are reached, or of a condition that holds (B35, B36, decision 25).
+// reached adds the occasions of the thresholds that are reached, or of a condition that is true (B35, B36, decision 25).
 func (v *view) reached(a *Ahead, met []string) error {
 	w, t := v.trigger.Workflow, v.trigger.Trigger
 	today, zone := "", ""
@@ -397,11 +397,11 @@ func (v *view) reached(a *Ahead, met []string) error {
 			i.Key = v.threshold(t.Metric.Name, at.Name, key.OncePerDay, today)
 		case definition.FireFalseToTrue:
 			n := a.State.Over[at.Name]
-			if n == 0 { // it was reached when the trigger came, or was edited
+			if n == 0 { // it was reached already when the trigger was added or edited
 				continue
 			}
 			i.Key = v.threshold(t.Metric.Name, at.Name, "FalseToTrue", fmt.Sprintf("e%d", n))
-		default: // the highest that is reached speaks for all
+		default: // the highest threshold that is reached represents all
 			i.Key = v.threshold(t.Metric.Name, "", "OncePerSource", "")
 			a.Desired = nil
 		}
@@ -428,7 +428,7 @@ func (v *view) threshold(metric, threshold, policy, scope string) key.Instance {
 	return key.Threshold(w.Type, w.Name, v.typ, v.id, v.trigger.Trigger.ID, metric, threshold, policy, scope)
 }
 
-// turns is when a day ends by which a trigger names its occasions; none: it does not.
+// turns returns when the present day ends, for a trigger that fires once a day; otherwise the zero time.
 func (v *view) turns() time.Time {
 	if v.trigger.Trigger.Fire != definition.FireOncePerDay {
 		return time.Time{}
@@ -441,10 +441,10 @@ func (v *view) turns() time.Time {
 	return end
 }
 
-// planned judges a trigger that plans ahead.
+// planned sets the plan of a trigger that plans ahead.
 func (l *Evaluation) planned(v *view, before condition.State, seen *condition.Observation) {
 	met := l.Outcome.Issues
-	l.Outcome.Issues, l.Outcome.Faded, l.Outcome.Cleared = nil, nil, false // gate 1 has no part in it
+	l.Outcome.Issues, l.Outcome.Faded, l.Outcome.Cleared = nil, nil, false // gate 1 does not apply to planned occasions
 	var a Ahead
 	switch {
 	case seen.Gone:
@@ -458,11 +458,11 @@ func (l *Evaluation) planned(v *view, before condition.State, seen *condition.Ob
 		a = goneAhead(l.Trigger, why, before.Ahead)
 	case !l.Outcome.Judged:
 		if a = (Ahead{rule: l.Trigger.Dates.Rule, zones: v.zones}); l.Trigger.Anchor != nil && v.dates(&a) != nil {
-			a.Desired = nil // what was planned holds, and is told of when the trigger looks
+			a.Desired = nil // the plan stays, and the error is reported when the trigger evaluates
 		}
 		a = Ahead{State: before.Ahead, Desired: a.Desired, rule: a.rule, zones: a.zones, level: v.level()}
 		if v.fresh && a.State.By == "" && l.Trigger.Fire == definition.FireFalseToTrue {
-			a.State.By = condition.Afresh // it is new still when the trigger looks
+			a.State.By = condition.Afresh // the record is still new when the trigger evaluates it
 		}
 	default:
 		a = v.ahead(met, seen, before)
@@ -470,7 +470,7 @@ func (l *Evaluation) planned(v *view, before condition.State, seen *condition.Ob
 			if a.Reason, a.Field, a.Error = l.whyNot(); len(seen.Met) > 0 {
 				a.Reason = reason.ForNotReached
 			}
-			a.State.Fingerprint = a.print()
+			a.State.Fingerprint = a.fingerprint()
 		} else if turns := v.turns(); l.Rule.Change && !turns.IsZero() && (l.Outcome.EvaluateAt.IsZero() || turns.Before(l.Outcome.EvaluateAt)) {
 			l.Outcome.EvaluateAt = turns
 		}
@@ -478,7 +478,7 @@ func (l *Evaluation) planned(v *view, before condition.State, seen *condition.Ob
 	l.Ahead, l.State.Ahead = &a, a.State
 }
 
-// whyNot is why nothing is met: what failed goes before what is missing, and both before what is simply false.
+// whyNot returns why no condition is met: a failure ranks before a missing value, and that before a false comparison.
 func (l *Evaluation) whyNot() (why reason.Reason, field, failed string) {
 	rank := func(r reason.Reason) int {
 		return slices.Index([]reason.Reason{reason.ConditionFalse, reason.ValueMissing, reason.CostExceeded, reason.ExpressionFailed}, r)

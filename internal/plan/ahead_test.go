@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// zonesOfTheWorld are all names of the tz database, one for each way in which clocks are moved in that year.
+// zonesOfTheWorld are zones of the tz database, one for each distinct set of clock changes in that year.
 func zonesOfTheWorld(tb testing.TB, year int) (zones []string) {
 	tb.Helper()
 	names, err := os.ReadFile("../civil/testdata/zones.txt")
@@ -39,8 +39,8 @@ func zonesOfTheWorld(tb testing.TB, year int) (zones []string) {
 	return zones
 }
 
-// wallClock is every minute of a year that a clock on a wall in a zone shows, with the first and the last instant at which it
-// does. It asks Go for the wall clock of every minute, and knows nothing of how instants are found for one.
+// wallClock maps every local minute of a year in a zone to the first and the last instant at which clocks there show it. It asks Go
+// for the local time of every minute and does not use the code that finds instants for local times.
 func wallClock(loc *time.Location, from, to time.Time) map[string][2]time.Time {
 	shown := map[string][2]time.Time{}
 	for at := from; at.Before(to); at = at.Add(15 * time.Minute) {
@@ -54,9 +54,8 @@ func wallClock(loc *time.Location, from, to time.Time) map[string][2]time.Time {
 	return shown
 }
 
-// A reminder of every day of a year is due once a day, in every zone, at times of day that are skipped and that exist twice:
-// a time that exists is meant, the first or the second one as dst says; one that does not is later by the length of the gap,
-// or left out.
+// A daily reminder is due once on every day of a year, in every zone, also at local times that are skipped or repeated. For a
+// repeated time the dst setting chooses the first or the second; a skipped time moves by the length of the gap or is left out.
 //
 // Shows: B34.
 func TestEveryDayIsDueOnceInEveryZone(t *testing.T) {
@@ -142,15 +141,14 @@ workspace: default
 	}
 }
 
-// moved reports whether clocks are moved around a day.
+// moved reports whether clocks change around a day.
 func moved(loc *time.Location, day time.Time) bool {
 	_, before := day.AddDate(0, 0, -1).In(loc).Zone()
 	_, after := day.AddDate(0, 0, 2).In(loc).Zone()
 	return before != after
 }
 
-// afterGap is the time of day that is meant by one that is skipped: as long after the clock was moved as it is after the
-// last time of day before it.
+// afterGap returns the local time that replaces a skipped one: as long after the gap as the skipped time is after the gap's start.
 func afterGap(t *testing.T, shown map[string][2]time.Time, loc *time.Location, day time.Time, clock string) time.Time {
 	t.Helper()
 	c, err := time.Parse("15:04", clock)
@@ -160,7 +158,7 @@ func afterGap(t *testing.T, shown map[string][2]time.Time, loc *time.Location, d
 	wall := day.Add(time.Duration(c.Hour())*time.Hour + time.Duration(c.Minute())*time.Minute)
 	for back := 15 * time.Minute; back < 36*time.Hour; back += 15 * time.Minute {
 		if of, exists := shown[wall.Add(-back).Format("2006-01-02 15:04")]; exists {
-			return of[1].Add(back) // time goes on as if nobody had moved the clock
+			return of[1].Add(back) // as if the clock had not changed
 		}
 	}
 	t.Fatalf("%s %s in %s: no time of day before it", day, clock, loc)

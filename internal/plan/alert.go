@@ -9,15 +9,15 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// What an alert says is fixed when its condition is found to be met: an event of the engine's own holds the record as
-// it was, so that texts, and whoever expands a large audience later, read what was seen.
+// The content of an alert is fixed when its condition is found to be met: an event of the engine's own holds the record as
+// it was, so that texts and the fan-out of a large audience, which come later, read the same values.
 
 // alertNames are the record's own names in the payload of such an event; its fields lie below props.
 func alertNames() []string {
 	return []string{"id", "type", "closed", "created_at", "updated_at", "last_modified_by"}
 }
 
-// Alert is the payload of the event that a look appends: of what fires, or of what is over.
+// Alert returns the payload of the event that an evaluation appends when a context fires or an episode ends.
 func (l *Evaluation) Alert(rec subject.Record, now time.Time) map[string]any {
 	fields := RecordFields(rec)
 	record := map[string]any{"props": fields["props"]}
@@ -35,7 +35,7 @@ func (l *Evaluation) Alert(rec subject.Record, now time.Time) map[string]any {
 	return payload
 }
 
-// Payload is likewise that of an occasion that was planned ahead and is due.
+// Payload returns the payload of the event for an occasion that was planned ahead and is due.
 func (l *Evaluation) Payload(rec subject.Record, i Desired, now time.Time) map[string]any {
 	payload := l.Alert(rec, now)
 	if i.Target != "" {
@@ -50,17 +50,17 @@ func (l *Evaluation) Payload(rec subject.Record, i Desired, now time.Time) map[s
 	return payload
 }
 
-// elsewhere is the zone of people without one in such a payload, where an occasion is due by the zone of each contact.
+// elsewhere is the payload's key for the zone of contacts without one, when an occasion is due by the zone of each contact.
 const elsewhere = "elsewhere"
 
-// Elsewhere is that zone; empty: the occasion is due for all at once.
+// Elsewhere returns the zone of contacts without one from the event's payload, or "" when the occasion is due for all at once.
 func Elsewhere(ev subject.Event) string {
 	zone, _ := ev.Payload[elsewhere].(string)
 	return zone
 }
 
-// Extra are the further names that texts read of such an event at an instant: the metric, and the days that are left to
-// the date that it is about.
+// Extra returns the further names that texts can read for such an event at an instant: the metric, and the days that are left until
+// the date that the occasion is about.
 func Extra(ev subject.Event, now time.Time, zones *civil.Zones) map[string]any {
 	extra := map[string]any{}
 	if metric, ok := ev.Payload["metric"]; ok {
@@ -81,7 +81,7 @@ func Extra(ev subject.Event, now time.Time, zones *civil.Zones) map[string]any {
 	return extra
 }
 
-// AlertFields are what expressions and texts read of such an event; ok is false for an event of a caller's.
+// AlertFields returns what expressions and texts read from such an event; ok is false for an event that a caller sent.
 func AlertFields(ev subject.Event) (record map[string]any, issues []string, detectedAt time.Time, ok bool) {
 	if !subject.OwnEvent(ev.Kind) || ev.Kind == subject.CalendarDue {
 		return nil, nil, time.Time{}, false

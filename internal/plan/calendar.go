@@ -18,10 +18,10 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// A trigger with a schedule has one occasion that waits at any time, the next one. Whoever ends or holds it ensures the one
-// after it in the same transaction, and an apply the first: so a series ends only by its own rule.
+// A trigger with a schedule has one pending occasion at any time, the next one. The transaction that ends it or puts it on hold also
+// creates its successor, and an apply creates the first: so a series ends only by its own rule.
 
-// Series is the row of occasions that such a trigger makes.
+// Series is the sequence of occasions of a trigger with a schedule.
 type Series struct {
 	Workflow *definition.Workflow
 	Trigger  *definition.Trigger
@@ -29,24 +29,24 @@ type Series struct {
 
 	set *definition.Set
 	loc *time.Location
-	lag time.Duration // from when an occasion is due first to when it is everywhere
+	lag time.Duration // from the first instant at which an occasion is due in some zone to the instant at which it is due in all
 }
 
-// Place is where a series stands: which occasion was the last one. The zero Place is before the first.
+// Place is a position in a series: its latest occasion. The zero Place is before the first.
 type Place struct {
 	Due  time.Time
 	Date string // local
 }
 
-// PlaceOf is the place of a row.
+// PlaceOf returns the place of a row.
 func PlaceOf(row instance.Row) Place { return Place{Due: row.DueAt, Date: row.LocalDate} }
 
-// InSeries reports whether a row is an occasion of the calendar.
+// InSeries reports whether a row is an occasion of a schedule.
 func InSeries(row instance.Row) bool {
 	return row.Record == 0 && row.LocalDate != "" && row.Episode == 0
 }
 
-// SeriesOf is what a trigger with a schedule makes.
+// SeriesOf returns the series of a trigger with a schedule.
 func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Series, error) {
 	s := &Series{Workflow: m.Workflow, Trigger: m.Trigger, Zone: cmp.Or(m.Trigger.Schedule.Timezone, set.Workspace.Timezone), set: set}
 	if m.Trigger.Schedule.ByContact {
@@ -59,8 +59,8 @@ func SeriesOf(set *definition.Set, m definition.Match, zones *civil.Zones) (*Ser
 	return s, nil
 }
 
-// Implied is an occurrence as an occasion.
-func (s *Series) implied(o schedule.Occurrence) Desired {
+// desired returns the occasion of an occurrence.
+func (s *Series) desired(o schedule.Occurrence) Desired {
 	w, t, c := s.Workflow, s.Trigger, &s.Trigger.Schedule.Calendar
 	i := Desired{Due: o.Due, Date: o.Date, Zone: s.Zone, Target: o.Date.String(), Iteration: o.N}
 	if w.Type != "report" {
@@ -75,18 +75,19 @@ func (s *Series) implied(o schedule.Occurrence) Desired {
 	return i
 }
 
-// Since are the occasions that are due at an instant or later, in their order.
+// Since yields the occasions that are due at an instant or later, in order.
 func (s *Series) Since(at time.Time) iter.Seq[Desired] {
 	return func(yield func(Desired) bool) {
 		for o := range s.Trigger.Schedule.Since(at, s.loc) {
-			if !yield(s.implied(o)) {
+			if !yield(s.desired(o)) {
 				return
 			}
 		}
 	}
 }
 
-// After are the occasions that follow a place. Once a day is once a day: another time for the same date is no other occasion.
+// After yields the occasions that follow a place. A series that is due once a day has one occasion for each date, even when an edit
+// changes the time of day.
 func (s *Series) After(p Place) iter.Seq[Desired] {
 	several := s.Trigger.Schedule.SeveralADay()
 	return func(yield func(Desired) bool) {
@@ -101,7 +102,7 @@ func (s *Series) After(p Place) iter.Seq[Desired] {
 	}
 }
 
-// find is the occasion of a row, as the calendar has it now.
+// find returns the occasion of a row as the schedule has it now.
 func (s *Series) find(row instance.Row) (Desired, bool) {
 	date, err := civil.ParseDate(row.LocalDate)
 	if err != nil {
@@ -112,14 +113,14 @@ func (s *Series) find(row instance.Row) (Desired, bool) {
 		if o.Date != date {
 			break
 		}
-		if i := s.implied(o); i.Key == base {
+		if i := s.desired(o); i.Key == base {
 			return i, true
 		}
 	}
 	return Desired{}, false
 }
 
-// Ended is why a series makes nothing more at an instant, apart from its calendar; empty: it goes on.
+// Ended returns why a series has ended at an instant, other than by its schedule, or "" when it continues.
 func (s *Series) Ended(i Desired, now time.Time) reason.Reason {
 	switch {
 	case !s.Workflow.Enabled:
@@ -132,8 +133,8 @@ func (s *Series) Ended(i Desired, now time.Time) reason.Reason {
 	return ""
 }
 
-// Over reports whether the series has ended by its stop_when when the message of an occasion is to leave that was due at an
-// instant; of what is no occasion of the calendar it reports nothing.
+// Over reports whether stop_when has ended the series by the time at which the message of an occasion leaves. Due is when the occasion
+// was due. It returns false for anything that is not an occasion of the schedule.
 func (s *Series) Over(due, now time.Time) bool {
 	if s.Trigger.StopWhen == nil {
 		return false
@@ -144,7 +145,7 @@ func (s *Series) Over(due, now time.Time) bool {
 	return false
 }
 
-// Next are the occasions that follow a place, as rows; none once the series has ended.
+// Next yields the occasions that follow a place, as rows; none once the series has ended.
 func (s *Series) Next(p Place, now time.Time) iter.Seq[instance.Row] {
 	return s.rows(s.After(p), now)
 }
@@ -159,10 +160,10 @@ func (s *Series) rows(all iter.Seq[Desired], now time.Time) iter.Seq[instance.Ro
 	}
 }
 
-// Row is an occasion as it waits. Who writes it gives it its id, its workspace and the number of the definitions.
+// Row returns the pending row of an occasion. The caller sets its id, its workspace and the number of the definition set.
 func (s *Series) Row(i Desired, now time.Time) instance.Row {
 	trace, err := json.Marshal(map[string]any{"planned": map[string]any{"target": i.Target, "timezone": i.Zone, "due_at": i.Due, "iteration": i.Iteration}})
-	if err != nil { // instants beyond the year 9999 have no JSON form, and calendars end there
+	if err != nil { // instants beyond the year 9999 have no JSON form, and schedules end there
 		trace = nil
 	}
 	return instance.Row{
@@ -172,9 +173,9 @@ func (s *Series) Row(i Desired, now time.Time) instance.Row {
 	}
 }
 
-// Compare compares what a series implies now with its rows that wait, and says which of these change; next are the occasions
-// of which the first that has not ended is to exist. Last is the latest occasion that has ended or is held; the zero Place:
-// none. It is the one way in which an apply, and whoever asks what it would do, finds out.
+// Compare compares the desired occasions of a series with its pending rows and returns the changes to the rows. The first occasion
+// of next that has not ended must exist. Last is the latest occasion that has ended or is on hold; the zero Place means none. Both an
+// apply and its dry run use it.
 func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (changes []Change, next iter.Seq[instance.Row]) {
 	keep, overdue, begun := Desired{}, false, false
 	why := reason.RuleChanged
@@ -182,15 +183,15 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 	for _, row := range pending {
 		switch i, ok := s.find(row); {
 		case Begun(row):
-			begun = begun || s.lag == 0 // else what follows it exists already
-		case (!row.Held || row.Parked()) && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, and no edit
+			begun = begun || s.lag == 0 // else its successor exists already
+		case (!row.Held || row.Parked()) && ok && !row.DueAt.After(now): // catch_up and backlog decide about it, not an edit
 			keep, overdue = i, true
 		}
 	}
 	if !overdue {
 		from := last
 		if from.Due.Before(now.Add(-s.lag)) {
-			from.Due = now.Add(-s.lag - time.Microsecond) // what is due now is
+			from.Due = now.Add(-s.lag - time.Microsecond) // an occasion that is due now is included
 		}
 		for i := range s.After(from) {
 			keep = i
@@ -229,7 +230,7 @@ func (s *Series) Compare(pending []instance.Row, last Place, now time.Time) (cha
 	}, now)
 }
 
-// Withdraw is what becomes of the rows of a series that is defined no longer.
+// Withdraw returns the changes to the rows of a series that is no longer defined.
 func Withdraw(pending []instance.Row, why reason.Reason, now time.Time) (changes []Change) {
 	for _, row := range pending {
 		if Begun(row) {
@@ -247,28 +248,28 @@ func withdraw(row *instance.Row, why reason.Reason, now time.Time) {
 	row.Unhold()
 }
 
-// Overdue is what becomes of an occasion that is due, and of those that follow it and are due too (R3).
+// Overdue is the decision about an occasion that is due and about the later occasions of its series that are due too (R3).
 type Overdue struct {
 	Send    bool         // the occasion itself is sent
-	Skipped *Skipped     // what stands for those that are not; nil: all are
-	Row     instance.Row // of that, where it is not the occasion's own
+	Skipped *Skipped     // represents the occasions that are not sent; nil: all are sent
+	Row     instance.Row // the row of Skipped, when it is not the occasion's own
 	Reason  reason.Reason
-	// Next are the occasions of which the first that has not ended follows.
+	// Next yields the later occasions; the first that has not ended is the successor.
 	Next iter.Seq[instance.Row]
 }
 
-// Skipped says of how many occasions a row tells that were not sent.
+// Skipped says how many unsent occasions a row represents.
 type Skipped struct {
 	Count int       `json:"count"`
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 }
 
-// maxOverdue bounds how many occasions are looked at in one step: an hourly series after eleven years.
+// maxOverdue bounds how many occasions one step handles: an hourly series after eleven years.
 const maxOverdue = 100_000
 
-// CatchUp decides about an occasion that is due at an instant, with those after it that are due too: all in one step, and
-// one row for those that are not sent.
+// CatchUp decides about an occasion that is due at an instant and the later ones that are due too: in one step, with one row for all
+// that are not sent.
 func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 	occasions := []Desired{{Key: key.Instance(row.Key), Due: row.DueAt, Target: row.LocalDate, Zone: s.Zone}}
 	due := []time.Time{row.DueAt.Add(s.lag)}
@@ -279,15 +280,15 @@ func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 		occasions, due = append(occasions, i), append(due, i.Due.Add(s.lag))
 	}
 	resumed := row.Reason == reason.WorkflowResumed
-	if !resumed && (row.Attempts > 0 || row.Reason != "") { // it was held or tried, which is not lateness (R2)
+	if !resumed && (row.Attempts > 0 || row.Reason != "") { // it was on hold or tried before, which does not count as late (R2)
 		return Overdue{Send: true, Next: s.Next(PlaceOf(row), now)}
 	}
 	late := due
-	if resumed { // what came due in a pause is not late, and is a backlog all the same
+	if resumed { // an occasion that became due during a pause is not late, but it is part of the backlog
 		late = slices.Repeat([]time.Time{now}, len(due))
 	}
 	backlog := s.Trigger.Schedule.Backlog
-	if s.lag > 0 { // each zone decides of its own
+	if s.lag > 0 { // each zone decides for itself
 		backlog = schedule.BacklogAll
 	}
 	split := s.Trigger.Timing.Overdue(backlog, now, late)
@@ -301,12 +302,12 @@ func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 	switch {
 	case len(split.Send) == 0:
 		o.Reason, o.Next = reason.Stale, s.Next(place(last), now)
-	case split.Send[0] > 0: // it is one of those that are dropped
+	case split.Send[0] > 0: // this occasion is dropped too
 		o.Next = s.Next(place(split.Send[0]-1), now)
 	default:
 		o.Send = true
 		o.Next = s.Next(PlaceOf(row), now)
-		if o.Skipped != nil { // those that follow it are dropped
+		if o.Skipped != nil { // later occasions are dropped
 			o.Row = s.Row(occasions[split.Dropped[0]], now)
 			o.Next = s.Next(place(last), now)
 		}
@@ -317,7 +318,7 @@ func (s *Series) CatchUp(row instance.Row, now time.Time) Overdue {
 	return o
 }
 
-// notLate marks those of the occasions that are due by now as held back by a pause.
+// notLate marks the occasions that are due by now as delayed by a pause.
 func notLate(rows iter.Seq[instance.Row], now time.Time) iter.Seq[instance.Row] {
 	return func(yield func(instance.Row) bool) {
 		for row := range rows {
@@ -331,7 +332,7 @@ func notLate(rows iter.Seq[instance.Row], now time.Time) iter.Seq[instance.Row] 
 	}
 }
 
-// Occasion is what is known of a row that is due.
+// Occasion returns the occasion of a row that is due.
 func (s *Series) Occasion(row instance.Row) Desired {
 	i, ok := s.find(row)
 	if !ok {
@@ -340,13 +341,13 @@ func (s *Series) Occasion(row instance.Row) Desired {
 	return i
 }
 
-// ByHand is a run of the workflow by a person, who reports on the period that ends on the day of the run.
+// ByHand returns the occasion for a run that a person starts. Its period ends on the day of the run.
 func (s *Series) ByHand(now time.Time) Desired {
 	today, _ := civil.DateOf(now, s.loc)
 	return Desired{Due: now, Zone: s.Zone, Target: today.String()}
 }
 
-// Payload is what texts and expressions read of an occasion of the calendar.
+// Payload returns what texts and expressions read about an occasion of a schedule.
 func (s *Series) Payload(i Desired) map[string]any {
 	payload := map[string]any{"trigger": s.Trigger.ID, "timezone": s.Zone, "date": i.Target}
 	if i.Iteration > 0 {
@@ -362,15 +363,15 @@ func (s *Series) Payload(i Desired) map[string]any {
 	return payload
 }
 
-// Input is what the expressions of a trigger with a schedule read.
+// Input returns the input for the expressions of a trigger with a schedule.
 func (s *Series) Input(payload map[string]any, now time.Time) expr.Input {
 	in := Input(s.set, s.Workflow, nil, now)
 	in.Period, in.Iteration, _ = CalendarFields(subject.Event{Kind: subject.CalendarDue, Payload: payload})
 	return in
 }
 
-// CalendarFields are what expressions and texts read of the event of an occasion of the calendar, or of a run by hand; ok is
-// false for other events.
+// CalendarFields returns what expressions and texts read from the event of an occasion of a schedule or of a run by hand; ok is false
+// for other events.
 func CalendarFields(ev subject.Event) (period map[string]any, iteration int, ok bool) {
 	if ev.Kind != subject.CalendarDue {
 		return nil, 0, false

@@ -8,17 +8,17 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 )
 
-// InputConflict sets what an instance was planned by beside what its trigger says now (B23): what its key stands for but does not spell,
-// field by field. It is what a person decides by.
+// InputConflict compares the inputs that an instance was planned with and the inputs of its trigger now (B23), field by field. Inputs
+// are what the key depends on but does not contain. A person decides by this comparison.
 type InputConflict struct {
-	Known         bool  // what it was planned by was written down
-	Defined       bool  // its trigger is defined still
-	StoredVersion int64 // of its workflow, by which it was planned
-	NewVersion    int64 // that is in force; 0: none is
+	Known         bool  // the inputs that it was planned with were stored
+	Defined       bool  // its trigger is still defined
+	StoredVersion int64 // the version of the workflow that planned it
+	NewVersion    int64 // the version in force; 0: none
 	Fields        []InputField
 }
 
-// InputField is one field of both; a text is empty where there is none.
+// InputField is one field with both values; a value is empty when it is missing.
 type InputField struct {
 	Name    string
 	Stored  string
@@ -26,12 +26,12 @@ type InputField struct {
 	Differs bool
 }
 
-// Agrees reports whether both are the same by now, as after an edit: nothing is in conflict any more, and it is held still.
+// Agrees reports whether stored and present inputs are equal, as after another edit. The instance is still on hold then.
 func (c InputConflict) Agrees() bool {
 	return c.Known && c.Defined && !slices.ContainsFunc(c.Fields, func(f InputField) bool { return f.Differs })
 }
 
-// CompareInputs compares the two, by the names of their fields; nil: not known, or not defined.
+// CompareInputs compares stored and present inputs by field name. Stored is nil when it is unknown, now when the trigger is not defined.
 func CompareInputs(stored, now map[string]any) InputConflict {
 	c := InputConflict{Known: stored != nil, Defined: now != nil}
 	names := slices.Concat(slices.Collect(maps.Keys(stored)), slices.Collect(maps.Keys(now)))
@@ -52,7 +52,7 @@ func inputText(inputs map[string]any, name string) string {
 		return value
 	default:
 		text, err := key.CanonicalJSON(value)
-		if err != nil { // what was hashed has that form
+		if err != nil { // inputs that were hashed have a JSON form
 			return fmt.Sprint(value)
 		}
 		return string(text)

@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// planning is a trigger on visits; the place is what it says beside its record.
+// planning returns a set with one trigger on visits.
 func planning(trigger string) string {
 	return `
 workspace: default
@@ -31,7 +31,7 @@ fields: {day: date, starts_at: datetime, level: number}
 `
 }
 
-// seen is what the trigger makes of a visit at an instant.
+// seen returns the trigger's evaluation of a visit at an instant.
 func seen(t *testing.T, trigger, at string, props map[string]any) plan.Evaluation {
 	t.Helper()
 	now, err := time.Parse(time.RFC3339, at)
@@ -43,7 +43,7 @@ func seen(t *testing.T, trigger, at string, props map[string]any) plan.Evaluatio
 	return plan.Record(load(t, planning(trigger)), rec, nil, nil, plan.Observation{Now: now, EvaluateAt: now}, &zones)[0]
 }
 
-// What is implied of a record: each key behind the trigger's name, and when it is due.
+// The desired occasions of a record: each key after the trigger's name, and when it is due.
 //
 // Shows: B34, B35, B36, R12.
 func TestWhatIsImplied(t *testing.T) {
@@ -53,7 +53,7 @@ func TestWhatIsImplied(t *testing.T) {
 		trigger, at string
 		props       map[string]any
 		want        []string
-		next        string // when it is looked at again; empty: not by itself
+		next        string // the next evaluation; empty: none until the record is written
 	}{
 		"a date, its morning":        {"    timing: {anchor: record.day}", "2026-03-01T00:00:00Z", day, []string{"2026-03-30:0 2026-03-30T07:00:00Z"}, ""},
 		"days before it":             {"    timing: {anchor: record.day, offset: -2d}", "2026-03-01T00:00:00Z", day, []string{"2026-03-30:2 2026-03-28T08:00:00Z"}, ""},
@@ -95,14 +95,14 @@ func TestWhatIsImplied(t *testing.T) {
 				next = l.EvaluateAt.UTC().Format(time.RFC3339)
 			}
 			if next != c.next {
-				t.Errorf("looked at again at %q, want %q", next, c.next)
+				t.Errorf("next evaluation at %q, want %q", next, c.next)
 			}
 		})
 	}
 }
 
-// What a revived occasion is held for stays with it: a person has still to decide. One that was held for its failures is not, once it
-// has ended.
+// A revived occasion that was on hold stays on hold: a person still has to decide. One that was on hold for its failures is not on
+// hold after it has ended.
 //
 // Shows: B21, B23.
 func TestAReactivationKeepsTheReasonOfAHold(t *testing.T) {

@@ -11,53 +11,53 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Cause is what a comparison of the implied with the stored follows from.
+// Cause is what made the engine compare the desired occasions with the stored rows.
 type Cause string
 
 // The causes.
 const (
-	BySource Cause = "source" // what a trigger reads has changed: a write, time, an edit
-	ByRepair Cause = "repair" // reconciliation: it makes what is missing, and revives only what was withdrawn (decision 23)
+	BySource Cause = "source" // an input of the trigger has changed: by a write, by time or by an edit
+	ByRepair Cause = "repair" // reconciliation: it creates missing rows and revives only withdrawn ones (decision 23)
 )
 
-// Effect is what a comparison makes of a row.
+// Effect is what a comparison does to a row.
 type Effect string
 
 // The effects (B20–B23).
 const (
 	Inserted    Effect = "inserted"
-	Updated     Effect = "updated"     // it waits already; it may be due at another instant
-	Reactivated Effect = "reactivated" // it was ended without having been sent
-	Exists      Effect = "exists"      // it is done, or being done
+	Updated     Effect = "updated"     // it was pending already; its due instant may have moved
+	Reactivated Effect = "reactivated" // it had ended without being sent
+	Exists      Effect = "exists"      // it is completed, or being processed
 	Conflict    Effect = "conflict"    // the same key with other inputs: a person decides
-	NotRevived  Effect = "skipped"     // not for this cause to revive
+	NotRevived  Effect = "skipped"     // this cause must not revive it
 	Withdrawn   Effect = "withdrawn"
 )
 
-// Change is what a comparison makes of one occasion.
+// Change is the result of a comparison for one occasion.
 type Change struct {
 	Effect  Effect
-	Row     instance.Row // as it is to be; of one that is inserted only what Due, Status and the like say
+	Row     instance.Row // the row after the change; of an inserted row only the key, the status and the fields about its due instant are set
 	Was     instance.Row
-	Desired Desired // none where it is withdrawn
+	Desired Desired // zero when the row is withdrawn
 }
 
-// Changed reports whether the row is to be written.
+// Changed reports whether the row must be written.
 func (c *Change) Changed() bool { return c.Effect == Inserted || c.Row != c.Was }
 
-// Moved reports whether what waits is due at another instant than before.
+// Moved reports whether the due instant of a pending row changes.
 func (c *Change) Moved() bool { return c.Effect == Updated && !c.Row.DueAt.Equal(c.Was.DueAt) }
 
-// Diff compares what a trigger implies of a record with all rows that it has of it, and says what is to be done: first what
-// is withdrawn, then what is ensured (B32), in the order of the offsets or thresholds. Rows whose keys were freed
-// (decision 64) are not among them.
+// Diff compares the desired occasions of a trigger for a record with all its rows for that record. It returns the changes: first the
+// rows to withdraw, then the rows to ensure (B32), in the order of the offsets or thresholds. Rows must not contain rows whose keys
+// were freed (decision 64).
 //
-// A row of an older version of the workflow is taken to the present one without a comparison of its inputs (model.md §7):
-// what has changed there is the definition, and not what it says about the same thing.
+// A row of an older version of the workflow is moved to the present one without comparing its inputs (model.md §7): the definition
+// itself has changed, so different inputs are no conflict.
 func (l *Evaluation) Diff(rows []instance.Row, by Cause, now time.Time) (changes []Change) {
 	a := l.Ahead
 	for _, row := range rows {
-		if _, implied := a.Find(row); implied || row.Status != instance.Pending || Begun(row) || row.Processing(now) {
+		if _, desired := a.Find(row); desired || row.Status != instance.Pending || Begun(row) || row.Processing(now) {
 			continue
 		}
 		c := Change{Effect: Withdrawn, Row: row, Was: row}
@@ -66,8 +66,8 @@ func (l *Evaluation) Diff(rows []instance.Row, by Cause, now time.Time) (changes
 		c.Row.Unhold()
 		changes = append(changes, c)
 	}
-	for _, row := range rows { // an occasion makes its rows of zones, and revives them, when it begins: those that wait follow it
-		if i, implied := a.Find(row); implied && OfZone(row) && row.Status == instance.Pending {
+	for _, row := range rows { // an occasion creates and revives its rows of zones when it begins; here only the pending ones are updated
+		if i, desired := a.Find(row); desired && OfZone(row) && row.Status == instance.Pending {
 			changes = append(changes, l.ensure(row, i, by, now))
 		}
 	}
@@ -82,7 +82,7 @@ func (l *Evaluation) Diff(rows []instance.Row, by Cause, now time.Time) (changes
 	return changes
 }
 
-// standsFor finds the row of an occasion: that of its latest name.
+// standsFor finds the row of an occasion: the one with the highest retry number in its key.
 func standsFor(rows []instance.Row, k key.Instance) (row instance.Row, found bool) {
 	latest := -1
 	for _, r := range rows {
@@ -93,11 +93,11 @@ func standsFor(rows []instance.Row, k key.Instance) (row instance.Row, found boo
 	return row, found
 }
 
-// Begun reports whether some people of an occasion have their deliveries already: it goes on as it began (R17). One that goes over
-// its people for their zones, and has told nobody yet, has not.
+// Begun reports whether some contacts of an occasion have their deliveries already, so that the occasion continues as it began (R17).
+// An occasion that only collects the zones of its contacts, and has no deliveries yet, has not begun.
 func Begun(row instance.Row) bool { return row.Event != 0 }
 
-// insert plans an occasion that there is no row of (B20). One that is too late is kept as such (decision 28).
+// insert plans an occasion that has no row yet (B20). An occasion that is too late is stored as skipped (decision 28).
 func (l *Evaluation) insert(i Desired, now time.Time) Change {
 	c := Change{Effect: Inserted, Desired: i}
 	c.Row.Key, c.Row.Status = string(i.Key), instance.Pending
@@ -105,7 +105,7 @@ func (l *Evaluation) insert(i Desired, now time.Time) Change {
 	return c
 }
 
-// place writes down when an occasion is due.
+// place sets the due instant of a row from its occasion.
 func (l *Evaluation) place(row *instance.Row, i Desired, now time.Time) {
 	row.DueAt, row.LocalDate, row.Timezone = i.Due, "", i.Zone
 	if i.Due.IsZero() {
@@ -123,7 +123,7 @@ func (l *Evaluation) place(row *instance.Row, i Desired, now time.Time) {
 func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time) Change {
 	c := Change{Row: row, Was: row, Desired: i}
 	ended := row.Status == instance.Completed || row.Status == instance.Skipped
-	// A crossing has a key of its own: what has become of its message is not undone by an edit that is taken back.
+	// A crossing has a key of its own, so reverting an edit does not revive its failed or cancelled message.
 	if final := by == ByRepair || l.Trigger.Fire == definition.FireFalseToTrue; final && (row.Status == instance.Failed || row.Status == instance.Cancelled) {
 		c.Effect = NotRevived
 		return c
@@ -134,7 +134,7 @@ func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time
 		if row.Status == instance.Pending {
 			c.Row.Reason = reason.InputConflict
 		}
-		if !ended && !Begun(row) && l.Moves(row, i) { // when it is due is no input (decision 21)
+		if !ended && !Begun(row) && l.Moves(row, i) { // the due instant is not an input (decision 21)
 			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone = i.Due, i.Date.String(), i.Zone
 		}
 		return c
@@ -144,10 +144,10 @@ func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time
 		c.Effect = Exists
 	case row.Status == instance.Pending:
 		c.Effect = Updated
-		if i.Elsewhere != "" && by == BySource && !row.HeldUp() { // it goes over its people again: there may be other zones by now
+		if i.Elsewhere != "" && by == BySource && !row.HeldUp() { // collect the contacts' zones again: there may be new ones
 			c.Row.NextRetryAt, c.Row.ExpandCursor = time.Time{}, 0
 		}
-		if l.Moves(row, i) && !(row.Reason == reason.RetryByOperator && !i.Due.After(now)) { // else a person has it done late
+		if l.Moves(row, i) && !(row.Reason == reason.RetryByOperator && !i.Due.After(now)) { // a row that a person retries late keeps its instant
 			c.Row.DueAt, c.Row.LocalDate, c.Row.Timezone, c.Row.NextRetryAt = i.Due, i.Date.String(), i.Zone, time.Time{}
 		}
 		if row.InputHash != l.Ahead.Inputs {
@@ -162,14 +162,14 @@ func (l *Evaluation) ensure(row instance.Row, i Desired, by Cause, now time.Time
 	return c
 }
 
-// Moves reports whether what waits is due at another instant than was planned. A zone that is not followed moves nothing, unless it
-// was that of each contact.
+// Moves reports whether an occasion is due at another instant than its row. A change of zone does not move it when the trigger keeps
+// the zone, unless the row was due by the zone of each contact.
 func (l *Evaluation) Moves(row instance.Row, i Desired) bool {
 	return !i.Due.IsZero() && !i.Due.Equal(row.DueAt) && !(l.Trigger.Dates.KeepZone && i.Zone != row.Timezone && row.Timezone != firstZone)
 }
 
-// Find is the occasion that a row was planned for, among those that are implied; for the row of a zone, as it is there. What is
-// said once a day is so as long as its threshold is reached: a row of an earlier day waits for its offset.
+// Find returns the desired occasion of a row; for the row of a zone, as it is in that zone. For a trigger that fires once a day, a
+// row of an earlier day stays desired while its threshold is reached: it may still wait for its offset.
 func (a *Ahead) Find(row instance.Row) (Desired, bool) {
 	base, _ := key.Instance(row.Key).Everywhere().Base()
 	for _, i := range a.Desired {
@@ -191,7 +191,7 @@ func (a *Ahead) Find(row instance.Row) (Desired, bool) {
 	return Desired{}, false
 }
 
-// withdrawal is why a row is no longer implied.
+// withdrawal returns why a row is no longer desired.
 func (l *Evaluation) withdrawal(row instance.Row) reason.Reason {
 	a := l.Ahead
 	switch {
@@ -211,7 +211,7 @@ func (l *Evaluation) withdrawal(row instance.Row) reason.Reason {
 	return reason.ConditionCleared
 }
 
-// unreached is why a threshold is no longer reached: the value has fallen below it, or it is none any more.
+// unreached returns why a threshold is no longer reached: the metric fell below it, or the threshold was removed.
 func (l *Evaluation) unreached(row instance.Row) reason.Reason {
 	m := l.Trigger.Metric
 	if m == nil || m.Has(key.ThresholdOf(key.Instance(row.Key))) {
@@ -220,7 +220,7 @@ func (l *Evaluation) unreached(row instance.Row) reason.Reason {
 	return reason.RuleChanged
 }
 
-// target is the name of an occasion without its offset, and without the workflow's type.
+// target returns the key of an occasion without its offset and without the workflow's type.
 func target(k key.Instance) string {
 	base, _ := k.Everywhere().Base()
 	_, text, _ := strings.Cut(string(base), ":")

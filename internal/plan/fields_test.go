@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is picked of an object is what a decoder reads of it; what has another shape than encoding/json gives it is refused.
+// pick reads the same values as a decoder, and refuses objects of a shape that encoding/json does not write.
 func TestPickedFieldsAreThoseOfTheText(t *testing.T) {
 	t.Parallel()
 	f := fieldPicker{wanted: map[string]bool{"a": true, "b c": true, "d": true, "": true}}
@@ -70,7 +70,7 @@ func TestPickedFieldsAreThoseOfTheText(t *testing.T) {
 				delete(want, name)
 			}
 		}
-		if diff := cmp.Diff(spelled(want), spelled(got)); diff != "" {
+		if diff := cmp.Diff(rendered(want), rendered(got)); diff != "" {
 			t.Fatalf("%s (-want +got)\n%s", stored, diff)
 		}
 	})
@@ -84,8 +84,8 @@ func TestPickedFieldsAreThoseOfTheText(t *testing.T) {
 	}
 }
 
-// spelled writes values so that those of evaluations and of decoders can be compared.
-func spelled(fields map[string]any) map[string]string {
+// rendered writes values so that those from pick and from a decoder can be compared.
+func rendered(fields map[string]any) map[string]string {
 	out := map[string]string{}
 	for name, v := range fields {
 		if n, ok := v.(json.Number); ok {

@@ -1,8 +1,7 @@
-// Package plan says what should exist: it holds an event against the definitions and names the occasions.
+// Package plan says what should exist: it matches events and records against the definitions and names the occasions.
 //
-// It is the only place that makes instances' keys, so that ingest, retry and the simulator agree (B17). It reads
-// no clock and no database; whether an occasion exists already, and who may be told when, is decided later, in
-// the transaction that writes it.
+// It is the only place that makes instances' keys, so that ingest, retry and the simulator agree (B17). It reads no clock and no
+// database. Whether an occasion exists already, and who may be notified when, is decided later, in the transaction that writes it.
 package plan
 
 import (
@@ -22,24 +21,24 @@ import (
 // morning is the time of day of a date without one (model.md §6: at).
 const morning = civil.TimeOfDay(9 * 3600)
 
-// Occasion is what one trigger makes of one event.
+// Occasion is the result of matching one trigger with one event.
 type Occasion struct {
 	Workflow *definition.Workflow
 	Trigger  *definition.Trigger
-	// Reason is matched, or why the trigger makes nothing of it.
+	// Reason is matched, or why the event makes no occasion.
 	Reason  reason.Reason
 	Field   string // the missing field, the failing expression
 	Clauses []expr.Clause
 
-	// The rest is set when Reason is matched.
+	// The other fields are set when Reason is matched.
 	Key       key.Instance
 	InputHash string
 	Missing   []string // dedup paths without a value; they count as empty (decision 40)
 	NotBefore time.Time
-	Zone      string // in which NotBefore has the time of day of a date; empty: it follows from an instant
+	Zone      string // the zone of the date that NotBefore follows from; empty: it follows from an instant
 }
 
-// Matched reports whether the occasion is to exist.
+// Matched reports whether the occasion should exist.
 func (o Occasion) Matched() bool { return o.Reason == reason.Matched }
 
 // Event returns one occasion for each trigger that listens to the event's kind, in the set's order. Several
@@ -60,7 +59,7 @@ func Event(set *definition.Set, ev subject.Event) []Occasion {
 	return occasions
 }
 
-// reads reports whether a trigger has expressions that look at an event before it is due.
+// reads reports whether a trigger has expressions that read an event before the occasion is due.
 func reads(t *definition.Trigger) bool { return t.When != nil || t.Anchor != nil }
 
 func occasion(set *definition.Set, match definition.Match, ev subject.Event, fields map[string]any) Occasion {
@@ -106,8 +105,8 @@ func occasion(set *definition.Set, match definition.Match, ev subject.Event, fie
 	return o
 }
 
-// Dedup returns the hash by which an event is the same event, and the paths of the recipe that had no value. An
-// event without a recipe is known by its id, else by its content (model.md §4).
+// Dedup returns the hash that identifies an event, and the dedup paths that had no value. Without dedup paths an event is identified
+// by its id, else by its content (model.md §4).
 func Dedup(t *definition.Trigger, extID string, ev subject.Event) (hash string, missing []string) {
 	paths := t.Dedup
 	if paths == nil {
@@ -203,7 +202,7 @@ func notBefore(t *definition.Trigger, in expr.Input, ev subject.Event, zone stri
 	return at, of, why, field
 }
 
-// anchored is the instant that follows from the anchor, and the zone of a date.
+// anchored returns the instant that follows from the anchor, and the zone if the anchor is a date.
 func anchored(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, of string, why reason.Reason, field string) {
 	if t.Anchor == nil {
 		return t.Timing.NotBefore(ev.OccurredAt), "", "", ""
@@ -229,7 +228,7 @@ func anchored(t *definition.Trigger, in expr.Input, ev subject.Event, zone strin
 	return time.Time{}, "", reason.ExpressionFailed, t.Anchor.Source()
 }
 
-// EventFields is the event as expressions and texts see it.
+// EventFields returns an event as expressions and texts see it.
 func EventFields(ev subject.Event) map[string]any {
 	own := map[string]any{
 		"id": ev.ExtID, "kind": ev.Kind, "occurred_at": ev.OccurredAt, "received_at": ev.ReceivedAt,
@@ -240,7 +239,7 @@ func EventFields(ev subject.Event) map[string]any {
 	return expr.Overlay(ev.Payload, "payload", own)
 }
 
-// RecordFields is a record as expressions and texts see it: its own fields, and these again below props.
+// RecordFields returns a record as expressions and texts see it: its own fields, and the same fields again under props.
 func RecordFields(r subject.Record) map[string]any {
 	own := make(map[string]any, len(alertNames()))
 	for _, name := range alertNames() {
@@ -249,7 +248,7 @@ func RecordFields(r subject.Record) map[string]any {
 	return expr.Overlay(r.Props, "props", own)
 }
 
-// ownField is one of alertNames.
+// ownField returns the value of one of alertNames.
 func ownField(r subject.Record, name string) any {
 	switch name {
 	case "id":
@@ -266,7 +265,7 @@ func ownField(r subject.Record, name string) any {
 	return r.ModifiedBy
 }
 
-// Input is what the expressions of a workflow may read.
+// Input returns what the expressions of a workflow may read.
 func Input(set *definition.Set, w *definition.Workflow, event map[string]any, now time.Time) expr.Input {
 	return expr.Input{
 		Event: event, Vars: w.Vars, TemplateID: w.ExtID, Now: now,
@@ -274,8 +273,8 @@ func Input(set *definition.Set, w *definition.Workflow, event map[string]any, no
 	}
 }
 
-// ContactFields is a person as expressions and texts see them. Address is where they were first met, else one of
-// their own.
+// ContactFields returns a contact as expressions and texts see it. Address is the address under which the contact was created, else
+// one of its own.
 func ContactFields(c subject.Contact) map[string]any {
 	fields := map[string]any{
 		"id": c.ExtID, "address": cmp.Or(c.Address, c.AddressOn("")), "name": c.Name, "locale": c.Locale, "timezone": c.Timezone,

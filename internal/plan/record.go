@@ -17,50 +17,50 @@ import (
 // maxContext bounds a context in bytes: it is part of keys, which an index of the database has to hold.
 const maxContext = 1000
 
-// Observation says at which instant a record is looked at, and what was known of it before.
+// Observation says at which instant a record is evaluated, and when it was before.
 type Observation struct {
 	Now         time.Time
-	EvaluateAt  time.Time   // since when it has to be looked at
-	EvaluatedAt time.Time   // when it was last; none: never
-	Meter       *expr.Meter // of what is evaluated in one transaction; nil: nobody asks
+	EvaluateAt  time.Time   // since when the record has been due for evaluation
+	EvaluatedAt time.Time   // when it was last evaluated; none: never
+	Meter       *expr.Meter // counts what one transaction evaluates; nil: not counted
 }
 
-// Evaluation is what one trigger sees of a record.
+// Evaluation is the result of evaluating one trigger on a record.
 type Evaluation struct {
 	Workflow *definition.Workflow
 	Trigger  *definition.Trigger
 	Rule     condition.Rule
 	condition.Outcome
 	Ticked bool         // a tick of its interval is due
-	Judged []Judged     // what was judged, in the order of the issues
-	Failed *expr.Clause // the first line that could not be evaluated, of an issue that is not met
+	Judged []Judged     // the conditions that were evaluated, in the order of the issues
+	Failed *expr.Clause // the first line that could not be evaluated in an issue that is not met
 
-	// The rest is set when issues fire, that is when Outcome.Issues is not empty.
-	Context  string        // by which gate 1 knows it
+	// The fields from here to Err are set when issues fire, that is when Outcome.Issues is not empty.
+	Context  string        // what gate 1 counts the cooldown by
 	Cooldown time.Duration // least time between two firings of the context
-	Missing  []string      // parts of a context that several records may share, without a value: they count as empty
-	Due      time.Time     // when the message is
+	Missing  []string      // context parts without a value, which count as empty, in a context that several records may share
+	Due      time.Time     // when the message is due
 	Err      error         // the context could not be computed, so that nothing fires
 
-	Ahead *Ahead // of a trigger that plans ahead; nil = it does not
+	Ahead *Ahead // the plan of a trigger that plans ahead; nil: it does not
 
-	fields map[string]any // that it read of the record
+	fields map[string]any // of the record, as expressions read them
 }
 
-// Fields are what expressions read of the record that was looked at.
+// Fields returns what expressions read from the evaluated record.
 func (l *Evaluation) Fields() map[string]any { return l.fields }
 
-// Judged is the judgement of one condition of a trigger.
+// Judged is the result of one condition of a trigger.
 type Judged struct {
 	Issue   string // empty for a trigger with a single condition
 	Met     bool
 	Clauses []expr.Clause
 }
 
-// Fires reports whether something is to be said, if gate 1 lets it.
+// Fires reports whether a context fires, if gate 1 permits it.
 func (l *Evaluation) Fires() bool { return len(l.Outcome.Issues) > 0 && l.Err == nil }
 
-// Issues are the names of what fires, for texts and contexts; a single condition has none.
+// Issues returns the names of the issues that fire, for texts and contexts; a single condition has none.
 func (l *Evaluation) Issues() []string {
 	if len(l.Trigger.Issues) == 0 {
 		return nil
@@ -68,52 +68,51 @@ func (l *Evaluation) Issues() []string {
 	return l.Outcome.Issues
 }
 
-// RuleOf says how a trigger wants its conditions looked at.
+// RuleOf returns how a trigger has its conditions evaluated.
 func RuleOf(t *definition.Trigger) condition.Rule {
 	return condition.Rule{
 		For: t.For, Change: t.Check.Change, Every: t.Check.Every, Reset: t.Cooldown != nil && t.Cooldown.ResetOnClear,
 	}
 }
 
-// Record looks at a record with every trigger of its type, in the set's order. States are what they remember of it; the
-// new ones are in the outcomes. Of a record that is closed or deleted nothing is met, and so of a trigger that is
-// switched off.
-func Record(set *definition.Set, rec subject.Record, kin Related, states condition.States, g Observation, zones *civil.Zones) []Evaluation {
+// Record evaluates every trigger for the record's type, in the set's order. States are what the triggers remember about the record;
+// the outcomes hold the new ones. No condition is met on a record that is closed or deleted, or for a trigger that is switched off.
+func Record(set *definition.Set, rec subject.Record, related Related, states condition.States, g Observation, zones *civil.Zones) []Evaluation {
 	matches := set.ByRecord(rec.Type)
 	if len(matches) == 0 {
 		return nil
 	}
-	v := seeing{set: set, rec: rec, states: states, glance: g, fields: kin.Fields(set, rec), zones: zones}
-	looks := make([]Evaluation, len(matches))
+	v := evaluator{set: set, rec: rec, states: states, obs: g, fields: related.Fields(set, rec), zones: zones}
+	evaluations := make([]Evaluation, len(matches))
 	for i, m := range matches {
-		looks[i] = v.look(m)
+		evaluations[i] = v.evaluate(m)
 	}
-	return looks
+	return evaluations
 }
 
-// Due looks at a record with one trigger, because something that it planned is due (R14).
-func Due(set *definition.Set, m definition.Match, rec subject.Record, kin Related, states condition.States, g Observation, zones *civil.Zones) Evaluation {
-	v := seeing{set: set, rec: rec, states: states, glance: g, fields: kin.Fields(set, rec), zones: zones}
-	return v.look(m)
+// Due evaluates one trigger on a record because an occasion that it planned is due (R14).
+func Due(set *definition.Set, m definition.Match, rec subject.Record, related Related, states condition.States, g Observation, zones *civil.Zones) Evaluation {
+	v := evaluator{set: set, rec: rec, states: states, obs: g, fields: related.Fields(set, rec), zones: zones}
+	return v.evaluate(m)
 }
 
-// seeing is a record that triggers look at.
-type seeing struct {
+// evaluator evaluates triggers on one record.
+type evaluator struct {
 	set    *definition.Set
 	rec    subject.Record
 	states condition.States
-	glance Observation
+	obs    Observation
 	fields map[string]any
 	zones  *civil.Zones
 }
 
-func (v *seeing) look(m definition.Match) Evaluation {
+func (v *evaluator) evaluate(m definition.Match) Evaluation {
 	own, _ := v.rec.Props["timezone"].(string)
-	in := Input(v.set, m.Workflow, nil, v.glance.Now)
-	in.Record, in.Zone, in.Meter = v.fields, recordZone(v.set, own, v.zones), v.glance.Meter
+	in := Input(v.set, m.Workflow, nil, v.obs.Now)
+	in.Record, in.Zone, in.Meter = v.fields, recordZone(v.set, own, v.zones), v.obs.Meter
 	l := Evaluation{Workflow: m.Workflow, Trigger: m.Trigger, Rule: RuleOf(m.Trigger), fields: v.fields}
 	seen := condition.Observation{
-		Now: v.glance.Now, Tick: condition.DueTick(l.Rule.Every, v.glance.Now, v.glance.EvaluatedAt, v.glance.EvaluateAt), Gone: gone(m, v.rec),
+		Now: v.obs.Now, Tick: condition.DueTick(l.Rule.Every, v.obs.Now, v.obs.EvaluatedAt, v.obs.EvaluateAt), Gone: gone(m, v.rec),
 	}
 	if !seen.Gone {
 		l.judge(&seen, in)
@@ -122,12 +121,12 @@ func (v *seeing) look(m definition.Match) Evaluation {
 	before := v.states[condition.Name(m.Workflow.Name, m.Trigger.ID)]
 	l.Outcome = before.Evaluate(l.Rule, seen)
 	switch planned := before.Ahead.Fingerprint != "" || before.Ahead.By != ""; {
-	case !m.Trigger.Ahead() && planned: // it did, before it was edited
+	case !m.Trigger.Ahead() && planned: // it planned ahead before it was edited
 		a := goneAhead(m.Trigger, reason.RuleChanged, before.Ahead)
 		l.Ahead, l.State.Ahead = &a, a.State
 	case m.Trigger.Ahead():
 		ahead := view{
-			set: v.set, trigger: m, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.glance.EvaluatedAt.IsZero(), zones: v.zones,
+			set: v.set, trigger: m, typ: v.rec.Type, id: v.rec.ExtID, own: own, in: in, fresh: v.obs.EvaluatedAt.IsZero(), zones: v.zones,
 		}
 		l.planned(&ahead, before, &seen)
 	}
@@ -138,12 +137,12 @@ func (v *seeing) look(m definition.Match) Evaluation {
 	return l
 }
 
-// gone reports whether a trigger sees nothing of a record.
+// gone reports whether a trigger ignores a record: the record is closed or deleted, or the trigger or its workflow is switched off.
 func gone(m definition.Match, rec subject.Record) bool {
 	return rec.Closed || rec.Deleted || !m.Workflow.Enabled || !m.Trigger.Enabled
 }
 
-// issuesOf are the conditions of a trigger; a single one has no name, those of a metric have the names of its thresholds.
+// issuesOf returns the conditions of a trigger. A single condition has no name; those of a metric have the names of its thresholds.
 func issuesOf(t *definition.Trigger) []definition.Issue {
 	switch {
 	case t.Metric != nil:
@@ -154,13 +153,13 @@ func issuesOf(t *definition.Trigger) []definition.Issue {
 		return issues
 	case len(t.Issues) > 0:
 		return t.Issues
-	case t.When == nil: // by a date alone
+	case t.When == nil: // triggered by a date alone
 		return []definition.Issue{{When: always()}}
 	}
 	return []definition.Issue{{When: t.When}}
 }
 
-// judge finds what is met, and when time alone may change that.
+// judge evaluates the conditions, and finds when time alone may change their results.
 func (l *Evaluation) judge(seen *condition.Observation, in expr.Input) {
 	for _, issue := range issuesOf(l.Trigger) {
 		v := issue.When.Judge(in)
@@ -183,7 +182,7 @@ func (l *Evaluation) judge(seen *condition.Observation, in expr.Input) {
 	slices.Sort(seen.Met)
 }
 
-// failedLine is the first line that could not be evaluated.
+// failedLine returns the first line that could not be evaluated, or nil.
 func failedLine(clauses []expr.Clause) *expr.Clause {
 	for i, c := range clauses {
 		if c.Reason == reason.ExpressionFailed || c.Reason == reason.CostExceeded {
@@ -193,7 +192,7 @@ func failedLine(clauses []expr.Clause) *expr.Clause {
 	return nil
 }
 
-// noteFlip notes when time alone may change one of the answers, if that can be said.
+// noteFlip records when time alone may change a condition's result, or that this cannot be computed.
 func noteFlip(seen *condition.Observation, flip time.Time, exact bool) {
 	seen.Bound = seen.Bound || !exact
 	if !flip.IsZero() && (seen.Flip.IsZero() || flip.Before(seen.Flip)) {
@@ -201,7 +200,7 @@ func noteFlip(seen *condition.Observation, flip time.Time, exact bool) {
 	}
 }
 
-// fire names what fires.
+// fire computes the context, the cooldown and the due instant of the issues that fire.
 func (l *Evaluation) fire(set *definition.Set, in expr.Input) {
 	t := l.Trigger
 	in.Issues = l.Issues()
@@ -224,17 +223,17 @@ func (l *Evaluation) fire(set *definition.Set, in expr.Input) {
 	l.Due = t.Timing.NotBefore(in.Now)
 }
 
-// Key names the instance of what fires.
+// Key returns the key of the instance that fires.
 func (l *Evaluation) Key(rec subject.Record) key.Instance {
 	return key.Context(l.Workflow.Type, l.Workflow.Name, rec.Type, rec.ExtID, l.Trigger.ID, l.Context, l.At, false)
 }
 
-// ResolvedKey names the instance of what is said when an episode is over (R9).
+// ResolvedKey returns the key of the instance that reports the end of an episode (R9).
 func (l *Evaluation) ResolvedKey(rec subject.Record) key.Instance {
 	return key.Context(l.Workflow.Type, l.Workflow.Name, rec.Type, rec.ExtID, l.Trigger.ID, l.Latest.Context, l.Latest.At, true)
 }
 
-// recordZone is where the dates of a record are meant: in its own zone, if it names one, else in the workspace's.
+// recordZone returns the zone of a record's dates: its own zone, if it names a valid one, else the workspace's.
 func recordZone(set *definition.Set, own string, zones *civil.Zones) *time.Location {
 	for _, name := range []string{own, set.Workspace.Timezone} {
 		if name == "" {

@@ -14,18 +14,18 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Target is whom an entry of an audience names that is resolved when due: a contact by its id, or whoever has an address.
-// A record is reached as the contact of its id, else by an address among its own fields (format.md §2, audience).
+// Target is a recipient that an audience entry names: a contact by its id, or the contact with an address. A record is reached as the
+// contact with the record's id, else by an address among the record's fields (format.md §2, audience).
 type Target struct {
-	ID      string // of a contact, or of a record; empty: only the address is known
+	ID      string // id of a contact or a record; empty: only the address is known
 	Address string // empty: only the id is known
 	Later   bool   // the address is for a channel of the fallback, not for the first one
-	// Of a record, for whoever is reached by its address and has none of their own.
+	// From the record, for a contact that is reached by the record's address and has no values of its own.
 	Locale, Timezone string
 }
 
-// Targets evaluates one entry of an audience. Each is there once, in the order of the expression. The channels of the
-// trigger decide which address of a record it is: that for the first channel for which it has one.
+// Targets evaluates one audience entry. It returns each target once, in the order of the expression. The trigger's channels choose the
+// address of a record: the one for the first channel for which the record has an address.
 func Targets(entry definition.Audience, channels []string, in expr.Input) ([]Target, error) {
 	program := entry.To
 	if entry.Address != nil {
@@ -83,7 +83,7 @@ func targets(value any, channels []string) ([]Target, error) {
 	return nil, fmt.Errorf("a name or an address was expected, not %T", value)
 }
 
-// ofRecord is how a record is reached; nobody, when it is none.
+// ofRecord returns the target for a record, or none when it has neither an id nor an address.
 func ofRecord(id string, fields map[string]any, channels []string) []Target {
 	if id == "" {
 		return nil
@@ -108,13 +108,13 @@ func ofRecord(id string, fields map[string]any, channels []string) []Target {
 	return []Target{t}
 }
 
-// ownAddress is a record's address for a kind of channel; empty: it has none. A kind that leads nowhere outside, such as
-// inbox, takes the first there is.
+// ownAddress returns a record's address for a kind of channel, or "". A kind without outside addresses, such as inbox, takes the first
+// address of the record.
 func ownAddress(fields map[string]any, kind string) string {
 	for _, field := range subject.AddressFields(kind) {
 		value := fields[field]
 		text := expr.TextOf(value)
-		if n, isNumber := value.(json.Number); isNumber { // a telephone number that its source writes as one
+		if n, isNumber := value.(json.Number); isNumber { // a telephone number that its source writes as a JSON number
 			text = string(n)
 		}
 		if text = strings.TrimSpace(text); text != "" && subject.CheckAddress(shapeOf(field), text) == nil {
@@ -124,7 +124,7 @@ func ownAddress(fields map[string]any, kind string) string {
 	return ""
 }
 
-// shapeOf is the kind of address that a field holds.
+// shapeOf returns the kind of address that a field holds.
 func shapeOf(field string) string {
 	if field == "phone" {
 		return "sms"

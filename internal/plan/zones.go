@@ -11,12 +11,12 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Where occasions follow the zone of each contact, each is planned in the zone in which a day begins first (R15):
+// An occasion that follows the zone of each contact is planned in the zone in which a day begins first (R15):
 //
-//	10:00 in the first zone: the occasion begins ─▶ a row for each zone of its people, due at 10:00 there
-//	10:00 in the last one:   the occasion ends, and takes who was in none of these at their hour, because they moved
+//	10:00 in the first zone: the occasion begins ─▶ a row for each zone of its contacts, due at 10:00 there
+//	10:00 in the last zone:  the occasion ends, and handles the contacts that no row reached because they moved between zones
 //
-// A row of a zone belongs to its occasion. Of a schedule it is no place of the series; of a record it is implied as long as its
+// A row of a zone belongs to its occasion. For a schedule it is not a place of the series; for a record it is desired as long as its
 // occasion is.
 
 const (
@@ -25,27 +25,28 @@ const (
 	everywhere = 26 * time.Hour
 )
 
-// OfZone reports whether a row is that of one zone of an occasion.
+// OfZone reports whether a row is for one zone of an occasion.
 func OfZone(row instance.Row) bool {
 	return row.Record == 0 && row.Episode == zoned || row.Record != 0 && key.Instance(row.Key).Zone() != ""
 }
 
-// DueLocal is when an occasion is due by the clock of each person, as 2026-05-14T10:00; empty: it is due for all at once.
+// DueLocal returns the local time at which an occasion is due for each contact, such as 2026-05-14T10:00, or "" when it is due for all
+// at once.
 func DueLocal(row instance.Row) string {
 	if row.Head == 0 && row.Timezone != firstZone {
 		return ""
 	}
 	loc, err := civil.LoadZone(row.Timezone)
-	if err != nil { // a person has had it done again: it is no day of a calendar
+	if err != nil { // a person has retried it: the row has no local date
 		return ""
 	}
 	return row.DueAt.In(loc).Format("2006-01-02T15:04")
 }
 
-// zoned is the number in the row of a zone of the calendar that tells it from an occasion.
+// zoned is the number in a schedule's row of a zone that distinguishes it from an occasion.
 const zoned = 1
 
-// ZoneOf is where a person's occasions are due; elsewhere is the zone of people without one.
+// ZoneOf returns the zone in which a contact's occasions are due; elsewhere is the zone of contacts without one.
 func ZoneOf(c subject.Contact, elsewhere string, zones *civil.Zones) string {
 	if _, err := zones.Load(c.Timezone); c.Timezone != "" && err == nil {
 		return c.Timezone
@@ -53,7 +54,7 @@ func ZoneOf(c subject.Contact, elsewhere string, zones *civil.Zones) string {
 	return elsewhere
 }
 
-// Ends is when an occasion is over everywhere that is due first at an instant.
+// Ends returns when an occasion has become due in every zone. Due is the first instant at which it is due in some zone.
 func (i Desired) Ends(due time.Time) time.Time {
 	if i.Elsewhere == "" {
 		return due
@@ -61,7 +62,7 @@ func (i Desired) Ends(due time.Time) time.Time {
 	return due.Add(everywhere)
 }
 
-// In is an occasion as it is in one zone; not ok: it is not due by zones, or has no such time of day there.
+// In returns an occasion as it is in one zone; ok is false when it is not due by zones, or its local time does not exist there.
 func (a *Ahead) In(i Desired, zone string) (in Desired, ok bool) {
 	if i.Elsewhere == "" {
 		return in, false
@@ -71,7 +72,7 @@ func (a *Ahead) In(i Desired, zone string) (in Desired, ok bool) {
 	return i, ok
 }
 
-// DueIn is when it is as late in a zone as it was at an instant in the first one.
+// DueIn returns the instant at which a zone has the same local time as the first zone had at the instant first.
 func DueIn(zone string, first time.Time, rule civil.Rule, zones *civil.Zones) (due time.Time, date civil.Date, ok bool) {
 	from, err := zones.Load(firstZone)
 	if err != nil {
@@ -91,15 +92,15 @@ func DueIn(zone string, first time.Time, rule civil.Rule, zones *civil.Zones) (d
 // ByContact reports whether the occasions are due by the zone of each contact.
 func (s *Series) ByContact() bool { return s.lag > 0 }
 
-// EndsAt is when an occasion is over everywhere.
+// EndsAt returns when an occasion has become due in every zone.
 func (s *Series) EndsAt(row instance.Row) time.Time { return row.DueAt.Add(s.lag) }
 
-// Elsewhere is the zone of people without one.
+// Elsewhere returns the zone of contacts without one.
 func (s *Series) Elsewhere() string {
 	return cmp.Or(s.Trigger.Schedule.Timezone, s.set.Workspace.Timezone)
 }
 
-// In is the series as it is in one zone.
+// In returns the series as it is in one zone.
 func (s *Series) In(zone string, zones *civil.Zones) (*Series, error) {
 	in := &Series{Workflow: s.Workflow, Trigger: s.Trigger, Zone: zone, set: s.set}
 	var err error
@@ -109,17 +110,17 @@ func (s *Series) In(zone string, zones *civil.Zones) (*Series, error) {
 	return in, nil
 }
 
-// DueIn is when an occasion is due in the zone of this series; not ok: it has none there, as in a gap that is skipped.
+// DueIn returns an occasion as it is due in the zone of this series; ok is false when it has none there, as in a skipped gap.
 func (s *Series) DueIn(occasion instance.Row) (i Desired, ok bool) { return s.find(occasion) }
 
-// ZoneRow is the row of a zone of an occasion.
+// ZoneRow returns the row of an occasion for one zone.
 func (s *Series) ZoneRow(i Desired, now time.Time) instance.Row {
 	row := s.Row(i, now)
 	row.Key, row.Episode = string(i.Key.InZone(s.Zone)), zoned
 	return row
 }
 
-// OccasionOf is what is known of the row of a zone: what was planned, whatever the schedule says by now (R17).
+// OccasionOf returns the occasion of a row of a zone as it was planned, whatever the schedule says now (R17).
 func (s *Series) OccasionOf(row instance.Row) Desired {
 	row.Key = string(key.Instance(row.Key).Everywhere())
 	return s.Occasion(row)

@@ -32,7 +32,7 @@ func (b *Ledger) Place(a SlotRequest, row delivery.Row, v cadence.Verdict, witho
 	if fold && (late || v.At.After(a.Now)) {
 		if c, ok := b.foldHead(a, row, v, without); ok {
 			b.give(a, without)
-			row.SendAt, row.Slot, row.FoldedInto, row.DeferredBy = c.SendAt.Add(delivery.RideAfter), time.Time{}, c.ID, v.Reason
+			row.SendAt, row.Slot, row.FoldedInto, row.DeferredBy = c.SendAt.Add(delivery.FoldMemberDelay), time.Time{}, c.ID, v.Reason
 			if late { // which does not say what it waits for
 				row.DeferredBy = b.blockedBy(a)
 			}

@@ -239,7 +239,7 @@ func (r *admitting) rest(c store.Claim, rules rules) (v store.IntentVerdict, res
 	}
 	at := r.spread(ws.Jitter, c, verdict)
 	if c.IsFoldMember() { // not before its fold head
-		at = verdict.Until.Add(verdict.Spread + delivery.RideAfter)
+		at = verdict.Until.Add(verdict.Spread + delivery.FoldMemberDelay)
 	}
 	return r.later(c, rules, at, reason.ChannelDown), true, nil
 }

@@ -96,7 +96,7 @@ func (r *admitting) join(ledger *admission.Ledger, c store.Claim, rules rules) (
 			r.recordFolded(c, b.row)
 			return v, true
 		case !b.until.IsZero() && b.row.ID == c.FoldedInto:
-			return r.later(c, rules, b.until.Add(delivery.RideAfter), reason.RateLimited), true
+			return r.later(c, rules, b.until.Add(delivery.FoldMemberDelay), reason.RateLimited), true
 		}
 	}
 	return v, false

@@ -52,7 +52,7 @@ func TestStand(t *testing.T) {
 	since := func(minutes int) condition.State {
 		return condition.State{Since: map[string]time.Time{"": at(minutes)}}
 	}
-	unheard, _ := since(-10).Block("t:1", time.Time{}, true)
+	undelivered, _ := since(-10).Block("t:1", time.Time{}, true)
 	for _, test := range []struct {
 		name     string
 		trigger  int
@@ -72,12 +72,12 @@ func TestStand(t *testing.T) {
 		{name: "long enough", load: 3, before: since(-10), want: reason.Matched},
 		{name: "cooling down", load: 3, before: since(-10), firedAt: at(-59), want: reason.Throttled, until: at(1)},
 		{name: "cooled down", load: 3, before: since(-10), firedAt: at(-60), want: reason.Matched},
-		{name: "nobody was told", load: 3, before: since(-10), firedAt: at(-30), voidAt: at(-1), want: reason.Matched},
+		{name: "nobody was notified", load: 3, before: since(-10), firedAt: at(-30), voidAt: at(-1), want: reason.Matched},
 		{name: "it failed, and is tried again", load: 3, before: since(-10), firedAt: at(-30), voidAt: at(10), want: reason.Throttled, until: at(10)},
 		{name: "it failed late", load: 3, before: since(-10), firedAt: at(-59), voidAt: at(10), want: reason.Throttled, until: at(1)},
 		{name: "still going out", load: 3, before: since(-10), firedAt: at(-60), inFlight: true, want: reason.InFlight},
-		{name: "nobody to tell", load: 3, before: unheard, want: reason.NoRecipient, until: now},
-		{name: "nobody to tell, then somebody", load: 3, before: unheard.Fire(condition.Rule{}, "t:1", nil, at(-60)), firedAt: at(-60), want: reason.Matched},
+		{name: "no recipient", load: 3, before: undelivered, want: reason.NoRecipient, until: now},
+		{name: "no recipient, then one", load: 3, before: undelivered.Fire(condition.Rule{}, "t:1", nil, at(-60)), firedAt: at(-60), want: reason.Matched},
 		{name: "closed", load: 3, closed: true, before: since(-10), want: reason.RecordClosed},
 		{name: "between ticks", trigger: 1, load: 3, want: reason.AwaitsTick, until: time.Date(2026, 5, 14, 10, 5, 0, 0, time.UTC)},
 		{name: "off", trigger: 2, load: 3, want: reason.TriggerDisabled},
@@ -87,8 +87,8 @@ func TestStand(t *testing.T) {
 			rec := subject.Record{Type: "host", ExtID: "1", Closed: test.closed, Props: map[string]any{"load": test.load}}
 			g := plan.Observation{Now: now, EvaluateAt: now, EvaluatedAt: now}
 			name := "watch/" + []string{"t", "tick", "idle"}[test.trigger]
-			looks := plan.Record(bundle.Set, rec, nil, condition.States{name: test.before}, g, &civil.Zones{})
-			got := plan.Explain(looks[test.trigger], test.before, rec, g, plan.Firing{FiredAt: test.firedAt, VoidAt: test.voidAt, InFlight: test.inFlight})
+			evaluations := plan.Record(bundle.Set, rec, nil, condition.States{name: test.before}, g, &civil.Zones{})
+			got := plan.Explain(evaluations[test.trigger], test.before, rec, g, plan.Firing{FiredAt: test.firedAt, VoidAt: test.voidAt, InFlight: test.inFlight})
 			if got.Reason != test.want || !got.Until.Equal(test.until) {
 				t.Errorf("got %s until %s, want %s until %s", got.Reason, got.Until, test.want, test.until)
 			}
@@ -112,7 +112,7 @@ message:
 {channel: "memory:default", provider: memory}
 `
 
-// Why a date of a record plans nothing is said in words, where its condition holds too.
+// Explain says in words why a date of a record plans nothing, also when its condition is true.
 func TestStandOfADate(t *testing.T) {
 	t.Parallel()
 	bundle, problems := definition.Load([]definition.File{{Name: "rules.yaml", Text: []byte(datedRules)}}, definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
@@ -137,8 +137,8 @@ func TestStandOfADate(t *testing.T) {
 			now := time.Date(2026, 5, 14, 10, 2, 0, 0, time.UTC)
 			rec := subject.Record{Type: "visit", ExtID: "1", Props: test.props}
 			g := plan.Observation{Now: now, EvaluateAt: now, EvaluatedAt: now}
-			looks := plan.Record(bundle.Set, rec, nil, condition.States{}, g, &civil.Zones{})
-			got := plan.Explain(looks[0], condition.State{}, rec, g, plan.Firing{})
+			evaluations := plan.Record(bundle.Set, rec, nil, condition.States{}, g, &civil.Zones{})
+			got := plan.Explain(evaluations[0], condition.State{}, rec, g, plan.Firing{})
 			var wrong string
 			if got.Err != nil {
 				wrong = got.Err.Error()

@@ -15,37 +15,36 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Prefilter tells which of many records of one type a look would do something about: so that a run over all of them writes to
-// those only. It judges as Record does, but keeps no reasons, and reads only the fields that conditions name. It is for one
-// goroutine.
+// Prefilter finds the records of one type that an evaluation would change, so that a backfill writes only to those. It evaluates as
+// Record does, but keeps no reasons and reads only the fields that conditions name. It is for one goroutine.
 type Prefilter struct {
 	set     *definition.Set
 	zones   *civil.Zones
 	matches []watched
-	all     bool // whether every field is wanted
+	all     bool // every field is wanted
 	picker  fieldPicker
-	own     []string       // those of them that every record has
-	extra   int            // bytes of what conditions can read beside the fields
-	fields  map[string]any // of the record that is being judged
+	own     []string       // the wanted fields that every record has
+	extra   int            // bytes that conditions can read in addition to the fields
+	fields  map[string]any // of the record that is being evaluated
 	in      expr.Input
-	// Related are the records that those of the page name.
+	// Related are the records that the records of the page name.
 	Related   Related
 	relations []definition.Relation
-	zoneOf    string // the name that the zone of the input comes from
+	zoneOf    string // the name of the zone in the input
 }
 
-// watched is a trigger with what is the same for all records.
+// watched is a trigger with the values that are the same for all records.
 type watched struct {
 	definition.Match
-	name   string // of its state
+	name   string // the name of its state
 	rule   condition.Rule
 	issues []definition.Issue
 }
 
-// ownBytes is more than the names that every record has can hold.
+// ownBytes exceeds the size of the fields that every record has.
 const ownBytes = 4 << 10
 
-// NewPrefilter makes the sieve of a type of record.
+// NewPrefilter makes the prefilter for a type of record.
 func NewPrefilter(set *definition.Set, typ string, zones *civil.Zones) *Prefilter {
 	s := &Prefilter{set: set, zones: zones, picker: fieldPicker{wanted: map[string]bool{"timezone": true}}, extra: ownBytes, fields: map[string]any{}}
 	s.in, s.relations = Input(set, &definition.Workflow{}, nil, time.Time{}), set.Relations(typ)
@@ -69,7 +68,7 @@ func NewPrefilter(set *definition.Set, typ string, zones *civil.Zones) *Prefilte
 	return s
 }
 
-// readsOf are the paths that a look of a trigger reads.
+// readsOf returns the paths that the conditions and dates of a trigger read.
 func readsOf(t *definition.Trigger, issues []definition.Issue) (paths []expr.Path) {
 	conditions, programs := []*expr.Condition{t.StopWhen}, []*expr.Program{}
 	for _, issue := range issues {
@@ -94,7 +93,7 @@ func readsOf(t *definition.Trigger, issues []definition.Issue) (paths []expr.Pat
 	return paths
 }
 
-// want notes a path that a condition reads.
+// want adds a path that a condition reads.
 func (s *Prefilter) want(path expr.Path) {
 	switch {
 	case path[0] != "record":
@@ -105,9 +104,9 @@ func (s *Prefilter) want(path expr.Path) {
 	}
 }
 
-// Unchanged reports whether a look at the record, marked at g.Now, would leave all as it is: nothing fires, is over or lapses,
-// what is remembered stays the same, and the next look is at g.LookAt already. Of a record that is due it says so too: it
-// is looked at anyway. Props and state are as they are stored.
+// Unchanged reports whether an evaluation of the record at g.Now would change nothing: no context fires, ends or lapses, the state
+// stays the same, and the next evaluation is at g.EvaluateAt already. It is true for a record that is due for evaluation, since that
+// record is evaluated anyway. Props and state are as they are stored.
 func (s *Prefilter) Unchanged(rec subject.Record, props, state string, g Observation) (bool, error) {
 	if !g.EvaluateAt.IsZero() && !g.EvaluateAt.After(g.Now) {
 		return true, nil
@@ -121,7 +120,7 @@ func (s *Prefilter) Unchanged(rec subject.Record, props, state string, g Observa
 	}
 	for name, state := range states {
 		if (state.Ahead.Fingerprint != "" || state.Ahead.By != "") && !slices.ContainsFunc(s.matches, func(w watched) bool { return w.name == name }) {
-			return false, nil // what is defined no longer has planned something
+			return false, nil // a trigger that was removed has planned occasions
 		}
 	}
 	if err := s.read(rec, props); err != nil {
@@ -137,8 +136,8 @@ func (s *Prefilter) Unchanged(rec subject.Record, props, state string, g Observa
 			of = w.Workflow
 			s.in.Vars, s.in.TemplateID = of.Vars, of.ExtID
 		}
-		at, rests := s.look(w, states[w.name], rec, g, len(props)+s.extra)
-		if !rests {
+		at, unchanged := s.evaluate(w, states[w.name], rec, g, len(props)+s.extra)
+		if !unchanged {
 			return false, nil
 		}
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
@@ -148,7 +147,7 @@ func (s *Prefilter) Unchanged(rec subject.Record, props, state string, g Observa
 	return next.Equal(planned), nil
 }
 
-// read makes what the conditions read of a record.
+// read sets the fields of the record that the conditions read.
 func (s *Prefilter) read(rec subject.Record, props string) error {
 	clear(s.fields)
 	if !s.all && s.picker.pick(props, s.fields) {
@@ -176,8 +175,8 @@ func (s *Prefilter) readZone(named any) {
 	}
 }
 
-// look judges one trigger: when it looks next, and whether it leaves what it remembers as it is, and fires nothing.
-func (s *Prefilter) look(w *watched, before condition.State, rec subject.Record, g Observation, size int) (next time.Time, rests bool) {
+// evaluate evaluates one trigger. It returns when the next evaluation is, and whether the state is unchanged and nothing fires.
+func (s *Prefilter) evaluate(w *watched, before condition.State, rec subject.Record, g Observation, size int) (next time.Time, unchanged bool) {
 	var seen condition.Observation
 	gone := gone(w.Match, rec)
 	if !gone {
@@ -198,7 +197,7 @@ func (s *Prefilter) look(w *watched, before condition.State, rec subject.Record,
 		_, flip, exact := stop.Watch(&s.in, size)
 		noteFlip(&seen, flip, exact)
 	}
-	if len(seen.Met)+len(seen.Failed) == 0 && before.Idle(w.rule) && counted(w.Match, before.Ahead, rec) { // the most of them, with less effort than it takes to look
+	if len(seen.Met)+len(seen.Failed) == 0 && before.Idle(w.rule) && counted(w.Match, before.Ahead, rec) { // most records: this is cheaper than a full evaluation
 		if gone {
 			return next, true
 		}
@@ -214,5 +213,5 @@ func (s *Prefilter) look(w *watched, before condition.State, rec subject.Record,
 		return l.EvaluateAt, l.State.Equal(before)
 	}
 	o.Lapse(w.rule, "")
-	return o.EvaluateAt, before.Ahead.Fingerprint == "" && before.Ahead.By == "" && len(o.Issues) == 0 && o.State.Equal(before) // what is over, or lapses, has another state
+	return o.EvaluateAt, before.Ahead.Fingerprint == "" && before.Ahead.By == "" && len(o.Issues) == 0 && o.State.Equal(before) // an episode that ends or a context that lapses changes the state
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Explanation is how a trigger stands to a record at an instant: why it would fire now, or why not.
+// Explanation says why a trigger would fire for a record at an instant, or why not.
 type Explanation struct {
 	Evaluation
-	Before  condition.State // what it remembers
-	FiredAt time.Time       // when the context that is met now fired last; none: never, or it was reset
+	Before  condition.State // the state before the evaluation
+	FiredAt time.Time       // when the context that is met now last fired; none: never, or it was reset
 	Reason  reason.Reason   // matched: it would fire
-	Until   time.Time       // of a wait; none: it ends by something else than time, or there is none
+	Until   time.Time       // the end of a wait; none: there is no wait, or it does not end by time
 }
 
-// Explain explains a look. The stamp is that of the look's context.
-func Explain(l Evaluation, before condition.State, rec subject.Record, g Observation, stamp Firing) Explanation {
-	s := Explanation{Evaluation: l, Before: before, FiredAt: stamp.FiredAt, Reason: reason.Matched}
+// Explain explains an evaluation. Last is the last firing of the evaluation's context.
+func Explain(l Evaluation, before condition.State, rec subject.Record, g Observation, last Firing) Explanation {
+	s := Explanation{Evaluation: l, Before: before, FiredAt: last.FiredAt, Reason: reason.Matched}
 	if l.Trigger.Ahead() {
 		if l.Ahead.Reason != "" {
 			s.Reason = l.Ahead.Reason
@@ -32,7 +32,7 @@ func Explain(l Evaluation, before condition.State, rec subject.Record, g Observa
 		return s
 	}
 	var met []string
-	var clause reason.Reason // why the conditions are not met that are not: what is wrong with them goes first
+	var clause reason.Reason // why the unmet conditions are not met; the most serious reason wins
 	for _, j := range l.Judged {
 		if j.Met {
 			met = append(met, j.Issue)
@@ -48,7 +48,7 @@ func Explain(l Evaluation, before condition.State, rec subject.Record, g Observa
 		s.Reason, s.Until = why, until
 		return s
 	}
-	free := stamp.FreeAt(l.Cooldown)
+	free := last.FreeAt(l.Cooldown)
 	switch {
 	case !l.Workflow.Enabled:
 		return wait(reason.WorkflowInactive, time.Time{})
@@ -71,7 +71,7 @@ func Explain(l Evaluation, before condition.State, rec subject.Record, g Observa
 		return wait(reason.ExpressionFailed, time.Time{})
 	case g.Now.Before(free):
 		return wait(reason.Throttled, free)
-	case stamp.InFlight:
+	case last.InFlight:
 		return wait(reason.InFlight, time.Time{})
 	case before.Undelivered(l.Context):
 		return wait(reason.NoRecipient, g.EvaluateAt)
@@ -79,8 +79,8 @@ func Explain(l Evaluation, before condition.State, rec subject.Record, g Observa
 	return s
 }
 
-// weight orders why conditions are not met: one that breaks keeps its trigger silent for ever, a field that is missing
-// perhaps, and one that is false is as it should be.
+// weight ranks the reasons why conditions are not met. A failing expression silences its trigger for ever, a missing field may, and a
+// false condition is normal.
 func weight(why reason.Reason) int {
 	switch why {
 	case "":
@@ -94,7 +94,7 @@ func weight(why reason.Reason) int {
 	}
 }
 
-// longEnough is when the first of what is met will have been so for as long as the trigger wants.
+// longEnough returns when the first of the met issues will have been met for as long as the trigger requires.
 func (l *Evaluation) longEnough(met []string) (at time.Time) {
 	for _, issue := range met {
 		if due := l.State.Since[issue].Add(l.Rule.For); at.IsZero() || due.Before(at) {

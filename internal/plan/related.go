@@ -10,12 +10,12 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Related are records that others name, and that triggers read across them (model.md §6, relations). Nil is one that does not
-// exist.
+// Related are the records that other records name, and that triggers read across them (model.md §6, relations). A nil value means that
+// the record does not exist.
 type Related map[subject.RecordRef]*subject.Record
 
-// Unread are the records that have to be read before a record can be looked at: those that it names, and, once these are
-// known, those that they name.
+// Unread returns the records that must be read before a record can be evaluated: those that it names and, once these are known, those
+// that they name.
 func (k Related) Unread(relations []definition.Relation, rec subject.Record) (refs []subject.RecordRef) {
 	k.walk(relations, rec.Props, func(ref subject.RecordRef, read bool) {
 		if !read {
@@ -25,15 +25,15 @@ func (k Related) Unread(relations []definition.Relation, rec subject.Record) (re
 	return refs
 }
 
-// Links are the records on which a record depends, in the order of their names, each once: when one of them is written,
-// the record has to be looked at.
+// Links returns the records that a record depends on, ordered by name, each once. When one of them is written, the record must be
+// evaluated.
 func (k Related) Links(relations []definition.Relation, rec subject.Record) []subject.RecordRef {
 	found := map[subject.RecordRef]bool{}
 	k.walk(relations, rec.Props, func(ref subject.RecordRef, _ bool) { found[ref] = true })
 	return slices.SortedFunc(maps.Keys(found), subject.RecordRef.Compare)
 }
 
-// walk meets every record that is named, from the nearest on.
+// walk calls meet for every named record, the nearest first.
 func (k Related) walk(relations []definition.Relation, props map[string]any, meet func(ref subject.RecordRef, read bool)) {
 	for _, r := range relations {
 		ref, ok := named(r, props)
@@ -48,13 +48,13 @@ func (k Related) walk(relations []definition.Relation, props map[string]any, mee
 	}
 }
 
-// named is the record that a field names, by its id or as type/id.
+// named returns the record that a field names, by its id or as type/id.
 func named(r definition.Relation, props map[string]any) (ref subject.RecordRef, ok bool) {
 	id := strings.TrimPrefix(expr.TextOf(props[r.Field]), r.Type+"/")
 	return subject.RecordRef{Type: r.Type, ExtID: id}, id != ""
 }
 
-// relate lays the records that a record names over the fields that name them.
+// relate replaces each field that names a record with that record's fields.
 func (k Related) relate(relations []definition.Relation, fields, props map[string]any) {
 	for _, r := range relations {
 		ref, ok := named(r, props)
@@ -70,21 +70,21 @@ func (k Related) relate(relations []definition.Relation, fields, props map[strin
 	}
 }
 
-// Fields is a record as expressions and texts see it, with those that it names.
+// Fields returns a record as expressions and texts see it, with the records that it names.
 func (k Related) Fields(set *definition.Set, rec subject.Record) map[string]any {
 	fields := RecordFields(rec)
 	k.relate(set.Relations(rec.Type), fields, rec.Props)
 	return fields
 }
 
-// Across is a record as it is seen by way of some relations.
+// Across returns a record as it is seen through some relations.
 func (k Related) Across(relations []definition.Relation, rec subject.Record) map[string]any {
 	fields := RecordFields(rec)
 	k.relate(relations, fields, rec.Props)
 	return fields
 }
 
-// relatives are the records among fields, as an event keeps them.
+// relatives returns the related records among fields, as an event keeps them.
 func relatives(fields map[string]any) map[string]any {
 	kept := map[string]any{}
 	for name, value := range fields {
@@ -95,7 +95,7 @@ func relatives(fields map[string]any) map[string]any {
 	return kept
 }
 
-// plainFields are fields without our own props, which hold them once more, and with the ids of records.
+// plainFields returns the fields without props, which repeats them, and with ids in place of related records.
 func plainFields(fields map[string]any) map[string]any {
 	plain := make(map[string]any, len(fields))
 	for name, value := range fields {
@@ -109,7 +109,7 @@ func plainFields(fields map[string]any) map[string]any {
 	return plain
 }
 
-// restore lays kept records over the fields that name them.
+// restore puts the records that an event kept back in place of the fields that name them.
 func restore(fields map[string]any, kept any) {
 	all, _ := kept.(map[string]any)
 	for name, value := range all {
@@ -124,7 +124,7 @@ func restore(fields map[string]any, kept any) {
 	}
 }
 
-// Texts are fields as texts read them: a record that another one names is its fields.
+// Texts returns the fields as texts read them: a related record appears as its fields.
 func Texts(fields map[string]any) map[string]any {
 	all := make(map[string]any, len(fields))
 	for name, value := range fields {

@@ -74,35 +74,35 @@ func drawProps(t *rapid.T, now time.Time) string {
 	return string(text)
 }
 
-// The sieve lets through exactly those of which a look would change nothing, whatever they have gone through. Shows: A22, A23.
+// Unchanged is true exactly for the records that an evaluation would not change, whatever their history. Shows: A22, A23.
 func TestASieveKeepsWhatALookWouldChange(t *testing.T) {
 	t.Parallel()
 	var zones civil.Zones
 	answers := map[bool]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawSet(t)
-		sieve := plan.NewPrefilter(set, "box", &zones)
+		prefilter := plan.NewPrefilter(set, "box", &zones)
 		rec := subject.Record{ID: 1, Type: "box", ExtID: "b", CreatedAt: received, ModifiedBy: "test"}
 		props, state := "{}", ""
-		var lookAt, lookedAt time.Time
+		var evaluateAt, evaluatedAt time.Time
 		now := received
-		for range rapid.IntRange(1, 8).Draw(t, "looks") {
+		for range rapid.IntRange(1, 8).Draw(t, "evaluations") {
 			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, 90 * time.Second, 5 * time.Minute, time.Hour, 36 * time.Hour}).Draw(t, "later"))
 			if rapid.IntRange(0, 2).Draw(t, "written") > 0 {
-				props, lookAt, rec.UpdatedAt = drawProps(t, now), now, now
+				props, evaluateAt, rec.UpdatedAt = drawProps(t, now), now, now
 				rec.Closed = rapid.IntRange(0, 9).Draw(t, "closed") == 0
 			}
 			if rapid.IntRange(0, 3).Draw(t, "another set") == 0 {
 				set = drawSet(t)
-				sieve = plan.NewPrefilter(set, "box", &zones)
+				prefilter = plan.NewPrefilter(set, "box", &zones)
 			}
-			due := !lookAt.IsZero() && !lookAt.After(now)
-			glance := plan.Observation{Now: now, EvaluateAt: lookAt, EvaluatedAt: lookedAt}
-			rests, err := sieve.Unchanged(rec, props, state, glance)
+			due := !evaluateAt.IsZero() && !evaluateAt.After(now)
+			obs := plan.Observation{Now: now, EvaluateAt: evaluateAt, EvaluatedAt: evaluatedAt}
+			unchanged, err := prefilter.Unchanged(rec, props, state, obs)
 			if err != nil {
 				t.Fatal(err)
 			}
-			// What a look at a marked record would leave behind.
+			// The state after an evaluation of a record that is due for it.
 			full := rec
 			d := json.NewDecoder(strings.NewReader(props))
 			d.UseNumber()
@@ -114,10 +114,10 @@ func TestASieveKeepsWhatALookWouldChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !due {
-				glance.EvaluateAt = now
+				obs.EvaluateAt = now
 			}
 			after, next, acts := before.Clone(), time.Time{}, false
-			for _, l := range plan.Record(set, full, nil, before, glance, &zones) {
+			for _, l := range plan.Record(set, full, nil, before, obs, &zones) {
 				acts = acts || l.Fires() || l.Err != nil || l.Cleared || len(l.Lapsed) > 0
 				if !l.EvaluateAt.IsZero() && (next.IsZero() || l.EvaluateAt.Before(next)) {
 					next = l.EvaluateAt
@@ -127,15 +127,15 @@ func TestASieveKeepsWhatALookWouldChange(t *testing.T) {
 				}
 				after[condition.Name(l.Workflow.Name, l.Trigger.ID)] = l.State
 			}
-			changes := acts || after.String() != state || !next.Equal(lookAt)
-			if rests != (due || !changes) {
-				t.Fatalf("%s %s closed %t: it rests: %t; a look acts: %t, %q becomes %q, the next look %s becomes %s", now, props, rec.Closed, rests, acts, state, after, lookAt, next)
+			changes := acts || after.String() != state || !next.Equal(evaluateAt)
+			if unchanged != (due || !changes) {
+				t.Fatalf("%s %s closed %t: unchanged: %t; an evaluation acts: %t, %q becomes %q, the next evaluation %s becomes %s", now, props, rec.Closed, unchanged, acts, state, after, evaluateAt, next)
 			}
 			if !due {
-				answers[rests]++
+				answers[unchanged]++
 			}
-			if due || rapid.Bool().Draw(t, "look") {
-				state, lookAt, lookedAt = after.String(), next, now
+			if due || rapid.Bool().Draw(t, "evaluate") {
+				state, evaluateAt, evaluatedAt = after.String(), next, now
 			}
 		}
 	})
