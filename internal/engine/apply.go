@@ -15,51 +15,51 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// The actions of the history of definitions.
+// The actions in the history of definitions.
 const (
 	actionApply    = "apply"
 	actionDelete   = "delete"
 	actionRollback = "rollback"
 )
 
-// Edit is a wish to change the definitions in force.
+// Edit is a request to change the definitions in force.
 type Edit struct {
 	Files []definition.File
-	// Prune deletes what is in force and not among the files.
+	// Prune deletes definitions in force that are not among the files.
 	Prune bool
-	// Delete names definitions in force that are to go.
+	// Delete names definitions in force to delete.
 	Delete []definition.Ref
-	// DryRun says what the edit would do, and changes nothing.
+	// DryRun computes what the edit would do, and changes nothing.
 	DryRun bool
 
 	action string // of the history; empty: apply
-	base   int64  // number of the set that it was put together with; another one in force has it put together again. 0: any
+	base   int64  // number of the set that the edit is based on; if another set is in force, the edit is computed again. 0: any
 }
 
-// Applied says what applying definitions did.
+// Applied is what applying definitions did.
 type Applied struct {
-	Problems []definition.Problem // with an error among them nothing was stored
+	Problems []definition.Problem // if there is an error among them, nothing was stored
 	Number   int64                // of the set in force
 	Changes  []DefinitionChange
-	// SecretChanges are the definitions that changed in what decides where secrets go.
+	// SecretChanges are the definitions that changed in fields that decide where secrets go.
 	SecretChanges []definition.SecretChange
-	// Preview is what would follow; of a dry run alone.
+	// Preview is what would follow; only for a dry run.
 	Preview *Preview
 }
 
 // DefinitionChange is what an edit does to one definition.
 type DefinitionChange struct {
 	store.DefinitionChange
-	Diff string // of a dry run: from the text in force to the new one, unified
+	Diff string // for a dry run: from the text in force to the new one, unified
 }
 
-// Applier is who applies definitions.
+// Applier is the caller who applies definitions.
 type Applier struct {
 	Name    string // for the audit log
-	Secrets bool   // may change references to secrets, and what stands beside them
+	Secrets bool   // may change references to secrets, and the fields beside them
 }
 
-// SecretsError refuses an apply that changes where secrets go, by somebody who may not. Nothing was changed.
+// SecretsError refuses an apply that changes where secrets go, by a caller who may not change that. Nothing was changed.
 type SecretsError struct{ Changes []definition.SecretChange }
 
 func (e *SecretsError) Error() string {
@@ -70,28 +70,28 @@ func (e *SecretsError) Error() string {
 	return "these changes decide where secrets go: " + strings.Join(names, "; ")
 }
 
-// Apply checks a folder of definitions and puts it in force as the workspace's next set, for somebody who may change everything.
-// Definitions that the folder does not mention stay. With an error among the problems nothing changes.
+// Apply validates a folder of definitions and puts it in force as the workspace's next set, for a caller who may change everything. Definitions that
+// the folder does not mention stay. If there is an error among the problems, nothing changes.
 func (e *Engine) Apply(ctx context.Context, ws store.Workspace, files []definition.File, actor string) (Applied, error) {
 	return e.ApplyOnce(ctx, ws, files, Applier{Name: actor, Secrets: true}, nil)
 }
 
-// ApplyOnce is Apply for a request that may come again; see store.Once. What it refuses by may be a *SecretsError.
+// ApplyOnce is Apply for a request that may be repeated; see store.Idempotent. The error may be a *SecretsError.
 func (e *Engine) ApplyOnce(ctx context.Context, ws store.Workspace, files []definition.File, by Applier, once *store.Idempotent[Applied]) (Applied, error) {
 	return e.EditDefinitions(ctx, ws, Edit{Files: files}, by, once)
 }
 
-// EditDefinitions changes the definitions in force, or says what that would do. What it refuses by may be a *SecretsError.
+// EditDefinitions changes the definitions in force, or computes what that would do. The error may be a *SecretsError.
 func (e *Engine) EditDefinitions(ctx context.Context, ws store.Workspace, edit Edit, by Applier, once *store.Idempotent[Applied]) (Applied, error) {
 	for tries := 1; ; tries++ {
 		applied, err := e.edit(ctx, ws, edit, by, once)
-		if !errors.Is(err, store.ErrStaleDefinitions) || tries == applies { // somebody else has applied others meanwhile
+		if !errors.Is(err, store.ErrStaleDefinitions) || tries == applies { // somebody else has applied other definitions meanwhile
 			return applied, err
 		}
 	}
 }
 
-// applies bounds how often definitions are put together with those in force before others come into force in between.
+// applies bounds how often an edit is computed again because other definitions came into force meanwhile.
 const applies = 20
 
 func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by Applier, once *store.Idempotent[Applied]) (Applied, error) {
@@ -167,14 +167,14 @@ func (e *Engine) edit(ctx context.Context, ws store.Workspace, edit Edit, by App
 	return applied, e.repace(ctx, ws.ID, number, set)
 }
 
-// NotInForceError says that a definition is not in force.
+// NotInForceError means that a definition is not in force.
 type NotInForceError struct{ definition.Ref }
 
 func (e *NotInForceError) Error() string {
 	return fmt.Sprintf("there is no %s %q in force", e.Kind, e.Name)
 }
 
-// inForce makes sure that definitions which are to go are there.
+// inForce checks that the definitions to delete are in force.
 func inForce(known []definition.Stored, refs []definition.Ref) error {
 	for _, ref := range refs {
 		if !slices.ContainsFunc(known, func(d definition.Stored) bool { return d.Kind == ref.Kind && d.Name == ref.Name }) {
@@ -192,7 +192,7 @@ func changesOf(all []store.DefinitionChange) []DefinitionChange {
 	return changes
 }
 
-// editOf is what the store has to do, with its entry in the audit log.
+// editOf returns the store's edit, with its audit entry.
 func editOf(ws store.Workspace, edit Edit, bundle definition.Bundle, old *definition.Set, by Applier, secrets []definition.SecretChange, now time.Time) (store.DefinitionEdit, error) {
 	stored := store.DefinitionEdit{
 		Documents: make([]store.Definition, len(bundle.Documents)), Action: edit.action, DryRun: edit.DryRun,
@@ -235,9 +235,9 @@ func editOf(ws store.Workspace, edit Edit, bundle definition.Bundle, old *defini
 	return stored, nil
 }
 
-// runsOf is what a definition that is new, changed or removed brings with it: the records that it looks at differently are looked
-// at (R11), and what waits for limits that it changes is planned anew (R5). The length of a cooldown may lie in a persona,
-// and the zone of a date in the workspace. Old is the set in force; nil: there is none.
+// runsOf returns the jobs that a new, changed or removed definition starts: records whose evaluation changed are evaluated (R11), and messages that
+// wait for changed limits are planned again (R5). A cooldown may be defined in a persona, and the zone of a date in the workspace. old is the set in
+// force; nil: none.
 func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 	var types []string
 	switch d.Kind {
@@ -246,7 +246,7 @@ func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 		if w := set.Workflow(d.Name); w != nil {
 			triggers = w.Trigger
 		}
-		if old != nil && old.Workflow(d.Name) != nil { // what is defined no longer is withdrawn
+		if old != nil && old.Workflow(d.Name) != nil { // occasions of a removed workflow are withdrawn
 			triggers = slices.Concat(triggers, old.Workflow(d.Name).Trigger)
 		}
 		for _, t := range triggers {
@@ -270,7 +270,7 @@ func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 	switch d.Kind {
 	case definition.KindPersona:
 		runs = append(runs, store.RunSeed{Kind: store.RunCadence, Subject: d.Name})
-	case definition.KindWorkspace: // its zone counts too
+	case definition.KindWorkspace: // its zone matters too
 		runs = append(runs, store.RunSeed{Kind: store.RunCadence})
 	case definition.KindWorkflow:
 		if old != nil && set.Workflow(d.Name) != nil && relimited(old.Workflow(d.Name), set.Workflow(d.Name)) {
@@ -282,8 +282,7 @@ func runsOf(old, set *definition.Set, d definition.Document) []store.RunSeed {
 	return runs
 }
 
-// relimited reports whether messages that wait meet the limits of people in another way now. Those of a pinned trigger keep
-// to the version that they were made by.
+// relimited reports whether the limits of waiting messages have changed. Messages of a pinned trigger keep the version that made them.
 func relimited(before, after *definition.Workflow) bool {
 	return before != nil && slices.ContainsFunc(after.Trigger, func(t *definition.Trigger) bool {
 		was := before.TriggerByID(t.ID)
@@ -291,8 +290,8 @@ func relimited(before, after *definition.Workflow) bool {
 	})
 }
 
-// repace looks anew at what waits for the rate of a channel that has another one now: its places were given out at the
-// old one, a mistyped rate's perhaps in a month.
+// repace reschedules the messages that wait for the rate of a channel whose rate has changed: the old rate assigned their instants, a mistyped one
+// perhaps in a month.
 func (e *Engine) repace(ctx context.Context, ws subject.WorkspaceID, before int64, set *definition.Set) error {
 	old, err := e.catalog.At(ctx, ws, before)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// rearrangement is what an apply makes of the calendar, in its own transaction: the first occasion of a series that is new or
-// enabled again, another place for one that waits, and none where it is not implied any more.
+// rearrangement is what an apply does to the calendar, in its own transaction: it makes the first occasion of a series that is new or enabled again,
+// moves a waiting occasion to another date, and withdraws one that is no longer desired.
 type rearrangement struct {
 	ws      subject.WorkspaceID
-	old     *definition.Set // in force before; nil: there was none
+	old     *definition.Set // in force before; nil: none
 	set     *definition.Set
 	zones   *civil.Zones
 	now     time.Time
@@ -28,7 +28,7 @@ type rearrangement struct {
 	entries []journal.Entry
 }
 
-// plan says which series there are or were. All of them are looked at: the workspace's zone may have changed.
+// plan returns the series of both sets, including unchanged ones: the workspace's zone may have changed.
 func (r *rearrangement) plan(base int64) *store.CalendarPlan {
 	refs := map[store.SeriesRef]bool{}
 	for _, set := range []*definition.Set{r.old, r.set} {
@@ -48,7 +48,7 @@ func (r *rearrangement) plan(base int64) *store.CalendarPlan {
 	}}
 }
 
-// repairsOf are the triggers whose records are gone over again and again.
+// repairsOf returns the triggers whose records are repaired regularly.
 func repairsOf(set *definition.Set) (all []store.Repair) {
 	for _, typ := range set.WatchedTypes() {
 		for _, m := range set.ByRecord(typ) {
@@ -60,7 +60,7 @@ func repairsOf(set *definition.Set) (all []store.Repair) {
 	return all
 }
 
-func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version func(string) int64, found map[store.SeriesRef]store.Series) (changed []instance.Row, seeds []store.Successor, err error) {
+func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version func(string) int64, found map[store.SeriesRef]store.Series) (changed []instance.Row, successors []store.Successor, err error) {
 	for _, ref := range refs {
 		stored := found[ref]
 		series, err := r.series(ref)
@@ -77,7 +77,7 @@ func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version fun
 		} else {
 			all, next := series.Compare(stored.Pending, plan.Place{Due: stored.LastDue, Date: stored.LastLocal}, r.now)
 			changes = all
-			seeds = append(seeds, store.Successor{
+			successors = append(successors, store.Successor{
 				Rows: func(yield func(instance.Row) bool) {
 					for row := range next {
 						row.Workspace, row.ID, row.Definitions, row.WorkflowVersion = r.ws, instance.ID(r.ids(r.now)), number, version(ref.Workflow)
@@ -86,7 +86,7 @@ func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version fun
 						}
 					}
 				},
-				Made: func(row instance.Row) { r.tell(journal.Created, row) },
+				Made: func(row instance.Row) { r.report(journal.Created, row) },
 			})
 		}
 		for _, c := range changes {
@@ -99,16 +99,16 @@ func (r *rearrangement) decide(refs []store.SeriesRef, number int64, version fun
 			}
 			changed = append(changed, c.Row)
 			if c.Moved() {
-				r.tell(journal.Moved, c.Row)
+				r.report(journal.Moved, c.Row)
 			} else if c.Effect == plan.Withdrawn {
-				r.tell(journal.Withdrawn, c.Row)
+				r.report(journal.Withdrawn, c.Row)
 			}
 		}
 	}
-	return changed, seeds, nil
+	return changed, successors, nil
 }
 
-// series is what the new definitions make of a series; nil: nothing any more.
+// series returns a series by the new definitions; nil: it is gone.
 func (r *rearrangement) series(ref store.SeriesRef) (*plan.Series, error) {
 	w := r.set.Workflow(ref.Workflow)
 	if w == nil {
@@ -121,7 +121,7 @@ func (r *rearrangement) series(ref store.SeriesRef) (*plan.Series, error) {
 	return plan.SeriesOf(r.set, definition.Match{Workflow: w, Trigger: t}, r.zones)
 }
 
-func (r *rearrangement) tell(what journal.What, row instance.Row) {
+func (r *rearrangement) report(what journal.What, row instance.Row) {
 	r.entries = append(r.entries, journal.Entry{
 		At: r.now, What: what, Workspace: r.ws, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion, Trigger: row.Trigger,
 		Key: row.Key, Instance: row.ID, Reason: row.Reason, Due: row.DueAt,

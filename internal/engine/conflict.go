@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// InputConflict sets what an instance was planned by beside what the definitions in force say now (B23).
+// InputConflict compares the inputs by which an instance was planned with those of the definitions in force (B23).
 func (e *Engine) InputConflict(ctx context.Context, ws subject.WorkspaceID, in instance.Row) (plan.InputConflict, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
@@ -40,7 +40,7 @@ func (e *Engine) InputConflict(ctx context.Context, ws subject.WorkspaceID, in i
 	return c, nil
 }
 
-// inputsOf is what the instances of a definition are planned by, so that it can be shown when it is another one some day.
+// inputsOf returns the inputs by which the instances of a definition are planned, so that a later conflict can show them.
 func inputsOf(set *definition.Set, d definition.Document) (list []string) {
 	if d.Kind != definition.KindWorkflow {
 		return nil
@@ -51,8 +51,7 @@ func inputsOf(set *definition.Set, d definition.Document) (list []string) {
 	return list
 }
 
-// KeepInputs writes down what the instances of the definitions in force are planned by: they may have been applied by a version of
-// this program that hashed something else.
+// KeepInputs stores the inputs of the definitions in force: a version of this program that hashed other inputs may have applied them.
 func (e *Engine) KeepInputs(ctx context.Context) error {
 	return e.eachSet(ctx, func(ws store.Workspace, set *definition.Set) error {
 		var list []string
@@ -65,7 +64,7 @@ func (e *Engine) KeepInputs(ctx context.Context) error {
 	})
 }
 
-// keepInputs does that at the start.
+// keepInputs calls KeepInputs at the start.
 func (l *loops) keepInputs(ctx context.Context) {
 	if err := l.KeepInputs(ctx); err != nil && ctx.Err() == nil {
 		l.config.Log.WarnContext(ctx, "what instances are planned by was not written down: a conflict of inputs may show one side only", "error", err)

@@ -1,12 +1,11 @@
 // Package engine runs the stages of the pipeline over one store.
 //
-//	intake ──┬▶ instances ─▶ expander ─▶ deliveries ─▶ sender ─▶ channel
-//	checker ─┘                  replan ─┘     └─▶ sweeper (expiry), retention
+//	ingest ────┬▶ instances ─▶ fan-out ─▶ deliveries ─▶ sender ─▶ channel
+//	evaluator ─┘                reschedule ─┘     └─▶ expiry, retention
 //
-// Every stage is a Step(ctx, now, limit) that takes a bounded batch. Tick runs each once, at one instant: that is
-// what the simulator and the tick route use. Run keeps them running: an alarm sleeps until the next due instant,
-// commits of this process and notifications of others wake it earlier, and a slow poll finds what nobody told. There
-// is no queue beside the database, and no leader.
+// Every stage is a Step(ctx, now, limit) that takes a bounded batch. Tick runs each stage once, at one instant; the simulator and the tick route use
+// it. Run runs them continuously: an alarm sleeps until the next due instant, commits of this process and notifications of other processes wake it
+// earlier, and a slow poll finds work without a notification. There is no queue besides the database, and no leader.
 package engine
 
 import (
@@ -43,71 +42,71 @@ import (
 )
 
 const (
-	// DefaultBatch is how many rows a step takes: the measured best for both databases.
+	// DefaultBatch is how many rows a step takes: measured as the best size for both databases.
 	DefaultBatch = 500
-	// DefaultWorkers is how many senders run: two use up what a database on the same machine can do.
+	// DefaultWorkers is how many senders run: two use the full capacity of a database on the same machine.
 	DefaultWorkers = 2
-	// DefaultPoll is how often the database is asked for work that other processes wrote, when they are not heard.
+	// DefaultPoll is how often the database is polled for work of other processes while no notifications arrive.
 	DefaultPoll = time.Second
 	// TickBatch is how many deliveries one Tick sends (C17, C18).
 	TickBatch = 100
 )
 
-// Config is what an engine is made of.
+// Config is the configuration of an engine.
 type Config struct {
 	Store     *store.Store
 	Clock     clock.Clock
 	Log       *slog.Logger       // nil: nothing is logged
 	Providers []channel.Provider // the channels that definitions may use
-	// Documents reads the JSON documents that messages tell of; nil: none can be read.
+	// Documents reads the JSON documents that messages show; nil: none can be read.
 	Documents datasource.Documents
-	// Secret gives the value of a setting of a workspace's channel, wherever it is kept.
+	// Secret returns the value of a setting of a workspace's channel, wherever it is stored.
 	Secret func(subject.WorkspaceID, definition.Setting) (string, error)
-	// SecretCheck tells, when definitions are applied, why secrets that they name cannot be used; nil: nobody looks.
+	// SecretCheck reports, when definitions are applied, why the secrets that they name cannot be used; nil: no check.
 	SecretCheck func(context.Context, subject.WorkspaceID) (func(name string) error, error)
-	// Journal is told every decision and outcome; nil = nobody is.
+	// Journal receives every decision and outcome; nil = they are dropped.
 	Journal     journal.Writer
 	Definitions definition.Options
 	Workers     int           // senders; 0 = DefaultWorkers
 	Batch       int           // rows a step of Run takes; 0 = DefaultBatch
-	Concurrency int           // 1 = one request at a time, in order, for replays; 0 = by channel
-	OnlyTo      flow.Allow    // whom this process may write to; nil = everybody
+	Concurrency int           // 1 = one request at a time, in order, for replays; 0 = as each channel allows
+	OnlyTo      flow.Allow    // addresses that this process may write to; nil = all
 	Lease       time.Duration // of a claim; 0 = sender.DefaultLease
 	Timeout     time.Duration // of one request; 0 = sender.DefaultTimeout
 	Poll        time.Duration // 0 = DefaultPoll
-	SlowPoll    time.Duration // while other processes are heard; 0 = DefaultSlowPoll
-	Retention   time.Duration // how long what is over stays; 0 = for ever
-	Patience    time.Duration // of a sender with its providers; 0 = DefaultPatience
+	SlowPoll    time.Duration // while notifications of other processes arrive; 0 = DefaultSlowPoll
+	Retention   time.Duration // how long ended rows stay; 0 = for ever
+	Patience    time.Duration // how long a sender waits for its providers; 0 = DefaultPatience
 	PublicURL   string        // begins public links where a workspace has no base_url
 	NoJitter    bool          // retries wait exactly as long as their definition says
-	// ZoneRules are rules of zones instead of those of the zone files, by name.
+	// ZoneRules replace the zone files' rules, by the name of the zone.
 	ZoneRules map[string]*time.Location
-	// Spans follows steps and sends in a trace; nil = nobody does.
+	// Spans traces steps and sends; nil = no tracing.
 	Spans     telemetry.Spans
 	Failpoint func(point string) error
 }
 
-// Engine is the stages together.
+// Engine is all stages over one store.
 type Engine struct {
 	config     Config
 	catalog    *catalog.Catalog
 	channels   *channelpool.Pool
-	intake     *ingest.Ingester
-	checker    *evaluator.Evaluator
+	ingester   *ingest.Ingester
+	evaluator  *evaluator.Evaluator
 	reschedule *reschedule.Rescheduler
-	expander   *fanout.Fanout
+	fanout     *fanout.Fanout
 	sender     *sender.Sender
-	sweeper    *expiry.Expirer
+	expirer    *expiry.Expirer
 	operator   *operator.Operator
 	retainer   *retention.Retention
 	contacts   *contact.Writer
 	records    *record.Writer
-	news       chan struct{} // capacity 1: other processes do not know yet that there is work
+	news       chan struct{} // capacity 1: there is work of which other processes do not know yet
 	compared   names         // zones whose rules were compared with those by which something was planned
-	unknown    names         // zones that were told to be unknown
+	unknown    names         // zones that were reported as unknown
 }
 
-// New puts an engine together; it starts nothing.
+// New makes an engine; it starts nothing.
 func New(c Config) (*Engine, error) {
 	if c.Store == nil || c.Clock == nil {
 		return nil, errors.New("an engine needs a store and a clock")
@@ -143,21 +142,21 @@ func New(c Config) (*Engine, error) {
 	for name, loc := range c.ZoneRules {
 		known.Zones.Use(name, loc)
 	}
-	outlets := channelpool.New(c.Providers, c.Secret, sender.DefaultConcurrency, c.Log)
+	channels := channelpool.New(c.Providers, c.Secret, sender.DefaultConcurrency, c.Log)
 	e := &Engine{
 		config:     c,
 		news:       make(chan struct{}, 1),
 		catalog:    known,
-		channels:   outlets,
-		intake:     ingest.New(c.Store, known, c.Journal),
-		checker:    evaluator.New(c.Store, known, c.Journal),
+		channels:   channels,
+		ingester:   ingest.New(c.Store, known, c.Journal),
+		evaluator:  evaluator.New(c.Store, known, c.Journal),
 		reschedule: reschedule.New(c.Store, known, c.Journal),
-		expander:   fanout.New(c.Store, known, c.Journal, c.Failpoint),
+		fanout:     fanout.New(c.Store, known, c.Journal, c.Failpoint),
 		sender: sender.New(sender.Config{
-			Store: c.Store, Catalog: known, Channels: outlets, Clock: c.Clock, Journal: c.Journal,
+			Store: c.Store, Catalog: known, Channels: channels, Clock: c.Clock, Journal: c.Journal,
 			Log: c.Log, Reports: datasource.New(c.Store, c.Documents), OnlyTo: c.OnlyTo, Lease: c.Lease, Timeout: c.Timeout, Concurrency: c.Concurrency, PublicURL: c.PublicURL, NoJitter: c.NoJitter, Spans: c.Spans, Failpoint: c.Failpoint,
 		}),
-		sweeper:  expiry.New(c.Store, c.Journal),
+		expirer:  expiry.New(c.Store, c.Journal),
 		operator: operator.New(c.Store, known, c.Journal),
 		retainer: retention.New(c.Store, longestCooldown(known), c.Retention, c.Log),
 		contacts: contact.New(c.Store, known, c.Journal),
@@ -177,23 +176,23 @@ func longestCooldown(known *catalog.Catalog) retention.Cooldown {
 	}
 }
 
-// Ingest takes up to intake.MaxBatch events in, all or none.
+// Ingest accepts up to ingest.MaxBatch events, all or none.
 func (e *Engine) Ingest(ctx context.Context, ws store.Workspace, items []ingest.Item) ([]ingest.Result, error) {
 	return e.IngestOnce(ctx, ws, items, nil)
 }
 
-// IngestOnce is Ingest for a request that may come again; see store.Once.
+// IngestOnce is Ingest for a request that may be repeated; see store.Idempotent.
 func (e *Engine) IngestOnce(ctx context.Context, ws store.Workspace, items []ingest.Item, once *store.Idempotent[[]ingest.Result]) ([]ingest.Result, error) {
-	return e.intake.Ingest(ctx, ws, items, e.config.Clock.Now(), once)
+	return e.ingester.Ingest(ctx, ws, items, e.config.Clock.Now(), once)
 }
 
-// Channels tells what this process knows of the channels that it has used.
+// Channels returns what this process knows about the channels that it has used.
 func (e *Engine) Channels() []channelpool.State { return e.channels.States(e.config.Clock.Now()) }
 
-// ChannelInfo is a channel that is defined, with what this process knows of it.
+// ChannelInfo is a defined channel, with what this process knows about it.
 type ChannelInfo struct {
 	Definition *definition.Channel
-	Timeout    time.Duration // of one request, the process's where the definition has none
+	Timeout    time.Duration // of one request; the process's if the definition has none
 	State      channelpool.State
 }
 
@@ -219,19 +218,19 @@ func (e *Engine) TryChannel(ctx context.Context, ws store.Workspace, w sender.Tr
 // Close closes the channels. Nothing is sent after it.
 func (e *Engine) Close() error { return e.channels.Close() }
 
-// Operator carries out what people ask for.
+// Operator performs the actions of people.
 func (e *Engine) Operator() *operator.Operator { return e.operator }
 
-// Contacts keeps contacts.
+// Contacts writes contacts.
 func (e *Engine) Contacts() *contact.Writer { return e.contacts }
 
-// Records keeps records.
+// Records writes records.
 func (e *Engine) Records() *record.Writer { return e.records }
 
-// maxWaiting is how many waiting messages of a person are shown.
+// maxWaiting is how many waiting messages of a contact are shown.
 const maxWaiting = 100
 
-// Limits says how far the limits of a contact are used up, and what waits for them.
+// Limits returns how much of a contact's limits is used, and what waits for them.
 func (e *Engine) Limits(ctx context.Context, ws subject.WorkspaceID, id string) (admission.Limits, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
@@ -245,8 +244,8 @@ func (e *Engine) Limits(ctx context.Context, ws subject.WorkspaceID, id string) 
 	return admission.LimitsOf(set, standing, &e.catalog.Zones, now), nil
 }
 
-// Circumstances say of deliveries of a workspace whether their next message can leave when it is planned. Of breakers they know those
-// of this process.
+// Circumstances returns a function that reports for deliveries of a workspace what decides whether their next message can leave when it is planned.
+// It knows the breakers of this process only.
 func (e *Engine) Circumstances(ctx context.Context, ws subject.WorkspaceID) (func(delivery.Row) admission.Circumstances, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
@@ -278,7 +277,7 @@ func (e *Engine) Circumstances(ctx context.Context, ws subject.WorkspaceID) (fun
 	}, nil
 }
 
-// Now is the engine's time.
+// Now is the time of the engine's clock.
 func (e *Engine) Now() time.Time { return e.config.Clock.Now() }
 
 // Definitions returns the set in force.
@@ -286,31 +285,31 @@ func (e *Engine) Definitions(ctx context.Context, ws subject.WorkspaceID) (*defi
 	return e.catalog.Current(ctx, ws)
 }
 
-// PublicIDs translates row ids into those that the world sees.
+// PublicIDs translates row ids to public ids.
 func PublicIDs(ws store.Workspace) key.PublicIDs { return key.NewPublicIDs(ws.Secret) }
 
-// NextDue is the earliest instant at which a step will find something to do; zero when there is none.
+// NextDue is the earliest instant at which a step will find something to do; zero if there is none.
 func (e *Engine) NextDue(ctx context.Context) (time.Time, error) {
 	return e.config.Store.NextDue(ctx, e.config.Clock.Now())
 }
 
-// TickResult says what one pass over everything did (C25).
+// TickResult counts what one pass of all stages did (C25).
 type TickResult struct {
 	Evaluated   int `json:"looked"`    // records
-	Marked      int `json:"marked"`    // records that a run went over, and people whom one marked
+	Marked      int `json:"marked"`    // records that a job went over, and contacts that one marked
 	Expanded    int `json:"expanded"`  // instances
-	Rescheduled int `json:"replanned"` // people whose limits have changed
-	Processed   int `json:"processed"` // deliveries that were due and taken up
+	Rescheduled int `json:"replanned"` // contacts whose limits have changed
+	Processed   int `json:"processed"` // due deliveries that were claimed
 	Reclaimed   int `json:"reclaimed"` // of those: taken over from a lost worker
 	Failed      int `json:"failed"`    // attempts
 	Expired     int `json:"expired"`   // deliveries
 
-	more        bool // a run went on, even where it found no records
-	parkedTaken bool // a workflow went on after a pause
-	worked      bool // a job over deliveries went on
+	more        bool // a job continued, even if it found no records
+	parkedTaken bool // parked rows of a resumed workflow became due
+	worked      bool // a job over deliveries continued
 }
 
-// More reports whether a run goes on, which a pass takes on by one page.
+// More reports whether a job continues, which each pass advances by one page.
 func (r TickResult) More() bool { return r.more || r.parkedTaken || r.worked }
 
 // Any reports whether the pass found anything to do.
@@ -318,13 +317,13 @@ func (r TickResult) Any() bool {
 	return r.Evaluated+r.Marked+r.Expanded+r.Rescheduled+r.Processed+r.Expired > 0 || r.more || r.parkedTaken || r.worked
 }
 
-// Tick runs every stage once, at the clock's present instant: look at records, take up what a pause held, expand, plan anew, send, expire (C17), and a
+// Tick runs every stage once, at the clock's present instant: evaluate records, make parked rows due, expand, reschedule, send, expire (C17), and a
 // batch of retention.
 func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	now := e.config.Clock.Now()
 	var r TickResult
-	looked, err := e.checker.Step(ctx, now, TickBatch)
-	r.Evaluated, r.Marked, r.more = looked.Evaluated, looked.Passed, looked.More
+	evaluated, err := e.evaluator.Step(ctx, now, TickBatch)
+	r.Evaluated, r.Marked, r.more = evaluated.Evaluated, evaluated.Passed, evaluated.More
 	if err != nil {
 		return r, err
 	}
@@ -334,11 +333,11 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	if _, r.worked, err = e.operator.Work(ctx, now); err != nil {
 		return r, err
 	}
-	if r.Expanded, err = e.expander.Step(ctx, now, TickBatch); err != nil {
+	if r.Expanded, err = e.fanout.Step(ctx, now, TickBatch); err != nil {
 		return r, err
 	}
-	anew, err := e.reschedule.Step(ctx, now)
-	r.Rescheduled, r.Marked = anew.People, r.Marked+anew.Marked
+	rescheduled, err := e.reschedule.Step(ctx, now)
+	r.Rescheduled, r.Marked = rescheduled.People, r.Marked+rescheduled.Marked
 	if err != nil {
 		return r, err
 	}
@@ -347,7 +346,7 @@ func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
 	if err != nil {
 		return r, err
 	}
-	if r.Expired, err = e.sweeper.Step(ctx, now, TickBatch); err != nil {
+	if r.Expired, err = e.expirer.Step(ctx, now, TickBatch); err != nil {
 		return r, err
 	}
 	_, err = e.retainer.Step(ctx, now, retention.DefaultBatch)

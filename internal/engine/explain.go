@@ -11,12 +11,12 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// RecordWarnings says which fields of a record name a contact that does not exist.
+// RecordWarnings returns the fields of a record that name a contact that does not exist.
 func (e *Engine) RecordWarnings(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]record.Warning, error) {
 	return e.records.Warnings(ctx, ws, r)
 }
 
-// ExplainRecord says of every trigger that looks at a record why it would fire now, or why not. It changes nothing.
+// ExplainRecord explains for every trigger of a record why it would fire now, or why not. It changes nothing.
 func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r store.RecordRow) ([]plan.Explanation, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
@@ -26,11 +26,11 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 	if r.Unreadable != nil {
 		unreadable = r.Unreadable
 	}
-	glance := plan.Observation{Now: e.config.Clock.Now(), EvaluateAt: r.EvaluateAt, EvaluatedAt: r.EvaluatedAt}
-	var kin plan.Related
+	observation := plan.Observation{Now: e.config.Clock.Now(), EvaluateAt: r.EvaluateAt, EvaluatedAt: r.EvaluatedAt}
+	var related plan.Related
 	err = e.config.Store.RelatedRecords(ctx, func(read store.Related) (more []store.RelatedRef) {
-		kin = read.ByWorkspace()[ws]
-		for _, ref := range kin.Unread(set.Relations(r.Type), r.Record) {
+		related = read.ByWorkspace()[ws]
+		for _, ref := range related.Unread(set.Relations(r.Type), r.Record) {
 			more = append(more, store.RelatedRef{Workspace: ws, RecordRef: ref})
 		}
 		return more
@@ -38,12 +38,12 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 	if err != nil {
 		return nil, err
 	}
-	looks := plan.Record(set, r.Record, kin, states, glance, &e.catalog.Zones)
+	evals := plan.Record(set, r.Record, related, states, observation, &e.catalog.Zones)
 	ref := func(l plan.Evaluation) store.ThrottleRef {
 		return store.ThrottleRef{Workspace: ws, Workflow: l.Workflow.Name, Context: l.Context}
 	}
 	var refs []store.ThrottleRef
-	for _, l := range looks {
+	for _, l := range evals {
 		if l.Fires() {
 			refs = append(refs, ref(l))
 		}
@@ -52,13 +52,13 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 	if err != nil {
 		return nil, err
 	}
-	standings := make([]plan.Explanation, len(looks))
-	for i, l := range looks {
+	explanations := make([]plan.Explanation, len(evals))
+	for i, l := range evals {
 		th := throttles[ref(l)]
-		standings[i] = plan.Explain(l, states[condition.Name(l.Workflow.Name, l.Trigger.ID)], r.Record, glance, plan.Firing{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight})
-		if s := &standings[i]; unreadable != nil || r.Failures > 0 && s.Reason == reason.Matched {
+		explanations[i] = plan.Explain(l, states[condition.Name(l.Workflow.Name, l.Trigger.ID)], r.Record, observation, plan.Firing{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight})
+		if s := &explanations[i]; unreadable != nil || r.Failures > 0 && s.Reason == reason.Matched {
 			s.Reason, s.Until, s.Err = reason.LookFailed, r.EvaluateAt, unreadable
 		}
 	}
-	return standings, nil
+	return explanations, nil
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// SetChange is a set of definitions that came into force, with what it changed.
+// SetChange is a definition set that came into force, with its changes.
 type SetChange struct {
-	store.DefinitionSetRow // without a time: an earlier release applied it, which did not write that down
+	store.DefinitionSetRow // without a time if an earlier release applied it, which did not store the time
 	Changes                []store.DefinitionChange
 }
 
-// History lists the sets of definitions that came into force before the set of a number (0: up to the present one), the newest
-// first, limit at most. With a ref it lists those that changed this definition.
+// History lists the sets that came into force before the set with the number before (0: all), the newest first, at most limit. With a ref it lists
+// the sets that changed this definition.
 func (e *Engine) History(ctx context.Context, ws subject.WorkspaceID, ref definition.Ref, before int64, limit int) ([]SetChange, error) {
 	last, err := e.config.Store.DefinitionsNumber(ctx, ws)
 	if err != nil {
@@ -50,8 +50,7 @@ func (e *Engine) History(ctx context.Context, ws subject.WorkspaceID, ref defini
 	return all[:min(limit, len(all))], nil
 }
 
-// historyOf puts versions under the sets with which they came or went, the newest first. A set that changed none of them is
-// left out.
+// historyOf groups versions by the sets that added or removed them, the newest first. Sets that changed none of the versions are left out.
 func historyOf(versions []store.DefinitionVersion, rows []store.DefinitionSetRow, first, last int64) []SetChange {
 	came := map[int64]map[store.DefinitionRef]bool{}
 	refOf := func(v store.DefinitionVersion) store.DefinitionRef {
@@ -109,15 +108,15 @@ func historyOf(versions []store.DefinitionVersion, rows []store.DefinitionSetRow
 	return all
 }
 
-// Rollback is a wish to have earlier definitions in force again: as new versions, through the same checks as an apply.
+// Rollback is a request to put earlier definitions in force again: as new versions, with the same validation as an apply.
 type Rollback struct {
 	Ref     definition.Ref // empty: the whole set
-	Version int64          // of the definition; 0: the one before the version in force, or the last one when it is in force no longer
-	Set     int64          // instead of Version; for the whole set 0 is the one before the set in force
+	Version int64          // of the definition; 0: the one before the version in force, or the last one if the definition is not in force
+	Set     int64          // used instead of Version; 0 for the whole set: the one before the set in force
 	DryRun  bool
 }
 
-// NoVersionError says that there is no such version or set.
+// NoVersionError means that there is no such version or set.
 type NoVersionError struct{ What string }
 
 func (e *NoVersionError) Error() string { return "there is no " + e.What }
@@ -157,7 +156,7 @@ func (e *Engine) rollback(ctx context.Context, ws subject.WorkspaceID, r Rollbac
 	return edit, nil
 }
 
-// earlier is the version of a definition that is wished for; not there: the set that is wished for has none.
+// earlier returns the requested version of a definition; there is false if the requested set has none.
 func (e *Engine) earlier(ctx context.Context, ws subject.WorkspaceID, r Rollback, known []definition.Stored) (d store.Definition, there bool, err error) {
 	ref := store.DefinitionRef{Kind: string(r.Ref.Kind), Name: r.Ref.Name}
 	versions, err := e.config.Store.VersionsOfDefinition(ctx, ws, ref)
@@ -201,7 +200,7 @@ func (e *Engine) earlier(ctx context.Context, ws subject.WorkspaceID, r Rollback
 	return d, true, err
 }
 
-// rollbackSet is what makes an earlier set of the one in force: what differs is applied as it was, and what came since is deleted.
+// rollbackSet returns the edit that restores an earlier set: it applies what differs as it was, and deletes what came since.
 func (e *Engine) rollbackSet(ctx context.Context, ws subject.WorkspaceID, r Rollback, number int64, known []definition.Stored) (Edit, error) {
 	target := r.Set
 	if target == 0 {
@@ -235,7 +234,7 @@ func (e *Engine) rollbackSet(ctx context.Context, ws subject.WorkspaceID, r Roll
 	return edit, nil
 }
 
-// DeleteDefinition takes a definition out of force.
+// DeleteDefinition deletes a definition.
 func (e *Engine) DeleteDefinition(ctx context.Context, ws store.Workspace, ref definition.Ref, dryRun bool, by Applier, once *store.Idempotent[Applied]) (Applied, error) {
 	return e.EditDefinitions(ctx, ws, Edit{Delete: []definition.Ref{ref}, DryRun: dryRun, action: actionDelete}, by, once)
 }

@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// calm is the least time between two alarms for work that stays due, such as rows another process holds.
+	// calm is the least time between two wake-ups for work that stays due, such as rows another process holds.
 	calm = 50 * time.Millisecond
 	// afterError is how long a stage rests when its step failed.
 	afterError = time.Second
 	// retainPause leaves the database to others between two batches of retention.
 	retainPause = 100 * time.Millisecond
-	// DefaultPatience is how long a sender may wait for its providers before another one stands in for it: far
-	// longer than a healthy answer takes, short enough that one silent provider does not delay the others' messages.
+	// DefaultPatience is how long a sender may wait for its providers before another one runs beside it: far longer than a healthy answer takes, and
+	// short enough that one silent provider does not delay other messages.
 	DefaultPatience = time.Second
-	// maxStandIns bounds the senders that wait for silent providers, and so what is on the wire for nothing.
+	// maxStandIns bounds the senders that wait for silent providers, and so the requests in flight for nothing.
 	maxStandIns = 16
 )
 
-// stage is one step that is kept running.
+// stage is one step that runs repeatedly.
 type stage struct {
 	name  string
-	pulse chan struct{} // capacity 1: a pulse that is not yet taken covers all that came before
+	pulse chan struct{} // capacity 1: a pulse that is not yet taken covers all earlier ones
 	step  func(ctx context.Context, now time.Time) (full bool, err error)
-	next  *stage // also woken when a step was full: there is more than one can carry
-	// helper: only another stage wakes it.
+	next  *stage // also woken when a step was full: there is more than one stage can do
+	// helper reports that only another stage wakes this one.
 	helper bool
 }
 
@@ -43,8 +43,7 @@ func (s *stage) wake() {
 	}
 }
 
-// Run keeps the stages going until ctx ends; then it lets each finish what is on the wire, gives the rest back,
-// and returns nil.
+// Run runs the stages until ctx ends. Then each finishes its requests in flight and releases its other claims, and Run returns nil.
 func (e *Engine) Run(ctx context.Context) error {
 	l := loops{Engine: e, sooner: make(chan struct{}, 1), standIns: make(chan struct{}, maxStandIns)}
 	l.stages = l.begin()
@@ -64,16 +63,15 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// loops is one Run: its stages, and the alarm that wakes them when something is due: at the instant it knows of,
-// when a commit of this process made something due, when another process says so, and otherwise as often as the
-// poll finds something that another process wrote.
+// loops is one Run: its stages, and an alarm that wakes them when something is due. It wakes them at the next due instant that it knows, when a
+// commit of this process made something due, on a notification of another process, and when the poll finds work that another process wrote.
 type loops struct {
 	*Engine
 	running   sync.WaitGroup
-	standIns  chan struct{} // holds a token for each sender that stands in for another
+	standIns  chan struct{} // holds a token for each sender that runs beside a waiting one
 	sooner    chan struct{} // capacity 1: something is due before until
 	until     atomic.Int64  // µs: what watch sleeps for
-	listening atomic.Bool   // other processes are heard
+	listening atomic.Bool   // notifications of other processes arrive
 
 	mu     sync.Mutex
 	stages []*stage
@@ -83,21 +81,21 @@ type loops struct {
 func (l *loops) begin() []*stage {
 	batch := l.config.Batch
 	expand := func(ctx context.Context, now time.Time) (bool, error) {
-		n, err := l.expander.Step(ctx, now, batch)
+		n, err := l.fanout.Step(ctx, now, batch)
 		l.took(n)
 		return n >= batch, err
 	}
-	look := func(ctx context.Context, now time.Time) (bool, error) {
-		r, err := l.checker.Step(ctx, now, batch)
+	evaluate := func(ctx context.Context, now time.Time) (bool, error) {
+		r, err := l.evaluator.Step(ctx, now, batch)
 		l.took(r.Evaluated + r.Passed)
 		return r.More, err
 	}
-	anew := func(ctx context.Context, now time.Time) (bool, error) {
+	rescheduled := func(ctx context.Context, now time.Time) (bool, error) {
 		r, err := l.reschedule.Step(ctx, now)
 		l.took(r.People + r.Marked)
 		return r.More, err
 	}
-	takeUp := func(ctx context.Context, now time.Time) (bool, error) {
+	takeParked := func(ctx context.Context, now time.Time) (bool, error) {
 		more, err := l.operator.TakeParked(ctx, now, batch)
 		if more {
 			l.took(1)
@@ -109,17 +107,17 @@ func (l *loops) begin() []*stage {
 		l.took(n)
 		return more, err
 	}
-	sweep := func(ctx context.Context, now time.Time) (bool, error) {
-		n, err := l.sweeper.Step(ctx, now, batch)
+	expire := func(ctx context.Context, now time.Time) (bool, error) {
+		n, err := l.expirer.Step(ctx, now, batch)
 		return n >= batch, err
 	}
 	stages := []*stage{
-		{name: "look", pulse: make(chan struct{}, 1), step: look},
+		{name: "evaluate", pulse: make(chan struct{}, 1), step: evaluate},
 		{name: "expand", pulse: make(chan struct{}, 1), step: expand},
-		{name: "replan", pulse: make(chan struct{}, 1), step: anew},
-		{name: "resume", pulse: make(chan struct{}, 1), step: takeUp},
+		{name: "reschedule", pulse: make(chan struct{}, 1), step: rescheduled},
+		{name: "resume", pulse: make(chan struct{}, 1), step: takeParked},
 		{name: "operate", pulse: make(chan struct{}, 1), step: work},
-		{name: "expire", pulse: make(chan struct{}, 1), step: sweep},
+		{name: "expire", pulse: make(chan struct{}, 1), step: expire},
 	}
 	var more *stage
 	for range l.config.Workers - 1 {
@@ -129,7 +127,7 @@ func (l *loops) begin() []*stage {
 	return append(stages, &stage{name: "send", pulse: make(chan struct{}, 1), step: l.send, next: more})
 }
 
-// send is one step of a sender. While it is out of patience with its providers another sender stands in for it.
+// send is one step of a sender. If it waits too long for its providers, another sender runs beside it.
 func (l *loops) send(ctx context.Context, now time.Time) (bool, error) {
 	over, end := context.WithCancel(ctx)
 	defer end()
@@ -139,15 +137,15 @@ func (l *loops) send(ctx context.Context, now time.Time) (bool, error) {
 	return n.Claimed >= l.config.Batch, err
 }
 
-// took has the alarm look for what is due next when a step has taken something. Otherwise it would rest, since it has
-// seen these rows due: what falls due in the meantime would be late by as much.
+// took wakes the alarm after a step that took something. The alarm would otherwise sleep, because it has seen these rows due, and rows that become
+// due meanwhile would be late.
 func (l *loops) took(n int) {
 	if n > 0 {
 		l.evaluate()
 	}
 }
 
-// standIn keeps another sender going from the instant at until over ends. What it has taken up by then it sees through.
+// standIn runs another sender from the instant at until over ends. It finishes what it has claimed by then.
 func (l *loops) standIn(ctx, over context.Context, at time.Time) {
 	if l.config.Clock.Sleep(over, at) != nil {
 		return
@@ -199,7 +197,7 @@ func (l *loops) keep(ctx, over context.Context, s *stage) {
 	}
 }
 
-// retain deletes what is over, beside the stages and not as one of them: nobody waits for it.
+// retain deletes old rows. It runs beside the stages and is none of them: nothing waits for it.
 func (l *loops) retain(ctx context.Context) {
 	for {
 		now := l.config.Clock.Now()
@@ -220,7 +218,7 @@ func (l *loops) retain(ctx context.Context) {
 	}
 }
 
-// committed is told of every commit that planned something.
+// committed is called after every commit that planned something.
 func (l *loops) committed(earliest time.Time) {
 	switch {
 	case !earliest.After(l.config.Clock.Now()):
@@ -240,13 +238,13 @@ func (l *loops) wake() {
 	}
 }
 
-// watch sleeps until the next due instant or the next poll. A poll that finds nothing due wakes nobody.
+// watch sleeps until the next due instant or the next poll. It wakes no stage if a poll finds nothing due.
 func (l *loops) watch(ctx context.Context) {
 	clock := l.config.Clock
 	for ctx.Err() == nil {
 		now := clock.Now()
 		until := now.Add(l.poll())
-		l.until.Store(math.MaxInt64) // what is committed while the database is asked may not be in its answer
+		l.until.Store(math.MaxInt64) // a commit during the query may be missing from its answer
 		due, err := l.config.Store.NextDue(ctx, now)
 		switch {
 		case err != nil:

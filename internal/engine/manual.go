@@ -25,9 +25,8 @@ func (e *NotManualError) Error() string {
 	return fmt.Sprintf("workflow %s cannot be run by hand: %s", e.Workflow, e.Why)
 }
 
-// RunManually has an occasion of a workflow exist that a person, or another program, asks for now. The run id is what makes it the
-// same run (B15): asked for again, it is found, and nothing is made. Errors: operate.ErrNotFound, *operate.StateError while it is
-// switched off, *NotByHandError.
+// RunManually makes an occasion of a workflow that a person or another program requests now. The run id identifies the run (B15): a repeated request
+// finds the first one and makes nothing. Errors: operator.ErrNotFound, *operator.StateError while the workflow is disabled, *NotManualError.
 func (e *Engine) RunManually(ctx context.Context, ws store.Workspace, workflow, runID, actor string, once *store.Idempotent[store.ManualRun]) (store.ManualRun, error) {
 	for tries := 1; ; tries++ {
 		run, err := e.runByHand(ctx, ws, workflow, runID, actor, once)

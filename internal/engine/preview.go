@@ -14,27 +14,27 @@ import (
 	"github.com/carillonhq/carillon/internal/textdiff"
 )
 
-// Preview is what would follow from an edit, as far as that is known before.
+// Preview is what would follow from an edit, as far as it can be predicted.
 type Preview struct {
-	Refused   bool     // the one who asks may not make the secret changes
+	Refused   bool     // the caller may not make the secret changes
 	Effects   []Effect // by workflow
 	Evaluated []string // types of records that would all be evaluated, sorted
-	Limits    bool     // what waits for the limits of people would be planned again
+	Limits    bool     // messages that wait for limits would be planned again
 }
 
-// Effect is what would become of what waits of one workflow. The counts are those of this moment.
+// Effect is what an edit does to the waiting messages and occasions of one workflow. The counts are those of this moment.
 type Effect struct {
 	Workflow string
-	Action   string // what the edit does to it: store.Added, Changed or Deleted; Unchanged: another definition does something to it
-	// Deliveries that would follow the new version, and that keep the version of their moment (pin), or would be withdrawn.
+	Action   string // what the edit does to it: store.Added, Changed or Deleted; Unchanged: another definition affects it
+	// Deliveries that would follow the new version, that keep their version (pin), and that would be withdrawn.
 	Follow, Keep, Withdrawn int64
-	// Instances that have not begun, and what would become of them: they follow the new version, or are withdrawn.
+	// Instances that have not begun and would follow the new version, or be withdrawn.
 	Instances, InstancesWithdrawn int64
 	// Occasions of the calendar that would be made, moved and withdrawn.
 	Made, Moved, Ended int
 }
 
-// diffs writes into each change how the text in force differs from the new one.
+// diffs writes into each change the difference between the text in force and the new one.
 func diffs(changes []DefinitionChange, known []definition.Stored, docs []definition.Document) {
 	before, after := map[definition.Ref]definition.Stored{}, map[definition.Ref]string{}
 	for _, d := range known {
@@ -60,7 +60,7 @@ func diffs(changes []DefinitionChange, known []definition.Stored, docs []definit
 	}
 }
 
-// preview says what would become of what waits.
+// preview computes what would happen to waiting messages and occasions.
 func (e *Engine) preview(ctx context.Context, ws subject.WorkspaceID, changes []DefinitionChange, edit store.DefinitionEdit, r *rearrangement) (*Preview, error) {
 	waiting, err := e.config.Store.WaitingOfWorkflows(ctx, ws)
 	if err != nil {
@@ -115,14 +115,14 @@ func previewOf(changes []DefinitionChange, waiting []store.WaitingOfWorkflow, ed
 	return p
 }
 
-// runs are the work over many rows that the changes bring with them.
+// runs adds the jobs that the changes start.
 func (p *Preview) runs(changes []DefinitionChange, edit store.DefinitionEdit) {
 	changed := map[store.DefinitionRef]bool{}
 	for _, c := range changes {
 		changed[store.DefinitionRef{Kind: c.Kind, Name: c.Name}] = c.Action != store.Unchanged
 	}
-	add := func(seeds []store.RunSeed) {
-		for _, seed := range seeds {
+	add := func(successors []store.RunSeed) {
+		for _, seed := range successors {
 			switch seed.Kind {
 			case store.RunBackfill:
 				p.Evaluated = append(p.Evaluated, seed.Subject)

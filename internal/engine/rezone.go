@@ -13,10 +13,10 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// zonesEvery is how often the zones that came into use are written down.
+// zonesEvery is how often the rules of newly used zones are stored.
 const zonesEvery = time.Minute
 
-// keepZones compares the rules of zones at the start, and writes down those that come into use.
+// keepZones compares the rules of zones at the start, and then stores those of newly used zones.
 func (l *loops) keepZones(ctx context.Context) {
 	for {
 		moved, err := l.CompareZones(ctx)
@@ -32,10 +32,10 @@ func (l *loops) keepZones(ctx context.Context) {
 	}
 }
 
-// CompareZones compares the rules of the zones by which something was planned with those that this process has. Where they differ,
-// as after an update of the tz database, what is pending is planned anew and moves, in place and under its key: the records
-// of all types that triggers watch are looked at, and the calendar of schedules is arranged again. Moved are those zones. Run
-// does this at its start; while it goes on it notes the zones that come into use.
+// CompareZones compares the zone rules by which something was planned with those of this process. If they differ, as after an update of the tz
+// database, pending occasions are planned again and moved, in place and under their keys: the records of all types with triggers are evaluated, and
+// the calendar of schedules is planned again. moved are the zones that differ. Run does this at its start, and then stores the rules of newly used
+// zones.
 func (e *Engine) CompareZones(ctx context.Context) (moved []string, err error) {
 	planned, err := e.config.Store.ZoneRules(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func (e *Engine) rezone(ctx context.Context, rules map[string]string, moved bool
 	}
 }
 
-// eachSet does something with the definitions in force of each workspace that has any.
+// eachSet calls do with the definitions in force of each workspace that has any.
 func (e *Engine) eachSet(ctx context.Context, do func(store.Workspace, *definition.Set) error) error {
 	all, err := e.config.Store.Workspaces(ctx)
 	if err != nil {

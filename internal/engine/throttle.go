@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Throttles lists the contexts that have fired, each with the instant from which it may again by the definitions in
-// force (A21), and how often it was kept from it.
+// Throttles lists the contexts that have fired, each with the instant from which it may fire again by the definitions in force (A21), and how often
+// it was throttled.
 func (e *Engine) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.ThrottleFilter) ([]store.ThrottleRow, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
@@ -22,7 +22,7 @@ func (e *Engine) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.
 		return nil, err
 	}
 	for i, row := range rows {
-		if states, err := condition.Parse(row.State); err == nil { // else the record says why (reason look_failed)
+		if states, err := condition.Parse(row.State); err == nil { // else the record reports why (reason look_failed)
 			rows[i].Held = states[condition.Name(row.Workflow, row.Trigger)].Held(row.Context, row.FiredAt)
 		}
 		w := set.Workflow(row.Workflow)

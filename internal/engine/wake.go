@@ -9,21 +9,20 @@ import (
 )
 
 const (
-	// DefaultSlowPoll is how often the database is asked while notifications are heard. They are sent after the
-	// commit, so the poll finds what a process wrote that died in between; with a lease (30 s) it stays below the
-	// 45 s after which lost work must be under way again.
+	// DefaultSlowPoll is how often the database is polled while notifications arrive. A process notifies after its commit, so the poll finds the work
+	// of a process that died in between. With a lease (30 s) the interval stays below the 45 s within which lost work must resume.
 	DefaultSlowPoll = 5 * time.Second
-	// announceEvery is the least time between two notifications of one process. Each takes a lock of the whole
-	// server, and who was woken once takes up everything that is due.
+	// announceEvery is the least time between two notifications of one process. Each takes a lock of the whole database server, and a process that
+	// was woken takes all due work.
 	announceEvery = time.Second
 	// firstRetry and lastRetry are the pauses before listening again.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
 )
 
-// Announce tells the other processes of the database when a commit of this one made work that they would find late
-// by themselves, until ctx ends. Run does so too; it is for a process that does no work. One that ends at once may
-// keep a last notification to itself: the others' poll finds that work.
+// Announce notifies the other processes of the database when a commit of this one made work that they would find late by themselves, until ctx ends.
+// Run does so too; Announce is for a process that does no work. A process that ends at once may lose its last notification: the others' poll finds
+// that work.
 func (e *Engine) Announce(ctx context.Context) {
 	failing := false
 	for {
@@ -37,7 +36,7 @@ func (e *Engine) Announce(ctx context.Context) {
 			return
 		}
 		if err != nil && !failing {
-			e.config.Log.WarnContext(ctx, "other processes are not told of new work; they find it by their poll", "error", err)
+			e.config.Log.WarnContext(ctx, "other processes are not notified of new work; they find it by their poll", "error", err)
 		}
 		failing = err != nil
 		if e.config.Clock.Sleep(ctx, e.config.Clock.Now().Add(announceEvery)) != nil {
@@ -46,7 +45,7 @@ func (e *Engine) Announce(ctx context.Context) {
 	}
 }
 
-// worth is told of every commit of this process that made work, and notes those that others should know of.
+// worth is called after every commit of this process that made work, and remembers what other processes should know.
 func (e *Engine) worth(earliest time.Time) {
 	if earliest.After(e.config.Clock.Now().Add(e.config.SlowPoll)) {
 		return
@@ -57,7 +56,7 @@ func (e *Engine) worth(earliest time.Time) {
 	}
 }
 
-// listen hears of what other processes wrote, until ctx ends; the poll is slower meanwhile.
+// listen receives the notifications of other processes until ctx ends; the poll is slower meanwhile.
 func (l *loops) listen(ctx context.Context) {
 	wait := firstRetry
 	failing := false
@@ -87,7 +86,7 @@ func (l *loops) listen(ctx context.Context) {
 	}
 }
 
-// evaluate has the alarm ask the database at once.
+// evaluate makes the alarm query the database at once.
 func (l *loops) evaluate() {
 	select {
 	case l.sooner <- struct{}{}:

@@ -9,15 +9,15 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// WorkflowInfo is a workflow in force, or one that is paused.
+// WorkflowInfo is a workflow that is in force or paused.
 type WorkflowInfo struct {
 	Name       string
 	Definition *definition.Workflow // nil: it is paused, and defined no longer
-	Pause      *store.Pause         // nil: it is not paused, and nothing of it is put aside
+	Pause      *store.Pause         // nil: it is not paused, and nothing of it is parked
 	Stopped    store.Stopped        // by the pause
 }
 
-// Workflows lists the workflows in force by name, and after them those that are paused and defined no longer.
+// Workflows lists the workflows in force by name, and after them paused ones that are defined no longer.
 func (e *Engine) Workflows(ctx context.Context, ws subject.WorkspaceID) ([]WorkflowInfo, error) {
 	set, err := e.catalog.Current(ctx, ws)
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *Engine) Workflows(ctx context.Context, ws subject.WorkspaceID) ([]Workf
 	return list, nil
 }
 
-// ChannelStates are the channels of a workspace as they are defined, and what this process knows of them, in the same order.
+// ChannelStates returns the defined channels of a workspace, and in the same order what this process knows about them.
 func (e *Engine) ChannelStates(ctx context.Context, ws subject.WorkspaceID) ([]*definition.Channel, []channelpool.State, error) {
 	infos, err := e.DefinedChannels(ctx, ws)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package audience finds whom an occasion concerns when it is due.
+// Package audience computes the audience of an occasion when it is due.
 //
-// A trigger's audience names people one by one, or as the members of personas, or everybody; the latter are taken up in
-// pages. What the entries ask for is said before the people are known, and who of them is meant afterwards, when they
-// are locked. The recipient of an event is not looked for here: intake made their delivery.
+// A trigger's audience names contacts one by one, or as the members of personas, or everybody; the latter two are read in pages. A Plan first says
+// which contacts to read. When they are read and locked, it selects the recipients among them. The recipient of an event is not part of this: ingest
+// made their delivery.
 package audience
 
 import (
@@ -21,22 +21,22 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Plan is what a trigger's audience asks for.
+// Plan is what a trigger's audience requests.
 type Plan struct {
 	store.Audience
 	input   expr.Input
-	named   []named               // of each Ref
-	members []definition.Audience // the entries of personas and of everybody
+	named   []named               // for each of Refs
+	members []definition.Audience // the entries for personas and for everybody
 }
 
-// named is what belongs to a reference.
+// named is a contact that an entry names.
 type named struct {
 	entry  definition.Audience
 	target plan.Target
 }
 
-// Of evaluates the audience of a trigger on what its expressions may read. After is the last person of the pages that
-// are done: people who are named one by one belong to the first page.
+// Of evaluates the audience of a trigger on the input of its expressions. after is the last contact of the pages that are done: contacts that are
+// named one by one belong to the first page.
 func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject.ContactID) (Plan, error) {
 	p := Plan{input: in}
 	p.After, p.Fold = after, admission.Folds(t.Limits)
@@ -65,7 +65,7 @@ func Of(t *definition.Trigger, in expr.Input, addresses key.Keyed, after subject
 	return p, nil
 }
 
-// refOf is how a target is looked for: by its id, else by its address, for which a contact is made where there is none (R20).
+// refOf is the reference of a target: by its id, else by its address. An address without a contact gets a new one (R20).
 func refOf(addresses key.Keyed, t plan.Target) store.RecipientRef {
 	if t.Address == "" {
 		return store.RecipientRef{ExtID: t.ID, Lock: true}
@@ -76,19 +76,19 @@ func refOf(addresses key.Keyed, t plan.Target) store.RecipientRef {
 	return ref
 }
 
-// Add names one more person.
+// Add names one more contact.
 func (p *Plan) Add(ref store.RecipientRef) {
 	p.Refs, p.named = append(p.Refs, ref), append(p.named, named{})
 }
 
-// Recipients are those of the people who are meant, each once: one person gets one delivery of an occasion. Where judging
-// them costs more than one transaction may, the page ends early: after is the last person of it, people.After otherwise. Named
-// people belong to the first page, so that too many costly ones of them are an error.
+// Recipients selects the recipients among the contacts, each once: a contact gets one delivery of an occasion. If the evaluation costs more than one
+// transaction may do, the page ends early: after is its last contact, and people.After otherwise. Named contacts belong to the first page, so too
+// many costly ones of them are an error.
 func (p *Plan) Recipients(people store.People) (list []admission.Recipient, after subject.ContactID, err error) {
 	seen := map[subject.ContactID]bool{}
 	add := func(person store.Person, by plan.Target, kind string) {
 		seen[person.ID] = true
-		if by.Later || by.ID == person.ExtID { // the latter is a contact of their own, who is reached where they want to be
+		if by.Later || by.ID == person.ExtID { // a contact of their own, who gets the message at their own address
 			by.Address = ""
 		}
 		list = append(list, admission.Recipient{Person: person, Address: by.Address, Kind: kind, Locale: cmp.Or(person.Locale, by.Locale), CustomerRef: person.ExtID})
@@ -119,7 +119,7 @@ var errTooMuch = &expr.Failure{
 	Reason: reason.CostExceeded, Detail: fmt.Sprintf("the where of the people who are named takes more than %d steps in all", uint64(expr.PageLimit)),
 }
 
-// holds judges the where of an entry on a person.
+// holds evaluates the where of an entry for a contact.
 func (p *Plan) holds(entry definition.Audience, person store.Person) bool {
 	if entry.Where == nil {
 		return true
@@ -128,7 +128,7 @@ func (p *Plan) holds(entry definition.Audience, person store.Person) bool {
 	return entry.Where.Holds(p.input)
 }
 
-// OfEvent reports whether the recipient of the event, whose delivery intake made, belongs to the audience.
+// OfEvent reports whether the audience includes the recipient of the event, whose delivery ingest made.
 func OfEvent(t *definition.Trigger) bool {
 	return slices.ContainsFunc(t.Audience, func(entry definition.Audience) bool { return entry.EventRecipient })
 }

@@ -1,9 +1,8 @@
-// Package catalog gives the engine the compiled definitions of a workspace by their set's number.
+// Package catalog caches the compiled definition sets of workspaces, by the number of the set.
 //
-// A set never changes, so it is compiled once and kept. Code inside a transaction asks only for what is loaded
-// already (Loaded); when a set is missing it returns Missing, the transaction rolls back, and the caller loads the
-// set and does the whole again. So no definition is read from inside a transaction, and no replica acts on an old
-// rule unknowingly.
+// A set never changes, so it is compiled once and cached. Code inside a transaction uses only cached sets (Loaded). If a set is not cached, Loaded
+// returns Missing, the transaction rolls back, and the caller loads the set and repeats the transaction. So no transaction reads definitions, and no
+// replica follows an old rule by mistake.
 package catalog
 
 import (
@@ -21,13 +20,13 @@ import (
 )
 
 const (
-	// keep is how many sets stay compiled: the latest and the pinned ones of the last hundred edits.
+	// keep is how many compiled sets are cached: the latest one and the pinned ones of the last hundred edits.
 	keep = 100
-	// keepText bounds what they were compiled from, in bytes: compiled it takes about twenty times as much memory.
+	// keepText bounds the text of the cached sets in bytes: compiled, it takes about twenty times as much memory.
 	keepText = 4 << 20
 )
 
-// Store is where the documents lie.
+// Store reads the documents.
 type Store interface {
 	Workspaces(ctx context.Context) ([]store.Workspace, error)
 	DefinitionsNumber(ctx context.Context, ws subject.WorkspaceID) (int64, error)
@@ -36,7 +35,7 @@ type Store interface {
 
 // Catalog holds compiled sets. It is safe for concurrent use.
 type Catalog struct {
-	// Zones are the zones of the people and workspaces that were met.
+	// Zones are the time zones of contacts and workspaces that were loaded.
 	Zones civil.Zones
 
 	store   Store
@@ -44,10 +43,10 @@ type Catalog struct {
 
 	mu         sync.Mutex
 	sets       map[id]kept
-	order      []id // the one that was asked for longest ago first
+	order      []id // the least recently used one first
 	text       int  // bytes
 	workspaces map[subject.WorkspaceID]Workspace
-	latest     map[subject.WorkspaceID]int64 // the set that was in force when it was last asked for
+	latest     map[subject.WorkspaceID]int64 // the set that was in force at the last read
 }
 
 type id struct {
@@ -55,13 +54,13 @@ type id struct {
 	number    int64
 }
 
-// kept is a compiled set and the size of its documents.
+// kept is a compiled set with the size of its documents.
 type kept struct {
 	set  *definition.Set
 	text int
 }
 
-// Workspace is a workspace with what is derived from its secret, which never changes.
+// Workspace is a workspace with the keys derived from its secret, which never changes.
 type Workspace struct {
 	store.Workspace
 	IDs       key.PublicIDs
@@ -77,7 +76,7 @@ func New(s Store, options definition.Options) *Catalog {
 	}
 }
 
-// Missing says that a set is not loaded yet.
+// Missing means that a set is not loaded yet.
 type Missing struct {
 	Workspace subject.WorkspaceID
 	Number    int64 // 0 = the workspace itself
@@ -85,7 +84,7 @@ type Missing struct {
 
 func (m *Missing) Error() string { return fmt.Sprintf("definition set %d is not loaded", m.Number) }
 
-// Refresh reads which sets are in force. A step does so before it begins.
+// Refresh reads which sets are in force, at the beginning of a step.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	all, err := c.store.Workspaces(ctx)
 	if err != nil {
@@ -116,7 +115,7 @@ func (c *Catalog) Workspace(ws subject.WorkspaceID) (Workspace, error) {
 	return Workspace{}, &Missing{Workspace: ws}
 }
 
-// Current returns the set in force. It asks the store for its number every time.
+// Current returns the set in force. It reads its number from the store every time.
 func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error) {
 	number, err := c.store.DefinitionsNumber(ctx, ws)
 	if err != nil {
@@ -131,8 +130,8 @@ func (c *Catalog) Current(ctx context.Context, ws subject.WorkspaceID) (*definit
 	return set, err
 }
 
-// Latest returns the set that was in force when somebody last asked, and asks when nobody has. It spares a round
-// trip where the transaction that acts on the set checks its number all the same.
+// Latest returns the set that was in force at the last read, and reads only if there was none. It saves a round trip if the transaction that uses the
+// set checks its number anyway.
 func (c *Catalog) Latest(ctx context.Context, ws subject.WorkspaceID) (*definition.Set, error) {
 	c.mu.Lock()
 	number := c.latest[ws]
@@ -188,8 +187,7 @@ func (c *Catalog) At(ctx context.Context, ws subject.WorkspaceID, number int64) 
 	return set, nil
 }
 
-// keep remembers a set and forgets those that nobody asked for lately, until what is left fits. The newest one stays
-// whatever its size.
+// keep caches a set and evicts the least recently used ones until the rest fits. The newest set stays whatever its size.
 func (c *Catalog) keep(at id, k kept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,7 +220,7 @@ func (c *Catalog) Loaded(ws subject.WorkspaceID, number int64) (*definition.Set,
 	return nil, &Missing{Workspace: ws, Number: number}
 }
 
-// Load fetches what a *Missing named; it reports false for every other error.
+// Load loads the set that a *Missing names; it returns false for every other error.
 func (c *Catalog) Load(ctx context.Context, err error) (bool, error) {
 	var missing *Missing
 	if !errors.As(err, &missing) {

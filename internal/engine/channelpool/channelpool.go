@@ -1,5 +1,5 @@
-// Package channelpool opens the channels that definitions name, and keeps each open with its state while its definition
-// stays: how many requests are on the wire, and whether its provider is there.
+// Package channelpool opens the channels of definitions. It keeps each channel open while its definition stays the same, with its requests in flight
+// and the state of its breaker.
 package channelpool
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/carillonhq/carillon/internal/flow"
 )
 
-// ErrClosed says that the channel's definition has changed since: the message is for the one that is open now.
+// ErrClosed means that the channel's definition has changed: the message belongs to the channel that is open now.
 var ErrClosed = errors.New("the channel's definition has changed")
 
-// Channel is an open channel with what its definition and its provider say about it. It is safe for concurrent use.
+// Channel is an open channel with the bounds of its definition and the state of its provider. It is safe for concurrent use.
 type Channel struct {
 	channel.Channel
 	KeepContent bool
@@ -26,19 +26,19 @@ type Channel struct {
 	key      name
 	def      *definition.Channel
 	settings map[string]string
-	slots    chan struct{} // holds a token for each request on the wire
+	slots    chan struct{} // holds a token for each request in flight
 
 	mu         sync.Mutex
 	breaker    flow.Breaker
-	away       []Try // in a row, that found the provider away while the breaker was closed
+	away       []Try // consecutive tries that found the provider away while the breaker was closed
 	requests   int   // begun and not ended
-	closed     bool  // no more requests
+	closed     bool  // accepts no more requests
 	acceptedAt time.Time
 	failedAt   time.Time
 	failure    string
 }
 
-// Enter waits until one more request may be on the wire. Leave follows.
+// Enter waits until one more request may be in flight. Leave must follow.
 func (o *Channel) Enter(ctx context.Context) error {
 	select {
 	case o.slots <- struct{}{}:
@@ -48,13 +48,13 @@ func (o *Channel) Enter(ctx context.Context) error {
 	}
 }
 
-// Concurrency is how many requests are on the wire at once at most.
+// Concurrency is the greatest number of requests in flight.
 func (o *Channel) Concurrency() int { return cap(o.slots) }
 
-// Leave frees the place that Enter took.
+// Leave returns the token of Enter.
 func (o *Channel) Leave() { <-o.slots }
 
-// Begin asks whether a message may be handed over now. When it may, End follows.
+// Begin asks whether a message may be sent now. If it may, End must follow.
 func (o *Channel) Begin(now time.Time) (flow.Verdict, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -68,29 +68,29 @@ func (o *Channel) Begin(now time.Time) (flow.Verdict, error) {
 	return v, nil
 }
 
-// Outcome is what a request said about its provider.
+// Outcome is what a request showed about its provider.
 type Outcome struct {
 	Signal     flow.Signal
-	RetryAfter time.Duration // for how long the provider asked to be left alone; 0 = it did not
+	RetryAfter time.Duration // how long the provider asked not to be called; 0 = it did not ask
 	Err        error         // nil: accepted
-	Try        Try           // of a message; the zero Try is none that can be given back
+	Try        Try           // of a message; the zero Try cannot be uncounted
 }
 
-// Try is one of the tries at a provider that may turn out to be away.
+// Try is one try at a provider that may turn out to be away.
 type Try struct {
 	Delivery int64
 	Number   int
 	Due      time.Time
-	Drawn    []string // by what the chance in its next wait is drawn
+	Drawn    []string // the keys by which the random part of its next wait is drawn
 }
 
-// BreakerWait is what an outlet that rests makes of a try that found its provider away.
+// BreakerWait is the breaker's answer to a try that found its provider away.
 type BreakerWait struct {
-	flow.Verdict       // OK: it does not rest
-	Tries        []Try // those before it that have opened the breaker
+	flow.Verdict       // OK: the channel does not rest
+	Tries        []Try // the earlier tries that opened the breaker
 }
 
-// End takes note of how a request ended. Where the provider was away and the breaker is open for that, the rest says so.
+// End reports how a request ended. If the provider is away and the breaker is open, the result says for how long.
 func (o *Channel) End(now time.Time, v flow.Verdict, out Outcome) (BreakerWait, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +114,7 @@ func (o *Channel) End(now time.Time, v flow.Verdict, out Outcome) (BreakerWait, 
 	return rest, o.shut()
 }
 
-// Resting is the breaker's answer to those who would come now; OK when they may.
+// Resting is the breaker's answer to a message that would be sent now; OK if it may be sent.
 func (o *Channel) Resting(now time.Time) flow.Verdict {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,7 +123,7 @@ func (o *Channel) Resting(now time.Time) flow.Verdict {
 	return v
 }
 
-// retire closes the channel as soon as nothing of it is on the wire.
+// retire closes the channel as soon as it has no request in flight.
 func (o *Channel) retire() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -33,7 +33,7 @@ type name struct {
 	channel   string // kind:name
 }
 
-// Providers is what checking definitions needs to know of providers.
+// Providers describes the providers for validating definitions.
 func Providers(list []channel.Provider) []definition.ProviderInfo {
 	all := make([]definition.ProviderInfo, len(list))
 	for i, p := range list {
@@ -55,8 +55,8 @@ func Providers(list []channel.Provider) []definition.ProviderInfo {
 	return all
 }
 
-// New makes a registry of these providers. Secret gives the values of settings. Most is how
-// many requests of a channel without a concurrency of its own are on the wire at once.
+// New makes a pool of channels of these providers. secret returns the values of settings. most is how many requests are in flight at once on a
+// channel without a concurrency of its own.
 func New(providers []channel.Provider, secret func(subject.WorkspaceID, definition.Setting) (string, error), most int, log *slog.Logger) *Pool {
 	byName := make(map[string]channel.Provider, len(providers))
 	for _, p := range providers {
@@ -65,8 +65,8 @@ func New(providers []channel.Provider, secret func(subject.WorkspaceID, definiti
 	return &Pool{providers: byName, secret: secret, most: most, log: log, open: map[name]*Channel{}}
 }
 
-// Get returns the open channel of a definition. When the definition or one of its secrets has changed it is opened
-// anew, with nothing known of its provider, and the one before is closed when its last request has ended.
+// Get returns the open channel of a definition. If the definition or one of its secrets has changed, Get opens the channel again with a fresh
+// breaker, and closes the old one when its last request has ended.
 func (r *Pool) Get(ws subject.WorkspaceID, def *definition.Channel) (*Channel, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +101,7 @@ func (r *Pool) Get(ws subject.WorkspaceID, def *definition.Channel) (*Channel, e
 	return o, nil
 }
 
-// settings are the values of a channel's settings as they are now. The error is a *channel.SendError.
+// settings returns the present values of a channel's settings. The error is a *channel.SendError.
 func (r *Pool) settings(ws subject.WorkspaceID, def *definition.Channel) (map[string]string, error) {
 	values := make(map[string]string, len(def.Settings))
 	for name, setting := range def.Settings {
@@ -116,8 +116,7 @@ func (r *Pool) settings(ws subject.WorkspaceID, def *definition.Channel) (map[st
 	return values, nil
 }
 
-// Resting says until when nothing is to be handed to a channel, as far as this process knows: OK unless its breaker is
-// open.
+// Resting returns how long a channel takes no messages, as far as this process knows: OK unless its breaker is open.
 func (r *Pool) Resting(ws subject.WorkspaceID, def *definition.Channel, now time.Time) flow.Verdict {
 	r.mu.Lock()
 	o := r.open[name{ws, def.Key}]
@@ -140,23 +139,23 @@ func (r *Pool) Close() error {
 	return errors.Join(errs...)
 }
 
-// State is what this process knows of a channel that it has used.
+// State is what this process knows about a channel that it has used.
 type State struct {
 	Workspace   subject.WorkspaceID
 	Channel     string // kind:name
 	Provider    string
 	Breaker     flow.State
-	Failures    int       // in a row, that say that the provider is away
-	OpenUntil   time.Time // none: the breaker is closed
+	Failures    int       // consecutive failures that show that the provider is away
+	OpenUntil   time.Time // zero: the breaker is closed
 	InFlight    int       // requests
 	Concurrency int       // requests at once at most
-	Rate        string    // such as 50/s; empty: no bound
+	Rate        string    // such as 50/s; empty: unlimited
 	AcceptedAt  time.Time // when it last accepted a message
 	FailedAt    time.Time // when a request last failed
-	Failure     string    // how; never the message
+	Failure     string    // its error; never the message
 }
 
-// State is what this process knows of a channel as it is defined now; nothing when it has not used it since.
+// State returns what this process knows about a channel as it is defined now; empty if the process has not used it since.
 func (r *Pool) State(ws subject.WorkspaceID, def *definition.Channel, now time.Time) State {
 	r.mu.Lock()
 	o := r.open[name{ws, def.Key}]

@@ -1,9 +1,9 @@
-// Package datasource reads what a message tells beside its occasion: records of the workspace, as they are when it is written,
-// and JSON documents (format.md §2, message.data).
+// Package datasource reads the data that a message shows besides its occasion: records of the workspace, as they are when the message is written, and
+// JSON documents (format.md §2, message.data).
 //
-// Records are read in pages, each seen once and forgotten, so that memory does not grow with their number; what is bounded
-// is bounded by a number that is told, and passing it is an error: a report is complete or is not sent. What was read is
-// kept for a short while, so that the people of one occasion are told the same, and it is not read anew for each of them.
+// Records are read in pages, and each page is dropped after use, so that memory does not grow with their number. Every bound is a documented number,
+// and exceeding it is an error: a report is complete or is not sent. Results are cached for a short while, so that all contacts of an occasion see
+// the same data and it is read once for them.
 package datasource
 
 import (
@@ -20,77 +20,76 @@ import (
 )
 
 const (
-	// MaxRecords is how many records of a type are looked at for one message: some seconds of work.
+	// MaxRecords is how many records of a type are read for one message: some seconds of work.
 	MaxRecords = 100_000
-	// MaxGroups is how many groups are kept in mind at once.
+	// MaxGroups is how many groups are in memory at once.
 	MaxGroups = 10_000
 	// MaxBytes bounds the rows that are records, as JSON: far more than fits into a message.
 	MaxBytes = 1 << 20
 	// pageSize is how many records are in memory at once.
 	pageSize = 500
-	// within bounds the reading of records as a whole.
+	// within bounds the time for reading records.
 	within = time.Minute
-	// keptFor is how long the people of an occasion are told the same, and maxKept and maxValues bound what is kept: in memory
-	// a value takes up to some hundred bytes, whatever it is in JSON.
+	// keptFor is how long the contacts of an occasion see the same data, and maxKept and maxValues bound the cache: in memory a value takes up to
+	// some hundred bytes, whatever its size in JSON.
 	keptFor   = time.Minute
 	maxKept   = 32
 	maxValues = 100_000
 )
 
-// Store is where records are read.
+// Store reads records.
 type Store interface {
 	RecordsAfter(ctx context.Context, ws subject.WorkspaceID, typ string, after subject.RecordID, limit int) ([]store.RecordRow, error)
 	RelatedRecords(ctx context.Context, more func(store.Related) []store.RelatedRef) error
 }
 
-// Documents is where documents are read: the value of the JSON document at an address. Its errors repeat nothing of the
-// address but its host.
+// Documents reads documents: it returns the JSON document at a URL. Its errors repeat nothing of the URL but its host.
 type Documents interface {
 	Document(ctx context.Context, url string) (any, error)
 }
 
-// Query says what a message reads.
+// Query is what a message reads.
 type Query struct {
 	Workspace subject.WorkspaceID
 	Data      []*definition.Data
-	// Occasion names what is told of: who has the same name is told the same. Contact is whom it is told to.
+	// Occasion names the occasion: queries with the same name get the same data. Contact is the recipient.
 	Occasion string
 	Contact  subject.ContactID
 	Input    expr.Input
 }
 
-// Reader reads. It is safe for concurrent use.
+// Reader reads data. It is safe for concurrent use.
 type Reader struct {
 	store     Store
-	documents Documents // nil: none can be read
+	documents Documents // nil: documents cannot be read
 
 	mu   sync.Mutex
 	kept map[name]*kept
 }
 
-// name is what something that was read is kept under.
+// name is the key of a cached result.
 type name struct {
 	ws       subject.WorkspaceID
 	occasion string
 	data     string
-	contact  subject.ContactID // 0: it is for everybody
+	contact  subject.ContactID // 0: the result is for everybody
 }
 
-// kept is what was read, or is being read.
+// kept is a cached result, or one that is being read.
 type kept struct {
 	at    time.Time
 	done  chan struct{}
 	value any
 	err   error
-	many  int // values that it holds, once it is read
+	many  int // number of values in it, once it is read
 }
 
-// New makes a reader.
+// New makes a Reader.
 func New(s Store, d Documents) *Reader {
 	return &Reader{store: s, documents: d, kept: map[name]*kept{}}
 }
 
-// Read returns all that is asked for, by name. An error names what could not be read, and says nothing of values.
+// Read returns the requested data by name. An error names what could not be read, and repeats no values.
 func (r *Reader) Read(ctx context.Context, now time.Time, a Query) (map[string]any, error) {
 	all := make(map[string]any, len(a.Data))
 	for _, d := range a.Data {
@@ -107,7 +106,7 @@ func (r *Reader) Read(ctx context.Context, now time.Time, a Query) (map[string]a
 	return all, nil
 }
 
-// once has one of those who ask read, and the others wait for it. What went wrong is not kept.
+// once has one of several callers read, while the others wait for its result. Errors are not cached.
 func (r *Reader) once(ctx context.Context, now time.Time, n name, read func() (any, error)) (any, error) {
 	r.mu.Lock()
 	k, known := r.kept[n]
@@ -137,7 +136,7 @@ func (r *Reader) once(ctx context.Context, now time.Time, n name, read func() (a
 	return k.value, k.err
 }
 
-// forget makes room for one more.
+// forget makes room in the cache for one more result.
 func (r *Reader) forget(now time.Time) {
 	for {
 		var oldest name
@@ -159,7 +158,7 @@ func (r *Reader) forget(now time.Time) {
 	}
 }
 
-// values is how many values there are in one.
+// values returns the number of values in one.
 func values(v any) int {
 	n := 1
 	switch v := v.(type) {
@@ -193,7 +192,7 @@ func (r *Reader) read(ctx context.Context, a Query, d *definition.Data) (any, er
 	return q.result()
 }
 
-// scan hands every record of a type over, with those that it names.
+// scan calls take for every record of a type, with the records that it references.
 func (r *Reader) scan(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, take func(store.RecordRow, related) error) error {
 	var after subject.RecordID
 	for seen := 0; ; {

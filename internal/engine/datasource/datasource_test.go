@@ -194,8 +194,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 		w.put("big", map[string]map[string]any{"1": {"a": strings.Repeat("x", 60<<10)}, "2": {"a": "x", "odd": []any{1}}})
 		for i, tc := range []struct{ data, want string }{
 			{"a: {records: class}", "data.a: record class/"},
-			{"a: {records: class}", "there are more than 1000 rows: a limit says how many are told"},
-			{"a: {records: class, group_by: record.name, count: true}", "data.a: there are more than 1000 rows: a limit says how many are told"},
+			{"a: {records: class}", "there are more than 1000 rows: a limit says how many are shown"},
+			{"a: {records: class, group_by: record.name, count: true}", "data.a: there are more than 1000 rows: a limit says how many are shown"},
 			{"a: {records: big, sum: record.a}", "data.a: record big/1: sum: must be a number, and is a text"},
 			{"a: {records: big, group_by: record.odd, count: true}", "data.a: record big/2: group_by: a list or an object is no group"},
 			{"a: {records: big, where: record.a > 3, count: true}", "data.a: record big/1: where could not be evaluated"},

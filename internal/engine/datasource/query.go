@@ -19,10 +19,10 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// related are the records that those of a page name.
+// related are the records that those of a page reference.
 type related = plan.Related
 
-// related reads the records that those of a page name.
+// related reads the records that those of a page reference.
 func (r *Reader) related(ctx context.Context, ws subject.WorkspaceID, d *definition.Data, page []store.RecordRow) (related, error) {
 	if len(d.Relations) == 0 || len(page) == 0 {
 		return nil, nil
@@ -40,24 +40,24 @@ func (r *Reader) related(ctx context.Context, ws subject.WorkspaceID, d *definit
 	return known, err
 }
 
-// query gathers the rows of one Data.
+// query collects the rows of one Data.
 type query struct {
 	*definition.Data
 	in     expr.Input
 	groups map[string]*group
 	rows   []row
-	last   *row // of those that a limit lets be told, as far as is known; nil: not yet
+	last   *row // the last row within the limit, as far as is known; nil: not yet
 	bytes  int
 }
 
-// group is what several records have in common.
+// group is a set of records with the same values of the group keys.
 type group struct {
 	key   any
-	sum   *big.Rat // exact: money is not counted in binary fractions
+	sum   *big.Rat // exact: money is not computed in binary fractions
 	count int64
 }
 
-// row is a record that is told of, with what it is ordered by.
+// row is a record in the result, with the values that order it.
 type row struct {
 	id     string
 	by     any
@@ -67,18 +67,18 @@ type row struct {
 
 func newQuery(d *definition.Data, in expr.Input) *query {
 	q := &query{Data: d, in: in, groups: map[string]*group{}}
-	if d.Single() { // of no records at all the sum is 0
+	if d.Single() { // the sum of no records is 0
 		q.groups[""] = &group{sum: new(big.Rat)}
 	}
 	return q
 }
 
-// take looks at one record.
+// take adds one record.
 func (q *query) take(rec store.RecordRow, known related) error {
 	in := q.in
 	in.Record = known.Across(q.Relations, rec.Record)
 	if q.Where != nil && !q.Where.Holds(in) {
-		if q.Where.Fails(in) { // it may belong to the report: to leave it out would tell something wrong
+		if q.Where.Fails(in) { // it may belong to the report: leaving it out would make the report wrong
 			return fmt.Errorf("where could not be evaluated")
 		}
 		return nil
@@ -133,7 +133,7 @@ func (q *query) group(in expr.Input) (*group, error) {
 	return g, nil
 }
 
-// nameOf tells values apart: those of one kind by their text.
+// nameOf is a text that distinguishes values: those of one kind by their text.
 func nameOf(value any) (string, error) {
 	switch v := value.(type) {
 	case nil:
@@ -156,7 +156,7 @@ func nameOf(value any) (string, error) {
 	return "", fmt.Errorf("a list or an object is no group")
 }
 
-// exactly is a number as its decimal says; nothing is 0.
+// exactly returns a number as its decimal text; no value is 0.
 func exactly(value any) (*big.Rat, error) {
 	switch v := value.(type) {
 	case nil:
@@ -171,7 +171,7 @@ func exactly(value any) (*big.Rat, error) {
 	return nil, fmt.Errorf("a number was expected")
 }
 
-// numberOf is a sum as texts read it: a whole number as long as it is one.
+// numberOf returns a sum as texts read it: a whole number if it is one.
 func numberOf(sum *big.Rat) any {
 	if sum.IsInt() && sum.Num().IsInt64() {
 		return sum.Num().Int64()
@@ -180,7 +180,7 @@ func numberOf(sum *big.Rat) any {
 	return f
 }
 
-// keep keeps a record as a row. Rows that a limit leaves out are dropped as soon as there are many.
+// keep adds a record as a row. Rows beyond the limit are dropped as soon as there are many.
 func (q *query) keep(rec store.RecordRow, in expr.Input) error {
 	one := row{id: rec.ExtID}
 	var err error
@@ -190,7 +190,7 @@ func (q *query) keep(rec store.RecordRow, in expr.Input) error {
 		}
 	}
 	if q.last != nil && q.compare(*q.last, one) < 0 {
-		return nil // there are enough before it
+		return nil // enough rows precede it
 	}
 	one.fields = plan.Texts(in.Record)
 	text, err := json.Marshal(one.fields)
@@ -219,12 +219,12 @@ func (q *query) keep(rec store.RecordRow, in expr.Input) error {
 }
 
 func tooMany() error {
-	return fmt.Errorf("there are more than %d rows: a limit says how many are told", definition.MaxDataRows)
+	return fmt.Errorf("there are more than %d rows: a limit says how many are shown", definition.MaxDataRows)
 }
 
 func tooLarge() error { return fmt.Errorf("the rows are larger than %d MiB", MaxBytes>>20) }
 
-// order sorts rows that are records, by their ids where nothing else tells them apart.
+// order sorts rows that are records; equal ones by their ids.
 func (q *query) order() { slices.SortStableFunc(q.rows, q.compare) }
 
 func (q *query) compare(a, b row) int {
@@ -235,7 +235,7 @@ func (q *query) compare(a, b row) int {
 	return cmp.Or(by, strings.Compare(a.id, b.id))
 }
 
-// result is what texts read.
+// result returns what texts read.
 func (q *query) result() (any, error) {
 	if q.GroupBy == nil && q.Sum == nil && !q.Count {
 		q.order()
@@ -287,7 +287,7 @@ func (q *query) result() (any, error) {
 	return all, nil
 }
 
-// columns is a group as texts read it.
+// columns returns a group as texts read it.
 func (q *query) columns(g *group) map[string]any {
 	all := map[string]any{}
 	if q.GroupBy != nil {
@@ -302,7 +302,7 @@ func (q *query) columns(g *group) map[string]any {
 	return all
 }
 
-// compare orders values: nothing first, then by kind, each in its own order.
+// compare orders values: null first, then by kind, each kind in its own order.
 func compare(a, b any) int {
 	x, y := kindOf(a), kindOf(b)
 	if x != y || x == 0 {
@@ -328,8 +328,7 @@ func compare(a, b any) int {
 	return m.Cmp(n)
 }
 
-// kindOf numbers the kinds of values in the order in which they are told; lists and objects are one of them, without an
-// order of their own.
+// kindOf numbers the kinds of values in their order; lists and objects are one kind, without an order of their own.
 func kindOf(v any) int {
 	switch v.(type) {
 	case nil:

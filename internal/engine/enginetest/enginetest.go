@@ -1,5 +1,4 @@
-// Package enginetest sets an engine up for a test: on a store, a clock that stands still, and a provider that
-// does what the test says. It is for tests only.
+// Package enginetest sets up an engine for a test: a store, a clock that stands still, and a provider that the test controls. It is for tests only.
 package enginetest
 
 import (
@@ -41,10 +40,10 @@ type Bundle struct {
 	entries []journal.Entry
 }
 
-// unlimited is the workspace of tests that name none: what they show is not about how often a person may be written to.
+// unlimited is the workspace of tests that define none: they test other things than limits.
 const unlimited = "workspace: default\ncadence: {max_per_day: 0}\n---\n"
 
-// Setup makes an engine at Start with these definitions (YAML). Change adjusts its configuration; it may be nil.
+// Setup makes an engine at Start with these definitions (YAML). change adjusts its configuration; it may be nil.
 func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine.Config)) *Bundle {
 	t.Helper()
 	b := &Bundle{TB: t, Store: s, Clock: clock.NewManual(Start), Provider: &Provider{accepted: map[string]bool{}}}
@@ -75,13 +74,12 @@ func Setup(t testing.TB, s *store.Store, definitions string, change func(*engine
 	return b
 }
 
-// Options are the checks' view of providers.
+// Options returns the options for validating definitions with these providers.
 func Options(providers []channel.Provider) definition.Options {
 	return definition.Options{Providers: channelpool.Providers(providers)}
 }
 
-// Apply puts definitions in force and fails the test when they are not accepted. Where the first ones name no workspace,
-// it is one without limits.
+// Apply puts definitions in force and fails the test if they are refused. If the first ones define no workspace, Apply adds one without limits.
 func (b *Bundle) Apply(definitions string) {
 	b.Helper()
 	if !b.applied && !strings.Contains("\n"+definitions, "\nworkspace:") {
@@ -98,7 +96,7 @@ func (b *Bundle) Apply(definitions string) {
 	}
 }
 
-// settled ends the runs that plan anew what waits for limits: nothing does yet.
+// settled ends the jobs that reschedule waiting messages: nothing waits yet.
 func (b *Bundle) settled() {
 	for {
 		if _, open, err := b.Store.AdvanceCadence(b.ctx(), b.Clock.Now()); err != nil {
@@ -111,13 +109,13 @@ func (b *Bundle) settled() {
 
 func (b *Bundle) ctx() context.Context { return context.WithoutCancel(b.TB.Context()) }
 
-// Post takes one event in, given as JSON.
+// Post sends one event to the engine, given as JSON.
 func (b *Bundle) Post(event string) ingest.Result {
 	b.Helper()
 	return b.PostAll(event)[0]
 }
 
-// PostAll takes events in as one batch.
+// PostAll sends events as one batch.
 func (b *Bundle) PostAll(events ...string) []ingest.Result {
 	b.Helper()
 	items := make([]ingest.Item, len(events))
@@ -181,7 +179,7 @@ func (b *Bundle) Journal() []journal.Entry {
 	return entries
 }
 
-// Provider is a channel that honours idempotency keys and does what it is told.
+// Provider is a channel that honours idempotency keys and returns the results that the test sets.
 type Provider struct {
 	mu       sync.Mutex
 	behave   []error
@@ -190,7 +188,7 @@ type Provider struct {
 	Repeats  int // requests whose key it had accepted before
 }
 
-// ErrThrow makes the channel break down instead of answering.
+// ErrThrow makes the channel panic instead of answering.
 var ErrThrow = errors.New("the channel threw")
 
 // Next makes the next calls end in these errors, nil being acceptance. A lost reply is accepted first.
@@ -226,7 +224,7 @@ func (p *Provider) Send(_ context.Context, out channel.Outgoing) (channel.Receip
 	return channel.Receipt{ProviderID: fmt.Sprintf("mem-%.8s", out.IdempotencyKey)}, nil
 }
 
-// Sent returns what was accepted since the last call, each message once.
+// Sent returns the messages accepted since the last call, each once.
 func (p *Provider) Sent() []channel.Outgoing {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package expiry ends deliveries that nobody answered and whose time is over (C28, C29), and throws away what is kept
-// for a time only: the answers to requests with an Idempotency-Key.
+// Package expiry ends sent deliveries whose time for an answer has passed (C28, C29), and deletes what is stored for a limited time: the answers to
+// requests with an Idempotency-Key.
 package expiry
 
 import (
@@ -12,14 +12,13 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 )
 
-// Store is what the sweeper needs of the store.
+// Store is what expiry needs of the store.
 type Store interface {
 	ExpireDue(ctx context.Context, now time.Time, limit int) ([]delivery.Row, error)
 	PruneAnswers(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
-// pruneEvery is how often old answers are looked for: they are found no more the moment they are too old, so that
-// only room is lost.
+// pruneEvery is how often old answers are deleted. They are ignored as soon as they are too old, so that waiting costs only space.
 const pruneEvery = time.Hour
 
 // Expirer is the stage.
@@ -51,7 +50,7 @@ func (s *Expirer) Step(ctx context.Context, now time.Time, limit int) (int, erro
 	return len(rows), nil
 }
 
-// prune deletes up to limit old answers when it is time to. A full batch leaves the rest to the next step.
+// prune deletes up to limit old answers when it is time. If there are more, the next step continues.
 func (s *Expirer) prune(ctx context.Context, now time.Time, limit int) error {
 	if now.UnixMicro() < s.pruneAt.Load() {
 		return nil

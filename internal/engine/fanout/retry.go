@@ -42,7 +42,7 @@ func guarded(do func() error) (err error) {
 	return do()
 }
 
-// leased reports whether an instance is not expanded in this step: the step only takes its lease, or its worker has died over it and it has to wait.
+// leased reports whether an instance is not expanded in this step: the step only takes its lease, or its worker died with it and it has to wait.
 func (r *run) leased(p *planned, in store.DueInstance) (bool, error) {
 	retry := p.trigger.Retry
 	switch {

@@ -1,10 +1,10 @@
-// Package retention deletes what was over long ago: events, instances, deliveries and what hangs on them, a whole
-// occasion at once (see store.Retain). Nothing that may still happen is touched, and keys stay used for ever (P2). That a
-// context has fired is forgotten when every cooldown in force has passed since as well.
+// Package retention deletes what ended long ago: events, instances, deliveries and the rows that belong to them, a whole occasion at once (see
+// store.Retain). It keeps everything that is not over, and keys stay used for ever (P2). The last firing of a context is deleted only when every
+// cooldown in force has passed since, too.
 //
-// A pass goes over every workspace from the oldest row on, in small batches, so that senders and intake find the
-// database free in between; then it rests. Where a pass stands is not stored: a process that starts begins anew.
-// Several processes may do the same work; each row is deleted once.
+// A pass goes over every workspace from the oldest row on, in small batches, so that senders and ingest find the database free in between; then it
+// rests. The progress of a pass is not stored: a process that starts begins from the oldest row. Several processes may do the same work; each row is
+// deleted once.
 package retention
 
 import (
@@ -18,11 +18,10 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// DefaultBatch is how many rows a step looks at: on SQLite, where writers wait for each other, it takes about as long
-// as a step of a sender.
+// DefaultBatch is how many rows a step reads. On SQLite, where writers wait for each other, such a step takes about as long as a step of a sender.
 const DefaultBatch = 200
 
-// Rest is the time between two passes. Nobody notices whether a row of last year goes an hour later.
+// Rest is the time between two passes. It does not matter whether a row of last year is deleted an hour later.
 const Rest = time.Hour
 
 // Store is what retention needs of the store.
@@ -31,7 +30,7 @@ type Store interface {
 	Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff, quiet time.Time, c *store.RetainCursor, limit int) (store.Retained, bool, error)
 }
 
-// Cooldown tells how long a context of a workspace may have to stay quiet at most, by the definitions in force.
+// Cooldown returns the longest cooldown that a context of a workspace may have by the definitions in force.
 type Cooldown func(ctx context.Context, ws subject.WorkspaceID) (time.Duration, error)
 
 // Retention is the stage.
@@ -43,19 +42,19 @@ type Retention struct {
 
 	mu        sync.Mutex
 	restUntil time.Time
-	left      []subject.WorkspaceID // of this pass; the first is under way
+	left      []subject.WorkspaceID // of this pass; the first is in work
 	cursor    store.RetainCursor
 	total     store.Retained
 }
 
-// New makes the stage; keep is how long what is over stays, 0 = for ever.
+// New makes the stage; keep is how long ended rows stay, 0 = for ever.
 func New(s Store, cooldown Cooldown, keep time.Duration, log *slog.Logger) *Retention {
 	return &Retention{store: s, cooldown: cooldown, keep: keep, log: log}
 }
 
-// Step does the next batch of up to limit rows; more tells that the pass goes on.
+// Step does the next batch of up to limit rows; more reports that the pass continues.
 func (r *Retention) Step(ctx context.Context, now time.Time, limit int) (more bool, err error) {
-	if r.keep <= 0 || !r.mu.TryLock() { // a tick beside the loop
+	if r.keep <= 0 || !r.mu.TryLock() { // a tick runs beside the loop
 		return false, nil
 	}
 	defer r.mu.Unlock()
