@@ -328,7 +328,7 @@ type ManualRun struct {
 // Tick counts what one run of every pass did.
 type Tick struct {
 	Processed  int `json:"processed" doc:"Deliveries that were taken up."`
-	Looked     int `json:"looked" doc:"Records whose conditions were looked at."`
+	Evaluated  int `json:"evaluated" doc:"Records whose conditions were evaluated."`
 	Expanded   int `json:"expanded" doc:"Instances whose deliveries were made."`
 	Reclaimed  int `json:"reclaimed" doc:"Rows of lost workers that were taken over."`
 	Expired    int `json:"expired" doc:"Deliveries that ended without an answer."`

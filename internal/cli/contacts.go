@@ -73,7 +73,7 @@ func (c *importContactsCmd) Run(s *session) error {
 	f := freight{shape: shapeOfContacts(), maps: maps, outcomes: []string{"created", "changed", "unchanged"}}
 	f.check = func(mapped []string) error {
 		if !slices.Contains(mapped, "id") {
-			return errors.New("who is it? --id COLUMN names the column with your id of each person")
+			return errors.New("no id column: name it with --id COLUMN: it holds your id of each person")
 		}
 		return nil
 	}

@@ -354,7 +354,7 @@ func (c *showRecordCmd) print(s *session, one client.RecordDetail) error {
 		return nil
 	}
 	s.title("triggers")
-	s.fields("looked at", c.at(one.LookedAt), "look again", c.at(one.LookAt))
+	s.fields("evaluated at", c.at(one.LookedAt), "evaluated again at", c.at(one.LookAt))
 	rows := make([][]string, len(one.Triggers))
 	for i, t := range one.Triggers {
 		rows[i] = []string{

@@ -30,7 +30,7 @@ func (c *tickCmd) Run(s *session) error {
 	}
 	s.rows([][]string{
 		{"processed", fmt.Sprint(t.Processed)},
-		{"looked", fmt.Sprint(t.Looked)},
+		{"evaluated", fmt.Sprint(t.Evaluated)},
 		{"expanded", fmt.Sprint(t.Expanded)},
 		{"reclaimed", fmt.Sprint(t.Reclaimed)},
 		{"expired", fmt.Sprint(t.Expired)},

@@ -230,7 +230,7 @@ func (v visit) line(e journal.Entry) line {
 	case e.What == journal.Planned:
 		l.why = comes(e.Step) + " is planned for " + v.short(e.Until) + "."
 	case e.Until.After(e.At):
-		l.why += " Looked at again at " + v.short(e.Until) + "."
+		l.why += " Tried again at " + v.short(e.Until) + "."
 	}
 	switch {
 	case e.Delivery != 0:

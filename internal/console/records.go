@@ -184,8 +184,8 @@ func (c *console) record(ctx context.Context, v visit) (view, error) {
 			{name: "written", at: r.UpdatedAt},
 			{name: "made", at: r.CreatedAt},
 			{name: "changed since", at: r.ChangedAt},
-			{name: "looked at", at: r.EvaluatedAt},
-			{name: "next look", at: r.EvaluateAt},
+			{name: "evaluated", at: r.EvaluatedAt},
+			{name: "next evaluation", at: r.EvaluateAt},
 		}),
 	}
 	if r.Unreadable != nil {

@@ -438,7 +438,7 @@ func recordPage(p recordDetail) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(p.standings) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<p class=\"empty\">No trigger looks at records of this type.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<p class=\"empty\">No trigger evaluates records of this type.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -153,14 +153,14 @@ func (c *console) runs(ctx context.Context, v visit) (view, error) {
 
 func (v visit) runLine(r store.Run) runLine {
 	l := runLine{
-		id: v.public(key.KindRun, r.ID), state: badge{runTone(r.Status), r.Status}, work: "looks at records of", subject: r.Subject, href: recordHref(r.Subject),
+		id: v.public(key.KindRun, r.ID), state: badge{runTone(r.Status), r.Status}, work: "evaluates records of", subject: r.Subject, href: recordHref(r.Subject),
 		done: r.Done, total: r.Total, started: r.StartedAt, finished: r.FinishedAt, definitions: r.Definitions, error: r.Error,
 	}
 	if r.Total > 0 || !r.FinishedAt.IsZero() { // rows may have come since they were counted
 		l.total = max(r.Done, r.Total)
 	}
 	if r.Kind == store.RunChildren {
-		l.work, l.href = "looks at records that depend on", recordHref(strings.SplitN(r.Subject, "/", 2)...)
+		l.work, l.href = "evaluates records that depend on", recordHref(strings.SplitN(r.Subject, "/", 2)...)
 	}
 	if r.Kind == store.RunReconcile {
 		l.work, l.repaired = "repairs what is planned by", r.Repaired
@@ -171,7 +171,7 @@ func (v visit) runLine(r store.Run) runLine {
 		l.work, l.href = map[string]string{store.RunRetry: "retries deliveries of", store.RunCancel: "cancels deliveries of"}[r.Kind], "/deliveries"
 	}
 	if r.Kind == store.RunCadence {
-		l.work, l.href = "plans anew for", "/contacts?"+url.Values{"persona": {r.Subject}}.Encode()
+		l.work, l.href = "reschedules messages to", "/contacts?"+url.Values{"persona": {r.Subject}}.Encode()
 		if r.Subject == "" {
 			l.subject, l.href = "everybody", "/contacts"
 		}

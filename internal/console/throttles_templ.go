@@ -488,7 +488,7 @@ func runsPage(p runList) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(p.rows) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<p class=\"empty\">No work over many rows was needed yet. A new or edited trigger has all its records looked at; edited limits of people have what waits for them planned anew; a repair plans again what is missing.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<p class=\"empty\">No work over many rows was needed yet. A new or edited trigger evaluates all records of its type. Edited limits of people reschedule the messages that wait for them. A repair plans the occasions that are missing.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -166,7 +166,7 @@ func TestRunsPage(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := setup(t, s)
 		h := b.handler(t, console.Deps{Guest: "default"})
-		if text := plain(get(t, h, "/runs").body); !strings.Contains(text, "running plans anew for everybody begins") {
+		if text := plain(get(t, h, "/runs").body); !strings.Contains(text, "running reschedules messages to everybody begins") {
 			t.Errorf("the limits of a workspace without people: %s", text)
 		}
 		if text := plain(get(t, h, "/runs?before=1").body); !strings.Contains(text, "No work over many rows was needed yet.") {
@@ -176,7 +176,7 @@ func TestRunsPage(t *testing.T) {
 		b.apply(t, pumps+"\n---\npersona: Manager\ncadence: {max_per_day: 3}\n")
 		a := get(t, h, "/runs")
 		wellFormed(t, "/runs", a.body)
-		for _, want := range []string{"running looks at records of pump begins", "running plans anew for Manager begins"} {
+		for _, want := range []string{"running evaluates records of pump begins", "running reschedules messages to Manager begins"} {
 			if text := plain(a.body); !strings.Contains(text, want) {
 				t.Errorf("does not say %q: %s", want, text)
 			}
@@ -185,7 +185,7 @@ func TestRunsPage(t *testing.T) {
 			t.Errorf("it does not live: %s", a.body)
 		}
 		b.settle(t)
-		if a := get(t, h, "/runs"); !strings.Contains(plain(a.body), "done looks at records of pump 2 of 2 08:12:34 08:12:34 set 2") || strings.Contains(a.body, "<progress") {
+		if a := get(t, h, "/runs"); !strings.Contains(plain(a.body), "done evaluates records of pump 2 of 2 08:12:34 08:12:34 set 2") || strings.Contains(a.body, "<progress") {
 			t.Errorf("it is not done: %s", plain(a.body))
 		}
 		if text := plain(get(t, h, "/").body); strings.Contains(text, "Looks at records") {

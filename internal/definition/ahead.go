@@ -141,7 +141,7 @@ func (r *reader) ahead(t *Trigger, f fields, scope expr.Scope) {
 				continue
 			}
 			if _, bound := at.When.TimeBound(); bound {
-				r.invalid(metric.Pos, "it cannot be computed when time alone changes this: "+t.Metric.Value.Source(), "write check: [change, 5m], so that it is looked at every 5 minutes too")
+				r.invalid(metric.Pos, "it cannot be computed when time alone changes this: "+t.Metric.Value.Source(), "write check: [change, 5m], so that it is evaluated every 5 minutes too")
 				break
 			}
 		}

@@ -28,7 +28,7 @@ func TestMistakesAhead(t *testing.T) {
 			"6:65 invalid: thresholds must ascend | [80, 90]",
 		}},
 		{"metric without thresholds", onRecord("    metric: {name: load, value: record.x, thresholds: []}\n"), []string{"6:55 invalid: a metric needs at least one threshold | [80, 90]"}},
-		{"metric of time", onRecord("    metric: {name: load, value: days_since(record.x) * days_since(record.y), thresholds: [3]}\n"), []string{"6:13 invalid: it cannot be computed when time alone changes this: days_since(record.x) * days_since(record.y) | write check: [change, 5m], so that it is looked at every 5 minutes too"}},
+		{"metric of time", onRecord("    metric: {name: load, value: days_since(record.x) * days_since(record.y), thresholds: [3]}\n"), []string{"6:13 invalid: it cannot be computed when time alone changes this: days_since(record.x) * days_since(record.y) | write check: [change, 5m], so that it is evaluated every 5 minutes too"}},
 		{"date and metric", onRecord("    metric: {name: load, value: record.x, thresholds: [3]}\n    timing: {anchor: record.d}\n"), []string{"6:13 invalid: trigger t: a metric and a date exclude each other | make a trigger of each"}},
 		{"date and fire", onRecord("    fire: once_per_day\n    timing: {anchor: record.d}\n"), []string{"6:11 invalid: trigger t: by a date it fires once for each date and offset | remove fire"}},
 		{"without a date", onRecord("    when: record.a == 1\n    timing: {offset: [1d, 2d], at: \"09:00\", timezone: UTC}\n"), []string{

@@ -42,7 +42,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			`7:41 invalid: "soon" is not a duration | write change, or an interval such as 5m`,
 		}},
 		{"time in a shape of its own", onRecord("    issues:\n      A: [record.a == 1, days_since(record.b) % 7 == 0]\n      B: age(record.b) > days(1)\n"), []string{
-			"7:10 invalid: it cannot be computed when time alone changes this: days_since(record.b) % 7 == 0 | write check: [change, 5m], so that it is looked at every 5 minutes too",
+			"7:10 invalid: it cannot be computed when time alone changes this: days_since(record.b) % 7 == 0 | write check: [change, 5m], so that it is evaluated every 5 minutes too",
 		}},
 		{"time in a shape of its own, looked at", onRecord("    when: days_since(record.b) % 7 == 0\n    cooldown: {length: 1d}\n    check: [change, 5m]\n"), nil},
 		{"check never", onRecord("    issues: {A: record.a == 1}\n    check: []\n"), []string{"7:12 invalid: this trigger never looks | write change, an interval such as 5m, or both"}},
@@ -67,7 +67,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		}},
 		{"the engine's own events", head + "  - {id: t, event: condition.met}\n" + tail, []string{`4:20 not_supported_yet: "condition.met" is not supported yet | the events of this product itself are not told yet`}},
 		{"resolved of a workflow of events", head + "  - {id: t, event: e}\nresolved: {sms: {text: x}}\n" + tail, []string{"5:11 invalid: workflow w: resolved is for triggers on records with issues or a cooldown | remove it: an event is never over, and a reminder is withdrawn where it no longer holds"}},
-		{"revalidate with an event", head + "  - {id: t, event: e}\nlimits: {revalidate: true}\n" + tail, []string{"5:22 invalid: trigger t: an event does not change, so nothing can be looked at again | revalidate is for triggers with a record"}},
+		{"revalidate with an event", head + "  - {id: t, event: e}\nlimits: {revalidate: true}\n" + tail, []string{"5:22 invalid: trigger t: an event does not change, so nothing can be evaluated again | revalidate is for triggers with a record"}},
 		{"limits by kind of channel", "persona: P\ncadence:\n  channels:\n    emial: {max_per_day: 1}\n    pigeon: {max_per_day: 2}\n    parrot: {max_per_day: 3}\n    sms: {max_per_day: 4}\n---\nchannel: parrot:grey\nprovider: memory\n" +
 			"---\nworkspace: default\ncadence: {channels: {smss: {cooldown: 1h}}}\n", []string{
 			`4:5 reference: there are no channels of kind "emial" | did you mean email?`,

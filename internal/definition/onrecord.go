@@ -133,7 +133,7 @@ func (r *reader) looks(t *Trigger, when, issues *portable.Node) {
 	}
 	at := func(n *portable.Node, c *expr.Condition) {
 		if line, bound := c.TimeBound(); bound {
-			r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is looked at every 5 minutes too")
+			r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is evaluated every 5 minutes too")
 		}
 	}
 	at(when, t.When)
@@ -240,7 +240,7 @@ func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limit
 		if t.Schedule != nil {
 			what = "a day of the calendar"
 		}
-		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s does not change, so nothing can be looked at again", t.ID, what), "revalidate is for triggers with a record")
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s does not change, so nothing can be evaluated again", t.ID, what), "revalidate is for triggers with a record")
 	}
 	if span, ok := r.span(f.get("send_window")); ok {
 		l.SendWindow = span
@@ -353,7 +353,7 @@ func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *Trigger) {
 		t.Dates, t.StopWhen = r.dates(f, scope, t), r.condition(f.get("stop_when"), scope)
 		if n := f.get("stop_when"); n != nil && t.StopWhen != nil && t.Check.Every == 0 {
 			if line, bound := t.StopWhen.TimeBound(); bound {
-				r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is looked at every 5 minutes too")
+				r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is evaluated every 5 minutes too")
 			}
 		}
 	} else {

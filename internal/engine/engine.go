@@ -295,7 +295,7 @@ func (e *Engine) NextDue(ctx context.Context) (time.Time, error) {
 
 // TickResult counts what one pass of all stages did (C25).
 type TickResult struct {
-	Evaluated   int `json:"looked"`    // records
+	Evaluated   int `json:"evaluated"` // records
 	Marked      int `json:"marked"`    // records that a job went over, and contacts that one marked
 	Expanded    int `json:"expanded"`  // instances
 	Rescheduled int `json:"replanned"` // contacts whose limits have changed

@@ -57,7 +57,7 @@ func (e *Engine) ExplainRecord(ctx context.Context, ws subject.WorkspaceID, r st
 		th := throttles[ref(l)]
 		explanations[i] = plan.Explain(l, states[condition.Name(l.Workflow.Name, l.Trigger.ID)], r.Record, observation, plan.Firing{FiredAt: th.FiredAt, VoidAt: th.VoidAt, InFlight: th.InFlight})
 		if s := &explanations[i]; unreadable != nil || r.Failures > 0 && s.Reason == reason.Matched {
-			s.Reason, s.Until, s.Err = reason.LookFailed, r.EvaluateAt, unreadable
+			s.Reason, s.Until, s.Err = reason.EvaluationFailed, r.EvaluateAt, unreadable
 		}
 	}
 	return explanations, nil

@@ -92,19 +92,19 @@ func TestOneBadRecordHarmsNoOther(t *testing.T) {
 				}
 				w.live("11:40") // it does not spin: live would find no end
 				w.mustBe("the day", w.happened(journal.Created, journal.Failed), []string{
-					"10:10 created t:a", "10:10 failed look_failed", "10:10 created t:z", "10:10 created t:a",
-					"10:15 failed look_failed", "10:30 failed look_failed", "11:30 failed look_failed",
+					"10:10 created t:a", "10:10 failed evaluation_failed", "10:10 created t:z", "10:10 created t:a",
+					"10:15 failed evaluation_failed", "10:30 failed evaluation_failed", "11:30 failed evaluation_failed",
 				})
 				row, err := s.Record(t.Context(), w.Workspace.ID, refOf("team/bad"))
 				if err != nil {
 					t.Fatal(err)
 				}
 				decisions, err := s.Decisions(t.Context(), w.Workspace.ID, store.DecisionFilter{Record: row.ID}, store.Page{})
-				if err != nil || len(decisions) != 1 || decisions[0].Reason != reason.LookFailed || !strings.Contains(decisions[0].Trace, `{"error":"`) {
+				if err != nil || len(decisions) != 1 || decisions[0].Reason != reason.EvaluationFailed || !strings.Contains(decisions[0].Trace, `{"error":"`) {
 					t.Errorf("decisions %+v, %v", decisions, err)
 				}
 				standings, err := w.ExplainRecord(t.Context(), w.Workspace.ID, row)
-				if err != nil || len(standings) != 1 || standings[0].Reason != reason.LookFailed || !standings[0].Until.Equal(at("12:30")) {
+				if err != nil || len(standings) != 1 || standings[0].Reason != reason.EvaluationFailed || !standings[0].Until.Equal(at("12:30")) {
 					t.Errorf("standings %+v, %v", standings, err)
 				}
 				c.mend(w)

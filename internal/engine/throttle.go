@@ -22,7 +22,7 @@ func (e *Engine) Throttles(ctx context.Context, ws subject.WorkspaceID, f store.
 		return nil, err
 	}
 	for i, row := range rows {
-		if states, err := condition.Parse(row.State); err == nil { // else the record reports why (reason look_failed)
+		if states, err := condition.Parse(row.State); err == nil { // else the record reports why (reason evaluation_failed)
 			rows[i].Held = states[condition.Name(row.Workflow, row.Trigger)].Held(row.Context, row.FiredAt)
 		}
 		w := set.Workflow(row.Workflow)

@@ -72,7 +72,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			w.morale("team/1", 20)
 			w.live("13:00")
 		}, []string{
-			"10:40 created t:1", "11:00 skipped t:1 alice condition_cleared", "11:00 returned t:1 nobody_told",
+			"10:40 created t:1", "11:00 skipped t:1 alice condition_cleared", "11:00 returned t:1 nobody_notified",
 			"11:20 created t:1", "12:00 sent t:1 alice delivered", "12:30 throttled t:1 throttled",
 		}},
 		{"an issue of its own, with a cooldown of its own", "    cooldown: {length: 1d, issues: {A: 4h}}\n    limits: {revalidate: true}\n    issues: {A: record.a == true, B: record.b == true}\n", "alice", func(w world) {
@@ -86,8 +86,8 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			w.put("team/1", `{"a": false, "b": true}`) // it was dropped at eleven, so nobody was told of it alone
 			w.live("13:00")
 		}, []string{
-			"10:40 created t:1:A,B", "10:50 created t:1:B", "11:00 skipped t:1:B alice condition_cleared", "11:00 created t:1:A", "11:00 returned t:1:B nobody_told",
-			"11:20 skipped t:1:A alice condition_cleared", "11:20 created t:1:B", "11:20 returned t:1:A nobody_told",
+			"10:40 created t:1:A,B", "10:50 created t:1:B", "11:00 skipped t:1:B alice condition_cleared", "11:00 created t:1:A", "11:00 returned t:1:B nobody_notified",
+			"11:20 skipped t:1:A alice condition_cleared", "11:20 created t:1:B", "11:20 returned t:1:A nobody_notified",
 			"12:00 sent t:1:A,B alice delivered", "12:00 sent t:1:B alice delivered",
 		}},
 		{"a cooldown that ends with its condition", "    cooldown: {length: 1d, reset_on_clear: true}\n    limits: {revalidate: true}\n", "alice", func(w world) {
@@ -108,7 +108,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			w.suppress("alice", false)
 			w.live("13:00")
 		}, []string{
-			"10:40 created t:1", "11:00 cancelled t:1 alice suppressed", "11:00 returned t:1 nobody_told",
+			"10:40 created t:1", "11:00 cancelled t:1 alice suppressed", "11:00 returned t:1 nobody_notified",
 			"11:00 skipped t:1 no_recipient", "11:05 skipped t:1 no_recipient", "11:10 created t:1", "12:00 sent t:1 alice delivered",
 		}},
 		{"one of two readers stops", "    cooldown: {length: 1d}\n", "alice bob", func(w world) {
@@ -126,8 +126,8 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			w.put("team/1", `{"name": "T"}`)
 			w.live("14:00")
 		}, []string{
-			"10:00 created t:1", "10:00 failed t:1 alice cannot_render", "10:00 returned t:1 nobody_told", "10:10 throttled t:1 throttled",
-			"11:00 created t:1", "12:00 failed t:1 alice cannot_render", "12:00 returned t:1 nobody_told", "12:10 throttled t:1 throttled",
+			"10:00 created t:1", "10:00 failed t:1 alice cannot_render", "10:00 returned t:1 nobody_notified", "10:10 throttled t:1 throttled",
+			"11:00 created t:1", "12:00 failed t:1 alice cannot_render", "12:00 returned t:1 nobody_notified", "12:10 throttled t:1 throttled",
 			"13:00 created t:1", "13:00 sent t:1 alice delivered",
 		}},
 		{"its channel refuses it for good", "    cooldown: {length: 1d}\n", "alice", func(w world) {
@@ -135,8 +135,8 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			w.morale("team/1", 40)
 			w.live("14:00")
 		}, []string{
-			"10:00 created t:1", "10:00 failed t:1 alice permanent_error", "10:00 returned t:1 nobody_told",
-			"11:00 created t:1", "12:00 failed t:1 alice permanent_error", "12:00 returned t:1 nobody_told",
+			"10:00 created t:1", "10:00 failed t:1 alice permanent_error", "10:00 returned t:1 nobody_notified",
+			"11:00 created t:1", "12:00 failed t:1 alice permanent_error", "12:00 returned t:1 nobody_notified",
 			"13:00 created t:1", "13:00 sent t:1 alice delivered",
 		}},
 		{"a cooldown that is shorter stays", "    cooldown: {length: 20m}\n", "alice", func(w world) {
@@ -144,7 +144,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			w.morale("team/1", 40)
 			w.live("10:25")
 		}, []string{
-			"10:00 created t:1", "10:00 failed t:1 alice permanent_error", "10:00 returned t:1 nobody_told", "10:20 created t:1", "10:20 sent t:1 alice delivered",
+			"10:00 created t:1", "10:00 failed t:1 alice permanent_error", "10:00 returned t:1 nobody_notified", "10:20 created t:1", "10:20 sent t:1 alice delivered",
 		}},
 		{"it is tried again by hand meanwhile, and arrives", "    cooldown: {length: 1d}\n", "alice", func(w world) {
 			w.Provider.Next(permanent)
@@ -155,7 +155,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			}
 			w.live("14:00")
 		}, []string{
-			"10:00 created t:1", "10:00 failed t:1 alice permanent_error", "10:00 returned t:1 nobody_told", "10:10 created t:1 resent_by_operator", "10:10 sent t:1 alice delivered", "11:00 throttled t:1 throttled",
+			"10:00 created t:1", "10:00 failed t:1 alice permanent_error", "10:00 returned t:1 nobody_notified", "10:10 created t:1 resent_by_operator", "10:10 sent t:1 alice delivered", "11:00 throttled t:1 throttled",
 		}},
 		{"a person ends it", "    cooldown: {length: 1d}\n", "alice", func(w world) {
 			w.live("10:40")
@@ -181,7 +181,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			w.morale("team/1", 90)
 			w.live("13:00")
 		}, []string{
-			"10:40 created t", "10:50 throttled t throttled", "11:00 skipped t alice condition_cleared", "11:00 returned t nobody_told",
+			"10:40 created t", "10:50 throttled t throttled", "11:00 skipped t alice condition_cleared", "11:00 returned t nobody_notified",
 			"11:00 created t", "12:00 sent t alice delivered",
 		}},
 		{"another record was told of in the same cooldown", "    cooldown: {length: 1d, per: []}\n    limits: {revalidate: true}\n", "alice bob", func(w world) {

@@ -81,7 +81,7 @@ const (
 const (
 	Throttled        Reason = "throttled"
 	InFlight         Reason = "in_flight"
-	NobodyTold       Reason = "nobody_told"
+	NobodyNotified   Reason = "nobody_notified"
 	ConditionCleared Reason = "condition_cleared"
 	ForNotReached    Reason = "for_not_reached"
 	AwaitsTick       Reason = "awaits_tick"
@@ -90,7 +90,7 @@ const (
 	DateChanged      Reason = "date_changed"
 	RuleChanged      Reason = "rule_changed"
 	SourceGone       Reason = "source_no_longer_valid"
-	LookFailed       Reason = "look_failed"
+	EvaluationFailed Reason = "evaluation_failed"
 	Repaired         Reason = "repaired"
 	OutsideCalendar  Reason = "outside_calendar"
 )
@@ -160,11 +160,11 @@ func All() []Info {
 		{WorkerCrashed, Failure, "The worker panicked or died while it processed this; it is tried again, and put on hold after the third time."},
 		{Throttled, Wait, "The cooldown of this context has not passed since its last alert."},
 		{InFlight, Wait, "The last alert of this context is still being sent."},
-		{NobodyTold, Wait, "The last alert of this context reached nobody, so its cooldown is refunded."},
+		{NobodyNotified, Wait, "The last alert of this context reached nobody, so its cooldown is refunded."},
 		{ConditionCleared, Skip, "The condition was over before the message left."},
 		{ForNotReached, Wait, "The condition is met, but not yet for as long as the trigger's for requires."},
 		{AwaitsTick, Wait, "The trigger evaluates the record again at its next tick."},
-		{LookFailed, Failure, "The record could not be evaluated; it is tried again, with a longer wait each time."},
+		{EvaluationFailed, Failure, "The record could not be evaluated; it is tried again, with a longer wait each time."},
 		{OutsideCalendar, Failure, "It would be due outside the years 1 to 9999, so it is not planned."},
 		{Repaired, Progress, "It was missing although its record asks for it, so it was planned again."},
 		{Baseline, NoMatch, "This was true already when the trigger was added; only later crossings of a threshold count."},

@@ -107,7 +107,7 @@ func (d *decision) putOff(s *seen) {
 	next := d.now.Add(ladder[min(s.Failures, len(ladder)-1)])
 	d.writes.Evaluated = append(d.writes.Evaluated, store.Evaluated{Workspace: s.Workspace, ID: s.ID, State: s.State, EvaluateAt: next, Failures: s.Failures + 1})
 	d.entries = append(d.entries, journal.Entry{
-		At: d.now, What: journal.Failed, Workspace: s.Workspace, Reason: reason.LookFailed, Record: s.Type + "/" + s.ExtID, Error: s.err.Error(),
+		At: d.now, What: journal.Failed, Workspace: s.Workspace, Reason: reason.EvaluationFailed, Record: s.Type + "/" + s.ExtID, Error: s.err.Error(),
 		Until: next, Again: s.Failures > 0,
 	})
 	if s.Failures > 0 {
@@ -118,7 +118,7 @@ func (d *decision) putOff(s *seen) {
 		text = nil
 	}
 	made := d.writes.Made[s.Workspace]
-	made.Decisions = append(made.Decisions, store.Decision{ID: d.store.NewID(d.now), At: d.now, Record: s.ID, Reason: reason.LookFailed, Trace: string(text)})
+	made.Decisions = append(made.Decisions, store.Decision{ID: d.store.NewID(d.now), At: d.now, Record: s.ID, Reason: reason.EvaluationFailed, Trace: string(text)})
 	d.writes.Made[s.Workspace] = made
 }
 

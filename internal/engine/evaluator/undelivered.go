@@ -91,12 +91,12 @@ func (r *refunds) one(u store.Undelivered, set *definition.Set, at time.Time) st
 	}
 	r.entries = append(r.entries, journal.Entry{
 		At: r.now, What: journal.Returned, Workspace: u.Workspace, Workflow: u.Workflow, WorkflowVersion: version, Trigger: u.Trigger,
-		Instance: u.Instance, Reason: reason.NobodyTold, Record: u.Type + "/" + u.ExtID, Context: u.Context, Due: u.FiredAt, Until: at,
+		Instance: u.Instance, Reason: reason.NobodyNotified, Record: u.Type + "/" + u.ExtID, Context: u.Context, Due: u.FiredAt, Until: at,
 		Message: fmt.Sprintf("The alert of workflow %s, trigger '%s' reached nobody (%s). Its cooldown counts no longer.", u.Workflow, u.Trigger, strings.Join(words, ", ")),
 	})
 	back.Decision = store.Decision{
 		ID: r.store.NewID(r.now), At: r.now, Record: u.Record, Instance: u.Instance, Context: u.Context, Workflow: u.Workflow, WorkflowVersion: version,
-		Trigger: u.Trigger, Reason: reason.NobodyTold, Trace: string(trace),
+		Trigger: u.Trigger, Reason: reason.NobodyNotified, Trace: string(trace),
 	}
 	return back
 }
