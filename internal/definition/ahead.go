@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 )
 
-// Values of fire: within what an occasion is one (B36).
+// Values of fire: the scope within which a trigger fires once (B36).
 const (
 	FireOncePerSource    = "once_per_source"    // the life of the record
 	FireOncePerThreshold = "once_per_threshold" // the life of the record, for each threshold
@@ -24,14 +24,14 @@ func fires() []string {
 	return []string{FireOncePerSource, FireOncePerThreshold, FireOncePerDay, FireFalseToTrue}
 }
 
-// Metric is a number of a record that is held against thresholds (B35).
+// Metric is a number of a record that is compared with thresholds (B35).
 type Metric struct {
 	Name       string
 	Value      *expr.Program
 	Thresholds []Threshold // ascending
 }
 
-// Threshold is one of them.
+// Threshold is one threshold of a metric.
 type Threshold struct {
 	Name  string // the shortest decimal, as in keys
 	Value float64
@@ -47,29 +47,29 @@ func (m *Metric) Has(name string) bool {
 type Dates struct {
 	Offsets []civil.Duration // from the anchor; different ones
 	At      At
-	// ByContact: an occasion has a row for each zone of its people (R15); Zones are for people without one.
+	// ByContact gives an occasion a row for each zone of its contacts (R15); Zones are then for contacts without one.
 	ByContact bool
 	Zones     []Zone // tried in order; then the record's own and the workspace's
 	Rule      civil.Rule
-	KeepZone  bool // what is pending stays when the zone changes (follow_zone: false)
+	KeepZone  bool // pending occasions stay when the zone changes (follow_zone: false)
 }
 
-// At is a time of day; the zero At is 09:00 with a date, and an instant's own.
+// At is a time of day; the zero At is 09:00 for a date, and the instant's own time for an instant.
 type At struct {
 	Given  bool
 	Time   civil.TimeOfDay
-	Random civil.Span    // a minute of it, drawn once for each occasion; zero = none
+	Random civil.Span    // a minute of this span, chosen once for each occasion; zero = none
 	From   *expr.Program // a text; nil = Time
 }
 
-// Zone is a zone, or where its name is found.
+// Zone is a zone, or the expression that gives its name.
 type Zone struct {
 	Name string
 	From *expr.Program
 }
 
-// Ahead reports whether a trigger plans its occasions ahead, each named by its key alone: by a date of the record, by
-// thresholds, or once. The other triggers on records fire while a condition holds, no sooner than their cooldown.
+// Ahead reports whether a trigger plans its occasions ahead, each under a key of its own: by a date of the record, by thresholds, or
+// once. Other triggers on records fire again while a condition holds, whenever their cooldown has passed.
 func (t *Trigger) Ahead() bool { return t.Record != "" && t.Cooldown == nil }
 
 // metric reads a number and its thresholds.
@@ -118,7 +118,7 @@ func (r *reader) metric(n *portable.Node, scope expr.Scope) *Metric {
 	return m
 }
 
-// ahead reads what a trigger says that plans ahead, beside its timing.
+// ahead reads the keys of a trigger that plans ahead, except its timing.
 func (r *reader) ahead(t *Trigger, f fields, scope expr.Scope) {
 	metric, fire, issues, cooldown := f.get("metric"), f.get("fire"), f.get("issues"), f.get("cooldown")
 	if metric != nil && present(issues, cooldown) > 0 {
@@ -141,7 +141,7 @@ func (r *reader) ahead(t *Trigger, f fields, scope expr.Scope) {
 				continue
 			}
 			if _, bound := at.When.TimeBound(); bound {
-				r.invalid(metric.Pos, "it cannot be computed when time alone changes this: "+t.Metric.Value.Source(), "write check: [change, 5m], so that it is evaluated every 5 minutes too")
+				r.invalid(metric.Pos, "it cannot be computed when time alone changes this: "+t.Metric.Value.Source(), "write check: [change, 5m], so that it is also evaluated every 5 minutes")
 				break
 			}
 		}
@@ -156,11 +156,11 @@ func (r *reader) ahead(t *Trigger, f fields, scope expr.Scope) {
 
 // dates reads the timing of a trigger that plans ahead.
 func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
-	scope.Now = false // whoever looks again must find the same
+	scope.Now = false // every evaluation must give the same result
 	d := &Dates{At: r.at(f.get("at"), scope), KeepZone: !r.bool(f.get("follow_zone"), true)}
 	d.Zones, d.ByContact = r.zones(f.get("timezone"), scope)
 	if d.ByContact && d.KeepZone {
-		r.invalid(f.get("follow_zone").Pos, fmt.Sprintf("trigger %s: whoever moves is told where they are", t.ID), "remove follow_zone, or write a zone that is the same for everybody")
+		r.invalid(f.get("follow_zone").Pos, fmt.Sprintf("trigger %s: each contact is notified in their present zone", t.ID), "remove follow_zone, or write a zone that is the same for everybody")
 	}
 	if n := f.get("dst"); n != nil {
 		d.Rule = r.dst(n)
@@ -200,12 +200,12 @@ func (r *reader) dates(f fields, scope expr.Scope, t *Trigger) *Dates {
 	return d
 }
 
-// dated reports whether a date is written, be it with a mistake.
+// dated reports whether a date is written, valid or not.
 func dated(f fields) bool { return isDated(f.get("anchor")) }
 
 func isDated(anchor *portable.Node) bool { return anchor != nil && anchor.Text != "now" }
 
-// at reads a time of day, one at random, or an expression that gives one; what begins like a time must be one.
+// at reads a time of day, a random one, or an expression that gives one. A text that begins like a time must be one.
 func (r *reader) at(n *portable.Node, scope expr.Scope) At {
 	text, ok := r.text(n)
 	if !ok {
@@ -228,8 +228,8 @@ func (r *reader) at(n *portable.Node, scope expr.Scope) At {
 	return At{Given: true, From: r.expression(n, scope, expr.Any)}
 }
 
-// zones reads where dates are meant: names of zones, and expressions that give one; or in the zone of each contact, with the zones
-// of those who have none.
+// zones reads the zones of dates: names of zones and expressions that give one, or the zone of each contact, with the zones for
+// contacts that have none.
 func (r *reader) zones(n *portable.Node, scope expr.Scope) (all []Zone, byContact bool) {
 	for i, item := range r.items(n) {
 		text, ok := r.text(item)
@@ -254,7 +254,7 @@ func (r *reader) zones(n *portable.Node, scope expr.Scope) (all []Zone, byContac
 	return all, byContact
 }
 
-// dst reads what is meant by a time of day that does not exist, or exists twice.
+// dst reads how a local time that does not exist, or exists twice, is resolved.
 func (r *reader) dst(n *portable.Node) civil.Rule {
 	f, ok := r.fields(n, "dst")
 	if !ok {

@@ -28,7 +28,7 @@ func TestMistakesAhead(t *testing.T) {
 			"6:65 invalid: thresholds must ascend | [80, 90]",
 		}},
 		{"metric without thresholds", onRecord("    metric: {name: load, value: record.x, thresholds: []}\n"), []string{"6:55 invalid: a metric needs at least one threshold | [80, 90]"}},
-		{"metric of time", onRecord("    metric: {name: load, value: days_since(record.x) * days_since(record.y), thresholds: [3]}\n"), []string{"6:13 invalid: it cannot be computed when time alone changes this: days_since(record.x) * days_since(record.y) | write check: [change, 5m], so that it is evaluated every 5 minutes too"}},
+		{"metric of time", onRecord("    metric: {name: load, value: days_since(record.x) * days_since(record.y), thresholds: [3]}\n"), []string{"6:13 invalid: it cannot be computed when time alone changes this: days_since(record.x) * days_since(record.y) | write check: [change, 5m], so that it is also evaluated every 5 minutes"}},
 		{"date and metric", onRecord("    metric: {name: load, value: record.x, thresholds: [3]}\n    timing: {anchor: record.d}\n"), []string{"6:13 invalid: trigger t: a metric and a date exclude each other | make a trigger of each"}},
 		{"date and fire", onRecord("    fire: once_per_day\n    timing: {anchor: record.d}\n"), []string{"6:11 invalid: trigger t: by a date it fires once for each date and offset | remove fire"}},
 		{"without a date", onRecord("    when: record.a == 1\n    timing: {offset: [1d, 2d], at: \"09:00\", timezone: UTC}\n"), []string{
@@ -49,7 +49,7 @@ func TestMistakesAhead(t *testing.T) {
 		}},
 		{"a repair of nothing", onRecord("    when: record.a == 1\n    cooldown: {length: 1h}\n    reconcile: {batch: 2}\n"), []string{
 			"8:16 missing: a repair needs every | every: how often the records are gone over, in batches: 1h or longer",
-			"8:16 invalid: trigger t: with a cooldown nothing is planned ahead that could be missing | remove reconcile: every look finds out anew what is to be said",
+			"8:16 invalid: trigger t: with a cooldown nothing is planned ahead, so nothing can be missing | remove reconcile: every evaluation decides again what is sent",
 		}},
 		{"a repair without records", strings.Replace(onRecord("    reconcile: {every: 1d}\n"), "record: kiosk", "event: e", 1), []string{"6:16 invalid: trigger t: reconcile is for triggers with a record | remove it"}},
 		{"the moment of the look", timing("anchor: now + days(2)"), []string{"6:22 expression: there is no now here | in: now + days(2)"}},
@@ -59,7 +59,7 @@ func TestMistakesAhead(t *testing.T) {
 			`6:43 invalid: "Europe/Berln" is not a zone | use a name of the tz database, such as Europe/Berlin, or UTC`,
 			"6:57 invalid: the zone of the contact stands first | [contact.timezone, record.timezone]: the others are for people without a zone",
 		}},
-		{"zones of people", timing("anchor: record.d, timezone: contact.timezone, follow_zone: false"), []string{"6:73 invalid: trigger t: whoever moves is told where they are | remove follow_zone, or write a zone that is the same for everybody"}},
+		{"zones of people", timing("anchor: record.d, timezone: contact.timezone, follow_zone: false"), []string{"6:73 invalid: trigger t: each contact is notified in their present zone | remove follow_zone, or write a zone that is the same for everybody"}},
 		{"other fields of people", timing("anchor: record.d, timezone: contact.place"), []string{`6:42 not_supported_yet: "contact.place" is not supported yet | the zone of a contact is contact.timezone`}},
 		{"days of people", onRecord("    when: record.a == 1\n    fire: once_per_day\n    timing: {timezone: contact.timezone}\n"), []string{
 			"8:24 invalid: trigger t: a day of once_per_day is one for everybody, and so in one zone | write a zone, or record.timezone",

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// audience reads the entries of who is told.
+// audience reads the entries of an audience.
 func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audience {
 	var all []Audience
 	items := r.items(n)
@@ -68,7 +68,7 @@ func (r *reader) audience(n *portable.Node, scope expr.Scope, set *Set) []Audien
 	return all
 }
 
-// almostRecipient warns of a field of the payload that is called almost like the recipient.
+// almostRecipient warns about a payload field whose name is close to recipient.
 func (r *reader) almostRecipient(to *portable.Node, scope expr.Scope) {
 	const recipient = "recipient"
 	field, ok := strings.CutPrefix(to.Text, "event.")
@@ -83,7 +83,7 @@ var (
 	telephone   = regexp.MustCompile(`^\+[0-9][0-9 ()-]{5,20}$`)
 )
 
-// addressLike returns the kind of an address that is written out, empty where it is none.
+// addressLike returns the kind of a literal address, or "" when the text is not an address.
 func addressLike(text string) string {
 	switch {
 	case mailAddress.MatchString(text):
@@ -94,7 +94,7 @@ func addressLike(text string) string {
 	return ""
 }
 
-// relatives refuses what every record will have and none has yet, unless its type has a field of that name.
+// relatives refuses names that later releases give every record, unless its type declares a field of that name.
 func (r *reader) relatives(n *portable.Node, paths []expr.Path, typ *expr.RecordType) {
 	if typ == nil {
 		return
@@ -109,7 +109,7 @@ func (r *reader) relatives(n *portable.Node, paths []expr.Path, typ *expr.Record
 	}
 }
 
-// addressed refuses an address of a kind that is of no use on any channel of the trigger.
+// addressed refuses an address of a kind that no channel of the trigger can use.
 func (r *reader) addressed(t *Trigger, channels []string) {
 	if r.stored || t.Channel == "" {
 		return

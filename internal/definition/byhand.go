@@ -7,8 +7,8 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 )
 
-// ByHand finds the trigger by which a workflow is run by hand: the first that asks for nothing which only an event or a record
-// could give. It returns nil and why there is none.
+// ByHand finds the trigger that a run by hand uses: the first that needs nothing from an event or a record. If there is none, it
+// returns nil and the reason.
 func (s *Set) ByHand(w *Workflow) (t *Trigger, why string) {
 	for _, t := range w.Trigger {
 		needs := s.needs(t)
@@ -25,7 +25,7 @@ func (s *Set) ByHand(w *Workflow) (t *Trigger, why string) {
 	return nil, why
 }
 
-// needs is what a trigger asks for that nobody gives by hand; empty: nothing.
+// needs returns what a trigger needs that a run by hand cannot provide, or "".
 func (s *Set) needs(t *Trigger) string {
 	if t.Record != "" {
 		return "it is about a record of type " + t.Record

@@ -6,7 +6,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 )
 
-// A workflow whose data asks for an event is not run by hand: it would tell of nothing.
+// A workflow whose data reads an event cannot be run by hand: there is no event.
 //
 // Shows: B15.
 func TestDataOfAnEventIsNotRunByHand(t *testing.T) {

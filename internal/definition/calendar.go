@@ -14,23 +14,23 @@ import (
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
-// Timetable is the schedule of a trigger: the calendar makes its occasions (D21, B46).
+// Timetable is the schedule of a trigger (D21, B46).
 type Timetable struct {
 	schedule.Calendar
 	Timezone string // empty: the workspace's
-	// ByContact: an occasion has a row for each zone of its people (R15); Timezone is that of people without one.
+	// ByContact gives an occasion a row for each zone of its contacts (R15); Timezone is then for contacts without one.
 	ByContact bool
-	Backlog   string // of several overdue at once: latest, first or all
+	Backlog   string // which of several overdue occasions are sent: latest, first or all
 }
 
 // Schedules returns the triggers with a schedule, switched off ones included, in the order of workflow names and of the
 // triggers in their file.
 func (s *Set) Schedules() []Match { return s.schedules }
 
-// weekdayNames are how definitions spell them, by their number.
+// weekdayNames are the names of weekdays in definitions, by number.
 func weekdayNames() []string { return []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"} }
 
-// onSchedule reads the calendar that makes the occasions of a trigger.
+// onSchedule reads the schedule of a trigger.
 func (r *reader) onSchedule(t *Trigger, f fields) {
 	r.onlyWith(f, append(ofRecords(), ofEvents()...), t.ID, "records or events")
 	s, ok := r.fields(f.get("schedule"), "schedule")
@@ -66,10 +66,10 @@ func (r *reader) date(n *portable.Node) civil.Date {
 	return d
 }
 
-// ofContact are the spellings of the zone of whom a message is for.
+// ofContact are the two ways to write the zone of the contact.
 func ofContact(text string) bool { return text == "contact" || text == "contact.timezone" }
 
-// zoneOfSchedule reads a zone, or that of each contact, with the zone of those who have none.
+// zoneOfSchedule reads a zone, or the zone of each contact with a zone for contacts that have none.
 func (r *reader) zoneOfSchedule(n *portable.Node) (zone string, byContact bool) {
 	for i, item := range r.items(n) {
 		text, ok := r.text(item)
@@ -239,7 +239,7 @@ func (r *reader) weekdays(c *schedule.Calendar, days []*portable.Node) {
 	}
 }
 
-// timesOfDay reads at, which a cron expression says itself.
+// timesOfDay reads at, which a cron expression contains itself.
 func (r *reader) timesOfDay(c *schedule.Calendar, s fields) {
 	n, cron := s.get("at"), s.get("cron")
 	switch {
@@ -281,7 +281,7 @@ func (r *reader) period(c *schedule.Calendar, s fields) {
 	}
 }
 
-// occurs refuses bounds that leave nothing, and days that no calendar has.
+// occurs refuses bounds that leave no occasion, and days that no month has.
 func (r *reader) occurs(c *schedule.Calendar, s fields) {
 	until, times := s.get("until"), s.get("times")
 	switch {
@@ -298,7 +298,7 @@ func (r *reader) occurs(c *schedule.Calendar, s fields) {
 	}
 }
 
-// timingOnSchedule reads what the timing of a trigger with a schedule may say: the rest stands in the schedule.
+// timingOnSchedule reads the timing of a trigger with a schedule: only the keys that schedule itself does not have.
 func (r *reader) timingOnSchedule(f fields, scope expr.Scope, t *Trigger) {
 	for _, name := range []string{"anchor", "at", "timezone", "follow_zone", "dst"} {
 		n := f.get(name)
@@ -329,7 +329,7 @@ func (r *reader) unscheduled(f fields, t *Trigger) {
 	}
 }
 
-// nameless reports a trigger without a name where there has to be one. A sole one with a schedule may do without (B14).
+// nameless reports a trigger that needs a name and has none. A sole trigger with a schedule needs none (B14).
 func (r *reader) nameless(n *portable.Node, f fields, sole bool) {
 	if f.get("id") == nil && !f.node.Partial && (!sole || f.get("schedule") == nil) {
 		r.report(CodeMissing, n.Pos, "a trigger needs id", "id: a name of its own, such as first")

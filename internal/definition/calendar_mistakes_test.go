@@ -81,7 +81,7 @@ func TestMistakesOfSchedules(t *testing.T) {
 			"6:12 invalid: trigger t: dedup is for triggers with records or events | remove it",
 		}},
 		{"pin", scheduled("every: 1d"+nine, "pin: true\n"), []string{"4:5 invalid: trigger t: pin: true is for events: what a schedule makes follows its definition | remove pin"}},
-		{"revalidate", scheduled("every: 1d"+nine, "limits: {revalidate: true}\n"), []string{"6:22 invalid: trigger t: a day of the calendar does not change, so nothing can be evaluated again | revalidate is for triggers with a record"}},
+		{"revalidate", scheduled("every: 1d"+nine, "limits: {revalidate: true}\n"), []string{"6:22 invalid: trigger t: a day of the calendar does not change, so there is nothing to evaluate again | revalidate is for triggers with a record"}},
 		{"no event", strings.Replace(scheduled("every: 1d"+nine, ""), "everyone: true", "to: event.recipient", 1), []string{"7:9 expression: undefined name 'event' | in: event.recipient\nthe names here are now, vars, workspace"}},
 		{"texts", strings.Replace(scheduled("every: 1d"+nine, ""), "Hello", `"{{ period.start }} {{ iteration }} {{ event.x }}"`, 1), []string{
 			"11:15 template: there is no period here: the schedule has none",

@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// DefaultJitter spreads tries after an outage without moving any by much (model.md §6).
+	// DefaultJitter spreads retries after an outage without moving any by much (model.md §6).
 	DefaultJitter = 20
-	// DefaultTimezone and DefaultLocale are a workspace's.
+	// DefaultTimezone and DefaultLocale are the defaults of a workspace.
 	DefaultTimezone = "UTC"
 	DefaultLocale   = "en"
-	// maxTimeout is as long as any provider plausibly takes; a stop waits for what is on its way.
+	// maxTimeout is as long as any provider plausibly takes; a stopping process waits for requests in flight.
 	maxTimeout = 5 * time.Minute
-	// maxConcurrency is a bound for slips of the finger: each request on the wire holds a connection.
+	// maxConcurrency catches typing mistakes: each request in flight holds a connection.
 	maxConcurrency = 1000
 )
 
-// defaultRetry is decision 31's ladder, which is enough for an outage of an hour: then a person looks at an instance, or
-// another channel is tried. What has no other channel goes on for more than a day.
+// defaultRetry is the backoff of decision 31, which covers an outage of an hour: after that a person handles the instance, or the
+// delivery moves to its fallback. A delivery without a fallback is retried for more than a day.
 func defaultRetry() Retry {
 	short := []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour}
 	long := append(slices.Clone(short), 2*time.Hour, 4*time.Hour, 8*time.Hour, 12*time.Hour)
 	return Retry{Backoff: short, Patient: long, Jitter: DefaultJitter, Then: RetryFail, OnCrash: CrashNow}
 }
 
-// Ladder is the waits of a delivery between its tries; further tells that it has another channel to go to.
+// Ladder returns the waits between the attempts of a delivery; further says that it has another channel to fall back to.
 func (r Retry) Ladder(further bool) []time.Duration {
 	if further || r.Patient == nil {
 		return r.Backoff
@@ -43,7 +43,7 @@ func (r Retry) Ladder(further bool) []time.Duration {
 	return r.Patient
 }
 
-// defaultWorkspace has the limits that hold where nobody has set any (A37, decision 60).
+// defaultWorkspace has the limits that apply when none are set (A37, decision 60).
 func defaultWorkspace() Workspace {
 	return Workspace{
 		Timezone: DefaultTimezone, Locale: DefaultLocale, Retry: defaultRetry(),
@@ -114,7 +114,7 @@ func (r *reader) channel(root *portable.Node) *Channel {
 	return c
 }
 
-// flow reads how much the channel lets through, and to whom.
+// flow reads the channel's rate and its allowlist.
 func (r *reader) flow(c *Channel, f fields) {
 	if n := f.get("rate"); n != nil {
 		if text, ok := r.text(n); ok {
@@ -126,7 +126,7 @@ func (r *reader) flow(c *Channel, f fields) {
 		}
 	}
 	if c.Concurrency = r.count(f.get("concurrency")); c.Concurrency > maxConcurrency {
-		r.invalid(f.get("concurrency").Pos, fmt.Sprintf("at most %d requests are on the wire at once", maxConcurrency), "")
+		r.invalid(f.get("concurrency").Pos, fmt.Sprintf("at most %d requests can be in flight at once", maxConcurrency), "")
 		c.Concurrency = maxConcurrency
 	}
 	for _, item := range r.items(f.get("only_to")) {
@@ -160,7 +160,7 @@ func (r *reader) unknowns(c *Channel, f fields, info *ProviderInfo) {
 	}
 	const hint = "write resend if it recognises a repeated idempotency key, else hold"
 	if info.Verifies == nil {
-		r.invalid(n.Pos, fmt.Sprintf("provider %s cannot tell what became of a message", info.Name), hint)
+		r.invalid(n.Pos, fmt.Sprintf("provider %s cannot look up the outcome of a message", info.Name), hint)
 		return
 	}
 	var lacking []string
@@ -174,7 +174,7 @@ func (r *reader) unknowns(c *Channel, f fields, info *ProviderInfo) {
 	}
 }
 
-// checkSettings lets the provider look at what is written.
+// checkSettings has the provider check the settings.
 func (r *reader) checkSettings(root, settings *portable.Node, info *ProviderInfo, given map[string]Setting) {
 	if info.Check == nil || r.stored {
 		return
@@ -197,7 +197,7 @@ func (r *reader) checkSettings(root, settings *portable.Node, info *ProviderInfo
 	r.invalid(at, err.Error(), "")
 }
 
-// given counts the settings that are written.
+// given counts the settings that the definition writes.
 func given(settings *portable.Node) int {
 	if settings == nil {
 		return 0
@@ -224,7 +224,7 @@ func (r *reader) needSettings(root, settings *portable.Node, info *ProviderInfo)
 	}
 }
 
-// provider finds a provider of channels; nil when it is not known or nothing is known of any.
+// provider finds a provider of channels; nil when it is unknown or no providers are given.
 func (r *reader) provider(n *portable.Node, name string) *ProviderInfo {
 	if r.opts.Providers == nil || name == "" {
 		return nil
@@ -244,7 +244,7 @@ func (r *reader) provider(n *portable.Node, name string) *ProviderInfo {
 	return nil
 }
 
-// settings reads a provider's settings: a literal, or where a secret is kept.
+// settings reads a provider's settings: literals, or references to secrets.
 func (r *reader) settings(n *portable.Node, info *ProviderInfo) map[string]Setting {
 	if n == nil || n.Kind == portable.Broken {
 		return nil
@@ -327,7 +327,7 @@ func (r *reader) setting(n *portable.Node, secret bool) (Setting, bool) {
 	return Setting{Env: place}, true
 }
 
-// channelRef reads the channel of a workflow. One that is not defined is no error: its messages wait (C44).
+// channelRef reads the channel of a workflow. An undefined channel is no error: its messages wait (C44).
 func (r *reader) channelRef(n *portable.Node, set *Set) (string, bool) {
 	if n != nil && n.Kind == portable.List && len(n.Items) > 1 {
 		others := make([]string, len(n.Items)-1)
@@ -389,7 +389,7 @@ func (r *reader) sink(root *portable.Node) *Sink {
 	return s
 }
 
-// outcomeScope is what a sink's condition may read.
+// outcomeScope returns what a sink's condition may read.
 func outcomeScope() expr.Scope {
 	return expr.Scope{Event: true, Answers: true, Contact: true, Vars: true, Workspace: true, Now: true}
 }
@@ -404,16 +404,16 @@ func (r *reader) names(n *portable.Node) []string {
 	return all
 }
 
-// noEffect warns of what is read and not acted on yet.
+// noEffect warns about keys that have no effect yet.
 func (r *reader) noEffect(at portable.Pos, what string) {
-	if !r.opts.Whole { // it is for those who check files, not for whoever takes them
+	if !r.opts.Whole { // the warning is for people who check files, not for an apply
 		return
 	}
 	r.report(CodeLint, at, what+" has no effect yet", "nothing is handed to it in this release")
 	r.problems[len(r.problems)-1].Warning = !r.opts.Strict
 }
 
-// sinkRefs reads the sinks of a workflow; one that is not defined may come later.
+// sinkRefs reads the sinks of a workflow; an undefined sink may be added later.
 func (r *reader) sinkRefs(n *portable.Node, set *Set) []SinkRef {
 	var all []SinkRef
 	if n != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// localized reads a template, or one for every locale.
+// localized reads a template, or a map with one for each locale.
 func (r *reader) localized(n *portable.Node, format message.Format) message.Text {
 	if n == nil || n.Kind == portable.Broken {
 		return message.Text{}
@@ -62,16 +62,16 @@ func (r *reader) template(n *portable.Node, format message.Format) *message.Temp
 	return t
 }
 
-// placeholder is a variable as other systems write it.
+// placeholder matches a variable in the syntax of other systems.
 var placeholder = regexp.MustCompile(`(^|[^{])(\$?\{ *((?:record|event|candidate|contact|vars|workspace)\.[A-Za-z0-9_.]+) *\})($|[^}])`)
 
-// placeholders warns of variables in a text that would be sent as they stand.
+// placeholders warns about variables in another system's syntax, which would be sent as written.
 func (r *reader) placeholders(n *portable.Node) {
 	if r.stored {
 		return
 	}
 	for _, at := range placeholder.FindAllStringSubmatchIndex(n.Text, -1) {
-		r.warn(CodeLint, n.At(at[4]), n.Text[at[4]:at[5]]+" is sent as it stands", "write {{ "+n.Text[at[6]:at[7]]+" }}")
+		r.warn(CodeLint, n.At(at[4]), n.Text[at[4]:at[5]]+" is sent as written", "write {{ "+n.Text[at[6]:at[7]]+" }}")
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *reader) expression(n *portable.Node, scope expr.Scope, want expr.Type) 
 	return p
 }
 
-// condition reads an expression; a list of which all must hold; all or any with a list; or field, op and value.
+// condition reads an expression, a list of conditions that must all hold, all or any with a list, or field, op and value.
 func (r *reader) condition(n *portable.Node, scope expr.Scope) *expr.Condition {
 	switch {
 	case n == nil || n.Kind == portable.Broken:

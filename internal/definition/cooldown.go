@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// DefaultCooldown holds where neither the trigger nor a persona of its audience says how long (A12).
+// DefaultCooldown applies when neither the trigger nor a persona of its audience sets a cooldown (A12).
 const DefaultCooldown = time.Hour
 
 // Personas returns the names of the personas in the trigger's audience, in the order of the audience, each once.
@@ -19,7 +19,7 @@ func (t *Trigger) Personas() []string {
 	return names
 }
 
-// LongestCooldown is the longest that any context of the set may have to stay quiet.
+// LongestCooldown returns the longest cooldown that any context of the set can have.
 func LongestCooldown(set *Set) time.Duration {
 	longest := DefaultCooldown
 	for _, matches := range set.byRecord {
@@ -38,9 +38,9 @@ func LongestCooldown(set *Set) time.Duration {
 	return longest
 }
 
-// CooldownOf returns how long a context of the trigger stays quiet after it has fired with these issues: the shortest
-// of the issues that have a length of their own (A23), else the trigger's own, else the shortest of its audience's
-// personas, so that nobody waits for a slower one (decision 7), else an hour. A trigger without cooldown has none.
+// CooldownOf returns the cooldown of a context after it has fired with these issues: the shortest of the issues that have a length
+// of their own (A23), else the trigger's own, else the shortest of its audience's personas, so that no persona waits for a slower
+// one (decision 7), else an hour. A trigger without a cooldown has none.
 func CooldownOf(set *Set, t *Trigger, issues []string) time.Duration {
 	if t.Cooldown == nil {
 		return 0

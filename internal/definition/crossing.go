@@ -7,21 +7,21 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 )
 
-// Crossing is how a trigger tells that a threshold is crossed.
+// Crossing says how a trigger recognises that a threshold is crossed.
 type Crossing struct {
-	// Rules tells by what it judges: what the record has reached may be another thing by other rules. Thresholds are not among
-	// them, unless time alone moves the metric.
+	// Rules identifies the rules by which crossings are counted. The thresholds are part of them only if the metric changes with time
+	// alone.
 	Rules  string
-	Moving bool // time alone changes what is reached
+	Moving bool // the metric changes with time alone
 }
 
-// Crossing is that of a trigger with fire: false_to_true, and empty for all others.
+// Crossing returns the crossing of a trigger with fire: false_to_true, and the zero Crossing for all others.
 func (t *Trigger) Crossing() Crossing { return t.crossing }
 
-// rulesLength is enough of a hash to tell the rules of one trigger apart.
+// rulesLength is enough of a hash to distinguish the rules of one trigger.
 const rulesLength = 8
 
-// crossing is made when the definitions are compiled: what an expression reads beside the record is part of the rules.
+// crossing is computed when the definitions are compiled: constants that an expression reads are part of the rules.
 func (s *Set) crossing(m Match) (c Crossing) {
 	w, t := m.Workflow, m.Trigger
 	if t.Fire != FireFalseToTrue {
@@ -44,14 +44,14 @@ func (s *Set) crossing(m Match) (c Crossing) {
 		rules["field "+path.String()] = s.meaning(w, t, path)
 	}
 	text, err := key.CanonicalJSON(rules)
-	if err != nil { // what was read from JSON has a canonical form
+	if err != nil { // values read from JSON have a canonical form
 		text = fmt.Append(nil, rules)
 	}
 	c.Rules = key.Hash(string(text))[:rulesLength]
 	return c
 }
 
-// meaning is what the definitions say of a path: the value of a constant, or the type of a field.
+// meaning returns what the definitions say about a path: the value of a constant, or the type of a field.
 func (s *Set) meaning(w *Workflow, t *Trigger, path expr.Path) any {
 	const field = 2 // record.field
 	switch {

@@ -12,23 +12,23 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// Bounds of what a message reads.
+// Bounds of the data of a message.
 const (
-	// MaxDataRows is how many rows a text is given at most: more than anybody reads in a message.
+	// MaxDataRows bounds the rows that a text gets: more than people read in a message.
 	MaxDataRows = 1000
-	// DefaultDataTimeout and MaxDataTimeout bound the request for a document: whoever waits for the message waits for it.
+	// DefaultDataTimeout and MaxDataTimeout bound the request for a document, which delays the message.
 	DefaultDataTimeout = 10 * time.Second
 	MaxDataTimeout     = time.Minute
 )
 
-// Names of the columns of a row that stands for several records.
+// Names of the columns of a row for a group of records.
 const (
 	DataGroup = "group"
 	DataSum   = "sum"
 	DataCount = "count"
 )
 
-// Data is what a message reads when it is written, by its name in texts, data.NAME: records of the workspace, or a document
+// Data is a datasource that a message reads when it is rendered: records of the workspace, or a document. Texts read it as data.NAME
 // (format.md §2, message).
 type Data struct {
 	Name string
@@ -44,21 +44,21 @@ type Data struct {
 	URL     string
 	Timeout time.Duration
 
-	Relations  []Relation // by which it reads other records
-	PerContact bool       // it reads the person who is written to, so that each has their own
+	Relations  []Relation // through which it reads other records
+	PerContact bool       // it reads the contact, so the result differs for each
 }
 
-// DataOrder is the order of rows. The zero value is that of the groups, or of the records' ids.
+// DataOrder is the order of rows. The zero value is the order of the groups, or of the records' ids.
 type DataOrder struct {
-	Column  string        // of rows that stand for several records
-	By      *expr.Program // of rows that are records
+	Column  string        // for rows of groups
+	By      *expr.Program // for rows that are records
 	Reverse bool
 }
 
-// Single reports whether it is one row, and no list of them.
+// Single reports whether the data is one row instead of a list.
 func (d *Data) Single() bool { return d.Records != "" && d.GroupBy == nil && (d.Sum != nil || d.Count) }
 
-// columns are those of the rows that stand for several records; nil where a row is a record.
+// columns returns the columns of rows of groups; nil when a row is a record.
 func (d *Data) columns() []string {
 	var all []string
 	if d.GroupBy != nil {
@@ -73,7 +73,7 @@ func (d *Data) columns() []string {
 	return all
 }
 
-// data reads what a message reads.
+// data reads the datasources of a message.
 func (r *reader) data(n *portable.Node, set *Set) []*Data {
 	var all []*Data
 	for _, field := range r.named(n, "a name") {
@@ -132,8 +132,8 @@ func (r *reader) datum(name string, f fields, set *Set) *Data {
 	return d
 }
 
-// scopeOfData is what the expressions of data read: the names of the trigger, the person, and as record the one that is
-// looked at.
+// scopeOfData returns the names that the expressions of data can read: the names of the trigger, the contact, and as record the
+// record of the row.
 func (r *reader) scopeOfData(typ *expr.RecordType) expr.Scope {
 	scope := r.around
 	scope.Record, scope.RecordType, scope.Contact, scope.Now, scope.Issues, scope.Metric = true, typ, true, true, false, false
@@ -143,7 +143,7 @@ func (r *reader) scopeOfData(typ *expr.RecordType) expr.Scope {
 	return scope
 }
 
-// order reads by what rows are ordered, and whether backwards.
+// order reads the order of rows and its direction.
 func (r *reader) order(d *Data, f fields, scope expr.Scope) {
 	n := f.get("order_by")
 	text, ok := r.text(n)
@@ -169,10 +169,10 @@ func (r *reader) order(d *Data, f fields, scope expr.Scope) {
 	}
 }
 
-// shaped refuses what has no effect.
+// shaped refuses keys that would have no effect.
 func (r *reader) shaped(d *Data, f fields) {
 	if f.get("group_by") != nil && f.get("sum") == nil && f.get("count") == nil {
-		r.report(CodeMissing, f.get("group_by").Pos, "nothing says what is told of each group", "write count: true, or sum: record.FIELD")
+		r.report(CodeMissing, f.get("group_by").Pos, "nothing says what is computed for each group", "write count: true, or sum: record.FIELD")
 	}
 	if f.get("group_by") != nil || f.get("sum") == nil && f.get("count") == nil {
 		return
@@ -184,7 +184,7 @@ func (r *reader) shaped(d *Data, f fields) {
 	}
 }
 
-// read notes what the expressions read of other records, and of the person.
+// read records which relations the expressions follow, and whether they read the contact.
 func (d *Data) read(typ *expr.RecordType) {
 	for _, path := range d.paths() {
 		d.PerContact = d.PerContact || path[0] == "contact"
@@ -195,7 +195,7 @@ func (d *Data) read(typ *expr.RecordType) {
 	}
 }
 
-// paths are all that its expressions read.
+// paths returns all paths that the expressions read.
 func (d *Data) paths() []expr.Path {
 	paths := slices.Clone(d.Where.Paths())
 	for _, p := range []*expr.Program{d.GroupBy, d.Sum, d.Order.By} {
@@ -206,7 +206,7 @@ func (d *Data) paths() []expr.Path {
 	return paths
 }
 
-// document reads where a document is.
+// document reads the address of a document.
 func (r *reader) document(d *Data, f fields) {
 	for _, key := range []string{"where", "group_by", "sum", "count", "order_by", "limit"} {
 		if n := f.get(key); n != nil {
@@ -233,7 +233,7 @@ func (r *reader) document(d *Data, f fields) {
 	}
 }
 
-// datumRead checks a path below data in a text.
+// datumRead checks a path under data in a text.
 func (r *reader) datumRead(at portable.Pos, path string, known []*Data) {
 	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '.' || c == '[' || c == ']' })
 	if len(parts) < 2 {

@@ -42,7 +42,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			`7:41 invalid: "soon" is not a duration | write change, or an interval such as 5m`,
 		}},
 		{"time in a shape of its own", onRecord("    issues:\n      A: [record.a == 1, days_since(record.b) % 7 == 0]\n      B: age(record.b) > days(1)\n"), []string{
-			"7:10 invalid: it cannot be computed when time alone changes this: days_since(record.b) % 7 == 0 | write check: [change, 5m], so that it is evaluated every 5 minutes too",
+			"7:10 invalid: it cannot be computed when time alone changes this: days_since(record.b) % 7 == 0 | write check: [change, 5m], so that it is also evaluated every 5 minutes",
 		}},
 		{"time in a shape of its own, looked at", onRecord("    when: days_since(record.b) % 7 == 0\n    cooldown: {length: 1d}\n    check: [change, 5m]\n"), nil},
 		{"check never", onRecord("    issues: {A: record.a == 1}\n    check: []\n"), []string{"7:12 invalid: this trigger never looks | write change, an interval such as 5m, or both"}},
@@ -65,9 +65,9 @@ func TestMistakesOnRecords(t *testing.T) {
 			"8:15 invalid: trigger t: cooldown is for triggers with a record | remove it", "9:13 invalid: trigger t: issues is for triggers with a record | remove it",
 			"10:15 invalid: trigger t: resolved is for triggers with a record | remove it",
 		}},
-		{"the engine's own events", head + "  - {id: t, event: condition.met}\n" + tail, []string{`4:20 not_supported_yet: "condition.met" is not supported yet | the events of this product itself are not told yet`}},
+		{"the engine's own events", head + "  - {id: t, event: condition.met}\n" + tail, []string{`4:20 not_supported_yet: "condition.met" is not supported yet | this product does not emit events of its own yet`}},
 		{"resolved of a workflow of events", head + "  - {id: t, event: e}\nresolved: {sms: {text: x}}\n" + tail, []string{"5:11 invalid: workflow w: resolved is for triggers on records with issues or a cooldown | remove it: an event is never over, and a reminder is withdrawn where it no longer holds"}},
-		{"revalidate with an event", head + "  - {id: t, event: e}\nlimits: {revalidate: true}\n" + tail, []string{"5:22 invalid: trigger t: an event does not change, so nothing can be evaluated again | revalidate is for triggers with a record"}},
+		{"revalidate with an event", head + "  - {id: t, event: e}\nlimits: {revalidate: true}\n" + tail, []string{"5:22 invalid: trigger t: an event does not change, so there is nothing to evaluate again | revalidate is for triggers with a record"}},
 		{"limits by kind of channel", "persona: P\ncadence:\n  channels:\n    emial: {max_per_day: 1}\n    pigeon: {max_per_day: 2}\n    parrot: {max_per_day: 3}\n    sms: {max_per_day: 4}\n---\nchannel: parrot:grey\nprovider: memory\n" +
 			"---\nworkspace: default\ncadence: {channels: {smss: {cooldown: 1h}}}\n", []string{
 			`4:5 reference: there are no channels of kind "emial" | did you mean email?`,
@@ -111,7 +111,7 @@ func TestMistakesOnRecords(t *testing.T) {
 			`12:7 not_supported_yet: "max_sends_per_hour" is not supported yet | leave it out for now`,
 		}},
 		{"texts", strings.Replace(onRecord("    issues: {A: record.battery < 1}\n"), "Hello", `"{{ record.nam }} {{ event.x }} {{ recrd.name }} {{ battery }} {{ issues | join: ', ' }} {{ detected_at }} {{ record.id }}"`, 1) + kioskType, []string{
-			`12:15 template: record has no field "nam" | did you mean name?`, "12:32 template: there is no event here: the trigger looks at records",
+			`12:15 template: record has no field "nam" | did you mean name?`, "12:32 template: there is no event here: the trigger is on records",
 			`12:46 template: there is no variable "recrd" | did you mean record?`,
 			`12:63 template: there is no variable "battery" | a field of the record is record.battery; besides record there are attempt, contact, detected_at, due_at, issues, now, step, survey, vars and workspace`,
 		}},
@@ -124,7 +124,7 @@ func TestMistakesOnRecords(t *testing.T) {
 		{"an invitation of the other kind", strings.Replace(onRecord("    issues: {A: record.a == 1}\n"), "  sms:\n    text: Hello\n", "  survey: s\n", 1) +
 			"---\nsurvey: s\ntitle: S\ninvitation:\n  text: \"{{ event.name }} {{ survey.link }}\"\nquestions: {id: q, type: text, text: Q}\n", []string{
 			"warning 11:11 no_page: survey s has no page yet, so the link in its invitation leads nowhere | this version has no public pages of surveys: write texts with a link to a form of your own",
-			"11:11 template: the invitation of survey s writes event.name, and there is no event here: the trigger looks at records",
+			"11:11 template: the invitation of survey s writes event.name, and there is no event here: the trigger is on records",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestMistakesOfPeople(t *testing.T) {
 			`8:9 invalid: "numbers" is not the type of a field | did you mean number?`, "12:9 invalid: this map is empty | write a value, or remove the line",
 		}},
 		{"the same twice", "persona: P\n---\npersona: P\n---\nrecord_type: r\nfields: {a: text}\n---\nrecord_type: r\nfields: {a: text}\n", []string{
-			"3:10 duplicate: persona P is defined twice | the other one stands at a.yaml:1", "8:14 duplicate: record_type r is defined twice | the other one stands at a.yaml:5",
+			"3:10 duplicate: persona P is defined twice | the other one is at a.yaml:1", "8:14 duplicate: record_type r is defined twice | the other one is at a.yaml:5",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -297,19 +297,19 @@ func TestNewFilesMustFitWhatIsInForce(t *testing.T) {
 		{"a field more", "record_type: kiosk\nfields: {battery: number, name: text, site: text}\n", nil},
 		{"another type", "record_type: site\nfields: {name: text}\n", nil},
 		{"a field that is read", "record_type: kiosk\nfields: {charge: number, name: text}\n", []string{
-			"workflow w in force 6:25 expression: undefined field 'battery' | it does not fit these files: apply it with them, mended",
+			"workflow w in force 6:25 expression: undefined field 'battery' | it does not fit these files: correct it and apply it with them",
 		}},
 		{"a field that is written", "record_type: kiosk\nfields: {battery: number}\n", []string{
-			`workflow w in force 12:13 template: template low writes record.name, and records of type kiosk have no field "name" | it does not fit these files: apply it with them, mended`,
+			`workflow w in force 12:13 template: template low writes record.name, and records of type kiosk have no field "name" | it does not fit these files: correct it and apply it with them`,
 		}},
 		{"a template for another channel", "template: low\ninbox: {text: Hello}\n", []string{
-			"workflow w in force 12:3 missing: this message has no texts for sms, by which it leaves | it does not fit these files: apply it with them, mended",
+			"workflow w in force 12:3 missing: this message has no texts for sms, by which it leaves | it does not fit these files: correct it and apply it with them",
 		}},
 		{"quiet hours over the window", "persona: P\ncadence: {quiet_hours: \"19:00-07:00\"}\n", []string{
-			"workflow w in force 7:27 invalid: persona P has quiet hours 19:00-07:00, which cover all of the send window | it does not fit these files: apply it with them, mended",
+			"workflow w in force 7:27 invalid: persona P has quiet hours 19:00-07:00, which cover all of the send window | it does not fit these files: correct it and apply it with them",
 		}},
 		{"a template for events", "template: low\nsms:\n  text: \"{{ event.name }}\"\n", []string{
-			"workflow w in force 12:13 template: template low writes event.name, and there is no event here: the trigger looks at records | it does not fit these files: apply it with them, mended",
+			"workflow w in force 12:13 template: template low writes event.name, and there is no event here: the trigger is on records | it does not fit these files: correct it and apply it with them",
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// kindWords are all words with which a definition may begin, sorted.
+// kindWords returns all words that a definition may begin with, sorted.
 func kindWords() []string {
 	words := laterKinds()
 	for _, k := range builtKinds() {
@@ -20,7 +20,7 @@ func kindWords() []string {
 	return words
 }
 
-// kindOf reads the kind of a document, its first key. Where it is none, it is what was probably meant, or empty.
+// kindOf reads the kind of a document, its first key. If the key is not a kind, it returns the kind that was probably meant, or "".
 func (r *reader) kindOf(root *portable.Node) (kind Kind, first portable.Field, ok bool) {
 	if root.Kind == portable.Broken {
 		return "", first, false
@@ -98,8 +98,8 @@ func (l *loader) parts(file string, doc portable.Document) []portable.Document {
 	return parts
 }
 
-// begins reports whether the first of the lines that follow begins a definition of its own: its key is a kind, and it is no key of
-// the definition above it, or what comes next is one of the new definition alone.
+// begins reports whether a line begins a new definition: its key is a kind, and either the definition above has no such key, or the
+// next key belongs to the new definition only.
 func (l *loader) begins(above, follow []portable.Field) bool {
 	kind, head := l.tables[above[0].Key.Text], follow[0].Key
 	own := l.tables[head.Text]
@@ -117,7 +117,7 @@ func (l *loader) begins(above, follow []portable.Field) bool {
 	return own.entry(next) != nil && (written || kind.entry(next) == nil)
 }
 
-// isKey reports whether a kind is a key of a block too.
+// isKey reports whether a kind is also a key of a block.
 func (l *loader) isKey(word string, own *block) bool {
 	for _, b := range l.tables {
 		if b != own && b.entry(word) != nil {

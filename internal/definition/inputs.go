@@ -8,9 +8,9 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 )
 
-// KeyInputs is what the keys of a trigger's occasions stand for but do not spell (decision 20), by name: the expression of a
-// date or of a metric, what makes a context, the length of a period, or the recipe of events. All of it is text of the
-// definition, and none is of a record, an event or a channel.
+// KeyInputs returns what the keys of a trigger's occasions depend on but do not contain (decision 20), by name: the expression of a
+// date or a metric, the parts of a context, the length of a period, or the dedup paths. All of it is text of the definition, not of
+// a record, an event or a channel.
 func (t *Trigger) KeyInputs() map[string]any {
 	switch {
 	case t.Ahead():
@@ -34,8 +34,8 @@ func (t *Trigger) KeyInputs() map[string]any {
 	return map[string]any{"dedup": paths}
 }
 
-// Inputs is the hash of KeyInputs. It is made when the definitions are compiled, because every event and every look asks for
-// it.
+// Inputs returns the hash of KeyInputs. It is computed when the definitions are compiled, because every event and every evaluation
+// needs it.
 func (t *Trigger) Inputs() string { return cmp.Or(t.inputs, key.Hash(t.InputsJSON())) }
 
 // InputsJSON is KeyInputs in the form that is hashed.

@@ -6,8 +6,8 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 )
 
-// What a later release builds is refused, and read nevertheless where that is cheap: its author learns of a slip of
-// the pen now, not after the upgrade.
+// Keys of a later release are refused, but still read where that is cheap, so that an author learns of mistakes now and not after the
+// upgrade.
 
 func (r *reader) laterInTrigger(f fields, id string) {
 	if fire, cooldown := f.get("fire"), f.get("cooldown"); fire != nil && cooldown != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
-// lint warns of recipes that work and probably do not mean what they say (C14, decision 39).
+// lint warns about dedup paths that work but are probably not what the author means (C14, decision 39).
 func (l *loader) lint(set *Set) {
 	type use struct {
 		r *reader
@@ -48,8 +48,8 @@ func (l *loader) lint(set *Set) {
 	})
 }
 
-// LimitedByDefault returns the types of the workflows whose messages meet the limits that hold where nobody has set any:
-// the workspace has none of its own, and they go to others than the people of a persona that has some (A37).
+// LimitedByDefault returns the types of the workflows whose messages are subject to the default limits: the workspace sets none, and
+// the audience is not limited to personas that do (A37).
 func (s *Set) LimitedByDefault() []string {
 	if s.Workspace.Limits != cadence.LayerDefault {
 		return nil
@@ -75,7 +75,7 @@ func (s *Set) limits(persona, kind string) bool {
 	return p != nil && !p.Cadence.For(kind).Empty()
 }
 
-// lintRecipe follows C14: too narrow loses events, too wide never finds a duplicate.
+// lintRecipe follows C14: too few dedup paths lose events, too many never find a duplicate.
 func (r *reader) lintRecipe(t *Trigger, at portable.Pos) {
 	if t.Dedup == nil {
 		return

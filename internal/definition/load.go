@@ -20,7 +20,7 @@ type File struct {
 	Text []byte
 }
 
-// Options are what definitions may refer to beside one another.
+// Options says what definitions may refer to in addition to one another.
 type Options struct {
 	// Providers of channels that this program knows; nil leaves the providers of channels unchecked.
 	Providers []ProviderInfo
@@ -28,16 +28,16 @@ type Options struct {
 	Secret func(name string) error
 	// Compiler compiles expressions; nil makes one for the call. One serves a whole process.
 	Compiler *expr.Compiler
-	// Known are the definitions in force. Load lets files refer to those that they do not define anew.
+	// Known are the definitions in force. Files may refer to those that they do not redefine.
 	Known []Stored
-	// Removed are definitions in force that will be in force no longer, unless the files define them. What needs one of them is an error.
+	// Removed are definitions in force that will be removed, unless the files define them. A definition that needs one is an error.
 	Removed []Ref
 	// Prune removes every definition in force that the files do not define.
 	Prune bool
-	// Whole says that the files and Known are all that there is: a channel or a type of record that they lack is an error, where
-	// it else is a warning, since it may come later.
+	// Whole says that the files and Known are complete: a missing channel or record type is then an error. Otherwise it is a warning,
+	// since it may be added later.
 	Whole bool
-	// Strict makes what has no effect yet an error, where it else is a warning.
+	// Strict reports keys that have no effect yet as errors; otherwise they are warnings.
 	Strict bool
 }
 
@@ -52,8 +52,8 @@ type ProviderInfo struct {
 	Name     string
 	Settings []SettingInfo
 	Verifies []string // the settings that on_unknown: verify needs; nil: the provider cannot
-	// Check looks at the settings that are written literally; the value of one that is kept elsewhere is empty. It says
-	// which setting is wrong, if it is one alone, and why, without repeating a value. nil: nothing is looked at.
+	// Check checks the literal settings; the value of a reference is empty. It returns which setting is wrong, if it is a single one, and
+	// why, without repeating a value. nil: nothing is checked.
 	Check func(settings map[string]string) (setting string, err error)
 }
 
@@ -62,7 +62,7 @@ type SettingInfo struct {
 	Name     string
 	Required bool
 	Secret   bool // must be {secret: NAME}, {env: NAME} or {file: PATH}
-	Free     bool // it is about the message alone: it decides neither where a secret goes nor how that is protected
+	Free     bool // it affects only the message: it decides neither where a secret goes nor how it is protected
 }
 
 // Bundle is what a folder defines.
@@ -84,7 +84,7 @@ func Load(files []File, opts Options) (Bundle, []Problem) {
 	for _, file := range files {
 		docs, problems := portable.Parse(string(file.Text))
 		if slices.ContainsFunc(docs, isScenario) {
-			b.Scenarios = append(b.Scenarios, file) // its problems are told by who knows scenarios
+			b.Scenarios = append(b.Scenarios, file) // package sim reports its problems
 			continue
 		}
 		for _, p := range problems {
@@ -114,19 +114,19 @@ func Load(files []File, opts Options) (Bundle, []Problem) {
 	for _, s := range l.sources[:given] {
 		b.Documents = append(b.Documents, s.document)
 	}
-	// What is in force was accepted when it came, and its author is not here to mend it.
+	// A definition in force was accepted when it was applied, so its problems are not reported.
 	broken := brokenInForce(l.problems, opts)
 	l.problems = slices.DeleteFunc(l.problems, func(p Problem) bool { return isInForce(p.File) })
 	return b, tidy(append(l.problems, broken...), files)
 }
 
-// inForce stands for the file of a definition that is known and not among the files.
+// inForce is the file name of a definition that is in force and not among the files.
 const inForce = "\x00in force"
 
 func isInForce(file string) bool { return strings.HasPrefix(file, inForce) }
 
-// brokenInForce returns the errors of definitions in force that they do not have without the new files: a template that
-// says nothing by SMS any more, a record type without a field that is read.
+// brokenInForce returns the errors that the new files cause in definitions in force, such as a template that no longer has a text for
+// SMS, or a record type that lacks a field that is read.
 func brokenInForce(problems []Problem, opts Options) []Problem {
 	broken := slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Warning || !isInForce(p.File) })
 	if len(broken) == 0 {
@@ -144,7 +144,7 @@ func brokenInForce(problems []Problem, opts Options) []Problem {
 	for i := range broken {
 		broken[i].File = strings.TrimPrefix(broken[i].File, inForce+" ") + " in force"
 		if broken[i].Code != CodeNeeded {
-			broken[i].Hint = "it does not fit these files: apply it with them, mended"
+			broken[i].Hint = "it does not fit these files: correct it and apply it with them"
 		}
 	}
 	return broken
@@ -158,9 +158,8 @@ func (l *loader) addKnown(d Stored) {
 	}
 }
 
-// Compile makes the set of that number from the rows of the store, through the same code as Load. What leads to
-// nothing in this set, such as a provider that this program does not know or a template that has gone, is no error
-// here: it shows when something is sent (C44).
+// Compile makes the set of that number from the rows of the store, through the same code as Load. A dangling reference, such as a
+// provider that this program does not know or a removed template, is no error here: it shows when a message is sent (C44).
 func Compile(number int64, docs []Stored, opts Options) (*Set, error) {
 	l, err := newLoader(opts)
 	if err != nil {
@@ -190,20 +189,20 @@ func Compile(number int64, docs []Stored, opts Options) (*Set, error) {
 	return set, nil
 }
 
-// loader holds what the documents of a set share while they are read.
+// loader holds the state that the documents of a set share while they are read.
 type loader struct {
 	opts     Options
 	compiler *expr.Compiler
 	tables   tables
-	stored   bool // from the store: what was once accepted is not refused for a provider that has gone
+	stored   bool // from the store: an accepted document is not refused because a provider is missing
 	problems []Problem
 	sources  []*source
 	byName   map[Ref]*source
 	removed  map[Ref]bool
-	unread   map[Kind]bool // a definition of that kind has no name that could be read; "": its kind neither
+	unread   map[Kind]bool // a definition of that kind has an unreadable name; "": its kind is unreadable too
 }
 
-// source is a document on its way into a set.
+// source is a document that is being added to a set.
 type source struct {
 	document Document
 	root     *portable.Node
@@ -258,13 +257,13 @@ func (l *loader) add(file string, doc portable.Document, version int64) {
 	id := Ref{kind, name}
 	if other := l.byName[id]; other != nil {
 		r.report(CodeDuplicate, s.nameAt, fmt.Sprintf("%s %s is defined twice", kind, name),
-			fmt.Sprintf("the other one stands at %s:%d", other.document.File, other.nameAt.Line))
+			fmt.Sprintf("the other one is at %s:%d", other.document.File, other.nameAt.Line))
 		return
 	}
 	l.byName[id] = s
 }
 
-// meaning is a hash over what a document says: comments, the order of keys and blanks do not count.
+// meaning returns a hash of a document's content. Comments, the order of keys and blanks do not count.
 func meaning(root *portable.Node) string {
 	canonical, err := json.Marshal(root.Value()) // sorts keys; values are JSON values
 	if err != nil {
@@ -295,7 +294,7 @@ func (l *loader) defined(kind Kind) []string {
 	return names
 }
 
-// compile makes the set of everything that was added. The order is that of reference: what is named is read first.
+// compile makes the set of all documents that were added. Documents that others refer to are read first.
 func (l *loader) compile(number int64) *Set {
 	set := &Set{
 		Number: number, Workspace: defaultWorkspace(), templates: map[string]Message{},
@@ -360,7 +359,7 @@ func (l *loader) compile(number int64) *Set {
 	return set
 }
 
-// later reports the documents of kinds that are not built, and reads what others need of them for their own checks.
+// later reports documents of kinds that are not supported yet, and reads the parts that the checks of other documents need.
 func (l *loader) later() {
 	for _, kind := range laterKinds() {
 		l.each(Kind(kind), func(r *reader, s *source) {

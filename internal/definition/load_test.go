@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func read(t testing.TB, paths ...string) []definition.File {
 	t.Helper()

@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// message reads what is said: texts, a template's, or a survey's invitation. The channels are known by then, so a
-// message that has nothing to say there is refused here and not when it is sent.
+// message reads a message: its own texts, a template's, or a survey's invitation. The channels are already known, so a message
+// without a text for one of them is refused here and not when it is sent.
 func (r *reader) message(n *portable.Node, set *Set, channels ...string) Message {
 	f, ok := r.fields(n, "message")
 	if !ok {
@@ -58,7 +58,7 @@ func (r *reader) message(n *portable.Node, set *Set, channels ...string) Message
 	return m
 }
 
-// speaks checks that a message has texts for the kind of channel by which it leaves.
+// speaks checks that a message has texts for the kind of its channel.
 func (r *reader) speaks(n *portable.Node, m Message, channel string, fallback bool) {
 	kind, _, _ := strings.Cut(channel, ":")
 	if r.stored || len(m.ByKind) == 0 || !slices.Contains(addressKinds(), kind) {
@@ -74,7 +74,7 @@ func (r *reader) speaks(n *portable.Node, m Message, channel string, fallback bo
 	r.report(CodeMissing, n.Pos, fmt.Sprintf("this message has no texts for %s, %s", kind, how), fmt.Sprintf("write %s: below it", kind))
 }
 
-// texts reads the texts for each kind of channel. A channel of another kind takes the plainest of them.
+// texts reads the texts for each kind of channel. A channel of another kind uses the plainest of them.
 func (r *reader) texts(f fields) Message {
 	m := Message{ByKind: map[string]Texts{}}
 	for _, kind := range []string{"inbox", "push", "email", "whatsapp", "sms", "webhook"} {
@@ -82,7 +82,7 @@ func (r *reader) texts(f fields) Message {
 		if n == nil {
 			continue
 		}
-		if n.Kind == portable.Broken { // it says something
+		if n.Kind == portable.Broken { // the message has a text
 			m.ByKind[kind] = Texts{}
 			continue
 		}
@@ -111,7 +111,7 @@ func (r *reader) texts(f fields) Message {
 	return m
 }
 
-// webhook reads what only webhooks have: text and body are two names for one thing.
+// webhook reads the keys that only webhooks have: text and body are synonyms.
 func (r *reader) webhook(f fields, t *Texts) {
 	switch body := f.get("body"); {
 	case body != nil && f.get("text") != nil:
@@ -123,7 +123,7 @@ func (r *reader) webhook(f fields, t *Texts) {
 	}
 }
 
-// email reads what only emails have.
+// email reads the keys that only emails have.
 func (r *reader) email(f fields, t *Texts) {
 	switch markdown := f.get("markdown"); {
 	case markdown != nil && (f.get("text") != nil || f.get("html") != nil):
@@ -160,7 +160,7 @@ func (r *reader) email(f fields, t *Texts) {
 	}
 }
 
-// mailbox reads a template of an address with or without a name. One without variables is looked at now.
+// mailbox reads a template of an address with or without a name. A template without variables is checked now.
 func (r *reader) mailbox(n *portable.Node) message.Text {
 	text := r.localized(n, message.Plain)
 	text.Templates(func(_ string, t *message.Template) {
@@ -186,7 +186,7 @@ func (r *reader) templateRef(n *portable.Node, set *Set) Message {
 	return m
 }
 
-// surveyRef names a survey; one that is not defined may come later (C44).
+// surveyRef reads the name of a survey; an undefined survey may be added later (C44).
 func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
 	name, ok := r.defName(n)
 	if !ok {
@@ -207,13 +207,13 @@ func (r *reader) surveyRef(n *portable.Node, set *Set) Message {
 	return Message{Survey: name}
 }
 
-// reference is a name of a definition, and as it is written.
+// reference reads the name of a definition, and returns it also as written.
 type reference struct {
 	kind          Kind
 	name, written string
 }
 
-// unresolved reports a name that is not defined, or will not be any more.
+// unresolved reports a name that is not defined, or is about to be removed.
 func (r *reader) unresolved(ref reference, at portable.Pos, hint string, warning bool) {
 	kind := strings.ReplaceAll(string(ref.kind), "_", " ")
 	if r.removed[Ref{ref.kind, ref.name}] {
@@ -230,7 +230,7 @@ func (r *reader) unresolved(ref reference, at portable.Pos, hint string, warning
 	}
 }
 
-// undefined is the hint at a name that is not defined.
+// undefined returns the hint for a name that is not defined.
 func (r *reader) undefined(kind Kind, name string) string {
 	if hint := suggest.DidYouMean(name, r.defined(kind)); hint != "" {
 		return hint

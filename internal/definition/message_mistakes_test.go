@@ -71,7 +71,7 @@ func TestMistakesOfData(t *testing.T) {
 		{"without effect", report("    a: {records: class, sum: record.booked, order_by: sum, limit: 2}\n    b: {records: class, group_by: record.name}\n    c: {records: class, timeout: 1s, limit: 2000, count: false}\n", "x"), []string{
 			`9:55 invalid: order_by has no effect: data.a is one row | remove it, or write group_by`,
 			`9:67 invalid: limit has no effect: data.a is one row | remove it, or write group_by`,
-			`10:35 missing: nothing says what is told of each group | write count: true, or sum: record.FIELD`,
+			`10:35 missing: nothing says what is computed for each group | write count: true, or sum: record.FIELD`,
 			`11:34 invalid: timeout is for http | remove it`,
 			`11:45 invalid: a text is given 1000 rows at most`,
 			`11:45 invalid: limit has no effect: data.c is one row | remove it, or write group_by`,

@@ -9,14 +9,13 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// A wait for a new day, week or month ends at midnight where nothing else is said. A message that makes a telephone ring at that
-// moment is warned of. Only the first channel of a trigger counts: what waits, waits for that, but for people without an address on it.
+// By default a wait for a new day, week or month ends at midnight. lintMidnight warns about messages that may make a telephone ring at
+// that moment. Only the first channel of a trigger counts, since messages wait for it, unless the contact has no address there.
 
-// rings reports whether messages on a kind of channel are heard when they come.
+// rings reports whether messages on a kind of channel make a sound when they arrive.
 func rings(kind string) bool { return kind == "sms" || kind == "whatsapp" || kind == "push" }
 
-// lintMidnight warns of the triggers whose messages may make telephones ring at midnight. Limits that nobody has set are another
-// place's: see RingsByDefault.
+// lintMidnight warns about triggers whose messages may make telephones ring at midnight. See RingsByDefault for the default limits.
 func (l *loader) lintMidnight(set *Set) {
 	if l.stored {
 		return
@@ -42,8 +41,8 @@ func (l *loader) lintMidnight(set *Set) {
 	})
 }
 
-// RingsByDefault are the kinds of channels whose messages may make a telephone ring at midnight by the limits that hold where
-// nobody has set any, in ascending order.
+// RingsByDefault returns the kinds of channels whose messages may make a telephone ring at midnight under the default limits, in
+// ascending order.
 func (s *Set) RingsByDefault() []string {
 	if s.Workspace.Limits != cadence.LayerDefault {
 		return nil
@@ -61,8 +60,8 @@ func (s *Set) RingsByDefault() []string {
 	return kinds
 }
 
-// midnight names a limit by the calendar for which messages of a trigger on a kind of channel may wait until midnight, and the
-// persona that sets it; no persona: the workspace.
+// midnight returns a calendar limit that may make a trigger's messages on a kind of channel wait until midnight, and the persona that
+// sets it. An empty persona means the workspace.
 func (s *Set) midnight(w *Workflow, t *Trigger, kind string) (persona string, limit cadence.Limit, found bool) {
 	switch l := t.Limits; {
 	case !rings(kind), l.Critical, t.ownAt(s) && len(t.Timing.Reminders) == 0, l.AtCreate == LimitSkip && l.AtSend == LimitFail,
@@ -93,7 +92,7 @@ func (s *Set) midnight(w *Workflow, t *Trigger, kind string) (persona string, li
 	return "", "", false
 }
 
-// byCalendar is the first limit of a policy for which messages of a type wait until another day.
+// byCalendar returns the first limit of a policy that makes messages of a type wait until another day.
 func byCalendar(p cadence.Policy, typ string) (cadence.Limit, bool) {
 	for _, limit := range []struct {
 		most    int
@@ -115,7 +114,7 @@ func byCalendar(p cadence.Policy, typ string) (cadence.Limit, bool) {
 	return "", false
 }
 
-// ownAt reports whether the timing gives messages a time of day of their own, as far as that can be known here.
+// ownAt reports whether the timing gives messages a time of day of their own, as far as the definition shows.
 func (t *Trigger) ownAt(set *Set) bool {
 	switch {
 	case t.Schedule != nil:
@@ -130,7 +129,7 @@ func (t *Trigger) ownAt(set *Set) bool {
 	return !ofRecord || declared == nil || declared.Declared[field] != "datetime"
 }
 
-// holdsMidnight reports whether a span of the day holds its first moment.
+// holdsMidnight reports whether a span of the day contains midnight.
 func holdsMidnight(s civil.Span) bool {
 	return !s.IsZero() && (s.From > s.To && s.To > 0 || s.From == 0)
 }

@@ -48,7 +48,7 @@ func TestMidnightIsWarnedOf(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
-	// The limits that hold where nobody has set any are told of by themselves.
+	// The default limits are reported separately.
 	bundle, problems := definition.Load([]definition.File{yaml("channel: sms\nprovider: memory\n---\nworkflow: w\ntype: alert\ntriggers: [{id: t, event: e}]\n" +
 		"audience: [{to: event.recipient}]\nchannel: sms\nmessage: {sms: {text: x}}\n")}, definition.Options{})
 	if got := bundle.Set.RingsByDefault(); !slices.Equal(got, []string{"sms"}) {

@@ -102,8 +102,8 @@ func TestMistakes(t *testing.T) {
 		{"no map", "- a\n- b\n", []string{`1:1 invalid: this must be a definition, and is a list | its first key is its kind, its value the name, such as workflow: csi-gr`}},
 		{"nothing but braces", "{}\n", []string{`1:1 invalid: this must be a definition, and is a map | its first key is its kind, its value the name, such as workflow: csi-gr`}},
 		{"name", "sink: a b\nprovider: file\n", []string{`1:7 invalid: "a b" is not a name | write a-b`}},
-		{"twice", "sink: a\nprovider: file\n---\nsink: a\nprovider: file\n", []string{`4:7 duplicate: sink a is defined twice | the other one stands at a.yaml:1`}},
-		{"one channel in two spellings", "channel: sms\nprovider: memory\n---\nchannel: sms:default\nprovider: memory\n", []string{`4:10 duplicate: channel sms:default is defined twice | the other one stands at a.yaml:1`}},
+		{"twice", "sink: a\nprovider: file\n---\nsink: a\nprovider: file\n", []string{`4:7 duplicate: sink a is defined twice | the other one is at a.yaml:1`}},
+		{"one channel in two spellings", "channel: sms\nprovider: memory\n---\nchannel: sms:default\nprovider: memory\n", []string{`4:10 duplicate: channel sms:default is defined twice | the other one is at a.yaml:1`}},
 		{"two workspaces", "workspace: a\n---\nworkspace: b\n", []string{`3:12 duplicate: there is one workspace in a set of definitions | put the definitions of another workspace into a folder of their own`}},
 		{"nothing but a name", "workflow: w\n", []string{`1:1 missing: workflow w has no type, triggers, audience, channel and message | type is alert, reminder, report, survey, broadcast, digest, story_so_far, notice or custom`}},
 		{"reserved name", "workflow: retry\ntype: alert\ntriggers:\n  - {id: event, event: e}\n" + tail, []string{
@@ -190,14 +190,14 @@ func TestMistakes(t *testing.T) {
 			`13:13 invalid: "retry" is not a value of on_unknown | it is resend, hold or verify`,
 		}},
 		{"what follows an unknown outcome", "channel: push\nprovider: http\nsettings: {url: http://127.0.0.1}\non_unknown: verify\ntimeout: 6m\n---\nchannel: sms\nprovider: asked\non_unknown: verify\n---\nchannel: email\nprovider: memory\non_unknown: hold\nidempotency_ttl: 24h\n", []string{
-			`4:13 invalid: provider http cannot tell what became of a message | write resend if it recognises a repeated idempotency key, else hold`,
+			`4:13 invalid: provider http cannot look up the outcome of a message | write resend if it recognises a repeated idempotency key, else hold`,
 			`5:10 invalid: a request takes at most 5m`,
 			`9:13 missing: on_unknown: verify needs the setting status_url of provider asked | write resend if it recognises a repeated idempotency key, else hold`,
 			`14:18 invalid: idempotency_ttl bounds on_unknown: resend only: hold never sends again, verify asks first | remove it`,
 		}},
 		{"what a channel lets through", "channel: push\nprovider: memory\nrate: 50\nconcurrency: 2000\nonly_to: [ann@example.org, '*']\n---\nchannel: sms\nprovider: memory\nrate: 0/s\nconcurrency: none\nonly_to: []\n", []string{
 			`3:7 invalid: "50" is not a rate | a rate is written 50/s, 600/m or 1000/h`,
-			`4:14 invalid: at most 1000 requests are on the wire at once`,
+			`4:14 invalid: at most 1000 requests can be in flight at once`,
 			`5:28 invalid: "*" allows everybody: leave the list out`,
 			`9:7 invalid: "0/s" is not a rate | a rate is written 50/s, 600/m or 1000/h`,
 			`10:14 invalid: this must be a whole number from 1 to 1000000, and is a text`,

@@ -110,8 +110,8 @@ func TestNewcomersMistakes(t *testing.T) {
 		{"a filter that is not there", "| date }}", "| dat }}", `16:44 template: unknown filter "dat" | did you mean date?`},
 		{"a filter of another system", "| date }}", "| upper }}", `16:44 template: unknown filter "upper" | did you mean upcase?`},
 		{"open braces", "| date }}", "| date }", "16:21 template: {{ is not closed | end it with }}"},
-		{"a dollar", "{{ record.visit_date | date }}", "${record.visit_date}", "warning 16:21 lint: ${record.visit_date} is sent as it stands | write {{ record.visit_date }}"},
-		{"single braces", "{{ record.visit_date | date }}", "{record.visit_date}", "warning 16:21 lint: {record.visit_date} is sent as it stands | write {{ record.visit_date }}"},
+		{"a dollar", "{{ record.visit_date | date }}", "${record.visit_date}", "warning 16:21 lint: ${record.visit_date} is sent as written | write {{ record.visit_date }}"},
+		{"single braces", "{{ record.visit_date | date }}", "{record.visit_date}", "warning 16:21 lint: {record.visit_date} is sent as written | write {{ record.visit_date }}"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -19,17 +19,16 @@ const (
 	cooldownOfPersona = "persona" // cooldown.length
 )
 
-// maxCheck bounds an interval: ticks are counted from midnight UTC, every day anew.
+// maxCheck bounds an interval: ticks are counted from midnight UTC of each day.
 const maxCheck = 24 * time.Hour
 
-// ofRecords are the keys of a trigger that say how it looks at records, ofEvents those that say what makes an event
-// the same event.
+// ofRecords are the keys that only triggers on records have. ofEvents are the keys that say when two events are the same event.
 func ofRecords() []string {
 	return []string{"issues", "for", "check", "cooldown", "resolved", "metric", "fire", "reconcile"}
 }
 func ofEvents() []string { return []string{"dedup", "dedup_scope", "dedup_missing"} }
 
-// onRecord reads what a trigger on records says beside the blocks that it shares with others.
+// onRecord reads the keys of a trigger on records, except the blocks that all triggers have.
 func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
 	r.onlyWith(f, ofEvents(), t.ID, "an event")
 	record, when, issues, cooldown := f.get("record"), f.get("when"), f.get("issues"), f.get("cooldown")
@@ -55,7 +54,7 @@ func (r *reader) onRecord(t *Trigger, f fields, scope expr.Scope) {
 	r.ahead(t, f, scope)
 }
 
-// onEvent refuses the keys of records.
+// onEvent refuses the keys of triggers on records.
 func (r *reader) onEvent(t *Trigger, f fields) { r.onlyWith(f, ofRecords(), t.ID, "a record") }
 
 func (r *reader) onlyWith(f fields, keys []string, id, subject string) {
@@ -66,7 +65,7 @@ func (r *reader) onlyWith(f fields, keys []string, id, subject string) {
 	}
 }
 
-// issues reads the named conditions of which any makes an occasion, in the order of their names.
+// issues reads the named conditions, any of which makes an occasion, ordered by name.
 func (r *reader) issues(n *portable.Node, scope expr.Scope) []Issue {
 	var all []Issue
 	for _, f := range r.named(n, "an issue") {
@@ -80,7 +79,7 @@ func (r *reader) issues(n *portable.Node, scope expr.Scope) []Issue {
 	return all
 }
 
-// check reads when a trigger looks at its records.
+// check reads when a trigger evaluates its records.
 func (r *reader) check(n *portable.Node) Check {
 	if n == nil || n.Kind == portable.Broken {
 		return Check{Change: true}
@@ -112,7 +111,7 @@ func (r *reader) check(n *portable.Node) Check {
 	return c
 }
 
-// lengthOr reads a duration where a word may stand too; the hint tells of both.
+// lengthOr reads a duration or a word; the hint names both.
 func (r *reader) lengthOr(n *portable.Node, hint string) time.Duration {
 	text, ok := r.text(n)
 	if !ok {
@@ -126,14 +125,14 @@ func (r *reader) lengthOr(n *portable.Node, hint string) time.Duration {
 	return d.Exact()
 }
 
-// looks demands an interval where nobody can say when time alone changes the answer (model.md §6).
+// looks demands an interval when it cannot be computed when time alone changes the result (model.md §6).
 func (r *reader) looks(t *Trigger, when, issues *portable.Node) {
 	if t.Check.Every != 0 {
 		return
 	}
 	at := func(n *portable.Node, c *expr.Condition) {
 		if line, bound := c.TimeBound(); bound {
-			r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is evaluated every 5 minutes too")
+			r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is also evaluated every 5 minutes")
 		}
 	}
 	at(when, t.When)
@@ -142,9 +141,9 @@ func (r *reader) looks(t *Trigger, when, issues *portable.Node) {
 	}
 }
 
-// cooldown reads how long a context stays quiet; n is nil where issues bring their own default.
+// cooldown reads the cooldown of a trigger; n is nil when issues imply the default one.
 func (r *reader) cooldown(n *portable.Node, t *Trigger, scope expr.Scope) *Cooldown {
-	// What makes a context is a part of keys: it may not depend on the instant at which it is computed.
+	// A context is part of keys, so it must not depend on the instant at which it is computed.
 	scope.Now, scope.Issues = false, len(t.Issues) > 0
 	c := &Cooldown{}
 	var f fields
@@ -176,10 +175,10 @@ func (c *Cooldown) OfRecord() bool {
 	return slices.ContainsFunc(c.Per, func(p *expr.Program) bool { return p.Source() == recordID })
 }
 
-// recordID is what a context has that belongs to one record alone.
+// recordID is the part of a context that makes it belong to one record.
 const recordID = "record.id"
 
-// perRecord is the default: a context is a record with its issues (decision 1).
+// perRecord returns the default context: a record with its issues (decision 1).
 func (r *reader) perRecord(scope expr.Scope) []*expr.Program {
 	sources := []string{recordID}
 	if scope.Issues {
@@ -216,7 +215,7 @@ func (r *reader) cooldownOfIssues(n *portable.Node, t *Trigger) map[string]time.
 	return lengths
 }
 
-// limits reads how a trigger's messages meet the limits of people.
+// limits reads how the limits of contacts apply to a trigger's messages.
 func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limits {
 	l := Limits{AtCreate: LimitDefer, AtSend: LimitDefer, Revalidate: workflowType == "reminder" && t.Record != ""}
 	if n == nil || n.Kind == portable.Broken {
@@ -240,7 +239,7 @@ func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limit
 		if t.Schedule != nil {
 			what = "a day of the calendar"
 		}
-		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s does not change, so nothing can be evaluated again", t.ID, what), "revalidate is for triggers with a record")
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: %s does not change, so there is nothing to evaluate again", t.ID, what), "revalidate is for triggers with a record")
 	}
 	if span, ok := r.span(f.get("send_window")); ok {
 		l.SendWindow = span
@@ -249,7 +248,7 @@ func (r *reader) limits(n *portable.Node, workflowType string, t *Trigger) Limit
 	return l
 }
 
-// foldable refuses at_send: fold where several messages cannot become one (R7).
+// foldable refuses at_send: fold when several messages cannot become one (R7).
 func (r *reader) foldable(n *portable.Node, t *Trigger, l Limits) {
 	if l.AtSend != LimitFold {
 		return
@@ -280,7 +279,7 @@ func (r *reader) foldable(n *portable.Node, t *Trigger, l Limits) {
 	}
 }
 
-// reachable refuses a send window in which people of the audience are never to be disturbed.
+// reachable refuses a send window that lies completely in the quiet hours of a persona of the audience.
 func (r *reader) reachable(n *portable.Node, set *Set, t *Trigger) {
 	if r.stored || n == nil || t.Limits.SendWindow.IsZero() || t.Limits.Critical {
 		return
@@ -293,7 +292,7 @@ func (r *reader) reachable(n *portable.Node, set *Set, t *Trigger) {
 			continue
 		}
 		whose, own := "has", p.Cadence.For(kind)
-		if own.Empty() { // it has those of the workspace
+		if own.Empty() { // it uses the workspace's limits
 			whose = "has the workspace's"
 		}
 		if quiet := cadence.Effective(cadence.Policy{}, own, common).Quiet; covers(quiet, t.Limits.SendWindow) {
@@ -346,14 +345,13 @@ func (r *reader) personaRef(n *portable.Node, set *Set) string {
 	return name
 }
 
-// timingOnRecord reads when the occasions of a record are due, and refuses what has no meaning without a date to count
-// from.
+// timingOnRecord reads when the occasions of a record are due, and refuses keys that need a date to count from.
 func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *Trigger) {
 	if t.Ahead() {
 		t.Dates, t.StopWhen = r.dates(f, scope, t), r.condition(f.get("stop_when"), scope)
 		if n := f.get("stop_when"); n != nil && t.StopWhen != nil && t.Check.Every == 0 {
 			if line, bound := t.StopWhen.TimeBound(); bound {
-				r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is evaluated every 5 minutes too")
+				r.invalid(n.Pos, "it cannot be computed when time alone changes this: "+line, "write check: [change, 5m], so that it is also evaluated every 5 minutes")
 			}
 		}
 	} else {
@@ -368,7 +366,7 @@ func (r *reader) timingOnRecord(f fields, scope expr.Scope, t *Trigger) {
 	}
 }
 
-// onlyAhead refuses what only triggers have that plan ahead.
+// onlyAhead refuses the keys that only triggers that plan ahead have.
 func (r *reader) onlyAhead(f fields) {
 	for _, name := range []string{"at", "timezone", "follow_zone", "dst", "stop_when"} {
 		if n := f.get(name); n != nil && n.Kind != portable.Broken {
@@ -377,7 +375,7 @@ func (r *reader) onlyAhead(f fields) {
 	}
 }
 
-// occasion demands that a trigger that plans ahead says what its occasions are.
+// occasion demands that a trigger that plans ahead says what makes its occasions.
 func (r *reader) occasion(n *portable.Node, t *Trigger, dated bool) {
 	switch {
 	case t.Schedule != nil && t.Pin:
@@ -400,8 +398,8 @@ func (r *reader) occasion(n *portable.Node, t *Trigger, dated bool) {
 	}
 }
 
-// tells checks that somebody's condition can clear where a workflow says what is sent then.
-func (r *reader) tells(resolved *portable.Node, w *Workflow) {
+// canClear checks that a workflow with a resolved message has a trigger whose condition can clear.
+func (r *reader) canClear(resolved *portable.Node, w *Workflow) {
 	if resolved == nil || len(w.Trigger) == 0 || slices.ContainsFunc(w.Trigger, func(t *Trigger) bool { return t.Record != "" && !t.Ahead() }) {
 		return
 	}

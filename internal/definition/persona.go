@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// persona reads a role and the limits of its people.
+// persona reads a persona and its limits.
 func (r *reader) persona(root *portable.Node) *Persona {
 	p := &Persona{Name: r.name}
 	if f, ok := r.fields(root, "persona"); ok {
@@ -28,7 +28,7 @@ func (r *reader) persona(root *portable.Node) *Persona {
 	return p
 }
 
-// cadence reads limits. Those for a kind of channel replace the others whole, as any block of its own does (A41).
+// cadence reads limits. The limits for a kind of channel replace the general ones as a whole, as every block does (A41).
 func (r *reader) cadence(n *portable.Node) cadence.Rules {
 	var rules cadence.Rules
 	if n == nil || n.Kind == portable.Broken {
@@ -83,7 +83,7 @@ func (r *reader) total(n *portable.Node) (t cadence.Total) {
 	return t
 }
 
-// lintTotal warns of limits that can never be reached, because the total is smaller.
+// lintTotal warns about limits that can never be reached because the total is smaller.
 func (r *reader) lintTotal(f fields, p cadence.Policy) {
 	warn := func(n *portable.Node, key string, limit int, of string, total int) {
 		if n != nil && total > 0 && limit > total {
@@ -100,7 +100,7 @@ func (r *reader) lintTotal(f fields, p cadence.Policy) {
 	}
 }
 
-// kindsWith are the kinds for which people have addresses, and those of some channels.
+// kindsWith returns the kinds of addresses, and the kinds of the given channels.
 func kindsWith(channels []string) []string {
 	kinds := addressKinds()
 	for _, key := range channels {
@@ -158,7 +158,7 @@ func (r *reader) policy(f fields) cadence.Policy {
 	return p
 }
 
-// gap reads a duration that may be 0, which is none (decision 10).
+// gap reads a duration; 0 means none (decision 10).
 func (r *reader) gap(n *portable.Node) time.Duration {
 	if n.Kind == portable.Scalar && n.Text == "0" {
 		return 0
@@ -167,7 +167,7 @@ func (r *reader) gap(n *portable.Node) time.Duration {
 	return d.Exact()
 }
 
-// limit reads a number of messages; 0 is no limit, and less is refused (decision 10).
+// limit reads a number of messages; 0 means no limit, and negative numbers are refused (decision 10).
 func (r *reader) limit(n *portable.Node, key string) int {
 	const most = 1_000_000
 	if n.Kind == portable.Broken {
@@ -225,7 +225,7 @@ func (r *reader) noType(n *portable.Node) {
 	r.invalid(n.Pos, fmt.Sprintf("%q is not a type of workflow", n.Text), hint)
 }
 
-// lintPolicy warns of limits that can never be reached.
+// lintPolicy warns about limits that can never be reached.
 func (r *reader) lintPolicy(f fields, p cadence.Policy) {
 	above := func(limit, other int) bool { return other > 0 && limit > other }
 	for _, pair := range []struct {
@@ -253,7 +253,7 @@ func (r *reader) lintPolicy(f fields, p cadence.Policy) {
 	}
 }
 
-// named returns the entries of a map whose keys are names of the author's own.
+// named returns the entries of a map whose keys the author chooses.
 func (r *reader) named(n *portable.Node, key string) []portable.Field {
 	switch {
 	case n == nil || n.Kind == portable.Broken:
@@ -271,7 +271,7 @@ func (r *reader) named(n *portable.Node, key string) []portable.Field {
 	return n.Fields
 }
 
-// span reads a part of the day, which may reach over midnight.
+// span reads a part of the day, which may cross midnight.
 func (r *reader) span(n *portable.Node) (civil.Span, bool) {
 	text, ok := r.text(n)
 	if !ok {

@@ -9,31 +9,31 @@ import (
 
 // The codes of problems, for programs.
 const (
-	CodeSyntax          = "syntax"            // not the YAML that every reader reads alike
+	CodeSyntax          = "syntax"            // not portable YAML
 	CodeUnknownKey      = "unknown_key"       // no such key, kind or setting
-	CodeNotSupportedYet = "not_supported_yet" // known, and without effect in this release
+	CodeNotSupportedYet = "not_supported_yet" // known, but without effect in this release
 	CodeMissing         = "missing"           // a required key is not there
 	CodeInvalid         = "invalid"           // a value of the wrong kind or shape
 	CodeExpression      = "expression"
 	CodeTemplate        = "template"
 	CodeReference       = "reference" // it names something that is not defined
 	CodeDuplicate       = "duplicate" // defined twice
-	CodeNeeded          = "needed"    // it is to be deleted, and this needs it
-	CodeLint            = "lint"      // works, and probably not as meant
+	CodeNeeded          = "needed"    // it is to be deleted, but another definition needs it
+	CodeLint            = "lint"      // valid, but probably not what is meant
 	CodeNoPage          = "no_page"   // a link leads to a page that this version does not have
 )
 
-// Problem is one thing wrong with a definition, and what to write instead.
+// Problem is one mistake in a definition, and what to write instead.
 type Problem struct {
 	File         string
 	Line, Column int // from 1; columns count characters
 	Message      string
 	Hint         string // may be empty
 	Code         string
-	Warning      bool // it may be applied nevertheless
+	Warning      bool // the definition may still be applied
 }
 
-// String writes the problem as format.md §4 has it, with the hint on a line of its own.
+// String writes the problem in the form of format.md §4, with the hint on a line of its own.
 func (p Problem) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d:%d: ", p.File, p.Line, p.Column)
@@ -61,7 +61,7 @@ func Errors(problems []Problem) int {
 // HasErrors reports whether one of the problems is more than a warning.
 func HasErrors(problems []Problem) bool { return Errors(problems) > 0 }
 
-// tidy puts problems in the order of the files and lines, each once.
+// tidy sorts problems by file and line and removes duplicates.
 func tidy(problems []Problem, files []File) []Problem {
 	order := make(map[string]int, len(files))
 	for i, f := range files {

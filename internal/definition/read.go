@@ -13,19 +13,19 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// reader reads the nodes of one document. Every method that finds something wrong reports it and gives back a zero
-// value; a Broken node was reported before and is passed over in silence.
+// reader reads the nodes of one document. A method that finds a mistake reports it and returns a zero value. A Broken node was
+// reported before and is skipped.
 type reader struct {
 	*loader
 	file string
 	kind Kind
 	name string
 	vars map[string]any // of the workflow
-	// anyVar: some of them could not be read.
+	// anyVar says that some variables could not be read.
 	anyVar bool
-	// about is what texts may be about where the reader stands; texts of kinds that are no workflow are about anything.
+	// about is what the texts at the current position may refer to; texts outside workflows may refer to anything.
 	about subjects
-	// around are the names of the trigger in whose message the reader stands.
+	// around are the names of the trigger whose message is being read.
 	around expr.Scope
 }
 
@@ -79,7 +79,7 @@ func offsetOf(text string, line, column int) int {
 	return min(start+max(column, 1)-1, len(text))
 }
 
-// fields are the values of a block that was held against its table.
+// fields are the values of a block that was checked against its table.
 type fields struct {
 	node   *portable.Node
 	block  *block
@@ -89,7 +89,7 @@ type fields struct {
 // get returns the value of a key, nil when it is not written.
 func (f fields) get(key string) *portable.Node { return f.values[key] }
 
-// fields reads a map by its table. ok is false when it is no map.
+// fields reads a map by its table. ok is false when the node is not a map.
 func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 	b := r.tables[table]
 	f = fields{node: n, block: b, values: map[string]*portable.Node{}}
@@ -114,7 +114,7 @@ func (r *reader) fields(n *portable.Node, table string) (f fields, ok bool) {
 	return f, true
 }
 
-// bare is the hint at a text where a block should stand: the key that was probably meant.
+// bare returns the hint for a text in place of a block: the key that was probably meant.
 func bare(n *portable.Node, b *block, table string) string {
 	if table == "audience" && n.Text == "everyone" {
 		return "write everyone: true"
@@ -129,7 +129,7 @@ func bare(n *portable.Node, b *block, table string) string {
 	return "its keys are " + sentence(b.supported())
 }
 
-// unknown reports a key that its block does not have. What was meant by it is not missing.
+// unknown reports a key that its block does not have. The key that was probably meant is then not reported as missing.
 func (r *reader) unknown(f *fields, key *portable.Node) {
 	names := f.block.names()
 	meant := otherWords()[strings.ToLower(key.Text)]
@@ -168,7 +168,7 @@ func otherWords() map[string]string {
 	}
 }
 
-// mostElsewhere bounds the blocks that are named as the place of a key.
+// mostElsewhere bounds the blocks that a hint names as the place of a key.
 const mostElsewhere = 2
 
 // below names the keys of a block below which a key may stand.

@@ -8,17 +8,16 @@ import (
 	"github.com/carillonhq/carillon/internal/expr"
 )
 
-// Reconcile is a slow repair over the records of a trigger that plans ahead (B43): what should be planned of them, and is
-// not, is planned again.
+// Reconcile is a slow repair over the records of a trigger that plans ahead (B43): it plans desired occasions that are missing.
 type Reconcile struct {
 	Every     time.Duration
-	DueWithin time.Duration   // of records that nobody has written since the last one: how far ahead occasions are missed
-	Where     *expr.Condition // the records that it goes over; nil = all
-	Batch     int             // records a step
+	DueWithin time.Duration   // for records that were not written since the last repair: how far ahead missing occasions are looked for
+	Where     *expr.Condition // the records to check; nil = all
+	Batch     int             // records in one step
 }
 
 const (
-	// leastReconcile bounds how often records are gone over: it is a repair, and not how things are planned (B45).
+	// leastReconcile bounds how often a repair runs: it is a repair, not the way in which occasions are planned (B45).
 	leastReconcile = time.Hour
 	// Defaults of a repair.
 	reconcileWithin = 30 * 24 * time.Hour
@@ -37,7 +36,7 @@ func (r *reader) reconcile(t *Trigger, n *portable.Node, scope expr.Scope, dated
 	}
 	r.need(f)
 	if !t.Ahead() {
-		r.invalid(n.Pos, fmt.Sprintf("trigger %s: with a cooldown nothing is planned ahead that could be missing", t.ID), "remove reconcile: every look finds out anew what is to be said")
+		r.invalid(n.Pos, fmt.Sprintf("trigger %s: with a cooldown nothing is planned ahead, so nothing can be missing", t.ID), "remove reconcile: every evaluation decides again what is sent")
 	}
 	c := &Reconcile{DueWithin: reconcileWithin, Batch: reconcileBatch}
 	every := f.get("every")

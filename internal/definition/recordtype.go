@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// fieldTypes are the types of a record's fields, beside record(TYPE).
+// fieldTypes are the types of a record's fields, in addition to record(TYPE).
 func fieldTypes() []string {
 	return []string{"text", "number", "bool", "date", "datetime", "time", "contact", "place", "list", "object"}
 }
@@ -25,8 +25,8 @@ func otherTypes() map[string]string {
 	}
 }
 
-// recordType reads the fields of a type, as expressions know them and as they are written. It is nil, which leaves the fields
-// open, where they could not be read.
+// recordType reads the fields of a type, for expressions and as written. It returns nil, which leaves the fields open, when they could
+// not be read.
 func (r *reader) recordType(root *portable.Node) *expr.RecordType {
 	t := &expr.RecordType{Name: r.name, Fields: map[string]expr.Type{}, Declared: map[string]string{}}
 	f, ok := r.fields(root, "record_type")
@@ -55,7 +55,7 @@ func (r *reader) recordType(root *portable.Node) *expr.RecordType {
 	return t
 }
 
-// dateField refuses a field of the record as a date that is none, or that no record of the type has.
+// dateField refuses a date that names a field which is not a date, or which the type does not have.
 func (r *reader) dateField(n *portable.Node, path string, typ *expr.RecordType) bool {
 	steps := strings.Split(path, ".")
 	if typ == nil || steps[0] != "record" || slices.ContainsFunc(steps, func(step string) bool { return !isReadable(step) }) {
@@ -92,7 +92,7 @@ func (r *reader) dateField(n *portable.Node, path string, typ *expr.RecordType) 
 	return true
 }
 
-// datesOf says what a record can be counted from.
+// datesOf names the dates of a record.
 func (r *reader) datesOf(typ *expr.RecordType, record string) string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(typ.Declared)) {
@@ -133,7 +133,7 @@ func (r *reader) fieldType(n *portable.Node) (string, bool) {
 	return "", false
 }
 
-// recordRef reports a type of record that is not declared. Records need no type: where none is declared, all of them are open.
+// recordRef reports a type of record that is not declared. Declarations are optional: without any, all types are open.
 func (r *reader) recordRef(n *portable.Node, typ string) {
 	types := r.defined(KindRecordType)
 	switch {
@@ -145,7 +145,7 @@ func (r *reader) recordRef(n *portable.Node, typ string) {
 	}
 }
 
-// valueType is what expressions know of a declared type.
+// valueType returns the expression type of a declared type.
 func valueType(declared string) expr.Type {
 	switch declared {
 	case "text", "time":

@@ -13,15 +13,15 @@ import (
 // Relation is a field of a record by which triggers read another one.
 type Relation struct {
 	Field string
-	Type  string // of the other one
+	Type  string // type of the other record
 	Below []Relation
 }
 
-// Relations are the fields by which the triggers of a type of record read other records, in the order of their names.
+// Relations returns the fields through which the triggers of a type of record read other records, ordered by name.
 func (s *Set) Relations(typ string) []Relation { return s.relations[typ] }
 
-// ReadAcross are the fields of a type of record that triggers of other records read, in the order of their names: when one
-// of them changes, those records have to be looked at.
+// ReadAcross returns the fields of a type of record that triggers of other records read, ordered by name. When one of them changes,
+// those records must be evaluated.
 func (s *Set) ReadAcross(typ string) []string { return s.readAcross[typ] }
 
 // relate finds the relations that triggers follow.
@@ -38,7 +38,7 @@ func (s *Set) relate() {
 	}
 }
 
-// follow notes what the triggers of the set read of records that others name.
+// follow records which fields of related records the triggers of the set read.
 func (s *Set) follow() {
 	s.relations, s.readAcross = map[string][]Relation{}, map[string][]string{}
 	across := map[string]map[string]bool{}
@@ -76,7 +76,7 @@ func (s *Set) follow() {
 	}
 }
 
-// typeBelow is the type of the records at which steps end.
+// typeBelow returns the type of record that steps lead to.
 func typeBelow(t *expr.RecordType, steps []string) (typ string) {
 	for _, step := range steps {
 		typ = t.RelationOf(step)
@@ -100,7 +100,7 @@ func join(relations []Relation, t *expr.RecordType, steps []string) []Relation {
 	return relations
 }
 
-// reads are all paths that a trigger on records reads, in its conditions, its timing, its audience and its texts.
+// reads returns all paths that a trigger on records reads in its conditions, timing, audience and texts.
 func (t *Trigger) reads() (paths []expr.Path) {
 	conditions, programs := []*expr.Condition{t.When, t.StopWhen}, []*expr.Program{t.Anchor}
 	for _, issue := range t.Issues {
@@ -126,7 +126,7 @@ func (t *Trigger) reads() (paths []expr.Path) {
 		if a.To == nil {
 			continue
 		}
-		for _, path := range a.To.Paths() { // a record that is named may be reached by its own addresses
+		for _, path := range a.To.Paths() { // a record in an audience may be reached by its own addresses
 			for _, field := range append(subject.AddressFields(""), "locale", "timezone") {
 				paths = append(paths, append(slices.Clone(path), field))
 			}

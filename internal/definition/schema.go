@@ -10,10 +10,9 @@ import (
 // shape gives the JSON Schema of a value.
 type shape func() map[string]any
 
-// Every shape but a list, a block and a choice of words has a title: editors show it, and the reference page calls the
-// value so.
+// Every shape except a list, a block and a choice of words has a title, which editors and the reference page show.
 
-// A text may be written as a number or a truth value, whose spelling it then is.
+// A text may be written as a number or a boolean; it is then the text as written.
 func aText() map[string]any {
 	return map[string]any{"title": "text", "type": []any{"string", "number", "boolean"}}
 }
@@ -30,16 +29,16 @@ func anExpression() map[string]any {
 func anything() map[string]any { return map[string]any{"title": "any value"} }
 func anyMap() map[string]any   { return map[string]any{"title": "map", "type": "object"} }
 
-func spelled(title, pattern string) map[string]any {
+func patterned(title, pattern string) map[string]any {
 	return map[string]any{"title": title, "anyOf": []any{
 		map[string]any{"type": "string", "pattern": pattern}, map[string]any{"type": []any{"number", "boolean"}},
 	}}
 }
 
-func aSlug() map[string]any { return spelled("slug", `^[A-Za-z0-9._-]+$`) }
-func aName() map[string]any { return spelled("name", `^[A-Za-z0-9._:-]+$`) }
+func aSlug() map[string]any { return patterned("slug", `^[A-Za-z0-9._-]+$`) }
+func aName() map[string]any { return patterned("name", `^[A-Za-z0-9._:-]+$`) }
 func aChannel() map[string]any {
-	return spelled("channel", `^[A-Za-z0-9._-]+(:[A-Za-z0-9._-]+)?$`)
+	return patterned("channel", `^[A-Za-z0-9._-]+(:[A-Za-z0-9._-]+)?$`)
 }
 
 func aLocale() map[string]any {

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// SecretChange is a definition that an apply would change in what decides where its secrets go: a reference to a secret, or the
-// provider or a setting beside one. Who may only write definitions may not do that, or they could send a secret to an address
-// of theirs and read it there.
+// SecretChange says that an apply would change where a definition's secrets go: it changes a reference to a secret, or the provider or
+// a setting next to one. A caller who may only write definitions may not do that: they could send a secret to an address of their own
+// and read it there.
 type SecretChange struct {
 	Kind    Kind     `json:"kind"`
 	Name    string   `json:"name"`
-	Fields  []string `json:"fields"`  // provider and settings.NAME, sorted: what is new, changed or taken away
-	Secrets []string `json:"secrets"` // what it refers to now or referred to before, sorted: secret NAME, env NAME, file PATH
+	Fields  []string `json:"fields"`  // provider and settings.NAME that are added, changed or removed, sorted
+	Secrets []string `json:"secrets"` // the secrets that it refers to now or did before, sorted: secret NAME, env NAME, file PATH
 }
 
-// Reference names where the value of a setting is kept, such as secret SMS_TOKEN; empty: it is written in the definition.
+// Reference returns where the value of a setting is kept, such as secret SMS_TOKEN, or "" when it is a literal.
 func (s Setting) Reference() string {
 	switch {
 	case s.Secret != "":
@@ -34,9 +34,9 @@ type holder struct {
 	settings map[string]Setting
 }
 
-// SecretChanges compares the channels and sinks of a set with those in force, nil: there are none. Definitions are compared by
-// what they say, and with the ones of the same name alone: a channel under a new name is one that refers to its secrets for the
-// first time. A setting of which the provider does not say that it is about nothing but the message (SettingInfo.Free) counts.
+// SecretChanges compares the channels and sinks of a set with those in force; nil means that none are in force. Definitions are
+// compared by content and by name: a channel under a new name refers to its secrets for the first time. All settings count except
+// those that affect only the message (SettingInfo.Free).
 func SecretChanges(inForce, next *Set, providers []ProviderInfo) []SecretChange {
 	var all []SecretChange
 	for _, kind := range []Kind{KindChannel, KindSink} {
@@ -74,7 +74,7 @@ func holders(s *Set, kind Kind) map[string]holder {
 	return all
 }
 
-// compareHolders says what differs, and which secrets that concerns; nothing where neither refers to any.
+// compareHolders returns the differences and the secrets that they concern; nothing when neither definition refers to a secret.
 func compareHolders(before, after holder, providers []ProviderInfo) (fields, secrets []string) {
 	refers := map[string]bool{}
 	for _, h := range []holder{before, after} {

@@ -57,19 +57,18 @@ type Document struct {
 	Kind Kind
 	Name string
 	Text string // the YAML of this document alone, as the author wrote it
-	Hash string // SHA-256 of its meaning: comments, order of keys and spelling of blanks do not count
-	File string // where it was read; empty when it comes from the store
+	Hash string // SHA-256 of its content: comments, the order of keys and blanks do not count
+	File string // the file that it was read from; empty when it comes from the store
 	Line int
 }
 
-// Stored is a document of one numbered set, as the store gives it back.
+// Stored is a document of one numbered set, as the store returns it.
 type Stored struct {
 	Document
 	Version int64 // counts the changes of this definition, from 1
 }
 
-// Set is everything that is defined in one workspace at one moment, compiled. It is immutable and safe for
-// concurrent use.
+// Set is a compiled definition set of one workspace. It is immutable and safe for concurrent use.
 type Set struct {
 	Number    int64 // of the workspace's sets; every applied change makes the next one
 	Workspace Workspace
@@ -89,13 +88,13 @@ type Set struct {
 	readAcross map[string][]string
 }
 
-// Persona is the rules of a kind of people.
+// Persona is a role of contacts with its limits.
 type Persona struct {
 	Name    string
 	Cadence cadence.Rules
 }
 
-// limits reports whether the persona has any limit: without one its people have the workspace's (decision 11).
+// limits reports whether the persona has any limit: without one, the workspace's limits apply to its contacts (decision 11).
 func (p *Persona) limits() bool {
 	if !p.Cadence.Empty() {
 		return true
@@ -118,13 +117,13 @@ type Match struct {
 type Workspace struct {
 	Timezone string // UTC
 	Locale   string // en
-	BaseURL  string // public links begin with it
+	BaseURL  string // prefix of public links
 	Retry    Retry
-	Cadence  cadence.Rules // for people without any rule
-	Limits   cadence.Layer // whether Cadence is the workspace's own, or the default (A37)
+	Cadence  cadence.Rules // limits for contacts without limits of their own
+	Limits   cadence.Layer // says whether Cadence is the workspace's own or the default (A37)
 }
 
-// Workflow says what makes an occasion, who is told, when and what.
+// Workflow says what makes an occasion, who is notified, when and with which message.
 type Workflow struct {
 	Name    string
 	Version int64
@@ -137,7 +136,8 @@ type Workflow struct {
 	Sinks   []SinkRef
 }
 
-// Trigger makes occasions out of events, of the states of records, or of the calendar. Blocks that a trigger may override stand here already resolved.
+// Trigger makes occasions from events, from the states of records, or from a schedule. Blocks that a trigger may override are already
+// resolved here.
 type Trigger struct {
 	ID           string
 	Enabled      bool
@@ -145,16 +145,16 @@ type Trigger struct {
 	Record       string          // type of record; empty for a trigger on events
 	Schedule     *Timetable      // nil for the others: then exactly one of Event, Record and Schedule is set
 	When         *expr.Condition // nil = always
-	Issues       []Issue         // instead of When, in the order of their names; the true ones are the issues
-	For          time.Duration   // how long it must have held (R8)
+	Issues       []Issue         // instead of When, ordered by name
+	For          time.Duration   // how long the condition must have been met (R8)
 	Check        Check
-	Cooldown     *Cooldown  // of a trigger on records; nil = it plans ahead
+	Cooldown     *Cooldown  // for a trigger on records; nil = it plans ahead
 	Metric       *Metric    // of a trigger that plans ahead; nil = none
-	Fire         string     // within what such a trigger fires once; empty = by its date, else once_per_source
+	Fire         string     // scope within which such a trigger fires once; empty = by its date, else once_per_source
 	Dates        *Dates     // of a trigger that plans ahead: when its occasions are due
-	Reconcile    *Reconcile // of a trigger that plans ahead: how what is missing is planned again; nil = not at all
+	Reconcile    *Reconcile // of a trigger that plans ahead: the repair of missing occasions; nil = none
 	Fallback     []string   // channels in the order of trying, kind:name
-	Resolved     *Message   // what is said when the condition has cleared; nil = nothing
+	Resolved     *Message   // the message when the condition has cleared; nil = none
 	Limits       Limits
 	Dedup        []string // paths; nil = the event's id, else the hash of its content
 	DedupScope   string   // workflow or workspace
@@ -179,16 +179,16 @@ type Issue struct {
 	When *expr.Condition
 }
 
-// Check says when a trigger looks at its records.
+// Check says when a trigger evaluates its records.
 type Check struct {
-	Change bool          // when they are written, and when time alone may change the answer
-	Every  time.Duration // at the multiples of it since midnight UTC, nominally; 0 = never
+	Change bool          // when they are written, and when time alone may change the result
+	Every  time.Duration // at multiples of this interval since midnight UTC; 0 = never
 }
 
-// Cooldown is gate 1: a context fires again, but not sooner.
+// Cooldown is gate 1: the least time between two firings of a context.
 type Cooldown struct {
 	Length       time.Duration            // 0 = the shortest of the audience's personas, else an hour (A12, A13)
-	Per          []*expr.Program          // what makes a context, beside the trigger; empty: one for the trigger
+	Per          []*expr.Program          // the parts of a context, in addition to the trigger; empty: one context for the trigger
 	Issues       map[string]time.Duration // lengths of single issues (A23)
 	ResetOnClear bool
 }
@@ -208,31 +208,31 @@ const (
 	LimitFold     = "fold"
 )
 
-// Limits say how a trigger's messages meet the limits of people (gate 2).
+// Limits say how the limits of contacts apply to a trigger's messages (gate 2).
 type Limits struct {
 	Critical   bool       // passes caps, cooldown and quiet hours
 	Uncounted  bool       // uses up no caps (counts: false)
 	AtCreate   string     // defer, skip or fallback
 	AtSend     string     // defer, fail or fold
 	KeepQueued bool       // a newer message does not supersede one that still waits (supersede: false)
-	Revalidate bool       // what no longer holds is dropped at the send
+	Revalidate bool       // a message whose condition no longer holds is dropped when it would be sent
 	SendWindow civil.Span // in the recipient's zone; zero = at any time
 }
 
-// Audience is one entry of who is told.
+// Audience is one entry of an audience.
 type Audience struct {
-	Persona        string        // everybody with that persona, resolved when due
+	Persona        string        // all contacts with that persona, resolved when due
 	Everyone       bool          // all contacts, resolved when due
 	EventRecipient bool          // to: event.recipient, resolved at ingest (decision 61)
 	To             *expr.Program // ids of contacts, resolved when due
 	Address        *expr.Program // an address or a list of them, resolved when due
-	AddressKind    string        // of the channels that Address is for
+	AddressKind    string        // kind of the channels that Address is for
 	Where          *expr.Condition
 
 	kindAt portable.Pos // of AddressKind
 }
 
-// Message is what is said; exactly one of Survey and the texts is set.
+// Message is a message; exactly one of Survey and the texts is set.
 type Message struct {
 	Survey  string // renders that survey's invitation
 	ByKind  map[string]Texts
@@ -243,20 +243,20 @@ type Message struct {
 // Texts are the parts of a message for one kind of channel, each in several locales.
 type Texts struct {
 	Subject, Text, HTML message.Text
-	// Of emails alone; From and ReplyTo are the channel's where they say nothing.
+	// For emails only; an empty From or ReplyTo means the channel's.
 	From, ReplyTo message.Text
 	Headers       map[string]message.Text // by name
 }
 
-// Retry says what follows a failed try.
+// Retry says what follows a failed attempt.
 type Retry struct {
-	Backoff []time.Duration // of instances, and of deliveries that have another channel to go to; of all where it is written
-	Patient []time.Duration // of other deliveries, where no backoff is written
+	Backoff []time.Duration // for instances and for deliveries that have a fallback; for all deliveries when the definition writes it
+	Patient []time.Duration // for the other deliveries, when the definition writes no backoff
 	Jitter  int             // percent, drawn from key and attempt; 0 = none
 	Then    string          // after the last wait (decision 31)
-	// Of instances alone:
+	// For instances only:
 	OnCrash string        // now or ladder (decision 29)
-	Lease   time.Duration // 0: one is held by the lock of its row while it is done
+	Lease   time.Duration // 0: no lease; the row stays locked while the instance is processed
 }
 
 // Survey is a form; until its pages exist only the invitation is used. Its title is the invitation's subject.
@@ -267,7 +267,7 @@ type Survey struct {
 	Invitation Texts
 	Questions  []Question
 
-	broken bool // its invitation was refused already
+	broken bool // its invitation was already refused
 }
 
 // Question is one question of a survey.
@@ -276,10 +276,10 @@ type Question struct {
 	Type      string // choice multiple number rating text date yes_no
 	Text      message.Text
 	Required  bool
-	Options   []Option // of choice and multiple
-	Min, Max  *float64 // of number and rating, inclusive; nil = no bound
-	MaxLength int      // of text, in characters; 0 = no bound
-	Pattern   string   // of text: a regular expression
+	Options   []Option // for choice and multiple
+	Min, Max  *float64 // for number and rating, inclusive; nil = no bound
+	MaxLength int      // for text, in characters; 0 = no bound
+	Pattern   string   // for text: a regular expression
 	ShowWhen  *expr.Condition
 	ValidWhen *expr.Condition
 }
@@ -297,13 +297,13 @@ type Channel struct {
 	Provider  string
 	Settings  map[string]Setting
 	OnUnknown string        // resend, hold or verify
-	KeyLife   time.Duration // how long the provider knows an idempotency key; 0 = for ever
+	KeyLife   time.Duration // how long the provider remembers an idempotency key; 0 = for ever
 	Timeout   time.Duration // of one request; 0 = the process's
-	// Concurrency is how many requests a process has on the wire at once; 0 = the process's.
+	// Concurrency is how many requests a process has in flight at once; 0 = the process's.
 	Concurrency int
 	Rate        flow.Rate  // over all processes; zero = no bound
-	OnlyTo      flow.Allow // whom it may write to; nil = everybody
-	Hash        string     // of the document: a channel is opened anew when it changes
+	OnlyTo      flow.Allow // the allowlist; nil = all addresses
+	Hash        string     // hash of the document: the channel is reopened when it changes
 }
 
 // Setting is a literal or a reference to a secret; secrets are never written into definitions.
@@ -315,7 +315,7 @@ type Setting struct {
 	Secret string
 }
 
-// Sink is where outcomes go; stored and checked, acted on once outcomes leave.
+// Sink is a destination of outcomes. It is stored and checked, but has no effect yet.
 type Sink struct {
 	Name     string
 	Provider string
@@ -343,7 +343,7 @@ func (s *Set) Survey(name string) *Survey { return s.surveys[name] }
 // Channel returns the channel of that key (kind:name), nil when there is none.
 func (s *Set) Channel(key string) *Channel { return s.channels[key] }
 
-// ChannelKinds are the kinds of channels for which there can be limits.
+// ChannelKinds returns the kinds of channels that can have limits.
 func (s *Set) ChannelKinds() []string {
 	var keys []string
 	for _, c := range s.Channels() {
@@ -378,7 +378,7 @@ func (s *Set) ByEvent(kind string) []Match { return s.byEvent[kind] }
 // of the triggers in their file.
 func (s *Set) ByRecord(typ string) []Match { return s.byRecord[typ] }
 
-// WatchedTypes returns the types of records that triggers look at, in the order of their names.
+// WatchedTypes returns the types of records that triggers evaluate, ordered by name.
 func (s *Set) WatchedTypes() []string { return slices.Sorted(maps.Keys(s.byRecord)) }
 
 // Persona returns the persona of that name, nil when there is none.
@@ -407,10 +407,10 @@ func (w *Workflow) TriggerByID(id string) *Trigger {
 	return nil
 }
 
-// ExtIDValue is ext_id for an answer in JSON: a number when it is spelled as one, as the systems that have numbers for
-// ids expect it (C12), else a text.
+// ExtIDValue returns ext_id for a JSON response: a number when it is written as one, as systems with numeric ids expect (C12), else a
+// text.
 func (w *Workflow) ExtIDValue() any {
-	const exactDigits = 15 // every reader of JSON keeps whole numbers up to here
+	const exactDigits = 15 // every JSON reader keeps integers of this many digits
 	if len(w.ExtID) > exactDigits || w.ExtID == "" || w.ExtID[0] == '0' && w.ExtID != "0" {
 		return w.ExtID
 	}

@@ -87,7 +87,7 @@ func TestWorkflowValues(t *testing.T) {
 		t.Errorf("the workflow's blocks: %+v", plain)
 	}
 	if w.Vars["limit"] != json.Number("1.10") {
-		t.Errorf("a number lost its spelling: %v", w.Vars["limit"])
+		t.Errorf("a number lost its digits: %v", w.Vars["limit"])
 	}
 	if w := set.Workspace; w.Timezone != "Europe/Berlin" || w.Locale != "de" || w.BaseURL != "https://carillon.example.org" || len(w.Retry.Backoff) != 0 {
 		t.Errorf("workspace %+v", w)
@@ -179,7 +179,7 @@ provider: memory
 `, name, more)
 }
 
-// TestExtID shows that an id of another system keeps its spelling and is a number to whoever expects one.
+// TestExtID shows that an id of another system keeps its digits and is a JSON number for systems that expect one.
 func TestExtID(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ written, text, value string }{

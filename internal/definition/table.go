@@ -6,9 +6,9 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// The tables of this file are the whole vocabulary of definitions (format.md §2, §3): which keys there are in which
-// block, what their values look like, and which of them have an effect in this release. The loader refuses what is
-// not in them, the JSON Schema is made from them. A release that builds a key changes its line here.
+// The tables of this file are the whole vocabulary of definitions (format.md §2, §3): the keys of each block, the shapes of their
+// values, and which of them have an effect in this release. The loader refuses everything else, and the JSON Schema is generated from
+// the tables. A release that adds support for a key changes its line here.
 
 // entry is one key of a block.
 type entry struct {
@@ -17,12 +17,12 @@ type entry struct {
 	required bool
 	later    bool   // known, and refused with code not_supported_yet
 	hint     string // for a later key: what to do instead
-	doc      string // for people, in editors and on the reference page; what follows "Default: " has a column there
+	doc      string // for people, in editors and on the reference page, where the part after "Default: " has a column of its own
 }
 
-// block is what may stand in one map.
+// block describes the keys of one map.
 type block struct {
-	name    string // as messages call it
+	name    string // the name in error messages
 	entries []entry
 }
 
@@ -69,7 +69,7 @@ func later(name, hint string) entry {
 	return entry{name: name, later: true, hint: hint}
 }
 
-// The kinds that are known and not built.
+// The kinds that are known but not supported yet.
 func laterKinds() []string { return []string{"topic", "group"} }
 
 func builtKinds() []Kind {
@@ -78,7 +78,7 @@ func builtKinds() []Kind {
 	}
 }
 
-// tables are all blocks by their name in the schema. A kind's block has the kind's name.
+// tables returns all blocks by their name in the schema. The block of a kind has the kind's name.
 type tables map[string]*block
 
 func newTables() tables {
@@ -93,11 +93,11 @@ func newTables() tables {
 			built("vars", anyMap, "Constants, read as vars.NAME."),
 			required("triggers", listOf(ref("trigger")), "What makes an occasion."),
 			built("timing", ref("timing"), "When a message is due and what follows it. Default: at once."),
-			built("audience", listOf(ref("audience")), "Who is told; here or in every trigger."),
+			built("audience", listOf(ref("audience")), "Who gets the message; here or in every trigger."),
 			built("channel", aChannel, "Where it leaves, here or in every trigger: email stands for email:default."),
 			built("fallback", listOf(aChannel), "Tried in this order when the channel before has no address, is at its limit at the send, or has failed for good."),
 			built("message", ref("message"), "What it says; here or in every trigger."),
-			built("resolved", ref("message"), "What it says once the condition has cleared, to those who were told; for triggers on records."),
+			built("resolved", ref("message"), "The message once the condition has cleared, to those who were notified; for triggers on records."),
 			built("limits", ref("limits"), "How its messages meet the limits of people."),
 			built("sinks", listOf(ref("sink_ref")), "Where its outcomes go."),
 			built("retry", ref("retry"), "What follows a failed try. Default: the workspace's."),
@@ -273,7 +273,7 @@ func newTables() tables {
 			built("jitter", aText, "Up to this much longer: none, or a percentage such as 20%. Default: 20%."),
 			built("then", oneOf(RetryFail, RetryHold, RetryDaily, RetryForever), "After the last wait. A delivery fails, with forever it goes on with the last wait; an instance is held, with daily it is tried once a day at the same time. fail and hold say the default of both."),
 			built("on_crash", oneOf(CrashNow, CrashLadder), "When an instance brings its worker down: now tries it again at once the first time, and then by the waits; ladder by the waits from the first time. The third time it is held. Default: now."),
-			built("lease", aDuration, "Instances are taken up for this long, from 1s to 1h, before anything of them is worked out, so that a worker that dies over one is noticed. Default: they are taken up and done in one transaction, which a worker that dies leaves as it was."),
+			built("lease", aDuration, "How long a worker leases an instance before it processes it, from 1s to 1h, so that a worker that dies meanwhile is noticed. Default: no lease; an instance is claimed and processed in one transaction, which rolls back if the worker dies."),
 		}},
 		"sink_ref": {"a sink of the workflow", []entry{
 			required("sink", aName, "The sink's name."),
@@ -312,7 +312,7 @@ func newTables() tables {
 			built("on_unknown", oneOf(OnUnknownResend, OnUnknownHold, OnUnknownVerify), "What follows a send of unknown outcome: another try under the same key, a wait for a person, or a question to the provider and another try if it has nothing. Default: resend."),
 			built("idempotency_ttl", aDuration, "How long the provider knows a key: what may have arrived is sent again within it only. With on_unknown: resend. Default: for ever."),
 			built("rate", aRate, "How many messages leave at most in any second, minute or hour, counted over all processes. Default: no bound."),
-			built("concurrency", aCount, "How many requests a process has on the wire at once, at most 1000. Default: 64."),
+			built("concurrency", aCount, "How many requests a process has in flight at once, at most 1000. Default: 64."),
 			built("timeout", aDuration, "How long a request may take, at most 5m. Default: 20s."),
 			built("only_to", listOf(aText), "Addresses, or patterns such as *@example.org: messages to others are skipped. Default: everybody."),
 			later("send_window", ""),
@@ -366,7 +366,7 @@ func newTables() tables {
 	}
 }
 
-// policyKeys are the limits of a person, for all kinds of channels or for one.
+// policyKeys are the limits of a contact, for all kinds of channels or for one.
 func policyKeys() []entry {
 	return []entry{
 		built("cooldown", aGap, "The least time between two moments at which messages reach a person. Default: none."),
@@ -384,7 +384,7 @@ func policyKeys() []entry {
 	}
 }
 
-// laterValues are words that a key knows and this release refuses.
+// laterValues are words that a key will accept and this release refuses.
 func laterValues() map[string][]string {
 	return map[string][]string{
 		"mode":  {"conversation"},

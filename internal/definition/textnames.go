@@ -13,16 +13,16 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// subjects are what the trigger of a text is about. A text that stands in no workflow may serve triggers of either
-// kind; whether it fits is then looked at where it is used.
+// subjects says what kind of trigger a text is for. A text outside a workflow may serve triggers of any kind; it is then checked where
+// it is used.
 type subjects struct {
 	event, record bool
-	metric, date  bool             // of a record: what is planned ahead by these
+	metric, date  bool             // of a record: it is planned ahead by a metric or a date
 	calendar      bool             // a schedule; with it:
-	period, count bool             // it has a period, and a first day to count from
+	period, count bool             // the schedule has a period, and a first day to count from
 	typ           *expr.RecordType // nil leaves the fields of records open
 	data          []*Data          // of the message
-	anyData       bool             // it stands in no message
+	anyData       bool             // the text is not in a message
 }
 
 func anySubject() subjects {
@@ -39,7 +39,7 @@ func subjectsOf(s expr.Scope) subjects {
 	return subjects{event: s.Event, record: s.Record, typ: s.RecordType}
 }
 
-// textNames are the names that a text may write, with their fields where these are fixed; nil leaves them open.
+// textNames returns the names that a text may write, with their fields; nil leaves the fields open.
 func textNames(about subjects) map[string][]string {
 	names := map[string][]string{
 		"vars":      nil,
@@ -72,7 +72,7 @@ func textNames(about subjects) map[string][]string {
 	return names
 }
 
-// recordFields are the fields of a declared type and those that every record has; nil when the type is open.
+// recordFields returns the fields of a declared type and those that every record has; nil when the type is open.
 func recordFields(typ *expr.RecordType) []string {
 	if typ == nil {
 		return nil
@@ -89,7 +89,7 @@ func laterTextNames() []string {
 	}
 }
 
-// variable checks a path that a text reads against what is given when it is rendered: there it would be an error.
+// variable checks a path in a text against the values that exist when it is rendered; a missing one would be an error there.
 func (r *reader) variable(at portable.Pos, path string, about subjects) {
 	known := textNames(about)
 	root, field := rootOf(path)
@@ -114,7 +114,7 @@ func (r *reader) variable(at portable.Pos, path string, about subjects) {
 	}
 }
 
-// whole refuses to write out a record that another one names: there is no text of it.
+// whole refuses a path that ends at a related record, which has no text form.
 func (r *reader) whole(at portable.Pos, path string, typ *expr.RecordType) {
 	names := strings.Split(path, ".")
 	for i := 1; i < len(names) && names[0] == "record"; i++ {
@@ -167,7 +167,7 @@ func noSubject(root string, about subjects) string {
 	case "days_left":
 		return "there are no days left here: the trigger has no date, which is the anchor of its timing"
 	}
-	return fmt.Sprintf("there is no %s here: the trigger looks at records", root)
+	return fmt.Sprintf("there is no %s here: the trigger is on records", root)
 }
 
 func elsewhereInTexts(root, path string, known map[string][]string) string {
@@ -186,10 +186,9 @@ func elsewhereInTexts(root, path string, known map[string][]string) string {
 	return fmt.Sprintf("a field of the %s is %s.%s; besides %s there are %s", what, what, path, what, sentence(others))
 }
 
-// fits checks, where a template or a survey is used, what could not be known where it stands: whether there is a
-// constant, an event, a record, and a field of a declared type.
+// fits checks, where a template or survey is used, whether the constants, the event, the record and the fields that it writes exist.
 func (r *reader) fits(at portable.Pos, what string, paths []string, about subjects) {
-	if r.stored { // what was accepted is not refused for another definition
+	if r.stored { // an accepted document is not refused because of another definition
 		return
 	}
 	for _, path := range paths {
@@ -208,7 +207,7 @@ func (r *reader) fits(at portable.Pos, what string, paths []string, about subjec
 	}
 }
 
-// variables are the paths that the texts of a message read, sorted.
+// variables returns the paths that the texts of a message read, sorted.
 func (m Message) variables() []string {
 	var all []string
 	for _, texts := range m.ByKind {

@@ -110,7 +110,7 @@ func TestAForgottenSeparator(t *testing.T) {
 		{"a record type", changed(t, "---\nrecord_type", "record_type"), []string{forgotten("17:1")}},
 		{"a channel after a record type", changed(t, "---\nchannel", "channel"), []string{forgotten("25:1")}},
 		{"both", strings.ReplaceAll(dated, "---\n", ""), []string{forgotten("17:1"), forgotten("24:1")}},
-		{"a second workflow", dated + second, []string{forgotten("28:1"), "39:10 duplicate: channel sms:default is defined twice | the other one stands at a.yaml:26"}},
+		{"a second workflow", dated + second, []string{forgotten("28:1"), "39:10 duplicate: channel sms:default is defined twice | the other one is at a.yaml:26"}},
 		{"a channel after a workflow", strings.Replace(head+"  - {id: t, event: e}\n"+tail, "---\n", "", 1), []string{forgotten("11:1")}},
 		{"a channel after a workflow without one", strings.Replace(strings.Replace(head+"  - {id: t, event: e}\n"+tail, "---\n", "", 1), "channel: sms\nmessage", "message", 1), []string{
 			"1:1 missing: workflow w has no channel | write it like channel: inbox", forgotten("10:1"),

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// text reads a scalar as it is spelled; numbers keep their spelling.
+// text reads a scalar as it is written; numbers keep their digits.
 func (r *reader) text(n *portable.Node) (string, bool) {
 	if n == nil || n.Kind == portable.Broken {
 		return "", false
@@ -64,7 +64,7 @@ func (r *reader) number(n *portable.Node) *float64 {
 	return &value
 }
 
-// withoutQuotes is the hint at a value that is right but for its quotes.
+// withoutQuotes returns the hint for a value that would be right without its quotes.
 func withoutQuotes(n *portable.Node, right bool) string {
 	if right && n.Style == portable.Quoted {
 		return "write " + n.Text + " without quotes"
@@ -72,7 +72,7 @@ func withoutQuotes(n *portable.Node, right bool) string {
 	return ""
 }
 
-// count reads a whole number from 1 to a million, 0 when there is none.
+// count reads a whole number from 1 to a million; 0 when it is missing or wrong.
 func (r *reader) count(n *portable.Node) int {
 	const most = 1_000_000
 	if n == nil || n.Kind == portable.Broken {
@@ -156,7 +156,7 @@ func (r *reader) defName(n *portable.Node) (string, bool) {
 	return text, ok
 }
 
-// slug reads a name that is a part of keys (model.md §4).
+// slug reads a name that becomes part of keys (model.md §4).
 func (r *reader) slug(n *portable.Node) (string, bool) {
 	text, ok := r.text(n)
 	switch {
@@ -200,7 +200,7 @@ func (r *reader) locale(n *portable.Node) string {
 	return text
 }
 
-// duration reads a length of time that is longer than nothing.
+// duration reads a positive length of time.
 func (r *reader) duration(n *portable.Node) (civil.Duration, bool) {
 	text, ok := r.text(n)
 	if !ok {
@@ -228,7 +228,7 @@ func (r *reader) durations(n *portable.Node) []civil.Duration {
 	return all
 }
 
-// zone checks the name of a zone. It warns of abbreviations: the tz database has some, which differ from the clocks of a place.
+// zone checks the name of a zone. It warns about abbreviations: some are in the tz database, but they differ from local clocks.
 func (r *reader) zone(n *portable.Node) bool {
 	place := civil.AbbreviatedZone(n.Text)
 	switch _, err := civil.LoadZone(n.Text); {
@@ -241,7 +241,7 @@ func (r *reader) zone(n *portable.Node) bool {
 	return true
 }
 
-// zoneName has the shape of the names of zones, and of what is written for one by mistake. An expression that gives a zone has a dot.
+// zoneName matches names of zones and common mistakes for them. An expression that gives a zone contains a dot.
 var zoneName = regexp.MustCompile(`^[-+A-Za-z][-+:/ \w]*$`)
 
 func isZoneName(text string) bool { return zoneName.MatchString(text) }

@@ -14,11 +14,11 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// ownEvents begins the kinds of the engine's own events of conditions; callers cannot post them, and triggers look at
-// the records themselves.
+// ownEvents is the prefix of the engine's own condition events. Callers cannot post them, and no trigger can listen to them: triggers
+// evaluate the records themselves.
 const ownEvents = "condition."
 
-// blocks are what a trigger may replace, whole (format.md §2).
+// blocks are the blocks of a workflow that a trigger may replace as a whole (format.md §2).
 type blocks struct{ timing, audience, channel, fallback, message, resolved, limits *portable.Node }
 
 func blocksOf(f fields) blocks {
@@ -27,12 +27,12 @@ func blocksOf(f fields) blocks {
 	}
 }
 
-// each are the places of the blocks, in one order.
+// each returns pointers to the blocks, in a fixed order.
 func (b *blocks) each() []**portable.Node {
 	return []**portable.Node{&b.timing, &b.audience, &b.channel, &b.fallback, &b.message, &b.resolved, &b.limits}
 }
 
-// over returns the blocks with those of a trigger in their place.
+// over returns the blocks, replaced by those of a trigger where it has them.
 func (b blocks) over(own blocks) blocks {
 	for i, block := range own.each() {
 		if *block != nil {
@@ -42,7 +42,7 @@ func (b blocks) over(own blocks) blocks {
 	return b
 }
 
-// without drops the blocks that a trigger inherits, and thereby reads.
+// without drops the blocks that a trigger inherits, so that they count as read.
 func (b blocks) without(own blocks) blocks {
 	for i, block := range own.each() {
 		if *block == nil {
@@ -108,7 +108,7 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 		if !f.node.Partial && item.Kind == portable.Map && !item.Partial {
 			lacking = append(lacking, lack{t.ID, item.Pos, whole.lacking()})
 		}
-		if t.Record == "" { // told by tells, or by the trigger itself
+		if t.Record == "" { // reported by canClear, or by the trigger itself
 			whole.resolved = nil
 		}
 		r.blocks(whole, scope, set, w, t)
@@ -131,7 +131,7 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	}
 	problems = append(problems, r.lacking(lacking)...)
 	r.blocks(unused, scope, set, w, &Trigger{}) // the mistakes of blocks that every trigger replaces
-	r.tells(shared.resolved, w)
+	r.canClear(shared.resolved, w)
 	if len(problems) > 0 {
 		r.report(CodeMissing, root.Pos, fmt.Sprintf("workflow %s has no %s", r.name, sentence(problems)), suchAs(problems, scope))
 	}
@@ -139,7 +139,7 @@ func (r *reader) workflow(root *portable.Node, set *Set) *Workflow {
 	return w
 }
 
-// namedTrigger returns the name of the first trigger where triggers are written as a map by their names, which they are not.
+// namedTrigger returns the name of the first trigger when triggers are written, by mistake, as a map by name.
 func (r *reader) namedTrigger(n *portable.Node) string {
 	if n == nil || n.Kind != portable.Map || len(n.Fields) == 0 {
 		return ""
@@ -169,7 +169,7 @@ func suchAs(missing []string, scope expr.Scope) string {
 	return ""
 }
 
-// lack is what one trigger has neither of its own nor from its workflow.
+// lack lists the blocks that a trigger has neither of its own nor from its workflow.
 type lack struct {
 	id     string
 	at     portable.Pos
@@ -193,7 +193,7 @@ func (r *reader) lacking(all []lack) []string {
 	return everywhere
 }
 
-// constantsOf reads the constants of a workflow. Where some could not be read, it may have any.
+// constantsOf reads the constants of a workflow. If some could not be read, any name is accepted.
 func (r *reader) constantsOf(n *portable.Node) (vars map[string]any, anyVar bool) {
 	if n == nil {
 		return nil, false
@@ -211,15 +211,14 @@ func (r *reader) constantsOf(n *portable.Node) (vars map[string]any, anyVar bool
 	return vars, n.Partial
 }
 
-// ofAnything are the names that exist where it is not known whether a trigger listens to an event, looks at records or has a
-// schedule.
+// ofAnything returns the names that exist when it is unknown whether a trigger is on an event, on records or on a schedule.
 func ofAnything() expr.Scope {
 	return expr.Scope{
 		Event: true, Record: true, Item: true, Vars: true, Workspace: true, Now: true, Metric: true, Issues: true, Period: true, Iteration: true,
 	}
 }
 
-// isOfAnything reports whether it is not known what a trigger is about, which was reported.
+// isOfAnything reports whether the kind of a trigger is unknown, which was already reported.
 func isOfAnything(s expr.Scope) bool { return s.Event && s.Record }
 
 // scope says which names exist in the expressions of a trigger.
@@ -230,7 +229,7 @@ func (r *reader) scope(trigger *portable.Node, set *Set) expr.Scope {
 		return ofAnything()
 	case record != nil:
 		s.Record = true
-		if !r.stored { // what was accepted once is not refused for a type that has changed
+		if !r.stored { // an accepted document is not refused because a type has changed
 			s.RecordType = set.RecordType(record.Text)
 		}
 	case trigger.Get("schedule") != nil: // an iteration is counted from the first day
@@ -244,7 +243,7 @@ func (r *reader) scope(trigger *portable.Node, set *Set) expr.Scope {
 	return s
 }
 
-// trigger reads what a trigger says of itself, and the blocks of its own.
+// trigger reads a trigger's own keys and blocks.
 func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole bool) (*Trigger, blocks) {
 	t := &Trigger{Enabled: true, DedupScope: DedupWorkflow, DedupMissing: DedupAllow, at: n.Pos}
 	f, ok := r.fields(n, "trigger")
@@ -271,7 +270,7 @@ func (r *reader) trigger(n *portable.Node, ids map[string]bool, set *Set, sole b
 	if name, ok := r.defName(event); ok {
 		t.Event = name
 		if slices.Contains(laterValues()["event"], name) || strings.HasPrefix(name, ownEvents) {
-			r.notYet(event.Pos, name, "the events of this product itself are not told yet")
+			r.notYet(event.Pos, name, "this product does not emit events of its own yet")
 			t.Event = ""
 		}
 	}
@@ -305,7 +304,7 @@ func present(nodes ...*portable.Node) int {
 	return count
 }
 
-// dedup reads the recipe: paths into the event (C8).
+// dedup reads the dedup paths into the event (C8).
 func (r *reader) dedup(n *portable.Node) []string {
 	var paths []string
 	before := len(r.problems)
@@ -437,7 +436,7 @@ func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
 	if !ok || text == "event.occurred_at" || text == "now" && !scope.Event {
 		return nil
 	}
-	if !scope.Event { // whoever looks again must find the same date
+	if !scope.Event { // every evaluation must give the same date
 		scope.Now = false
 	}
 	if text[0] >= '0' && text[0] <= '9' {
@@ -457,7 +456,7 @@ func (r *reader) anchor(n *portable.Node, scope expr.Scope) *expr.Program {
 	return r.expression(n, scope, expr.Time)
 }
 
-// retry reads what follows a failed try; what is not written has its default.
+// retry reads what follows a failed attempt; missing keys have their defaults.
 func (r *reader) retry(n *portable.Node) Retry {
 	retry := defaultRetry()
 	f, ok := r.fields(n, "retry")
@@ -484,12 +483,12 @@ func (r *reader) retry(n *portable.Node) Retry {
 
 const (
 	minLease = time.Second
-	// maxLease bounds how long nobody looks after an instance whose worker has died.
+	// maxLease bounds how long an instance stays unprocessed after its worker has died.
 	maxLease = time.Hour
 )
 
-// expands refuses what retry says of instances where the workflow has none that could fail: what an event names itself is done
-// when the event is taken in.
+// expands refuses retry keys about instances in a workflow whose instances cannot fail: recipients that the event names are resolved at
+// ingest.
 func (r *reader) expands(n *portable.Node, w *Workflow) {
 	f, ok := r.fields(n, "retry")
 	if !ok || len(w.Trigger) == 0 {

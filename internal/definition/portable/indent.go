@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// rows follows the lines of one map or list, which begin in one column. A line in another column is reported once for
-// each column, and belongs to the node all the same if it is a key or a dash: what is below it is not missing.
+// rows follows the lines of one map or list, which begin in one column. A line in another column is reported once for each column. If
+// it is a key or a dash it still belongs to the node, so that the content below it is not reported as missing.
 type rows struct {
 	p      *parser
 	n      *Node
@@ -77,7 +77,7 @@ func (r *rows) inColumn(col int) string {
 	return fmt.Sprintf("begin it in column %d, as %s in line %d does", col+1, name, line)
 }
 
-// going is what else may be meant by a line below a text.
+// going returns the other meaning that a line below a text may have.
 func (r *rows) going() string {
 	if len(r.n.Fields) > 0 {
 		if last := r.n.Fields[len(r.n.Fields)-1].Value; last.Style == Plain && strings.Contains(last.Text, " ") {
@@ -87,7 +87,7 @@ func (r *rows) going() string {
 	return ""
 }
 
-// outside is what else may be meant by a line that is indented too little: a key beside the one above the node.
+// outside returns the other meaning that a line with too little indentation may have: a sibling of the key above the node.
 func (r *rows) outside() string {
 	if r.n.Kind == List || r.inline || r.parent < 0 || len(r.p.problems) > MaxProblems {
 		return ""
@@ -103,8 +103,8 @@ func (r *rows) outside() string {
 	return fmt.Sprintf(", or in column %d, as %q in line %d does", r.parent+1, strings.TrimSpace(rest[:max(colonIn(rest), 0)]), r.p.first+above)
 }
 
-// firstIsAstray decides between the lines above and the cursor's line, which is indented less: whose indentation is
-// not the usual one is to blame, and a single line rather than several.
+// firstIsAstray decides whether the lines above or the cursor's line, which is indented less, are wrong: the side with the unusual
+// indentation, and a single line rather than several.
 func (r *rows) firstIsAstray() bool {
 	if r.inline || len(r.astray) > 0 {
 		return false
@@ -116,7 +116,7 @@ func (r *rows) firstIsAstray() bool {
 	return r.p.col == right || r.col != right && len(r.n.Fields)+len(r.n.Items) == 1
 }
 
-// named is the key of the cursor's line, or a dash.
+// named returns the key of the cursor's line, or a dash.
 func (p *parser) named() string {
 	if rest := p.rest(); !isDash(rest) {
 		return fmt.Sprintf("%q", strings.TrimSpace(rest[:max(colonIn(rest), 0)]))
@@ -124,7 +124,7 @@ func (p *parser) named() string {
 	return "the dash"
 }
 
-// step is by how many columns lines are indented below the line above them, mostly; of equals two, else the first.
+// step returns the most frequent indentation in columns; of equally frequent ones two, else the first.
 func (p *parser) step() int {
 	if p.usual > 0 {
 		return p.usual

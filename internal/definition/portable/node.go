@@ -1,17 +1,17 @@
 // Package portable reads the subset of YAML that every YAML reader reads alike (format.md §1, "Portable YAML").
 //
-// It turns a text into nodes that know where each of their characters stood, and refuses what readers disagree
-// about: tags, anchors, aliases, merge keys, duplicate keys, numbers that are not JSON numbers, bare yes and no,
-// empty values. Below payload, set, replace and answers, which hold data, bare keys are texts. It is not a decoder: what a key means is the question of packages definition and sim.
+// It turns a text into nodes that know the position of each of their characters. It refuses what YAML readers disagree about: tags,
+// anchors, aliases, merge keys, duplicate keys, numbers that are not JSON numbers, bare yes and no, empty values. Under payload, set,
+// replace and answers, which hold data, bare keys are texts. It is not a decoder: packages definition and sim interpret the keys.
 //
-// It is its own reader because the ones to be had stop at the first mistake, lose the place inside a text, and take
-// quadratic time (measured for goccy/go-yaml 1.19.2: 20 s for a map of 1 MiB; a document after one of comments only
-// is dropped in silence). A fuzz test holds it against go.yaml.in/yaml/v3 as the second opinion.
+// It has its own parser because the available ones stop at the first mistake, lose positions inside a text, and take quadratic time
+// (measured for goccy/go-yaml 1.19.2: 20 s for a map of 1 MiB; it also drops a document that follows one with comments only). A fuzz
+// test compares it with go.yaml.in/yaml/v3.
 //
 // Invariants:
 //   - Parse ends in time linear in the text and never panics; text, depth and number of problems are bounded.
 //   - A scalar keeps its text as written: 1.10 stays 1.10.
-//   - Every position lies inside the text. One mistake is one problem: what it spoils becomes a Broken node.
+//   - Every position lies inside the text. One mistake is one problem: the part that cannot be read becomes a Broken node.
 package portable
 
 import (
@@ -23,16 +23,16 @@ import (
 const (
 	// MaxSize is the largest text in bytes: some 20,000 definitions' worth of lines.
 	MaxSize = 1 << 20
-	// MaxDepth is how many maps and lists may lie in one another; the format itself needs nine.
+	// MaxDepth bounds the nesting of maps and lists; the format itself needs nine.
 	MaxDepth = 32
-	// MaxProblems bounds what is reported of one text; nobody reads more at once.
+	// MaxProblems bounds the problems that are reported for one text.
 	MaxProblems = 100
 )
 
 // Kind says what a node is.
 type Kind string
 
-// The kinds of nodes. Broken stands where a problem was reported: whoever meets it says nothing more.
+// The kinds of nodes. A Broken node marks a reported problem: readers of the node report nothing more about it.
 const (
 	Scalar Kind = "scalar"
 	List   Kind = "list"
@@ -63,11 +63,11 @@ type Node struct {
 	Fields []Field
 	Items  []*Node
 
-	// Partial: a key of this map could not be read and was reported, so what seems to be missing may be there.
+	// Partial says that a key of this map could not be read and was reported, so a key that seems to be missing may be there.
 	Partial bool
-	// Repeated are the fields whose key stands in this map already, which was reported.
+	// Repeated are the fields whose key occurs in this map already, which was reported.
 	Repeated []Field
-	// Astray: this key begins in a wrong column, which was reported; that it belongs to its map is a guess.
+	// Astray says that this key begins in a wrong column, which was reported; that it belongs to its map is a guess.
 	Astray bool
 
 	spans []span
@@ -76,7 +76,7 @@ type Node struct {
 // Field is one line of a map, in the order of the text.
 type Field struct{ Key, Value *Node }
 
-// span says that Text from offset on stood at pos, character for character, up to the next span.
+// span says that Text from offset on was read at pos, character for character, up to the next span.
 type span struct {
 	offset int
 	pos    Pos
@@ -95,7 +95,7 @@ type Problem struct {
 	Message, Hint string
 }
 
-// At returns where the character at a byte offset of a scalar's Text stood.
+// At returns the position of the character at a byte offset of a scalar's Text.
 func (n *Node) At(offset int) Pos {
 	if len(n.spans) == 0 {
 		return n.Pos
@@ -136,8 +136,7 @@ func (n *Node) Bool() (value, ok bool) {
 // IsNull reports whether the node is a bare null.
 func (n *Node) IsNull() bool { return n.Kind == Scalar && n.Style == Plain && n.Text == "null" }
 
-// Value returns the node as JSON has it: nil, bool, json.Number with its spelling, string, []any or map[string]any.
-// A broken node is nil.
+// Value returns the node as a JSON value: nil, bool, json.Number as written, string, []any or map[string]any. A broken node is nil.
 func (n *Node) Value() any {
 	switch n.Kind {
 	case Scalar:

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Parse reads the documents of a text. The problems are in the order of the text; documents come back even when
-// there are some, with Broken nodes in the place of what could not be read.
+// Parse reads the documents of a text. The problems are in the order of the text. Documents are returned even when there are problems,
+// with Broken nodes in place of the parts that could not be read.
 func Parse(text string) ([]Document, []Problem) {
 	if len(text) > MaxSize {
 		return nil, []Problem{{
@@ -57,7 +57,7 @@ type line struct {
 	blank  bool // nothing but blanks
 }
 
-// separates reports whether the line parts two documents, or is meant to; nothing inside a document can look like it.
+// separates reports whether the line separates two documents, or is meant to. No line inside a document looks like it.
 func (l line) separates() bool {
 	return strings.HasPrefix(l.text, "---") || strings.HasPrefix(l.text, "...") && (len(l.text) == 3 || isBlank(l.text[3])) || l.dashes()
 }
@@ -68,7 +68,7 @@ func (l line) dashes() bool {
 	return len(text) > 1 && strings.Trim(text, "-–—") == ""
 }
 
-// separator refuses a line between two documents that other readers do not take for one.
+// separator refuses a separator that other readers do not recognise.
 func (p *parser) separator(at Pos, text string) {
 	if dashes := strings.TrimRight(text, " \t"); dashes != "---" && (line{text: text}).dashes() {
 		p.report(at, dashes+" does not part two documents", "write ---")
@@ -113,14 +113,14 @@ func join(lines []line) string {
 	return b.String()
 }
 
-// parser reads one document. Between nodes the cursor stands at the first character of a line's content, or, after
-// a dash, in the middle of a line.
+// parser reads one document. Between nodes the cursor is at the first character of a line's content or, after a dash, in the middle of
+// a line.
 type parser struct {
 	lines    []line
 	first    int // number of lines[0] in the file
 	ln, col  int // cursor: line, byte in the line
 	problems []Problem
-	data     int // how many keys of data the cursor stands below
+	data     int // how many enclosing keys hold data
 
 	// column of the byte seenCol of line seenLn, so that counting characters along a line stays linear
 	seenLn, seenCol, seenColumn int
@@ -185,7 +185,7 @@ func (p *parser) abandon(parent int) {
 	p.leave(parent)
 }
 
-// leave passes over the lines from the cursor's on that are indented deeper than parent.
+// leave skips the lines from the cursor on that are indented deeper than parent.
 func (p *parser) leave(parent int) {
 	for p.ln < len(p.lines) && (p.lines[p.ln].skip || p.lines[p.ln].indent > parent) {
 		p.ln++
@@ -329,7 +329,7 @@ func (p *parser) add(n *Node, seen map[string]Pos, key, value *Node) {
 	n.Fields = append(n.Fields, Field{key, value})
 }
 
-// whole gives back a map that has been read to its end.
+// whole returns a map that has been read to its end.
 func whole(n *Node) *Node {
 	if n.Partial && len(n.Fields) == 0 {
 		n.Kind = Broken
@@ -381,7 +381,7 @@ func (p *parser) key(col int) *Node {
 
 // noKey reports a line that should be a key and is none.
 func (p *parser) noKey(at Pos, line string) {
-	parts := slip.FindStringSubmatch(line)
+	parts := almostKey.FindStringSubmatch(line)
 	switch {
 	case strings.HasPrefix(line, "//"):
 		p.report(at, "a comment begins with #", "write # "+strings.TrimSpace(strings.TrimLeft(line, "/")))
@@ -398,8 +398,8 @@ func (p *parser) noKey(at Pos, line string) {
 	}
 }
 
-// slip is a line that is almost a key and its value.
-var slip = regexp.MustCompile(`^([A-Za-z_]+) *([:=]) *([^:= ].*)$`)
+// almostKey matches a line that is almost a key and its value.
+var almostKey = regexp.MustCompile(`^([A-Za-z_]+) *([:=]) *([^:= ].*)$`)
 
 // below reads the value of a key. These four hold data, whose names come from other systems.
 func (p *parser) below(key *Node, read func() *Node) *Node {

@@ -19,7 +19,7 @@ func TestValues(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"plain":                   {"a: x y # no", `{"a":"x y"}`},
 		"plain over lines":        {"a: x\n  y\n\n  z\nb: 1", `{"a":"x y\nz","b":1}`},
-		"spelling of numbers":     {"a: 1.10\nb: -0\nc: 1e3", `{"a":1.10,"b":-0,"c":1e3}`},
+		"numbers as written":      {"a: 1.10\nb: -0\nc: 1e3", `{"a":1.10,"b":-0,"c":1e3}`},
 		"true, false, null":       {"a: true\nb: false\nc: null", `{"a":true,"b":false,"c":null}`},
 		"quoted are texts":        {`a: "true"` + "\nb: '1'", `{"a":"true","b":"1"}`},
 		"times, dates, offsets":   {"a: 10:00\nb: 2026-01-01\nc: -2d\nd: +3d", `{"a":"10:00","b":"2026-01-01","c":"-2d","d":"+3d"}`},
@@ -193,7 +193,7 @@ func TestIndentation(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadBesideAMistake shows that one mistake spoils one value.
+// TestWhatIsReadBesideAMistake shows that one mistake makes one value unreadable.
 func TestWhatIsReadBesideAMistake(t *testing.T) {
 	t.Parallel()
 	docs, problems := portable.Parse("a: !x\n  y: z\nb:\n  - c\n  - yes\nno: d\n---\ne: f\n")

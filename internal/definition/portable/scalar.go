@@ -135,7 +135,7 @@ func (p *parser) plain(parent int) *Node {
 		}
 		content := p.lines[ln].text[p.lines[ln].indent:]
 		if isKey(content) || isDash(content) || content[0] == '\t' {
-			break // reported by who reads on: the line is indented too far
+			break // reported later: the line is indented too far
 		}
 		breaks = ln - p.ln + 1
 		p.ln, p.col = ln, p.lines[ln].indent
@@ -236,7 +236,7 @@ func (p *parser) quoted(parent int) *Node {
 	mark()
 	for {
 		line := p.lines[p.ln].text
-		kept := len(text) // what stands before was escaped and is no blank at the end of a line
+		kept := len(text) // an escaped character before it is not a blank at the end of a line
 		joined := false
 		for p.col < len(line) && !joined {
 			rest := line[p.col:]
