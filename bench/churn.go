@@ -28,7 +28,7 @@ const (
 	// snapshotPart is by how much shorter the snapshot is open.
 	snapshotPart = 3
 	// glance is how often a claim is measured at every look; in the end it is dueCycles.
-	glance = 20
+	sampleCycles = 20
 )
 
 // churn has a steady stream of occasions planned, claimed, sent and deleted for a while, and measures claims then, beside
@@ -46,13 +46,13 @@ func churn(ctx context.Context, s settings, r *round) (err error) {
 		return err
 	}
 	c := &churned{calm: calm, busy: busy, r: r, elapsed: clock.Monotonic()}
-	if err := c.look(ctx, "", dueCycles); err != nil {
+	if err := c.sample(ctx, "", dueCycles); err != nil {
 		return err
 	}
 	if err := c.run(ctx, s.churn); err != nil {
 		return err
 	}
-	if err := c.look(ctx, churnDone, dueCycles); err != nil {
+	if err := c.sample(ctx, churnDone, dueCycles); err != nil {
 		return err
 	}
 	conn, err := pgx.Connect(ctx, busy.url)
@@ -68,7 +68,7 @@ func churn(ctx context.Context, s settings, r *round) (err error) {
 	if err := c.run(ctx, s.churn/snapshotPart); err != nil {
 		return err
 	}
-	return c.look(ctx, churnSnapshot, dueCycles)
+	return c.sample(ctx, churnSnapshot, dueCycles)
 }
 
 // churned are the two databases.
@@ -87,7 +87,7 @@ func (c *churned) run(ctx context.Context, length time.Duration) error {
 		if err := c.flow(ctx, min(churnPause, length-elapsed())); err != nil {
 			return err
 		}
-		if err := c.look(ctx, "", glance); err != nil {
+		if err := c.sample(ctx, "", sampleCycles); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (c *churned) sweep(ctx context.Context) error {
 
 // look measures claims of both databases in turn: of a few rows, and of full batches of a backlog. With a name these are
 // figures of the table.
-func (c *churned) look(ctx context.Context, name string, times int) error {
+func (c *churned) sample(ctx context.Context, name string, times int) error {
 	sides := []*side{c.calm, c.busy}
 	found := map[*side]map[string][]time.Duration{}
 	for _, s := range sides {

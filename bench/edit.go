@@ -18,7 +18,7 @@ import (
 
 const (
 	// editGlance is how often the run of an edit is asked for, and editSaid how often its progress is printed.
-	editGlance, editSaid = 200 * time.Millisecond, 10 * time.Second
+	editPoll, editSaid = 200 * time.Millisecond, 10 * time.Second
 	// editLess is by how much fewer the records are with which the memory is compared.
 	editLess = 10
 )
@@ -66,7 +66,7 @@ func editServer(ctx context.Context, r *round, b *binary, url, name string, reco
 		return err
 	}
 	seen := &edit{round: r, process: p, name: name, elapsed: clock.Monotonic()}
-	if err := seen.glance(client.Run{}); err != nil {
+	if err := seen.poll(client.Run{}); err != nil {
 		return err
 	}
 	if _, err := b.call(ctx, "apply", "--server", p.address, "--key", key, dir); err != nil {
@@ -115,7 +115,7 @@ func (e *edit) through(ctx context.Context, api *client.Client, records int) err
 			return errors.New("the edit has begun no run")
 		}
 		run := page.Items[0]
-		if err := e.glance(run); err != nil {
+		if err := e.poll(run); err != nil {
 			return err
 		}
 		switch {
@@ -126,7 +126,7 @@ func (e *edit) through(ctx context.Context, api *client.Client, records int) err
 		default:
 			return fmt.Errorf("the run is %s with %d of %d records: %s", run.Status, run.Done, records, run.Error)
 		}
-		if err := system.Sleep(ctx, system.Now().Add(editGlance)); err != nil {
+		if err := system.Sleep(ctx, system.Now().Add(editPoll)); err != nil {
 			return err
 		}
 	}
@@ -143,14 +143,14 @@ func (e *edit) end(ctx context.Context, url string, records int) error {
 		if planned > records {
 			return fmt.Errorf("%d occasions planned for %d records", planned, records)
 		}
-		if err := system.Sleep(ctx, system.Now().Add(editGlance)); err != nil {
+		if err := system.Sleep(ctx, system.Now().Add(editPoll)); err != nil {
 			return err
 		}
 	}
 }
 
 // glance notes how far the run is, and the memory of the process.
-func (e *edit) glance(run client.Run) error {
+func (e *edit) poll(run client.Run) error {
 	now, err := resident(e.process.pid)
 	if err != nil {
 		return err

@@ -87,9 +87,9 @@ func readKiosks(ctx context.Context, driver, url string) (rows int, took time.Du
 	}
 	defer found.Close()
 	for found.Next() {
-		var id, closed, deleted, created, updated, lookAt, lookedAt int64
+		var id, closed, deleted, created, updated, evaluateAt, evaluatedAt int64
 		var ext, props, by, state string
-		if err := found.Scan(&id, &ext, &props, &closed, &deleted, &by, &created, &updated, &lookAt, &lookedAt, &state); err != nil {
+		if err := found.Scan(&id, &ext, &props, &closed, &deleted, &by, &created, &updated, &evaluateAt, &evaluatedAt, &state); err != nil {
 			return 0, 0, err
 		}
 		rows++
@@ -195,7 +195,7 @@ func (p *product) scan(ctx context.Context, s settings, r *round, name string) e
 	}
 	runs, err := p.store.Runs(ctx, p.workspace.ID, store.Page{})
 	if err == nil && (done.Passed != s.records || done.Evaluated != s.records/1000 || len(runs) == 0 || runs[0].Status != store.RunDone) {
-		err = fmt.Errorf("a run over %d of %d records, %d looked at: %+v", done.Passed, s.records, done.Evaluated, runs)
+		err = fmt.Errorf("a run over %d of %d records, %d evaluated: %+v", done.Passed, s.records, done.Evaluated, runs)
 	}
 	return errors.Join(err, m.rate(name, s.records, took))
 }

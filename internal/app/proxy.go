@@ -20,17 +20,17 @@ func behind(trusted []netip.Prefix, https bool, next http.Handler) http.Handler 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure := https || r.TLS != nil
 		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && isTrusted(peer.Addr()) {
-			told := *r
+			forwarded := *r
 			if from, ok := forwardedFor(r.Header.Values("X-Forwarded-For"), isTrusted); ok {
-				told.RemoteAddr = net.JoinHostPort(from.String(), "0")
+				forwarded.RemoteAddr = net.JoinHostPort(from.String(), "0")
 			}
 			if r.Header.Get("X-Forwarded-Proto") == "https" {
 				address := *r.URL
 				address.Scheme = "https"
-				told.URL, secure = &address, true
+				forwarded.URL, secure = &address, true
 			}
-			defer func() { r.Pattern = told.Pattern }() // for whoever counts the request
-			r = &told
+			defer func() { r.Pattern = forwarded.Pattern }() // the request counter reads it
+			r = &forwarded
 		}
 		if secure {
 			w.Header().Set("Strict-Transport-Security", transportSecurity)

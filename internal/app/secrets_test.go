@@ -87,7 +87,7 @@ func TestSecretGoesToTheProviderAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, body := range []string{`{"value":["` + canary + `"]}`, `{"value":"` + canary, `"` + canary + `"`} {
-		look(t, &seen, http.MethodPut, a.URL()+"/v1/secrets/X", key, body)
+		fetch(t, &seen, http.MethodPut, a.URL()+"/v1/secrets/X", key, body)
 	}
 	page, err := c.Deliveries(t.Context(), client.DeliveryQuery{})
 	note(page, err)
@@ -101,7 +101,7 @@ func TestSecretGoesToTheProviderAlone(t *testing.T) {
 		}
 	}
 	for _, path := range paths {
-		look(t, &seen, http.MethodGet, a.URL()+path, key, "")
+		fetch(t, &seen, http.MethodGet, a.URL()+path, key, "")
 	}
 	note(a.Store().AuditLog(t.Context(), a.Workspace().ID, store.Page{Limit: 100}))
 	if err := a.Stop(context.WithoutCancel(t.Context())); err != nil {
@@ -115,7 +115,7 @@ func TestSecretGoesToTheProviderAlone(t *testing.T) {
 	text := seen.String()
 	for _, part := range []string{"GATEWAY", "secret_missing", "set secret"} {
 		if !strings.Contains(text, part) {
-			t.Errorf("%q is not among what was looked at", part)
+			t.Errorf("%q is not among what was read", part)
 		}
 	}
 	for _, form := range []string{canary, second, "hunter2", base64.StdEncoding.EncodeToString([]byte(canary)), fmt.Sprintf("%x", canary)} {
@@ -126,7 +126,7 @@ func TestSecretGoesToTheProviderAlone(t *testing.T) {
 }
 
 // look makes a request and notes everything that comes back.
-func look(t *testing.T, seen io.Writer, method, url, key, body string) {
+func fetch(t *testing.T, seen io.Writer, method, url, key, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {

@@ -85,7 +85,7 @@ func TestTraces(t *testing.T) {
 		t.Error("the provider's request is not inside of its send, or that not inside of a step")
 	}
 	if want := "00-" + hex.EncodeToString(request.GetTraceId()) + "-" + hex.EncodeToString(request.GetSpanId()) + "-01"; parent != want {
-		t.Errorf("the provider was told %q, want %q", parent, want)
+		t.Errorf("the provider received %q, want %q", parent, want)
 	}
 	for _, private := range []string{"secret", "+4930", answer.Items[0].Event, "car_"} {
 		if strings.Contains(string(all), private) {

@@ -99,7 +99,7 @@ func TestMetricsAgreeWithTheJournal(t *testing.T) {
 				}
 			}))
 			t.Cleanup(gateway.Close)
-			var told []journal.Entry
+			var reported []journal.Entry
 			config := server(storetest.URL(t, database))
 			config.Work, config.MetricsListen = false, "127.0.0.1:0"
 			manual := clock.NewManual(enginetest.Start)
@@ -107,7 +107,7 @@ func TestMetricsAgreeWithTheJournal(t *testing.T) {
 			a := start(t, app.Config{Server: config, Clock: manual, Version: "1.2.3", Log: slog.New(slog.NewTextHandler(&log, nil)), Journal: func(e journal.Entry) {
 				mu.Lock()
 				defer mu.Unlock()
-				told = append(told, e)
+				reported = append(reported, e)
 			}})
 			c := admin(t, a)
 			if _, err := c.Apply(t.Context(), definitions(gateway.URL)); err != nil {
@@ -137,7 +137,7 @@ func TestMetricsAgreeWithTheJournal(t *testing.T) {
 
 			what, why, instances := map[string]int{}, map[string]int{}, map[string]int{}
 			sends := 0
-			for _, e := range told {
+			for _, e := range reported {
 				switch {
 				case e.Delivery != 0:
 					what[string(e.What)]++
@@ -153,9 +153,9 @@ func TestMetricsAgreeWithTheJournal(t *testing.T) {
 			same(t, "deliveries by reason", why, sum(f["carillon_deliveries_total"], "reason"))
 			same(t, "instances by what", instances, sum(f["carillon_instances_total"], "what"))
 			same(t, "events", map[string]int{"created": 7, "skipped": 7, "no_match": 2, "failed": 2}, sum(f["carillon_events_total"], "outcome"))
-			same(t, "channels", map[string]int{"sms:gateway": len(told) - total(instances) - 4}, sum(f["carillon_deliveries_total"], "channel"))
+			same(t, "channels", map[string]int{"sms:gateway": len(reported) - total(instances) - 4}, sum(f["carillon_deliveries_total"], "channel"))
 			if sends != requests || sends == 0 || f["carillon_send_seconds"].GetMetric()[0].GetHistogram().GetSampleCount() != uint64(sends) {
-				t.Errorf("%d requests, %d of them told, %v measured", requests, sends, f["carillon_send_seconds"])
+				t.Errorf("%d requests, %d of them reported, %v measured", requests, sends, f["carillon_send_seconds"])
 			}
 			if what["retried"] == 0 || what["failed"] == 0 || what["sent"] == 0 {
 				t.Errorf("the run shows too little: %v", what)
@@ -352,16 +352,16 @@ func TestLogWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	took := elapsed()
 	text := log.String()
-	told := 0
+	reported := 0
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, "level=INFO") {
 			continue
 		}
-		told++
+		reported++
 	}
 	const stages = 4 // each may be in the midst of a statement when the connection is cut
-	if most := 1 + stages + int(took/telemetry.CalmFor); told == 0 || told > most {
-		t.Errorf("%d lines in %s:\n%s", told, took, text)
+	if most := 1 + stages + int(took/telemetry.CalmFor); reported == 0 || reported > most {
+		t.Errorf("%d lines in %s:\n%s", reported, took, text)
 	}
 	t.Logf("%s:\n%s", took, text)
 }

@@ -246,7 +246,7 @@ WHERE a.number > 0 ORDER BY d.id, a.number`
 
 // compare holds the attempts of one message against the server's turns.
 func (r *MailReport) compare(address string, once bool, box *mailbox, attempts []mailRow) {
-	doubt, accepted, n := false, false, 0
+	unknown, accepted, n := false, false, 0
 	status := ""
 	for _, a := range attempts {
 		status = a.status
@@ -281,10 +281,10 @@ func (r *MailReport) compare(address string, once bool, box *mailbox, attempts [
 		if strings.Contains(a.failure, address) {
 			r.violate("%s: an error repeats the address: %s", address, a.failure)
 		}
-		if once && doubt {
+		if once && unknown {
 			r.violate("%s: something followed an unknown outcome although the channel holds", address)
 		}
-		doubt = doubt || want == "unknown"
+		unknown = unknown || want == "unknown"
 	}
 	if n != len(box.turns) {
 		r.violate("%s: %d turns of the server, %d attempts", address, len(box.turns), n)
@@ -295,7 +295,7 @@ func (r *MailReport) compare(address string, once bool, box *mailbox, attempts [
 	case accepted:
 		want = "sent"
 		r.Sent++
-	case doubt:
+	case unknown:
 		want = "unknown"
 		r.Unknown++
 	default:

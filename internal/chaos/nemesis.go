@@ -52,7 +52,7 @@ func (r *run) nemesis(ctx context.Context) error {
 	for i := 0; err == nil && (i < r.Kills || r.Kills > 0 && !frozen.Load()); i++ {
 		victim := r.chance.IntN(len(r.slots))
 		wait := time.Duration(r.chance.Int64N(int64(gap)))
-		onWire := false
+		inFlight := false
 		switch i % 3 {
 		case 0: // at any moment
 			advance()
@@ -65,10 +65,10 @@ func (r *run) nemesis(ctx context.Context) error {
 			}
 		case 2: // while the provider has its requests
 			advance()
-			onWire = true
+			inFlight = true
 		}
 		if err == nil {
-			err = r.killOne(ctx, victim, onWire)
+			err = r.killOne(ctx, victim, inFlight)
 			kills.Add(1)
 		}
 	}
@@ -114,7 +114,7 @@ func (r *run) outage(ctx context.Context) error {
 // killOne kills a worker that is not frozen, this one if it can be, and starts the next life in its place. When all
 // are frozen it waits for one. OnWire lies in wait for its next request, for as long as it would be left alone
 // otherwise.
-func (r *run) killOne(ctx context.Context, victim int, onWire bool) error {
+func (r *run) killOne(ctx context.Context, victim int, inFlight bool) error {
 	s := r.slots[victim]
 	for i := 0; !s.mu.TryLock(); i++ {
 		if i == len(r.slots) {
@@ -124,7 +124,7 @@ func (r *run) killOne(ctx context.Context, victim int, onWire bool) error {
 		s = r.slots[s.number%len(r.slots)] // the next one
 	}
 	defer s.mu.Unlock()
-	if onWire {
+	if inFlight {
 		life := s.now.life
 		caught := r.provider.ambush(life)
 		defer r.provider.release(life)

@@ -163,7 +163,7 @@ func TestValidate(t *testing.T) {
 		{"a query in the URL", "--public-url", func(s *Server) { s.PublicURL = "http://x?a=b" }},
 		{"no workers", "--workers", func(s *Server) { s.Workers = 0 }},
 		{"fewer than none", "--workers", func(s *Server) { s.Workers = -1 }},
-		{"a crowd", "--workers", func(s *Server) { s.Workers = 99999999 }},
+		{"too many workers", "--workers", func(s *Server) { s.Workers = 99999999 }},
 		{"an empty batch", "--batch", func(s *Server) { s.Batch = 0 }},
 		{"a negative timeout", "--stop-timeout", func(s *Server) { s.StopTimeout = -time.Second }},
 	}

@@ -66,8 +66,8 @@ UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT ready_at FROM instance WHERE
 UNION ALL SELECT 'oldest', '', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND send_at <= $1 ORDER BY send_at, id LIMIT 1), 0), 0
 UNION ALL SELECT 'held', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE held = 1 LIMIT $2 + $2) AS c
 UNION ALL SELECT 'paused', '', '', COUNT(*), 0 FROM (SELECT ws FROM pause WHERE resumed_at = 0 LIMIT $2) AS g
-UNION ALL SELECT 'aside_instances', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE ` + asideInstance + ` LIMIT $2) AS h
-UNION ALL SELECT 'aside_deliveries', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE ` + asideDelivery + ` LIMIT $2) AS j
+UNION ALL SELECT 'aside_instances', '', '', COUNT(*), 0 FROM (SELECT id FROM instance WHERE ` + parkedInstance + ` LIMIT $2) AS h
+UNION ALL SELECT 'aside_deliveries', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE ` + parkedDelivery + ` LIMIT $2) AS j
 UNION ALL SELECT 'unknown', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE status = 'unknown' LIMIT $2) AS d
 UNION ALL SELECT 'definitions', name, '', definitions, 0 FROM (SELECT name, definitions FROM workspace ORDER BY id LIMIT $3) AS e`
 

@@ -78,7 +78,7 @@ func benchInstances(f fixture, n int) {
 	}
 }
 
-func BenchmarkExpand(b *testing.B) {
+func BenchmarkFanOut(b *testing.B) {
 	benchmark(b, benchInstances, func(f fixture) (int, error) {
 		return f.s.FanOutDue(f.Context(), now, benchBatch, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
 			refs := make([]store.Audience, len(due))

@@ -186,7 +186,7 @@ func TestPoolerComesAndGoes(t *testing.T) {
 }
 
 // A migration by another process may change the types of the columns that a prepared statement reads.
-func TestChangedColumnsArePreparedAnew(t *testing.T) {
+func TestChangedColumnsArePreparedAgain(t *testing.T) {
 	t.Parallel()
 	if !slices.Contains(storetest.Databases(t), "postgres") {
 		t.Skip("PostgreSQL is not selected")

@@ -185,7 +185,7 @@ func (s *Store) WriteContacts(
 			if err != nil {
 				return nil, err
 			}
-			heirs, missing, err := t.mergeInto(ctx, ws, now, claims, known)
+			survivors, missing, err := t.mergeInto(ctx, ws, now, claims, known)
 			if err != nil {
 				ids = append(ids, missing...)
 				return nil, err
@@ -197,7 +197,7 @@ func (s *Store) WriteContacts(
 					limited = append(limited, PersonRef{ws, old.ID})
 				}
 			}
-			return writes, t.markReplan(ctx, now, append(limited, heirs...))
+			return writes, t.markReschedule(ctx, now, append(limited, survivors...))
 		})
 		return err
 	})

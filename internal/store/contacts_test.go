@@ -201,7 +201,7 @@ func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
 
 // A contact that was made for an address hands over what was made for it to whoever claims that, as many as they are by the
 // same number of statements.
-func TestClaimsHandOver(t *testing.T) {
+func TestClaimsMergeContacts(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
@@ -252,20 +252,20 @@ func TestClaimsHandOver(t *testing.T) {
 
 // A delivery that is made for somebody who is being merged into another one, without their lock, is the other one's when
 // it is sent. What they got already stays, and is nobody's.
-func TestIntentHandsOver(t *testing.T) {
+func TestIntentMergesContacts(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		made, heir := f.contact("addr:x"), f.contact("ada")
-		f.exec(`UPDATE cadence SET merged_into = $1 WHERE contact_id = $2`, int64(heir), int64(made))
+		made, survivor := f.contact("addr:x"), f.contact("ada")
+		f.exec(`UPDATE cadence SET merged_into = $1 WHERE contact_id = $2`, int64(survivor), int64(made))
 		one, two := f.instance("one", instance.Completed), f.instance("two", instance.Completed)
-		theirs := f.delivery(two, heir)
+		theirs := f.delivery(two, survivor)
 		theirs.SendAt, theirs.Slot = time.Time{}, time.Time{}
 		theirs.Status, theirs.CompletedAt = delivery.Cancelled, now
 		late, double := f.delivery(one, made), f.delivery(two, made)
 		f.add(store.IngestWrites{Instances: []instance.Row{one, two}, Deliveries: []delivery.Row{theirs, late, double}})
 		for _, c := range f.claim(now) {
-			want := heir
+			want := survivor
 			if c.ID == double.ID {
 				want = made
 			}
@@ -274,7 +274,7 @@ func TestIntentHandsOver(t *testing.T) {
 			}
 		}
 		for ref, want := range map[store.RecipientRef]subject.ContactID{
-			{ExtID: "addr:x"}: heir, {ExtID: "addr:x", Lock: true}: heir, {ID: made, Lock: true}: 0,
+			{ExtID: "addr:x"}: survivor, {ExtID: "addr:x", Lock: true}: survivor, {ID: made, Lock: true}: 0,
 		} {
 			f.ingest(store.IngestRequest{Recipients: []store.RecipientRef{ref}}, func(s store.IngestState) (w store.IngestWrites, err error) {
 				if p := s.Persons[0]; p.Found != (want != 0) || p.Found && p.ID != want {

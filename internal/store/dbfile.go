@@ -381,12 +381,12 @@ func (f *dbFile) takeAlong() error {
 			errs = append(errs, os.Remove(f.path+end))
 			continue
 		}
-		aside, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+end+".*.aside")
+		kept, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+end+".*.aside")
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, aside.Close(), os.Rename(f.path+end, aside.Name()))
+		errs = append(errs, kept.Close(), os.Rename(f.path+end, kept.Name()))
 	}
 	return errors.Join(errs...)
 }

@@ -194,8 +194,8 @@ func TestReplacedFile(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "carillon.db")
 			s := opened(t, path)
 			f := setup(t, s)
-			told := 0
-			s.OnReplaced(func(error) { told++ })
+			reported := 0
+			s.OnReplaced(func(error) { reported++ })
 			_, err := s.Recognise(t.Context(), now)
 			f.must(err)
 			f.add(store.IngestWrites{Events: []store.EventRow{f.event("before")}})
@@ -211,8 +211,8 @@ func TestReplacedFile(t *testing.T) {
 			}), store.ErrReplaced)
 			_, err = s.Counts(t.Context(), f.ws)
 			f.mustBe(err, store.ErrReplaced)
-			if told != 1 {
-				t.Errorf("told %d times", told)
+			if reported != 1 {
+				t.Errorf("reported %d times", reported)
 			}
 			f.must(s.Close())
 			for _, end := range []string{"-wal", "-shm"} {

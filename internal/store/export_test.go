@@ -181,7 +181,7 @@ func Rows(n int, cells func(i int) []any) any {
 }
 
 // MaxSpellings is how many spellings of a query there may be for its constant columns.
-const MaxSpellings = maxRenderings
+const MaxRenderings = maxRenderings
 
 // OneRef is a rowset of one (ws, id).
 func OneRef(ws, id int64) any {
@@ -301,18 +301,18 @@ func PauseStatements(ws subject.WorkspaceID) map[string][]any {
 }
 
 // Mark is a mark, at instants of whole seconds.
-type Mark struct{ m scanCursor }
+type Cursor struct{ m scanCursor }
 
 // Batch is a batch at an instant: from where it looks, 0 being the beginning, and whether the beginning is left alone when it finds nothing.
-func (m *Mark) Batch(now time.Time) (from int64, resting bool) {
+func (m *Cursor) Batch(now time.Time) (from int64, resting bool) {
 	return m.m.from(now.UnixMicro()).at, m.m.resting(now.UnixMicro())
 }
 
 // Looked, End and Due are what happens to it.
-func (m *Mark) Looked(now time.Time, took time.Duration) { m.m.looked(now.UnixMicro(), took) }
+func (m *Cursor) Scanned(now time.Time, took time.Duration) { m.m.scanned(now.UnixMicro(), took) }
 
-func (m *Mark) End(now time.Time) { m.m.taken(scanPosition{}, false, now.UnixMicro()) }
-func (m *Mark) Due(at time.Time)  { m.m.due(at.UnixMicro()) }
+func (m *Cursor) End(now time.Time) { m.m.taken(scanPosition{}, false, now.UnixMicro()) }
+func (m *Cursor) Due(at time.Time)  { m.m.due(at.UnixMicro()) }
 
 // Listed is a statement with its parameters.
 type Listed struct {

@@ -10,17 +10,17 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// What waits for its place and takes along what is folded into it. The persons are locked, and whoever sends such a one
-// asks for that lock: it is read as it stays.
-const carriers = `
+// Deliveries that wait for a slot and can be fold heads. The persons are locked, and sending such a delivery needs that
+// lock, so the result stays true.
+const foldHeads = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot >= $1 AND d.folded_into = d.id
   AND d.status = 'scheduled' AND d.send_at > 0 AND d.step = 0 AND d.attempt_no = 0
 ORDER BY d.slot, d.id`
 
-// What a sender holds is passed over: it is decided there.
-const riders = `
+// A delivery that a sender holds is left out: the sender decides about it.
+const foldMembers = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.id
@@ -29,7 +29,7 @@ WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.i
 ORDER BY d.not_before, d.id
 /*SKIP LOCKED d*/`
 
-// What was folded into a delivery when that left, or is to leave with it.
+// The deliveries that were folded into one that has left, or that leave with it.
 const foldedInto = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
@@ -37,12 +37,12 @@ WHERE d.ws = r.ws AND d.folded_into = r.id AND d.folded_into > 0 AND d.id <> r.i
   AND d.status = 'skipped' AND d.reason = 'folded_into'
 ORDER BY d.not_before, d.id`
 
-// What was folded into a delivery that does not leave is folded into another one, or is due: as what rides with one that
-// is not there it asks for places of its own, and leaves together where it can.
+// When a fold head does not leave, its fold members are folded into another delivery or become due. A member without a head
+// takes a slot of its own, and is folded again where that is possible.
 const (
 	reassign = `
-UPDATE delivery SET folded_into = r.heir, version = delivery.version + 1
-FROM /*ROWS $1 (ws bigint, id bigint, heir bigint)*/ AS r
+UPDATE delivery SET folded_into = r.head, version = delivery.version + 1
+FROM /*ROWS $1 (ws bigint, id bigint, head bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.folded_into = r.id AND delivery.folded_into > 0 AND delivery.id <> delivery.folded_into
   AND delivery.status = 'skipped' AND delivery.reason = 'folded_into'`
 
@@ -60,9 +60,9 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigin
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.id, delivery.contact_id`
 
-// readCarriers gives persons who are locked what takes others along of theirs.
-func (t *Tx) readCarriers(ctx context.Context, now time.Time, persons []*Person, refs []PersonRef) error {
-	found, err := query(ctx, t, scanDelivery, carriers, dueMicros(now), personRows(refs))
+// readFoldHeads reads the fold heads of persons who are locked.
+func (t *Tx) readFoldHeads(ctx context.Context, now time.Time, persons []*Person, refs []PersonRef) error {
+	found, err := query(ctx, t, scanDelivery, foldHeads, dueMicros(now), personRows(refs))
 	if err != nil {
 		return fmt.Errorf("read what carries others: %w", err)
 	}
@@ -77,8 +77,8 @@ func (t *Tx) readCarriers(ctx context.Context, now time.Time, persons []*Person,
 	return nil
 }
 
-// carriersOf is readCarriers for those of the persons who are locked.
-func (t *Tx) carriersOf(ctx context.Context, now time.Time, recipients []recipient, persons []Person) error {
+// foldHeadsOf calls readFoldHeads for the recipients that are locked.
+func (t *Tx) foldHeadsOf(ctx context.Context, now time.Time, recipients []recipient, persons []Person) error {
 	var refs []PersonRef
 	var locked []*Person
 	for i := range persons {
@@ -86,10 +86,10 @@ func (t *Tx) carriersOf(ctx context.Context, now time.Time, recipients []recipie
 			refs, locked = append(refs, PersonRef{recipients[i].ws, persons[i].ID}), append(locked, &persons[i])
 		}
 	}
-	return t.readCarriers(ctx, now, locked, refs)
+	return t.readFoldHeads(ctx, now, locked, refs)
 }
 
-// hangingOn reads deliveries that hang on others, by the id of those.
+// hangingOn reads fold members, by the ids of their fold heads.
 func (t *Tx) hangingOn(ctx context.Context, text string, args ...any) (map[deliveryRef][]delivery.Row, error) {
 	found, err := query(ctx, t, scanDelivery, text, args...)
 	if err != nil {
@@ -103,7 +103,7 @@ func (t *Tx) hangingOn(ctx context.Context, text string, args ...any) (map[deliv
 	return of, nil
 }
 
-// foldable gives the claims whose verdicts ask for it what they decide about folding by.
+// foldable reads what the verdicts need to decide about folding their claims.
 func (t *Tx) foldable(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, persons map[PersonRef]Person) error {
 	var refs []PersonRef
 	var people []*Person
@@ -126,13 +126,13 @@ func (t *Tx) foldable(ctx context.Context, now time.Time, claims []Claim, verdic
 	if len(refs) == 0 {
 		return nil
 	}
-	if err := t.readCarriers(ctx, now, people, refs); err != nil {
+	if err := t.readFoldHeads(ctx, now, people, refs); err != nil {
 		return err
 	}
 	for i, ref := range refs {
 		persons[ref] = *people[i]
 	}
-	of, err := t.hangingOn(ctx, riders, dueMicros(now), &carrying)
+	of, err := t.hangingOn(ctx, foldMembers, dueMicros(now), &carrying)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (t *Tx) foldable(ctx context.Context, now time.Time, claims []Claim, verdic
 	return nil
 }
 
-// withFolded gives what goes out what is folded into it.
+// withFolded adds the fold members to claims that are sent.
 func (t *Tx) withFolded(ctx context.Context, send []Claim) error {
 	var rows rowset
 	for _, c := range send {
@@ -160,17 +160,17 @@ func (t *Tx) withFolded(ctx context.Context, send []Claim) error {
 	return nil
 }
 
-// reassignment is what becomes of what is folded into deliveries that do not leave.
-type reassignment struct{ heirs, free rowset }
+// reassignment collects where the fold members of deliveries that do not leave go.
+type reassignment struct{ members, free rowset }
 
-func (e *reassignment) to(of deliveryRef, heir delivery.ID) {
-	e.heirs.row().int(int64(of.ws)).int(int64(of.id)).int(int64(heir))
+func (e *reassignment) to(of deliveryRef, head delivery.ID) {
+	e.members.row().int(int64(of.ws)).int(int64(of.id)).int(int64(head))
 }
 
 func (e *reassignment) none(of deliveryRef) { e.free.row().int(int64(of.ws)).int(int64(of.id)) }
 
 func (t *Tx) settleReassignment(ctx context.Context, now time.Time, e *reassignment) error {
-	if _, err := t.exec(ctx, reassign, &e.heirs); err != nil {
+	if _, err := t.exec(ctx, reassign, &e.members); err != nil {
 		return fmt.Errorf("fold into what stands in: %w", err)
 	}
 	n, err := t.exec(ctx, setFree, dueMicros(now), &e.free)
@@ -183,7 +183,7 @@ func (t *Tx) settleReassignment(ctx context.Context, now time.Time, e *reassignm
 	return nil
 }
 
-// left says what becomes of what is folded into a claim that was moved and does not go out.
+// left decides about the fold members of a claim that was moved and is not sent.
 func (e *reassignment) left(was Claim, v IntentVerdict, is delivery.Row) {
 	ref := deliveryRef{was.Workspace, was.ID}
 	switch {
@@ -197,8 +197,7 @@ func (e *reassignment) left(was Claim, v IntentVerdict, is delivery.Row) {
 	}
 }
 
-// Unfold takes deliveries out of the messages that they are folded into, and returns how many of them had not changed
-// since they were read.
+// Unfold takes deliveries out of their fold heads, and returns how many of them were unchanged since they were read.
 func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int, err error) {
 	if len(list) == 0 {
 		return 0, nil
@@ -210,7 +209,7 @@ func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int
 			rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).int(dueMicros(d.SendAt)).
 				text(string(d.Reason)).time(d.CompletedAt)
 		}
-		changed := map[delivery.ID]subject.ContactID{} // who may have been merged into another one meanwhile
+		changed := map[delivery.ID]subject.ContactID{} // the contact may have been merged into another one meanwhile
 		_, err := query(ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
 			var id delivery.ID
 			var contact subject.ContactID
@@ -254,7 +253,7 @@ func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int
 	return n, nil
 }
 
-// FoldedInto lists what left with a delivery, or is to leave with it, in the order in which it was due.
+// FoldedInto lists the deliveries that left with a delivery, or will leave with it, in the order in which they were due.
 func (s *Store) FoldedInto(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Row, error) {
 	return all(ctx, s, "list what is folded", scanDelivery, foldedOf, int64(ws), int64(id))
 }

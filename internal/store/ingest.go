@@ -45,7 +45,7 @@ func (t *Tx) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRequest
 		return err
 	}
 	if r.Fold {
-		if err := t.carriersOf(ctx, r.At, refs, state.Persons); err != nil {
+		if err := t.foldHeadsOf(ctx, r.At, refs, state.Persons); err != nil {
 			return err
 		}
 	}

@@ -32,13 +32,13 @@ type waiting struct {
 func (t *Tx) insert(ctx context.Context, what, text string, rows *rowset) (int64, error) {
 	if t.try == 1 && t.s.dialect.pipelines {
 		plain, _, _ := strings.Cut(text, unlessThere)
-		spelled, args, empty, err := t.render(plain, []any{rows})
+		rendered, args, empty, err := t.render(plain, []any{rows})
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", what, err)
 		}
 		if !empty {
 			t.s.sent.Add(1)
-			t.waiting = append(t.waiting, waiting{what, spelled, args})
+			t.waiting = append(t.waiting, waiting{what, rendered, args})
 		}
 		return int64(rows.n), nil
 	}

@@ -131,7 +131,7 @@ func (t *Tx) claim(ctx context.Context, now, leaseUntil time.Time, limit int) ([
 		return nil, err
 	}
 	slices.SortFunc(claims, func(a, b Claim) int {
-		return cmp.Or(order(a).Compare(order(b)), carriersFirst(a, b), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(order(a).Compare(order(b)), foldHeadsFirst(a, b), cmp.Compare(a.ID, b.ID))
 	})
 	return claims, nil
 }
@@ -149,7 +149,7 @@ func order(c Claim) time.Time {
 }
 
 // carriersFirst has what others are folded into decided before these.
-func carriersFirst(a, b Claim) int {
+func foldHeadsFirst(a, b Claim) int {
 	switch {
 	case a.IsFoldHead() == b.IsFoldHead():
 		return 0
@@ -376,7 +376,7 @@ func (t *Tx) commitIntents(ctx context.Context, now time.Time, claims []Claim, v
 	var folded []delivery.Row
 	var inherit reassignment
 	paces := map[PaceRef]flow.Pace{}
-	aside := map[pauseRef]bool{}
+	parked := map[pauseRef]bool{}
 	for i, v := range verdicts {
 		folded = append(folded, v.Folded...)
 		attempts = append(attempts, v.Attempts...)
@@ -398,7 +398,7 @@ func (t *Tx) commitIntents(ctx context.Context, now time.Time, claims []Claim, v
 			continue
 		}
 		if c = moved(c, *v.Move, now); c.Parked() {
-			aside[pauseRef{c.Workspace, c.Workflow}] = true
+			parked[pauseRef{c.Workspace, c.Workflow}] = true
 		}
 		if v.Move.Send {
 			send = append(send, c)
@@ -415,7 +415,7 @@ func (t *Tx) commitIntents(ctx context.Context, now time.Time, claims []Claim, v
 			time(c.UnknownSince).int(dueMicros(c.DueAt)).int(eligibleMicros(c.Row)).int(int64(c.FoldedInto)).text(c.Address)
 		inherit.left(claims[i], v, c.Row)
 	}
-	if err := t.putAside(ctx, aside); err != nil {
+	if err := t.park(ctx, parked); err != nil {
 		return nil, err
 	}
 	if _, err := t.exec(ctx, moveClaims, &moves); err != nil {

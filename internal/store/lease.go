@@ -19,8 +19,8 @@ FROM /*ROWS $2 (ws bigint, id bigint, version bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.ws, delivery.id`
 
-// RenewLeases extends claims to until and returns those that belong to somebody else by now. A lease that has run
-// out is renewed as long as nobody has taken the row up.
+// RenewLeases extends claims to until and returns those that another worker holds by now. A lease that has run out is
+// renewed if no other worker has claimed the row.
 func (s *Store) RenewLeases(ctx context.Context, now, until time.Time, leases []LeaseRef) (lost []delivery.ID, err error) {
 	if len(leases) == 0 {
 		return nil, nil
@@ -47,7 +47,7 @@ func (s *Store) RenewLeases(ctx context.Context, now, until time.Time, leases []
 	return lost, nil
 }
 
-// What was stopped meanwhile is not put off: its next claim ends it.
+// A delivery with a stop request is not moved: its next claim ends it.
 const movable = `(r.send_at > 0 AND delivery.send_at > 0 AND delivery.stop_reason = '')`
 
 const releaseClaims = `
@@ -61,8 +61,8 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, send_at bigint, reason tex
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.send_at`
 
-// ReleaseClaims gives back claims whose request has not begun: lease, intent and the number of the attempt. Those
-// that belong to somebody else by now stay as they are.
+// ReleaseClaims frees claims whose request has not begun: it clears lease and intent and restores the number of the attempt.
+// Claims that another worker holds by now are left alone.
 func (s *Store) ReleaseClaims(ctx context.Context, claims []Release) error {
 	if len(claims) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func (s *Store) ReleaseClaims(ctx context.Context, claims []Release) error {
 	return nil
 }
 
-// UncountedTry is a try that does not count: its message waits for its channel.
+// UncountedTry is an attempt that does not count, because its message waits for its channel.
 type UncountedTry struct {
 	Workspace subject.WorkspaceID
 	ID        delivery.ID
@@ -94,7 +94,7 @@ type UncountedTry struct {
 	DueAt     time.Time // when it was due
 }
 
-// What has been tried again, ended or stopped since stays as it is.
+// A delivery that was tried again, ended or stopped since is left alone.
 const uncountTries = `
 UPDATE delivery SET retry_count = delivery.retry_count - 1, send_at = r.send_at, due_at = r.due_at, reason = '` + string(reason.ChannelDown) + `',
   version = delivery.version + 1
@@ -102,8 +102,8 @@ FROM /*ROWS $2 (ws bigint, id bigint, attempt_no bigint, send_at bigint, due_at 
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.attempt_no = r.attempt_no AND delivery.intent_at = 0
   AND delivery.retry_count > 0 AND delivery.send_at > 0 AND delivery.lease_until <= $1 AND delivery.stop_reason = ''`
 
-// UncountTries takes tries back whose results are written: the next try of each is due at its instant, on the rung that it was
-// on. The attempts stay in the log.
+// UncountTries undoes the count of attempts whose outcome is already written. The next attempt of each is due at its
+// instant, at the same step of the backoff as before. The attempts stay in the log.
 func (s *Store) UncountTries(ctx context.Context, now time.Time, tries []UncountedTry) error {
 	if len(tries) == 0 {
 		return nil
@@ -141,7 +141,7 @@ func leaseRows(leases []LeaseRef) *rowset {
 	return &rows
 }
 
-// The place in the person's limits stays taken: what was sent was sent, and the rest lies in the past.
+// The slot stays taken: a message that was sent counts, and other slots lie in the past.
 const expireDeliveries = `
 WITH due AS MATERIALIZED (
   SELECT ws, id FROM delivery
@@ -155,8 +155,7 @@ FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
 
-// ExpireDue ends up to limit deliveries whose expiry lies strictly before now (C28) and returns them, the earliest
-// ids first.
+// ExpireDue ends up to limit deliveries that expired strictly before now (C28) and returns them in the order of their ids.
 func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]delivery.Row, error) {
 	var expired []delivery.Row
 	err := s.write(ctx, func(t *Tx) (err error) {
@@ -177,13 +176,13 @@ func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]deli
 	return expired, nil
 }
 
-// The first free row of each index. ORDER BY … LIMIT walks the partial index and stops; MIN() over a filter might
-// read all of it. An expiry is due from the µs after it. A run that goes on needs nobody to be woken for it: one is due when
-// it has stood still for a second, as after a crash.
+// The first free row of each index. ORDER BY … LIMIT walks the partial index and stops, where MIN() over a filter might read
+// all of it. An expiry is due one µs after it. A running job needs no wake-up; it is due when it has not moved for a second,
+// as after a crash.
 //
-// The ends of the leases of what is due stand in the same statement, so that a row that is settled meanwhile is in one of the
-// two: a look of its own found neither the row while it was held nor the lease after it. They are asked for only where no due
-// row is free, so that they read no backlog, and not at all behind the marks ($6).
+// The same statement reads when the leases of due rows end. In a second statement a row that is settled in between would be
+// in neither result. Lease ends are read only if no due row is free, so that they read no backlog, and not at all while only
+// rows past the cursors are read ($6).
 const nextDue = `
 WITH free AS MATERIALIZED (
   SELECT COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND (ready_at, id) > ($2, $3) AND lease_until <= $1 ORDER BY ready_at, id LIMIT 1), 0) AS instance,
@@ -205,10 +204,10 @@ SELECT instance, delivery, expiry, look, run, replan, unheard, repair, resumed,
   CASE WHEN asked THEN COALESCE((SELECT MIN(lease_until) FROM delivery WHERE expires_at > 0 AND expires_at < $1 AND lease_until > $1), 0) ELSE 0 END
 FROM free, held`
 
-// NextDue is the earliest instant at which EvaluateDue, Unheard, TakeUp, FanOutDue, ReplanDue, CommitIntents, ExpireDue, BeginRepairs or a run finds
-// something to do: in the past when there is work already, the end of a lease when all that is due is held. The zero time:
-// nothing is planned. Where that takes long, since nothing can be cleaned up, it is looked for behind the marks for a while, and the
-// answer is the end of that while at the latest.
+// NextDue returns the earliest instant at which EvaluateDue, Undelivered, TakeParked, FanOutDue, RescheduleDue,
+// CommitIntents, ExpireDue, BeginRepairs or a job has work. The instant lies in the past if there is work now, and is the
+// end of a lease if all due rows are leased. The zero time means that nothing is planned. While the scan takes long because
+// of dead entries, only rows past the cursors are read, and the result is at most the end of that pause.
 func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 	at := micros(now)
 	resting := s.nextDue.resting(at)
@@ -229,9 +228,9 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("find the next due instant: %w", err)
 	}
 	if !resting {
-		s.nextDue.looked(at, s.walked(elapsed(), 0))
+		s.nextDue.scanned(at, s.walked(elapsed(), 0))
 	} else if over := s.nextDue.over(); next == 0 || over < next {
-		next = over // then what lies before the marks is seen again
+		next = over // from then on rows before the cursors are read again
 	}
 	return fromMicros(next), nil
 }

@@ -203,12 +203,12 @@ func TestNextDueBesideResults(t *testing.T) {
 	})
 }
 
-func TestOnCommitTellsTheEarliestInstant(t *testing.T) {
+func TestOnCommitReportsTheEarliestInstant(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		var told []time.Time
-		s.OnCommit(func(earliest time.Time) { told = append(told, earliest) })
+		var reported []time.Time
+		s.OnCommit(func(earliest time.Time) { reported = append(reported, earliest) })
 		s.OnCommit(func(time.Time) { // a listener may use the store
 			if _, err := s.NextDue(t.Context(), now); err != nil {
 				t.Error(err)
@@ -216,10 +216,10 @@ func TestOnCommitTellsTheEarliestInstant(t *testing.T) {
 		})
 		expect := func(what string, want ...time.Time) {
 			t.Helper()
-			if diff := cmp.Diff(want, told); diff != "" {
+			if diff := cmp.Diff(want, reported); diff != "" {
 				t.Errorf("%s (-want +got)\n%s", what, diff)
 			}
-			told = nil
+			reported = nil
 		}
 		in := f.instance("k:1", instance.Pending)
 		in.DueAt = now.Add(time.Hour)
@@ -273,7 +273,7 @@ func TestReleaseLater(t *testing.T) {
 }
 
 // A doubt begins with the intent whose result never came, outlives what follows, and ends with a known outcome.
-func TestDoubt(t *testing.T) {
+func TestUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)

@@ -171,7 +171,7 @@ func (t *Tx) people(ctx context.Context, now time.Time, groups [][]Audience, wor
 	if slices.ContainsFunc(groups[:len(fit)], func(group []Audience) bool {
 		return slices.ContainsFunc(group, func(a Audience) bool { return a.Fold })
 	}) {
-		if err := t.carriersOf(ctx, now, refs, persons); err != nil {
+		if err := t.foldHeadsOf(ctx, now, refs, persons); err != nil {
 			return nil, err
 		}
 	}
@@ -197,7 +197,7 @@ const rowsOfOccasion = `
 SELECT i.id, i.key, i.status FROM instance AS i
 WHERE +i.ws = $1 AND i.key >= $2 AND i.key < $3`
 
-const toldOfOccasion = `
+const recipientsOfOccasion = `
 SELECT d.contact_id
 FROM /*ROWS $1 (instance_id bigint, contact_id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.instance_id = r.instance_id AND d.contact_id = r.contact_id`
@@ -242,7 +242,7 @@ func (t *Tx) notifiedContacts(ctx context.Context, ws subject.WorkspaceID, occas
 		err := rows.Scan(&id)
 		people.Notified[id] = true
 		return struct{}{}, err
-	}, toldOfOccasion, &wanted)
+	}, recipientsOfOccasion, &wanted)
 	if err != nil {
 		return fmt.Errorf("find who was told: %w", err)
 	}

@@ -51,7 +51,7 @@ type Store struct {
 	direct     *pgx.ConnConfig // PostgreSQL: where notifications are heard
 
 	statements sync.Map // spelling → statement
-	spellings  sync.Map // query → *atomic.Int32, how many it has
+	renderings sync.Map // query → *atomic.Int32, how many it has
 	sent       atomic.Int64
 	deadlocks  atomic.Int64
 	ids        ids

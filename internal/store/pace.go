@@ -89,7 +89,7 @@ const shortenLine = `
 UPDATE pace SET tail_at = 0, next_at = CASE WHEN pace.next_at > $3 THEN $3 ELSE pace.next_at END
 WHERE ws = $1 AND channel = $2`
 
-const hurryPaced = `
+const advancePaced = `
 UPDATE delivery SET send_at = $1, version = delivery.version + 1
 FROM (
   SELECT ws, id FROM delivery
@@ -100,18 +100,18 @@ FROM (
 WHERE delivery.ws = d.ws AND delivery.id = d.id`
 
 // hurryBatch is how many messages are moved in one transaction.
-const hurryBatch = 1000
+const advanceBatch = 1000
 
 // BringForwardPaced makes the messages due at now that wait for the rate of a channel: their places in the line were given
 // out at a rate that holds no longer. The next free instant is not after next. It returns how many messages there were.
 // When it fails midway, those that are left keep their places.
 func (s *Store) BringForwardPaced(ctx context.Context, ws subject.WorkspaceID, channel string, now, next time.Time) (moved int64, err error) {
-	for n := int64(hurryBatch); n == hurryBatch; moved += n {
+	for n := int64(advanceBatch); n == advanceBatch; moved += n {
 		err = s.write(ctx, func(t *Tx) error {
 			if _, err := t.exec(ctx, shortenLine, int64(ws), channel, micros(next)); err != nil {
 				return err
 			}
-			n, err = t.exec(ctx, hurryPaced, dueMicros(now), int64(ws), channel, string(reason.RateLimited), int64(hurryBatch))
+			n, err = t.exec(ctx, advancePaced, dueMicros(now), int64(ws), channel, string(reason.RateLimited), int64(advanceBatch))
 			if n > 0 {
 				t.due(dueMicros(now))
 			}

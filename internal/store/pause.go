@@ -15,35 +15,35 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// A workflow is paused by one row, however much it has planned. What comes due of it is put aside when it is taken up, once a
-// row: an instance is held, a delivery waits for delivery.Aside. Neither lies among what is due any more, so that a pause costs
-// those that look there nothing. When the workflow goes on, what was put aside is taken up again in pages, and the row of the
-// pause goes with the last one.
+// One row pauses a workflow, however much the workflow has planned. Each of its rows is parked when it comes due and is
+// taken up: an instance is put on hold, and a delivery gets delivery.Parked as its instant. Parked rows are in no index of
+// due rows, so a pause does not slow the claims down. When the workflow is resumed, parked rows are made due again in pages,
+// and the pause row is deleted with the last page.
 
-// Pause is a workflow that a person has stopped.
+// Pause is a workflow that a person has paused.
 type Pause struct {
 	Workflow  string
 	PausedAt  time.Time
-	ResumedAt time.Time // since when what was put aside is taken up again; none: it is paused
+	ResumedAt time.Time // when the workflow was resumed, while parked rows are left; zero: it is paused
 	Actor     string
 	Why       string
-	// Instances and Deliveries are how many were put aside, each counted up to MaxAside.
+	// Instances and Deliveries count the parked rows, each up to MaxParked.
 	Instances, Deliveries int64
 }
 
 // MaxParked is how far Pauses counts.
 const MaxParked = 10_000
 
-// Columns of what is taken up: since when its workflow is paused; 0: it is not.
+// Columns of a claim: when its workflow was paused; 0: it is not paused.
 const (
 	pausedSinceInstance = `COALESCE((SELECT p.paused_at FROM pause AS p WHERE p.ws = i.ws AND p.workflow = i.workflow AND p.resumed_at = 0), 0)`
 	pausedSinceDelivery = `COALESCE((SELECT p.paused_at FROM pause AS p WHERE p.ws = delivery.ws AND p.workflow = delivery.workflow AND p.resumed_at = 0), 0)`
 )
 
-// The conditions of the indexes of what was put aside, in their words.
+// The conditions of the indexes of parked rows, word for word.
 const (
-	asideInstance = `held = 1 AND reason = 'workflow_paused'`
-	asideDelivery = `send_at = 221845392000000000` // delivery.Aside
+	parkedInstance = `held = 1 AND reason = 'workflow_paused'`
+	parkedDelivery = `send_at = 221845392000000000` // delivery.Parked
 )
 
 const lockPause = `
@@ -61,7 +61,7 @@ const pauseAgain = `
 UPDATE pause SET paused_at = $3, resumed_at = 0, actor = $4, why = $5
 WHERE ws = $1 AND workflow = $2 AND resumed_at > 0`
 
-// PauseWorkflow stops a workflow. One that is paused already stays as it is, and changed is false.
+// PauseWorkflow pauses a workflow. changed is false if it is paused already.
 func (s *Store) PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit Audit) (p Pause, changed bool, err error) {
 	err = s.write(ctx, func(t *Tx) error {
 		found, err := query(ctx, t, scanPause, lockPause, int64(ws), workflow)
@@ -74,7 +74,7 @@ func (s *Store) PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workf
 		}
 		p = Pause{Workflow: workflow, PausedAt: now, Actor: audit.Actor, Why: why}
 		text := insertPause
-		if len(found) > 0 { // what it has put aside is still being taken up
+		if len(found) > 0 { // its parked rows are still being taken up
 			text = pauseAgain
 		}
 		n, err := t.exec(ctx, text, int64(ws), workflow, dueMicros(now), audit.Actor, why)
@@ -96,7 +96,7 @@ const resumePause = `
 UPDATE pause SET resumed_at = $3
 WHERE ws = $1 AND workflow = $2 AND resumed_at = 0`
 
-// ResumeWorkflow has a workflow go on: TakeUp takes up what was put aside. changed is false where it was not paused.
+// ResumeWorkflow resumes a workflow: TakeParked takes up its parked rows. changed is false if it was not paused.
 func (s *Store) ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit Audit) (changed bool, err error) {
 	err = s.write(ctx, func(t *Tx) error {
 		n, err := t.exec(ctx, resumePause, int64(ws), workflow, dueMicros(now))
@@ -114,13 +114,13 @@ func (s *Store) ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, work
 
 const listPauses = `
 SELECT p.workflow, p.paused_at, p.resumed_at, p.actor, p.why,
-  (SELECT COUNT(*) FROM (SELECT i.id FROM instance AS i WHERE i.workflow = p.workflow AND i.ws = p.ws AND i.` + asideInstance + ` LIMIT $2) AS a),
-  (SELECT COUNT(*) FROM (SELECT d.id FROM delivery AS d WHERE d.workflow = p.workflow AND d.ws = p.ws AND d.` + asideDelivery + ` LIMIT $2) AS b)
+  (SELECT COUNT(*) FROM (SELECT i.id FROM instance AS i WHERE i.workflow = p.workflow AND i.ws = p.ws AND i.` + parkedInstance + ` LIMIT $2) AS a),
+  (SELECT COUNT(*) FROM (SELECT d.id FROM delivery AS d WHERE d.workflow = p.workflow AND d.ws = p.ws AND d.` + parkedDelivery + ` LIMIT $2) AS b)
 FROM pause AS p
 WHERE p.ws = $1
 ORDER BY p.workflow`
 
-// Pauses lists the workflows that are paused, and those that are going on with what was put aside.
+// Pauses lists the workflows that are paused, and those that are resumed and still have parked rows.
 func (s *Store) Pauses(ctx context.Context, ws subject.WorkspaceID) ([]Pause, error) {
 	return all(ctx, s, "list pauses", scanPause, listPauses, int64(ws), int64(MaxParked))
 }
@@ -129,19 +129,19 @@ func scanPause(rows *sql.Rows) (p Pause, err error) {
 	return p, rows.Scan(&p.Workflow, instant{&p.PausedAt}, instant{&p.ResumedAt}, &p.Actor, &p.Why, &p.Instances, &p.Deliveries)
 }
 
-// Stopped is what a pause stops of a workflow: what was put aside, and what waits for a later instant or has not been taken up yet.
+// Stopped counts what a pause stops: parked rows, and rows that wait for a later instant or have not been taken up yet.
 type Stopped struct {
 	Instances, Deliveries int64
-	Due                   int64 // of both: whose time has come
+	Due                   int64 // of both, those whose instant has come
 }
 
-// All is how many wait.
+// All returns how many rows wait.
 func (s Stopped) All() int64 { return s.Instances + s.Deliveries }
 
-// maxStopped is how many of the instances and of the deliveries that leave next Stopped looks at, of all workspaces.
+// maxStopped bounds how many of the next instances and deliveries, of all workspaces, Stopped reads.
 const maxStopped = 50_000
 
-// A delivery that its channel delays is due, though it is planned for later.
+// A delivery that waits for its channel is due, though its instant is later.
 const stoppedNext = `
 SELECT a.workflow, a.what, COUNT(*), SUM(a.due)
 FROM (
@@ -150,12 +150,12 @@ FROM (
   UNION ALL
   SELECT m.ws, m.workflow, 'delivery', CASE WHEN m.send_at <= $2 OR m.eligible_at > 0 AND m.eligible_at <= $2 THEN 1 ELSE 0 END FROM (
     SELECT d.ws, d.workflow, d.send_at, d.eligible_at FROM delivery AS d
-    WHERE d.send_at > 0 AND NOT d.` + asideDelivery + ` ORDER BY d.send_at, d.id LIMIT $3) AS m) AS a
+    WHERE d.send_at > 0 AND NOT d.` + parkedDelivery + ` ORDER BY d.send_at, d.id LIMIT $3) AS m) AS a
   JOIN pause AS p ON p.ws = a.ws AND p.workflow = a.workflow AND p.resumed_at = 0
 WHERE a.ws = $1
 GROUP BY a.workflow, a.what`
 
-// Stopped counts at now what each of these pauses stops. One that is over stops nothing.
+// Stopped counts what each of these pauses stops at now. A pause that has ended stops nothing.
 func (s *Store) Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []Pause, now time.Time) (map[string]Stopped, error) {
 	out := map[string]Stopped{}
 	for _, p := range pauses {
@@ -179,7 +179,7 @@ func (s *Store) Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []Pa
 	for _, l := range lines {
 		sum, known := out[l.workflow]
 		if !known {
-			continue // it was paused since
+			continue // paused after the row came due
 		}
 		if l.what == "instance" {
 			sum.Instances += l.n
@@ -192,7 +192,7 @@ func (s *Store) Stopped(ctx context.Context, ws subject.WorkspaceID, pauses []Pa
 	return out, nil
 }
 
-// pauseRef names a workflow that is paused.
+// pauseRef names a paused workflow.
 type pauseRef struct {
 	ws       subject.WorkspaceID
 	workflow string
@@ -205,9 +205,9 @@ WHERE p.ws = r.ws AND p.workflow = r.workflow AND p.resumed_at = 0
 ORDER BY p.ws, p.workflow
 /*LOCK p*/`
 
-// putAside makes sure that workflows are paused still of which something is put aside in this transaction, and that none of them
-// goes on before it is committed: else nobody would take that up again.
-func (t *Tx) putAside(ctx context.Context, refs map[pauseRef]bool) error {
+// park checks that workflows of which this transaction parks rows are still paused, and keeps them from being resumed before
+// it commits. Otherwise the parked rows would never be taken up.
+func (t *Tx) park(ctx context.Context, refs map[pauseRef]bool) error {
 	if len(refs) == 0 {
 		return nil
 	}
@@ -232,7 +232,7 @@ func (t *Tx) putAside(ctx context.Context, refs map[pauseRef]bool) error {
 	return nil
 }
 
-// TakenUp is what was put aside and is no longer.
+// TakenUp lists the rows that are no longer parked.
 type TakenUp struct {
 	Instances  []instance.Row
 	Deliveries []delivery.Row
@@ -250,9 +250,9 @@ LIMIT 1
 /*SKIP LOCKED p*/`
 
 const takeUpInstances = `
-WITH aside AS MATERIALIZED (
+WITH parked AS MATERIALIZED (
   SELECT i.ws, i.id FROM instance AS i
-  WHERE i.workflow = $1 AND i.ws = $2 AND i.` + asideInstance + `
+  WHERE i.workflow = $1 AND i.ws = $2 AND i.` + parkedInstance + `
   ORDER BY i.id
   LIMIT $3
   /*LOCK i*/)
@@ -260,28 +260,28 @@ UPDATE instance SET held = 0, held_at = 0, reason = '` + string(reason.WorkflowR
   next_retry_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4 ELSE instance.next_retry_at END,
   ready_at = CASE WHEN instance.due_at < $4 AND instance.next_retry_at < $4 THEN $4
     WHEN instance.due_at > instance.next_retry_at THEN instance.due_at ELSE instance.next_retry_at END
-FROM aside
-WHERE instance.ws = aside.ws AND instance.id = aside.id
+FROM parked
+WHERE instance.ws = parked.ws AND instance.id = parked.id
 RETURNING /*NAMES instance (` + instanceSpec + `)*/`
 
 const takeUpDeliveries = `
-WITH aside AS MATERIALIZED (
+WITH parked AS MATERIALIZED (
   SELECT d.ws, d.id FROM delivery AS d
-  WHERE d.workflow = $1 AND d.ws = $2 AND d.` + asideDelivery + `
+  WHERE d.workflow = $1 AND d.ws = $2 AND d.` + parkedDelivery + `
   ORDER BY d.id
   LIMIT $3
   /*LOCK d*/)
 UPDATE delivery SET send_at = $4, due_at = 0, eligible_at = 0, reason = '` + string(reason.WorkflowResumed) + `', version = delivery.version + 1
-FROM aside
-WHERE delivery.ws = aside.ws AND delivery.id = aside.id
+FROM parked
+WHERE delivery.ws = parked.ws AND delivery.id = parked.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
 
 const endPause = `
 DELETE FROM pause
 WHERE ws = $1 AND workflow = $2`
 
-// TakeParked takes up again up to limit instances and as many deliveries of one workflow that goes on: from now on they are due,
-// and not late (R2). found is false when no workflow has anything left.
+// TakeParked makes up to limit parked instances and as many deliveries of one resumed workflow due now; they do not count as
+// late (R2). found is false if no workflow has parked rows left.
 func (s *Store) TakeParked(ctx context.Context, now time.Time, limit int) (u TakenUp, found bool, err error) {
 	err = s.write(ctx, func(t *Tx) error {
 		u = TakenUp{}
@@ -310,7 +310,7 @@ func (s *Store) TakeParked(ctx context.Context, now time.Time, limit int) (u Tak
 		return err
 	})
 	if err != nil {
-		return TakenUp{}, false, fmt.Errorf("take up what was put aside: %w", err)
+		return TakenUp{}, false, fmt.Errorf("take up parked rows: %w", err)
 	}
 	slices.SortFunc(u.Instances, func(a, b instance.Row) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(u.Deliveries, func(a, b delivery.Row) int { return cmp.Compare(a.ID, b.ID) })

@@ -48,7 +48,7 @@ func TestPausesAreReadByIndex(t *testing.T) {
 
 // Nothing is put aside of a workflow that has gone on meanwhile: nobody would take it up again. The step is done again, and finds
 // that it goes.
-func TestNothingIsPutAsideTooLate(t *testing.T) {
+func TestNothingIsParkedTooLate(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)

@@ -40,7 +40,7 @@ func (f fixture) record(id string) store.RecordRow {
 
 // A write marks its record: the first one that nobody has looked at stays known, and a look that was planned for
 // earlier stays where it was. It wakes whoever looks.
-func TestRecordMark(t *testing.T) {
+func TestWritesMarkRecords(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)

@@ -138,7 +138,7 @@ type RepairFuncs struct {
 	Decide   func(map[PlanRef]Plan) (made map[subject.WorkspaceID]IngestWrites, revived []instance.Row, err error)
 }
 
-const recordsToMend = `
+const recordsToRepair = `
 SELECT ` + recordColumns + `, rec.ws, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id
@@ -158,7 +158,7 @@ WHERE ws = $1 AND id = $2`
 // AdvanceRepair moves a run on from where it was found, and plans again what is missing of the records that lack something, in one
 // transaction. What is marked is looked at. When somebody else has moved the run meanwhile, or it was cancelled, nothing is
 // written, and moved is false.
-func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step RunStep, lacking []subject.RecordID, mend RepairFuncs) (moved bool, err error) {
+func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step RunStep, lacking []subject.RecordID, funcs RepairFuncs) (moved bool, err error) {
 	err = s.plan(ctx, func(t *Tx) error {
 		if moved, err = t.moveRun(ctx, now, run, step); err != nil || !moved {
 			return err
@@ -175,14 +175,14 @@ func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step 
 		for _, id := range lacking {
 			ids.row().int(int64(run.Workspace)).int(int64(id))
 		}
-		records, err := query(ctx, t, scanDueRecord, recordsToMend, &ids)
+		records, err := query(ctx, t, scanDueRecord, recordsToRepair, &ids)
 		if err != nil {
 			return fmt.Errorf("lock records: %w", err)
 		}
-		if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { return mend.Relate(records, read) }); err != nil {
+		if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { return funcs.Relate(records, read) }); err != nil {
 			return err
 		}
-		needs, err := mend.Evaluate(records)
+		needs, err := funcs.Evaluate(records)
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step 
 		if err != nil {
 			return err
 		}
-		made, revived, err := mend.Decide(plans)
+		made, revived, err := funcs.Decide(plans)
 		if err != nil {
 			return err
 		}

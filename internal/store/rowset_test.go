@@ -49,7 +49,7 @@ func TestConstantColumns(t *testing.T) {
 			}
 		}
 		// More sets of constant columns than a query has spellings.
-		for set := range 3 * store.MaxSpellings {
+		for set := range 3 * store.MaxRenderings {
 			check(16, func(i int) []any {
 				cells := []any{7, hash(i), 3, 4, 5}
 				for k := range 4 {

@@ -131,16 +131,16 @@ func (t *Tx) settle(ctx context.Context, now time.Time, list []Settlement) ([]de
 		deliveryRef
 		status   delivery.Status
 		instance instance.ID
-		told     bool              // or it may have been
+		reached  bool              // or it may have been
 		contact  subject.ContactID // who may have been merged into another one meanwhile
 		slot     int64
 		sent     int64 // the last time
 		sendAt   int64
 	}
 	done, err := query(ctx, t, func(rows *sql.Rows) (v settled, err error) {
-		var doubt int64
-		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &v.sent, &doubt, &v.contact, &v.slot, &v.sendAt)
-		v.told = v.sent > 0 || doubt > 0
+		var unknownSince int64
+		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &v.sent, &unknownSince, &v.contact, &v.slot, &v.sendAt)
+		v.reached = v.sent > 0 || unknownSince > 0
 		return v, err
 	}, settleDeliveries, micros(now), &rows)
 	if err != nil {
@@ -156,7 +156,7 @@ func (t *Tx) settle(ctx context.Context, now time.Time, list []Settlement) ([]de
 		s := byRef[d.deliveryRef]
 		delete(byRef, d.deliveryRef)
 		attempts = append(attempts, s.Attempt)
-		if !d.told {
+		if !d.reached {
 			t.endedAs(now, d.ws, d.instance, d.status)
 		}
 		if s.Content != nil {

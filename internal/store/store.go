@@ -136,7 +136,7 @@ type IngestRequest struct {
 	Keys        []string
 	Recipients  []RecipientRef
 	Floor       Floor // nil: slots are loaded as far back as any limit may look
-	Fold        bool  // what is made may be folded: the persons' carriers are read
+	Fold        bool  // what is made may be folded: the persons' foldHeads are read
 
 	// Answers name the requests that are to take effect once. When there are any, their stored answers are found first,
 	// and Unanswered returns what the transaction is for: nothing is locked or made for a request that was answered before.

@@ -53,7 +53,7 @@ func (t *Tx) due(at int64) {
 
 // render returns a query in the database's spelling, with its parameters checked and flattened; empty tells that its
 // rowset has no rows.
-func (t *Tx) render(text string, in []any) (spelled string, out []any, empty bool, err error) {
+func (t *Tx) render(text string, in []any) (rendered string, out []any, empty bool, err error) {
 	var constant columnSet
 	for _, arg := range in {
 		if rows, ok := arg.(*rowset); ok && (t.s.dialect.constants || strings.HasPrefix(text, "\nINSERT")) {
@@ -85,15 +85,15 @@ func (t *Tx) render(text string, in []any) (spelled string, out []any, empty boo
 
 // exec runs a statement and returns the number of rows it changed. With an empty rowset nothing is sent.
 func (t *Tx) exec(ctx context.Context, text string, in ...any) (int64, error) {
-	spelled, args, empty, err := t.render(text, in)
+	rendered, args, empty, err := t.render(text, in)
 	if err != nil || empty {
 		return 0, err
 	}
 	t.s.sent.Add(1)
 	if len(t.waiting) > 0 {
-		return t.together(ctx, waiting{text: spelled, args: args})
+		return t.together(ctx, waiting{text: rendered, args: args})
 	}
-	result, err := t.conn.ExecContext(ctx, spelled, args...)
+	result, err := t.conn.ExecContext(ctx, rendered, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -102,7 +102,7 @@ func (t *Tx) exec(ctx context.Context, text string, in ...any) (int64, error) {
 
 // query runs a statement and collects what scan makes of its rows. With an empty rowset nothing is sent.
 func query[T any](ctx context.Context, t *Tx, scan func(*sql.Rows) (T, error), text string, in ...any) ([]T, error) {
-	spelled, args, empty, err := t.render(text, in)
+	rendered, args, empty, err := t.render(text, in)
 	if err != nil || empty {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func query[T any](ctx context.Context, t *Tx, scan func(*sql.Rows) (T, error), t
 		return nil, err
 	}
 	t.s.sent.Add(1)
-	rows, err := t.conn.QueryContext(ctx, spelled, args...)
+	rows, err := t.conn.QueryContext(ctx, rendered, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s *Store) statement(text string, constant columnSet) statement {
 		return st.(statement)
 	}
 	if constant != 0 {
-		n, _ := s.spellings.LoadOrStore(text, new(atomic.Int32))
+		n, _ := s.renderings.LoadOrStore(text, new(atomic.Int32))
 		if n.(*atomic.Int32).Add(1) > maxRenderings {
 			return s.statement(text, 0)
 		}

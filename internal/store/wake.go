@@ -59,17 +59,17 @@ func (s *Store) node() string {
 // Listen calls ready when it listens, on a connection of its own to Options.Direct, and heard at every notification
 // of another process, until ctx ends or the connection breaks. What was committed before ready may not be heard of.
 // ErrSilent and ErrPooled: there is no use in trying again.
-func (s *Store) Listen(ctx context.Context, ready, heard func()) error {
+func (s *Store) Listen(ctx context.Context, ready, notified func()) error {
 	if s.direct == nil {
 		return ErrSilent
 	}
-	if err := s.listen(ctx, ready, heard); err != nil {
+	if err := s.listen(ctx, ready, notified); err != nil {
 		return fmt.Errorf("listen for notifications: %w", err)
 	}
 	return nil
 }
 
-func (s *Store) listen(ctx context.Context, ready, heard func()) (err error) {
+func (s *Store) listen(ctx context.Context, ready, notified func()) (err error) {
 	conn, err := pgx.ConnectConfig(ctx, s.direct.Copy())
 	if err != nil {
 		return err
@@ -87,12 +87,12 @@ func (s *Store) listen(ctx context.Context, ready, heard func()) (err error) {
 	}
 	ready()
 	for {
-		told, err := await(ctx, conn)
+		received, err := await(ctx, conn)
 		switch {
 		case err != nil:
 			return err
-		case told != nil && told.Payload != s.node():
-			heard()
+		case received != nil && received.Payload != s.node():
+			notified()
 		}
 	}
 }
@@ -104,10 +104,10 @@ type notification struct{ Payload string }
 func await(ctx context.Context, conn *pgx.Conn) (*notification, error) {
 	wait, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()
-	told, err := conn.WaitForNotification(wait)
+	received, err := conn.WaitForNotification(wait)
 	switch {
 	case err == nil:
-		return &notification{told.Payload}, nil
+		return &notification{received.Payload}, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case wait.Err() == nil:

@@ -54,7 +54,7 @@ func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]stri
 			return err
 		}
 		for _, r := range list {
-			if err := t.replan(ctx, now, r); err != nil {
+			if err := t.reschedule(ctx, now, r); err != nil {
 				return err
 			}
 		}
@@ -66,7 +66,7 @@ func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]stri
 	return nil
 }
 
-func (t *Tx) replan(ctx context.Context, now time.Time, r Rescheduled) error {
+func (t *Tx) reschedule(ctx context.Context, now time.Time, r Rescheduled) error {
 	if t.s.dialect.lockPlans != "" {
 		if _, err := t.exec(ctx, t.s.dialect.lockPlans); err != nil {
 			return err

@@ -61,21 +61,21 @@ func (m *mail) refused(err error) *channel.SendError {
 	case r == nil:
 		return channel.Away(fmt.Errorf("%s: %s", failed.phase, m.clean(failed.err.Error())))
 	}
-	told := fmt.Errorf("%s: the server answered %d %s", failed.phase, r.Code, m.clean(r.Msg))
+	answered := fmt.Errorf("%s: the server answered %d %s", failed.phase, r.Code, m.clean(r.Msg))
 	switch {
 	case failed.handed && r.Code < 400:
 		// Neither 250, which is no error, nor a refusal: nobody can say what it means.
-		return channel.Lost(told)
+		return channel.Lost(answered)
 	case failed.phase == "AUTH":
-		return channel.Away(fmt.Errorf("%w: look at username and password", told))
+		return channel.Away(fmt.Errorf("%w: look at username and password", answered))
 	case r.Code >= 500 && r.Code < 600 && failed.phase != "MAIL" && failed.aboutMail(r.Code) && passes(r.Msg):
-		return channel.Temporary(told)
+		return channel.Temporary(answered)
 	case r.Code >= 500 && r.Code < 600 && failed.aboutMail(r.Code):
-		return channel.Permanent(told)
+		return channel.Permanent(answered)
 	case r.Code == closing, !failed.aboutMail(r.Code):
-		return channel.Away(told)
+		return channel.Away(answered)
 	}
-	return channel.Temporary(told)
+	return channel.Temporary(answered)
 }
 
 // aboutMail says whether a refusal is about this mail. To ask for a login, for TLS or for another order of commands is

@@ -16,21 +16,22 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// A contact that was made for an address is merged into the one who claims that (R20): what was sent to it counts in the
-// claimant's limits, and what waits for it waits for them. Nothing refers to it any more but its own row, until the
-// claimant gives the address up.
+// A contact that was made for an address is merged into the contact that claims the address (R20), the survivor. Messages
+// that were sent to the merged contact count in the survivor's limits, and waiting deliveries go to the survivor. After that
+// only the merged contact's own row refers to it, until the survivor gives the address up.
 //
-//	event names X ──▶ addr:X ◀─ its deliveries, its places      claim: the locks of both, deliveries and places go over,
-//	write of ada, who has X ──▶ ada                             what waits is planned anew (R5)
+//	event names X ──▶ addr:X ◀─ its deliveries and slots      claim: locks both, moves deliveries and slots,
+//	write of ada, who has X ──▶ ada                           reschedules what waits (R5)
 //
-// The claim and whoever makes or sends something lock the person; who finds a merged one there does it again. What is made
-// for a later instant takes no lock and may come too late: the intent hands it over.
+// The claim locks the contact, and so does every transaction that makes or sends a message for it; one that finds a merged
+// contact under the lock runs again. A delivery for a later instant is made without the lock and may be late: its intent
+// moves it to the survivor.
 
 const dropAddresses = `
 DELETE FROM address
 WHERE (ws, hash, contact_id) IN (SELECT r.ws, r.hash, r.contact_id FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r)`
 
-// Whoever gives an address up is not who was merged into them any more. What was handed over stays theirs.
+// A contact that gives an address up is no longer the survivor of the contact made for it, and keeps what was moved to it.
 const unmerge = `
 UPDATE cadence SET merged_into = 0
 FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r CROSS JOIN contact AS p
@@ -46,7 +47,7 @@ WHERE EXISTS (
   SELECT 1 FROM contact AS x
   WHERE x.ws = address.ws AND x.id = address.contact_id AND x.ext_id = '` + subject.MadePrefix + `' || address.hash)`
 
-// A statement of its own: the claim's sees no contact that was made while it waited.
+// A separate statement: the statement that locks does not see contacts that were made while it waited.
 const madeForAddresses = `
 SELECT r.hash, a.contact_id, x.id, c.merged_into
 FROM /*ROWS $1 (ws bigint, hash text, contact_id bigint)*/ AS r CROSS JOIN address AS a CROSS JOIN contact AS x CROSS JOIN cadence AS c
@@ -55,40 +56,41 @@ WHERE a.ws = r.ws AND a.hash = r.hash
   AND c.ws = x.ws AND c.contact_id = x.id`
 
 const mergeContacts = `
-UPDATE cadence SET merged_into = r.heir
-FROM /*ROWS $1 (ws bigint, id bigint, heir bigint)*/ AS r
+UPDATE cadence SET merged_into = r.survivor
+FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
 
-// One occasion reaches a person once on a channel: what they got of it by another name stays where it is.
-const notTheirs = `
-  AND NOT EXISTS (SELECT 1 FROM delivery AS x WHERE x.instance_id = delivery.instance_id AND x.contact_id = r.heir AND x.channel = delivery.channel)`
+// An occasion reaches a person once on a channel. A delivery of the merged contact stays where it is if the survivor has one
+// too.
+const notTheSurvivors = `
+  AND NOT EXISTS (SELECT 1 FROM delivery AS x WHERE x.instance_id = delivery.instance_id AND x.contact_id = r.survivor AND x.channel = delivery.channel)`
 
-// The version stays: an attempt that is under way goes on.
+// The version stays the same, so that a running attempt can still be settled.
 const handDeliveries = `
-UPDATE delivery SET contact_id = r.heir
-FROM /*ROWS $1 (ws bigint, id bigint, heir bigint)*/ AS r
-WHERE delivery.ws = r.ws AND delivery.contact_id = r.id` + notTheirs
+UPDATE delivery SET contact_id = r.survivor
+FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.contact_id = r.id` + notTheSurvivors
 
 const handPastSlots = `
-UPDATE past_slot SET contact_id = r.heir
-FROM /*ROWS $1 (ws bigint, id bigint, heir bigint)*/ AS r
+UPDATE past_slot SET contact_id = r.survivor
+FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
 WHERE past_slot.ws = r.ws AND past_slot.contact_id = r.id`
 
-// What stays behind was sent to them all the same, and counts.
+// A delivery that stays with the merged contact was sent to the same person, and counts in the survivor's limits.
 const countWhatStays = `
 INSERT INTO past_slot (ws, contact_id, slot, type, channel, delivery_id)
-SELECT d.ws, r.heir, d.slot, d.type, d.channel, d.id
-FROM /*ROWS $2 (ws bigint, id bigint, heir bigint)*/ AS r CROSS JOIN delivery AS d
+SELECT d.ws, r.survivor, d.slot, d.type, d.channel, d.id
+FROM /*ROWS $2 (ws bigint, id bigint, survivor bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.contact_id = r.id AND d.slot > 0 AND d.slot <= $1
 ON CONFLICT DO NOTHING`
 
 const handClaims = `
-UPDATE delivery SET contact_id = r.heir
-FROM /*ROWS $1 (ws bigint, id bigint, heir bigint)*/ AS r
-WHERE delivery.ws = r.ws AND delivery.id = r.id` + notTheirs + `
+UPDATE delivery SET contact_id = r.survivor
+FROM /*ROWS $1 (ws bigint, id bigint, survivor bigint)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id` + notTheSurvivors + `
 RETURNING delivery.ws, delivery.id`
 
-// In one order for all contacts, so that no two of those who wait here wait for each other.
+// All transactions that wait here take the rows in one order, so that no two of them wait for each other.
 const deliveriesOfNamed = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $1 (ws bigint, ext_id text)*/ AS r CROSS JOIN contact AS p CROSS JOIN delivery AS d
@@ -97,14 +99,14 @@ WHERE /*BY NAME*/p.ws = r.ws AND p.ext_id = r.ext_id
 ORDER BY d.id
 `
 
-// An intent holds a delivery and asks for its person. So whoever locks both takes deliveries first, and waits for them; once
-// they have the persons, a delivery that somebody else holds has the whole done again.
+// An intent locks a delivery first and its contact second. So a transaction that locks both waits for deliveries first. Once
+// it holds the contacts, it runs again if another transaction holds a delivery.
 const (
 	lockDeliveriesOf    = deliveriesOfNamed + `/*LOCK d*/`
 	lockDeliveriesOfNow = deliveriesOfNamed + `/*LOCK NOW d*/`
 )
 
-// lockDeliveriesOf locks what may still go to contacts.
+// lockDeliveriesOf locks the deliveries of contacts that can still be sent.
 func (t *Tx) lockDeliveriesOf(ctx context.Context, text string, ws subject.WorkspaceID, ids []string) ([]delivery.Row, error) {
 	var named rowset
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
@@ -120,15 +122,15 @@ func (t *Tx) lockDeliveriesOf(ctx context.Context, text string, ws subject.Works
 	return nil, fmt.Errorf("lock deliveries: %w", err)
 }
 
-// made are those of the ids that were made for addresses.
+// made returns the ids that were made for addresses.
 func made(ids []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.HasPrefix(id, subject.MadePrefix) })
 }
 
-// mergeInto gives contacts the addresses that they ask for, as far as nobody has them by an id of the caller's, and with
-// each what was made for it so far. It returns whom that concerns. known are the contacts that are locked; missing are
-// the ids of those that have to be besides, when it has to be done again.
-func (t *Tx) mergeInto(ctx context.Context, ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]ContactRow) (heirs []PersonRef, missing []string, err error) {
+// mergeInto merges into each contact the ones that were made for the addresses it claims, unless a contact with an id of the
+// caller's owns the address. It returns the survivors. known are the contacts that are locked. missing are the ids of
+// further contacts that must be locked, if the transaction has to run again.
+func (t *Tx) mergeInto(ctx context.Context, ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]ContactRow) (survivors []PersonRef, missing []string, err error) {
 	var claim rowset
 	for _, hash := range slices.Sorted(maps.Keys(claims)) {
 		claim.row().int(int64(ws)).text(hash).int(int64(claims[hash]))
@@ -146,24 +148,24 @@ func (t *Tx) mergeInto(ctx context.Context, ws subject.WorkspaceID, now time.Tim
 	if err != nil {
 		return nil, nil, fmt.Errorf("find who was made for addresses: %w", err)
 	}
-	var rounds []*rowset // one for each contact that is merged into the same one
+	var rounds []*rowset // one for each contact that is merged into the same survivor
 	var ids []string
 	nth := map[subject.ContactID]int{}
 	for _, s := range found {
-		id, heir := subject.MadePrefix+s.hash, claims[s.hash]
-		if s.owner != heir && s.owner != s.id || s.present == heir {
-			continue // it is another one's, or merged already
+		id, survivor := subject.MadePrefix+s.hash, claims[s.hash]
+		if s.owner != survivor && s.owner != s.id || s.present == survivor {
+			continue // the address belongs to another contact, or the contact is merged already
 		}
 		if _, locked := known[id]; !locked || s.owner == s.id {
 			missing = append(missing, id)
 			continue
 		}
-		n := nth[heir]
-		if nth[heir]++; n == len(rounds) {
+		n := nth[survivor]
+		if nth[survivor]++; n == len(rounds) {
 			rounds = append(rounds, new(rowset))
 		}
-		rounds[n].row().int(int64(ws)).int(int64(s.id)).int(int64(heir))
-		ids, heirs = append(ids, id), append(heirs, PersonRef{ws, heir})
+		rounds[n].row().int(int64(ws)).int(int64(s.id)).int(int64(survivor))
+		ids, survivors = append(ids, id), append(survivors, PersonRef{ws, survivor})
 	}
 	if len(missing) > 0 {
 		return nil, missing, errAgain
@@ -176,7 +178,7 @@ func (t *Tx) mergeInto(ctx context.Context, ws subject.WorkspaceID, now time.Tim
 			return nil, nil, err
 		}
 	}
-	return heirs, nil, nil
+	return survivors, nil, nil
 }
 
 func (t *Tx) reassignRows(ctx context.Context, now time.Time, merged *rowset) error {
@@ -184,7 +186,7 @@ func (t *Tx) reassignRows(ctx context.Context, now time.Time, merged *rowset) er
 		_, err := t.exec(ctx, text, merged)
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == uniqueViolation {
-			return errAgain // what stands in for a message that has failed was made for the claimant meanwhile
+			return errAgain // a fallback of a failed message was made for the survivor meanwhile
 		}
 		if err != nil {
 			return fmt.Errorf("merge contacts: %w", err)
@@ -196,19 +198,19 @@ func (t *Tx) reassignRows(ctx context.Context, now time.Time, merged *rowset) er
 	return nil
 }
 
-// redirect hands claims over that were made for a contact while that was being merged into another one.
+// redirect moves claims to the survivor if their contact was merged between the claim and the lock.
 func (t *Tx) redirect(ctx context.Context, claims []Claim) error {
 	var late rowset
-	var heirs []PersonRef
+	var survivors []PersonRef
 	at := map[deliveryRef]int{}
 	for i, c := range claims {
-		if heir := c.Person.MergedInto; heir != 0 {
-			late.row().int(int64(c.Workspace)).int(int64(c.ID)).int(int64(heir))
-			heirs = append(heirs, PersonRef{c.Workspace, heir})
+		if survivor := c.Person.MergedInto; survivor != 0 {
+			late.row().int(int64(c.Workspace)).int(int64(c.ID)).int(int64(survivor))
+			survivors = append(survivors, PersonRef{c.Workspace, survivor})
 			at[deliveryRef{c.Workspace, c.ID}] = i
 		}
 	}
-	if len(heirs) == 0 {
+	if len(survivors) == 0 {
 		return nil
 	}
 	handed, err := query(ctx, t, func(rows *sql.Rows) (ref deliveryRef, err error) {
@@ -217,7 +219,7 @@ func (t *Tx) redirect(ctx context.Context, claims []Claim) error {
 	if err != nil {
 		return fmt.Errorf("hand claims over: %w", err)
 	}
-	persons, err := t.readPersons(ctx, heirs)
+	persons, err := t.readPersons(ctx, survivors)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func complete(due []store.DueInstance, _ []store.People) ([]store.FanoutResult, 
 	return results, nil
 }
 
-func TestExpandTakesWhatIsDue(t *testing.T) {
+func TestFanOutTakesDueInstances(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
@@ -83,7 +83,7 @@ func TestExpandTakesWhatIsDue(t *testing.T) {
 	})
 }
 
-func TestExpandSettles(t *testing.T) {
+func TestFanOutSettles(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
@@ -131,7 +131,7 @@ func TestExpandSettles(t *testing.T) {
 	})
 }
 
-func TestExpandKeepsDeliveriesThatExist(t *testing.T) {
+func TestFanOutKeepsDeliveriesThatExist(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
@@ -156,7 +156,7 @@ func TestExpandKeepsDeliveriesThatExist(t *testing.T) {
 	})
 }
 
-func TestExpandErrorsRollBack(t *testing.T) {
+func TestFanOutErrorsRollBack(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
@@ -184,7 +184,7 @@ func TestExpandErrorsRollBack(t *testing.T) {
 	})
 }
 
-func TestRacingExpandersTakeEachInstanceOnce(t *testing.T) {
+func TestRacingFanOutsTakeEachInstanceOnce(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		const instances = 200

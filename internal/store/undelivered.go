@@ -15,36 +15,36 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// A cooldown is reserved when its alert is made, and counts only if somebody is told. Whatever ends a message that was never
-// sent leaves a mark in its own transaction, and nothing else: the context, and the record, are locked by others in another
-// order. Whoever takes the mark up looks at all that the context has made since it fired.
+// A cooldown is reserved when an alert is made, and counts only if somebody gets the alert. A transaction that ends a
+// message unsent only inserts a mark, because other transactions lock the context and the record in another order. The
+// transaction that takes the mark reads everything that the context has made since it fired.
 //
-//	delivery ends unsent ─▶ mark ─▶ Unheard: anybody told, or still to be told? ─┬▶ yes: the cooldown stands
-//	                                                                             └▶ no: void_at, and the record is looked at
+//	delivery ends unsent ─▶ mark ─▶ Undelivered: was anything sent, or can it be? ─┬▶ yes: the cooldown counts
+//	                                                                               └▶ no: void_at is set, and the record is evaluated
 
-// Undelivered is a context of whose last firing nobody was told, and nobody will be.
+// Undelivered is a context whose last alert reached nobody and can no longer reach anybody.
 type Undelivered struct {
 	Throttle
-	RecordRef                 // that fired last
+	RecordRef                 // the record that fired last
 	InForce   int64           // number of the definition set in force
-	Why       []reason.Reason // its messages ended for, or itself where it had none; each once, sorted
+	Why       []reason.Reason // why its messages ended, or why the instance ended if it has no messages; distinct and sorted
 }
 
-// Refund is what becomes of the cooldown of such a context.
+// Refund is the decision about the cooldown of an Undelivered context.
 type Refund struct {
-	At       time.Time // from then on it does not count; none: it stands
-	Shared   bool      // other records may wait for it
-	Until    time.Time // the end of the cooldown, for which these wait
+	At       time.Time // the cooldown stops counting at this instant; zero: it keeps counting
+	Shared   bool      // other records may be waiting for it
+	Until    time.Time // the end of the cooldown that these records wait for
 	Decision Decision
 }
 
-const insertUnheard = `
+const insertUndelivered = `
 INSERT INTO unheard (ws, id, instance_id, at)
 SELECT r.ws, r.id, r.instance_id, r.at
 FROM /*ROWS $1 (ws bigint, id bigint, instance_id bigint, at bigint)*/ AS r CROSS JOIN instance AS i
 WHERE i.ws = r.ws AND i.id = r.instance_id AND i.context <> ''`
 
-// ended notes a delivery as it is written: whether anybody hears of its alert may have been decided by that.
+// ended notes a delivery that is being written. Its end may decide that the alert reached nobody.
 func (t *Tx) ended(now time.Time, d delivery.Row) {
 	if d.LastSentAt.IsZero() && !d.MayHaveArrived() && d.Reason != reason.FoldedInto {
 		t.endedAs(now, d.Workspace, d.Instance, d.Status)
@@ -56,7 +56,7 @@ func (t *Tx) endedAs(now time.Time, ws subject.WorkspaceID, id instance.ID, stat
 	case delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Cancelled:
 		t.endedWhole(now, ws, id)
 	case delivery.Scheduled, delivery.Sent, delivery.Opened, delivery.Responded, delivery.Unknown:
-	case delivery.Superseded: // by what fired later, whose cooldown it is now
+	case delivery.Superseded: // a later firing replaced it, and now holds the cooldown
 	}
 }
 
@@ -73,7 +73,7 @@ type instanceRef struct {
 	id instance.ID
 }
 
-// markUndelivered is done before a transaction commits. Instances of events have no context and leave no mark.
+// markUndelivered runs before a transaction commits. Instances of events have no context and leave no mark.
 func (t *Tx) markUndelivered(ctx context.Context) error {
 	if len(t.over) == 0 {
 		return nil
@@ -89,9 +89,9 @@ func (t *Tx) markUndelivered(ctx context.Context) error {
 		at = t.over[ref]
 		rows.row().int(int64(ref.ws)).int(t.s.NewID(at)).int(int64(ref.id)).int(dueMicros(at))
 	}
-	n, err := t.exec(ctx, insertUnheard, &rows)
+	n, err := t.exec(ctx, insertUndelivered, &rows)
 	if err != nil {
-		return fmt.Errorf("mark what nobody may have heard of: %w", err)
+		return fmt.Errorf("mark undelivered alerts: %w", err)
 	}
 	if n > 0 {
 		t.due(dueMicros(at))
@@ -99,14 +99,14 @@ func (t *Tx) markUndelivered(ctx context.Context) error {
 	return nil
 }
 
-const unheardMarks = `
+const undeliveredMarks = `
 SELECT u.ws, u.id, u.instance_id
 FROM unheard AS u
 ORDER BY u.ws, u.id
 LIMIT $1
 /*SKIP LOCKED*/`
 
-const deleteUnheard = `
+const deleteUndelivered = `
 DELETE FROM unheard
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
@@ -115,9 +115,9 @@ SELECT DISTINCT i.ws, i.workflow, i.context
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN instance AS i
 WHERE i.ws = r.ws AND i.id = r.id AND i.context <> ''`
 
-// What was made of a context since it fired, by whichever record: three that are found in one pass have one stamp. What was
-// sent was told, what may have arrived too; what can still be sent may yet be.
-const heard = `
+// The instances that a context has made since it fired, for any of its records: records that fire in one pass share one
+// fired_at. A message counts as delivered when it was sent, may have arrived, or can still be sent.
+const delivered = `
 SELECT r.ws, r.workflow, r.context
 FROM /*ROWS $1 (ws bigint, workflow text, context text, fired_at bigint)*/ AS r
 WHERE EXISTS (
@@ -129,7 +129,7 @@ WHERE EXISTS (
         AND (d.status IN ('scheduled', 'sent', 'opened', 'responded', 'unknown') OR d.last_sent_at > 0 OR d.doubt_at > 0 OR d.intent_at > 0
           OR d.reason IN ('folded_into', 'never_settled')))))`
 
-const whyUnheard = `
+const undeliveredReasons = `
 SELECT DISTINCT r.ws, r.workflow, r.context, COALESCE(d.reason, i.reason)
 FROM /*ROWS $1 (ws bigint, workflow text, context text, fired_at bigint)*/ AS r CROSS JOIN instance AS i
 LEFT JOIN delivery AS d ON +d.ws = i.ws AND d.instance_id = i.id
@@ -148,16 +148,17 @@ UPDATE throttle SET void_at = r.void_at
 FROM /*ROWS $1 (ws bigint, workflow text, context text, fired_at bigint, void_at bigint)*/ AS r
 WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow AND throttle.fired_at = r.fired_at`
 
-const lookSooner = `
+const evaluateSooner = `
 UPDATE record SET look_at = r.look_at
 FROM /*ROWS $1 (ws bigint, id bigint, look_at bigint)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id AND (record.look_at = 0 OR record.look_at > r.look_at)`
 
-// mostWaiting bounds how many records that wait for a shared cooldown are looked at when it is given back: whichever of
-// them fires takes the cooldown, and the others wait for that.
+// mostWaiting bounds how many of the records that wait for a shared cooldown are evaluated when it is refunded. The first of
+// them that fires takes the cooldown, and the others wait for that one.
 const mostWaiting = 500
 
-// Records that a context was kept from are looked at at its end, or sooner; what they remember names it.
+// Records that a cooldown kept from firing are evaluated when it ends, or sooner. Their state contains the name of the
+// context.
 const waitingForContext = `
 SELECT rec.id
 FROM record AS rec
@@ -178,20 +179,21 @@ func scanContext(rows *sql.Rows) (ref ThrottleRef, err error) {
 	return ref, rows.Scan(&ref.Workspace, &ref.Workflow, &ref.Context)
 }
 
-// heard returns those of the contexts of which somebody was told since they fired, or still may be.
-func (t *Tx) heard(ctx context.Context, list []Throttle) (map[ThrottleRef]bool, error) {
-	found, err := query(ctx, t, scanContext, heard, contextRows(list))
+// delivered returns the contexts whose alert reached somebody since they fired, or can still reach somebody.
+func (t *Tx) delivered(ctx context.Context, list []Throttle) (map[ThrottleRef]bool, error) {
+	found, err := query(ctx, t, scanContext, delivered, contextRows(list))
 	if err != nil {
-		return nil, fmt.Errorf("look who was told: %w", err)
+		return nil, fmt.Errorf("read which alerts were delivered: %w", err)
 	}
-	told := make(map[ThrottleRef]bool, len(found))
+	delivered := make(map[ThrottleRef]bool, len(found))
 	for _, ref := range found {
-		told[ref] = true
+		delivered[ref] = true
 	}
-	return told, nil
+	return delivered, nil
 }
 
-// rearmCooldown has a cooldown that was given back count again, where a person has since had one of its messages sent.
+// rearmCooldown makes a refunded cooldown count again if one of its messages was sent afterwards, as when a person retried
+// it.
 func (t *Tx) rearmCooldown(ctx context.Context, found []Throttle) error {
 	var void []Throttle
 	for _, th := range found {
@@ -199,24 +201,24 @@ func (t *Tx) rearmCooldown(ctx context.Context, found []Throttle) error {
 			void = append(void, th)
 		}
 	}
-	told, err := t.heard(ctx, void)
+	delivered, err := t.delivered(ctx, void)
 	for i := range found {
-		if told[found[i].ThrottleRef] {
+		if delivered[found[i].ThrottleRef] {
 			found[i].VoidAt = time.Time{}
 		}
 	}
 	return err
 }
 
-// Undelivered takes up to limit marks of messages that ended unsent, asks decide about those contexts of which nobody was told
-// and nobody will be, and gives their cooldowns back as it says, in one transaction. n is how many marks were taken.
+// Undelivered takes up to limit marks of messages that ended unsent. It passes the contexts whose alert reached nobody to
+// decide, and refunds their cooldowns as decided, in one transaction. n is the number of marks taken.
 func (s *Store) Undelivered(ctx context.Context, now time.Time, limit int, decide func([]Undelivered) ([]Refund, error)) (n int, err error) {
 	err = s.plan(ctx, func(t *Tx) error {
 		n, err = t.takeUndelivered(ctx, now, limit, decide)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("give cooldowns back: %w", err)
+		return 0, fmt.Errorf("refund cooldowns: %w", err)
 	}
 	return n, nil
 }
@@ -228,7 +230,7 @@ func (t *Tx) takeUndelivered(ctx context.Context, now time.Time, limit int, deci
 		err = rows.Scan(&ref.ws, &id, &ref.id)
 		marks.row().int(int64(ref.ws)).int(id)
 		return ref, err
-	}, unheardMarks, int64(limit))
+	}, undeliveredMarks, int64(limit))
 	if err != nil || len(marked) == 0 {
 		return 0, err
 	}
@@ -240,26 +242,27 @@ func (t *Tx) takeUndelivered(ctx context.Context, now time.Time, limit int, deci
 	if err != nil {
 		return 0, fmt.Errorf("find contexts: %w", err)
 	}
-	list, err := t.unheard(ctx, refs)
+	list, err := t.undelivered(ctx, refs)
 	if err != nil {
 		return 0, err
 	}
-	returns, err := decide(list)
+	refunds, err := decide(list)
 	if err != nil {
 		return 0, err
 	}
-	if len(returns) != len(list) {
-		return 0, fmt.Errorf("%w: decisions about %d contexts instead of %d", ErrInvalid, len(returns), len(list))
+	if len(refunds) != len(list) {
+		return 0, fmt.Errorf("%w: decisions about %d contexts instead of %d", ErrInvalid, len(refunds), len(list))
 	}
-	if err := t.refund(ctx, now, list, returns); err != nil {
+	if err := t.refund(ctx, now, list, refunds); err != nil {
 		return 0, err
 	}
-	_, err = t.exec(ctx, deleteUnheard, &marks)
+	_, err = t.exec(ctx, deleteUndelivered, &marks)
 	return len(marked), err
 }
 
-// unheard returns those of the contexts whose last firing nobody hears of. What was reset counts for nothing anyway.
-func (t *Tx) unheard(ctx context.Context, refs []ThrottleRef) ([]Undelivered, error) {
+// undelivered returns the contexts whose last alert reached nobody. A context that was reset has no cooldown and is left
+// out.
+func (t *Tx) undelivered(ctx context.Context, refs []ThrottleRef) ([]Undelivered, error) {
 	throttles, err := t.throttles(ctx, throttlesByContext, refs)
 	if err != nil {
 		return nil, err
@@ -270,11 +273,11 @@ func (t *Tx) unheard(ctx context.Context, refs []ThrottleRef) ([]Undelivered, er
 			fired = append(fired, th)
 		}
 	}
-	told, err := t.heard(ctx, fired)
+	delivered, err := t.delivered(ctx, fired)
 	if err != nil {
 		return nil, err
 	}
-	fired = slices.DeleteFunc(fired, func(th Throttle) bool { return told[th.ThrottleRef] })
+	fired = slices.DeleteFunc(fired, func(th Throttle) bool { return delivered[th.ThrottleRef] })
 	slices.SortFunc(fired, compareStamps)
 	why := map[ThrottleRef][]reason.Reason{}
 	if _, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
@@ -283,8 +286,8 @@ func (t *Tx) unheard(ctx context.Context, refs []ThrottleRef) ([]Undelivered, er
 		err = rows.Scan(&ref.Workspace, &ref.Workflow, &ref.Context, &r)
 		why[ref] = append(why[ref], r)
 		return v, err
-	}, whyUnheard, contextRows(fired)); err != nil {
-		return nil, fmt.Errorf("look why nobody was told: %w", err)
+	}, undeliveredReasons, contextRows(fired)); err != nil {
+		return nil, fmt.Errorf("read why alerts were not delivered: %w", err)
 	}
 	var records rowset
 	for _, th := range fired {
@@ -316,13 +319,13 @@ SELECT DISTINCT rec.ws, rec.id, rec.type, rec.ext_id, (SELECT w.definitions FROM
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id`
 
-// refund locks as the checks do: records by row id, then contexts.
-func (t *Tx) refund(ctx context.Context, now time.Time, list []Undelivered, returns []Refund) error {
-	var records, looks, stamps rowset
+// refund takes locks in the order of the evaluation: records by row id, then contexts.
+func (t *Tx) refund(ctx context.Context, now time.Time, list []Undelivered, refunds []Refund) error {
+	var records, evaluations, stamps rowset
 	var refs []ThrottleRef
 	decisions := map[subject.WorkspaceID][]Decision{}
 	known := map[[2]int64]bool{}
-	for i, r := range returns {
+	for i, r := range refunds {
 		th := list[i].Throttle
 		if r.At.IsZero() {
 			continue
@@ -340,7 +343,7 @@ func (t *Tx) refund(ctx context.Context, now time.Time, list []Undelivered, retu
 			if one := [2]int64{int64(th.Workspace), id}; !known[one] {
 				known[one] = true
 				records.row().int(one[0]).int(id)
-				looks.row().int(one[0]).int(id).int(at)
+				evaluations.row().int(one[0]).int(id).int(at)
 			}
 		}
 		refs = append(refs, th.ThrottleRef)
@@ -360,10 +363,10 @@ func (t *Tx) refund(ctx context.Context, now time.Time, list []Undelivered, retu
 		return err
 	}
 	if _, err := t.exec(ctx, voidThrottles, &stamps); err != nil {
-		return fmt.Errorf("give cooldowns back: %w", err)
+		return fmt.Errorf("refund cooldowns: %w", err)
 	}
-	if _, err := t.exec(ctx, lookSooner, &looks); err != nil {
-		return fmt.Errorf("have records looked at: %w", err)
+	if _, err := t.exec(ctx, evaluateSooner, &evaluations); err != nil {
+		return fmt.Errorf("schedule evaluations: %w", err)
 	}
 	for _, ws := range sortedKeys(decisions) {
 		if err := t.insertDecisions(ctx, ws, decisions[ws]); err != nil {
@@ -373,8 +376,8 @@ func (t *Tx) refund(ctx context.Context, now time.Time, list []Undelivered, retu
 	return nil
 }
 
-// containing is the pattern of a state that names a context, whose JSON form is the context itself: what JSON would escape
-// is percent-encoded in it already, but for <, > and &.
+// containing returns the LIKE pattern of a state that names a context. In JSON a context is written as it is: whatever JSON
+// would escape is percent-encoded already, except <, > and &.
 func containing(context string) string {
 	context = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`).Replace(context)
 	return `%"` + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(context) + `"%`

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// RunChildren has the records looked at that depend on one that was written.
+// RunChildren is the job that requests the evaluation of the records related to one that was written.
 const RunChildren = "children"
 
 // RelatedRef names a record that another one depends on.
@@ -20,10 +20,10 @@ type RelatedRef struct {
 	subject.RecordRef
 }
 
-// Related are those that were read; nil: it does not exist, or cannot be read.
+// Related maps to the records that were read; nil: the record does not exist or cannot be read.
 type Related map[RelatedRef]*subject.Record
 
-// ByWorkspace are they in their workspaces.
+// ByWorkspace groups the records by workspace.
 func (r Related) ByWorkspace() map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record {
 	all := map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record{}
 	for relative, record := range r {
@@ -35,7 +35,7 @@ func (r Related) ByWorkspace() map[subject.WorkspaceID]map[subject.RecordRef]*su
 	return all
 }
 
-// mostSteps bounds how far relations are followed; one round of reading for each.
+// mostSteps bounds how many relations are followed in a row; each takes one round of reading.
 const mostSteps = 4
 
 const relatives = `
@@ -43,7 +43,7 @@ SELECT ` + recordColumns + `, rec.ws
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
 WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
 
-// relatedRecords reads records, without a lock, until more names none that were not read.
+// relatedRecords reads records, without a lock, until more names none that is not read yet.
 func (t *Tx) relatedRecords(ctx context.Context, more func(Related) []RelatedRef) error {
 	read := Related{}
 	for range mostSteps {
@@ -60,7 +60,7 @@ func (t *Tx) relatedRecords(ctx context.Context, more func(Related) []RelatedRef
 		_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
 			var ws subject.WorkspaceID
 			row, err := scanRecordRowAnd(rows, &ws)
-			if row.Unreadable == nil { // otherwise as one that does not exist: its own look tells of it
+			if row.Unreadable == nil { // an unreadable record counts as missing; its own evaluation reports it
 				read[RelatedRef{ws, row.Ref()}] = &row.Record
 			}
 			return struct{}{}, err
@@ -73,7 +73,7 @@ func (t *Tx) relatedRecords(ctx context.Context, more func(Related) []RelatedRef
 	return nil
 }
 
-// RelatedRecords reads records until more names none that were not read.
+// RelatedRecords reads records until more names none that is not read yet.
 func (s *Store) RelatedRecords(ctx context.Context, more func(Related) []RelatedRef) error {
 	read := s.read
 	if s.writer == nil {
@@ -82,19 +82,19 @@ func (s *Store) RelatedRecords(ctx context.Context, more func(Related) []Related
 	return read(ctx, func(t *Tx) error { return t.relatedRecords(ctx, more) })
 }
 
-// Links are the records on which a record depends.
+// Links are the records that a record depends on.
 type Links struct {
 	Workspace subject.WorkspaceID
 	ID        subject.RecordID
 	Refs      []subject.RecordRef
 }
 
-// LinkText is how a record keeps them: in their order, by which it is seen whether they are the same.
+// LinkText returns the stored form of a record's links, sorted, so that equal links give equal texts.
 func LinkText(refs []subject.RecordRef) string {
 	var b strings.Builder
 	for i, r := range refs {
 		if i > 0 {
-			b.WriteByte('\n') // ids hold no control characters
+			b.WriteByte('\n') // ids contain no control characters
 		}
 		b.WriteString(r.Type)
 		b.WriteByte('/')
@@ -117,7 +117,7 @@ UPDATE record SET links = r.links
 FROM /*ROWS $1 (ws bigint, id bigint, links text)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id`
 
-// writeLinks writes on which records others depend. The children are locked.
+// writeLinks writes which records others depend on. The children are locked.
 func (t *Tx) writeLinks(ctx context.Context, all []Links) error {
 	var children, texts, links rowset
 	for _, l := range all {
@@ -138,29 +138,29 @@ func (t *Tx) writeLinks(ctx context.Context, all []Links) error {
 	return nil
 }
 
-// held are records as they are now, kept from being written until the transaction ends; those that somebody is writing are
-// left out, since whoever waited for one of them here would hold others meanwhile.
+// held reads records as they are now and locks them against writes until the transaction ends. It skips records that another
+// transaction is writing: waiting for one of them could close a cycle of waits.
 const held = `
 SELECT rec.ws, rec.type, rec.ext_id, rec.rev
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
 WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id
 /*SHARE rec*/`
 
-// again is how long a look waits that was made beside the writing of a record on which it depends.
+// again is when an evaluation is repeated that ran while a related record was being written.
 const again = time.Second
 
-// holdRelated keeps the records from being written on which others depend from now on, until that is written down: whoever writes
-// one of them looks for what depends on it, and would not find it yet. One that is being written at this moment cannot be kept:
-// what depends on it is not written down, and is looked at again. One that was written since it was read has everything done
+// holdRelated locks the records that others depend on from now on until the links are written. Otherwise a write of such a
+// record would look for its children and not find them yet. A record that is being written at this moment cannot be locked;
+// its links are left out, and the child is evaluated again. If a record was written since it was read, the transaction runs
 // again.
-func (t *Tx) holdRelated(ctx context.Context, now time.Time, kin Related, w *EvaluateWrites) error {
+func (t *Tx) holdRelated(ctx context.Context, now time.Time, related Related, w *EvaluateWrites) error {
 	if t.s.dialect.lock == "" { // there is one writer
 		return nil
 	}
 	var wanted rowset
 	for _, l := range w.Links {
 		for _, r := range l.Refs {
-			if kin[RelatedRef{l.Workspace, r}] != nil {
+			if related[RelatedRef{l.Workspace, r}] != nil {
 				wanted.row().int(int64(l.Workspace)).text(r.Type).text(r.ExtID)
 			}
 		}
@@ -181,10 +181,10 @@ func (t *Tx) holdRelated(ctx context.Context, now time.Time, kin Related, w *Eva
 		for _, r := range l.Refs {
 			ref := RelatedRef{l.Workspace, r}
 			switch rev, is := revs[ref]; {
-			case kin[ref] == nil:
+			case related[ref] == nil:
 			case !is:
 				later[recordID{l.Workspace, l.ID}] = true
-			case rev != kin[ref].Rev:
+			case rev != related[ref].Rev:
 				return errAgain
 			}
 		}
@@ -203,7 +203,8 @@ SELECT r.type, r.ext_id
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r
 WHERE EXISTS (SELECT 1 FROM record_link AS l WHERE l.ext_id = r.ext_id AND l.type = r.type AND l.ws = r.ws)`
 
-// beginChildren has the records looked at that depend on some: later, in pages, and not in the transaction that writes these.
+// beginChildren starts a job that requests the evaluation of the children of records, in pages and not in the transaction
+// that writes these records.
 func (t *Tx) beginChildren(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []subject.RecordRef) error {
 	var wanted rowset
 	for _, r := range refs {
@@ -221,9 +222,9 @@ func (t *Tx) beginChildren(ctx context.Context, ws subject.WorkspaceID, now time
 	if err != nil || len(number) == 0 {
 		return err
 	}
-	// A run that has begun goes on, and another follows it: a record that is written all the time would otherwise have the
-	// first of its children looked at again and again, and the last ones never. One that has not begun serves for this write
-	// too, if it can be kept from beginning until the write is committed.
+	// A job that has begun continues and a second one follows it. If it began again, a record that is written all the time
+	// would have its first children evaluated again and again, and its last ones never. A job that has not begun covers this
+	// write too, if a lock can keep it from beginning before this transaction commits.
 	var runs rowset
 	for _, s := range seeds {
 		runs.row().int(int64(ws)).text(s.Kind).text(s.Subject)
@@ -249,11 +250,11 @@ WHERE l.ext_id = $1 AND l.type = $2 AND l.ws = $3 AND l.child_id > $4
 ORDER BY l.child_id
 LIMIT $5`
 
-// MarkChildren takes the oldest run over the children of a record on by up to limit of them, in one transaction. More is
-// false when there is no such run, or another process has it.
+// MarkChildren advances the oldest job over the children of a record by up to limit records, in one transaction. more is
+// false when there is no such job, or another process has it.
 func (s *Store) MarkChildren(ctx context.Context, now time.Time, limit int) (done int, more bool, err error) {
 	if _, open, err := first(ctx, s, "look for a run", scanRun, oldestRun, RunChildren); err != nil || !open {
-		return 0, false, err // as nearly always: no transaction that writes
+		return 0, false, err // nearly always the case, and needs no transaction that writes
 	}
 	err = s.write(ctx, func(t *Tx) error {
 		runs, err := query(ctx, t, scanRun, openRun, RunChildren)
@@ -285,7 +286,7 @@ func (s *Store) MarkChildren(ctx context.Context, now time.Time, limit int) (don
 		return err
 	})
 	if err != nil {
-		return 0, false, fmt.Errorf("have the children of a record looked at: %w", err)
+		return 0, false, fmt.Errorf("schedule evaluations of children: %w", err)
 	}
 	return done, more, nil
 }

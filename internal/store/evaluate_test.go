@@ -16,7 +16,7 @@ import (
 )
 
 // check looks at what is due, each record as look says, and fires contexts in its name.
-func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) string, looked func(store.DueRecord) store.Evaluated) int {
+func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) string, evaluated func(store.DueRecord) store.Evaluated) int {
 	f.Helper()
 	var due []store.DueRecord
 	n, err := f.s.EvaluateDue(f.Context(), at, limit, store.EvaluateFuncs{
@@ -37,8 +37,8 @@ func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) stri
 		Decide: func(people [][]store.People) (w store.EvaluateWrites, err error) {
 			for i := range people {
 				l := store.Evaluated{Workspace: f.ws, ID: due[i].ID}
-				if looked != nil {
-					l = looked(due[i])
+				if evaluated != nil {
+					l = evaluated(due[i])
 				}
 				w.Evaluated = append(w.Evaluated, l)
 				w.Fired = append(w.Fired, store.Throttle{
@@ -53,7 +53,7 @@ func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) stri
 }
 
 // A record whose fields cannot be read is told of as such, and keeps nobody from the others.
-func TestCheckOfAnUnreadableRecord(t *testing.T) {
+func TestEvaluateAnUnreadableRecord(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
@@ -67,7 +67,7 @@ func TestCheckOfAnUnreadableRecord(t *testing.T) {
 		if list, err := s.Records(t.Context(), f.ws, "kiosk", store.Page{}); err != nil || len(list) != 3 || list[0].Unreadable != nil {
 			t.Errorf("%+v, %v", list, err)
 		}
-		looked := func(d store.DueRecord) store.Evaluated {
+		evaluated := func(d store.DueRecord) store.Evaluated {
 			if d.Err == nil {
 				return store.Evaluated{Workspace: f.ws, ID: d.ID}
 			}
@@ -75,8 +75,8 @@ func TestCheckOfAnUnreadableRecord(t *testing.T) {
 		}
 		fires := func(d store.DueRecord) string { return "t:" + d.ExtID }
 		for i, want := range []int{3, 1} {
-			if n := f.check(now.Add(time.Duration(i)*time.Hour), 10, fires, looked); n != want {
-				t.Errorf("%d looks, want %d", n, want)
+			if n := f.check(now.Add(time.Duration(i)*time.Hour), 10, fires, evaluated); n != want {
+				t.Errorf("%d evaluations, want %d", n, want)
 			}
 		}
 		rows, err := s.Strings(t.Context(), `SELECT ext_id || ' ' || failures FROM record ORDER BY ext_id`)
@@ -88,7 +88,7 @@ func TestCheckOfAnUnreadableRecord(t *testing.T) {
 }
 
 // What is due is taken in its order, and a look says when the next one is.
-func TestCheckTakesWhatIsDue(t *testing.T) {
+func TestEvaluateTakesDueRecords(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
@@ -110,7 +110,7 @@ func TestCheckTakesWhatIsDue(t *testing.T) {
 		}
 		r := f.record("first")
 		if !r.ChangedAt.IsZero() || !r.EvaluatedAt.Equal(now.Add(time.Minute)) || !r.EvaluateAt.Equal(now.Add(2*time.Hour)) || r.State == "" {
-			t.Errorf("after a look: %+v", r)
+			t.Errorf("after an evaluation: %+v", r)
 		}
 		if next, err := s.NextDue(t.Context(), now.Add(time.Minute)); err != nil || !next.Equal(now.Add(time.Hour)) {
 			t.Errorf("next due %s, %v", next, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Reschedule is a person whose limits have changed, locked, with what waits for a slot that lies ahead.
+// Reschedule is a person whose limits have changed, locked, with the deliveries that wait for a later slot.
 type Reschedule struct {
 	Workspace subject.WorkspaceID
 	InForce   int64 // number of the definition set in force, which stays so until the transaction ends
@@ -19,14 +19,14 @@ type Reschedule struct {
 	Waiting   []delivery.Row
 }
 
-// The mark stands in the row that is the lock on a person. Who has no slot ahead needs none.
-const markReplan = `
+// The request is stored in the row that is the lock on a person. A person without a later slot needs none.
+const markReschedule = `
 UPDATE cadence SET replan_at = $1
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.replan_at = 0
   AND EXISTS (SELECT 1 FROM delivery AS d WHERE d.ws = cadence.ws AND d.contact_id = cadence.contact_id AND d.slot > $1)`
 
-const dueReplans = `
+const dueReschedules = `
 SELECT c.ws, c.contact_id, (SELECT w.definitions FROM workspace AS w WHERE w.id = c.ws)
 FROM cadence AS c
 WHERE c.replan_at > 0 AND c.replan_at <= $1
@@ -34,15 +34,15 @@ ORDER BY c.replan_at, c.contact_id
 LIMIT $2
 /*SKIP LOCKED*/`
 
-// What a sender holds is passed over: it is on its way.
-const replanDeliveries = `
+// A delivery that a sender holds is left out: it may be leaving now.
+const rescheduleDeliveries = `
 SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (ws bigint, id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = r.ws AND d.contact_id = r.id AND d.send_at > 0 AND d.lease_until <= $1
   AND (d.slot > $1 OR d.folded_into > 0 AND d.folded_into <> d.id AND d.send_at > $1)
 /*SKIP LOCKED d*/`
 
-const writeReplans = `
+const writeRescheduled = `
 UPDATE delivery SET status = r.status, send_at = r.send_at, slot = r.slot, expires_at = r.expires_at, deferred_by = r.deferred_by,
   reason = r.reason, trace = r.trace, step = r.step, reminders_remaining = r.reminders_remaining, completed_at = r.completed_at,
   folded_into = r.folded_into, type = r.type, due_at = 0, eligible_at = 0, version = delivery.version + 1
@@ -50,16 +50,16 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigin
   reason text, trace text, step bigint, reminders_remaining bigint, completed_at bigint, folded_into bigint, type text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
-const replanned = `
+const clearReschedule = `
 UPDATE cadence SET replan_at = 0
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
 
-// markReplan has what waits for the limits of persons planned anew (R5).
-func (t *Tx) markReplan(ctx context.Context, now time.Time, refs []PersonRef) error {
-	n, err := t.exec(ctx, markReplan, dueMicros(now), personRows(refs))
+// markReschedule requests that the waiting deliveries of persons are rescheduled for changed limits (R5).
+func (t *Tx) markReschedule(ctx context.Context, now time.Time, refs []PersonRef) error {
+	n, err := t.exec(ctx, markReschedule, dueMicros(now), personRows(refs))
 	if err != nil {
-		return fmt.Errorf("mark what is to be planned anew: %w", err)
+		return fmt.Errorf("mark contacts to reschedule: %w", err)
 	}
 	if n > 0 {
 		t.due(dueMicros(now))
@@ -67,11 +67,11 @@ func (t *Tx) markReplan(ctx context.Context, now time.Time, refs []PersonRef) er
 	return nil
 }
 
-// AdvanceCadence marks the next page of people of the oldest run that plans their messages anew, in one transaction, and
-// returns how many these are; once there are none left, the run is done. Open is false when there is no run.
+// AdvanceCadence requests rescheduling for the next page of people of the oldest cadence job, in one transaction, and
+// returns how many they are. With no people left, the job is done. open is false if there is no such job.
 func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, open bool, err error) {
 	if _, open, err = first(ctx, s, "look for a run", scanRun, oldestRun, RunCadence); err != nil || !open {
-		return 0, false, err // as nearly always: no transaction that writes
+		return 0, false, err // nearly always the case, and needs no transaction that writes
 	}
 	err = s.write(ctx, func(t *Tx) error {
 		runs, err := query(ctx, t, scanRun, openRun, RunCadence)
@@ -89,7 +89,7 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 		for i, id := range ids {
 			refs[i] = PersonRef{run.Workspace, id}
 		}
-		if err := t.markReplan(ctx, now, refs); err != nil {
+		if err := t.markReschedule(ctx, now, refs); err != nil {
 			return err
 		}
 		status, finished := RunRunning, int64(0)
@@ -108,15 +108,15 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 	return marked, open, nil
 }
 
-// RescheduleDue takes up to limit people whose limits have changed, asks decide where what waits for them goes, and writes the
-// rows that it returns, in one transaction. n is how many people were taken.
+// RescheduleDue takes up to limit people whose limits have changed, passes their waiting deliveries to decide, and writes
+// the rows that decide returns, in one transaction. n is the number of people taken.
 func (s *Store) RescheduleDue(ctx context.Context, now time.Time, limit int, floor func([]Reschedule) Floor,
 	decide func([]Reschedule) ([]delivery.Row, error),
 ) (n int, err error) {
 	err = s.plan(ctx, func(t *Tx) error {
 		due, err := query(ctx, t, func(rows *sql.Rows) (r Reschedule, err error) {
 			return r, rows.Scan(&r.Workspace, &r.Person.ID, &r.InForce)
-		}, dueReplans, dueMicros(now), int64(limit))
+		}, dueReschedules, dueMicros(now), int64(limit))
 		n = len(due)
 		if err != nil || n == 0 {
 			return err
@@ -133,7 +133,7 @@ func (s *Store) RescheduleDue(ctx context.Context, now time.Time, limit int, flo
 		if err := t.readSlots(ctx, now, persons, floor(due)); err != nil {
 			return err
 		}
-		waiting, err := query(ctx, t, scanDelivery, replanDeliveries, dueMicros(now), rows)
+		waiting, err := query(ctx, t, scanDelivery, rescheduleDeliveries, dueMicros(now), rows)
 		if err != nil {
 			return err
 		}
@@ -149,24 +149,24 @@ func (s *Store) RescheduleDue(ctx context.Context, now time.Time, limit int, flo
 		if err != nil {
 			return err
 		}
-		if err := t.writeReplans(ctx, now, changed); err != nil {
+		if err := t.writeRescheduled(ctx, now, changed); err != nil {
 			return err
 		}
-		_, err = t.exec(ctx, replanned, rows)
+		_, err = t.exec(ctx, clearReschedule, rows)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("plan anew: %w", err)
+		return 0, fmt.Errorf("reschedule: %w", err)
 	}
 	return n, nil
 }
 
-func (t *Tx) writeReplans(ctx context.Context, now time.Time, changed []delivery.Row) error {
+func (t *Tx) writeRescheduled(ctx context.Context, now time.Time, changed []delivery.Row) error {
 	var rows rowset
 	var inherit reassignment
 	for _, d := range changed {
 		switch ref := (deliveryRef{d.Workspace, d.ID}); {
-		case d.IsFoldMember(): // what it carried before rides with it
+		case d.IsFoldMember(): // what was folded into it moves along
 			inherit.to(ref, d.FoldedInto)
 		case d.IsFoldHead() && d.Status.Final():
 			inherit.none(ref)
@@ -180,8 +180,8 @@ func (t *Tx) writeReplans(ctx context.Context, now time.Time, changed []delivery
 		t.dueDelivery(d)
 		t.ended(now, d)
 	}
-	n, err := t.exec(ctx, writeReplans, &rows)
-	if err == nil && n < int64(rows.n) { // they are locked: nobody can have changed them
+	n, err := t.exec(ctx, writeRescheduled, &rows)
+	if err == nil && n < int64(rows.n) { // the rows are locked: no other transaction can have changed them
 		err = fmt.Errorf("%w: %d of %d rows", ErrConflict, n, rows.n)
 	}
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// With each the set in force, so that what is not pinned is planned by that of the transaction.
+// With each the definition set in force, so that instances that are not pinned are planned by the set of the transaction.
 const dueInstances = `
 SELECT /*NAMES i (` + instanceSpec + `)*/, (SELECT w.definitions FROM workspace AS w WHERE w.id = i.ws),
   ` + pausedSinceInstance + `
@@ -34,19 +34,19 @@ FROM /*ROWS $2 (ws bigint, id bigint, version bigint, status text, held bigint, 
   expand_cursor bigint, event_id bigint, definitions bigint, reason text, trace text, completed_at bigint, crashes bigint, lease_until bigint)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
-// FanOutDue takes up to limit due instances of all workspaces, asks resolve whom each concerns and decide what
-// becomes of them, and writes the deliveries and the outcome, in one transaction. n is how many were taken: decide sees
-// as many as the people of fit into one transaction.
+// FanOutDue takes up to limit due instances of all workspaces, asks resolve for their audiences and decide for the outcome,
+// and writes deliveries and outcome in one transaction. n is the number of instances taken. decide gets as many instances as
+// have their people fit into one transaction.
 //
-// They are held by row locks and not by a lease: a worker that dies leaves them as they were. For the same reason
-// no other transaction makes deliveries of a held instance, so a delivery whose key exists is one of an earlier
-// expansion of the same occasion, such as one that an operator had tried again; it is left out and stays as it is.
-// The place that was decided for it stays free: limits are never exceeded by that.
+// The instances are held by row locks and not by a lease: a worker that dies leaves them unchanged. For the same reason no
+// other transaction makes deliveries of a locked instance. A delivery whose key exists is therefore from an earlier fan-out
+// of the same occasion, such as one that an operator retried, and it stays as it is. The slot that was decided for it
+// remains free, so limits are never exceeded.
 //
-// Relate says which records have to be read that those of due instances depend on; nil: none.
+// Relate returns the records that due instances depend on and that are not read yet; nil: none.
 //
-// Of persons of instances with a context decide sees what waits (R6), and may end it. floor is asked once resolve has
-// returned; nil: slots are loaded as far back as any limit may look.
+// If an instance has a context, decide also gets the waiting deliveries of its persons (R6) and may end them. floor is asked
+// once resolve has returned; nil: slots are read as far back as the longest limit.
 func (s *Store) FanOutDue(
 	ctx context.Context, now time.Time, limit int, floor Floor,
 	relate func([]DueInstance, Related) []RelatedRef,
@@ -58,8 +58,8 @@ func (s *Store) FanOutDue(
 	})
 }
 
-// FanOutTaken is FanOutDue for instances that were taken up under a lease. Those that somebody else has taken up since, because the
-// lease had run out, are left to them.
+// FanOutTaken does the work of FanOutDue for instances that were claimed under a lease. An instance whose lease ran out and
+// that another worker has claimed is left to that worker.
 func (s *Store) FanOutTaken(
 	ctx context.Context, now time.Time, taken []TakenInstance, floor Floor,
 	relate func([]DueInstance, Related) []RelatedRef,
@@ -119,7 +119,7 @@ func (s *Store) expand(
 		if len(results) == 0 || len(results) > len(people) {
 			return fmt.Errorf("%w: results of %d instances instead of %d", ErrInvalid, len(results), len(people))
 		}
-		if done := len(results); done < n { // the others are left to another transaction
+		if done := len(results); done < n { // another transaction takes the others
 			t.s.dueInstances.due(readyAt(due[done].Row))
 			t.due(dueMicros(now))
 			due, n = due[:done], done
@@ -147,7 +147,7 @@ func (t *Tx) dueInstances(ctx context.Context, now time.Time, limit int) ([]DueI
 	return due, t.complete(ctx, due)
 }
 
-// TakenInstance is an instance that this process has taken up under a lease, as it was left then.
+// TakenInstance is an instance that this process has claimed under a lease, as of the claim.
 type TakenInstance struct {
 	Workspace subject.WorkspaceID
 	ID        instance.ID
@@ -174,7 +174,7 @@ func (t *Tx) takenInstances(ctx context.Context, taken []TakenInstance) ([]DueIn
 	return due, t.complete(ctx, due)
 }
 
-// complete reads what belongs to due instances.
+// complete reads the data that belongs to due instances.
 func (t *Tx) complete(ctx context.Context, due []DueInstance) error {
 	var refs []EventRef
 	for _, i := range due {
@@ -211,7 +211,7 @@ SELECT r.id, i.status
 FROM /*ROWS $1 (ws bigint, key text, id bigint)*/ AS r CROSS JOIN instance AS i
 WHERE i.key = r.key AND +i.ws = r.ws`
 
-// occasions reads what has become of the occasions of rows of zones: without a lock, as a person may end one at any moment.
+// occasions reads the state of the occasions of calendar rows, without a lock, because a person may end one at any moment.
 func (t *Tx) occasions(ctx context.Context, due []DueInstance) error {
 	var wanted rowset
 	for _, i := range due {
@@ -246,8 +246,8 @@ type recordID struct {
 	id subject.RecordID
 }
 
-// sources reads the records of occasions that were planned ahead and have not begun: without a lock, since whoever writes
-// one of them has it looked at, and finds the occasion locked until it is expanded.
+// sources reads the records of occasions that were planned ahead and have not begun. It takes no lock: a write of such a
+// record requests an evaluation, which waits for the locked occasion until its fan-out is done.
 func (t *Tx) sources(ctx context.Context, due []DueInstance) error {
 	var wanted rowset
 	for _, i := range due {
@@ -276,9 +276,9 @@ func (t *Tx) sources(ctx context.Context, due []DueInstance) error {
 	return nil
 }
 
-// Who looks at a record locks it first and what was planned by it then; here it is the other way round. So nobody is waited
-// for: who holds the record looks at it, or has it looked at, and finds the occasion as it is left here.
-const lookAgain = `
+// An evaluation locks a record first and its planned rows second. Here the order is reversed, so this statement waits for no
+// lock: the transaction that holds the record evaluates it or requests that, and finds the occasion as it is left here.
+const evaluateSoon = `
 UPDATE record SET look_at = $1
 WHERE (ws, id) IN (
   SELECT rec.ws, rec.id
@@ -287,8 +287,8 @@ WHERE (ws, id) IN (
   ORDER BY rec.id
   /*SKIP LOCKED rec*/)`
 
-// lookAgain has records looked at whose occasions are no longer what they imply.
-func (t *Tx) lookAgain(ctx context.Context, now time.Time, records []recordID) error {
+// evaluateSoon requests the evaluation of records whose occasions differ from what the records ask for.
+func (t *Tx) evaluateSoon(ctx context.Context, now time.Time, records []recordID) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -296,8 +296,8 @@ func (t *Tx) lookAgain(ctx context.Context, now time.Time, records []recordID) e
 	for _, r := range records {
 		rows.row().int(int64(r.ws)).int(int64(r.id))
 	}
-	if _, err := t.exec(ctx, lookAgain, dueMicros(now), &rows); err != nil {
-		return fmt.Errorf("have records looked at: %w", err)
+	if _, err := t.exec(ctx, evaluateSoon, dueMicros(now), &rows); err != nil {
+		return fmt.Errorf("schedule evaluations: %w", err)
 	}
 	t.due(dueMicros(now))
 	return nil
@@ -309,8 +309,8 @@ WHERE (ws, id) IN (
   SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint, first bigint)*/ AS r
   WHERE NOT EXISTS (SELECT 1 FROM delivery AS x WHERE x.ws = r.ws AND x.id = r.first))`
 
-// dropStandIns takes back those of the new deliveries that were to stand in for one that was left out, since its person has
-// another one of this occasion: what was sent to an address that they have claimed since.
+// dropStandIns removes new fallback deliveries if their person has another delivery of the occasion instead of the one left
+// out: it went to an address that the person has claimed since.
 func (t *Tx) dropStandIns(ctx context.Context, made []delivery.Row) error {
 	var rows rowset
 	first := map[delivery.ID]delivery.ID{}
@@ -322,7 +322,7 @@ func (t *Tx) dropStandIns(ctx context.Context, made []delivery.Row) error {
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(int64(first[d.ID]))
 	}
 	if _, err := t.exec(ctx, dropStandIns, &rows); err != nil {
-		return fmt.Errorf("take back what stands in: %w", err)
+		return fmt.Errorf("retract fallbacks: %w", err)
 	}
 	return nil
 }
@@ -343,11 +343,11 @@ func (t *Tx) settleInstances(ctx context.Context, now time.Time, due []DueInstan
 	var marks []recordID
 	var seeds []Successor
 	var rows rowset
-	aside := map[pauseRef]bool{}
+	parked := map[pauseRef]bool{}
 	for n, r := range results {
 		i := due[n].Row
 		if r.Held && r.Reason == reason.WorkflowPaused {
-			aside[pauseRef{i.Workspace, i.Workflow}] = true
+			parked[pauseRef{i.Workspace, i.Workflow}] = true
 		}
 		for _, d := range r.Deliveries {
 			if err := checkDelivery(d, i.Workspace); err != nil {
@@ -379,7 +379,7 @@ func (t *Tx) settleInstances(ctx context.Context, now time.Time, due []DueInstan
 			t.due(max(at, micros(r.LeaseUntil)))
 		}
 	}
-	if err := t.putAside(ctx, aside); err != nil {
+	if err := t.park(ctx, parked); err != nil {
 		return err
 	}
 	for _, ws := range sortedKeys(events) {
@@ -397,14 +397,14 @@ func (t *Tx) settleInstances(ctx context.Context, now time.Time, due []DueInstan
 	if err := t.endWaiting(ctx, ended); err != nil {
 		return err
 	}
-	if err := t.lookAgain(ctx, now, marks); err != nil {
+	if err := t.evaluateSoon(ctx, now, marks); err != nil {
 		return err
 	}
 	n, err := t.exec(ctx, settleInstances, micros(now), &rows)
 	if err != nil {
 		return fmt.Errorf("settle instances: %w", err)
 	}
-	if n < int64(len(due)) { // they are locked: nobody can have changed them
+	if n < int64(len(due)) { // the rows are locked: no other transaction can have changed them
 		return fmt.Errorf("settle instances: %w: %d of %d rows", ErrConflict, n, len(due))
 	}
 	return t.insertSuccessors(ctx, seeds)

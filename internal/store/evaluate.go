@@ -15,12 +15,12 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// DueRecord is a record that has to be looked at. Its row is locked until the transaction ends.
+// DueRecord is a record that is due for evaluation. Its row is locked until the transaction ends.
 type DueRecord struct {
 	Workspace subject.WorkspaceID
 	RecordRow
-	InForce int64 // number of its workspace's definition set in force, which stays so until the transaction ends
-	Err     error // why its fields cannot be read; nothing can be said of it then
+	InForce int64 // number of the workspace's definition set in force, which stays so until the transaction ends
+	Err     error // why its fields cannot be read; such a record cannot be evaluated
 }
 
 // ThrottleRef names a context of a workflow.
@@ -30,19 +30,19 @@ type ThrottleRef struct {
 	Context   string
 }
 
-// Throttle is when a context fired last (gate 1).
+// Throttle is the last firing of a context (gate 1).
 type Throttle struct {
 	ThrottleRef
 	Trigger  string
 	Record   subject.RecordID
 	Instance instance.ID // the latest
-	FiredAt  time.Time   // nominal; none: it was reset
-	VoidAt   time.Time   // from when on its cooldown does not count, since nobody was told; none: it counts
-	Issues   []string    // that fired
-	InFlight bool        // that instance has not all its deliveries yet
+	FiredAt  time.Time   // nominal; zero: it was reset
+	VoidAt   time.Time   // its cooldown stops counting then, because the alert reached nobody; zero: it counts
+	Issues   []string    // that were true
+	InFlight bool        // the instance does not have all its deliveries yet
 }
 
-// EpisodeRef names what a trigger made of a record in one of its episodes.
+// EpisodeRef names an episode of a record under a trigger.
 type EpisodeRef struct {
 	Workspace subject.WorkspaceID
 	Record    subject.RecordID
@@ -51,61 +51,61 @@ type EpisodeRef struct {
 	Episode   int
 }
 
-// Episode is what was made in one, locked.
+// Episode holds the rows that were made in an episode, locked.
 type Episode struct {
-	Instances  []instance.Row // that are pending
+	Instances  []instance.Row // pending ones
 	Deliveries []delivery.Row
 }
 
-// EvaluateNeeds is what a decision about records has to know before it can be made.
+// EvaluateNeeds says what has to be read before the decision about records.
 type EvaluateNeeds struct {
 	Throttles []ThrottleRef
 	Episodes  []EpisodeRef
 	Plans     map[PlanRef][]key.Instance // with the keys that may be inserted
 }
 
-// EvaluateState is that; the throttles are those that have ever fired, locked.
+// EvaluateState is what EvaluateNeeds asked for. It has the throttles that ever fired, locked.
 type EvaluateState struct {
 	Throttles map[ThrottleRef]Throttle
 	Episodes  map[EpisodeRef]Episode
 	Plans     map[PlanRef]Plan
 }
 
-// EvaluateFuncs is a decision about records in three steps. Each may be done again, from Look on.
+// EvaluateFuncs decides about due records in steps. The steps from Evaluate on may run again.
 type EvaluateFuncs struct {
-	// Relate says which records have to be read that the due ones depend on, and were not yet; nil: none.
+	// Relate returns the related records that are not read yet; nil: none are related.
 	Relate func([]DueRecord, Related) []RelatedRef
-	// Evaluate says what must be known of them.
+	// Evaluate returns what has to be read about the records.
 	Evaluate func([]DueRecord) (EvaluateNeeds, error)
-	// Admit says whom each record may concern: one audience a record, or several for what fires in it.
+	// Admit returns the audiences of each record: one, or several if several triggers fire.
 	Admit func(EvaluateState) ([][]Audience, error)
-	// Decide says what is to be written about the first of the records, of which the people were found and locked: as
-	// many as there are lists of people.
+	// Decide returns the writes for the first records. It gets the people, found and locked, of as many records as it has to
+	// decide about.
 	Decide func([][]People) (EvaluateWrites, error)
-	// Floor says how far back the slots of the people matter; nil: as far as any limit may look.
+	// Floor returns how far back the slots of the people matter; nil: as far as the longest limit.
 	Floor Floor
 }
 
-// EvaluateWrites is what a decision about records wants written, in one transaction.
+// EvaluateWrites is the result of a decision about records, written in one transaction.
 type EvaluateWrites struct {
 	Evaluated []Evaluated
 	Made      map[subject.WorkspaceID]IngestWrites // events, instances, deliveries and decisions
 	Fired     []Throttle
-	Reset     []Throttle     // that are as if they had never fired, if they still stand so
-	Ended     []delivery.Row // of the episodes: as they are to be
+	Reset     []Throttle     // reset to never fired, unless they have fired since
+	Ended     []delivery.Row // of the episodes, with their new values
 	Withdrawn []instance.Row // likewise
-	Links     []Links        // of records that depend on others than at their last look
-	Planned   []instance.Row // of the plans: as they are to be
+	Links     []Links        // of records whose related records have changed since the last evaluation
+	Planned   []instance.Row // of the plans, with their new values
 	Unplanned []delivery.Row // likewise
 }
 
-// Evaluated is what a look leaves behind.
+// Evaluated is the result of an evaluation in the record's row.
 type Evaluated struct {
 	Workspace  subject.WorkspaceID
 	ID         subject.RecordID
 	State      string
-	EvaluateAt time.Time // none: not before it is written
-	Failures   int       // looks in a row that could not be finished, this one included
+	EvaluateAt time.Time // zero: when the record is next written
+	Failures   int       // failed evaluations in a row, this one included
 }
 
 const dueRecords = `
@@ -116,17 +116,17 @@ ORDER BY rec.look_at, rec.id
 LIMIT $2
 /*SKIP LOCKED*/`
 
-const lookedRecords = `
+const updateEvaluated = `
 UPDATE record SET state = r.state, look_at = r.look_at, changed_at = 0, looked_at = $1, failures = r.failures
 FROM /*ROWS $2 (ws bigint, id bigint, state text, look_at bigint, failures bigint)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id`
 
-// EvaluateDue takes up to limit records of all workspaces that have to be looked at, and does what decide says of them, in
-// one transaction. n is how many were looked at.
+// EvaluateDue takes up to limit due records of all workspaces and evaluates them with decide, in one transaction. n is the
+// number of records evaluated.
 //
-// They are held by row locks: a worker that dies leaves them as they were, and nobody else looks at them meanwhile. What
-// is locked further, in this order: throttles by context and workflow, what was made in episodes by row id, what was planned
-// by row id, people by row id.
+// The records are held by row locks: a worker that dies leaves them unchanged, and no other worker evaluates them meanwhile.
+// Further locks follow in this order: throttles by context and workflow, rows of episodes by id, planned rows by id, people
+// by id.
 func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decide EvaluateFuncs) (n int, err error) {
 	err = s.plan(ctx, func(t *Tx) error {
 		due, err := t.dueRecords(ctx, now, limit)
@@ -134,9 +134,9 @@ func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decid
 		if err != nil || n == 0 {
 			return err
 		}
-		var kin Related
+		var related Related
 		if decide.Relate != nil {
-			if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { kin = read; return decide.Relate(due, read) }); err != nil {
+			if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { related = read; return decide.Relate(due, read) }); err != nil {
 				return err
 			}
 		}
@@ -170,14 +170,14 @@ func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decid
 			return err
 		}
 		if len(writes.Evaluated) == 0 || len(writes.Evaluated) > len(people) {
-			return fmt.Errorf("%w: looks at %d records instead of %d", ErrInvalid, len(writes.Evaluated), len(people))
+			return fmt.Errorf("%w: evaluates %d records instead of %d", ErrInvalid, len(writes.Evaluated), len(people))
 		}
-		if done := len(writes.Evaluated); done < n { // the others are left to another transaction
+		if done := len(writes.Evaluated); done < n { // another transaction takes the others
 			t.s.dueRecords.due(dueMicros(due[done].EvaluateAt))
 			t.due(dueMicros(now))
 			n = done
 		}
-		if err := t.holdRelated(ctx, now, kin, &writes); err != nil {
+		if err := t.holdRelated(ctx, now, related, &writes); err != nil {
 			return err
 		}
 		return t.writeCheck(ctx, now, state, writes)
@@ -229,12 +229,12 @@ SELECT ` + throttleColumns + `
 FROM /*ROWS $1 (ws bigint, workflow text, context text)*/ AS r CROSS JOIN throttle AS th
 WHERE /*BY NAME*/th.ws = r.ws AND th.context = r.context AND th.workflow = r.workflow`
 
-// Always in the order of contexts, so that no two transactions wait for each other.
+// In the order of contexts, so that no two transactions wait for each other.
 const lockThrottles = throttlesByContext + `
 ORDER BY th.context, th.workflow, th.ws
 /*LOCK th*/`
 
-// A statement of its own after the lock, as for slots.
+// A separate statement after the lock, as for slots.
 const pendingInstances = `
 SELECT i.id
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN instance AS i
@@ -244,8 +244,8 @@ func compareThrottles(a, b ThrottleRef) int {
 	return cmp.Or(strings.Compare(a.Context, b.Context), strings.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Workspace, b.Workspace))
 }
 
-// lockThrottles returns those of the contexts that have ever fired. Whoever fires one of the others meanwhile has the
-// whole done again.
+// lockThrottles locks and returns the contexts that have ever fired. If another transaction fires one of the others
+// meanwhile, this one runs again.
 func (t *Tx) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
 	throttles, err := t.throttles(ctx, lockThrottles, refs)
 	if err != nil {
@@ -254,7 +254,7 @@ func (t *Tx) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[Throttl
 	return throttles, nil
 }
 
-// ThrottlesOf returns those of the contexts that have ever fired, as they are at this moment.
+// ThrottlesOf returns the contexts that have ever fired, as they are now.
 func (s *Store) ThrottlesOf(ctx context.Context, refs []ThrottleRef) (throttles map[ThrottleRef]Throttle, err error) {
 	err = s.read(ctx, func(t *Tx) error {
 		throttles, err = t.throttles(ctx, throttlesByContext, refs)
@@ -294,7 +294,7 @@ func (t *Tx) throttles(ctx context.Context, text string, refs []ThrottleRef) (ma
 	return throttles, nil
 }
 
-// The predicate is that of the index.
+// The predicate equals that of the index.
 const lockEpisodes = `
 SELECT /*NAMES i (` + instanceSpec + `)*/
 FROM /*ROWS $1 (ws bigint, record_id bigint, workflow text, trigger text, episode bigint)*/ AS r CROSS JOIN instance AS i
@@ -375,21 +375,21 @@ func (t *Tx) writeCheck(ctx context.Context, now time.Time, state EvaluateState,
 	if err := t.writeLinks(ctx, w.Links); err != nil {
 		return err
 	}
-	for _, i := range w.Withdrawn { // large audiences and offsets only: few
+	for _, i := range w.Withdrawn { // few: large audiences with offsets only
 		if err := t.updateInstance(ctx, now, pending[i.ID], i); err != nil {
 			return err
 		}
 	}
-	var looks rowset
+	var evaluated rowset
 	for _, l := range w.Evaluated {
 		at := dueMicros(l.EvaluateAt)
-		looks.row().int(int64(l.Workspace)).int(int64(l.ID)).text(l.State).int(at).int(int64(l.Failures))
+		evaluated.row().int(int64(l.Workspace)).int(int64(l.ID)).text(l.State).int(at).int(int64(l.Failures))
 		t.due(at)
 	}
-	if n, err := t.exec(ctx, lookedRecords, micros(now), &looks); err != nil {
-		return fmt.Errorf("write looks: %w", err)
-	} else if n < int64(looks.n) { // they are locked: nobody can have changed them
-		return fmt.Errorf("write looks: %w: %d of %d rows", ErrConflict, n, looks.n)
+	if n, err := t.exec(ctx, updateEvaluated, micros(now), &evaluated); err != nil {
+		return fmt.Errorf("write evaluations: %w", err)
+	} else if n < int64(evaluated.n) { // the rows are locked: no other transaction can have changed them
+		return fmt.Errorf("write evaluations: %w: %d of %d rows", ErrConflict, n, evaluated.n)
 	}
 	return nil
 }
@@ -409,14 +409,14 @@ UPDATE throttle SET trigger = r.trigger, record_id = r.record_id, instance_id = 
 FROM /*ROWS $1 (` + throttleSpec + `)*/ AS r
 WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow`
 
-// What is reset stays as a row that never fired.
+// A reset throttle keeps its row, as one that never fired.
 const resetThrottles = `
 UPDATE throttle SET fired_at = 0, void_at = 0
 FROM /*ROWS $1 (ws bigint, workflow text, context text, record_id bigint, fired_at bigint)*/ AS r
 WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow = r.workflow
   AND throttle.record_id = r.record_id AND throttle.fired_at = r.fired_at`
 
-// fire stamps what fired, of several firings of one context the last, and resets what is to be, unless it fired now.
+// fire writes the contexts that fired, for several firings of one context the last, and resets others that did not fire now.
 func (t *Tx) fire(ctx context.Context, state EvaluateState, w EvaluateWrites) error {
 	var reset, made, changed rowset
 	for _, th := range slices.SortedFunc(slices.Values(w.Reset), compareStamps) {

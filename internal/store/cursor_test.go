@@ -87,14 +87,14 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 
 // A look from the beginning that takes long, because nothing can be cleaned up, is rare: nobody looks there for as long as it
 // is to rest, also who finds nothing past the mark, and what becomes due before the mark moves it back as far as that.
-func TestLongLooksFromTheBeginningAreRare(t *testing.T) {
+func TestLongScansFromTheBeginningAreRare(t *testing.T) {
 	t.Parallel()
 	const slack = 100 * time.Millisecond
 	for _, test := range []struct {
 		took, rest time.Duration
 	}{{0, time.Second}, {10 * time.Millisecond, time.Second}, {300 * time.Millisecond, 6 * time.Second}, {time.Minute, 10 * time.Second}} {
-		var m store.Mark
-		m.Looked(now, test.took)
+		var m store.Cursor
+		m.Scanned(now, test.took)
 		m.End(now)
 		last, slow := now.Add(test.rest), test.took > time.Second
 		for _, step := range []struct {

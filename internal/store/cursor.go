@@ -1,0 +1,152 @@
+package store
+
+import (
+	"sync"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/clock"
+)
+
+const (
+	// cursorTTL bounds how long batches start at the cursor before one scans the index from its beginning again. Rows rarely
+	// reappear there: rows of a worker that was lost, or rows that another process wrote.
+	cursorTTL = time.Second
+	// cursorSlack is how far before the instant of a scan that found the end the next one begins. A row that became due
+	// earlier may have been committed later.
+	cursorSlack = 100 * time.Millisecond
+	// After a scan from the beginning that took t there is none for slowRest × t, so that these scans use at most a
+	// twentieth of the time. The pause is at most longestRest, because lost work must continue within 45 s. After a scan
+	// that took longer than slowScan, a batch that finds nothing past the cursor does not scan from the beginning either.
+	slowRest    = 20
+	longestRest = 10 * time.Second
+	slowScan    = time.Second
+	// ofRow is the part of a scan's time that each row found may use, because the scan also claims it.
+	ofRow = time.Millisecond
+)
+
+// scanCursor is the place in an index where the next batch of due rows begins: this process has taken the due rows before
+// it. Without it every batch walks over the rows that other workers hold and over the dead entries of finished rows. Dead
+// entries stay in PostgreSQL's index until a vacuum, which removes none while a snapshot is open, such as that of a dump.
+// With 170,000 dead entries a batch took half a second.
+//
+// The cursor only saves work. A batch that finds nothing past it scans from the beginning. So does the batch after work
+// became due before the cursor, after a failure, and after cursorTTL. While such scans take long, they are rare.
+type scanCursor struct {
+	mu    sync.Mutex
+	at    scanPosition
+	since int64 // µs; when the last scan from the beginning was
+	rest  int64 // µs; how long after it no other one begins
+	slow  bool  // that scan took long
+}
+
+// scanPosition is a position in the index of due rows: µs and row id. The zero value is the beginning.
+type scanPosition struct{ at, id int64 }
+
+// from returns the position after which a batch at the instant now (µs) begins.
+func (m *scanCursor) from(now int64) scanPosition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if age := now - m.since; age < 0 || age > max(cursorTTL.Microseconds(), m.rest) {
+		m.at, m.since, m.rest, m.slow = scanPosition{}, now, 0, false
+	}
+	return m.at
+}
+
+// resting reports whether a scan from the beginning at the instant now (µs) has to wait because the last one took long.
+func (m *scanCursor) resting(now int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.slow && now >= m.since && now-m.since < m.rest
+}
+
+// scanned records a scan from the beginning at the instant now (µs), and how long it took.
+func (m *scanCursor) scanned(now int64, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.since, m.rest, m.slow = now, min(slowRest*took, longestRest).Microseconds(), took > slowScan
+}
+
+// place returns the position of the cursor.
+func (m *scanCursor) place() scanPosition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at
+}
+
+// over returns the instant (µs) from which a scan from the beginning may run again.
+func (m *scanCursor) over() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.since + m.rest
+}
+
+// walked returns how much of the time of a scan that found this many rows was spent on dead entries. SQLite has none, so it
+// is zero there.
+func (s *Store) walked(took time.Duration, rows int) time.Duration {
+	if s.writer != nil {
+		return 0
+	}
+	return max(took-time.Duration(rows)*ofRow, 0)
+}
+
+// taken moves the cursor past a full batch. A batch that is not full has found the end of the index as of now (µs).
+func (m *scanCursor) taken(last scanPosition, full bool, now int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if full {
+		m.at = later(m.at, last)
+	} else {
+		m.at = scanPosition{at: now - cursorSlack.Microseconds()}
+	}
+}
+
+// back moves the cursor to the beginning.
+func (m *scanCursor) back() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.at = scanPosition{}
+}
+
+// due moves the cursor back when a row became due before it: to that row while scans from the beginning take long, otherwise
+// to the beginning.
+func (m *scanCursor) due(at int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case at > m.at.at:
+	case m.slow:
+		m.at = scanPosition{at: at} // ids are above zero
+	default:
+		m.at = scanPosition{}
+	}
+}
+
+func later(a, b scanPosition) scanPosition {
+	if b.at > a.at || b.at == a.at && b.id > a.id {
+		return b
+	}
+	return a
+}
+
+// takeUp reads a batch past the cursor, and from the beginning if there is none. If the transaction fails, its rows are free
+// again and the cursor goes back to the beginning.
+func takeUp[T any](t *Tx, m *scanCursor, now int64, limit int, read func(scanPosition) ([]T, scanPosition, error)) ([]T, error) {
+	t.marks = append(t.marks, m)
+	from := m.from(now)
+	scan := func(from scanPosition) ([]T, scanPosition, error) {
+		elapsed := clock.Monotonic()
+		rows, last, err := read(from)
+		if err == nil && from == (scanPosition{}) {
+			m.scanned(now, t.s.walked(elapsed(), len(rows)))
+		}
+		return rows, last, err
+	}
+	rows, last, err := scan(from)
+	if err == nil && len(rows) == 0 && from != (scanPosition{}) && !m.resting(now) {
+		rows, last, err = scan(scanPosition{})
+	}
+	if err == nil {
+		m.taken(last, len(rows) >= limit, now)
+	}
+	return rows, err
+}
