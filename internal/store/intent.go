@@ -15,9 +15,10 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// The claim is the intent: it touches no indexed column, so that the row stays where it is. intent_at is set only
-// while an attempt is open; what it was before tells of one whose result never came (SQLite: RETURNING sees the
-// updated table only, so the old value is kept in a column). Such a one may have arrived: the doubt begins with it.
+// The claim is the intent. It changes no indexed column, so that the row keeps its place in the indexes. intent_at is set
+// only while an attempt is open. Its value before the claim shows an attempt whose result was never written, and the message
+// may have arrived, so doubt_at is set. (SQLite: RETURNING sees the updated table only, so the old value is kept in a
+// column.)
 const claimDeliveries = `
 WITH due AS MATERIALIZED (
   SELECT ws, id FROM delivery
@@ -34,8 +35,8 @@ FROM due
 WHERE delivery.ws = due.ws AND delivery.id = due.id
 RETURNING /*NAMES delivery (` + deliverySpec + `)*/, delivery.lost_intent, ` + pausedSinceDelivery
 
-// What else is due of persons who are locked, or waits for a channel whose provider is away, in a place that is not ahead.
-// What somebody else holds is passed over: they decide about it, once they have the lock.
+// Further due deliveries of persons who are locked, and those that wait for a channel whose provider is away, in a slot that
+// is not ahead. A delivery that another worker holds is left out: that worker decides about it once it has the lock.
 const claimBeside = `
 WITH due AS MATERIALIZED (
   SELECT d.ws, d.id FROM /*ROWS $5 (ws bigint, id bigint, kind text)*/ AS r CROSS JOIN delivery AS d
@@ -57,22 +58,20 @@ FROM /*ROWS $1 (ws bigint, id bigint, status text, send_at bigint, slot bigint, 
   doubt_at bigint, due_at bigint, eligible_at bigint, folded_into bigint, address text)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
 
-// Whose an address is: of who has it, and of who was made for it.
+// The contacts of an address: the one that has it, and the one that was made for it.
 const ownersOfAddresses = `
 SELECT r.n, COALESCE((SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AND a.hash = r.hash), 0),
   COALESCE((SELECT x.id FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = '` + subject.MadePrefix + `' || r.hash), 0)
 FROM /*ROWS $1 (n bigint, ws bigint, hash text)*/ AS r`
 
-// CommitIntents claims up to limit due deliveries of all workspaces until leaseUntil, commits the intent to send
-// them, and returns those that are to be sent now, in the order of their slots (else send_at) and ids.
+// CommitIntents claims up to limit due deliveries of all workspaces until leaseUntil, commits the intent to send them, and
+// returns those to send now, in the order of their slots (else send_at) and ids.
 //
-// decide is asked in every try: about no claims when there are none, else about every claim with its person as read
-// without lock, and again about those whose verdict says NeedSlots, with the person's slots loaded, NeedLock, with the
-// person locked and their slots loaded, or NeedPace, with the pace of their channel locked and loaded. NeedDue adds claims
-// to those that it is asked about next. Slots of a person
-// hold every place that is taken since what floor says, the claim's own included: the decision leaves out one slot of
-// the claim's instant, type and channel. A claim that is moved without Send gives its intent back, and its lease unless
-// the move sets another.
+// decide is called in every try: with no claims if there are none, else with every claim and its person, read without a
+// lock. It is called again for claims whose verdict has NeedSlots, with the person's slots; NeedLock, with the person locked
+// and the slots; or NeedPace, with the pace of the channel locked. NeedDue adds claims to the next call. Slots of a person
+// are all slots taken since floor, the claim's own included: the decision ignores one slot of the claim's instant, type and
+// channel. A claim that is moved without Send loses its intent, and its lease unless the move sets another.
 func (s *Store) CommitIntents(
 	ctx context.Context, now, leaseUntil time.Time, limit int, floor Floor,
 	decide func(claims []Claim, again bool) ([]IntentVerdict, error),
@@ -80,7 +79,7 @@ func (s *Store) CommitIntents(
 	var send []Claim
 	early := map[PersonRef]bool{}
 	err := s.write(ctx, func(t *Tx) error {
-		send = nil // what a try that was not committed would have sent
+		send = nil // drop what a try that was not committed would have sent
 		t.claimed = map[deliveryRef]bool{}
 		claims, err := t.claim(ctx, now, leaseUntil, limit)
 		if err != nil {
@@ -148,7 +147,7 @@ func order(c Claim) time.Time {
 	return c.Slot
 }
 
-// carriersFirst has what others are folded into decided before these.
+// foldHeadsFirst orders fold heads before other claims.
 func foldHeadsFirst(a, b Claim) int {
 	switch {
 	case a.IsFoldHead() == b.IsFoldHead():
@@ -160,28 +159,28 @@ func foldHeadsFirst(a, b Claim) int {
 }
 
 const (
-	// rounds bounds how often claims are decided: as they were read, with the slots, under the lock, and what was claimed
-	// beside them with what that needs.
+	// rounds bounds how often claims are decided: as read, with slots, under the lock, and once more for claims that were
+	// added.
 	rounds = 4
-	// mostBeside is how much is claimed beside the others at most: more of it would be of people who get nothing but messages.
+	// mostBeside bounds the claims that NeedDue adds; only people who get nothing but messages have more.
 	mostBeside = 1000
 )
 
-// intents are the claims of a transaction while they are decided.
+// intents holds the claims of a transaction while they are decided.
 type intents struct {
 	*Tx
 	now, leaseUntil time.Time
 	claims          []Claim
 	verdicts        []IntentVerdict
 	floor           Floor
-	early, held     map[PersonRef]bool // who is to be locked first; who is locked
+	early, held     map[PersonRef]bool // persons to lock first; persons that are locked
 }
 
-// decide asks until nothing more is needed. Who is locked after others have been, and belongs before them, is kept in
-// early, and all is done again: they are then locked with the first ones. So everybody locks people in one order.
+// decide asks until no verdict needs more. Persons are locked in one order by all transactions. A person who would have to
+// be locked before ones that are locked already is added to early, and the transaction runs again with early locked first.
 func (d *intents) decide(ctx context.Context, decide func(claims []Claim, again bool) ([]IntentVerdict, error)) error {
 	d.verdicts = make([]IntentVerdict, len(d.claims))
-	open := make([]int, len(d.claims)) // indexes of what is not decided yet
+	open := make([]int, len(d.claims)) // indexes of the claims that are not decided yet
 	for i := range open {
 		open[i] = i
 	}
@@ -206,7 +205,7 @@ func (d *intents) decide(ctx context.Context, decide func(claims []Claim, again 
 		if len(odd) == 0 {
 			return nil
 		}
-		if round == rounds { // it would go out undecided
+		if round == rounds { // it would be sent undecided
 			return fmt.Errorf("%w: more is wanted again for delivery %d", ErrInvalid, d.claims[odd[0]].ID)
 		}
 		if err := d.supply(ctx, odd); err != nil {
@@ -224,7 +223,7 @@ func (d *intents) decide(ctx context.Context, decide func(claims []Claim, again 
 	}
 }
 
-// claimBeside claims what else is to be decided with claims whose verdicts ask for it. Their persons are locked.
+// claimBeside claims the deliveries that NeedDue asks for. Their persons are locked.
 func (d *intents) claimBeside(ctx context.Context, odd []int) ([]Claim, error) {
 	type holder struct {
 		PersonRef
@@ -255,12 +254,12 @@ func (d *intents) claimBeside(ctx context.Context, odd []int) ([]Claim, error) {
 	return claims, nil
 }
 
-// Needs reports whether the decision asks for more than it was shown.
+// Needs reports whether the decision asks for more data.
 func (v IntentVerdict) Needs() bool {
 	return v.NeedLock || v.NeedSlots || v.NeedPace || v.NeedDue != "" || v.NeedAddress != ""
 }
 
-// outOfOrder reports whether any of the persons who are to be locked comes before one who is.
+// outOfOrder reports whether a person to lock comes before one who is locked.
 func outOfOrder(lock []PersonRef, held map[PersonRef]bool) bool {
 	if len(held) == 0 {
 		return false
@@ -269,12 +268,12 @@ func outOfOrder(lock []PersonRef, held map[PersonRef]bool) bool {
 	return slices.ContainsFunc(lock, func(ref PersonRef) bool { return !held[ref] && comparePersonRef(ref, last) < 0 })
 }
 
-// supply gives claims what their verdicts ask for.
+// supply reads what the verdicts of claims ask for.
 func (d *intents) supply(ctx context.Context, odd []int) error {
 	t, now, claims, verdicts, floor, early, held := d.Tx, d.now, d.claims, d.verdicts, d.floor, d.early, d.held
 	var lock []PersonRef
 	var channels []PaceRef
-	persons := map[PersonRef]Person{} // whose slots are asked for without a lock
+	persons := map[PersonRef]Person{} // whose slots are read without a lock
 	for _, i := range odd {
 		c, v := claims[i], verdicts[i]
 		ref := PersonRef{c.Workspace, c.Contact}
@@ -293,7 +292,7 @@ func (d *intents) supply(ctx context.Context, odd []int) error {
 		return err
 	}
 	for _, list := range owners {
-		lock = append(lock, list...) // in one statement with the others: everybody locks people in one order
+		lock = append(lock, list...) // in one statement with the others, to keep the order of locks
 	}
 	if len(held) == 0 {
 		lock = slices.AppendSeq(lock, maps.Keys(early))
@@ -340,7 +339,7 @@ func (d *intents) supply(ctx context.Context, odd []int) error {
 	return nil
 }
 
-// ownersOf finds the contacts whose the addresses are that the verdicts ask for, by the index of the claim.
+// ownersOf finds the contacts of the addresses that verdicts ask for, by the index of the claim.
 func (t *Tx) ownersOf(ctx context.Context, claims []Claim, verdicts []IntentVerdict, odd []int) (map[int][]PersonRef, error) {
 	var wanted rowset
 	owners := map[int][]PersonRef{}
@@ -442,7 +441,7 @@ func (t *Tx) commitIntents(ctx context.Context, now time.Time, claims []Claim, v
 	return send, t.withFolded(ctx, send)
 }
 
-// moved is the claim as its move leaves it.
+// moved returns the claim after its move.
 func moved(c Claim, m IntentMove, now time.Time) Claim {
 	c.Status, c.SendAt, c.Slot, c.ExpiresAt, c.DeferredBy, c.Reason = m.Status, m.SendAt, m.Slot, m.ExpiresAt, m.DeferredBy, m.Reason
 	if !c.SendAt.IsZero() {

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// AnswersFor is how long the answer to a request is kept: a day is longer than any caller goes on trying, and what
-// the widespread services promise.
+// AnswersFor is how long the answer to a request is kept: a day is longer than callers retry, and other widespread services
+// promise the same.
 const AnswersFor = 24 * time.Hour
 
 var (
@@ -25,31 +25,31 @@ var (
 	ErrBusy = errors.New("a request with the same key is still under way")
 )
 
-// AnswerKey names a request that shall take effect once. Both parts are the caller's of the store to make.
+// AnswerKey names a request that takes effect once. The caller makes both parts.
 type AnswerKey struct {
-	Key     string // hex SHA-256 of who asks, what for, and their idempotency key
-	Request string // hex SHA-256 of what they ask: another one under the same key is refused
+	Key     string // hex SHA-256 of the caller, the operation, and the idempotency key
+	Request string // hex SHA-256 of the request: another one under the same key is refused
 }
 
-// Answer is what a request was answered.
+// Answer is the answer to a request.
 type Answer struct {
-	Status int // of HTTP
+	Status int // HTTP status
 	Body   string
 }
 
-// Idempotent has a request take effect once: the answer, which Answer makes of the result, is stored in the transaction of
-// its effect, so that either both exist or neither. The same request again is a *Replay. A nil Idempotent keeps nothing.
+// Idempotent makes a request take effect once. The answer, which Answer makes of the result, is stored in the transaction of
+// the effect, so that either both exist or neither. The same request again gets a *Replay. A nil Idempotent stores nothing.
 //
-// A method of the store that can be asked once takes a *Idempotent of its result as its last argument and wraps the work
-// of its transaction in do. What is between it and the caller passes From on.
+// A store method for such requests takes an *Idempotent of its result as its last argument and wraps the work of its
+// transaction in run. Layers between the method and the caller convert it with From.
 type Idempotent[T any] struct {
 	AnswerKey
 	At time.Time
-	// Answer has no effects: like a decision it may run more than once.
+	// Answer must have no effects: like a decision it may run more than once.
 	Answer func(T) (Answer, error)
 }
 
-// From is the Once of a result of which result makes o's.
+// From converts o to an Idempotent of S; result makes a T of an S.
 func From[S, T any](o *Idempotent[T], result func(S) T) *Idempotent[S] {
 	if o == nil {
 		return nil
@@ -57,12 +57,12 @@ func From[S, T any](o *Idempotent[T], result func(S) T) *Idempotent[S] {
 	return &Idempotent[S]{AnswerKey: o.AnswerKey, At: o.At, Answer: func(s S) (Answer, error) { return o.Answer(result(s)) }}
 }
 
-// Replay is returned instead of a result when the request has taken effect before. Nothing was done.
+// Replay is returned instead of a result if the request took effect before. Nothing was done.
 type Replay struct{ Answer }
 
 func (r *Replay) Error() string { return "the request has taken effect before" }
 
-// run runs work unless the request has taken effect before, and keeps its answer.
+// run runs work unless the request took effect before, and stores its answer.
 func (o *Idempotent[T]) run(ctx context.Context, t *Tx, ws subject.WorkspaceID, work func() (T, error)) (result T, err error) {
 	if o == nil {
 		return work()
@@ -84,13 +84,13 @@ func (o *Idempotent[T]) run(ctx context.Context, t *Tx, ws subject.WorkspaceID, 
 	return result, t.keepAnswers(ctx, ws, o.At, []KeptAnswer{{o.AnswerKey, answer}})
 }
 
-// KeptAnswer is an answer with the request that it belongs to.
+// KeptAnswer is a stored answer with its request.
 type KeptAnswer struct {
 	AnswerKey
 	Answer
 }
 
-// Again is what the same key meets: a *Replay, or ErrKeyReused.
+// Again returns the error for a repeated key: a *Replay, or ErrKeyReused.
 func (k KeptAnswer) Again(again AnswerKey) error {
 	if k.Request != again.Request {
 		return ErrKeyReused
@@ -98,12 +98,12 @@ func (k KeptAnswer) Again(again AnswerKey) error {
 	return &Replay{k.Answer}
 }
 
-// defaultBusyAfter is how long a transaction waits for another one with the same key. A caller who is told to come
-// back is better off than one whose connection hangs.
+// defaultBusyAfter is how long a transaction waits for another one with the same key. An error that asks the caller to retry
+// is better than a connection that hangs.
 const defaultBusyAfter = 10 * time.Second
 
-// PostgreSQL: whoever has the same key waits here, before anything is read, until the first has committed. The bound
-// holds for the row locks that follow too. SQLite has one writer at a time.
+// PostgreSQL: a transaction with the same key waits here, before it reads anything, until the first has committed. The bound
+// also applies to the row locks that follow. SQLite has one writer at a time.
 const lockAnswers = `
 SELECT set_config('lock_timeout', $1, true), pg_advisory_xact_lock(r.lock)
 FROM /*ROWS $2 (lock bigint)*/ AS r`
@@ -115,7 +115,7 @@ WHERE a.ws = r.ws AND a.key = r.key AND a.created_at > $1`
 
 const answerSpec = `ws bigint, key text, request text, status bigint, answer text, created_at bigint`
 
-// One that is too old to be found is replaced.
+// An answer that is too old to be found is replaced.
 const insertAnswers = `
 INSERT INTO idempotency (/*NAMES (` + answerSpec + `)*/)
 SELECT r.* FROM /*ROWS $2 (` + answerSpec + `)*/ AS r
@@ -124,8 +124,7 @@ ON CONFLICT (ws, key) DO UPDATE SET request = excluded.request, status = exclude
   created_at = excluded.created_at
 WHERE idempotency.created_at <= $1`
 
-// answered waits for transactions with the same keys, keeps others from beginning, and returns the answers that
-// there are, by key.
+// answered waits for transactions with the same keys, keeps others from beginning, and returns the stored answers by key.
 func (t *Tx) answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
 	if t.s.dialect.advisory {
 		var locks rowset
@@ -145,7 +144,7 @@ func (t *Tx) answered(ctx context.Context, ws subject.WorkspaceID, now time.Time
 	return t.answers(ctx, ws, now, keys)
 }
 
-// lockID is the number of the lock that stands for a key. Two keys with one number wait for each other, no more.
+// lockID returns the number of the lock of a key. Two keys with one number only wait for each other.
 func lockID(ws subject.WorkspaceID, key string) int64 {
 	raw, err := hex.DecodeString(key)
 	if err != nil || len(raw) < 8 {
@@ -192,8 +191,8 @@ func compareKey(a, b AnswerKey) int { return cmp.Compare(a.Key, b.Key) }
 
 func sameKey(a, b AnswerKey) bool { return a.Key == b.Key }
 
-// Answered returns the answer to a request that has taken effect before: the error is then a *Replay, or ErrKeyReused
-// for another request. It spares the work that comes before a transaction; the transaction looks again.
+// Answered returns the answer to a request that took effect before: the error is a *Replay, or ErrKeyReused for another
+// request, else nil. It saves the work before a transaction; the transaction checks again.
 func (s *Store) Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k AnswerKey) error {
 	var answers map[string]KeptAnswer
 	err := s.read(ctx, func(t *Tx) (err error) {
@@ -217,7 +216,7 @@ WHERE (ws, key) IN (
   ORDER BY a.created_at
   LIMIT $2)`
 
-// PruneAnswers deletes up to limit answers that are older than AnswersFor and returns how many there were.
+// PruneAnswers deletes up to limit answers older than AnswersFor and returns how many it deleted.
 func (s *Store) PruneAnswers(ctx context.Context, now time.Time, limit int) (n int, err error) {
 	err = s.write(ctx, func(t *Tx) error {
 		deleted, err := t.exec(ctx, pruneAnswers, micros(now.Add(-AnswersFor)), int64(limit))

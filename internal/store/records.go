@@ -17,26 +17,26 @@ import (
 // RecordRef names a record as the caller knows it.
 type RecordRef = subject.RecordRef
 
-// RecordRow is a record with what triggers remember of it. Deleted ones keep their row: what was counted of them holds
-// when they are made again (R10).
+// RecordRow is a record with the state of its triggers. A deleted record keeps its row, so that its counts still hold when
+// it is made again (R10).
 type RecordRow struct {
 	subject.Record
-	ChangedAt   time.Time // the first write that no look has seen yet; none: all were seen
-	EvaluateAt  time.Time // when a trigger has to look next; none: not before it changes
-	EvaluatedAt time.Time // when one looked last
-	State       string    // JSON: what each trigger remembers; empty when that is nothing
-	Failures    int       // looks in a row that could not be finished
-	// Unreadable is why its fields cannot be read, as after a restore gone wrong: it has none then. The others of a batch or
-	// a list are none the worse for it.
+	ChangedAt   time.Time // the first write since the last evaluation; zero: there is none
+	EvaluateAt  time.Time // when the next evaluation is due; zero: when it next changes
+	EvaluatedAt time.Time // when the last evaluation was
+	State       string    // JSON: the state of each trigger; empty if there is none
+	Failures    int       // failed evaluations in a row
+	// Unreadable is why its fields cannot be read, as after a damaged restore. Props is then empty. Other records of a batch
+	// or list are not affected.
 	Unreadable error
-	Links      string // on which records it depended at its last look, as LinkText writes them
-	Across     bool   // of a write: what records that depend on it read has changed
+	Links      string // the records it depended on at its last evaluation, in LinkText's form
+	Across     bool   // of a write: fields that related records read have changed
 }
 
 // Ref names the record.
 func (r RecordRow) Ref() RecordRef { return RecordRef{Type: r.Type, ExtID: r.ExtID} }
 
-// recordColumns are those of recordRow; their alias is rec.
+// recordColumns are the columns of recordRow; their alias is rec.
 const recordColumns = `rec.id, rec.type, rec.ext_id, rec.props, rec.closed, rec.deleted, rec.rev, rec.modified_by, rec.created_at, rec.updated_at,
   rec.changed_at, rec.look_at, rec.looked_at, rec.state, rec.failures, rec.links`
 
@@ -59,7 +59,7 @@ func scanRecordRowAnd(rows *sql.Rows, after ...any) (r RecordRow, err error) {
 		return r, err
 	}
 	d := json.NewDecoder(strings.NewReader(props))
-	d.UseNumber() // a number keeps its spelling
+	d.UseNumber() // a number keeps the text it was written with
 	if err := d.Decode(&r.Props); err != nil {
 		r.Props = nil
 		r.Unreadable = fmt.Errorf("the fields of record %s/%s cannot be read as they are stored: %w; write it whole, which replaces them", r.Type, r.ExtID, err)
@@ -67,7 +67,7 @@ func scanRecordRowAnd(rows *sql.Rows, after ...any) (r RecordRow, err error) {
 	return r, nil
 }
 
-// RecordJSON is how the fields of a record are stored.
+// RecordJSON returns the stored form of a record's fields.
 func RecordJSON(props map[string]any) (string, error) {
 	if props == nil {
 		return "{}", nil
@@ -86,7 +86,7 @@ SELECT ` + recordColumns + `
 FROM record AS rec
 WHERE /*BY NAME*/rec.ws = $1 AND rec.type/*BY NAME*/ = $2 AND rec.ext_id = $3 AND rec.deleted = 0`
 
-// Record returns one record, else ErrNotFound. A deleted one is not found.
+// Record returns one record, or ErrNotFound if it does not exist or is deleted.
 func (s *Store) Record(ctx context.Context, ws subject.WorkspaceID, ref RecordRef) (RecordRow, error) {
 	return one(ctx, s, "read record", scanRecordRow, recordByName, int64(ws), ref.Type, ref.ExtID)
 }
@@ -96,7 +96,7 @@ SELECT ` + recordColumns + `
 FROM record AS rec
 WHERE rec.ws = $1 AND rec.id = $2`
 
-// RecordByID returns a record by the id of its row, a deleted one too, else ErrNotFound.
+// RecordByID returns a record by its row id, even a deleted one, or ErrNotFound.
 func (s *Store) RecordByID(ctx context.Context, ws subject.WorkspaceID, id subject.RecordID) (RecordRow, error) {
 	return one(ctx, s, "read record", scanRecordRow, recordByID, int64(ws), int64(id))
 }
@@ -121,13 +121,13 @@ WHERE rec.type = $1 AND rec.ws = $2 AND rec.id > $3 AND rec.deleted = 0
 ORDER BY rec.id
 LIMIT $4`
 
-// RecordsAfter reads the records of a type in the order in which they were made, from behind one of them; 0: from the
-// first. Deleted ones are not among them.
+// RecordsAfter reads the records of a type in the order of their creation, after one of them; 0: from the first. It leaves
+// deleted ones out.
 func (s *Store) RecordsAfter(ctx context.Context, ws subject.WorkspaceID, typ string, after subject.RecordID, limit int) ([]RecordRow, error) {
 	return all(ctx, s, "read records", scanRecordRow, recordsAfter, typ, int64(ws), int64(after), int64(limit))
 }
 
-// From one type to the next by the index: the number of records does not matter.
+// Steps from one type to the next in the index: the number of records does not matter.
 const recordTypes = `
 WITH RECURSIVE known(type) AS (
   SELECT min(a.type) FROM record AS a WHERE a.ws = $1
@@ -146,7 +146,7 @@ SELECT rec.id, rec.type, rec.ext_id
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id`
 
-// RecordNames returns how the caller knows records.
+// RecordNames returns the names by which callers know records.
 func (s *Store) RecordNames(ctx context.Context, ws subject.WorkspaceID, ids []subject.RecordID) (map[subject.RecordID]RecordRef, error) {
 	names := make(map[subject.RecordID]RecordRef, len(ids))
 	var wanted rowset
@@ -172,7 +172,7 @@ func (s *Store) RecordNames(ctx context.Context, ws subject.WorkspaceID, ids []s
 	return names, nil
 }
 
-// RecordTypes lists the types of which there are records, in the order of their names.
+// RecordTypes lists the types that have records, by name.
 func (s *Store) RecordTypes(ctx context.Context, ws subject.WorkspaceID) ([]string, error) {
 	scan := func(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
 	types, err := all(ctx, s, "list types of records", scan, recordTypes, int64(ws))
@@ -201,7 +201,8 @@ SELECT r.* FROM /*ROWS $1 (` + recordSpec + `)*/ AS r
 WHERE true
 ON CONFLICT DO NOTHING`
 
-// The mark: the record is looked at as soon as possible, and how long it has waited for that is known.
+// The mark: the record is due for evaluation now, and changed_at keeps the time of the first write since the last
+// evaluation.
 const updateRecords = `
 UPDATE record SET props = r.props, closed = r.closed, deleted = r.deleted, rev = r.rev, modified_by = r.modified_by, updated_at = $1,
   changed_at = CASE WHEN record.changed_at = 0 THEN $1 ELSE record.changed_at END,
@@ -209,9 +210,9 @@ UPDATE record SET props = r.props, closed = r.closed, deleted = r.deleted, rev =
 FROM /*ROWS $2 (ws bigint, id bigint, props text, closed bigint, deleted bigint, rev bigint, modified_by text)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id AND record.rev = r.rev - 1`
 
-// WriteRecords locks those of the named records that exist, deleted ones included, asks decide what they are to be, and
-// writes that, in one transaction: what has no ID is made, and Rev, CreatedAt and UpdatedAt are given here. Each is
-// written at most once, and marked to be looked at; one that is not written is not marked.
+// WriteRecords locks the named records that exist, deleted ones included, calls decide, and writes the records that it
+// returns, in one transaction. A record without ID is inserted; Rev, CreatedAt and UpdatedAt are set here. Each record is
+// written at most once and marked for evaluation; a record that is not written is not marked.
 func (s *Store) WriteRecords(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []RecordRef,
 	decide func(map[RecordRef]RecordRow) ([]RecordRow, error), contacts *ContactLookup, once *Idempotent[[]RecordRow],
@@ -239,8 +240,8 @@ func (s *Store) WriteRecords(
 	return nil
 }
 
-// lockRecords locks in the order of row ids, as the checks do, and reads in a statement of its own: the one that waited
-// for a lock saw the records as they were before.
+// lockRecords locks in the order of row ids, as the evaluation does. It reads in a second statement, because a statement
+// that waited for a lock sees the records as they were before.
 func (t *Tx) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
 	var wanted rowset
 	for _, ref := range slices.Compact(slices.SortedFunc(slices.Values(refs), RecordRef.Compare)) {

@@ -10,17 +10,16 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// The records of some triggers are gone over again and again, for what should be planned of them and is not (B42–B45). When
-// it is time a run begins, which goes on by pages as the others do. What a run found changed since the one before it is known
-// by an instant, which moves when a run has gone over everything, and not before.
+// A repair job reads the records of a trigger at intervals and plans what is missing (B42–B45). It advances in pages, as
+// other jobs do. Each job reads what was written since an instant, which moves only when a job has finished.
 
-// Repair is such a trigger.
+// Repair is a trigger with a repair job.
 type Repair struct {
 	Workflow, Trigger string
 	Every             time.Duration
 }
 
-// Subject is the subject of its runs.
+// Subject returns the subject of its jobs.
 func (r Repair) Subject() string { return r.Workflow + "/" + r.Trigger }
 
 const dropRepairs = `
@@ -33,7 +32,7 @@ UPDATE run SET status = 'cancelled', updated_at = $2, finished_at = $2
 WHERE ws = $1 AND status = 'running' AND kind = 'reconcile' AND NOT EXISTS (
   SELECT 1 FROM /*ROWS $3 (subject text)*/ AS r WHERE r.subject = run.subject)`
 
-// What is new begins once its time has passed: whatever brings it has all records looked at.
+// A new repair begins after its first interval: whatever adds it evaluates all records anyway.
 const writeRepairs = `
 INSERT INTO repair (ws, workflow, trigger, every, due_at, since)
 SELECT r.ws, r.workflow, r.trigger, r.every, $1 + r.every, $1
@@ -42,7 +41,7 @@ WHERE true
 ON CONFLICT (ws, workflow, trigger) DO UPDATE SET every = excluded.every,
   due_at = CASE WHEN excluded.due_at < repair.due_at THEN excluded.due_at ELSE repair.due_at END`
 
-// planRepairs has all triggers gone over that ask for it, and none that no longer does.
+// planRepairs stores the repairs of the new definitions and deletes the others.
 func (t *Tx) planRepairs(ctx context.Context, ws subject.WorkspaceID, now time.Time, all []Repair) error {
 	var names, subjects, rows rowset
 	for _, r := range all {
@@ -51,7 +50,7 @@ func (t *Tx) planRepairs(ctx context.Context, ws subject.WorkspaceID, now time.T
 		rows.row().int(int64(ws)).text(r.Workflow).text(r.Trigger).int(r.Every.Microseconds())
 		t.due(dueMicros(now.Add(r.Every)))
 	}
-	if len(all) == 0 { // a statement of no rows is not asked
+	if len(all) == 0 { // a statement without rows is not sent
 		names.row().text("").text("")
 		subjects.row().text("")
 	}
@@ -67,7 +66,7 @@ func (t *Tx) planRepairs(ctx context.Context, ws subject.WorkspaceID, now time.T
 	return nil
 }
 
-// mostRepairs bounds how many begin in one transaction.
+// mostRepairs bounds how many jobs begin in one transaction.
 const mostRepairs = 100
 
 const dueRepairs = `
@@ -84,11 +83,11 @@ UPDATE repair SET due_at = $1 + repair.every
 FROM /*ROWS $2 (ws bigint, workflow text, trigger text)*/ AS r
 WHERE repair.ws = r.ws AND repair.workflow = r.workflow AND repair.trigger = r.trigger`
 
-// BeginRepairs begins the runs of what it is time to go over. One that still goes over it takes the place of the next.
+// BeginRepairs begins the repair jobs that are due. A job that still runs replaces the next one.
 func (s *Store) BeginRepairs(ctx context.Context, now time.Time) error {
 	at := dueMicros(now)
 	if _, due, err := first(ctx, s, "look for repairs", scanInt, `SELECT 1 FROM repair WHERE due_at <= $1 ORDER BY due_at LIMIT 1`, at); err != nil || !due {
-		return err // as nearly always: no transaction that writes
+		return err // nearly always the case, and needs no transaction that writes
 	}
 	err := s.write(ctx, func(t *Tx) error {
 		type seed struct {
@@ -126,12 +125,12 @@ func (s *Store) BeginRepairs(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// RepairRun returns the oldest run that plans again what is missing; open is false when there is none.
+// RepairRun returns the oldest repair job; open is false if there is none.
 func (s *Store) RepairRun(ctx context.Context) (run Run, open bool, err error) {
 	return first(ctx, s, "look for a run", scanRun, oldestRun, RunReconcile)
 }
 
-// RepairFuncs says what is planned again of records, in steps as Check does. Each may be done again.
+// RepairFuncs decides what is missing of records, in steps as EvaluateFuncs does. Each step may run again.
 type RepairFuncs struct {
 	Relate   func([]DueRecord, Related) []RelatedRef
 	Evaluate func([]DueRecord) (EvaluateNeeds, error)
@@ -145,8 +144,7 @@ WHERE rec.ws = r.ws AND rec.id = r.id
 ORDER BY rec.id
 /*LOCK rec*/`
 
-// The instant from which on the next run takes what was written moves with the end of a run: what was written while it ran is
-// taken by the next one too.
+// The instant of a repair moves when its job ends, to the job's start: the next job reads again what was written meanwhile.
 const repairedUntil = `
 UPDATE repair SET since = $4
 WHERE ws = $1 AND workflow || '/' || trigger = $2 AND since = $3`
@@ -155,9 +153,9 @@ const countRepaired = `
 UPDATE run SET repaired = repaired + $3
 WHERE ws = $1 AND id = $2`
 
-// AdvanceRepair moves a run on from where it was found, and plans again what is missing of the records that lack something, in one
-// transaction. What is marked is looked at. When somebody else has moved the run meanwhile, or it was cancelled, nothing is
-// written, and moved is false.
+// AdvanceRepair advances a repair job and plans what is missing of the records that lack something, in one transaction. It
+// requests an evaluation of the marked records. If the job was advanced by another process or cancelled meanwhile, nothing
+// is written, and moved is false.
 func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step RunStep, lacking []subject.RecordID, funcs RepairFuncs) (moved bool, err error) {
 	err = s.plan(ctx, func(t *Tx) error {
 		if moved, err = t.moveRun(ctx, now, run, step); err != nil || !moved {

@@ -12,15 +12,15 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// What a database that answers, and cannot be written to, suffers from.
+// Why a database that answers cannot be written to.
 var (
-	// ErrNoRoom: there is no room left for it.
+	// ErrNoRoom means that its disk is full.
 	ErrNoRoom = errors.New("the database has no room left: its disk is full")
-	// ErrReadOnly: it takes no writes. Hosted databases do that when their disk is nearly full.
+	// ErrReadOnly means that it takes no writes. Hosted databases do that when their disk is nearly full.
 	ErrReadOnly = errors.New("the database takes no writes: it is read-only")
 )
 
-// noRoom reports whether err tells of a full disk.
+// noRoom reports whether err means a full disk.
 func noRoom(err error) bool {
 	var server *pgconn.PgError
 	if errors.As(err, &server) {
@@ -44,7 +44,7 @@ func (s *Store) noteRoom(err error) {
 	}
 }
 
-// roomBytes is what a probe writes: more than the free part of any page, so that it needs room of its own.
+// roomBytes is the size of a probe: more than the free part of any page, so that it needs new pages.
 const roomBytes = 16 << 10
 
 const (
@@ -58,9 +58,9 @@ WHERE ws = 0 AND hash = 'probe'`
 SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' THEN 1 ELSE 0 END`
 )
 
-// Writable says whether the database can be written to: ErrNoRoom, ErrReadOnly, or that it does not answer. SQLite: it writes
-// a little and takes it away. PostgreSQL: such a write would tell nothing, because it finds room in pages that are there; what
-// is asked is whether it takes writes, and whether the last transaction of this process found no room.
+// Writable checks whether the database takes writes: the error is ErrNoRoom, ErrReadOnly, or that it does not answer. On
+// SQLite it writes and deletes a few bytes. On PostgreSQL such a write proves nothing, because it finds room in existing
+// pages, so Writable asks whether the server takes writes, and whether the last transaction of this process found no room.
 func (s *Store) Writable(ctx context.Context) error {
 	if s.writer == nil {
 		no, err := all(ctx, s, "ask whether the database takes writes", scanInt, takesNoWrites)

@@ -12,50 +12,50 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Kinds of runs.
+// Kinds of jobs.
 const (
-	// RunBackfill has every record of a type looked at, because what looks at it has changed.
+	// RunBackfill evaluates every record of a type, because a trigger on it is new or has changed.
 	RunBackfill = "look"
-	// RunCadence plans anew what waits for the limits of people, because these have changed.
+	// RunCadence reschedules what waits for the limits of people, because these have changed.
 	RunCadence = "cadence"
-	// RunReconcile plans again what is missing of the records of a trigger (B42).
+	// RunReconcile plans what is missing of the records of a trigger (B42).
 	RunReconcile = "reconcile"
 	// RunRetry and RunCancel do with many deliveries what a person does with one.
 	RunRetry  = "retry"
 	RunCancel = "cancel"
 )
 
-// Statuses of a run.
+// Statuses of a job.
 const (
 	RunRunning   = "running"
 	RunDone      = "done"
 	RunFailed    = "failed"
-	RunCancelled = "cancelled" // another one of its kind and subject begins anew
+	RunCancelled = "cancelled" // or replaced by a new one of its kind and subject
 )
 
-// RunSeed is work over many rows that a definition brings with it when it is new or changed.
+// RunSeed is a job that a definition starts when it is new or changed.
 type RunSeed struct {
 	Kind    string
 	Subject string    // look: the type of record; cadence: the persona, or nothing for everybody; children: type/id of a record; reconcile: workflow/trigger
-	Cause   string    // the workflows whose edit asks for it, with commas
-	Since   time.Time // reconcile: what was written since then is gone over, whenever it is due
+	Cause   string    // the workflows whose edit starts it, comma-separated
+	Since   time.Time // reconcile: records written since then are read, due or not
 }
 
-// Run is such work, which goes on after a crash where it was.
+// Run is a job. After a crash it continues where it was.
 type Run struct {
 	Workspace subject.WorkspaceID
 	ID        int64
 	RunSeed
-	Definitions int64 // number of the set that asked for it
+	Definitions int64 // number of the set that started it
 	Status      string
-	Cursor      int64 // the last id that is done
+	Cursor      int64 // the last id done
 	Done        int64
-	Total       int64  // as counted at the start; 0: that has not been done yet
+	Total       int64  // counted at the start; 0: not counted yet
 	Repaired    int64  // reconcile: occasions that were missing
 	Selection   string // retry, cancel: which deliveries, as JSON
-	Actor       string // retry, cancel: who asked for it
-	LastID      int64  // retry, cancel: the last delivery that there was when it began
-	Changed     int64  // retry, cancel: deliveries that it has changed
+	Actor       string // retry, cancel: who started it
+	LastID      int64  // retry, cancel: the last delivery that existed when it began
+	Changed     int64  // retry, cancel: deliveries changed
 	Error       string
 	StartedAt   time.Time
 	UpdatedAt   time.Time
@@ -75,7 +75,8 @@ UPDATE run SET status = 'cancelled', updated_at = $1, finished_at = $1
 FROM /*ROWS $2 (ws bigint, kind text, subject text)*/ AS r
 WHERE run.status = 'running' AND /*BY NAME*/run.ws = r.ws AND run.kind = r.kind AND run.subject = r.subject`
 
-// Records are counted later, by whoever goes over them: while definitions come into force nobody plans anything.
+// Records are counted later, by the job itself, to keep the apply short: nothing is planned while definitions come into
+// force.
 const insertRuns = `
 INSERT INTO run (ws, id, kind, subject, cause, definitions, status, since, total, started_at, updated_at)
 SELECT r.ws, r.id, r.kind, r.subject, r.cause, r.definitions, 'running', r.since,
@@ -90,12 +91,12 @@ FROM run AS x
 WHERE x.ws = $1 AND x.status = 'running'
 ORDER BY x.id`
 
-// Workflows are those whose edit asked for a run.
+// Workflows returns the workflows whose edit started the job.
 func (r RunSeed) Workflows() []string {
 	return strings.FieldsFunc(r.Cause, func(c rune) bool { return c == ',' })
 }
 
-// LockedError says that a workflow cannot be edited, because a run goes over what its last edit has changed (decision 48).
+// LockedError means that a workflow cannot be edited while a job of its last edit runs (decision 48).
 type LockedError struct {
 	Workflow string
 	Run      int64
@@ -105,7 +106,7 @@ func (e *LockedError) Error() string {
 	return "workflow " + e.Workflow + " is locked: a run goes over what its last edit has changed"
 }
 
-// unlocked makes sure that none of the workflows is locked by a run.
+// unlocked checks that no job locks any of the workflows.
 func (t *Tx) unlocked(ctx context.Context, ws subject.WorkspaceID, workflows []string) error {
 	if len(workflows) == 0 {
 		return nil
@@ -124,7 +125,7 @@ func (t *Tx) unlocked(ctx context.Context, ws subject.WorkspaceID, workflows []s
 	return nil
 }
 
-// union joins runs for the same: each with all that ask for it.
+// union joins jobs of the same kind and subject; each keeps all workflows that start it.
 func union(seeds []RunSeed) []RunSeed {
 	slices.SortFunc(seeds, func(a, b RunSeed) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Subject, b.Subject), strings.Compare(a.Cause, b.Cause))
@@ -142,7 +143,7 @@ func union(seeds []RunSeed) []RunSeed {
 	return all
 }
 
-// beginRuns begins what definitions bring with them, each once. What runs for the same already begins anew.
+// beginRuns begins the jobs of definitions, each once. A running job of the same kind and subject begins again.
 func (t *Tx) beginRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
 	if len(seeds) == 0 {
 		return nil
@@ -154,7 +155,7 @@ func (t *Tx) beginRuns(ctx context.Context, ws subject.WorkspaceID, now time.Tim
 	seeds = union(seeds)
 	var before rowset
 	for i, seed := range seeds {
-		for _, r := range open { // what that was asked for by is not done yet
+		for _, r := range open { // the edits that started it are not done yet
 			if r.Kind == seed.Kind && r.Subject == seed.Subject {
 				seeds[i] = union([]RunSeed{seed, r.RunSeed})[0]
 			}
@@ -192,13 +193,13 @@ LIMIT 1`
 const openRun = oldestRun + `
 /*SKIP LOCKED*/`
 
-// BackfillRun returns the oldest run that has records looked at; open is false when there is none.
+// BackfillRun returns the oldest backfill job; open is false if there is none.
 func (s *Store) BackfillRun(ctx context.Context) (run Run, open bool, err error) {
 	return first(ctx, s, "look for a run", scanRun, oldestRun, RunBackfill)
 }
 
-// Analyze has PostgreSQL look at what the table holds that a run fills. By itself it does so a minute later, and until then
-// reads a whole index for each page where it takes it to be empty (measured: 3.1 ms a record instead of 0.15).
+// Analyze makes PostgreSQL analyze the table that a job fills. By itself it does so a minute later, and until then reads a
+// whole index for each page where it takes it to be empty (measured: 3.1 ms a record instead of 0.15).
 func (s *Store) Analyze(ctx context.Context) error {
 	if s.writer != nil {
 		return nil
@@ -209,8 +210,8 @@ func (s *Store) Analyze(ctx context.Context) error {
 	return nil
 }
 
-// PageRecord is a record as a run reads it: without a lock, with the columns that triggers can read, and with its fields
-// as they are stored.
+// PageRecord is a record as a job reads it: without a lock, with the columns that triggers can read, and with its stored
+// fields.
 type PageRecord struct {
 	RecordRow
 	PropsJSON string
@@ -224,7 +225,7 @@ WHERE rec.type = $1 AND rec.ws = $2 AND rec.id > $3
 ORDER BY rec.id
 LIMIT $4`
 
-// RecordPage reads up to limit records of a type, those of the ids after one. It holds up nobody.
+// RecordPage reads up to limit records of a type with ids after one. It takes no locks.
 func (s *Store) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) (page []PageRecord, err error) {
 	read := s.read
 	if s.writer == nil {
@@ -248,13 +249,13 @@ const countRecords = `
 SELECT COUNT(*) FROM record AS rec
 WHERE rec.type = $1 AND rec.ws = $2`
 
-// CountRecords is how many records of a type there are, deleted ones included.
+// CountRecords returns the number of records of a type, deleted ones included.
 func (s *Store) CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error) {
 	n, _, err := first(ctx, s, "count records", scanInt, countRecords, typ, int64(ws))
 	return int(n), err
 }
 
-// The mark of a write: the triggers see these records as if they had just been written.
+// The same mark as after a write: triggers evaluate these records as if they had just been written.
 const markRecords = `
 UPDATE record SET changed_at = CASE WHEN record.changed_at = 0 THEN $1 ELSE record.changed_at END,
   look_at = CASE WHEN record.look_at > 0 AND record.look_at < $1 THEN record.look_at ELSE $1 END
@@ -265,22 +266,22 @@ const advanceRun = `
 UPDATE run SET cursor = $3, done = done + $4, updated_at = $5, status = $6, finished_at = $7
 WHERE ws = $1 AND id = $2`
 
-// Moving a run on: whoever has it elsewhere, or has it end, has done so instead.
+// Changes nothing if another process has advanced or ended the job meanwhile.
 const moveRun = `
 UPDATE run SET cursor = $4, done = done + $5, updated_at = $6, status = $7, finished_at = $8, total = CASE WHEN $9 > 0 THEN $9 ELSE total END
 WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = 'running'`
 
-// RunStep is how far a run goes in one transaction.
+// RunStep is the progress of a job in one transaction.
 type RunStep struct {
-	Cursor int64              // the last id that is done
-	Done   int                // how many records that are
-	Marks  []subject.RecordID // those of them that have to be looked at, in the order of their ids
-	End    bool               // there are no more
-	Total  int                // how many there are in all; 0: as was said before
+	Cursor int64              // the last id done
+	Done   int                // how many records were done
+	Marks  []subject.RecordID // records to evaluate, in the order of their ids
+	End    bool               // no records are left
+	Total  int                // the number of all records; 0: unchanged
 }
 
-// AdvanceBackfill moves a run on from where it was found, and has the marked records looked at, in one transaction. When
-// somebody else has moved it meanwhile, or it was cancelled, nothing is written, and moved is false.
+// AdvanceBackfill advances a job and requests the evaluation of the marked records, in one transaction. If the job was
+// advanced by another process or cancelled meanwhile, nothing is written, and moved is false.
 func (s *Store) AdvanceBackfill(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
 	err = s.write(ctx, func(t *Tx) error {
 		moved, err = t.moveRun(ctx, now, run, step)
@@ -309,7 +310,7 @@ func (t *Tx) moveRun(ctx context.Context, now time.Time, run Run, step RunStep) 
 	if _, err := t.exec(ctx, markRecords, at, &rows); err != nil {
 		return true, fmt.Errorf("mark records: %w", err)
 	}
-	if len(step.Marks) > 0 || step.End { // what is marked, or the next run
+	if len(step.Marks) > 0 || step.End { // the marked records, or the next job
 		t.due(at)
 	}
 	return true, nil
@@ -319,7 +320,7 @@ const listRuns = `
 SELECT ` + runColumns + `
 FROM run AS x`
 
-// Runs lists runs, the newest first.
+// Runs lists jobs, the newest first.
 func (s *Store) Runs(ctx context.Context, ws subject.WorkspaceID, p Page) ([]Run, error) {
 	text, args := list(listRuns, "x", int64(ws), p).end("x", p)
 	return all(ctx, s, "list runs", scanRun, text, args...)
@@ -343,22 +344,22 @@ SELECT x.id FROM run AS x
 WHERE x.ws = $1 AND x.kind = $2 AND x.subject = $3 AND x.id > $4
 LIMIT 1`
 
-// RunError says that the state of a run does not allow what was asked for.
+// RunError means that the state of a job does not allow the request.
 type RunError struct {
 	Status string
-	Newer  bool // another one of its kind and subject began after it
+	Newer  bool // a newer one of its kind and subject exists
 }
 
 func (e *RunError) Error() string { return "the run is " + e.Status }
 
-// StopRun ends a run where it is: what it has gone over stays as it is, and the workflows that it locks can be edited. One
-// that is done is a RunError, ErrNotFound: there is no such run.
+// StopRun ends a job where it is: its changes stay, and the workflows that it locks can be edited. The error is a RunError
+// for a finished job, and ErrNotFound if there is no such job.
 func (s *Store) StopRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit Audit) (Run, error) {
 	return s.turnRun(ctx, ws, id, now, cancelRun, audit, RunCancelled, RunRunning)
 }
 
-// ResumeRun has a run go on from where it was cancelled or failed, by the definitions that asked for it. Where a newer one
-// of its kind and subject exists there is nothing to resume.
+// ResumeRun resumes a cancelled or failed job where it ended, by the definitions that started it. The error is a RunError if
+// a newer one of its kind and subject exists.
 func (s *Store) ResumeRun(ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, audit Audit) (Run, error) {
 	return s.turnRun(ctx, ws, id, now, resumeRun, audit, RunRunning, RunCancelled, RunFailed)
 }

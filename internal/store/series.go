@@ -12,41 +12,42 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// SeriesRef names the occasions that a trigger makes by the calendar.
+// SeriesRef names the calendar occasions of a trigger.
 type SeriesRef struct {
 	Workflow string
 	Trigger  string
 }
 
-// Series is what is stored of them: those that wait, locked, and where the latest lies that has ended or is held; no DueAt:
-// none has.
+// Series is the stored state of a series: the pending occasions, locked, and the due instant of the latest one that has
+// ended or is on hold; zero DueAt: there is none.
 type Series struct {
 	Pending   []instance.Row
 	LastDue   time.Time
 	LastLocal string
 }
 
-// Successor is an occasion that has to exist: of Rows, in their order, the first that has not ended. Rows is a decision: it may
-// run twice, and must not call the store. Made is told what was inserted or revived; nothing, when it existed.
+// Successor is an occasion that has to exist: the first of Rows that has not ended. Rows is a decision: it may run twice,
+// and must not call the store. Made is called with the row that was inserted or revived, and not if it existed.
 type Successor struct {
 	Rows iter.Seq[instance.Row]
 	Made func(instance.Row)
 }
 
-// CalendarPlan is what an apply makes of the series that it touches: Decide compares what is stored with what is implied by the
-// definitions that come into force with that number, whose versions are asked for by name.
+// CalendarPlan plans the series that an apply touches. Decide compares the stored occasions with those that the new
+// definitions ask for; number is the number of the new set, and versions are read by name.
 type CalendarPlan struct {
-	Base int64 // number of the set that the definitions were put together with; another one in force is ErrStaleDefinitions
+	Base int64 // number of the set that the definitions are based on; if another one is in force, ErrStaleDefinitions
 	Refs []SeriesRef
-	// Repairs are all triggers of the definitions that come into force whose records are gone over again and again.
+	// Repairs are all triggers of the new definitions that have a repair job.
 	Repairs []Repair
 	Decide  func(number int64, version func(workflow string) int64, found map[SeriesRef]Series) (changed []instance.Row, seeds []Successor, err error)
 }
 
-// What is of the calendar has a date and no record; a row of one zone of an occasion has a number, and is no place of its series.
+// A calendar occasion has a date and no record. The row of one zone of an occasion has an episode number, and does not count
+// as an occasion of its series.
 const ofCalendar = `i.record_id = 0 AND i.local_date <> '' AND i.episode = 0`
 
-// In the order of the index: SQLite, whose statistics know nothing, takes the primary key for as good, and would read the
+// In the order of the index: SQLite, without statistics, considers the primary key as good, and would read the whole
 // workspace.
 const pendingOfSeries = `
 SELECT /*NAMES i (` + instanceSpec + `)*/
@@ -55,7 +56,7 @@ WHERE i.workflow = $1 AND i.trigger = $2 AND i.ws = $3 AND i.status = 'pending' 
 ORDER BY i.due_at
 /*LOCK i*/`
 
-// The latest of one status is found without reading the others.
+// Finds the latest of one status without reading the others.
 const lastOfSeries = `
 SELECT i.due_at, i.local_date
 FROM instance AS i
@@ -63,8 +64,8 @@ WHERE i.workflow = $1 AND i.trigger = $2 AND i.ws = $3 AND i.status = $4 AND ` +
 ORDER BY i.due_at DESC
 LIMIT 1`
 
-// The latest occasion of the same series that waits, or has ended in one of the ways, is a later one: whoever ends that one
-// ensures what follows.
+// A later occasion of the same series waits, or has ended in one of the ways. The transaction that ends that one makes its
+// successor.
 const laterOfSeries = `
 SELECT r.id
 FROM /*ROWS $1 (ws bigint, id bigint, workflow text, trigger text, due_at bigint)*/ AS r
@@ -86,7 +87,7 @@ WHERE i.key = r.key AND +i.ws = r.ws
 ORDER BY i.id
 /*LOCK i*/`
 
-// later reports of rows of the calendar whether their series has gone on past them.
+// later reports which rows of calendars have a later occasion in their series.
 func (t *Tx) later(ctx context.Context, rows []instance.Row) (map[instance.ID]bool, error) {
 	var wanted rowset
 	for _, i := range rows {
@@ -105,7 +106,7 @@ func (t *Tx) later(ctx context.Context, rows []instance.Row) (map[instance.ID]bo
 	return later, nil
 }
 
-// series reads what is stored of series. No planning transaction runs beside it.
+// series reads the stored state of series. No planning transaction runs at the same time.
 func (t *Tx) series(ctx context.Context, ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
 	found := make(map[SeriesRef]Series, len(refs))
 	for _, ref := range refs {
@@ -143,7 +144,7 @@ func (t *Tx) series(ctx context.Context, ws subject.WorkspaceID, refs []SeriesRe
 	return found, nil
 }
 
-// planCalendar has the series of an apply be what the new definitions imply.
+// planCalendar makes the series of an apply match the new definitions.
 func (t *Tx) planCalendar(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, version func(string) int64, c *CalendarPlan) error {
 	if c == nil {
 		return nil
@@ -165,7 +166,7 @@ func (t *Tx) planCalendar(ctx context.Context, ws subject.WorkspaceID, now time.
 	return t.insertSuccessors(ctx, seeds)
 }
 
-// successors is a seed on its way to a row.
+// successors is the progress of one Successor.
 type successors struct {
 	seed Successor
 	next func() (instance.Row, bool)
@@ -178,7 +179,7 @@ func (s *successors) advance() {
 	s.row, s.over = row, !ok
 }
 
-// insertSuccessors ensures occasions. One that was withdrawn is revived, one that has ended is passed over.
+// insertSuccessors makes sure that occasions exist. A withdrawn one is revived; one that has ended is passed over.
 func (t *Tx) insertSuccessors(ctx context.Context, seeds []Successor) error {
 	open := make([]*successors, 0, len(seeds))
 	for _, seed := range seeds {
@@ -198,7 +199,7 @@ func (t *Tx) insertSuccessors(ctx context.Context, seeds []Successor) error {
 	return nil
 }
 
-// insertSuccessorRound ensures what can be, and returns those that have to look at another row.
+// insertSuccessorRound inserts what it can, and returns the successors that have to try another row.
 func (t *Tx) insertSuccessorRound(ctx context.Context, open []*successors) (left []*successors, err error) {
 	type stored struct {
 		row       instance.Row
@@ -240,7 +241,7 @@ func (t *Tx) insertSuccessorRound(ctx context.Context, open []*successors) (left
 		old, exists := found[n]
 		switch {
 		case taken[n] || exists && old.forgotten == 0 && old.row.Status == instance.Pending:
-			continue // it waits already
+			continue // it is pending already
 		case exists && old.forgotten > 0: // its key was freed (decision 64)
 			s.row.Key = string(key.Instance(s.row.Key).Retry(old.forgotten))
 			left = append(left, s)
@@ -277,14 +278,14 @@ func (t *Tx) insertSuccessorRound(ctx context.Context, open []*successors) (left
 	return left, nil
 }
 
-// ManualRun is a run of a workflow by hand (B15).
+// ManualRun is the result of running a workflow by hand (B15).
 type ManualRun struct {
 	Row     instance.Row // of its occasion
 	Created bool         // false: it exists already
 }
 
-// RunManually has an occasion exist that a person asks for, with its audit entry. The same key again finds the same occasion. The
-// definitions of that number have to be in force: else ErrStaleDefinitions.
+// RunManually makes an occasion that a person asks for, with its audit entry. The same key again finds the same occasion. If
+// the definition set in force has another number, the error is ErrStaleDefinitions.
 func (s *Store) RunManually(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit, once *Idempotent[ManualRun]) (run ManualRun, err error) {
 	err = s.plan(ctx, func(t *Tx) error {
 		run, err = once.run(ctx, t, row.Workspace, func() (ManualRun, error) {

@@ -14,16 +14,16 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// While an attempt is under way, others may write stop_reason and raise the rank to opened or responded; neither
-// changes version. So the outcome is written over the row as it is now:
+// While an attempt is in flight, others may write stop_reason and raise the rank to opened or responded; neither changes
+// version. So the outcome is written over the row as it is now:
 //
 //	stopped      the attempt was not accepted and nothing was before: cancelled for the reason of the stop
 //	answered     stays responded, and nothing more is sent
 //	any stop     nothing more is sent; without an expiry to wait for, the delivery is complete
 //	opened       stays opened where the outcome is scheduled, sent or unknown
 //
-// last_sent_at is never before the slot, even on a clock that was set back: by that the place of a message that was sent
-// is told from one that a reminder has taken.
+// last_sent_at is never before the slot, even on a clock that was set back. This distinguishes the slot of a sent message
+// from the slot of a reminder.
 const stopped = `(delivery.stop_reason <> '' AND delivery.step = 0 AND r.accepted = 0 AND r.status <> 'unknown' AND delivery.status <> 'responded')`
 
 const settleDeliveries = `
@@ -58,14 +58,15 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.ws, delivery.id, delivery.status, delivery.instance_id, delivery.last_sent_at, delivery.doubt_at, delivery.contact_id,
   delivery.slot, delivery.send_at`
 
-// Apart from the settlement, which never names slot: on SQLite that would write the index of persons each time.
+// A statement of its own, because the settlement never names slot: on SQLite that would write the index of persons each
+// time.
 const releaseSlots = `
 UPDATE delivery SET slot = 0
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
 WHERE delivery.ws = r.ws AND delivery.id = r.id`
 
-// What was refused in one place comes again as the last of it would: the first one would leave, and the others wait for its
-// cooldown.
+// Messages refused in one slot are retried together, at the instant of the last retry. Otherwise the first one would leave
+// and the others would wait for its cooldown.
 const alignRetries = `
 UPDATE delivery SET send_at = m.send_at, version = delivery.version + 1
 FROM (
@@ -78,7 +79,7 @@ FROM (
   GROUP BY d.ws, d.id) AS m
 WHERE delivery.ws = m.ws AND delivery.id = m.id AND delivery.intent_at = 0`
 
-// alignWithin is how much later a retry may come for the sake of another one of its place: as long as requests may take.
+// alignWithin bounds how much later a retry may come to join another one of its slot: the longest time of a request.
 const alignWithin = time.Minute
 
 type deliveryRef struct {
@@ -90,9 +91,9 @@ func compareDeliveryRef(a, b deliveryRef) int {
 	return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.ws, b.ws))
 }
 
-// Settle writes the results of attempts, each guarded by the version of its claim, and returns those that came too
-// late: their row belongs to somebody else by now, and nothing of them is kept. For a status that is not final
-// ExpiresAt should always be given: it counts when nothing more is planned, which a stop may bring about meanwhile.
+// Settle writes the results of attempts, each guarded by the version of its claim. It returns those that came too late,
+// because another worker has claimed the row; nothing of them is written. A status that is not final should always have
+// ExpiresAt: it counts when nothing more is planned, as after a stop in the meantime.
 func (s *Store) Settle(ctx context.Context, now time.Time, list []Settlement) (stale []delivery.ID, err error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -131,8 +132,8 @@ func (t *Tx) settle(ctx context.Context, now time.Time, list []Settlement) ([]de
 		deliveryRef
 		status   delivery.Status
 		instance instance.ID
-		reached  bool              // or it may have been
-		contact  subject.ContactID // who may have been merged into another one meanwhile
+		reached  bool              // a message was sent or may have arrived
+		contact  subject.ContactID // the contact may have been merged into another one meanwhile
 		slot     int64
 		sent     int64 // the last time
 		sendAt   int64
@@ -180,8 +181,8 @@ func (t *Tx) settle(ctx context.Context, now time.Time, list []Settlement) ([]de
 		case s.Unfold, d.status == delivery.Cancelled && s.UnknownSince.IsZero() && !s.Accepted:
 			inherit.none(d.deliveryRef)
 		}
-		// Nothing is sent in its place any more, which was to be. While anything is unknown the place stays taken: the message
-		// may have arrived.
+		// A message was planned in this slot and is not sent any more. While an outcome is unknown, the slot stays taken,
+		// because the message may have arrived.
 		stopped := d.sendAt == 0 && !s.SendAt.IsZero() && !s.Accepted && s.Attempt.Outcome != delivery.AttemptUnknown && s.UnknownSince.IsZero()
 		if s.Release || stopped && d.slot > d.sent {
 			released.row().int(int64(d.ws)).int(int64(d.id))

@@ -1,14 +1,13 @@
 // Package store keeps the durable state on SQLite or PostgreSQL: one schema, one SQL text a query.
 //
-// A method that needs a decision takes it as a function: it locks and loads what the decision needs for a whole
-// batch, calls the function, writes what it returned, and commits, all in one transaction. When the database asks
-// for it (busy, serialization failure, deadlock, a key that another transaction inserted meanwhile) the whole is
-// done again, so a decision may run more than once and must have no effects; of the store it may call NewID only. An error
-// of a decision rolls back and is returned, wrapped. Statements are set-based: a batch of any size costs the same
-// number of them.
+// A method that needs a decision takes it as a function. In one transaction the method locks and loads what the decision
+// needs for a whole batch, calls the function, writes the result, and commits. The whole transaction runs again after a busy
+// database, a serialization failure, a deadlock, or a key that another transaction inserted meanwhile. So a decision may run
+// more than once and must have no effects; the only store method it may call is NewID. An error of a decision rolls back and
+// is returned, wrapped. Statements are set-based: a batch of any size costs the same number of them.
 //
-// Instants are stored as whole microseconds since 1970 UTC, 0 for none; states and hashes as text. The store
-// never decides, never reads a clock and never calls out.
+// Instants are stored as whole microseconds since 1970 UTC, 0 for none; states and hashes as text. The store never decides,
+// never reads a clock and never calls out.
 package store
 
 import (
@@ -40,10 +39,10 @@ type APIKey struct {
 	Scopes    []string
 	CreatedAt time.Time
 	RevokedAt time.Time
-	ExpiresAt time.Time // from when on it is refused; zero: never
+	ExpiresAt time.Time // the key is refused from then on; zero: never
 	UsedAt    time.Time // when it was last used, to the minute; zero: never
-	OldHash   string    // of the secret before it was rotated; empty: it was not
-	OldUntil  time.Time // from when on that one is refused
+	OldHash   string    // hash of the secret before the rotation; empty: never rotated
+	OldUntil  time.Time // the old secret is refused from then on
 }
 
 // Definition is one version of one document of a definition set.
@@ -53,8 +52,8 @@ type Definition struct {
 	Version int64 // counts the changes of this name, from 1
 	Text    string
 	Hash    string
-	Runs    []RunSeed // what applying it brings with it when it is new or changed
-	Inputs  []string  // what the input hashes of its instances are hashes of, kept when it is new or changed
+	Runs    []RunSeed // jobs that applying it starts when it is new or changed
+	Inputs  []string  // the values that the input hashes of its instances cover, stored when it is new or changed
 }
 
 // What an edit does to a definition.
@@ -76,7 +75,7 @@ type DefinitionChange struct {
 // RecipientRef names a person before their contact is known (R20): the contact with that ExtID, else the one with
 // that address, else, when Create is set, a new one.
 type RecipientRef struct {
-	ID          subject.ContactID // a contact that exists; the rest is then not asked for
+	ID          subject.ContactID // a contact that exists; the other fields are then ignored
 	ExtID       string            // the caller's id of the person; may be empty
 	Address     string            // as given; may be empty
 	AddressHash string            // keyed hash of the normal form; empty without an address
@@ -87,30 +86,29 @@ type RecipientRef struct {
 	Lock        bool // a slot of this person may be taken: lock them and load their slots
 }
 
-// Slot is a place in a person's limits that is taken.
+// Slot is a taken slot in a person's limits.
 type Slot struct {
 	At      time.Time
 	Type    string
 	Channel string // kind:name
 	N       int
-	Waits   bool // the message is still to be sent in it: it has not left, may not have left and is not on the wire
+	Waits   bool // the message is still to be sent in it: it has not left, cannot have left and is not in flight
 }
 
-// Person is a contact as a decision sees it. Slots are loaded for locked persons, and where a decision about an intent
-// asks for them; they go back as far as the Floor of the transaction says.
+// Person is a contact as a decision sees it. Slots are loaded for locked persons, and where a decision about an intent asks
+// for them, as far back as the Floor of the transaction.
 type Person struct {
 	subject.Contact
 	Found     bool // false: no such contact, and none was made
 	Locked    bool
 	SlotsRead bool
 	Slots     []Slot
-	Waiting   []Waiting      // of locked persons, where the occasions of the transaction have a context
-	FoldHeads []delivery.Row // of locked persons, where the transaction asks for them: what waits and takes along what is folded into it
-	Folding   bool           // Carriers are read
+	Waiting   []Waiting      // of locked persons, if instances of the transaction have a context
+	FoldHeads []delivery.Row // of locked persons, if the transaction asks for them: deliveries that others can be folded into
+	Folding   bool           // FoldHeads are read
 }
 
-// Waiting is a delivery that waits for its slot to come and was never sent, of an instance with a context. Its row is
-// locked.
+// Waiting is a delivery that waits for its slot and was never sent, of an instance with a context. Its row is locked.
 type Waiting struct {
 	Row     delivery.Row
 	Context string
@@ -119,7 +117,7 @@ type Waiting struct {
 // Floor is the oldest instant whose slots of a person matter; zero: none do. It must not call the store.
 type Floor func(subject.WorkspaceID, subject.Contact) time.Time
 
-// PastSlot is a place in a person's limits that a delivery had for an earlier message than the one it is at.
+// PastSlot is the slot of an earlier message of a delivery.
 type PastSlot struct {
 	Workspace subject.WorkspaceID
 	Contact   subject.ContactID
@@ -129,22 +127,22 @@ type PastSlot struct {
 	Channel   string
 }
 
-// IngestRequest is what has to be locked and loaded before events can be decided.
+// IngestRequest says what to lock and load before the decision about events.
 type IngestRequest struct {
 	At          time.Time
 	Definitions int64 // the set that the plan was made with; another one in force gives ErrStaleDefinitions
 	Keys        []string
 	Recipients  []RecipientRef
-	Floor       Floor // nil: slots are loaded as far back as any limit may look
-	Fold        bool  // what is made may be folded: the persons' foldHeads are read
+	Floor       Floor // nil: slots are loaded as far back as the longest limit
+	Fold        bool  // new deliveries may be folded: the persons' fold heads are read
 
-	// Answers name the requests that are to take effect once. When there are any, their stored answers are found first,
-	// and Unanswered returns what the transaction is for: nothing is locked or made for a request that was answered before.
+	// Answers name the requests that take effect once. If there are any, their stored answers are read first, and Unanswered
+	// returns the request for the others: nothing is locked or made for a request that was answered before.
 	Answers    []AnswerKey
 	Unanswered func(stored map[string]KeptAnswer) IngestRequest
 }
 
-// ExistingInstance is an instance that a planned key met.
+// ExistingInstance is an instance that has the key of a planned one.
 type ExistingInstance struct {
 	ID         instance.ID
 	Key        string
@@ -160,22 +158,21 @@ type ExistingDelivery struct {
 	Status  delivery.Status
 }
 
-// IngestState is what a decision about events may look at. Persons stand in the order of the request's
-// recipients. Instances are found by the planned key. For a key that a person has freed, Forgotten says how
-// often: the occasion's key is then key:retry:n, and Instances holds the row of that key, if there is one, under
-// the planned key.
+// IngestState is the input of a decision about events. Persons are in the order of the request's recipients. Instances are
+// found by the planned key. For a key that a person has freed, Forgotten says how often: the occasion's key is then
+// key:retry:n, and Instances holds the row of that key, if there is one, under the planned key.
 type IngestState struct {
 	Persons   []Person
 	Instances map[string]ExistingInstance
 	Forgotten map[string]int
-	Answers   map[string]KeptAnswer // by AnswerKey.Key: these requests have taken effect before
+	Answers   map[string]KeptAnswer // by AnswerKey.Key, of requests that took effect before
 }
 
 // EventRow is an event with its JSON as it will be stored.
 type EventRow struct {
 	subject.Event
 	PayloadJSON string
-	Trace       string // JSON: what each trigger made of it
+	Trace       string // JSON: the result of each trigger
 }
 
 // EventRef names an event across workspaces.
@@ -184,12 +181,12 @@ type EventRef struct {
 	ID        subject.EventID
 }
 
-// Decision is a decision that left no instance behind: filtered, deduplicated, throttled …
+// Decision is a decision that made no instance: filtered, deduplicated, throttled …
 type Decision struct {
 	ID              int64
 	At              time.Time
 	Event           subject.EventID
-	Instance        instance.ID // the one it met; 0 = none
+	Instance        instance.ID // the existing one; 0: none
 	Record          subject.RecordID
 	Context         string // of a throttle
 	Workflow        string
@@ -199,37 +196,36 @@ type Decision struct {
 	Trace           string // JSON
 }
 
-// IngestWrites is what a decision about events wants written, in one transaction.
+// IngestWrites is the result of a decision about events, written in one transaction.
 type IngestWrites struct {
 	Events     []EventRow
 	Instances  []instance.Row
 	Deliveries []delivery.Row
 	Decisions  []Decision
-	Ended      []delivery.Row // of Person.Waiting: those that are superseded, as they are now
+	Ended      []delivery.Row // of Person.Waiting: those that are superseded, with their new values
 	Held       []HeldInstance
 	Answers    []KeptAnswer
 }
 
-// HeldInstance raises the held flag of a row whose key came again with other inputs.
+// HeldInstance puts an instance on hold because its key came again with other inputs.
 type HeldInstance struct {
 	ID     instance.ID
 	Reason reason.Reason
 }
 
-// DueInstance is a pending instance whose time has come, with its event. Its row is locked until the transaction
-// ends.
+// DueInstance is a pending instance that is due, with its event. Its row is locked until the transaction ends.
 type DueInstance struct {
 	instance.Row
 	EventRow EventRow   // zero when the instance has no event
-	Source   *RecordRow // the record that it was planned by, unless it has begun; nil: it has none
+	Source   *RecordRow // the record that it was planned by, while it has not begun; nil: none
 	InForce  int64      // number of its workspace's definition set in force, which stays so until the transaction ends
-	Later    bool       // of the calendar: its series has gone on past it
-	// Occasion is what has become of the occasion of which the row is that of one zone; empty: it is no such row.
+	Later    bool       // of a calendar: a later occasion of its series exists
+	// Occasion is the status of the occasion, if the row is the row of one zone; empty: it is not.
 	Occasion instance.Status
-	PausedAt time.Time // since when its workflow is paused; none: it is not
+	PausedAt time.Time // when its workflow was paused; zero: it is not paused
 }
 
-// FanoutResult is what became of one due instance.
+// FanoutResult is the outcome of one due instance.
 type FanoutResult struct {
 	Status      instance.Status // completed, failed, deactivated, skipped; pending for another try
 	Held        bool
@@ -237,69 +233,70 @@ type FanoutResult struct {
 	NextRetryAt time.Time
 	RetryCount  int
 	Crashes     int       // 0: as many as before
-	LeaseUntil  time.Time // it is taken up until then, and nothing else is done; none: it is free
+	LeaseUntil  time.Time // it is claimed until then, and nothing else is written; zero: it is free
 	Trace       string
-	Cursor      subject.ContactID // the last one of the audience's pages that is done; 0: none, or all are
-	Deliveries  []delivery.Row    // those whose key exists already are left out silently: an earlier chunk made them
-	Ended       []delivery.Row    // of Person.Waiting: those that are superseded, as they are now
-	Event       *EventRow         // of one that begins: its record as it was seen
-	Evaluate    bool              // its record has to be looked at
-	Successors  []Successor       // what follows it on the calendar
-	Definitions int64             // the set with which it goes on, once it has begun; 0: as it is
+	Cursor      subject.ContactID // the last contact of the last page done; 0: no page or all pages are done
+	Deliveries  []delivery.Row    // deliveries with an existing key are left out: an earlier page made them
+	Ended       []delivery.Row    // of Person.Waiting: those that are superseded, with their new values
+	Event       *EventRow         // when it begins: its record at that instant
+	Evaluate    bool              // request an evaluation of its record
+	Successors  []Successor       // the next occasions of the calendar
+	Definitions int64             // the set that it continues with, once it has begun; 0: unchanged
 }
 
 // Claim is a delivery that this process holds and whose intent is about to be committed.
 type Claim struct {
 	delivery.Row           // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent
-	LostIntent   time.Time // the intent of an attempt whose result never came; none: there was none
-	PausedAt     time.Time // since when its workflow is paused; none: it is not
+	LostIntent   time.Time // the intent of an attempt whose result was never written; zero: there is none
+	PausedAt     time.Time // when its workflow was paused; zero: it is not paused
 	Person       Person
-	// AddressStopped reports whether the address is that of somebody who must not be messaged, as far as the decision asked
-	// for it: then AddressRead is set, and whose address it is stays locked.
+	// AddressStopped reports whether the owner of the address must not be messaged, if the decision asked for it.
+	// AddressRead is then set, and the owners of the address stay locked.
 	AddressStopped bool
 	AddressRead    bool
 	Pace           *flow.Pace     // of its channel, locked; nil unless the decision asked for it
-	FoldMembers    []delivery.Row // what waits to be folded into it, locked; where the decision asked for it
-	Folded         []delivery.Row // of what goes out: what is folded into it, in the order in which it was due
+	FoldMembers    []delivery.Row // deliveries waiting to be folded into it, locked, if the decision asked for them
+	Folded         []delivery.Row // of a claim that is sent: what is folded into it, in the order in which it was due
 }
 
-// IntentVerdict is the decision about one claim. The zero value lets it go as claimed.
+// IntentVerdict is the decision about one claim. The zero value sends it as claimed.
 type IntentVerdict struct {
 	// NeedLock asks for the same decision again, with the person locked and their slots loaded. Only meaningful
 	// in the first round.
 	NeedLock bool
-	// NeedFold, with NeedLock, asks for what takes others along of the person, and for what waits to be folded into the
+	// NeedFold, with NeedLock, asks for the fold heads of the person and for the deliveries waiting to be folded into the
 	// claim.
 	NeedFold bool
 	// NeedSlots asks for the same decision again, with the person's slots loaded, without a lock.
 	NeedSlots bool
-	// NeedDue, of a person who is locked or with NeedLock, asks for whatever else of the person is due, or waits for a channel whose provider is away, on
-	// channels of this kind and has a place that is not ahead: it is claimed too, and decided with the others.
+	// NeedDue, with a locked person or with NeedLock, asks for the person's other deliveries on channels of this kind whose
+	// slot is not ahead and that are due or wait for a channel whose provider is away. They are claimed too, and decided
+	// together with this claim.
 	NeedDue string
-	// NeedAddress asks for the same decision again, with what is known of the address that has this hash. Only meaningful
-	// in the first round.
+	// NeedAddress asks for the same decision again, with the contacts of the address that has this hash. Only meaningful in
+	// the first round.
 	NeedAddress string
 	// NeedPace asks for the same decision again, with the pace of the claim's channel locked and loaded. Only meaningful
 	// in the first round.
 	NeedPace bool
-	// Pace is the channel's pace after this claim; that of its last claim is kept. nil: as it was.
+	// Pace is the channel's pace after this claim; the pace of the last claim of a channel is stored. nil: unchanged.
 	Pace *flow.Pace
 	// Move changes the row instead of, or besides, sending it.
 	Move *IntentMove
-	// Attempts are entries to be logged: the lost one, or why nothing was tried.
+	// Attempts are entries to log: the lost attempt, or why nothing was tried.
 	Attempts []delivery.Attempt
-	// Folded are those of the claim's riders that leave with it, as they are then.
+	// Folded are the fold members that leave with the claim, with their new values.
 	Folded []delivery.Row
-	// Past is the place that the delivery had for an earlier message, when it takes a new one; nil: it had none.
+	// Past is the slot of an earlier message of the delivery, if it takes a new one; nil: there is none.
 	Past *PastSlot
-	// Fallback is the delivery that stands in for this one; one that exists already is left out.
+	// Fallback is the delivery to make instead of this one; one that exists already is left out.
 	Fallback *delivery.Row
 }
 
 // IntentMove is a change of a claimed row in the transaction of its intent.
 type IntentMove struct {
 	Send         bool   // the attempt goes out all the same (its slot moved to now)
-	Address      string // where it goes from now on; empty: where it went so far
+	Address      string // the new address; empty: unchanged
 	Status       delivery.Status
 	SendAt       time.Time
 	Slot         time.Time
@@ -311,11 +308,11 @@ type IntentMove struct {
 	Remaining    int // reminders
 	Trace        string
 	Completed    bool      // sets completed_at
-	UnknownSince time.Time // none: the outcome of every try of the step is known
-	DueAt        time.Time // none: send_at is when the step is due
-	EligibleAt   time.Time // since when the message could have left, while its channel delays it; none: send_at
+	UnknownSince time.Time // zero: the outcome of every attempt of the step is known
+	DueAt        time.Time // zero: the step is due at send_at
+	EligibleAt   time.Time // when the message could have left, while its channel delays it; zero: send_at
 	FoldedInto   delivery.ID
-	LeaseUntil   time.Time // without Send: nobody takes the row up before; none: it is free at once
+	LeaseUntil   time.Time // without Send: no worker claims the row before then; zero: it is free at once
 }
 
 // Settlement is the result of one attempt, guarded by the claim's version.
@@ -324,8 +321,8 @@ type Settlement struct {
 	ID           delivery.ID
 	Version      int64
 	Accepted     bool      // last_sent_at = now
-	Step         int       // steps that are over: accepted, skipped or given up
-	LeaseUntil   time.Time // none: the lease ends; else nobody takes the row up before (retry: next tick, C45)
+	Step         int       // finished steps: accepted, skipped or given up
+	LeaseUntil   time.Time // zero: the lease ends; else no worker claims the row before then (retry: next tick, C45)
 	Status       delivery.Status
 	SendAt       time.Time
 	ExpiresAt    time.Time
@@ -333,26 +330,25 @@ type Settlement struct {
 	Remaining    int // reminders
 	Reason       reason.Reason
 	Completed    bool
-	Release      bool      // a definite failure gives the slot back
-	UnknownSince time.Time // none: the outcome of every try of the step is known
-	EligibleAt   time.Time // since when the message could have left, while a retry delays it; none: send_at
-	DueAt        time.Time // when the step was due that is tried again; none: SendAt
+	Release      bool      // a definite failure releases the slot
+	UnknownSince time.Time // zero: the outcome of every attempt of the step is known
+	EligibleAt   time.Time // when the message could have left, while a retry delays it; zero: send_at
+	DueAt        time.Time // when the retried step was due; zero: SendAt
 	Attempt      delivery.Attempt
 	Content      *Content      // kept when the channel's provider is read from the store
-	Fallback     *delivery.Row // made when the delivery has failed: it stands in for it
-	FoldHead     bool          // others are folded into it: those of one that has failed leave with what stands in for it
-	Unfold       bool          // what is folded into it asks for places of its own
-	// Together is the kind of its channel, where it is tried again: what else of its person waits for a retry in the same place,
-	// on channels of that kind and for nearly as long, comes with it. Empty: it comes alone.
+	Fallback     *delivery.Row // made when the delivery has failed
+	FoldHead     bool          // others are folded into it: if it failed they leave with its fallback
+	Unfold       bool          // its fold members take slots of their own
+	// Together is the kind of the channel, if the step is retried: retries of the same person in the same slot, on channels
+	// of that kind and due within alignWithin, move to the same instant. Empty: the retry comes alone.
 	Together string
 }
 
-// Unfold takes a delivery out of the message that it was folded into, before that leaves: it asks for a place of its
-// own, or has failed.
+// Unfold takes a delivery out of its fold head before that leaves: the delivery takes a slot of its own, or has failed.
 type Unfold struct {
-	Row      delivery.Row // as it becomes; its version is the one that was read
+	Row      delivery.Row // its new values; the version is the one that was read
 	Attempt  *delivery.Attempt
-	Fallback *delivery.Row // made when it has failed: it stands in for it
+	Fallback *delivery.Row // made when it has failed
 }
 
 // LeaseRef names a claim for renewal.
@@ -362,17 +358,17 @@ type LeaseRef struct {
 	Version   int64
 }
 
-// Release gives a claim back whose request has not begun.
+// Release frees a claim whose request has not begun.
 type Release struct {
 	LeaseRef
-	SendAt time.Time // the row is moved there, and stays due when it was; none: it is free at once
+	SendAt time.Time // the row moves there and stays due if it was due; zero: it is free at once
 	Reason reason.Reason
 	Trace  string
 }
 
 // Content is what was rendered for one step of a delivery.
 type Content struct {
-	ID        int64 // given by the store
+	ID        int64 // assigned by the store
 	Workspace subject.WorkspaceID
 	Delivery  delivery.ID
 	Step      int
@@ -385,14 +381,14 @@ type Content struct {
 	HTML      string
 }
 
-// OperatorState is an instance with everything that hangs on it, locked.
+// OperatorState is an instance with its deliveries and their data, locked.
 type OperatorState struct {
 	Instance   instance.Row
 	Deliveries []delivery.Row
 	Retries    int         // highest n of key:retry:n in use for the instance's base key
 	InForce    int64       // number of the definition set in force, which stays so until the transaction ends
-	Later      bool        // of the calendar: its series has gone on past it
-	RetriedBy  instance.ID // by which a person had it done again; 0: nobody has
+	Later      bool        // of a calendar: a later occasion of its series exists
+	RetriedBy  instance.ID // the instance by which a person retried it; 0: none
 }
 
 // OperatorChange is what a person's action changes, in one transaction with its audit entry. Rows are written
@@ -403,21 +399,21 @@ type OperatorChange struct {
 	NewInstance   *instance.Row
 	NewDeliveries []delivery.Row
 	NewEvent      *EventRow   // of the new instance
-	Again         bool        // the new instance is the old one, done again
+	Again         bool        // the new instance retries the old one
 	Forget        bool        // frees the key (decision 64)
-	Successors    []Successor // what follows the instance on the calendar
-	Job           *JobStep    // the job over many deliveries that does this
+	Successors    []Successor // the next occasions of the calendar
+	Job           *JobStep    // the job over many deliveries that makes this change
 	Audit         Audit
 }
 
-// None reports whether nothing is changed.
+// None reports whether the change is empty.
 func (c OperatorChange) None() bool {
 	return c.Instance == nil && len(c.Deliveries) == 0 && c.NewInstance == nil && len(c.NewDeliveries) == 0 && !c.Forget
 }
 
 // Audit is one privileged change.
 type Audit struct {
-	ID     int64     // given by the store
+	ID     int64     // assigned by the store
 	At     time.Time // zero: the transaction's now
 	Actor  string    // name of the API key
 	Action string
@@ -425,7 +421,7 @@ type Audit struct {
 	Detail json.RawMessage
 }
 
-// InstanceFilter narrows a listing; zero fields do not.
+// InstanceFilter narrows a listing; zero fields do not filter.
 type InstanceFilter struct {
 	Workflow string
 	Status   instance.Status
@@ -435,10 +431,10 @@ type InstanceFilter struct {
 	Key      string
 	Reason   reason.Reason
 	Made     Span
-	Once     bool // an occasion that is due by the zone of each person is there once, without its rows of zones
+	Once     bool // list an occasion with a row for each zone once, without these rows
 }
 
-// DeliveryFilter narrows a listing; zero fields do not.
+// DeliveryFilter narrows a listing; zero fields do not filter.
 type DeliveryFilter struct {
 	Workflow string
 	Status   delivery.Status
@@ -446,18 +442,18 @@ type DeliveryFilter struct {
 	Reason   reason.Reason
 	Contact  subject.ContactID
 	To       ContactQuery
-	Instance instance.ID // and of its rows of zones
+	Instance instance.ID // and the deliveries of its rows of zones
 	Made     Span
 }
 
-// EventFilter narrows a listing; zero fields do not.
+// EventFilter narrows a listing; zero fields do not filter.
 type EventFilter struct {
 	Kind string
 	To   ContactQuery // the person whom the event names; see MaxNamedRead
 	Made Span         // when they were received
 }
 
-// DecisionFilter narrows a listing; zero fields do not.
+// DecisionFilter narrows a listing; zero fields do not filter.
 type DecisionFilter struct {
 	Event    subject.EventID
 	Record   subject.RecordID
@@ -477,9 +473,9 @@ type Counts struct {
 	Events             int64
 	InstancesByStatus  map[instance.Status]int64
 	DeliveriesByStatus map[delivery.Status]int64
-	Sent               int64                   // deliveries of which a message has left, whatever became of them since
+	Sent               int64                   // deliveries of which a message has left, whatever their status is now
 	Delayed            map[reason.Reason]int64 // deliveries that could have left, by what delays them
 	Held               int64
-	FailedResent       int64 // of the failed deliveries, sent again by hand as another one
+	FailedResent       int64 // failed deliveries that were retried by hand as new ones
 	OldestDue          time.Time
 }

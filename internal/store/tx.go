@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// maxTries bounds how often a transaction is done. Whoever fails has waited for the one that won, so the next
-	// try sees its rows; more than a few tries mean that something is wrong.
+	// maxTries bounds how often a transaction runs. A try that fails has waited for the transaction that won, so the next
+	// one sees its rows; more than a few tries mean a bug.
 	maxTries = 20
-	// rollbackTimeout bounds the wait for a rollback whose caller has gone.
+	// rollbackTimeout bounds a rollback whose caller has gone.
 	rollbackTimeout = 5 * time.Second
-	// commitTimeout bounds a commit, whose caller may have gone: the longest stall of a disk that still comes to an end.
+	// commitTimeout bounds a commit whose caller may have gone: the longest stall that a disk recovers from.
 	commitTimeout = 10 * time.Second
 )
 
 var (
-	// errAgain ends a transaction that met rows which did not exist when it began to decide.
+	// errAgain ends a transaction that found rows inserted after it began to decide.
 	errAgain = errors.New("somebody else inserted the same key meanwhile")
-	// errBegin is a transaction that did not begin, as on the connections of a server that was started again.
+	// errBegin is a transaction that did not begin, as on a connection from before a restart of the server.
 	errBegin = errors.New("begin")
 )
 
@@ -32,11 +32,11 @@ type Tx struct {
 	s        *Store
 	conn     conn
 	try      int       // of the transaction, from 1
-	waiting  []waiting // inserts that go with the next statement
-	earliest int64     // µs; the first instant at which something written here is due
+	waiting  []waiting // inserts sent with the next statement
+	earliest int64     // µs; the earliest instant at which a written row is due
 	marks    []*scanCursor
-	over     map[instanceRef]time.Time // instances of which something ended unsent, and when
-	claimed  map[deliveryRef]bool      // deliveries whose intents this transaction decides about
+	over     map[instanceRef]time.Time // instances whose messages ended unsent, and when
+	claimed  map[deliveryRef]bool      // deliveries whose intents this transaction decides
 }
 
 type conn interface {
@@ -44,15 +44,15 @@ type conn interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// due notes that work was made due at an instant (µs, 0 = none).
+// due records that work became due at an instant (µs, 0 = none).
 func (t *Tx) due(at int64) {
 	if at > 0 && (t.earliest == 0 || at < t.earliest) {
 		t.earliest = at
 	}
 }
 
-// render returns a query in the database's spelling, with its parameters checked and flattened; empty tells that its
-// rowset has no rows.
+// render returns a query in the database's dialect, with its parameters checked and flattened. empty reports that its rowset
+// has no rows.
 func (t *Tx) render(text string, in []any) (rendered string, out []any, empty bool, err error) {
 	var constant columnSet
 	for _, arg := range in {
@@ -100,7 +100,7 @@ func (t *Tx) exec(ctx context.Context, text string, in ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// query runs a statement and collects what scan makes of its rows. With an empty rowset nothing is sent.
+// query runs a statement and collects the results of scan. With an empty rowset nothing is sent.
 func query[T any](ctx context.Context, t *Tx, scan func(*sql.Rows) (T, error), text string, in ...any) ([]T, error) {
 	rendered, args, empty, err := t.render(text, in)
 	if err != nil || empty {
@@ -114,7 +114,7 @@ func query[T any](ctx context.Context, t *Tx, scan func(*sql.Rows) (T, error), t
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() // after Next has returned false it is closed already; then this does nothing
+	defer rows.Close() // does nothing after Next has returned false, which closes rows
 	var out []T
 	for rows.Next() {
 		v, err := scan(rows)
@@ -128,17 +128,16 @@ func query[T any](ctx context.Context, t *Tx, scan func(*sql.Rows) (T, error), t
 
 func scanInt(rows *sql.Rows) (v int64, err error) { return v, rows.Scan(&v) }
 
-// maxRenderings is how many spellings of a query there may be, by the columns that are constant. Every connection keeps
-// each of them prepared.
+// maxRenderings bounds the renderings of a query by constant columns. Every connection keeps each of them prepared.
 const maxRenderings = 8
 
-// rendering names one.
+// rendering identifies a rendering of a query.
 type rendering struct {
 	text     string
 	constant columnSet
 }
 
-// statement returns the query in the database's spelling, expanded at its first use.
+// statement returns the query in the database's dialect, rendered at its first use.
 func (s *Store) statement(text string, constant columnSet) statement {
 	if st, ok := s.statements.Load(rendering{text, constant}); ok {
 		return st.(statement)
@@ -154,8 +153,8 @@ func (s *Store) statement(text string, constant columnSet) statement {
 	return st
 }
 
-// read runs work outside a transaction, and again when its connection turns out to be gone: after a restart of the
-// server those of the whole pool are.
+// read runs work outside a transaction, and again if its connection is gone: after a restart of the server, all connections
+// of the pool are.
 func (s *Store) read(ctx context.Context, work func(*Tx) error) error {
 	if !s.memory {
 		for try := 1; ; try++ {
@@ -175,13 +174,13 @@ func (s *Store) read(ctx context.Context, work func(*Tx) error) error {
 	return work(&Tx{s: s, conn: s.writer})
 }
 
-// write runs work in a transaction, and again when the database asks for it.
+// write runs work in a transaction, and again if the database requires it.
 func (s *Store) write(ctx context.Context, work func(*Tx) error) error {
 	return s.writeFrom(ctx, s.dialect.begin, work)
 }
 
-// plan is write for work that follows from the definitions in force: until it has committed, no other set comes into
-// force. So nothing is committed after an apply that was planned by the set before.
+// plan is write for work that follows from the definitions in force. No other set comes into force before it commits, so
+// nothing planned by an older set is committed after an apply.
 func (s *Store) plan(ctx context.Context, work func(*Tx) error) error {
 	return s.writeFrom(ctx, s.dialect.beginPlan, work)
 }
@@ -194,7 +193,7 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) erro
 			s.committed(earliest)
 			return nil
 		}
-		if cause := context.Cause(ctx); cause != nil { // drivers report it in many ways
+		if cause := context.Cause(ctx); cause != nil { // drivers report a cancelled context in many ways
 			return fmt.Errorf("%w: %w", cause, err)
 		}
 		if s.dialect.busy(err) {
@@ -230,8 +229,8 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 		for _, m := range t.marks {
 			m.back()
 		}
-		// Also when work panics. A connection on which this fails is not used again: the pool asks PostgreSQL's for
-		// its transaction state, and SQLite has rolled back by itself.
+		// Also runs when work panics. A connection on which the rollback fails is not used again: the pool checks the
+		// transaction state of a PostgreSQL connection, and SQLite has rolled back by itself.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
 		t.waiting = nil
@@ -249,15 +248,15 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 	if err := context.Cause(ctx); err != nil {
 		return 0, err // nothing is written
 	}
-	// A commit that its caller breaks off may have happened all the same: intents would be left open that nobody knows
-	// of. So whoever has come this far hears what became of it.
+	// A commit that its caller abandons may still succeed, and would leave intents open that no worker knows of. So a commit
+	// does not end with its caller's context.
 	commit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), commitTimeout, fmt.Errorf("no answer to COMMIT within %s", commitTimeout))
 	defer cancel()
 	if _, err := t.exec(commit, "COMMIT"); err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	open = false
-	return t.earliest, s.file.check() // what was written into a file that is gone is not there
+	return t.earliest, s.file.check() // rows written to a deleted file are lost
 }
 
 func (s *Store) acquire(ctx context.Context) (conn, func(), error) {
@@ -271,5 +270,5 @@ func (s *Store) acquire(ctx context.Context) (conn, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, func() { _ = c.Close() }, nil // gives it back to the pool
+	return c, func() { _ = c.Close() }, nil // returns it to the pool
 }

@@ -11,12 +11,11 @@ import (
 )
 
 const (
-	// wakeChannel is PostgreSQL's name of what processes tell each other: that there is work.
+	// wakeChannel is the PostgreSQL channel on which processes notify each other of work.
 	wakeChannel = "carillon_work"
-	// quiet is how long nothing may be heard before the connection is tried: a firewall that has forgotten it tells
-	// nobody.
+	// quiet is how long a connection may be silent before it is tested: a firewall drops a connection without a notice.
 	quiet = 30 * time.Second
-	// answerWithin is how long that trial, or a notification, may take.
+	// answerWithin bounds that test and a notification.
 	answerWithin = 5 * time.Second
 )
 
@@ -24,15 +23,15 @@ const (
 var (
 	// ErrSilent means that the database has no notifications.
 	ErrSilent = errors.New("the database cannot notify")
-	// ErrPooled means that the address leads to a pooler, behind which nothing would be heard.
+	// ErrPooled means that the address leads to a pooler, through which no notification arrives.
 	ErrPooled = errors.New("a pooler stands before the database")
 )
 
 const notify = `SELECT pg_notify($1, $2)`
 
-// Notify tells the other processes of the database that there is work. Not inside a transaction that writes: on
-// PostgreSQL a commit with a notification waits for every other one (measured: a tenth of the throughput). SQLite
-// has nobody to tell and does nothing.
+// Notify notifies the other processes of the database that there is work. Do not call it in a transaction that writes: on
+// PostgreSQL a commit with a notification waits for every other one (measured: a tenth of the throughput). On SQLite there
+// is no other process, and it does nothing.
 func (s *Store) Notify(ctx context.Context) error {
 	if s.direct == nil {
 		return nil
@@ -56,9 +55,9 @@ func (s *Store) node() string {
 	return strconv.FormatInt(s.ids.node, 10)
 }
 
-// Listen calls ready when it listens, on a connection of its own to Options.Direct, and heard at every notification
-// of another process, until ctx ends or the connection breaks. What was committed before ready may not be heard of.
-// ErrSilent and ErrPooled: there is no use in trying again.
+// Listen listens on a connection of its own to Options.Direct until ctx ends or the connection breaks. It calls ready when
+// it listens, and notified at every notification of another process. Commits before ready may go unnoticed. After ErrSilent
+// and ErrPooled a further try is useless.
 func (s *Store) Listen(ctx context.Context, ready, notified func()) error {
 	if s.direct == nil {
 		return ErrSilent
@@ -97,10 +96,10 @@ func (s *Store) listen(ctx context.Context, ready, notified func()) (err error) 
 	}
 }
 
-// notification is what came, nil when nothing did.
+// notification is a received notification; nil: none arrived.
 type notification struct{ Payload string }
 
-// await waits for a notification, and tries the connection when it was quiet for long.
+// await waits for a notification, and tests the connection after a long silence.
 func await(ctx context.Context, conn *pgx.Conn) (*notification, error) {
 	wait, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()

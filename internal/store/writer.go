@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// writer is SQLite's one writing connection. Whoever holds it is alone; it keeps every statement prepared, which
-// saves parsing them anew in each transaction.
+// writer is SQLite's only writing connection. One caller at a time holds it. It keeps every statement prepared, which saves
+// parsing them in each transaction.
 type writer struct {
 	db       *sql.DB
 	turn     chan struct{}
@@ -39,7 +39,7 @@ func (w *writer) acquire(ctx context.Context) error {
 
 func (w *writer) release() { <-w.turn }
 
-// drop gives the connection back to the pool; the caller holds the turn.
+// drop returns the connection to the pool; the caller holds the turn.
 func (w *writer) drop() error {
 	var errs []error
 	for _, stmt := range w.prepared {

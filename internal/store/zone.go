@@ -15,7 +15,7 @@ const zoneRules = `
 SELECT name, rules
 FROM zone`
 
-// ZoneRules are the rules by which processes have planned, by zone.
+// ZoneRules returns the time zone rules that processes have planned with, by zone.
 func (s *Store) ZoneRules(ctx context.Context) (map[string]string, error) {
 	rules := map[string]string{}
 	_, err := all(ctx, s, "read the rules of zones", func(rows *sql.Rows) (_ struct{}, err error) {
@@ -34,16 +34,16 @@ FROM /*ROWS $1 (name text, rules text)*/ AS r
 WHERE true
 ON CONFLICT (name) DO UPDATE SET rules = excluded.rules`
 
-// Rescheduled is what is planned anew in a workspace: the records of some types are looked at, and what is scheduled becomes
-// what the set in force implies.
+// Rescheduled is what changed zone rules affect in a workspace: records of some types are evaluated, and series are planned
+// by the set in force.
 type Rescheduled struct {
 	Workspace subject.WorkspaceID
 	Runs      []RunSeed
 	Calendar  *CalendarPlan
 }
 
-// Rezone writes the rules of zones and, in the same transaction, has planned anew what was planned by others.
-// ErrStaleDefinitions: another set has come into force.
+// Rezone writes the zone rules and, in the same transaction, plans again what depends on changed ones. ErrStaleDefinitions:
+// another set has come into force.
 func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]string, list []Rescheduled) error {
 	var rows rowset
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
