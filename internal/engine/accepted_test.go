@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// acceptedAs has a database be a copy that a person accepts, and says whether what was due is given up.
+// acceptedAs makes a database a copy that a person accepts; with skip, what was due is given up.
 func acceptedAs(t *testing.T, s *store.Store, database, url string, now time.Time, skip bool) {
 	t.Helper()
 	if c, err := s.Recognise(t.Context(), now.Add(-time.Hour)); err != nil || c.Restored() {
@@ -30,8 +30,8 @@ func acceptedAs(t *testing.T, s *store.Store, database, url string, now time.Tim
 	}
 }
 
-// What was due of a copy, at the very instant at which it is accepted included, is sent when it is accepted, unless it is given up.
-// What comes due a microsecond later is sent either way.
+// Messages of a copy that were due at the very instant of its acceptance or before are sent when it is accepted, unless they are given up. A message
+// due a microsecond later is sent either way.
 func TestWhatACopyGivesUpAndWhatNot(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
@@ -79,7 +79,7 @@ func TestWhatACopyGivesUpAndWhatNot(t *testing.T) {
 	}
 }
 
-// So it is with the zones of people: the zone whose hour comes at that instant is given up.
+// The same holds for zones: the zone whose hour comes at that instant is given up.
 func TestACopyGivesUpTheZoneOfTheInstant(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {

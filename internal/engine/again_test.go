@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// again has an instance done again, twice: the second wish changes nothing.
+// again repeats an instance, twice: the second request changes nothing.
 func again(b *enginetest.Bundle, row instance.Row) operator.Result {
 	b.Helper()
 	r, err := b.Operator().RetryInstance(b.Context(), b.Workspace.ID, row.ID, "ann", b.Now())
@@ -51,8 +51,8 @@ func oldest(b *enginetest.Bundle) instance.Row {
 	return rows[len(rows)-1]
 }
 
-// What was planned by a date and has ended is done again under a key of its own, which looks and edits leave alone; where the record
-// no longer implies it, it ends when it is due.
+// An ended occasion that was planned by a date is repeated under its own key, which evaluations and edits leave alone. If the record no longer asks
+// for it, it ends when it is due.
 // Shows: B22.
 func TestDatesAgain(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestDatesAgain(t *testing.T) {
 		}
 		w.live("13:00")
 		again(w.Bundle, oldest(w.Bundle))
-		w.put("visit/v", `{"note": "a look in between"}`)
+		w.put("visit/v", `{"note": "an evaluation in between"}`)
 		w.Apply(strings.Replace(definitions, "{text: x}", "{text: other}", 1))
 		w.live("13:01")
 		if sent := w.Provider.Sent(); len(sent) != 1 || sent[0].Text != "other" {
@@ -89,8 +89,8 @@ func TestDatesAgain(t *testing.T) {
 	})
 }
 
-// What is done again has the reminders, and the former one has none any more.
-func TestRemindersOfWhatIsDoneAgain(t *testing.T) {
+// The repetition has the reminders, and the original has none any more.
+func TestRemindersOfARepeatedOccasion(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, visits(`    timing: {anchor: record.on_date, at: "12:00", timezone: UTC, reminders: [1d]}`), "ann")
@@ -110,7 +110,7 @@ func TestRemindersOfWhatIsDoneAgain(t *testing.T) {
 	})
 }
 
-// key is the instance whose key ends so.
+// key returns the instance whose key has this end.
 func (w world) key(end string) instance.Row {
 	w.Helper()
 	rows, err := w.Store.Instances(w.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 100})
@@ -124,7 +124,7 @@ func (w world) key(end string) instance.Row {
 	return rows[i]
 }
 
-// One that a person cancelled before it was due keeps its time, and no look makes another one beside it.
+// An occasion that a person cancelled before it was due keeps its time, and no evaluation makes another one beside it.
 func TestCancelledDatesAgain(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -147,7 +147,7 @@ func TestCancelledDatesAgain(t *testing.T) {
 	})
 }
 
-// A threshold that was told is told again, while it is reached.
+// An alert about a threshold is sent again when it is retried, while the threshold is reached.
 func TestThresholdsAgain(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -182,7 +182,7 @@ func TestConditionsAgain(t *testing.T) {
 	})
 }
 
-// A day of the calendar is done again beside its series, with the words of its own day.
+// A day of the calendar is repeated beside its series, with the texts of its own day.
 func TestSchedulesAgain(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -196,7 +196,7 @@ func TestSchedulesAgain(t *testing.T) {
 		if sent := w.Provider.Sent(); len(first) != 1 || len(sent) != 1 || sent[0].Text != first[0].Text {
 			t.Errorf("first %+v, again %+v, of %q", first, sent, next)
 		}
-		// One that was cancelled before it was due.
+		// An occasion that was cancelled before it was due.
 		w.to(time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC))
 		rows, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{Status: instance.Pending}, store.Page{})
 		if err != nil || len(rows) != 1 {
@@ -213,7 +213,7 @@ func TestSchedulesAgain(t *testing.T) {
 	})
 }
 
-// What an event names itself is made again for the same person; while a message of it waits there is nothing to be made again.
+// A message to the event's own recipient is made again for the same contact. While a message of it waits, there is nothing to repeat.
 func TestEventsAgain(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

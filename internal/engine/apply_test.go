@@ -15,8 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Two processes take events in while both apply definitions. By the order of commits, nothing was planned by a set
-// after the next one was in force.
+// Two processes ingest events while both apply definitions. In the order of commits, no event was planned by a set after the next one was in force.
 func TestNothingIsPlannedByAnOldSet(t *testing.T) {
 	t.Parallel()
 	postgresOnly(t)
@@ -39,7 +38,7 @@ func TestNothingIsPlannedByAnOldSet(t *testing.T) {
 	for n, b := range processes {
 		appliers.Go(func() {
 			for i := range 15 {
-				for range 4 { // some are always under way
+				for range 4 { // some applies are always running
 					<-posted
 				}
 				files := []definition.File{{Name: "test.yaml", Text: []byte(version(fmt.Sprintf("%d by %d", i, n)))}}
@@ -71,7 +70,7 @@ func TestNothingIsPlannedByAnOldSet(t *testing.T) {
 
 	db := connect(t, url)
 	var instances, sets, late int
-	// What wrote a replaced version last is the apply that replaced it.
+	// The last writer of a replaced version is the apply that replaced it.
 	err = db.QueryRow(t.Context(), `SELECT (SELECT COUNT(*) FROM instance), (SELECT COUNT(DISTINCT definitions) FROM instance), (
 		SELECT COUNT(*) FROM instance AS i JOIN definition AS d ON d.kind = 'workflow' AND d.removed_in > i.definitions
 		WHERE pg_xact_commit_timestamp(i.xmin) > pg_xact_commit_timestamp(d.xmin))`).Scan(&instances, &sets, &late)

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// letters tells the people of a record, by email and else by SMS.
+// letters is a workflow that writes to the contacts of a record, by email and else by SMS.
 func letters(to string) string {
 	return `
 workflow: w
@@ -53,7 +53,7 @@ cadence: {max_per_day: 0}
 `
 }
 
-// sentTo is who was written to since the last call, and what.
+// sentTo returns the contacts who got messages since the last call, and the messages.
 func (w world) sentTo() (all []string) {
 	for _, m := range w.Provider.Sent() {
 		all = append(all, fmt.Sprintf("%s %s: %s", m.Channel, m.Address, m.Text))
@@ -62,8 +62,8 @@ func (w world) sentTo() (all []string) {
 	return all
 }
 
-// A record is reached as the contact of its id, else by its own address for the first channel for which it has one: as
-// whoever has that address, once, with their limits and their suppression.
+// A record is reached as the contact with its id, else by its own address for the first channel for which it has one: as the contact with that
+// address, once, with their limits and their suppression.
 //
 // Shows: R20.
 func TestARecordIsReachedByItsOwnAddress(t *testing.T) {
@@ -98,7 +98,7 @@ func TestARecordIsReachedByItsOwnAddress(t *testing.T) {
 	})
 }
 
-// Audiences lead from a record to its owner, to records that it names, and to lists of them.
+// Audiences go from a record to its owner, to records that it references, and to lists of them.
 func TestAudiencesFollowARecord(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// multitude is a workflow for a persona of many people; trigger is what makes its occasion.
+// multitude is a workflow for a persona with many members; trigger is its trigger.
 func multitude(trigger string) string {
 	return `
 workflow: w
@@ -38,11 +38,11 @@ provider: memory
 `
 }
 
-// What is edited while a large audience is taken up concerns the next occasion: everybody gets the version with which this
-// one began, by its channel and in its words. Only a trigger that is gone ends it at once, and a workflow that is switched off.
+// An edit while a large audience is expanded applies to the next occasion: everybody gets the version with which this one began, with its channel and
+// its texts. Only a removed trigger or a disabled workflow ends the occasion at once.
 //
 // Shows: R17.
-func TestAnEditWhileAnAudienceIsTakenUp(t *testing.T) {
+func TestAnEditWhileAnAudienceIsExpanded(t *testing.T) {
 	t.Parallel()
 	const people = store.MemberPage + 200
 	for name, how := range map[string]struct {
@@ -99,11 +99,11 @@ func TestAnEditWhileAnAudienceIsTakenUp(t *testing.T) {
 	}
 }
 
-// Whoever claims an address while an audience is taken up, to which its message has gone already, has had it: no other
-// channel stands in because that message has used up their limits.
+// A contact claims an address during the fan-out, after the message to that address was made: they have got the message. No fallback channel is used
+// for them because that message has used up their limits.
 //
 // Shows: R19, R20.
-func TestAMergeWhileAnAudienceIsTakenUp(t *testing.T) {
+func TestAMergeWhileAnAudienceIsExpanded(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, `

@@ -83,9 +83,9 @@ func TestOneBadItemFailsNoOther(t *testing.T) {
 		if got[4].Instances[0].ID != got[0].Instances[0].ID {
 			t.Error("a duplicate within the batch does not name the first one's instance")
 		}
-		// What failed for want of a recipient left no trace of its key: mended, it counts as new.
-		if mended := b.Post(event("up", "3", "c@x.org")); mended.Outcome != ingest.Created {
-			t.Errorf("the mended event: %+v", mended)
+		// An event that failed because it had no recipient left no trace of its key: corrected, it counts as new.
+		if corrected := b.Post(event("up", "3", "c@x.org")); corrected.Outcome != ingest.Created {
+			t.Errorf("the corrected event: %+v", corrected)
 		}
 	})
 }
@@ -254,7 +254,7 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-func TestWhatAsksNothingIsOverWhenSent(t *testing.T) {
+func TestMessagesWithoutAQuestionEndWhenSent(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := enginetest.Setup(t, s, alert("a", "up", "")+memory, nil)
@@ -459,14 +459,14 @@ func TestOperators(t *testing.T) {
 	})
 }
 
-// A cancel that comes while the message is on its way is too late for it, and ends its reminders (P5, R18).
+// A cancel while the message is in flight is too late for it, and ends its reminders (P5, R18).
 func TestCancelDuringASend(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := enginetest.Setup(t, s, csi, func(c *engine.Config) { c.Providers = nil })
-		onWire, goOn := make(chan struct{}), make(chan struct{})
+		inFlight, goOn := make(chan struct{}), make(chan struct{})
 		provider := channel.Provider{Name: "memory", Open: func(map[string]string) (channel.Channel, error) {
-			return sendFunc(func() error { close(onWire); <-goOn; return nil }), nil
+			return sendFunc(func() error { close(inFlight); <-goOn; return nil }), nil
 		}}
 		e, err := engine.New(engine.Config{Store: s, Clock: b.Clock, Providers: []channel.Provider{provider}})
 		if err != nil {
@@ -475,7 +475,7 @@ func TestCancelDuringASend(t *testing.T) {
 		id := b.Post(visit).Instances[0].Deliveries[0].ID
 		done := make(chan error, 1)
 		go func() { _, err := e.Tick(context.WithoutCancel(t.Context())); done <- err }()
-		<-onWire
+		<-inFlight
 		if _, err := b.Operator().CancelDelivery(t.Context(), b.Workspace.ID, id, "ann", b.Now()); err != nil {
 			t.Error(err)
 		}
@@ -539,7 +539,7 @@ func TestRunSendsByItselfAndStopsCleanly(t *testing.T) {
 	})
 }
 
-// A provider that never answers keeps its sender waiting, and nobody else's message.
+// A provider that never answers delays its own sender, and no other channel's messages.
 func TestASilentProviderHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

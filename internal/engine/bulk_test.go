@@ -36,7 +36,7 @@ func (w wholeRun) step() int {
 	return done
 }
 
-// dyingJob dies over the delivery after so many.
+// dyingJob is a store whose process dies after so many deliveries.
 type dyingJob struct {
 	*store.Store
 	after *int
@@ -68,8 +68,8 @@ func (w wholeRun) run() store.Run {
 	return store.Run{}
 }
 
-// Many deliveries are retried in pages: each once, also when a page is gone through again after a crash; the same wish is one run;
-// what another workspace has under the same names stays as it is; and each act is in the log of what people did.
+// Many deliveries are retried in pages: each once, even if a page is repeated after a crash. The same request is one job. The same names in another
+// workspace are unchanged. Every action is in the audit log.
 func TestRetryMany(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -90,7 +90,7 @@ func TestRetryMany(t *testing.T) {
 		b.PostAll(many(n)...)
 		for b.At(enginetest.Start).Any() {
 		}
-		b.PostAll(many(n + 1)[n:]...) // is sent
+		b.PostAll(many(n + 1)[n:]...) // sent
 		b.At(enginetest.Start.Add(time.Second))
 		b.Provider.Sent()
 		wish := operator.Bulk{Retry: true, Selection: delivery.Selection{Channel: "memory:default"}}
@@ -143,7 +143,7 @@ func TestRetryMany(t *testing.T) {
 	})
 }
 
-// A job that is cancelled stops within a page, and goes on where it was when it is resumed.
+// A cancelled job stops within a page, and continues there when it is resumed.
 func TestCancelMany(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -172,7 +172,7 @@ func TestCancelMany(t *testing.T) {
 		if _, err := s.ResumeRun(t.Context(), b.Workspace.ID, run.ID, b.Now(), store.Audit{}); err != nil {
 			t.Fatal(err)
 		}
-		for b.At(b.Now()).Any() { // the engine does it by itself
+		for b.At(b.Now()).Any() { // the engine runs the job by itself
 		}
 		if r := w.run(); left() != 0 || r.Status != store.RunDone || r.Changed != n {
 			t.Errorf("%d are left, %+v", left(), r)
@@ -184,7 +184,7 @@ func TestCancelMany(t *testing.T) {
 	})
 }
 
-// between lets something happen after a job has read its page.
+// between runs a function after a job has read its page.
 type between struct {
 	*store.Store
 	do func()
@@ -196,8 +196,8 @@ func (s between) Selected(ctx context.Context, ws subject.WorkspaceID, sel deliv
 	return rows, through, err
 }
 
-// What was sent after a job has read its page is not sent again.
-func TestRetryOfWhatWasSentMeanwhile(t *testing.T) {
+// A message that was sent after a job had read its page is not sent again.
+func TestRetryOfAMessageSentMeanwhile(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := enginetest.Setup(t, s, alert("a", "up", "")+memory, nil)
@@ -209,7 +209,7 @@ func TestRetryOfWhatWasSentMeanwhile(t *testing.T) {
 		late := operator.New(between{s, func() {
 			if once {
 				once = false
-				b.At(enginetest.Start.Add(time.Hour)) // the engine works at the job too, and sends
+				b.At(enginetest.Start.Add(time.Hour)) // the engine runs the job and sends
 				b.At(enginetest.Start.Add(time.Hour))
 			}
 		}}, catalog.New(s, enginetest.Options(nil)), nil)
@@ -223,7 +223,7 @@ func TestRetryOfWhatWasSentMeanwhile(t *testing.T) {
 	})
 }
 
-// endless is a store with more deliveries than anybody counts while somebody waits.
+// endless is a store with more deliveries than can be counted while a caller waits.
 type endless struct {
 	*store.Store
 	asked *int
@@ -237,7 +237,7 @@ func (e endless) Selected(ctx context.Context, ws subject.WorkspaceID, sel deliv
 	return rows, max(through, after+1), err
 }
 
-// What is counted while somebody waits is bounded: the rest is found by the job itself.
+// Counting while a caller waits is bounded: the job itself finds the rest.
 func TestCountOfMany(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -268,7 +268,7 @@ func TestCountOfMany(t *testing.T) {
 	})
 }
 
-// A job that is cancelled while it goes through a page changes nothing more.
+// A job that is cancelled within a page changes nothing more.
 func TestCancelledJobStops(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -25,23 +25,23 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// gauntlet is a provider that keeps a log by the clock and does what the next of its orders says.
+// gauntlet is a provider that logs messages by the clock and follows the next of its orders.
 type gauntlet struct {
 	world
 	orders []error
 	log    []handed
 	seen   map[string]bool
-	away   func() bool // nil: the provider is there
+	away   func() bool // nil: the provider answers
 }
 
-// handed is a message as the provider accepted it, with the limits that held then.
+// handed is a message that the provider accepted, with the limits in force then.
 type handed struct {
 	delivery string
 	at       time.Time
 	policy   cadence.Policy
 	critical bool
 	text     string
-	earlier  bool   // it was on its way already when the limits changed
+	earlier  bool   // it was in flight when the limits changed
 	kind     string // of its channel
 }
 
@@ -64,7 +64,7 @@ func (g *gauntlet) Send(_ context.Context, out channel.Outgoing) (channel.Receip
 
 var errDied = errors.New("the process died")
 
-// byEmail is a workflow whose messages go by another channel.
+// byEmail is a workflow with another channel.
 const byEmail = `---
 workflow: letter
 type: alert
@@ -105,7 +105,7 @@ func drawPolicy(t *rapid.T) cadence.Policy {
 	return p
 }
 
-// over names a limit that a message breaks beside those that were handed over before it. It shares nothing with Decide.
+// over returns a limit that a message breaks, given the messages sent before. It shares no code with Decide.
 func over(p cadence.Policy, before []handed, m handed, loc *time.Location) string {
 	day := func(t time.Time) string { return t.In(loc).Format(time.DateOnly) }
 	monday := func(t time.Time) string {
@@ -118,7 +118,7 @@ func over(p cadence.Policy, before []handed, m handed, loc *time.Location) strin
 			if b.kind != m.kind {
 				continue
 			}
-			if b.critical && !b.at.Before(m.at) { // it came when this one was on its way
+			if b.critical && !b.at.Before(m.at) { // it came while this one was in flight
 				continue
 			}
 			if in(b.at) {
@@ -172,8 +172,8 @@ func over(p cadence.Policy, before []handed, m handed, loc *time.Location) strin
 	return ""
 }
 
-// No message leaves while a limit forbids it, by the provider's log, whatever fails, dies or is edited meanwhile; none is
-// lost; and where nothing goes wrong each leaves at the first instant that the limits allow.
+// By the provider's log, no message leaves while a limit forbids it, whatever fails, dies or is edited meanwhile, and none is lost. If nothing goes
+// wrong, each leaves at the first instant that the limits allow.
 //
 // Shows: A31, A32, A33, A34, A39, A42, R5.
 func TestLimitsHoldByTheProvidersLog(t *testing.T) {
@@ -240,7 +240,7 @@ func TestLimitsHoldByTheProvidersLog(t *testing.T) {
 			}
 			t.Fatal("there is no end to it")
 		}
-		var edited time.Time       // the last time
+		var edited time.Time       // of the last edit
 		var history []cadence.Slot // of the model
 		want := map[delivery.ID]time.Time{}
 		n := rapid.IntRange(2, 14).Draw(t, "messages")
@@ -308,11 +308,11 @@ func TestLimitsHoldByTheProvidersLog(t *testing.T) {
 			}
 		}
 		for i := range g.log {
-			// Within the grace a message left in its slot, and one that may have arrived before keeps the place that it had then.
+			// Within the grace a message left in its slot, and one that may have arrived before keeps its old slot.
 			m, row := &g.log[i], byID[g.log[i].delivery]
-			doubted := slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.Outcome == delivery.AttemptUnknown })
-			if !row.Slot.After(m.at) && (m.at.Sub(row.Slot) <= time.Minute || doubted) {
-				m.earlier = doubted && !edited.Before(row.Slot)
+			unknownOutcome := slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.Outcome == delivery.AttemptUnknown })
+			if !row.Slot.After(m.at) && (m.at.Sub(row.Slot) <= time.Minute || unknownOutcome) {
+				m.earlier = unknownOutcome && !edited.Before(row.Slot)
 				m.at = row.Slot
 			}
 		}
@@ -326,7 +326,7 @@ func TestLimitsHoldByTheProvidersLog(t *testing.T) {
 			}
 		}
 	})
-	if storetest.Lives(20) == 20 && (judged == 0 || deferred == 0 || edits == 0 || deaths == 0) { // few lives need not meet everything
+	if storetest.Lives(20) == 20 && (judged == 0 || deferred == 0 || edits == 0 || deaths == 0) { // few lives need not cover everything
 		t.Errorf("%d judged, %d deferred, %d edits, %d deaths: nothing was tried", judged, deferred, edits, deaths)
 	}
 }

@@ -17,13 +17,12 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// otherInputs is what another version of this program may have planned an occasion by.
+// otherInputs are inputs by which another version of this program may have planned an occasion.
 const otherInputs = `{"anchor":"record.on_date","zone":"UTC"}`
 
 var foreign = key.Hash(otherInputs)
 
-// foreign has the one occasion of a record look as if it had been planned by other inputs, such as by a version of this program
-// that hashed something else.
+// foreign makes the one occasion of a record look as if it had been planned by other inputs, such as those of a version that hashed something else.
 func (w world) foreign(row instance.Row) {
 	w.Helper()
 	err := w.Store.Operate(w.Context(), w.Workspace.ID, w.Clock.Now(), row.ID, func(s store.OperatorState) (store.OperatorChange, error) {
@@ -35,7 +34,7 @@ func (w world) foreign(row instance.Row) {
 	}
 }
 
-// away has the date of a record be another one, and then the same again: it is looked at twice.
+// away moves the date of a record and moves it back: the record is evaluated twice.
 func (w world) away(id string) {
 	w.Helper()
 	w.put("visit/"+id, `{"on_date": "2026-06-30"}`)
@@ -46,8 +45,8 @@ func (w world) away(id string) {
 	}
 }
 
-// Whatever state a row is in when its key comes with other inputs: it is held and nothing of it is overwritten, a person decides, and
-// what they have decided stays decided. Nothing is sent twice.
+// In every state of a row, a key that comes again with other inputs puts the row on hold and overwrites nothing. A person decides, and the decision
+// stays. Nothing is sent twice.
 //
 // Shows: B19, B21, B22, B23, B41, R14.
 func TestTheLifeOfAConflict(t *testing.T) {
@@ -60,13 +59,13 @@ func TestTheLifeOfAConflict(t *testing.T) {
 	)
 	flags := []struct {
 		name    string
-		before  string // what has become of it when the inputs change: planned, sent, withdrawn, cancelled
-		look    bool   // the record is looked at again; else it comes due
-		then    string // what a person does
-		held    string // how it is held
-		after   string // how it is at last
+		before  string // its state when the inputs change: planned, sent, withdrawn, cancelled
+		look    bool   // the record is evaluated again; else the row becomes due
+		then    string // the person's action
+		held    string // how it is put on hold
+		after   string // its final state
 		sent    int    // in all
-		retried string // how the row of a repetition is at last
+		retried string // the final state of the repetition's row
 	}{
 		{"due-release", "planned", false, release, "pending input_conflict 12:00", "completed expanded", 1, ""},
 		{"due-cancel", "planned", false, cancel, "pending input_conflict 12:00", "cancelled cancelled_by_operator", 0, ""},
@@ -176,7 +175,7 @@ func TestTheLifeOfAConflict(t *testing.T) {
 		}
 		for _, c := range flags {
 			w.put("visit/"+c.name, `{"battery": 7}`)
-			if c.then != cancel && c.before != "cancelled" && c.then != forget { // else that revives them, as it revives all that were cancelled
+			if c.then != cancel && c.before != "cancelled" && c.then != forget { // else the action revives it, like all cancelled rows
 				w.away(c.name)
 			}
 		}
@@ -209,10 +208,10 @@ func TestTheLifeOfAConflict(t *testing.T) {
 	})
 }
 
-// When it is due is no input: what is held moves with its record, and is sent at the new time once it is released.
+// The due instant is no input: an instance on hold moves with its record, and after its release it is sent at the new time.
 //
 // Shows: B23, B38.
-func TestWhatIsHeldForItsInputsMoves(t *testing.T) {
+func TestAnInstanceOnHoldForItsInputsMoves(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		definitions := visits(`    timing: {anchor: record.on_date, at: "12:00", timezone: record.zone}`)
@@ -240,7 +239,7 @@ func TestWhatIsHeldForItsInputsMoves(t *testing.T) {
 			t.Errorf("%d sent", len(sent))
 		}
 
-		// An edit takes what is held to the new inputs, and does not let it go.
+		// An edit gives an instance on hold the new inputs, and does not release it.
 		w.put("visit/v", `{"on_date": "2026-05-15"}`)
 		w.live("12:30")
 		w.foreign(w.key("2026-05-15:0"))
@@ -261,7 +260,7 @@ func TestWhatIsHeldForItsInputsMoves(t *testing.T) {
 	})
 }
 
-// A person sees what an occasion was planned by beside what its trigger says now, as far as both are known.
+// A person sees the inputs by which an occasion was planned beside the present ones of its trigger, as far as both are known.
 //
 // Shows: B19, B23, B41.
 func TestBothInputsAreShown(t *testing.T) {
@@ -287,7 +286,7 @@ func TestBothInputsAreShown(t *testing.T) {
 
 		row.InputHash = foreign
 		unknown := plan.InputField{Name: "anchor", New: "record.on_date"}
-		mustBe("planned by nobody knows what", plan.InputConflict{Defined: true, StoredVersion: 1, NewVersion: 1, Fields: []plan.InputField{unknown}}, false)
+		mustBe("planned by an unknown version", plan.InputConflict{Defined: true, StoredVersion: 1, NewVersion: 1, Fields: []plan.InputField{unknown}}, false)
 
 		for range 2 {
 			if err := s.KeepInputs(t.Context(), w.Workspace.ID, []string{otherInputs, otherInputs}); err != nil {
@@ -306,7 +305,7 @@ func TestBothInputsAreShown(t *testing.T) {
 		anchor.New, zone.Differs = "", false
 		mustBe("defined no longer", plan.InputConflict{Known: true, StoredVersion: 1, NewVersion: 3, Fields: []plan.InputField{anchor, zone}}, false)
 
-		// What was applied by a version that wrote nothing down is known from the start of one that does.
+		// Definitions that were applied by a version that stored no inputs get them when a newer version starts.
 		other, err := s.EnsureWorkspace(t.Context(), "other", []byte(strings.Repeat("o", 32)), w.Clock.Now())
 		if err != nil {
 			t.Fatal(err)

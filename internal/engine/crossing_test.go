@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// said are the messages since the last call, sorted.
+// said returns the messages since the last call, sorted.
 func (w world) said() (texts []string) {
 	for _, m := range w.Provider.Sent() {
 		texts = append(texts, m.Text)
@@ -26,7 +26,7 @@ func (w world) said() (texts []string) {
 	return texts
 }
 
-// calm ends everything that is due now.
+// calm finishes everything that is due now.
 func (w world) calm() {
 	w.Helper()
 	for range 1000 {
@@ -37,7 +37,7 @@ func (w world) calm() {
 	w.Fatal("there is no end to it")
 }
 
-// rising is a trigger on crossings; the place is its condition and its timing.
+// rising is a trigger on crossings; trigger is its condition and its timing.
 func rising(trigger string) string {
 	threshold := "{{ metric.threshold }}"
 	if !strings.Contains(trigger, "metric:") {
@@ -50,8 +50,8 @@ func metric(thresholds string) string {
 	return "    metric: {name: m, value: record.booked, thresholds: [" + thresholds + "]}"
 }
 
-// An edit of the thresholds, of the metric or of the condition crosses nothing, and neither does taking it back. What is
-// crossed after the edit counts, also when the record is written before anybody has looked at it by the new thresholds.
+// An edit of the thresholds, the metric or the condition crosses nothing, and neither does reverting it. A crossing after the edit counts, even if
+// the record is written before its first evaluation with the new thresholds.
 //
 // Shows: R11, B36.
 func TestAnEditIsNoCrossing(t *testing.T) {
@@ -120,7 +120,7 @@ func TestAnEditIsNoCrossing(t *testing.T) {
 			{none, `{"booked": 60}`, none},
 			{none, `{"booked": 95}`, "v 75,v 90"},
 		},
-		"crossed before it was looked at": {
+		"crossed before it was evaluated": {
 			{rising(metric("80")), `{"booked": 50, "who": "ann"}`, none},
 			{rising(metric("70")), `{"booked": 75}`, "v 70"},
 			{rising(metric("72")), `{"booked": 76}`, none},
@@ -163,7 +163,7 @@ func TestAnEditIsNoCrossing(t *testing.T) {
 					w.do(st)
 					got := strings.Join(w.said(), ",")
 					if want := st.want; want == "*" && strings.Count(got, "v") < 1 || want != "*" && got != want {
-						t.Fatalf("step %d, %q: told %q, want %q", i+1, st.write, got, want)
+						t.Fatalf("step %d, %q: reported %q, want %q", i+1, st.write, got, want)
 					}
 				}
 			})
@@ -171,7 +171,7 @@ func TestAnEditIsNoCrossing(t *testing.T) {
 	}
 }
 
-// step is an edit or a wait, then a write, and what is told by it.
+// step is an edit or a wait, then a write, and the messages that it sends.
 type step struct{ edit, write, want string }
 
 func (w world) do(s step) {
@@ -208,9 +208,9 @@ func (w world) do(s step) {
 	w.Clock.Set(w.Clock.Now().Add(time.Second))
 }
 
-// What waits for its offset when its threshold is taken away is withdrawn, and waits again once the edit is taken back; one
-// that a person has cancelled does not.
-func TestTakingAnEditBackRevivesWhatItWithdrew(t *testing.T) {
+// An occasion that waits for its offset when its threshold is removed is withdrawn, and waits again once the edit is reverted; an occasion that a
+// person has cancelled does not.
+func TestRevertingAnEditRevivesWithdrawnOccasions(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		later := "\n    timing: {offset: 6h}"
@@ -243,15 +243,15 @@ func TestTakingAnEditBackRevivesWhatItWithdrew(t *testing.T) {
 	})
 }
 
-// hall is a definition by any of the four policies, and what the simplest of models knows of its records.
+// hall is a definition with any of the four policies, and the simplest model of its records.
 type hall struct {
 	policy     string
-	thresholds []int // none: the condition alone
+	thresholds []int // none: only the condition
 	least      int   // of the condition
 	enabled    bool
 
 	halls map[string]hallState
-	said  map[string]bool // what may be said once
+	said  map[string]bool // messages that are sent once
 }
 
 type hallState struct {
@@ -268,7 +268,7 @@ func (h *hall) text() string {
 	return strings.Replace(text, "type: reminder", fmt.Sprintf("type: reminder\nenabled: %t", h.enabled), 1)
 }
 
-// reached are the thresholds at which a record stands.
+// reached returns the thresholds that a record has reached.
 func (h *hall) reached(s hallState) (list []string) {
 	if s.closed || s.level < h.least || !h.enabled {
 		return nil
@@ -284,7 +284,7 @@ func (h *hall) reached(s hallState) (list []string) {
 	return list
 }
 
-// write is what is said when a record is written.
+// write returns the messages when a record is written.
 func (h *hall) write(name string, now hallState) (texts []string) {
 	before := h.reached(h.halls[name])
 	if _, there := h.halls[name]; !there {
@@ -301,12 +301,12 @@ func (h *hall) write(name string, now hallState) (texts []string) {
 	return texts
 }
 
-// stand is what is said of how things stand, whatever brought that about.
+// stand returns the messages about the present state, whatever caused it.
 func (h *hall) stand(date string) (texts []string) {
 	for _, name := range slices.Sorted(maps.Keys(h.halls)) {
 		all := h.reached(h.halls[name])
 		if h.policy == "once_per_source" && len(all) > 1 {
-			all = all[len(all)-1:] // the highest speaks for all
+			all = all[len(all)-1:] // only the highest one sends
 		}
 		for _, at := range all {
 			once := map[string]string{
@@ -323,7 +323,7 @@ func (h *hall) stand(date string) (texts []string) {
 	return texts
 }
 
-// Random edits of thresholds, conditions and policies, between random writes: what is told is what the simplest model says.
+// Random edits of thresholds, conditions and policies between random writes: the messages equal those of the simplest model.
 //
 // Shows: R11, R12, B35, B36.
 func TestRandomEditsOfThresholds(t *testing.T) {
@@ -410,7 +410,7 @@ func oneHall(t *testing.T, rt *rapid.T, s *store.Store) (messages, edits int) {
 		want = append(want, h.stand(w.Clock.Now().Format(time.DateOnly))...)
 		slices.Sort(want)
 		if got := w.said(); !slices.Equal(got, want) {
-			rt.Fatalf("told %q, want %q, after\n%s", got, want, strings.Join(log, "\n"))
+			rt.Fatalf("reported %q, want %q, after\n%s", got, want, strings.Join(log, "\n"))
 		}
 		messages += len(want)
 		w.Clock.Set(w.Clock.Now().Add(time.Minute))

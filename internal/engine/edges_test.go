@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// ends are the deliveries, the oldest first: status and reason.
+// ends returns status and reason of the deliveries, the oldest first.
 func ends(t *testing.T, b *enginetest.Bundle) (list []string) {
 	t.Helper()
 	rows, err := b.Store.Deliveries(b.Context(), b.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 100})
@@ -27,7 +27,7 @@ func ends(t *testing.T, b *enginetest.Bundle) (list []string) {
 	return list
 }
 
-// An offset that leads out of the calendar is refused and told of once; the others of its date are planned.
+// An offset beyond the calendar is refused and reported once; the others of its date are planned.
 //
 // Shows: B34.
 func TestAnOffsetOutsideTheCalendar(t *testing.T) {
@@ -39,7 +39,7 @@ func TestAnOffsetOutsideTheCalendar(t *testing.T) {
 		w.mustPlan("one is within", map[string]string{"visit:v:t:9999-12-30:7": "pending"})
 		w.put("visit/v", `{"note": "x"}`)
 		w.live("10:10")
-		w.mustBe("what is told", w.decided("visit/v"), []string{"10:00 outside_calendar"})
+		w.mustBe("reports", w.decided("visit/v"), []string{"10:00 outside_calendar"})
 		w.mustBe("what the log says", w.happened(journal.Failed), []string{"10:00 failed outside_calendar"})
 		w.put("visit/v", `{"on_date": "2026-06-30"}`)
 		w.live("10:15")
@@ -49,7 +49,7 @@ func TestAnOffsetOutsideTheCalendar(t *testing.T) {
 	})
 }
 
-// What is said once a day and waits over midnight makes way for that of the new day.
+// A daily message that waits over midnight is superseded by the one of the new day.
 //
 // Shows: B36, R6.
 func TestTheNextDaySupersedes(t *testing.T) {
@@ -63,13 +63,13 @@ func TestTheNextDaySupersedes(t *testing.T) {
 		w.mustBe("in the morning, and for the next day", ends(t, w.Bundle), []string{"superseded superseded", "sent delivered"})
 		w.put("visit/v", `{"booked": 90}`)
 		w.Clock.Set(at("23:30").AddDate(0, 0, 1))
-		w.put("visit/v", `{"booked": 5}`) // it is over
+		w.put("visit/v", `{"booked": 5}`) // the condition is over
 		w.days(1)
 		w.mustBe("when it is over", ends(t, w.Bundle), []string{"superseded superseded", "sent delivered"})
 	})
 }
 
-// A series that has ended by its stop_when ends what waits to be sent of it, and not what a person asked for by hand.
+// A series that has ended by its stop_when ends its waiting messages, but not those that a person requested by hand.
 //
 // Shows: D21.
 func TestStopWhenOfASeriesIsAskedAtTheSend(t *testing.T) {
@@ -94,7 +94,7 @@ func TestStopWhenOfASeriesIsAskedAtTheSend(t *testing.T) {
 	})
 }
 
-// A period is that of its schedule, wherever its reader is.
+// A period is in the zone of its schedule, wherever its reader is.
 //
 // Shows: B46.
 func TestAPeriodIsThatOfItsSchedule(t *testing.T) {
@@ -112,9 +112,8 @@ func TestAPeriodIsThatOfItsSchedule(t *testing.T) {
 	})
 }
 
-// What waits for a workflow that is switched off is not taken up again and again, and leaves when that is switched on, unless
-// it is too late by then.
-func TestWhatWaitsForAWorkflow(t *testing.T) {
+// A waiting message of a disabled workflow is not claimed again and again. It leaves when the workflow is enabled, unless it is too late by then.
+func TestWaitingMessagesOfAWorkflow(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		text := func(on string) string {
@@ -156,8 +155,8 @@ func TestWhatWaitsForAWorkflow(t *testing.T) {
 	})
 }
 
-// A child that is looked at for the first time beside its parent's open write, which knows nothing of it yet, is looked at
-// again when that is committed.
+// A related record has an open write when a record that reads it is evaluated for the first time; the write does not know that record yet. The record
+// is evaluated again after the commit.
 //
 // Shows: B31, R14.
 func TestAChildBesideItsParentsOpenWrite(t *testing.T) {

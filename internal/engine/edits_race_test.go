@@ -19,9 +19,9 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Two workspaces with definitions of the same names are edited by several people at once, in every way, while messages are planned
-// and sent. Each edit is of the definitions that were in force before it: a rollback to a set leaves exactly that set. What stays
-// defined loses nothing, and of what is gone nothing waits.
+// Several people edit two workspaces with the same names at once, in every way, while messages are planned and sent. Each edit is based on the
+// definitions that were in force before it: a rollback to a set restores exactly that set. A definition that stays loses nothing, and nothing waits
+// for a removed one.
 func TestEditsAtOnce(t *testing.T) {
 	t.Parallel()
 	const rounds = 8

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// What an email's own keys say reaches the channel, rendered for the person.
+// The email keys of a message reach the channel, rendered for the contact.
 func TestEmailKeysReachTheChannel(t *testing.T) {
 	t.Parallel()
 	const definitions = `

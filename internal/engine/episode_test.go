@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// decided are the reasons of a record's decisions, the oldest first.
+// decided returns the reasons of a record's decisions, the oldest first.
 func (w world) decided(name string) (list []string) {
 	w.Helper()
 	row := w.record(name)
@@ -36,9 +36,9 @@ func (w world) record(name string) store.RecordRow {
 	return row
 }
 
-// One of several conditions cannot be evaluated: that is told of once, for as long as it is so, and it is why the trigger is
-// silent, whatever the others are.
-func TestAConditionThatBreaksIsToldOf(t *testing.T) {
+// One of several conditions cannot be evaluated: this is reported once for as long as it lasts, and explains why the trigger does not fire, whatever
+// the other conditions are.
+func TestAFailingConditionIsReported(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, strings.Replace(simple("[change, 5m]", "    cooldown: {length: 1h}\n", ""), "when: record.morale < 50",
@@ -64,17 +64,17 @@ func TestAConditionThatBreaksIsToldOf(t *testing.T) {
 		w.put("team/a", `{"heat": 1}`)
 		w.live("10:22")
 		if why, text := standing(); why != reason.ValueMissing || text != "" {
-			t.Errorf("mended it stands at %s, %s", why, text)
+			t.Errorf("corrected it stands at %s, %s", why, text)
 		}
 		w.put("team/a", `{"heat": "9"}`)
 		w.live("10:40")
-		w.mustBe("told", w.happened(journal.Failed), []string{"10:00 failed expression_failed", "10:22 failed expression_failed"})
+		w.mustBe("reported", w.happened(journal.Failed), []string{"10:00 failed expression_failed", "10:22 failed expression_failed"})
 		w.mustBe("kept", w.decided("team/a"), []string{"10:00 expression_failed", "10:22 expression_failed"})
 	})
 }
 
-// That there was nobody to tell is told of in every episode, and once in each.
-func TestNobodyIsToldOfOnceAnEpisode(t *testing.T) {
+// An alert without an audience is reported in every episode, and once in each.
+func TestAnAlertWithoutAudienceIsReportedOnceAnEpisode(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""))
@@ -91,8 +91,8 @@ func TestNobodyIsToldOfOnceAnEpisode(t *testing.T) {
 	})
 }
 
-// Records without a field that makes a context share a cooldown; whoever reads the log can see that.
-func TestAContextWithoutAValueIsToldOf(t *testing.T) {
+// Records without a field of the context share a cooldown, and the log shows it.
+func TestAContextWithoutAValueIsReported(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h, per: [record.region]}\n", ""), "alice")
@@ -114,8 +114,7 @@ func TestAContextWithoutAValueIsToldOf(t *testing.T) {
 	})
 }
 
-// What a cooldown held back is counted by what would have been told: a write, a tick. That definitions were applied, and all
-// records looked at for that, is nothing to be told.
+// Only alerts that a write or a tick would have sent count as throttled. An apply, which evaluates all records, throttles nothing.
 func TestAnApplyHoldsNothingBack(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -152,11 +151,11 @@ func TestAnApplyHoldsNothingBack(t *testing.T) {
 	})
 }
 
-// A value that no condition can be computed with is not good news: an alert that was told stays open until a look finds
-// that it is over, and it is not told anew when the value is bad again.
+// A value for which no condition can be computed does not clear an alert: it stays open until an evaluation finds that it is over, and it is not sent
+// again when the value is bad again.
 //
 // Shows: R9.
-func TestWhatCannotBeEvaluatedIsNotOver(t *testing.T) {
+func TestAFailedConditionDoesNotEndAnEpisode(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 9h, reset_on_clear: true}\n",
@@ -187,7 +186,7 @@ func TestWhatCannotBeEvaluatedIsNotOver(t *testing.T) {
 	})
 }
 
-// A threshold that is reached is not reached anew once its value can be computed again.
+// A threshold is not reached a second time when its value can be computed again.
 func TestAFailureIsNoCrossing(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

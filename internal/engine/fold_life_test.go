@@ -21,7 +21,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Whatever becomes of the message that carries others, these leave, or say why not.
+// Whatever happens to a fold head, its members leave or say why not.
 //
 // Shows: R7, P6.
 func TestFoldedMessagesAreNotLost(t *testing.T) {
@@ -34,11 +34,11 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 		after, sent, ended string
 	}{
 		{
-			"the carrier is cancelled", defs(""), three,
+			"the fold head is cancelled", defs(""), three,
 			func(w world) { w.cancel("a 2") }, "15:00", "10:00 a 1, 12:00 b 3 + c 4", "a 2 cancelled cancelled_by_operator, c 4 skipped folded_into",
 		},
 		{
-			"the carrier's workflow is switched off", defs(""), three,
+			"the fold head's workflow is switched off", defs(""), three,
 			func(w world) {
 				w.Apply(strings.Replace(defs(""), "workflow: a\n", "workflow: a\nenabled: false\n", 1))
 			}, "15:00", "10:00 a 1, 12:00 b 3 + c 4", "c 4 skipped folded_into",
@@ -68,7 +68,7 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 			"b 3 skipped folded_into, c 4 skipped folded_into",
 		},
 		{
-			"the carrier would wait too long", strings.Replace(defs(""), "limits: {at_send: fold}", "limits: {at_send: fold}\ntiming: {expire_after: 3h}", 1), three,
+			"the fold head would wait too long", strings.Replace(defs(""), "limits: {at_send: fold}", "limits: {at_send: fold}\ntiming: {expire_after: 3h}", 1), three,
 			func(w world) { w.script("11:50 siren, 11:51") }, "15:00", "10:00 a 1, 13:50 b 3 + c 4", "a 2 expired deferred_too_long, c 4 skipped folded_into",
 		},
 		{
@@ -76,15 +76,15 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 			"10:00 a 1, 12:00 a 2 + c 4", "b 3bad failed cannot_render, c 4 skipped folded_into",
 		},
 		{
-			"the text of the carrier cannot be written", defs(""), "10:00 a, 10:30 a!, 10:40 b, 10:50 c", nil, "15:00",
+			"the text of the fold head cannot be written", defs(""), "10:00 a, 10:30 a!, 10:40 b, 10:50 c", nil, "15:00",
 			"10:00 a 1, 12:00 b 3 + c 4", "a 2bad failed cannot_render, c 4 skipped folded_into",
 		},
 		{
-			"the carrier fails for good", defs(""), three + ", 11:10 fail", nil, "15:00",
+			"the fold head fails for good", defs(""), three + ", 11:10 fail", nil, "15:00",
 			"10:00 a 1", "a 2 failed permanent_error, b 3 skipped folded_into, c 4 skipped folded_into",
 		},
 		{
-			"the carrier fails for good, and a member has another channel", strings.Replace(defs(""), "limits: {at_send: fold}\n---\nworkflow: c", "limits: {at_send: fold}\nfallback: [email]\n---\nworkflow: c", 1),
+			"the fold head fails for good, and a member has another channel", strings.Replace(defs(""), "limits: {at_send: fold}\n---\nworkflow: c", "limits: {at_send: fold}\nfallback: [email]\n---\nworkflow: c", 1),
 			three + ", 11:10 fail, 11:11 fail", nil, "15:00", "10:00 a 1, 12:00 b 3 + ---------- + c 4", "a 2 failed permanent_error, b 3 failed permanent_error, c 4 skipped folded_into",
 		},
 		{
@@ -96,7 +96,7 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 			"10:00 a 1, 12:00 a 2 + b 3 + c 4", "a 2 failed permanent_error, a 2 failed permanent_error, b 3 skipped folded_into, c 4 skipped folded_into",
 		},
 		{
-			"the carrier is cancelled between two tries", defs("retry: {backoff: [30m], jitter: none}\n"), three + ", 11:10 later, 12:10",
+			"the fold head is cancelled between two tries", defs("retry: {backoff: [30m], jitter: none}\n"), three + ", 11:10 later, 12:10",
 			func(w world) { w.cancel("a 2") }, "15:00", "10:00 a 1, 12:10 b 3 + c 4", "a 2 cancelled cancelled_by_operator, c 4 skipped folded_into",
 		},
 		{
@@ -132,11 +132,10 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 	}
 }
 
-// A newer alert takes the place of one that carries others; these leave all the same. One that rides makes way for a newer
-// one too.
+// A newer alert supersedes a fold head; its members leave all the same. A newer alert supersedes a fold member, too.
 //
 // Shows: R6, R7.
-func TestFoldOfWhatIsSuperseded(t *testing.T) {
+func TestFoldOfSupersededMessages(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		fold := "limits: {at_send: fold}\n"
@@ -147,27 +146,27 @@ func TestFoldOfWhatIsSuperseded(t *testing.T) {
 		w.live("10:40")
 		w.Post(`{"kind": "other", "id": "1", "recipient": {"address": "ann", "customer_ref": "ann"}}`)
 		w.live("10:50")
-		var carrier, rider delivery.Row
+		var head, member delivery.Row
 		for _, row := range w.rows() {
 			switch {
 			case row.Workflow == "other":
-				rider = row
+				member = row
 			case row.Status == delivery.Scheduled:
-				carrier = row
+				head = row
 			}
 		}
-		if rider.FoldedInto != carrier.ID || !rider.Slot.IsZero() || !rider.LeavesAt().Equal(carrier.Slot) {
-			t.Fatalf("it does not ride: %+v with %+v", rider, carrier)
+		if member.FoldedInto != head.ID || !member.Slot.IsZero() || !member.LeavesAt().Equal(head.Slot) {
+			t.Fatalf("it is not folded: %+v with %+v", member, head)
 		}
 		w.live("13:10")
-		if row := w.Delivery(carrier.ID); row.Status != delivery.Superseded {
-			t.Fatalf("the carrier is %s", row.Status)
+		if row := w.Delivery(head.ID); row.Status != delivery.Superseded {
+			t.Fatalf("the fold head is %s", row.Status)
 		}
-		if row := w.Delivery(rider.ID); row.Status != delivery.Sent && row.Reason != reason.FoldedInto {
+		if row := w.Delivery(member.ID); row.Status != delivery.Sent && row.Reason != reason.FoldedInto {
 			t.Errorf("what rode with it is lost: %+v", row)
 		}
 
-		// Now the other one carries, and the alerts of the record ride.
+		// Now the other message is the head, and the alerts of the record are its members.
 		w.person("ann", `"cadence": {"cooldown": "5h"}`)
 		w.put("team/red", `{"morale": 90}`)
 		w.live("13:20")
@@ -180,7 +179,7 @@ func TestFoldOfWhatIsSuperseded(t *testing.T) {
 			if row.Workflow == "w" && row.CreatedAt.After(at("13:20")) {
 				ridden[row.Status]++
 				if row.Status == delivery.Scheduled && !row.IsFoldMember() {
-					t.Errorf("it does not ride: %+v", row)
+					t.Errorf("it is not folded: %+v", row)
 				}
 			}
 		}
@@ -190,7 +189,7 @@ func TestFoldOfWhatIsSuperseded(t *testing.T) {
 	})
 }
 
-// rows are all deliveries, the oldest first.
+// rows returns all deliveries, the oldest first.
 func (w world) rows() []delivery.Row {
 	w.Helper()
 	rows, err := w.Store.Deliveries(w.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 500})
@@ -201,7 +200,7 @@ func (w world) rows() []delivery.Row {
 	return rows
 }
 
-// name is a delivery as the texts of folding name it: its workflow and the id of its event.
+// name is a delivery's name in the texts of folding: its workflow and the id of its event.
 func (w world) name(row delivery.Row) string {
 	w.Helper()
 	ref := store.EventRef{Workspace: row.Workspace, ID: row.Event}
@@ -223,7 +222,7 @@ func (w world) cancel(name string) {
 	}
 }
 
-// A process that dies around the intent of the message that carries others loses none of them and sends none twice.
+// A process that dies around the intent of a fold head loses none of the members and sends none twice.
 //
 // Shows: P3, R7.
 func TestFoldSurvivesACrash(t *testing.T) {
@@ -265,7 +264,7 @@ func TestFoldSurvivesACrash(t *testing.T) {
 	}
 }
 
-// wire is a provider that keeps every request, also those that it refuses.
+// wire is a provider that keeps every request, including those that it refuses.
 type wire struct {
 	mu     sync.Mutex
 	behave []error
@@ -283,7 +282,7 @@ func (p *wire) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, e
 	return channel.Receipt{ProviderID: "x"}, err
 }
 
-// A retry of a bundle has the same text under the same key, whatever has come for the person meanwhile.
+// A retry of a fold has the same text under the same key, whatever has become due for the contact meanwhile.
 //
 // Shows: P3, R7.
 func TestFoldRetriesTheSame(t *testing.T) {
@@ -313,7 +312,7 @@ func TestFoldRetriesTheSame(t *testing.T) {
 	})
 }
 
-// Emails keep what each of them would have shown alone.
+// Folded emails keep the content that each of them would have shown alone.
 func TestFoldOfEmails(t *testing.T) {
 	t.Parallel()
 	defs := "channel: email\nprovider: memory\n---\n"
@@ -342,7 +341,7 @@ func TestFoldOfEmails(t *testing.T) {
 	})
 }
 
-// Two processes share the work: each message leaves once, no limit is passed, and nothing is lost.
+// Two processes share the work: each message leaves once, no limit is exceeded, and nothing is lost.
 func TestFoldWithTwoProcesses(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -24,13 +24,13 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// bundler is a provider that keeps a log of bundles and does what the next of its orders says.
+// bundler is a provider that logs bundles and follows the next of its orders.
 type bundler struct {
 	world
 	orders []error
 	log    []handed
-	texts  map[string]string // by idempotency key: what was asked for first
-	broken string            // a key that came with two texts
+	texts  map[string]string // by idempotency key: the first request
+	broken string            // a key that came with two different texts
 }
 
 func (g *bundler) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, error) {
@@ -51,8 +51,8 @@ func (g *bundler) Send(_ context.Context, out channel.Outgoing) (channel.Receipt
 	return channel.Receipt{ProviderID: "x"}, order
 }
 
-// Whatever is folded, fails, dies, is cancelled or edited meanwhile: each message ends in exactly one that was sent or says
-// why not, and no limit is passed by the provider's log, where a bundle counts once.
+// Whatever is folded, fails, dies, is cancelled or edited meanwhile: each message ends in exactly one sent message or says why not. By the provider's
+// log, where a bundle counts once, no limit is exceeded.
 //
 // Shows: R7, A31, A39, P3.
 func TestFoldedMessagesAreSentOnce(t *testing.T) {
@@ -148,7 +148,7 @@ func TestFoldedMessagesAreSentOnce(t *testing.T) {
 						t.Log(err) // it has ended
 					}
 				}
-			case 8: // the engine is away
+			case 8: // the engine is stopped
 				g.Clock.Set(g.Clock.Now().Add(3 * time.Hour))
 			}
 			g.event(kind, id, "ann")
@@ -196,11 +196,11 @@ func TestFoldedMessagesAreSentOnce(t *testing.T) {
 			}
 		}
 		for i := range g.log {
-			// Within the grace a message left in its slot, and one that may have arrived before keeps the place that it had then.
+			// Within the grace a message left in its slot, and one that may have arrived before keeps its old slot.
 			m, row := &g.log[i], byID[g.log[i].delivery]
-			doubted := slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.Outcome == delivery.AttemptUnknown })
-			if !row.Slot.IsZero() && !row.Slot.After(m.at) && (m.at.Sub(row.Slot) <= time.Minute || doubted) {
-				m.earlier = doubted && !edited.Before(row.Slot)
+			unknownOutcome := slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.Outcome == delivery.AttemptUnknown })
+			if !row.Slot.IsZero() && !row.Slot.After(m.at) && (m.at.Sub(row.Slot) <= time.Minute || unknownOutcome) {
+				m.earlier = unknownOutcome && !edited.Before(row.Slot)
 				m.at = row.Slot
 			}
 		}
@@ -214,7 +214,7 @@ func TestFoldedMessagesAreSentOnce(t *testing.T) {
 			}
 		}
 	})
-	if storetest.Lives(15) == 15 && (judged == 0 || folded == 0 || deaths == 0) { // few lives need not meet everything
+	if storetest.Lives(15) == 15 && (judged == 0 || folded == 0 || deaths == 0) { // few lives need not cover everything
 		t.Errorf("%d judged, %d folded, %d deaths: nothing was tried", judged, folded, deaths)
 	}
 }

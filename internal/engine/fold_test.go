@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// folding are workflows a, b and c, whose messages fold, and a siren that passes all limits. The text of b can be made to
-// fail. The rest is that of all three.
+// folding are workflows a, b and c, whose messages fold, and a siren that passes all limits. An event can make the text of b fail. rest is added to
+// all three.
 func folding(cadence, rest string) string {
 	var b strings.Builder
 	b.WriteString("channel: email\nprovider: memory\n---\nchannel: sms\nprovider: memory\n---\nchannel: sms:other\nprovider: memory\n---\nchannel: memory\nprovider: memory\n---\n")
@@ -44,13 +44,13 @@ message:
 	return b.String() + "persona: Manager\ncadence: " + cadence + "\n"
 }
 
-// event takes an event of a kind in for somebody.
+// event sends an event of a kind to the engine, for one contact.
 func (w world) event(kind, id, who string) {
 	w.Helper()
 	w.Post(fmt.Sprintf(`{"kind": %q, "id": %q, "recipient": {"address": %[3]q, "customer_ref": %[3]q}}`, kind, id, who))
 }
 
-// texts are what the provider accepted, each as "12:00 text" by the clock of the world.
+// texts returns the messages that the provider accepted, each as "12:00 text" by the clock of the world.
 func (w world) texts() (list []string) {
 	for _, out := range w.Provider.Sent() {
 		list = append(list, w.Clock.Now().Format("15:04")+" "+strings.ReplaceAll(out.Text, "\n\n", " + "))
@@ -58,7 +58,7 @@ func (w world) texts() (list []string) {
 	return list
 }
 
-// script lives through a day that is written as "10:00 a, 10:30 b bad, 11:00 fail" and returns what the provider accepted.
+// script runs a day that is written as "10:00 a, 10:30 b bad, 11:00 fail" and returns the messages that the provider accepted.
 func (w world) script(day string) (sent []string) {
 	w.Helper()
 	n := 0
@@ -107,7 +107,7 @@ func (w world) script(day string) (sent []string) {
 	return sent
 }
 
-// What waits for one person on one channel leaves as one message, which counts once.
+// Messages that wait for one contact on one channel leave as one message, which counts once.
 //
 // Shows: R7.
 func TestFold(t *testing.T) {
@@ -131,7 +131,7 @@ func TestFold(t *testing.T) {
 			"10:00 a 1, 10:00 a 2, 12:00 a 3 + b 6, 12:00 b 4, 12:00 d 5", "",
 		},
 		{
-			"what is critical goes by itself, and the bundle waits anew", "{cooldown: 2h}", "",
+			"what is critical goes by itself, and the bundle waits again", "{cooldown: 2h}", "",
 			"10:00 a, 10:30 a, 10:40 b, 11:00 siren, 15:00",
 			"10:00 a 1, 11:00 siren 4, 13:00 a 2 + b 3", "",
 		},

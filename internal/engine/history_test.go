@@ -23,7 +23,7 @@ func notice(name, text string) string {
 
 const inbox = "---\nchannel: inbox\nprovider: inbox\n"
 
-// edits are what a test does to the definitions, and the history afterwards.
+// edits changes definitions and reads their history.
 type edits struct{ *enginetest.Bundle }
 
 func (e edits) edit(w engine.Edit) engine.Applied {
@@ -58,7 +58,7 @@ func (e edits) history(ref definition.Ref) (lines []string) {
 	return lines
 }
 
-// inForce is the text and the version of a definition.
+// inForce returns the text and the version of a definition.
 func (e edits) inForce(kind, name string) string {
 	e.Helper()
 	n, err := e.Store.DefinitionsNumber(e.Context(), e.Workspace.ID)
@@ -81,8 +81,8 @@ func files(text string) []definition.File {
 	return []definition.File{{Name: "a.yaml", Text: []byte(text)}}
 }
 
-// Every change of the definitions stands in the history with its set, and an earlier version comes back as a new one: of one
-// definition, of one that was deleted, and of the whole set, where what came since is deleted.
+// Every change of the definitions is in the history with its set. A rollback restores an earlier version as a new one: of one definition, of a
+// deleted one, and of the whole set, where newer definitions are deleted.
 func TestHistoryAndRollback(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -158,8 +158,8 @@ func TestHistoryAndRollback(t *testing.T) {
 	})
 }
 
-// A rollback passes the same checks as an apply: what does not fit to what is in force now is refused, and so is what decides where
-// a secret goes, by somebody who may not.
+// A rollback passes the same validation as an apply: it is refused if it does not fit the definitions in force, or if it changes where a secret goes
+// and the caller may not do that.
 func TestARollbackPassesTheChecksOfAnApply(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -193,7 +193,7 @@ func TestARollbackPassesTheChecksOfAnApply(t *testing.T) {
 	})
 }
 
-// Prune deletes what the files do not define, and refuses files without a definition.
+// Prune deletes definitions that the files do not contain, and refuses files without a definition.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -225,8 +225,7 @@ func TestPrune(t *testing.T) {
 	})
 }
 
-// A dry run says what would change and what would become of what waits, and changes nothing: no version, no run, nothing of the
-// calendar, no audit entry.
+// A dry run shows the changes and what would happen to waiting messages, and changes nothing: no version, no job, no occasion, no audit entry.
 func TestADryRunChangesNothing(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -19,11 +19,11 @@ func pair(when, audience string) string {
 	return teams + "---\n" + strings.NewReplacer("workflow: w", "workflow: w2", "record: team", "record: house").Replace(houses)
 }
 
-// newPair is a world with both and four records that are well.
+// newPair is a world with both and four records that fire nothing.
 func newPair(t *testing.T, s *store.Store, when, audience string) world {
 	t.Helper()
 	w := world{enginetest.Setup(t, s, pair(when, audience), nil)}
-	for range 3 { // the runs over the records of each type end, which are due at no instant
+	for range 3 { // the jobs over the records of each type end; they are due at no instant
 		w.tick()
 	}
 	w.Clock.Set(ten)
@@ -36,7 +36,7 @@ func newPair(t *testing.T, s *store.Store, when, audience string) world {
 	return w
 }
 
-// remember has a trigger's memory of a record be this text, as no trigger writes it.
+// remember replaces a trigger's stored state of a record by a text that no trigger writes.
 func (w world) remember(name, text string) {
 	w.Helper()
 	w.put(name, `{"morale": 40}`)
@@ -59,11 +59,11 @@ func refOf(name string) store.RecordRef {
 	return store.RecordRef{Type: typ, ExtID: id}
 }
 
-// A record about which nothing can be decided is tried again, later each time, and says why; the others of its batch, and
-// those of other types, are looked at as if it were not there. Once it is mended it is as any other.
+// A record about which nothing can be decided is retried, later each time, and says why. The other records of its batch and of other types are
+// evaluated as if it were not there. Once it is corrected, it is a record like any other.
 func TestOneBadRecordHarmsNoOther(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ spoil, mend func(w world) }{
+	for name, c := range map[string]struct{ damage, correct func(w world) }{
 		"what was remembered of it cannot be read": {
 			func(w world) { w.remember("team/bad", "{") },
 			func(w world) {
@@ -86,7 +86,7 @@ func TestOneBadRecordHarmsNoOther(t *testing.T) {
 			t.Parallel()
 			storetest.Each(t, func(t *testing.T, s *store.Store) {
 				w := newPair(t, s, "record.morale < 50", "record.owner_id")
-				c.spoil(w)
+				c.damage(w)
 				for _, name := range []string{"team/a", "team/z", "house/a"} {
 					w.put(name, `{"morale": 11}`)
 				}
@@ -107,9 +107,9 @@ func TestOneBadRecordHarmsNoOther(t *testing.T) {
 				if err != nil || len(standings) != 1 || standings[0].Reason != reason.EvaluationFailed || !standings[0].Until.Equal(at("12:30")) {
 					t.Errorf("standings %+v, %v", standings, err)
 				}
-				c.mend(w)
+				c.correct(w)
 				w.live("11:50")
-				w.mustBe("mended", w.happened(journal.Created, journal.Failed), []string{"11:40 created t:bad"})
+				w.mustBe("corrected", w.happened(journal.Created, journal.Failed), []string{"11:40 created t:bad"})
 				if row, err = s.Record(t.Context(), w.Workspace.ID, refOf("team/bad")); err != nil || row.Failures != 0 {
 					t.Errorf("%+v, %v", row, err)
 				}
@@ -118,8 +118,8 @@ func TestOneBadRecordHarmsNoOther(t *testing.T) {
 	}
 }
 
-// An expression that takes too many steps counts as false, which is told of, and an audience that cannot be computed is tried again by
-// itself: neither keeps anything else waiting.
+// An expression that takes too many steps counts as false and is reported; an audience that cannot be computed is retried by itself. Neither delays
+// anything else.
 func TestOneCostlyRecordHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	long := "[" + strings.TrimSuffix(strings.Repeat("1, ", 300), ", ") + "]"

@@ -14,14 +14,14 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// papers are due at nine in Berlin, and fail while their record says so.
+// failingPapers is a reminder at nine in Berlin that fails while its record says so.
 func failingPapers(retry string) string {
 	return "workflow: w\ntype: reminder\ntriggers:\n  - id: t\n    record: paper\n    timing: {anchor: record.target, at: \"09:00\", timezone: Europe/Berlin}\n" +
 		"retry: {" + retry + "}\naudience: {to: \"record.people == 0 ? 1 / 0 : record.people\"}\nchannel: email\nmessage: {email: {subject: x, text: x}}\n" +
 		"---\nrecord_type: paper\nfields: {target: date, people: number}\n---\nchannel: email\nprovider: memory\n"
 }
 
-// only is the one instance of a test.
+// only returns the one instance of a test.
 func only(b *enginetest.Bundle) instance.Row {
 	b.Helper()
 	rows, err := b.Store.Instances(b.Context(), b.Workspace.ID, store.InstanceFilter{}, store.Page{})
@@ -31,8 +31,8 @@ func only(b *enginetest.Bundle) instance.Row {
 	return rows[0]
 }
 
-// With then: daily what fails is tried once a day after the ladder, at the same time of the day, also when the clocks change; it is
-// never held.
+// With then: daily a failed instance is retried once a day after the backoff, at the same time of day even when the clocks change. It is never put on
+// hold.
 // Shows: B28, B29.
 func TestDailyRetries(t *testing.T) {
 	t.Parallel()
@@ -57,8 +57,8 @@ func TestDailyRetries(t *testing.T) {
 	})
 }
 
-// An instance that is taken up under a lease is nobody else's until that ends. Its worker's death is made good at once the first
-// time, by the ladder the second, and by a person the third.
+// A leased instance belongs to one worker until the lease ends. After the first death of its worker it is taken over at once, after the second one it
+// waits for the backoff, and after the third a person decides.
 // Shows: B25, B27, B28.
 func TestLostLeases(t *testing.T) {
 	t.Parallel()
@@ -121,9 +121,9 @@ func TestLostLeases(t *testing.T) {
 	})
 }
 
-// Who was frozen past the end of their lease finds that somebody else has the instance, and leaves it to them.
+// A worker that was frozen past the end of its lease finds that another one has the instance, and leaves it alone.
 // Shows: B26.
-func TestLateWorkersLeaveWhatOthersHave(t *testing.T) {
+func TestLateWorkersLeaveTheClaimsOfOthers(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, failingPapers("lease: 2m"))
@@ -134,7 +134,7 @@ func TestLateWorkersLeaveWhatOthersHave(t *testing.T) {
 		var then int64
 		frozen, err := engine.New(engine.Config{Store: s, Clock: w.Clock, Concurrency: 1, Failpoint: func(point string) error {
 			if point == fanout.AfterTaken {
-				w.At(due.Add(3 * time.Minute)) // the other one takes it over, and does it
+				w.At(due.Add(3 * time.Minute)) // the other worker takes it over and expands it
 				then = only(w.Bundle).Version
 			}
 			return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// alarmed tells until when the alarm sleeps: it alone waits for a channel too.
+// alarmed reports until when the alarm sleeps, which is the only sleeper that also waits for a channel.
 type alarmed struct {
 	*clock.Manual
 	until chan time.Time
@@ -28,8 +28,8 @@ func (c alarmed) Wait(ctx context.Context, until time.Time, wake <-chan struct{}
 	return c.Manual.Wait(ctx, until, wake)
 }
 
-// The alarm finds a message due that the sender is about to claim, and the next falls due right after: it leaves when
-// it is due, and not when the alarm has rested.
+// The alarm finds a due message that the sender is about to claim, and the next one becomes due right after: it leaves when it is due, and not after
+// the alarm's pause.
 func TestWhatFallsDueDuringAStepIsInTime(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

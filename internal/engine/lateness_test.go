@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// The gauges and the histogram of lateness count from the instant from which a message could have left. A retry, an open breaker, a
-// rate and a missing channel leave that instant unmoved; limits, quiet hours, a hold and a pause move it.
+// The gauges and the histogram of lateness count from the instant from which a message could have left. A retry, an open breaker, a rate and a
+// missing channel do not move that instant; limits, quiet hours, a hold and a pause do.
 func TestEligible(t *testing.T) {
 	t.Parallel()
 	const start = 0
@@ -26,8 +26,8 @@ func TestEligible(t *testing.T) {
 		at                time.Duration              // when the gauge is read
 		due               int64
 		oldest            time.Duration // from Start; when due > 0
-		sent              time.Duration // when all of it leaves; 0: it does not
-		late              time.Duration // of the latest that was sent
+		sent              time.Duration // when all messages leave; 0: they do not
+		late              time.Duration // of the latest sent message
 	}{
 		{"a retry", alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
 			b.Provider.Next(refused(), refused())
@@ -104,7 +104,7 @@ func TestEligible(t *testing.T) {
 			b.PostAll(many(5)...)
 			b.At(enginetest.Start)
 			retryAll(b, 3*time.Minute)
-			b.At(b.Clock.Now()) // the provider is away still
+			b.At(b.Clock.Now()) // the provider is still away
 		}, 4 * time.Minute, 5, start, time.Hour, time.Hour},
 		{"a retry by hand of what a limit holds", "workspace: default\ncadence: {max_per_day: 1}\n---\n" + alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
 			b.Post(event("up", "1", "a@x.org"))
@@ -146,7 +146,7 @@ func TestEligible(t *testing.T) {
 				}
 				b.Journal()
 				b.At(enginetest.Start.Add(c.sent))
-				b.At(enginetest.Start.Add(c.sent).Add(time.Hour)) // what came while a probe was on its way
+				b.At(enginetest.Start.Add(c.sent).Add(time.Hour)) // messages that came while a probe was in flight
 				late, n := time.Duration(0), 0
 				for _, e := range b.Journal() {
 					if e.What == journal.Sent {
@@ -165,7 +165,7 @@ func TestEligible(t *testing.T) {
 	}
 }
 
-// retryAll has a person retry what waits or has failed, that long after the start.
+// retryAll retries all waiting and failed messages, that long after the start.
 func retryAll(b *enginetest.Bundle, after time.Duration) {
 	b.Helper()
 	b.Clock.Set(enginetest.Start.Add(after))

@@ -15,33 +15,33 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// slow is an engine whose only message stays on the wire until goOn is closed.
+// slow is an engine whose only message stays in flight until goOn is closed.
 type slow struct {
 	*engine.Engine
-	onWire, goOn chan struct{}
-	done         chan error
-	told         chan journal.Entry
+	inFlight, goOn chan struct{}
+	done           chan error
+	reported       chan journal.Entry
 }
 
 func newSlow(t *testing.T, b *enginetest.Bundle) *slow {
 	t.Helper()
-	s := &slow{onWire: make(chan struct{}), goOn: make(chan struct{}), done: make(chan error, 1), told: make(chan journal.Entry, 10)}
+	s := &slow{inFlight: make(chan struct{}), goOn: make(chan struct{}), done: make(chan error, 1), reported: make(chan journal.Entry, 10)}
 	provider := channel.Provider{Name: "memory", Open: func(map[string]string) (channel.Channel, error) {
-		return sendFunc(func() error { close(s.onWire); <-s.goOn; return nil }), nil
+		return sendFunc(func() error { close(s.inFlight); <-s.goOn; return nil }), nil
 	}}
 	var err error
 	s.Engine, err = engine.New(engine.Config{
-		Store: b.Store, Clock: b.Clock, Providers: []channel.Provider{provider}, Journal: func(e journal.Entry) { s.told <- e },
+		Store: b.Store, Clock: b.Clock, Providers: []channel.Provider{provider}, Journal: func(e journal.Entry) { s.reported <- e },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, err := s.Tick(context.WithoutCancel(t.Context())); s.done <- err }()
-	<-s.onWire
+	<-s.inFlight
 	return s
 }
 
-// A message that takes longer than the lease stays with its worker: the lease is renewed at a third.
+// A message that takes longer than the lease stays with its worker: the lease is renewed at a third of its length.
 func TestLeaseOfASlowSendIsRenewed(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -72,7 +72,7 @@ func TestLeaseOfASlowSendIsRenewed(t *testing.T) {
 	})
 }
 
-// A worker that comes back after its row was taken over changes nothing (fencing).
+// A worker that returns after its row was taken over changes nothing (fencing).
 //
 // Shows: B26.
 func TestAResultAfterTheLeaseIsRefused(t *testing.T) {
@@ -81,7 +81,7 @@ func TestAResultAfterTheLeaseIsRefused(t *testing.T) {
 		b := enginetest.Setup(t, s, csi, nil)
 		id := b.Post(visit).Instances[0].Deliveries[0].ID
 		w := newSlow(t, b)
-		// Its clock stands still, as that of a frozen process does; another process's goes on.
+		// Its clock stands still, like that of a frozen process; the other process's clock goes on.
 		other := enginetest.Setup(t, s, "", nil)
 		if r := other.At(enginetest.Start.Add(sender.DefaultLease)); r.Reclaimed != 1 {
 			t.Fatalf("not taken over: %+v", r)
@@ -91,8 +91,8 @@ func TestAResultAfterTheLeaseIsRefused(t *testing.T) {
 		if err := <-w.done; err != nil {
 			t.Fatal(err)
 		}
-		if e := <-w.told; e.What != journal.StaleRefused {
-			t.Errorf("told %s, want %s", e.What, journal.StaleRefused)
+		if e := <-w.reported; e.What != journal.StaleRefused {
+			t.Errorf("reported %s, want %s", e.What, journal.StaleRefused)
 		}
 		if after := b.Delivery(id); after != before {
 			t.Errorf("the late result changed the row:\n%+v\n%+v", before, after)

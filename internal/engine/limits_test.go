@@ -16,8 +16,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// limited are the workflows of the tests below, of people whose persona has these limits. The rest is the workflow's; it
-// may name another channel first.
+// limited are the workflows of the tests below, for contacts whose persona has these limits. rest is added to the workflow; it may name another
+// channel first.
 func limited(cadence, rest string) string {
 	channels := "channel: inbox\nprovider: inbox\n---\nchannel: email\nprovider: inbox\n---\nchannel: push\nprovider: inbox\n---\nchannel: memory\nprovider: memory\n---\n"
 	for _, name := range []string{"news", "siren"} {
@@ -49,8 +49,8 @@ message:
 	return channels + "persona: Manager\ncadence: " + cadence + "\n"
 }
 
-// A person without any rule, in a workspace that sets none, gets one alert a day and two a week; a survey is outside of
-// these limits, and what the workspace says replaces them.
+// A contact without any rule, in a workspace that sets none, gets one alert a day and two a week. A survey does not count in these limits, and limits
+// of the workspace replace them.
 //
 // Shows: A37.
 func TestDefaultLimits(t *testing.T) {
@@ -86,8 +86,8 @@ func TestDefaultLimits(t *testing.T) {
 	})
 }
 
-// Limits of a person's own that this version of the program cannot read are passed over, and that is told of: those of the
-// persona hold, else the workspace's, never none.
+// Own limits of a contact that this version of the program cannot read are skipped and reported: those of the persona apply, else those of the
+// workspace, but never none.
 //
 // Shows: A42.
 func TestLimitsThatCannotBeRead(t *testing.T) {
@@ -109,21 +109,21 @@ func TestLimitsThatCannotBeRead(t *testing.T) {
 					w.post("news", "ann")
 					w.At(w.Clock.Now().Add(2 * time.Hour))
 				}
-				told := map[time.Time]int{}
+				reported := map[time.Time]int{}
 				deferred := 0
 				for _, e := range w.Journal() {
 					if e.What == journal.Deferred {
 						deferred++
 					}
 					if e.What == journal.PassedOver {
-						told[e.At]++
+						reported[e.At]++
 						if e.Contact != "ann" || e.Reason != reason.LimitsUnreadable || !strings.Contains(e.Error, `"max_per_fortnight" is not a limit`) {
 							t.Errorf("got %+v", e)
 						}
 					}
 				}
-				if deferred != 3 || len(told) == 0 {
-					t.Errorf("%d wait, want 3; told at %v", deferred, told)
+				if deferred != 3 || len(reported) == 0 {
+					t.Errorf("%d wait, want 3; reported at %v", deferred, reported)
 				}
 				l, err := w.Limits(t.Context(), w.Workspace.ID, "ann")
 				if err != nil || l.Unread == nil || len(l.Kinds[0].Limits) == 0 || l.Kinds[0].Limits[0].From != from {
@@ -134,14 +134,14 @@ func TestLimitsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// post takes an event in for somebody.
+// post sends an event to the engine for one contact.
 func (w world) post(kind, who string) {
 	w.Helper()
 	n := w.Clock.Now().UnixNano() + int64(len(w.Provider.Sent()))
 	w.Post(fmt.Sprintf(`{"kind": %q, "id": "%s-%d", "recipient": {"address": %[2]q, "customer_ref": %[2]q}}`, kind, who, n))
 }
 
-// diary is what became of messages, each as "10:30 deferred inbox 12:00 cooldown".
+// diary returns what happened to messages, each as "10:30 deferred inbox 12:00 cooldown".
 func (w world) diary() []string {
 	w.Helper()
 	var list []string
@@ -164,8 +164,8 @@ func (w world) diary() []string {
 	return list
 }
 
-// What a person's limits do to messages, from ten o'clock on. A day is a list of "10:30 post KIND", and of "10:30 fail" and
-// "10:30 lose", which say what becomes of the next try.
+// How the limits of a contact affect messages, from ten o'clock on. A day is a list of "10:30 post KIND", and of "10:30 fail" and "10:30 lose", which
+// set the outcome of the next try.
 //
 // Shows: A31, A32, A34, A38, A39, A40, A41, A43, A45, R1, R4.
 func TestLimitsOfPeople(t *testing.T) {
@@ -213,7 +213,7 @@ func TestLimitsOfPeople(t *testing.T) {
 			"10:00 sent inbox, 10:30 sent inbox, 11:00 sent inbox, 11:30 deferred inbox 13:00 cooldown, 13:00 sent inbox",
 		},
 		{
-			"what is critical goes, and what waited waits anew", "{cooldown: 2h}", "", "",
+			"what is critical goes, and what waited waits again", "{cooldown: 2h}", "", "",
 			"10:00 news, 10:30 news, 11:00 siren, 14:00",
 			"10:00 sent inbox, 10:30 deferred inbox 12:00 cooldown, 11:00 sent inbox, 12:00 deferred inbox 13:00 cooldown, 13:00 sent inbox",
 		},
@@ -430,8 +430,8 @@ func TestLimitsOfPeople(t *testing.T) {
 	}
 }
 
-// A message that is late by no more than the grace leaves in its place; one that is later takes a place of its own.
-func TestGraceOfAPlace(t *testing.T) {
+// A message that is late by at most the grace leaves in its slot; a later one takes a new slot.
+func TestGraceOfASlot(t *testing.T) {
 	t.Parallel()
 	for grace, want := range map[string]string{"": "12:00:00", ", slot_grace: 10s": "12:00:50", ", slot_grace: 50s": "12:00:00"} {
 		t.Run(grace, func(t *testing.T) {
@@ -461,7 +461,7 @@ func TestGraceOfAPlace(t *testing.T) {
 	}
 }
 
-// A newer alert of the same context takes the place of one that waits, and nothing else of anybody does.
+// A newer alert supersedes the waiting one of the same context, and nothing else does.
 //
 // Shows: R6.
 func TestSupersede(t *testing.T) {
@@ -500,7 +500,7 @@ func TestSupersede(t *testing.T) {
 	}
 }
 
-// A newer alert that leaves by another channel because of a limit takes the place of one that waits for its own.
+// A newer alert that leaves by another channel because of a limit supersedes one that waits for its own.
 //
 // Shows: R6.
 func TestSupersedeByFallback(t *testing.T) {
@@ -518,13 +518,13 @@ func TestSupersedeByFallback(t *testing.T) {
 	})
 }
 
-// After a stop of the sender what waited leaves as its limits let it, counted from when it really leaves.
+// After a stop of the sender, waiting messages leave as their limits allow, counted from when they really leave.
 func TestAStopOfTheSender(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, limited("{cooldown: 1h, max_per_slot: 1, max_per_day: 4}", ""))
 		w.person("ann", `"persona": "Manager"`)
-		for _, when := range []string{"10:00", "10:10", "11:10", "12:10", "12:20"} { // places at 10:00, 11:00, 12:00, 13:00 and tomorrow
+		for _, when := range []string{"10:00", "10:10", "11:10", "12:10", "12:20"} { // slots at 10:00, 11:00, 12:00, 13:00 and tomorrow
 			w.Clock.Set(at(when))
 			w.post("news", "ann")
 		}

@@ -27,7 +27,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// mover is a gauntlet in which something may happen while a message is on the wire.
+// mover is a gauntlet in which something may happen while a message is in flight.
 type mover struct {
 	*gauntlet
 	during func()
@@ -41,13 +41,12 @@ func (m *mover) Send(ctx context.Context, out channel.Outgoing) (channel.Receipt
 	return m.gauntlet.Send(ctx, out)
 }
 
-// A person moves to other zones, in the days in which clocks are changed or a date is left out, and is found to be the one to whom
-// messages were sent by an address alone; also while a message is on the wire, a provider is away or the process is down. From
-// then on no limit is passed by the provider's log, by the clocks of the zone in which they are; nothing waits beyond what the log
-// and the places of others explain, and nothing is lost.
+// A contact moves to other zones, on days on which the clocks change or a date is left out, and claims the address to which earlier messages were
+// sent; also while a message is in flight, a provider is away or the process is down. From then on, by the provider's log and the clocks of their
+// zone, no limit is exceeded, nothing waits longer than the log and the slots of other messages explain, and nothing is lost.
 //
 // Shows: A31, A32, A33, A34, A39, R5, R20.
-func TestLimitsHoldForWhoMovesAndIsMerged(t *testing.T) {
+func TestLimitsHoldForContactsWhoMoveAndAreMerged(t *testing.T) {
 	t.Parallel()
 	checks, judged, explained, moves, merges, wire := 0, 0, 0, 0, 0, 0
 	outer := t
@@ -113,7 +112,7 @@ func TestLimitsHoldForWhoMovesAndIsMerged(t *testing.T) {
 			}
 			return rows
 		}
-		doubted := func(row delivery.Row) bool {
+		unknownOutcome := func(row delivery.Row) bool {
 			return slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.Outcome == delivery.AttemptUnknown })
 		}
 		ann, _, err := g.Store.ContactByExtID(g.Context(), g.Workspace.ID, "ann")
@@ -133,7 +132,7 @@ func TestLimitsHoldForWhoMovesAndIsMerged(t *testing.T) {
 				}
 				wire := slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.IntentAt.Equal(now) })
 				wire = wire || row.Slot.Equal(now)
-				left := !row.LastSentAt.IsZero() || row.OutcomeUnknown() || !row.IntentAt.IsZero() || doubted(row) || wire
+				left := !row.LastSentAt.IsZero() || row.OutcomeUnknown() || !row.IntentAt.IsZero() || unknownOutcome(row) || wire
 				add := func(p *places) {
 					switch {
 					case row.ID != of && wire && row.Slot.IsZero():
@@ -173,7 +172,7 @@ func TestLimitsHoldForWhoMovesAndIsMerged(t *testing.T) {
 			}
 			return ""
 		}
-		dirty := false // what the journal tells is of before and after
+		dirty := false // the journal has entries of before and after
 		type sent struct {
 			loc *time.Location
 			at  time.Time
@@ -311,7 +310,7 @@ func TestLimitsHoldForWhoMovesAndIsMerged(t *testing.T) {
 		}
 		for i := range g.log {
 			logs[i].at = g.log[i].at
-			if m, row := &g.log[i], byID[g.log[i].delivery]; !row.Slot.After(m.at) && (m.at.Sub(row.Slot) <= policy.Grace() || doubted(row)) {
+			if m, row := &g.log[i], byID[g.log[i].delivery]; !row.Slot.After(m.at) && (m.at.Sub(row.Slot) <= policy.Grace() || unknownOutcome(row)) {
 				m.at = row.Slot
 			}
 		}
@@ -327,11 +326,11 @@ func TestLimitsHoldForWhoMovesAndIsMerged(t *testing.T) {
 		}
 	})
 	if storetest.Lives(8) == 8 && (judged == 0 || explained == 0 || moves == 0 || merges == 0 || wire == 0) {
-		t.Errorf("%d judged, %d explained, %d moves, %d merges, %d on the wire: not everything was tried", judged, explained, moves, merges, wire)
+		t.Errorf("%d judged, %d explained, %d moves, %d merges, %d in flight: not everything was tried", judged, explained, moves, merges, wire)
 	}
 }
 
-// personWith is person with addresses of the test's own.
+// personWith writes a contact with addresses of the test's own.
 func personWith(w world, name, body string) {
 	w.Helper()
 	item := contact.Parse(json.RawMessage(body), name)

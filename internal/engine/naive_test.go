@@ -191,7 +191,7 @@ func (n *naive) minute(now time.Time) {
 
 // Looking at records when they are marked, and when they have to be, fires exactly what looking at all of them at every
 // instant would. Shows: A7, A11, A16, A22, A23.
-func TestLooksFireWhatANaiveEvaluatorFires(t *testing.T) {
+func TestEvaluatorFiresWhatANaiveOneFires(t *testing.T) {
 	t.Parallel()
 	outer := t
 	checks := 0

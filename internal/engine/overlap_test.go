@@ -17,7 +17,7 @@ import (
 // What was written before that is not, unless it is due soon.
 //
 // Shows: B43, B44.
-func TestARepairTakesWhatWasWrittenMeanwhile(t *testing.T) {
+func TestARepairIncludesConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestARepairTakesWhatWasWrittenMeanwhile(t *testing.T) {
 			}{{10 * time.Minute, "long_before"}, {2 * time.Minute, "just_before"}} {
 				w.Clock.Set(start.Add(-written.before))
 				w.put("visit/"+written.name, `{"note": "x"}`)
-				step() // it is looked at
+				step() // it is evaluated
 			}
 			w.Clock.Set(start)
 			if r := step(); r.Passed != 2 || !r.More {

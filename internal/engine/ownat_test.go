@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A wait for a new day of the calendar ends at the later of the message's own time of day, where its timing or its schedule has
-// one, and resume_at. Each message below is the second one of its person's day.
+// A wait for a new day of the calendar ends at the later of resume_at and the message's own time of day, which its timing or its schedule sets. Each
+// message below is the second one of its contact's day.
 func TestWaitsEndAtTheMessagesOwnTime(t *testing.T) {
 	t.Parallel()
 	const recipient = "audience: [{to: event.recipient}]\n"

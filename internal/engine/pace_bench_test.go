@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// paced limits people in every way that has to be counted.
+// paced limits contacts by everything that has to be counted.
 const paced = `
 workspace: default
 timezone: Europe/Berlin
@@ -30,8 +30,8 @@ channel: memory
 provider: memory
 `
 
-// crowd makes copies of the latest delivery that wait, five a day from tomorrow on.
-const crowd = `
+// copies inserts waiting copies of the latest delivery, five a day from tomorrow on.
+const copies = `
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 INSERT INTO delivery (ws, id, key, instance_id, event_id, contact_id, workflow, workflow_version, definitions, type, trigger,
   channel, address, locale, customer_ref, status, not_before, send_at, slot, deferred_by, created_at)
@@ -40,8 +40,8 @@ SELECT d.ws, -n.i, d.key || n.i, -n.i, d.event_id, d.contact_id, d.workflow, d.w
   'daily', d.created_at
 FROM (SELECT * FROM delivery ORDER BY id DESC LIMIT 1) AS d CROSS JOIN n`
 
-// BenchmarkOnePerson takes a thousand events in for one person, for whom none to many messages wait already. The figures
-// of one line come from one run; x/0 is how many times as long it takes as for whom nothing waits.
+// BenchmarkOnePerson ingests a thousand events for one contact, for whom none to many messages wait already. The figures of one line come from one
+// run; x/0 is the time relative to a contact without waiting messages.
 func BenchmarkOnePerson(b *testing.B) {
 	for _, database := range storetest.Databases(b) {
 		for _, size := range []int{1000, 100, 1} {
@@ -76,7 +76,7 @@ func onePerson(b *testing.B, database string, waiting, events, size int) time.Du
 		if err != nil {
 			b.Fatal(err)
 		}
-		_, err = db.ExecContext(b.Context(), fmt.Sprintf(crowd, waiting, enginetest.Start.Truncate(24*time.Hour).Add(22*time.Hour).UnixMicro()))
+		_, err = db.ExecContext(b.Context(), fmt.Sprintf(copies, waiting, enginetest.Start.Truncate(24*time.Hour).Add(22*time.Hour).UnixMicro()))
 		if err := errors.Join(err, db.Close()); err != nil {
 			b.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// pages is a store that notes how much each transaction of the checker and the expander takes up.
+// pages is a store that records how many rows each transaction of the evaluator and the fan-out takes.
 type pages struct {
 	*store.Store
 	records, occasions, repaired []int
@@ -39,17 +39,17 @@ func (p *pages) FanOutDue(
 	return n, err
 }
 
-func (p *pages) AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.RepairFuncs) (bool, error) {
+func (p *pages) AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, repair store.RepairFuncs) (bool, error) {
 	p.repaired = append(p.repaired, step.Done)
-	return p.Store.AdvanceRepair(ctx, now, run, step, lacking, mend)
+	return p.Store.AdvanceRepair(ctx, now, run, step, lacking, repair)
 }
 
-// costly are the fields of an occasion whose condition takes much of what one evaluation may.
+// costly are the fields of an occasion whose condition uses much of what one evaluation may use.
 func costly(more string) string {
 	return fmt.Sprintf(`{"text": %q, "pattern": "x{0,400}y|@"%s}`, strings.Repeat("x", 600)+"@", more)
 }
 
-// step has the checker and the expander do what is due, and returns what each transaction took up.
+// step runs the evaluator and the fan-out, and returns what each transaction took.
 func (w world) step(limit int) *pages {
 	w.Helper()
 	p := &pages{Store: w.Store}
@@ -70,7 +70,7 @@ func (w world) step(limit int) *pages {
 	}
 }
 
-// split wants many things to be done by several transactions.
+// split checks that several transactions did the work.
 func (w world) split(what string, want int, sizes []int) {
 	w.Helper()
 	sum := 0
@@ -82,28 +82,27 @@ func (w world) split(what string, want int, sizes []int) {
 	}
 }
 
-const crowded = 60
+const costlyRecords = 60
 
-// What expressions evaluate within one transaction is bounded. What is left over is done by the next one.
+// The evaluation work of one transaction is bounded. The next transaction does the rest.
 //
 // Shows: reliability 40.
-func TestLooksAtCostlyRecords(t *testing.T) {
+func TestEvaluationsOfCostlyRecords(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, strings.NewReplacer("record.morale < 50", "matches(record.text, record.pattern)", "{{ record.morale }}", "x", "{{ record.name }}", "x").Replace(simple("[change]", "", "")), "ann")
-		for i := range crowded {
+		for i := range costlyRecords {
 			w.put(fmt.Sprint("team/", i), costly(`, "owner_id": "ann"`))
 		}
-		w.split("looks", crowded, w.step(crowded).records)
+		w.split("evaluations", costlyRecords, w.step(costlyRecords).records)
 		w.live("10:01")
-		if sent := w.Provider.Sent(); len(sent) != crowded {
-			t.Errorf("%d messages instead of %d", len(sent), crowded)
+		if sent := w.Provider.Sent(); len(sent) != costlyRecords {
+			t.Errorf("%d messages instead of %d", len(sent), costlyRecords)
 		}
 	})
 }
 
-// People of an audience who are judged by a costly where are taken up in smaller pages; those who are named one by one, and
-// together cost too much, are a failure of their occasion.
+// An audience with a costly where is expanded in smaller pages. Contacts that are named one by one and together cost too much fail their occasion.
 func TestCostlyAudiences(t *testing.T) {
 	t.Parallel()
 	const definitions = `
@@ -128,25 +127,25 @@ channel: inbox
 provider: inbox
 `
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
-		people := make([]string, crowded)
+		people := make([]string, costlyRecords)
 		for i := range people {
 			people[i] = fmt.Sprint("p", i)
 		}
 		w := newWorld(t, s, definitions, people...)
 		w.Post(`{"id": "1", "kind": "all", "payload": ` + costly("") + `}`)
-		if pages := w.step(crowded).occasions; len(pages) < 4 || len(pages) > crowded/2 {
+		if pages := w.step(costlyRecords).occasions; len(pages) < 4 || len(pages) > costlyRecords/2 {
 			t.Errorf("transactions of %v", pages)
 		}
 		w.live("10:01")
-		told := map[string]bool{}
+		reported := map[string]bool{}
 		for _, m := range w.Provider.Sent() {
-			if told[m.Address] {
+			if reported[m.Address] {
 				t.Errorf("%s has it twice", m.Address)
 			}
-			told[m.Address] = true
+			reported[m.Address] = true
 		}
-		if len(told) != crowded {
-			t.Errorf("%d messages instead of %d", len(told), crowded)
+		if len(reported) != costlyRecords {
+			t.Errorf("%d messages instead of %d", len(reported), costlyRecords)
 		}
 		w.Post(fmt.Sprintf(`{"id": "2", "kind": "some", "payload": %s}`, costly(fmt.Sprintf(`, "people": ["%s"]`, strings.Join(people, `","`)))))
 		w.live("10:02")
@@ -157,18 +156,18 @@ provider: inbox
 	})
 }
 
-// A repair goes over fewer records at a time where its where costs much.
+// A repair reads fewer records at a time if its where is costly.
 func TestRepairOfCostlyRecords(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, visits(`    timing: {anchor: record.on_date, offset: [-7d], at: "12:00"}
     reconcile: {every: 1d, where: "matches(record.text, record.pattern)", batch: 100}
 `), "ann")
-		for i := range crowded {
+		for i := range costlyRecords {
 			w.put(fmt.Sprint("visit/", i), costly(`, "on_date": "2026-05-26", "who": "ann"`))
 		}
 		w.live("10:01")
 		w.Clock.Set(w.Clock.Now().AddDate(0, 0, 1))
-		w.split("repairs", crowded, w.step(crowded).repaired)
+		w.split("repairs", costlyRecords, w.step(costlyRecords).repaired)
 	})
 }

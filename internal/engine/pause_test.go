@@ -17,7 +17,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// pause stops a workflow of a test, or has it go on.
+// pause pauses a workflow, or resumes it.
 func pause(b *enginetest.Bundle, workflow string) operator.Paused {
 	b.Helper()
 	p, err := b.Operator().Pause(b.Context(), b.Workspace.ID, workflow, "wrong text", "ann", b.Now())
@@ -36,8 +36,8 @@ func resume(b *enginetest.Bundle, workflow string) operator.Paused {
 	return p
 }
 
-// Deliveries of an event wait while their workflow is paused, those of others go. An apply, and another process, find it paused
-// still; what waited for longer than catch_up allows is not late.
+// Deliveries of an event wait while their workflow is paused, and those of others leave. After an apply, and in another process, the workflow is
+// still paused. A message that waited for longer than catch_up allows is not late.
 func TestPausedDeliveriesWait(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
@@ -59,10 +59,10 @@ func TestPausedDeliveriesWait(t *testing.T) {
 		}
 		d := rows[0]
 		if !d.Parked() || d.Status != delivery.Scheduled || d.Reason != reason.WorkflowPaused || !d.LeavesAt().IsZero() || d.AttemptNo != 0 {
-			t.Errorf("put aside: %+v", d)
+			t.Errorf("parked: %+v", d)
 		}
 		if next, err := b.NextDue(t.Context()); err != nil || next.Before(delivery.ParkedUntil()) {
-			t.Errorf("what is put aside is never due: %v, %v", next, err)
+			t.Errorf("a parked row is never due: %v, %v", next, err)
 		}
 		b.Apply(strings.Replace(welcome("first", "catch_up: 1h"), "text: x", "text: z", 1))
 		other, err := engine.New(engine.Config{Store: s, Clock: b.Clock, Concurrency: 1})
@@ -94,12 +94,12 @@ func TestPausedDeliveriesWait(t *testing.T) {
 			t.Errorf("no such workflow: %v", err)
 		}
 		log, err := s.AuditLog(t.Context(), b.Workspace.ID, store.Page{})
-		var told []string
+		var reported []string
 		for _, a := range log {
-			told = append(told, a.Action+" "+a.Target)
+			reported = append(reported, a.Action+" "+a.Target)
 		}
-		if slices.Reverse(told); err != nil || !slices.Equal(slices.DeleteFunc(told, func(s string) bool { return strings.HasPrefix(s, "apply") }), []string{"pause first", "resume first"}) {
-			t.Errorf("audit %v, %v", told, err)
+		if slices.Reverse(reported); err != nil || !slices.Equal(slices.DeleteFunc(reported, func(s string) bool { return strings.HasPrefix(s, "apply") }), []string{"pause first", "resume first"}) {
+			t.Errorf("audit %v, %v", reported, err)
 		}
 	})
 }
@@ -115,15 +115,15 @@ func welcome(name, timing string) string {
 
 const mail = "---\nchannel: email\nprovider: memory\n"
 
-// What was too late before the pause began ends as stale, paused or not; what comes due in it is held until it is over. In a
-// pause nobody can release or retry it by itself, and cancelling works.
+// An occasion that was too late before the pause began ends as stale, paused or not; one that becomes due during the pause is parked until it ends.
+// During a pause nobody can release or retry it alone; it can be cancelled.
 // Shows: B23.
 func TestPausedInstancesAreHeld(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, visits(`    timing: {anchor: record.on_date, at: "12:00", timezone: UTC, catch_up: 1h}`), "ann")
 		w.put("visit/late", `{"on_date": "2026-05-14", "who": "ann"}`)
-		w.tick() // planned; nobody works for three hours
+		w.tick() // planned; no process runs for three hours
 		w.Clock.Set(at("15:00"))
 		pause(w.Bundle, "w")
 		w.put("visit/held", `{"on_date": "2026-05-15", "who": "ann"}`)
@@ -196,8 +196,8 @@ func TestPausedInstancesAreHeld(t *testing.T) {
 	})
 }
 
-// Of a series the one occasion that came due first waits; when the workflow goes on, backlog decides about all that came due
-// meanwhile, and none of them is late.
+// The first due occasion of a series waits. When the workflow is resumed, backlog decides about all occasions that became due meanwhile, and none of
+// them is late.
 func TestPausedSeries(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -236,8 +236,8 @@ func TestPausedSeries(t *testing.T) {
 	}
 }
 
-// What was put aside is taken up in pages, also when the workflow is paused again in the midst of it.
-func TestPausedAgainWhileTakenUp(t *testing.T) {
+// Parked rows are resumed in pages, even if the workflow is paused again meanwhile.
+func TestPausedAgainWhileResuming(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := enginetest.Setup(t, s, welcome("first", ""), nil)

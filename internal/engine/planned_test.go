@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// visits reminds of the date of a record; the places are the keys of its trigger.
+// visits is a reminder of the date of a record; trigger are the keys of its trigger.
 func visits(trigger string) string {
 	return `
 workflow: w
@@ -36,7 +36,7 @@ provider: inbox
 `
 }
 
-// waits are the occasions that wait, each as "day hour:minute".
+// waits returns the waiting occasions, each as "day hour:minute".
 func (w world) waits() (list []string) {
 	w.Helper()
 	rows, err := w.Store.Instances(w.Context(), w.Workspace.ID, store.InstanceFilter{Status: "pending"}, store.Page{Limit: 100})
@@ -49,7 +49,7 @@ func (w world) waits() (list []string) {
 	return list
 }
 
-// The first instant of the year 1 is how some programs write that there is no date: it is long past, and not at once.
+// The first instant of the year 1 is how some programs write that there is no date: it has long passed, and must not count as now.
 func TestTheFirstInstantIsNotNow(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -63,8 +63,7 @@ func TestTheFirstInstantIsNotNow(t *testing.T) {
 	})
 }
 
-// With follow_zone: false a reminder leaves at the time of the zone that it was planned in, also when its record has
-// another one by then. Shows: B38.
+// With follow_zone: false a reminder leaves at the time of the zone in which it was planned, even if its record has another zone by then. Shows: B38.
 func TestAZoneThatIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -79,9 +78,9 @@ func TestAZoneThatIsNotFollowed(t *testing.T) {
 	})
 }
 
-// What comes due while its record does not imply it, and is implied again before anybody has looked at the record, is sent.
+// An occasion becomes due while its record does not ask for it; the record asks for it again before the next evaluation. The occasion is sent.
 // Shows: P1, R14.
-func TestABreakThatNoLookHasSeen(t *testing.T) {
+func TestABreakThatNoEvaluationHasSeen(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, visits("    when: record.live == true\n    timing: {anchor: record.on_date, at: \"12:00\"}"), "ann")
@@ -117,7 +116,7 @@ func TestABreakThatNoLookHasSeen(t *testing.T) {
 	})
 }
 
-// A trigger that gets a cooldown instead of a date withdraws what it has planned, and plans it again when it is given back.
+// A trigger that gets a cooldown instead of a date withdraws its planned occasions, and plans them again when the edit is reverted.
 func TestAnotherKindOfTrigger(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -141,7 +140,7 @@ func TestAnotherKindOfTrigger(t *testing.T) {
 	})
 }
 
-// What is said once a day is said some time later too, although that is another day. Shows: B36.
+// A daily message with an offset is sent, although it is due on the next day. Shows: B36.
 func TestOnceADayWithAnOffset(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -192,9 +191,8 @@ channel: inbox
 provider: inbox
 `
 
-// What is planned by a field of the record that another one names follows it: also when that one comes later, is deleted and
-// made again.
-func TestWhatIsPlannedFollowsTheParent(t *testing.T) {
+// Occasions that are planned by a field of a related record follow it: also when that record comes later, is deleted and made again.
+func TestPlannedOccasionsFollowTheParent(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, centres, "ann")
@@ -218,7 +216,7 @@ func TestWhatIsPlannedFollowsTheParent(t *testing.T) {
 	})
 }
 
-// A record that is written again and again has all its children looked at, and not the first of them alone. Shows: P1.
+// A record that is written again and again has all related records evaluated, and not only the first ones. Shows: P1.
 func TestABusyParentKeepsNoChildWaiting(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -239,7 +237,7 @@ func TestABusyParentKeepsNoChildWaiting(t *testing.T) {
 		}
 		for _, v := range visits {
 			if v.EvaluateAt.IsZero() {
-				t.Errorf("visit %s waits for a look", v.ExtID)
+				t.Errorf("visit %s waits for an evaluation", v.ExtID)
 			}
 		}
 		w.live("10:02")

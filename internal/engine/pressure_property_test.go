@@ -24,15 +24,15 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// places are the instants at which other messages of a person count: left binds for what left or may have left, waits for
-// what waits in a place that has not passed, over for what waits in one that has.
+// places are the instants at which other messages of a contact count: left for messages that left or may have left, waits for those that wait in a
+// slot that has not passed, over for those that wait in one that has.
 type places struct{ left, waits, over []time.Time }
 
-// explain names a limit that may keep a message from leaving at an instant, by the provider's log and by what waits. It
-// shares nothing with Decide, and is the milder judge: windows of fixed length may lie on either side of the instant.
+// explain returns a limit that may keep a message from leaving at an instant, by the provider's log and the waiting messages. It shares no code with
+// Decide, and is less strict: windows of fixed length may lie on either side of the instant.
 func (p places) explain(policy cadence.Policy, at time.Time, loc *time.Location) string {
-	// Also where only what was sent counts, what has a place of the last minute may have been on the wire at that instant, and was
-	// given back by a breaker before anybody was asked: no attempt shows it.
+	// Even if only sent messages count, a message with a slot of the last minute may have been in flight at that instant, and been requeued by a
+	// breaker before its request: no attempt shows it.
 	binding := slices.Concat(p.left, p.waits)
 	counted := slices.Concat(binding, p.over)
 	if policy.Count == cadence.CountSent {
@@ -77,8 +77,8 @@ func (p places) explain(policy cadence.Policy, at time.Time, loc *time.Location)
 	return ""
 }
 
-// Through refusals, outages, lost replies and stops of the process no limit is passed by the provider's log, and nothing waits
-// or fails beyond what the log and the places of others that have not passed explain.
+// Through refusals, outages, lost replies and stops of the process, by the provider's log, no limit is exceeded, and nothing waits or fails longer
+// than the log and the slots of other messages explain.
 //
 // Shows: A31, A32, A33, A34, A39.
 func TestNothingWaitsForWhatNobodySent(t *testing.T) {
@@ -127,14 +127,14 @@ func TestNothingWaitsForWhatNobodySent(t *testing.T) {
 			}
 			return rows
 		}
-		doubted := func(row delivery.Row) bool {
+		unknownOutcome := func(row delivery.Row) bool {
 			return slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.Outcome == delivery.AttemptUnknown })
 		}
 		look := func(of delivery.ID, now time.Time) (p places) {
 			for _, row := range rows() {
 				wire := slices.ContainsFunc(g.Attempts(row.ID), func(a delivery.Attempt) bool { return a.IntentAt.Equal(now) })
-				wire = wire || row.Slot.Equal(now) // or it was on its way, and its channel rests
-				left := !row.LastSentAt.IsZero() || row.OutcomeUnknown() || !row.IntentAt.IsZero() || doubted(row) || wire
+				wire = wire || row.Slot.Equal(now) // or it was in flight, and its channel rests
+				left := !row.LastSentAt.IsZero() || row.OutcomeUnknown() || !row.IntentAt.IsZero() || unknownOutcome(row) || wire
 				switch {
 				case row.ID != of && wire && row.Slot.IsZero(): // its last try has failed since
 					p.left = append(p.left, now)
@@ -237,7 +237,7 @@ func TestNothingWaitsForWhatNobodySent(t *testing.T) {
 			}
 		}
 		for i := range g.log {
-			if m, row := &g.log[i], byID[g.log[i].delivery]; !row.Slot.After(m.at) && (m.at.Sub(row.Slot) <= policy.Grace() || doubted(row)) {
+			if m, row := &g.log[i], byID[g.log[i].delivery]; !row.Slot.After(m.at) && (m.at.Sub(row.Slot) <= policy.Grace() || unknownOutcome(row)) {
 				m.at = row.Slot
 			}
 		}

@@ -19,11 +19,11 @@ import (
 
 const steady = "retry: {backoff: [5m], jitter: none}\n"
 
-// A place that has passed without its message leaving binds no cooldown, whatever kept the message: only what left, what may
-// have left and what is about to leave keeps others waiting.
+// A slot that has passed without its message leaving counts for no cooldown, whatever delayed the message: only messages that left, may have left or
+// are about to leave make others wait.
 //
 // Shows: A31, A39.
-func TestPlacesThatHavePassed(t *testing.T) {
+func TestSlotsThatHavePassed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, cadence, rest, day, want string }{
 		{
@@ -165,11 +165,11 @@ func TestPlacesThatHavePassed(t *testing.T) {
 	}
 }
 
-// Two messages of one person and place wait for a provider that is away, among many others. When it is back they leave
-// together, jitter or not, although each comes to its channel by itself.
+// Two messages of one contact and slot wait for a provider that is away, among many others. When it is back they leave together, with or without
+// jitter, although each waits for its channel by itself.
 //
 // Shows: A31, A39.
-func TestPlacesThatPassWhileABreakerIsOpen(t *testing.T) {
+func TestSlotsThatPassWhileABreakerIsOpen(t *testing.T) {
 	t.Parallel()
 	for name, minutes := range map[string]int{"soon": 1, "within half an hour": 29} {
 		t.Run(name, func(t *testing.T) {
@@ -240,8 +240,8 @@ func TestPlacesThatPassWhileABreakerIsOpen(t *testing.T) {
 	}
 }
 
-// A provider is away for two hours: it answers 503, does not answer, or loses its replies. By default all that is due
-// meanwhile arrives, once, and soon after it is back; the tries that found it away stay in the log and count for nothing.
+// A provider is away for two hours: it answers 503, does not answer, or loses its replies. By default all messages that are due meanwhile arrive
+// once, soon after it is back. The tries that found it away stay in the log and do not count.
 func TestTwoHoursWithoutAProvider(t *testing.T) {
 	t.Parallel()
 	const outage, messages = 2 * time.Hour, 60
@@ -266,7 +266,7 @@ func TestTwoHoursWithoutAProvider(t *testing.T) {
 					return nil
 				}}
 				b := enginetest.Setup(t, s, alert("a", "up", "")+memory+"idempotency_ttl: 3h\n", func(c *engine.Config) { stand(c, provider) })
-				run := func(until time.Time) { // what is due is looked at every half minute: a message is late by that at most
+				run := func(until time.Time) { // due messages are claimed every half minute: a message is late by that at most
 					for ; !b.Clock.Now().After(until); b.Clock.Set(b.Clock.Now().Add(30 * time.Second)) {
 						for b.At(b.Clock.Now()).Any() {
 						}
@@ -300,8 +300,8 @@ func TestTwoHoursWithoutAProvider(t *testing.T) {
 	}
 }
 
-// What has another channel goes there when its ladder of an hour and twenty minutes is over; a written backoff holds for both.
-func TestLaddersByDefault(t *testing.T) {
+// A message with a fallback goes there when its backoff of an hour and twenty minutes is over; an explicit backoff holds for both.
+func TestDefaultBackoffs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ rest, ends string }{
 		"with a further channel":  {"fallback: [email]\n", "11:20 failed inbox retries_used_up, 11:20 sent email"},

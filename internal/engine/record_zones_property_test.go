@@ -23,7 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// travels is a paper, its reminder and the people who are reminded, as an oracle knows them.
+// travels is a paper, its reminder and the contacts who are reminded, as an oracle models them.
 type travels struct {
 	world
 	date    string // of the paper; empty: none
@@ -43,7 +43,7 @@ func (v *travels) text() string {
 	return zonesReminder(fmt.Sprintf(`offset: [-1d, 0d], at: "%02d:00", catch_up: forever, timezone: %s`, v.hour, v.zones), fmt.Sprintf("enabled: %t\n", v.enabled))
 }
 
-// hourOf is the zone in which the hour of a person is.
+// hourOf returns the zone in which the hour of a contact is.
 func (v *travels) hourOf(person string) string {
 	for _, zone := range strings.Split(strings.Trim(v.zones, "[]"), ", ") {
 		switch zone {
@@ -62,7 +62,7 @@ func (v *travels) hourOf(person string) string {
 	return "UTC"
 }
 
-// due is when an occasion is due for a person, on the days on which it is.
+// due returns when an occasion is due for a contact, by day.
 func (v *travels) due(person string) (all map[string]time.Time) {
 	all = map[string]time.Time{}
 	if v.date == "" || v.closed || !v.enabled {
@@ -82,7 +82,7 @@ func (v *travels) due(person string) (all map[string]time.Time) {
 	return all
 }
 
-// Send holds each message against what the oracle knows at this moment.
+// Send compares each message with the oracle at this moment.
 func (v *travels) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, error) {
 	rows, err := v.Store.Deliveries(v.Context(), v.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 1000})
 	if err != nil {
@@ -93,14 +93,14 @@ func (v *travels) Send(_ context.Context, out channel.Outgoing) (channel.Receipt
 			continue
 		}
 		occasion, _, _ := strings.Cut(row.Key, "|")
-		due, implied := v.due(out.Address)[occasion]
+		due, desired := v.due(out.Address)[occasion]
 		name, now := occasion+" to "+out.Address, v.Clock.Now()
 		before, twice := v.sent[name]
 		switch {
 		case twice:
 			v.bad = append(v.bad, fmt.Sprintf("%s at %s, and again at %s", name, before, now))
-		case !implied:
-			v.bad = append(v.bad, fmt.Sprintf("%s at %s: it is not implied", name, now))
+		case !desired:
+			v.bad = append(v.bad, fmt.Sprintf("%s at %s: it is not desired", name, now))
 		case now.Before(due):
 			v.bad = append(v.bad, fmt.Sprintf("%s at %s, before %s", name, now, due))
 		}
@@ -195,8 +195,8 @@ func (v *travels) move(name, zone string) {
 	v.mother(name, zone)
 }
 
-// Whatever becomes of a record, of its rule and of its people between the first zone and the last one: nobody has a message of an
-// occasion that is not implied, nor before their hour, nor twice; and once all is over everybody has one of each that is.
+// Whatever happens to a record, its rule and its contacts between the first zone and the last one: nobody gets a message of an occasion that is not
+// desired, nor before their hour, nor twice. Once all is over, everybody has one message of each desired occasion.
 //
 // Shows: R14, R15, R17, B32, P2.
 func TestEverybodyIsRemindedOnceWhereTheyAre(t *testing.T) {
@@ -245,7 +245,7 @@ func (v *travels) judge(t *rapid.T) {
 	}
 	for person := range v.homes {
 		for occasion := range v.due(person) {
-			if _, told := v.sent[occasion+" to "+person]; !told {
+			if _, reported := v.sent[occasion+" to "+person]; !reported {
 				t.Errorf("%s has no message of %s", person, occasion)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// zonesReminder is one at nine where each of its people is, on the day of a paper.
+// zonesReminder is a reminder at nine in the zone of each contact, on the day of a paper.
 func zonesReminder(timing, rest string) string {
 	return "workflow: w\ntype: reminder\ntriggers:\n  - id: due\n    record: paper\n    when: record.wanted == true\naudience: {persona: Mother}\n" +
 		"timing: {anchor: record.date, " + timing + "}\nchannel: inbox\nmessage:\n  inbox: {text: x}\n" + rest +
@@ -31,7 +31,7 @@ func zonesReminder(timing, rest string) string {
 
 const byContact = `at: "09:00", timezone: [contact.timezone, record.timezone, Asia/Tokyo]`
 
-// zonesWorld is on the evening before the reminder: nine has come nowhere yet.
+// zonesWorld is on the evening before the reminder: it is nine nowhere yet.
 func zonesWorld(t *testing.T, s *store.Store) world {
 	w := newWorld(t, s, zonesReminder(byContact, ""))
 	w.Clock.Set(time.Date(2026, 5, 14, 0, 0, 0, 0, time.UTC))
@@ -42,12 +42,12 @@ func zonesWorld(t *testing.T, s *store.Store) world {
 	return w
 }
 
-// on is an instant of May 2026.
+// on returns an instant of May 2026.
 func on(day, hour, minute int) time.Time {
 	return time.Date(2026, 5, day, hour, minute, 0, 0, time.UTC)
 }
 
-// zoneRows are the rows of an occasion: "zone due status reason".
+// zoneRows returns the rows of an occasion: "zone due status reason".
 func (w world) zoneRows() (list []string) {
 	w.Helper()
 	rows, err := w.Store.Instances(w.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 100})
@@ -61,8 +61,8 @@ func (w world) zoneRows() (list []string) {
 	return list
 }
 
-// Nine o'clock on the day of a record is nine o'clock where each of its people is: a row for each zone. Who has none is told in
-// that of the record, or as the list goes on.
+// Nine o'clock on the day of a record is nine o'clock in the zone of each contact: a row for each zone. A contact without a zone is notified in the
+// record's zone, or in the next one of the list.
 //
 // Shows: R15, B34, D1.
 func TestADateInTheZoneOfEachPerson(t *testing.T) {
@@ -86,11 +86,11 @@ func TestADateInTheZoneOfEachPerson(t *testing.T) {
 	})
 }
 
-// Who moves is told once: in the zone that they are in at its hour, and at the end of the occasion if they were in none. Who
-// joins when it has begun, in a zone without a row, is not.
+// A contact who moves is notified once: in the zone in which they are at its hour, or at the end of the occasion if they were in none. A contact who
+// joins after it has begun, in a zone without a row, is not notified.
 //
 // Shows: R15, R16.
-func TestWhoMovesIsRemindedOnce(t *testing.T) {
+func TestAContactWhoMovesIsRemindedOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := zonesWorld(t, s)
@@ -99,7 +99,7 @@ func TestWhoMovesIsRemindedOnce(t *testing.T) {
 		}
 		w.follow(on(16, 5, 0))
 		w.mother("early", "America/New_York") // before its hour
-		w.mother("lost", "Asia/Tokyo")        // whose hour is past
+		w.mother("lost", "Asia/Tokyo")        // its hour has passed there
 		w.mother("new", "Europe/Berlin")
 		w.mustBe("in Berlin", w.follow(on(16, 8, 0)), []string{"16 06:00 amina", "16 07:00 berta", "16 07:00 late", "16 07:00 new"})
 		w.mother("late", "America/New_York") // after its hour
@@ -108,7 +108,7 @@ func TestWhoMovesIsRemindedOnce(t *testing.T) {
 	})
 }
 
-// What happens between the first zone and the last one: who was not told yet is told of what is so now, and nobody twice.
+// Changes between the first zone and the last one: contacts who were not notified yet get the present state, and nobody is notified twice.
 //
 // Shows: R2, R13, R14, R15, R17, B30, B32, B37, P2.
 func TestADateThatChangesBetweenTwoZones(t *testing.T) {
@@ -116,7 +116,7 @@ func TestADateThatChangesBetweenTwoZones(t *testing.T) {
 	for _, story := range []struct {
 		name string
 		does func(w world, until func(time.Time))
-		want []string // from half past seven on: Nairobi and Berlin were told
+		want []string // from half past seven on: Nairobi and Berlin were notified
 	}{
 		{"nothing", func(world, func(time.Time)) {}, []string{"16 13:00 carol"}},
 		{"another date", func(w world, _ func(time.Time)) { w.put("paper/1", `{"date": "2026-05-20"}`) }, []string{"20 06:00 amina", "20 07:00 berta", "20 13:00 carol"}},
@@ -170,7 +170,7 @@ func TestADateThatChangesBetweenTwoZones(t *testing.T) {
 		}, []string{"17 06:00 carol"}},
 		{"the occasion is cancelled", func(w world, _ func(time.Time)) { w.cancelRow("2026-05-16:0") }, nil},
 		{"the row of a zone is cancelled", func(w world, _ func(time.Time)) { w.cancelRow("2026-05-16:0:z:America/New_York") }, nil},
-		{"forgotten, and planned anew", func(w world, until func(time.Time)) {
+		{"forgotten, and planned again", func(w world, until func(time.Time)) {
 			if _, err := w.operator().Forget(w.Context(), w.Workspace.ID, "reminder:w:paper:1:due:2026-05-16:0", "test", w.Clock.Now()); err != nil {
 				w.Fatal(err)
 			}
@@ -208,8 +208,8 @@ func TestADateThatChangesBetweenTwoZones(t *testing.T) {
 	}
 }
 
-// A large audience is gone over in pages, by processes that die between two of them, and the date changes in the middle of that:
-// everybody has one message, at their hour of the new date.
+// Processes that die between two pages expand a large audience, and the date changes meanwhile: everybody gets one message, at their hour of the new
+// date.
 //
 // Shows: R15, B32, P2.
 func TestManyPeopleOfARecordInTwoZones(t *testing.T) {

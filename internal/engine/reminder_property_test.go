@@ -29,14 +29,14 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// papers is a definition of reminders of papers, and what an oracle has to know of it.
+// papers is a definition of reminders of papers, with the facts that the oracle needs.
 type papers struct {
 	offsets []int // days from the date
 	at      string
 	zone    string // where no record names one
 	byHome  bool   // the home of a paper must be open
 	enabled bool
-	there   bool // the trigger is
+	there   bool // the trigger exists
 }
 
 func (p papers) text() string {
@@ -91,32 +91,32 @@ provider: inbox
 `, p.enabled, trigger)
 }
 
-// sheet is a record as the oracle knows it; gone ones have no fields.
+// sheet is a record of the oracle; deleted ones have no fields.
 type sheet struct {
 	fields map[string]any
 	closed bool
 	there  bool
 }
 
-// occasion is what the oracle knows of one key.
+// occasion is the oracle's state of one key.
 type occasion struct {
 	status instance.Status
 	due    time.Time
-	aside  bool // it came due while the workflow was paused
-	freed  bool // it was put aside before: it is not late any more
+	parked bool // it became due while the workflow was paused
+	freed  bool // it was parked before: it is not late any more
 }
 
-// oracle plans reminders from scratch, by arithmetic of its own.
+// oracle plans reminders from scratch, with its own arithmetic.
 type oracle struct {
 	papers
-	paused bool
-	sheets map[string]*sheet // by type/id
-	known  map[string]map[string]occasion
-	print  map[string]string // by record: what was implied when it was looked at
+	paused      bool
+	sheets      map[string]*sheet // by type/id
+	known       map[string]map[string]occasion
+	fingerprint map[string]string // by record: the desired occasions at its last evaluation
 }
 
-// implied is what should exist of a paper, by key.
-func (o *oracle) implied(name string) (all map[string]time.Time, print string) {
+// desired returns the occasions of a paper that should exist, by key.
+func (o *oracle) desired(name string) (all map[string]time.Time, fingerprint string) {
 	s, all := o.sheets[name], map[string]time.Time{}
 	date, dated := s.fields["date"].(string)
 	if !s.there || s.closed || !o.enabled || !o.there || s.fields["wanted"] != true || !dated {
@@ -146,12 +146,12 @@ func (o *oracle) implied(name string) (all map[string]time.Time, print string) {
 	for _, offset := range o.offsets {
 		due := time.Date(day.Year(), day.Month(), day.Day()+offset, day.Hour(), day.Minute(), 0, 0, loc).UTC()
 		all[fmt.Sprintf("reminder:w:paper:%s:due:%s:%d", strings.TrimPrefix(name, "paper/"), date, -offset)] = due
-		print += fmt.Sprintf("%d %s %s\n", offset, due, zone)
+		fingerprint += fmt.Sprintf("%d %s %s\n", offset, due, zone)
 	}
-	return all, date + print
+	return all, date + fingerprint
 }
 
-// settle is what should be known once everything is looked at, at an instant; and then what is due until another one.
+// settle computes the state once everything is evaluated at an instant, and then everything that is due up to another one.
 func (o *oracle) settle(now, until time.Time) {
 	for name := range o.sheets {
 		if !strings.HasPrefix(name, "paper/") {
@@ -161,19 +161,19 @@ func (o *oracle) settle(now, until time.Time) {
 			o.known[name] = map[string]occasion{}
 		}
 		known := o.known[name]
-		implied, print := o.implied(name)
-		changed := print != o.print[name]
-		o.print[name] = print
+		desired, fingerprint := o.desired(name)
+		changed := fingerprint != o.fingerprint[name]
+		o.fingerprint[name] = fingerprint
 		for k, was := range known {
-			if _, still := implied[k]; !still && was.status == instance.Pending {
+			if _, still := desired[k]; !still && was.status == instance.Pending {
 				known[k] = occasion{status: instance.Deactivated}
 			}
 		}
-		for k, due := range implied {
+		for k, due := range desired {
 			switch was := known[k].status; {
 			case was == instance.Completed || was == instance.Skipped || was == instance.Cancelled && !changed:
-			case was == instance.Pending && (known[k].aside || known[k].freed || o.paused):
-				known[k] = occasion{instance.Pending, due, known[k].aside, known[k].freed}
+			case was == instance.Pending && (known[k].parked || known[k].freed || o.paused):
+				known[k] = occasion{instance.Pending, due, known[k].parked, known[k].freed}
 			case now.Sub(due) > 48*time.Hour:
 				known[k] = occasion{status: instance.Skipped}
 			default:
@@ -181,7 +181,7 @@ func (o *oracle) settle(now, until time.Time) {
 			}
 		}
 		for k, was := range known {
-			if was.status == instance.Pending && !was.due.After(until) && !was.aside {
+			if was.status == instance.Pending && !was.due.After(until) && !was.parked {
 				if known[k] = (occasion{status: instance.Completed}); o.paused {
 					known[k] = occasion{instance.Pending, was.due, true, false}
 				}
@@ -195,9 +195,9 @@ type office struct {
 	world
 	oracle
 	store *store.Store
-	db    *sql.DB // behind its back
+	db    *sql.DB // a connection beside the engine
 	die   string
-	log   []string // deliveries as the provider accepted them
+	log   []string // deliveries that the provider accepted
 	seen  map[string]bool
 	done  map[string]instance.Row // completed occasions
 }
@@ -227,7 +227,7 @@ func (f *office) start(t testing.TB, now time.Time, definitions string) {
 	f.Clock.Set(now)
 }
 
-// until lets time pass, with every stage running whenever something is due.
+// until advances the clock and runs every stage whenever something is due.
 func (f *office) until(t *rapid.T, end time.Time) {
 	for range 10_000 {
 		r, err := f.Tick(f.Context())
@@ -252,7 +252,7 @@ func (f *office) until(t *rapid.T, end time.Time) {
 	t.Fatal("there is no end to it")
 }
 
-// compare holds what is stored against what the oracle knows.
+// compare compares the stored rows with the oracle.
 func (f *office) compare(t *rapid.T) {
 	rows, err := f.store.Instances(f.Context(), f.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 1000})
 	if err != nil {
@@ -280,7 +280,7 @@ func (f *office) compare(t *rapid.T) {
 			if o.status == instance.Pending {
 				want[k] += o.due.Format(" 2006-01-02 15:04")
 			}
-			if o.aside {
+			if o.parked {
 				want[k] += " held"
 			}
 		}
@@ -303,7 +303,7 @@ func (f *office) compare(t *rapid.T) {
 	t.Fatalf("at %s, by %+v", f.Clock.Now(), f.papers)
 }
 
-// act does one thing to the world.
+// act makes one random change.
 func (f *office) act(t *rapid.T) (what string) {
 	paper := "paper/" + rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "paper")
 	home := "home/" + rapid.SampledFrom([]string{"x", "y"}).Draw(t, "home")
@@ -341,10 +341,10 @@ func (f *office) act(t *rapid.T) (what string) {
 		case 5:
 			f.there = !f.there
 		}
-		if f.text() != before { // else nothing begins anew in the place of what is ended
+		if f.text() != before { // else the edit ends the row and makes no new one
 			if there || f.there {
 				f.unlock()
-			} else { // and neither does it where nothing watches papers any more
+			} else { // no trigger reads papers any more: no new row either
 				f.settle(f.Clock.Now(), f.Clock.Now())
 				f.until(t, f.Clock.Now())
 			}
@@ -373,10 +373,10 @@ func (f *office) act(t *rapid.T) (what string) {
 	return what
 }
 
-// pause is a person who pauses the workflow, or has it go on: then everything that was put aside is due, and not late (R2).
+// pause pauses or resumes the workflow; after resuming, parked occasions are due and not late (R2).
 func (f *office) pause(t *rapid.T, on bool) {
 	now := f.Clock.Now()
-	f.settle(now, now) // what was written before is looked at before
+	f.settle(now, now) // earlier writes are evaluated first
 	f.until(t, now)
 	var r operator.Paused
 	var err error
@@ -391,15 +391,15 @@ func (f *office) pause(t *rapid.T, on bool) {
 	f.paused = on
 	for _, known := range f.known {
 		for k, o := range known {
-			if o.aside {
-				o.aside, o.freed = false, true
+			if o.parked {
+				o.parked, o.freed = false, true
 				known[k] = o
 			}
 		}
 	}
 }
 
-// fill writes fields of a record; nil takes one away.
+// fill writes fields of a record; nil removes one.
 func (f *office) fill(name string, fields map[string]any, closed *bool) {
 	s := f.sheets[name]
 	if s == nil || !s.there {
@@ -428,14 +428,13 @@ func (f *office) fill(name string, fields map[string]any, closed *bool) {
 	f.write(record.Merge, name, string(text))
 }
 
-// lose is somebody who deletes an occasion that waits, or ends it, behind the engine's back: the repair of the next day plans
-// it again.
+// lose deletes or ends a waiting occasion directly in the database; the repair of the next day plans it again.
 func (f *office) lose(t *rapid.T) {
 	now := f.Clock.Now()
 	f.settle(now, now)
 	f.until(t, now)
 	waits := f.waiting()
-	if len(waits) == 0 || f.paused { // what is put aside and is too late by now is not made again
+	if len(waits) == 0 || f.paused { // a parked occasion that is too late by now is not made again
 		return
 	}
 	k := rapid.SampledFrom(waits).Draw(t, "lost")
@@ -448,7 +447,7 @@ func (f *office) lose(t *rapid.T) {
 	f.until(t, tomorrow)
 }
 
-// waiting are the keys of what the oracle knows to wait.
+// waiting returns the keys of the occasions that wait by the oracle.
 func (f *office) waiting() (waits []string) {
 	for _, known := range f.known {
 		for k, o := range known {
@@ -461,7 +460,7 @@ func (f *office) waiting() (waits []string) {
 	return waits
 }
 
-// cancelOne is a person who cancels an occasion that waits.
+// cancelOne cancels a waiting occasion.
 func (f *office) cancelOne(t *rapid.T) {
 	waits := f.waiting()
 	if len(waits) == 0 {
@@ -482,11 +481,11 @@ func (f *office) cancelOne(t *rapid.T) {
 	}
 }
 
-// Whatever is written, edited, cancelled, dies or stands still: once all is looked at, what waits is what an oracle plans
-// from scratch; what was sent stays as it was and is sent once; and what was due and asked for is not missing.
+// Random writes, edits, cancellations, deaths and pauses: once all is evaluated, the waiting occasions are those that an oracle plans from scratch. A
+// sent occasion is unchanged and was sent once, and no due occasion is missing.
 //
 // Shows: B1, B12, B32, D9, D10, P2.
-func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
+func TestRemindersFollowTheRecords(t *testing.T) {
 	t.Parallel()
 	const inEveryRun = 7 // each is the life of an office in May
 	for _, database := range storetest.Databases(t) {
@@ -501,7 +500,7 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 				url := storetest.URL(t, database)
 				f := &office{store: storetest.Open(t, url), db: behind(t, database, url), seen: map[string]bool{}, done: map[string]instance.Row{}, oracle: oracle{
 					papers: papers{offsets: []int{-3, -1}, at: "09:00", zone: "UTC", byHome: true, enabled: true, there: true},
-					sheets: map[string]*sheet{}, known: map[string]map[string]occasion{}, print: map[string]string{},
+					sheets: map[string]*sheet{}, known: map[string]map[string]occasion{}, fingerprint: map[string]string{},
 				}}
 				defer func() { _ = errors.Join(f.db.Close(), f.store.Close()) }() // a server has no connections for hundreds of lives
 				f.start(t, ten.Add(7*time.Minute), f.text())
@@ -532,7 +531,7 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 				if f.paused {
 					f.pause(r, false)
 				}
-				if !f.enabled { // what was made waits until it is
+				if !f.enabled { // its occasions wait until it is enabled
 					f.enabled, disturbed = true, true
 					f.Apply(f.text())
 				}
@@ -550,8 +549,8 @@ func TestRemindersAreWhatTheRecordsSay(t *testing.T) {
 	}
 }
 
-// sentOnce holds the provider's log against what is stored: each occasion that was completed has left once. Only what the
-// death of a process or a pause held up may have become too late.
+// sentOnce compares the provider's log with the stored rows: each completed occasion was sent once. Only occasions that the death of a process or a
+// pause delayed may have become too late.
 func (f *office) sentOnce(t *rapid.T, disturbed bool) {
 	rows, err := f.store.Deliveries(f.Context(), f.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 1000})
 	if err != nil {
@@ -568,7 +567,7 @@ func (f *office) sentOnce(t *rapid.T, disturbed bool) {
 			sent++
 		case row.Status == delivery.Skipped && disturbed && (row.Reason == reason.Stale || row.Reason == reason.ConditionCleared):
 		case row.Status == delivery.Skipped && row.Reason == reason.RecordClosed && disturbed:
-		case disturbed && !row.UnknownSince.IsZero(): // its process died at the send: nobody knows, and it is too late to send it again
+		case disturbed && !row.UnknownSince.IsZero(): // its process died while sending: the outcome is unknown, and it is too late to send it again
 		default:
 			t.Fatalf("it did not leave: %+v", row)
 		}

@@ -20,7 +20,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// planned is every occasion, by key without its kind and workflow: status, reason and what it waits for.
+// planned returns every occasion, by key without its kind and workflow: status, reason and due instant.
 func (w world) planned() map[string]string {
 	w.Helper()
 	all := map[string]string{}
@@ -34,7 +34,7 @@ func (w world) planned() map[string]string {
 	return all
 }
 
-// mustPlan holds it against what should be.
+// mustPlan compares the occasions with the wanted ones.
 func (w world) mustPlan(when string, want map[string]string) {
 	w.Helper()
 	got := w.planned()
@@ -48,7 +48,7 @@ func (w world) mustPlan(when string, want map[string]string) {
 	}
 }
 
-// days lets so many days pass, with every stage running whenever something is due.
+// days advances the clock by some days and runs every stage whenever something is due.
 func (w world) days(n int) {
 	w.Helper()
 	end := w.Clock.Now().AddDate(0, 0, n)
@@ -68,8 +68,8 @@ func (w world) days(n int) {
 	w.Fatal("there is no end to it")
 }
 
-// A parent that changes has its children looked at in pages; a process that dies between two of them loses none, and what
-// nobody reads across begins nothing.
+// When a record changes, the records that read it are evaluated in pages. A process that dies between two pages loses none, and a field that nobody
+// reads starts no job.
 //
 // Shows: B31, B34.
 func TestAParentsChildrenFollow(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAParentsChildrenFollow(t *testing.T) {
 			t.Errorf("%d runs, want 1", n)
 		}
 		passed := 0
-		for passed == 0 { // one page, and then the process is gone
+		for passed == 0 { // one page, and then the process dies
 			r, err := evaluator.New(s, catalog.New(s, enginetest.Options(nil)), func(journal.Entry) {}).Step(t.Context(), w.Clock.Now(), engine.TickBatch)
 			if err != nil {
 				t.Fatal(err)
@@ -134,7 +134,7 @@ func TestAParentsChildrenFollow(t *testing.T) {
 	})
 }
 
-// What an operator has cancelled is not revived by a heartbeat, but by what its trigger reads.
+// An occasion that an operator has cancelled is not revived by a heartbeat, but by a change of what its trigger reads.
 //
 // Shows: R13, B21.
 func TestAHeartbeatRevivesNothing(t *testing.T) {
@@ -161,10 +161,10 @@ func TestAHeartbeatRevivesNothing(t *testing.T) {
 	})
 }
 
-// A trigger that is defined no longer, or looks at records of another type, withdraws what it planned.
+// A trigger that is not defined any more, or has another record type, withdraws its occasions.
 //
 // Shows: B40.
-func TestWhatIsDefinedNoLongerIsWithdrawn(t *testing.T) {
+func TestOccasionsOfARemovedDefinitionAreWithdrawn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		date := visits(`    timing: {anchor: record.on_date, at: "12:00"}`)
@@ -187,8 +187,7 @@ func TestWhatIsDefinedNoLongerIsWithdrawn(t *testing.T) {
 	})
 }
 
-// A row that another plan has made is asked at its due time: with a key that nothing implies it ends, with other inputs it is
-// held.
+// A row that another plan has made is revalidated when it is due: if nothing asks for its key, it ends; if the inputs differ, it is put on hold.
 //
 // Shows: R14, B23, B30, B41.
 func TestARowOfAnotherPlan(t *testing.T) {
@@ -219,9 +218,9 @@ func TestARowOfAnotherPlan(t *testing.T) {
 	}
 }
 
-// What is put off because a parent has moved it, and then comes due while nobody is there, is as late as all else.
+// An occasion that was moved by a related record and becomes due while no process runs is late like any other.
 // Shows: R2, R14.
-func TestWhatWasPutOffMayBecomeStale(t *testing.T) {
+func TestADeferredMessageMayBecomeStale(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, visits(`    timing: {anchor: record.on_date, at: "12:00"}`), "ann")
@@ -241,7 +240,7 @@ func TestWhatWasPutOffMayBecomeStale(t *testing.T) {
 	})
 }
 
-// Under false_to_true what is true when a trigger comes is its baseline; a record that is created above counts.
+// Under false_to_true the values that are true when a trigger is applied are its baseline; a record that is created above the threshold counts.
 //
 // Shows: R11, B36.
 func TestTheBaseline(t *testing.T) {
@@ -267,7 +266,7 @@ func TestTheBaseline(t *testing.T) {
 	})
 }
 
-// stop_when withdraws what waits, and ends the reminders of what was sent.
+// stop_when withdraws waiting occasions, and ends the reminders of sent ones.
 func TestStopWhenEndsReminders(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -278,7 +277,7 @@ func TestStopWhenEndsReminders(t *testing.T) {
 		w.days(1)
 		w.put("visit/paid", `{"paid": true}`)
 		w.days(7)
-		if n := len(w.Provider.Sent()); n != 4 { // one of what is paid, three of the other
+		if n := len(w.Provider.Sent()); n != 4 { // one for the paid record, three for the other
 			t.Errorf("%d messages, want 4", n)
 		}
 		w.mustPlan("after a week", map[string]string{
@@ -288,7 +287,7 @@ func TestStopWhenEndsReminders(t *testing.T) {
 	})
 }
 
-// What is too late when it is first seen is kept as one row each, skipped, and never thousands.
+// An occasion that is too late when it is first seen is stored as one skipped row, never as thousands.
 //
 // Shows: B20, R3.
 func TestStaleOccasionsAreKept(t *testing.T) {
@@ -305,8 +304,8 @@ func TestStaleOccasionsAreKept(t *testing.T) {
 	})
 }
 
-// A date that is none, a number that is missing and a division by zero are told once, by their reason; other records go on.
-func TestWhatCannotBePlannedIsToldOnce(t *testing.T) {
+// An invalid date, a missing number and a division by zero are reported once, with their reason; other records go on.
+func TestAPlanningErrorIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, trigger, broken string
@@ -327,14 +326,14 @@ func TestWhatCannotBePlannedIsToldOnce(t *testing.T) {
 					w.put("visit/broken", fmt.Sprintf(`{"beat": %d}`, i))
 				}
 				w.live("10:30")
-				var told []reason.Reason
+				var reported []reason.Reason
 				for _, e := range w.Journal() {
 					if e.Record == "visit/broken" && e.What == journal.Failed {
-						told = append(told, e.Reason)
+						reported = append(reported, e.Reason)
 					}
 				}
-				if test.want == "" && len(told) > 0 || test.want != "" && (len(told) != 1 || told[0] != test.want) {
-					t.Errorf("told %v, want %q once", told, test.want)
+				if test.want == "" && len(reported) > 0 || test.want != "" && (len(reported) != 1 || reported[0] != test.want) {
+					t.Errorf("reported %v, want %q once", reported, test.want)
 				}
 				if waits := w.waits(); len(waits) != 1 {
 					t.Errorf("%v wait, want one", waits)
@@ -344,11 +343,10 @@ func TestWhatCannotBePlannedIsToldOnce(t *testing.T) {
 	}
 }
 
-// Eight processes write records and look at them, each with a clock of its own: every occasion exists once, and what was
-// written last is what is planned.
+// Eight processes write and evaluate records, each with its own clock: every occasion exists once, and the last write decides the plan.
 //
 // Shows: B12, B25, P2.
-func TestManyWriteAndLook(t *testing.T) {
+func TestManyWriteAndEvaluate(t *testing.T) {
 	t.Parallel()
 	url := storetest.URL(t, "postgres")
 	s := storetest.Open(t, url)

@@ -21,8 +21,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// four have one workflow for each way of waiting: a message for the recipient of an event, which keeps its version; an instance
-// of an event whose people are found when it is due; a date of a record; a day of the calendar.
+// four has one workflow for each way of waiting: a message for the recipient of an event, which is pinned; an instance of an event whose audience is
+// computed when it is due; a date of a record; a day of the calendar.
 const four = `
 workflow: direct
 type: reminder
@@ -65,7 +65,7 @@ provider: inbox
 
 func workflows() []string { return []string{"direct", "later", "visits", "daily"} }
 
-// delete takes definitions out of force.
+// delete deletes a definition.
 func (w world) delete(ws store.Workspace, kind definition.Kind, name string) engine.Applied {
 	w.Helper()
 	applied, err := w.DeleteDefinition(w.Context(), ws, definition.Ref{Kind: kind, Name: name}, false, engine.Applier{Name: "ann", Secrets: true}, nil)
@@ -75,7 +75,7 @@ func (w world) delete(ws store.Workspace, kind definition.Kind, name string) eng
 	return applied
 }
 
-// waiting lists what waits of a workspace: its deliveries and instances, with their workflows.
+// waiting lists the waiting deliveries and instances of a workspace, with their workflows.
 func (w world) waiting(ws store.Workspace) []string {
 	w.Helper()
 	var all []string
@@ -99,7 +99,7 @@ func (w world) waiting(ws store.Workspace) []string {
 	return all
 }
 
-// exhaust has passes run until there is nothing to do at this moment.
+// exhaust runs passes until there is nothing to do at this moment.
 func (w world) exhaust() {
 	for w.tick() {
 	}
@@ -112,10 +112,10 @@ func (w world) postTo(ws store.Workspace, event string) {
 	}
 }
 
-// What waits of a workflow that is deleted is withdrawn with the reason, whatever version it keeps, also while it is paused; what
-// waits of others, and of the same one in another workspace, stays. Brought back, what is planned by a date or the calendar is
-// planned again, and what was withdrawn for a person is not sent.
-func TestWhatWaitsOfADeletedWorkflowIsWithdrawn(t *testing.T) {
+// The waiting messages of a deleted workflow are withdrawn with the reason, whatever version they are pinned to, also while it is paused. Those of
+// other workflows, and of the same one in another workspace, stay. When the workflow is restored, occasions of a date or the calendar are planned
+// again, and a withdrawn message for a contact is not sent.
+func TestWaitingMessagesOfADeletedWorkflowAreWithdrawn(t *testing.T) {
 	t.Parallel()
 	for _, paused := range []bool{false, true} {
 		t.Run(fmt.Sprintf("paused=%v", paused), func(t *testing.T) {
@@ -176,8 +176,8 @@ func TestWhatWaitsOfADeletedWorkflowIsWithdrawn(t *testing.T) {
 	}
 }
 
-// A process that dies after a deletion was committed leaves a job: the next one goes on with it. Until then, and without it, what
-// comes due of the workflow is not sent.
+// A process that dies after a deletion was committed leaves a job, which the next one continues. Until then, and without the job, due messages of the
+// workflow are not sent.
 func TestADeletionOutlivesACrash(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -219,7 +219,7 @@ func TestADeletionOutlivesACrash(t *testing.T) {
 	})
 }
 
-// Nothing of a deleted workflow is sent or begun, even where the job that withdraws it was cancelled.
+// Nothing of a deleted workflow is sent or begun, even if the job that withdraws it was cancelled.
 func TestNothingOfADeletedWorkflowIsSent(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -251,14 +251,13 @@ func TestNothingOfADeletedWorkflowIsSent(t *testing.T) {
 	})
 }
 
-// A definition that others need is not deleted: each of them is named. Nothing changes, and the one that is not in force is not
-// found.
-func TestWhatOthersNeedIsNotDeleted(t *testing.T) {
+// A definition that others need is not deleted: the error names each of them, and nothing changes. A definition that is not in force is not found.
+func TestADefinitionThatOthersNeedIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, four+"---\nrecord_type: visit\nfields: {on_date: date}\n---\nsurvey: s\ntitle: S\ninvitation: {text: x}\nquestions: {id: a, type: text, text: A}\n---\n"+
 			"template: t\ninbox: {text: x}\n---\nworkflow: asks\ntype: survey\ntriggers: {id: t, event: e}\naudience: {everyone: true}\nchannel: inbox\nmessage: {survey: s}\n---\n"+
-			"workflow: tells\ntype: custom\ntriggers: {id: t, event: e}\naudience: {everyone: true}\nchannel: inbox\nmessage: {template: t}\n")
+			"workflow: notifies\ntype: custom\ntriggers: {id: t, event: e}\naudience: {everyone: true}\nchannel: inbox\nmessage: {template: t}\n")
 		number := w.number()
 		for _, tc := range []struct {
 			kind definition.Kind
@@ -266,10 +265,10 @@ func TestWhatOthersNeedIsNotDeleted(t *testing.T) {
 			want []string
 		}{
 			{definition.KindPersona, "Manager", []string{"workflow daily", "workflow later", "workflow visits"}},
-			{definition.KindChannel, "inbox:default", []string{"workflow asks", "workflow daily", "workflow direct", "workflow later", "workflow tells", "workflow visits"}},
+			{definition.KindChannel, "inbox:default", []string{"workflow asks", "workflow daily", "workflow direct", "workflow later", "workflow notifies", "workflow visits"}},
 			{definition.KindRecordType, "visit", []string{"workflow visits"}},
 			{definition.KindSurvey, "s", []string{"workflow asks"}},
-			{definition.KindTemplate, "t", []string{"workflow tells"}},
+			{definition.KindTemplate, "t", []string{"workflow notifies"}},
 		} {
 			applied := w.delete(w.Workspace, tc.kind, tc.name)
 			var got []string

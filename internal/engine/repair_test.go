@@ -19,7 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// behind opens a database for whoever writes to it without the engine.
+// behind opens the database for writes without the engine.
 func behind(t testing.TB, database, url string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(map[string]string{"postgres": "pgx", "sqlite": "sqlite"}[database], url)
@@ -34,12 +34,12 @@ const repairDaily = `    timing: {anchor: record.on_date, offset: [-7d, 0d], at:
     reconcile: {every: 1d, due_within: 14d, where: record.who != "bob", batch: 2}
 `
 
-// What somebody deleted behind the engine's back is planned again, under its key: of records that nobody has written what is
-// due soon, of others all. What was withdrawn is revived; what a person has cancelled, what was sent and what the repair
-// does not concern stays as it is. The instant from which on it takes what was written moves with the end of a run.
+// Rows that somebody deleted directly in the database are planned again under their keys: for unchanged records those that are due soon, for written
+// ones all. Withdrawn rows are revived; rows that a person has cancelled, that were sent, or that the repair does not cover stay. The next repair
+// covers the writes since the start of the last one.
 //
 // Shows: B42, B43, B44, B17.
-func TestARepairPlansWhatIsMissing(t *testing.T) {
+func TestARepairPlansMissingRows(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestARepairPlansWhatIsMissing(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.live("12:05")
-			w.days(1) // the first run finds nothing; what was written before it was gone over
+			w.days(1) // the first repair finds nothing; it has covered all earlier writes
 			runs, err := w.runs(store.RunReconcile)
 			if err != nil || len(runs) != 1 || runs[0].Status != store.RunDone || runs[0].Done != 8 || runs[0].Total != 8 || runs[0].Repaired != 0 || runs[0].Subject != "w/t" {
 				t.Fatalf("%+v, %v", runs, err)
@@ -96,16 +96,16 @@ func TestARepairPlansWhatIsMissing(t *testing.T) {
 			if runs, err = w.runs(store.RunReconcile); err != nil || len(runs) != 2 || runs[0].Status != store.RunDone || runs[0].Done != 8 || runs[0].Repaired != 5 || !runs[0].Since.Equal(runs[1].StartedAt) {
 				t.Errorf("%+v, %v", runs, err)
 			}
-			told := 0
+			reported := 0
 			for _, e := range w.Journal() {
 				if e.What == journal.Created && e.Reason == reason.Repaired && e.Record != "" {
-					told++
+					reported++
 				}
 			}
-			if told != 5 {
-				t.Errorf("%d occasions were told of", told)
+			if reported != 5 {
+				t.Errorf("%d occasions were reported", reported)
 			}
-			w.put("visit/far", `{"note": "x"}`) // what was written is gone over whatever it is due
+			w.put("visit/far", `{"note": "x"}`) // a written record is covered, whenever its rows are due
 			w.days(1)
 			want["visit:far:t:2026-07-20:0"], want["visit:far:t:2026-07-20:7"] = "pending", "pending"
 			w.mustPlan("after a write", want)
@@ -118,27 +118,27 @@ func TestARepairPlansWhatIsMissing(t *testing.T) {
 	}
 }
 
-// dyingRepair is a store of a process that ends in the midst of a repair, before or after what it writes.
+// dyingRepair is a store of a process that dies during a repair, before or after it writes.
 type dyingRepair struct {
 	*store.Store
 	writes int // how many succeed before the process ends
 	late   bool
 }
 
-func (d *dyingRepair) AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, mend store.RepairFuncs) (bool, error) {
+func (d *dyingRepair) AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, repair store.RepairFuncs) (bool, error) {
 	if d.writes--; d.writes >= 0 {
-		return d.Store.AdvanceRepair(ctx, now, run, step, lacking, mend)
+		return d.Store.AdvanceRepair(ctx, now, run, step, lacking, repair)
 	}
 	if d.late {
-		if _, err := d.Store.AdvanceRepair(ctx, now, run, step, lacking, mend); err != nil {
+		if _, err := d.Store.AdvanceRepair(ctx, now, run, step, lacking, repair); err != nil {
 			return false, err
 		}
 	}
 	return false, errCrash
 }
 
-// A process that dies in the midst of a repair leaves it to others, who go on where it was: everything is planned again once.
-// One that a person ends moves nothing: what was written before it is gone over by the next one.
+// A process that dies during a repair leaves it to others, who continue where it was: everything is planned again once. If a person ends a repair,
+// the next one covers the same writes again.
 //
 // Shows: B44, B45.
 func TestARepairGoesOn(t *testing.T) {

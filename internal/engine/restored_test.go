@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// acceptCopy has a database be a copy that a person accepts with skip.
+// acceptCopy makes a database a copy that a person accepts with skip.
 func acceptCopy(t *testing.T, s *store.Store, database, url string, now time.Time) {
 	t.Helper()
 	if c, err := s.Recognise(t.Context(), now.Add(-time.Hour)); err != nil || c.Restored() {
@@ -37,8 +37,8 @@ func acceptCopy(t *testing.T, s *store.Store, database, url string, now time.Tim
 	}
 }
 
-// Of an occasion that comes by the zones of its people a copy gives up those zones whose hour had come by then, although it makes
-// their rows only afterwards.
+// If an occasion is due in the zones of its contacts, a copy gives up the zones whose hour had come by then, although it makes their rows only
+// afterwards.
 //
 // Shows: R15.
 func TestWhatACopyGivesUpInZones(t *testing.T) {
@@ -65,7 +65,7 @@ func TestWhatACopyGivesUpInZones(t *testing.T) {
 	}
 }
 
-// Of a series a copy gives up all occasions that had been due by then, also those that follow the one which waited.
+// A copy gives up all occasions of a series that had been due by then, also those that follow the waiting one.
 func TestWhatACopyGivesUpOfASeries(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
@@ -97,9 +97,8 @@ func TestWhatACopyGivesUpOfASeries(t *testing.T) {
 	}
 }
 
-// Of a copy that was accepted with skip nothing is sent that had been due by then, also where its message is made only
-// afterwards and waits for quiet hours to be over. What is sent: a message that waited for a later hour already, what came
-// due later, and what nobody knew of by then.
+// A copy that was accepted with skip sends nothing that had been due by then, even if a message is made afterwards and waits for quiet hours. It
+// sends messages that waited for a later hour already, messages that were due later, and occasions that were not known by then.
 func TestWhatACopyGivesUp(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {

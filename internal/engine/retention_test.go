@@ -20,7 +20,7 @@ import (
 
 const keep = 100 * 24 * time.Hour
 
-// Long after everything has ended its rows are gone, and the same event still is a duplicate. What waits stays.
+// Long after everything has ended its rows are gone, and the same event is still a duplicate. Waiting rows stay.
 //
 // Shows: P2, C11.
 func TestRetention(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// A running engine deletes by itself.
+// A running engine deletes old rows by itself.
 func TestRetentionRuns(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -95,8 +95,8 @@ func TestRetentionRuns(t *testing.T) {
 	})
 }
 
-// What a context has fired is forgotten when neither the retention nor any cooldown in force reaches back to it, and never
-// so early that it fires too soon.
+// The last firing of a context is deleted when neither the retention nor any cooldown in force reaches back to it, and never so early that the
+// context fires too soon.
 func TestRetentionOfThrottles(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -115,7 +115,7 @@ func TestRetentionOfThrottles(t *testing.T) {
 				w.put("house/a", `{"morale": 90}`) // it never fires again
 			}
 			if n == 120 {
-				w.put("team/a", `{"morale": 11}`) // it is looked at, and asked for its cooldown
+				w.put("team/a", `{"morale": 11}`) // it is evaluated, and its cooldown is checked
 			}
 			for range 12 { // a pass takes several steps
 				w.tick()

@@ -15,11 +15,11 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A tz database with other rules moves what is pending, of records and of the calendar: the local time stays. What was sent
-// stays as it is, and what is planned in other zones too. A second comparison finds nothing.
+// A tz database with other rules moves pending occasions of records and of the calendar: the local time stays. Sent occasions and those in other
+// zones stay. A second comparison finds nothing.
 //
 // Shows: B7, B34.
-func TestOtherRulesOfAZoneMoveWhatIsPending(t *testing.T) {
+func TestOtherRulesOfAZoneMovePendingOccasions(t *testing.T) {
 	t.Parallel()
 	const definitions = `
 workflow: papers

@@ -19,8 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// daily is a broadcast at nine in Berlin, which is seven in UTC; keys are further ones of the schedule, timing and the rest
-// those of the workflow.
+// daily is a broadcast at nine in Berlin, which is seven in UTC; keys are further keys of the schedule, rest those of the workflow.
 func daily(keys, rest string) string {
 	return "workflow: tips\ntype: broadcast\ntriggers:\n  - id: daily\n    schedule: {timezone: Europe/Berlin, " + keys + "}\n" +
 		"audience: {address: '\"anna@example.org\"', kind: email}\nchannel: email\nmessage:\n  email:\n    subject: Tip\n    text: \"Good morning\"\n" + rest +
@@ -29,7 +28,7 @@ func daily(keys, rest string) string {
 
 const nine = `every: 1d, at: "09:00"`
 
-// series is what a world of schedules can be asked.
+// series is a bundle with helpers for schedules.
 type series struct{ *enginetest.Bundle }
 
 func newSeries(t *testing.T, s *store.Store, definitions string, change func(*engine.Config)) series {
@@ -37,7 +36,7 @@ func newSeries(t *testing.T, s *store.Store, definitions string, change func(*en
 	return series{enginetest.Setup(t, s, definitions, change)}
 }
 
-// rows are the occasions by the instants at which they are due, each with what has become of it.
+// rows returns the occasions by their due instants, each with its state.
 func (s series) rows() []string {
 	s.Helper()
 	list, err := s.Store.Instances(s.Context(), s.Workspace.ID, store.InstanceFilter{}, store.Page{Limit: 1000})
@@ -65,7 +64,7 @@ func (s series) is(what string, want ...string) {
 	}
 }
 
-// to lets the engine live until an instant.
+// to runs the engine until an instant.
 func (s series) to(at time.Time) {
 	s.Helper()
 	for range 1000 {
@@ -102,7 +101,7 @@ func may(day int, clock string) time.Time {
 	return at
 }
 
-// One occasion waits at any time; whoever ends it makes the next.
+// One occasion waits at any time; whatever ends it makes the next one.
 //
 // Shows: B46, D21.
 func TestASeriesGoesOn(t *testing.T) {
@@ -128,7 +127,7 @@ func TestASeriesGoesOn(t *testing.T) {
 }
 
 // Shows: B38, B39.
-func TestEditsMoveWhatWaits(t *testing.T) {
+func TestEditsMoveWaitingOccasions(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := newSeries(t, s, daily(nine, ""), nil)
@@ -152,7 +151,7 @@ func TestEditsMoveWhatWaits(t *testing.T) {
 	})
 }
 
-// After a stop what is overdue is decided in one step, and one row stands for what is not sent.
+// After a stop, overdue occasions are decided in one step, and one row represents the skipped ones.
 //
 // Shows: D20, P7.
 func TestAfterAMonth(t *testing.T) {
@@ -198,14 +197,14 @@ func TestAfterAMonth(t *testing.T) {
 					skipped += e.Count
 				}
 				if want := strings.Contains(tt.trace, fmt.Sprintf(`"count":%d,`, skipped)); !want {
-					t.Errorf("the journal tells of %d skipped occasions", skipped)
+					t.Errorf("the journal reports %d skipped occasions", skipped)
 				}
 			})
 		})
 	}
 }
 
-// A process that dies between two transactions of an occasion leaves a series that goes on: its end and what follows are one.
+// A process that dies between two transactions of an occasion does not end the series: one transaction ends the occasion and makes the next one.
 //
 // Shows: P1, B46.
 func TestACrashDoesNotEndASeries(t *testing.T) {
@@ -235,7 +234,8 @@ func TestACrashDoesNotEndASeries(t *testing.T) {
 	})
 }
 
-// What cannot be computed is held, and the series goes on without it; released, it is sent however late, and makes no further one.
+// An occasion that cannot be computed is put on hold, and the series continues without it. After its release it is sent however late, and makes no
+// further occasion.
 func TestAHeldOccasionHoldsUpNoSeries(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -257,7 +257,7 @@ func TestAHeldOccasionHoldsUpNoSeries(t *testing.T) {
 	})
 }
 
-// An occasion that brings its worker down again and again is held, and the one after it comes all the same.
+// An occasion that crashes its worker again and again is put on hold, and the next one comes all the same.
 func TestAHeldOccasionEndsNoSeries(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -316,7 +316,7 @@ func TestASeriesEnds(t *testing.T) {
 	}
 }
 
-// Texts and conditions read the period and which occasion it is.
+// Texts and conditions read the period and the number of the occasion.
 //
 // Shows: B14, B46.
 func TestPeriodAndIteration(t *testing.T) {
@@ -391,7 +391,7 @@ func TestEightProcessesAndOneSeries(t *testing.T) {
 	})
 }
 
-// A run by hand reports on the period that ends today, beside the series, and is one for its id whoever asks.
+// A manual run reports on the period that ends today, beside the series, and the same run id is one run for every caller.
 //
 // Shows: B15, B46.
 func TestARunByHand(t *testing.T) {

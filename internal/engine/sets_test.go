@@ -13,8 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// More sets than are kept compiled lie pinned in one batch, after many edits and a pause: the batch is made smaller
-// instead of failing for ever.
+// One batch, after many edits and a pause, is pinned to more sets than the catalog keeps: the batch is made smaller instead of failing for ever.
 func TestABatchPinnedToMoreSetsThanAreKept(t *testing.T) {
 	t.Parallel()
 	storetest.NotUnderRace(t, "one goroutine compiles 220 workflows; TestNothingIsPlannedByAnOldSet applies sets at the same time")

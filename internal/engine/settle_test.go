@@ -23,7 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// away is a store that cannot be reached while results are written.
+// away is a store that is unreachable while results are written.
 type away struct {
 	*store.Store
 	gone  atomic.Bool
@@ -45,8 +45,8 @@ func (blind) EventsByID(context.Context, []store.EventRef) (map[store.EventRef]s
 	return nil, errors.New("too many connections")
 }
 
-// What was claimed and could not be rendered has not left: it is not unknown, and tried again at once.
-func TestWhatWasNeverSentIsNotUnknown(t *testing.T) {
+// A claimed message that could not be rendered has not left: its outcome is not unknown, and it is retried at once.
+func TestAnUnsentMessageIsNotUnknown(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		b := enginetest.Setup(t, s, csi, nil)
@@ -69,7 +69,7 @@ func TestWhatWasNeverSentIsNotUnknown(t *testing.T) {
 	})
 }
 
-// sendersOf is a sender as Run has it, with many requests on the wire at once, on the bundle's clock.
+// sendersOf returns a sender as Run has it, with many requests in flight at once, on the bundle's clock.
 func sendersOf(b *enginetest.Bundle, s sender.Store, providers ...channel.Provider) *sender.Sender {
 	plain := func(_ subject.WorkspaceID, s definition.Setting) (string, error) { return s.Value, nil }
 	return sender.New(sender.Config{
@@ -85,7 +85,7 @@ func provider(name string, send func() error) channel.Provider {
 	}
 }
 
-// A database that is away for less than the lease makes no message unknown whose outcome is known.
+// A database that is away for less than the lease makes no known outcome unknown.
 func TestResultsAreWrittenWhenTheDatabaseIsBack(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -95,14 +95,14 @@ func TestResultsAreWrittenWhenTheDatabaseIsBack(t *testing.T) {
 		db.gone.Store(true)
 		var sent atomic.Int64
 		w := sendersOf(b, db, provider("memory", func() error { sent.Add(1); return nil }))
-		times := told{b.Clock, make(chan time.Time)}
+		times := sleepClock{b.Clock, make(chan time.Time)}
 		w.Clock = times
 		done := make(chan error, 1)
 		go func() { _, err := w.Step(context.WithoutCancel(t.Context()), b.Clock.Now(), 10); done <- err }()
 		for tries := 0; ; {
 			select {
 			case until := <-times.asleep:
-				// Before the first try nobody waits for the clock; and the renewal of the lease sleeps longer.
+				// Before the first try nobody waits for the clock, and the renewal of the lease sleeps longer.
 				if tries > 0 && until.Before(b.Clock.Now().Add(time.Second)) {
 					b.Clock.Set(until)
 				}
@@ -123,13 +123,13 @@ func TestResultsAreWrittenWhenTheDatabaseIsBack(t *testing.T) {
 	})
 }
 
-// told is a clock that says until when somebody is about to sleep.
-type told struct {
+// sleepClock is a clock that reports until when a caller is about to sleep.
+type sleepClock struct {
 	*clock.Manual
 	asleep chan time.Time
 }
 
-func (c told) Sleep(ctx context.Context, until time.Time) error {
+func (c sleepClock) Sleep(ctx context.Context, until time.Time) error {
 	select {
 	case c.asleep <- until:
 	case <-ctx.Done():
@@ -137,7 +137,7 @@ func (c told) Sleep(ctx context.Context, until time.Time) error {
 	return c.Manual.Sleep(ctx, until)
 }
 
-// What a channel has answered is written while another channel hangs.
+// The answer of one channel is written while another channel hangs.
 func TestResultsDoNotWaitForASlowChannel(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -152,7 +152,7 @@ func TestResultsDoNotWaitForASlowChannel(t *testing.T) {
 		}
 		hanging, goOn := make(chan struct{}), make(chan struct{})
 		w := sendersOf(b, s, provider("memory", func() error { return nil }), provider("http", func() error { close(hanging); <-goOn; return nil }))
-		times := told{b.Clock, make(chan time.Time)}
+		times := sleepClock{b.Clock, make(chan time.Time)}
 		w.Clock = times
 		done := make(chan error, 1)
 		go func() { _, err := w.Step(context.WithoutCancel(t.Context()), b.Clock.Now(), 10); done <- err }()
@@ -174,7 +174,7 @@ func TestResultsDoNotWaitForASlowChannel(t *testing.T) {
 	})
 }
 
-// What a channel says is written whatever it holds, and so are the results of the messages that left beside it.
+// Any text of a channel's answer is written, and so are the results of the messages beside it.
 //
 // Shows: C45.
 func TestAnAnswerThatNoDatabaseHolds(t *testing.T) {

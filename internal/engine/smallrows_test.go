@@ -11,9 +11,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// The rows of an occasion and of its deliveries stay small, however large the event, the text, the audience and what went wrong
-// are: the event is kept once and apart, what was rendered lies beside the delivery, and of failures only the last ones are kept,
-// each cut short.
+// The rows of an occasion and of its deliveries stay small, however large the event, the text, the audience and the errors are: the event is stored
+// once in a row of its own, rendered content is stored beside the delivery, and only the last failures are stored, each cut short.
 //
 // Shows: B11.
 func TestRowsStaySmall(t *testing.T) {

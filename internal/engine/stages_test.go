@@ -19,8 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// fourKinds are a reminder by a date, one by a threshold, a report of the calendar and a message of an event; all are due at
-// twelve.
+// fourKinds are a reminder by a date, one by a threshold, a report of the calendar and a message of an event; all are due at twelve.
 func fourKinds(audience, text string) string {
 	var all strings.Builder
 	for _, w := range []struct{ name, typ, trigger, timing string }{
@@ -39,9 +38,9 @@ func fourKinds(audience, text string) string {
 		"workspace: default\ncadence: {max_per_day: 0}\nretry: {jitter: none}\n---\nchannel: email\nprovider: memory\n"
 }
 
-// Whatever brings it about, a message has three stages: what is planned is a row, and sends nothing; when that is due it is
-// completed, which means that messages wait in the queue and not that anybody has got them; and each of these is sent by
-// itself. Every stage finds what is due in the tables alone, and nothing of the keys depends on who gets it or what it says.
+// Whatever causes a message, it has three stages. A planned occasion is a row, and sends nothing. When it is due it is completed: its messages wait
+// in the queue, and nobody has got them yet. Each of these is sent by itself. Every stage finds due work in the tables alone, and no key depends on
+// the recipients or the text.
 // Shows: B2, B3, B4, B5, B10, B18.
 func TestStages(t *testing.T) {
 	t.Parallel()
@@ -54,10 +53,10 @@ func TestStages(t *testing.T) {
 	})
 }
 
-// stages takes the four kinds through theirs, and returns their keys.
+// stages takes the four kinds through their stages, and returns their keys.
 func stages(w world) (keys []string) {
 	w.Helper()
-	fresh := func() { // what goes on is a process that has just started
+	fresh := func() { // the next stage runs in a process that has just started
 		w.Helper()
 		b := enginetest.Setup(w.TB, w.Store, "", nil)
 		b.Clock.Set(w.Clock.Now())

@@ -28,7 +28,7 @@ func (o *overtaken) Ingest(ctx context.Context, ws subject.WorkspaceID, request 
 	return o.Store.Ingest(ctx, ws, request, decide)
 }
 
-// An event that meets one edit of the definitions after another is taken in, or its caller learns that it was not.
+// An event that meets one edit of the definitions after another is ingested, or its caller gets an error.
 //
 // Shows: P1.
 func TestAnEventThatEditsOvertake(t *testing.T) {
@@ -46,7 +46,7 @@ func TestAnEventThatEditsOvertake(t *testing.T) {
 	})
 }
 
-// A workflow that was applied through another process can be run by hand through this one at once.
+// A workflow that another process applied can be run by hand through this one at once.
 func TestARunByHandAfterAnApplyElsewhere(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

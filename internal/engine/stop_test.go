@@ -14,8 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A step that is stopped gives back all that it has not begun: nothing of it is unknown, and somebody else sends it at
-// once.
+// A step that is stopped releases all claims that have not begun: no outcome is unknown, and another process sends them at once.
 //
 // Shows: P4.
 func TestStopLeavesNothingUnknown(t *testing.T) {
@@ -45,9 +44,9 @@ message: {email: {subject: Hello, text: Hello}}
 		for i := range messages {
 			b.Post(fmt.Sprintf(`{"id": "%d", "kind": "e", "payload": {}, "recipient": {"address": "p%d@example.org"}}`, i, i))
 		}
-		_, _ = b.Tick(ctx) // is stopped by its first message
+		_, _ = b.Tick(ctx) // its first message stops it
 		first := len(b.Provider.Sent())
-		if first == 0 || first == messages { // on a busy machine some leave before the stop is heard of
+		if first == 0 || first == messages { // on a busy machine some leave before the stop arrives
 			t.Fatalf("%d messages left before the stop", first)
 		}
 		b.At(enginetest.Start)
@@ -57,8 +56,8 @@ message: {email: {subject: Hello, text: Hello}}
 	})
 }
 
-// A step that is stopped while a provider is silent gives the rest back before that provider answers: others' messages
-// wait neither for it nor for the end of the lease.
+// A step that is stopped while a provider is silent releases the rest before that provider answers: other messages wait neither for it nor for the
+// end of the lease.
 //
 // Shows: C51, P4.
 func TestAStopDoesNotWaitForASilentProvider(t *testing.T) {
@@ -110,7 +109,7 @@ message: {email: {subject: Hello, text: Hello}}
 		}
 		for tries := 0; free() < messages-1; tries++ {
 			if tries == 10_000 {
-				t.Fatalf("%d of %d were given back", free(), messages-1)
+				t.Fatalf("%d of %d were released", free(), messages-1)
 			}
 			b.Clock.Set(b.Clock.Now().Add(time.Second)) // what is to be written waits by the clock
 		}

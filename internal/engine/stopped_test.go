@@ -34,39 +34,39 @@ fields: {open: bool}
 ---
 `
 
-// What is stopped while it waits leaves its place: nothing left there, so that it keeps nobody waiting. What may have arrived
-// keeps it. Each day ends with another message to the same person.
+// A message that is stopped while it waits releases its slot: nothing left in it, so it delays nobody. A message that may have arrived keeps its
+// slot. Each day ends with another message to the same contact.
 //
 // Shows: A31, A39.
-func TestPlacesOfWhatIsStopped(t *testing.T) {
+func TestSlotsOfStoppedMessages(t *testing.T) {
 	t.Parallel()
 	lost := &channel.SendError{Reason: reason.ReplyLost, Unknown: true, Retry: true, Err: errors.New("lost")}
 	for _, c := range []struct {
 		name, cadence, rest string
-		stop                string  // when; "on the wire": during the second request
+		stop                string  // when; "in flight": during the second request
 		results             []error // of the requests
 		dies                bool    // the process, over the first request
-		next, want          string  // the next message, and what becomes of it
+		next, want          string  // the next message, and its result
 	}{
 		{name: "a reminder that waits for a limit", cadence: "{cooldown: 2h}", rest: "timing: {reminders: [30m]}\n", stop: "10:40", next: "12:30", want: "12:30 sent inbox"},
 		{name: "a message that waits for its retry", cadence: "{cooldown: 2h}", rest: steady, stop: "10:03", results: []error{channel.Temporary(errors.New("not now"))}, next: "10:04", want: "10:04 sent inbox"},
-		{name: "a reminder that is refused meanwhile", cadence: "{cooldown: 20m}", rest: steady + "timing: {reminders: [30m]}\n", stop: "on the wire", results: []error{nil, channel.Temporary(errors.New("not now"))}, next: "10:40", want: "10:40 sent inbox"},
+		{name: "a reminder that is refused meanwhile", cadence: "{cooldown: 20m}", rest: steady + "timing: {reminders: [30m]}\n", stop: "in flight", results: []error{nil, channel.Temporary(errors.New("not now"))}, next: "10:40", want: "10:40 sent inbox"},
 		{name: "a message whose answer was lost", cadence: "{cooldown: 2h}", rest: steady, stop: "10:03", results: []error{lost}, next: "10:40", want: "10:40 deferred inbox 12:00 cooldown"},
 		{name: "a reminder whose answer was lost", cadence: "{cooldown: 20m}", rest: steady + "timing: {reminders: [30m]}\n", stop: "10:33", results: []error{nil, lost}, next: "10:40", want: "10:40 deferred inbox 10:50 cooldown"},
 		{name: "a message over which the process died", cadence: "{cooldown: 2h}", rest: steady, stop: "10:03", dies: true, next: "10:40", want: "10:40 deferred inbox 12:00 cooldown"},
 	} {
 		for _, how := range []string{"cancelled", "suppressed", "closed"} {
-			if how == "closed" && c.stop == "on the wire" {
-				continue // what is on its way is on its way
+			if how == "closed" && c.stop == "in flight" {
+				continue // a message in flight cannot be stopped
 			}
 			t.Run(c.name+", "+how, func(t *testing.T) {
 				t.Parallel()
 				storetest.Each(t, func(t *testing.T, s *store.Store) {
 					die := c.dies
-					requests, onWire := 0, func() {}
+					requests, inFlight := 0, func() {}
 					provider := &station{answer: func(time.Time) error {
-						if requests++; requests == 2 && c.stop == "on the wire" {
-							onWire()
+						if requests++; requests == 2 && c.stop == "in flight" {
+							inFlight()
 						}
 						if requests <= len(c.results) {
 							return c.results[requests-1]
@@ -115,16 +115,16 @@ func TestPlacesOfWhatIsStopped(t *testing.T) {
 							}
 						}
 					}
-					switch onWire = stop; {
+					switch inFlight = stop; {
 					case c.dies:
 						w.Clock.Set(at(c.stop))
 						stop()
-					case c.stop != "on the wire":
+					case c.stop != "in flight":
 						w.live(c.stop)
 						stop()
 					}
 					if how == "closed" {
-						w.lookOnly()
+						w.evaluateOnly()
 					}
 					w.live(c.next)
 					w.Journal()
@@ -142,8 +142,8 @@ func TestPlacesOfWhatIsStopped(t *testing.T) {
 	}
 }
 
-// A message that is sent again by hand takes its reminders over: the one that waited leaves its place.
-func TestPlacesOfWhatIsSentAgain(t *testing.T) {
+// A message that is retried by hand takes its reminders over: the waiting one releases its slot.
+func TestSlotsOfRetriedMessages(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"delivery", "instance"} {
 		t.Run(how, func(t *testing.T) {
@@ -172,9 +172,9 @@ func TestPlacesOfWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-// A process dies after an alert has gone out, and before it could say so; then its person is suppressed, and is not any more. They
-// may have been told, so that the cooldown stands.
-func TestACooldownOfWhichSomebodyMayHaveBeenTold(t *testing.T) {
+// A process dies after an alert has left, before it could store the result; then its contact is suppressed, and the suppression is lifted. The
+// contact may have got the alert, so the cooldown counts.
+func TestACooldownCountsIfAMessageMayHaveArrived(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		die := true

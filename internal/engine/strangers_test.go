@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// in is the same world with another workspace: what is written through it belongs there.
+// in is the same world with another workspace for its writes.
 func (w world) in(ws store.Workspace) neighbour { return neighbour{w, ws} }
 
 type neighbour struct {
@@ -40,7 +40,7 @@ func (n neighbour) put(name, props string) {
 	}
 }
 
-// person writes a contact whose address says which workspace it is of.
+// person writes a contact whose address names its workspace.
 func (n neighbour) person(name, persona string) {
 	n.Helper()
 	body := fmt.Sprintf(`{"addresses": {"inbox": "%s@%s"}, "persona": "%s"}`, name, n.ws.Name, persona)
@@ -50,7 +50,7 @@ func (n neighbour) person(name, persona string) {
 	}
 }
 
-// sent are the addresses that were written to since the last call, each with the workspace that wrote.
+// sent returns the addresses of messages since the last call, each with the workspace that sent them.
 func (n neighbour) sent() []string {
 	n.Helper()
 	var list []string
@@ -61,8 +61,8 @@ func (n neighbour) sent() []string {
 	return list
 }
 
-// Two workspaces have the same definitions, the same people by name and the same records. An audience is of its own workspace's
-// people, whether it names everybody, a persona or a person; and a context that has fired keeps quiet in its own alone.
+// Two workspaces have the same definitions, the same contacts by name and the same records. An audience consists of its own workspace's contacts,
+// whether it names everybody, a persona or a contact; and a firing starts the cooldown in its own workspace only.
 //
 // Shows: A15, A16.
 func TestAudiencesAndThrottlesOfTwoWorkspaces(t *testing.T) {
@@ -93,7 +93,7 @@ message: {inbox: {subject: s, text: t}}
 			n.person("ann", "")
 			n.put("kiosk/1", `{"battery_level": 80}`)
 		}
-		one.person("bob", "Manager") // a manager of the first, who is nobody's in the second
+		one.person("bob", "Manager") // a manager in the first workspace only
 		two.person("bob", "")
 		two.person("eve", "Manager")
 		w.live("10:05")

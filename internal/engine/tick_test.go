@@ -16,7 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// One tick sends at most a batch, the longest due first, and sends before it expires.
+// One tick sends at most a batch, the messages that are due longest first, and sends before it expires.
 //
 // Shows: C17, C18.
 func TestATickIsOneBoundedPassInOrder(t *testing.T) {
@@ -62,7 +62,7 @@ func TestATickIsOneBoundedPassInOrder(t *testing.T) {
 	})
 }
 
-// What failed is found by its status and reason, in rows and in the log of attempts.
+// Failed messages are found by status and reason, in rows and in the log of attempts.
 //
 // Shows: C48.
 func TestFailuresAreFound(t *testing.T) {
@@ -86,7 +86,7 @@ func TestFailuresAreFound(t *testing.T) {
 			}
 		}
 		if len(failed) != 1 || failed[0].Reason != reason.PermanentError {
-			t.Errorf("told %+v", failed)
+			t.Errorf("reported %+v", failed)
 		}
 	})
 }

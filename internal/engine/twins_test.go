@@ -107,7 +107,7 @@ func newTwins(t *testing.T, s *store.Store, names ...string) *twins {
 	return w
 }
 
-// each does something in every workspace, at one instant.
+// each calls do in every workspace, at one instant.
 func (w *twins) each(do func()) {
 	w.Helper()
 	for _, w.Workspace = range w.all {
@@ -115,7 +115,7 @@ func (w *twins) each(do func()) {
 	}
 }
 
-// days lets time pass until an instant of a later day, with every stage running whenever something is due.
+// until advances the clock to an instant of a later day and runs every stage whenever something is due.
 func (w *twins) until(days int, clock string) {
 	w.Helper()
 	end := at(clock).AddDate(0, 0, days)
@@ -135,7 +135,7 @@ func (w *twins) until(days int, clock string) {
 	w.Fatal("there is no end to it")
 }
 
-// sweep ends the pass of retention that has begun, which takes several steps.
+// sweep finishes the current pass of retention, which takes several steps.
 func (w *twins) sweep() {
 	for range 3 {
 		w.Clock.Set(w.Clock.Now().Add(2 * time.Hour))
@@ -146,7 +146,7 @@ func (w *twins) sweep() {
 	}
 }
 
-// stored is what a workspace holds in the end, without what two of them cannot share: ids.
+// stored returns what a workspace stores in the end, without the ids, in which workspaces differ.
 func (w *twins) stored(ws store.Workspace) (lines []string) {
 	w.Helper()
 	instances, err := w.Store.Instances(w.Context(), ws.ID, store.InstanceFilter{}, store.Page{Limit: 10_000})
@@ -187,7 +187,7 @@ func (w *twins) stored(ws store.Workspace) (lines []string) {
 	return lines
 }
 
-// happen is every flow, in each of the workspaces.
+// happen runs every kind of flow, in each of the workspaces.
 func (w *twins) happen() {
 	w.Helper()
 	now := w.Clock.Now
@@ -223,12 +223,12 @@ func (w *twins) happen() {
 	w.until(0, "13:00")
 	w.each(func() {
 		w.put("team/a", `{"morale": 90}`)
-		w.put("team/b", `{"morale": 90}`) // all is well
+		w.put("team/b", `{"morale": 90}`) // the condition is over
 		if _, err := ops.Pause(w.Context(), w.Workspace.ID, "visits", "wait", "test", now()); err != nil {
 			w.Fatal(err)
 		}
 	})
-	w.until(5, "13:00") // what came due of the visits waits
+	w.until(5, "13:00") // due visits wait
 	w.each(func() {
 		if _, err := ops.Resume(w.Context(), w.Workspace.ID, "visits", "test", now()); err != nil {
 			w.Fatal(err)
@@ -249,10 +249,10 @@ func (w *twins) happen() {
 			}
 		}
 		w.put("visit/v", `{"live": false, "booked": 60}`)
-		w.person("dan", `"addresses": {"inbox": "cal"}`) // who takes the address over
+		w.person("dan", `"addresses": {"inbox": "cal"}`) // who claims the address
 	})
 	w.until(8, "14:00")
-	w.each(func() { w.put("visit/v", `{"live": true, "booked": 90}`) }) // what was freed is planned again, under another name
+	w.each(func() { w.put("visit/v", `{"live": true, "booked": 90}`) }) // a freed key is planned again under another name
 	w.until(9, "09:00")
 	w.each(func() {
 		wish := contact.Suppression{Contact: "bob", Suppress: true, Reason: "asked", Actor: "test"}
@@ -274,8 +274,8 @@ func (w *twins) happen() {
 	w.sweep()
 }
 
-// Two workspaces with equal names and keys, in which the same happens at the same instants, have each what one has that is
-// alone in its database.
+// Two workspaces with equal names and keys, in which the same happens at the same instants, each store what a workspace that is alone in its database
+// stores.
 //
 // Shows: reliability 35.
 func TestTwinsKnowNothingOfEachOther(t *testing.T) {

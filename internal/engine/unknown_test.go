@@ -23,7 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// careless is an HTTP endpoint that drops every second reply: of these it has accepted every other one before.
+// careless is an HTTP endpoint that drops every second reply; it has accepted every other one of these requests.
 type careless struct {
 	*httptest.Server
 	honours bool // it recognises an idempotency key
@@ -67,7 +67,7 @@ func (c *careless) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asking is the http channel of an endpoint that can be asked.
+// asking is the http channel of an endpoint that answers verify requests.
 type asking struct {
 	channel.Channel
 	client *outbound.Client
@@ -97,8 +97,8 @@ func (c *careless) provider(t *testing.T) channel.Provider {
 	return p
 }
 
-// A real endpoint accepts messages and drops every second reply while the sending process dies again and again: what
-// each on_unknown makes of it, counted by the endpoint's own log.
+// A real endpoint accepts messages and drops every second reply while the sending process dies again and again: the effect of each on_unknown,
+// counted by the endpoint's own log.
 //
 // Shows: P3, P4.
 func TestOnUnknown(t *testing.T) {
@@ -108,7 +108,7 @@ func TestOnUnknown(t *testing.T) {
 		channel string
 		honours bool
 		dies    bool
-		// What must hold of a delivery, of which so many tries had no known outcome and the endpoint accepted so many.
+		// check checks a delivery of which unknown tries had no known outcome and of which the endpoint accepted so many requests.
 		check func(row delivery.Row, unknown, accepted int) bool
 	}{
 		{"resend to one that honours keys", "on_unknown: resend", true, true, func(row delivery.Row, _, accepted int) bool {

@@ -25,7 +25,7 @@ import (
 // patience is how long a test waits for something that takes milliseconds.
 const patience = 20 * time.Second
 
-// replica is an engine that runs, in a process of its own as far as the database can tell.
+// replica is a running engine that is a separate process as far as the database can tell.
 type replica struct {
 	*enginetest.Bundle
 	sent chan string
@@ -102,7 +102,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return db
 }
 
-// newWriter is an engine that takes events in and tells others, and does no work itself.
+// newWriter is an engine that ingests events and notifies others, and does no work itself.
 func newWriter(t *testing.T, url string) *enginetest.Bundle {
 	t.Helper()
 	b := enginetest.Setup(t, storetest.Open(t, url), csi, func(c *engine.Config) { c.Clock = &clock.System{} })
@@ -127,8 +127,7 @@ func postgresOnly(t *testing.T) string {
 	return ""
 }
 
-// What one process takes in leaves by another one long before its poll; and again after the connection on which
-// that one listens was cut.
+// Events that one process ingests are sent by another one long before its poll; and again after the connection on which that one listens was cut.
 func TestAnotherProcessIsWoken(t *testing.T) {
 	t.Parallel()
 	url := postgresOnly(t)
@@ -153,7 +152,7 @@ func TestAnotherProcessIsWoken(t *testing.T) {
 	}
 }
 
-// Where nothing can be heard, the poll finds it.
+// Without notifications, the poll finds the work.
 func TestWithoutNotificationsThePollFindsIt(t *testing.T) {
 	t.Parallel()
 	url := postgresOnly(t)
@@ -168,7 +167,7 @@ func TestWithoutNotificationsThePollFindsIt(t *testing.T) {
 		select {
 		case <-out.sent:
 			sent = true
-		case <-time.After(10 * time.Millisecond): // the loop comes to its sleep in its own time
+		case <-time.After(10 * time.Millisecond): // the loop begins to sleep in its own time
 		}
 		if t.Context().Err() != nil {
 			t.Fatal("never sent")
@@ -176,7 +175,7 @@ func TestWithoutNotificationsThePollFindsIt(t *testing.T) {
 	}
 }
 
-// Many commits make at most one notification a second, and its own does not wake a process.
+// Many commits make at most one notification a second, and a process's own notification does not wake it.
 func TestNotificationsAreBounded(t *testing.T) {
 	t.Parallel()
 	url := postgresOnly(t)
@@ -184,7 +183,7 @@ func TestNotificationsAreBounded(t *testing.T) {
 	if _, err := ear.Exec(t.Context(), "LISTEN carillon_work"); err != nil {
 		t.Fatal(err)
 	}
-	hands := told{clock.NewManual(enginetest.Start), make(chan time.Time)}
+	hands := sleepClock{clock.NewManual(enginetest.Start), make(chan time.Time)}
 	b := enginetest.Setup(t, storetest.Open(t, url), csi, func(c *engine.Config) { c.Clock = hands })
 	ctx, halt := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -220,7 +219,7 @@ func TestNotificationsAreBounded(t *testing.T) {
 		if got := heard(); got != own {
 			t.Errorf("heard %q, want %q", got, own)
 		}
-		// Everything that is on its way has come by the time a later notification has.
+		// All earlier notifications have arrived when a later one has.
 		if _, err := connect(t, url).Exec(t.Context(), `SELECT pg_notify('carillon_work', 'end of second')`); err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +233,7 @@ func TestNotificationsAreBounded(t *testing.T) {
 	}
 }
 
-func TestSQLiteHasNobodyToTell(t *testing.T) {
+func TestSQLiteNotifiesNobody(t *testing.T) {
 	t.Parallel()
 	s := storetest.Memory(t)
 	if err := s.Notify(t.Context()); err != nil {
@@ -263,8 +262,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// Four processes share their work through a pooler that gives every transaction another connection: everything
-// leaves once.
+// Four processes share their work through a pooler that gives every transaction another connection: every message leaves once.
 func TestFourProcessesThroughAPooler(t *testing.T) {
 	t.Parallel()
 	direct := postgresOnly(t)

@@ -21,13 +21,13 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// zonesBroadcast is one at ten where each of its people is.
+// zonesBroadcast is a broadcast at ten in the zone of each contact.
 func zonesBroadcast(keys, rest string) string {
 	return "workflow: tips\ntype: broadcast\ntriggers:\n  - id: daily\n    schedule: {timezone: [contact.timezone, Europe/Berlin], at: \"10:00\", " + keys + "}\n" +
 		"audience: {persona: Mother}\nchannel: inbox\nmessage:\n  inbox: {text: Tip}\n" + rest + "---\npersona: Mother\n---\nchannel: inbox\nprovider: inbox\n---\nworkspace: default\ncadence: {max_per_day: 0}\n"
 }
 
-// follow lets time pass until an instant, and returns what was sent: "day hour:minute who".
+// follow advances the clock to an instant, and returns the sent messages: "day hour:minute who".
 func (w world) follow(end time.Time) (list []string) {
 	w.Helper()
 	for range 10_000 {
@@ -43,7 +43,7 @@ func (w world) follow(end time.Time) (list []string) {
 		if next.IsZero() || next.After(end) {
 			w.Clock.Set(end)
 			slices.Sort(list)
-			if w.Provider.Repeats > 0 { // under the same key, so that they are not told of twice; but who knows of that
+			if w.Provider.Repeats > 0 { // under the same key, so that nobody gets them twice; but not every provider honours keys
 				w.Errorf("%d messages left twice", w.Provider.Repeats)
 			}
 			return list
@@ -59,8 +59,8 @@ func (w world) mother(name, zone string) {
 	w.person(name, fmt.Sprintf(`"persona": "Mother", "timezone": %q`, zone))
 }
 
-// Ten o'clock is ten o'clock in Nairobi, Berlin and New York, before and after the clocks change there: one row for each zone
-// of the people there are, and one message a person.
+// Ten o'clock is ten o'clock in Nairobi, Berlin and New York, before and after the clocks change there: one row for each zone of the contacts, and
+// one message a contact.
 //
 // Shows: R15, D1, D21.
 func TestTenOClockInThreeZones(t *testing.T) {
@@ -108,11 +108,11 @@ func TestTenOClockInThreeZones(t *testing.T) {
 	})
 }
 
-// Who moves has the occasion once: in the zone that they are in at its hour, and at its end if they were in none. Who joins
-// when it has begun gets the next one.
+// A contact who moves gets the occasion once: in the zone in which they are at its hour, and at its end if they were in none. A contact who joins
+// after it has begun gets the next one.
 //
 // Shows: R15, R16.
-func TestWhoMovesHasItOnce(t *testing.T) {
+func TestAContactWhoMovesGetsItOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, "persona: Mother\n")
@@ -124,7 +124,7 @@ func TestWhoMovesHasItOnce(t *testing.T) {
 		w.Apply(zonesBroadcast("every: 1w, days: [thu]", ""))
 		w.follow(at("06:00"))
 		w.mother("early", "America/New_York") // before its hour
-		w.mother("lost", "Asia/Tokyo")        // whose hour is past
+		w.mother("lost", "Asia/Tokyo")        // its hour has passed there
 		w.mother("new", "Europe/Berlin")
 		want := []string{"14 08:00 late", "14 08:00 new", "14 08:00 still"}
 		if diff := cmp.Diff(want, w.follow(at("09:00"))); diff != "" {
@@ -139,7 +139,7 @@ func TestWhoMovesHasItOnce(t *testing.T) {
 	})
 }
 
-// After an outage each zone decides by its own hour: what is too late for one may be in time for another.
+// After an outage each zone decides by its own hour: an occasion that is too late in one zone may be in time in another.
 //
 // Shows: R3, R15, D20.
 func TestZonesAfterAnOutage(t *testing.T) {
@@ -168,8 +168,8 @@ func TestZonesAfterAnOutage(t *testing.T) {
 	})
 }
 
-// An edit between two zones that takes the zones away tells the others alone. Who cancels the occasion cancels the rest of it, and who
-// cancels the row of a zone leaves out who is there.
+// An edit between two zones that removes the zones notifies only the remaining contacts. Cancelling the occasion cancels the rest of it, and
+// cancelling the row of a zone leaves out its contacts.
 //
 // Shows: R15, R17.
 func TestZonesThatEndEarly(t *testing.T) {
@@ -212,7 +212,7 @@ func TestZonesThatEndEarly(t *testing.T) {
 	}
 }
 
-// A large audience is taken up in pages, by processes that die between two of them: everybody has one message, at their hour.
+// Processes that die between two pages expand a large audience: everybody gets one message, at their hour.
 //
 // Shows: R15, P2.
 func TestManyPeopleInTwoZones(t *testing.T) {
@@ -254,7 +254,7 @@ func TestManyPeopleInTwoZones(t *testing.T) {
 	})
 }
 
-// What a person asks for again is for everybody at once: its hours are over. Before they have come it is not to be had.
+// A repeated occasion is for everybody at once, because its hours are over. It cannot be repeated before they have come.
 //
 // Shows: B22, R15.
 func TestZonesAgain(t *testing.T) {
@@ -267,7 +267,7 @@ func TestZonesAgain(t *testing.T) {
 		w.person("dora", `"persona": "Mother"`)
 		w.Apply(zonesBroadcast("every: 1w, days: [mon]", ""))
 		if n := len(w.follow(time.Date(2026, 10, 21, 12, 0, 0, 0, time.UTC))); n != 3 {
-			t.Fatalf("%d are told", n)
+			t.Fatalf("%d are notified", n)
 		}
 		again(w.Bundle, w.key("daily:2026-10-19"))
 		if diff := cmp.Diff([]string{"21 12:00 amina", "21 12:00 carol", "21 12:00 dora"}, w.follow(time.Date(2026, 10, 25, 12, 0, 0, 0, time.UTC))); diff != "" {

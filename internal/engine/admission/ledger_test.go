@@ -15,7 +15,7 @@ import (
 // counts in the caps of its window; where only what was sent counts, what waits counts for nothing.
 //
 // Shows: A31, A32, A39.
-func TestWhatPlacesCount(t *testing.T) {
+func TestWhichSlotsCount(t *testing.T) {
 	t.Parallel()
 	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
 	tomorrow := cadence.Verdict{At: time.Date(2026, 5, 14, 22, 0, 0, 0, time.UTC), Reason: reason.CadenceDaily}
@@ -82,7 +82,7 @@ func TestTotalAcrossKinds(t *testing.T) {
 		}
 		ledger.Release(on("email:default"), now, "alert")
 		if !free(ledger, "sms:default") || !free(ledger.Next(), "sms:default") {
-			t.Errorf("asked before: %v: what was given back is not free for SMS", asked)
+			t.Errorf("asked before: %v: the released slot is not free for SMS", asked)
 		}
 	}
 }

@@ -48,10 +48,10 @@ func TestAChannelIsClosedWhenItsDefinitionChanges(t *testing.T) {
 		t.Fatal(verdict, err)
 	}
 	if get("2") == old || len(doors) != 2 {
-		t.Fatal("not opened anew")
+		t.Fatal("not opened again")
 	}
 	if doors[0].closed != 0 {
-		t.Error("closed with a request on the wire")
+		t.Error("closed with a request in flight")
 	}
 	if _, err := old.Begin(now); !errors.Is(err, channelpool.ErrClosed) {
 		t.Errorf("one more request: %v", err)

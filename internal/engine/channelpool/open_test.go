@@ -15,7 +15,7 @@ import (
 
 // A channel is opened once, and anew when its definition or one of its secrets has changed; a secret that lacks is a
 // failure with a name of its own.
-func TestGetOpensAnew(t *testing.T) {
+func TestGetReopensAChangedChannel(t *testing.T) {
 	t.Parallel()
 	opened := 0
 	provider := channel.Provider{Name: "p", Open: func(map[string]string) (channel.Channel, error) {

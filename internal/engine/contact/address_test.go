@@ -74,7 +74,7 @@ func TestMessagesGoWhereTheirPersonIs(t *testing.T) {
 		"never theirs, and its owner wants nothing": {recipient: foreign, meanwhile: []func(bundle){
 			write(`{"id": "bob", "addresses": {"sms": "` + z + `"}}`), func(b bundle) { b.stop("bob", true) },
 		}, want: []string{"sms " + z + " cancelled suppressed"}},
-		"never theirs, and whoever it is wants nothing": {recipient: foreign, meanwhile: []func(bundle){
+		"never theirs, and its owner is suppressed": {recipient: foreign, meanwhile: []func(bundle){
 			func(b bundle) {
 				d := b.made(b.Post(`{"kind": "visit", "id": "z", "recipient": {"address": "` + z + `"}}`))
 				who, _, _ := b.Store.ContactByID(b.Context(), b.Workspace.ID, d.Contact)

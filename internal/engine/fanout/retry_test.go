@@ -27,8 +27,8 @@ func TestBreakdowns(t *testing.T) {
 		{definition.CrashLadder, 2, store.FanoutResult{Crashes: 3, RetryCount: 1, Held: true}},
 	} {
 		r := run{now: now}
-		err := guarded(func() error { panic("a slip") })
-		if broken := (*crash)(nil); !errors.As(err, &broken) || !strings.Contains(err.Error(), "a slip") {
+		err := guarded(func() error { panic("a bug") })
+		if broken := (*crash)(nil); !errors.As(err, &broken) || !strings.Contains(err.Error(), "a bug") {
 			t.Fatalf("got %v", err)
 		}
 		p := planned{trigger: &definition.Trigger{Retry: definition.Retry{Backoff: []time.Duration{5 * time.Minute}, OnCrash: tt.onCrash}}}

@@ -110,7 +110,7 @@ func setup(t testing.TB, s *store.Store) *bench {
 }
 
 // told is how many occasions the journal was told of.
-func (b *bench) told() (n int) {
+func (b *bench) reported() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.entries {

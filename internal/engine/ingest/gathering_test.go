@@ -177,8 +177,8 @@ func TestGroupThatFails(t *testing.T) {
 		if got := b.transactions(); got != 5 {
 			t.Errorf("%d transactions, want the group's and 4", got)
 		}
-		if n := b.told(); n != 8 {
-			t.Errorf("told of %d occasions", n)
+		if n := b.reported(); n != 8 {
+			t.Errorf("reported %d occasions", n)
 		}
 
 		broken := orders(7)[4:]
@@ -198,8 +198,8 @@ func TestGroupThatFails(t *testing.T) {
 				t.Error("was answered as if it were stored")
 			}
 		}
-		if n := b.told(); n != 8 {
-			t.Errorf("told of %d occasions, and 8 are stored", n)
+		if n := b.reported(); n != 8 {
+			t.Errorf("reported %d occasions, and 8 are stored", n)
 		}
 		b.door.fail = nil
 		for _, c := range broken {

@@ -71,7 +71,7 @@ func TestRepeatsLeaveTheGroupWhole(t *testing.T) {
 		if err != nil || counts.Events != 5 {
 			t.Errorf("%d events, %v; want 5", counts.Events, err)
 		}
-		if n := b.told(); n != 10 {
+		if n := b.reported(); n != 10 {
 			t.Errorf("the journal has %d occasions, want 10", n)
 		}
 		// A refused request leaves nothing behind, the people it names included.
@@ -154,11 +154,11 @@ func TestRepeatOfARefusedRequest(t *testing.T) {
 		b := setup(t, s)
 		o := orders(4)
 		refused := keyed("01", "a", &call{items: []ingest.Item{{Err: &ingest.ItemError{Message: "refused"}}}})
-		mended := keyed("01", "b", o[0])
+		corrected := keyed("01", "b", o[0])
 		twice := keyed("01", "b", orders(1)[0])
-		b.together([]*call{refused, o[1], mended, o[2], twice, o[3]}, nil)
+		b.together([]*call{refused, o[1], corrected, o[2], twice, o[3]}, nil)
 		b.created(o...)
-		b.replayed(mended, twice)
+		b.replayed(corrected, twice)
 		if refused.err != nil || refused.results[0].Outcome != ingest.Failed {
 			t.Errorf("the refused request: %+v, %v", refused.results, refused.err)
 		}
@@ -175,19 +175,19 @@ func TestRepeatWhoseCallerGoesAway(t *testing.T) {
 		b := setup(t, s)
 		o := orders(2)
 		refused := keyed("01", "a", &call{items: []ingest.Item{{Err: &ingest.ItemError{Message: "refused"}}}})
-		mended := keyed("01", "b", o[1])
+		corrected := keyed("01", "b", o[1])
 		first := b.transactions() + 1
 		b.door.fail = func(_ context.Context, n int) error {
 			if n == first {
-				mended.cancel()
-				<-mended.done
+				corrected.cancel()
+				<-corrected.done
 			}
 			return nil
 		}
-		b.together([]*call{refused, o[0], mended}, nil)
+		b.together([]*call{refused, o[0], corrected}, nil)
 		b.created(o[0])
-		if !errors.Is(mended.err, context.Canceled) {
-			t.Errorf("got %+v, %v", mended.results, mended.err)
+		if !errors.Is(corrected.err, context.Canceled) {
+			t.Errorf("got %+v, %v", corrected.results, corrected.err)
 		}
 		if counts, err := s.Counts(t.Context(), b.ws.ID); err != nil || counts.Events != 1 {
 			t.Errorf("%d events, %v; want 1", counts.Events, err)

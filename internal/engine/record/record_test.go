@@ -364,9 +364,9 @@ func FuzzParse(f *testing.F) {
 }
 
 // spoiled is a store in which what is stored of one record cannot be read.
-type spoiled struct{ *store.Store }
+type damaged struct{ *store.Store }
 
-func (s spoiled) WriteRecords(
+func (s damaged) WriteRecords(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []store.RecordRef,
 	decide func(map[store.RecordRef]store.RecordRow) ([]store.RecordRow, error), contacts *store.ContactLookup, once *store.Idempotent[[]store.RecordRow],
 ) error {
@@ -383,18 +383,18 @@ func (s spoiled) WriteRecords(
 
 // A record that cannot be read is not changed in part, since nobody knows what would stay, and can be written whole or taken
 // away. The others of its batch are written.
-func TestWriteOfWhatCannotBeRead(t *testing.T) {
+func TestWriteOfAnUnreadableRecord(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
 		b.write(record.Merge, `{"type": "kiosk", "id": "bad", "props": {"level": 1}}`, `{"type": "kiosk", "id": "good"}`)
-		keeper := record.New(spoiled{b.Store}, catalog.New(b.Store, definition.Options{}))
+		writer := record.New(damaged{b.Store}, catalog.New(b.Store, definition.Options{}))
 		write := func(mode record.Mode, list ...string) string {
 			t.Helper()
 			items := make([]record.Item, len(list))
 			for i, raw := range list {
 				items[i] = record.Parse(json.RawMessage(raw), "", "")
 			}
-			results, err := keeper.Write(t.Context(), b.Workspace, mode, items, "ann", b.Now(), nil)
+			results, err := writer.Write(t.Context(), b.Workspace, mode, items, "ann", b.Now(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

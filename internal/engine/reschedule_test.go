@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// What waits for a limit that has changed is planned anew, in the order in which it was due.
+// Messages that wait for a changed limit are planned again, in the order in which they were due.
 //
 // Shows: R5, A42.
 func TestLimitsThatHaveChanged(t *testing.T) {
@@ -24,7 +24,7 @@ func TestLimitsThatHaveChanged(t *testing.T) {
 	for _, c := range []struct {
 		name, cadence string
 		change        func(world)
-		want          string // where the five messages wait, or when they left
+		want          string // when the five messages are planned, or when they left
 	}{
 		{
 			"more a day", "{max_per_day: 1}", persona("{max_per_day: 2, cooldown: 1h}"),
@@ -107,8 +107,8 @@ func TestLimitsThatHaveChanged(t *testing.T) {
 	}
 }
 
-// What waits is planned anew when its workflow meets limits in another way, unless it is pinned to the version that it was
-// made by. What limits do not ask for plans nothing anew.
+// Waiting messages are planned again when the limits of their workflow change, unless they are pinned to the version that made them. An edit that
+// changes no limit reschedules nothing.
 //
 // Shows: A34, A39, R5.
 func TestLimitsOfAWorkflowChange(t *testing.T) {
@@ -170,7 +170,7 @@ func TestLimitsOfAWorkflowChange(t *testing.T) {
 					t.Errorf("after the change: %s, want %s", got, c.then)
 				}
 				if runs, err = w.runs(store.RunCadence); err != nil || (len(runs) > before) != c.runs {
-					t.Errorf("%d runs have planned anew, %v", len(runs)-before, err)
+					t.Errorf("%d jobs have rescheduled, %v", len(runs)-before, err)
 				}
 				w.live("16:00")
 				if got := stand(); got != c.later {
@@ -181,7 +181,7 @@ func TestLimitsOfAWorkflowChange(t *testing.T) {
 	}
 }
 
-// A run goes over the people in pages, goes on in another process, and says how far it is.
+// A job goes over the contacts in pages, continues in another process, and reports its progress.
 func TestARunOverPeople(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -233,14 +233,14 @@ func TestARunOverPeople(t *testing.T) {
 	})
 }
 
-// runs lists those of a kind, the newest first.
+// runs lists the jobs of a kind, the newest first.
 func (w world) runs(kind string) ([]store.Run, error) {
 	w.Helper()
 	all, err := w.Store.Runs(w.Context(), w.Workspace.ID, store.Page{})
 	return slices.DeleteFunc(all, func(r store.Run) bool { return r.Kind != kind }), err
 }
 
-// unlock ends what goes over the records because of the last edit, as a person may who edits the workflow again.
+// unlock ends the job that the last edit started, as a person who edits the workflow again may.
 func (f *office) unlock() {
 	f.Helper()
 	now := f.Clock.Now()

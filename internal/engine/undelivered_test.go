@@ -21,7 +21,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// quiet is an alert with a cooldown of a day to people who rest until noon.
+// quiet is an alert with a cooldown of a day to contacts with quiet hours until noon.
 func quiet(trigger string) string {
 	return strings.Replace(simple("[change]", trigger, ""), "{max_per_month: 10000}", `{quiet_hours: "10:30-12:00"}`, 1)
 }
@@ -38,7 +38,7 @@ func (w world) suppress(name string, on bool) {
 	}
 }
 
-// newest is the delivery that was made last.
+// newest returns the latest delivery.
 func (w world) newest() delivery.Row {
 	w.Helper()
 	rows, err := w.Store.Deliveries(w.Context(), w.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 1})
@@ -48,11 +48,11 @@ func (w world) newest() delivery.Row {
 	return rows[0]
 }
 
-// A cooldown counts from an alert of which somebody was told. Whatever ends an alert that nobody heard of gives it back,
-// and what still holds is told.
+// A cooldown counts from an alert of which somebody was notified. Whatever ends an undelivered alert refunds its cooldown, and an alert that still
+// holds is sent.
 //
 // Shows: A19, A20, A22, A23.
-func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
+func TestTheCooldownOfAnUndeliveredAlertIsRefunded(t *testing.T) {
 	t.Parallel()
 	permanent := channel.Permanent(errors.New("no such mailbox"))
 	for _, tt := range []struct {
@@ -83,7 +83,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			w.live("11:00")
 			w.put("team/1", `{"a": true, "b": false}`)
 			w.live("11:20")
-			w.put("team/1", `{"a": false, "b": true}`) // it was dropped at eleven, so nobody was told of it alone
+			w.put("team/1", `{"a": false, "b": true}`) // it was dropped at eleven, so nobody was notified of it alone
 			w.live("13:00")
 		}, []string{
 			"10:40 created t:1:A,B", "10:50 created t:1:B", "11:00 skipped t:1:B alice condition_cleared", "11:00 created t:1:A", "11:00 returned t:1:B nobody_notified",
@@ -118,7 +118,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			w.suppress("alice", true)
 			w.live("13:00")
 		}, []string{"10:40 created t:1", "11:00 cancelled t:1 alice suppressed", "12:00 sent t:1 bob delivered"}},
-		{"it cannot be written, until the record is mended", "    cooldown: {length: 1d}\n", "alice", func(w world) {
+		{"it cannot be written, until the record is corrected", "    cooldown: {length: 1d}\n", "alice", func(w world) {
 			w.put("team/1", `{"morale": 40, "owner_id": "alice"}`)
 			w.live("10:10")
 			w.put("team/1", `{"morale": 30}`)
@@ -184,7 +184,7 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 			"10:40 created t", "10:50 throttled t throttled", "11:00 skipped t alice condition_cleared", "11:00 returned t nobody_notified",
 			"11:00 created t", "12:00 sent t alice delivered",
 		}},
-		{"another record was told of in the same cooldown", "    cooldown: {length: 1d, per: []}\n    limits: {revalidate: true}\n", "alice bob", func(w world) {
+		{"another record was alerted in the same cooldown", "    cooldown: {length: 1d, per: []}\n    limits: {revalidate: true}\n", "alice bob", func(w world) {
 			w.live("10:40")
 			w.put("team/1", `{"name": "T", "morale": 40, "owner_id": "alice"}`)
 			w.put("team/2", `{"name": "T", "morale": 40, "owner_id": "bob"}`)
@@ -204,17 +204,17 @@ func TestACooldownOfWhichNobodyWasToldIsGivenBack(t *testing.T) {
 				}
 				w := newWorld(t, s, defs, strings.Fields(tt.people)...)
 				tt.run(w)
-				w.mustBe("", w.told(), tt.want)
+				w.mustBe("", w.reported(), tt.want)
 			})
 		})
 	}
 }
 
-// operator is a person at the console.
+// operator performs the actions of a person at the console.
 func (w world) operator() *operator.Operator { return w.Engine.Operator() }
 
-// told is what became of alerts, each with its context.
-func (w world) told() []string {
+// reported returns what happened to alerts, each with its context.
+func (w world) reported() []string {
 	w.Helper()
 	var list []string
 	for _, e := range w.Journal() {
@@ -242,7 +242,7 @@ func (w world) told() []string {
 	return list
 }
 
-// contextOf is the context in the key of a delivery.
+// contextOf returns the context in the key of a delivery.
 func contextOf(key string) string {
 	_, after, _ := strings.Cut(key, ":context:")
 	if i := strings.LastIndex(after, ":2026"); i >= 0 {
@@ -251,9 +251,9 @@ func contextOf(key string) string {
 	return after
 }
 
-// Whatever happens to alerts, what still holds is kept quiet only after somebody was told, or while they still may be; and
-// whoever was told is not told again within the cooldown.
-func TestOnlyWhatWasToldIsThrottled(t *testing.T) {
+// Whatever happens to alerts, one that still holds is throttled only after somebody was notified, or while they may still be; and nobody is notified
+// again within the cooldown.
+func TestOnlyAlertsCountAsThrottled(t *testing.T) {
 	t.Parallel()
 	outer := t
 	checks := 0
@@ -280,7 +280,7 @@ func TestOnlyWhatWasToldIsThrottled(t *testing.T) {
 			log = append(log, w.Journal()...)
 		}
 		w.live("15:00")
-		told := map[string]*heard{} // by context
+		reported := map[string]*heard{} // by context
 		of := map[instance.ID]string{}
 		all := ""
 		for _, e := range append(log, w.Journal()...) {
@@ -288,16 +288,16 @@ func TestOnlyWhatWasToldIsThrottled(t *testing.T) {
 			context := e.Context
 			if e.What == journal.Created {
 				of[e.Instance] = context
-				if f := told[context]; f != nil && (f.sent || len(f.open) > 0) && e.At.Sub(f.at) < cooldown {
-					t.Fatalf("%s: %s fires again %s after it was told", e.At, context, e.At.Sub(f.at))
+				if f := reported[context]; f != nil && (f.sent || len(f.open) > 0) && e.At.Sub(f.at) < cooldown {
+					t.Fatalf("%s: %s fires again %s after its alert", e.At, context, e.At.Sub(f.at))
 				}
-				told[context] = &heard{at: e.At, by: e.Instance, open: map[delivery.ID]bool{}}
+				reported[context] = &heard{at: e.At, by: e.Instance, open: map[delivery.ID]bool{}}
 				continue
 			}
 			if context == "" {
 				context = of[e.Instance]
 			}
-			f := told[context]
+			f := reported[context]
 			if f == nil || e.Delivery != 0 && e.Instance != f.by { // of an earlier one
 				continue
 			}
@@ -315,7 +315,7 @@ func TestOnlyWhatWasToldIsThrottled(t *testing.T) {
 				}
 			case journal.Throttled:
 				if len(f.open) == 0 && !f.sent && (f.failed.IsZero() || !e.At.Before(f.failed.Add(time.Hour))) {
-					t.Fatalf("%s: %s is throttled, and nobody was told of what fired at %s\n%s", e.At, context, f.at, all)
+					t.Fatalf("%s: %s is throttled, and nobody was notified of what fired at %s\n%s", e.At, context, f.at, all)
 				}
 			default:
 			}
@@ -327,7 +327,7 @@ func TestOnlyWhatWasToldIsThrottled(t *testing.T) {
 type heard struct {
 	at     time.Time
 	by     instance.ID
-	sent   bool // or it may have been
+	sent   bool // or may have been
 	open   map[delivery.ID]bool
-	failed time.Time // the last of its messages that did
+	failed time.Time // the last of its messages that failed
 }

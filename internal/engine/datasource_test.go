@@ -18,7 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// reports are two workflows for one event: one that reads a document, and one that reads nothing, by another channel.
+// reports are two workflows for one event: one reads a document, and one with another channel reads nothing.
 const reports = `
 workflow: report
 type: report
@@ -53,23 +53,23 @@ channel: sms
 provider: memory
 `
 
-// documents is what the test makes of a document.
+// documents returns the document of the test.
 type documents func(context.Context) (any, error)
 
 func (d documents) Document(ctx context.Context, _ string) (any, error) { return d(ctx) }
 
-// telling tells of what is sent.
+// telling is a channel that notifies the test of messages.
 type telling struct {
 	channel.Channel
-	told func(channel.Outgoing)
+	reported func(channel.Outgoing)
 }
 
 func (c telling) Send(ctx context.Context, out channel.Outgoing) (channel.Receipt, error) {
-	c.told(out)
+	c.reported(out)
 	return c.Channel.Send(ctx, out)
 }
 
-// Whoever waits for a document keeps no other channel waiting.
+// A message that waits for a document delays no other channel.
 func TestASlowDocumentKeepsNobodyElseWaiting(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -108,7 +108,7 @@ func TestASlowDocumentKeepsNobodyElseWaiting(t *testing.T) {
 	})
 }
 
-// What cannot be read is tried again by the ladder, and is not sent without it.
+// A message whose document cannot be read is retried after the backoff, and is never sent without it.
 //
 // Shows: B46.
 func TestADocumentThatIsAwayIsTriedAgain(t *testing.T) {
@@ -144,10 +144,10 @@ func TestADocumentThatIsAwayIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What was folded into a message, or has others folded into it, and reads data by an edit since, leaves by itself.
+// A message that is folded, or has fold members, and reads data since an edit leaves by itself.
 //
 // Shows: R7.
-func TestWhatReadsDataLeavesByItself(t *testing.T) {
+func TestMessagesWithDataAreNotFolded(t *testing.T) {
 	t.Parallel()
 	const rest = `channel: email
 provider: memory

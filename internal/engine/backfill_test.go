@@ -23,7 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// marksAll is a store whose runs have every record looked at.
+// marksAll is a store whose jobs mark every record for evaluation.
 type marksAll struct {
 	*store.Store
 	ids []subject.RecordID
@@ -42,7 +42,7 @@ func (m *marksAll) AdvanceBackfill(ctx context.Context, now time.Time, run store
 	return m.Store.AdvanceBackfill(ctx, now, run, step)
 }
 
-// remembered is everything that looks leave behind: of the records of a type, and of what they fired.
+// remembered returns everything that evaluations store: for the records of a type, and for their firings.
 func (w world) remembered(typ string) string {
 	w.Helper()
 	var b strings.Builder
@@ -78,9 +78,10 @@ func (w world) remembered(typ string) string {
 	return b.String() + strings.Join(made, "")
 }
 
-// A run that marks what a look would change leaves the same behind as one that marks every record, at once and later:
-// whatever the old and the new definition say, and whatever the records have gone through. Shows: A5, A22, A23.
-func TestARunLeavesWhatLooksAtAllWould(t *testing.T) {
+// A job that marks only the records that an evaluation would change leaves the same state as one that marks every record, at once and later, for
+// random old and new definitions and records.
+// Shows: A5, A22, A23.
+func TestABackfillLeavesWhatAFullEvaluationWould(t *testing.T) {
 	t.Parallel()
 	try := func(outer *testing.T, t *rapid.T, most int, open func() *store.Store) {
 		before, after := drawWatch(t), drawWatch(t)
@@ -137,7 +138,7 @@ func TestARunLeavesWhatLooksAtAllWould(t *testing.T) {
 			outer.Parallel()
 			left := checks[database]
 			rapid.Check(outer, func(t *rapid.T) {
-				if left--; left < 0 && flag.Lookup("rapid.checks").Value.String() == "100" { // each is two engines' lives of an hour
+				if left--; left < 0 && flag.Lookup("rapid.checks").Value.String() == "100" { // each check is two engines' lives of an hour
 					return
 				}
 				try(outer, t, most[database], func() *store.Store {
@@ -151,7 +152,7 @@ func TestARunLeavesWhatLooksAtAllWould(t *testing.T) {
 	}
 }
 
-// manyTeams are records of teams, made by the database itself: of every thousand one has a low morale.
+// manyTeams inserts records of teams by SQL: one of a thousand has a low morale.
 var manyTeams = map[string]string{
 	"postgres": `INSERT INTO record (ws, id, type, ext_id, props, rev, modified_by, created_at, updated_at)
 SELECT $1, n, 'team', 'r' || n, '{"name":"T","morale":' || CASE WHEN n % 1000 = 7 THEN 10 ELSE 90 END || ',"owner_id":"alice"}', 1, 'test', $2, $2
@@ -162,7 +163,7 @@ SELECT $1, n, 'team', 'r' || n, '{"name":"T","morale":' || CASE WHEN n % 1000 = 
 FROM series`,
 }
 
-// dying is a store of a process that ends in the midst of a run, before or after what it writes.
+// dying is a store of a process that dies during a job, before or after it writes.
 type dying struct {
 	*store.Store
 	mu     sync.Mutex
@@ -190,11 +191,11 @@ func (d *dying) AdvanceBackfill(ctx context.Context, now time.Time, run store.Ru
 	return false, errCrash
 }
 
-// A new trigger over 100,000 records: they are read in pages, by processes that die in between; the hundred of which
-// there is something to tell are told of once each, one that is written meanwhile too, and nothing is written to the others.
-func TestARunOverManyRecords(t *testing.T) {
+// A new trigger over 100,000 records: processes that die in between read them in pages. The hundred records that fire are reported once each, as is
+// one that is written meanwhile, and the others are not written.
+func TestABackfillOfManyRecords(t *testing.T) {
 	t.Parallel()
-	storetest.NotUnderRace(t, "the same run over fewer records is raced by TestANewTriggerLooksAtAllRecords")
+	storetest.NotUnderRace(t, "the same run over fewer records is raced by TestANewTriggerEvaluatesAllRecords")
 	for _, database := range storetest.Databases(t) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
@@ -247,7 +248,7 @@ func TestARunOverManyRecords(t *testing.T) {
 				t.Fatal(err)
 			}
 			if looked != 101 || fired != 101 || marked != 101 { // each waits for the end of its cooldown
-				t.Errorf("%d were looked at, %d fired, %d will be looked at", looked, fired, marked)
+				t.Errorf("%d were evaluated, %d fired, %d will be evaluated", looked, fired, marked)
 			}
 		})
 	}

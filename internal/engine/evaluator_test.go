@@ -26,7 +26,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// kiosks is the worked example: people of a persona are told of the issues of kiosks.
+// kiosks is the worked example: members of a persona are notified of the issues of kiosks.
 const kiosks = `
 workflow: kiosk-health-alert
 type: alert
@@ -59,7 +59,7 @@ channel: inbox
 provider: inbox
 `
 
-// simple is a trigger with one condition; the places are its check, its other keys and what the workflow has more.
+// simple is a trigger with one condition; the arguments are its check, its other keys and further keys of the workflow.
 func simple(check, trigger, workflow string) string {
 	return `
 workflow: w
@@ -87,7 +87,7 @@ provider: inbox
 `
 }
 
-// world is an engine with people and records, and a day that begins at ten.
+// world is an engine with contacts and records, on a day that begins at ten.
 type world struct{ *enginetest.Bundle }
 
 var ten = time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
@@ -104,7 +104,7 @@ func newWorld(t testing.TB, s *store.Store, definitions string, people ...string
 	return w
 }
 
-// at is an instant of that day.
+// at returns an instant of that day.
 func at(s string) time.Time {
 	d, err := time.Parse("15:04:05", s+":00"[:8-len(s)])
 	if err != nil {
@@ -137,7 +137,7 @@ func (w world) write(mode record.Mode, name, body string) {
 	}
 }
 
-// live lets time pass until an instant, with every stage running whenever something is due.
+// live advances the clock to an instant and runs every stage whenever something is due.
 func (w world) live(until string) {
 	w.Helper()
 	end := at(until)
@@ -169,7 +169,7 @@ func (w world) tick() bool {
 	return r.Any()
 }
 
-// happened tells what the journal says since the last call, of the kinds named, each as "10:05 what context reason".
+// happened returns the journal entries of some kinds since the last call, each as "10:05 what context reason".
 func (w world) happened(kinds ...journal.What) []string {
 	w.Helper()
 	var list []string
@@ -253,7 +253,7 @@ func TestKiosksFromTenToTwelve(t *testing.T) {
 	})
 }
 
-// Time alone makes a kiosk offline: nobody writes, and it is looked at at the instant.
+// Time alone makes a kiosk offline: nobody writes, and it is evaluated at the instant.
 //
 // Shows: A9, A23, A25.
 func TestSilenceIsNoticed(t *testing.T) {
@@ -268,7 +268,7 @@ func TestSilenceIsNoticed(t *testing.T) {
 	})
 }
 
-// What has to hold for a while makes nothing before, and a break begins it anew (R8).
+// A condition that must hold for a while fires only after that time, and a break restarts it (R8).
 func TestFor(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -283,7 +283,7 @@ func TestFor(t *testing.T) {
 	})
 }
 
-// A trigger with an interval alone acts at its ticks, on what is true then.
+// A trigger with only an interval acts at its ticks, on the state of that instant.
 //
 // Shows: A2, A4, A5.
 func TestTicksAlone(t *testing.T) {
@@ -297,7 +297,7 @@ func TestTicksAlone(t *testing.T) {
 		w.put("team/b", `{"morale": 60}`)
 		w.live("10:12")
 		w.mustBe("", w.happened(journal.Created, journal.Throttled), []string{"10:05 created t:a", "10:10 throttled t:a throttled"})
-		w.Clock.Set(at("10:26")) // nobody was there: the latest tick counts, and none is made up
+		w.Clock.Set(at("10:26")) // no process ran: the latest tick counts, and missed ones are not made up for
 		w.live("10:31")
 		w.mustBe("late", w.happened(journal.Created, journal.Throttled), []string{"10:26 created t:a", "10:30 throttled t:a throttled"})
 		row, err := s.InstanceByKey(t.Context(), w.Workspace.ID, "alert:w:team:a:t:context:t:a:20260514T102500Z")
@@ -307,7 +307,7 @@ func TestTicksAlone(t *testing.T) {
 	})
 }
 
-// One cooldown for the trigger, whichever record it was: what is found at once is told at once.
+// One cooldown for the whole trigger: alerts that are found together are sent together.
 func TestOneCooldownForTheTrigger(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -326,8 +326,8 @@ func TestOneCooldownForTheTrigger(t *testing.T) {
 	})
 }
 
-// With nobody to tell nothing is made and nothing stamped; it is tried again (decision 8).
-func TestNobodyToTell(t *testing.T) {
+// An alert without an audience makes no instance and stamps no context; it is tried again (decision 8).
+func TestAnAlertWithoutAudience(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""))
@@ -352,7 +352,7 @@ func TestNobodyToTell(t *testing.T) {
 	})
 }
 
-// Who was told hears once that it is over; what still waits is dropped, and its person hears nothing (R9).
+// Contacts who got the alert are notified once that it is over. A waiting alert is withdrawn, and its contact gets nothing (R9).
 func TestResolved(t *testing.T) {
 	t.Parallel()
 	resolved := "resolved:\n  inbox:\n    subject: '{{ record.name }} is well'\n    text: 'now {{ record.morale }}'\n"
@@ -372,7 +372,7 @@ func TestResolved(t *testing.T) {
 			got = append(got, m.Address+": "+m.Subject+", "+m.Text)
 		}
 		w.mustBe("resolved", got, []string{"alice: Team is well, now 70", "bob: Team is well, now 70"})
-		w.put("team/a", `{"morale": 40}`) // in the cooldown: an episode that nobody hears of is not over for anybody
+		w.put("team/a", `{"morale": 40}`) // in the cooldown: an episode without an alert does not clear for anybody
 		w.live("10:03")
 		w.put("team/a", `{"morale": 80}`)
 		w.live("10:04")
@@ -383,8 +383,8 @@ func TestResolved(t *testing.T) {
 		w.Journal()
 		w.Clock.Set(at("11:20"))
 		w.put("team/a", `{"morale": 40}`)
-		w.lookOnly()
-		w.put("team/a", `{"morale": 90}`) // before anything of it left
+		w.evaluateOnly()
+		w.put("team/a", `{"morale": 90}`) // before any of its messages left
 		w.live("11:30")
 		if n := len(w.Provider.Sent()); n != 0 {
 			t.Errorf("%d messages about what was over before it left", n)
@@ -404,9 +404,9 @@ func TestResolved(t *testing.T) {
 	})
 }
 
-// What waits is of no use any more, and at the same look another record of its context fires: the newer message takes its
-// place, and it is ended once.
-func TestWhatIsOverAndSupersededAtOnce(t *testing.T) {
+// A waiting alert is no longer needed, and in the same evaluation another record of its context fires: the newer message supersedes it, and it is
+// ended once.
+func TestWithdrawnAndSupersededAtOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, strings.Replace(simple("[change]", "    cooldown: {length: 2m, per: []}\n    limits: {revalidate: true}\n", ""), "{max_per_month: 10000}", "{cooldown: 2h}", 1), "alice")
@@ -436,23 +436,23 @@ func TestWhatIsOverAndSupersededAtOnce(t *testing.T) {
 	})
 }
 
-// faults are alerts about two issues, to people with few messages a day; what no longer holds is dropped.
+// faults are alerts about two issues, to contacts with few messages a day; alerts that no longer hold are withdrawn.
 func faults(cadence string) string {
 	return strings.NewReplacer("when: record.morale < 50", "issues: {A: record.a == true, B: record.b == true}", "{max_per_month: 10000}", cadence).Replace(
 		simple("[change]", "    cooldown: {length: 1d}\n    limits: {revalidate: true}\n", ""))
 }
 
-// What a message tells of is over while it waits, and something else is wrong with the record: it is dropped, and its place
-// is that of the newer one. A message that still tells of something stays.
+// The issue of a waiting alert is over, and the record has another issue: the alert is withdrawn, and the newer one gets its slot. An alert of which
+// one issue still holds stays.
 //
 // Shows: A29, A47.
-func TestWhatNoLongerHoldsIsDropped(t *testing.T) {
+func TestAlertsThatNoLongerHoldAreWithdrawn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, faults("{cooldown: 2h, max_per_day: 4}"), "alice")
 		for i, change := range []string{
 			`x a:true`, `x a:true b:true`, `x a:false b:true`, `x a:true b:false`, `x b:true`, `x a:false`,
-			`y a:true`, `y a:false b:true`, // the last place of the day goes over to what is true
+			`y a:true`, `y a:false b:true`, // the last slot of the day goes to the alert that holds
 		} {
 			w.live(fmt.Sprintf("10:%02d", 5*i))
 			name, props, _ := strings.Cut(change, " ")
@@ -475,8 +475,7 @@ func TestWhatNoLongerHoldsIsDropped(t *testing.T) {
 	})
 }
 
-// A look at a record comes between two steps of a send that tells of it: what it has committed before the intent holds, and
-// after that it is too late.
+// An evaluation runs between two steps of the send of its alert: what it commits before the intent counts, and after that it is too late.
 //
 // Shows: P5, R18.
 func TestADropBetweenTheStepsOfASend(t *testing.T) {
@@ -497,7 +496,7 @@ func TestADropBetweenTheStepsOfASend(t *testing.T) {
 						if point == c.point && armed {
 							armed = false
 							w.put("team/b", `{"a": false, "b": true}`)
-							w.lookOnly()
+							w.evaluateOnly()
 						}
 						return nil
 					}
@@ -533,7 +532,7 @@ func TestADropBetweenTheStepsOfASend(t *testing.T) {
 	}
 }
 
-// Whoever sends and whoever looks come to the same message at once: it is sent, or it is dropped.
+// A sender and an evaluator reach the same message at once: it is either sent or withdrawn.
 func TestADropRacesASend(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -583,8 +582,8 @@ func TestADropRacesASend(t *testing.T) {
 	})
 }
 
-// lookOnly looks at records and does nothing else.
-func (w world) lookOnly() {
+// evaluateOnly evaluates records and does nothing else.
+func (w world) evaluateOnly() {
 	w.Helper()
 	c := evaluator.New(w.Store, catalog.New(w.Store, definition.Options{}), nil)
 	if r, err := c.Step(w.Context(), w.Clock.Now(), 100); err != nil || r.Evaluated == 0 {

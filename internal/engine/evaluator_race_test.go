@@ -24,9 +24,9 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Eight processes look at many records of one context at once, each with a clock of its own: it fires once a cooldown.
+// Eight processes evaluate many records of one context at once, each with its own clock: the context fires once a cooldown.
 // Shows: A5, A11.
-func TestOneFiringHoweverManyLook(t *testing.T) {
+func TestOneFiringHoweverManyEvaluate(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h, per: []}\n", ""), "alice")
@@ -66,7 +66,7 @@ func TestOneFiringHoweverManyLook(t *testing.T) {
 			}
 			running.Wait()
 		}
-		bursts := map[time.Time]int{} // records of one pass are told of at once
+		bursts := map[time.Time]int{} // records of one pass are reported at once
 		for _, at := range fired {
 			bursts[at]++
 		}
@@ -78,7 +78,7 @@ func TestOneFiringHoweverManyLook(t *testing.T) {
 
 var errCrash = errors.New("the process is gone")
 
-// crashing is a store whose checks end before they are committed.
+// crashing is a store whose evaluations end before they are committed.
 type crashing struct {
 	*store.Store
 	left int
@@ -96,7 +96,7 @@ func (c *crashing) EvaluateDue(ctx context.Context, now time.Time, limit int, d 
 	return c.Store.EvaluateDue(ctx, now, limit, d)
 }
 
-// undone is a store whose checks are undone, and find nothing when they are done again.
+// undone is a store whose evaluations are rolled back, and find nothing when they are repeated.
 type undone struct{ *store.Store }
 
 func (u undone) EvaluateDue(ctx context.Context, now time.Time, limit int, d store.EvaluateFuncs) (int, error) {
@@ -107,24 +107,24 @@ func (u undone) EvaluateDue(ctx context.Context, now time.Time, limit int, d sto
 	return 0, err
 }
 
-// What a try decided that was not committed is not told of, as when another process has looked meanwhile.
-func TestAnUndoneLookTellsNothing(t *testing.T) {
+// A decision of a try that was not committed is not reported, as when another process has evaluated the record meanwhile.
+func TestAnUncommittedEvaluationReportsNothing(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""), "alice")
 		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
-		told := 0
-		c := evaluator.New(undone{s}, catalog.New(s, definition.Options{}), func(journal.Entry) { told++ })
+		reported := 0
+		c := evaluator.New(undone{s}, catalog.New(s, definition.Options{}), func(journal.Entry) { reported++ })
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); err != nil {
 			t.Fatal(err)
 		}
-		if told != 0 {
-			t.Errorf("%d lines tell of what was undone", told)
+		if reported != 0 {
+			t.Errorf("%d lines report an undone try", reported)
 		}
 	})
 }
 
-// A process that ends in the middle of a look leaves the mark: whoever looks next finds all as it was. Shows: A5.
+// A process that ends during an evaluation leaves the mark: the next one finds everything unchanged. Shows: A5.
 func TestACrashLeavesTheMark(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -142,8 +142,8 @@ func TestACrashLeavesTheMark(t *testing.T) {
 	})
 }
 
-// A large audience is taken up in chunks, and a crash between two of them loses nobody and doubles nobody. Whoever is
-// named beside the persona is told with the first.
+// A large audience is expanded in chunks, and a crash between two of them loses nobody and duplicates nobody. Contacts that are named beside the
+// persona belong to the first chunk.
 func TestALargeAudience(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -162,15 +162,15 @@ func TestALargeAudience(t *testing.T) {
 		}
 		w.person("owner", `"persona": "Manager"`)
 		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "owner"}`)
-		w.lookOnly()
+		w.evaluateOnly()
 		instances, err := s.Instances(t.Context(), w.Workspace.ID, store.InstanceFilter{}, store.Page{})
 		if err != nil || len(instances) != 1 || instances[0].Status != instance.Pending || instances[0].ExpandCursor == 0 {
 			t.Fatalf("after the first chunk: %+v, %v", instances, err)
 		}
-		// While it is on its way, its context does not fire again, although the cooldown is over.
+		// During the fan-out the context does not fire again, although the cooldown is over.
 		w.Clock.Set(at("10:02"))
 		w.put("team/a", `{"morale": 39}`)
-		w.lookOnly()
+		w.evaluateOnly()
 		w.live("10:02:30")
 		counts, err := s.Counts(t.Context(), w.Workspace.ID)
 		skipped := (people + 9) / 10
@@ -183,7 +183,7 @@ func TestALargeAudience(t *testing.T) {
 	})
 }
 
-// crashingChunks is a store whose expansions end before they are committed.
+// crashingChunks is a store whose chunks end before they are committed.
 type crashingChunks struct{ *store.Store }
 
 func (c crashingChunks) FanOutDue(
@@ -200,8 +200,7 @@ func (c crashingChunks) FanOutDue(
 	})
 }
 
-// A process that ends between two chunks of a large audience, or within one, leaves the rest to the next: everybody hears of
-// it once.
+// A process that ends between two chunks of a large audience, or within one, leaves the rest to the next one: everybody is notified once.
 //
 // Shows: A5, P1, P2.
 func TestACrashBetweenChunks(t *testing.T) {
@@ -247,7 +246,7 @@ func TestACrashBetweenChunks(t *testing.T) {
 					}
 				}
 				first.put("team/a", `{"name": "A", "morale": 40}`)
-				first.lookOnly() // the first chunk
+				first.evaluateOnly() // the first chunk
 				crash(t, first)
 				second := world{enginetest.Setup(t, s, "", nil)} // the next process
 				second.Clock.Set(ten)
@@ -270,9 +269,8 @@ func TestACrashBetweenChunks(t *testing.T) {
 	}
 }
 
-// A new trigger has every record looked at, in pages; what is due meanwhile is not held up, and a process that ends in
-// between loses nothing.
-func TestANewTriggerLooksAtAllRecords(t *testing.T) {
+// A new trigger evaluates every record, in pages. It does not delay due work, and a process that ends in between loses nothing.
+func TestANewTriggerEvaluatesAllRecords(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		const records = 1700

@@ -22,7 +22,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// station is a provider that writes down when it is asked, and answers as it is told.
+// station is a provider that logs its requests and answers with a function of the test.
 type station struct {
 	clock  clock.Clock
 	answer func(at time.Time) error // nil: accepts
@@ -56,7 +56,7 @@ func stand(c *engine.Config, p *station) {
 	c.Definitions = enginetest.Options(c.Providers)
 }
 
-// most is the largest number of requests within any period.
+// most returns the largest number of requests within any period.
 func (p *station) most(per time.Duration) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *station) most(per time.Duration) int {
 	return most
 }
 
-// accepted is how many messages came, each of them once.
+// accepted returns how many messages arrived, and fails if one arrived twice.
 func (p *station) accepted(t *testing.T) int {
 	t.Helper()
 	p.mu.Lock()
@@ -92,7 +92,7 @@ func many(n int) []string {
 	return events
 }
 
-// engines are further processes on the database of a bundle.
+// engines starts further processes on the database of a bundle.
 func engines(t *testing.T, b *enginetest.Bundle, n int, config engine.Config) []*engine.Engine {
 	t.Helper()
 	all := []*engine.Engine{b.Engine}
@@ -107,8 +107,8 @@ func engines(t *testing.T, b *enginetest.Bundle, n int, config engine.Config) []
 	return all
 }
 
-// Several processes share a channel with a rate: no period sees more, by the provider's own log, nothing is lost, and
-// a backlog is moved once instead of being looked at again and again.
+// Several processes share a channel with a rate: by the provider's own log no period has more requests than the rate, and nothing is lost. A backlog
+// is moved once and not again and again.
 func TestRateOverAllProcesses(t *testing.T) {
 	t.Parallel()
 	const messages, rate = 150, 20
@@ -174,8 +174,8 @@ func TestRateOverAllProcesses(t *testing.T) {
 	})
 }
 
-// A rate that is mended frees what the old one had put off for hours; what its channel has nothing to do with stays.
-func TestRateIsMended(t *testing.T) {
+// A corrected rate brings forward the messages that the old one had deferred for hours; messages of other channels stay.
+func TestRateIsCorrected(t *testing.T) {
 	t.Parallel()
 	const messages = 12
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -199,7 +199,7 @@ func TestRateIsMended(t *testing.T) {
 			b.At(later(due, b.Now()))
 		}
 		if n := provider.accepted(t); n != messages {
-			t.Errorf("%d of %d came in the seconds after the rate was mended", n, messages)
+			t.Errorf("%d of %d came in the seconds after the rate was corrected", n, messages)
 		}
 		if most := provider.most(time.Second); most > 10 {
 			t.Errorf("%d in one second", most)
@@ -214,7 +214,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// The same on the machine's clock, with senders that wait for the instants: the oracle allows for a slow machine.
+// The same on the system clock, with senders that wait for the instants; the oracle allows for a slow machine.
 func TestRateOfRunningProcesses(t *testing.T) {
 	t.Parallel()
 	const messages, rate = 45, 30
@@ -248,9 +248,8 @@ func TestRateOfRunningProcesses(t *testing.T) {
 	})
 }
 
-// What a rate makes late is late: catch_up is judged against when a message was due. And what stands in line can be
-// cancelled.
-func TestALineIsNoExcuse(t *testing.T) {
+// Waiting for a rate is lateness: catch_up counts from the due instant. A message that waits for the rate can be cancelled.
+func TestWaitingForARateIsLateness(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		provider := &station{}
@@ -288,8 +287,7 @@ func TestALineIsNoExcuse(t *testing.T) {
 	})
 }
 
-// An outage of an hour with a backlog: the provider is left alone but for probes, nothing is counted as a try of those
-// that wait, and when it is back everything goes out.
+// An outage of an hour with a backlog: the provider gets only probes, waiting messages count no tries, and when it is back everything is sent.
 func TestAnHourWithoutAProvider(t *testing.T) {
 	t.Parallel()
 	messages := 300
@@ -339,7 +337,7 @@ func TestAnHourWithoutAProvider(t *testing.T) {
 				untouched++
 			}
 		}
-		// Those that were tried in the outage may wait for their next rung.
+		// Messages that were tried in the outage may wait for their next retry.
 		if n := provider.accepted(t); n < messages-during || untouched < messages-during {
 			t.Errorf("five minutes after: %d sent, %d of them with one try, of %d", n, untouched, messages)
 		}
@@ -361,7 +359,7 @@ func TestAnHourWithoutAProvider(t *testing.T) {
 // outageMessages enlarges the backlog of TestAnHourWithoutAProvider for a measurement.
 var outageMessages = 0
 
-// Retry-After is the provider's wish for the whole channel.
+// Retry-After is the provider's request for the whole channel.
 func TestRetryAfterRestsTheChannel(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -391,9 +389,9 @@ func TestRetryAfterRestsTheChannel(t *testing.T) {
 	})
 }
 
-// A batch with many messages for a silent provider delays no other's, and a channel never has more requests on the
-// wire than it allows, however many senders there are.
-func TestChannelsFlyByThemselves(t *testing.T) {
+// A batch with many messages for a silent provider delays no other channel, and a channel never has more requests in flight than it allows, however
+// many senders run.
+func TestChannelsSendIndependently(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		const allowed = 3
@@ -415,7 +413,7 @@ func TestChannelsFlyByThemselves(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}), provider("http", func() error { good <- struct{}{}; return nil }))
-		const messages = 200 // of each channel in a batch more than senders that would stand in one row
+		const messages = 200 // per channel in a batch: more than the senders would reach one after another
 		b.PostAll(many(messages)...)
 		var steps sync.WaitGroup
 		for range 2 {
@@ -439,7 +437,7 @@ func TestChannelsFlyByThemselves(t *testing.T) {
 	})
 }
 
-// A request is given the time that its channel allows, and after that nobody knows what became of it.
+// A request gets the timeout of its channel; after that its outcome is unknown.
 func TestATimeoutOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{"": sender.DefaultTimeout, "timeout: 90s\n": 90 * time.Second} {
@@ -466,7 +464,7 @@ func TestATimeoutOfItsOwn(t *testing.T) {
 	}
 }
 
-// timed notes how long a request may take, and gives up at once as if that were over.
+// timed records how long a request may take, and gives up at once as if that time were over.
 type timed struct{ given *time.Duration }
 
 func (c timed) Send(ctx context.Context, _ channel.Outgoing) (channel.Receipt, error) {
@@ -475,7 +473,7 @@ func (c timed) Send(ctx context.Context, _ channel.Outgoing) (channel.Receipt, e
 	return channel.Receipt{}, channel.Lost(context.DeadlineExceeded)
 }
 
-// A trial writes to nobody but those on its list, whoever wrote it: the channel or the process.
+// A test process or channel with an allowlist writes to no other address.
 func TestOnlyTo(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
