@@ -12,18 +12,18 @@ type Channels struct {
 	Items []Channel `json:"items" doc:"Ordered by key."`
 }
 
-// Channel is a channel that is defined. Its settings are never given out.
+// Channel is a defined channel. Its settings are never returned.
 type Channel struct {
 	Key            string       `json:"key" doc:"Kind and name, such as email:default."`
 	Kind           string       `json:"kind" doc:"Such as email or sms."`
 	Provider       string       `json:"provider" doc:"What sends the messages, such as smtp or twilio."`
-	OnUnknown      string       `json:"on_unknown" enum:"resend,hold,verify" doc:"What follows when nobody knows whether a message arrived."`
+	OnUnknown      string       `json:"on_unknown" enum:"resend,hold,verify" doc:"What follows when the outcome of an attempt is unknown."`
 	IdempotencyTTL string       `json:"idempotency_ttl,omitempty" doc:"How long the provider knows a key; for ever when absent."`
 	Rate           string       `json:"rate,omitempty" doc:"Such as 50/s, over all processes; no bound when absent."`
 	Concurrency    int          `json:"concurrency" doc:"Requests of one process at once, at most."`
 	Timeout        string       `json:"timeout" doc:"Of one request."`
-	OnlyTo         []string     `json:"only_to,omitempty" doc:"Whom it may write to; everybody when absent."`
-	State          ChannelState `json:"state" doc:"What the process that answers knows; others may know more."`
+	OnlyTo         []string     `json:"only_to,omitempty" doc:"The addresses that it may send to; all when absent."`
+	State          ChannelState `json:"state" doc:"The state in the process that answers; other processes may have seen more."`
 }
 
 // States of a channel's breaker.
@@ -33,22 +33,22 @@ const (
 	BreakerHalfOpen = "half_open" // the next message is a probe
 )
 
-// ChannelState is what one process knows of a channel, from its start or from the channel's last change.
+// ChannelState is the state of a channel in one process, since the start of the process or the last change of the channel.
 type ChannelState struct {
 	Breaker        string    `json:"breaker" enum:"closed,open,half_open" doc:"closed: messages pass. open: the provider is away, nothing is handed over. half_open: the next message is a probe."`
-	OpenUntil      time.Time `json:"open_until,omitzero" doc:"When a message is tried again; while the breaker is not closed."`
+	OpenUntil      time.Time `json:"open_until,omitzero" doc:"When a message is tried again. Absent while the breaker is closed."`
 	Failures       int       `json:"failures" doc:"Requests in a row that found the provider away."`
-	InFlight       int       `json:"in_flight" doc:"Requests on the wire."`
+	InFlight       int       `json:"in_flight" doc:"Requests that are in flight."`
 	LastAcceptedAt time.Time `json:"last_accepted_at,omitzero" doc:"When the provider last took a message."`
 	LastFailedAt   time.Time `json:"last_failed_at,omitzero" doc:"When a request last failed."`
-	LastFailure    string    `json:"last_failure,omitempty" doc:"How the last request that failed did; never the message."`
+	LastFailure    string    `json:"last_failure,omitempty" doc:"How the last failed request failed; never holds the message."`
 }
 
 // ChannelTest is a message to try a channel with.
 type ChannelTest struct {
 	To      string `json:"to" minLength:"1" maxLength:"256" pattern:"\\S" doc:"Where to: a telephone number, an e-mail address …"`
-	Subject string `json:"subject,omitempty" maxLength:"500" doc:"One of ours when absent."`
-	Text    string `json:"text,omitempty" maxLength:"10000" doc:"One of ours when absent."`
+	Subject string `json:"subject,omitempty" maxLength:"500" doc:"A default when absent."`
+	Text    string `json:"text,omitempty" maxLength:"10000" doc:"A default when absent."`
 }
 
 // ChannelTested says what became of a test.

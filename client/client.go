@@ -1,12 +1,11 @@
 // Package client is the Go client of Carillon's HTTP API and holds the API's wire types.
 //
-// The server uses the same types, so what compiles here is what travels. One method is one route; each takes a context,
-// and a call without an end of its own ends after DefaultTimeout. An answer that is not 2xx is returned as a *Problem,
-// to be found with errors.As; programs branch on its Code, one of Codes. Lists come by pages, or whole by the methods
-// that begin with All.
+// The server uses the same types. One method calls one route. Each takes a context; a context without a deadline ends after
+// DefaultTimeout. An answer that is not 2xx is returned as a *Problem, which errors.As finds; programs branch on its Code,
+// one of Codes. Lists are returned in pages, or whole by the methods that begin with All.
 //
-// Requests that change something carry an Idempotency-Key, so that whoever repeats them has them done once. The client
-// repeats a call by itself only when WithRetries says so, and only where a second one changes nothing.
+// Requests that change something carry an Idempotency-Key, so that a repeated request is done once. The client repeats a
+// call by itself only with WithRetries, and only if a second call changes nothing.
 package client
 
 import (
@@ -24,10 +23,10 @@ import (
 	"time"
 )
 
-// DefaultTimeout bounds one request. Taking in a full batch on a busy database is the longest.
+// DefaultTimeout bounds one request. A full batch of events on a busy database takes longest.
 const DefaultTimeout = 60 * time.Second
 
-// maxAnswer bounds what is read of an answer, in bytes: a page of deliveries with their traces is far below.
+// maxAnswer bounds the bytes that are read of an answer. A page of deliveries with their traces is far smaller.
 const maxAnswer = 64 << 20
 
 // Client talks to one server with one API key. It is safe for concurrent use.

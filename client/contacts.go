@@ -12,7 +12,7 @@ import (
 // MaxContacts is how many contacts one request may hold.
 const MaxContacts = 1000
 
-// ContactInput is what you say about a contact.
+// ContactInput is a contact as a request gives it.
 type ContactInput struct {
 	ID         string            `json:"id,omitempty" maxLength:"256" doc:"Your id of the person, as events name them by customer_ref."`
 	Name       string            `json:"name,omitempty" maxLength:"256" doc:"Their name."`
@@ -30,12 +30,12 @@ type Contact struct {
 	Name           string            `json:"name,omitempty" doc:"Their name."`
 	Locale         string            `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
 	Timezone       string            `json:"timezone,omitempty" doc:"A name of the tz database, such as Europe/Berlin."`
-	Persona        string            `json:"persona,omitempty" doc:"It may have been taken away since; it has no limits then."`
+	Persona        string            `json:"persona,omitempty" doc:"The name of their persona. If the persona was removed since, it has no limits."`
 	Cadence        *Cadence          `json:"cadence,omitempty" doc:"Limits of their own."`
-	Address        string            `json:"address,omitempty" doc:"Where an event met them first."`
-	Addresses      map[string]string `json:"addresses,omitempty" doc:"By kind of channel, in their normal spelling."`
+	Address        string            `json:"address,omitempty" doc:"The address by which the first event named them."`
+	Addresses      map[string]string `json:"addresses,omitempty" doc:"By kind of channel, normalised."`
 	Attributes     map[string]any    `json:"attributes,omitempty" doc:"Fields of your own."`
-	MergedInto     string            `json:"merged_into,omitempty" doc:"Of addr:…: id of the contact that has claimed the address, and all that was made for it."`
+	MergedInto     string            `json:"merged_into,omitempty" doc:"Of addr:…: the id of the contact that has claimed the address. Everything that was made for the address belongs to that contact."`
 	Suppressed     bool              `json:"suppressed" doc:"They get no messages."`
 	SuppressReason string            `json:"suppress_reason,omitempty" doc:"Why they get no messages."`
 	SuppressedAt   time.Time         `json:"suppressed_at,omitzero" doc:"Since when they get no messages."`
@@ -67,17 +67,17 @@ type Limits struct {
 	TypeLimits  map[string]int `json:"type_limits,omitempty" doc:"By type of message: the most a day."`
 	Types       []string       `json:"types,omitempty" doc:"The types that the limits count; nothing: all."`
 	QuietHours  string         `json:"quiet_hours,omitempty" doc:"A span of the day without messages, such as 22:00-07:00, in the person's zone."`
-	ResumeAt    string         `json:"resume_at,omitempty" doc:"A wait for a new day ends at this time of it."`
-	Window      string         `json:"window,omitempty" enum:"calendar,rolling" doc:"What a day, a week and a month are."`
+	ResumeAt    string         `json:"resume_at,omitempty" doc:"A wait for a new day ends at this time of day."`
+	Window      string         `json:"window,omitempty" enum:"calendar,rolling" doc:"Whether days, weeks and months follow the calendar or are rolling windows."`
 	Count       string         `json:"count,omitempty" enum:"committed,sent" doc:"Whether messages that wait for their slot count too."`
-	SlotGrace   string         `json:"slot_grace,omitempty" doc:"How late a message may leave and still hold its slot."`
+	SlotGrace   string         `json:"slot_grace,omitempty" doc:"How late a message may leave and still keep its slot."`
 }
 
 // ContactsAnswer says what became of each contact of a request, in the same order.
 type ContactsAnswer struct {
 	Created   int             `json:"created" doc:"Contacts that were made."`
 	Changed   int             `json:"changed" doc:"Contacts that were changed."`
-	Unchanged int             `json:"unchanged" doc:"Contacts that were as you said already."`
+	Unchanged int             `json:"unchanged" doc:"Contacts that were like this already."`
 	Failed    int             `json:"failed" doc:"Contacts that were refused; nothing of them is kept."`
 	Items     []ContactResult `json:"items" doc:"One for each contact, in the order of the request."`
 }
@@ -237,7 +237,7 @@ type TopContacts struct {
 type TopContact struct {
 	ID         string           `json:"id" doc:"Your id of the person; addr:… for one that an event named by an address alone."`
 	Name       string           `json:"name,omitempty" doc:"The person's name."`
-	Address    string           `json:"address,omitempty" doc:"Where an event met them first."`
+	Address    string           `json:"address,omitempty" doc:"The address by which the first event named them."`
 	Deliveries int64            `json:"deliveries" doc:"How many deliveries left for them."`
 	Channels   map[string]int64 `json:"channels" doc:"The same by channel."`
 }

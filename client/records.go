@@ -18,15 +18,15 @@ type RecordInput struct {
 	Type   string         `json:"type,omitempty" maxLength:"100" doc:"The kind of thing, as triggers name it, such as kiosk."`
 	ID     string         `json:"id,omitempty" maxLength:"256" doc:"Your own id, unique in its type."`
 	Props  map[string]any `json:"props,omitempty" doc:"Its fields, up to 64 KiB; null takes one away."`
-	Closed *bool          `json:"closed,omitempty" doc:"True: nothing is made of it any more."`
+	Closed *bool          `json:"closed,omitempty" doc:"True: nothing more is made from it."`
 }
 
-// Record is a document of yours whose present state triggers look at.
+// Record is a document of yours whose present state triggers evaluate.
 type Record struct {
 	Type           string         `json:"type" doc:"The kind of thing, such as kiosk."`
 	ID             string         `json:"id" doc:"Your own id, unique in its type."`
 	Props          map[string]any `json:"props" doc:"Its fields."`
-	Closed         bool           `json:"closed" doc:"Whether it is closed: nothing is planned of it any more."`
+	Closed         bool           `json:"closed" doc:"Whether it is closed: nothing more is planned for it."`
 	Rev            int64          `json:"rev" doc:"Counts the writes that changed it, from 1."`
 	LastModifiedBy string         `json:"last_modified_by" doc:"Name of the API key that wrote it last."`
 	CreatedAt      time.Time      `json:"created_at" doc:"When it was made."`
@@ -35,32 +35,32 @@ type Record struct {
 	Error          string         `json:"error,omitempty" doc:"Why its fields cannot be read, and what to do; props is empty then."`
 }
 
-// RecordDetail is a record with how triggers stand to it at this moment.
+// RecordDetail is a record with the present state of each trigger that watches it.
 type RecordDetail struct {
 	Record
-	ChangedAt time.Time        `json:"changed_at,omitzero" doc:"The first write that no trigger has looked at yet."`
-	LookedAt  time.Time        `json:"looked_at,omitzero" doc:"When triggers looked at it last."`
-	LookAt    time.Time        `json:"look_at,omitzero" doc:"When they look again, unless it is written before."`
-	Triggers  []RecordStanding `json:"triggers" doc:"How it stands with each trigger that watches records of its type."`
+	ChangedAt time.Time        `json:"changed_at,omitzero" doc:"The first write that has not been evaluated yet."`
+	LookedAt  time.Time        `json:"looked_at,omitzero" doc:"When it was last evaluated."`
+	LookAt    time.Time        `json:"look_at,omitzero" doc:"When it is evaluated again, unless it is written before."`
+	Triggers  []RecordStanding `json:"triggers" doc:"The state of each trigger that watches records of its type."`
 }
 
-// RecordStanding says of one trigger why it would fire for the record now, or why not.
+// RecordStanding says why one trigger would fire for the record now, or why not.
 type RecordStanding struct {
 	Workflow string    `json:"workflow" doc:"The name of the workflow."`
 	Trigger  string    `json:"trigger" doc:"The id of the trigger."`
 	Reason   string    `json:"reason" doc:"matched: it would fire; otherwise why it does not."`
-	Until    time.Time `json:"until,omitzero" doc:"Of a wait."`
-	Issues   []string  `json:"issues,omitempty" doc:"What is met now, where the trigger names issues."`
-	Since    time.Time `json:"since,omitzero" doc:"Since when something is met, as it was seen last."`
-	Open     bool      `json:"open" doc:"An episode goes on: it is met for long enough, and was not over since."`
-	Episode  int       `json:"episode" doc:"How often that was so, ever."`
-	Context  string    `json:"context,omitempty" doc:"By which the cooldown knows what is met now."`
+	Until    time.Time `json:"until,omitzero" doc:"When a wait ends."`
+	Issues   []string  `json:"issues,omitempty" doc:"The issues that are met now, if the trigger names issues."`
+	Since    time.Time `json:"since,omitzero" doc:"Since when the condition is met, as of the last evaluation."`
+	Open     bool      `json:"open" doc:"An episode goes on: the condition has been met for long enough, and has not cleared since."`
+	Episode  int       `json:"episode" doc:"How many episodes there were, ever."`
+	Context  string    `json:"context,omitempty" doc:"The cooldown's context of what is met now."`
 	FiredAt  time.Time `json:"fired_at,omitzero" doc:"When this context fired last."`
-	Error    string    `json:"error,omitempty" doc:"What could not be computed, and why: a condition, a date or its zone, the context."`
+	Error    string    `json:"error,omitempty" doc:"Why a condition, a date or its zone, or the context could not be computed."`
 	Clauses  []Clause  `json:"clauses,omitempty" doc:"The clauses of its condition, with the values that they read."`
 }
 
-// Clause is one line of a condition, judged on its own.
+// Clause is one line of a condition, evaluated on its own.
 type Clause struct {
 	Issue  string `json:"issue,omitempty" doc:"The issue that the clause belongs to."`
 	Line   string `json:"line" doc:"The clause as it was written."`
@@ -76,7 +76,7 @@ type Clause struct {
 type RecordsAnswer struct {
 	Created   int            `json:"created" doc:"Records that were made."`
 	Changed   int            `json:"changed" doc:"Records that were changed."`
-	Unchanged int            `json:"unchanged" doc:"Records that were as you said already."`
+	Unchanged int            `json:"unchanged" doc:"Records that were like this already."`
 	Failed    int            `json:"failed" doc:"Records that were refused; nothing of them is kept."`
 	Items     []RecordResult `json:"items" doc:"One for each record, in the order of the request."`
 }

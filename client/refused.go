@@ -8,8 +8,8 @@ import (
 // outcomeFailed is the outcome of an item that was refused.
 const outcomeFailed = "failed"
 
-// ItemError is one item of a request that was refused, while others of the request were taken. Send it again when it is
-// mended; the others need not be sent again.
+// ItemError is one item of a request that was refused, while others of the request were taken. Correct it and send it
+// again; the others need not be sent again.
 type ItemError struct {
 	Index   int    // its place in the request, from 0
 	Item    string // the id of a contact, the type/id of a record; empty for an event and where the id was not understood

@@ -19,7 +19,7 @@ type Secrets struct {
 	Items []Secret `json:"items" doc:"Ordered by name."`
 }
 
-// Secret is what can be told of a secret; its value is never given out.
+// Secret describes a secret; its value is never returned.
 type Secret struct {
 	Name      string    `json:"name" doc:"What definitions call it."`
 	UpdatedAt time.Time `json:"updated_at" doc:"When it was last set."`

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// Throttle is a context of a workflow that has fired: until its cooldown is over, it does not again.
+// Throttle is a context of a workflow that has fired. It does not fire again before its cooldown has passed.
 type Throttle struct {
 	Workflow string    `json:"workflow" doc:"The name of the workflow."`
 	Trigger  string    `json:"trigger" doc:"The id of the trigger."`
 	Context  string    `json:"context" doc:"The trigger and what its cooldown is counted by, as in the keys of instances."`
-	Issues   []string  `json:"issues,omitempty" doc:"That fired."`
-	Type     string    `json:"type,omitempty" doc:"Of the record that fired last."`
-	ID       string    `json:"id,omitempty" doc:"Of that record."`
-	Instance string    `json:"instance" doc:"The latest."`
+	Issues   []string  `json:"issues,omitempty" doc:"The issues that fired."`
+	Type     string    `json:"type,omitempty" doc:"The type of the record that fired last."`
+	ID       string    `json:"id,omitempty" doc:"The id of that record."`
+	Instance string    `json:"instance" doc:"The id of the latest instance."`
 	FiredAt  time.Time `json:"fired_at" doc:"When it fired last."`
-	Until    time.Time `json:"until,omitzero" doc:"When it may fire again; missing when nothing defines it any more."`
-	HeldBack int       `json:"held_back,omitempty" doc:"How often that record was kept from firing it again."`
+	Until    time.Time `json:"until,omitzero" doc:"When it may fire again; absent when its trigger is no longer defined."`
+	HeldBack int       `json:"held_back,omitempty" doc:"How often the cooldown kept that record from firing again."`
 }
 
 // ThrottleQuery narrows a list of throttles.
@@ -44,21 +44,21 @@ func (c *Client) Throttles(ctx context.Context, q ThrottleQuery) (Page[Throttle]
 	return get[Page[Throttle]](ctx, c, "/v1/throttles", q.values())
 }
 
-// Run is work over many rows that goes on after a crash.
+// Run is a job over many rows. It goes on after a crash.
 type Run struct {
 	ID          string    `json:"id" doc:"The id of the run."`
-	Kind        string    `json:"kind" doc:"look: every record of a type is looked at. cadence: what waits for the limits of people is planned anew. children: records that depend on one that was written are looked at. reconcile: what is missing of the records of a trigger is planned again. retry, cancel: many deliveries are retried or cancelled."`
-	Subject     string    `json:"subject,omitempty" doc:"look: the type of record. cadence: the persona; missing when it is everybody. children: type/id of the record. reconcile: workflow/trigger. retry, cancel: which deliveries."`
-	Locks       []string  `json:"locks,omitempty" doc:"The workflows whose edit asked for it: they are not edited again before it has ended."`
-	Definitions int64     `json:"definitions" doc:"The set of definitions that asked for it."`
-	Status      string    `json:"status" doc:"running, done, failed, or cancelled, by a person or because another one began anew."`
-	Done        int64     `json:"done" doc:"Rows that it has gone over."`
-	Total       int64     `json:"total" doc:"As counted at the start, and what came since."`
+	Kind        string    `json:"kind" doc:"look: every record of a type is evaluated. cadence: messages that wait for limits of people are rescheduled. children: records that depend on a written record are evaluated. reconcile: missing occasions of the records of a trigger are planned again. retry, cancel: many deliveries are retried or cancelled."`
+	Subject     string    `json:"subject,omitempty" doc:"look: the type of record. cadence: the persona; absent for everybody. children: type/id of the record. reconcile: workflow/trigger. retry, cancel: which deliveries."`
+	Locks       []string  `json:"locks,omitempty" doc:"The workflows whose edit started it: they cannot be edited again before it ends."`
+	Definitions int64     `json:"definitions" doc:"The number of the definition set that started it."`
+	Status      string    `json:"status" doc:"running, done, failed, or cancelled: by a person, or because a newer run replaced it."`
+	Done        int64     `json:"done" doc:"Rows that it has processed."`
+	Total       int64     `json:"total" doc:"Rows counted at the start, and those added since."`
 	Repaired    int64     `json:"repaired,omitempty" doc:"reconcile: occasions that were missing, and are planned again."`
-	Changed     int64     `json:"changed,omitempty" doc:"retry, cancel: deliveries that it has changed. The others had gone on meanwhile."`
+	Changed     int64     `json:"changed,omitempty" doc:"retry, cancel: deliveries that it has changed. The state of the others had changed meanwhile."`
 	Error       string    `json:"error,omitempty" doc:"Why it failed."`
 	StartedAt   time.Time `json:"started_at" doc:"When it began."`
-	UpdatedAt   time.Time `json:"updated_at" doc:"When it last got on."`
+	UpdatedAt   time.Time `json:"updated_at" doc:"When it last made progress."`
 	FinishedAt  time.Time `json:"finished_at,omitzero" doc:"When it ended."`
 }
 
@@ -80,12 +80,12 @@ func (c *Client) Runs(ctx context.Context, q RunQuery) (Page[Run], error) {
 	return get[Page[Run]](ctx, c, "/v1/runs", q.values())
 }
 
-// CancelRun ends a run where it is.
+// CancelRun cancels a run.
 func (c *Client) CancelRun(ctx context.Context, id string) (Run, error) {
 	return c.turnRun(ctx, id, "cancel")
 }
 
-// ResumeRun has a run that was cancelled or has failed go on where it was.
+// ResumeRun continues a run that was cancelled or has failed.
 func (c *Client) ResumeRun(ctx context.Context, id string) (Run, error) {
 	return c.turnRun(ctx, id, "resume")
 }

@@ -35,8 +35,8 @@ type Recipient struct {
 
 // EventsAnswer says what became of each event of a request, in the same order.
 type EventsAnswer struct {
-	Created int           `json:"created" doc:"Events of which something new was made."`
-	Skipped int           `json:"skipped" doc:"Events whose every occasion existed already."`
+	Created int           `json:"created" doc:"Events that made something new."`
+	Skipped int           `json:"skipped" doc:"Events whose occasions all existed already."`
 	NoMatch int           `json:"no_match" doc:"Events that concern no workflow; they are kept."`
 	Failed  int           `json:"failed" doc:"Events that were refused; nothing of them is kept."`
 	Items   []EventResult `json:"items" doc:"One for each event, in the order of the request."`
@@ -51,7 +51,7 @@ type EventResult struct {
 	Hint      string        `json:"hint,omitempty" doc:"What to do."`
 	Event     string        `json:"event,omitempty" doc:"The event's id; absent when nothing new was stored."`
 	Instances []InstanceRef `json:"instances" doc:"The occasions that it made or met."`
-	Warnings  []string      `json:"warnings,omitempty" doc:"What was taken and is probably a mistake, such as a dedup field that the event lacks."`
+	Warnings  []string      `json:"warnings,omitempty" doc:"Accepted, but probably a mistake, such as a dedup field that the event lacks."`
 }
 
 // InstanceRef is one occasion of an event.
@@ -72,13 +72,13 @@ type DeliveryRef struct {
 	Status  string `json:"status" doc:"Where it stands, such as scheduled or sent."`
 }
 
-// EventDetail is an event as it was taken in.
+// EventDetail is an event as it was received.
 type EventDetail struct {
 	ID         string          `json:"id" doc:"The id of the event."`
 	ExtID      string          `json:"ext_id,omitempty" doc:"The caller's id."`
 	Kind       string          `json:"kind" doc:"What happened."`
 	OccurredAt time.Time       `json:"occurred_at" doc:"When it happened."`
-	ReceivedAt time.Time       `json:"received_at" doc:"When it was taken in."`
+	ReceivedAt time.Time       `json:"received_at" doc:"When it was received."`
 	Payload    json.RawMessage `json:"payload" doc:"The fields that it came with."`
 	Recipient  *Recipient      `json:"recipient,omitempty" doc:"The person whom the event is about."`
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"What each trigger made of it."`
@@ -94,7 +94,7 @@ type File struct {
 type Applied struct {
 	Number   int64               `json:"number" doc:"The number of the set in force; it grows with every change."`
 	Changes  []DefinitionChange  `json:"changes" doc:"What it did to each definition of the files."`
-	Warnings []DefinitionProblem `json:"warnings,omitempty" doc:"What can be used as it is, and is probably a mistake."`
+	Warnings []DefinitionProblem `json:"warnings,omitempty" doc:"Valid, but probably a mistake."`
 	// SecretChanges need the scope secrets.
 	SecretChanges []SecretChange `json:"secret_changes,omitempty" doc:"The definitions that changed in what decides where secrets go."`
 	// Preview is there after a dry run alone: nothing was changed, and Number is that of the set in force.
@@ -150,16 +150,16 @@ type Instance struct {
 	Event           string    `json:"event,omitempty" doc:"The id of the event that caused it."`
 	Status          string    `json:"status" doc:"Where it stands: pending, completed, deactivated, failed, cancelled or skipped."`
 	Held            bool      `json:"held" doc:"It waits until a person decides."`
-	HeldSince       time.Time `json:"held_since,omitzero" doc:"Absent where an older version held it."`
-	HeldFor         string    `json:"held_for,omitempty" doc:"The reason of the hold. What is completed and has it keeps the reason of its end: of such a row the hold says only that its key came with other inputs."`
+	HeldSince       time.Time `json:"held_since,omitzero" doc:"Absent when an older version of this program held it."`
+	HeldFor         string    `json:"held_for,omitempty" doc:"The reason of the hold. A completed instance that is held keeps the reason of its end; its hold says only that its key came with other inputs."`
 	Reason          string    `json:"reason,omitempty" doc:"Why it is in this state; see GET /v1/reasons."`
 	Message         string    `json:"message,omitempty" doc:"The reason in words."`
 	DueAt           time.Time `json:"due_at" doc:"When its deliveries are made."`
 	NextRetryAt     time.Time `json:"next_retry_at,omitzero" doc:"When it is tried again."`
 	Attempts        int       `json:"attempts" doc:"Tries to expand it, ever."`
-	RetryCount      int       `json:"retry_count" doc:"Tries that have failed since the last one that did not."`
-	Crashes         int       `json:"crashes" doc:"How often a worker was lost while it had it in hand."`
-	InputHash       string    `json:"input_hash" doc:"A hash of what its key stands for but does not spell."`
+	RetryCount      int       `json:"retry_count" doc:"Tries that have failed since the last success."`
+	Crashes         int       `json:"crashes" doc:"How often a worker was lost while it processed this instance."`
+	InputHash       string    `json:"input_hash" doc:"A hash of the inputs that its key stands for and does not contain."`
 	CreatedAt       time.Time `json:"created_at" doc:"When it was planned."`
 	CompletedAt     time.Time `json:"completed_at,omitzero" doc:"When it ended."`
 	DueLocal        string    `json:"due_local,omitempty" doc:"Of an occasion that is due by the zone of each person: the local time at which it is due in each zone, such as 2026-05-14T10:00. Its due_at is that time in the zone in which a day begins first."`
@@ -184,26 +184,26 @@ type InstanceDetail struct {
 	Record     string          `json:"record,omitempty" doc:"The record that it is about: its type, a slash and its id."`
 	Conflict   *InputConflict  `json:"input_conflict,omitempty" doc:"Of one that is held with input_conflict."`
 	Failures   []Failure       `json:"failures,omitempty" doc:"The last three."`
-	Trace      json.RawMessage `json:"trace,omitempty" doc:"By which rule and values it came to be."`
+	Trace      json.RawMessage `json:"trace,omitempty" doc:"The rule and the values that made it."`
 	Deliveries []Delivery      `json:"deliveries" doc:"The first hundred of its deliveries, newest first; GET /v1/deliveries has them all. Of an occasion that is due by the zone of each person: of all its zones."`
 }
 
-// InputConflict sets what an instance was planned by beside what its trigger says now. To release, retry or cancel the instance
-// accepts the new.
+// InputConflict compares the inputs of an instance with those that its trigger computes now. Releasing, retrying or cancelling the
+// instance accepts the new ones.
 type InputConflict struct {
 	StoredVersion int64        `json:"stored_version" doc:"Version of the workflow by which it was planned."`
 	NewVersion    int64        `json:"new_version,omitempty" doc:"The one in force; absent where there is none."`
-	Known         bool         `json:"known" doc:"False: what it was planned by was never written down, as by an older version of this program."`
-	Defined       bool         `json:"defined" doc:"False: its trigger is defined no longer."`
-	Agrees        bool         `json:"agrees" doc:"By now both are the same, as after an edit; it is held until somebody releases it."`
+	Known         bool         `json:"known" doc:"False: its inputs were never stored, as by an older version of this program."`
+	Defined       bool         `json:"defined" doc:"False: its trigger is no longer defined."`
+	Agrees        bool         `json:"agrees" doc:"Both are the same by now, as after an edit; the instance is held until somebody releases it."`
 	Fields        []InputField `json:"fields" doc:"Each input, with both values."`
 }
 
-// InputField is one field of what the key of an instance stands for but does not spell.
+// InputField is one input that the key of an instance stands for and does not contain.
 type InputField struct {
 	Name    string `json:"name" doc:"anchor, metric, period, per or dedup: as in the definition."`
-	Stored  string `json:"stored" doc:"What it was planned by."`
-	New     string `json:"new" doc:"What the trigger says now."`
+	Stored  string `json:"stored" doc:"The value it was planned with."`
+	New     string `json:"new" doc:"The value that the trigger computes now."`
 	Differs bool   `json:"differs" doc:"Whether the two are not the same."`
 }
 
@@ -228,7 +228,7 @@ type Delivery struct {
 	Locale             string    `json:"locale,omitempty" doc:"The language they read, such as ar or en-GB."`
 	CustomerRef        string    `json:"customer_ref,omitempty" doc:"Your id of the person."`
 	Status             string    `json:"status" doc:"Where it stands: scheduled, sent, opened, responded, expired, skipped, failed, superseded, cancelled or unknown."`
-	Sending            bool      `json:"sending" doc:"A worker has it in hand."`
+	Sending            bool      `json:"sending" doc:"A worker is processing it."`
 	Reason             string    `json:"reason,omitempty" doc:"Why it is in this state; see GET /v1/reasons."`
 	Message            string    `json:"message,omitempty" doc:"The reason in words."`
 	StopReason         string    `json:"stop_reason,omitempty" doc:"Why no further message of it is sent."`
@@ -240,7 +240,7 @@ type Delivery struct {
 	Step               int       `json:"step" doc:"Messages that are over: accepted, skipped or given up."`
 	RemindersRemaining int       `json:"reminders_remaining" doc:"Reminders that are still to come."`
 	Attempts           int       `json:"attempts" doc:"Tries at the provider."`
-	RetryCount         int       `json:"retry_count" doc:"Tries that have failed since the last one that did not."`
+	RetryCount         int       `json:"retry_count" doc:"Tries that have failed since the last success."`
 	LastSentAt         time.Time `json:"last_sent_at,omitzero" doc:"When its last message left."`
 	ExpiresAt          time.Time `json:"expires_at,omitzero" doc:"When it ends without an answer."`
 	CreatedAt          time.Time `json:"created_at" doc:"When it was planned."`
@@ -255,7 +255,7 @@ type DeliveryDetail struct {
 	Trace      json.RawMessage `json:"trace,omitempty" doc:"How the limits decided, for people who look into it; its form may change."`
 	AttemptLog []Attempt       `json:"attempt_log" doc:"Every try at a provider, oldest first."`
 	Contents   []Content       `json:"contents,omitempty" doc:"What was rendered, where the channel keeps it."`
-	Carrier    *Folded         `json:"carrier,omitempty" doc:"What it was folded into, and what became of that."`
+	Carrier    *Folded         `json:"carrier,omitempty" doc:"The fold head: the delivery that it was sent with, and its state."`
 	Folded     []Folded        `json:"folded,omitempty" doc:"What left with it as one message, or is to leave with it, in the order of its texts."`
 }
 
@@ -299,21 +299,21 @@ type Content struct {
 
 // Outlook is what is known about the next message of a delivery.
 type Outlook struct {
-	Reason  string    `json:"reason,omitempty" doc:"What keeps it from leaving, or why it is tried again; absent: nothing."`
+	Reason  string    `json:"reason,omitempty" doc:"What keeps it from leaving, or why it is tried again. Absent when nothing does."`
 	Message string    `json:"message,omitempty" doc:"The reason's sentence."`
-	At      time.Time `json:"at,omitzero" doc:"When it leaves, with a reason at the earliest; absent: nobody can say."`
-	Away    bool      `json:"provider_away,omitempty" doc:"Its provider is away now, besides the reason, which binds for longer."`
+	At      time.Time `json:"at,omitzero" doc:"When it leaves; with a reason, at the earliest. Absent when this is unknown."`
+	Away    bool      `json:"provider_away,omitempty" doc:"Its provider is also away now; the reason holds it back for longer."`
 }
 
-// Operated says what a person's action did.
+// Operated says what an operator's action did.
 type Operated struct {
-	Changed       bool     `json:"changed" doc:"False: nothing was changed, because it was so already or for the reason beside it."`
-	Reason        string   `json:"reason,omitempty" doc:"Why nothing was changed: being_sent. Without one it was so already."`
+	Changed       bool     `json:"changed" doc:"False: nothing was changed, because the state was the same already or for the given reason."`
+	Reason        string   `json:"reason,omitempty" doc:"Why nothing was changed: being_sent. Absent when the state was the same already."`
 	Message       string   `json:"message,omitempty" doc:"The reason's sentence."`
 	Instance      string   `json:"instance" doc:"The instance that was acted on, or that the delivery belongs to."`
 	Deliveries    []string `json:"deliveries" doc:"The deliveries that were changed."`
-	BeingSent     []string `json:"being_sent,omitempty" doc:"The deliveries whose message is on the wire at this moment: it may arrive, and nothing follows it."`
-	NewInstance   string   `json:"new_instance,omitempty" doc:"A message that has ended is sent again as a new occasion."`
+	BeingSent     []string `json:"being_sent,omitempty" doc:"The deliveries whose message is being sent at this moment: it may arrive, and nothing follows it."`
+	NewInstance   string   `json:"new_instance,omitempty" doc:"The new occasion, as which a message that has ended is sent again."`
 	NewKey        string   `json:"new_key,omitempty" doc:"The key of the new occasion."`
 	NewDeliveries []string `json:"new_deliveries,omitempty" doc:"The deliveries of the new occasion."`
 }
@@ -327,10 +327,10 @@ type ManualRun struct {
 
 // Tick counts what one run of every pass did.
 type Tick struct {
-	Processed  int `json:"processed" doc:"Deliveries that were taken up."`
+	Processed  int `json:"processed" doc:"Deliveries that were claimed."`
 	Evaluated  int `json:"evaluated" doc:"Records whose conditions were evaluated."`
 	Expanded   int `json:"expanded" doc:"Instances whose deliveries were made."`
-	Reclaimed  int `json:"reclaimed" doc:"Rows of lost workers that were taken over."`
+	Reclaimed  int `json:"reclaimed" doc:"Claims of lost workers that were taken over."`
 	Expired    int `json:"expired" doc:"Deliveries that ended without an answer."`
 	Failed     int `json:"failed" doc:"Deliveries and instances that failed."`
 	Dispatched int `json:"dispatched" doc:"Outcomes handed to sinks."`

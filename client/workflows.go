@@ -10,11 +10,11 @@ import (
 // Workflow is a workflow in force, or one that is paused.
 type Workflow struct {
 	Workflow string         `json:"workflow" doc:"The name of the workflow."`
-	Type     string         `json:"type,omitempty" doc:"Missing when it is paused and defined no longer."`
-	Version  int64          `json:"version,omitempty" doc:"The version in force; absent when it is defined no longer."`
+	Type     string         `json:"type,omitempty" doc:"Absent when it is paused and no longer defined."`
+	Version  int64          `json:"version,omitempty" doc:"The version in force; absent when it is no longer defined."`
 	Enabled  bool           `json:"enabled" doc:"Whether its definition is switched on."`
-	Paused   bool           `json:"paused" doc:"Nothing of it is expanded or sent until it is resumed."`
-	Pause    *WorkflowPause `json:"pause,omitempty" doc:"Also for a while after it was resumed: until everything that was put aside is taken up."`
+	Paused   bool           `json:"paused" doc:"None of its instances is expanded and none of its messages is sent until it is resumed."`
+	Pause    *WorkflowPause `json:"pause,omitempty" doc:"Also present for a while after it was resumed, until everything that was parked is claimed."`
 }
 
 // WorkflowPause says who paused a workflow, and what waits.
@@ -23,10 +23,10 @@ type WorkflowPause struct {
 	ResumedAt  time.Time `json:"resumed_at,omitzero" doc:"When it was resumed; absent while it is paused."`
 	Actor      string    `json:"actor" doc:"The name of the key that paused it."`
 	Reason     string    `json:"reason,omitempty" doc:"Why, as it was given."`
-	Instances  int64     `json:"instances" doc:"That came due meanwhile and are held; counted up to 10000."`
-	Deliveries int64     `json:"deliveries" doc:"Likewise."`
-	Stopped    int64     `json:"stopped" doc:"Instances and deliveries that the pause stops: these, and what waits for a later instant or has not been taken up yet; the latter counted among the 50000 of each that are due next."`
-	Due        int64     `json:"due" doc:"Of what is stopped, whose time has come."`
+	Instances  int64     `json:"instances" doc:"Instances that came due meanwhile and are held; counted up to 10000."`
+	Deliveries int64     `json:"deliveries" doc:"Deliveries that came due meanwhile and are held; counted up to 10000."`
+	Stopped    int64     `json:"stopped" doc:"Instances and deliveries that the pause stops: these, and those that wait for a later instant or are not claimed yet, counted among the 50000 of each that are due next."`
+	Due        int64     `json:"due" doc:"Stopped instances and deliveries that are due."`
 }
 
 // Workflows lists the workflows.
@@ -37,7 +37,7 @@ type Workflows struct {
 // PausedWorkflow says what pausing or resuming a workflow did.
 type PausedWorkflow struct {
 	Workflow string    `json:"workflow" doc:"The name of the workflow."`
-	Changed  bool      `json:"changed" doc:"False: it was so already."`
+	Changed  bool      `json:"changed" doc:"False: it was in this state already."`
 	Paused   bool      `json:"paused" doc:"Whether it is paused now."`
 	PausedAt time.Time `json:"paused_at,omitzero" doc:"Since when."`
 	Actor    string    `json:"actor,omitempty" doc:"The name of the key that paused it."`
@@ -56,7 +56,7 @@ func (c *Client) PauseWorkflow(ctx context.Context, workflow, reason string) (Pa
 	return answer, err
 }
 
-// ResumeWorkflow has a workflow go on that was paused, with what waited.
+// ResumeWorkflow resumes a paused workflow and everything that waited in it.
 func (c *Client) ResumeWorkflow(ctx context.Context, workflow string) (PausedWorkflow, error) {
 	var answer PausedWorkflow
 	err := c.call(ctx, http.MethodPost, "/v1/workflows/"+url.PathEscape(workflow)+"/resume", nil, &answer)

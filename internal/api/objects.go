@@ -87,7 +87,7 @@ func objects() map[string]string {
 		"PageInstance":   page("instances"),
 		"Failure":        "A try at an instance that failed.",
 		"InputConflict":  "What an instance was planned by, beside what its trigger says now. To release, retry or cancel the instance accepts the new.",
-		"InputField":     "One of the inputs that the key of an instance stands for and does not spell.",
+		"InputField":     "One of the inputs that the key of an instance stands for and does not contain.",
 		"ForgetKeyBody":  "The key that is freed.",
 		"Operated":       "What a person's action on an instance or a delivery did.",
 
