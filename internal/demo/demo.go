@@ -1,10 +1,10 @@
 // Package demo shows Carillon at work on one machine, with nothing installed and nothing sent to anybody.
 //
-// It starts the very process that "carillon serve" starts, on a SQLite file in a temporary folder, puts the example
-// definitions in force, and posts events through the HTTP API: the history of packages of this host, and visits to a
-// workshop. Then an invoice is a record, whose reminders follow it; and this host itself is one, with limits that it is
-// above at this moment. Every message leaves through the built-in inbox channel and is read in the console. Nothing is
-// simulated: the clock is the real one, so a reminder of tomorrow is seen as planned, never as sent.
+// It starts the same process as "carillon serve" on a SQLite file in a temporary folder, applies the example definitions, and posts
+// events through the HTTP API: the package history of this host, and visits to a workshop. Then it writes records: an invoice with
+// reminders, and this host itself, with thresholds that it exceeds at this moment. Every message goes to the built-in inbox channel
+// and can be read in the console. Nothing is simulated: the clock is real, so a reminder for tomorrow is shown as planned, never as
+// sent.
 package demo
 
 import (
@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// DefaultLog is where Debian and its kin keep the history of packages.
+	// DefaultLog is where Debian and its derivatives keep the history of packages.
 	DefaultLog = "/var/log/dpkg.log"
 	// DefaultListen is tried first; when it is taken, a free port is used.
 	DefaultListen = "127.0.0.1:8080"
@@ -38,17 +38,17 @@ const (
 	DefaultPace = 700 * time.Millisecond
 	// stopWithin bounds the end: nothing here is slow.
 	stopWithin = 10 * time.Second
-	// lookEvery is how often the log of packages is looked at for more.
-	lookEvery = 2 * time.Second
+	// pollEvery is how often the package log is checked for new lines.
+	pollEvery = 2 * time.Second
 )
 
 // Options are the settings of a demo.
 type Options struct {
 	For     time.Duration // how long it runs; 0 = until ctx ends
 	Listen  string        // empty = DefaultListen, or a free port when that is taken
-	Log     string        // the log of packages; empty = DefaultLog. Without it a shipped sample is told
+	Log     string        // the package log; empty = DefaultLog. If it does not exist, a shipped sample is posted
 	Pace    time.Duration // between two batches; 0 = DefaultPace, or less when For is short
-	Keep    bool          // leave the database there at the end, and say where
+	Keep    bool          // keep the database at the end, and print its path
 	Out     io.Writer
 	Errors  *slog.Logger // where the process logs what went wrong; nil = nowhere
 	Colour  bool
@@ -98,7 +98,7 @@ type demo struct {
 	packages *source
 	printer  *printer
 	host     *host // nil: it cannot be read
-	guest    bool  // the console is open to whoever reaches it
+	guest    bool  // the console is open to everyone who can reach it
 }
 
 // start brings the process up, at the usual address when it is free.
@@ -144,7 +144,7 @@ func loopback(listen string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (d *demo) run(ctx context.Context, told []batch) error {
+func (d *demo) run(ctx context.Context, batches []batch) error {
 	elapsed := clock.Monotonic()
 	key, err := app.CreateKey(ctx, d.app.Store(), d.app.Workspace(), "demo", []string{"admin"}, d.clock.Now())
 	if err != nil {
@@ -167,7 +167,7 @@ func (d *demo) run(ctx context.Context, told []batch) error {
 	if d.host != nil {
 		you := client.ContactInput{ID: "you", Persona: onCall, Addresses: map[string]string{"inbox": "you"}}
 		if _, err := d.api.PutContact(ctx, you); err != nil {
-			return fmt.Errorf("keep whoever watches: %w", err)
+			return fmt.Errorf("create the contact who watches: %w", err)
 		}
 	}
 	d.welcome(key, len(applied.Changes))
@@ -177,22 +177,22 @@ func (d *demo) run(ctx context.Context, told []batch) error {
 		limited, cancel = context.WithTimeout(ctx, d.For)
 	}
 	defer cancel()
-	if err := d.print(limited, told); err != nil {
+	if err := d.print(limited, batches); err != nil {
 		return err
 	}
 	return d.farewell(context.WithoutCancel(ctx), elapsed())
 }
 
-// print posts the story, then what the log of packages tells from now on, until ctx ends.
-func (d *demo) print(ctx context.Context, told []batch) error {
+// print posts the story, and then new changes from the package log, until ctx ends.
+func (d *demo) print(ctx context.Context, batches []batch) error {
 	pace := d.Pace
 	if pace == 0 {
 		pace = DefaultPace
 		if d.For > 0 { // three quarters of the time for the story, so that its end is seen too
-			pace = min(pace, d.For*3/4/time.Duration(len(told)))
+			pace = min(pace, d.For*3/4/time.Duration(len(batches)))
 		}
 	}
-	for _, b := range told {
+	for _, b := range batches {
 		if err := d.post(ctx, b); err != nil || d.rest(ctx, pace) != nil {
 			return d.unless(ctx, err)
 		}
@@ -202,10 +202,10 @@ func (d *demo) print(ctx context.Context, told []batch) error {
 	} else {
 		d.printer.note(d.clock.Now(), "That was the sample. Post events of your own; the page stays up.")
 	}
-	return d.unless(ctx, d.packages.follow(ctx, func(ctx context.Context) error { return d.rest(ctx, lookEvery) }, d.post))
+	return d.unless(ctx, d.packages.follow(ctx, func(ctx context.Context) error { return d.rest(ctx, pollEvery) }, d.post))
 }
 
-// unless is the error, but nil when ctx has ended: then it is only how that came to be noticed.
+// unless returns the error, or nil when ctx has ended: the error is then only a consequence.
 func (d *demo) unless(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = nil
@@ -213,7 +213,7 @@ func (d *demo) unless(ctx context.Context, err error) error {
 	return errors.Join(err, d.printer.failed())
 }
 
-// rest waits; it ends early with an error when ctx ends, the process cannot go on or nobody reads any more.
+// rest waits. It returns early with an error when ctx ends, the process fails, or the output has no reader.
 func (d *demo) rest(ctx context.Context, pause time.Duration) error {
 	if err := d.printer.failed(); err != nil {
 		return err
@@ -240,8 +240,8 @@ func (d *demo) post(ctx context.Context, b batch) error {
 	return nil
 }
 
-// definitions are the examples. Their channels lead to the inbox, so that every message can be read and none
-// leaves; and public links begin with this process's own address.
+// definitions returns the example definitions. Their channels deliver to the inbox, so that every message can be read and none leaves
+// this machine. Public links begin with this process's own address.
 func definitions() ([]client.File, error) {
 	names, err := fs.Glob(examples.Files, "*.yaml")
 	if err != nil {

@@ -97,7 +97,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("it begins with %s", first)
 	}
 	if regexp.MustCompile(`~ deferred  package-changes`).MatchString(text) {
-		t.Error("what the log of packages tells waits for a limit")
+		t.Error("a message about packages waits for a limit")
 	}
 	if t.Failed() {
 		t.Log(text)
@@ -173,7 +173,7 @@ func TestOutput(t *testing.T) {
 		for _, e := range []journal.Entry{
 			{What: journal.Created, Workflow: "voc-new-vehicle", Due: at.AddDate(0, 0, 5)},
 			{What: journal.Planned, Workflow: "voc-new-vehicle", Address: "+964 770 000 0004", Until: at.Add(90 * time.Minute)},
-			{What: journal.Planned, Workflow: "csi-gr", Address: "+964 770 000 0001", Until: at}, // goes out at once: not told
+			{What: journal.Planned, Workflow: "csi-gr", Address: "+964 770 000 0001", Until: at}, // is sent at once: not printed
 			{What: journal.Sent, Workflow: "csi-gr", Address: "+964 770 000 0001", Subject: "Your visit", Text: "How was it?", Until: at.Add(24 * time.Hour)},
 			{What: journal.Sent, Workflow: "a-workflow-with-a-long-name", Contact: "alice", Text: "No subject.\nTwo lines."},
 			{What: journal.Skipped, Workflow: "csi-gr", Address: "+964 770 000 0001", Reason: reason.Duplicate},

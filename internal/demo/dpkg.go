@@ -48,7 +48,7 @@ func parseChange(line string) (c change, ok bool) {
 	return c, true
 }
 
-// version is a version as the log writes it; <none> is none.
+// version returns a version from the log, or "" for <none>.
 func version(s string) string {
 	if s == "<none>" {
 		return ""
@@ -104,8 +104,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// event is the change as it is posted. It has no occurred_at, since the log does not say in which zone its times are:
-// for the engine it happens when it is told, and the log's own time is a field of the payload.
+// event returns the event for a change. It has no occurred_at, because the log does not say in which zone its times are: for the
+// engine the event occurs when it is posted, and the log's own time is a field of the payload.
 func (c change) event() client.Event {
 	payload := map[string]string{"package": c.name, "version": c.version, "arch": c.arch, "logged_at": c.loggedAt}
 	if c.previous != "" {

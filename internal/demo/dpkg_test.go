@@ -82,7 +82,7 @@ func TestLastChanges(t *testing.T) {
 	}
 }
 
-// TestFollow: what is written after the first look is told once, whole lines only, and a log that is begun anew from
+// TestFollow: lines that are written after the first read are posted once, whole lines only, and a rotated log is read from
 // its beginning.
 func TestFollow(t *testing.T) {
 	t.Parallel()
@@ -102,9 +102,9 @@ func TestFollow(t *testing.T) {
 	}
 	line := func(name string) string { return "2026-09-22 04:55:01 install " + name + ":all <none> 1\n" }
 	write(os.O_TRUNC, line("a"))
-	s, told, err := open(path)
-	if err != nil || len(told) != 1 || s.path == "" {
-		t.Fatalf("at first: %v %v", told, err)
+	s, changes, err := open(path)
+	if err != nil || len(changes) != 1 || s.path == "" {
+		t.Fatalf("at first: %v %v", changes, err)
 	}
 	more := func(want ...string) {
 		t.Helper()
@@ -142,9 +142,9 @@ func TestWithoutLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{filepath.Join(t.TempDir(), "none.log"), empty} {
-		s, told, err := open(path)
-		if err != nil || s.path != "" || len(told) < 50 {
-			t.Errorf("%s: %d changes of %q: %v", filepath.Base(path), len(told), s.path, err)
+		s, changes, err := open(path)
+		if err != nil || s.path != "" || len(changes) < 50 {
+			t.Errorf("%s: %d changes of %q: %v", filepath.Base(path), len(changes), s.path, err)
 		}
 		if changes, err := s.more(); err != nil || len(changes) > 0 {
 			t.Errorf("the sample goes on: %v %v", changes, err)

@@ -12,18 +12,18 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// The second act: this host as a record, and the two gates at work on what is true of it at this moment.
+// The second act: this host is a record, and its present state shows how the trigger's cooldown and the contact's limits work.
 const (
 	hostType = "this-host"
-	onCall   = "on-call" // the persona of whoever watches the demo
-	// contextCooldown and personCooldown are short enough that both ends are seen.
+	onCall   = "on-call" // the persona of the person who watches the demo
+	// contextCooldown and personCooldown are short enough that both end during the demo.
 	contextCooldown = 10 * time.Second
 	personCooldown  = 20 * time.Second
-	// lookWithin bounds the wait for a look at what was written: the engine is woken by the write.
-	lookWithin = 5 * time.Second
+	// evaluateWithin bounds the wait for the evaluation of a written record, which the write triggers.
+	evaluateWithin = 5 * time.Second
 )
 
-// host is what /proc tells of this machine.
+// host holds figures from /proc.
 type host struct {
 	name   string
 	memory float64 // percent in use
@@ -63,7 +63,7 @@ func (h *host) parse(memory, load string) bool {
 	return err == nil && h.tasks > 1 && h.memory > 1
 }
 
-// definitions watch the host with limits that it is above now: half of what is true of it.
+// definitions returns definitions that watch the host with thresholds that it exceeds now: half of its present figures.
 func (h host) definitions() client.File {
 	return client.File{Name: "this-host.yaml", Text: fmt.Sprintf(`persona: %[1]s
 cadence:
@@ -93,7 +93,7 @@ message:
 func (h host) memoryLimit() int { return int(h.memory / 2) }
 func (h host) tasksLimit() int  { return h.tasks / 2 }
 
-// act are the writes of the second act, each with what it shows.
+// act returns the writes of the second act, each with a note about what it shows.
 func (h host) act() []batch {
 	report := func(n int, tasks bool) *client.RecordInput {
 		props := map[string]any{"name": h.name, "memory_used_percent": h.memory, "report": n}
@@ -106,7 +106,7 @@ func (h host) act() []batch {
 	over.Closed = new(true)
 	return []batch{
 		{
-			note:   fmt.Sprintf("This host is a record: %.1f %% of its memory are in use, and host-alert tells of more than %d %%.", h.memory, h.memoryLimit()),
+			note:   fmt.Sprintf("This host is a record: %.1f %% of its memory are in use, and host-alert warns about more than %d %%.", h.memory, h.memoryLimit()),
 			record: report(1, false),
 		},
 		{note: fmt.Sprintf("It reports the same again: gate 1, the cooldown of %s of this alert.", contextCooldown), record: report(2, false)},
@@ -118,12 +118,12 @@ func (h host) act() []batch {
 	}
 }
 
-// write writes a record and waits until it was looked at, so that the next write shows something of its own.
+// write writes a record and waits until it has been evaluated, so that the effects of two writes stay separate.
 func (d *demo) write(ctx context.Context, in client.RecordInput) error {
 	if _, err := d.api.PutRecord(ctx, in); err != nil {
 		return fmt.Errorf("write a record: %w", err)
 	}
-	for limit := d.clock.Now().Add(lookWithin); d.clock.Now().Before(limit); {
+	for limit := d.clock.Now().Add(evaluateWithin); d.clock.Now().Before(limit); {
 		got, err := d.api.Record(ctx, in.Type, in.ID)
 		if err != nil {
 			return fmt.Errorf("read a record: %w", err)

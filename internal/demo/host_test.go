@@ -11,8 +11,8 @@ func TestReadHost(t *testing.T) {
 		ok                 bool
 	}{
 		{"as it is", memory, "0.52 0.40 0.31 3/412 9876\n", host{memory: 37.5, tasks: 412}, true},
-		{"no memory told", "", "0.52 0.40 0.31 3/412 9876\n", host{tasks: 412}, false},
-		{"no tasks told", memory, "0.52 0.40 0.31\n", host{}, false},
+		{"no memory", "", "0.52 0.40 0.31 3/412 9876\n", host{tasks: 412}, false},
+		{"no tasks", memory, "0.52 0.40 0.31\n", host{}, false},
 		{"other words", memory, "0.52 0.40 0.31 3:412 9876\n", host{memory: 37.5}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -18,9 +18,9 @@ type printer struct {
 	mu     sync.Mutex
 	out    io.Writer
 	colour bool
-	err    error    // the first that happened; nothing is written after it
-	early  []string // what happened before the demo was introduced
-	late   bool     // it was
+	err    error    // the first write error; nothing is written after it
+	early  []string // lines that wait for the introduction
+	late   bool     // the introduction was written
 }
 
 // line writes one line.
@@ -32,14 +32,14 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// failed is why the output could not be written, such as a pipe whose reader has gone.
+// failed returns why the output could not be written, such as a pipe without a reader.
 func (p *printer) failed() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// entry writes what the journal tells, leaving out what only repeats another entry. Before begin it waits.
+// entry writes a journal entry, unless it only repeats another one. Before begin it keeps the line back.
 func (p *printer) entry(e journal.Entry) {
 	if !console.Notable(e) {
 		return
@@ -56,7 +56,7 @@ func (p *printer) entry(e journal.Entry) {
 	}
 }
 
-// begin writes what has happened so far: the demo is introduced.
+// begin writes the lines that waited for the introduction.
 func (p *printer) begin() {
 	p.mu.Lock()
 	early := p.early
@@ -67,7 +67,7 @@ func (p *printer) begin() {
 	}
 }
 
-// note writes a word between the entries.
+// note writes a comment between the entries.
 func (p *printer) note(at time.Time, text string) {
 	p.line("%s  %s", p.paint(dim, clockTime(at)), p.paint(bold, text))
 }
@@ -81,7 +81,7 @@ func (p *printer) format(e journal.Entry) string {
 		p.paint(colour, padded(string(e.What), 9)), padded(cmp.Or(e.Workflow, e.Kind), 15), padded(cmp.Or(e.Address, e.Contact, e.Record), 17), more(e)), " ")
 }
 
-// more is the last column: what was said, when it goes out, or why not.
+// more returns the last column: the text, when it is sent, or why not.
 func more(e journal.Entry) string {
 	var parts []string
 	switch e.What {
@@ -112,7 +112,7 @@ func more(e journal.Entry) string {
 	return clean(strings.Join(parts, " "))
 }
 
-// distance says how far ahead something is, in its two largest units.
+// distance returns how far ahead an instant is, in its two largest units.
 func distance(d time.Duration) string {
 	if d = d.Round(time.Second); d >= time.Hour {
 		d = d.Round(time.Minute)
@@ -135,7 +135,7 @@ func distance(d time.Duration) string {
 	return fmt.Sprintf("in %dd%dh", days, hours)
 }
 
-// signOf is the one sign and the colour of what happened.
+// signOf returns the sign and the colour of an entry.
 func signOf(w journal.What) (string, string) {
 	switch w {
 	case journal.Sent:

@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// history is how many changes of the log are told: enough for a page that lives, half a minute at the usual pace.
+// history is how many changes of the log are posted: half a minute at the usual pace.
 const history = 200
 
 //go:embed sample.log
@@ -24,10 +24,10 @@ var sample []byte
 // source is where changes of packages come from: the log of this host, or the shipped sample.
 type source struct {
 	path string // empty: the sample
-	read int64  // bytes of the file that have been told
+	read int64  // bytes of the file that have been posted
 }
 
-// open reads what the log tells so far.
+// open reads the changes in the log so far.
 func open(path string) (*source, []change, error) {
 	f, err := os.Open(path)
 	switch {
@@ -46,8 +46,7 @@ func open(path string) (*source, []change, error) {
 	return &source{path: path, read: read}, changes, err
 }
 
-// more returns what has been written to the log since the last look. A log that was begun anew is read from its
-// beginning.
+// more returns the changes that were written to the log since the last call. A log that was rotated is read from its beginning.
 func (s *source) more() ([]change, error) {
 	if s.path == "" {
 		return nil, nil
@@ -79,22 +78,21 @@ func (s *source) more() ([]change, error) {
 	return changes, err
 }
 
-// batch is what is posted in one request, after a word about it.
+// batch is posted in one request, after a comment.
 type batch struct {
 	note   string
 	events []client.Event
 	record *client.RecordInput // instead of events
 }
 
-// How many changes of packages are posted at once: few, so that one sees them come, and fewer while there is something
-// to see between them.
+// How many package changes are posted at once: few, so that they can be followed, and fewer between the parts of the story.
 const (
 	batchSize  = 4
 	firstBatch = 2
 )
 
-// story is what the demo tells: the changes in small batches and, between them, visits to a workshop, one of them
-// twice and one that no workflow asks for, a car that was sold 55 days ago, and an invoice whose date moves. The act follows.
+// story returns the batches of the demo: the package changes in small batches and, between them, visits to a workshop (one of them
+// twice, one that matches no workflow), a car that was sold 55 days ago, and an invoice whose date moves. The second act follows.
 func story(changes []change, now time.Time, act []batch) []batch {
 	visit := func(note, wip, jobType, address, locale, ref string) batch {
 		return batch{note: note, events: []client.Event{{
@@ -136,7 +134,7 @@ func story(changes []change, now time.Time, act []batch) []batch {
 	return out
 }
 
-// invoice are the writes of an invoice: its reminders follow it.
+// invoice returns the writes of an invoice, whose reminders follow its date.
 func invoice(now time.Time) []batch {
 	write := func(note, status string, days int) batch {
 		return batch{note: note, record: &client.RecordInput{Type: "invoice", ID: "INV-7", Props: map[string]any{
@@ -150,12 +148,12 @@ func invoice(now time.Time) []batch {
 			record: &client.RecordInput{Type: "centre", ID: "berlin", Props: map[string]any{"name": "Berlin", "timezone": "Europe/Berlin"}},
 		},
 		write("An invoice that is due in 10 days: reminders are planned, 7 days before and 3 days after.", "open", 10),
-		write("It is to be paid a week later: what was planned is withdrawn, and planned anew.", "open", 17),
+		write("Its due date moves by a week: the planned reminders are withdrawn and planned again.", "open", 17),
 		write("It is paid: nothing is left to remind of.", "paid", 17),
 	}
 }
 
-// follow posts what the log tells from now on, until ctx ends.
+// follow posts new changes from the log until ctx ends.
 func (s *source) follow(ctx context.Context, wait func(context.Context) error, post func(context.Context, batch) error) error {
 	for wait(ctx) == nil {
 		changes, err := s.more()

@@ -16,7 +16,7 @@ import (
 func (d *demo) welcome(key string, definitions int) {
 	about := fmt.Sprintf("the last changes of %s and the visits of a workshop", d.packages.path)
 	if d.packages.path == "" {
-		about = "a shipped sample, since " + d.Log + " is not there or tells nothing; and the visits of a workshop"
+		about = "a shipped sample, since " + d.Log + " does not exist or has no changes; and the visits of a workshop"
 	}
 	open := "no key is needed on this machine"
 	if !d.guest {
@@ -59,7 +59,7 @@ func (d *demo) farewell(ctx context.Context, ran time.Duration) error {
 		return err
 	}
 	now := d.clock.Now()
-	next = slices.DeleteFunc(next, func(r delivery.Row) bool { return !r.SendAt.After(now) }) // on its way already
+	next = slices.DeleteFunc(next, func(r delivery.Row) bool { return !r.SendAt.After(now) }) // being sent already
 	next = next[:min(3, len(next))]
 	d.printer.line("")
 	for _, row := range summary(counts, known, next, ran) {

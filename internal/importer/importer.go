@@ -1,15 +1,15 @@
-// Package importer carries the rows of a file to a server: in batches, several at a time, with retries, and so that an
-// interrupted run goes on where it was.
+// Package importer sends the rows of a file to a server: in batches, several at a time, with retries. An interrupted import resumes
+// where it stopped.
 //
 //	file ──▶ reader ──▶ batches (cut at the same rows every time) ──▶ senders ──▶ collector ──▶ report, state
 //	            ▲                                                                     │
 //	            └───────────────── a batch is read when an earlier one is done ◀──────┘
 //
-// Batches end in the order of the file: the state names the row up to which everything is known to be on the server, or
-// refused and reported. What was under way beyond it is sent again by the next run; that makes nothing twice, because
-// rows are recognised by the server. Memory does not grow with the file.
+// Batches complete in the order of the file: the state names the row up to which all rows are on the server, or were refused and
+// reported. The next run sends the batches after that row again. This creates no duplicates, because the server recognises the rows.
+// Memory does not grow with the file.
 //
-// The package knows neither events nor contacts: a Config says how a row becomes an object, and what sends them.
+// The package knows neither events nor contacts: a Config says how a row becomes an object, and how objects are sent.
 package importer
 
 import (
@@ -32,9 +32,9 @@ import (
 )
 
 const (
-	// DefaultParallel keeps the server's transactions full while one answer is on its way; more gains nothing.
+	// DefaultParallel keeps the server busy while an answer is in transit; a higher number gains nothing.
 	DefaultParallel = 2
-	// MaxParallel bounds what one import may take of a server.
+	// MaxParallel bounds the load that one import may put on a server.
 	MaxParallel = 4
 	// maxBatchBytes is a quarter of what the server reads in one request.
 	maxBatchBytes = 4 << 20
@@ -53,27 +53,27 @@ type Verdict struct {
 	Hint    string
 }
 
-// Config says what is carried where.
+// Config says what is imported and how.
 type Config struct {
-	Name    string    // of the file, for messages and for the files beside it
+	Name    string    // of the file, for messages and for the names of the state and report files
 	File    io.Reader // if it is an *os.File that can seek, the run can be resumed
 	Sheet   rowreader.Options
 	Object  func(rowreader.Row) (map[string]any, *rowreader.Fault)
 	Head    func(head []string) error // judges the columns of a CSV file
-	Options any                       // everything that decides what is sent: another run with others is another run
+	Options any                       // everything that decides what is sent; an import with other options does not resume this one
 	Send    func(ctx context.Context, key string, objects []json.RawMessage) ([]Verdict, error)
-	// Temporary tells errors of Send after which it is worth trying again.
+	// Temporary reports whether an error of Send may go away on a retry.
 	Temporary func(error) bool
-	// Wait is how long the server wishes to be left alone after an error; 0: it did not say.
+	// Wait returns how long the server asked to wait after an error; 0: it did not say.
 	Wait     func(error) time.Duration
 	Batch    int
 	Parallel int
-	RetryFor time.Duration // how long one batch is tried again
+	RetryFor time.Duration // how long one batch is retried
 	Clock    clock.Clock
-	// Done is told after every batch, and Retry before every wait, each by one goroutine at a time.
+	// Done is called after every batch, and Retry before every wait, each by one goroutine at a time.
 	Done  func(Progress)
 	Retry func(err error, wait time.Duration)
-	// Rejected is told of every row that was refused, in the order of the file.
+	// Rejected is called for every refused row, in the order of the file.
 	Rejected func(Rejection)
 }
 
@@ -94,16 +94,16 @@ type Progress struct {
 	Bytes    int64          `json:"bytes"` // of the file
 }
 
-// Summary is how a run ended.
+// Summary is the result of a run.
 type Summary struct {
 	Progress
-	Resumed      bool   // an earlier run had begun it
-	Discarded    bool   // there was the state of other contents or options
+	Resumed      bool   // the run continued an earlier one
+	Discarded    bool   // a state for other contents or options was discarded
 	RejectedFile string // "" when there is none
-	StateFile    string // where the next run finds how far this one came; "" when it is done, or cannot be resumed
+	StateFile    string // the file from which the next run can resume; "" when the import is done, or cannot be resumed
 }
 
-// entry is one row on its way.
+// entry is one row that is being sent.
 type entry struct {
 	row     rowreader.Row
 	object  json.RawMessage // nil when the row was refused here
@@ -118,7 +118,7 @@ type batch struct {
 	err     error
 }
 
-// run is one transfer.
+// run is one import.
 type run struct {
 	Config
 	head    []string
@@ -131,7 +131,7 @@ type run struct {
 	answers chan struct{} // closed after the first answer of the server
 }
 
-// Run carries a file over. The summary is good also with an error: then it tells how far it came.
+// Run imports a file. The summary is valid also with an error: it then says how far the import came.
 func Run(ctx context.Context, c Config) (Summary, error) {
 	r := &run{Config: c, answers: make(chan struct{})}
 	summary := Summary{Progress: Progress{Outcomes: map[string]int{}}}
@@ -213,13 +213,13 @@ func (r *run) open(summary *Summary) error {
 	return err
 }
 
-// work runs reader, senders and collector until the file ends, something fails, or ctx is done. Requests under way then
-// are still answered: what the server has taken in is known to be there.
+// work runs reader, senders and collector until the file ends, something fails, or ctx is done. It still waits for the answers to
+// requests in flight, so that the state counts every row that the server accepted.
 func (r *run) work(ctx context.Context) error {
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	batches, results := make(chan *batch), make(chan *batch)
-	window := make(chan struct{}, 2*r.Parallel) // batches that are read and not done
+	window := make(chan struct{}, 2*r.Parallel) // batches that are read but not done
 	var readers, senders errgroup.Group
 	readers.Go(func() error {
 		defer close(batches)
@@ -237,7 +237,7 @@ func (r *run) work(ctx context.Context) error {
 		})
 	}
 	go func() {
-		_ = senders.Wait() // they report by way of their batches
+		_ = senders.Wait() // they report errors in their batches
 		close(results)
 	}()
 	var failed error
@@ -269,7 +269,7 @@ func (r *run) work(ctx context.Context) error {
 	return err
 }
 
-// ErrInterrupted is the end of a run whose context is done.
+// ErrInterrupted is returned when the context of a run is done.
 var ErrInterrupted = errors.New("interrupted")
 
 // read cuts the file into batches.
@@ -378,13 +378,13 @@ func (r *run) send(ctx context.Context, b *batch) error {
 	}
 }
 
-// key names a batch of this run and of those that go on with it, so that the server takes it in once. Another run of
-// the same file is another request.
+// key returns the idempotency key of a batch, the same in this run and in those that resume it, so that the server accepts it once. A
+// new import of the same file has other keys.
 func (r *run) key(b *batch) string { return fmt.Sprintf("%s-%d", r.at.Run, b.start.Offset) }
 
 func (r *run) answered() { r.once.Do(func() { close(r.answers) }) }
 
-// hasAnswered: a server that was never reached is more likely misspelt than away.
+// hasAnswered reports whether the server has ever answered; if not, its address is probably wrong.
 func (r *run) hasAnswered() bool {
 	select {
 	case <-r.answers:
@@ -394,7 +394,7 @@ func (r *run) hasAnswered() bool {
 	}
 }
 
-// finish notes that a batch is done.
+// finish records that a batch is done.
 func (r *run) finish(b *batch) error {
 	for _, e := range b.entries {
 		r.at.Rows++

@@ -166,7 +166,7 @@ func TestRun(t *testing.T) {
 	gone(t, path+".progress")
 }
 
-// Refused rows are reported, by the server and by the mapping, and the mended report can be read again.
+// Rows that the server or the mapping refuses are reported, and the corrected report can be imported.
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	s := newServer()
@@ -196,12 +196,12 @@ bad2,4,8,invalid_event,id,is bad,be good
 	if diff := cmp.Diff(want, string(raw)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	mended := strings.NewReplacer("bad", "good", "\n,,6", "\nd,1,6").Replace(string(raw))
-	if err := os.WriteFile(report, []byte(mended), 0o600); err != nil {
+	corrected := strings.NewReplacer("bad", "good", "\n,,6", "\nd,1,6").Replace(string(raw))
+	if err := os.WriteFile(report, []byte(corrected), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if summary, _, err = run(t, t.Context(), report, s, nil); err != nil || summary.Outcomes["created"] != 4 {
-		t.Errorf("the mended report: %+v, %v", summary, err)
+		t.Errorf("the corrected report: %+v, %v", summary, err)
 	}
 	s.exactly(t, 8, 1)
 
@@ -281,7 +281,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A report that was taken away between two runs begins anew, with its head.
+// A report that was removed between two runs is started again, with its head.
 func TestReportTakenAway(t *testing.T) {
 	t.Parallel()
 	s, path := newServer(), write(t, "rows.csv", "id,text\nbad1,x\n"+strings.Repeat("r,x\n", 100)+"bad2,x\n")

@@ -15,8 +15,8 @@ import (
 	"github.com/carillonhq/carillon/internal/rowreader"
 )
 
-// rejects is the report of rows that were refused: the rows as they were, each with what is wrong. The mended report
-// can be read like the file itself.
+// rejects is the report of refused rows: the rows as they were, each with its error. The corrected report can be imported like the file
+// itself.
 type rejects struct {
 	path   string
 	format rowreader.Options
@@ -38,7 +38,7 @@ func rejectedName(name string, format rowreader.Format) string {
 	return base + ".rejected" + ending
 }
 
-// newRejects goes on with a report of size bytes; with none, an older one is of another run and goes away.
+// newRejects continues a report of size bytes. If size is 0, an older report belongs to another run and is removed.
 func newRejects(name string, o rowreader.Options, head []string, size int64) (*rejects, error) {
 	r := &rejects{path: rejectedName(name, o.Format), format: o, head: head, size: size}
 	if size == 0 {
@@ -55,8 +55,8 @@ func newRejects(name string, o rowreader.Options, head []string, size int64) (*r
 	if err != nil {
 		return nil, err
 	}
-	// What a run that was killed had written beyond its last state is written again. A report that somebody has taken
-	// away or shortened goes on at its end, with a new head if nothing is left.
+	// A killed run may have written more rows than its last state says: these are written again. A report that was removed or shortened is
+	// continued at its end, with a new head if it is empty.
 	if r.size = min(size, info.Size()); r.size < info.Size() {
 		if err := r.file.Truncate(r.size); err != nil {
 			return nil, err

@@ -14,10 +14,10 @@ import (
 	"github.com/carillonhq/carillon/internal/rowreader"
 )
 
-// state is how far a run has come. Everything before Position is on the server, or refused and reported.
+// state is the progress of a run. All rows before Position are on the server, or were refused and reported.
 type state struct {
 	Identity string             `json:"identity"` // of the file's contents and the options
-	Run      string             `json:"run"`      // names this run and those that go on with it
+	Run      string             `json:"run"`      // identifies this run and those that resume it
 	Position rowreader.Position `json:"position"`
 	Progress
 	RejectedSize int64 `json:"rejected_size"` // of the report, in bytes
@@ -47,7 +47,7 @@ func newStateFile(name string, file *os.File, options any) (*stateFile, error) {
 	return s, err
 }
 
-// placeOf is beside the file, or, where nothing can be written there, in the user's state folder.
+// placeOf returns the path of the state file: next to the file, or in the user's state folder when that is not writable.
 func placeOf(name string) (string, error) {
 	beside := name + ".progress"
 	if _, err := os.Stat(beside); err == nil {
@@ -78,8 +78,7 @@ func placeOf(name string) (string, error) {
 	return filepath.Join(folder, filepath.Base(name)+"-"+hex.EncodeToString(sum[:8])+".progress"), nil
 }
 
-// read returns the state of an earlier run. One that cannot be understood is none: rows are sent again, which makes
-// nothing twice.
+// read returns the state of an earlier run. An unreadable state is ignored: rows are then sent again, which creates no duplicates.
 func (s *stateFile) read() (at state, found bool, err error) {
 	raw, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,12 +16,12 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// databaseAction changes what is stored behind the engine's back. It is about instances that are pending.
+// databaseAction changes stored pending instances behind the engine's back.
 type databaseAction struct {
 	verb     string // lose or alter
 	workflow string
 	record   string // TYPE/ID; empty: any
-	inputs   []byte // of alter: JSON, the inputs that are other ones
+	inputs   []byte // for alter: the changed inputs, as JSON
 }
 
 func (p *parser) database(n *portable.Node) *databaseAction {
@@ -53,7 +53,7 @@ func (p *parser) database(n *portable.Node) *databaseAction {
 	return d
 }
 
-// damage loses or alters what is pending, as a person with a database client or another version of this program would.
+// damage deletes or alters pending instances, as a person with a database client or another version of this program would.
 func (w *world) damage(ctx context.Context, a *Action) error {
 	d := a.Database
 	rows, err := w.pending(ctx, d)
@@ -83,7 +83,7 @@ func (w *world) damage(ctx context.Context, a *Action) error {
 	return nil
 }
 
-// pending are the instances that an action is about.
+// pending returns the instances that an action selects.
 func (w *world) pending(ctx context.Context, d *databaseAction) ([]instance.Row, error) {
 	rows, err := w.instances(ctx, store.InstanceFilter{Workflow: d.workflow, Status: instance.Pending})
 	if err != nil || d.record == "" {
@@ -100,7 +100,7 @@ func (w *world) pending(ctx context.Context, d *databaseAction) ([]instance.Row,
 	}), err
 }
 
-// alter has each row be planned by its own inputs, of which some are other ones. It names one that a row does not have.
+// alter changes some inputs of each row. It returns an error that names an input that a row does not have.
 func (w *world) alter(ctx context.Context, rows []instance.Row, given []byte) (unknown string, err error) {
 	var others map[string]any
 	if err := json.Unmarshal(given, &others); err != nil {

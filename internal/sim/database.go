@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// openStore opens an empty store: in memory, or in a schema of its own in the PostgreSQL database at url, so that
-// nothing which lies there is read or changed. Close takes everything away again.
+// openStore opens an empty store: in memory, or in a schema of its own in the PostgreSQL database at url, so that no existing data is
+// read or changed. Close removes everything.
 func openStore(ctx context.Context, address string) (s *store.Store, close func() error, err error) {
 	if address == "" {
 		return migrated(ctx, ":memory:", func() error { return nil })
@@ -30,7 +30,7 @@ func openStore(ctx context.Context, address string) (s *store.Store, close func(
 		return nil, nil, fmt.Errorf("make the schema of a scenario: %w", err)
 	}
 	drop := func() error {
-		// The scenario's context may be over; its schema goes all the same.
+		// The schema is dropped even if the scenario's context has ended.
 		return execute(context.WithoutCancel(ctx), address, "DROP SCHEMA "+name+" CASCADE")
 	}
 	query := at.Query()
@@ -39,7 +39,7 @@ func openStore(ctx context.Context, address string) (s *store.Store, close func(
 	return migrated(ctx, at.String(), drop)
 }
 
-// migrated opens a store and gives it its tables.
+// migrated opens a store and creates its tables.
 func migrated(ctx context.Context, address string, drop func() error) (*store.Store, func() error, error) {
 	s, err := store.Open(ctx, address, store.Options{MaxConns: 2, Disposable: true})
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// actor is who does what a scenario's operator does.
+// actor is the actor of a scenario's operator actions.
 const actor = "scenario"
 
-// do carries an action out now, and puts its repetitions on the agenda.
+// do performs an action now, and puts its repetitions on the agenda.
 func (w *world) do(ctx context.Context, a *Action) error {
 	if !a.every.IsZero() {
 		next := w.clock.Now().Add(a.every.Exact())
@@ -91,7 +91,7 @@ func (w *world) control(a *Action) error {
 	return nil
 }
 
-// event hands an event to the engine, as the API does.
+// event posts an event to the engine, as the API does.
 func (w *world) event(ctx context.Context, a *Action) error {
 	e := a.Event
 	var b bytes.Buffer
@@ -118,7 +118,7 @@ func (w *world) event(ctx context.Context, a *Action) error {
 	return w.ingest(ctx, a, "event "+e.kind, b.Bytes())
 }
 
-// ingest hands one event over and keeps the answer. A stopped engine takes no events: its process is gone.
+// ingest posts one event and keeps the answer. A stopped engine accepts no events: its process is gone.
 func (w *world) ingest(ctx context.Context, a *Action, what string, raw []byte) error {
 	if w.engine == nil {
 		w.answered(a, what, map[string]cell{"outcome": textCell("failed"), "error": textCell("the engine is stopped")})
@@ -137,7 +137,7 @@ func (w *world) ingest(ctx context.Context, a *Action, what string, raw []byte) 
 	return nil
 }
 
-// answered compares what an action was told. One that fails and whose answer nobody named is a difference: nothing
+// answered compares the answer to an action. An action that fails without an expected answer is a difference: nothing
 // breaks unnoticed.
 func (w *world) answered(a *Action, what string, cells map[string]cell) {
 	spec := listSpec{name: "answer to " + what, answer: true}
@@ -158,7 +158,7 @@ func (w *world) answered(a *Action, what string, cells map[string]cell) {
 	default:
 		return
 	}
-	w.told = append(w.told, compare(e, actual))
+	w.answers = append(w.answers, compare(e, actual))
 }
 
 // verb is the first key of an action.
@@ -182,8 +182,8 @@ func (a *Action) verb() string {
 	return ""
 }
 
-// operate does what a person would do to the rows that the action names: cancel all that may still send something,
-// retry the latest, release all that are held.
+// operate does what an operator would do with the rows that the action names: cancel all that may still send a message, retry the
+// latest, or release all that are on hold.
 func (w *world) operate(ctx context.Context, a *Action) error {
 	o := a.Operator
 	what := "operator " + o.verb
@@ -248,7 +248,7 @@ func (w *world) operate(ctx context.Context, a *Action) error {
 	return nil
 }
 
-// pause stops a workflow, or has it go on.
+// pause pauses or resumes a workflow.
 func (w *world) pause(ctx context.Context, a *Action, what string) error {
 	on, now := w.engine.Operator(), w.clock.Now()
 	var err error
@@ -291,7 +291,7 @@ func (w *world) run(ctx context.Context, a *Action) error {
 	return nil
 }
 
-// open reports whether a delivery may still send something.
+// open reports whether a delivery may still send a message.
 func open(d delivery.Row) bool {
 	switch d.Status {
 	case delivery.Scheduled, delivery.Unknown:

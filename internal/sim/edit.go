@@ -18,7 +18,7 @@ type document struct {
 	root       *portable.Node
 }
 
-// documentsOf splits files into their documents. What cannot be read is left to the engine to refuse.
+// documentsOf splits files into their documents. Unreadable ones are kept, so that the engine refuses them.
 func documentsOf(files []definition.File) []document {
 	var docs []document
 	for _, f := range files {
@@ -33,7 +33,7 @@ func documentsOf(files []definition.File) []document {
 	return docs
 }
 
-// nameOf is the name of a definition in full.
+// nameOf returns the full name of a definition.
 func nameOf(kind, name string) string {
 	if kind == string(definition.KindChannel) {
 		return channelKey(name)
@@ -123,7 +123,8 @@ func (w *world) edit(ctx context.Context, a *Action) error {
 	return fmt.Errorf("edit: no %s named %q is in force", a.Edit.kind, a.Edit.name)
 }
 
-// setPath sets the value at a path of keys; an entry of a list is reached by its id, the only one without it too. Maps on the way are made.
+// setPath sets the value at a path of keys. An entry of a list is reached by its id; a single entry needs none. Missing maps on the path
+// are created.
 func setPath(n *portable.Node, path string, value *portable.Node) error {
 	head, rest, more := strings.Cut(path, ".")
 	if n.Kind == portable.List {
@@ -165,7 +166,7 @@ func setPath(n *portable.Node, path string, value *portable.Node) error {
 	return nil
 }
 
-// clone copies a tree as deep as an edit may change it.
+// clone copies the part of a tree that an edit may change.
 func clone(n *portable.Node) *portable.Node {
 	c := *n
 	c.Fields = make([]portable.Field, len(n.Fields))
@@ -179,7 +180,7 @@ func clone(n *portable.Node) *portable.Node {
 	return &c
 }
 
-// writeBlock writes a map or list in block style: bare values in their spelling, everything else in quotes.
+// writeBlock writes a map or list in block style: bare values as written, everything else in quotes.
 func writeBlock(b *bytes.Buffer, n *portable.Node, indent int) {
 	pad := strings.Repeat(" ", indent)
 	for _, f := range n.Fields {

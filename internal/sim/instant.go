@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// instantHint says how an instant is written.
+// instantHint returns how an instant is written.
 const instantHint = `an instant is written "10:05", +5m, 2026-05-14 10:05 or 2026-05-14T10:05:00+02:00`
 
 // parseInstant reads an instant of a scenario (format.md §5): a time of day on the day of base, an offset from base,

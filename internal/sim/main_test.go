@@ -18,7 +18,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 )
 
-var updateGoldens = flag.Bool("update", false, "write the golden files anew")
+var updateGoldens = flag.Bool("update", false, "rewrite the golden files")
 
 // golden compares got with a file.
 func golden(t *testing.T, file string, got string) {
@@ -208,7 +208,7 @@ func TestReports(t *testing.T) {
 		t.Errorf("%d tests, %d failures, %d errors; want 9, 7, 1", suites.Tests, suites.Failures, suites.Errors)
 	}
 	if c := suites.Suites[0].Cases[5]; c.Failure == nil || !strings.Contains(c.Failure.Text, "rows.yaml:7  step 1") {
-		t.Errorf("the failure of rows.yaml does not tell where: %+v", c)
+		t.Errorf("the failure of rows.yaml does not say where: %+v", c)
 	}
 }
 

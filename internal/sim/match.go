@@ -2,7 +2,7 @@ package sim
 
 import "github.com/carillonhq/carillon/internal/definition/portable"
 
-// expectation is what a step says about one list.
+// expectation is what a step expects of one list.
 type expectation struct {
 	spec    listSpec
 	pos     portable.Pos
@@ -23,7 +23,7 @@ type expectedRow struct {
 	value  *portable.Node
 }
 
-// sign says what became of a row (output.md).
+// sign says how a row compares (output.md).
 type sign byte
 
 const (
@@ -66,8 +66,8 @@ func (o outcome) differences() int {
 	return n
 }
 
-// compare holds an expectation against the observed rows. Every expected row is paired with at most one observed row:
-// first as many as possible that hold in full, then, of the rest, those with the most named fields in common.
+// compare compares an expectation with the observed rows. Every expected row is paired with at most one observed row: first as many
+// full matches as possible, then, of the rest, the rows with the most named fields in common.
 func compare(e expectation, actual []row) outcome {
 	o := outcome{expectation: e, actual: actual}
 	if e.any {

@@ -13,10 +13,10 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// An expectation that names what there is not can never be met, and one that expects none of it is met by mistake. So the
-// names in expectations are checked: reasons and statuses as a file is read, those of definitions before it is run.
+// An expectation with a name that does not exist can never be met, or is met by mistake if it expects none. So the names in
+// expectations are checked: reasons and statuses when a file is read, names of definitions before it is run.
 
-// wordsOf are the values that a field of a list may have; nil: any.
+// wordsOf returns the values that a field of a list may have; nil: any.
 func wordsOf(list listSpec, name string) []string {
 	var words []string
 	switch {
@@ -40,7 +40,7 @@ func wordsOf(list listSpec, name string) []string {
 	return words
 }
 
-// names are those of what a scenario defines, at its start or later.
+// names are the names of the definitions of a scenario, at its start or later.
 type names struct {
 	workflows, channels, triggers []string
 	all                           bool // every trigger has an id
@@ -108,7 +108,7 @@ func namesOf(docs []document) names {
 	return n
 }
 
-// channelsOf are the channels that a workflow names. One of them may be missing on purpose.
+// channelsOf returns the channels that a workflow names. One of them may be missing on purpose.
 func channelsOf(root *portable.Node) (list []string) {
 	for _, field := range []string{"channel", "fallback"} {
 		switch n := root.Get(field); {
@@ -124,7 +124,7 @@ func channelsOf(root *portable.Node) (list []string) {
 	return list
 }
 
-// check returns the problem of an expected value that names nothing; nil: there is none.
+// check returns the problem of an expected value that names nothing, or nil.
 func (n names) check(f field) *definition.Problem {
 	var known []string
 	text := f.text

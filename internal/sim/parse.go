@@ -15,8 +15,8 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// Parse reads the scenarios of a file, one a document. It reports all problems at once; the scenarios are usable only when
-// there is none. Files that they name are not looked at; see Check.
+// Parse reads the scenarios of a file, one in each document. It reports all problems at once; the scenarios are usable only when there
+// is none. It does not read the files that they name; see Check.
 func Parse(file string, text []byte) ([]Scenario, []definition.Problem) {
 	documents, found := portable.Parse(string(text))
 	var problems []definition.Problem
@@ -43,7 +43,7 @@ func Parse(file string, text []byte) ([]Scenario, []definition.Problem) {
 	return scenarios, problems
 }
 
-// parser holds what the parts of a file share while they are read.
+// parser holds the state for reading one file.
 type parser struct {
 	file     string
 	text     string
@@ -99,7 +99,7 @@ func (p *parser) scenario(s *Scenario, n *portable.Node) {
 		mode, _ := p.oneOf(ticks, "ticks", "auto", "manual")
 		s.Manual = mode == "manual"
 	}
-	p.base = time.Unix(0, 0) // where start is wrong the rest is read all the same, from a day long ago
+	p.base = time.Unix(0, 0) // when start is wrong, the rest is still read, from a day long ago
 	if start := fields["start"]; start == nil {
 		p.report(n.Pos, definition.CodeMissing, "start is missing", "start: 2026-05-14 09:00 is the instant at which the scenario begins")
 	} else if at, ok := p.start(start); ok {
@@ -109,7 +109,7 @@ func (p *parser) scenario(s *Scenario, n *portable.Node) {
 	p.steps(s, fields["steps"], n)
 }
 
-// start reads the first instant: nothing comes before it from which an offset or a time of day could count.
+// start reads the first instant. It cannot be an offset or a time of day, because no earlier instant exists.
 func (p *parser) start(n *portable.Node) (time.Time, bool) {
 	text, ok := p.scalar(n, "an instant")
 	if !ok {
@@ -342,7 +342,7 @@ func (p *parser) number(n *portable.Node, low int) (int, bool) {
 	return value, true
 }
 
-// maxNumber bounds what `times` and counts may say, so that a comparison ends.
+// maxNumber bounds `times` and counts, so that a comparison ends.
 const maxNumber = 1_000_000
 
 func (p *parser) duration(n *portable.Node) (civil.Duration, bool) {
@@ -358,7 +358,7 @@ func (p *parser) duration(n *portable.Node) (civil.Duration, bool) {
 	return d, true
 }
 
-// instant reads an instant beside the present base.
+// instant reads an instant relative to the present base.
 func (p *parser) instant(n *portable.Node) (time.Time, bool) {
 	text, ok := p.scalar(n, "an instant")
 	if !ok {

@@ -177,8 +177,8 @@ func (p *parser) block(n *portable.Node, what string) *portable.Node {
 	return nil
 }
 
-// writeJSON writes a node as JSON: keys in the order of the file, numbers in their spelling. A bare now becomes the
-// given text, unless that is empty.
+// writeJSON writes a node as JSON: keys in the order of the file, numbers as written. A bare now becomes the given text, unless that is
+// empty.
 func writeJSON(b *bytes.Buffer, n *portable.Node, now string) {
 	switch n.Kind {
 	case portable.Scalar:
@@ -293,7 +293,7 @@ func (p *parser) channel(n *portable.Node, key string) *channelAction {
 	return c
 }
 
-// bounds are how long something behaves as it is told to.
+// bounds reads how long a configured behaviour lasts.
 func (p *parser) bounds(fields map[string]*portable.Node) (times int, during civil.Duration) {
 	if n := fields["times"]; n != nil {
 		times, _ = p.number(n, 1)
@@ -304,7 +304,7 @@ func (p *parser) bounds(fields map[string]*portable.Node) (times int, during civ
 	return times, during
 }
 
-// http reads what an address answers with: a document, or not.
+// http reads the answer of an address: a document, or a failure.
 func (p *parser) http(n *portable.Node, url string) *httpAction {
 	fields := p.actionFields(n, "body", "behave", "times", "during")
 	h := &httpAction{url: url, behave: behaveOK}
@@ -381,7 +381,7 @@ func (p *parser) repetition(a *Action, n *portable.Node) {
 	a.until, _ = p.instant(until)
 }
 
-// answerFields are what the answer to an action may be asked about.
+// answerFields returns the fields that can be expected of an answer to an action.
 func answerFields(verb string) []fieldSpec {
 	switch verb {
 	case "event":

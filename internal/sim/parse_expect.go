@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
-// maxTimes bounds how many rows one row may stand for; more are counted, not paired.
+// maxTimes bounds how many observed rows one row may match; more are counted, not paired.
 const maxTimes = 10_000
 
 // laterFields are the row fields of the format that this release does not have.
@@ -21,7 +21,7 @@ func laterFields() []string {
 	}
 }
 
-// expectations reads `expect` or `state`, and adds what is expected by being left out.
+// expectations reads `expect` or `state`, and adds the lists that must be empty when they are not mentioned.
 func (p *parser) expectations(n *portable.Node, state bool) []expectation {
 	var known []string
 	specs := map[string]listSpec{}
@@ -93,7 +93,7 @@ func (p *parser) expectation(spec listSpec, partial bool, f portable.Field) (exp
 	return e, true
 }
 
-// word reads what stands in place of a list.
+// word reads a word in place of a list.
 func (p *parser) word(e *expectation, n *portable.Node) bool {
 	switch count, err := strconv.Atoi(n.Text); {
 	case n.Text == "none" && !e.partial || n.Text == "none" && e.spec.lookup:

@@ -228,8 +228,8 @@ func (f field) isBody(got row) bool {
 	return false
 }
 
-// extra returns an observed row by the fields that the list's first row names, else by those that tell the most, and
-// a message with how it begins.
+// extra returns an unexpected row: the fields that the list's first row names, else its most informative fields, and the beginning of a
+// message's text.
 func extra(o outcome, a row, s *Step, zone *time.Location) []string {
 	names := o.spec.show
 	if len(o.rows) > 0 {
@@ -239,13 +239,13 @@ func extra(o outcome, a row, s *Step, zone *time.Location) []string {
 		}
 	}
 	var cells []string
-	told := false
+	hasText := false
 	for _, name := range names {
 		f := o.spec.field(name)
 		if f.kind == fieldHas || f.kind == fieldMatches {
 			continue
 		}
-		told = told || f.of == "text" || f.of == "subject"
+		hasText = hasText || f.of == "text" || f.of == "subject"
 		if value := a.shown(f, s.At, zone); value != "" && (value != "none" || len(o.rows) > 0) {
 			cells = append(cells, name+": "+shortened(value, f.kind))
 		}
@@ -254,7 +254,7 @@ func extra(o outcome, a row, s *Step, zone *time.Location) []string {
 	if begin == "" {
 		begin = strings.TrimSpace(a.cells["text"].text)
 	}
-	if begin != "" && !told && o.spec.has("text") {
+	if begin != "" && !hasText && o.spec.has("text") {
 		cells = append(cells, strconv.Quote(shortened(begin, fieldText)))
 	}
 	return cells
@@ -337,7 +337,7 @@ func (p printer) lined(text string, line int) {
 	fmt.Fprintf(p.w, "%s%sline %d\n", text, strings.Repeat(" ", gap), line)
 }
 
-// because returns the decisions behind the first wrong row, as far as the journal has them.
+// because returns the journal's decisions about the first wrong row.
 func because(r Result, s stepResult) []string {
 	for _, o := range s.outcomes {
 		for _, pr := range o.pairs {
@@ -357,7 +357,7 @@ func because(r Result, s stepResult) []string {
 	return nil
 }
 
-// idle tells of the events since the step above that made nothing: known already, or of no concern to any workflow.
+// idle returns lines about the events since the step above that had no effect: duplicates, or events that no workflow matched.
 func idle(r Result, s stepResult) (lines []string) {
 	for _, e := range r.Journal[s.from:s.to] {
 		var text string
@@ -381,7 +381,7 @@ func idle(r Result, s stepResult) (lines []string) {
 	return lines
 }
 
-// idleLines bounds what is told of events that made nothing.
+// idleLines bounds the lines about events without effect.
 const idleLines = 8
 
 // concerned returns the entries about the row of a pair and the name by which it is called.

@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 )
 
-// report is one file's part of the whole: its result, or why there is none.
+// report is the result of one scenario, or why there is none.
 type report struct {
 	file     string
 	line     int // where the scenario begins; 0: the file cannot be read
@@ -22,7 +22,7 @@ type report struct {
 	err      error
 }
 
-// asked reports whether there is anything to tell: a title that was not asked for leaves an empty report.
+// asked reports whether the report has content: a scenario whose title was not selected leaves an empty report.
 func (r report) asked() bool { return r.result != nil || r.err != nil || len(r.problems) > 0 }
 
 // held reports whether the file could be read and everything was as expected.

@@ -6,7 +6,7 @@ import (
 	"github.com/carillonhq/carillon/internal/engine/journal"
 )
 
-// Result is what became of one scenario.
+// Result is the result of one scenario.
 type Result struct {
 	Scenario *Scenario
 	Journal  []journal.Entry // everything the engine did, in order
@@ -21,7 +21,7 @@ type stepResult struct {
 	outcomes []outcome
 	from, to int // the entries of the journal since the step above
 
-	waits map[int64]string // of a step that differs: what keeps deliveries, by their number
+	waits map[int64]string // for a step that differs: what delays deliveries, by their number
 }
 
 // Held reports whether everything was as expected.
@@ -34,7 +34,7 @@ func (r Result) Held() bool {
 	return true
 }
 
-// Span is how much virtual time went by.
+// Span returns how much virtual time passed.
 func (r Result) Span() time.Duration {
 	steps := r.Scenario.Steps
 	if len(steps) == 0 {

@@ -35,7 +35,7 @@ func lengthCell(d time.Duration) cell {
 
 func instantCell(t time.Time) cell { return cell{at: t, timed: true} }
 
-// row is one thing that happened or that is there, as the expectations may name it.
+// row is one observed entry or stored row, with the fields that expectations may name.
 type row struct {
 	cells map[string]cell
 	// alias are further texts by which the person of the row may be named in `to`.
@@ -53,7 +53,7 @@ type fieldKind int
 const (
 	fieldText    fieldKind = iota // equal
 	fieldName                     // equal, or none
-	fieldPerson                   // an address in any spelling, or the ext_id of a contact
+	fieldPerson                   // an address in any notation, or the ext_id of a contact
 	fieldChannel                  // kind or kind:name
 	fieldNumber                   // a whole number
 	fieldInstant                  // an instant, or none
@@ -76,7 +76,7 @@ type field struct {
 	text  string   // as written
 	parts []string // of fieldHas
 	at    time.Time
-	wait  string // of fieldLength, in its one spelling
+	wait  string // of fieldLength, in its canonical form
 	re    *regexp.Regexp
 	value *portable.Node // where it stands, for --update
 }
@@ -105,7 +105,7 @@ func (f field) holds(r row) bool {
 	return f.text == got.text
 }
 
-// channelKey spells a channel in full: email means email:default.
+// channelKey returns the full key of a channel: email means email:default.
 func channelKey(s string) string {
 	if s == "" || strings.Contains(s, ":") {
 		return s
@@ -113,16 +113,16 @@ func channelKey(s string) string {
 	return s + ":default"
 }
 
-// shortChannel is the short spelling of a channel.
+// shortChannel returns the short form of a channel's key.
 func shortChannel(s string) string { return strings.TrimSuffix(s, ":default") }
 
 // listSpec is one list that `expect` or `state` may name.
 type listSpec struct {
 	name   string
 	state  bool
-	lookup bool // its rows are looked for; others may be there
+	lookup bool // its rows must exist; other rows may exist too
 	silent bool // not mentioned means none
-	answer bool // not a list: what an action was told
+	answer bool // not a list: the answer to an action
 	fields []fieldSpec
 	show   []string // the fields by which an unexpected row is shown, and a new row is written
 }

@@ -23,7 +23,7 @@ import (
 const (
 	// maxRounds bounds the passes at one instant: a million deliveries of one second take 10,000 of them.
 	maxRounds = 20_000
-	// maxIdle is how many passes in a row may find nothing while the store says that something is due.
+	// maxIdle is how many passes in a row may do nothing while the store reports due rows.
 	maxIdle = 3
 	// maxJumps bounds the instants between two steps: a message every minute for ten years.
 	maxJumps = 10_000_000
@@ -42,8 +42,8 @@ func (e ProblemsError) Error() string {
 	return fmt.Sprintf("%s\nand %d more", e[0], len(e)-1)
 }
 
-// Run carries a scenario out on an engine and a store of its own. An error means that it could not be carried out; a
-// difference between what was expected and what happened stands in the result.
+// Run runs a scenario on an engine and a store of its own. An error means that it could not be run; differences between expectations and
+// observations are in the result.
 func Run(ctx context.Context, s Scenario, o Options) (r Result, err error) {
 	elapsed := clock.Monotonic()
 	w := &world{scenario: &s, providers: o.Providers, clock: clock.NewManual(s.Start), crash: "none"}
@@ -70,7 +70,7 @@ func Run(ctx context.Context, s Scenario, o Options) (r Result, err error) {
 	return Result{Scenario: &s, Journal: w.journal, Took: elapsed(), steps: w.results}, nil
 }
 
-// world is one scenario under way.
+// world is the state of one running scenario.
 type world struct {
 	scenario  *Scenario
 	providers []channel.Provider
@@ -79,18 +79,18 @@ type world struct {
 	workspace store.Workspace
 	wire      *wire
 	engine    *engine.Engine // nil: stopped or dead
-	second    *engine.Engine // a worker beside it, on the same store; nil: there is none
+	second    *engine.Engine // a second worker on the same store; nil: none
 	crash     point          // where the engine dies next
 	docs      []document
 	agenda    []appointment
 	journal   []journal.Entry
 	results   []stepResult
 
-	told []outcome // what actions were told, since the step above
-	seen int       // messages that had been received at the step above
+	answers []outcome // answers to actions since the step above
+	seen    int       // messages that had been received at the step above
 }
 
-// appointment is an action that is done at an instant of its own.
+// appointment is an action on the agenda, with its instant.
 type appointment struct {
 	at time.Time
 	do func(context.Context) error
@@ -154,14 +154,14 @@ func (w *world) open() (*engine.Engine, error) {
 	})
 }
 
-// options tells the loader of definitions which providers there are.
+// options returns the loader's options with the simulated providers.
 func (w *world) options() definition.Options {
 	return definition.Options{Providers: channelpool.Providers(w.providers)}
 }
 
 func (w *world) note(e journal.Entry) { w.journal = append(w.journal, e) }
 
-// reach ends the step where the engine is told to die.
+// reach ends the step at the point where the scenario crashes the engine.
 func (w *world) reach(at string) error {
 	if string(w.crash) != at {
 		return nil
@@ -169,11 +169,11 @@ func (w *world) reach(at string) error {
 	return errCrashed
 }
 
-// step lives up to its instant, does its actions, and compares.
+// step advances to its instant, performs its actions, and compares.
 func (w *world) step(ctx context.Context, s *Step) error {
 	from := len(w.journal)
 	if len(w.results) == 0 {
-		from = 0 // what was given belongs to the first step
+		from = 0 // entries from the setup belong to the first step
 	}
 	if err := w.live(ctx, s.At); err != nil {
 		return err
@@ -195,18 +195,18 @@ func (w *world) step(ctx context.Context, s *Step) error {
 	if err != nil {
 		return err
 	}
-	result := stepResult{Step: s, outcomes: append(w.told, outcomes...), from: from, to: len(w.journal)}
+	result := stepResult{Step: s, outcomes: append(w.answers, outcomes...), from: from, to: len(w.journal)}
 	if !result.held() {
 		if result.waits, err = w.waits(ctx); err != nil {
 			return err
 		}
 	}
 	w.results = append(w.results, result)
-	w.told, w.seen = nil, len(w.wire.received)
+	w.answers, w.seen = nil, len(w.wire.received)
 	return nil
 }
 
-// live lets everything happen that is due before an instant, and stops the clock at it.
+// live advances the clock to an instant and processes all rows that are due before it.
 func (w *world) live(ctx context.Context, until time.Time) error {
 	for range maxJumps {
 		now := w.clock.Now()
@@ -232,7 +232,7 @@ func (w *world) live(ctx context.Context, until time.Time) error {
 	return fmt.Errorf("more than %d instants lie before %s", maxJumps, w.local(until))
 }
 
-// next is the next instant at which something happens by itself; none: nothing will.
+// next returns the next instant at which a row is due; none: no row will be.
 func (w *world) next(ctx context.Context) (next time.Time, err error) {
 	if w.engine != nil && !w.scenario.Manual {
 		if next, err = w.engine.NextDue(ctx); err != nil {
@@ -245,7 +245,7 @@ func (w *world) next(ctx context.Context) (next time.Time, err error) {
 	return next, nil
 }
 
-// keep does what is on the agenda for this instant.
+// keep performs the actions on the agenda for this instant.
 func (w *world) keep(ctx context.Context) error {
 	for len(w.agenda) > 0 && !w.agenda[0].at.After(w.clock.Now()) {
 		first := w.agenda[0]
@@ -303,10 +303,10 @@ func (w *world) settle(ctx context.Context) error {
 	return fmt.Errorf("it does not settle: at %s something stays due", w.local(w.clock.Now()))
 }
 
-// progress is what a pass did: anything, and whether a run goes on.
+// progress says whether a pass did anything, and whether a job continues.
 type progress struct{ any, more bool }
 
-// pass runs every stage of each worker once. A crash on the way leaves the engine dead and the store as it was committed.
+// pass runs every stage of each worker once. After a crash the engine is dead and the store holds what was committed.
 func (w *world) pass(ctx context.Context, result *progress) error {
 	for _, worker := range []*engine.Engine{w.engine, w.second} {
 		if worker == nil {
@@ -328,7 +328,7 @@ func (w *world) pass(ctx context.Context, result *progress) error {
 	return nil
 }
 
-// end takes a worker away. The other one, if there is one, goes on.
+// end stops a worker. The other one, if any, continues.
 func (w *world) end(worker *engine.Engine) {
 	if worker == w.engine {
 		w.engine = w.second
@@ -368,8 +368,8 @@ func (w *world) compare(ctx context.Context, s *Step, from int) ([]outcome, erro
 	return outcomes, nil
 }
 
-// receivedRows are the messages that reached their people since the step above. The wire knows addresses alone; whose
-// message it was stands in the delivery.
+// receivedRows returns the messages that were delivered since the step above. The wire knows only addresses; the contact is in the
+// delivery.
 func (w *world) receivedRows(ctx context.Context) ([]row, error) {
 	received := w.wire.received[w.seen:]
 	if len(received) == 0 {
@@ -392,7 +392,7 @@ func (w *world) receivedRows(ctx context.Context) ([]row, error) {
 	return rows, nil
 }
 
-// waits tells of each delivery that a limit moved which limits these are, as it stands now.
+// waits returns, for each delivery that limits have moved, which limits these are now.
 func (w *world) waits(ctx context.Context) (map[int64]string, error) {
 	present, err := w.state(ctx, nil)
 	if err != nil {

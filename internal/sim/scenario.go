@@ -35,7 +35,7 @@ func (s *Scenario) path(name string) string {
 	return filepath.Join(filepath.Dir(s.File), name)
 }
 
-// Step is one instant at which things are done or looked at.
+// Step is one instant with its actions and expectations.
 type Step struct {
 	At     time.Time
 	Note   string
@@ -49,7 +49,7 @@ type Step struct {
 	number int // from 1
 }
 
-// Action is one thing that is done to the engine from outside. Exactly one of the pointers is set.
+// Action is one action on the engine from outside. Exactly one of the pointers is set.
 type Action struct {
 	Event    *eventAction
 	Record   *recordAction
@@ -71,7 +71,7 @@ type Action struct {
 	pos    portable.Pos
 }
 
-// answer is what an action is expected to be told.
+// answer is the expected answer to an action.
 type answer struct {
 	fields []field
 	pos    portable.Pos
@@ -81,7 +81,7 @@ type eventAction struct {
 	kind       string
 	id         string
 	occurredAt time.Time // none: not given
-	occursNow  bool      // the instant of the action, each time it is done
+	occursNow  bool      // the instant of the action, at each repetition
 	payload    []byte    // JSON; nil: not given
 	recipient  []byte    // JSON; nil: not given
 }
@@ -89,13 +89,13 @@ type eventAction struct {
 type recordAction struct {
 	typ, id string
 	set     *portable.Node // what changes
-	replace *portable.Node // all that there is from now on; neither: it is deleted
+	replace *portable.Node // the complete new state; if neither is set, the record is deleted
 }
 
 type contactAction struct {
 	id       string
 	set      *portable.Node // what changes; nil: nothing
-	suppress string         // the reason for which they are messaged no more; empty: they are not suppressed
+	suppress string         // the reason of the suppression; empty: none
 }
 
 type loadAction struct {
@@ -163,6 +163,6 @@ const (
 	beforeIntent point = "before_intent" // nothing about the attempt is stored
 	afterIntent  point = "after_intent"  // the intent is stored, the provider has nothing
 	beforeResult point = "before_result" // the provider has it, the result is not stored
-	afterTaken   point = "after_taken"   // an instance is taken up under its lease (retry: {lease: …}), nothing is made of it
-	afterChunk   point = "after_chunk"   // deliveries of an instance are stored, nobody was told
+	afterTaken   point = "after_taken"   // an instance is leased (retry: {lease: …}), no delivery is stored
+	afterChunk   point = "after_chunk"   // deliveries of an instance are stored, no message was sent
 )

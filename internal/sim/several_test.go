@@ -52,7 +52,7 @@ func test(t *testing.T, o Options, texts map[string]string, paths ...string) (st
 	return status, strings.ReplaceAll(timeless(stdout.String()+stderr.String()), dir, "DIR"), dir
 }
 
-// A file may hold several scenarios, each a document, which the output tells apart by their lines.
+// A file may hold several scenarios, each a document. The output distinguishes them by line.
 func TestSeveralScenariosInAFile(t *testing.T) {
 	t.Parallel()
 	head := "\nstart: 2026-05-14 09:00\n"
@@ -79,7 +79,7 @@ func TestSeveralScenariosInAFile(t *testing.T) {
 	}
 }
 
-// Files of one name in different folders are told apart; definitions and events may be named from the root.
+// The output distinguishes files of one name in different folders. Definitions and events may be named from the root.
 func TestFilesAreToldApart(t *testing.T) {
 	t.Parallel()
 	text := "scenario: A\nstart: 2026-05-14 09:00\ndefinitions: [DIR/rules.yaml]\nsteps:\n" +
@@ -131,7 +131,7 @@ func TestNamesInExpectations(t *testing.T) {
 	}
 }
 
-// A step that differs tells of the events that made nothing; an edit reaches the only trigger without its id.
+// A step that differs lists the events without effect; an edit reaches a single trigger without its id.
 func TestEventsThatMadeNothing(t *testing.T) {
 	t.Parallel()
 	text := "scenario: A\nstart: 2026-05-14 09:00\n" + orders + "steps:\n" +

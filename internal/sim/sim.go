@@ -1,4 +1,4 @@
-// Package sim runs scenarios: files that say what happens to the engine and what it must then have done.
+// Package sim runs scenarios: files with inputs to the engine and the expected results.
 //
 // The engine and its store are the real ones; only the clock, the providers behind the channels and the moments at
 // which a process dies are simulated. Nothing runs while time stands still: the clock jumps to the next instant at
@@ -7,9 +7,8 @@
 //
 //	Parse ─▶ Run: live up to a step ─▶ do ─▶ settle ─▶ compare ─▶ print, --update, JSON, JUnit
 //
-// The package decides nothing about messages; what it knows of the engine is the journal, the store and what reached
-// the simulated providers. An expectation that is not held is a result, not an error: an error means that a scenario
-// could not be carried out.
+// The package decides nothing about messages. It observes the engine through the journal, the store and the simulated providers. An
+// expectation that is not met is a result, not an error: an error means that a scenario could not be run.
 package sim
 
 import (
@@ -85,7 +84,7 @@ func Main(ctx context.Context, o Options) int {
 	return conclude(reports, elapsed(), o, out)
 }
 
-// report writes what came of a scenario. One of several in a file is called by its line too.
+// report writes the result of a scenario. If its file holds several, the line is shown too.
 func (p printer) report(file string, r report, several bool) {
 	name := file
 	if several && r.line > 0 {
@@ -270,8 +269,8 @@ func isScenario(text []byte) bool {
 	return false
 }
 
-// Check reads a scenario file and looks whether the files it names exist; it runs nothing. File.Name is the path from
-// which those files are reached.
+// Check reads a scenario file and checks that the files it names exist; it runs nothing. File.Name is the path that their names are
+// relative to.
 func Check(file definition.File) []definition.Problem {
 	list, problems := Parse(file.Name, file.Text)
 	for i := range list {

@@ -24,9 +24,9 @@ func (w *world) state(ctx context.Context, asked []expectation) (map[string][]ro
 		r := deliveryRow(d, contactOf(d.Key))
 		lists["deliveries"] = append(lists["deliveries"], r)
 		if says := admission.Explain(d); len(says) > 0 {
-			told := deliveryRow(d, contactOf(d.Key))
-			told.cells["says"] = textCell(strings.Join(says, "\n"))
-			lists["explain"] = append(lists["explain"], told)
+			explained := deliveryRow(d, contactOf(d.Key))
+			explained.cells["says"] = textCell(strings.Join(says, "\n"))
+			lists["explain"] = append(lists["explain"], explained)
 		}
 		switch {
 		case d.Parked():
@@ -81,7 +81,7 @@ func (w *world) recordNames(ctx context.Context, instances []instance.Row) (map[
 	return names, err
 }
 
-// reader is an engine to ask: what is stored does not depend on a process that runs.
+// reader returns an engine for queries: stored rows can be read although no process runs.
 func (w *world) reader() (*engine.Engine, error) {
 	if w.engine != nil {
 		return w.engine, nil
@@ -89,7 +89,7 @@ func (w *world) reader() (*engine.Engine, error) {
 	return w.open()
 }
 
-// caps are the limits of everybody, each with how much of it is used up.
+// caps returns the limits of every contact, each with how much of it is used.
 func (w *world) caps(ctx context.Context) (rows []row, err error) {
 	engine, err := w.reader()
 	if err != nil {
@@ -115,7 +115,7 @@ func (w *world) caps(ctx context.Context) (rows []row, err error) {
 	}
 }
 
-// throttles are the contexts that have fired, and from when each may again.
+// throttles returns the contexts that have fired, and when each may fire again.
 func (w *world) throttles(ctx context.Context) (rows []row, err error) {
 	engine, err := w.reader()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
-// Update returns the text of the scenario's file with what happened in the place of what was expected. Comments stay,
-// and so does the choice of the fields that rows name. The error names the line that cannot be changed in place.
+// Update returns the text of the scenario's file with the expectations replaced by the observations. Comments stay, and rows keep the
+// fields that they name. The error names the line that cannot be changed in place.
 func Update(r Result) ([]byte, error) {
 	u := updater{source: newSource(r.Scenario.text), zone: r.Scenario.Zone}
 	for _, s := range r.steps {
@@ -39,7 +39,7 @@ type updater struct {
 	source
 	zone  *time.Location
 	edits []edit
-	// opened says of a step for which lists have been added that its expect block is written already.
+	// opened says that the expect block of a step has been written, so that further lists can be added to it.
 	opened map[*Step]bool
 }
 
@@ -193,7 +193,7 @@ func pairsOf(o outcome, expected int) (kept, changed []pair) {
 	return kept, changed
 }
 
-// flowList writes a list in brackets anew, whole: there are no comments inside to keep.
+// flowList rewrites a list in brackets as a whole: there are no comments inside to keep.
 func (u *updater) flowList(s *Step, o outcome) error {
 	var items []string
 	for i, r := range o.rows {
@@ -273,7 +273,7 @@ func (u *updater) add(s *Step, o outcome) error {
 	return nil
 }
 
-// answer edits what an action was to be told, or writes it down.
+// answer edits the expected answer to an action, or adds it.
 func (u *updater) answer(s *Step, o outcome) error {
 	got := o.actual[0]
 	if len(o.rows) > 0 {
@@ -312,7 +312,7 @@ func (u *updater) value(n *portable.Node, text string) error {
 	return nil
 }
 
-// rows writes rows as a block, each naming the fields of like, or those that tell the most.
+// rows writes rows as a block, each with the fields of like, or with its most informative fields.
 func (u *updater) rows(s *Step, o outcome, rows []row, dash int, like *expectedRow) string {
 	var b strings.Builder
 	flow := like != nil && like.value.Flow
@@ -328,7 +328,7 @@ func (u *updater) rows(s *Step, o outcome, rows []row, dash int, like *expectedR
 	return b.String()
 }
 
-// cells writes the fields of a new row, as far as it has them: those that like names, else those that tell the most.
+// cells writes the fields of a new row that have values: those that like names, else the most informative ones.
 func (u *updater) cells(s *Step, spec listSpec, a row, like *expectedRow, flow bool, indent int) []string {
 	var fields []fieldSpec
 	if like != nil {
@@ -353,7 +353,7 @@ func (u *updater) cells(s *Step, spec listSpec, a row, like *expectedRow, flow b
 	return cells
 }
 
-// written is an observed value as a scenario spells it.
+// written returns an observed value as it is written in a scenario.
 func (u *updater) written(f fieldSpec, a row, base time.Time, flow bool, indent int) string {
 	c := a.cells[f.of]
 	switch f.kind {

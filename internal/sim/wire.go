@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
-// wire is the simulated world behind every channel: it behaves as the scenario says, keeps what it accepted, and
-// accepts a message once per idempotency key, as a provider does that honours them (P3).
+// wire simulates all providers. It behaves as the scenario says, keeps the messages that it accepted, and accepts a message once per
+// idempotency key, like a provider that supports such keys (P3).
 type wire struct {
 	clock clock.Clock
 
@@ -67,7 +67,7 @@ func (w *wire) present(key string, now time.Time) behaviour {
 	return r.behave
 }
 
-// Send takes a message as the rule of its channel says.
+// Send accepts or refuses a message by the rule of its channel.
 func (w *wire) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *wire) Send(_ context.Context, out channel.Outgoing) (channel.Receipt, e
 	return w.accept(out, now), nil
 }
 
-// Document is what an address answers that the scenario has given a body.
+// Document returns the document that the scenario has set for an address.
 func (w *wire) Document(_ context.Context, url string) (any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,7 @@ func (w *wire) Document(_ context.Context, url string) (any, error) {
 	return value, err
 }
 
-// Verify says whether it has a message, as a provider does that can be asked.
+// Verify says whether the wire has accepted a message, like a provider with a status API.
 func (w *wire) Verify(_ context.Context, out channel.Outgoing) (channel.Receipt, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +130,7 @@ func (w *wire) accept(out channel.Outgoing, now time.Time) channel.Receipt {
 	return r
 }
 
-// stand returns the providers with the wire in the place of each: same name, same settings, nothing sent.
+// stand returns the providers, each replaced by the wire: same name, same settings, no real requests.
 func (w *wire) stand(providers []channel.Provider) []channel.Provider {
 	stands := make([]channel.Provider, len(providers))
 	for i, p := range providers {
