@@ -36,7 +36,7 @@ func folder() string {
 	return filepath.Join("..", "..", "testdata", "acceptance")
 }
 
-// read decodes a file of the sources; numbers stay as they are spelled.
+// read decodes a file of the sources; numbers stay as they are written.
 func read(t testing.TB, name string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder(), "sources", name))

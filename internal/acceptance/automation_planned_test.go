@@ -79,7 +79,7 @@ func thresholdPolicies(t testing.TB, open func() *store.Store, data map[string]a
 	return o
 }
 
-// withdrawn has an occasion wait while what it tells of is over, and comes back.
+// withdrawn lets the condition of a waiting occasion clear and become true again.
 func withdrawn(o *outcome, s *store.Store, t testing.TB, want map[string]any) {
 	w := newWorld(t, s, capacity("once_per_threshold", "[80]", "1h"))
 	w.person("kim")

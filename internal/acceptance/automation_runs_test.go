@@ -279,7 +279,7 @@ func ladder(t testing.TB, o *outcome, open func() *store.Store, data map[string]
 	}
 }
 
-// asked changes the world between the look that planned an occasion and its due time, without a look in between: each case
+// asked changes the world between the evaluation that planned an occasion and its due time, without one in between: each case
 // writes to the store what nobody has looked at.
 func asked(t testing.TB, o *outcome, open func() *store.Store, data map[string]any) {
 	due := time.Date(2026, 7, 31, 21, 0, 0, 0, time.UTC)

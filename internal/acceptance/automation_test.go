@@ -113,7 +113,7 @@ func vettingOf(given map[string]any) string {
 		"Pacific/Auckland", fmt.Sprint(given["timezone"])).Replace(vetting)
 }
 
-// capacity tells of a class that is nearly full.
+// capacity is a workflow about a class that is nearly full.
 func capacity(fire, thresholds, offset string) string {
 	return `
 workflow: set2
@@ -160,7 +160,7 @@ func (w *world) record(name string, props map[string]any) {
 	w.must("PUT", "/v1/records/"+name, map[string]any{"props": props})
 }
 
-// person is somebody who can be told by every channel.
+// person is a contact with an address for every channel.
 func (w *world) person(id string) {
 	w.Helper()
 	w.must("PUT", "/v1/contacts/"+id, map[string]any{"addresses": map[string]any{"email": id + "@example.org", "sms": "+4930000001"}})
@@ -191,7 +191,7 @@ func theirReason(r reason.Reason) string {
 
 func count(n int) json.Number { return json.Number(fmt.Sprint(n)) }
 
-// ensureCases holds the comparison of what is implied with what is stored against each state of a row. A row is one of the
+// ensureCases checks the comparison of desired with stored occasions for each state of a row. A row is one of the
 // version in force, so that its inputs are compared; the hashes of the data stand for ours.
 func ensureCases(t testing.TB, open func() *store.Store, data map[string]any) outcome {
 	var o outcome

@@ -1,11 +1,10 @@
 // Package arch holds the architecture: which packages there are, what each is for and what it may import.
 //
-// Table is the one place where that is said. The test of this package checks every file of the module against it,
-// and that the rules of the linter in .golangci.yml are the ones that follow from it. A package that stands in no
-// row fails, so a new package begins with a line here.
+// Table is its single source. The test of this package checks every file of the module against it, and checks that the linter's rules in
+// .golangci.yml follow from it. A package without a row fails the test, so a new package begins with a line here.
 //
-// It reads source text alone, so it needs no network, works on code that does not compile yet and sees files behind
-// build tags. It is no part of the product.
+// It only parses source files, so it needs no network, works on code that does not compile yet and sees files behind build tags. It is
+// not part of the product.
 package arch
 
 import (
@@ -27,13 +26,13 @@ import (
 // ModulePath is the module that Table describes.
 const ModulePath = "github.com/carillonhq/carillon"
 
-// tableFile is named in findings, for whoever has to change it.
+// tableFile is named in findings, so that readers know which file to change.
 const tableFile = "internal/arch/table.go"
 
 // Check compares the module at root with the table and returns what departs from it, sorted, each finding beginning
 // with the file or folder concerned. Modules nested in it are left out.
 func Check(root string) ([]string, error) {
-	c := checker{root: root, fset: token.NewFileSet(), rows: Table(), documented: map[string]bool{}}
+	c := verifier{root: root, fset: token.NewFileSet(), rows: Table(), documented: map[string]bool{}}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -54,14 +53,14 @@ func Check(root string) ([]string, error) {
 	return slices.Compact(c.findings), err
 }
 
-// skipped tells folders without packages of the module: nested modules, and those the go command leaves out too.
+// skipped reports whether a folder has no packages of the module: it is a nested module, or the go command ignores it.
 func skipped(dir, base string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil || base == "testdata" || base == "vendor" || base == "node_modules" ||
 		strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")
 }
 
-type checker struct {
+type verifier struct {
 	root       string
 	fset       *token.FileSet
 	rows       []Row
@@ -69,11 +68,11 @@ type checker struct {
 	findings   []string
 }
 
-func (c *checker) report(where, format string, args ...any) {
+func (c *verifier) report(where, format string, args ...any) {
 	c.findings = append(c.findings, where+": "+fmt.Sprintf(format, args...))
 }
 
-func (c *checker) file(name string) error {
+func (c *verifier) file(name string) error {
 	src, err := os.ReadFile(name)
 	if err != nil {
 		return err
@@ -118,7 +117,7 @@ func (c *checker) file(name string) error {
 }
 
 // refuse returns why files of the row may not import imp; empty if they may.
-func (c *checker) refuse(row Row, imp string) string {
+func (c *verifier) refuse(row Row, imp string) string {
 	switch {
 	case row.Layer == Harness:
 		return ""
@@ -147,8 +146,8 @@ func (c *checker) refuse(row Row, imp string) string {
 	return ""
 }
 
-// allows tells whether the row lists imp, a package of the row target.
-func (c *checker) allows(row, target Row, imp string) bool {
+// allows reports whether the row lists imp, a package of the row target.
+func (c *verifier) allows(row, target Row, imp string) bool {
 	index := func(r Row) int { return slices.IndexFunc(c.rows, func(x Row) bool { return x.Path == r.Path }) }
 	return slices.ContainsFunc(row.Imports, func(entry string) bool {
 		switch entry {
@@ -162,7 +161,7 @@ func (c *checker) allows(row, target Row, imp string) bool {
 }
 
 // rowOf finds the row of a package of the module; a row with its name goes before one with *.
-func (c *checker) rowOf(imp string) (Row, bool) {
+func (c *verifier) rowOf(imp string) (Row, bool) {
 	var found Row
 	for _, r := range c.rows {
 		rowPath := r.importPath()
@@ -176,7 +175,7 @@ func (c *checker) rowOf(imp string) (Row, bool) {
 	return found, found.Path != ""
 }
 
-func (c *checker) wallTime(rel string, f *ast.File) {
+func (c *verifier) wallTime(rel string, f *ast.File) {
 	name := "" // of package time in this file
 	for _, spec := range f.Imports {
 		if spec.Path.Value == `"time"` {
@@ -219,7 +218,7 @@ func below(imp string, modules []string) bool {
 // validate finds mistakes in the table itself.
 func validate(rows []Row) error {
 	var errs []error
-	c := checker{rows: rows}
+	c := verifier{rows: rows}
 	groups := map[string]Layer{"@pure": Pure, "@port": Port, "@above": Pure}
 	for i, r := range rows {
 		if slices.ContainsFunc(rows[:i], func(x Row) bool { return x.Path == r.Path }) {

@@ -70,7 +70,7 @@ func TestProgramHoldsNoTestCode(t *testing.T) {
 		}
 		t.Fatal(err)
 	}
-	c := checker{rows: Table()}
+	c := verifier{rows: Table()}
 	for imp := range strings.Lines(string(out)) {
 		imp = strings.TrimSpace(imp)
 		row, _ := c.rowOf(imp)

@@ -20,7 +20,7 @@ var errNoMarkers = errors.New("the lines that enclose the rules of depguard are 
 // package's test shows later.
 func Depguard() string {
 	var y strings.Builder
-	c := checker{rows: Table()}
+	c := verifier{rows: Table()}
 	product := []string{`"!$test"`}
 	denied := false
 	for _, r := range c.rows {

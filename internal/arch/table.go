@@ -6,7 +6,7 @@ type Layer string
 const (
 	// Pure code decides: no context, log, SQL, files, network, clock or chance (see ImpureStd).
 	Pure Layer = "pure"
-	// Port code is a door to the world: the clock, outgoing requests, channels, sinks.
+	// Port code connects to the outside: the clock, outgoing requests, channels, sinks.
 	Port Layer = "port"
 	// Shell code keeps state and runs things.
 	Shell Layer = "shell"
@@ -16,7 +16,7 @@ const (
 	Harness Layer = "harness"
 )
 
-// Row says what one package is for and what its files, tests aside, may import beside the standard library.
+// Row says what one package is for and what its files, except tests, may import in addition to the standard library.
 type Row struct {
 	// Path is the folder below internal, or below the root when it begins with "./". A last element * stands for
 	// any one folder.
@@ -26,7 +26,7 @@ type Row struct {
 	// Imports are paths of other rows, or "@pure", "@port" for all of a layer, or "@above" for the pure rows above
 	// this one.
 	Imports []string
-	// Modules are import paths of other modules, each with what lies below it.
+	// Modules are import paths of other modules, each including its subpackages.
 	Modules []string
 }
 
@@ -242,7 +242,7 @@ func Table() []Row {
 	}
 }
 
-// ImpureStd are the packages of the standard library that pure code does without.
+// ImpureStd are the packages of the standard library that pure code must not import.
 func ImpureStd() []string {
 	return []string{
 		"context", "crypto/rand", "database/sql", "database/sql/driver", "expvar", "flag", "io/ioutil", "log",
@@ -252,7 +252,7 @@ func ImpureStd() []string {
 	}
 }
 
-// UnwantedStd are the packages of the standard library that no part of the product imports: chance comes from keyed
+// UnwantedStd are the packages of the standard library that no part of the product imports: random values come from keyed
 // hashes, logging is slog and injected, tests stay outside.
 func UnwantedStd() []string {
 	return []string{
@@ -260,7 +260,7 @@ func UnwantedStd() []string {
 	}
 }
 
-// WallTime are the names in package time that pure code does without: it is given an instant.
+// WallTime are the names in package time that pure code must not use: its callers pass the instant.
 func WallTime() []string {
 	return []string{"After", "AfterFunc", "Local", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 }

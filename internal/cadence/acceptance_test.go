@@ -27,7 +27,7 @@ func acceptance(t *testing.T, name string) []byte {
 	return data
 }
 
-// rules are the limits as the data spells them.
+// rules are the limits as the data writes them.
 type rules struct {
 	CooldownHours float64        `json:"cooldown_hours"`
 	MaxPerDay     int            `json:"max_per_day"`
@@ -98,7 +98,7 @@ func sameLimits(a, b cadence.Policy) bool {
 }
 
 // example runs the timeline of hypertext-cadence-example.json: every event is decided upon what came before it, and
-// what was queued is looked at again at its slot, without itself.
+// a queued message is checked again at its slot, without counting itself.
 func example(t *testing.T, data []byte) (cases int, wrong []string) {
 	t.Helper()
 	type counts struct{ Daily, Alert int }

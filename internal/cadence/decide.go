@@ -16,11 +16,11 @@ type Slot struct {
 	At   time.Time // in whole microseconds
 	Type string
 	N    int  // messages, at least 1
-	Sent bool // it left, may have left or is on the wire; only Policy.Count "sent" asks
-	// Passed: the message still waits, and its place is over. It interrupts nobody at that instant any more, so that it binds no
-	// cooldown; the caps of its window count it until it takes another place.
+	Sent bool // it left, may have left or is in flight; only Policy.Count "sent" uses this
+	// Passed: the message still waits, but its slot has passed. It will not interrupt the person at that instant, so it starts no cooldown;
+	// the caps of its window count it until it takes another slot.
 	Passed bool
-	// Elsewhere: it is on another kind of channel, so that only Policy.Total counts it.
+	// Elsewhere: the message is on another kind of channel, so only Policy.Total counts it.
 	Elsewhere bool
 }
 

@@ -8,14 +8,14 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// History is what a person was admitted to on one kind of channel, kept so that many decisions upon it cost little more
-// than one: thousands of messages may wait for one person, and every one of a batch asks.
+// History holds a person's slots on one kind of channel, indexed so that many decisions cost little more than one: thousands of messages
+// may wait for one person, and a batch decides about each of them.
 //
 // Windows of the calendar are counted once, when they are first asked for, and kept up to date. Where a search has ended
 // is remembered until a slot is given up: see trail. A History answers as Decide does upon the same slots, in whatever
 // order it was asked before. It is not safe for concurrent use.
 //
-// Slots on other kinds of channels are kept apart, and looked at by totals alone.
+// Slots on other kinds of channels are kept separately; only totals use them.
 type History struct {
 	own   family  // of this kind of channel
 	over  *family // of all kinds; nil until a total asks

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// oracle is the plain way to decide: it walks from window to window and counts each anew, and remembers nothing. What
+// oracle is the plain way to decide: it walks from window to window, counts each again, and remembers nothing. What
 // a History answers is compared with it. It names no last limit.
 func oracle(policy cadence.Policy, history []cadence.Slot, loc *time.Location, now, until time.Time, m cadence.Message) cadence.Verdict {
 	s := plain{policy: policy, loc: loc, Message: m}

@@ -76,7 +76,7 @@ func (t Total) Empty() bool { return t.MaxPerDay == 0 && t.MaxPerWeek == 0 && t.
 // Counts reports whether messages of a type meet and use up these caps.
 func (t Total) Counts(typ string) bool { return len(t.Types) == 0 || slices.Contains(t.Types, typ) }
 
-// DefaultSlotGrace is how old a slot may be at the send before it is given up and taken anew: long enough for a batch
+// DefaultSlotGrace is how old a slot may be at the send before it is released and another is taken: long enough for a batch
 // that takes its time, and short against every cooldown that people notice.
 const DefaultSlotGrace = time.Minute
 

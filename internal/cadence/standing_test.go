@@ -94,7 +94,7 @@ func TestLayerOf(t *testing.T) {
 	}
 }
 
-// What is told about a deferral agrees with the decision: there is a block exactly where the message waits, the first
+// The explanation of a deferral agrees with the decision: there is a block exactly where the message waits, the first
 // names its reason, and none ends after the instant that it was given.
 func TestBlocksAgree(t *testing.T) {
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestBlocksAgree(t *testing.T) {
 		}
 		for i, b := range blocks {
 			if i == 0 && b.Reason != v.Reason && !v.At.IsZero() {
-				t.Fatalf("decided by %s, told %s", v.Reason, b.Reason)
+				t.Fatalf("decided by %s, explained by %s", v.Reason, b.Reason)
 			}
 			if b.Free.After(v.At) && !v.At.IsZero() {
 				t.Fatalf("%s ends at %s, after the decision %s", b.Limit, b.Free, v.At)

@@ -41,7 +41,7 @@ type totalQuestion struct {
 //     from but perhaps not to x;
 //   - after to it is the same for x as for who asks at to, unless to is in a morning.
 //
-// The first is looked at by usable, the second by worth.
+// usable checks the first, worth the second.
 type trail struct {
 	from, to time.Time
 	last     reason.Reason // by which the last instant before to is forbidden

@@ -14,7 +14,7 @@ type Date struct {
 	Day   int
 }
 
-// MissingDay says what stands for a day that a month does not have, such as 31 April.
+// MissingDay says how a day that a month does not have, such as 31 April, is resolved.
 type MissingDay string
 
 const (

@@ -104,7 +104,7 @@ func parseDuration(s, written, what, hint string) (Duration, error) {
 	return sum, nil
 }
 
-// String returns the one canonical spelling, which ParseOffset reads back: whole years, months, days, then the clock
+// String returns the canonical form, which ParseOffset reads back: whole years, months, days, then the clock
 // part; 0d for nothing. Equal durations have equal strings.
 func (d Duration) String() string {
 	if d.IsZero() {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Gap says what becomes of a local time that does not exist because clocks were put forward over it.
+// Gap says how a local time that clocks skip when they are put forward is resolved.
 type Gap string
 
 const (
@@ -13,7 +13,7 @@ const (
 	GapSkip    Gap = "skip"    // no instant
 )
 
-// Overlap says which is meant of a local time that occurs twice because clocks were put back.
+// Overlap says which instant is meant by a local time that occurs twice because clocks were put back.
 type Overlap string
 
 const (
@@ -29,11 +29,11 @@ type Rule struct {
 
 const secondsPerDay = 24 * 60 * 60
 
-// Resolve returns the instant at which the clocks of loc show time t on date d (decision 27). Of a time that does not
-// exist or occurs twice, rule says what is meant; ok is false only in a gap under GapSkip.
+// Resolve returns the instant at which the clocks of loc show time t on date d (decision 27). Rule resolves a time that does not exist
+// or occurs twice; ok is false only in a gap under GapSkip.
 //
 // Two local times a < b of one gap and of the minutes after it may resolve in the order b, a (02:45 becomes 03:45, and
-// 03:15 is 03:15). Whoever makes a sequence of them keeps it from going back.
+// 03:15 is 03:15). Callers that make a sequence of them must keep it ascending.
 func Resolve(d Date, t TimeOfDay, loc *time.Location, rule Rule) (at time.Time, ok bool) {
 	// wall is what the clock shows, counted as if the zone were UTC. An offset from UTC is shorter than a day, so the
 	// instant sought lies within a day of it. Outside of transitions, one period covers that and the loop runs once.

@@ -33,9 +33,8 @@ func LoadZone(name string) (*time.Location, error) {
 	return loc, nil
 }
 
-// Zones are the zones that were loaded once, so that a path over many people reads no file for each. The zero
-// value is empty and ready for use; it is safe for concurrent use and must not be copied. It never holds more than
-// there are zones.
+// Zones caches loaded zones, so that code that handles many contacts does not read a file for each. The zero value is empty and ready
+// for use; it is safe for concurrent use and must not be copied.
 type Zones struct{ loaded sync.Map } // name → *time.Location
 
 // Load is LoadZone, once for each name.
@@ -50,11 +49,11 @@ func (z *Zones) Load(name string) (*time.Location, error) {
 	return loc, err
 }
 
-// Use has a name mean these rules from now on, whatever the zone files say.
+// Use assigns rules to a name from now on, whatever the zone files say.
 func (z *Zones) Use(name string, loc *time.Location) { z.loaded.Store(name, loc) }
 
-// Rules tells the rules of every zone that was loaded, by name: two texts are the same when the zones keep the same time from
-// 2020 to 2060.
+// Rules returns a text for the rules of every loaded zone, by name. Two texts are equal when the zones have the same offsets from 2020 to
+// 2060.
 func (z *Zones) Rules() map[string]string {
 	all := map[string]string{}
 	z.loaded.Range(func(name, loc any) bool {

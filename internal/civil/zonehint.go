@@ -7,7 +7,7 @@ import (
 )
 
 // ZoneHint says what to write for a text that LoadZone refuses: the zone of that city, or the zone of a place for an
-// abbreviation or an offset. It looks names up, so it is for people and not for rows.
+// abbreviation or an offset. It is slow, so it is for error messages and not for rows.
 func ZoneHint(name string) string {
 	if city := cityZone(name); city != "" {
 		return "did you mean " + city + "?"
@@ -96,7 +96,7 @@ func cityZone(name string) string {
 	return ""
 }
 
-// capitals spells a name as the database does: New_York, Port_of_Spain, Port-au-Prince.
+// capitals writes a name in the capitalization of the tz database: New_York, Port_of_Spain, Port-au-Prince.
 func capitals(name string) string {
 	var b strings.Builder
 	start := true

@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 		`\+ created   invoice-reminder invoice/INV-7     goes out in [23]d`, `- withdrawn invoice-reminder invoice/INV-7     date_changed`,
 		`- withdrawn invoice-reminder invoice/INV-7     condition_cleared`,
 		`\+ created   invoice-reminder invoice/INV-7     goes out in (9d|10d)`,
-		`console      http://127\.0\.0\.1:\d+  no key`, `key          car_[a-z2-7]{52}`, `a shipped sample, since .*none\.log is not there`,
+		`console      http://127\.0\.0\.1:\d+  no key`, `key          car_[a-z2-7]{52}`, `a shipped sample, since .*none\.log does not exist`,
 		`> sent      package-changes operator          \S+ \S+ → \S+`, `= skipped   csi-gr          \+964 770 000 0001 duplicate`,
 		`\. no_match  service-visit-closed -                 condition_false`, `~ planned   voc-new-vehicle \+964 770 000 0004 goes out in 5d`,
 		`After \d+s:`, `events       \d+ kept, 1 known already`, `  next         20`, `\d\d  reminder 1 of csi-gr to \+964 770 000 0001`,

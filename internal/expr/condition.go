@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Condition is what stands behind when, stop_when, show_when or where: a line, or a group of conditions of which all
-// or any must hold. A nil Condition holds always.
+// Condition is the value of when, stop_when, show_when or where: a line, or a group of conditions of which all or any must hold. A nil
+// Condition always holds.
 type Condition struct {
 	line   *Program
 	source string // as written: the line, or field, op and value
@@ -19,7 +19,7 @@ type Condition struct {
 	group  []*Condition
 }
 
-// Verdict is a condition's judgement with its reasons.
+// Verdict is the result of a condition with its reasons.
 type Verdict struct {
 	Met    bool
 	Reason reason.Reason // empty when met, else that of the line that decided
@@ -28,7 +28,7 @@ type Verdict struct {
 	Clauses []Clause
 }
 
-// Clause is one line's judgement.
+// Clause is the result of one line.
 type Clause struct {
 	Source string
 	Met    bool

@@ -207,7 +207,7 @@ func fits(src, kind string, want Type) error {
 	if kind == "" || want == Any {
 		return nil
 	}
-	if kind == article(want) || want == Text && kind == "a number" || want == Time && kind == "a text" { // that spells one
+	if kind == article(want) || want == Text && kind == "a number" || want == Time && kind == "a text" { // the text may be one
 		return nil
 	}
 	return &Error{Message: "this must be " + article(want) + ", and is " + kind, Hint: "in: " + src}
@@ -230,7 +230,7 @@ func article(t Type) string {
 	return "a value"
 }
 
-// kindOfType names a type for people; "" when only the evaluation can tell.
+// kindOfType names a type for people; "" when it is known only at evaluation.
 func kindOfType(t *cel.Type) string {
 	if t == nil {
 		return ""

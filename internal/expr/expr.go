@@ -81,7 +81,7 @@ type Program struct {
 	calls     map[int64][]string // call → the field each operand reads, for naming what is missing
 	whole     string             // the path when the expression is nothing but a path
 	readsNow  bool
-	loose     bool // it reads the time in a shape of which NextLook can say nothing
+	loose     bool // it uses the time in a way that NextLook cannot analyse
 
 	quick      quick // nil: it has none
 	quickNodes int
@@ -131,7 +131,7 @@ func (p *Program) Paths() []Path { return p.paths }
 func (p *Program) ReadsNow() bool { return p.readsNow }
 
 // Eval computes the value: nil, bool, int64, float64, string, time.Time (UTC), civil.Date, time.Duration, []any or
-// map[string]any. A missing value gives nil. Where a Time is wanted, texts that spell one are converted.
+// map[string]any. A missing value gives nil. When a Time is wanted, texts that contain one are converted.
 // Its errors are *Failure.
 func (p *Program) Eval(in Input) (any, error) {
 	val, failure := p.eval(&in)

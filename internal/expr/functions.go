@@ -16,7 +16,7 @@ import (
 )
 
 // What the lowering writes in place of == and !=, which CEL does not let anyone extend, and around operands that
-// must be true or false. No text can spell these names.
+// must be true or false. No expression can contain these names.
 const (
 	fnEqual  = "@equal"
 	fnDiffer = "@differ"

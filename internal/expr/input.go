@@ -10,7 +10,7 @@ import (
 
 // Scope says which names exist where an expression stands.
 type Scope struct {
-	Event     bool // event, and the spellings candidate, recipient and templateId (C5)
+	Event     bool // event, and the aliases candidate, recipient and templateId (C5)
 	Record    bool
 	Contact   bool
 	Item      bool
@@ -51,7 +51,7 @@ type Input struct {
 	// Meter counts what evaluations cost together; nil: nobody asks.
 	Meter *Meter
 
-	watch  *watch // of the search for the next look; nil in every other evaluation
+	watch  *watch // of the search for the next evaluation; nil otherwise
 	failed bool   // a line that the answer depends on could not be evaluated
 }
 

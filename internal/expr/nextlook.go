@@ -11,12 +11,12 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// A condition that reads the time may change its answer although nothing is written. NextLook finds out when, by
-// evaluating it once with values that know how time changes them: now, an age, today, a number of days. Wherever one of
-// them is compared with a value that stands still, the instant at which that comparison first comes out differently is
-// noted. Until the earliest of these every step of the evaluation would be the same, and so the answer.
+// The result of a condition that reads the time may change although nothing is written. NextLook computes when, by evaluating the
+// condition once with values that know how time changes them: now, an age, today, a number of days. At each comparison of such a value
+// with a constant one, it records the instant at which the result of the comparison changes. Until the earliest of these instants every
+// step of the evaluation, and so the result, stays the same.
 //
-// Of a line that does something else with such a value, nothing can be said; shape.go finds these when it is compiled.
+// A line that uses such a value in another way cannot be analysed; shape.go finds these lines when they are compiled.
 
 // resolution is that of the engine's instants.
 const resolution = time.Microsecond
@@ -24,9 +24,9 @@ const resolution = time.Microsecond
 // lastYear is the last one that has a form in JSON (RFC 3339). What would change after it never does.
 const lastYear = 9999
 
-// NextLook returns the earliest instant after in.Now, in whole microseconds, at which time alone may change the answer of
-// the condition: until then it need not be looked at again. The zero time: time alone never changes it. Exact is false
-// when that cannot be said, because of the line that TimeBound names.
+// NextLook returns the earliest instant after in.Now, in whole microseconds, at which time alone may change the result of the condition:
+// until then it need not be evaluated again. The zero time means that time alone never changes it. Exact is false when the instant
+// cannot be computed, because of the line that TimeBound names.
 func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
 	if _, bound := c.TimeBound(); bound {
 		return time.Time{}, false
@@ -59,8 +59,8 @@ func (c *Condition) Watch(in *Input, size int) (met bool, at time.Time, exact bo
 // Failed reports whether a line that the last answer of Watch depends on could not be evaluated.
 func (in *Input) Failed() bool { return in.failed }
 
-// TimeBound names the first line that reads the time in a shape of which NextLook can say nothing; such a condition has
-// to be looked at again and again.
+// TimeBound returns the first line that uses the time in a way that NextLook cannot analyse; such a condition must be evaluated
+// periodically.
 func (c *Condition) TimeBound() (line string, bound bool) {
 	if c == nil {
 		return "", false

@@ -101,7 +101,7 @@ func folds(text string) bool {
 	return false
 }
 
-// wide reports whether a range of a pattern may go beyond ASCII: it spells such a character, as itself or by its number.
+// wide reports whether a range of a pattern may go beyond ASCII: it contains such a character, as itself or by its number.
 func wide(text string) bool {
 	for i := range len(text) {
 		if text[i] >= 0x80 || text[i] == '\\' && i+1 < len(text) && (text[i+1] == 'x' || '0' <= text[i+1] && text[i+1] <= '7') {

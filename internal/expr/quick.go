@@ -10,11 +10,10 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// Most lines of conditions compare fields with constants, and when a run goes over a million records these lines are what
-// it does. For these a program has a second form: closures that call the same operators, without the interpreter's steps
-// and the count of their cost (measured: an eighth of the time). It is there for lines that read the record, constants and
-// the time, and make neither texts nor lists, so that their cost is bounded by their length and that of the record; and
-// whatever it meets that it was not made for, it leaves to the interpreter.
+// Most lines of conditions compare fields with constants, and a backfill over a million records spends its time on them. For these lines
+// a program has a second form: closures that call the same operators, without the interpreter's steps and cost counter (measured: an
+// eighth of the time). It exists for lines that read the record, constants and the time, and build neither texts nor lists, so that
+// their cost is bounded by their length and the size of the record. Every other case is left to the interpreter.
 //
 // It only says whether a line holds. Why it does not is asked of the interpreter.
 
@@ -200,7 +199,7 @@ func (q *quickener) oneOf(of, list ast.Expr) quick {
 	}
 }
 
-// holdsQuickly is whether a line holds of an input of at most size bytes, if the quick form can tell.
+// holdsQuickly reports whether a line holds for an input of at most size bytes; ok is false when the quick form cannot decide.
 func (p *Program) holdsQuickly(in *Input, size int) (holds, ok bool) {
 	if p.quick == nil || p.quickNodes*quickCost(size) > CostLimit {
 		return false, false

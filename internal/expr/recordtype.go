@@ -12,8 +12,8 @@ import (
 type RecordType struct {
 	Name   string
 	Fields map[string]Type
-	// Declared are the types as they are written: text, datetime, record(centre). They are finer than what expressions
-	// tell apart, and what the values of records are held against.
+	// Declared are the types as they are written: text, datetime, record(centre). They are more precise than the types of expressions, and
+	// the values of records are checked against them.
 	Declared map[string]string
 	// Related are the types of the records that fields name; nil where that type is not declared.
 	Related map[string]*RecordType

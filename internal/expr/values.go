@@ -64,7 +64,7 @@ func adapt(value any) ref.Val {
 // TextValue is a text of an input as an evaluation wants it, so that none has to make it so.
 func TextValue(s string) any { return types.String(s) }
 
-// NumberValue is likewise the number that a JSON text spells.
+// NumberValue returns the number of a JSON text in the form that evaluations use.
 func NumberValue(s string) any { return number(json.Number(s)) }
 
 // TextOf is the text that a value of an input is; empty when it is none.
@@ -85,7 +85,7 @@ const (
 	maxDigits = 1000
 	// maxFieldName bounds the name of a field that an expression computes, which is hashed each time.
 	maxFieldName = 1024
-	// maxTimeText is longer than any text that spells a time.
+	// maxTimeText is longer than any text that contains a time.
 	maxTimeText = 64
 )
 
@@ -114,7 +114,7 @@ func wrap(m map[string]any) ref.Val {
 	return object(m)
 }
 
-// recipient lets customerRef, the source's spelling (C5), read customer_ref.
+// recipient lets customerRef, the source's name (C5), read customer_ref.
 func wrapRecipient(value any) ref.Val {
 	m, ok := value.(map[string]any)
 	if !ok {
@@ -263,7 +263,7 @@ func wallOf(t time.Time) time.Time {
 	return time.Date(y, m, d, h, min, s, t.Nanosecond(), time.UTC)
 }
 
-// asTime reads a time: an instant, a date, or a text that spells one of them.
+// asTime reads a time: an instant, a date, or a text that contains one of them.
 func asTime(v ref.Val) (ref.Val, bool) {
 	switch v := v.(type) {
 	case types.Timestamp, local:

@@ -9,9 +9,9 @@ const (
 	// every two minutes finds the end of an outage soon enough and is no load.
 	firstOpening   = 10 * time.Second
 	longestOpening = 2 * time.Minute
-	// longestWish bounds what one answer of a provider can stop.
+	// longestWish bounds how long one answer of a provider can close the channel.
 	longestWish = time.Hour
-	// probeWait is when those look again who came while a probe was on its way.
+	// probeWait is how long callers wait that come while a probe is in flight.
 	probeWait = 5 * time.Second
 )
 

@@ -165,7 +165,7 @@ func TestBreakerProperty(t *testing.T) {
 	})
 }
 
-// Whoever asks whenever, in whatever batches, with however many others on their way: no period sees more than the
+// For any callers, instants, batch sizes and number of other messages in flight: no period sees more than the
 // rate, even when each leaves as late as it may; and a backlog that is taken up when its places come is moved once.
 func TestPaceProperty(t *testing.T) {
 	t.Parallel()
@@ -268,7 +268,7 @@ func TestPaceUnderLoad(t *testing.T) {
 	})
 }
 
-// A clock that was set back, or a rate that was mended, stops nothing for longer than the present rate does.
+// A clock that was set back, or a rate that was corrected, delays no message for longer than the present rate does.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	var b flow.Breaker

@@ -13,8 +13,8 @@ const (
 	// shortSlack is a rate's slack in a second, longSlack in longer periods.
 	shortSlack = 50 * time.Millisecond
 	longSlack  = time.Second
-	// idle is for how long after the next one's turn nobody has come before the line counts as empty: those who stood
-	// in it were cancelled or were sent by other ways.
+	// idle is how long after the next message's turn no caller has come before the line counts as empty: its messages
+	// were cancelled or were sent in other ways.
 	idle = 5 * time.Second
 	// maxCount bounds a rate to what is a rate.
 	maxCount = 1_000_000
@@ -71,10 +71,10 @@ func (r Rate) Every() time.Duration {
 
 // Pace is how far the instants of a channel with a rate are given out. The zero Pace has given out none.
 //
-// There is no queue: whoever comes takes the next free instant if it is near (GCRA with strict spacing), and else gets
-// a place at the end of a line whose length is only an estimate, and takes an instant when that place has come. So an
-// instant is never given to somebody who does not use it, a message of now is not kept waiting by a backlog of hours,
-// and of that one message for each that overtakes goes to the end of the line again.
+// There is no queue. A caller takes the next free instant if it is near (GCRA with strict spacing). Otherwise it gets a place at the end
+// of a line, whose length is only an estimate, and asks again when that place has come. So an instant is never given to a caller that
+// does not use it, and a new message does not wait behind a backlog of hours. For each message that overtakes the backlog, one message of
+// the backlog goes to the end of the line again.
 type Pace struct {
 	NextAt time.Time // the next free instant
 	TailAt time.Time // the place behind the last of the line

@@ -67,7 +67,7 @@ func dedupHashes(t *testing.T, data []byte) (cases int, wrong []string) {
 	return cases, wrong
 }
 
-// decodeJSON reads one JSON value with its numbers as they are spelled.
+// decodeJSON reads one JSON value with its numbers as they are written.
 func decodeJSON(text string) (v any, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "append new entries to the corpus; what stands there is never changed")
+var update = flag.Bool("update", false, "append new entries to the corpus; existing entries never change")
 
 // entry is one line of the corpus: a call, by name and arguments, and what it returned when it was added.
 type entry struct {

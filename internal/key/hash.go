@@ -22,8 +22,8 @@ func Hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// DedupString writes what makes an event the same event: path=value for each path of the recipe, in its order,
-// joined by U+001F (C8). A text stands as it is, a number as it was spelled, true and false as such, null and a
+// DedupString writes the text that identifies an event: path=value for each dedup path, in order,
+// joined by U+001F (C8). Texts and numbers are written as they are, true and false as such, null and a
 // missing value as nothing, a list or object as canonical JSON. Missing names the paths that were not found.
 //
 // The format is the source's own and has no escapes. Texts of values give different strings when they are
@@ -76,7 +76,7 @@ func EventHash(kind string, payload map[string]any, recipient []string, occurred
 	return Hash(string(canonical))
 }
 
-// InputHash is the hash of what a key stands for but does not spell (decision 20).
+// InputHash returns the hash of the inputs that a key depends on but does not contain (decision 20).
 func InputHash(v any) (string, error) {
 	canonical, err := CanonicalJSON(v)
 	if err != nil {
@@ -155,7 +155,7 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 const maxZeros = 20
 
 // appendNumber writes a number of JSON's grammar. All its digits count, none is rounded: the digits between the
-// first and the last that is not 0, and the place of the point, are the same for every spelling of a number.
+// first and the last that is not 0, and the place of the point, are the same for every notation of a number.
 func appendNumber(b []byte, s string) ([]byte, error) {
 	if !isNumber(s) {
 		return nil, fmt.Errorf("%q is not a JSON number", s)
@@ -198,7 +198,7 @@ func appendNumber(b []byte, s string) ([]byte, error) {
 	}
 }
 
-// isNumber tells whether s is a number as JSON writes it (RFC 8259, section 6): a JSON value that begins with a digit
+// isNumber reports whether s is a number as JSON writes it (RFC 8259, section 6): a JSON value that begins with a digit
 // or a minus and ends, without a blank, with a digit.
 func isNumber(s string) bool {
 	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }

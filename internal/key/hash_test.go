@@ -21,7 +21,7 @@ func lookupIn(values map[string]any) func(string) (any, bool) {
 func TestDedupStringTellsValuesApart(t *testing.T) {
 	t.Parallel()
 	recipe := []string{"a", "b.c", "d"}
-	// The format cannot tell a separator followed by the next path from the end of a value. All else it can, the
+	// The format cannot tell a separator followed by the next path from the end of a value. It can tell everything else, the
 	// separator alone included.
 	honest := func(values map[string]any) bool {
 		for i, path := range recipe[1:] {
@@ -87,7 +87,7 @@ func TestDedupStringOfOtherValues(t *testing.T) {
 	}{
 		{"text", " a=b ", true, " a=b ", false},
 		{"empty text", "", true, "", false},
-		{"number as spelled", json.Number("1.50"), true, "1.50", false},
+		{"number as written", json.Number("1.50"), true, "1.50", false},
 		{"true", true, true, "true", false},
 		{"false", false, true, "false", false},
 		{"null", nil, true, "", true},
@@ -144,7 +144,7 @@ func TestCanonicalJSON(t *testing.T) {
 		{"every digit", json.Number("123456789012345678901234567890"), "123456789012345678901234567890"},
 		{"twenty zeros", json.Number("1e20"), "100000000000000000000"},
 		{"more zeros", json.Number("1e21"), "1e21"},
-		{"spelled zeros", json.Number("1000000000000000000000"), "1e21"},
+		{"written zeros", json.Number("1000000000000000000000"), "1e21"},
 		{"twenty zeros behind the point", json.Number("1e-21"), "0.000000000000000000001"},
 		{"more behind the point", json.Number("10e-23"), "1e-22"},
 		{"large exponent", json.Number("10e998"), "1e999"},
@@ -196,7 +196,7 @@ func TestCanonicalJSONRefuses(t *testing.T) {
 }
 
 // TestCanonicalNumbersAreExact compares with exact fractions: the canonical form has the number's value, and two
-// spellings have the same form exactly when their values are equal.
+// notations have the same form exactly when their values are equal.
 func TestCanonicalNumbersAreExact(t *testing.T) {
 	t.Parallel()
 	literal := rapid.StringMatching(`-?(0|[1-9][0-9]{0,3}0{0,25})(\.0{0,25}[0-9]{1,3})?([eE][+-]?[0-9]{1,2})?`)
@@ -278,7 +278,7 @@ func TestEventHashSeesEveryPart(t *testing.T) {
 	}
 	alike := map[string]any{"huge": json.Number("10e99999999999999999998"), "a": json.Number("1.0")}
 	if EventHash("closed", alike, []string{"x@y", "en", ""}, "") != hashes["reference"] {
-		t.Error("other spellings of the same numbers give another hash")
+		t.Error("other notations of the same numbers give another hash")
 	}
 }
 

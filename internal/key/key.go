@@ -1,9 +1,8 @@
 // Package key makes the names by which the engine recognises what it has done before (model.md §4).
 //
-// An instance is named by what it stands for: the workflow and the occasion. The key is the policy: whether the
-// same thing may happen again is only a question of what goes into its name. A delivery adds the person and the
-// channel, a provider's idempotency key the step. The package also makes the hashes and public ids that belong to
-// a workspace's secret.
+// The key of an instance consists of the workflow and the occasion. The key is the policy: whether the same thing may happen again only
+// depends on the parts of the key. A delivery's key adds the contact and the channel, and a provider's idempotency key adds the step.
+// The package also makes the hashes and public ids that depend on a workspace's secret.
 //
 // Invariants:
 //   - Different occasions never share a key, and the same occasion always has the same one: every part is escaped,
@@ -27,7 +26,7 @@ type Delivery string
 // AnyWorkflow stands in the place of the workflow where an occasion is one for the whole workspace (decision 39).
 const AnyWorkflow = "*"
 
-// What stands before the number of a retry, and before a zone.
+// The prefixes of the number of a retry and of a zone.
 const (
 	retryMark = ":retry:"
 	zoneMark  = ":z:"
@@ -81,7 +80,7 @@ func (k Instance) Base() (Instance, int) {
 }
 
 // Delivery names the delivery of this occasion to one contact on one channel, written kind:name. The zone is no
-// part of it: whoever moves from one zone to another has the occasion once (R15).
+// part of it: a contact who moves from one zone to another gets the occasion once (R15).
 func (k Instance) Delivery(contactExtID, channel string) Delivery {
 	// What parts a delivery's key is the bar: the channel keeps its colon.
 	return Delivery(string(k.withoutZone()) + "|" + escape(contactExtID, ":") + "|" + escape(channel, ""))
@@ -133,7 +132,7 @@ func (d Delivery) IdempotencyIn(workspace int64, step int) string {
 func escape(part, also string) string {
 	const hexDigits = "0123456789ABCDEF"
 	var b []byte
-	clean := 0 // what stands before is in b
+	clean := 0 // the bytes before clean are in b already
 	for i := range len(part) {
 		if c := part[i]; special(c, also) {
 			b = append(append(b, part[clean:i]...), '%', hexDigits[c>>4], hexDigits[c&15])

@@ -21,7 +21,7 @@ const (
 	LinkManage      LinkPurpose = "manage"
 )
 
-// Link is what a link with authority says: whoever has it may do one thing to one subject of one workspace, until it expires.
+// Link is the content of a signed link: its holder may do one thing to one subject of one workspace, until it expires.
 // A public id only names a row; a link lets somebody act without signing in, so its key lies outside of the database: a copy
 // of that makes no links.
 type Link struct {
@@ -33,7 +33,7 @@ type Link struct {
 
 // What may be wrong with a link.
 var (
-	// ErrLink: it was not made here, was changed, or is for something else. No more is told of it.
+	// ErrLink: the link was not made here, was changed, or has another purpose. The error does not say which.
 	ErrLink = errors.New("the link is not valid")
 	// ErrLinkExpired: it was valid.
 	ErrLinkExpired = errors.New("the link has expired")
@@ -100,7 +100,7 @@ func (r LinkKeys) Sign(l Link) (string, error) {
 func (r LinkKeys) Open(purpose LinkPurpose, text string, now time.Time) (Link, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) <= linkHead+sha256.Size || len(b) > linkHead+maxLinkSubject+sha256.Size || b[0] != linkVersion ||
-		base64.RawURLEncoding.EncodeToString(b) != text { // one spelling alone: line breaks are skipped when decoding
+		base64.RawURLEncoding.EncodeToString(b) != text { // accept one form only: line breaks are skipped when decoding
 		return Link{}, ErrLink
 	}
 	body, mac := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]

@@ -40,7 +40,7 @@ func before(offset civil.Duration) string {
 	return ahead.String()
 }
 
-// Words of a threshold's key, spelled as the source spells them (B16).
+// Words of a threshold's key, as the source system writes them (B16).
 const (
 	anyThreshold = "any"
 	scopeAll     = "all"

@@ -82,10 +82,10 @@ const (
 )
 
 // PublicIDs turns row ids into ids for the world and back. An id is one AES block over (kind, workspace, row id):
-// it looks random, tells nothing of order or number, and needs no column and no index.
+// it looks random, reveals neither order nor number, and needs no column and no index.
 //
 // Workspaces are numbered from 1, rows have ids that nearly fill 64 bits. So the proof that an id was made here is its
-// workspace: whoever decodes compares it, and the kind, with the expected ones. A changed or guessed id passes that, with
+// workspace: the caller of Decode compares it, and the kind, with the expected ones. A changed or guessed id passes that, with
 // a count that its form has, less than once in 2^57 times, and would then have to meet a row.
 type PublicIDs struct {
 	block   cipher.Block
@@ -114,7 +114,7 @@ func (p PublicIDs) Encode(kind Kind, workspace, id int64) string {
 // UUID writes the same 16 bytes in the form of a GUID. Its version and variant bits are whatever they come out as: systems
 // that look at them get UUIDv8. It was given out before that was, and is still read.
 func (p PublicIDs) UUID(kind Kind, workspace, id int64) string {
-	return spelled(p.sealAt(kind, workspace, id, 0))
+	return encoded(p.sealAt(kind, workspace, id, 0))
 }
 
 // UUIDv8 writes an id as a UUID of RFC 9562, version 8, for systems that expect one (C15). A workspace is in [1, 2^40). Of the blocks with the counts 0,
@@ -122,7 +122,7 @@ func (p PublicIDs) UUID(kind Kind, workspace, id int64) string {
 func (p PublicIDs) UUIDv8(kind Kind, workspace, id int64) string {
 	for count := range int64(counts) {
 		if block := p.sealAt(kind, workspace, id, count); versionEight(block) {
-			return spelled(block)
+			return encoded(block)
 		}
 	}
 	return p.UUID(kind, workspace, id) // once in 10^448
@@ -131,7 +131,7 @@ func (p PublicIDs) UUIDv8(kind Kind, workspace, id int64) string {
 // versionEight reports whether a block is a UUID of version 8 and of the variant of RFC 9562.
 func versionEight(block [aes.BlockSize]byte) bool { return block[6]>>4 == 8 && block[8]>>6 == 0b10 }
 
-func spelled(block [aes.BlockSize]byte) string {
+func encoded(block [aes.BlockSize]byte) string {
 	h := hex.EncodeToString(block[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
@@ -156,7 +156,7 @@ func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool)
 	default:
 		return 0, 0, 0, false
 	}
-	// Only what Encode, UUID and UUIDv8 write is an id: no other spelling of the same bits, and no other count.
+	// Only the forms that Encode, UUID and UUIDv8 write are ids: no other form of the same bits, and no other count.
 	if len(text) == 36 {
 		if kind, workspace, id, ok = p.open(block, maxUUIDWorkspace); !ok {
 			return 0, 0, 0, false

@@ -223,9 +223,9 @@ func TestUUIDv8(t *testing.T) {
 		if !rfc9562.MatchString(text) {
 			t.Fatalf("row %d is %s", id, text)
 		}
-		for _, spelled := range []string{text, strings.ToUpper(text), ids.UUID(KindDelivery, 7, id), ids.Encode(KindDelivery, 7, id)} {
-			if kind, ws, got, ok := ids.Decode(spelled); !ok || kind != KindDelivery || ws != 7 || got != id {
-				t.Fatalf("%s decodes to %c %d %d %t, want row %d", spelled, kind, ws, got, ok, id)
+		for _, form := range []string{text, strings.ToUpper(text), ids.UUID(KindDelivery, 7, id), ids.Encode(KindDelivery, 7, id)} {
+			if kind, ws, got, ok := ids.Decode(form); !ok || kind != KindDelivery || ws != 7 || got != id {
+				t.Fatalf("%s decodes to %c %d %d %t, want row %d", form, kind, ws, got, ok, id)
 			}
 		}
 		if seen[text] {
@@ -233,11 +233,11 @@ func TestUUIDv8(t *testing.T) {
 		}
 		seen[text] = true
 	}
-	// A row has one spelling of each form: the first count that fits, and no later one, nor any other count.
+	// A row has one id of each form: the first count that fits, and no later one, nor any other count.
 	accepted := map[string]int{}
 	for count := range int64(1 << 16) {
 		block := ids.sealAt(KindDelivery, 7, 42, count)
-		if accepts(ids, spelled(block), KindDelivery, 7) {
+		if accepts(ids, encoded(block), KindDelivery, 7) {
 			accepted["uuid"]++
 		}
 		if accepts(ids, "d_"+ids.letters.EncodeToString(block[:]), KindDelivery, 7) {
@@ -245,7 +245,7 @@ func TestUUIDv8(t *testing.T) {
 		}
 	}
 	if accepted["uuid"] != 2 || accepted["letters"] != 1 {
-		t.Errorf("accepted spellings: %v, want the old and the new UUID, and one of letters", accepted)
+		t.Errorf("accepted forms: %v, want the old and the new UUID, and one of letters", accepted)
 	}
 }
 

@@ -23,12 +23,13 @@ const (
 	horizontal = "\n<hr>\n"
 )
 
-// Bundle makes one message of several, in their order. Email puts a line between them, other kinds a blank line. The
-// subject is that of the first, with how many more it brings. HTML is kept where all have some and none of it is a whole
-// document, other than the page around a text in Markdown, which is put around all of them; what its author left open is closed, so that nothing of it reaches into the next part.
+// Bundle joins several messages into one, in order. In emails a line separates them, in other kinds a blank line. The subject is that of
+// the first message plus the number of the others. HTML is kept if all parts have it and none is a whole document, except for the page
+// around a Markdown text, which is then put around all parts. Elements that an author left open are closed, so that they do not affect
+// the next part.
 //
-// The part at keep is always in. Those that have nothing to show beside it, or would make the whole longer than limits
-// allow, stay out: their indexes are returned.
+// The part at keep is always included. Parts without content, and parts that would make the message longer than limits allow, are left
+// out: their indexes are returned.
 func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out []int) {
 	most, between := limits.withDefaults().MaxOutput, blankLine
 	if email {

@@ -19,7 +19,7 @@ func instant(v any) any {
 	return v
 }
 
-// same compares by value: numbers of any spelling, texts, lists and objects item by item, and the words empty and blank.
+// same compares by value: numbers in any notation, texts, lists and objects item by item, and the words empty and blank.
 func (s *state) same(a, b any) (bool, error) {
 	a, b = instant(a), instant(b)
 	if _, ok := a.(emptyWord); ok {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// filter is what stands behind | in a template.
+// filter is a filter, written after | in a template.
 type filter struct {
 	run         func(s *state, in any, args []any) (any, error)
 	least, most int    // arguments
@@ -308,7 +308,7 @@ func split(s *state, in any, args []any) (any, error) {
 	return convert(parts), nil
 }
 
-// slice takes a part of a text or a list: from an index, one item or as many as told.
+// slice takes a part of a text or a list: from an index, one item or the given number.
 func slice(_ *state, in any, args []any) (any, error) {
 	from, err := wholeOf(args[0], "index")
 	if err != nil {

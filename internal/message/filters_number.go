@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// numberOf reads a number; a text that spells one will do, as Liquid has it.
+// numberOf reads a number, or a text that contains one, as Liquid does.
 func numberOf(v any) (num, error) {
 	if n, ok := number(v); ok {
 		return n, nil
@@ -27,7 +27,7 @@ func numberOf(v any) (num, error) {
 	return num{}, fmt.Errorf("needs a number, not %s", kindOf(v))
 }
 
-// wholeOf reads a whole number that a filter is told.
+// wholeOf reads a whole number from an argument of a filter.
 func wholeOf(v any, what string) (int64, error) {
 	n, err := numberOf(v)
 	if err != nil || !n.whole {
@@ -66,7 +66,7 @@ func withNumber(change func(a, b num) (any, error)) filter {
 	}}
 }
 
-// costOf is the work of computing with a number: decimals are exact, and that takes longer the more digits they have.
+// costOf returns the cost of computing with a number: decimals are exact, so the cost grows with their digits.
 func costOf(n num) int {
 	if n.whole {
 		return 1
@@ -76,7 +76,7 @@ func costOf(n num) int {
 
 var errTooLarge = errors.New("the number is too large")
 
-// exact is the number as it is written: 10.1 and not the nearest sum of powers of two.
+// exact returns the number exactly as written: 10.1 and not the nearest binary fraction.
 func (n num) exact() (*big.Rat, error) {
 	if n.whole {
 		return new(big.Rat).SetInt64(n.i), nil

@@ -86,7 +86,7 @@ func (s *state) hits(item any, args []any) (bool, error) {
 	return strings.Contains(t, name), nil
 }
 
-// keysOf reads what a list is sorted or told apart by: its items, or a field of each.
+// keysOf returns the values that a list is sorted or deduplicated by: its items, or a field of each.
 func keysOf(in any, args []any) (items, keys []any, err error) {
 	if len(args) > 0 && args[0] != nil {
 		return properties(in, args[0])

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// moment reads a time: an instant, a date, or a text that spells one. dated is true for a date, which is in no zone.
+// moment reads a time: an instant, a date, or a text that contains one. dated is true for a date, which is in no zone.
 // The words now and today mean nothing here: a template has no clock.
 func moment(s *state, v any) (t time.Time, dated bool, err error) {
 	switch v := v.(type) {

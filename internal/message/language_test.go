@@ -74,7 +74,7 @@ func TestLanguage(t *testing.T) {
 		{name: "sort_natural", src: "{{ 'b,C,a' | split: ',' | sort_natural | join }} {{ pets | sort_natural: 'name' | map: 'age' | join: ',' }}", want: "a b C ,7,3,1"},
 		{name: "sort_natural puts nothing last", src: "{% assign x = tags | sort_natural %}{{ x[0] }}{{ x[1] }}[{{ x[2] }}]", want: "ab[]"},
 		{name: "compact and uniq by a field", src: "{{ pets | compact: 'age' | size }} {{ pets | uniq: 'name' | map: 'age' | join: ',' }}", want: "3 3,,7"},
-		{name: "uniq tells a number from a text", src: "{{ mixed | concat: mixed | uniq | size }} {{ '1,1' | split: ',' | concat: mixed | uniq | size }}", want: "3 4"},
+		{name: "uniq distinguishes a number from a text", src: "{{ mixed | concat: mixed | uniq | size }} {{ '1,1' | split: ',' | concat: mixed | uniq | size }}", want: "3 4"},
 		{name: "a range is written with its ends", src: "{{ (1..3) }} {{ (1..3) | join: '' }} {% assign r = (2..4) %}{{ r.first }}{{ r.size }}", want: "1..3 123 23"},
 
 		// conditions

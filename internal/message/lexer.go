@@ -10,10 +10,10 @@ const (
 	textToken   tokenKind = iota
 	outputToken           // {{ … }}
 	tagToken              // {% … %}
-	rawToken              // what stands between {% raw %} and {% endraw %}
+	rawToken              // the text between {% raw %} and {% endraw %}
 )
 
-// token is a piece of a template. For outputs and tags, body is what stands between the delimiters.
+// token is a piece of a template. For outputs and tags, body is the text between the delimiters.
 type token struct {
 	kind tokenKind
 	body string

@@ -48,7 +48,7 @@ func ParseAddress(s string) (Mailbox, error) {
 
 // ParseMailbox reads an address with or without a name: Support <support@example.org>.
 //
-// What stands before the last < is the name as people read it. A comma, a colon or a bracket in it has no meaning, and
+// The text before the last < is the display name. A comma, a colon or a bracket in it has no meaning, and
 // needs no quotes: who writes a header writes these. A name that was quoted or encoded already is taken out of that.
 // Blanks at the ends, around the address and in the name are cut to one or none, and so are line breaks of a name.
 func ParseMailbox(s string) (Mailbox, error) {

@@ -71,7 +71,7 @@ func spokenIn(head string) string {
 	return attributes
 }
 
-// spoken are the attributes of an element whose text is in the language of a locale: readers are told how to say it, and in
+// spoken returns the attributes of an element whose text is in the language of a locale: screen readers learn the language, and mail programs in
 // which direction to lay it out. Programs that show mails drop html, and keep what stands at body.
 func spoken(locale string) string {
 	tag, err := bcp47.Parse(locale)

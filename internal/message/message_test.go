@@ -244,7 +244,7 @@ func TestPick(t *testing.T) {
 	}{
 		{"exact", map[string]string{"en": "e", "sw": "s"}, []string{"sw"}, "sw", false},
 		{"region takes its language", map[string]string{"ar": "a", "en": "e"}, []string{"ar-IQ", "en"}, "ar", false},
-		{"spelling", map[string]string{"en_GB": "e", "de": "d"}, []string{"en-gb"}, "en_GB", false},
+		{"underscore", map[string]string{"en_GB": "e", "de": "d"}, []string{"en-gb"}, "en_GB", false},
 		{"script before language", map[string]string{"zh": "z", "zh-Hant": "h"}, []string{"zh-Hant-TW"}, "zh-Hant", false},
 		{"language takes a region", map[string]string{"pt-BR": "p", "en": "e"}, []string{"pt"}, "pt-BR", false},
 		{"next in the chain", map[string]string{"en": "e", "sw": "s"}, []string{"", "fr", "sw"}, "sw", false},

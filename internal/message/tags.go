@@ -136,7 +136,7 @@ func (b *builder) caseTag(t *tag, depth int) (node, *Error) {
 		return nil, err
 	}
 	n := &caseNode{subject: subject, at: t.at}
-	_, end, err := b.block(depth + 1) // what stands before the first when is nothing
+	_, end, err := b.block(depth + 1) // the text before the first when is dropped
 	for err == nil && end != nil && (end.name == "when" || end.name == "else") {
 		var values []expression
 		if end.name == "when" {
@@ -330,7 +330,7 @@ func (b *builder) liquidTag(t *tag, depth int) (node, *Error) {
 	return groupNode(nodes), err
 }
 
-// comment skips up to its {% endcomment %} without reading what stands between; comments nest.
+// comment skips up to its {% endcomment %} without reading the text between; comments nest.
 func (b *builder) comment(t *tag) *Error {
 	open := 1
 	for b.next < len(b.tokens) {

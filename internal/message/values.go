@@ -107,7 +107,7 @@ func (n num) String() string {
 // interval is the list of a range, (1..3). Written out, it shows its ends.
 type interval []any
 
-// Local is an instant that is meant in its own zone, whoever reads it.
+// Local is an instant that is shown in its own zone, not in the reader's.
 type Local struct{ time.Time }
 
 // truthy: only false and nothing are false.

@@ -1,8 +1,8 @@
 // Package reason lists every named outcome of the engine once, each with its sentence for people.
 //
-// A reason answers "why was this sent, moved, left out or stopped?". The same word stands in the database, the
-// API, the console, the command line, the logs and the metric labels; the documentation page is generated from
-// this list. A reason is never shown as an error unless its class is Failure.
+// A reason answers "why was this sent, moved, left out or stopped?". The database, the API, the console, the command line, the logs and
+// the metric labels use the same word, and the documentation page is generated from this list. A reason is shown as an error only if its
+// class is Failure.
 //
 // The package decides nothing and depends on nothing.
 package reason
@@ -17,14 +17,14 @@ type Class string
 
 // The classes. A skip is never a failure.
 const (
-	Progress Class = "progress" // it went on as planned
-	NoMatch  Class = "no_match" // nothing was to be done
-	Skip     Class = "skip"     // rightly not done
+	Progress Class = "progress" // it continued as planned
+	NoMatch  Class = "no_match" // there was nothing to do
+	Skip     Class = "skip"     // left out, rightly
 	Wait     Class = "wait"     // done later
 	Stop     Class = "stop"     // ended on purpose
 	Held     Class = "held"     // waits for a person
 	Failure  Class = "failure"  // went wrong
-	Unknown  Class = "unknown"  // nobody knows yet
+	Unknown  Class = "unknown"  // the outcome is not known yet
 	Rejected Class = "rejected" // the input was refused
 )
 

@@ -30,7 +30,7 @@ func classes() []struct {
 		{reason.Stop, "Ended on purpose"},
 		{reason.Held, "Waits for a person"},
 		{reason.Failure, "Went wrong"},
-		{reason.Unknown, "Nobody knows yet"},
+		{reason.Unknown, "Not known yet"},
 		{reason.Rejected, "The input was refused"},
 	}
 }

@@ -45,7 +45,7 @@ func typeNamed(name string) (Type, error) {
 
 const markPrefix = "rejected_"
 
-// Delimiters are the columns that a report of rejected rows adds to a row. A mapping ignores them, so that the mended
+// Delimiters are the columns that a report of rejected rows adds to a row. A mapping ignores them, so that the corrected
 // report can be read as it is.
 func Delimiters() []string {
 	return []string{markPrefix + "line", markPrefix + "reason", markPrefix + "field", markPrefix + "message", markPrefix + "hint"}

@@ -32,7 +32,7 @@ const (
 	NDJSON Format = "ndjson" // one JSON object a line
 )
 
-// FormatOf tells the format by a file's name; ok is false when the name does not say.
+// FormatOf returns the format by a file's name; ok is false when the name does not show it.
 func FormatOf(name string) (f Format, ok bool) {
 	name = strings.ToLower(name)
 	for _, known := range []struct {
@@ -85,7 +85,7 @@ type Row struct {
 	Fault *Fault
 }
 
-// Identity tells rows apart by what stands in them and where: the same file read again gives the same identities, also
+// Identity identifies rows by their content and position: the same file read again gives the same identities, also
 // when rows were added at its end.
 func (r Row) Identity() [sha256.Size]byte {
 	hash := sha256.New()

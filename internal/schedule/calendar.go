@@ -40,7 +40,7 @@ type Occurrence struct {
 // gap of any zone is a day.
 const lookBehind = 3
 
-// SeveralADay reports whether a date alone does not tell an occurrence from another.
+// SeveralADay reports whether a date does not identify an occurrence, because there are several on it.
 func (c *Calendar) SeveralADay() bool { return len(c.Times) > 1 }
 
 // first is the date from which turns are counted.

@@ -48,7 +48,7 @@ func ParseCron(s string) (r Recurrence, times []civil.TimeOfDay, err error) {
 	for _, hour := range values[1] {
 		times = append(times, civil.TimeOfDay(hour*3600+values[0][0]*60))
 	}
-	// A field that begins with a star restricts nothing, though */2 leaves days out: this is how cron tells the two apart.
+	// A field that begins with a star restricts nothing, though */2 leaves days out: cron makes this distinction.
 	starred := func(i int) bool { return strings.HasPrefix(texts[i], "*") }
 	r.Either = !starred(2) && !starred(4)
 	if texts[2] != "*" {

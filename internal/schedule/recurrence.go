@@ -20,10 +20,10 @@ type Recurrence struct {
 	MonthDays []int
 	Weekdays  []Weekday
 	Positions []int        // of the dates of one turn only these, from 1, counted from the end where negative; none: all
-	WeekStart time.Weekday // by which weeks are told apart where Interval is more than 1
+	WeekStart time.Weekday // the day on which weeks begin, which matters when Interval is more than 1
 	// Either takes a date that fits MonthDays or Weekdays, where both are given, as cron does; else both have to fit.
 	Either bool
-	// Missing says what stands for a day of MonthDays that a month does not have.
+	// Missing says how a day of MonthDays that a month does not have is resolved.
 	Missing civil.MissingDay
 }
 

@@ -139,7 +139,7 @@ func TestEventsThatMadeNothing(t *testing.T) {
 		step("11", "      - edit: workflow/order\n        set: {triggers.enabled: false}\n      - event: order\n        payload: {number: 2}\n        answer: {outcome: no_match}\n", "      sent: none\n")
 	status, out, _ := test(t, Options{All: true}, map[string]string{"a.yaml": text}, "a.yaml")
 	for _, want := range []string{
-		"    made nothing   10:00 workflow order, duplicate: The same occasion already\n",
+		"    made nothing   10:00 workflow order, duplicate: The same occasion exists\n",
 		"    made nothing   10:00 event ordre, no_workflow: No enabled workflow has a\n", "2 steps",
 	} {
 		if !strings.Contains(out, want) {

@@ -2,7 +2,7 @@
 // that stands twice, bytes that are not UTF-8, half of a surrogate pair. It refuses U+0000, which no database holds, and
 // bounds the depth.
 //
-// Values are those of encoding/json with numbers as they are spelled: map[string]any, []any, string, json.Number,
+// Values are those of encoding/json with numbers as written: map[string]any, []any, string, json.Number,
 // bool and nil. What is valid JSON is exactly what encoding/json takes for it; only the one pass differs, which costs
 // a third (see the benchmark). Errors name the path of what is wrong.
 package strictjson
@@ -105,7 +105,7 @@ func (r *Reader) Peek() byte {
 	return 0
 }
 
-// Text reads a value and gives, besides, how it is spelled, without blanks between its tokens.
+// Text reads a value and also returns its source text, without blanks between its tokens.
 func (r *Reader) Text() (v any, text []byte, err *Error) {
 	r.Peek()
 	from, spaces := r.at, r.spaces

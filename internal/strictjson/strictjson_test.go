@@ -103,13 +103,13 @@ func oracleValue(raw []byte, d *json.Decoder, path string, level int) (any, *str
 
 var escapes = regexp.MustCompile(`\\(u([0-9a-fA-F]{4})|.)`)
 
-// unfit looks for the first thing in the spelling of a text that no text holds.
-func unfit(spelled []byte) strictjson.Kind {
+// unfit looks for the first part of a JSON string that strictjson does not accept in a text.
+func unfit(raw []byte) strictjson.Kind {
 	open := -1 // where the second half of a pair has to stand
-	for _, m := range escapes.FindAllSubmatchIndex(spelled, -1) {
+	for _, m := range escapes.FindAllSubmatchIndex(raw, -1) {
 		n := uint64(1)
 		if m[4] >= 0 {
-			n, _ = strconv.ParseUint(string(spelled[m[4]:m[5]]), 16, 32)
+			n, _ = strconv.ParseUint(string(raw[m[4]:m[5]]), 16, 32)
 		}
 		second := n >= 0xdc00 && n < 0xe000
 		if open >= 0 && (m[0] != open || !second) || open < 0 && second {

@@ -86,7 +86,7 @@ func unlike(kind, address string) bool {
 	return false
 }
 
-// Has reports whether an address is one of the contact's own, however it is spelled.
+// Has reports whether an address is one of the contact's own, in any notation.
 func (c Contact) Has(address string) bool {
 	if address == "" {
 		return false

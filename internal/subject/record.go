@@ -35,7 +35,7 @@ func (r RecordRef) Compare(o RecordRef) int {
 const (
 	ConditionMet     = "condition.met"      // a condition on a record is met, and fires
 	OccasionDue      = "condition.due"      // what was planned by a record is due
-	ConditionCleared = "condition.cleared"  // it is over, and somebody is told
+	ConditionCleared = "condition.cleared"  // the condition has cleared, and somebody is notified
 	CalendarDue      = "condition.calendar" // an occasion of the calendar is due, or a workflow is run by hand
 )
 

@@ -27,7 +27,7 @@ type Event struct {
 	OccurredAt    time.Time      // UTC; the time of receipt when the caller gave none (decision 38)
 	OccurredGiven bool           // whether the caller gave OccurredAt
 	ReceivedAt    time.Time      // UTC
-	Payload       map[string]any // JSON values; numbers are json.Number, so that their spelling is kept (C8)
+	Payload       map[string]any // JSON values; numbers are json.Number, so that their digits are kept (C8)
 	Recipient     *Recipient     // nil when the event names nobody
 }
 
@@ -38,7 +38,7 @@ type Recipient struct {
 	CustomerRef string `json:"customer_ref,omitempty"`
 }
 
-// NormalizeAddress gives the form under which two spellings of one address are the same person: e-mail addresses
+// NormalizeAddress returns the canonical form of an address, which identifies the person: e-mail addresses
 // without case, telephone numbers without blanks, dots, dashes and brackets, anything else without outer blanks.
 func NormalizeAddress(address string) string {
 	address = strings.TrimSpace(address)

@@ -1,6 +1,6 @@
 // Package suggest finds the word that somebody meant to write.
 //
-// It compares spellings only; it knows no vocabulary and decides nothing: its answers are hints in errors.
+// It only compares letters; it knows no vocabulary and decides nothing: its answers are hints in errors.
 package suggest
 
 import "strings"
@@ -12,7 +12,7 @@ const (
 	longest = 64
 )
 
-// Nearest returns the one of names that is a slip of the pen away from written, the first of equals, and empty when
+// Nearest returns the one of names that differs from written by a typing mistake, the first of equals, and empty when
 // there is none. Case does not count.
 func Nearest(written string, names []string) string {
 	best, least := "", most+1
@@ -20,7 +20,7 @@ func Nearest(written string, names []string) string {
 		least = most
 	}
 	for _, name := range names {
-		if d := slips(strings.ToLower(written), strings.ToLower(name)); d < least && d < len(name) {
+		if d := distance(strings.ToLower(written), strings.ToLower(name)); d < least && d < len(name) {
 			best, least = name, d
 		}
 	}
@@ -35,8 +35,8 @@ func DidYouMean(written string, names []string) string {
 	return ""
 }
 
-// slips counts what must be typed otherwise: letters added, left out, replaced, or swapped with their neighbour.
-func slips(a, b string) int {
+// distance counts the differences in typing: letters added, left out, replaced, or swapped with their neighbour.
+func distance(a, b string) int {
 	if a == b {
 		return 0
 	}
