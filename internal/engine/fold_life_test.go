@@ -88,11 +88,11 @@ func TestFoldedMessagesAreNotLost(t *testing.T) {
 			three + ", 11:10 fail, 11:11 fail", nil, "15:00", "10:00 a 1, 12:00 b 3 + ---------- + c 4", "a 2 failed permanent_error, b 3 failed permanent_error, c 4 skipped folded_into",
 		},
 		{
-			"what stands in for it brings them too", defs("fallback: [email]\n"), three + ", 11:10 fail", nil, "15:00",
+			"its fallback brings them too", defs("fallback: [email]\n"), three + ", 11:10 fail", nil, "15:00",
 			"10:00 a 1, 12:00 a 2 + ---------- + b 3 + ---------- + c 4", "a 2 failed permanent_error, b 3 skipped folded_into, c 4 skipped folded_into",
 		},
 		{
-			"and what stands in for that", defs("fallback: [email, memory]\n"), three + ", 11:10 fail, 11:11 fail", nil, "15:00",
+			"and so does the fallback of the fallback", defs("fallback: [email, memory]\n"), three + ", 11:10 fail, 11:11 fail", nil, "15:00",
 			"10:00 a 1, 12:00 a 2 + b 3 + c 4", "a 2 failed permanent_error, a 2 failed permanent_error, b 3 skipped folded_into, c 4 skipped folded_into",
 		},
 		{

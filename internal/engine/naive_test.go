@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// watch is what the definition under test says, drawn.
+// watch is the random definition under test.
 type watch struct {
 	change   bool
 	every    int // minutes
@@ -38,7 +38,7 @@ func drawWatch(t *rapid.T) watch {
 		w.change = true
 	}
 	if !strings.Contains(w.per, "record") {
-		w.reset = false // others that share a context hear of its reset at their next look
+		w.reset = false // others that share a context see its reset at their next evaluation
 	}
 	return w
 }
@@ -112,7 +112,7 @@ func (h *host) met(now time.Time) map[string]bool {
 	return map[string]bool{"LOAD": h.load > 5, "DISK": h.full, "SILENT": now.Sub(h.seen) >= 6*time.Minute}
 }
 
-// naive judges every record at every minute, or at every tick, and knows nothing of marks and next looks.
+// naive evaluates every record at every minute, or at every tick, and knows nothing of marks and evaluation instants.
 type naive struct {
 	watch
 	hosts  []*host
@@ -189,8 +189,8 @@ func (n *naive) minute(now time.Time) {
 	}
 }
 
-// Looking at records when they are marked, and when they have to be, fires exactly what looking at all of them at every
-// instant would. Shows: A7, A11, A16, A22, A23.
+// Evaluating records when they are marked or have to be evaluated fires exactly what evaluating all of them at every instant would.
+// Shows: A7, A11, A16, A22, A23.
 func TestEvaluatorFiresWhatANaiveOneFires(t *testing.T) {
 	t.Parallel()
 	outer := t

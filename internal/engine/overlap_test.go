@@ -12,9 +12,9 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A repair takes what was written since the last one began, and not since that one ended: what was written while it ran, behind the page
-// that it was at, is gone over by the next one. So is what was written shortly before it began, as it may have been committed late.
-// What was written before that is not, unless it is due soon.
+// A repair covers the writes since the last one began, not since that one ended: records that were written while it ran, behind its page, are covered
+// by the next one. So are records that were written shortly before it began, because such a write may have been committed late. Earlier writes are
+// not covered, unless their rows are due soon.
 //
 // Shows: B43, B44.
 func TestARepairIncludesConcurrentWrites(t *testing.T) {

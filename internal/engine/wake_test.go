@@ -25,7 +25,7 @@ import (
 // patience is how long a test waits for something that takes milliseconds.
 const patience = 20 * time.Second
 
-// replica is a running engine that is a separate process as far as the database can tell.
+// replica is a running engine that is a separate process as far as the database knows.
 type replica struct {
 	*enginetest.Bundle
 	sent chan string

@@ -11,8 +11,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// What left counts for everything, also when its clock was ahead. What waits in a place that has passed binds no cooldown and
-// counts in the caps of its window; where only what was sent counts, what waits counts for nothing.
+// A sent message counts for every limit, even if its clock was ahead. A message that waits in a slot that has passed counts for no cooldown, but for
+// the caps of its window; if only sent messages count, waiting ones count for nothing.
 //
 // Shows: A31, A32, A39.
 func TestWhichSlotsCount(t *testing.T) {
@@ -55,8 +55,8 @@ func TestWhichSlotsCount(t *testing.T) {
 	}
 }
 
-// What one transaction gives out and takes back on one kind of channel is seen on the others, in whatever order they were asked,
-// and by the next round of the same decision.
+// A slot that a transaction reserves or releases on one kind of channel counts on the others, in whatever order they are requested, and in the next
+// round of the same decision.
 //
 // Shows: A32, A41.
 func TestTotalAcrossKinds(t *testing.T) {

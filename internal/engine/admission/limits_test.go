@@ -51,7 +51,7 @@ func compile(t *testing.T, limits string) *definition.Set {
 	return set
 }
 
-// Whose limit each line is, on which kinds of channel, and what becomes of people whose persona is not defined.
+// The origin of each limit, the kinds of channel that have it, and contacts whose persona is not defined.
 //
 // Shows: A30, A41, A42.
 func TestLimitsOf(t *testing.T) {
@@ -103,8 +103,8 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// What was decided is read back in words, with the zone that it was decided in; the limit that the message waits for in the
-// end is named, and what is over is told as history.
+// A trace is put into words, with the zone of its decision. It names the limit that the message waits for last, and describes limits that are over in
+// the past tense.
 //
 // Shows: A36, A43.
 func TestExplain(t *testing.T) {

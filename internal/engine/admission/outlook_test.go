@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// No instant is told at which a message cannot leave.
+// Ahead never returns an instant at which a message cannot leave.
 func TestAhead(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 14, 5, 12, 34, 0, time.UTC)

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/schedule"
 )
 
-// The account of a row says since when its message could have left, where a retry has moved the instant that catch_up counts from.
+// The trace of a row says since when its message could have left, if a retry has moved the instant from which catch_up counts.
 func TestTraceEligible(t *testing.T) {
 	t.Parallel()
 	due := time.Date(2026, 5, 14, 5, 20, 52, 0, time.UTC)

@@ -19,7 +19,7 @@ func (large) DefinitionSet(context.Context, subject.WorkspaceID, int64) ([]store
 	return []store.Definition{{Kind: "channel", Name: "memory:default", Text: text, Hash: "h"}}, nil
 }
 
-// Sets are kept by their size, and those longest that are asked for.
+// Sets are cached by their size, and the least recently used ones are evicted first.
 func TestLargeSetsAreForgotten(t *testing.T) {
 	t.Parallel()
 	c := catalog.New(large{}, definition.Options{})

@@ -88,7 +88,7 @@ func TestStates(t *testing.T) {
 		return rest
 	}
 	end(now, 1, flow.Away)
-	end(now, 2, flow.Answered) // what was before it did not open the breaker
+	end(now, 2, flow.Answered) // earlier failures did not open the breaker
 	for n := 3; n < 2+flow.Threshold; n++ {
 		if rest := end(now, n, flow.Away); !rest.OK || len(rest.Tries) > 0 {
 			t.Errorf("it rests after try %d: %+v", n, rest)

@@ -13,8 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// A channel is opened once, and anew when its definition or one of its secrets has changed; a secret that lacks is a
-// failure with a name of its own.
+// A channel is opened once, and again when its definition or one of its secrets has changed. A missing secret has a reason of its own.
 func TestGetReopensAChangedChannel(t *testing.T) {
 	t.Parallel()
 	opened := 0

@@ -19,7 +19,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// visits are definitions of messages that leave two hours later, with a reminder a day after.
+// visits are definitions of messages that leave two hours later, with a reminder one day after.
 const visits = `
 workflow: visit
 type: custom
@@ -38,8 +38,8 @@ message:
 {channel: "email:default", provider: memory}
 `
 
-// A message goes where its person is when it is sent: not to an address that they gave up meanwhile, nor past the wish of
-// whoever has it now.
+// A message goes to the address that its contact has when it is sent: not to an address that they gave up meanwhile, and not to one whose present
+// owner is suppressed.
 //
 // Shows: C16, P5, R20.
 func TestMessagesGoWhereTheirPersonIs(t *testing.T) {
@@ -112,7 +112,7 @@ func TestMessagesGoWhereTheirPersonIs(t *testing.T) {
 					change(b)
 				}
 				b.At(at.Add(10 * time.Minute))
-				b.At(at.Add(10 * time.Minute)) // what stands in
+				b.At(at.Add(10 * time.Minute)) // the fallback
 				rows, err := s.Deliveries(t.Context(), b.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 9})
 				if err != nil {
 					t.Fatal(err)
@@ -134,7 +134,7 @@ func TestMessagesGoWhereTheirPersonIs(t *testing.T) {
 	}
 }
 
-// A reminder goes where its person is then, one that was taken up already to where it was taken up for.
+// A reminder goes to the contact's present address; one that is already claimed goes to the address of its claim.
 func TestReminderGoesWhereItsPersonIs(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
@@ -154,8 +154,8 @@ func TestReminderGoesWhereItsPersonIs(t *testing.T) {
 	})
 }
 
-// What is at a limit goes to a channel on which its person has an address of that kind, and else waits: the telephone number
-// by which somebody is known is none for an e-mail.
+// A message at a limit goes to a channel for which its contact has an address of that kind, and otherwise waits: a telephone number is no address for
+// an e-mail.
 //
 // Shows: A40.
 func TestALimitLeadsToAnAddressOfItsKind(t *testing.T) {
@@ -182,7 +182,7 @@ func TestALimitLeadsToAnAddressOfItsKind(t *testing.T) {
 	}
 }
 
-// An address that an audience names serves on channels of its kind. On others its person is reached where they say.
+// An address that an audience names is used on channels of its kind. On other channels the contact's own address is used.
 func TestAnAddressServesOnItsKind(t *testing.T) {
 	t.Parallel()
 	named := strings.NewReplacer("timing: {offset: 2h, reminders: [1d]}\n", "", "to: event.recipient", "address: event.who, kind: email").Replace(visits)
@@ -221,7 +221,7 @@ func TestAnAddressServesOnItsKind(t *testing.T) {
 	})
 }
 
-// ways are the deliveries, each as channel, address, status and reason.
+// ways returns the deliveries, each as channel, address, status and reason.
 func (b bundle) ways() (list []string) {
 	b.Helper()
 	rows, err := b.Store.Deliveries(b.Context(), b.Workspace.ID, store.DeliveryFilter{}, store.Page{Limit: 9})

@@ -61,7 +61,7 @@ message:
 {channel: "memory:default", provider: memory}
 `
 
-// bundle is an engine with short ways to keep contacts.
+// bundle is an engine with helpers for contacts.
 type bundle struct{ *enginetest.Bundle }
 
 func each(t *testing.T, f func(t *testing.T, b bundle)) {
@@ -112,7 +112,7 @@ func (b bundle) stop(id string, suppress bool) contact.Stopped {
 	return stopped
 }
 
-// made is the one delivery of an event's answer.
+// made returns the one delivery of an event's answer.
 func (b bundle) made(r ingest.Result) delivery.Row {
 	b.Helper()
 	if len(r.Instances) != 1 || len(r.Instances[0].Deliveries) != 1 {
@@ -227,7 +227,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// An event that names somebody reaches them at their own address for the channel; its own address wins.
+// An event that names a contact reaches them at their own address for the channel; an address in the event takes precedence.
 func TestAddressOfTheChannel(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
@@ -309,7 +309,7 @@ func TestSuppress(t *testing.T) {
 	})
 }
 
-// A contact that was made for an address, and the one who has that address, are stopped together, whichever came first.
+// A contact that was made for an address, and the contact who has that address, are suppressed together, whichever came first.
 // Shows: P5, R20.
 func TestSuppressionFollowsTheAddress(t *testing.T) {
 	t.Parallel()
@@ -341,7 +341,7 @@ func TestSuppressionFollowsTheAddress(t *testing.T) {
 			t.Error("bob is suppressed again")
 		}
 
-		// An address that somebody has by their own id stays theirs; one that is given up is free.
+		// An address of a contact with a caller's id stays theirs; one that is given up is free.
 		b.write(contact.Merge, `{"id": "cid", "addresses": {"sms": "+44 20 000001"}}`)
 		if d := b.made(b.Post(`{"kind": "plain", "id": "4", "recipient": {"address": "+4420000001"}}`)); d.Contact != b.row("ada").ID {
 			t.Error("cid has taken ada's address")
@@ -354,7 +354,7 @@ func TestSuppressionFollowsTheAddress(t *testing.T) {
 	})
 }
 
-// While messages are being made and sent, a suppression that has returned is the end: no intent is committed after it.
+// While messages are made and sent, no intent is committed after a suppression has returned.
 // Shows: P5.
 func TestSuppressAgainstTheSender(t *testing.T) {
 	t.Parallel()
@@ -366,7 +366,7 @@ func TestSuppressAgainstTheSender(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var work sync.WaitGroup
-		work.Go(func() { // events, one after the other
+		work.Go(func() { // one event after the other
 			for n := range people * each {
 				if _, err := b.Ingest(t.Context(), b.Workspace, []ingest.Item{ingest.Parse(json.RawMessage(
 					fmt.Sprintf(`{"kind": "text", "id": "e%d", "recipient": {"customer_ref": "p%d"}}`, n, n%people)), b.Now())}); err != nil {
@@ -415,7 +415,7 @@ func TestSuppressAgainstTheSender(t *testing.T) {
 	})
 }
 
-// Changes of one contact that come at the same time undo nothing of each other, nor does a suppression.
+// Concurrent changes of one contact do not undo each other, and neither does a suppression.
 func TestChangesAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
@@ -438,7 +438,7 @@ func TestChangesAtTheSameTime(t *testing.T) {
 	})
 }
 
-// Who gave an address up gets nothing that is sent to it, also when another one gave it up in the same call.
+// A contact who gave an address up gets nothing at it, even if another one gave it up in the same call.
 func TestAddressGivenUpByTwo(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {

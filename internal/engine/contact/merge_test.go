@@ -24,7 +24,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// twoADay are the definitions of people who get two messages a day.
+// twoADay are definitions for contacts who get two messages a day.
 const twoADay = "workspace: default\ncadence: {max_per_day: 2}\n---" + definitions + `---
 workflow: news
 type: custom
@@ -44,13 +44,13 @@ message:
   sms: {text: Hello}
 `
 
-// limited is each with these limits.
+// limited runs f with each way to set these limits.
 func limited(t *testing.T, f func(t *testing.T, b bundle)) {
 	t.Helper()
 	storetest.All(t, func(t *testing.T, s *store.Store) { f(t, bundle{enginetest.Setup(t, s, twoADay, nil)}) })
 }
 
-// plan is when the messages to a contact leave, or left, by the day, in order.
+// plan returns when the messages to a contact leave, or left, by the day, in order.
 func (b bundle) plan(id string) (days []string) {
 	b.Helper()
 	rows, err := b.Store.Deliveries(b.Context(), b.Workspace.ID, store.DeliveryFilter{Contact: b.row(id).ID}, store.Page{Limit: 500})
@@ -76,8 +76,8 @@ func (b bundle) plain(id, recipient string) delivery.Row {
 	return b.made(b.Post(fmt.Sprintf(`{"kind": "news", "id": %q, "recipient": {%s}}`, id, recipient)))
 }
 
-// Whoever claims an address has what was made for it so far: what was sent counts in their limits, what waits is planned
-// anew by these, and a message that comes later finds what is left.
+// A contact who claims an address takes over what was made for it: messages that it got count in their limits, waiting messages are planned again by
+// these limits, and a later message finds what is left of them.
 //
 // Shows: R5, R20.
 func TestAddressChangesHands(t *testing.T) {
@@ -111,13 +111,13 @@ func TestAddressChangesHands(t *testing.T) {
 		if d := b.plain("6", fmt.Sprintf(`"customer_ref": %q`, who.ExtID)); d.Contact != b.row("ada").ID || d.SendAt.Format("02") != "15" {
 			t.Errorf("by the old name it goes to %d on %s", d.Contact, d.SendAt)
 		}
-		b.stop(who.ExtID, true) // a wish about the address is one about whoever has it
+		b.stop(who.ExtID, true) // a suppression of the address applies to the contact who has it
 		if !b.row("ada").Suppressed || !slices.Contains(b.plan("ada"), "cancelled suppressed") {
 			t.Errorf("ada: %v", b.plan("ada"))
 		}
 		b.stop("ada", false)
 
-		// Given up, the address is by itself again, until the next one claims it.
+		// An address that is given up is on its own again, until the next contact claims it.
 		b.write(contact.Change, `{"id": "ada", "addresses": {"sms": null}}`)
 		if d := b.plain("7", phone); d.Contact != who.ID || b.row(who.ExtID).Claimant != "" {
 			t.Errorf("after it was given up it is %d's, claimed by %q", d.Contact, b.row(who.ExtID).Claimant)
@@ -130,8 +130,7 @@ func TestAddressChangesHands(t *testing.T) {
 	})
 }
 
-// Two who have an address are not one: who comes second has it when the first one gave it up, also where nothing else is
-// said of them.
+// Two contacts with the same address are not merged. The second one gets it when the first one gives it up, even if nothing else of them changes.
 func TestSecondOfTwoTakesOver(t *testing.T) {
 	t.Parallel()
 	limited(t, func(t *testing.T, b bundle) {
@@ -150,7 +149,7 @@ func TestSecondOfTwoTakesOver(t *testing.T) {
 	})
 }
 
-// One occasion that reached two addresses of somebody who claims both is one message to them.
+// One occasion that reached two addresses of a contact who claims both is one message to them.
 func TestOneOccasionByTwoAddresses(t *testing.T) {
 	t.Parallel()
 	limited(t, func(t *testing.T, b bundle) {
@@ -173,8 +172,8 @@ func TestOneOccasionByTwoAddresses(t *testing.T) {
 	})
 }
 
-// While addresses are claimed, given up and suppressed, and messages are made and sent by two processes at once, nobody is
-// sent more than their limits let through, no message is lost, and no two transactions wait for each other.
+// While addresses are claimed, given up and suppressed, and two processes make and send messages, nobody gets more than their limits allow, no
+// message is lost, and no two transactions deadlock.
 //
 // Shows: P5, R20.
 func TestAddressesChangeHandsUnderLoad(t *testing.T) {

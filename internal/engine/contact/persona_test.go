@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A person's own limits change by key, like addresses and attributes.
+// A contact's own limits change by key, like addresses and attributes.
 //
 // Shows: A42.
 func TestOwnLimits(t *testing.T) {
@@ -49,7 +49,7 @@ func TestOwnLimits(t *testing.T) {
 	})
 }
 
-// A persona that is not defined is refused; one that is taken away later stays with its people.
+// A persona that is not defined is refused; one that is deleted later stays with its contacts.
 //
 // Shows: A30, A46.
 func TestPersona(t *testing.T) {

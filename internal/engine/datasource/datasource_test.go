@@ -23,7 +23,7 @@ import (
 
 var start = time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
 
-// types are the records of the tests.
+// types are the record types of the tests.
 const types = `
 ---
 record_type: class
@@ -33,7 +33,7 @@ record_type: centre
 fields: {name: text}
 `
 
-// asked compiles what a message reads.
+// asked compiles the data of a message.
 func asked(t *testing.T, data string) []*definition.Data {
 	t.Helper()
 	text := "workflow: w\ntype: report\ntriggers:\n  - schedule: {every: 1d, at: \"07:00\", period: 1d}\naudience: {everyone: true}\nchannel: sms\n" +
@@ -85,7 +85,7 @@ func (w world) put(typ string, all map[string]map[string]any) {
 	}
 }
 
-// read reads for a contact, about an occasion.
+// read reads the data for a contact and an occasion.
 func (w world) read(data []*definition.Data, occasion string, c subject.Contact, now time.Time) (map[string]any, error) {
 	return w.Read(w.Context(), now, datasource.Query{
 		Workspace: w.ws.ID, Data: data, Occasion: occasion, Contact: c.ID,
@@ -93,7 +93,7 @@ func (w world) read(data []*definition.Data, occasion string, c subject.Contact,
 	})
 }
 
-// documents answers with a document that counts its readers.
+// documents returns a document and counts its readers.
 type documents struct {
 	mu    sync.Mutex
 	asked int
@@ -181,7 +181,7 @@ func TestRecords(t *testing.T) {
 	})
 }
 
-// What cannot be told whole is told of by an error that names it, and by no part of it.
+// Data that cannot be read completely is reported by an error that names it, and no part of it is returned.
 func TestWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -215,8 +215,8 @@ func TestWhatCannotBeRead(t *testing.T) {
 	})
 }
 
-// The people of one occasion are told the same, read once for all who ask at the same time; after a minute it is read anew,
-// and what went wrong is tried again at once.
+// All contacts of one occasion get the same data, which is read once for concurrent readers. After a minute it is read again; after an error it is
+// read again at once.
 func TestReadOnce(t *testing.T) {
 	t.Parallel()
 	d := &documents{}
@@ -251,7 +251,7 @@ func TestReadOnce(t *testing.T) {
 	if diff := cmp.Diff([]any{int64(20), 1, "data.d: away", "data.d: away", 4, 5}, got); diff != "" {
 		t.Error(diff)
 	}
-	for i := range 100 { // others make room for themselves
+	for i := range 100 { // other results need room in the cache
 		n(fmt.Sprint(i), start.Add(time.Minute+time.Duration(i+1)*time.Millisecond))
 	}
 	if again := n("o", start.Add(time.Minute+time.Second)); again != 106 {
@@ -259,7 +259,7 @@ func TestReadOnce(t *testing.T) {
 	}
 }
 
-// What is kept is bounded by what it holds, and not by how large it was as JSON: of large documents few are kept.
+// The cache is bounded by the number of values, and not by their size as JSON: it keeps few large documents.
 func TestLargeDocumentsAreForgottenSooner(t *testing.T) {
 	t.Parallel()
 	d := &documents{list: make([]any, 40_000)}

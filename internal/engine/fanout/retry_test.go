@@ -12,7 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// What breaks down over one instance is that one's failure: at once the first time, by the ladder the second, held the third.
+// A panic over one instance fails only that instance: it is retried at once the first time, after the backoff the second time, and put on hold the
+// third time.
 func TestBreakdowns(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 14, 9, 0, 0, 0, time.UTC)
@@ -40,7 +41,7 @@ func TestBreakdowns(t *testing.T) {
 	}
 }
 
-// An instance keeps what it was planned by, and the last three failures, none of them whole where it is long.
+// An instance stores how it was planned and its last three failures, each cut short if it is long.
 func TestFailuresAreKept(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 14, 9, 0, 0, 0, time.UTC)

@@ -56,7 +56,7 @@ channel: memory:default
 provider: memory
 `
 
-// door is a store at which transactions can be held up and disturbed.
+// door is a store whose transactions a test can delay and fail.
 type door struct {
 	*store.Store
 	mu    sync.Mutex
@@ -84,7 +84,7 @@ func (d *door) Ingest(ctx context.Context, ws subject.WorkspaceID, request func(
 	})
 }
 
-// bench is an intake with everything around it.
+// bench is an Ingester with its store, clock and journal.
 type bench struct {
 	testing.TB
 	*ingest.Ingester
@@ -109,7 +109,7 @@ func setup(t testing.TB, s *store.Store) *bench {
 	return out
 }
 
-// told is how many occasions the journal was told of.
+// reported returns how many occasions are in the journal.
 func (b *bench) reported() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +121,7 @@ func (b *bench) reported() (n int) {
 	return n
 }
 
-// call is one request and what came of it.
+// call is one request with its answer.
 type call struct {
 	items   []ingest.Item
 	once    *store.Idempotent[[]ingest.Result]
@@ -131,7 +131,7 @@ type call struct {
 	err     error
 }
 
-// start makes the call on a goroutine of its own and returns when it waits in line, or holds the only transaction.
+// start makes the call on a goroutine of its own and returns when it waits in line, or runs the only transaction.
 func (b *bench) start(running *sync.WaitGroup, c *call, waiting int) {
 	ctx, cancel := context.WithCancel(b.Context())
 	c.cancel, c.done = cancel, make(chan struct{})
@@ -149,7 +149,7 @@ func (b *bench) await(waiting int) {
 	}
 }
 
-// together makes the calls share a transaction, in this order. Meanwhile, when not nil, runs while all wait.
+// together makes the calls share a transaction, in this order. It calls meanwhile, if not nil, while all of them wait.
 func (b *bench) together(calls []*call, meanwhile func()) {
 	var running sync.WaitGroup
 	begun, open := make(chan struct{}), make(chan struct{})
@@ -175,7 +175,7 @@ func (b *bench) together(calls []*call, meanwhile func()) {
 	running.Wait()
 }
 
-// apart makes the calls one after the other.
+// apart makes the calls one after another.
 func (b *bench) apart(calls []*call) {
 	for _, c := range calls {
 		c.results, c.err = b.Ingest(b.Context(), b.ws, c.items, enginetest.Start, c.once)
@@ -194,7 +194,7 @@ func order(number, total int, address string) string {
 	return fmt.Sprintf(`{"id":"e%d","kind":"order","payload":{"number":%d,"total":%d},"recipient":{"address":%q}}`, number, number, total, address)
 }
 
-// once keeps the outcomes of a request, without ids.
+// once stores the outcomes of a request, without ids.
 func once(key, request string) *store.Idempotent[[]ingest.Result] {
 	return &store.Idempotent[[]ingest.Result]{
 		AnswerKey: store.AnswerKey{Key: key, Request: request}, At: enginetest.Start,
@@ -204,7 +204,7 @@ func once(key, request string) *store.Idempotent[[]ingest.Result] {
 	}
 }
 
-// said is an answer without the ids in it.
+// said is an answer without its ids.
 func said(results []ingest.Result) string {
 	for i := range results {
 		r := results[i]
@@ -231,7 +231,7 @@ func said(results []ingest.Result) string {
 	return string(text)
 }
 
-// answers are what the calls were told, without ids and without the database's own words.
+// answers returns the answers of the calls, without ids and without the database's own words.
 func answers(calls []*call) []string {
 	var out []string
 	for i, c := range calls {
@@ -250,7 +250,7 @@ func answers(calls []*call) []string {
 	return out
 }
 
-// rows is everything that is stored, without ids, sorted.
+// rows returns all stored rows, without ids, sorted.
 func (b *bench) rows(calls []*call) []string {
 	b.Helper()
 	ctx, ws := b.Context(), b.ws.ID
@@ -328,7 +328,7 @@ func (b *bench) rows(calls []*call) []string {
 	return out
 }
 
-// random makes requests that meet each other in every way: the same occasion, the same person, the same key.
+// random makes requests that overlap in every way: the same occasion, the same contact, the same key.
 func random(r *rand.Rand) []*call {
 	calls := make([]*call, 2+r.IntN(6))
 	for i := range calls {
@@ -351,9 +351,9 @@ func random(r *rand.Rand) []*call {
 		}
 	}
 	switch r.IntN(6) {
-	case 0: // what no database holds, smuggled past the checks
+	case 0: // text that no database stores, past the validation
 		calls[r.IntN(len(calls))].items[0] = ingest.Item{Event: subject.Event{Kind: "a\x00b", OccurredAt: enginetest.Start, ReceivedAt: enginetest.Start}}
-	case 1: // what the index of one database has no room for
+	case 1: // text that is too long for the index of one database
 		var long strings.Builder
 		for range 1000 {
 			fmt.Fprintf(&long, "%x", r.Uint64())

@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// IngestBy is Ingest of a request that was planned by a given set, which is not asked for again.
+// IngestBy is Ingest for a request that was planned by a given set, which is not read again.
 func (in *Ingester) IngestBy(ctx context.Context, ws store.Workspace, set *definition.Set, items []Item, now time.Time) ([]Result, error) {
 	b := newBatch(ws, set, items, now, nil)
 	err := in.gathering(ws.ID).commit(ctx, b)

@@ -2,7 +2,7 @@ package ingest
 
 import "github.com/carillonhq/carillon/internal/subject"
 
-// Waiting is how many requests of the workspace wait for a transaction.
+// Waiting returns how many requests of the workspace wait for a transaction.
 func (in *Ingester) Waiting(ws subject.WorkspaceID) int {
 	g := in.gathering(ws)
 	g.mu.Lock()

@@ -20,8 +20,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Requests that share a transaction leave the same rows behind, and are answered alike, as requests that come one
-// after the other: whatever they hold, and whatever is wrong with one of them.
+// Requests that share a transaction store the same rows, and get the same answers, as requests that come one after another: whatever they contain,
+// and whatever is wrong with one of them.
 // Shows: P1, P2, C11.
 func TestGroupIsAsOneByOne(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func (b *bench) transactions() int {
 	return b.door.n
 }
 
-// Those who wait are written in one transaction, up to what it may hold.
+// Waiting requests are written in one transaction, up to its bound.
 func TestGroupSharesATransaction(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -89,7 +89,7 @@ func TestGroupSharesATransaction(t *testing.T) {
 		for len(full[1].items) < ingest.MaxBatch {
 			full[1].items = append(full[1].items, ingest.Item{Err: &ingest.ItemError{Message: "refused"}})
 		}
-		if s.Writers() > 1 { // then so many events need not wait for the transaction under way
+		if s.Writers() > 1 { // then so many events need not wait for the running transaction
 			b.together(full[:1], func() { b.apart(full[1:2]) })
 			b.apart(full[2:])
 		} else {
@@ -106,7 +106,7 @@ func TestGroupSharesATransaction(t *testing.T) {
 	})
 }
 
-// A caller who goes away takes nobody with them: not while waiting, and not while writing for others.
+// A caller who goes away affects nobody else: not while waiting, and not while writing for others.
 func TestGroupOfACallerWhoGoesAway(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -122,7 +122,7 @@ func TestGroupOfACallerWhoGoesAway(t *testing.T) {
 		b.created(calls[0], calls[1], calls[3], calls[4])
 
 		more := orders(9)[5:]
-		b.door.fail = func(context.Context, int) error { // everybody is taken along; now they leave
+		b.door.fail = func(context.Context, int) error { // the group is complete; now they leave
 			for _, c := range more[:2] {
 				c.cancel()
 			}
@@ -138,7 +138,7 @@ func TestGroupOfACallerWhoGoesAway(t *testing.T) {
 	})
 }
 
-// A caller who is alone in a transaction ends it when they go away.
+// A caller who is alone in a transaction ends it by going away.
 func TestLonelyCallerWhoGoesAway(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -158,8 +158,8 @@ func TestLonelyCallerWhoGoesAway(t *testing.T) {
 	})
 }
 
-// What fails for all is tried by each, and what breaks one leader down stores nothing, tells nothing and stops nobody after
-// it: what happened is told, to the log as to the metrics, when it is stored.
+// If a group fails, each request is tried alone. A panic of one group's writer stores nothing, reports nothing and stops no later group: an occasion
+// is logged and counted when it is stored.
 // Shows: B47.
 func TestGroupThatFails(t *testing.T) {
 	t.Parallel()
@@ -184,7 +184,7 @@ func TestGroupThatFails(t *testing.T) {
 		broken := orders(7)[4:]
 		b.door.fail = func(_ context.Context, n int) error {
 			if n == 6 {
-				runtime.Goexit() // as a panic that the server caught: the goroutine ends in the middle
+				runtime.Goexit() // like a panic that the server caught: the goroutine ends in the middle
 			}
 			return nil
 		}
@@ -209,7 +209,7 @@ func TestGroupThatFails(t *testing.T) {
 	})
 }
 
-// Definitions that change under a group have everybody plan again; nobody is planned by the old ones.
+// If definitions change while a group waits, all its requests are planned again; none uses the old ones.
 func TestGroupMeetsNewDefinitions(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -237,7 +237,7 @@ func TestGroupMeetsNewDefinitions(t *testing.T) {
 	})
 }
 
-// Many at once, without anybody's help: all are stored once.
+// Many concurrent requests, without help from the test: all are stored once.
 func TestGroupsUnderLoad(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -16,8 +16,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// An event that is new for one workflow and known to another one is created: it is stored, what is new of it is sent, and its answer
-// names both. It is a duplicate as a whole only where each workflow knows it.
+// An event that is new for one workflow and known to another one is created: it is stored, its new occasion is sent, and its answer names both. It is
+// a duplicate only if every workflow knows it.
 //
 // Shows: C11, C13.
 func TestAnEventThatIsNewForOneWorkflow(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAnEventThatIsNewForOneWorkflow(t *testing.T) {
 			return results[0]
 		}
 		first := post(1, "a@example.org")
-		half := post(1, "b@example.org") // the order is known by its number, the follow-up by the person too
+		half := post(1, "b@example.org") // the order is known by its number, the follow-up by the contact too
 		if half.Outcome != ingest.Created || half.Reason != "" || half.Event == 0 || half.Event == first.Event {
 			t.Errorf("new for one workflow: %+v", half)
 		}
@@ -57,8 +57,8 @@ func TestAnEventThatIsNewForOneWorkflow(t *testing.T) {
 	})
 }
 
-// A request that was planned by an older set of definitions never joins the transaction of one that was planned by the set in force: it
-// gets one of its own, which finds that its set is in force no longer.
+// A request that was planned by an older set never joins the transaction of one that was planned by the set in force. It gets its own transaction,
+// which finds that its set is not in force any more.
 func TestAnOlderPlanJoinsNoGroup(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -72,10 +72,10 @@ func TestAnOlderPlanJoinsNoGroup(t *testing.T) {
 		}
 		bundle.Apply(strings.ReplaceAll(rules, "Thank you", "Thanks"))
 		calls := orders(5)[1:]
-		b.apart(calls[:1]) // the new set is known
+		b.apart(calls[:1]) // the new set is loaded
 		var late error
 		var running sync.WaitGroup
-		b.together(calls[1:3], func() { // one holds the only transaction, one waits, and behind it comes the older one
+		b.together(calls[1:3], func() { // one holds the only transaction, one waits, and the older one waits behind it
 			running.Go(func() { _, late = b.IngestBy(t.Context(), b.ws, older, calls[3].items, enginetest.Start) })
 			b.await(2)
 		})

@@ -12,10 +12,9 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// BenchmarkRepeats measures how many events a second are taken in, one to a request with an Idempotency-Key, when none, 2 %
-// and 10 % of the requests are sent a second time while the first one is under way. The three take turns, so that
-// other load on the machine meets each of them; "kept-2%" and "kept-10%" are the shares of what is taken in without
-// repeats.
+// BenchmarkRepeats measures how many events a second are ingested, one to a request with an Idempotency-Key, when none, 2 % and 10 % of the requests
+// are sent a second time while the first one runs. The three take turns, so that other load on the machine affects each of them; "kept-2%" and
+// "kept-10%" are the rates relative to the one without repeats.
 func BenchmarkRepeats(b *testing.B) {
 	const (
 		callers = 32

@@ -25,7 +25,7 @@ func keyed(k, request string, c *call) *call {
 	return c
 }
 
-// replayed fails the test for calls that were not answered with what the first one was answered.
+// replayed fails the test for calls whose answer differs from the first one's.
 func (b *bench) replayed(first *call, calls ...*call) {
 	b.Helper()
 	want, err := first.once.Answer(first.results)
@@ -40,8 +40,8 @@ func (b *bench) replayed(first *call, calls ...*call) {
 	}
 }
 
-// A repeated request is answered from what is stored; all others of its group share one transaction. It does not
-// matter whether the first request was stored before or is in the same group, nor where the repeat stands.
+// A repeated request gets the stored answer; all others of its group share one transaction. It does not matter whether the first request was stored
+// before or is in the same group, nor where the repeat is in the group.
 // Shows: P1, P2.
 func TestRepeatsLeaveTheGroupWhole(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestRepeatsLeaveTheGroupWhole(t *testing.T) {
 		if n := b.reported(); n != 10 {
 			t.Errorf("the journal has %d occasions, want 10", n)
 		}
-		// A refused request leaves nothing behind, the people it names included.
+		// A refused request stores nothing, not even the contacts that it names.
 		people, err := s.Contacts(t.Context(), b.ws.ID, store.ContactFilter{}, store.Page{Limit: 100})
 		if err != nil || len(people) != 5 {
 			t.Errorf("%d contacts, %v; want 5", len(people), err)
@@ -82,8 +82,8 @@ func TestRepeatsLeaveTheGroupWhole(t *testing.T) {
 	})
 }
 
-// What conditions on people evaluate within a transaction is bounded: of a request that goes on and on the rest of the
-// events is refused by name, and the requests beside it are written in a transaction of their own.
+// The evaluation of conditions within a transaction is bounded: if a request exceeds the bound, the rest of its events is refused with a reason, and
+// the requests beside it are written in a transaction of their own.
 // Shows: reliability 40.
 func TestCostlyConditionsEndTheirTransaction(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestCostlyConditionsEndTheirTransaction(t *testing.T) {
 	})
 }
 
-// A group of which every request is a repeat writes nothing, and costs no more statements than one of them.
+// A group of repeats only writes nothing, and needs no more statements than one of them.
 func TestGroupOfRepeatsOnly(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -146,8 +146,8 @@ func TestGroupOfRepeatsOnly(t *testing.T) {
 	})
 }
 
-// The answer to a request of which every event is refused is not kept. A second request with its key, in the same
-// group, is decided by itself, after the group.
+// The answer to a request whose events are all refused is not stored. A second request with its key, in the same group, is decided by itself, after
+// the group.
 func TestRepeatOfARefusedRequest(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -192,7 +192,7 @@ func TestRepeatWhoseCallerGoesAway(t *testing.T) {
 		if counts, err := s.Counts(t.Context(), b.ws.ID); err != nil || counts.Events != 1 {
 			t.Errorf("%d events, %v; want 1", counts.Events, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a turn that was given to nobody stops all others
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a turn that nobody takes would stop all others
 		defer cancel()
 		next := orders(3)[2]
 		next.results, next.err = b.Ingest(ctx, b.ws, next.items, enginetest.Start, nil)

@@ -1,4 +1,4 @@
 package record
 
-// Fits holds fields against a declared type.
+// Fits checks fields against a declared type.
 var Fits = fits

@@ -23,7 +23,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// bundle is an engine with short ways to keep records.
+// bundle is an engine with helpers for records.
 type bundle struct{ *enginetest.Bundle }
 
 func each(t *testing.T, f func(t *testing.T, b bundle)) {
@@ -119,7 +119,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// A record that is made again under its id is the same one: its row, its revisions and what triggers remember stay.
+// A record that is made again under its id is the same one: its row, its revisions and the state of its triggers stay.
 // Shows: R10.
 func TestDeleteAndMakeAgain(t *testing.T) {
 	t.Parallel()
@@ -226,7 +226,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A record that is too large is refused by what it would become, and stops no other one.
+// A record that would become too large is refused, and stops no other one.
 func TestLarge(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
@@ -242,7 +242,7 @@ func TestLarge(t *testing.T) {
 	})
 }
 
-// What does not fit a declared type is refused with what was expected, and never with the value.
+// A value that does not fit its declared type is refused with the expected form, and never with the value.
 func TestTyped(t *testing.T) {
 	t.Parallel()
 	typ := &expr.RecordType{Name: "kiosk", Declared: map[string]string{
@@ -252,7 +252,7 @@ func TestTyped(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"t": "", "n": -1.5e3, "b": false, "d": "2028-02-29", "dt": "2026-05-14T08:12:34.5+03:00", "tod": "23:59", "c": "ann", "p": "x", "r": "akl", "l": [], "o": {}}`: "",
 		`{"dt": "2026-05-14T08:12"}`:            "",
-		`{"dt": "9999-12-31T23:59:59Z"}`:        "", // absurd, and a condition's to judge
+		`{"dt": "9999-12-31T23:59:59Z"}`:        "", // absurd, but conditions decide that
 		`{"batery_level": null, "n": null}`:     "",
 		`{"batery_level": 1}`:                   "props.batery_level: the type kiosk has no such field (did you mean battery_level?)",
 		`{"battery_level": "secret"}`:           "props.battery_level: is a text, and the type kiosk says number (write it without quotes, like 15 or 0.5)",
@@ -363,7 +363,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// spoiled is a store in which what is stored of one record cannot be read.
+// damaged is a store in which one record cannot be read.
 type damaged struct{ *store.Store }
 
 func (s damaged) WriteRecords(
@@ -381,8 +381,8 @@ func (s damaged) WriteRecords(
 	}, contacts, once)
 }
 
-// A record that cannot be read is not changed in part, since nobody knows what would stay, and can be written whole or taken
-// away. The others of its batch are written.
+// A record that cannot be read cannot be changed in part, because the rest of it is unknown. It can be replaced or deleted. The other records of its
+// batch are written.
 func TestWriteOfAnUnreadableRecord(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b bundle) {
