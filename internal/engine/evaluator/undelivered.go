@@ -48,7 +48,7 @@ type refunds struct {
 
 // refundUndelivered reads alerts whose messages all ended without having been sent, and refunds their cooldowns.
 func (c *Evaluator) refundUndelivered(ctx context.Context, now time.Time, limit int) (int, error) {
-	return c.loaded(ctx, "give cooldowns back", limit, func(limit int) (int, []journal.Entry, error) {
+	return c.loaded(ctx, "refund cooldowns", limit, func(limit int) (int, []journal.Entry, error) {
 		r := refunds{Evaluator: c, now: now}
 		n, err := c.store.Undelivered(ctx, now, limit, r.decide)
 		return n, r.entries, err

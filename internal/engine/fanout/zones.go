@@ -200,7 +200,7 @@ func traceIn(trace, zone string) string {
 		kept["planned"] = text
 		text, err = json.Marshal(kept)
 	}
-	if err != nil { // what was JSON is JSON
+	if err != nil { // a trace that was decoded can be encoded
 		return trace
 	}
 	return string(text)

@@ -383,7 +383,7 @@ func (o *Operator) operate(ctx context.Context, ws subject.WorkspaceID, now time
 	}
 }
 
-// follow returns what comes after a calendar occasion that a person has ended: a series ends only by its own rule.
+// follow returns the successor of a calendar occasion that a person has ended: a series ends only by its own rule.
 func (o *Operator) follow(a *action, s store.OperatorState, ended *instance.Row) ([]store.Successor, error) {
 	in := s.Instance
 	if ended == nil || ended.Status == instance.Pending || in.Status != instance.Pending || s.Later || !plan.InSeries(in) {

@@ -49,7 +49,7 @@ type rules struct {
 	off      bool // the workflow is switched off
 }
 
-// rulesOf finds the definitions of a claim: what is pinned from its own set, channels and switches from the one
+// rulesOf finds the definitions of a claim: pinned ones from its own set, channels and switches from the set
 // in force.
 func (s *Sender) rulesOf(row delivery.Row, live *definition.Set) (rules, error) {
 	set := live
