@@ -24,7 +24,7 @@ func (l *loops) keepZones(ctx context.Context) {
 		case err != nil && ctx.Err() == nil:
 			l.config.Log.WarnContext(ctx, "the rules of zones were not compared", "error", err)
 		case len(moved) > 0:
-			l.config.Log.InfoContext(ctx, "what is pending moves: these zones have other rules", "zones", strings.Join(moved, " "))
+			l.config.Log.InfoContext(ctx, "pending occasions move: these zones have other rules", "zones", strings.Join(moved, " "))
 		}
 		if l.config.Clock.Sleep(ctx, l.config.Clock.Now().Add(zonesEvery)) != nil {
 			return

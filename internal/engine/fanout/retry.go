@@ -27,7 +27,7 @@ const maxCrashes = 3
 // crash is the error of a worker that panicked over an instance.
 type crash struct{ cause any }
 
-func (c *crash) Error() string { return fmt.Sprintf("it brought its worker down: %v", c.cause) }
+func (c *crash) Error() string { return fmt.Sprintf("its worker crashed: %v", c.cause) }
 
 // errLost means that the lease of an instance has run out although nobody released it.
 var errLost = errors.New("its worker has died")

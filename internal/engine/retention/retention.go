@@ -90,7 +90,7 @@ func (r *Retention) Step(ctx context.Context, now time.Time, limit int) (more bo
 	}
 	r.restUntil = now.Add(Rest)
 	if r.total != (store.Retained{}) {
-		r.log.InfoContext(ctx, "deleted what was over", "older_than", r.keep, "instances", r.total.Instances, "deliveries", r.total.Deliveries,
+		r.log.InfoContext(ctx, "deleted ended rows", "older_than", r.keep, "instances", r.total.Instances, "deliveries", r.total.Deliveries,
 			"events", r.total.Events, "decisions", r.total.Decisions, "throttles", r.total.Throttles, "definition_versions", r.total.Definitions)
 	}
 	return false, nil
