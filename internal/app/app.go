@@ -190,8 +190,8 @@ func prepare(ctx context.Context, s *store.Store, migrate bool, now func() time.
 	if err != nil {
 		return store.Workspace{}, err
 	}
-	if have > want {
-		return store.Workspace{}, fmt.Errorf("%w: its schema has version %d, this program knows %d: run the newer program, or restore a copy from before", store.ErrNewerSchema, have, want)
+	if err := store.Upgradable(have, want); err != nil {
+		return store.Workspace{}, err
 	}
 	if have != want {
 		return store.Workspace{}, fmt.Errorf("the database's schema has version %d and this program needs %d: run carillon migrate, or start without --no-migrate", have, want)

@@ -213,7 +213,7 @@ func TestEveryPage(t *testing.T) {
 			"/deliveries": {"sent", "inbox"},
 			"/instances":  {"completed", "event:"},
 			"/events":     {"visit-closed", "The trigger&#39;s condition is false."},
-			"/decisions":  {"duplicate", "The same occasion already exists"},
+			"/decisions":  {"duplicate", "The same occasion exists already"},
 		} {
 			for _, text := range want {
 				if !strings.Contains(seen[path].body, text) {

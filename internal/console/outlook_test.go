@@ -94,7 +94,7 @@ func TestPausedAndOverALimit(t *testing.T) {
 	if _, err := b.engine.Operator().Pause(t.Context(), b.ws.ID, "daily", "wrong text", "ann", b.clock.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if text := list(); !strings.Contains(text, "paused ann daily inbox A person has paused its workflow") || strings.Contains(text, "deferred") {
+	if text := list(); !strings.Contains(text, "paused ann daily inbox A person has paused the workflow; this waits") || strings.Contains(text, "deferred") {
 		t.Error(text)
 	}
 	rows, err := b.store.Deliveries(t.Context(), b.ws.ID, store.DeliveryFilter{Workflow: "daily"}, store.Page{})

@@ -20,7 +20,7 @@ const (
 	contextCooldown = 10 * time.Second
 	personCooldown  = 20 * time.Second
 	// evaluateWithin bounds the wait for the evaluation of a written record, which the write triggers.
-	evaluateWithin = 5 * time.Second
+	evaluateWithin = 30 * time.Second
 )
 
 // host holds figures from /proc.

@@ -221,8 +221,8 @@ func checkFile(ctx context.Context, path string) (schema int64, err error) {
 		return 0, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	want, err := newestSchema()
-	if err == nil && schema > want {
-		err = fmt.Errorf("%w: schema %d, this binary knows %d", ErrNewerSchema, schema, want)
+	if err == nil {
+		err = Upgradable(schema, want)
 	}
 	return schema, err
 }

@@ -69,7 +69,7 @@ func TestRestoreRefuses(t *testing.T) {
 	f.must(os.WriteFile(path("cut"), whole[:len(whole)/2], 0o600))
 	f.must(os.WriteFile(path("empty"), nil, 0o600))
 	f.must(os.WriteFile(path("newer"), whole, 0o600))
-	if _, err := raw(t, path("newer")).ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`); err != nil {
+	if _, err := raw(t, path("newer")).ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`); err != nil {
 		t.Fatal(err)
 	}
 	f.must(os.WriteFile(path("live"), whole, 0o600))

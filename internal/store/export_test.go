@@ -235,6 +235,9 @@ func RetainStatements(batch int) map[string][]any {
 	}
 }
 
+// Baseline is the first schema.
+const Baseline = baseline
+
 // MigrateTo brings the schema of an empty database up to an earlier version.
 func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	provider, err := s.provider()

@@ -18,11 +18,16 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
-// Each file is one block between StatementBegin and StatementEnd: one message to the server, with nothing for goose to take
-// apart.
+// The files below migrations/source are written by hand, for PostgreSQL. Those of the two databases are made from them by
+// "go test ./internal/store -run TestMigrationsHaveOneSource -update": SQLite knows no collation "C" and no storage parameters, and
+// keeps its rows in their primary keys. A migration that has landed is never edited; a change of the schema is a new file. Each file
+// is one block between StatementBegin and StatementEnd: one message to the server, which goose does not split.
 //
-//go:embed migrations
+//go:embed migrations/sqlite migrations/postgres
 var migrations embed.FS
+
+// baseline is the first schema. Databases of lower numbers were made by development versions before it.
+const baseline = 100
 
 // migrationLock is the key of the advisory lock; any number that nobody else uses on the same database.
 const migrationLock = 0x6361726c6e // "carln"
@@ -31,7 +36,7 @@ const migrationLock = 0x6361726c6e // "carln"
 const migrationWait = 100 * time.Millisecond
 
 // Migrate brings the schema up to this binary. Processes that start together wait for one another. A schema that
-// is newer than the binary gives ErrNewerSchema and stays as it is.
+// is newer than the binary gives ErrNewerSchema, one from before the baseline ErrSchemaBeforeBaseline; both stay as they are.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
@@ -49,15 +54,27 @@ func (s *Store) migrate(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case have > want:
-			return fmt.Errorf("%w: schema %d, this binary knows %d", ErrNewerSchema, have, want)
 		case have == want:
 			return nil
+		}
+		if err := Upgradable(have, want); err != nil {
+			return err
 		}
 		if err := s.migrateOnce(ctx); err != nil && (s.writer == nil || try == tries) {
 			return err
 		}
 	}
+}
+
+// Upgradable reports why a database of the schema have cannot be brought to want; nil: it can, or is there.
+func Upgradable(have, want int64) error {
+	switch {
+	case have > want:
+		return fmt.Errorf("%w: its schema is %d, this program knows %d: run the newer program, or restore a copy from before", ErrNewerSchema, have, want)
+	case have > 0 && have < baseline:
+		return fmt.Errorf("%w: its schema is %d, the first one is %d: start with a new database", ErrSchemaBeforeBaseline, have, baseline)
+	}
+	return nil
 }
 
 func (s *Store) migrateOnce(ctx context.Context) error {
@@ -133,7 +150,10 @@ type Migration struct {
 
 // Pending lists the migrations that the database lacks, in their order.
 func (s *Store) Pending(ctx context.Context) ([]Migration, error) {
-	have, _, err := s.SchemaVersion(ctx)
+	have, want, err := s.SchemaVersion(ctx)
+	if err == nil {
+		err = Upgradable(have, want)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,8 @@ var (
 	ErrInvalid          = errors.New("cannot be stored")                                    // the value itself is wrong; trying again is useless
 	ErrStaleDefinitions = errors.New("another definition set is in force")                  // compile again with the new one
 	ErrNewerSchema      = errors.New("the database belongs to a newer version of carillon") // its schema is unknown to this binary
+	// The database was made before the first schema, which no release had.
+	ErrSchemaBeforeBaseline = errors.New("the database was made by a development version of carillon from before its first schema, and is not upgraded")
 )
 
 // DefaultMaxConns is the size of the pool: the engine's loops, the API's requests and the console share it. Two

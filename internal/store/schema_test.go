@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"database/sql"
+	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -113,21 +115,114 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 			t.Errorf("unique key %s does not begin with the workspace", index)
 		}
 	}
-	// Beyond names, the files say the same but for what each of them explains at its head.
-	strip := regexp.MustCompile(`--[^\n]*| COLLATE "C"| WITHOUT ROWID| WITH \([^)]*\)|\s+`)
-	left, right := strip.ReplaceAllString(migration(t, "sqlite"), ""), strip.ReplaceAllString(migration(t, "postgres"), "")
-	if left != right {
-		t.Errorf("migrations differ\n%s", cmp.Diff(left, right))
+}
+
+var update = flag.Bool("update", false, "write the migrations of both databases, and the current schema")
+
+// Comments that begin with the name of a database stay in that database's files alone.
+var (
+	commentSQLite   = regexp.MustCompile(`(?m)^-- SQLite: .*\n`)
+	commentPostgres = regexp.MustCompile(`(?m)^-- PostgreSQL: .*\n(-- [^A-Z].*\n)*`)
+	collation       = strings.NewReplacer(` COLLATE "C"`, "")
+	endOfTable      = regexp.MustCompile(`(?m)^\)( WITH \([^)]*\))?;( -- SQLite: with row ids.*)?$`)
+)
+
+// rendered is a source file for one database.
+func rendered(source, database string) string {
+	const head = "-- Made from ../source by go test ./internal/store -run TestMigrationsHaveOneSource -update; not edited by hand.\n"
+	if database == "postgres" {
+		return head + commentSQLite.ReplaceAllString(source, "")
+	}
+	return head + endOfTable.ReplaceAllStringFunc(collation.Replace(commentPostgres.ReplaceAllString(source, "")), func(end string) string {
+		if _, why, ok := strings.Cut(end, "; "); ok {
+			return "); " + why
+		}
+		return ") WITHOUT ROWID;"
+	})
+}
+
+// TestMigrationsHaveOneSource: the files of both databases are what their common source gives.
+func TestMigrationsHaveOneSource(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob("migrations/source/*.sql")
+	if err != nil || len(sources) == 0 {
+		t.Fatal(sources, err)
+	}
+	for _, database := range []string{"sqlite", "postgres"} {
+		made, err := filepath.Glob("migrations/" + database + "/*.sql")
+		if err != nil || !*update && len(made) != len(sources) {
+			t.Errorf("%s: %d files of %d sources, %v", database, len(made), len(sources), err)
+		}
+		for _, source := range sources {
+			text, err := os.ReadFile(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			current(t, filepath.Join("migrations", database, filepath.Base(source)), rendered(string(text), database))
+		}
 	}
 }
 
-func migration(t *testing.T, database string) string {
-	t.Helper()
-	text, err := os.ReadFile("migrations/" + database + "/00001_initial.sql")
-	if err != nil {
-		t.Fatal(err)
+// TestSchemaFileIsCurrent: schema.sql is what all migrations together make, for readers: in SQLite's words, without comments.
+func TestSchemaFileIsCurrent(t *testing.T) {
+	t.Parallel()
+	if storetest.Databases(t)[0] != "sqlite" {
+		t.Skip("it is written by SQLite")
 	}
-	return string(text)
+	texts := column(t, raw(t, storetest.URL(t, "sqlite")), `SELECT sql FROM sqlite_master WHERE sql <> '' AND tbl_name NOT LIKE 'goose%' AND tbl_name NOT LIKE 'sqlite%' ORDER BY tbl_name, type DESC, name`)
+	text := "-- The schema after all migrations. Written by go test ./internal/store -run TestSchemaFileIsCurrent -update.\n\n" + strings.Join(texts, ";\n") + ";\n"
+	text = regexp.MustCompile(`(?m) *--.*$`).ReplaceAllString(text[strings.Index(text, "\n"):], "")
+	text = regexp.MustCompile(`\n\s*\n`).ReplaceAllString(text, "\n")
+	current(t, "schema.sql", "-- The schema after all migrations, as SQLite has it. Written by go test ./internal/store -run TestSchemaFileIsCurrent -update."+strings.ReplaceAll(text, "\nCREATE TABLE", "\n\nCREATE TABLE"))
+}
+
+// current compares a file with what it should say, or writes it.
+func current(t *testing.T, name, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(name); err != nil || string(got) != want {
+		t.Errorf("%s is not current, %v: -update writes it\n%s", name, err, cmp.Diff(strings.Split(string(got), "\n"), strings.Split(want, "\n")))
+	}
+}
+
+// TestSchemaBeforeTheBaselineIsRefused: no release had it; the refusal names the remedy, and changes nothing.
+func TestSchemaBeforeTheBaselineIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, database := range storetest.Databases(t) {
+		t.Run(database, func(t *testing.T) {
+			t.Parallel()
+			url := filepath.Join(t.TempDir(), "old.db")
+			if database == "postgres" {
+				url = pgtest.New(t)
+			}
+			db := raw(t, url)
+			for _, q := range []string{
+				`CREATE TABLE goose_db_version (id bigint, version_id bigint NOT NULL, is_applied boolean NOT NULL, tstamp timestamp)`,
+				`INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, true), (6, true)`,
+			} {
+				if _, err := db.ExecContext(t.Context(), q); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := fixture{t, storetest.Open(t, url), 1}
+			for what, err := range map[string]error{"migrate": f.s.Migrate(t.Context()), "pending": func() error { _, err := f.s.Pending(t.Context()); return err }()} {
+				if !errors.Is(err, store.ErrSchemaBeforeBaseline) || !strings.HasSuffix(err.Error(), "its schema is 6, the first one is 100: start with a new database") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if have, _, err := f.s.SchemaVersion(t.Context()); have != 6 || err != nil {
+				t.Errorf("afterwards it has schema %d, %v", have, err)
+			}
+			if database == "sqlite" {
+				_, err := store.Restore(t.Context(), url, filepath.Join(t.TempDir(), "new.db"), false, now)
+				f.mustBe(err, store.ErrSchemaBeforeBaseline)
+			}
+		})
+	}
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
@@ -136,14 +231,14 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		t.Run(database, func(t *testing.T) {
 			t.Parallel()
 			url := storetest.URL(t, database)
-			if _, err := raw(t, url).ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)`); err != nil {
+			if _, err := raw(t, url).ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, true)`); err != nil {
 				t.Fatal(err)
 			}
 			s := storetest.Open(t, url)
 			f := fixture{TB: t, s: s}
 			f.mustBe(s.Migrate(t.Context()), store.ErrNewerSchema)
 			have, want, err := s.SchemaVersion(t.Context())
-			if err != nil || have != 99 || want == 99 {
+			if err != nil || have != 999 || want == 999 {
 				t.Errorf("%d %d %v", have, want, err)
 			}
 		})

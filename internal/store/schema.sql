@@ -1,0 +1,461 @@
+-- The schema after all migrations, as SQLite has it. Written by go test ./internal/store -run TestSchemaFileIsCurrent -update.
+
+CREATE TABLE address (
+  ws         bigint NOT NULL,
+  hash       text NOT NULL,
+  contact_id bigint NOT NULL,
+  PRIMARY KEY (ws, hash)
+) WITHOUT ROWID;
+
+CREATE TABLE api_key (
+  ws         bigint NOT NULL,
+  id         bigint NOT NULL,
+  name       text NOT NULL,
+  hash       text NOT NULL,
+  scopes     text NOT NULL,
+  created_at bigint NOT NULL,
+  revoked_at bigint NOT NULL DEFAULT 0,
+  expires_at bigint NOT NULL DEFAULT 0,
+  used_at    bigint NOT NULL DEFAULT 0,
+  old_hash   text NOT NULL DEFAULT '',
+  old_until  bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+CREATE INDEX api_key_hash ON api_key (hash);
+CREATE UNIQUE INDEX api_key_name ON api_key (ws, name) WHERE revoked_at = 0;
+CREATE INDEX api_key_old_hash ON api_key (old_hash) WHERE old_hash <> '';
+
+CREATE TABLE attempt (
+  ws              bigint NOT NULL,
+  delivery_id     bigint NOT NULL,
+  number          bigint NOT NULL,
+  step            bigint NOT NULL,
+  channel         text NOT NULL,
+  idempotency_key text NOT NULL,
+  intent_at       bigint NOT NULL,
+  settled_at      bigint NOT NULL,
+  outcome         text NOT NULL CHECK (outcome IN ('delivered', 'failed', 'unknown', 'none')),
+  reason          text NOT NULL,
+  provider_id     text NOT NULL,
+  error           text NOT NULL,
+  PRIMARY KEY (ws, delivery_id, number, step, settled_at)
+) WITHOUT ROWID;
+
+CREATE TABLE audit (
+  ws     bigint NOT NULL,
+  id     bigint NOT NULL,
+  at     bigint NOT NULL,
+  actor  text NOT NULL,
+  action text NOT NULL,
+  target text NOT NULL,
+  detail text NOT NULL,
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+
+CREATE TABLE cadence (
+  ws          bigint NOT NULL,
+  contact_id  bigint NOT NULL,
+  suppressed  bigint NOT NULL DEFAULT 0,
+  replan_at   bigint NOT NULL DEFAULT 0,
+  merged_into bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (ws, contact_id)
+) WITHOUT ROWID;
+CREATE INDEX cadence_merged ON cadence (ws, merged_into) WHERE merged_into > 0;
+CREATE INDEX cadence_replan ON cadence (replan_at, contact_id) WHERE replan_at > 0;
+
+CREATE TABLE console_session (
+  ws         bigint NOT NULL,
+  hash       text NOT NULL,
+  key_hash   text NOT NULL,
+  created_at bigint NOT NULL,
+  expires_at bigint NOT NULL,
+  PRIMARY KEY (ws, hash)
+) WITHOUT ROWID;
+CREATE INDEX console_session_expires ON console_session (expires_at);
+CREATE INDEX console_session_hash ON console_session (hash);
+
+CREATE TABLE contact (
+  ws              bigint NOT NULL,
+  id              bigint NOT NULL,
+  ext_id          text NOT NULL,
+  address         text NOT NULL,
+  locale          text NOT NULL,
+  timezone        text NOT NULL,
+  created_at      bigint NOT NULL,
+  name            text NOT NULL DEFAULT '',
+  addresses       text NOT NULL DEFAULT '',
+  attributes      text NOT NULL DEFAULT '',
+  updated_at      bigint NOT NULL DEFAULT 0,
+  suppressed_at   bigint NOT NULL DEFAULT 0,
+  suppress_reason text NOT NULL DEFAULT '',
+  persona         text NOT NULL DEFAULT '',
+  cadence         text NOT NULL DEFAULT '',
+  find_name       text NOT NULL DEFAULT '',
+  find_id         text NOT NULL DEFAULT '',
+  PRIMARY KEY (ws, id),
+  UNIQUE (ext_id, ws)
+) WITHOUT ROWID;
+CREATE INDEX contact_find_id ON contact (find_id, ws, id) WHERE find_id <> '';
+CREATE INDEX contact_find_name ON contact (find_name, ws, id) WHERE find_name <> '';
+CREATE INDEX contact_persona ON contact (persona, ws, id) WHERE persona <> '';
+
+CREATE TABLE content (
+  ws          bigint NOT NULL,
+  delivery_id bigint NOT NULL,
+  step        bigint NOT NULL,
+  id          bigint NOT NULL,
+  at          bigint NOT NULL,
+  channel     text NOT NULL,
+  address     text NOT NULL,
+  locale      text NOT NULL,
+  subject     text NOT NULL,
+  text        text NOT NULL,
+  html        text NOT NULL,
+  PRIMARY KEY (ws, delivery_id, step)
+) WITHOUT ROWID;
+CREATE INDEX content_id ON content (ws, id);
+
+CREATE TABLE decision (
+  ws               bigint NOT NULL,
+  id               bigint NOT NULL,
+  at               bigint NOT NULL,
+  event_id         bigint NOT NULL,
+  instance_id      bigint NOT NULL,
+  workflow         text NOT NULL,
+  workflow_version bigint NOT NULL,
+  trigger          text NOT NULL,
+  reason           text NOT NULL,
+  trace            text NOT NULL,
+  record_id        bigint NOT NULL DEFAULT 0,
+  context          text NOT NULL DEFAULT '',
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+CREATE INDEX decision_event ON decision (event_id);
+CREATE INDEX decision_record ON decision (record_id, id) WHERE record_id > 0;
+
+CREATE TABLE definition (
+  ws         bigint NOT NULL,
+  kind       text NOT NULL,
+  name       text NOT NULL,
+  version    bigint NOT NULL,
+  text       text NOT NULL,
+  hash       text NOT NULL,
+  added_in   bigint NOT NULL,
+  removed_in bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (ws, kind, name, version)
+) WITHOUT ROWID;
+
+CREATE TABLE definition_set (
+  ws     bigint NOT NULL,
+  number bigint NOT NULL,
+  at     bigint NOT NULL,
+  actor  text NOT NULL,
+  action text NOT NULL,
+  PRIMARY KEY (ws, number)
+) WITHOUT ROWID;
+
+CREATE TABLE delivery (
+  ws                  bigint NOT NULL,
+  id                  bigint NOT NULL,
+  key                 text NOT NULL,
+  instance_id         bigint NOT NULL,
+  event_id            bigint NOT NULL,
+  contact_id          bigint NOT NULL,
+  workflow            text NOT NULL,
+  workflow_version    bigint NOT NULL,
+  definitions         bigint NOT NULL,
+  type                text NOT NULL,
+  trigger             text NOT NULL,
+  channel             text NOT NULL,
+  address             text NOT NULL,
+  locale              text NOT NULL,
+  customer_ref        text NOT NULL,
+  status              text NOT NULL CHECK (status IN ('scheduled', 'sent', 'opened', 'responded', 'expired', 'skipped',
+                                                      'failed', 'superseded', 'cancelled', 'unknown')),
+  not_before          bigint NOT NULL,
+  send_at             bigint NOT NULL,
+  slot                bigint NOT NULL,
+  deferred_by         text NOT NULL DEFAULT '',
+  lease_until         bigint NOT NULL DEFAULT 0,
+  version             bigint NOT NULL DEFAULT 0,
+  step                bigint NOT NULL DEFAULT 0,
+  attempt_no          bigint NOT NULL DEFAULT 0,
+  intent_at           bigint NOT NULL DEFAULT 0,
+  lost_intent         bigint NOT NULL DEFAULT 0,
+  retry_count         bigint NOT NULL DEFAULT 0,
+  reminders_remaining bigint NOT NULL DEFAULT 0,
+  last_sent_at        bigint NOT NULL DEFAULT 0,
+  expires_at          bigint NOT NULL DEFAULT 0,
+  reason              text NOT NULL DEFAULT '',
+  stop_reason         text NOT NULL DEFAULT '',
+  trace               text NOT NULL DEFAULT '',
+  created_at          bigint NOT NULL,
+  completed_at        bigint NOT NULL DEFAULT 0,
+  doubt_at            bigint NOT NULL DEFAULT 0,
+  due_at              bigint NOT NULL DEFAULT 0,
+  fallback_of         bigint NOT NULL DEFAULT 0,
+  folded_into         bigint NOT NULL DEFAULT 0,
+  own_address         bigint NOT NULL DEFAULT 0,
+  eligible_at         bigint NOT NULL DEFAULT 0,
+  own_at              text NOT NULL DEFAULT '',
+  PRIMARY KEY (ws, id),
+  CHECK (send_at = 0 OR status IN ('scheduled', 'sent', 'opened')),
+  CHECK (expires_at = 0 OR (send_at = 0 AND status IN ('scheduled', 'sent', 'opened', 'unknown')))
+) WITHOUT ROWID;
+CREATE INDEX delivery_address ON delivery (address, ws) WHERE own_address = 0 AND address <> '';
+CREATE INDEX delivery_delayed ON delivery (eligible_at, send_at, channel, reason) WHERE eligible_at > 0;
+CREATE INDEX delivery_due ON delivery (send_at, id) WHERE send_at > 0;
+CREATE INDEX delivery_expiry ON delivery (expires_at, id) WHERE expires_at > 0;
+CREATE INDEX delivery_folded ON delivery (ws, folded_into) WHERE folded_into > 0;
+CREATE INDEX delivery_inactive ON delivery (workflow, ws) WHERE reason = 'workflow_inactive' AND send_at > 0;
+CREATE UNIQUE INDEX delivery_instance ON delivery (instance_id, contact_id, channel);
+CREATE INDEX delivery_paused ON delivery (workflow, ws, id) WHERE send_at = 221845392000000000;
+CREATE INDEX delivery_person ON delivery (ws, contact_id, slot, type, channel);
+CREATE INDEX delivery_unknown ON delivery (ws, id) WHERE status = 'unknown';
+
+CREATE TABLE event (
+  ws             bigint NOT NULL,
+  id             bigint NOT NULL,
+  ext_id         text NOT NULL,
+  kind           text NOT NULL,
+  occurred_at    bigint NOT NULL,
+  occurred_given bigint NOT NULL,
+  received_at    bigint NOT NULL,
+  payload        text NOT NULL,
+  recipient      text NOT NULL,
+  trace          text NOT NULL,
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+
+CREATE TABLE idempotency (
+  ws         bigint NOT NULL,
+  key        text NOT NULL,
+  request    text NOT NULL,
+  status     bigint NOT NULL,
+  answer     text NOT NULL,
+  created_at bigint NOT NULL,
+  PRIMARY KEY (ws, key)
+) WITHOUT ROWID;
+CREATE INDEX idempotency_age ON idempotency (created_at);
+
+CREATE TABLE inputs (
+  ws   bigint NOT NULL,
+  hash text NOT NULL,
+  json text NOT NULL,
+  PRIMARY KEY (ws, hash)
+) WITHOUT ROWID;
+
+CREATE TABLE installation (
+  id             bigint NOT NULL PRIMARY KEY CHECK (id = 1),
+  epoch          bigint NOT NULL,
+  alive_at       bigint NOT NULL,
+  place          text NOT NULL,
+  restored_at    bigint NOT NULL,
+  restored_why   text NOT NULL,
+  given_up_until bigint NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE instance (
+  ws               bigint NOT NULL,
+  id               bigint NOT NULL,
+  key              text NOT NULL,
+  workflow         text NOT NULL,
+  workflow_version bigint NOT NULL,
+  definitions      bigint NOT NULL,
+  type             text NOT NULL,
+  trigger          text NOT NULL,
+  event_id         bigint NOT NULL,
+  status           text NOT NULL CHECK (status IN ('pending', 'completed', 'deactivated', 'failed', 'cancelled', 'skipped')),
+  held             bigint NOT NULL DEFAULT 0 CHECK (held IN (0, 1)),
+  due_at           bigint NOT NULL,
+  next_retry_at    bigint NOT NULL DEFAULT 0,
+  ready_at         bigint NOT NULL DEFAULT 0,
+  lease_until      bigint NOT NULL DEFAULT 0,
+  version          bigint NOT NULL DEFAULT 0,
+  attempts         bigint NOT NULL DEFAULT 0,
+  retry_count      bigint NOT NULL DEFAULT 0,
+  crashes          bigint NOT NULL DEFAULT 0,
+  reason           text NOT NULL DEFAULT '',
+  input_hash       text NOT NULL,
+  trace            text NOT NULL DEFAULT '',
+  forgotten        bigint NOT NULL DEFAULT 0,
+  created_at       bigint NOT NULL,
+  completed_at     bigint NOT NULL DEFAULT 0,
+  record_id        bigint NOT NULL DEFAULT 0,
+  episode          bigint NOT NULL DEFAULT 0,
+  context          text NOT NULL DEFAULT '',
+  expand_cursor    bigint NOT NULL DEFAULT 0,
+  local_date       text NOT NULL DEFAULT '',
+  timezone         text NOT NULL DEFAULT '',
+  retried_by       bigint NOT NULL DEFAULT 0,
+  held_at          bigint NOT NULL DEFAULT 0,
+  head_id          bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (ws, id),
+  UNIQUE (key, ws),
+  CHECK (ready_at = 0 OR (status = 'pending' AND held = 0))
+) WITHOUT ROWID;
+CREATE INDEX instance_context ON instance (context, workflow, ws, created_at) WHERE context <> '';
+CREATE INDEX instance_delayed ON instance (due_at, ready_at) WHERE retry_count > 0 AND ready_at > 0;
+CREATE INDEX instance_due ON instance (ready_at, id) WHERE ready_at > 0;
+CREATE INDEX instance_event ON instance (event_id);
+CREATE INDEX instance_held ON instance (ws, id) WHERE held = 1;
+CREATE INDEX instance_paused ON instance (workflow, ws, id) WHERE held = 1 AND reason = 'workflow_paused';
+CREATE INDEX instance_record ON instance (record_id, id) WHERE record_id > 0;
+CREATE INDEX instance_series ON instance (workflow, trigger, ws, status, due_at) WHERE record_id = 0 AND local_date <> '';
+CREATE INDEX instance_zones ON instance (head_id, id) WHERE head_id > 0;
+
+CREATE TABLE node (
+  id    bigint NOT NULL PRIMARY KEY CHECK (id = 1),
+  taken bigint NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE pace (
+  ws      bigint NOT NULL,
+  channel text NOT NULL,
+  next_at bigint NOT NULL,
+  tail_at bigint NOT NULL,
+  PRIMARY KEY (ws, channel)
+) WITHOUT ROWID;
+
+CREATE TABLE past_slot (
+  ws          bigint NOT NULL,
+  contact_id  bigint NOT NULL,
+  slot        bigint NOT NULL,
+  type        text NOT NULL,
+  channel     text NOT NULL,
+  delivery_id bigint NOT NULL,
+  PRIMARY KEY (ws, contact_id, slot, delivery_id)
+) WITHOUT ROWID;
+
+CREATE TABLE pause (
+  ws         bigint NOT NULL,
+  workflow   text NOT NULL,
+  paused_at  bigint NOT NULL,
+  resumed_at bigint NOT NULL DEFAULT 0,
+  actor      text NOT NULL,
+  why        text NOT NULL,
+  PRIMARY KEY (ws, workflow)
+) WITHOUT ROWID;
+CREATE INDEX pause_over ON pause (resumed_at);
+
+CREATE TABLE record (
+  ws          bigint NOT NULL,
+  id          bigint NOT NULL,
+  type        text NOT NULL,
+  ext_id      text NOT NULL,
+  props       text NOT NULL,
+  closed      bigint NOT NULL DEFAULT 0,
+  deleted     bigint NOT NULL DEFAULT 0,
+  rev         bigint NOT NULL,
+  modified_by text NOT NULL,
+  changed_at  bigint NOT NULL DEFAULT 0,
+  look_at     bigint NOT NULL DEFAULT 0,
+  looked_at   bigint NOT NULL DEFAULT 0,
+  state       text NOT NULL DEFAULT '',
+  failures    bigint NOT NULL DEFAULT 0,
+  created_at  bigint NOT NULL,
+  updated_at  bigint NOT NULL,
+  links       text NOT NULL DEFAULT '',
+  PRIMARY KEY (ws, id),
+  UNIQUE (ext_id, type, ws)
+);
+CREATE INDEX record_look ON record (look_at, id) WHERE look_at > 0;
+CREATE INDEX record_type ON record (type, ws, id);
+
+CREATE TABLE record_link (
+  ws       bigint NOT NULL,
+  type     text NOT NULL,
+  ext_id   text NOT NULL,
+  child_id bigint NOT NULL,
+  PRIMARY KEY (ext_id, type, ws, child_id)
+) WITHOUT ROWID;
+CREATE INDEX record_link_child ON record_link (child_id);
+
+CREATE TABLE repair (
+  ws       bigint NOT NULL,
+  workflow text NOT NULL,
+  trigger  text NOT NULL,
+  every    bigint NOT NULL,
+  due_at   bigint NOT NULL,
+  since    bigint NOT NULL,
+  PRIMARY KEY (ws, workflow, trigger)
+) WITHOUT ROWID;
+CREATE INDEX repair_due ON repair (due_at);
+
+CREATE TABLE run (
+  ws          bigint NOT NULL,
+  id          bigint NOT NULL,
+  kind        text NOT NULL CHECK (kind IN ('look', 'cadence', 'children', 'reconcile', 'retry', 'cancel')),
+  subject     text NOT NULL,
+  definitions bigint NOT NULL,
+  status      text NOT NULL CHECK (status IN ('running', 'done', 'failed', 'cancelled')),
+  cursor      bigint NOT NULL DEFAULT 0,
+  done        bigint NOT NULL DEFAULT 0,
+  total       bigint NOT NULL DEFAULT 0,
+  error       text NOT NULL DEFAULT '',
+  started_at  bigint NOT NULL,
+  updated_at  bigint NOT NULL,
+  finished_at bigint NOT NULL DEFAULT 0,
+  cause       text NOT NULL DEFAULT '',
+  since       bigint NOT NULL DEFAULT 0,
+  repaired    bigint NOT NULL DEFAULT 0,
+  selection   text NOT NULL DEFAULT '',
+  actor       text NOT NULL DEFAULT '',
+  last_id     bigint NOT NULL DEFAULT 0,
+  changed     bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+CREATE INDEX run_open ON run (id) WHERE status = 'running';
+
+CREATE TABLE secret (
+  ws         bigint NOT NULL,
+  name       text NOT NULL,
+  sealed     text NOT NULL,
+  updated_at bigint NOT NULL,
+  PRIMARY KEY (ws, name)
+) WITHOUT ROWID;
+
+CREATE TABLE spent (
+  ws          bigint NOT NULL,
+  hash        text NOT NULL,
+  instance_id bigint NOT NULL,
+  retries     bigint NOT NULL,
+  forgotten   bigint NOT NULL,
+  PRIMARY KEY (ws, hash)
+) WITHOUT ROWID;
+
+CREATE TABLE throttle (
+  ws          bigint NOT NULL,
+  workflow    text NOT NULL,
+  context     text NOT NULL,
+  trigger     text NOT NULL,
+  record_id   bigint NOT NULL,
+  instance_id bigint NOT NULL,
+  fired_at    bigint NOT NULL,
+  issues      text NOT NULL DEFAULT '',
+  void_at     bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (context, workflow, ws)
+) WITHOUT ROWID;
+CREATE INDEX throttle_record ON throttle (record_id, context);
+CREATE INDEX throttle_workflow ON throttle (workflow, ws, context);
+
+CREATE TABLE unheard (
+  ws          bigint NOT NULL,
+  id          bigint NOT NULL,
+  instance_id bigint NOT NULL,
+  at          bigint NOT NULL,
+  PRIMARY KEY (ws, id)
+) WITHOUT ROWID;
+
+CREATE TABLE workspace (
+  id          bigint NOT NULL PRIMARY KEY,
+  name        text NOT NULL UNIQUE,
+  secret      text NOT NULL,
+  definitions bigint NOT NULL DEFAULT 0,
+  created_at  bigint NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE zone (
+  name  text NOT NULL PRIMARY KEY,
+  rules text NOT NULL
+) WITHOUT ROWID;
