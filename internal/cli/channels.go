@@ -7,7 +7,7 @@ import (
 )
 
 type channelsCmd struct {
-	List listChannelsCmd `cmd:"" help:"List the channels that are defined, and how they are."`
+	List listChannelsCmd `cmd:"" help:"List the defined channels and their state."`
 	Test testChannelCmd  `cmd:"" help:"Send one real message through a channel, now."`
 }
 
@@ -18,8 +18,8 @@ type listChannelsCmd struct {
 
 // Help is the long help.
 func (listChannelsCmd) Help() string {
-	return `What stands from breaker on is what the process that answers knows of its own requests since its start, or since the
-channel was changed. breaker is closed (messages pass), open (the provider is away) or half_open (the next message finds
+	return `The columns from breaker on describe the requests of the process that answers, since its start or since the channel
+was changed. breaker is closed (messages pass), open (the provider is away) or half_open (the next message finds
 out whether it is back).`
 }
 
@@ -47,7 +47,7 @@ type testChannelCmd struct {
 	Channel string `arg:"" help:"Its key, such as sms:twilio; email is email:default."`
 	To      string `name:"to" required:"" placeholder:"ADDRESS" help:"Where to."`
 	Subject string `name:"subject" placeholder:"TEXT" help:"The subject; one of ours when left out."`
-	Text    string `name:"text" placeholder:"TEXT" help:"The message; one of ours when left out."`
+	Text    string `name:"text" placeholder:"TEXT" help:"The message; a default when left out."`
 	remote
 	jsonOnly
 }
@@ -56,7 +56,7 @@ type testChannelCmd struct {
 func (testChannelCmd) Help() string {
 	return `The server hands the message to the provider as it does every other one, and the command waits for the answer. The
 breaker, only_to, --only-to of the server and the suppression of people count; limits and rate do not, and there is no
-delivery. It is audited. Exit status 1: it was not accepted, or nobody knows. Needs a key with the scope operate.`
+delivery. It is audited. Exit status 1: the message was not accepted, or the outcome is unknown. Needs a key with the scope operate.`
 }
 
 // Run tests a channel.

@@ -51,13 +51,13 @@ type grammar struct {
 	Definitions definitionsCmd `cmd:"" group:"rules" help:"See, delete and roll back the definitions in force."`
 
 	Status     statusCmd     `cmd:"" group:"work" help:"See how late messages are, and what waits for a person."`
-	Events     eventsCmd     `cmd:"" group:"work" help:"Post events and look at them."`
+	Events     eventsCmd     `cmd:"" group:"work" help:"Post events and list them."`
 	Ingest     ingestCmd     `cmd:"" group:"work" help:"Take in the rows of a CSV or NDJSON file as events."`
 	Contacts   contactsCmd   `cmd:"" group:"work" help:"Keep contacts, the people who get messages."`
 	Records    recordsCmd    `cmd:"" group:"work" help:"Keep records, the things that triggers watch."`
 	Decisions  decisionsCmd  `cmd:"" group:"work" help:"See which occasions made no instance, and why."`
-	Throttles  throttlesCmd  `cmd:"" group:"work" help:"See which contexts of workflows fired when, and may again."`
-	Runs       runsCmd       `cmd:"" group:"work" help:"See how far work over many rows is, such as looking at all records after an edit."`
+	Throttles  throttlesCmd  `cmd:"" group:"work" help:"See when contexts of workflows fired, and when they may fire again."`
+	Runs       runsCmd       `cmd:"" group:"work" help:"See how far work over many rows is, such as evaluating all records after an edit."`
 	Workflows  workflowsCmd  `cmd:"" group:"work" help:"See workflows, pause and resume them."`
 	Run        runCmd        `cmd:"" group:"work" help:"Run a workflow by hand, now."`
 	Instances  instancesCmd  `cmd:"" group:"work" help:"See and steer instances, the occasions of workflows."`
@@ -69,11 +69,11 @@ type grammar struct {
 	Keys       keysCmd       `cmd:"" group:"admin" help:"Make, list, rotate and revoke API keys."`
 	Workspaces workspacesCmd `cmd:"" group:"admin" help:"Make and list workspaces, which know nothing of each other."`
 
-	Migrate migrateCmd `cmd:"" group:"admin" help:"Bring the database's schema up to date, or tell its state."`
+	Migrate migrateCmd `cmd:"" group:"admin" help:"Bring the database's schema up to date, or show its state."`
 	Backup  backupCmd  `cmd:"" group:"admin" help:"Copy a SQLite database while it is in use."`
 	Restore restoreCmd `cmd:"" group:"admin" help:"Put a copy in the place of a SQLite database."`
 
-	AcceptRestore acceptRestoreCmd `cmd:"" group:"admin" help:"Have a copy of a database send what is due from it."`
+	AcceptRestore acceptRestoreCmd `cmd:"" group:"admin" help:"Let a copy of a database send what is due."`
 	Secrets       secretsCmd       `cmd:"" group:"admin" help:"Set, list and remove secrets of channels."`
 	Version       versionCmd       `cmd:"" group:"admin" help:"Print the version."`
 	Completion    completionCmd    `cmd:"" group:"admin" help:"Print a script by which a shell completes commands."`

@@ -70,7 +70,7 @@ func (c *importContactsCmd) Run(s *session) error {
 	if c.ID != "" {
 		maps = append(slices.Clone(maps), "id="+c.ID)
 	}
-	f := freight{shape: shapeOfContacts(), maps: maps, outcomes: []string{"created", "changed", "unchanged"}}
+	f := importJob{shape: shapeOfContacts(), maps: maps, outcomes: []string{"created", "changed", "unchanged"}}
 	f.check = func(mapped []string) error {
 		if !slices.Contains(mapped, "id") {
 			return errors.New("no id column: name it with --id COLUMN: it holds your id of each person")
@@ -87,7 +87,7 @@ func (c *importContactsCmd) Run(s *session) error {
 		}
 		return verdicts, err
 	}
-	return c.carry(s, f)
+	return c.run(s, f)
 }
 
 type listContactsCmd struct {

@@ -15,7 +15,7 @@ import (
 
 type migrateCmd struct {
 	config.Database
-	Status bool `name:"status" xor:"what" help:"Only tell the versions of the schema."`
+	Status bool `name:"status" xor:"what" help:"Only show the versions of the schema."`
 	DryRun bool `name:"dry-run" xor:"what" help:"Only print the statements that would run."`
 	jsonOnly
 }
@@ -28,7 +28,7 @@ migrate at once wait for each other. A newer schema than this program knows stay
 Exit status: 1 also when --status finds a schema that is not this program's.`
 }
 
-// Run migrates, or tells what it would do.
+// Run migrates, or shows what it would do.
 func (c *migrateCmd) Run(s *session) (err error) {
 	if c.Status || c.DryRun {
 		if err := present(c.DB); err != nil {
@@ -162,7 +162,7 @@ type acceptRestoreCmd struct {
 // Help is the long help.
 func (acceptRestoreCmd) Help() string {
 	return `A database that was restored, cloned or moved does not know what was sent since the copy was made. Nothing is sent from
-it before you say what becomes of what has been due since. Without --send or --skip this only tells what that is.
+it before you say what becomes of what has been due since. Without --send or --skip this only lists it.
 
 --skip    when the former database went on sending until now: nothing is sent twice
 --send    when it was not at work, as after a move: nothing is missed
@@ -173,7 +173,7 @@ database, and its message is sent, a second time where the former database has s
 A second copy, to try things out, is served with --no-work; or accepted with --skip, and served with --only-to.`
 }
 
-// Run tells what is overdue, or accepts the copy.
+// Run lists what is overdue, or accepts the copy.
 func (c *acceptRestoreCmd) Run(s *session) error {
 	if err := present(c.DB); err != nil {
 		return err
@@ -192,7 +192,7 @@ func (c *acceptRestoreCmd) Run(s *session) error {
 			return err
 		}
 		if !c.Send && !c.Skip {
-			return c.tell(s, found, overdue)
+			return c.report(s, found, overdue)
 		}
 		detail, err := json.Marshal(map[string]any{"why": found.Why, "skip": c.Skip})
 		if err != nil {
@@ -213,8 +213,8 @@ func (c *acceptRestoreCmd) Run(s *session) error {
 
 func (acceptRestoreCmd) at(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
-// tell says why the database counts as a copy, and what is overdue.
-func (c *acceptRestoreCmd) tell(s *session, found store.Copied, overdue []store.Overdue) error {
+// report prints why the database counts as a copy, and what is overdue.
+func (c *acceptRestoreCmd) report(s *session, found store.Copied, overdue []store.Overdue) error {
 	fmt.Fprintln(s.Out, "This database is a copy:", found.Why+".")
 	if !found.AliveAt.IsZero() {
 		fmt.Fprintln(s.Out, "It was last at work", c.at(found.AliveAt)+".")

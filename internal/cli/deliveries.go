@@ -163,7 +163,7 @@ func limitLabel(d client.Delivery) string {
 	return "deferred_by"
 }
 
-// foldedInto names what a delivery left with, and what became of that.
+// foldedInto names the fold head of a delivery, with its state.
 func foldedInto(d client.DeliveryDetail) string {
 	if d.Carrier == nil {
 		return d.FoldedInto

@@ -14,7 +14,7 @@ import (
 type demoCmd struct {
 	For    time.Duration `name:"for" placeholder:"DURATION" help:"End after this long, such as 20s. Default: run until Ctrl-C."`
 	Listen string        `name:"listen" placeholder:"HOST:PORT" help:"Where the API and the console listen. Default: 127.0.0.1:8080, or a free port when that is taken."`
-	Log    string        `name:"log" placeholder:"FILE" help:"A log of dpkg to tell. Default: that of this host; a shipped sample where there is none."`
+	Log    string        `name:"log" placeholder:"FILE" help:"A log of dpkg to replay. Default: that of this host; a shipped sample where there is none."`
 	Keep   bool          `name:"keep" help:"Leave the database there at the end, and say where."`
 }
 

@@ -25,8 +25,8 @@ const (
 	// shownRows is how many rows a dry run shows, and shownRejected how many refused ones are printed.
 	shownRows     = 5
 	shownRejected = 20
-	// tellEvery is how often an import says in a pipe how far it is.
-	tellEvery = 5 * time.Second
+	// reportEvery is how often an import says in a pipe how far it is.
+	reportEvery = 5 * time.Second
 )
 
 // importing is what the commands that read files have in common.
@@ -87,19 +87,19 @@ func bounded(into *int, text []byte, most int) error {
 	return nil
 }
 
-// freight is what one import carries.
-type freight struct {
+// importJob is one import: the shape of its rows, and how they are sent.
+type importJob struct {
 	shape     rowreader.Shape
 	maps      []string
 	constants map[string]string
-	check     func(mapped []string) error // judges which fields a CSV file has
+	check     func(mapped []string) error // refuses a CSV file that lacks fields
 	finish    func(rowreader.Row, map[string]any)
 	send      func(ctx context.Context, api *client.Client, key string, objects []json.RawMessage) ([]importer.Verdict, error)
 	outcomes  []string // in the order in which they are counted
 }
 
-// carry imports the file.
-func (c *importing) carry(s *session, f freight) error {
+// run imports the file.
+func (c *importing) run(s *session, f importJob) error {
 	mapping, err := rowreader.NewMapping(f.shape, f.maps, c.Skip, f.constants, c.Timezone.Location)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (c *importing) reachable(name string, err error) error {
 }
 
 // report prints what was refused and how many rows came to what.
-func (c *importing) report(s *session, name string, f freight, summary importer.Summary, refused []importer.Rejection, err error) error {
+func (c *importing) report(s *session, name string, f importJob, summary importer.Summary, refused []importer.Rejection, err error) error {
 	if c.JSON {
 		out := struct {
 			importer.Progress
@@ -211,10 +211,10 @@ func (c *importing) report(s *session, name string, f freight, summary importer.
 			s.note("… and %d more", more)
 		}
 		if summary.Resumed {
-			s.note("went on where an earlier run had stopped")
+			s.note("resumed where an earlier run had stopped")
 		}
 		if summary.Discarded {
-			s.note("an earlier run was of other contents or options: began anew")
+			s.note("an earlier run had other contents or options: started from the beginning")
 		}
 		if summary.Rows > 0 || err == nil {
 			s.note("%s", counted(summary.Progress, f.outcomes))
@@ -291,7 +291,7 @@ func (c *importing) dryRun(s *session, in io.Reader, name string, o rowreader.Op
 	return context.Cause(s.ctx)
 }
 
-// progress tells how far an import is: as a bar on a terminal, as a line now and then in a pipe.
+// progress shows the progress of an import: a bar on a terminal, a line every few seconds in a pipe.
 type progress struct {
 	*session
 	size     int64 // 0: not known
@@ -299,10 +299,10 @@ type progress struct {
 	outcomes []string
 	quiet    bool
 	bar      *progressbar.ProgressBar
-	told     time.Time
+	reported time.Time
 
 	mu      sync.Mutex
-	retried time.Time // when a wait was told of
+	retried time.Time // when a wait was last reported
 }
 
 func newProgress(s *session, in io.Reader, name string, outcomes []string, quiet bool) *progress {
@@ -327,10 +327,10 @@ func (p *progress) done(at importer.Progress) {
 	case p.quiet:
 	case p.bar != nil:
 		_ = p.bar.Set64(at.Bytes)
-	case p.told.IsZero():
-		p.told = now
-	case now.Sub(p.told) >= tellEvery:
-		p.told = now
+	case p.reported.IsZero():
+		p.reported = now
+	case now.Sub(p.reported) >= reportEvery:
+		p.reported = now
 		if p.size > 0 {
 			p.note("%d %%: %s", 100*at.Bytes/p.size, counted(at, p.outcomes))
 			return
@@ -339,12 +339,12 @@ func (p *progress) done(at importer.Progress) {
 	}
 }
 
-// retry tells of waits: several requests wait at once, and one line says enough.
+// retry reports a wait. Several requests wait at once, and one line is enough for all.
 func (p *progress) retry(err error, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
-	if !p.retried.IsZero() && now.Sub(p.retried) < tellEvery {
+	if !p.retried.IsZero() && now.Sub(p.retried) < reportEvery {
 		return
 	}
 	p.retried = now
@@ -394,7 +394,7 @@ func (c *ingestCmd) Run(s *session) error {
 	if c.ID != "" {
 		maps = append(slices.Clone(maps), "id="+c.ID)
 	}
-	f := freight{shape: shapeOfEvents(), maps: maps, outcomes: []string{"created", "skipped", "no_match"}}
+	f := importJob{shape: shapeOfEvents(), maps: maps, outcomes: []string{"created", "skipped", "no_match"}}
 	if c.Kind != "" {
 		f.constants = map[string]string{"kind": c.Kind}
 	}
@@ -420,5 +420,5 @@ func (c *ingestCmd) Run(s *session) error {
 		}
 		return verdicts, err
 	}
-	return c.carry(s, f)
+	return c.run(s, f)
 }

@@ -145,11 +145,11 @@ func TestKilledImport(t *testing.T) {
 			s.harm.Store(nil)
 			s.n.Store(0)
 			out, err := s.command(t, "ingest", path, "--kind", "visit-closed", "--batch", fmt.Sprint(batch)).CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "went on where an earlier run had stopped\n1500 rows, ") {
+			if err != nil || !strings.Contains(string(out), "resumed where an earlier run had stopped\n1500 rows, ") {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			if n := s.n.Load(); n >= rows/batch {
-				t.Errorf("the last run sent %d requests: it began anew", n)
+				t.Errorf("the last run sent %d requests: it started from the beginning", n)
 			}
 			people := map[string]int{}
 			for d, err := range s.AllDeliveries(t.Context(), client.DeliveryQuery{Limit: client.MaxLimit}) {

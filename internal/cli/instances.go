@@ -196,7 +196,7 @@ func nextOf(one client.Instance) string {
 	case !one.Held:
 		return ""
 	case one.HeldFor == string(reason.WorkflowPaused):
-		return "held: carillon workflows resume " + one.Workflow + " lets everything go on that the pause has put aside"
+		return "held: carillon workflows resume " + one.Workflow + " lets everything go on that the pause has parked"
 	case one.HeldFor == string(reason.InputConflict) && (one.Status == "completed" || one.Status == "skipped" || one.Status == "cancelled"):
 		return release + "accepts the new inputs, and it is not sent again; carillon instances retry " + one.ID + " has it done again"
 	case one.HeldFor == string(reason.InputConflict):
@@ -374,16 +374,16 @@ func (c *forgetCmd) Run(s *session) error {
 	})
 }
 
-// operatedAll carries an action out on each of several things, and says what it did.
+// operatedAll performs an action on each of several objects, and prints what it did.
 func (s *session) operatedAll(r remote, asJSON bool, done string, names []string, do func(*client.Client, string) (client.Operated, error)) error {
 	return oneByOne(s, r, asJSON, names, do, func(o client.Operated) error {
-		s.tell(done, o)
+		s.operated(done, o)
 		return nil
 	})
 }
 
-// tell prints what an action did.
-func (s *session) tell(done string, o client.Operated) {
+// operated prints what an action did.
+func (s *session) operated(done string, o client.Operated) {
 	for _, d := range o.BeingSent {
 		s.rows([][]string{{"! being sent", d, "it may arrive, and nothing follows it"}})
 	}

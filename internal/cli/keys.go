@@ -49,7 +49,7 @@ func (e expiry) at(now time.Time) (time.Time, error) {
 // Help is the long help.
 func (createKeyCmd) Help() string {
 	return `Works on the database itself, with or without a running server; a new database is made ready. Only a hash of
-the key is stored, so it cannot be shown again. A key belongs to one workspace: whoever uses it works in that workspace.
+the key is stored, so it cannot be shown again. A key belongs to one workspace: all requests with it act in that workspace.
 
   admin        everything, freeing keys of instances included
   ingest       post events

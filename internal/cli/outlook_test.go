@@ -38,7 +38,7 @@ func TestNextOfAHeldInstance(t *testing.T) {
 	}{
 		{"retries_used_up", "pending", "held: carillon instances release i_1 lets it go on, with a new ladder of tries" + stop},
 		{"expression_failed", "pending", "held: carillon instances release i_1 lets it go on, with a new ladder of tries" + stop},
-		{"workflow_paused", "pending", "held: carillon workflows resume order lets everything go on that the pause has put aside"},
+		{"workflow_paused", "pending", "held: carillon workflows resume order lets everything go on that the pause has parked"},
 		{"input_conflict", "pending", "held: carillon instances release i_1 accepts the new inputs, and it goes on" + stop},
 		{"input_conflict", "completed", "held: carillon instances release i_1 accepts the new inputs, and it is not sent again; carillon instances retry i_1 has it done again"},
 		{"input_conflict", "cancelled", "held: carillon instances release i_1 accepts the new inputs, and it is not sent again; carillon instances retry i_1 has it done again"},

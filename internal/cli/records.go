@@ -103,8 +103,8 @@ func orNow(target, value string) string {
 	return value
 }
 
-// untyped says how a number or a truth value is written here, where the server tells of JSON's quotes: a value without
-// a type is a text.
+// untyped explains how a number or a truth value is written on the command line, where the server's error speaks of JSON's
+// quotes: a value without a type is a text.
 func (c *putRecordCmd) untyped(err error) error {
 	var p *client.Problem
 	if !errors.As(err, &p) {
@@ -217,7 +217,7 @@ func (c *importRecordsCmd) Run(s *session) error {
 	if c.ID != "" {
 		rules = append(rules, "id="+c.ID)
 	}
-	f := freight{
+	f := importJob{
 		shape: rowreader.Shape{
 			Noun: "a record", Fields: []string{"id", "type", "closed"}, Types: map[string]rowreader.Type{"closed": rowreader.Bool},
 			Groups: []string{"props"}, Rest: "props",
@@ -246,7 +246,7 @@ func (c *importRecordsCmd) Run(s *session) error {
 		}
 		return verdicts, err
 	}
-	return c.carry(s, f)
+	return c.run(s, f)
 }
 
 type listRecordsCmd struct {

@@ -34,7 +34,7 @@ func (r remote) client() (*client.Client, error) {
 // mostKey bounds what is read of a file that is to hold an API key.
 const mostKey = 4 << 10
 
-// AfterApply has what was written on the command line go before what stands in the environment.
+// AfterApply makes the command line take precedence over the environment.
 func (r *remote) AfterApply(c *kong.Context) error {
 	var given, inFile bool
 	for _, path := range c.Path {

@@ -14,22 +14,22 @@ type statusCmd struct {
 
 // Help is the long help.
 func (statusCmd) Help() string {
-	return `A line for each channel with its breaker, and then for what there is of these, each with the command that acts on it or
-shows the rest:
+	return `Prints a line for each channel with its breaker, then a line for each of these that exists, with the command that acts
+on it or shows the rest:
 
   waiting   messages that could have left and have not, by channel and reason; since is that of the oldest one
   due       instances whose time has come and that have made no message yet
   records   records that wait for evaluation
   held      instances that wait for a person
-  unknown   deliveries of which nobody knows whether they arrived
+  unknown   deliveries whose outcome is unknown
   failed    deliveries made in the last day that have failed and were not sent again, by channel and reason
   paused    a workflow that a person has paused, with all that the pause stops
 
-A message that waits for a limit, or is planned for later, is not late and not among them. What a channel's line says is what the
-process that answers knows. Exit status 0, also when something is late.`
+A message that waits for a limit, or is planned for later, is not late and not listed. A channel's line shows the state in the
+process that answers. Exit status 0, also when something is late.`
 }
 
-// Run prints how the workspace does.
+// Run prints the state of the workspace.
 func (c *statusCmd) Run(s *session) error {
 	status, err := call(c.remote, func(api *client.Client) (client.Status, error) { return api.Status(s.ctx) })
 	if err != nil {

@@ -91,7 +91,7 @@ func (s *session) turned(r remote, asJSON bool, ids []string, do func(*client.Cl
 	})
 }
 
-// howFar tells how many rows a run has gone over, and what it mended.
+// howFar says how many rows a run has processed, and what it repaired.
 func howFar(run client.Run) string {
 	text := fmt.Sprintf("%d of %d", run.Done, run.Total)
 	if run.Status == "running" && run.Total <= run.Done { // not counted

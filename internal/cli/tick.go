@@ -15,7 +15,7 @@ type tickCmd struct {
 
 // Help is the long help.
 func (tickCmd) Help() string {
-	return `Takes up what is due: expands instances, sends deliveries, ends those that nobody answered. A running server
+	return `Processes what is due: evaluates records, expands instances, sends deliveries, ends those that nobody answered. A running server
 does all this by itself; a tick is for tests, and for finding out that there is nothing to do.`
 }
 

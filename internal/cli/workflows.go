@@ -40,7 +40,7 @@ func (c *listWorkflowsCmd) Run(s *session) error {
 // stoppedBy says how much a pause stops; empty: nothing.
 func stoppedBy(p client.WorkflowPause) string {
 	if p.Stopped == 0 {
-		return positive(int(p.Instances + p.Deliveries)) // of one that is over: what it put aside is being taken up
+		return positive(int(p.Instances + p.Deliveries)) // the pause is over, and what it parked is being claimed
 	}
 	return fmt.Sprintf("%d (%d due)", p.Stopped, p.Due)
 }

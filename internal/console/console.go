@@ -1,12 +1,11 @@
-// Package console is the web console: what is due, what was sent, what was left out, and why.
+// Package console is the web console. It shows what is due, what was sent, what was skipped, and why.
 //
-// Pages are rendered on the server and read only; nothing here changes state but a person's own session. They are
-// whole without scripts; a script of a few lines fetches the page's part that lives again and swaps it when it has
-// changed. Every asset is embedded, every request goes to this server, and the content security policy allows
-// nothing else.
+// Pages are rendered on the server and are read-only: the only state that the console changes is its own sessions. Pages work
+// without scripts; a short script fetches the live part of a page again and replaces it when it has changed. All assets are
+// embedded, every request goes to this server, and the content security policy allows nothing else.
 //
-// Whoever opens it signs in with an API key of scope read or admin; the session lies on the server and ends with the key. Only
-// Deps.Guest, meant for a demo on the own machine, opens one workspace to everybody.
+// Users sign in with an API key of scope read or admin. The session is stored on the server and ends with the key. Only
+// Deps.Guest, meant for a demo on one's own machine, opens one workspace without a key.
 package console
 
 import (

@@ -117,7 +117,7 @@ func (c *console) pauseOf(ctx context.Context, v visit, d delivery.Row, ahead ad
 	return store.Pause{}, nil
 }
 
-// folded are the deliveries that are one message with another: what carries it, or what it carries.
+// folded returns the deliveries that are one message with d: its fold head, or its fold members.
 func (c *console) folded(ctx context.Context, v visit, d delivery.Row) ([]deliveryLine, error) {
 	var list []delivery.Row
 	var err error
@@ -125,12 +125,12 @@ func (c *console) folded(ctx context.Context, v visit, d delivery.Row) ([]delive
 	case d.FoldedInto == d.ID && d.FoldedInto != 0:
 		list, err = c.Store.FoldedInto(ctx, v.workspace.ID, d.ID)
 	case d.Together():
-		var carrier delivery.Row
-		carrier, err = c.Store.DeliveryByID(ctx, v.workspace.ID, d.FoldedInto)
+		var head delivery.Row
+		head, err = c.Store.DeliveryByID(ctx, v.workspace.ID, d.FoldedInto)
 		if errors.Is(err, store.ErrNotFound) { // it was deleted before this one
 			return nil, nil
 		}
-		list = []delivery.Row{carrier}
+		list = []delivery.Row{head}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what it is one message with: %w", err)
@@ -266,7 +266,7 @@ func (v visit) instanceFacts(in instance.Row) []fact {
 	})
 }
 
-// clause is one judged line of a condition, as intake keeps it.
+// clause is one evaluated line of a condition, as ingest stores it.
 type clause struct {
 	Line   string        `json:"line"`
 	Met    bool          `json:"met"`
@@ -292,7 +292,7 @@ func (c clause) value() string {
 	return strings.Join(said, ", ")
 }
 
-// verdict is what one trigger made of an event, as intake keeps it.
+// verdict is what one trigger made of an event, as ingest stores it.
 type verdict struct {
 	Workflow string        `json:"workflow"`
 	Version  int64         `json:"version"`

@@ -19,14 +19,14 @@ type batch struct {
 	since time.Time
 }
 
-// sameRow tells entries that say the same of different messages: what happened, why, and on which channel or of which workflow.
+// sameRow identifies entries that differ only in their message: what happened, why, and on which channel or in which workflow.
 type sameRow struct {
 	what              journal.What
 	why               reason.Reason
 	channel, workflow string
 }
 
-// grouped joins entries that say the same, the newest first. What was sent, and what has no reason, is told one by one.
+// grouped joins equal entries, the newest first. Sent messages and entries without a reason stay single.
 func grouped(entries []journal.Entry, most int) []batch {
 	counts := map[sameRow]int{}
 	of := func(e journal.Entry) (sameRow, bool) {

@@ -316,7 +316,7 @@ func (c *console) definitionText(ctx context.Context, v visit, kind, name string
 	return store.Definition{}, err
 }
 
-// fill adds the counts and what waits to a page; ours tells the counts of this workflow or channel.
+// fill adds the counts and what waits to a page. ours selects the counts of this workflow or channel.
 func (c *console) fill(ctx context.Context, v visit, p *part, ours func(workflow, channel string) (other string, ok bool)) error {
 	recent, lines, err := c.numbers(ctx, v)
 	if err != nil {

@@ -34,12 +34,12 @@ func (c *console) holdOf(ctx context.Context, v visit, in instance.Row) (*holdin
 	h := &holding{scale: v.scale, row: in, why: in.HeldFor().Sentence(), failures: instance.Failures(in.Trace)}
 	id := v.public(key.KindInstance, int64(in.ID))
 	h.commands = []command{
-		{"carillon instances release " + id, "lets it go on, with a new ladder of tries"},
+		{"carillon instances release " + id, "lets it go on, with all its retries again"},
 		{"carillon instances cancel " + id, "stops it for good"},
 	}
 	switch {
 	case in.Parked():
-		h.commands = []command{{"carillon workflows resume " + in.Workflow, "lets everything go on that the pause has put aside"}}
+		h.commands = []command{{"carillon workflows resume " + in.Workflow, "lets everything go on that the pause has parked"}}
 	case in.HeldFor() == reason.InputConflict:
 		conflict, err := c.Definitions.InputConflict(ctx, v.workspace.ID, in)
 		if err != nil {

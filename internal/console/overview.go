@@ -37,7 +37,7 @@ type tile struct {
 
 // line is one entry of the journal.
 type line struct {
-	id     string // tells new lines from those that were there
+	id     string // distinguishes new lines from earlier ones
 	at     time.Time
 	badge  badge
 	what   string // the workflow, or an event's kind
@@ -90,11 +90,11 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 	}
 	for _, p := range pauses {
 		if sum := sums[p.Workflow]; p.ResumedAt.IsZero() {
-			aside := "/instances?" + url.Values{"workflow": {p.Workflow}, "held": {"true"}}.Encode()
+			href := "/instances?" + url.Values{"workflow": {p.Workflow}, "held": {"true"}}.Encode()
 			if sum.Deliveries > 0 {
-				aside = "/deliveries?" + url.Values{"workflow": {p.Workflow}, "reason": {string(reason.WorkflowPaused)}}.Encode()
+				href = "/deliveries?" + url.Values{"workflow": {p.Workflow}, "reason": {string(reason.WorkflowPaused)}}.Encode()
 			}
-			o.attention = append(o.attention, tile{badge{hold, "stopped, " + number(sum.Due) + " due: " + p.Workflow + " paused"}, sum.All(), aside})
+			o.attention = append(o.attention, tile{badge{hold, "stopped, " + number(sum.Due) + " due: " + p.Workflow + " paused"}, sum.All(), href})
 		}
 	}
 	if o.health, err = c.health(ctx, v, pauses); err != nil {
@@ -132,7 +132,8 @@ func (c *console) overview(ctx context.Context, v visit) (view, error) {
 	return view{title: "Overview", section: "/", body: overviewPage(o), live: true}, nil
 }
 
-// firstAhead is when the first message leaves, or is tried, of all those of which that can be said: what a pause stops is passed over.
+// firstAhead returns when the first message leaves or is tried. Messages whose instant is unknown, and those that a pause stops, are
+// skipped.
 func (c *console) firstAhead(ctx context.Context, v visit, next []delivery.Row, circumstances func(delivery.Row) admission.Circumstances) (admission.Outlook, error) {
 	find := func(rows []delivery.Row) admission.Outlook {
 		for _, d := range rows {
@@ -150,20 +151,20 @@ func (c *console) firstAhead(ctx context.Context, v visit, next []delivery.Row, 
 	return find(more), err
 }
 
-// summary says in words how things are.
+// summary describes the state of the workspace in sentences.
 func summary(c store.Counts, first admission.Outlook, more bool) []phrase {
-	told := []phrase{{text: plural(c.Events, "event", "events") + " taken in, " + plural(c.Sent, "delivery", "deliveries") + " sent."}}
+	said := []phrase{{text: plural(c.Events, "event", "events") + " taken in, " + plural(c.Sent, "delivery", "deliveries") + " sent."}}
 	switch {
 	case stopped(first) && !first.At.IsZero():
-		return append(told, phrase{"The next message is tried at", first.At, " at the earliest: its provider is away."})
+		return append(said, phrase{"The next message is tried at", first.At, " at the earliest: its provider is away."})
 	case !first.At.IsZero():
-		return append(told, phrase{"The next message goes out at", first.At, "."})
+		return append(said, phrase{"The next message goes out at", first.At, "."})
 	case more:
-		return append(told, phrase{text: "The next messages cannot leave as they are planned."})
+		return append(said, phrase{text: "The next messages cannot leave as they are planned."})
 	case !c.OldestDue.IsZero():
-		return append(told, phrase{"The next occasion is due at", c.OldestDue, "."})
+		return append(said, phrase{"The next occasion is due at", c.OldestDue, "."})
 	}
-	return append(told, phrase{text: "Nothing is waiting."})
+	return append(said, phrase{text: "Nothing is waiting."})
 }
 
 // attention lists what does not go on by itself.
@@ -199,7 +200,8 @@ func tiles(c store.Counts) []tile {
 	return out
 }
 
-// Notable leaves out entries that only repeat another one: a delivery that goes out at once is told when it is sent.
+// Notable reports whether an entry is shown. Entries that only repeat another one are not: a delivery that leaves at once is
+// shown when it is sent.
 func Notable(e journal.Entry) bool {
 	switch e.What {
 	case journal.Expanded:

@@ -48,7 +48,7 @@ func overviewPage(o overview) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(o.attention) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"attention\">Needs a look: ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"attention\">Needs attention: ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -45,21 +45,21 @@ type view struct {
 	title   string
 	section string // of the navigation
 	body    templ.Component
-	live    bool // it is fetched again while it is looked at
+	live    bool // it is fetched again while it is shown
 	// redirect is another page to go to instead; empty: this one is shown.
 	redirect string
 }
 
-// frame is what stands around a page.
+// frame is the part around a page.
 type frame struct {
 	title, section, notice string
-	q                      string // what was looked for
+	q                      string // the text that was searched for
 	workspace, who, zone   string // empty workspace: nobody is signed in
-	every                  int    // milliseconds between two looks; 0 = the page does not live
+	every                  int    // milliseconds between two fetches; 0 = the page is not live
 	asset                  func(name string) string
 }
 
-// tab is what a browser calls the page: pages of several workspaces can be told apart.
+// tab is the title in the browser. It names the workspace, so that pages of several workspaces can be distinguished.
 func (f frame) tab() string {
 	parts := []string{f.title, f.workspace, "Carillon"}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
@@ -176,7 +176,7 @@ func (c *console) write(w http.ResponseWriter, r *http.Request, status int, body
 	}
 	h.Set("Content-Length", strconv.Itoa(page.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // the reader has left: there is nobody to tell
+	_, _ = w.Write(page.Bytes()) // the reader has left: nobody would see the error
 }
 
 // zone is the workspace's, in which every time of a page is written.
@@ -191,8 +191,8 @@ func (c *console) zone(ctx context.Context, ws subject.WorkspaceID) (*time.Locat
 	return civil.LoadZone(set.Workspace.Timezone)
 }
 
-// counter remembers counts, which read whole tables: the next look comes when twenty times as long has passed as the
-// last one took, so that watching costs the database at most a twentieth of one connection, whoever watches.
+// counter caches counts, which read whole tables. It counts again when twenty times as long has passed as the last count
+// took, so that all open pages together cost the database at most a twentieth of one connection.
 type counter struct {
 	mu    sync.Mutex
 	known map[subject.WorkspaceID]counted
@@ -247,7 +247,7 @@ func (v visit) newest(path string) string {
 	return v.address(path, nil, "before")
 }
 
-// address is a path with the query of this visit, some of it given anew and some taken away.
+// address is a path with the query of this visit, with some parameters replaced and some removed.
 func (v visit) address(path string, give url.Values, without ...string) string {
 	q := url.Values{}
 	for name, values := range v.query {

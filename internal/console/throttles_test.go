@@ -188,7 +188,7 @@ func TestRunsPage(t *testing.T) {
 		if a := get(t, h, "/runs"); !strings.Contains(plain(a.body), "done evaluates records of pump 2 of 2 08:12:34 08:12:34 set 2") || strings.Contains(a.body, "<progress") {
 			t.Errorf("it is not done: %s", plain(a.body))
 		}
-		if text := plain(get(t, h, "/").body); strings.Contains(text, "Looks at records") {
+		if text := plain(get(t, h, "/").body); strings.Contains(text, "Evaluates records") {
 			t.Errorf("the overview still tells of it: %s", text)
 		}
 	})

@@ -26,7 +26,7 @@ const (
 	quiet tone = "quiet" // ended rightly, nothing to do
 	hold  tone = "hold"  // a person, or another try
 	bad   tone = "bad"   // went wrong
-	odd   tone = "odd"   // nobody knows
+	odd   tone = "odd"   // outcome unknown
 )
 
 // badge is a state in one word.
@@ -224,68 +224,68 @@ func besides(ahead admission.Outlook) string {
 	return ""
 }
 
-// story tells in sentences where a delivery stands; pause is that of its workflow, or the zero value.
+// story describes the state of a delivery in sentences. pause is the pause of its workflow, or the zero value.
 func story(d delivery.Row, ahead admission.Outlook, planned bool, pause store.Pause, now time.Time) []phrase {
-	var told []phrase
-	tell := func(text string, at time.Time, rest string) { told = append(told, phrase{text, at, rest}) }
+	var said []phrase
+	say := func(text string, at time.Time, rest string) { said = append(said, phrase{text, at, rest}) }
 	if !d.LastSentAt.IsZero() && d.Status != delivery.Failed {
-		tell(capital(stepName(d.Step))+" sent at", d.LastSentAt, ".")
+		say(capital(stepName(d.Step))+" sent at", d.LastSentAt, ".")
 	}
 	switch d.Status {
 	case delivery.Scheduled, delivery.Sent, delivery.Opened:
 		switch {
 		case sending(d, now):
 			if d.StopReason != "" {
-				tell("It is being sent, and may arrive. Nothing follows it: "+d.StopReason.Sentence(), time.Time{}, "")
+				say("It is being sent, and may arrive. Nothing follows it: "+d.StopReason.Sentence(), time.Time{}, "")
 				break
 			}
-			tell("It is being sent.", time.Time{}, "")
+			say("It is being sent.", time.Time{}, "")
 		case planned && ahead.Reason == reason.WorkflowPaused && pause.Workflow != "":
 			because := ""
 			if pause.Why != "" {
 				because = " (" + pause.Why + ")"
 			}
-			tell(comes(d.Step+1)+" is held: "+pause.Actor+" paused its workflow at", pause.PausedAt, because+". It goes on with carillon workflows resume "+pause.Workflow)
+			say(comes(d.Step+1)+" is held: "+pause.Actor+" paused its workflow at", pause.PausedAt, because+". It goes on with carillon workflows resume "+pause.Workflow)
 		case planned && ahead.Reason == reason.WorkflowPaused:
-			tell(comes(d.Step+1)+" is held until its workflow goes on. "+ahead.Reason.Sentence(), time.Time{}, "")
+			say(comes(d.Step+1)+" is held until its workflow goes on. "+ahead.Reason.Sentence(), time.Time{}, "")
 		case planned && ahead.Reason == reason.NoChannel:
-			tell(comes(d.Step+1)+" cannot leave: the channel "+channelName(d.Channel)+" is not defined. Define it, then retry the delivery.", time.Time{}, "")
+			say(comes(d.Step+1)+" cannot leave: the channel "+channelName(d.Channel)+" is not defined. Define it, then retry the delivery.", time.Time{}, "")
 		case planned && ahead.At.IsZero():
-			tell(comes(d.Step+1)+" waits. "+ahead.Reason.Sentence(), time.Time{}, "")
+			say(comes(d.Step+1)+" waits. "+ahead.Reason.Sentence(), time.Time{}, "")
 		case planned && ahead.Reason == reason.ChannelDown:
-			tell(comes(d.Step+1)+" waits for its channel, whose provider is away. It is tried again when that is back, not before", ahead.At, ".")
+			say(comes(d.Step+1)+" waits for its channel, whose provider is away. It is tried again when that is back, not before", ahead.At, ".")
 		case admission.WaitsFor(d) != "":
 			what := "It"
 			if d.Step > 0 {
 				what = comes(d.Step + 1)
 			}
-			tell(what+" waits until", d.SendAt, ". "+why(d)+besides(ahead))
+			say(what+" waits until", d.SendAt, ". "+why(d)+besides(ahead))
 		case planned && d.RetryCount > 0:
-			tell(fmt.Sprintf("%s did not get through. The next try is at", plural(int64(d.RetryCount), "try", "tries")), d.SendAt, ". "+why(d)+besides(ahead))
+			say(fmt.Sprintf("%s did not get through. The next try is at", plural(int64(d.RetryCount), "try", "tries")), d.SendAt, ". "+why(d)+besides(ahead))
 		case planned && ahead.Reason != "":
-			tell(comes(d.Step+1)+" goes out at", ahead.At, " at the earliest. "+ahead.Reason.Sentence()+besides(ahead))
+			say(comes(d.Step+1)+" goes out at", ahead.At, " at the earliest. "+ahead.Reason.Sentence()+besides(ahead))
 		case planned:
-			tell(comes(d.Step+1)+" goes out at", ahead.At, "."+besides(ahead))
+			say(comes(d.Step+1)+" goes out at", ahead.At, "."+besides(ahead))
 		case d.CompletedAt.IsZero() && d.Reason != "" && d.Reason != reason.Delivered:
-			tell("Nothing is planned. "+why(d), time.Time{}, "")
+			say("Nothing is planned. "+why(d), time.Time{}, "")
 		}
 		switch {
 		case d.ExpiresAt.IsZero():
 		case planned:
-			tell("It is given up at", d.ExpiresAt, ".")
+			say("It is given up at", d.ExpiresAt, ".")
 		default:
-			tell("An answer counts until", d.ExpiresAt, ".")
+			say("An answer counts until", d.ExpiresAt, ".")
 		}
 		if d.CompletedAt.IsZero() || d.Reason == "" || d.Reason == reason.Delivered {
 			break
 		}
-		tell("Nothing follows. "+why(d), time.Time{}, "")
+		say("Nothing follows. "+why(d), time.Time{}, "")
 	case delivery.Unknown:
-		tell(why(d)+" A person, or the provider's word, settles it.", time.Time{}, "")
+		say(why(d)+" A person, or the provider's word, settles it.", time.Time{}, "")
 	case delivery.Responded, delivery.Expired, delivery.Skipped, delivery.Failed, delivery.Superseded, delivery.Cancelled:
-		tell(capital(string(d.Status))+" at", d.CompletedAt, ". "+why(d))
+		say(capital(string(d.Status))+" at", d.CompletedAt, ". "+why(d))
 	}
-	return told
+	return said
 }
 
 // moment is one point of a timeline.
