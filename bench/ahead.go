@@ -16,7 +16,7 @@ func aheadBy(at string, offset int) string {
 		"audience:\n  - to: record.owner\nchannel: memory\nmessage:\n  sms:\n    text: \"{{ record.name }}\"\n", offset, at)
 }
 
-// datedRows have a date a year ahead, and nothing of them has been looked at.
+// datedRows have a date a year ahead, and have not been evaluated.
 var datedRows = `
 INSERT INTO record (ws, id, type, ext_id, props, rev, modified_by, look_at, looked_at, created_at, updated_at)
 SELECT w.id, n, 'kiosk', 'kiosk-' || n, '{"name":"Kiosk ' || n || '","owner":"person-0000007","service_on":"' || $2::text || '","note":"` + note + `"}', 1, 'bench', 0, $1, $1, $1

@@ -64,7 +64,7 @@ type process struct {
 	cmd    *exec.Cmd
 	pid    int
 	errors *bytes.Buffer // what it wrote to the standard error
-	// address is what stands last in the first line that it prints.
+	// address is the last word of the first line that it prints.
 	address string
 }
 
@@ -101,7 +101,7 @@ func (p *process) stop() error {
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	timer := time.AfterFunc(stopWithin, func() { _ = p.cmd.Process.Kill() }) // Wait tells
+	timer := time.AfterFunc(stopWithin, func() { _ = p.cmd.Process.Kill() }) // Wait reports it
 	defer timer.Stop()
 	if err := p.cmd.Wait(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", filepath.Base(p.cmd.Path), err, p.errors)

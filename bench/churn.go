@@ -21,13 +21,13 @@ const (
 	churnKeep = 2 * time.Second
 	// churnWorkers do what workers of a server do, on half of them: the other half is for those who measure beside.
 	churnWorkers = 2
-	// churnPause is how long it goes on until it is looked at.
+	// churnPause is how long it runs before it is measured.
 	churnPause = time.Minute
 	// backlogBatches is how much is due at once when full batches are measured.
 	backlogBatches = 10
 	// snapshotPart is by how much shorter the snapshot is open.
 	snapshotPart = 3
-	// glance is how often a claim is measured at every look; in the end it is dueCycles.
+	// sampleCycles is how often a claim is measured in every sample; in the last one it is dueCycles.
 	sampleCycles = 20
 )
 
@@ -80,7 +80,7 @@ type churned struct {
 	deleted    int64
 }
 
-// run lets the stream flow for a while, and takes a glance at it now and then.
+// run lets the stream flow for a while, and samples it now and then.
 func (c *churned) run(ctx context.Context, length time.Duration) error {
 	elapsed := clock.Monotonic()
 	for elapsed() < length {

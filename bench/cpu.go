@@ -16,7 +16,7 @@ import (
 // tick is the unit of CPU time in /proc: Linux shows hundredths of a second to programs, whatever the kernel counts in.
 const tick = 10 * time.Millisecond
 
-// processStat is what /proc tells of a process.
+// processStat is the data of a process in /proc.
 type processStat struct {
 	parent   int
 	own      time.Duration

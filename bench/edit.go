@@ -27,7 +27,7 @@ const (
 const editDefinitions = "---\nchannel: memory:default\nprovider: memory\n---\nworkspace: default\ntimezone: Europe/Berlin\n"
 
 // editContenders have the program itself plan for many records, and for a tenth of them, as an edited definition brings it
-// about. What it tells of its run meanwhile is asked for by its interface, and what memory it has is read from the system.
+// about. The progress of its run is read from its API, and its memory from the system.
 func editContenders(s settings, b *binary) []contender {
 	of := func(name string, records int) contender {
 		return onDatabase("Carillon, an edit for "+name, []string{"T17"}, func(ctx context.Context, r *round, url string) error {
@@ -149,7 +149,7 @@ func (e *edit) end(ctx context.Context, url string, records int) error {
 	}
 }
 
-// glance notes how far the run is, and the memory of the process.
+// poll records how far the run is, and the memory of the process.
 func (e *edit) poll(run client.Run) error {
 	now, err := resident(e.process.pid)
 	if err != nil {

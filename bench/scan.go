@@ -40,7 +40,7 @@ func watchedBy(number int) string {
 	return text.String()
 }
 
-// Records as they are after a look: well, and to be looked at when their heartbeat is two days old.
+// Records after an evaluation: their condition is false, and the next evaluation is when their heartbeat is two days old.
 const kioskColumns = `INSERT INTO record (ws, id, type, ext_id, props, rev, modified_by, look_at, looked_at, created_at, updated_at)
 `
 
@@ -160,7 +160,7 @@ func (p *product) apply(ctx context.Context, text string) error {
 	return err
 }
 
-// check looks at records until there is nothing to look at, and tells how many that were.
+// check evaluates records until none is due, and returns how many there were.
 func (p *product) check(ctx context.Context) (all evaluator.Result, took time.Duration, err error) {
 	c := evaluator.New(p.store, catalog.New(p.store, definition.Options{}), nil)
 	elapsed := clock.Monotonic()
@@ -175,7 +175,7 @@ func (p *product) check(ctx context.Context) (all evaluator.Result, took time.Du
 
 // scan has a run go over the records, with what it makes of those that meet a condition.
 func (p *product) scan(ctx context.Context, s settings, r *round, name string) error {
-	if err := p.fill(ctx, 1000); err != nil { // the people who are told
+	if err := p.fill(ctx, 1000); err != nil { // the people who are notified
 		return err
 	}
 	if err := p.apply(ctx, watchedBy(0)); err != nil {

@@ -114,7 +114,7 @@ func comparisons() []comparison {
 		{"T15", "binary, stripped", megabytes, binarySize, "", "", "", "< 60 MB"},
 		{"T16", "an edit plans one occasion a record, PostgreSQL; limit: one INSERT of the same rows", perSecond, planPostgres, "", copyPostgres, "", ""},
 		{"T16", "an edit of the time of day moves them", perSecond, movePostgres, "", copyPostgres, "", ""},
-		{"T16", "an edit of the offset withdraws and plans them anew", perSecond, changePostgres, "", copyPostgres, "", ""},
+		{"T16", "an edit of the offset withdraws them and plans them again", perSecond, changePostgres, "", copyPostgres, "", ""},
 		{"T17", "an edit plans, by the program itself with its interface; limit: for a tenth of the records", perSecond, editMany, "", editFew, "", ""},
 		{"T17", "its memory meanwhile at most; limit: for a tenth of the records", megabytes, editMany + " memory", "", editFew + " memory", "", "≤ 1.5 × limit"},
 	}

@@ -29,7 +29,7 @@ import (
 
 const rules = "../../packaging/prometheus/carillon.yml"
 
-// promtool is Prometheus' own checker of rules. "make test" fetches it.
+// promtool is Prometheus' own tool that checks rules. "make test" fetches it.
 func promtool(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("promtool"); err == nil {

@@ -61,7 +61,7 @@ type Config struct {
 	Clock clock.Clock
 	// Providers of channels beside the built-in ones.
 	Providers []channel.Provider
-	// Journal is told every decision and outcome, beside the log; nil = nobody is.
+	// Journal gets every decision and outcome, in addition to the log; nil: only the log does.
 	Journal journal.Writer
 	// Guest names a workspace that everybody who reaches the console may read without a key; empty = none.
 	Guest string
@@ -284,7 +284,7 @@ func (a *App) Workspace() store.Workspace { return a.workspace }
 func (a *App) Failed() <-chan error { return a.failed }
 
 // Stop ends the process; ctx bounds how long it may take. What is not finished then has a lease that runs out, and
-// whoever runs next takes it over. It may be called several times.
+// the process that runs next takes it over. It may be called several times.
 func (a *App) Stop(ctx context.Context) error {
 	a.stopped.Do(func() { a.stopErr = a.stop(ctx) })
 	return a.stopErr
@@ -328,7 +328,7 @@ func (a *App) stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Run starts a process, tells ready where it listens, and stops it when ctx ends or it cannot go on.
+// Run starts a process, calls ready with the addresses it listens on, and stops it when ctx ends or it cannot go on.
 func Run(ctx context.Context, c Config, ready func(*App)) error {
 	a, err := Start(ctx, c)
 	if err != nil {

@@ -132,7 +132,7 @@ func TestRunDelivers(t *testing.T) {
 	}
 }
 
-// A stop lets what is on the wire arrive and writes its result down: nothing is left unknown, and nothing is sent
+// A stop waits for requests in flight and writes their results: nothing is left unknown, and nothing is sent
 // twice by the process that comes next.
 func TestStopLeavesNothingUnknown(t *testing.T) {
 	t.Parallel()

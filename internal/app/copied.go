@@ -47,7 +47,7 @@ func (a *App) accepted(ctx context.Context, system *clock.System) bool {
 			return false
 		}
 		if c, err := a.store.Copied(ctx); err != nil || c.Restored() {
-			continue // keepClock tells of it
+			continue // keepClock reports it
 		}
 		if _, err := a.store.Recognise(ctx, a.clock.Now()); err != nil && ctx.Err() == nil {
 			a.log.WarnContext(ctx, "whether the database is a copy is not known", "error", err)

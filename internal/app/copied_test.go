@@ -51,7 +51,7 @@ func TestACopySendsNothing(t *testing.T) {
 				t.Errorf("a tick of a copy: %v", err)
 			}
 			if page := read(t, a.URL()+"/"); !strings.Contains(page, "carillon accept-restore") {
-				t.Error("the console does not tell of it")
+				t.Error("the console does not show it")
 			}
 			if len(got) > 0 {
 				t.Fatalf("a copy sent %s", <-got)

@@ -34,7 +34,7 @@ func bounded(next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 		defer cancel()
 		inside := r.WithContext(ctx)
-		defer func() { r.Pattern = inside.Pattern }() // for whoever counts the request
+		defer func() { r.Pattern = inside.Pattern }() // the request counter reads it
 		next.ServeHTTP(w, inside)
 	})
 }

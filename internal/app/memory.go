@@ -14,12 +14,12 @@ const (
 	// roomyPercent is how far the heap may grow beyond what is alive before it is collected: with 400 instead of Go's
 	// 100 a process under load was measured to spend an eighth to a third less of the processor's time.
 	roomyPercent = 400
-	// roomyFrom is the memory from which on a machine has room for that: a process then stays at a quarter of it.
+	// roomyFrom is the least memory of a machine for roomyPercent; the process then uses at most a quarter of it.
 	roomyFrom = 1 << 30
 )
 
-// TuneMemory has the process collect its garbage less often where there is memory, up to a quarter of it. Whoever
-// has set GOGC or GOMEMLIMIT keeps what they set, and a small machine keeps Go's own rule.
+// TuneMemory makes garbage collection less frequent if there is enough memory, up to a quarter of it. GOGC and GOMEMLIMIT
+// from the environment are kept, and a small machine keeps Go's defaults.
 func TuneMemory() { tune(available(), os.Getenv, debug.SetGCPercent, debug.SetMemoryLimit) }
 
 func tune(memory int64, env func(string) string, percent func(int) int, limit func(int64) int64) {

@@ -15,7 +15,7 @@ func TestTuneMemory(t *testing.T) {
 	}{
 		{"a server", 8 << 30, nil, 400, 2 << 30},
 		{"a small machine keeps Go's rule", 512 << 20, nil, 0, 0},
-		{"nobody knows", 0, nil, 0, 0},
+		{"unknown", 0, nil, 0, 0},
 		{"GOGC was set", 8 << 30, map[string]string{"GOGC": "100"}, 0, 0},
 		{"GOMEMLIMIT was set", 8 << 30, map[string]string{"GOMEMLIMIT": "1GiB"}, 400, 0},
 	}

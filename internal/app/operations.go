@@ -180,7 +180,7 @@ func (o operations) RecordWarnings(ctx context.Context, ws store.Workspace, r st
 	return o.engine.RecordWarnings(ctx, ws.ID, r)
 }
 
-// answer turns what an operator may run into into what the caller is told.
+// answer converts an error of an operator's command into the error that the caller gets.
 func answer(err error) error {
 	var state *operator.StateError
 	switch {

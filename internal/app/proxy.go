@@ -11,8 +11,8 @@ import (
 // transportSecurity has browsers use HTTPS alone for a year.
 const transportSecurity = "max-age=31536000"
 
-// behind takes from a proxy that the settings trust what it says of a request: where that came from, and that it came by HTTPS,
-// which is then the scheme of its URL. What others say of themselves is nothing. Whoever came by HTTPS is told to stay with it.
+// behind takes the address of the client, and whether it used HTTPS, from the headers of a trusted proxy; the scheme of the request's
+// URL is set accordingly. Such headers of other clients are ignored. A browser that came by HTTPS is asked to keep using it.
 func behind(trusted []netip.Prefix, https bool, next http.Handler) http.Handler {
 	isTrusted := func(a netip.Addr) bool {
 		return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
@@ -39,8 +39,8 @@ func behind(trusted []netip.Prefix, https bool, next http.Handler) http.Handler 
 	})
 }
 
-// forwardedFor is the last address of the header that is no proxy of ours: each proxy adds the one that it sees, and what stands
-// before may have been written by anybody.
+// forwardedFor returns the last address of the header that is not a trusted proxy. Each proxy appends the address that it
+// sees; a client can forge the addresses before it.
 func forwardedFor(values []string, isTrusted func(netip.Addr) bool) (netip.Addr, bool) {
 	hops := strings.Split(strings.Join(values, ","), ",")
 	for _, hop := range slices.Backward(hops) {

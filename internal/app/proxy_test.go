@@ -55,7 +55,7 @@ func TestBehindAProxy(t *testing.T) {
 	}
 }
 
-// A process behind a proxy that it trusts marks the cookie of the console for HTTPS, and tells browsers to stay with it.
+// A process behind a proxy that it trusts marks the cookie of the console for HTTPS, and asks browsers to stay with it.
 func TestCookieBehindAProxy(t *testing.T) {
 	t.Parallel()
 	for _, trusted := range []bool{true, false} {

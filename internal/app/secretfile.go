@@ -11,9 +11,9 @@ import (
 // configRoot is where a file that everybody can read is a mistake: packages and people put secrets there.
 const configRoot = "/etc"
 
-// permissions judges who else may use a file with a secret, by its mode. Who can write it exchanges the secret: it is refused.
-// Who can read it knows the secret: below /etc that is refused, since a chmod mends it; elsewhere, and on a mount that cannot be
-// changed, as containers mount secrets, it is only worth a warning.
+// permissions checks the mode of a file with a secret. A file that everybody can write is refused. A file that everybody can read is
+// refused below /etc, where a chmod repairs it. Elsewhere, and on a read-only mount, as containers mount secrets, it gives a
+// warning.
 func permissions(mode fs.FileMode, inConfig, readOnlyMount bool) (refusal, warning string) {
 	switch others := mode.Perm() & 0o007; {
 	case others&0o002 != 0 && !readOnlyMount:
@@ -26,7 +26,7 @@ func permissions(mode fs.FileMode, inConfig, readOnlyMount bool) (refusal, warni
 	return "", "everybody on this machine may read it"
 }
 
-// secretFile judges an open file with a secret; name is its whole path. What is only worth a warning is told to warn.
+// secretFile checks an open file with a secret; name is its whole path. Less serious findings are passed to warn.
 func secretFile(file *os.File, name, config string, warn func(path, why string)) error {
 	info, err := file.Stat()
 	if err != nil {

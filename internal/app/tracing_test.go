@@ -21,7 +21,7 @@ import (
 )
 
 // A request, the step that sends, the send and the provider's request are spans, the last three in one trace that
-// goes on at the provider; nothing in them tells of people or opens doors.
+// goes on at the provider; nothing in them identifies people or grants access.
 func TestTraces(t *testing.T) {
 	var mu sync.Mutex
 	spans := map[string]*trace.Span{}

@@ -33,7 +33,7 @@ const (
 	vaultFresh = 10 * time.Second
 )
 
-// vault gives channels the secrets that their definitions name. Whoever writes definitions decides where a secret is
+// vault gives channels the secrets that their definitions name. The author of definitions decides where a secret is
 // sent, so the operator's settings say what may be named at all: which variables of the environment, files in which
 // folders; the process's own secrets never. Errors name where it was looked for, never what was found.
 type vault struct {
@@ -310,7 +310,7 @@ func (v *vault) SetSecret(ctx context.Context, ws store.Workspace, actor, name s
 	return v.store.PutSecret(ctx, ws.ID, v.now(), name, sealed, store.Audit{Actor: actor, Action: "set secret", Target: name})
 }
 
-// Secrets lists what can be told of secrets.
+// Secrets lists secrets without their values.
 func (v *vault) Secrets(ctx context.Context, ws store.Workspace) (client.Secrets, error) {
 	rows, err := v.store.Secrets(ctx, ws.ID)
 	if err != nil {

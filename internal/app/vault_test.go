@@ -28,7 +28,7 @@ func write(t *testing.T, path, text string) string {
 
 const canary = "hunter2-canary"
 
-// Whoever applies definitions reads what the operator lets them read, and nothing else of this machine.
+// A person who applies definitions reads the secrets that the operator allows, and nothing else of this machine.
 func TestVaultKeepsBack(t *testing.T) {
 	dir := t.TempDir()
 	secrets, elsewhere := filepath.Join(dir, "secrets"), filepath.Join(dir, "elsewhere")

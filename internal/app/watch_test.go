@@ -76,7 +76,7 @@ func sum(f *dto.MetricFamily, by string) map[string]int {
 	return out
 }
 
-// What a run counts is what its journal tells, and every reason that appears stands in the list.
+// The metrics of a process agree with its journal, and every reason that appears is in the list.
 func TestMetricsAgreeWithTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {

@@ -2,7 +2,7 @@
 //
 // A provider (a folder below this one) turns settings into a Channel; a Channel hands one message to one vendor
 // and says what became of it. It never retries, never looks at limits and never touches the database: the engine
-// does, before and after. One call of Send is at most one request on the wire.
+// does, before and after. One call of Send makes at most one request.
 package channel
 
 import (
@@ -49,10 +49,10 @@ type Channel interface {
 	Send(ctx context.Context, out Outgoing) (Receipt, error)
 }
 
-// Verifier is a Channel that can tell what became of a message whose answer never came (on_unknown: verify).
+// Verifier is a Channel that can find out what became of a message whose answer never came (on_unknown: verify).
 type Verifier interface {
 	// Verify looks the message up by its idempotency key. It is found with its receipt, or the provider surely has not
-	// got it, or an error as of Send says that nobody knows yet.
+	// got it, or an error as of Send says that the outcome is not known yet.
 	Verify(ctx context.Context, out Outgoing) (receipt Receipt, found bool, err error)
 }
 
@@ -107,7 +107,7 @@ type Setting struct {
 	Required bool
 	Secret   bool // must be given as {secret: NAME}, {env: NAME} or {file: PATH}
 	// Free settings are about the message alone. They decide neither where the channel's secrets go nor how these are
-	// protected, so that whoever writes definitions may change them without the scope secrets.
+	// protected, so that an author of definitions may change them without the scope secrets.
 	Free bool
 	Doc  string
 }

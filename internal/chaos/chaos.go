@@ -35,7 +35,7 @@ import (
 const (
 	// lease is short, so that a run sees many of them end; it is still ten times a slow answer of the provider.
 	lease = 2 * time.Second
-	// beat is how often conditions are looked at.
+	// beat is how often conditions are checked.
 	beat = 20 * time.Millisecond
 	// settled is the time a worker has, after its request was answered, to write the result down.
 	settled = 300 * time.Millisecond

@@ -70,9 +70,9 @@ func limitStorm(t *testing.T, database, binary string, change func(*chaos.Option
 		t.Fatalf("seed %d: %v", o.Seed, err)
 	}
 	t.Logf("%s on %s, %d processes, seed %d: %d events, %d messages accepted, %d lost, %d doubled, %d beyond a limit, %d places beyond a limit, "+
-		"%d alerts too soon; %d judged, %d in the last place of a window, %d doubted (%d late), %d repeats, %d alerts, %d kills, %d posts broken, %.1f s; waiting %v, ended %v, moods %v",
+		"%d alerts too soon; %d judged, %d in the last place of a window, %d unknown (%d late), %d repeats, %d alerts, %d kills, %d posts broken, %.1f s; waiting %v, ended %v, moods %v",
 		report.Name, report.Database, report.Workers, report.Seed, report.Events, report.Accepted, report.Lost, report.Doubled, report.Broken, report.Overbooked,
-		report.Refired, report.Judged, report.AtLimit, report.Doubted, report.Late, report.Repeats, report.Alerts, report.Kills, report.PostsLost, report.Seconds,
+		report.Refired, report.Judged, report.AtLimit, report.Unknown, report.Late, report.Repeats, report.Alerts, report.Kills, report.PostsLost, report.Seconds,
 		report.Waiting, report.Endings, report.Moods)
 	return report
 }

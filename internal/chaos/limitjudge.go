@@ -35,7 +35,7 @@ type LimitReport struct {
 	AtLimit   int            `json:"at_limit"` // places that were taken up to the last one in some window
 	Waiting   map[string]int `json:"waiting"`  // by the limit that they wait for
 	Endings   map[string]int `json:"endings"`  // by status and reason
-	Doubted   int            `json:"doubted"`  // accepted, and nobody knew for a while
+	Unknown   int            `json:"unknown"`  // accepted, with an unknown outcome for a while
 	Late      int            `json:"late"`     // of these: later than their place
 	Repeats   int            `json:"repeats"`
 	Alerts    int            `json:"alerts"`
@@ -68,7 +68,7 @@ type limitRow struct {
 	at                              time.Time // by which limits see it
 }
 
-// String tells what happened to a message when, by the clock of UTC.
+// String lists what happened to a message and when, in UTC.
 func (m *limitRow) String() string {
 	clock := func(t time.Time) string { return t.UTC().Format("05.000000") }
 	text := fmt.Sprintf("%s %d %s at %s", m.workflow, m.id, m.status, clock(m.at))
@@ -276,7 +276,7 @@ func (l *limitRun) judgeLimits(report *LimitReport, all []*limitRow) {
 // within the grace and the lease that bounds a request, or nobody knew whether an earlier try had arrived.
 func (l *limitRun) place(report *LimitReport, m *limitRow, policy cadence.Policy) {
 	m.at = m.accepted[0]
-	report.Doubted += b2i(m.unknown)
+	report.Unknown += b2i(m.unknown)
 	if m.slot.IsZero() {
 		if m.workflow != uncounted {
 			report.violate(&report.Broken, "%s came and holds no place", m.key)
@@ -375,7 +375,7 @@ const manyEvents = 2000
 func (r *LimitReport) Unproven() []string {
 	var names []string
 	for name, count := range map[string]int{
-		"kills": r.Kills, "at_limit": r.AtLimit, "waiting": len(r.Waiting), "doubted": r.Doubted, "repeats": r.Repeats, "alerts": r.Alerts, "posts_broken": r.PostsLost,
+		"kills": r.Kills, "at_limit": r.AtLimit, "waiting": len(r.Waiting), "unknown": r.Unknown, "repeats": r.Repeats, "alerts": r.Alerts, "posts_broken": r.PostsLost,
 	} {
 		if name == "posts_broken" && r.Events < manyEvents { // few kills fall into a post
 			continue

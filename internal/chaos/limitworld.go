@@ -19,7 +19,7 @@ const (
 )
 
 // limitDefinitions are those of a storm of limits, before its personas. The first channel honours idempotency keys; the
-// second does not, and is left to a person when nobody knows.
+// second does not, and leaves an unknown outcome to a person.
 const limitDefinitions = `
 workspace: default
 retry: {backoff: [1s, 1s], jitter: none, then: forever}

@@ -268,8 +268,8 @@ func (r *MailReport) compare(address string, once bool, box *mailbox, attempts [
 		case takenLost:
 			want = "unknown"
 		case cut:
-			// Whether the client sees the end of the connection before it has written the final dot is a race; it may
-			// doubt what was not accepted, and never the other way round.
+			// Whether the client sees the end of the connection before it has written the final dot is a race; the
+			// outcome of a mail that was not accepted may be unknown, but never the other way round.
 			if a.outcome == "unknown" {
 				want = "unknown"
 			}

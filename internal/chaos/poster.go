@@ -22,7 +22,7 @@ const (
 	postAgain = 8
 )
 
-// poster is the outside system that has events to tell: it posts batches until they are acknowledged, as often as it
+// poster is the outside system that has events to report: it posts batches until they are acknowledged, as often as it
 // takes, and keeps the answers.
 type poster struct {
 	run     *run

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// maxListed bounds the violations that a report spells out.
+// maxListed bounds the violations that a report lists.
 const maxListed = 20
 
 // Report is what came of a run.
@@ -32,7 +32,7 @@ type Report struct {
 	Overtaken    int `json:"overtaken"`     // freezes during which somebody else sent again what the frozen one had sent
 	OpenIntents  int `json:"open_intents"`  // requests of a killed worker whose outcome became unknown
 	WorkerLost   int `json:"worker_lost"`   // attempts that ended so, for whatever reason
-	Reclaimed    int `json:"reclaimed"`     // as the journals tell
+	Reclaimed    int `json:"reclaimed"`     // according to the journals
 	StaleRefused int `json:"stale_refused"` // results that came too late
 	StaleUnsent  int `json:"stale_unsent"`  // claims that were noticed to be over before they were sent
 	ReplyLost    int `json:"reply_lost"`    // keys whose accepting reply was lost and that came again

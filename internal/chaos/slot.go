@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// slot is the place of a worker. Workers come and go, and each life has a name; the socket stays, so that whoever
-// connects while nobody lives there waits for the next one.
+// slot is the place of a worker. Workers come and go, and each process has a name. The socket stays, so that a client that
+// connects while no worker runs waits for the next one.
 type slot struct {
 	run      *run
 	number   int
@@ -26,7 +26,7 @@ type slot struct {
 	socket   *os.File // the listener's, for inheriting
 	log      *os.File
 
-	mu    sync.Mutex // held by whoever kills, freezes or replaces the worker
+	mu    sync.Mutex // held while the worker is killed, frozen or replaced
 	lives int
 	now   *process
 	fates map[string]fate

@@ -65,7 +65,7 @@ type line struct {
 	Answered bool          `json:"answered"` // a request was made, and something came of it
 }
 
-// Work is the worker: it serves the API and runs the engine until it is told to stop, is killed, or the process that
+// Work is the worker: it serves the API and runs the engine until it is asked to stop, is killed, or the process that
 // started it has gone (end of file on stdin). It returns the process's exit status.
 func Work(taskJSON string, stdin io.Reader, stderr io.Writer) int {
 	var t task
@@ -106,7 +106,7 @@ func work(ctx context.Context, t task, stderr io.Writer) (err error) {
 	crash := failpoint{at: t.Crash}
 	workers := engine.DefaultWorkers
 	if t.Crash != "" {
-		workers = 1 // so that nothing else is on the wire when it ends
+		workers = 1 // so that no other request is in flight when it ends
 	}
 	e, err := engine.New(engine.Config{
 		Store: s, Clock: &clock.System{}, Log: log, Providers: providers, Definitions: app.DefinitionOptions(providers),

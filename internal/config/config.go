@@ -59,7 +59,7 @@ const SecretKeyEnv = "CARILLON_SECRET_KEY"
 // LinkKeyEnv is the variable with keys for links.
 const LinkKeyEnv = "CARILLON_LINK_KEY"
 
-// The most that a setting may ask for: beyond it lies a slip of the finger, not a machine.
+// The most that a setting may ask for: a larger value is a typing error.
 const (
 	maxWorkers = 64
 	maxBatch   = 10_000

@@ -23,7 +23,7 @@ type target struct {
 	answers []string // of the resolver, when the host is a name; none: there is no such name
 }
 
-// forbiddenV4 are addresses of which every spelling is tried.
+// forbiddenV4 are addresses that are tried in every notation.
 func forbiddenV4() []string {
 	return []string{
 		"127.0.0.1", "127.1.2.3", "127.255.255.254", "0.0.0.0", "10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.254",
@@ -32,10 +32,10 @@ func forbiddenV4() []string {
 	}
 }
 
-// spellings writes an IPv4 address in the ways that get past filters that look at text. Those that are no IP literal
+// notations writes an IPv4 address in the ways that get past filters that look at text. Those that are no IP literal
 // (RFC 3986) are names to us; the C library of some systems reads them as what they mean, so that is what their
 // look-up answers here.
-func spellings(v4 string) []target {
+func notations(v4 string) []target {
 	b := netip.MustParseAddr(v4).As4()
 	n := binary.BigEndian.Uint32(b[:])
 	hex := fmt.Sprintf("%02x%02x:%02x%02x", b[0], b[1], b[2], b[3])
@@ -72,7 +72,7 @@ func spellings(v4 string) []target {
 func forbidden() []target {
 	var all []target
 	for _, v4 := range forbiddenV4() {
-		all = append(all, spellings(v4)...)
+		all = append(all, notations(v4)...)
 	}
 	for _, a := range addresses() {
 		if a.why == "" {
@@ -177,7 +177,7 @@ func (n *network) client(p Policy) *Client {
 	return c
 }
 
-// No spelling, name, answer or trick leads to a forbidden address, by any of the ways out: a call with a body, one
+// No notation, name, answer or trick leads to a forbidden address, by any of the ways out: a call with a body, one
 // without, and a connection for another protocol. (Without the check in Dial 1,700 of these
 // tries connected.)
 //
@@ -228,7 +228,7 @@ func dialAddresses(text string) []string {
 	return []string{u.Host, net.JoinHostPort(u.Hostname(), "25")}
 }
 
-// What is public stays reachable, each at the very address that was looked at.
+// What is public stays reachable, each at the very address that was checked.
 func TestConnectsToPublic(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -268,7 +268,7 @@ func TestLeaveOpensNothingElse(t *testing.T) {
 	}
 }
 
-// A name that leads to a public address at one time and inside at the next is looked at for every connection.
+// A name that leads to a public address at one time and inside at the next is checked for every connection.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	n := &network{answers: []string{"8.8.8.8"}}

@@ -65,7 +65,7 @@ const (
 	internalError     fault = "INTERNAL_ERROR"
 )
 
-// One call is one request on the wire over HTTP/2 too, whatever the server does with it. Left to itself (GetBody set
+// One call makes one request over HTTP/2 too, whatever the server does with it. Left to itself (GetBody set
 // as http.NewRequest does) the transport made 39 requests out of 20 calls with REFUSED_STREAM, PROTOCOL_ERROR and a
 // GOAWAY that leaves the stream out, and showed no error.
 //

@@ -1,11 +1,11 @@
 // Package outbound is the one door by which the engine calls other systems: an HTTP client, and connections for
 // protocols of another kind (Dial).
 //
-// A call is at most one request on the wire, over HTTP/1.1 and HTTP/2: no redirect is followed, no proxy is asked, and
+// A call makes at most one request, over HTTP/1.1 and HTTP/2: no redirect is followed, no proxy is asked, and
 // the transport cannot repeat a request behind the caller's back (left alone it does so for any request with an
 // Idempotency-Key whose reused connection dies before the answer, and for any stream that a server of HTTP/2 refuses
 // or leaves behind with GOAWAY). The address that is about to be connected to, not the name in the URL, is
-// held against a policy, so that no name, redirect or spelling leads to the inside of a network. Time and the size
+// held against a policy, so that no name, redirect or notation leads to the inside of a network. Time and the size
 // of an answer are bounded.
 //
 // It never retries and knows nothing of channels; those classify what happened.
@@ -46,7 +46,7 @@ const (
 	// waited in vain: together they stay below the time of one call.
 	pingAfter   = 4 * time.Second
 	pingTimeout = 4 * time.Second
-	// maxIdlePerHost keeps one connection for each call that senders have on their way.
+	// maxIdlePerHost keeps one connection for each call that senders have in flight.
 	maxIdlePerHost = 64
 )
 
@@ -91,7 +91,7 @@ type Response struct {
 	Truncated bool
 }
 
-// Error says that no answer came. Sent tells whether the request may have reached the other side.
+// Error says that no answer came. Sent reports whether the request may have reached the other side.
 type Error struct {
 	Sent bool
 	Err  error
@@ -182,7 +182,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 
 // request builds the request so that the transport cannot send it twice: it repeats only what it can rewind, and
 // takes a request without a body for repeatable, so there always is one. A stream that a server of HTTP/2 surely did
-// not take up is therefore seen as an answer that never came; whoever called decides about it, as about any other.
+// not take up is therefore seen as an answer that never came; the caller decides about it, as about any other.
 func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) {
 	u, err := url.Parse(r.URL)
 	switch {
@@ -209,7 +209,7 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 }
 
 // Dial opens a connection (tcp, tcp4, tcp6) to the first reachable address of host:port that the policy allows. The
-// address that was looked at is the one that is dialled, so a name cannot change in between. Each address is given
+// address that was checked is the one that is dialled, so a name cannot change in between. Each address is given
 // 4 seconds; ctx bounds the whole. What is spoken over the connection, and for how long, is the caller's concern.
 func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if network != "tcp" && network != "tcp4" && network != "tcp6" {

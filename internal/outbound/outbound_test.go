@@ -27,7 +27,7 @@ func local(t *testing.T, o Options) *Client {
 }
 
 // The transport repeats a request with an Idempotency-Key when a reused connection dies before the answer. Ours
-// must not: one call is one request on the wire.
+// must not: one call makes one request.
 func TestDoSendsOnce(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodPost, http.MethodGet} {

@@ -14,7 +14,7 @@ func addresses() []address {
 		machine    = "it is this machine"
 		private    = "it is a private network"
 		link       = "it is link-local, where clouds keep their metadata"
-		carrier    = "it is a carrier's private network"
+		carrierNAT = "it is a carrier's private network"
 		cloud      = "it is a cloud's control address"
 		translated = "it is translated to an IPv4 address"
 		reserved   = "it is reserved"
@@ -67,10 +67,10 @@ func addresses() []address {
 		{"::ffff:169.254.169.254", link},
 		{"fe80::1", link},
 		{"fe80::1%eth0", "it belongs to one link"},
-		{"100.64.0.1", carrier},
-		{"100.100.100.200", carrier},
-		{"100.127.255.255", carrier},
-		{"::ffff:100.64.0.1", carrier},
+		{"100.64.0.1", carrierNAT},
+		{"100.100.100.200", carrierNAT},
+		{"100.127.255.255", carrierNAT},
+		{"::ffff:100.64.0.1", carrierNAT},
 		{"168.63.129.16", cloud},
 		{"64:ff9b::7f00:1", translated},
 		{"64:ff9b::a9fe:a9fe", translated},

@@ -9,39 +9,39 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// MaxBacklog is how far Backlog counts: beyond it the number says only that it is very large.
+// MaxBacklog is how far Backlog counts; a result of MaxBacklog means that or more.
 const MaxBacklog = 100_000
 
-// Backlog is what waits in all workspaces, each counted up to MaxBacklog.
+// Backlog counts what waits in all workspaces, each up to MaxBacklog.
 type Backlog struct {
-	DueRecords    int64     // that have to be looked at
-	DueInstances  int64     // whose time has come, those in somebody's hands included
-	DueDeliveries int64     // that could have left, those included that a retry or their channel delays
-	OldestDue     time.Time // of these; zero when there are none
+	DueRecords    int64     // waiting for evaluation
+	DueInstances  int64     // due, those that a worker holds included
+	DueDeliveries int64     // could have left, those included that a retry or their channel delays
+	OldestDue     time.Time // of the due deliveries; zero if there are none
 	Held          int64     // instances that wait for a person
 	Paused        int64     // workflows that a person has paused
-	Parked        int64     // what came due of these meanwhile: instances and deliveries
-	Unknown       int64     // deliveries of which nobody knows whether they arrived
+	Parked        int64     // parked instances and deliveries of paused workflows
+	Unknown       int64     // deliveries whose outcome is unknown
 	Queues        []Queue   // the due deliveries by channel and reason
 	Definitions   map[string]int64
 }
 
-// Queue is how many deliveries of a channel could have left and have not, for one reason.
+// Queue counts the deliveries of a channel that could have left and have not, for one reason.
 type Queue struct {
 	Channel string
-	Reason  reason.Reason // why they were delayed last; "": they were not
+	Reason  reason.Reason // the reason of the last delay; "": none
 	N       int64
-	Oldest  time.Time // since when the oldest of them could have left
+	Oldest  time.Time // when the oldest of them could have left
 }
 
-// maxTurns bounds the rows that are read to tell the channels of what is due now: of the rest the index says them.
+// maxTurns bounds the due rows that are read for their channels; the others are only counted, from the index.
 const maxTurns = 10_000
 
-// maxWorkspaces bounds the workspaces whose set is named.
+// maxWorkspaces bounds the workspaces whose definition set is listed.
 const maxWorkspaces = 100
 
-// Every line is read from an index alone, however large the tables are, but for the channels of the first rows that are due.
-// send_at is when a delivery is taken up next; delivery_delayed has those that could have left before.
+// Every line reads an index alone, however large the tables are, except the channels of the first due rows. send_at is when
+// a delivery is claimed next; delivery_delayed has those that could have left before.
 const backlog = `
 SELECT 'due_instances' AS what, '' AS name, '' AS reason, COUNT(*) AS n, 0 AS since FROM (
   SELECT id FROM instance WHERE ready_at > 0 AND ready_at <= $1 LIMIT $2) AS a
@@ -104,7 +104,7 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 			b.Paused = l.n
 		case "aside_instances":
 			b.Parked += l.n
-			b.Held -= l.n // a person has paused them all at once
+			b.Held -= l.n // parked instances are on hold too
 		case "aside_deliveries":
 			b.Parked += l.n
 		case "unknown":
@@ -120,7 +120,7 @@ func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 	return b, nil
 }
 
-// queue adds to what waits for the same reason.
+// queue adds a count to the queue of the same channel and reason.
 func (b *Backlog) queue(w Queue) {
 	for i, known := range b.Queues {
 		if known.Channel == w.Channel && known.Reason == w.Reason {
@@ -134,7 +134,7 @@ func (b *Backlog) queue(w Queue) {
 	b.Queues = append(b.Queues, w)
 }
 
-// Connections is the state of the pool of connections; SQLite: of the readers and the one writer together.
+// Connections returns the state of the connection pool; SQLite: of the readers and the one writer together.
 func (s *Store) Connections() sql.DBStats {
 	stats := s.writers.Stats()
 	if s.readers != s.writers {

@@ -21,27 +21,27 @@ import (
 var (
 	// ErrNotAFile means that the database is not a SQLite file.
 	ErrNotAFile = errors.New("the database is not a SQLite file")
-	// ErrExists means that a file stands where one should be made.
+	// ErrExists means that the file to make exists already.
 	ErrExists = errors.New("exists already")
 	// ErrInUse means that a process has the database open.
 	ErrInUse = errors.New("a process has the database open")
-	// ErrDamaged means that a file is no database of carillon, or not a whole one.
+	// ErrDamaged means that a file is not a carillon database, or is incomplete.
 	ErrDamaged = errors.New("not a whole database of carillon")
 )
 
-// IsFile reports whether an address is that of a SQLite file: neither PostgreSQL's nor ":memory:".
+// IsFile reports whether an address names a SQLite file: neither PostgreSQL nor ":memory:".
 func IsFile(url string) bool { return !IsPostgres(url) && url != memory }
 
-// IsPostgres reports whether an address is PostgreSQL's and not a file.
+// IsPostgres reports whether an address names a PostgreSQL database.
 func IsPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
-// besides are the files that SQLite keeps beside a database.
+// besides are the suffixes of the files that SQLite keeps beside a database.
 var besides = []string{"-wal", "-shm"}
 
-// Backup writes a copy of the SQLite file db, as it is at one moment, while others may go on writing. The copy is one
-// file, readable for its owner only; it appears under its name when it is whole. ErrExists: to is there already.
+// Backup writes a copy of the SQLite file db, as it is at one moment, while others may go on writing. The copy is one file
+// that only its owner can read, and appears under its name when it is complete. ErrExists: to exists already.
 func Backup(ctx context.Context, db, to string) error {
 	if err := isFile(db); err != nil {
 		return fmt.Errorf("back up: %w", err)
@@ -76,8 +76,8 @@ func isFile(db string) error {
 	return err
 }
 
-// newPart makes an empty file beside to, for what is not whole yet: no link, readable for its owner only, and not that
-// of another process with the same plan.
+// newPart makes an empty file beside to, for an incomplete copy: not a link, readable by its owner only, and not the file of
+// another process that does the same.
 func newPart(to string) (string, error) {
 	file, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*.part")
 	if err != nil {
@@ -103,7 +103,7 @@ func vacuumInto(ctx context.Context, db, to string) (err error) {
 	return errors.Join(withoutToken(ctx, copied), copied.Close())
 }
 
-// withoutToken has a copy be known as another database than the one that it was made of.
+// withoutToken removes the token of a copy, so that it counts as another database than its source.
 func withoutToken(ctx context.Context, db *sql.DB) error {
 	_, err := db.ExecContext(ctx, fmt.Sprintf(setToken, 0))
 	return err
@@ -113,16 +113,15 @@ func fileName(path string) string {
 	return "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
 }
 
-// Restored says what Restore did.
+// Restored is the result of Restore.
 type Restored struct {
 	Schema   int64  // the version of the copy's schema
-	Previous string // where the former database lies now; empty: there was none
+	Previous string // new name of the former database; empty: there was none
 }
 
-// Restore puts a copy of the file from in the place of the SQLite file db. The copy is checked first. A database
-// that is there is kept under another name, with force only (else ErrExists), and never while a process has it open
-// (ErrInUse). The new file belongs to whom the former one belonged to, so that a server with a user of its own can open
-// what root restored.
+// Restore replaces the SQLite file db with a copy of the file from, after checking the copy. An existing database is kept
+// under another name, with force only (else ErrExists), and is never replaced while a process has it open (ErrInUse). The
+// new file gets the owner of the former one, so that a server with a user of its own can open what root restored.
 func Restore(ctx context.Context, from, db string, force bool, now time.Time) (Restored, error) {
 	r, err := restore(ctx, from, db, force, now)
 	if err != nil {
@@ -202,7 +201,7 @@ func sameOwner(path, file string) error {
 	return os.Chown(path, int(want.Uid), int(want.Gid))
 }
 
-// checkFile reads a whole file that nobody else uses, and tells the version of its schema.
+// checkFile reads a whole file that no process uses, and returns the version of its schema.
 func checkFile(ctx context.Context, path string) (schema int64, err error) {
 	db, err := sql.Open("sqlite", fileName(path))
 	if err != nil {
@@ -227,7 +226,7 @@ func checkFile(ctx context.Context, path string) (schema int64, err error) {
 	return schema, err
 }
 
-// unused reports ErrInUse for a file that somebody has open. One that cannot be read at all is nobody's.
+// unused returns ErrInUse for a file that a process has open. A file that cannot be read counts as unused.
 func unused(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("sqlite", fileName(path)+"?_pragma=busy_timeout(100)&_pragma=locking_mode(EXCLUSIVE)")
 	if err != nil {
@@ -246,8 +245,8 @@ func unused(ctx context.Context, path string) (err error) {
 	return err
 }
 
-// setAside gives a database another name, with what lies beside it, and returns that name; "" when nothing was there. A
-// log whose database is gone goes aside too: SQLite would write it into the copy.
+// setAside renames a database and the files beside it, and returns the new name, or "" if there was none. It also renames a
+// log without a database, because SQLite would write that log into the copy.
 func setAside(db, aside string) (string, error) {
 	moved := ""
 	for _, end := range append([]string{""}, besides...) {
@@ -265,7 +264,7 @@ func setAside(db, aside string) (string, error) {
 	return moved, nil
 }
 
-// place gives a finished file its name, for good.
+// place gives a finished file its final name, durably.
 func place(part, path string) error {
 	file, err := os.OpenFile(part, os.O_RDWR, 0)
 	if err != nil {

@@ -14,10 +14,9 @@ type ChannelTest struct {
 	Audit       Audit
 }
 
-// BeginTest writes the audit entry of a test that is about to be made, and tells whether its address belongs to
-// somebody who is suppressed. A message cannot be sent in a transaction, so the answer that once makes here is the one
-// for a test of whose end nobody will ever hear; EndTest puts the true one in its place. Whoever repeats the request
-// meanwhile, or after a crash, sends nothing.
+// BeginTest writes the audit entry of a test before it is made, and reports whether its address belongs to a suppressed
+// contact. A message cannot be sent in a transaction. So once stores the answer for a test whose outcome is unknown, and
+// EndTest replaces it with the real one. A request that is repeated meanwhile, or after a crash, sends nothing.
 func (s *Store) BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.Time, test ChannelTest, once *Idempotent[bool]) (suppressed bool, err error) {
 	err = s.write(ctx, func(t *Tx) (err error) {
 		suppressed, err = once.run(ctx, t, ws, func() (bool, error) {
@@ -35,7 +34,7 @@ func (s *Store) BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.
 	return suppressed, nil
 }
 
-// suppressedAt looks at the contact that has the address and at the one that was made for it.
+// suppressedAt checks the contact that has the address and the one that was made for it.
 func (t *Tx) suppressedAt(ctx context.Context, ws subject.WorkspaceID, now time.Time, hash string) (bool, error) {
 	persons, err := t.persons(ctx, now, []recipient{
 		{ws, RecipientRef{ExtID: subject.MadePrefix + hash}},
@@ -56,7 +55,7 @@ const replaceAnswer = `
 UPDATE idempotency SET status = $1, answer = $2
 WHERE ws = $3 AND key = $4 AND request = $5`
 
-// EndTest keeps the answer to a test that has ended in place of the one that BeginTest kept.
+// EndTest replaces the answer stored by BeginTest with the one of the finished test.
 func (s *Store) EndTest(ctx context.Context, ws subject.WorkspaceID, k KeptAnswer) error {
 	err := s.write(ctx, func(t *Tx) error {
 		_, err := t.exec(ctx, replaceAnswer, int64(k.Status), k.Body, int64(ws), k.Key, k.Request)

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// postgresConfig reads an address.
+// postgresConfig parses an address.
 func postgresConfig(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -22,16 +22,16 @@ func postgresConfig(url string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// connector makes the connections of the pool. A connection to the server itself keeps its statements prepared, which
-// spares parsing and planning them at each execution. A pooler may give every transaction another connection, on which
-// they would be missing; through one the server is only asked for their types, once a connection, so that rows travel
-// in binary. Each new connection is looked at, so that a pooler may come and go while the process runs.
+// connector makes the connections of the pool. A direct connection to the server keeps its statements prepared, which saves
+// parsing and planning them at each execution. A pooler may give every transaction another connection, on which they would
+// be missing. Through a pooler the server is asked for parameter types only, once a connection, so that rows are sent in
+// binary. Each new connection is checked for a pooler, which may come and go while the process runs.
 type connector struct {
 	driver.Connector // through a pooler
 	prepared         driver.Connector
 }
 
-// newConnector makes connections to an address. One that names a mode gets it.
+// newConnector makes connections to an address. If the address names a query mode, it is used.
 func newConnector(url string, config *pgx.ConnConfig) driver.Connector {
 	anyway := func(_ context.Context, conn *pgx.Conn) error {
 		useArrays(conn)
@@ -46,7 +46,7 @@ func newConnector(url string, config *pgx.ConnConfig) driver.Connector {
 	c := &connector{}
 	c.prepared = stdlib.GetConnector(*prepared, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		if err := mustBeDirect(ctx, conn); err != nil {
-			return errors.Join(err, conn.Close(ctx)) // else nobody would
+			return errors.Join(err, conn.Close(ctx)) // no other code closes it
 		}
 		return anyway(ctx, conn)
 	}))
@@ -54,7 +54,7 @@ func newConnector(url string, config *pgx.ConnConfig) driver.Connector {
 	return c
 }
 
-// Connect makes a connection: of those that are prepared, and when it leads to a pooler another one.
+// Connect makes a connection: a direct one, or one through a pooler if the address leads to a pooler.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.prepared.Connect(ctx)
 	if errors.Is(err, ErrPooled) {
@@ -63,7 +63,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, err
 }
 
-// mustBeDirect is ErrPooled for a connection to a pooler, which makes its clients numbers of its own.
+// mustBeDirect returns ErrPooled for a connection to a pooler, recognised by its own numbers of clients.
 func mustBeDirect(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&pid); err != nil {

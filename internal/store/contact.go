@@ -15,14 +15,14 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// slotHistory is how far back the slots of a person are kept, and loaded where nobody says how far they matter: the
-// longest window of a limit is a calendar month in whatever zone, and a cooldown may be as long again.
+// slotHistory is how far back the slots of a person are kept, and loaded without a Floor: the longest window of a limit is a
+// calendar month in any zone, and a cooldown may be as long again.
 const slotHistory = 62 * 24 * time.Hour
 
 const contactSpec = `ws bigint, id bigint, ext_id text, address text, locale text, timezone text, created_at bigint,
   find_id text`
 
-// contactColumns are what decisions see of a contact; their scan is scanContact.
+// contactColumns are the columns of a contact that decisions use; scanContact reads them.
 const contactColumns = `p.id, p.ext_id, p.address, p.name, p.locale, p.timezone, p.addresses, p.attributes, p.persona, p.cadence, c.suppressed, c.merged_into`
 
 func scanContact(rows *sql.Rows, before ...any) (c subject.Contact, err error) {
@@ -40,8 +40,8 @@ type PersonRef struct {
 	ID        subject.ContactID
 }
 
-// Ids alone: the persons are read after they were locked. Who is named by the id that was made for an address is whoever
-// has claimed it.
+// Ids only: the persons are read after they were locked. The id that was made for an address names the contact that claimed
+// it.
 const findRecipients = `
 SELECT r.n, COALESCE(
   (SELECT CASE WHEN x.ext_id LIKE '` + subject.MadePrefix + `%'
@@ -80,9 +80,8 @@ type extID struct {
 	id string
 }
 
-// persons finds the recipients, makes those that are missing and may be made, and locks those whose slots may be
-// taken. The answer stands in the order of refs. A reference meets what earlier ones of the same call made, as if
-// they had come one after the other.
+// persons finds the recipients, makes missing ones that may be made, and locks those whose slots may be taken. The result is
+// in the order of refs. A reference finds a contact that an earlier one of the same call made.
 func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor Floor) ([]Person, error) {
 	persons := make([]Person, len(refs))
 	var wanted rowset
@@ -130,7 +129,7 @@ func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(others, known) // who is locked for one reference is so for all
+		maps.Copy(others, known) // a person locked for one reference is locked for all
 		known = others
 	}
 	for i, r := range refs {
@@ -141,15 +140,15 @@ func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor
 			continue
 		}
 		if r.ID == 0 {
-			return nil, errAgain // claimed meanwhile: the next try finds the claimant
+			return nil, errAgain // claimed meanwhile: the next try finds the survivor
 		}
-		persons[i].Found = false // of a page, on which the claimant stands too
+		persons[i].Found = false // of a page that has the survivor too
 	}
 	return persons, nil
 }
 
-// makeContacts fills the gaps in persons with contacts made for them. Somebody else making the same one meanwhile
-// has the whole transaction done again; then it is found.
+// makeContacts makes the missing contacts of persons. If another transaction makes the same one meanwhile, this one runs
+// again and finds it.
 func (t *Tx) makeContacts(ctx context.Context, now time.Time, refs []recipient, persons []Person) error {
 	byExtID, byHash := map[extID]int{}, map[extID]int{} // index of the reference that made it
 	for i, r := range refs {
@@ -216,10 +215,10 @@ const lockPersonsByID = personsByID + `
 ORDER BY c.contact_id, c.ws
 /*LOCK c*/`
 
-// A statement of its own after the lock: the lock's statement sees the rows as they were before it began to wait.
+// A separate statement after the lock: the statement that locks sees the rows as they were before it began to wait.
 //
-// What waits in its place is marked. What has an open intent is on the wire, unless it is this transaction that has claimed
-// it; then it waits too. An intent that was open before that began a doubt.
+// Waiting deliveries are marked. A delivery with an open intent is in flight, unless this transaction has claimed it; then
+// it waits too. If the intent was open before that claim, doubt_at is set.
 const slotsOfPersons = `
 SELECT r.ws, r.id, COALESCE((
   SELECT string_agg(CAST(d.slot AS text) || ' ' || d.type || ' ' || d.channel || CASE
@@ -263,7 +262,7 @@ func (t *Tx) lockPersons(ctx context.Context, now time.Time, refs []PersonRef, f
 	return persons, t.readSlots(ctx, now, persons, floor)
 }
 
-// readSlots loads the slots of persons since the instants that floor says.
+// readSlots loads the slots of persons since their Floor.
 func (t *Tx) readSlots(ctx context.Context, now time.Time, persons map[PersonRef]Person, floor Floor) error {
 	if floor == nil {
 		floor = func(subject.WorkspaceID, subject.Contact) time.Time { return now.Add(-slotHistory) }
@@ -309,8 +308,8 @@ func (t *Tx) personsBy(ctx context.Context, text string, rows *rowset, locked bo
 	return persons, err
 }
 
-// parseSlots reads "µs type channel;…" into slots ordered by instant, type and channel, equal ones counted. A fourth word
-// marks what waits: 0, or the id of what waits if it is one of the claimed.
+// parseSlots reads "µs type channel;…" into slots ordered by instant, type and channel, with equal ones counted. A fourth
+// word marks a waiting delivery: 0, or its id if it is one of the claimed.
 func parseSlots(list, more string, claimed func(delivery.ID) bool) ([]Slot, error) {
 	if more != "" && list != "" {
 		list += ";"
@@ -366,7 +365,7 @@ FROM contact AS p CROSS JOIN cadence AS c
 WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
   AND c.ws = p.ws AND c.contact_id = p.id`
 
-// ContactByExtID returns the contact whom the caller knows by that id.
+// ContactByExtID returns the contact with that id of the caller.
 func (s *Store) ContactByExtID(ctx context.Context, ws subject.WorkspaceID, id string) (subject.Contact, bool, error) {
 	scan := func(rows *sql.Rows) (subject.Contact, error) { return scanContact(rows) }
 	return first(ctx, s, "read contact", scan, contactByExtID, int64(ws), id)
@@ -379,7 +378,7 @@ func (s *Store) ContactByID(ctx context.Context, ws subject.WorkspaceID, id subj
 	return c, ok, err
 }
 
-// ContactsByID returns those of the contacts that exist.
+// ContactsByID returns the contacts that exist.
 func (s *Store) ContactsByID(ctx context.Context, ws subject.WorkspaceID, ids []subject.ContactID) (map[subject.ContactID]subject.Contact, error) {
 	refs := make([]PersonRef, len(ids))
 	for i, id := range ids {

@@ -14,14 +14,14 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// ContactRow is a contact with what only people look at.
+// ContactRow is a contact with the columns that only people read.
 type ContactRow struct {
 	subject.Contact
 	Claimant       string // id of the contact into which it is merged; empty: none
 	SuppressReason string
 	SuppressedAt   time.Time
 	CreatedAt      time.Time
-	UpdatedAt      time.Time // none: as it was made
+	UpdatedAt      time.Time // zero: never updated
 }
 
 const contactRowColumns = contactColumns + `,
@@ -40,7 +40,7 @@ func scanContactRow(rows *sql.Rows) (r ContactRow, err error) {
 	return r, readDetails(&r.Contact, addresses, attributes)
 }
 
-// readDetails reads the columns that are JSON. Most contacts have none.
+// readDetails parses the JSON columns. Most contacts have none.
 func readDetails(c *subject.Contact, addresses, attributes string) error {
 	if addresses != "" {
 		if err := json.Unmarshal([]byte(addresses), &c.Addresses); err != nil {
@@ -51,7 +51,7 @@ func readDetails(c *subject.Contact, addresses, attributes string) error {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader([]byte(attributes)))
-	d.UseNumber() // a number keeps its spelling
+	d.UseNumber() // a number keeps the text it was written with
 	if err := d.Decode(&c.Attributes); err != nil {
 		return fmt.Errorf("attributes of contact %d: %w", c.ID, err)
 	}
@@ -82,7 +82,7 @@ FROM contact AS p CROSS JOIN cadence AS c
 WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
   AND c.ws = p.ws AND c.contact_id = p.id`
 
-// ContactRow returns the contact whom the caller knows by that id, else ErrNotFound.
+// ContactRow returns the contact with that id of the caller, else ErrNotFound.
 func (s *Store) ContactRow(ctx context.Context, ws subject.WorkspaceID, id string) (ContactRow, error) {
 	return one(ctx, s, "read contact", scanContactRow, contactRow, int64(ws), id)
 }
@@ -91,7 +91,7 @@ const listContacts = `
 SELECT ` + contactRowColumns + `
 FROM contact AS p JOIN cadence AS c ON c.ws = p.ws AND c.contact_id = p.id`
 
-// ContactFilter narrows a list of contacts. Empty fields ask for nothing.
+// ContactFilter narrows a list of contacts; empty fields do not filter.
 type ContactFilter struct {
 	Persona string
 }
@@ -100,23 +100,23 @@ type ContactFilter struct {
 func (s *Store) Contacts(ctx context.Context, ws subject.WorkspaceID, f ContactFilter, p Page) ([]ContactRow, error) {
 	l := list(listContacts, "p", int64(ws), p)
 	if f.Persona != "" {
-		l.and("p.persona = ? AND p.persona <> ''", f.Persona) // the second as the index says it
+		l.and("p.persona = ? AND p.persona <> ''", f.Persona) // the second condition matches the partial index
 	}
 	text, args := l.end("p", p)
 	return all(ctx, s, "list contacts", scanContactRow, text, args...)
 }
 
-// ContactWrite is a contact as it is to be: without an ID it is made.
+// ContactWrite is a contact with its new values; without an ID it is inserted.
 type ContactWrite struct {
 	ContactRow
-	// Hashes are those of its addresses; events that name only an address reach whoever had it first. A contact that was
-	// made for the address is merged into it.
+	// Hashes are the hashes of its addresses. An event that names only an address reaches the contact that had it first. A
+	// contact that was made for the address is merged into this one.
 	Hashes []string
 	// Dropped are hashes of addresses that it no longer has.
 	Dropped []string
 }
 
-// With what is merged into them.
+// Together with the contacts merged into them.
 const lockContacts = `
 SELECT c.contact_id
 FROM cadence AS c
@@ -158,9 +158,9 @@ UPDATE cadence SET suppressed = r.suppressed
 FROM /*ROWS $1 (ws bigint, id bigint, suppressed bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id AND cadence.suppressed <> r.suppressed`
 
-// WriteContacts locks those of the named contacts that exist, asks decide what they are to be, and writes that, in one
-// transaction. Each contact is written at most once. ids name the contacts that were made for their addresses too, so
-// that decide sees these; it may see more of them.
+// WriteContacts locks the named contacts that exist, calls decide, and writes the contacts that it returns, in one
+// transaction. Each contact is written at most once. ids also name the contacts that were made for the addresses, so that
+// decide gets them; it may get further ones.
 func (s *Store) WriteContacts(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, ids []string,
 	decide func(map[string]ContactRow) ([]ContactWrite, error), once *Idempotent[[]ContactWrite],
@@ -168,7 +168,7 @@ func (s *Store) WriteContacts(
 	ids = slices.Clone(ids)
 	err := s.write(ctx, func(t *Tx) error {
 		_, err := once.run(ctx, t, ws, func() ([]ContactWrite, error) {
-			if t.try > 1 { // what is handed over may have been held by somebody, who is waited for now
+			if t.try > 1 { // wait for deliveries to merge that another transaction held
 				if _, err := t.lockDeliveriesOf(ctx, lockDeliveriesOf, ws, made(ids)); err != nil {
 					return nil, err
 				}
@@ -190,7 +190,7 @@ func (s *Store) WriteContacts(
 				ids = append(ids, missing...)
 				return nil, err
 			}
-			var limited []PersonRef // whose limits, or the days in which they are counted, are others now
+			var limited []PersonRef // contacts whose limits or calendar days have changed
 			for _, w := range writes {
 				old, ok := known[w.ExtID]
 				if ok && (old.Persona != w.Persona || old.Cadence != w.Cadence || old.Timezone != w.Timezone) {
@@ -207,8 +207,8 @@ func (s *Store) WriteContacts(
 	return nil
 }
 
-// lockContacts locks those of the contacts that exist, and reads them in a statement of its own: the one that waited for
-// a lock saw the contacts as they were before, and what is written by it would undo what it waited for.
+// lockContacts locks the contacts that exist, and reads them in a second statement. A statement that waited for a lock sees
+// the contacts as they were before, and a write based on that would undo the change it waited for.
 func (t *Tx) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]ContactRow, error) {
 	var wanted rowset
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
@@ -239,7 +239,7 @@ func (t *Tx) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids []str
 	return known, nil
 }
 
-// writeContacts writes contacts who are locked, and returns which of them asks for which address.
+// writeContacts writes locked contacts, and returns which of them claims which address.
 func (t *Tx) writeContacts(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []ContactWrite) (map[string]subject.ContactID, error) {
 	// One order everywhere: no deadlock.
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b ContactWrite) int { return strings.Compare(a.ExtID, b.ExtID) })
@@ -292,7 +292,7 @@ func (t *Tx) writeContacts(ctx context.Context, ws subject.WorkspaceID, now time
 		return nil, fmt.Errorf("suppress contacts: %w", err)
 	}
 	var drop rowset
-	// Several may have had an address that only one of them stands for.
+	// Several contacts may have had an address that only one of them owns.
 	slices.SortFunc(dropped, func(a, b held) int { return cmp.Or(strings.Compare(a.hash, b.hash), cmp.Compare(a.id, b.id)) })
 	for _, d := range dropped {
 		drop.row().int(int64(ws)).text(d.hash).int(int64(d.id))

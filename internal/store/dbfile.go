@@ -16,21 +16,20 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// A SQLite database is a file and its log, which SQLite finds by their names alone. A log that lies beside a database is
-// written into it, whichever database it was made for; so a file that was put under the name of another one, while a
-// process had that open or after it was killed, is ruined by the log that was left. Two things keep that from happening:
+// A SQLite database is a file and its log, which SQLite finds by their names alone. SQLite writes a log that lies beside a
+// database into it, whichever database the log belongs to. So a file that was given the name of another database, while a
+// process had that one open or after it was killed, is ruined by the remaining log. Two measures prevent this:
 //
-//   - A process that has the database open compares what lies under its name with what it has opened, before every
-//     transaction and before the answer to every commit and read. When it finds something else it says so (ErrReplaced)
-//     and ends, and takes its own log along.
-//   - Every database has a token, in the user_version of its header, and the file that is kept beside it knows that. A
+//   - A process that has the database open compares the file under its name with the file that it opened, before every
+//     transaction and before the answer to every commit and read. If they differ, it reports ErrReplaced and ends, and
+//     removes its own log.
+//   - Every database has a token, in the user_version of its header, and the file that is kept beside it has the same token. A
 //     start that finds a log beside a database with another token, or a log that holds another token, is refused
 //     (ErrForeignLog). Copies that carillon backup makes have none.
 
-// Errors of a SQLite file that is not what it was.
+// Errors of a SQLite file that was replaced or removed.
 var (
-	// ErrReplaced means that under the name of the database's file there is another one, or none: what is written here
-	// would be lost.
+	// ErrReplaced means that the name of the database's file leads to another file or to none: writes would be lost.
 	ErrReplaced = errors.New("the database's file was replaced or removed while it was open")
 	// ErrForeignLog means that a log of another database lies beside the file.
 	ErrForeignLog = errors.New("the log beside the database belongs to another one")
@@ -44,22 +43,22 @@ const (
 	tokenAt    = 60 // user_version
 )
 
-// dbFile is the SQLite file that a store has opened, and what lay beside it.
+// dbFile is the SQLite file that a store has opened, and the files beside it.
 type dbFile struct {
 	path   string
 	info   os.FileInfo
-	header *os.File // closed after every connection: to close a file drops the locks that its process holds on it
+	header *os.File // closed after every connection: closing a file drops the locks that its process holds on it
 
 	mu       sync.Mutex
 	log, shm os.FileInfo // nil: not seen yet
 	token    uint32      // 0: not known yet
-	gone     error       // ErrReplaced, with what was found
+	gone     error       // ErrReplaced with details
 	written  bool        // something else was written into the file itself
 	closing  bool        // the store itself closes it, and SQLite removes its log
 	notify   func(error)
 }
 
-// openFile looks at what lies under a name before SQLite does.
+// openFile checks the file under a name before SQLite opens it.
 func openFile(path string) (*dbFile, error) {
 	if err := inspect(path); err != nil {
 		return nil, err
@@ -78,11 +77,11 @@ func openFile(path string) (*dbFile, error) {
 	return f, nil
 }
 
-// inspect refuses what must not be opened, with the remedy.
+// inspect refuses a file that must not be opened, with the remedy.
 func inspect(path string) error {
 	known, err := readBeside(path)
 	if err != nil {
-		known = beside{} // Recognise tells of it
+		known = beside{} // Recognise reports it
 	}
 	log, err := os.Stat(path + "-wal")
 	alone := errors.Is(err, os.ErrNotExist)
@@ -140,8 +139,8 @@ func readHeader(path string, header []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// damage says what shows that a file is no whole database; empty: nothing does. The pages that a log holds may be missing
-// in the file, so that its length tells something only when there is none.
+// damage says why a file is not a whole database; empty: no damage was found. If there is a log, pages may be in the log
+// only, so the length of the file is checked only without one.
 func damage(header []byte, size int64, alone bool) string {
 	if !bytes.HasPrefix(header, []byte(headerText)) {
 		return "it is no SQLite file"
@@ -159,7 +158,7 @@ func damage(header []byte, size int64, alone bool) string {
 
 func tokenOf(header []byte) uint32 { return binary.BigEndian.Uint32(header[tokenAt:]) }
 
-// readToken reads the token of the file that is open, as far as it has left the log.
+// readToken reads the token from the open file, if it has been written from the log.
 func (f *dbFile) readToken() (uint32, error) {
 	var raw [4]byte
 	if _, err := f.header.ReadAt(raw[:], tokenAt); err != nil && !errors.Is(err, io.EOF) {
@@ -168,7 +167,7 @@ func (f *dbFile) readToken() (uint32, error) {
 	return binary.BigEndian.Uint32(raw[:]), nil
 }
 
-// check is ErrReplaced from the moment on at which something else lies under the database's name. A nil file is none.
+// check returns ErrReplaced once the name of the database leads to another file. A nil file is not checked.
 func (f *dbFile) check() error {
 	if f == nil {
 		return nil
@@ -189,7 +188,7 @@ func (f *dbFile) check() error {
 	return f.gone
 }
 
-// close ends the looking: what happens to the file from here on is the store's own doing. A nil file is none.
+// close ends the checks: from here on the store itself changes the file. It does nothing on a nil file.
 func (f *dbFile) close() {
 	if f == nil {
 		return
@@ -199,7 +198,7 @@ func (f *dbFile) close() {
 	f.closing = true
 }
 
-// forget closes the file of a store that is closed, which may be done twice.
+// forget closes the file of a closed store; it may be called twice.
 func (f *dbFile) forget() error {
 	if err := f.header.Close(); !errors.Is(err, os.ErrClosed) {
 		return err
@@ -207,7 +206,7 @@ func (f *dbFile) forget() error {
 	return nil
 }
 
-// changed says what is not as it was opened. What cannot be looked at is left to SQLite.
+// changed says what differs from the opened files. Files that cannot be read are left to SQLite.
 func (f *dbFile) changed() string {
 	info, err := os.Stat(f.path)
 	switch {
@@ -237,7 +236,7 @@ func (f *dbFile) changed() string {
 	return ""
 }
 
-// OnReplaced has f called once when the database's file turns out to be replaced; it must not block.
+// OnReplaced registers f, which is called once when the database's file is found replaced; it must not block.
 func (s *Store) OnReplaced(f func(error)) {
 	if s.file == nil {
 		return
@@ -252,8 +251,8 @@ const (
 	checkpoint = `PRAGMA wal_checkpoint(%s)`
 )
 
-// mark gives a database that has no token one, and has the file beside it know that. It counts when it stands in the file
-// itself: what stands in the log alone is lost with that.
+// mark gives a database without a token one, and stores it in the file beside it. The token counts once it is in the
+// database file: a token in the log alone is lost with the log.
 func (s *Store) mark(ctx context.Context) error {
 	f := s.file
 	if f == nil {
@@ -265,7 +264,7 @@ func (s *Store) mark(ctx context.Context) error {
 			token, err = f.readToken()
 		}
 	}
-	if err != nil || token == 0 { // 0: a reader holds up the log; the next time
+	if err != nil || token == 0 { // 0: a reader holds up the log; try the next time
 		return err
 	}
 	f.mu.Lock()
@@ -282,8 +281,8 @@ func (s *Store) mark(ctx context.Context) error {
 	return writeBeside(s.path, beside)
 }
 
-// markLog has the log hold the token, which begins anew whenever all of it is in the file: so a log is known that was put beside
-// another database.
+// markLog writes the token into the log, which starts empty whenever all of it is in the file. So a log that was moved
+// beside another database is recognised.
 func (s *Store) markLog(ctx context.Context, token uint32) error {
 	return s.write(ctx, func(t *Tx) error {
 		_, err := t.pragma(ctx, fmt.Sprintf(setToken, token))
@@ -291,7 +290,7 @@ func (s *Store) markLog(ctx context.Context, token uint32) error {
 	})
 }
 
-// setToken gives the database a token, unless another process has.
+// setToken gives the database a token, unless another process has done so.
 func (s *Store) setToken(ctx context.Context) error {
 	err := s.write(ctx, func(t *Tx) error {
 		have, err := t.pragma(ctx, `PRAGMA user_version`)
@@ -311,7 +310,7 @@ func (s *Store) setToken(ctx context.Context) error {
 	return s.checkpoint(ctx, "PASSIVE")
 }
 
-// pragma runs a statement of SQLite's own and returns the first number that it answers, if any.
+// pragma runs a SQLite pragma and returns the first number of the result, if any.
 func (t *Tx) pragma(ctx context.Context, text string) (n int64, err error) {
 	rows, err := t.s.writer.conn.QueryContext(ctx, text)
 	if err != nil {
@@ -336,7 +335,7 @@ func (t *Tx) pragma(ctx context.Context, text string) (n int64, err error) {
 	return n, rows.Err()
 }
 
-// checkpoint writes the log into the file that is open, wherever that lies now.
+// checkpoint writes the log into the open file, wherever that file is now.
 func (s *Store) checkpoint(ctx context.Context, mode string) error {
 	select {
 	case s.writer.turn <- struct{}{}:
@@ -344,15 +343,15 @@ func (s *Store) checkpoint(ctx context.Context, mode string) error {
 		return context.Cause(ctx)
 	}
 	defer s.writer.release()
-	if s.writer.conn == nil { // nothing was ever written; a new connection would go to what has the name now
+	if s.writer.conn == nil { // nothing was ever written; a new connection would open the file that has the name now
 		return nil
 	}
 	_, err := (&Tx{s: s}).pragma(ctx, fmt.Sprintf(checkpoint, mode))
 	return err
 }
 
-// leave has a store whose file was replaced end without harm. It reports false when its connections must stay open: the
-// last one that is closed writes the log into the file, and that is another database now.
+// leave ends a store whose file was replaced without damage to the new file. closable is false if its connections must stay
+// open: closing the last one writes the log into the file with the name, which is another database now.
 func (s *Store) leave(ctx context.Context) (closable bool, err error) {
 	f := s.file
 	if f.check() == nil {
@@ -362,12 +361,12 @@ func (s *Store) leave(ctx context.Context) (closable bool, err error) {
 	if f.written {
 		return false, f.takeAlong()
 	}
-	// The file that was open is whole then, wherever it was moved to.
+	// The file that was open is then complete, wherever it was moved.
 	return true, s.checkpoint(ctx, "TRUNCATE")
 }
 
-// takeAlong removes the log from under the database's name, as far as it is the one of the file that was open. One that
-// holds something gets another name.
+// takeAlong removes the log from under the database's name if it belongs to the file that was open. A log that is not empty
+// gets another name instead.
 func (f *dbFile) takeAlong() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -391,7 +390,7 @@ func (f *dbFile) takeAlong() error {
 	return errors.Join(errs...)
 }
 
-// unreadable gives what SQLite says of a file that it cannot read a name and a remedy.
+// unreadable names the file and the remedy in an error of SQLite about a file that it cannot read.
 func unreadable(path string, err error) error {
 	var refused *sqlite.Error
 	if errors.As(err, &refused) && (refused.Code()&0xff == sqlite3.SQLITE_CORRUPT || refused.Code()&0xff == sqlite3.SQLITE_NOTADB) {

@@ -41,29 +41,29 @@ type DefinitionRef struct{ Kind, Name string }
 // RemovedDefinition is a definition that a new set leaves out.
 type RemovedDefinition struct {
 	DefinitionRef
-	Runs []RunSeed // what removing it brings with it
-	// Withdraw is the selection, as JSON, of what waits of a workflow; empty: nothing waits of a definition of this kind.
+	Runs []RunSeed // jobs that the removal starts
+	// Withdraw selects, as JSON, the waiting deliveries of a workflow; empty: a definition of this kind has none.
 	Withdraw, Subject string
 }
 
-// DefinitionEdit is the next set of definitions of a workspace, told by how it differs from the one in force.
+// DefinitionEdit is the next set of definitions of a workspace, as its difference from the one in force.
 type DefinitionEdit struct {
 	Documents []Definition
 	Removed   []RemovedDefinition
 	Action    string // for the history: apply, delete or rollback
 	Audit     Audit
 	Calendar  *CalendarPlan // may be nil
-	// DryRun has everything done and taken back: the answer says what an edit would do.
+	// DryRun rolls everything back: the result says what an edit would do.
 	DryRun bool
 }
 
-// errDryRun takes back what a dry run has done.
+// errDryRun rolls a dry run back.
 var errDryRun = errors.New("dry run")
 
-// EditDefinitions makes the next set of definitions. What differs from the set in force by its hash becomes the next version of
-// its name, what is removed stands in the new set no more, and the runs of both begin; when nothing differs the number stays
-// and no audit entry is written. Documents of the set that are not mentioned stay in it. The changes stand in the order of the
-// documents, those that are removed last. What is scheduled becomes what the new set implies, in the same transaction.
+// EditDefinitions makes the next set of definitions. A definition whose hash differs from the set in force becomes the next
+// version of its name. A removed one is left out of the new set. The jobs of both begin. If nothing differs, the number
+// stays and no audit entry is written. Definitions that are not mentioned stay in the set. The changes are in the order of
+// the documents, with removals last. Schedules are planned by the new set in the same transaction.
 func (s *Store) EditDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, e DefinitionEdit, once *Idempotent[AppliedDefinitions]) (AppliedDefinitions, error) {
 	var applied AppliedDefinitions
 	err := s.write(ctx, func(t *Tx) (err error) {
@@ -79,13 +79,13 @@ func (s *Store) EditDefinitions(ctx context.Context, ws subject.WorkspaceID, now
 	return applied, nil
 }
 
-// ApplyDefinitions is EditDefinitions for documents alone.
+// ApplyDefinitions is EditDefinitions without removals.
 func (s *Store) ApplyDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, docs []Definition, audit Audit, calendar *CalendarPlan, once *Idempotent[AppliedDefinitions]) (number int64, changes []DefinitionChange, err error) {
 	applied, err := s.EditDefinitions(ctx, ws, now, DefinitionEdit{Documents: docs, Action: "apply", Audit: audit, Calendar: calendar}, once)
 	return applied.Number, applied.Changes, err
 }
 
-// AppliedDefinitions is what applying definitions did.
+// AppliedDefinitions is the result of an edit.
 type AppliedDefinitions struct {
 	Number  int64
 	Changes []DefinitionChange
@@ -160,17 +160,18 @@ func (t *Tx) editDefinitions(ctx context.Context, ws subject.WorkspaceID, now ti
 	return AppliedDefinitions{Number: number, Changes: d.changes}, t.audit(ctx, ws, now, e.Audit)
 }
 
-// difference is what an edit makes of the set in force.
+// difference is how an edit changes the set in force.
 type difference struct {
 	changes       []DefinitionChange
 	closed, added rowset
 	runs          []RunSeed
 	inputs        []string
 	removed       []RemovedDefinition
-	edited        []string // workflows that were in force before, and are changed or removed
+	edited        []string // workflows of the previous set that are changed or removed
 }
 
-// differenceOf compares the documents of an edit with those in force. Last are the latest versions of names that are not.
+// differenceOf compares the documents of an edit with those in force. last has the latest versions of names that are not in
+// force.
 func differenceOf(ws subject.WorkspaceID, number int64, current map[DefinitionRef]Definition, last map[DefinitionRef]int64, e DefinitionEdit) (d difference, err error) {
 	seen := map[DefinitionRef]bool{}
 	twice := func(id DefinitionRef) error {
@@ -222,7 +223,7 @@ func (d *difference) close(ws subject.WorkspaceID, id DefinitionRef) {
 	}
 }
 
-// version is that of a workflow in the new set.
+// version returns the version of a workflow in the new set.
 func (d *difference) version(current map[DefinitionRef]Definition, workflow string) int64 {
 	for _, c := range d.changes {
 		if c.Kind == "workflow" && c.Name == workflow {
@@ -236,7 +237,7 @@ const lastVersions = `
 SELECT r.kind, r.name, COALESCE((SELECT MAX(d.version) FROM definition AS d WHERE d.ws = r.ws AND d.kind = r.kind AND d.name = r.name), 0)
 FROM /*ROWS $1 (ws bigint, kind text, name text)*/ AS r`
 
-// lastVersions are the latest versions of documents that are not in force: they may have been before.
+// lastVersions returns the latest versions of documents that are not in force but may have been before.
 func (t *Tx) lastVersions(ctx context.Context, ws subject.WorkspaceID, current map[DefinitionRef]Definition, docs []Definition) (map[DefinitionRef]int64, error) {
 	var rows rowset
 	for _, d := range docs {
@@ -264,7 +265,7 @@ func (t *Tx) lastVersions(ctx context.Context, ws subject.WorkspaceID, current m
 	return versions, nil
 }
 
-// withdrawRemoved begins a job for each workflow that was removed, which withdraws in pages what waits of it.
+// withdrawRemoved begins a job for each removed workflow, which withdraws its waiting deliveries in pages.
 func (t *Tx) withdrawRemoved(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, removed []RemovedDefinition, actor string) error {
 	for _, r := range removed {
 		if r.Withdraw == "" {
@@ -282,14 +283,15 @@ func (t *Tx) withdrawRemoved(ctx context.Context, ws subject.WorkspaceID, now ti
 	return nil
 }
 
-// What was put off because its workflow was switched off: the partial index is for this.
+// Deliveries that wait because their workflow was switched off; the partial index serves this query.
 const wakeWorkflows = `
 UPDATE delivery SET send_at = $1, version = delivery.version + 1
 FROM /*ROWS $2 (ws bigint, workflow text)*/ AS r
 WHERE delivery.reason = 'workflow_inactive' AND delivery.send_at > $1 AND delivery.intent_at = 0
   AND delivery.workflow = r.workflow AND delivery.ws = r.ws`
 
-// wakeWorkflows has the messages looked at that wait for workflows to be switched on again: they may be by now.
+// wakeWorkflows makes the messages due that wait for their workflows to be switched on again, because an edit may have done
+// that.
 func (t *Tx) wakeWorkflows(ctx context.Context, ws subject.WorkspaceID, now time.Time, edited []string) error {
 	var rows rowset
 	for _, name := range edited {

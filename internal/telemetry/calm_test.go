@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
-// One trouble is told once a second, whoever runs into it; everything else is told as it comes.
+// The same error is logged once a second, wherever it occurs; everything else is logged as it comes.
 func TestCalm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type Channel struct {
 	Name     string // kind:name
 	Open     bool   // its breaker is not closed
-	InFlight int    // requests on the wire
+	InFlight int    // requests in flight
 }
 
 // channelGauges are read from memory at every scrape.

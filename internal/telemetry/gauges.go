@@ -70,7 +70,7 @@ func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (g *gauges) Collect(ch chan<- prometheus.Metric) {
-	tell := func(info Metric, value float64, labels ...string) {
+	emit := func(info Metric, value float64, labels ...string) {
 		kind := prometheus.GaugeValue
 		if info.Kind == "counter" {
 			kind = prometheus.CounterValue
@@ -78,37 +78,37 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(g.descs[info.Name], kind, value, labels...)
 	}
 	d, err := g.current()
-	tell(connections(), float64(d.Pool.Open), "open")
-	tell(connections(), float64(d.Pool.InUse), "in_use")
-	tell(connections(), float64(d.Pool.Max), "max")
-	tell(connectionWaits(), float64(d.Pool.Waits))
-	tell(connectionWaitSeconds(), d.Pool.Waited.Seconds())
+	emit(connections(), float64(d.Pool.Open), "open")
+	emit(connections(), float64(d.Pool.InUse), "in_use")
+	emit(connections(), float64(d.Pool.Max), "max")
+	emit(connectionWaits(), float64(d.Pool.Waits))
+	emit(connectionWaitSeconds(), d.Pool.Waited.Seconds())
 	if err != nil {
-		tell(databaseUp(), 0)
+		emit(databaseUp(), 0)
 		return
 	}
-	tell(databaseUp(), 1)
-	tell(due(), float64(d.DueRecords), "records")
-	tell(due(), float64(d.DueInstances), "instances")
-	tell(due(), float64(d.DueDeliveries), "deliveries")
-	tell(oldestDue(), seconds(d.OldestDue))
-	g.waiting(d.Waiting, tell)
-	tell(held(), float64(d.Held))
-	tell(unknown(), float64(d.Unknown))
+	emit(databaseUp(), 1)
+	emit(due(), float64(d.DueRecords), "records")
+	emit(due(), float64(d.DueInstances), "instances")
+	emit(due(), float64(d.DueDeliveries), "deliveries")
+	emit(oldestDue(), seconds(d.OldestDue))
+	g.waiting(d.Waiting, emit)
+	emit(held(), float64(d.Held))
+	emit(unknown(), float64(d.Unknown))
 	copied := 0.0
 	if d.Copied {
 		copied = 1
 	}
-	tell(databaseCopied(), copied)
-	tell(paused(), float64(d.Paused))
-	tell(putAside(), float64(d.Parked))
+	emit(databaseCopied(), copied)
+	emit(paused(), float64(d.Paused))
+	emit(parkedRows(), float64(d.Parked))
 	for workspace, number := range d.Definitions {
-		tell(definitionsNumber(), float64(number), workspace)
+		emit(definitionsNumber(), float64(number), workspace)
 	}
 }
 
-// waiting tells each pair of labels once: the channels beyond the bound share one name.
-func (g *gauges) waiting(list []Waiting, tell func(Metric, float64, ...string)) {
+// waiting emits each pair of labels once: the channels beyond the bound share one name.
+func (g *gauges) waiting(list []Waiting, emit func(Metric, float64, ...string)) {
 	type labels struct{ channel, reason string }
 	sum := map[labels]Waiting{}
 	for _, w := range list {
@@ -117,8 +117,8 @@ func (g *gauges) waiting(list []Waiting, tell func(Metric, float64, ...string)) 
 		sum[at] = w
 	}
 	for at, w := range sum {
-		tell(waitingDeliveries(), float64(w.N), at.channel, at.reason)
-		tell(waitingOldest(), seconds(w.Oldest), at.channel, at.reason)
+		emit(waitingDeliveries(), float64(w.N), at.channel, at.reason)
+		emit(waitingOldest(), seconds(w.Oldest), at.channel, at.reason)
 	}
 }
 

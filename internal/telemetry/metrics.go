@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// MaxNames bounds the values of a label that people choose, channels and workflows: the first so many are told
+	// MaxNames bounds the values of a label that people choose, channels and workflows: the first so many have series of their own
 	// apart, all further ones together are OtherName. Each value costs every series that carries the label.
 	MaxNames = 100
 	// OtherName stands for the names beyond MaxNames.
@@ -35,11 +35,11 @@ type MetricsOptions struct {
 	Now func() time.Time
 	// Database reads the gauges; nil: there are none.
 	Database func(context.Context) (Database, error)
-	// Channels tells of the channels in use; nil: nothing is told. Several of one name count together.
+	// Channels returns the channels in use; nil: they have no metrics. Several of one name count together.
 	Channels func() []Channel
 }
 
-// Metrics counts what the journal tells, what callers asked for, and what the database holds. It is safe for
+// Metrics counts journal entries, API requests, and rows of the database. It is safe for
 // concurrent use. Reasons are labels only as they stand in package reason.
 type Metrics struct {
 	registry  *prometheus.Registry

@@ -177,7 +177,7 @@ func TestGauges(t *testing.T) {
 	}
 }
 
-// Channels are told at every scrape; those of one name count together, and one that is open shows.
+// Channels are read at every scrape; those of one name count together, and one that is open shows.
 func TestGaugesOfChannels(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics(telemetry.MetricsOptions{Channels: func() []telemetry.Channel {

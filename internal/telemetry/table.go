@@ -85,11 +85,11 @@ func waitingOldest() Metric {
 }
 
 func held() Metric {
-	return Metric{"carillon_held", "gauge", nil, "Instances that wait for a person, those of paused workflows aside, counted up to 100,000."}
+	return Metric{"carillon_held", "gauge", nil, "Instances that wait for a person, without those of paused workflows, counted up to 100,000."}
 }
 
 func unknown() Metric {
-	return Metric{"carillon_unknown", "gauge", nil, "Deliveries of which nobody knows whether they arrived, counted up to 100,000."}
+	return Metric{"carillon_unknown", "gauge", nil, "Deliveries whose outcome is unknown, counted up to 100,000."}
 }
 
 func databaseCopied() Metric {
@@ -100,7 +100,7 @@ func paused() Metric {
 	return Metric{"carillon_paused_workflows", "gauge", nil, "Workflows that a person has paused."}
 }
 
-func putAside() Metric {
+func parkedRows() Metric {
 	return Metric{"carillon_put_aside", "gauge", nil, "Instances and deliveries that came due while their workflow was paused, each counted up to 100,000."}
 }
 
@@ -125,12 +125,12 @@ func channelOpen() Metric {
 }
 
 func channelInFlight() Metric {
-	return Metric{"carillon_channel_in_flight", "gauge", []string{"channel"}, "Requests of the process that are on the wire."}
+	return Metric{"carillon_channel_in_flight", "gauge", []string{"channel"}, "Requests of the process that are in flight."}
 }
 
 func gaugeTable() []Metric {
 	return []Metric{
-		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), putAside(), databaseCopied(),
+		connections(), connectionWaits(), connectionWaitSeconds(), databaseUp(), due(), oldestDue(), waitingDeliveries(), waitingOldest(), held(), unknown(), paused(), parkedRows(), databaseCopied(),
 		definitionsNumber(),
 	}
 }

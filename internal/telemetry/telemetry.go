@@ -1,6 +1,6 @@
 // Package telemetry is what operators watch: the log, the metrics and, in a build of its own, traces.
 //
-// A line is a static message with snake_case attributes. What happened to messages is told from the engine's
+// A line is a static message with snake_case attributes. What happened to messages is logged from the engine's
 // journal, with the same words and reasons as everywhere else. Addresses, texts, payloads and secrets are never
 // logged; keys name things, by the callers' own ids at most.
 package telemetry

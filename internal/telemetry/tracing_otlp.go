@@ -75,7 +75,7 @@ func spansOf(tracer trace.Tracer) Spans {
 	}
 }
 
-// discreet keeps to itself what tells of people or opens doors: paths and queries hold ids, addresses and keys, and
+// discreet leaves out what identifies people or grants access: paths and queries hold ids, addresses and keys, and
 // the address of a webhook may be its secret.
 type discreet struct{ sdktrace.SpanExporter }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/telemetry"
 )
 
-// Who names a collector is told that this build sends it nothing.
+// A build without tracing logs that it sends nothing to the configured collector.
 func TestTracesAreSaidToBeOff(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))

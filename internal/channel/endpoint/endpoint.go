@@ -4,10 +4,10 @@
 //	POST url             2xx                  it has taken the message, and may name it: {"id": "…"}
 //	                     408, 429, 5xx        not now; Retry-After is honoured
 //	                     anything else        never; redirects are not followed
-//	                     no answer            nobody knows, once the request has left
+//	                     no answer            outcome unknown, once the request has left
 //	GET lookup {key}     200 with {"id": "…"} it has taken the message
 //	                     404                  it surely has not
-//	                     anything else        nobody knows yet
+//	                     anything else        outcome not known yet
 //
 // It knows nothing of what the body holds and of how requests are signed: providers do. The beginning of what an endpoint says
 // of a refusal is part of the error, without control characters, the values of the channel's settings and what the provider

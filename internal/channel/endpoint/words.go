@@ -14,7 +14,7 @@ import (
 const (
 	// maxWords is how much of a refusal's text is kept, in characters.
 	maxWords = 200
-	// maxRead is how much of it is looked at, in bytes.
+	// maxRead is how much of it is read, in bytes.
 	maxRead = 4096
 	// minHidden is the length from which a value is hidden: shorter ones are no secret, and part of any text.
 	minHidden = 3

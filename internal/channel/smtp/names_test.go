@@ -64,7 +64,7 @@ func TestInjectionRefused(t *testing.T) {
 	}
 }
 
-// A name is what stands on a door: whatever is in it, a receiver reads it as it was written, before one address.
+// Whatever a display name contains, a receiver reads it as it was written, before exactly one address.
 func TestNamesBeforeAddresses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)

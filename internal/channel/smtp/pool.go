@@ -14,7 +14,7 @@ var (
 	errBusy   = fmt.Errorf("all %d connections to the server were busy", connections)
 )
 
-// pool keeps a bounded number of connections to one server. Whoever has a place has at most one connection.
+// pool keeps a bounded number of connections to one server. Each taken place has at most one connection.
 type pool struct {
 	open  func(context.Context) (*session, error)
 	clock clock.Clock

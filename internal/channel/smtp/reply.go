@@ -42,10 +42,10 @@ func (e *phaseError) reply() *textproto.Error {
 //   - Before the final dot nothing was accepted: temporary, unless the server refused this mail for good (5xx to
 //     MAIL, RCPT or DATA).
 //   - After MAIL a 5xx may pass all the same, if its enhanced code says that the mailbox is full (x.2.2), or that it is the
-//     server, the network or a policy that stands in the way (x.3, x.4, x.7): that is mended without another address.
+//     server, the network or a policy that stands in the way (x.3, x.4, x.7): that is repaired without another address.
 //   - What goes wrong before MAIL is about us and not about the message: a wrong password, an expired certificate, a
-//     server that refuses this client. It is temporary, whatever its code, so that messages wait for whoever repairs
-//     it instead of failing by the thousand.
+//     server that refuses this client. It is temporary, whatever its code, so that messages wait for the
+//     repair instead of failing by the thousand.
 //   - After the final dot an answer decides, and without one the outcome is unknown.
 func (m *mail) refused(err error) *channel.SendError {
 	var failed *phaseError

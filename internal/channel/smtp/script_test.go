@@ -125,7 +125,7 @@ func send(ch channel.Channel) error {
 }
 
 // What a failure means depends on where it comes: before the final dot has left nothing was accepted, afterwards
-// nobody knows until the server has answered (P4).
+// the outcome is unknown until the server has answered (P4).
 func TestPhases(t *testing.T) {
 	t.Parallel()
 	flood := strings.Repeat("250-more of it\r\n", 1<<15)
@@ -218,7 +218,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// A connection is kept, taken anew when it died while it waited, and never used for a second try of one mail.
+// A connection is kept, opened again when it broke while it waited, and never used for a second try of one mail.
 func TestKeptConnections(t *testing.T) {
 	t.Parallel()
 	const hello = "EHLO example.org"
@@ -318,7 +318,7 @@ func TestKeptConnections(t *testing.T) {
 	}
 }
 
-// Who finds all connections busy waits, and is told why when it was in vain.
+// A mail waits when all connections are busy, and fails with that reason when none becomes free.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -55,7 +55,7 @@ func settingList() []channel.Setting {
 }
 
 // parse reads settings. When definitions are checked, secrets and what comes from the environment are empty and only
-// what is there is looked at; complete is for opening. Errors name the setting and never repeat a value.
+// settings that are present are checked; complete is for opening. Errors name the setting and never repeat a value.
 func parse(given map[string]string, complete bool) (settings, error) {
 	s := settings{
 		host: given["host"], port: given["port"], tls: given["tls"], username: given["username"], password: given["password"],

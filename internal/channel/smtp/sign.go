@@ -30,7 +30,7 @@ func (s *signer) sign(raw []byte, headers []string) ([]byte, error) {
 	signed.Grow(len(raw) + 1024)
 	err := dkim.Sign(&signed, bytes.NewReader(raw), &dkim.SignOptions{
 		Domain: s.domain, Selector: s.selector, Signer: s.key, HeaderKeys: names,
-		// Relays fold headers anew and cut blanks off lines; relaxed signatures bear it.
+		// Relays fold headers again and cut blanks off lines; relaxed signatures stay valid.
 		HeaderCanonicalization: dkim.CanonicalizationRelaxed, BodyCanonicalization: dkim.CanonicalizationRelaxed,
 	})
 	if err != nil {

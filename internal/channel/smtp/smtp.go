@@ -6,7 +6,7 @@
 // One Send hands at most one mail over. A connection that died while it was kept is replaced before the mail is
 // begun; from there on nothing is repeated here. What is broken off before the final dot has left was not accepted
 // (temporary). What is broken off after it is unknown (channel.Lost), because SMTP has no idempotency key: the mail's
-// Message-ID is the same in every try, and that is all that a receiver can tell two copies by (P4).
+// Message-ID is the same in every try, and only by it can a receiver recognise a second copy (P4).
 //
 // It never writes an address, a header or a command that was not checked first (compose, message.ParseAddress), and
 // it never falls back to a connection without TLS.
@@ -39,7 +39,7 @@ const (
 type Options struct {
 	// Dial opens connections; it decides which addresses may be reached (outbound.Client.Dial).
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Clock tells the Date of mails and how long connections have been idle.
+	// Clock gives the Date of mails and the idle time of connections.
 	Clock clock.Clock
 	// Roots are whom to trust; nil: whom the machine trusts.
 	Roots *x509.CertPool
@@ -80,7 +80,7 @@ func newChannel(s settings, o Options) *Channel {
 	return &Channel{settings: s, clock: o.Clock, pool: newPool(d.open, o.Clock)}
 }
 
-// Close ends the connections that are kept, and each that is in use as soon as it is given back.
+// Close ends idle connections, and each one in use as soon as it is returned.
 func (c *Channel) Close() error { return c.pool.close() }
 
 // Send hands one mail over. Its receipt is the mail's Message-ID.

@@ -133,10 +133,9 @@ func (c *Channel) Send(ctx context.Context, out channel.Outgoing) (channel.Recei
 	return c.endpoint.Post(ctx, header, body, refused, hide...)
 }
 
-// refused says what an answer other than 2xx means. A receiver is somebody's own program: a wrong address, an expired
-// certificate of its client or a login that a proxy asks for is mended, and then everything that was sent meanwhile is wanted.
-// So a 4xx may pass, and says nothing of other messages; only 410 is for good (Standard Webhooks), and a redirect, which is
-// not followed.
+// refused classifies an answer other than 2xx. A receiver is the user's own program: its owner repairs a wrong address, an
+// expired client certificate or a proxy's login, and then wants all messages of the meantime. So a 4xx is temporary and concerns this
+// message only. Only 410 (Standard Webhooks) and a redirect, which is not followed, are permanent.
 func refused(answer outbound.Response) *channel.SendError {
 	e := endpoint.Refused(answer)
 	if answer.Status >= 400 && answer.Status < 500 && answer.Status != http.StatusGone && !e.Retry {
