@@ -115,7 +115,7 @@ func filesOf(path string) ([]string, error) {
 	return files, nil
 }
 
-// certificates are those of a PEM file. What cannot be read is told of, and keeps no other from being found.
+// certificates are those of a PEM file. One that cannot be read is reported, and the others are still found.
 func certificates(text []byte, complain func(error)) []certificate {
 	var all []certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

@@ -114,7 +114,7 @@ type Engine interface {
 // Applier is who applies definitions.
 type Applier struct {
 	Name    string
-	Secrets bool // may change references to secrets, and what stands beside them
+	Secrets bool // may change references to secrets, and the settings beside them
 }
 
 // DefinitionEdit is a wish to change the definitions in force: by files, by a rollback, or by what is to go.

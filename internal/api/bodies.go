@@ -19,9 +19,9 @@ const (
 	DefaultBodies = 64 << 20
 	// MinBodies leaves room for one of the largest batches.
 	MinBodies = 32 << 20
-	// smallShare of the room is kept for requests of at most MaxBody: batches crowd out no single request.
+	// smallShare of the room is kept for requests of at most MaxBody, so that batches leave room for single requests.
 	smallShare = 8
-	// bodyStep is how much more room is asked for at least when nobody knows how long a body is; else it is a quarter, since
+	// bodyStep is how much more room is asked for at least when the length of a body is unknown; else it is a quarter, since
 	// room that stays empty is missing elsewhere.
 	bodyStep = 64 << 10
 	// comeBack is when a caller who was refused may try again: the largest batch is answered within a second.
@@ -72,7 +72,7 @@ func (a *API) counted(w http.ResponseWriter, r *http.Request, next http.Handler)
 	mine := &room{of: a.bodies}
 	defer func() { mine.give(mine.taken) }()
 	inside := r.WithContext(context.WithValue(r.Context(), roomKey{}, mine))
-	defer func() { r.Pattern = inside.Pattern }() // for whoever counts the request
+	defer func() { r.Pattern = inside.Pattern }() // for the metrics of requests
 	next.ServeHTTP(w, inside)
 }
 
@@ -168,7 +168,7 @@ func roomOf(r *http.Request) *room {
 	return mine
 }
 
-// readBefore is a body that was read as a whole, for whoever reads it next.
+// readBefore is a body that was read as a whole, for its next reader.
 type readBefore struct {
 	io.Reader
 	text []byte

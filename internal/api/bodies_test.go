@@ -36,22 +36,22 @@ func (e slowEngine) Ingest(_ context.Context, _ store.Workspace, items []ingest.
 	return make([]ingest.Result, len(items)), nil
 }
 
-// crowd is a server of which every request takes as long as it should.
-type crowd struct {
+// slowServer is a server whose requests end when the test lets them.
+type slowServer struct {
 	*testing.T
 	slowEngine
 	url, key string
 }
 
-func newCrowd(t *testing.T, limit int64) *crowd {
+func newSlowServer(t *testing.T, limit int64) *slowServer {
 	t.Helper()
 	s := storetest.Memory(t)
 	bundle := enginetest.Setup(t, s, definitions, nil)
-	c := &crowd{T: t, slowEngine: slowEngine{app.Operations(bundle.Engine), make(chan struct{}), make(chan struct{})}}
+	c := &slowServer{T: t, slowEngine: slowEngine{app.Operations(bundle.Engine), make(chan struct{}), make(chan struct{})}}
 	server := httptest.NewServer(api.New(api.Deps{Store: s, Engine: c.slowEngine, Clock: clock.NewManual(start), Version: "test", Bodies: limit}))
 	t.Cleanup(server.Close)
 	var err error
-	if c.key, err = app.CreateKey(t.Context(), s, bundle.Workspace, "crowd", []string{"admin"}, start); err != nil {
+	if c.key, err = app.CreateKey(t.Context(), s, bundle.Workspace, "slow", []string{"admin"}, start); err != nil {
 		t.Fatal(err)
 	}
 	c.url = server.URL
@@ -65,7 +65,7 @@ type answered struct {
 	code       string
 }
 
-func (c *crowd) send(path, body string, header http.Header) answered {
+func (c *slowServer) send(path, body string, header http.Header) answered {
 	c.Helper()
 	// A reader of no known length travels in chunks.
 	var in io.Reader = strings.NewReader(body)
@@ -135,7 +135,7 @@ func TestBodiesInFlight(t *testing.T) {
 		"compressed, with a key": {zipped(big), http.Header{"Content-Encoding": {"gzip"}, client.IdempotencyKey: {"k"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			crowd := newCrowd(t, limit)
+			server := newSlowServer(t, limit)
 			runtime.GC()
 			var before, during runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -143,19 +143,19 @@ func TestBodiesInFlight(t *testing.T) {
 			var running sync.WaitGroup
 			send := func(n int) {
 				for range n {
-					running.Go(func() { results <- crowd.send("/v1/events", c.body, c.header) })
+					running.Go(func() { results <- server.send("/v1/events", c.body, c.header) })
 				}
 			}
 			send(1)
-			<-crowd.inside
+			<-server.inside
 			send(1)
-			<-crowd.inside
+			<-server.inside
 			// With two inside there is room for at most one more.
 			send(20)
 			inside, refused := 2, 0
 			for inside+refused < 22 {
 				select {
-				case <-crowd.inside:
+				case <-server.inside:
 					inside++
 				case a := <-results:
 					refused++
@@ -173,18 +173,18 @@ func TestBodiesInFlight(t *testing.T) {
 				t.Errorf("%d MiB are in use, with room for %d", used>>20, limit>>20)
 			}
 			// A small request finds room, as long as batches are all that there is.
-			running.Go(func() { results <- crowd.send("/v1/events", eventOf(1000), nil) })
-			<-crowd.inside
-			close(crowd.open)
+			running.Go(func() { results <- server.send("/v1/events", eventOf(1000), nil) })
+			<-server.inside
+			close(server.open)
 			running.Wait()
 			for range inside + 1 {
 				if a := <-results; a.status != http.StatusOK {
 					t.Errorf("got %+v", a)
 				}
 			}
-			// Everything was given back.
-			go func() { <-crowd.inside }()
-			if a := crowd.send("/v1/events", eventOf(15<<20), nil); a.status == 429 {
+			// All room was released.
+			go func() { <-server.inside }()
+			if a := server.send("/v1/events", eventOf(15<<20), nil); a.status == 429 {
 				t.Errorf("afterwards: %+v", a)
 			}
 		})
@@ -194,17 +194,17 @@ func TestBodiesInFlight(t *testing.T) {
 // Routes whose bodies the router reads count too.
 func TestBodiesOfTheRouter(t *testing.T) {
 	t.Parallel()
-	crowd := newCrowd(t, 4<<20)
+	server := newSlowServer(t, 4<<20)
 	for _, chunked := range []bool{false, true} {
 		header := http.Header{}
 		if chunked {
 			header.Set("Chunked", "1")
 		}
 		body := fmt.Sprintf(`{"files":[{"name":"a.yaml","text":%q}]}`, strings.Repeat("# x\n", 1<<20))
-		if a := crowd.send("/v1/definitions", body, header); a != (answered{429, "1", client.CodeBusy}) {
+		if a := server.send("/v1/definitions", body, header); a != (answered{429, "1", client.CodeBusy}) {
 			t.Errorf("chunked %v: got %+v", chunked, a)
 		}
-		if a := crowd.send("/v1/instances/forget", `{"key":"none"}`, header); a.status != http.StatusNotFound {
+		if a := server.send("/v1/instances/forget", `{"key":"none"}`, header); a.status != http.StatusNotFound {
 			t.Errorf("chunked %v: got %+v", chunked, a)
 		}
 	}
@@ -226,7 +226,7 @@ func TestBodiesOfManyValues(t *testing.T) {
 	const limit = 32 << 20
 	for name, value := range map[string]string{"objects": `{"":0}`, "numbers": "1", "nested": "[[[[[[[[]]]]]]]]"} {
 		t.Run(name, func(t *testing.T) {
-			crowd := newCrowd(t, limit)
+			server := newSlowServer(t, limit)
 			body := batchOf(1<<20, value)
 			runtime.GC()
 			var before, during runtime.MemStats
@@ -235,12 +235,12 @@ func TestBodiesOfManyValues(t *testing.T) {
 			results := make(chan answered, n)
 			var running sync.WaitGroup
 			for range n {
-				running.Go(func() { results <- crowd.send("/v1/events", zipped(body), http.Header{"Content-Encoding": {"gzip"}}) })
+				running.Go(func() { results <- server.send("/v1/events", zipped(body), http.Header{"Content-Encoding": {"gzip"}}) })
 			}
 			inside := 0
 			for refused := 0; inside+refused < n; {
 				select {
-				case <-crowd.inside:
+				case <-server.inside:
 					inside++
 				case a := <-results:
 					refused++
@@ -254,17 +254,17 @@ func TestBodiesOfManyValues(t *testing.T) {
 			if used := int64(during.HeapAlloc) - int64(before.HeapAlloc); inside == 0 || used > 8*limit {
 				t.Errorf("%d MiB are in use by %d bodies, with room for %d", used>>20, inside, limit>>20)
 			}
-			close(crowd.open)
+			close(server.open)
 			running.Wait()
 		})
 	}
 	t.Run("too many for all the room", func(t *testing.T) {
-		crowd := newCrowd(t, limit)
-		if a := crowd.send("/v1/events", batchOf(6<<20, `{"":0}`), nil); a != (answered{413, "", client.CodeTooLarge}) {
+		server := newSlowServer(t, limit)
+		if a := server.send("/v1/events", batchOf(6<<20, `{"":0}`), nil); a != (answered{413, "", client.CodeTooLarge}) {
 			t.Errorf("got %+v", a)
 		}
 		files := `{"files":[{"name":"a.yaml","text":"","x":[` + strings.Repeat(`{"":0},`, 1<<20) + `0]}]}`
-		if a := crowd.send("/v1/definitions", files, nil); a != (answered{413, "", client.CodeTooLarge}) {
+		if a := server.send("/v1/definitions", files, nil); a != (answered{413, "", client.CodeTooLarge}) {
 			t.Errorf("got %+v", a)
 		}
 	})

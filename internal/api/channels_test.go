@@ -25,7 +25,7 @@ type gateway struct {
 	status int
 	keys   []string
 	bodies []string
-	during func() // while a request is on the wire
+	during func() // while a request is in flight
 }
 
 func newGateway(t *testing.T) *gateway {
@@ -191,7 +191,7 @@ func TestChannels(t *testing.T) {
 
 		_, text := b.ask(http.MethodGet, "/v1/channels", "")
 		if strings.Contains(text, "hunter2") || strings.Contains(text, g.URL) {
-			t.Errorf("a setting is told: %s", text)
+			t.Errorf("the answer contains a setting: %s", text)
 		}
 		log, err := b.app.Store().AuditLog(ctx, b.app.Workspace().ID, store.Page{Limit: 1})
 		if err != nil || len(log) != 1 {
@@ -207,7 +207,7 @@ func TestChannels(t *testing.T) {
 	})
 }
 
-// A request that comes again sends nothing: neither after the first was answered, nor while it is on the wire.
+// A request that comes again sends nothing: neither after the first was answered, nor while it is in flight.
 func TestTestOfAChannelOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bundle) {

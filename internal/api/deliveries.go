@@ -137,12 +137,12 @@ func (a *API) folded(ctx context.Context, c Caller, x ids, row delivery.Row, det
 		}
 	}
 	if row.Together() {
-		carrier, err := a.Store.DeliveryByID(ctx, c.Workspace.ID, row.FoldedInto)
+		head, err := a.Store.DeliveryByID(ctx, c.Workspace.ID, row.FoldedInto)
 		if err != nil && !errors.Is(err, store.ErrNotFound) { // it may have been deleted before this one
 			return fmt.Errorf("read what it was folded into: %w", err)
 		}
 		if err == nil {
-			found := wire(carrier)
+			found := wire(head)
 			detail.Carrier = &found
 		}
 	}
@@ -159,8 +159,8 @@ func (a *API) folded(ctx context.Context, c Caller, x ids, row delivery.Row, det
 	return nil
 }
 
-// wireStanding is a delivery as it stands among these circumstances: a pause of its workflow counts at once, also before the
-// delivery is put aside.
+// wireStanding is a delivery with its circumstances applied: a pause of its workflow counts at once, also before the
+// delivery is parked.
 func (a *API) wireStanding(x ids, r delivery.Row, around admission.Circumstances) client.Delivery {
 	wire := a.wireDelivery(x, r)
 	if around.Paused && !wire.Sending {

@@ -46,7 +46,7 @@ func (d *described) RoundTrip(req *http.Request) (*http.Response, error) {
 	_ = res.Body.Close()
 	res.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), failing{err}))
 	if err != nil {
-		return res, nil // whoever reads the body meets the error
+		return res, nil // the reader of the body gets the error
 	}
 	pattern, wrong := theDocument().check(req, res, body)
 	if wrong != nil {

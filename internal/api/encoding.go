@@ -36,7 +36,7 @@ func checkEncoding(r *http.Request) *client.Problem {
 }
 
 // decoded reads a body of at most limit bytes, decompressed ones counted. What would become more is given up at the
-// limit, however small it travels. Whoever reads the body again gets it decompressed. A *client.Problem: the bodies of
+// limit, however small it travels. A second reader gets the decompressed body. A *client.Problem: the bodies of
 // other requests leave no room for it.
 func decoded(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if before, ok := r.Body.(*readBefore); ok {

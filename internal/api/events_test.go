@@ -270,7 +270,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// A database that does not answer is seen by whoever balances the load, and its failures hold no details.
+// A load balancer sees that the database does not answer; the failures hold no details.
 func TestDatabaseGone(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bundle) {

@@ -30,7 +30,7 @@ func TestFolded(t *testing.T) {
 			return d
 		}
 		post("one")
-		carrier, rider := post("one"), post("two")
+		head, member := post("one"), post("two")
 		show := func(id string) client.DeliveryDetail {
 			t.Helper()
 			d, err := b.Delivery(ctx, id)
@@ -39,18 +39,18 @@ func TestFolded(t *testing.T) {
 			}
 			return d
 		}
-		check := func(carried, rode string) {
+		check := func(headStatus, memberStatus string) {
 			t.Helper()
-			c, r := show(carrier), show(rider)
-			if c.Status != carried || c.FoldedInto != "" || c.Carrier != nil || len(c.Folded) != 1 || c.Folded[0].ID != rider || c.Folded[0].Status != rode {
+			c, r := show(head), show(member)
+			if c.Status != headStatus || c.FoldedInto != "" || c.Carrier != nil || len(c.Folded) != 1 || c.Folded[0].ID != member || c.Folded[0].Status != memberStatus {
 				t.Errorf("carries: %+v", c)
 			}
-			if r.Status != rode || r.FoldedInto != carrier || r.Carrier == nil || r.Carrier.Workflow != "one" || r.Carrier.Status != carried || r.Folded != nil {
+			if r.Status != memberStatus || r.FoldedInto != head || r.Carrier == nil || r.Carrier.Workflow != "one" || r.Carrier.Status != headStatus || r.Folded != nil {
 				t.Errorf("rides: %+v", r)
 			}
 		}
 		check("scheduled", "scheduled")
-		if c, r := show(carrier), show(rider); !c.SendAt.Equal(r.SendAt) {
+		if c, r := show(head), show(member); !c.SendAt.Equal(r.SendAt) {
 			t.Errorf("they leave at %s and %s", c.SendAt, r.SendAt)
 		}
 		b.clock.Set(start.Add(61 * time.Minute))
@@ -58,7 +58,7 @@ func TestFolded(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("sent", "skipped")
-		if c := show(carrier); len(c.Contents) != 1 || c.Contents[0].Text != "one\n\ntwo" || show(rider).Reason != "folded_into" {
+		if c := show(head); len(c.Contents) != 1 || c.Contents[0].Text != "one\n\ntwo" || show(member).Reason != "folded_into" {
 			t.Errorf("it said %+v", c.Contents)
 		}
 	})

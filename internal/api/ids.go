@@ -111,7 +111,7 @@ func kindName(kind key.Kind) string {
 }
 
 // page turns a limit and a cursor, the id of the last item of the page before, into a page of the store. It asks
-// for one more, which tells whether another page follows.
+// for one more, which shows whether another page follows.
 func (x ids) page(kind key.Kind, limit int, cursor string) (store.Page, error) {
 	p := store.Page{Limit: limit + 1}
 	if cursor != "" {

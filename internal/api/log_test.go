@@ -37,7 +37,7 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 			continue
 		}
 		if strings.Contains(text, "closed") {
-			t.Errorf("%s %s tells details: %s", r.Method, f.path, text)
+			t.Errorf("%s %s contains details: %s", r.Method, f.path, text)
 		}
 		var line struct{ Level, Error string }
 		if err := json.Unmarshal([]byte(log.String()), &line); err != nil {
@@ -92,7 +92,7 @@ func TestWarningsAreLogged(t *testing.T) {
 			t.Errorf("%s: the log says %q, %v", name, log.String(), err)
 		}
 		if strings.Contains(log.String(), "secret-7") || strings.Contains(log.String(), "770") {
-			t.Errorf("%s: the log tells what the event held: %s", name, log.String())
+			t.Errorf("%s: the log contains the payload of the event: %s", name, log.String())
 		}
 	}
 	log.Reset()

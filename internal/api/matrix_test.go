@@ -146,7 +146,7 @@ func (b *bundle) things(c *client.Client, id string) things {
 	return x
 }
 
-// watching is a workflow that looks at records.
+// watching is a workflow that evaluates records.
 func watching(name, channel string) string {
 	return "---\nworkflow: watch-" + name + "\ntype: alert\ntriggers: {id: t, record: kiosk, when: record.battery_level < 0}\naudience: {everyone: true}\nchannel: " + channel + "\nmessage: {inbox: {text: Hello}}\n"
 }

@@ -115,7 +115,7 @@ func TestMistakesAboutLimits(t *testing.T) {
 	}
 }
 
-// TestNoAddress: whoever cannot be reached is named, with the reason, by the API, the command line and the metrics.
+// TestNoAddress: API, command line and metrics name a contact without an address, with the reason.
 func TestNoAddress(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bundle) {

@@ -122,7 +122,7 @@ func TestIdempotencyKey(t *testing.T) {
 	})
 }
 
-// A request that changed nothing may be mended and sent again under its key.
+// A request that changed nothing may be corrected and sent again under its key.
 func TestIdempotencyKeyOfARefusal(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bundle) {
@@ -133,17 +133,17 @@ func TestIdempotencyKeyOfARefusal(t *testing.T) {
 			}
 		}
 		if got := b.once(b.key, "k", http.MethodPost, "/v1/events", good); got.replayed || got.status != http.StatusOK {
-			t.Errorf("mended: got %+v", got)
+			t.Errorf("corrected: got %+v", got)
 		}
 		if got := b.once(b.key, "k", http.MethodPost, "/v1/events", good); !got.replayed {
-			t.Errorf("mended, again: got %+v", got)
+			t.Errorf("corrected, again: got %+v", got)
 		}
 		const wrong = `{"files":[{"name":"a.yaml","text":"channel: memory:more\nprovider: none\n"}]}`
 		if got := b.once(b.key, "k", http.MethodPost, "/v1/definitions", wrong); got.status != http.StatusUnprocessableEntity {
 			t.Errorf("wrong definitions: got %+v", got)
 		}
 		if got := b.once(b.key, "k", http.MethodPost, "/v1/definitions", strings.Replace(wrong, "none", "memory", 1)); got.status != http.StatusOK {
-			t.Errorf("mended definitions: got %+v", got)
+			t.Errorf("corrected definitions: got %+v", got)
 		}
 	})
 }

@@ -82,7 +82,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// A cancel that meets a message on the wire says that it came too late for it, each time it is asked.
+// A cancel that meets a message in flight says each time that it came too late.
 // Shows: C10.
 func TestCancelOfWhatIsBeingSent(t *testing.T) {
 	t.Parallel()

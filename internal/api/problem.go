@@ -57,7 +57,7 @@ func invalid(field, detail, hint string) *client.Problem {
 	return p
 }
 
-// problem turns any error into what the caller is told. What is not meant for them goes to the log.
+// problem turns any error into an answer to the caller. Details that are not meant for callers go to the log.
 func (a *API) problem(ctx context.Context, err error) *client.Problem {
 	var known *client.Problem
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// Secrets keeps the secrets of channels. Nothing that it gives back holds a value.
+// Secrets keeps the secrets of channels. Nothing that it returns contains a value.
 type Secrets interface {
 	SetSecret(ctx context.Context, ws store.Workspace, actor, name string, value secret.Value) error
 	Secrets(ctx context.Context, ws store.Workspace) (client.Secrets, error)

@@ -38,7 +38,7 @@ provider: file
 settings: {path: /var/lib/bi.jsonl}
 `
 
-// Whoever may only write definitions changes nothing that decides where a secret goes, by whatever way; with the scope secrets
+// A key that may only write definitions changes nothing that decides where a secret goes, by whatever way; with the scope secrets
 // it is applied, and the answer names it.
 func TestSecretsCannotBeCarriedAway(t *testing.T) {
 	t.Parallel()

@@ -59,7 +59,7 @@ func (a *API) status() {
 			return nil, fmt.Errorf("what waits: %w", err)
 		}
 		if f.stands, err = a.Store.Standstills(ctx, c.Workspace.ID, now); err != nil {
-			return nil, fmt.Errorf("what stands still: %w", err)
+			return nil, fmt.Errorf("what waits too long: %w", err)
 		}
 		if f.recent, err = a.Store.Recent(ctx, c.Workspace.ID, now.Add(-failedFor)); err != nil {
 			return nil, fmt.Errorf("what has failed: %w", err)

@@ -19,7 +19,7 @@ const (
 	surveysTickPath     = surveysTriggersPath + "/scheduler/tick"
 )
 
-// The outcomes of an item, in that system's spelling.
+// The outcomes of an item, in that system's words.
 func surveysOutcome(o ingest.Outcome) string {
 	switch o {
 	case ingest.Created:
@@ -143,7 +143,7 @@ func (x ids) surveysPublicID(one ingest.InstanceResult) string {
 	return x.uuid(key.KindInstance, int64(one.ID))
 }
 
-// number is text as the number that it spells, or the text.
+// number is the number that a text contains, or the text.
 func number(text string) any {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(n, 10) == text {
 		return n

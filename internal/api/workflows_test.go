@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/client"
 )
 
-// A run by hand is made once for its id, and refused where nobody could be told.
+// A run by hand is made once for its id, and refused where it could reach nobody.
 //
 // Shows: B15, B46.
 func TestRunByHand(t *testing.T) {

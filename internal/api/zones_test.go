@@ -122,7 +122,7 @@ func TestAnOccasionByZonesIsOneItem(t *testing.T) {
 			return page.Items[0].ID, people
 		}
 		head, people := whole("broadcast:tips:weekly:2026-05-15")
-		mustBe("whom the occasion has told", people, "amina", "berta")
+		mustBe("the contacts whom the occasion has notified", people, "amina", "berta")
 		_, people = whole("broadcast:tips:weekly:2026-05-15:z:America/New_York")
 		mustBe("the same, asked for a zone", people, "amina", "berta")
 		if page := b.page("/instances/" + head); !strings.Contains(page, "Africa/Nairobi") || !strings.Contains(page, "15 May 10:00") {

@@ -65,7 +65,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// startServer runs a server on SQLite that works only at a tick, and tells the script's commands where it is.
+// startServer runs a server on SQLite that works only at a tick, and sets its address for the script's commands.
 func startServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: server")

@@ -23,7 +23,7 @@ import (
 type importServer struct {
 	*client.Client
 	url, key string
-	// harm is told of every request before it reaches the server, and of its answer before it reaches the caller.
+	// harm is called for every request before it reaches the server, and for its answer before it reaches the caller.
 	harm atomic.Pointer[func(n int64, answered bool)]
 	n    atomic.Int64
 }
@@ -52,13 +52,13 @@ func newImportServer(t *testing.T, database, definitions string) *importServer {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
-	tell := func(n int64, answered bool) {
+	call := func(n int64, answered bool) {
 		if harm := s.harm.Load(); harm != nil {
 			(*harm)(n, answered)
 		}
 	}
 	proxy.ModifyResponse = func(r *http.Response) error {
-		tell(s.n.Load(), true)
+		call(s.n.Load(), true)
 		return nil
 	}
 	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {} // the caller was killed
@@ -67,7 +67,7 @@ func newImportServer(t *testing.T, database, definitions string) *importServer {
 		t.Fatal(err)
 	}
 	way := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tell(s.n.Add(1), false)
+		call(s.n.Add(1), false)
 		proxy.ServeHTTP(w, r)
 	})}
 	go func() { _ = way.Serve(l) }()

@@ -80,7 +80,7 @@ func scriptLines(t *testing.T) (lines []scriptLine) {
 	return lines
 }
 
-// words parts a line as the scripts do: by blanks, outside of single quotes. What stands behind the command is left out.
+// words parts a line as the scripts do: by blanks, outside of single quotes. The text after the command is left out.
 func words(line string) (list []string) {
 	var word strings.Builder
 	quoted, begun := false, false

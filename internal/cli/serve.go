@@ -24,8 +24,8 @@ func (serveCmd) Help() string {
 	return `Everything runs in this one process: what is due is sent, requests are answered. Several may share one
 PostgreSQL database. The first line printed is "listening on" and the address; the log goes to the standard error.
 
-SIGTERM or SIGINT stop it: requests under way are answered, messages on their way are finished, the rest is given
-back. A second signal ends it at once; then what was on its way is taken over when its lease has run out.`
+SIGTERM or SIGINT stop it: requests under way are answered, messages in flight are finished, other claimed work is
+released. A second signal ends it at once; then another process takes over the claimed work when its leases have run out.`
 }
 
 // Run serves until a signal.

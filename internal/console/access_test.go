@@ -190,7 +190,7 @@ func TestOtherOrigins(t *testing.T) {
 	}
 }
 
-// Signing out ends the session on the server: whoever kept its cookie has nothing.
+// Signing out ends the session on the server: a kept cookie gives no access.
 func TestSigningOutEndsTheSession(t *testing.T) {
 	t.Parallel()
 	b := lived(t, storetest.Memory(t))

@@ -111,7 +111,7 @@ func everyKind(t *testing.T) (*bundle, []string) {
 	return b, append(pages, "/events/"+public(key.KindEvent, int64(events[0].ID)))
 }
 
-// fewPages is how many of the pages are looked at where not all are asked for: the overview and the lists.
+// fewPages is how many pages are tested where not all are asked for: the overview and the lists.
 const fewPages = 6
 
 // TestAxe has axe-core look at pages in a browser, as wide as a telephone and as a desk, in both colour schemes: at every kind of page
@@ -119,9 +119,9 @@ const fewPages = 6
 func TestAxe(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("CARILLON_TEST_DB") == "postgres" {
-		t.Skip("the pages are looked at in the run on SQLite")
+		t.Skip("the run on SQLite tests the pages")
 	}
-	const without = "no page was looked at by axe-core"
+	const without = "axe-core tested no page"
 	chromium := webtest.Chromium(t, without)
 	axe, err := os.ReadFile(filepath.Join(webtest.Packages(t, filepath.Join("testdata", "axe"), without), "axe-core", "axe.min.js"))
 	if err != nil {

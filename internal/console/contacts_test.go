@@ -37,7 +37,7 @@ channel: sms:box
 provider: inbox
 `
 
-// TestPagesOfPeople: what limits, and a missing address, did to four messages, on each page that tells of it.
+// TestPagesOfPeople: what limits, and a missing address, did to four messages, on each page that shows it.
 //
 // Shows: A43.
 func TestPagesOfPeople(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Entries that say the same of many messages are one row; what was sent is told one by one.
+// Entries that say the same of many messages are one row; each message that was sent is a row of its own.
 func TestEqualRowsAreGrouped(t *testing.T) {
 	t.Parallel()
 	at := func(m int) time.Time { return time.Date(2026, 5, 14, 18, m, 0, 0, time.UTC) }

@@ -119,7 +119,7 @@ func TestPagesOfHolds(t *testing.T) {
 		if page := get(t, h, "/instances/"+id(daily)).body; strings.Contains(page, "instances release") {
 			t.Error("what is not held has the commands of what is")
 		}
-		planBy("nobody knows what")
+		planBy("inputs that are not stored")
 		shows("/instances/"+id(conflict), "not known", "was never written down")
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// The pages tell no instant at which a message cannot leave: a pause, a missing channel and an absent provider stand in the headline,
-// and what waits for a person, or for a channel, counts under what needs a look.
+// The pages name no instant at which a message cannot leave: the headline names a pause, a missing channel and an unavailable provider,
+// and messages that wait for a person or a channel count as needing attention.
 func TestNoPromises(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

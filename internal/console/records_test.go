@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// keep keeps a few records, one of them with a name that an address has to spell otherwise.
+// keep keeps a few records, one of them with a name that a URL has to escape.
 func (b *bundle) keep(t *testing.T) {
 	t.Helper()
 	var items []record.Item

@@ -26,7 +26,7 @@ func signInFrom(t *testing.T, h http.Handler, from, key string) answer {
 	return serve(t, h, r)
 }
 
-// Failed sign-ins are limited by address and over all addresses, the allowance grows back, and whoever signs in takes none of it.
+// Failed sign-ins are limited by address and over all addresses, the allowance grows back, and a successful sign-in uses none of it.
 func TestFailedSignInsAreLimited(t *testing.T) {
 	t.Parallel()
 	b := lived(t, storetest.Memory(t))
@@ -53,7 +53,7 @@ func TestFailedSignInsAreLimited(t *testing.T) {
 	if a := expect("after ten", one, "car_wrong", http.StatusTooManyRequests); a.header.Get("Retry-After") != "30" || !strings.Contains(a.body, "Try again in 30s") {
 		t.Errorf("Retry-After %q, %s", a.header.Get("Retry-After"), a.body)
 	}
-	expect("the right key too, so that guessing tells nothing", one, "car_reader", http.StatusTooManyRequests)
+	expect("the right key too, so that guessing reveals nothing", one, "car_reader", http.StatusTooManyRequests)
 	expect("another port", "192.0.2.1:2000", "car_wrong", http.StatusTooManyRequests)
 	expect("another address of the same network", sameSix, "car_wrong", http.StatusTooManyRequests)
 	expect("another address", other, "car_reader", http.StatusSeeOther)
@@ -61,7 +61,7 @@ func TestFailedSignInsAreLimited(t *testing.T) {
 	expect("too soon", one, "car_reader", http.StatusTooManyRequests)
 	b.clock.Set(begin.Add(30 * time.Second))
 	expect("one has grown back", one, "car_reader", http.StatusSeeOther)
-	expect("and was given back", one, "car_wrong", http.StatusUnauthorized)
+	expect("and was released", one, "car_wrong", http.StatusUnauthorized)
 	expect("and is used up", one, "car_wrong", http.StatusTooManyRequests)
 
 	b.clock.Set(begin.Add(time.Hour))

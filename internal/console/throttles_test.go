@@ -69,7 +69,7 @@ func (b *bundle) settle(t *testing.T) {
 	}
 }
 
-// TestThrottlePages: what fired, when it may again, how often it was held back meanwhile, on every page that tells of it.
+// TestThrottlePages: what fired, when it may again, how often it was held back meanwhile, on every page that shows it.
 //
 // Shows: A21.
 func TestThrottlePages(t *testing.T) {
@@ -122,7 +122,7 @@ func TestThrottlePages(t *testing.T) {
 		b.settle(t)
 		says("/throttles", "throttled pump <7>/ pump-alert stopped:<7>/ 10:12:34 12:12:34")
 		if text := plain(get(t, h, instance[1]).body); strings.Contains(text, "may fire again") {
-			t.Errorf("of what has fired anew since, the earlier one still tells: %s", text)
+			t.Errorf("the throttle has fired again, and the earlier instance still shows it: %s", text)
 		}
 		b.apply(t, strings.Replace(pumps, "id: stopped", "id: still", 1))
 		says("/throttles", "defined no more pump <7>/")
@@ -189,7 +189,7 @@ func TestRunsPage(t *testing.T) {
 			t.Errorf("it is not done: %s", plain(a.body))
 		}
 		if text := plain(get(t, h, "/").body); strings.Contains(text, "Evaluates records") {
-			t.Errorf("the overview still tells of it: %s", text)
+			t.Errorf("the overview still shows it: %s", text)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/definition"
 )
 
-// What stands around the generated part of the page.
+// The text around the generated part of the page.
 const (
 	begins = "<!-- What follows is made from internal/definition/table.go: go test ./internal/definition -update -->\n"
 	ends   = "<!-- Up to here. -->\n"
@@ -42,7 +42,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-// chapters are the blocks in the order of the page, each kind with what stands below it. The texts of the kinds of
+// chapters are the blocks in the order of the page, each kind with the blocks below it. The texts of the kinds of
 // channels share a table.
 func chapters() [][]string {
 	return [][]string{

@@ -295,14 +295,14 @@ func (e *Engine) NextDue(ctx context.Context) (time.Time, error) {
 
 // TickResult counts what one pass of all stages did (C25).
 type TickResult struct {
-	Evaluated   int `json:"evaluated"` // records
-	Marked      int `json:"marked"`    // records that a job went over, and contacts that one marked
-	Expanded    int `json:"expanded"`  // instances
-	Rescheduled int `json:"replanned"` // contacts whose limits have changed
-	Processed   int `json:"processed"` // due deliveries that were claimed
-	Reclaimed   int `json:"reclaimed"` // of those: taken over from a lost worker
-	Failed      int `json:"failed"`    // attempts
-	Expired     int `json:"expired"`   // deliveries
+	Evaluated   int `json:"evaluated"`   // records
+	Marked      int `json:"marked"`      // records that a job went over, and contacts that one marked
+	Expanded    int `json:"expanded"`    // instances
+	Rescheduled int `json:"rescheduled"` // contacts whose limits have changed
+	Processed   int `json:"processed"`   // due deliveries that were claimed
+	Reclaimed   int `json:"reclaimed"`   // of those: taken over from a lost worker
+	Failed      int `json:"failed"`      // attempts
+	Expired     int `json:"expired"`     // deliveries
 
 	more        bool // a job continued, even if it found no records
 	parkedTaken bool // parked rows of a resumed workflow became due

@@ -10,7 +10,7 @@ import (
 // maxHeaderValue bounds the value of a header, in bytes; MTAs refuse much longer ones.
 const maxHeaderValue = 4 << 10
 
-// ownHeaders are written by the mailer alone: from other keys of a definition, or so that a mail can be told from a
+// ownHeaders are written by the mailer alone: from other keys of a definition, or so that a mail can be distinguished from a
 // forged one. A name that ends in * stands for all that begin so.
 var ownHeaders = []string{
 	"From", "Sender", "Reply-To", "To", "Cc", "Bcc", "Subject", "Date", "Message-ID", "MIME-Version", "Content-*",

@@ -72,7 +72,7 @@ func spokenIn(head string) string {
 }
 
 // spoken returns the attributes of an element whose text is in the language of a locale: screen readers learn the language, and mail programs in
-// which direction to lay it out. Programs that show mails drop html, and keep what stands at body.
+// which direction to lay it out. Programs that show mails drop html, and keep the attributes of body.
 func spoken(locale string) string {
 	tag, err := bcp47.Parse(locale)
 	if err != nil || tag == bcp47.Und {
