@@ -49,9 +49,11 @@ func (m *mover) Send(ctx context.Context, out channel.Outgoing) (channel.Receipt
 func TestLimitsHoldForContactsWhoMoveAndAreMerged(t *testing.T) {
 	t.Parallel()
 	checks, judged, explained, moves, merges, wire := 0, 0, 0, 0, 0, 0
+	all := storetest.Lives(8) == 8 // enough lives for each of these to happen; a few more where chance withheld one
+	tried := func() bool { return judged > 0 && explained > 0 && moves > 0 && merges > 0 && wire > 0 }
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {
-		if checks++; checks > storetest.Lives(8) && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of weeks
+		if checks++; checks > storetest.Lives(8) && (!all || tried()) && flag.Lookup("rapid.checks").Value.String() == "100" { // each is an engine's life of weeks
 			return
 		}
 		g := &gauntlet{seen: map[string]bool{}}
@@ -325,7 +327,7 @@ func TestLimitsHoldForContactsWhoMoveAndAreMerged(t *testing.T) {
 			}
 		}
 	})
-	if storetest.Lives(8) == 8 && (judged == 0 || explained == 0 || moves == 0 || merges == 0 || wire == 0) {
+	if all && !tried() {
 		t.Errorf("%d judged, %d explained, %d moves, %d merges, %d in flight: not everything was tried", judged, explained, moves, merges, wire)
 	}
 }
