@@ -18,10 +18,10 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
-// The files below migrations/source are written by hand, for PostgreSQL. Those of the two databases are made from them by
-// "go test ./internal/store -run TestMigrationsHaveOneSource -update": SQLite knows no collation "C" and no storage parameters, and
-// keeps its rows in their primary keys. A migration that has landed is never edited; a change of the schema is a new file. Each file
-// is one block between StatementBegin and StatementEnd: one message to the server, which goose does not split.
+// The migrations of PostgreSQL are written by hand. Those of SQLite, which knows no collation "C" and no storage parameters and
+// keeps rows in their primary keys, are made from them by "go test ./internal/store -run TestMigrationsHaveOneSource -update".
+// A migration that has landed is never edited; a change of the schema is a new file. Each file is one block between StatementBegin
+// and StatementEnd: one message to the server, which goose does not split.
 //
 //go:embed migrations/sqlite migrations/postgres
 var migrations embed.FS

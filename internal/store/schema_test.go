@@ -117,22 +117,18 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the migrations of both databases, and the current schema")
+var update = flag.Bool("update", false, "write the migrations of SQLite, and the current schema")
 
-// Comments that begin with the name of a database stay in that database's files alone.
+// What SQLite does not know, or has otherwise.
 var (
-	commentSQLite   = regexp.MustCompile(`(?m)^-- SQLite: .*\n`)
 	commentPostgres = regexp.MustCompile(`(?m)^-- PostgreSQL: .*\n(-- [^A-Z].*\n)*`)
 	collation       = strings.NewReplacer(` COLLATE "C"`, "")
 	endOfTable      = regexp.MustCompile(`(?m)^\)( WITH \([^)]*\))?;( -- SQLite: with row ids.*)?$`)
 )
 
-// rendered is a source file for one database.
-func rendered(source, database string) string {
-	const head = "-- Made from ../source by go test ./internal/store -run TestMigrationsHaveOneSource -update; not edited by hand.\n"
-	if database == "postgres" {
-		return head + commentSQLite.ReplaceAllString(source, "")
-	}
+// forSQLite is a migration of PostgreSQL for SQLite.
+func forSQLite(source string) string {
+	const head = "-- Made from ../postgres by go test ./internal/store -run TestMigrationsHaveOneSource -update; not edited by hand.\n"
 	return head + endOfTable.ReplaceAllStringFunc(collation.Replace(commentPostgres.ReplaceAllString(source, "")), func(end string) string {
 		if _, why, ok := strings.Cut(end, "; "); ok {
 			return "); " + why
@@ -141,25 +137,23 @@ func rendered(source, database string) string {
 	})
 }
 
-// TestMigrationsHaveOneSource: the files of both databases are what their common source gives.
+// TestMigrationsHaveOneSource: SQLite's migrations are made from those of PostgreSQL.
 func TestMigrationsHaveOneSource(t *testing.T) {
 	t.Parallel()
-	sources, err := filepath.Glob("migrations/source/*.sql")
+	sources, err := filepath.Glob("migrations/postgres/*.sql")
 	if err != nil || len(sources) == 0 {
 		t.Fatal(sources, err)
 	}
-	for _, database := range []string{"sqlite", "postgres"} {
-		made, err := filepath.Glob("migrations/" + database + "/*.sql")
-		if err != nil || !*update && len(made) != len(sources) {
-			t.Errorf("%s: %d files of %d sources, %v", database, len(made), len(sources), err)
+	made, err := filepath.Glob("migrations/sqlite/*.sql")
+	if err != nil || !*update && len(made) != len(sources) {
+		t.Errorf("%d files of %d sources, %v", len(made), len(sources), err)
+	}
+	for _, source := range sources {
+		text, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, source := range sources {
-			text, err := os.ReadFile(source)
-			if err != nil {
-				t.Fatal(err)
-			}
-			current(t, filepath.Join("migrations", database, filepath.Base(source)), rendered(string(text), database))
-		}
+		current(t, filepath.Join("migrations", "sqlite", filepath.Base(source)), forSQLite(string(text)))
 	}
 }
 

@@ -1,4 +1,3 @@
--- Made from ../source by go test ./internal/store -run TestMigrationsHaveOneSource -update; not edited by hand.
 -- +goose Up
 -- +goose StatementBegin
 -- Every column is bigint or text and NOT NULL; 0 and '' mean none. Instants are µs since 1970, UTC. Row ids are unique across
@@ -10,6 +9,7 @@
 --
 -- PostgreSQL: keys are compared as bytes (COLLATE "C"). Fillfactors below 100 leave room for updates on the same page. The hot tables
 -- are vacuumed and analysed after 2 % of changes: finding due work depends on it.
+-- SQLite: rows are stored in their primary key (WITHOUT ROWID), those of record are not.
 
 -- The installation ---------------------------------------------------------------------------------------------------
 

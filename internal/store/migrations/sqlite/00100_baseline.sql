@@ -1,4 +1,4 @@
--- Made from ../source by go test ./internal/store -run TestMigrationsHaveOneSource -update; not edited by hand.
+-- Made from ../postgres by go test ./internal/store -run TestMigrationsHaveOneSource -update; not edited by hand.
 -- +goose Up
 -- +goose StatementBegin
 -- Every column is bigint or text and NOT NULL; 0 and '' mean none. Instants are µs since 1970, UTC. Row ids are unique across
