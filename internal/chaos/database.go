@@ -195,12 +195,6 @@ func (d *database) deliveries(ctx context.Context) ([]deliveryRow, error) {
 	})
 }
 
-// rests reports whether a message waits for its channel, since a breaker is open.
-func (d *database) rests(ctx context.Context) (waits bool, err error) {
-	err = d.raw.QueryRowContext(ctx, `SELECT count(*) > 0 FROM delivery WHERE reason = 'channel_down'`).Scan(&waits)
-	return waits, err
-}
-
 // watched lists what the watch has seen.
 func (d *database) watched(ctx context.Context) ([]string, error) {
 	return rows(ctx, d.raw, `SELECT delivery_id, what FROM chaos_watch`, func(r *sql.Rows) (s string, err error) {

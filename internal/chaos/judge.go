@@ -31,7 +31,7 @@ func (r *run) judge(ctx context.Context) (Report, error) {
 	}
 	for _, l := range lines {
 		switch {
-		case l.What == journal.Deferred && l.Reason == reason.ChannelDown:
+		case putOff(l):
 			report.Rested++
 		case l.What == journal.Reclaimed:
 			report.Reclaimed++
@@ -182,6 +182,9 @@ func (r *run) requestsOfKilled() map[string]bool {
 	}
 	return killed
 }
+
+// putOff reports whether a message waits for its channel, since a breaker is open.
+func putOff(l line) bool { return l.What == journal.Deferred && l.Reason == reason.ChannelDown }
 
 // journals reads what the workers have written. A kill may have torn the last line of a life.
 func (r *run) journals() ([]line, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -101,7 +102,11 @@ func (r *run) outage(ctx context.Context) error {
 	if err := found(outOfOrder, flow.Threshold*len(r.slots)); err != nil {
 		return err
 	}
-	if err := within(func() (bool, error) { return r.db.rests(ctx) }); err != nil {
+	// The journal is what is judged. The rows say channel_down earlier: those of the tries that opened the breaker, too.
+	if err := within(func() (bool, error) {
+		lines, err := r.journals()
+		return slices.ContainsFunc(lines, putOff), err
+	}); err != nil {
 		return err
 	}
 	// The next life knows nothing of the outage.
