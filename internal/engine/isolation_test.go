@@ -41,12 +41,15 @@ func (w world) remember(name, text string) {
 	w.Helper()
 	w.put(name, `{"morale": 40}`)
 	now := w.Clock.Now()
-	_, err := w.Store.EvaluateDue(w.Context(), now, 10, store.EvaluateFuncs{
+	row, err := w.Store.Record(w.Context(), w.Workspace.ID, refOf(name))
+	if err != nil {
+		w.Fatal(err)
+	}
+	_, err = w.Store.EvaluateDue(w.Context(), now, 10, store.EvaluateFuncs{
 		Evaluate: func([]store.DueRecord) (store.EvaluateNeeds, error) { return store.EvaluateNeeds{}, nil },
 		Admit:    func(store.EvaluateState) ([][]store.Audience, error) { return make([][]store.Audience, 1), nil },
 		Decide: func([][]store.People) (store.EvaluateWrites, error) {
-			row, err := w.Store.Record(w.Context(), w.Workspace.ID, refOf(name))
-			return store.EvaluateWrites{Evaluated: []store.Evaluated{{Workspace: w.Workspace.ID, ID: row.ID, State: text, EvaluateAt: now}}}, err
+			return store.EvaluateWrites{Evaluated: []store.Evaluated{{Workspace: w.Workspace.ID, ID: row.ID, State: text, EvaluateAt: now}}}, nil
 		},
 	})
 	if err != nil {

@@ -57,8 +57,8 @@ func (s *Store) CreateKey(ctx context.Context, k APIKey) error {
 	if k.ID == 0 {
 		k.ID = s.NewID(k.CreatedAt)
 	}
-	err = s.write(ctx, func(t *Tx) error {
-		n, err := t.exec(ctx, insertKey, int64(k.Workspace), k.ID, k.Name, k.Hash, string(scopes), micros(k.CreatedAt), micros(k.RevokedAt),
+	err = s.Write(ctx, func(t *Tx) error {
+		n, err := t.exec(insertKey, int64(k.Workspace), k.ID, k.Name, k.Hash, string(scopes), micros(k.CreatedAt), micros(k.RevokedAt),
 			micros(k.ExpiresAt), micros(k.UsedAt), k.OldHash, micros(k.OldUntil))
 		if err == nil && n == 0 {
 			return fmt.Errorf("%w: a key of that name exists", ErrConflict)
@@ -110,11 +110,11 @@ WHERE ws = $1 AND name = $2 AND revoked_at = 0`
 // RevokeKey ends the key of that name, and the console sessions that were begun with it; false: there is none in force.
 func (s *Store) RevokeKey(ctx context.Context, ws subject.WorkspaceID, name string, now time.Time) (bool, error) {
 	var n int64
-	err := s.write(ctx, func(t *Tx) (err error) {
-		if _, err = t.exec(ctx, endKeySessions, int64(ws), name); err != nil {
+	err := s.Write(ctx, func(t *Tx) (err error) {
+		if _, err = t.exec(endKeySessions, int64(ws), name); err != nil {
 			return err
 		}
-		n, err = t.exec(ctx, revokeKey, int64(ws), name, micros(now))
+		n, err = t.exec(revokeKey, int64(ws), name, micros(now))
 		return err
 	})
 	if err != nil {
@@ -135,8 +135,8 @@ WHERE ws = $1 AND id = $2`
 // RotateKey gives the key of that name what change makes of it: another secret, the end of the former one, and when it
 // expires. The change gets the key as it is and may refuse. ErrNotFound: there is no key of that name in force.
 func (s *Store) RotateKey(ctx context.Context, ws subject.WorkspaceID, name string, change func(*APIKey) error) error {
-	err := s.write(ctx, func(t *Tx) error {
-		found, err := query(ctx, t, scanKey, keyInForce, int64(ws), name)
+	err := s.Write(ctx, func(t *Tx) error {
+		found, err := query(t, scanKey, keyInForce, int64(ws), name)
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (s *Store) RotateKey(ctx context.Context, ws subject.WorkspaceID, name stri
 		if err := change(&k); err != nil {
 			return err
 		}
-		_, err = t.exec(ctx, rotateKey, int64(ws), k.ID, k.Hash, k.OldHash, micros(k.OldUntil), micros(k.ExpiresAt))
+		_, err = t.exec(rotateKey, int64(ws), k.ID, k.Hash, k.OldHash, micros(k.OldUntil), micros(k.ExpiresAt))
 		return err
 	})
 	if err != nil {
@@ -162,8 +162,8 @@ WHERE ws = $1 AND id = $2 AND used_at < $3`
 
 // KeyUsed notes when a key was last used.
 func (s *Store) KeyUsed(ctx context.Context, ws subject.WorkspaceID, id int64, at time.Time) error {
-	err := s.write(ctx, func(t *Tx) error {
-		_, err := t.exec(ctx, keyUsed, int64(ws), id, micros(at))
+	err := s.Write(ctx, func(t *Tx) error {
+		_, err := t.exec(keyUsed, int64(ws), id, micros(at))
 		return err
 	})
 	if err != nil {

@@ -19,14 +19,14 @@ ON CONFLICT DO NOTHING`
 
 // insertAttempts logs attempts. Each is written once, with its outcome; the fence of the row it belongs to sees to
 // that.
-func (t *Tx) insertAttempts(ctx context.Context, list []delivery.Attempt) error {
+func (t *Tx) insertAttempts(list []delivery.Attempt) error {
 	var rows rowset
 	for _, a := range list {
 		rows.row().int(int64(a.Workspace)).int(int64(a.Delivery)).int(int64(a.Number)).int(int64(a.Step)).text(a.Channel).
 			text(a.IdempotencyKey).time(a.IntentAt).time(a.SettledAt).text(string(a.Outcome)).text(string(a.Reason)).text(a.ProviderID).
 			text(a.Error)
 	}
-	_, err := t.insert(ctx, "insert attempts", insertAttempts, &rows)
+	_, err := t.insert("insert attempts", insertAttempts, &rows)
 	return err
 }
 
@@ -56,13 +56,13 @@ SELECT r.* FROM /*ROWS $1 (` + contentSpec + `)*/ AS r
 WHERE true
 ON CONFLICT (ws, delivery_id, step) DO NOTHING`
 
-func (t *Tx) insertContents(ctx context.Context, list []Content) error {
+func (t *Tx) insertContents(list []Content) error {
 	var rows rowset
 	for _, c := range list {
 		rows.row().int(int64(c.Workspace)).int(int64(c.Delivery)).int(int64(c.Step)).int(t.s.NewID(c.At)).time(c.At).text(c.Channel).
 			text(c.Address).text(c.Locale).text(c.Subject).text(c.Text).text(c.HTML)
 	}
-	_, err := t.insert(ctx, "insert contents", insertContents, &rows)
+	_, err := t.insert("insert contents", insertContents, &rows)
 	return err
 }
 

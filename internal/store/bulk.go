@@ -85,19 +85,19 @@ LIMIT 1`
 // answered instead.
 func (s *Store) BeginBulk(ctx context.Context, now time.Time, run Run, audit Audit, once *Idempotent[Run]) (Run, error) {
 	var begun Run
-	err := s.write(ctx, func(t *Tx) (err error) {
-		begun, err = once.run(ctx, t, run.Workspace, func() (Run, error) {
-			open, err := query(ctx, t, scanRun, openBulk, int64(run.Workspace), run.Kind, run.Selection)
+	err := s.Write(ctx, func(t *Tx) (err error) {
+		begun, err = once.run(t, run.Workspace, func() (Run, error) {
+			open, err := query(t, scanRun, openBulk, int64(run.Workspace), run.Kind, run.Selection)
 			if err != nil || len(open) > 0 {
 				return firstOf(open), err
 			}
 			run.ID, run.Status, run.StartedAt, run.UpdatedAt = s.NewID(now), RunRunning, now, now
-			if _, err := t.exec(ctx, beginBulk, int64(run.Workspace), run.ID, run.Kind, run.Subject, run.Definitions, run.Total, dueMicros(now),
+			if _, err := t.exec(beginBulk, int64(run.Workspace), run.ID, run.Kind, run.Subject, run.Definitions, run.Total, dueMicros(now),
 				run.Selection, run.Actor, run.LastID); err != nil {
 				return Run{}, err
 			}
 			t.due(dueMicros(now))
-			return run, t.audit(ctx, run.Workspace, now, audit)
+			return run, t.audit(run.Workspace, now, audit)
 		})
 		return err
 	})
@@ -143,8 +143,8 @@ WHERE ws = $1 AND id = $2 AND cursor = $3 AND status = 'running'`
 // ErrMoved means that a job was moved on by somebody else, or has ended, and that nothing was written.
 var ErrMoved = errors.New("the job was moved on meanwhile")
 
-func (t *Tx) moveJob(ctx context.Context, now time.Time, j JobStep) error {
-	n, err := t.exec(ctx, moveJob, int64(j.Run.Workspace), j.Run.ID, j.Run.Cursor, int64(j.Cursor), int64(j.Done), flag(j.Changed), dueMicros(now))
+func (t *Tx) moveJob(now time.Time, j JobStep) error {
+	n, err := t.exec(moveJob, int64(j.Run.Workspace), j.Run.ID, j.Run.Cursor, int64(j.Cursor), int64(j.Done), flag(j.Changed), dueMicros(now))
 	switch {
 	case err != nil:
 		return fmt.Errorf("move a job on: %w", err)
@@ -157,8 +157,8 @@ func (t *Tx) moveJob(ctx context.Context, now time.Time, j JobStep) error {
 // AdvanceBulk moves a job on from where it was found, past what it has not changed. When somebody else has moved it meanwhile, or it
 // was cancelled, nothing is written, and moved is false.
 func (s *Store) AdvanceBulk(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
-	err = s.write(ctx, func(t *Tx) error {
-		moved, err = t.moveRun(ctx, now, run, step)
+	err = s.Write(ctx, func(t *Tx) error {
+		moved, err = t.moveRun(now, run, step)
 		return err
 	})
 	if err != nil {
@@ -173,8 +173,8 @@ WHERE ws = $1 AND id = $2 AND status = 'running'`
 
 // FailBulk ends a job that cannot go on.
 func (s *Store) FailBulk(ctx context.Context, now time.Time, run Run, cause error) error {
-	err := s.write(ctx, func(t *Tx) error {
-		_, err := t.exec(ctx, failRun, int64(run.Workspace), run.ID, cause.Error(), dueMicros(now))
+	err := s.Write(ctx, func(t *Tx) error {
+		_, err := t.exec(failRun, int64(run.Workspace), run.ID, cause.Error(), dueMicros(now))
 		return err
 	})
 	if err != nil {

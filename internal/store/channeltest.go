@@ -18,13 +18,13 @@ type ChannelTest struct {
 // contact. A message cannot be sent in a transaction. So once stores the answer for a test whose outcome is unknown, and
 // EndTest replaces it with the real one. A request that is repeated meanwhile, or after a crash, sends nothing.
 func (s *Store) BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.Time, test ChannelTest, once *Idempotent[bool]) (suppressed bool, err error) {
-	err = s.write(ctx, func(t *Tx) (err error) {
-		suppressed, err = once.run(ctx, t, ws, func() (bool, error) {
-			stopped, err := t.suppressedAt(ctx, ws, now, test.AddressHash)
+	err = s.Write(ctx, func(t *Tx) (err error) {
+		suppressed, err = once.run(t, ws, func() (bool, error) {
+			stopped, err := t.suppressedAt(ws, now, test.AddressHash)
 			if err != nil {
 				return false, err
 			}
-			return stopped, t.audit(ctx, ws, now, test.Audit)
+			return stopped, t.audit(ws, now, test.Audit)
 		})
 		return err
 	})
@@ -35,8 +35,8 @@ func (s *Store) BeginTest(ctx context.Context, ws subject.WorkspaceID, now time.
 }
 
 // suppressedAt checks the contact that has the address and the one that was made for it.
-func (t *Tx) suppressedAt(ctx context.Context, ws subject.WorkspaceID, now time.Time, hash string) (bool, error) {
-	persons, err := t.persons(ctx, now, []recipient{
+func (t *Tx) suppressedAt(ws subject.WorkspaceID, now time.Time, hash string) (bool, error) {
+	persons, err := t.persons(now, []recipient{
 		{ws, RecipientRef{ExtID: subject.MadePrefix + hash}},
 		{ws, RecipientRef{AddressHash: hash}},
 	}, nil)
@@ -57,8 +57,8 @@ WHERE ws = $3 AND key = $4 AND request = $5`
 
 // EndTest replaces the answer stored by BeginTest with the one of the finished test.
 func (s *Store) EndTest(ctx context.Context, ws subject.WorkspaceID, k KeptAnswer) error {
-	err := s.write(ctx, func(t *Tx) error {
-		_, err := t.exec(ctx, replaceAnswer, int64(k.Status), k.Body, int64(ws), k.Key, k.Request)
+	err := s.Write(ctx, func(t *Tx) error {
+		_, err := t.exec(replaceAnswer, int64(k.Status), k.Body, int64(ws), k.Key, k.Request)
 		return err
 	})
 	if err != nil {

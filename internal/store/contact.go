@@ -82,7 +82,7 @@ type extID struct {
 
 // persons finds the recipients, makes missing ones that may be made, and locks those whose slots may be taken. The result is
 // in the order of refs. A reference finds a contact that an earlier one of the same call made.
-func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor Floor) ([]Person, error) {
+func (t *Tx) persons(now time.Time, refs []recipient, floor Floor) ([]Person, error) {
 	persons := make([]Person, len(refs))
 	var wanted rowset
 	for i, r := range refs {
@@ -96,7 +96,7 @@ func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor
 		}
 		wanted.row().int(int64(i)).int(int64(r.ws)).text(r.ExtID).text(r.AddressHash).text(made)
 	}
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var n int
 		var id subject.ContactID
 		err := rows.Scan(&n, &id)
@@ -108,7 +108,7 @@ func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor
 	if err != nil {
 		return nil, fmt.Errorf("find recipients: %w", err)
 	}
-	if err := t.makeContacts(ctx, now, refs, persons); err != nil {
+	if err := t.makeContacts(now, refs, persons); err != nil {
 		return nil, err
 	}
 	var lock, read []PersonRef
@@ -120,12 +120,12 @@ func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor
 			read = append(read, PersonRef{r.ws, persons[i].ID})
 		}
 	}
-	known, err := t.lockPersons(ctx, now, lock, floor)
+	known, err := t.lockPersons(now, lock, floor)
 	if err != nil {
 		return nil, err
 	}
 	if len(read) > 0 {
-		others, err := t.readPersons(ctx, read)
+		others, err := t.readPersons(read)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor
 			continue
 		}
 		if r.ID == 0 {
-			return nil, errAgain // claimed meanwhile: the next try finds the survivor
+			return nil, ErrAgain // claimed meanwhile: the next try finds the survivor
 		}
 		persons[i].Found = false // of a page that has the survivor too
 	}
@@ -149,7 +149,7 @@ func (t *Tx) persons(ctx context.Context, now time.Time, refs []recipient, floor
 
 // makeContacts makes the missing contacts of persons. If another transaction makes the same one meanwhile, this one runs
 // again and finds it.
-func (t *Tx) makeContacts(ctx context.Context, now time.Time, refs []recipient, persons []Person) error {
+func (t *Tx) makeContacts(now time.Time, refs []recipient, persons []Person) error {
 	byExtID, byHash := map[extID]int{}, map[extID]int{} // index of the reference that made it
 	for i, r := range refs {
 		if persons[i].Found {
@@ -191,10 +191,10 @@ func (t *Tx) makeContacts(ctx context.Context, now time.Time, refs []recipient, 
 		text string
 		rows *rowset
 	}{{insertContacts, &contacts}, {insertCadences, &cadences}, {insertAddresses, &addresses}} {
-		if n, err := t.insert(ctx, "insert contacts", insert.text, insert.rows); err != nil {
+		if n, err := t.insert("insert contacts", insert.text, insert.rows); err != nil {
 			return err
 		} else if n < int64(insert.rows.n) {
-			return errAgain
+			return ErrAgain
 		}
 	}
 	return nil
@@ -245,8 +245,8 @@ func comparePersonRef(a, b PersonRef) int {
 }
 
 // readPersons loads persons without lock and without slots.
-func (t *Tx) readPersons(ctx context.Context, refs []PersonRef) (map[PersonRef]Person, error) {
-	persons, err := t.personsBy(ctx, personsByID, personRows(refs), false)
+func (t *Tx) readPersons(refs []PersonRef) (map[PersonRef]Person, error) {
+	persons, err := t.personsBy(personsByID, personRows(refs), false)
 	if err != nil {
 		return nil, fmt.Errorf("read persons: %w", err)
 	}
@@ -254,16 +254,16 @@ func (t *Tx) readPersons(ctx context.Context, refs []PersonRef) (map[PersonRef]P
 }
 
 // lockPersons locks persons until the transaction ends and loads their slots.
-func (t *Tx) lockPersons(ctx context.Context, now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
-	persons, err := t.personsBy(ctx, lockPersonsByID, personRows(refs), true)
+func (t *Tx) lockPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
+	persons, err := t.personsBy(lockPersonsByID, personRows(refs), true)
 	if err != nil {
 		return nil, fmt.Errorf("lock persons: %w", err)
 	}
-	return persons, t.readSlots(ctx, now, persons, floor)
+	return persons, t.readSlots(now, persons, floor)
 }
 
 // readSlots loads the slots of persons since their Floor.
-func (t *Tx) readSlots(ctx context.Context, now time.Time, persons map[PersonRef]Person, floor Floor) error {
+func (t *Tx) readSlots(now time.Time, persons map[PersonRef]Person, floor Floor) error {
 	if floor == nil {
 		floor = func(subject.WorkspaceID, subject.Contact) time.Time { return now.Add(-slotHistory) }
 	}
@@ -280,7 +280,7 @@ func (t *Tx) readSlots(ctx context.Context, now time.Time, persons map[PersonRef
 		ref         PersonRef
 		last, first string
 	}
-	lists, err := query(ctx, t, func(rows *sql.Rows) (v taken, err error) {
+	lists, err := query(t, func(rows *sql.Rows) (v taken, err error) {
 		return v, rows.Scan(&v.ref.Workspace, &v.ref.ID, &v.last, &v.first)
 	}, slotsOfPersons, &wanted)
 	if err != nil {
@@ -296,9 +296,9 @@ func (t *Tx) readSlots(ctx context.Context, now time.Time, persons map[PersonRef
 	return nil
 }
 
-func (t *Tx) personsBy(ctx context.Context, text string, rows *rowset, locked bool) (map[PersonRef]Person, error) {
+func (t *Tx) personsBy(text string, rows *rowset, locked bool) (map[PersonRef]Person, error) {
 	persons := make(map[PersonRef]Person, rows.n)
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var ref PersonRef
 		c, err := scanContact(rows, &ref.Workspace)
 		ref.ID = c.ID
@@ -385,8 +385,8 @@ func (s *Store) ContactsByID(ctx context.Context, ws subject.WorkspaceID, ids []
 		refs[i] = PersonRef{ws, id}
 	}
 	contacts := make(map[subject.ContactID]subject.Contact, len(ids))
-	err := s.read(ctx, func(t *Tx) error {
-		persons, err := t.readPersons(ctx, refs)
+	err := s.Read(ctx, func(t *Tx) error {
+		persons, err := t.readPersons(refs)
 		for ref, p := range persons {
 			contacts[ref.ID] = p.Contact
 		}

@@ -20,28 +20,28 @@ type ContactLookup struct {
 }
 
 // lookUp answers a decision. Nil asks for nothing.
-func (t *Tx) lookUp(ctx context.Context, ws subject.WorkspaceID, l *ContactLookup) (err error) {
+func (t *Tx) lookUp(ws subject.WorkspaceID, l *ContactLookup) (err error) {
 	if l != nil {
-		l.Known, err = t.knownContacts(ctx, ws, l.IDs)
+		l.Known, err = t.knownContacts(ws, l.IDs)
 	}
 	return err
 }
 
 // KnownContacts returns those of the ids that contacts have.
 func (s *Store) KnownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (known map[string]bool, err error) {
-	err = s.read(ctx, func(t *Tx) error {
-		known, err = t.knownContacts(ctx, ws, ids)
+	err = s.Read(ctx, func(t *Tx) error {
+		known, err = t.knownContacts(ws, ids)
 		return err
 	})
 	return known, err
 }
 
-func (t *Tx) knownContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]bool, error) {
+func (t *Tx) knownContacts(ws subject.WorkspaceID, ids []string) (map[string]bool, error) {
 	var wanted rowset
 	for _, id := range ids {
 		wanted.row().int(int64(ws)).text(id)
 	}
-	found, err := query(ctx, t, scanText, knownContacts, &wanted)
+	found, err := query(t, scanText, knownContacts, &wanted)
 	if err != nil {
 		return nil, fmt.Errorf("read which contacts exist: %w", err)
 	}

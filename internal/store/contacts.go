@@ -166,14 +166,14 @@ func (s *Store) WriteContacts(
 	decide func(map[string]ContactRow) ([]ContactWrite, error), once *Idempotent[[]ContactWrite],
 ) error {
 	ids = slices.Clone(ids)
-	err := s.write(ctx, func(t *Tx) error {
-		_, err := once.run(ctx, t, ws, func() ([]ContactWrite, error) {
+	err := s.Write(ctx, func(t *Tx) error {
+		_, err := once.run(t, ws, func() ([]ContactWrite, error) {
 			if t.try > 1 { // wait for deliveries to merge that another transaction held
-				if _, err := t.lockDeliveriesOf(ctx, lockDeliveriesOf, ws, made(ids)); err != nil {
+				if _, err := t.lockDeliveriesOf(lockDeliveriesOf, ws, made(ids)); err != nil {
 					return nil, err
 				}
 			}
-			known, err := t.lockContacts(ctx, ws, ids)
+			known, err := t.lockContacts(ws, ids)
 			if err != nil {
 				return nil, err
 			}
@@ -181,11 +181,11 @@ func (s *Store) WriteContacts(
 			if err != nil {
 				return nil, err
 			}
-			claims, err := t.writeContacts(ctx, ws, now, writes)
+			claims, err := t.writeContacts(ws, now, writes)
 			if err != nil {
 				return nil, err
 			}
-			survivors, missing, err := t.mergeInto(ctx, ws, now, claims, known)
+			survivors, missing, err := t.mergeInto(ws, now, claims, known)
 			if err != nil {
 				ids = append(ids, missing...)
 				return nil, err
@@ -197,7 +197,7 @@ func (s *Store) WriteContacts(
 					limited = append(limited, PersonRef{ws, old.ID})
 				}
 			}
-			return writes, t.markReschedule(ctx, now, append(limited, survivors...))
+			return writes, t.markReschedule(now, append(limited, survivors...))
 		})
 		return err
 	})
@@ -209,7 +209,7 @@ func (s *Store) WriteContacts(
 
 // lockContacts locks the contacts that exist, and reads them in a second statement. A statement that waited for a lock sees
 // the contacts as they were before, and a write based on that would undo the change it waited for.
-func (t *Tx) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids []string) (map[string]ContactRow, error) {
+func (t *Tx) lockContacts(ws subject.WorkspaceID, ids []string) (map[string]ContactRow, error) {
 	var wanted rowset
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		wanted.row().int(int64(ws)).text(id)
@@ -217,11 +217,11 @@ func (t *Tx) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids []str
 	var locked []int64
 	var err error
 	if t.s.dialect.lock != "" {
-		if locked, err = query(ctx, t, scanInt, lockContacts, &wanted); err != nil {
+		if locked, err = query(t, scanInt, lockContacts, &wanted); err != nil {
 			return nil, fmt.Errorf("lock contacts: %w", err)
 		}
 	}
-	found, err := query(ctx, t, scanContactRow, contactsByExtID, &wanted)
+	found, err := query(t, scanContactRow, contactsByExtID, &wanted)
 	if err != nil {
 		return nil, fmt.Errorf("read contacts: %w", err)
 	}
@@ -232,7 +232,7 @@ func (t *Tx) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids []str
 	known := make(map[string]ContactRow, len(found))
 	for _, c := range found {
 		if t.s.dialect.lock != "" && !mine[int64(c.ID)] {
-			return nil, errAgain // it was made between the two statements, and is not locked
+			return nil, ErrAgain // it was made between the two statements, and is not locked
 		}
 		known[c.ExtID] = c
 	}
@@ -240,7 +240,7 @@ func (t *Tx) lockContacts(ctx context.Context, ws subject.WorkspaceID, ids []str
 }
 
 // writeContacts writes locked contacts, and returns which of them claims which address.
-func (t *Tx) writeContacts(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []ContactWrite) (map[string]subject.ContactID, error) {
+func (t *Tx) writeContacts(ws subject.WorkspaceID, now time.Time, writes []ContactWrite) (map[string]subject.ContactID, error) {
 	// One order everywhere: no deadlock.
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b ContactWrite) int { return strings.Compare(a.ExtID, b.ExtID) })
 	var made, cadences, changed, suppressed rowset
@@ -277,18 +277,18 @@ func (t *Tx) writeContacts(ctx context.Context, ws subject.WorkspaceID, now time
 		text string
 		rows *rowset
 	}{{insertFullContacts, &made}, {insertCadences, &cadences}} {
-		if n, err := t.insert(ctx, "insert contacts", insert.text, insert.rows); err != nil {
+		if n, err := t.insert("insert contacts", insert.text, insert.rows); err != nil {
 			return nil, err
 		} else if n < int64(insert.rows.n) {
-			return nil, errAgain
+			return nil, ErrAgain
 		}
 	}
-	if n, err := t.exec(ctx, updateContacts, micros(now), &changed); err != nil {
+	if n, err := t.exec(updateContacts, micros(now), &changed); err != nil {
 		return nil, fmt.Errorf("update contacts: %w", err)
 	} else if n < int64(changed.n) {
 		return nil, fmt.Errorf("update contacts: %w", ErrConflict)
 	}
-	if _, err := t.exec(ctx, setSuppressed, &suppressed); err != nil {
+	if _, err := t.exec(setSuppressed, &suppressed); err != nil {
 		return nil, fmt.Errorf("suppress contacts: %w", err)
 	}
 	var drop rowset
@@ -298,7 +298,7 @@ func (t *Tx) writeContacts(ctx context.Context, ws subject.WorkspaceID, now time
 		drop.row().int(int64(ws)).text(d.hash).int(int64(d.id))
 	}
 	for _, text := range []string{dropAddresses, unmerge} {
-		if _, err := t.exec(ctx, text, &drop); err != nil {
+		if _, err := t.exec(text, &drop); err != nil {
 			return nil, fmt.Errorf("drop addresses of contacts: %w", err)
 		}
 	}

@@ -158,7 +158,7 @@ func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
 		if asked++; asked != 2 { // the second time the contact is locked, and its deliveries not yet for good
 			return nil
 		}
-		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{late}})
+		storetest.Beside(func() { f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{late}}) })
 		go func() {
 			claims, err := f.s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
 				verdicts := make([]store.IntentVerdict, len(claims))

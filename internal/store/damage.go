@@ -28,10 +28,10 @@ WHERE ws = $1 AND id IN (SELECT r.id FROM /*ROWS $2 (id bigint)*/ AS r)`
 func (s *Store) Lose(ctx context.Context, ws subject.WorkspaceID, ids []instance.ID) error {
 	return s.damage(ctx, "lose instances", func(t *Tx) error {
 		rows := rowsOf(ids)
-		if _, err := t.exec(ctx, loseDeliveries, int64(ws), rows); err != nil {
+		if _, err := t.exec(loseDeliveries, int64(ws), rows); err != nil {
 			return err
 		}
-		_, err := t.exec(ctx, loseInstances, int64(ws), rows)
+		_, err := t.exec(loseInstances, int64(ws), rows)
 		return err
 	})
 }
@@ -43,10 +43,10 @@ WHERE ws = $1 AND id IN (SELECT r.id FROM /*ROWS $3 (id bigint)*/ AS r)`
 // AlterInputs has instances be planned by other inputs, as another version of this program would have planned them.
 func (s *Store) AlterInputs(ctx context.Context, ws subject.WorkspaceID, ids []instance.ID, inputs string) error {
 	return s.damage(ctx, "alter inputs", func(t *Tx) error {
-		if err := t.keepInputs(ctx, ws, []string{inputs}); err != nil {
+		if err := t.keepInputs(ws, []string{inputs}); err != nil {
 			return err
 		}
-		_, err := t.exec(ctx, alterInputs, int64(ws), key.Hash(inputs), rowsOf(ids))
+		_, err := t.exec(alterInputs, int64(ws), key.Hash(inputs), rowsOf(ids))
 		return err
 	})
 }
@@ -54,7 +54,7 @@ func (s *Store) AlterInputs(ctx context.Context, ws subject.WorkspaceID, ids []i
 func (s *Store) damage(ctx context.Context, what string, do func(*Tx) error) error {
 	err := errNotDisposable
 	if s.disposable {
-		err = s.write(ctx, do)
+		err = s.Write(ctx, do)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

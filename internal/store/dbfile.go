@@ -284,16 +284,16 @@ func (s *Store) mark(ctx context.Context) error {
 // markLog writes the token into the log, which starts empty whenever all of it is in the file. So a log that was moved
 // beside another database is recognised.
 func (s *Store) markLog(ctx context.Context, token uint32) error {
-	return s.write(ctx, func(t *Tx) error {
-		_, err := t.pragma(ctx, fmt.Sprintf(setToken, token))
+	return s.Write(ctx, func(t *Tx) error {
+		_, err := t.pragma(fmt.Sprintf(setToken, token))
 		return err
 	})
 }
 
 // setToken gives the database a token, unless another process has done so.
 func (s *Store) setToken(ctx context.Context) error {
-	err := s.write(ctx, func(t *Tx) error {
-		have, err := t.pragma(ctx, `PRAGMA user_version`)
+	err := s.Write(ctx, func(t *Tx) error {
+		have, err := t.pragma(`PRAGMA user_version`)
 		if err != nil || have != 0 {
 			return err
 		}
@@ -301,7 +301,7 @@ func (s *Store) setToken(ctx context.Context) error {
 		if _, err := rand.Read(raw[:]); err != nil {
 			return err
 		}
-		_, err = t.pragma(ctx, fmt.Sprintf(setToken, binary.BigEndian.Uint32(raw[:])&0x7fffffff|1))
+		_, err = t.pragma(fmt.Sprintf(setToken, binary.BigEndian.Uint32(raw[:])&0x7fffffff|1))
 		return err
 	})
 	if err != nil {
@@ -311,8 +311,8 @@ func (s *Store) setToken(ctx context.Context) error {
 }
 
 // pragma runs a SQLite pragma and returns the first number of the result, if any.
-func (t *Tx) pragma(ctx context.Context, text string) (n int64, err error) {
-	rows, err := t.s.writer.conn.QueryContext(ctx, text)
+func (t *Tx) pragma(text string) (n int64, err error) {
+	rows, err := t.s.writer.conn.QueryContext(t.ctx, text)
 	if err != nil {
 		return 0, err
 	}
@@ -346,7 +346,7 @@ func (s *Store) checkpoint(ctx context.Context, mode string) error {
 	if s.writer.conn == nil { // nothing was ever written; a new connection would open the file that has the name now
 		return nil
 	}
-	_, err := (&Tx{s: s}).pragma(ctx, fmt.Sprintf(checkpoint, mode))
+	_, err := (&Tx{s: s, ctx: ctx}).pragma(fmt.Sprintf(checkpoint, mode))
 	return err
 }
 

@@ -17,7 +17,7 @@ const insertDecisions = `
 INSERT INTO decision (/*NAMES (` + decisionSpec + `)*/)
 SELECT r.* FROM /*ROWS $1 (` + decisionSpec + `)*/ AS r`
 
-func (t *Tx) insertDecisions(ctx context.Context, ws subject.WorkspaceID, list []Decision) error {
+func (t *Tx) insertDecisions(ws subject.WorkspaceID, list []Decision) error {
 	var rows rowset
 	for _, d := range list {
 		if d.ID == 0 {
@@ -26,7 +26,7 @@ func (t *Tx) insertDecisions(ctx context.Context, ws subject.WorkspaceID, list [
 		rows.row().int(int64(ws)).int(d.ID).time(d.At).int(int64(d.Event)).int(int64(d.Instance)).text(d.Workflow).int(d.WorkflowVersion).
 			text(d.Trigger).text(string(d.Reason)).text(d.Trace).int(int64(d.Record)).text(d.Context)
 	}
-	_, err := t.insert(ctx, "insert decisions", insertDecisions, &rows)
+	_, err := t.insert("insert decisions", insertDecisions, &rows)
 	return err
 }
 
@@ -65,11 +65,11 @@ INSERT INTO audit (ws, id, at, actor, action, target, detail)
 VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
 // audit writes the entry of a privileged change in the transaction of that change.
-func (t *Tx) audit(ctx context.Context, ws subject.WorkspaceID, now time.Time, a Audit) error {
+func (t *Tx) audit(ws subject.WorkspaceID, now time.Time, a Audit) error {
 	if a.At.IsZero() {
 		a.At = now
 	}
-	_, err := t.exec(ctx, insertAudit, int64(ws), t.s.NewID(a.At), micros(a.At), a.Actor, a.Action, a.Target, string(a.Detail))
+	_, err := t.exec(insertAudit, int64(ws), t.s.NewID(a.At), micros(a.At), a.Actor, a.Action, a.Target, string(a.Detail))
 	if err != nil {
 		return fmt.Errorf("insert audit: %w", err)
 	}

@@ -66,8 +66,8 @@ var errDryRun = errors.New("dry run")
 // the documents, with removals last. Schedules are planned by the new set in the same transaction.
 func (s *Store) EditDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, e DefinitionEdit, once *Idempotent[AppliedDefinitions]) (AppliedDefinitions, error) {
 	var applied AppliedDefinitions
-	err := s.write(ctx, func(t *Tx) (err error) {
-		applied, err = once.run(ctx, t, ws, func() (AppliedDefinitions, error) { return t.editDefinitions(ctx, ws, now, e) })
+	err := s.Write(ctx, func(t *Tx) (err error) {
+		applied, err = once.run(t, ws, func() (AppliedDefinitions, error) { return t.editDefinitions(ws, now, e) })
 		if err == nil && e.DryRun {
 			err = errDryRun
 		}
@@ -91,13 +91,13 @@ type AppliedDefinitions struct {
 	Changes []DefinitionChange
 }
 
-func (t *Tx) editDefinitions(ctx context.Context, ws subject.WorkspaceID, now time.Time, e DefinitionEdit) (none AppliedDefinitions, err error) {
+func (t *Tx) editDefinitions(ws subject.WorkspaceID, now time.Time, e DefinitionEdit) (none AppliedDefinitions, err error) {
 	if t.s.dialect.lockPlans != "" {
-		if _, err := t.exec(ctx, t.s.dialect.lockPlans); err != nil {
+		if _, err := t.exec(t.s.dialect.lockPlans); err != nil {
 			return none, err
 		}
 	}
-	numbers, err := query(ctx, t, scanInt, lockDefinitions, int64(ws))
+	numbers, err := query(t, scanInt, lockDefinitions, int64(ws))
 	if err != nil {
 		return none, err
 	}
@@ -107,7 +107,7 @@ func (t *Tx) editDefinitions(ctx context.Context, ws subject.WorkspaceID, now ti
 	if e.Calendar != nil && e.Calendar.Base != numbers[0] {
 		return none, ErrStaleDefinitions
 	}
-	rows, err := query(ctx, t, scanDefinition, currentDefinitions, int64(ws))
+	rows, err := query(t, scanDefinition, currentDefinitions, int64(ws))
 	if err != nil {
 		return none, err
 	}
@@ -115,7 +115,7 @@ func (t *Tx) editDefinitions(ctx context.Context, ws subject.WorkspaceID, now ti
 	for _, d := range rows {
 		current[DefinitionRef{d.Kind, d.Name}] = d
 	}
-	last, err := t.lastVersions(ctx, ws, current, e.Documents)
+	last, err := t.lastVersions(ws, current, e.Documents)
 	if err != nil {
 		return none, err
 	}
@@ -127,37 +127,37 @@ func (t *Tx) editDefinitions(ctx context.Context, ws subject.WorkspaceID, now ti
 	if d.added.n == 0 && d.closed.n == 0 {
 		return AppliedDefinitions{Number: numbers[0], Changes: d.changes}, nil
 	}
-	if err := t.unlocked(ctx, ws, d.edited); err != nil {
+	if err := t.unlocked(ws, d.edited); err != nil {
 		return none, err
 	}
-	if _, err := t.exec(ctx, closeDefinitions, number, &d.closed); err != nil {
+	if _, err := t.exec(closeDefinitions, number, &d.closed); err != nil {
 		return none, err
 	}
-	if _, err := t.exec(ctx, insertDefinitions, &d.added); err != nil {
+	if _, err := t.exec(insertDefinitions, &d.added); err != nil {
 		return none, err
 	}
-	if _, err := t.exec(ctx, setDefinitions, int64(ws), number); err != nil {
+	if _, err := t.exec(setDefinitions, int64(ws), number); err != nil {
 		return none, err
 	}
-	if _, err := t.exec(ctx, insertDefinitionSet, int64(ws), number, micros(now), e.Audit.Actor, e.Action); err != nil {
+	if _, err := t.exec(insertDefinitionSet, int64(ws), number, micros(now), e.Audit.Actor, e.Action); err != nil {
 		return none, err
 	}
-	if err := t.keepInputs(ctx, ws, d.inputs); err != nil {
+	if err := t.keepInputs(ws, d.inputs); err != nil {
 		return none, fmt.Errorf("keep what instances are planned by: %w", err)
 	}
-	if err := t.beginRuns(ctx, ws, now, number, d.runs); err != nil {
+	if err := t.beginRuns(ws, now, number, d.runs); err != nil {
 		return none, err
 	}
-	if err := t.withdrawRemoved(ctx, ws, now, number, d.removed, e.Audit.Actor); err != nil {
+	if err := t.withdrawRemoved(ws, now, number, d.removed, e.Audit.Actor); err != nil {
 		return none, err
 	}
-	if err := t.wakeWorkflows(ctx, ws, now, d.edited); err != nil {
+	if err := t.wakeWorkflows(ws, now, d.edited); err != nil {
 		return none, err
 	}
-	if err := t.planCalendar(ctx, ws, now, number, func(workflow string) int64 { return d.version(current, workflow) }, e.Calendar); err != nil {
+	if err := t.planCalendar(ws, now, number, func(workflow string) int64 { return d.version(current, workflow) }, e.Calendar); err != nil {
 		return none, err
 	}
-	return AppliedDefinitions{Number: number, Changes: d.changes}, t.audit(ctx, ws, now, e.Audit)
+	return AppliedDefinitions{Number: number, Changes: d.changes}, t.audit(ws, now, e.Audit)
 }
 
 // difference is how an edit changes the set in force.
@@ -238,7 +238,7 @@ SELECT r.kind, r.name, COALESCE((SELECT MAX(d.version) FROM definition AS d WHER
 FROM /*ROWS $1 (ws bigint, kind text, name text)*/ AS r`
 
 // lastVersions returns the latest versions of documents that are not in force but may have been before.
-func (t *Tx) lastVersions(ctx context.Context, ws subject.WorkspaceID, current map[DefinitionRef]Definition, docs []Definition) (map[DefinitionRef]int64, error) {
+func (t *Tx) lastVersions(ws subject.WorkspaceID, current map[DefinitionRef]Definition, docs []Definition) (map[DefinitionRef]int64, error) {
 	var rows rowset
 	for _, d := range docs {
 		if _, found := current[DefinitionRef{d.Kind, d.Name}]; !found {
@@ -252,7 +252,7 @@ func (t *Tx) lastVersions(ctx context.Context, ws subject.WorkspaceID, current m
 		DefinitionRef
 		version int64
 	}
-	found, err := query(ctx, t, func(rows *sql.Rows) (l latest, err error) {
+	found, err := query(t, func(rows *sql.Rows) (l latest, err error) {
 		return l, rows.Scan(&l.Kind, &l.Name, &l.version)
 	}, lastVersions, &rows)
 	if err != nil {
@@ -266,16 +266,16 @@ func (t *Tx) lastVersions(ctx context.Context, ws subject.WorkspaceID, current m
 }
 
 // withdrawRemoved begins a job for each removed workflow, which withdraws its waiting deliveries in pages.
-func (t *Tx) withdrawRemoved(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, removed []RemovedDefinition, actor string) error {
+func (t *Tx) withdrawRemoved(ws subject.WorkspaceID, now time.Time, number int64, removed []RemovedDefinition, actor string) error {
 	for _, r := range removed {
 		if r.Withdraw == "" {
 			continue
 		}
-		last, err := query(ctx, t, scanInt, lastDelivery, int64(ws))
+		last, err := query(t, scanInt, lastDelivery, int64(ws))
 		if err != nil {
 			return fmt.Errorf("withdraw what waits of workflow %s: %w", r.Name, err)
 		}
-		if _, err := t.exec(ctx, beginBulk, int64(ws), t.s.NewID(now), RunCancel, r.Subject, number, int64(0), dueMicros(now), r.Withdraw, actor, last[0]); err != nil {
+		if _, err := t.exec(beginBulk, int64(ws), t.s.NewID(now), RunCancel, r.Subject, number, int64(0), dueMicros(now), r.Withdraw, actor, last[0]); err != nil {
 			return fmt.Errorf("withdraw what waits of workflow %s: %w", r.Name, err)
 		}
 		t.due(dueMicros(now))
@@ -292,12 +292,12 @@ WHERE delivery.reason = 'workflow_inactive' AND delivery.send_at > $1 AND delive
 
 // wakeWorkflows makes the messages due that wait for their workflows to be switched on again, because an edit may have done
 // that.
-func (t *Tx) wakeWorkflows(ctx context.Context, ws subject.WorkspaceID, now time.Time, edited []string) error {
+func (t *Tx) wakeWorkflows(ws subject.WorkspaceID, now time.Time, edited []string) error {
 	var rows rowset
 	for _, name := range edited {
 		rows.row().int(int64(ws)).text(name)
 	}
-	n, err := t.exec(ctx, wakeWorkflows, dueMicros(now), &rows)
+	n, err := t.exec(wakeWorkflows, dueMicros(now), &rows)
 	if err != nil {
 		return fmt.Errorf("wake what waits for a workflow: %w", err)
 	}

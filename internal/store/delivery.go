@@ -133,7 +133,7 @@ ON CONFLICT (instance_id, contact_id, channel) DO NOTHING`
 
 // insertDeliveries inserts new rows in one order everywhere, so that there is no deadlock, and returns how many did not
 // exist. A delivery is one of its instance, person and channel, of which its key is made (P2).
-func (t *Tx) insertDeliveries(ctx context.Context, list []delivery.Row) (int, error) {
+func (t *Tx) insertDeliveries(list []delivery.Row) (int, error) {
 	sorted := make([]*delivery.Row, len(list))
 	for i := range list {
 		sorted[i] = &list[i]
@@ -153,7 +153,7 @@ func (t *Tx) insertDeliveries(ctx context.Context, list []delivery.Row) (int, er
 		newDeliveryRow(&rows, d)
 		t.dueDelivery(*d)
 	}
-	n, err := t.insert(ctx, "insert deliveries", insertDeliveries, &rows)
+	n, err := t.insert("insert deliveries", insertDeliveries, &rows)
 	return int(n), err
 }
 

@@ -128,15 +128,15 @@ WHERE record.ws = r.ws AND record.id = r.id`
 // Further locks follow in this order: throttles by context and workflow, rows of episodes by id, planned rows by id, people
 // by id.
 func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decide EvaluateFuncs) (n int, err error) {
-	err = s.plan(ctx, func(t *Tx) error {
-		due, err := t.dueRecords(ctx, now, limit)
+	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
+		due, err := t.dueRecords(now, limit)
 		n = len(due)
 		if err != nil || n == 0 {
 			return err
 		}
 		var related Related
 		if decide.Relate != nil {
-			if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { related = read; return decide.Relate(due, read) }); err != nil {
+			if err := t.relatedRecords(func(read Related) []RelatedRef { related = read; return decide.Relate(due, read) }); err != nil {
 				return err
 			}
 		}
@@ -145,13 +145,13 @@ func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decid
 			return err
 		}
 		var state EvaluateState
-		if state.Throttles, err = t.lockThrottles(ctx, needs.Throttles); err != nil {
+		if state.Throttles, err = t.lockThrottles(needs.Throttles); err != nil {
 			return err
 		}
-		if state.Episodes, err = t.lockEpisodes(ctx, needs.Episodes); err != nil {
+		if state.Episodes, err = t.lockEpisodes(needs.Episodes); err != nil {
 			return err
 		}
-		if state.Plans, err = t.lockPlans(ctx, needs.Plans); err != nil {
+		if state.Plans, err = t.lockPlans(needs.Plans); err != nil {
 			return err
 		}
 		audiences, err := decide.Admit(state)
@@ -161,7 +161,7 @@ func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decid
 		if len(audiences) == 0 || len(audiences) > n {
 			return fmt.Errorf("%w: audiences of %d records instead of %d", ErrInvalid, len(audiences), n)
 		}
-		people, err := t.people(ctx, now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace }, decide.Floor, true)
+		people, err := t.people(now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace }, decide.Floor, true)
 		if err != nil {
 			return err
 		}
@@ -177,10 +177,10 @@ func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decid
 			t.due(dueMicros(now))
 			n = done
 		}
-		if err := t.holdRelated(ctx, now, related, &writes); err != nil {
+		if err := t.holdRelated(now, related, &writes); err != nil {
 			return err
 		}
-		return t.writeCheck(ctx, now, state, writes)
+		return t.writeCheck(now, state, writes)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("check due records: %w", err)
@@ -188,9 +188,9 @@ func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decid
 	return n, nil
 }
 
-func (t *Tx) dueRecords(ctx context.Context, now time.Time, limit int) ([]DueRecord, error) {
+func (t *Tx) dueRecords(now time.Time, limit int) ([]DueRecord, error) {
 	due, err := takeUp(t, &t.s.dueRecords, dueMicros(now), limit, func(from scanPosition) ([]DueRecord, scanPosition, error) {
-		rows, err := query(ctx, t, scanDueRecord, dueRecords, dueMicros(now), int64(limit), from.at, from.id)
+		rows, err := query(t, scanDueRecord, dueRecords, dueMicros(now), int64(limit), from.at, from.id)
 		var last scanPosition
 		if n := len(rows); n > 0 {
 			last = scanPosition{dueMicros(rows[n-1].EvaluateAt), int64(rows[n-1].ID)}
@@ -246,8 +246,8 @@ func compareThrottles(a, b ThrottleRef) int {
 
 // lockThrottles locks and returns the contexts that have ever fired. If another transaction fires one of the others
 // meanwhile, this one runs again.
-func (t *Tx) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
-	throttles, err := t.throttles(ctx, lockThrottles, refs)
+func (t *Tx) lockThrottles(refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
+	throttles, err := t.throttles(lockThrottles, refs)
 	if err != nil {
 		return nil, fmt.Errorf("lock throttles: %w", err)
 	}
@@ -256,8 +256,8 @@ func (t *Tx) lockThrottles(ctx context.Context, refs []ThrottleRef) (map[Throttl
 
 // ThrottlesOf returns the contexts that have ever fired, as they are now.
 func (s *Store) ThrottlesOf(ctx context.Context, refs []ThrottleRef) (throttles map[ThrottleRef]Throttle, err error) {
-	err = s.read(ctx, func(t *Tx) error {
-		throttles, err = t.throttles(ctx, throttlesByContext, refs)
+	err = s.Read(ctx, func(t *Tx) error {
+		throttles, err = t.throttles(throttlesByContext, refs)
 		return err
 	})
 	if err != nil {
@@ -266,23 +266,23 @@ func (s *Store) ThrottlesOf(ctx context.Context, refs []ThrottleRef) (throttles 
 	return throttles, nil
 }
 
-func (t *Tx) throttles(ctx context.Context, text string, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
+func (t *Tx) throttles(text string, refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
 	var wanted rowset
 	for _, r := range slices.Compact(slices.SortedFunc(slices.Values(refs), compareThrottles)) {
 		wanted.row().int(int64(r.Workspace)).text(r.Workflow).text(r.Context)
 	}
-	found, err := query(ctx, t, scanThrottle, text, &wanted)
+	found, err := query(t, scanThrottle, text, &wanted)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.rearmCooldown(ctx, found); err != nil {
+	if err := t.rearmCooldown(found); err != nil {
 		return nil, err
 	}
 	var latest rowset
 	for _, th := range found {
 		latest.row().int(int64(th.Workspace)).int(int64(th.Instance))
 	}
-	pending, err := query(ctx, t, scanInt, pendingInstances, &latest)
+	pending, err := query(t, scanInt, pendingInstances, &latest)
 	if err != nil {
 		return nil, fmt.Errorf("look for instances in flight: %w", err)
 	}
@@ -310,7 +310,7 @@ WHERE +d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id
 /*LOCK d*/`
 
-func (t *Tx) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[EpisodeRef]Episode, error) {
+func (t *Tx) lockEpisodes(refs []EpisodeRef) (map[EpisodeRef]Episode, error) {
 	if len(refs) == 0 {
 		return nil, nil
 	}
@@ -318,7 +318,7 @@ func (t *Tx) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[EpisodeRe
 	for _, r := range refs {
 		wanted.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger).int(int64(r.Episode))
 	}
-	instances, err := query(ctx, t, scanInstance, lockEpisodes, &wanted)
+	instances, err := query(t, scanInstance, lockEpisodes, &wanted)
 	if err != nil {
 		return nil, fmt.Errorf("lock episodes: %w", err)
 	}
@@ -332,7 +332,7 @@ func (t *Tx) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[EpisodeRe
 		e.Instances = append(e.Instances, i)
 		episodes[ref] = e
 	}
-	deliveries, err := query(ctx, t, scanDelivery, lockEpisodeDeliveries, &ids)
+	deliveries, err := query(t, scanDelivery, lockEpisodeDeliveries, &ids)
 	if err != nil {
 		return nil, fmt.Errorf("lock deliveries of episodes: %w", err)
 	}
@@ -344,13 +344,13 @@ func (t *Tx) lockEpisodes(ctx context.Context, refs []EpisodeRef) (map[EpisodeRe
 	return episodes, nil
 }
 
-func (t *Tx) writeCheck(ctx context.Context, now time.Time, state EvaluateState, w EvaluateWrites) error {
+func (t *Tx) writeCheck(now time.Time, state EvaluateState, w EvaluateWrites) error {
 	for _, ws := range sortedKeys(w.Made) {
-		if err := t.writeIngest(ctx, ws, now, w.Made[ws]); err != nil {
+		if err := t.writeIngest(ws, now, w.Made[ws]); err != nil {
 			return err
 		}
 	}
-	if err := t.fire(ctx, state, w); err != nil {
+	if err := t.fire(state, w); err != nil {
 		return err
 	}
 	var old []delivery.Row
@@ -365,18 +365,18 @@ func (t *Tx) writeCheck(ctx context.Context, now time.Time, state EvaluateState,
 		old = append(old, p.Deliveries...)
 	}
 	if ended := slices.Concat(w.Ended, w.Unplanned); len(ended) > 0 {
-		if err := t.updateDeliveries(ctx, now, old, ended); err != nil {
+		if err := t.updateDeliveries(now, old, ended); err != nil {
 			return err
 		}
 	}
-	if err := t.writePlans(ctx, w.Planned); err != nil {
+	if err := t.writePlans(w.Planned); err != nil {
 		return err
 	}
-	if err := t.writeLinks(ctx, w.Links); err != nil {
+	if err := t.writeLinks(w.Links); err != nil {
 		return err
 	}
 	for _, i := range w.Withdrawn { // few: large audiences with offsets only
-		if err := t.updateInstance(ctx, now, pending[i.ID], i); err != nil {
+		if err := t.updateInstance(now, pending[i.ID], i); err != nil {
 			return err
 		}
 	}
@@ -386,7 +386,7 @@ func (t *Tx) writeCheck(ctx context.Context, now time.Time, state EvaluateState,
 		evaluated.row().int(int64(l.Workspace)).int(int64(l.ID)).text(l.State).int(at).int(int64(l.Failures))
 		t.due(at)
 	}
-	if n, err := t.exec(ctx, updateEvaluated, micros(now), &evaluated); err != nil {
+	if n, err := t.exec(updateEvaluated, micros(now), &evaluated); err != nil {
 		return fmt.Errorf("write evaluations: %w", err)
 	} else if n < int64(evaluated.n) { // the rows are locked: no other transaction can have changed them
 		return fmt.Errorf("write evaluations: %w: %d of %d rows", ErrConflict, n, evaluated.n)
@@ -417,12 +417,12 @@ WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow 
   AND throttle.record_id = r.record_id AND throttle.fired_at = r.fired_at`
 
 // fire writes the contexts that fired, for several firings of one context the last, and resets others that did not fire now.
-func (t *Tx) fire(ctx context.Context, state EvaluateState, w EvaluateWrites) error {
+func (t *Tx) fire(state EvaluateState, w EvaluateWrites) error {
 	var reset, made, changed rowset
 	for _, th := range slices.SortedFunc(slices.Values(w.Reset), compareStamps) {
 		reset.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).int(int64(th.Record)).time(th.FiredAt)
 	}
-	if _, err := t.exec(ctx, resetThrottles, &reset); err != nil {
+	if _, err := t.exec(resetThrottles, &reset); err != nil {
 		return fmt.Errorf("reset throttles: %w", err)
 	}
 	fired := slices.SortedStableFunc(slices.Values(w.Fired), compareStamps)
@@ -437,14 +437,14 @@ func (t *Tx) fire(ctx context.Context, state EvaluateState, w EvaluateWrites) er
 		rows.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).text(th.Trigger).int(int64(th.Record)).int(int64(th.Instance)).time(th.FiredAt).
 			text(strings.Join(th.Issues, ","))
 	}
-	if n, err := t.exec(ctx, updateThrottles, &changed); err != nil {
+	if n, err := t.exec(updateThrottles, &changed); err != nil {
 		return fmt.Errorf("stamp throttles: %w", err)
 	} else if n < int64(changed.n) {
 		return fmt.Errorf("stamp throttles: %w: %d of %d rows", ErrConflict, n, changed.n)
 	}
-	n, err := t.insert(ctx, "stamp throttles", insertThrottles, &made)
+	n, err := t.insert("stamp throttles", insertThrottles, &made)
 	if err == nil && n < int64(made.n) {
-		err = errAgain
+		err = ErrAgain
 	}
 	return err
 }

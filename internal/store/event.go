@@ -17,7 +17,7 @@ const insertEvents = `
 INSERT INTO event (/*NAMES (` + eventSpec + `)*/)
 SELECT r.* FROM /*ROWS $1 (` + eventSpec + `)*/ AS r`
 
-func (t *Tx) insertEvents(ctx context.Context, ws subject.WorkspaceID, events []EventRow) error {
+func (t *Tx) insertEvents(ws subject.WorkspaceID, events []EventRow) error {
 	var rows rowset
 	for _, e := range events {
 		recipient := ""
@@ -31,7 +31,7 @@ func (t *Tx) insertEvents(ctx context.Context, ws subject.WorkspaceID, events []
 		rows.row().int(int64(ws)).int(int64(e.ID)).text(e.ExtID).text(e.Kind).time(e.OccurredAt).flag(e.OccurredGiven).time(e.ReceivedAt).
 			text(e.PayloadJSON).text(recipient).text(e.Trace)
 	}
-	_, err := t.insert(ctx, "insert events", insertEvents, &rows)
+	_, err := t.insert("insert events", insertEvents, &rows)
 	return err
 }
 
@@ -42,19 +42,19 @@ WHERE e.ws = r.ws AND e.id = r.id`
 
 // EventsByID returns those of the events that exist, in one statement.
 func (s *Store) EventsByID(ctx context.Context, refs []EventRef) (map[EventRef]EventRow, error) {
-	read := s.read
+	read := s.Read
 	if s.writer == nil {
-		read = s.write // PostgreSQL: outside of the engine's transactions it reads the whole table for a batch
+		read = s.Write // PostgreSQL: outside of the engine's transactions it reads the whole table for a batch
 	}
 	var events map[EventRef]EventRow
 	err := read(ctx, func(t *Tx) (err error) {
-		events, err = t.eventsByID(ctx, refs)
+		events, err = t.eventsByID(refs)
 		return err
 	})
 	return events, err
 }
 
-func (t *Tx) eventsByID(ctx context.Context, refs []EventRef) (map[EventRef]EventRow, error) {
+func (t *Tx) eventsByID(refs []EventRef) (map[EventRef]EventRow, error) {
 	events := make(map[EventRef]EventRow, len(refs))
 	var rows rowset
 	for _, r := range refs {
@@ -64,7 +64,7 @@ func (t *Tx) eventsByID(ctx context.Context, refs []EventRef) (map[EventRef]Even
 		}
 	}
 	clear(events)
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		ref, e, err := scanEvent(rows)
 		events[ref] = e
 		return struct{}{}, err

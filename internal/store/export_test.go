@@ -15,8 +15,8 @@ import (
 // Exec runs a statement in a transaction of its own, for states that no method of the store brings about yet.
 func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	var n int64
-	err := s.write(ctx, func(t *Tx) (err error) {
-		n, err = t.exec(ctx, text, args...)
+	err := s.Write(ctx, func(t *Tx) (err error) {
+		n, err = t.exec(text, args...)
 		return err
 	})
 	return n, err
@@ -25,8 +25,8 @@ func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, erro
 // Strings reads the first column of a query, planned like the statements of the engine.
 func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string, error) {
 	var out []string
-	err := s.write(ctx, func(t *Tx) (err error) {
-		out, err = query(ctx, t, func(rows *sql.Rows) (string, error) {
+	err := s.Write(ctx, func(t *Tx) (err error) {
+		out, err = query(t, func(rows *sql.Rows) (string, error) {
 			columns, err := rows.Columns()
 			if err != nil {
 				return "", err
@@ -56,9 +56,9 @@ func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, 
 		return nil, err
 	}
 	var any []string
-	err = s.write(ctx, func(t *Tx) error {
+	err = s.Write(ctx, func(t *Tx) error {
 		for _, do := range []string{"SET LOCAL plan_cache_mode = force_generic_plan", "PREPARE often AS " + text} {
-			if _, err := t.exec(ctx, do); err != nil {
+			if _, err := t.exec(do); err != nil {
 				return err
 			}
 		}
@@ -67,10 +67,10 @@ func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, 
 			nothing = append(nothing, "NULL")
 		}
 		scan := func(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
-		if any, err = query(ctx, t, scan, "EXPLAIN EXECUTE often ("+strings.Join(nothing, ", ")+")"); err != nil {
+		if any, err = query(t, scan, "EXPLAIN EXECUTE often ("+strings.Join(nothing, ", ")+")"); err != nil {
 			return err
 		}
-		_, err := t.exec(ctx, "DEALLOCATE often")
+		_, err := t.exec("DEALLOCATE often")
 		return err
 	})
 	return []string{strings.Join(plan, "\n"), "prepared:\n" + strings.Join(any, "\n")}, err
@@ -79,23 +79,15 @@ func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, 
 // InsertTried inserts deliveries in the midst of their life, as no method of the store does.
 func (s *Store) InsertTried(ctx context.Context, list []delivery.Row) error {
 	const insert = `INSERT INTO delivery (/*NAMES (` + deliverySpec + `)*/) SELECT r.* FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r`
-	return s.write(ctx, func(t *Tx) error {
+	return s.Write(ctx, func(t *Tx) error {
 		var rows rowset
 		for _, d := range list {
 			deliveryRow(&rows, d)
 			t.dueDelivery(d)
 		}
-		_, err := t.exec(ctx, insert, &rows)
+		_, err := t.exec(insert, &rows)
 		return err
 	})
-}
-
-// ErrAgain asks for another try of a transaction.
-var ErrAgain = errAgain
-
-// Write runs work in a transaction.
-func (s *Store) Write(ctx context.Context, work func() error) error {
-	return s.write(ctx, func(*Tx) error { return work() })
 }
 
 // ParseSlots and AppendJSON are fuzzed.
@@ -265,14 +257,14 @@ SELECT r.* FROM /*ROWS $1 (` + instanceSpec + `, ready_at bigint)*/ AS r`
 
 // InsertTriedInstances inserts instances in the midst of their life.
 func (s *Store) InsertTriedInstances(ctx context.Context, list []instance.Row) error {
-	return s.write(ctx, func(t *Tx) error {
+	return s.Write(ctx, func(t *Tx) error {
 		var rows rowset
 		for _, i := range list {
 			instanceRow(&rows, i)
 			rows.int(readyAt(i))
 			t.due(readyAt(i))
 		}
-		_, err := t.exec(ctx, insertTriedInstances, &rows)
+		_, err := t.exec(insertTriedInstances, &rows)
 		return err
 	})
 }

@@ -53,8 +53,8 @@ func (s *Store) FanOutDue(
 	resolve func([]DueInstance) ([]Audience, error),
 	decide func([]DueInstance, []People) ([]FanoutResult, error),
 ) (n int, err error) {
-	return s.expand(ctx, now, floor, relate, resolve, decide, func(ctx context.Context, t *Tx) ([]DueInstance, error) {
-		return t.dueInstances(ctx, now, limit)
+	return s.expand(ctx, now, floor, relate, resolve, decide, func(t *Tx) ([]DueInstance, error) {
+		return t.dueInstances(now, limit)
 	})
 }
 
@@ -66,8 +66,8 @@ func (s *Store) FanOutTaken(
 	resolve func([]DueInstance) ([]Audience, error),
 	decide func([]DueInstance, []People) ([]FanoutResult, error),
 ) (n int, err error) {
-	return s.expand(ctx, now, floor, relate, resolve, decide, func(ctx context.Context, t *Tx) ([]DueInstance, error) {
-		return t.takenInstances(ctx, taken)
+	return s.expand(ctx, now, floor, relate, resolve, decide, func(t *Tx) ([]DueInstance, error) {
+		return t.takenInstances(taken)
 	})
 }
 
@@ -76,16 +76,16 @@ func (s *Store) expand(
 	relate func([]DueInstance, Related) []RelatedRef,
 	resolve func([]DueInstance) ([]Audience, error),
 	decide func([]DueInstance, []People) ([]FanoutResult, error),
-	find func(context.Context, *Tx) ([]DueInstance, error),
+	find func(*Tx) ([]DueInstance, error),
 ) (n int, err error) {
-	err = s.plan(ctx, func(t *Tx) error {
-		due, err := find(ctx, t)
+	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
+		due, err := find(t)
 		n = len(due)
 		if err != nil || n == 0 {
 			return err
 		}
 		if relate != nil {
-			if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { return relate(due, read) }); err != nil {
+			if err := t.relatedRecords(func(read Related) []RelatedRef { return relate(due, read) }); err != nil {
 				return err
 			}
 		}
@@ -101,14 +101,14 @@ func (s *Store) expand(
 			groups[i] = wanted[i : i+1]
 		}
 		ofContext := slices.ContainsFunc(due, func(i DueInstance) bool { return i.Context != "" })
-		found, err := t.people(ctx, now, groups, func(i int) subject.WorkspaceID { return due[i].Workspace }, floor, ofContext)
+		found, err := t.people(now, groups, func(i int) subject.WorkspaceID { return due[i].Workspace }, floor, ofContext)
 		if err != nil {
 			return err
 		}
 		people := make([]People, len(found))
 		for i, p := range found {
 			people[i] = p[0]
-			if err := t.notifiedContacts(ctx, due[i].Workspace, wanted[i].Occasion, &people[i]); err != nil {
+			if err := t.notifiedContacts(due[i].Workspace, wanted[i].Occasion, &people[i]); err != nil {
 				return err
 			}
 		}
@@ -124,7 +124,7 @@ func (s *Store) expand(
 			t.due(dueMicros(now))
 			due, n = due[:done], done
 		}
-		return t.settleInstances(ctx, now, due, results)
+		return t.settleInstances(now, due, results)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("expand due instances: %w", err)
@@ -132,9 +132,9 @@ func (s *Store) expand(
 	return n, nil
 }
 
-func (t *Tx) dueInstances(ctx context.Context, now time.Time, limit int) ([]DueInstance, error) {
+func (t *Tx) dueInstances(now time.Time, limit int) ([]DueInstance, error) {
 	due, err := takeUp(t, &t.s.dueInstances, dueMicros(now), limit, func(from scanPosition) ([]DueInstance, scanPosition, error) {
-		rows, err := query(ctx, t, scanDueInstance, dueInstances, dueMicros(now), int64(limit), from.at, from.id)
+		rows, err := query(t, scanDueInstance, dueInstances, dueMicros(now), int64(limit), from.at, from.id)
 		var last scanPosition
 		if n := len(rows); n > 0 {
 			last = scanPosition{readyAt(rows[n-1].Row), int64(rows[n-1].ID)}
@@ -144,7 +144,7 @@ func (t *Tx) dueInstances(ctx context.Context, now time.Time, limit int) ([]DueI
 	if err != nil {
 		return nil, fmt.Errorf("find due instances: %w", err)
 	}
-	return due, t.complete(ctx, due)
+	return due, t.complete(due)
 }
 
 // TakenInstance is an instance that this process has claimed under a lease, as of the claim.
@@ -162,27 +162,27 @@ WHERE i.ws = r.ws AND i.id = r.id AND i.version = r.version AND i.ready_at > 0
 ORDER BY i.ready_at, i.id
 /*LOCK i*/`
 
-func (t *Tx) takenInstances(ctx context.Context, taken []TakenInstance) ([]DueInstance, error) {
+func (t *Tx) takenInstances(taken []TakenInstance) ([]DueInstance, error) {
 	var rows rowset
 	for _, i := range taken {
 		rows.row().int(int64(i.Workspace)).int(int64(i.ID)).int(i.Version)
 	}
-	due, err := query(ctx, t, scanDueInstance, takenInstances, &rows)
+	due, err := query(t, scanDueInstance, takenInstances, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("find instances that were taken up: %w", err)
 	}
-	return due, t.complete(ctx, due)
+	return due, t.complete(due)
 }
 
 // complete reads the data that belongs to due instances.
-func (t *Tx) complete(ctx context.Context, due []DueInstance) error {
+func (t *Tx) complete(due []DueInstance) error {
 	var refs []EventRef
 	for _, i := range due {
 		if i.Event != 0 {
 			refs = append(refs, EventRef{i.Workspace, i.Event})
 		}
 	}
-	events, err := t.eventsByID(ctx, refs)
+	events, err := t.eventsByID(refs)
 	if err != nil {
 		return err
 	}
@@ -193,17 +193,17 @@ func (t *Tx) complete(ctx context.Context, due []DueInstance) error {
 	for n, i := range due {
 		rows[n] = i.Row
 	}
-	later, err := t.later(ctx, rows)
+	later, err := t.later(rows)
 	if err != nil {
 		return err
 	}
 	for n, i := range due {
 		due[n].Later = later[i.ID]
 	}
-	if err := t.occasions(ctx, due); err != nil {
+	if err := t.occasions(due); err != nil {
 		return err
 	}
-	return t.sources(ctx, due)
+	return t.sources(due)
 }
 
 const statusByKeys = `
@@ -212,7 +212,7 @@ FROM /*ROWS $1 (ws bigint, key text, id bigint)*/ AS r CROSS JOIN instance AS i
 WHERE i.key = r.key AND +i.ws = r.ws`
 
 // occasions reads the state of the occasions of calendar rows, without a lock, because a person may end one at any moment.
-func (t *Tx) occasions(ctx context.Context, due []DueInstance) error {
+func (t *Tx) occasions(due []DueInstance) error {
 	var wanted rowset
 	for _, i := range due {
 		if whole := key.Instance(i.Key).Everywhere(); string(whole) != i.Key {
@@ -220,7 +220,7 @@ func (t *Tx) occasions(ctx context.Context, due []DueInstance) error {
 		}
 	}
 	found := map[instance.ID]instance.Status{}
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var id instance.ID
 		var status instance.Status
 		err := rows.Scan(&id, &status)
@@ -248,7 +248,7 @@ type recordID struct {
 
 // sources reads the records of occasions that were planned ahead and have not begun. It takes no lock: a write of such a
 // record requests an evaluation, which waits for the locked occasion until its fan-out is done.
-func (t *Tx) sources(ctx context.Context, due []DueInstance) error {
+func (t *Tx) sources(due []DueInstance) error {
 	var wanted rowset
 	for _, i := range due {
 		if i.Record != 0 && i.Event == 0 {
@@ -259,7 +259,7 @@ func (t *Tx) sources(ctx context.Context, due []DueInstance) error {
 		return nil
 	}
 	found := map[recordID]RecordRow{}
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var ws subject.WorkspaceID
 		row, err := scanRecordRowAnd(rows, &ws)
 		found[recordID{ws, row.ID}] = row
@@ -288,7 +288,7 @@ WHERE (ws, id) IN (
   /*SKIP LOCKED rec*/)`
 
 // evaluateSoon requests the evaluation of records whose occasions differ from what the records ask for.
-func (t *Tx) evaluateSoon(ctx context.Context, now time.Time, records []recordID) error {
+func (t *Tx) evaluateSoon(now time.Time, records []recordID) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -296,7 +296,7 @@ func (t *Tx) evaluateSoon(ctx context.Context, now time.Time, records []recordID
 	for _, r := range records {
 		rows.row().int(int64(r.ws)).int(int64(r.id))
 	}
-	if _, err := t.exec(ctx, evaluateSoon, dueMicros(now), &rows); err != nil {
+	if _, err := t.exec(evaluateSoon, dueMicros(now), &rows); err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
 	t.due(dueMicros(now))
@@ -311,7 +311,7 @@ WHERE (ws, id) IN (
 
 // dropStandIns removes new fallback deliveries if their person has another delivery of the occasion instead of the one left
 // out: it went to an address that the person has claimed since.
-func (t *Tx) dropStandIns(ctx context.Context, made []delivery.Row) error {
+func (t *Tx) dropStandIns(made []delivery.Row) error {
 	var rows rowset
 	first := map[delivery.ID]delivery.ID{}
 	for _, d := range made {
@@ -321,7 +321,7 @@ func (t *Tx) dropStandIns(ctx context.Context, made []delivery.Row) error {
 		first[d.ID] = cmp.Or(first[d.FallbackOf], d.FallbackOf)
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(int64(first[d.ID]))
 	}
-	if _, err := t.exec(ctx, dropStandIns, &rows); err != nil {
+	if _, err := t.exec(dropStandIns, &rows); err != nil {
 		return fmt.Errorf("retract fallbacks: %w", err)
 	}
 	return nil
@@ -332,7 +332,7 @@ func scanDueInstance(rows *sql.Rows) (d DueInstance, err error) {
 	return d, err
 }
 
-func (t *Tx) settleInstances(ctx context.Context, now time.Time, due []DueInstance, results []FanoutResult) error {
+func (t *Tx) settleInstances(now time.Time, due []DueInstance, results []FanoutResult) error {
 	made := 0
 	for _, r := range results {
 		made += len(r.Deliveries)
@@ -379,33 +379,33 @@ func (t *Tx) settleInstances(ctx context.Context, now time.Time, due []DueInstan
 			t.due(max(at, micros(r.LeaseUntil)))
 		}
 	}
-	if err := t.park(ctx, parked); err != nil {
+	if err := t.park(parked); err != nil {
 		return err
 	}
 	for _, ws := range sortedKeys(events) {
-		if err := t.insertEvents(ctx, ws, events[ws]); err != nil {
+		if err := t.insertEvents(ws, events[ws]); err != nil {
 			return err
 		}
 	}
-	if made, err := t.insertDeliveries(ctx, deliveries); err != nil {
+	if made, err := t.insertDeliveries(deliveries); err != nil {
 		return err
 	} else if made < len(deliveries) {
-		if err := t.dropStandIns(ctx, deliveries); err != nil {
+		if err := t.dropStandIns(deliveries); err != nil {
 			return err
 		}
 	}
-	if err := t.endWaiting(ctx, ended); err != nil {
+	if err := t.endWaiting(ended); err != nil {
 		return err
 	}
-	if err := t.evaluateSoon(ctx, now, marks); err != nil {
+	if err := t.evaluateSoon(now, marks); err != nil {
 		return err
 	}
-	n, err := t.exec(ctx, settleInstances, micros(now), &rows)
+	n, err := t.exec(settleInstances, micros(now), &rows)
 	if err != nil {
 		return fmt.Errorf("settle instances: %w", err)
 	}
 	if n < int64(len(due)) { // the rows are locked: no other transaction can have changed them
 		return fmt.Errorf("settle instances: %w: %d of %d rows", ErrConflict, n, len(due))
 	}
-	return t.insertSuccessors(ctx, seeds)
+	return t.insertSuccessors(seeds)
 }

@@ -61,8 +61,8 @@ WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.id, delivery.contact_id`
 
 // readFoldHeads reads the fold heads of persons who are locked.
-func (t *Tx) readFoldHeads(ctx context.Context, now time.Time, persons []*Person, refs []PersonRef) error {
-	found, err := query(ctx, t, scanDelivery, foldHeads, dueMicros(now), personRows(refs))
+func (t *Tx) readFoldHeads(now time.Time, persons []*Person, refs []PersonRef) error {
+	found, err := query(t, scanDelivery, foldHeads, dueMicros(now), personRows(refs))
 	if err != nil {
 		return fmt.Errorf("read what carries others: %w", err)
 	}
@@ -78,7 +78,7 @@ func (t *Tx) readFoldHeads(ctx context.Context, now time.Time, persons []*Person
 }
 
 // foldHeadsOf calls readFoldHeads for the recipients that are locked.
-func (t *Tx) foldHeadsOf(ctx context.Context, now time.Time, recipients []recipient, persons []Person) error {
+func (t *Tx) foldHeadsOf(now time.Time, recipients []recipient, persons []Person) error {
 	var refs []PersonRef
 	var locked []*Person
 	for i := range persons {
@@ -86,12 +86,12 @@ func (t *Tx) foldHeadsOf(ctx context.Context, now time.Time, recipients []recipi
 			refs, locked = append(refs, PersonRef{recipients[i].ws, persons[i].ID}), append(locked, &persons[i])
 		}
 	}
-	return t.readFoldHeads(ctx, now, locked, refs)
+	return t.readFoldHeads(now, locked, refs)
 }
 
 // hangingOn reads fold members, by the ids of their fold heads.
-func (t *Tx) hangingOn(ctx context.Context, text string, args ...any) (map[deliveryRef][]delivery.Row, error) {
-	found, err := query(ctx, t, scanDelivery, text, args...)
+func (t *Tx) hangingOn(text string, args ...any) (map[deliveryRef][]delivery.Row, error) {
+	found, err := query(t, scanDelivery, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read what is folded: %w", err)
 	}
@@ -104,7 +104,7 @@ func (t *Tx) hangingOn(ctx context.Context, text string, args ...any) (map[deliv
 }
 
 // foldable reads what the verdicts need to decide about folding their claims.
-func (t *Tx) foldable(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, persons map[PersonRef]Person) error {
+func (t *Tx) foldable(now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, persons map[PersonRef]Person) error {
 	var refs []PersonRef
 	var people []*Person
 	var carrying rowset
@@ -126,13 +126,13 @@ func (t *Tx) foldable(ctx context.Context, now time.Time, claims []Claim, verdic
 	if len(refs) == 0 {
 		return nil
 	}
-	if err := t.readFoldHeads(ctx, now, people, refs); err != nil {
+	if err := t.readFoldHeads(now, people, refs); err != nil {
 		return err
 	}
 	for i, ref := range refs {
 		persons[ref] = *people[i]
 	}
-	of, err := t.hangingOn(ctx, foldMembers, dueMicros(now), &carrying)
+	of, err := t.hangingOn(foldMembers, dueMicros(now), &carrying)
 	if err != nil {
 		return err
 	}
@@ -143,14 +143,14 @@ func (t *Tx) foldable(ctx context.Context, now time.Time, claims []Claim, verdic
 }
 
 // withFolded adds the fold members to claims that are sent.
-func (t *Tx) withFolded(ctx context.Context, send []Claim) error {
+func (t *Tx) withFolded(send []Claim) error {
 	var rows rowset
 	for _, c := range send {
 		if c.IsFoldHead() {
 			rows.row().int(int64(c.Workspace)).int(int64(c.ID))
 		}
 	}
-	of, err := t.hangingOn(ctx, foldedInto, &rows)
+	of, err := t.hangingOn(foldedInto, &rows)
 	if err != nil {
 		return err
 	}
@@ -169,11 +169,11 @@ func (e *reassignment) to(of deliveryRef, head delivery.ID) {
 
 func (e *reassignment) none(of deliveryRef) { e.free.row().int(int64(of.ws)).int(int64(of.id)) }
 
-func (t *Tx) settleReassignment(ctx context.Context, now time.Time, e *reassignment) error {
-	if _, err := t.exec(ctx, reassign, &e.members); err != nil {
+func (t *Tx) settleReassignment(now time.Time, e *reassignment) error {
+	if _, err := t.exec(reassign, &e.members); err != nil {
 		return fmt.Errorf("fold into what stands in: %w", err)
 	}
-	n, err := t.exec(ctx, setFree, dueMicros(now), &e.free)
+	n, err := t.exec(setFree, dueMicros(now), &e.free)
 	if err != nil {
 		return fmt.Errorf("set free what was folded: %w", err)
 	}
@@ -202,7 +202,7 @@ func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int
 	if len(list) == 0 {
 		return 0, nil
 	}
-	err = s.write(ctx, func(t *Tx) error {
+	err = s.Write(ctx, func(t *Tx) error {
 		var rows rowset
 		for _, u := range list {
 			d := u.Row
@@ -210,7 +210,7 @@ func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int
 				text(string(d.Reason)).time(d.CompletedAt)
 		}
 		changed := map[delivery.ID]subject.ContactID{} // the contact may have been merged into another one meanwhile
-		_, err := query(ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
+		_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
 			var id delivery.ID
 			var contact subject.ContactID
 			err = rows.Scan(&id, &contact)
@@ -242,10 +242,10 @@ func (s *Store) Unfold(ctx context.Context, now time.Time, list []Unfold) (n int
 				made = append(made, instead)
 			}
 		}
-		if _, err := t.insertDeliveries(ctx, made); err != nil {
+		if _, err := t.insertDeliveries(made); err != nil {
 			return err
 		}
-		return t.insertAttempts(ctx, attempts)
+		return t.insertAttempts(attempts)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("take out of a bundle: %w", err)

@@ -39,8 +39,8 @@ func (s *Store) takeNode(ctx context.Context) error {
 	if taken {
 		return nil
 	}
-	return s.write(ctx, func(t *Tx) error {
-		taken, err := query(ctx, t, scanInt, takeNode)
+	return s.Write(ctx, func(t *Tx) error {
+		taken, err := query(t, scanInt, takeNode)
 		if err != nil {
 			return err
 		}

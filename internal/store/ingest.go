@@ -17,18 +17,18 @@ import (
 // whole is done again and decide finds their rows. ErrStaleDefinitions: another set than the request's is in force.
 // Answers that decide wants kept are stored with the rest.
 func (s *Store) Ingest(ctx context.Context, ws subject.WorkspaceID, request func() IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
-	err := s.plan(ctx, func(t *Tx) error { return t.ingest(ctx, ws, request(), decide) })
+	err := s.WriteHoldingDefinitions(ctx, func(t *Tx) error { return t.ingest(ws, request(), decide) })
 	if err != nil {
 		return fmt.Errorf("ingest: %w", err)
 	}
 	return nil
 }
 
-func (t *Tx) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
+func (t *Tx) ingest(ws subject.WorkspaceID, r IngestRequest, decide func(IngestState) (IngestWrites, error)) error {
 	var state IngestState
 	var err error
 	if len(r.Answers) > 0 {
-		if state.Answers, err = t.answered(ctx, ws, r.At, r.Answers); err != nil {
+		if state.Answers, err = t.answered(ws, r.At, r.Answers); err != nil {
 			return err
 		}
 		r = r.Unanswered(state.Answers)
@@ -38,14 +38,14 @@ func (t *Tx) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRequest
 		refs[i] = recipient{ws, ref}
 	}
 	// Before the persons are locked: who wrote one of the keys meanwhile has the insert fail, and all is done again.
-	if state.Instances, state.Forgotten, err = t.existing(ctx, ws, r.Definitions, r.Keys); err != nil {
+	if state.Instances, state.Forgotten, err = t.existing(ws, r.Definitions, r.Keys); err != nil {
 		return err
 	}
-	if state.Persons, err = t.persons(ctx, r.At, refs, r.Floor); err != nil {
+	if state.Persons, err = t.persons(r.At, refs, r.Floor); err != nil {
 		return err
 	}
 	if r.Fold {
-		if err := t.foldHeadsOf(ctx, r.At, refs, state.Persons); err != nil {
+		if err := t.foldHeadsOf(r.At, refs, state.Persons); err != nil {
 			return err
 		}
 	}
@@ -53,17 +53,17 @@ func (t *Tx) ingest(ctx context.Context, ws subject.WorkspaceID, r IngestRequest
 	if err != nil {
 		return err
 	}
-	if err := t.writeIngest(ctx, ws, r.At, writes); err != nil {
+	if err := t.writeIngest(ws, r.At, writes); err != nil {
 		return err
 	}
-	return t.keepAnswers(ctx, ws, r.At, writes.Answers)
+	return t.keepAnswers(ws, r.At, writes.Answers)
 }
 
-func (t *Tx) writeIngest(ctx context.Context, ws subject.WorkspaceID, now time.Time, w IngestWrites) error {
-	if err := t.insertEvents(ctx, ws, w.Events); err != nil {
+func (t *Tx) writeIngest(ws subject.WorkspaceID, now time.Time, w IngestWrites) error {
+	if err := t.insertEvents(ws, w.Events); err != nil {
 		return err
 	}
-	if err := t.insertInstances(ctx, ws, w.Instances); err != nil {
+	if err := t.insertInstances(ws, w.Instances); err != nil {
 		return err
 	}
 	for _, d := range w.Deliveries {
@@ -71,20 +71,20 @@ func (t *Tx) writeIngest(ctx context.Context, ws subject.WorkspaceID, now time.T
 			return err
 		}
 	}
-	n, err := t.insertDeliveries(ctx, w.Deliveries)
+	n, err := t.insertDeliveries(w.Deliveries)
 	if err != nil {
 		return err
 	}
 	if n < len(w.Deliveries) {
-		return errAgain
+		return ErrAgain
 	}
-	if err := t.endWaiting(ctx, w.Ended); err != nil {
+	if err := t.endWaiting(w.Ended); err != nil {
 		return err
 	}
-	if err := t.insertDecisions(ctx, ws, w.Decisions); err != nil {
+	if err := t.insertDecisions(ws, w.Decisions); err != nil {
 		return err
 	}
-	return t.holdInstances(ctx, ws, now, w.Held)
+	return t.holdInstances(ws, now, w.Held)
 }
 
 // sortedKeys are the keys of m in ascending order: rows are always touched in one order.

@@ -22,19 +22,19 @@ ON CONFLICT (ws, hash) DO NOTHING`
 
 // KeepInputs keeps what input hashes are hashes of, in the form that is hashed.
 func (s *Store) KeepInputs(ctx context.Context, ws subject.WorkspaceID, inputs []string) error {
-	err := s.write(ctx, func(t *Tx) error { return t.keepInputs(ctx, ws, inputs) })
+	err := s.Write(ctx, func(t *Tx) error { return t.keepInputs(ws, inputs) })
 	if err != nil {
 		return fmt.Errorf("keep what instances are planned by: %w", err)
 	}
 	return nil
 }
 
-func (t *Tx) keepInputs(ctx context.Context, ws subject.WorkspaceID, inputs []string) error {
+func (t *Tx) keepInputs(ws subject.WorkspaceID, inputs []string) error {
 	var rows rowset
 	for _, json := range slices.Compact(slices.Sorted(slices.Values(inputs))) { // in one order: two who write the same wait, and never for each other
 		rows.row().int(int64(ws)).text(key.Hash(json)).text(json)
 	}
-	_, err := t.exec(ctx, insertInputs, &rows)
+	_, err := t.exec(insertInputs, &rows)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -29,7 +28,7 @@ type waiting struct {
 // On PostgreSQL the first try of a transaction does not look for them: that would double the time of the insert
 // (measured). A row that does exist has the whole done again, looking. So the answer holds nothing to decide by, and
 // the insert waits for the next statement, to go with it in one round trip; the last ones go with COMMIT.
-func (t *Tx) insert(ctx context.Context, what, text string, rows *rowset) (int64, error) {
+func (t *Tx) insert(what, text string, rows *rowset) (int64, error) {
 	if t.try == 1 && t.s.dialect.pipelines {
 		plain, _, _ := strings.Cut(text, unlessThere)
 		rendered, args, empty, err := t.render(plain, []any{rows})
@@ -42,7 +41,7 @@ func (t *Tx) insert(ctx context.Context, what, text string, rows *rowset) (int64
 		}
 		return int64(rows.n), nil
 	}
-	n, err := t.exec(ctx, text, rows)
+	n, err := t.exec(text, rows)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
@@ -50,19 +49,19 @@ func (t *Tx) insert(ctx context.Context, what, text string, rows *rowset) (int64
 }
 
 // flush sends the inserts that wait, before a statement whose rows are read.
-func (t *Tx) flush(ctx context.Context) error {
+func (t *Tx) flush() error {
 	if len(t.waiting) == 0 {
 		return nil
 	}
 	last := t.waiting[len(t.waiting)-1]
 	t.waiting = t.waiting[:len(t.waiting)-1]
-	_, err := t.together(ctx, last)
+	_, err := t.together(last)
 	return err
 }
 
 // together sends the inserts that wait and a statement after them in one round trip, and returns the number of rows
 // that the statement changed. The server passes over all that follows a failure, so that nothing is committed then.
-func (t *Tx) together(ctx context.Context, last waiting) (changed int64, err error) {
+func (t *Tx) together(last waiting) (changed int64, err error) {
 	var batch pgx.Batch
 	all := append(t.waiting, last)
 	t.waiting = nil
@@ -70,7 +69,7 @@ func (t *Tx) together(ctx context.Context, last waiting) (changed int64, err err
 		batch.Queue(one.text, one.args...)
 	}
 	err = t.conn.(*sql.Conn).Raw(func(raw any) error {
-		results := raw.(*stdlib.Conn).Conn().SendBatch(ctx, &batch)
+		results := raw.(*stdlib.Conn).Conn().SendBatch(t.ctx, &batch)
 		for _, one := range all {
 			tag, err := results.Exec()
 			if err != nil {
@@ -93,7 +92,7 @@ func (w waiting) failed(err error) error {
 	case w.what == "":
 		return err
 	case errors.As(err, &e) && e.Code == uniqueViolation:
-		return fmt.Errorf("%s: %w: %w", w.what, errAgain, err)
+		return fmt.Errorf("%s: %w: %w", w.what, ErrAgain, err)
 	}
 	return fmt.Errorf("%s: %w", w.what, err)
 }

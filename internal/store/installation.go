@@ -51,8 +51,8 @@ func scanInstallation(rows *sql.Rows) (i installation, err error) {
 	return i, rows.Scan(&i.epoch, instant{&i.AliveAt}, &i.place, instant{&i.RestoredAt}, &i.Why, instant{&i.givenUpUntil})
 }
 
-func (t *Tx) writeInstallation(ctx context.Context, i installation) error {
-	_, err := t.exec(ctx, updateInstallation, i.epoch, micros(i.AliveAt), i.place, micros(i.RestoredAt), i.Why, micros(i.givenUpUntil))
+func (t *Tx) writeInstallation(i installation) error {
+	_, err := t.exec(updateInstallation, i.epoch, micros(i.AliveAt), i.place, micros(i.RestoredAt), i.Why, micros(i.givenUpUntil))
 	return err
 }
 
@@ -65,11 +65,11 @@ func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
 		return Copied{}, nil
 	}
 	var found installation
-	err := s.write(ctx, func(t *Tx) (err error) {
-		if found, err = t.installation(ctx); err != nil || found.Restored() {
+	err := s.Write(ctx, func(t *Tx) (err error) {
+		if found, err = t.installation(); err != nil || found.Restored() {
 			return err
 		}
-		place, why, err := t.recognise(ctx, found)
+		place, why, err := t.recognise(found)
 		if err != nil {
 			return err
 		}
@@ -77,11 +77,11 @@ func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
 			found.epoch, found.AliveAt, found.place = found.epoch+1, now, place
 		} else {
 			found.RestoredAt, found.Why = now, why
-			if _, err := t.exec(ctx, deleteSignIns); err != nil {
+			if _, err := t.exec(deleteSignIns); err != nil {
 				return err
 			}
 		}
-		return t.writeInstallation(ctx, found)
+		return t.writeInstallation(found)
 	})
 	if err == nil && !found.Restored() {
 		err = s.known(found)
@@ -97,8 +97,8 @@ func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
 	return found.Copied, nil
 }
 
-func (t *Tx) installation(ctx context.Context) (installation, error) {
-	rows, err := query(ctx, t, scanInstallation, lockInstallation)
+func (t *Tx) installation() (installation, error) {
+	rows, err := query(t, scanInstallation, lockInstallation)
 	if err != nil {
 		return installation{}, err
 	}
@@ -116,14 +116,14 @@ func (s *Store) GivenUpUntil() time.Time { return fromMicros(s.givenUp.Load()) }
 // unless skip gives it up. The entry goes into the audit log of every workspace. ErrNotRestored: it is no copy.
 func (s *Store) AcceptRestore(ctx context.Context, now time.Time, skip bool, a Audit) error {
 	var found installation
-	err := s.write(ctx, func(t *Tx) (err error) {
-		if found, err = t.installation(ctx); err != nil {
+	err := s.Write(ctx, func(t *Tx) (err error) {
+		if found, err = t.installation(); err != nil {
 			return err
 		}
 		if !found.Restored() {
 			return ErrNotRestored
 		}
-		if found.place, _, err = t.recognise(ctx, found); err != nil {
+		if found.place, _, err = t.recognise(found); err != nil {
 			return err
 		}
 		beside, err := readBeside(s.path)
@@ -135,12 +135,12 @@ func (s *Store) AcceptRestore(ctx context.Context, now time.Time, skip bool, a A
 		if skip {
 			found.givenUpUntil = now
 		}
-		if err := t.writeInstallation(ctx, found); err != nil {
+		if err := t.writeInstallation(found); err != nil {
 			return err
 		}
-		workspaces, err := query(ctx, t, scanWorkspace, workspaces)
+		workspaces, err := query(t, scanWorkspace, workspaces)
 		for _, w := range workspaces {
-			err = errors.Join(err, t.audit(ctx, w.ID, now, a))
+			err = errors.Join(err, t.audit(w.ID, now, a))
 		}
 		return err
 	})
@@ -171,12 +171,12 @@ func (s *Store) known(i installation) error {
 }
 
 // recognise says where the database lies, and what shows that it is a copy; empty: nothing does.
-func (t *Tx) recognise(ctx context.Context, i installation) (place, why string, err error) {
+func (t *Tx) recognise(i installation) (place, why string, err error) {
 	if t.s.epoch.Load() > i.epoch {
 		why = "it has gone back to an earlier state while this process was running"
 	}
 	if t.s.file == nil {
-		if place, err = t.placeOnPostgres(ctx); err != nil {
+		if place, err = t.placeOnPostgres(); err != nil {
 			return "", "", err
 		}
 		if why == "" && i.place != "" && !samePlace(i.place, place) {
@@ -196,7 +196,7 @@ func (t *Tx) recognise(ctx context.Context, i installation) (place, why string, 
 		why = "the file " + filepath.Base(t.s.path) + besideSuffix + " is not with it, so it was copied or moved without that"
 	case i.epoch == 0:
 		var used []int64
-		if used, err = query(ctx, t, scanInt, anyEvent); len(used) > 0 { // else a new database has taken a former one's name
+		if used, err = query(t, scanInt, anyEvent); len(used) > 0 { // else a new database has taken a former one's name
 			why = "it is older than the one that was at work here"
 		}
 	case b.Place != place:
@@ -226,18 +226,18 @@ WHERE d.datname = current_database()`
 )
 
 // placeOnPostgres says where the tables are: the server's identity, empty where the role may not know it, and the tables'.
-func (t *Tx) placeOnPostgres(ctx context.Context) (string, error) {
-	may, err := query(ctx, t, scanInt, mayKnowServer)
+func (t *Tx) placeOnPostgres() (string, error) {
+	may, err := query(t, scanInt, mayKnowServer)
 	if err != nil {
 		return "", err
 	}
 	server := []string{""}
 	if may[0] != 0 {
-		if server, err = query(ctx, t, scanText, serverOf); err != nil {
+		if server, err = query(t, scanText, serverOf); err != nil {
 			return "", err
 		}
 	}
-	tables, err := query(ctx, t, scanText, tablesOf)
+	tables, err := query(t, scanText, tablesOf)
 	if err != nil {
 		return "", err
 	}

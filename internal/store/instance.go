@@ -70,7 +70,7 @@ WHERE true
 ON CONFLICT (ws, key) DO NOTHING`
 
 // insertInstances inserts new rows in the order of their keys. A key that exists already has the whole done again.
-func (t *Tx) insertInstances(ctx context.Context, ws subject.WorkspaceID, list []instance.Row) error {
+func (t *Tx) insertInstances(ws subject.WorkspaceID, list []instance.Row) error {
 	sorted := make([]*instance.Row, len(list))
 	for i := range list {
 		sorted[i] = &list[i]
@@ -90,12 +90,12 @@ func (t *Tx) insertInstances(ctx context.Context, ws subject.WorkspaceID, list [
 		newInstanceRow(&rows, i)
 		t.due(readyAt(*i))
 	}
-	n, err := t.insert(ctx, "insert instances", insertInstances, &rows)
+	n, err := t.insert("insert instances", insertInstances, &rows)
 	if err != nil {
 		return err
 	}
 	if n < int64(len(list)) {
-		return errAgain
+		return ErrAgain
 	}
 	return nil
 }
@@ -125,8 +125,8 @@ WHERE +d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id`
 
 // inForce makes sure that the definition set of that number is in force.
-func (t *Tx) inForce(ctx context.Context, ws subject.WorkspaceID, number int64) error {
-	found, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
+func (t *Tx) inForce(ws subject.WorkspaceID, number int64) error {
+	found, err := query(t, scanInt, definitionsNumber, int64(ws))
 	switch {
 	case err != nil:
 		return err
@@ -140,9 +140,9 @@ func (t *Tx) inForce(ctx context.Context, ws subject.WorkspaceID, number int64) 
 
 // existing finds the instances that stand for planned keys, with their deliveries, when the definition set of that
 // number is in force. An occasion that was deleted still has its instance's id.
-func (t *Tx) existing(ctx context.Context, ws subject.WorkspaceID, number int64, keys []string) (map[string]ExistingInstance, map[string]int, error) {
+func (t *Tx) existing(ws subject.WorkspaceID, number int64, keys []string) (map[string]ExistingInstance, map[string]int, error) {
 	if len(keys) == 0 {
-		return nil, nil, t.inForce(ctx, ws, number)
+		return nil, nil, t.inForce(ws, number)
 	}
 	found, forgotten := map[string]ExistingInstance{}, map[string]int{}
 	inForce := int64(-1) // no such workspace
@@ -151,7 +151,7 @@ func (t *Tx) existing(ctx context.Context, ws subject.WorkspaceID, number int64,
 		wanted.row().int(int64(ws)).text(k).text(key.Hash(k))
 	}
 	planned := map[instance.ID]string{}
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var base string
 		var n int
 		var e ExistingInstance
@@ -184,7 +184,7 @@ func (t *Tx) existing(ctx context.Context, ws subject.WorkspaceID, number int64,
 	case inForce != number:
 		return nil, nil, ErrStaleDefinitions
 	}
-	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		var id instance.ID
 		var d ExistingDelivery
 		if err := rows.Scan(&id, &d.ID, &d.Channel, &d.Status); err != nil {
@@ -206,7 +206,7 @@ UPDATE instance SET held = 1, held_at = $1, ready_at = 0, reason = r.reason, ver
 FROM /*ROWS $2 (ws bigint, id bigint, reason text)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.held = 0`
 
-func (t *Tx) holdInstances(ctx context.Context, ws subject.WorkspaceID, now time.Time, list []HeldInstance) error {
+func (t *Tx) holdInstances(ws subject.WorkspaceID, now time.Time, list []HeldInstance) error {
 	reasons := map[instance.ID]reason.Reason{}
 	for _, h := range list {
 		if _, ok := reasons[h.ID]; !ok {
@@ -217,7 +217,7 @@ func (t *Tx) holdInstances(ctx context.Context, ws subject.WorkspaceID, now time
 	for _, id := range sortedKeys(reasons) {
 		rows.row().int(int64(ws)).int(int64(id)).text(string(reasons[id]))
 	}
-	if _, err := t.exec(ctx, holdInstances, micros(now), &rows); err != nil {
+	if _, err := t.exec(holdInstances, micros(now), &rows); err != nil {
 		return fmt.Errorf("hold instances: %w", err)
 	}
 	return nil

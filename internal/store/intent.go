@@ -78,10 +78,10 @@ func (s *Store) CommitIntents(
 ) ([]Claim, error) {
 	var send []Claim
 	early := map[PersonRef]bool{}
-	err := s.write(ctx, func(t *Tx) error {
+	err := s.Write(ctx, func(t *Tx) error {
 		send = nil // drop what a try that was not committed would have sent
 		t.claimed = map[deliveryRef]bool{}
-		claims, err := t.claim(ctx, now, leaseUntil, limit)
+		claims, err := t.claim(now, leaseUntil, limit)
 		if err != nil {
 			return err
 		}
@@ -90,10 +90,10 @@ func (s *Store) CommitIntents(
 			return err
 		}
 		d := intents{Tx: t, now: now, leaseUntil: leaseUntil, claims: claims, floor: floor, early: early, held: map[PersonRef]bool{}}
-		if err := d.decide(ctx, decide); err != nil {
+		if err := d.decide(decide); err != nil {
 			return err
 		}
-		send, err = t.commitIntents(ctx, now, d.claims, d.verdicts)
+		send, err = t.commitIntents(now, d.claims, d.verdicts)
 		return err
 	})
 	if err != nil {
@@ -102,10 +102,10 @@ func (s *Store) CommitIntents(
 	return send, nil
 }
 
-func (t *Tx) claim(ctx context.Context, now, leaseUntil time.Time, limit int) ([]Claim, error) {
+func (t *Tx) claim(now, leaseUntil time.Time, limit int) ([]Claim, error) {
 	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from scanPosition) ([]Claim, scanPosition, error) {
 		var last scanPosition
-		claims, err := query(ctx, t, scanClaim, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
+		claims, err := query(t, scanClaim, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
 		for _, c := range claims {
 			last = later(last, scanPosition{dueMicros(c.SendAt), int64(c.ID)}) // RETURNING promises no order
 		}
@@ -119,14 +119,14 @@ func (t *Tx) claim(ctx context.Context, now, leaseUntil time.Time, limit int) ([
 		refs[i] = PersonRef{c.Workspace, c.Contact}
 		t.claimed[deliveryRef{c.Workspace, c.ID}] = true
 	}
-	persons, err := t.readPersons(ctx, refs)
+	persons, err := t.readPersons(refs)
 	if err != nil {
 		return nil, err
 	}
 	for i, c := range claims {
 		claims[i].Person = persons[PersonRef{c.Workspace, c.Contact}]
 	}
-	if err := t.redirect(ctx, claims); err != nil {
+	if err := t.redirect(claims); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(claims, func(a, b Claim) int {
@@ -178,7 +178,7 @@ type intents struct {
 
 // decide asks until no verdict needs more. Persons are locked in one order by all transactions. A person who would have to
 // be locked before ones that are locked already is added to early, and the transaction runs again with early locked first.
-func (d *intents) decide(ctx context.Context, decide func(claims []Claim, again bool) ([]IntentVerdict, error)) error {
+func (d *intents) decide(decide func(claims []Claim, again bool) ([]IntentVerdict, error)) error {
 	d.verdicts = make([]IntentVerdict, len(d.claims))
 	open := make([]int, len(d.claims)) // indexes of the claims that are not decided yet
 	for i := range open {
@@ -208,11 +208,11 @@ func (d *intents) decide(ctx context.Context, decide func(claims []Claim, again 
 		if round == rounds { // it would be sent undecided
 			return fmt.Errorf("%w: more is wanted again for delivery %d", ErrInvalid, d.claims[odd[0]].ID)
 		}
-		if err := d.supply(ctx, odd); err != nil {
+		if err := d.supply(odd); err != nil {
 			return err
 		}
 		open = odd
-		beside, err := d.claimBeside(ctx, odd)
+		beside, err := d.claimBeside(odd)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (d *intents) decide(ctx context.Context, decide func(claims []Claim, again 
 }
 
 // claimBeside claims the deliveries that NeedDue asks for. Their persons are locked.
-func (d *intents) claimBeside(ctx context.Context, odd []int) ([]Claim, error) {
+func (d *intents) claimBeside(odd []int) ([]Claim, error) {
 	type holder struct {
 		PersonRef
 		kind string
@@ -242,7 +242,7 @@ func (d *intents) claimBeside(ctx context.Context, odd []int) ([]Claim, error) {
 	}) {
 		rows.row().int(int64(of.Workspace)).int(int64(of.ID)).text(of.kind)
 	}
-	claims, err := query(ctx, d.Tx, scanClaim, claimBeside, dueMicros(d.now), int64(mostBeside), micros(d.leaseUntil),
+	claims, err := query(d.Tx, scanClaim, claimBeside, dueMicros(d.now), int64(mostBeside), micros(d.leaseUntil),
 		max(dueMicros(d.now.Add(-slotHistory)), 1), &rows)
 	if err != nil {
 		return nil, fmt.Errorf("claim what is due beside: %w", err)
@@ -269,7 +269,7 @@ func outOfOrder(lock []PersonRef, held map[PersonRef]bool) bool {
 }
 
 // supply reads what the verdicts of claims ask for.
-func (d *intents) supply(ctx context.Context, odd []int) error {
+func (d *intents) supply(odd []int) error {
 	t, now, claims, verdicts, floor, early, held := d.Tx, d.now, d.claims, d.verdicts, d.floor, d.early, d.held
 	var lock []PersonRef
 	var channels []PaceRef
@@ -287,7 +287,7 @@ func (d *intents) supply(ctx context.Context, odd []int) error {
 			channels = append(channels, PaceRef{c.Workspace, c.Channel})
 		}
 	}
-	owners, err := t.ownersOf(ctx, claims, verdicts, odd)
+	owners, err := t.ownersOf(claims, verdicts, odd)
 	if err != nil {
 		return err
 	}
@@ -301,9 +301,9 @@ func (d *intents) supply(ctx context.Context, odd []int) error {
 		for _, ref := range lock {
 			early[ref] = true
 		}
-		return errAgain
+		return ErrAgain
 	}
-	locked, err := t.lockPersons(ctx, now, lock, floor)
+	locked, err := t.lockPersons(now, lock, floor)
 	if err != nil {
 		return err
 	}
@@ -315,14 +315,14 @@ func (d *intents) supply(ctx context.Context, odd []int) error {
 		held[ref] = true
 		delete(persons, ref)
 	}
-	if err := t.readSlots(ctx, now, persons, floor); err != nil {
+	if err := t.readSlots(now, persons, floor); err != nil {
 		return err
 	}
 	maps.Copy(persons, locked)
-	if err := t.foldable(ctx, now, claims, verdicts, odd, persons); err != nil {
+	if err := t.foldable(now, claims, verdicts, odd, persons); err != nil {
 		return err
 	}
-	paces, err := t.lockPaces(ctx, channels)
+	paces, err := t.lockPaces(channels)
 	if err != nil {
 		return err
 	}
@@ -340,7 +340,7 @@ func (d *intents) supply(ctx context.Context, odd []int) error {
 }
 
 // ownersOf finds the contacts of the addresses that verdicts ask for, by the index of the claim.
-func (t *Tx) ownersOf(ctx context.Context, claims []Claim, verdicts []IntentVerdict, odd []int) (map[int][]PersonRef, error) {
+func (t *Tx) ownersOf(claims []Claim, verdicts []IntentVerdict, odd []int) (map[int][]PersonRef, error) {
 	var wanted rowset
 	owners := map[int][]PersonRef{}
 	for _, i := range odd {
@@ -349,7 +349,7 @@ func (t *Tx) ownersOf(ctx context.Context, claims []Claim, verdicts []IntentVerd
 			owners[i] = nil
 		}
 	}
-	_, err := query(ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
+	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
 		var i int
 		var ids [2]subject.ContactID
 		err = rows.Scan(&i, &ids[0], &ids[1])
@@ -366,7 +366,7 @@ func (t *Tx) ownersOf(ctx context.Context, claims []Claim, verdicts []IntentVerd
 	return owners, nil
 }
 
-func (t *Tx) commitIntents(ctx context.Context, now time.Time, claims []Claim, verdicts []IntentVerdict) ([]Claim, error) {
+func (t *Tx) commitIntents(now time.Time, claims []Claim, verdicts []IntentVerdict) ([]Claim, error) {
 	send := make([]Claim, 0, len(claims))
 	var moves rowset
 	var attempts []delivery.Attempt
@@ -414,31 +414,31 @@ func (t *Tx) commitIntents(ctx context.Context, now time.Time, claims []Claim, v
 			time(c.UnknownSince).int(dueMicros(c.DueAt)).int(eligibleMicros(c.Row)).int(int64(c.FoldedInto)).text(c.Address)
 		inherit.left(claims[i], v, c.Row)
 	}
-	if err := t.park(ctx, parked); err != nil {
+	if err := t.park(parked); err != nil {
 		return nil, err
 	}
-	if _, err := t.exec(ctx, moveClaims, &moves); err != nil {
+	if _, err := t.exec(moveClaims, &moves); err != nil {
 		return nil, fmt.Errorf("move claims: %w", err)
 	}
-	if err := t.updatePaces(ctx, paces); err != nil {
+	if err := t.updatePaces(paces); err != nil {
 		return nil, err
 	}
-	if err := t.insertPastSlots(ctx, past); err != nil {
+	if err := t.insertPastSlots(past); err != nil {
 		return nil, err
 	}
-	if _, err := t.insertDeliveries(ctx, made); err != nil {
+	if _, err := t.insertDeliveries(made); err != nil {
 		return nil, err
 	}
-	if err := t.insertAttempts(ctx, attempts); err != nil {
+	if err := t.insertAttempts(attempts); err != nil {
 		return nil, err
 	}
-	if err := t.endWaiting(ctx, folded); err != nil {
+	if err := t.endWaiting(folded); err != nil {
 		return nil, err
 	}
-	if err := t.settleReassignment(ctx, now, &inherit); err != nil {
+	if err := t.settleReassignment(now, &inherit); err != nil {
 		return nil, err
 	}
-	return send, t.withFolded(ctx, send)
+	return send, t.withFolded(send)
 }
 
 // moved returns the claim after its move.

@@ -26,9 +26,9 @@ func (s *Store) RenewLeases(ctx context.Context, now, until time.Time, leases []
 		return nil, nil
 	}
 	var kept map[deliveryRef]bool
-	err = s.write(ctx, func(t *Tx) error {
+	err = s.Write(ctx, func(t *Tx) error {
 		kept = make(map[deliveryRef]bool, len(leases))
-		_, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+		_, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
 			var ref deliveryRef
 			err = rows.Scan(&ref.ws, &ref.id)
 			kept[ref] = true
@@ -72,8 +72,8 @@ func (s *Store) ReleaseClaims(ctx context.Context, claims []Release) error {
 	for _, c := range claims {
 		rows.row().int(int64(c.Workspace)).int(int64(c.ID)).int(c.Version).int(dueMicros(c.SendAt)).text(string(c.Reason)).text(c.Trace)
 	}
-	err := s.write(ctx, func(t *Tx) error {
-		due, err := query(ctx, t, scanInt, releaseClaims, &rows)
+	err := s.Write(ctx, func(t *Tx) error {
+		due, err := query(t, scanInt, releaseClaims, &rows)
 		for _, at := range due {
 			t.due(at)
 		}
@@ -115,11 +115,11 @@ func (s *Store) UncountTries(ctx context.Context, now time.Time, tries []Uncount
 	for _, r := range tries {
 		rows.row().int(int64(r.Workspace)).int(int64(r.ID)).int(int64(r.AttemptNo)).int(dueMicros(r.SendAt)).int(dueMicros(r.DueAt))
 	}
-	err := s.write(ctx, func(t *Tx) error {
+	err := s.Write(ctx, func(t *Tx) error {
 		for _, r := range tries {
 			t.due(dueMicros(r.SendAt))
 		}
-		_, err := t.exec(ctx, uncountTries, micros(now), &rows)
+		_, err := t.exec(uncountTries, micros(now), &rows)
 		return err
 	})
 	if err != nil {
@@ -158,8 +158,8 @@ RETURNING /*NAMES delivery (` + deliverySpec + `)*/`
 // ExpireDue ends up to limit deliveries that expired strictly before now (C28) and returns them in the order of their ids.
 func (s *Store) ExpireDue(ctx context.Context, now time.Time, limit int) ([]delivery.Row, error) {
 	var expired []delivery.Row
-	err := s.write(ctx, func(t *Tx) (err error) {
-		expired, err = query(ctx, t, scanDelivery, expireDeliveries, micros(now), int64(limit))
+	err := s.Write(ctx, func(t *Tx) (err error) {
+		expired, err = query(t, scanDelivery, expireDeliveries, micros(now), int64(limit))
 		for _, d := range expired {
 			if d.Reason != reason.NeverSettled {
 				t.ended(now, d)
@@ -217,8 +217,8 @@ func (s *Store) NextDue(ctx context.Context, now time.Time) (time.Time, error) {
 	}
 	elapsed := clock.Monotonic()
 	var next int64
-	err := s.read(ctx, func(t *Tx) error {
-		earliest, err := query(ctx, t, scanEarliest, nextDue, dueMicros(now), instances.at, instances.id, deliveries.at, deliveries.id, flag(!resting))
+	err := s.Read(ctx, func(t *Tx) error {
+		earliest, err := query(t, scanEarliest, nextDue, dueMicros(now), instances.at, instances.id, deliveries.at, deliveries.id, flag(!resting))
 		if err == nil {
 			next = earliest[0]
 		}

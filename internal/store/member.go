@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -83,7 +82,7 @@ type page struct {
 }
 
 // members reads the ids of one page.
-func (t *Tx) members(ctx context.Context, p page) ([]subject.ContactID, error) {
+func (t *Tx) members(p page) ([]subject.ContactID, error) {
 	text, everybody, args := membersOfPersona, membersOfAll, []any{p.persona, int64(p.ws), int64(p.after), int64(MemberPage)}
 	if p.zone != "" {
 		text, everybody, args = membersOfPersonaIn, membersOfAllIn, append(args, p.zone, p.other)
@@ -91,7 +90,7 @@ func (t *Tx) members(ctx context.Context, p page) ([]subject.ContactID, error) {
 	if p.persona == "" {
 		text, args = everybody, args[1:]
 	}
-	ids, err := query(ctx, t, scanInt, text, args...)
+	ids, err := query(t, scanInt, text, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read members: %w", err)
 	}
@@ -104,7 +103,7 @@ func (t *Tx) members(ctx context.Context, p page) ([]subject.ContactID, error) {
 
 // memberPage merges the pages of the personas of an audience into one, in the order of ids. Of each persona whoever
 // comes before the last of a full page is in it, so that nobody is left out.
-func (t *Tx) memberPage(ctx context.Context, ws subject.WorkspaceID, a Audience, known map[page][]subject.ContactID) (ids []subject.ContactID, after subject.ContactID, err error) {
+func (t *Tx) memberPage(ws subject.WorkspaceID, a Audience, known map[page][]subject.ContactID) (ids []subject.ContactID, after subject.ContactID, err error) {
 	wanted := []string{""}
 	if !a.Everyone {
 		wanted = slices.Compact(slices.Sorted(slices.Values(a.Personas)))
@@ -116,7 +115,7 @@ func (t *Tx) memberPage(ctx context.Context, ws subject.WorkspaceID, a Audience,
 		}
 		found, ok := known[p]
 		if !ok {
-			if found, err = t.members(ctx, p); err != nil {
+			if found, err = t.members(p); err != nil {
 				return nil, 0, err
 			}
 			known[p] = found
@@ -134,7 +133,7 @@ func (t *Tx) memberPage(ctx context.Context, ws subject.WorkspaceID, a Audience,
 // people finds and locks the people of groups of audiences, each of one workspace. It returns those of the first groups
 // that fit, at least of one: what is left out is taken up by the next transaction. Where the occasions have contexts, it
 // reads what waits for them too.
-func (t *Tx) people(ctx context.Context, now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
+func (t *Tx) people(now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
 	known := map[page][]subject.ContactID{}
 	var refs []recipient
 	fit := make([][]People, 0, len(groups))
@@ -149,7 +148,7 @@ func (t *Tx) people(ctx context.Context, now time.Time, groups [][]Audience, wor
 			if !a.pages() {
 				continue
 			}
-			ids, after, err := t.memberPage(ctx, ws, a, known)
+			ids, after, err := t.memberPage(ws, a, known)
 			if err != nil {
 				return nil, err
 			}
@@ -164,19 +163,19 @@ func (t *Tx) people(ctx context.Context, now time.Time, groups [][]Audience, wor
 		}
 		fit = append(fit, found)
 	}
-	persons, err := t.persons(ctx, now, refs, floor)
+	persons, err := t.persons(now, refs, floor)
 	if err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(groups[:len(fit)], func(group []Audience) bool {
 		return slices.ContainsFunc(group, func(a Audience) bool { return a.Fold })
 	}) {
-		if err := t.foldHeadsOf(ctx, now, refs, persons); err != nil {
+		if err := t.foldHeadsOf(now, refs, persons); err != nil {
 			return nil, err
 		}
 	}
 	if ofContext {
-		if err := t.readWaiting(ctx, now, refs, persons); err != nil {
+		if err := t.readWaiting(now, refs, persons); err != nil {
 			return nil, err
 		}
 	}
@@ -203,14 +202,14 @@ FROM /*ROWS $1 (instance_id bigint, contact_id bigint)*/ AS r CROSS JOIN deliver
 WHERE d.instance_id = r.instance_id AND d.contact_id = r.contact_id`
 
 // notifiedContacts finds those of the people who have a message of the occasion already. They are locked: nobody makes them one meanwhile.
-func (t *Tx) notifiedContacts(ctx context.Context, ws subject.WorkspaceID, occasion key.Instance, people *People) error {
+func (t *Tx) notifiedContacts(ws subject.WorkspaceID, occasion key.Instance, people *People) error {
 	if occasion == "" {
 		return nil
 	}
 	var ids []int64
 	people.Zones = map[string]instance.Status{}
 	from, _ := occasion.Base()
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var id int64
 		var k key.Instance
 		var status instance.Status
@@ -237,7 +236,7 @@ func (t *Tx) notifiedContacts(ctx context.Context, ws subject.WorkspaceID, occas
 		}
 	}
 	people.Notified = map[subject.ContactID]bool{}
-	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		var id subject.ContactID
 		err := rows.Scan(&id)
 		people.Notified[id] = true

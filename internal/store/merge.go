@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -107,17 +106,17 @@ const (
 )
 
 // lockDeliveriesOf locks the deliveries of contacts that can still be sent.
-func (t *Tx) lockDeliveriesOf(ctx context.Context, text string, ws subject.WorkspaceID, ids []string) ([]delivery.Row, error) {
+func (t *Tx) lockDeliveriesOf(text string, ws subject.WorkspaceID, ids []string) ([]delivery.Row, error) {
 	var named rowset
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
 		named.row().int(int64(ws)).text(id)
 	}
-	rows, err := query(ctx, t, scanDelivery, text, &named)
+	rows, err := query(t, scanDelivery, text, &named)
 	switch {
 	case err == nil:
 		return rows, nil
 	case text == lockDeliveriesOfNow && t.s.dialect.busy(err):
-		return nil, errAgain
+		return nil, ErrAgain
 	}
 	return nil, fmt.Errorf("lock deliveries: %w", err)
 }
@@ -130,19 +129,19 @@ func made(ids []string) []string {
 // mergeInto merges into each contact the ones that were made for the addresses it claims, unless a contact with an id of the
 // caller's owns the address. It returns the survivors. known are the contacts that are locked. missing are the ids of
 // further contacts that must be locked, if the transaction has to run again.
-func (t *Tx) mergeInto(ctx context.Context, ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]ContactRow) (survivors []PersonRef, missing []string, err error) {
+func (t *Tx) mergeInto(ws subject.WorkspaceID, now time.Time, claims map[string]subject.ContactID, known map[string]ContactRow) (survivors []PersonRef, missing []string, err error) {
 	var claim rowset
 	for _, hash := range slices.Sorted(maps.Keys(claims)) {
 		claim.row().int(int64(ws)).text(hash).int(int64(claims[hash]))
 	}
-	if _, err := t.exec(ctx, claimAddresses, &claim); err != nil {
+	if _, err := t.exec(claimAddresses, &claim); err != nil {
 		return nil, nil, fmt.Errorf("claim addresses of contacts: %w", err)
 	}
 	type standIn struct {
 		hash               string
 		owner, id, present subject.ContactID
 	}
-	found, err := query(ctx, t, func(rows *sql.Rows) (s standIn, err error) {
+	found, err := query(t, func(rows *sql.Rows) (s standIn, err error) {
 		return s, rows.Scan(&s.hash, &s.owner, &s.id, &s.present)
 	}, madeForAddresses, &claim)
 	if err != nil {
@@ -168,38 +167,38 @@ func (t *Tx) mergeInto(ctx context.Context, ws subject.WorkspaceID, now time.Tim
 		ids, survivors = append(ids, id), append(survivors, PersonRef{ws, survivor})
 	}
 	if len(missing) > 0 {
-		return nil, missing, errAgain
+		return nil, missing, ErrAgain
 	}
-	if _, err := t.lockDeliveriesOf(ctx, lockDeliveriesOfNow, ws, ids); err != nil {
+	if _, err := t.lockDeliveriesOf(lockDeliveriesOfNow, ws, ids); err != nil {
 		return nil, nil, err
 	}
 	for _, round := range rounds {
-		if err := t.reassignRows(ctx, now, round); err != nil {
+		if err := t.reassignRows(now, round); err != nil {
 			return nil, nil, err
 		}
 	}
 	return survivors, nil, nil
 }
 
-func (t *Tx) reassignRows(ctx context.Context, now time.Time, merged *rowset) error {
+func (t *Tx) reassignRows(now time.Time, merged *rowset) error {
 	for _, text := range []string{mergeContacts, handDeliveries, handPastSlots} {
-		_, err := t.exec(ctx, text, merged)
+		_, err := t.exec(text, merged)
 		var refused *pgconn.PgError
 		if errors.As(err, &refused) && refused.Code == uniqueViolation {
-			return errAgain // a fallback of a failed message was made for the survivor meanwhile
+			return ErrAgain // a fallback of a failed message was made for the survivor meanwhile
 		}
 		if err != nil {
 			return fmt.Errorf("merge contacts: %w", err)
 		}
 	}
-	if _, err := t.exec(ctx, countWhatStays, dueMicros(now), merged); err != nil {
+	if _, err := t.exec(countWhatStays, dueMicros(now), merged); err != nil {
 		return fmt.Errorf("merge contacts: %w", err)
 	}
 	return nil
 }
 
 // redirect moves claims to the survivor if their contact was merged between the claim and the lock.
-func (t *Tx) redirect(ctx context.Context, claims []Claim) error {
+func (t *Tx) redirect(claims []Claim) error {
 	var late rowset
 	var survivors []PersonRef
 	at := map[deliveryRef]int{}
@@ -213,13 +212,13 @@ func (t *Tx) redirect(ctx context.Context, claims []Claim) error {
 	if len(survivors) == 0 {
 		return nil
 	}
-	handed, err := query(ctx, t, func(rows *sql.Rows) (ref deliveryRef, err error) {
+	handed, err := query(t, func(rows *sql.Rows) (ref deliveryRef, err error) {
 		return ref, rows.Scan(&ref.ws, &ref.id)
 	}, handClaims, &late)
 	if err != nil {
 		return fmt.Errorf("hand claims over: %w", err)
 	}
-	persons, err := t.readPersons(ctx, survivors)
+	persons, err := t.readPersons(survivors)
 	if err != nil {
 		return err
 	}

@@ -224,16 +224,16 @@ func (s *Store) SchemaVersion(ctx context.Context) (have, want int64, err error)
 	if want, err = newestSchema(); err != nil {
 		return 0, 0, fmt.Errorf("read the schema's version: %w", err)
 	}
-	err = s.read(ctx, func(t *Tx) error {
+	err = s.Read(ctx, func(t *Tx) error {
 		table := schemaTable
 		if s.writer == nil {
 			table = schemaTablePostgres
 		}
-		found, err := query(ctx, t, scanInt, table)
+		found, err := query(t, scanInt, table)
 		if err != nil || found[0] == 0 {
 			return err
 		}
-		version, err := query(ctx, t, scanInt, schemaVersion)
+		version, err := query(t, scanInt, schemaVersion)
 		if err != nil {
 			return err
 		}

@@ -63,11 +63,11 @@ type Replay struct{ Answer }
 func (r *Replay) Error() string { return "the request has taken effect before" }
 
 // run runs work unless the request took effect before, and stores its answer.
-func (o *Idempotent[T]) run(ctx context.Context, t *Tx, ws subject.WorkspaceID, work func() (T, error)) (result T, err error) {
+func (o *Idempotent[T]) run(t *Tx, ws subject.WorkspaceID, work func() (T, error)) (result T, err error) {
 	if o == nil {
 		return work()
 	}
-	answers, err := t.answered(ctx, ws, o.At, []AnswerKey{o.AnswerKey})
+	answers, err := t.answered(ws, o.At, []AnswerKey{o.AnswerKey})
 	if err != nil {
 		return result, err
 	}
@@ -81,7 +81,7 @@ func (o *Idempotent[T]) run(ctx context.Context, t *Tx, ws subject.WorkspaceID, 
 	if err != nil {
 		return result, fmt.Errorf("make the answer: %w", err)
 	}
-	return result, t.keepAnswers(ctx, ws, o.At, []KeptAnswer{{o.AnswerKey, answer}})
+	return result, t.keepAnswers(ws, o.At, []KeptAnswer{{o.AnswerKey, answer}})
 }
 
 // KeptAnswer is a stored answer with its request.
@@ -125,7 +125,7 @@ ON CONFLICT (ws, key) DO UPDATE SET request = excluded.request, status = exclude
 WHERE idempotency.created_at <= $1`
 
 // answered waits for transactions with the same keys, keeps others from beginning, and returns the stored answers by key.
-func (t *Tx) answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
+func (t *Tx) answered(ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
 	if t.s.dialect.advisory {
 		var locks rowset
 		for _, id := range slices.Compact(slices.Sorted(func(yield func(int64) bool) {
@@ -137,11 +137,11 @@ func (t *Tx) answered(ctx context.Context, ws subject.WorkspaceID, now time.Time
 		})) {
 			locks.row().int(id)
 		}
-		if _, err := t.exec(ctx, lockAnswers, fmt.Sprint(t.s.busyAfter.Milliseconds()), &locks); err != nil {
+		if _, err := t.exec(lockAnswers, fmt.Sprint(t.s.busyAfter.Milliseconds()), &locks); err != nil {
 			return nil, fmt.Errorf("lock idempotency keys: %w", err)
 		}
 	}
-	return t.answers(ctx, ws, now, keys)
+	return t.answers(ws, now, keys)
 }
 
 // lockID returns the number of the lock of a key. Two keys with one number only wait for each other.
@@ -153,13 +153,13 @@ func lockID(ws subject.WorkspaceID, key string) int64 {
 	return int64(binary.BigEndian.Uint64(raw)) ^ int64(ws) //nolint:gosec // any number will do
 }
 
-func (t *Tx) answers(ctx context.Context, ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
+func (t *Tx) answers(ws subject.WorkspaceID, now time.Time, keys []AnswerKey) (map[string]KeptAnswer, error) {
 	var wanted rowset
 	for _, k := range slices.CompactFunc(slices.SortedFunc(slices.Values(keys), compareKey), sameKey) {
 		wanted.row().int(int64(ws)).text(k.Key)
 	}
 	answers := map[string]KeptAnswer{}
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var k KeptAnswer
 		err := rows.Scan(&k.Key, &k.Request, &k.Status, &k.Body)
 		answers[k.Key] = k
@@ -171,18 +171,18 @@ func (t *Tx) answers(ctx context.Context, ws subject.WorkspaceID, now time.Time,
 	return answers, nil
 }
 
-func (t *Tx) keepAnswers(ctx context.Context, ws subject.WorkspaceID, now time.Time, list []KeptAnswer) error {
+func (t *Tx) keepAnswers(ws subject.WorkspaceID, now time.Time, list []KeptAnswer) error {
 	list = slices.SortedFunc(slices.Values(list), func(a, b KeptAnswer) int { return compareKey(a.AnswerKey, b.AnswerKey) })
 	var rows rowset
 	for _, k := range list {
 		rows.row().int(int64(ws)).text(k.Key).text(k.Request).int(int64(k.Status)).text(k.Body).time(now)
 	}
-	n, err := t.exec(ctx, insertAnswers, micros(now.Add(-AnswersFor)), &rows)
+	n, err := t.exec(insertAnswers, micros(now.Add(-AnswersFor)), &rows)
 	if err != nil {
 		return fmt.Errorf("keep answers: %w", err)
 	}
 	if n < int64(len(list)) {
-		return errAgain
+		return ErrAgain
 	}
 	return nil
 }
@@ -195,8 +195,8 @@ func sameKey(a, b AnswerKey) bool { return a.Key == b.Key }
 // request, else nil. It saves the work before a transaction; the transaction checks again.
 func (s *Store) Answered(ctx context.Context, ws subject.WorkspaceID, now time.Time, k AnswerKey) error {
 	var answers map[string]KeptAnswer
-	err := s.read(ctx, func(t *Tx) (err error) {
-		answers, err = t.answers(ctx, ws, now, []AnswerKey{k})
+	err := s.Read(ctx, func(t *Tx) (err error) {
+		answers, err = t.answers(ws, now, []AnswerKey{k})
 		return err
 	})
 	if err != nil {
@@ -218,8 +218,8 @@ WHERE (ws, key) IN (
 
 // PruneAnswers deletes up to limit answers older than AnswersFor and returns how many it deleted.
 func (s *Store) PruneAnswers(ctx context.Context, now time.Time, limit int) (n int, err error) {
-	err = s.write(ctx, func(t *Tx) error {
-		deleted, err := t.exec(ctx, pruneAnswers, micros(now.Add(-AnswersFor)), int64(limit))
+	err = s.Write(ctx, func(t *Tx) error {
+		deleted, err := t.exec(pruneAnswers, micros(now.Add(-AnswersFor)), int64(limit))
 		n = int(deleted)
 		return err
 	})

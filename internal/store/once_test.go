@@ -146,7 +146,7 @@ func TestOnceBusy(t *testing.T) {
 	ctx, id := t.Context(), f.pending("k")
 	once := f.asked(fmt.Sprintf("%064x", 1), "body", now)
 	f.must(s.Operate(ctx, f.ws, now, id, func(st store.OperatorState) (store.OperatorChange, error) {
-		f.mustBe(f.hold(ctx, id, "meanwhile", once), store.ErrBusy)
+		storetest.Beside(func() { f.mustBe(f.hold(ctx, id, "meanwhile", once), store.ErrBusy) })
 		in := st.Instance
 		return store.OperatorChange{Instance: &in, Audit: store.Audit{Action: "slow"}}, nil
 	}, once))

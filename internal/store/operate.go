@@ -79,9 +79,9 @@ WHERE ws = $1 AND hash = $2`
 func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, id instance.ID,
 	decide func(OperatorState) (OperatorChange, error), once *Idempotent[OperatorChange],
 ) error {
-	err := s.plan(ctx, func(t *Tx) error { // what follows on the calendar is planned by the definitions in force
-		_, err := once.run(ctx, t, ws, func() (OperatorChange, error) {
-			state, err := t.operatorState(ctx, ws, id)
+	err := s.WriteHoldingDefinitions(ctx, func(t *Tx) error { // what follows on the calendar is planned by the definitions in force
+		_, err := once.run(t, ws, func() (OperatorChange, error) {
+			state, err := t.operatorState(ws, id)
 			if err != nil {
 				return OperatorChange{}, err
 			}
@@ -91,7 +91,7 @@ func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Ti
 			if err != nil {
 				return OperatorChange{}, err
 			}
-			return change, t.operate(ctx, ws, now, state, change)
+			return change, t.operate(ws, now, state, change)
 		})
 		return err
 	})
@@ -101,9 +101,9 @@ func (s *Store) Operate(ctx context.Context, ws subject.WorkspaceID, now time.Ti
 	return nil
 }
 
-func (t *Tx) operatorState(ctx context.Context, ws subject.WorkspaceID, id instance.ID) (OperatorState, error) {
+func (t *Tx) operatorState(ws subject.WorkspaceID, id instance.ID) (OperatorState, error) {
 	var state OperatorState
-	found, err := query(ctx, t, scanInstance, lockInstance, int64(ws), int64(id))
+	found, err := query(t, scanInstance, lockInstance, int64(ws), int64(id))
 	if err != nil {
 		return state, fmt.Errorf("lock instance: %w", err)
 	}
@@ -111,11 +111,11 @@ func (t *Tx) operatorState(ctx context.Context, ws subject.WorkspaceID, id insta
 		return state, fmt.Errorf("instance %d: %w", id, ErrNotFound)
 	}
 	state.Instance = found[0]
-	if state.Deliveries, err = query(ctx, t, scanDelivery, lockDeliveries, int64(ws), int64(id)); err != nil {
+	if state.Deliveries, err = query(t, scanDelivery, lockDeliveries, int64(ws), int64(id)); err != nil {
 		return state, fmt.Errorf("lock deliveries: %w", err)
 	}
 	base, _ := key.Instance(state.Instance.Key).Base()
-	keys, err := query(ctx, t, func(rows *sql.Rows) (k key.Instance, err error) {
+	keys, err := query(t, func(rows *sql.Rows) (k key.Instance, err error) {
 		return k, rows.Scan(&k)
 	}, retryKeys, int64(ws), string(base)+retryMark, string(base)+retryEnd)
 	if err != nil {
@@ -126,24 +126,24 @@ func (t *Tx) operatorState(ctx context.Context, ws subject.WorkspaceID, id insta
 			state.Retries = max(state.Retries, n)
 		}
 	}
-	spent, err := t.spent(ctx, ws, []string{string(base)})
+	spent, err := t.spent(ws, []string{string(base)})
 	if err != nil {
 		return state, fmt.Errorf("find deleted repetitions: %w", err)
 	}
 	state.Retries = max(state.Retries, spent[string(base)].Retries)
-	later, err := t.later(ctx, []instance.Row{state.Instance})
+	later, err := t.later([]instance.Row{state.Instance})
 	if err != nil {
 		return state, err
 	}
 	state.Later = later[id]
-	again, err := query(ctx, t, scanInt, retriedBy, int64(ws), int64(id))
+	again, err := query(t, scanInt, retriedBy, int64(ws), int64(id))
 	if err != nil {
 		return state, fmt.Errorf("look for a repetition: %w", err)
 	}
 	for _, by := range again {
 		state.RetriedBy = instance.ID(by)
 	}
-	numbers, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
+	numbers, err := query(t, scanInt, definitionsNumber, int64(ws))
 	if err != nil {
 		return state, fmt.Errorf("read the number of the definitions: %w", err)
 	}
@@ -153,30 +153,30 @@ func (t *Tx) operatorState(ctx context.Context, ws subject.WorkspaceID, id insta
 	return state, nil
 }
 
-func (t *Tx) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time, state OperatorState, c OperatorChange) error {
+func (t *Tx) operate(ws subject.WorkspaceID, now time.Time, state OperatorState, c OperatorChange) error {
 	if c.None() {
 		return nil
 	}
 	if c.Instance != nil {
-		if err := t.updateInstance(ctx, now, state.Instance, *c.Instance); err != nil {
+		if err := t.updateInstance(now, state.Instance, *c.Instance); err != nil {
 			return err
 		}
 	}
-	if err := t.updateDeliveries(ctx, now, state.Deliveries, c.Deliveries); err != nil {
+	if err := t.updateDeliveries(now, state.Deliveries, c.Deliveries); err != nil {
 		return err
 	}
 	if c.NewEvent != nil {
-		if err := t.insertEvents(ctx, ws, []EventRow{*c.NewEvent}); err != nil {
+		if err := t.insertEvents(ws, []EventRow{*c.NewEvent}); err != nil {
 			return err
 		}
 	}
 	if c.Again && c.NewInstance != nil {
-		if _, err := t.exec(ctx, markRetried, int64(ws), int64(state.Instance.ID), int64(c.NewInstance.ID)); err != nil {
+		if _, err := t.exec(markRetried, int64(ws), int64(state.Instance.ID), int64(c.NewInstance.ID)); err != nil {
 			return fmt.Errorf("mark what is done again: %w", err)
 		}
 	}
 	if c.NewInstance != nil {
-		if err := t.insertInstances(ctx, ws, []instance.Row{*c.NewInstance}); err != nil {
+		if err := t.insertInstances(ws, []instance.Row{*c.NewInstance}); err != nil {
 			return err
 		}
 	}
@@ -185,33 +185,33 @@ func (t *Tx) operate(ctx context.Context, ws subject.WorkspaceID, now time.Time,
 			return err
 		}
 	}
-	if n, err := t.insertDeliveries(ctx, c.NewDeliveries); err != nil {
+	if n, err := t.insertDeliveries(c.NewDeliveries); err != nil {
 		return err
 	} else if n < len(c.NewDeliveries) {
-		return errAgain
+		return ErrAgain
 	}
 	if c.Forget {
-		if err := t.forget(ctx, ws, state); err != nil {
+		if err := t.forget(ws, state); err != nil {
 			return fmt.Errorf("forget key: %w", err)
 		}
 	}
-	if err := t.insertSuccessors(ctx, c.Successors); err != nil {
+	if err := t.insertSuccessors(c.Successors); err != nil {
 		return err
 	}
 	if c.Job != nil {
-		if err := t.moveJob(ctx, now, *c.Job); err != nil {
+		if err := t.moveJob(now, *c.Job); err != nil {
 			return err
 		}
 	}
-	return t.audit(ctx, ws, now, c.Audit)
+	return t.audit(ws, now, c.Audit)
 }
 
 // forget frees the key of an occasion. Its first instance may have been deleted while a repetition stayed.
-func (t *Tx) forget(ctx context.Context, ws subject.WorkspaceID, state OperatorState) error {
+func (t *Tx) forget(ws subject.WorkspaceID, state OperatorState) error {
 	base, _ := key.Instance(state.Instance.Key).Base()
-	n, err := t.exec(ctx, forgetKey, int64(ws), string(base), int64(state.Retries+1))
+	n, err := t.exec(forgetKey, int64(ws), string(base), int64(state.Retries+1))
 	if err == nil && n == 0 {
-		n, err = t.exec(ctx, forgetSpent, int64(ws), key.Hash(string(base)), int64(state.Retries+1))
+		n, err = t.exec(forgetSpent, int64(ws), key.Hash(string(base)), int64(state.Retries+1))
 	}
 	if err == nil && n == 0 {
 		err = fmt.Errorf("the occasion's first instance: %w", ErrNotFound)
@@ -219,11 +219,11 @@ func (t *Tx) forget(ctx context.Context, ws subject.WorkspaceID, state OperatorS
 	return err
 }
 
-func (t *Tx) updateInstance(ctx context.Context, now time.Time, old, i instance.Row) error {
+func (t *Tx) updateInstance(now time.Time, old, i instance.Row) error {
 	if i.Workspace != old.Workspace || i.ID != old.ID {
 		return fmt.Errorf("update instance: %w: another row than the one that is locked", ErrInvalid)
 	}
-	n, err := t.exec(ctx, updateInstance, int64(i.Workspace), int64(i.ID), old.Version, string(i.Status), flag(i.Held), micros(i.HeldAt), micros(i.DueAt),
+	n, err := t.exec(updateInstance, int64(i.Workspace), int64(i.ID), old.Version, string(i.Status), flag(i.Held), micros(i.HeldAt), micros(i.DueAt),
 		micros(i.NextRetryAt), readyAt(i), micros(i.LeaseUntil), int64(i.Attempts), int64(i.RetryCount), int64(i.Crashes), string(i.Reason),
 		i.Trace, micros(i.CompletedAt), i.InputHash)
 	if err != nil {
@@ -239,7 +239,7 @@ func (t *Tx) updateInstance(ctx context.Context, now time.Time, old, i instance.
 	return nil
 }
 
-func (t *Tx) updateDeliveries(ctx context.Context, now time.Time, old, changed []delivery.Row) error {
+func (t *Tx) updateDeliveries(now time.Time, old, changed []delivery.Row) error {
 	read := map[delivery.ID]delivery.Row{}
 	for _, d := range old {
 		read[d.ID] = d
@@ -274,11 +274,11 @@ func (t *Tx) updateDeliveries(ctx context.Context, now time.Time, old, changed [
 		text string
 		rows *rowset
 	}{{updateDeliveries, &whole}, {stopDeliveries, &stops}} {
-		if n, err := t.exec(ctx, update.text, update.rows); err != nil {
+		if n, err := t.exec(update.text, update.rows); err != nil {
 			return fmt.Errorf("update deliveries: %w", err)
 		} else if n < int64(update.rows.n) {
 			return fmt.Errorf("update deliveries: %w", ErrConflict)
 		}
 	}
-	return t.settleReassignment(ctx, now, &inherit)
+	return t.settleReassignment(now, &inherit)
 }

@@ -44,7 +44,7 @@ WHERE pace.ws = r.ws AND pace.channel = r.channel`
 
 // lockPaces locks the paces of channels, after the persons and in one order everywhere, and reads them. Those that do
 // not exist yet are made.
-func (t *Tx) lockPaces(ctx context.Context, refs []PaceRef) (map[PaceRef]flow.Pace, error) {
+func (t *Tx) lockPaces(refs []PaceRef) (map[PaceRef]flow.Pace, error) {
 	slices.SortFunc(refs, comparePaceRef)
 	refs = slices.Compact(refs)
 	found := make(map[PaceRef]flow.Pace, len(refs))
@@ -53,7 +53,7 @@ func (t *Tx) lockPaces(ctx context.Context, refs []PaceRef) (map[PaceRef]flow.Pa
 		for _, ref := range refs {
 			rows.row().int(int64(ref.Workspace)).text(ref.Channel)
 		}
-		_, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+		_, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
 			var ref PaceRef
 			var p flow.Pace
 			err = rows.Scan(&ref.Workspace, &ref.Channel, instant{&p.NextAt}, instant{&p.TailAt})
@@ -66,20 +66,20 @@ func (t *Tx) lockPaces(ctx context.Context, refs []PaceRef) (map[PaceRef]flow.Pa
 		if len(found) == len(refs) {
 			return found, nil
 		}
-		if _, err := t.exec(ctx, insertPaces, &rows); err != nil {
+		if _, err := t.exec(insertPaces, &rows); err != nil {
 			return nil, fmt.Errorf("make the paces of channels: %w", err)
 		}
 	}
-	return nil, errAgain
+	return nil, ErrAgain
 }
 
-func (t *Tx) updatePaces(ctx context.Context, paces map[PaceRef]flow.Pace) error {
+func (t *Tx) updatePaces(paces map[PaceRef]flow.Pace) error {
 	var rows rowset
 	for _, ref := range slices.SortedFunc(maps.Keys(paces), comparePaceRef) {
 		p := paces[ref]
 		rows.row().int(int64(ref.Workspace)).text(ref.Channel).time(p.NextAt).time(p.TailAt)
 	}
-	if _, err := t.exec(ctx, updatePaces, &rows); err != nil {
+	if _, err := t.exec(updatePaces, &rows); err != nil {
 		return fmt.Errorf("write the paces of channels: %w", err)
 	}
 	return nil
@@ -107,11 +107,11 @@ const advanceBatch = 1000
 // When it fails midway, those that are left keep their places.
 func (s *Store) BringForwardPaced(ctx context.Context, ws subject.WorkspaceID, channel string, now, next time.Time) (moved int64, err error) {
 	for n := int64(advanceBatch); n == advanceBatch; moved += n {
-		err = s.write(ctx, func(t *Tx) error {
-			if _, err := t.exec(ctx, shortenLine, int64(ws), channel, micros(next)); err != nil {
+		err = s.Write(ctx, func(t *Tx) error {
+			if _, err := t.exec(shortenLine, int64(ws), channel, micros(next)); err != nil {
 				return err
 			}
-			n, err = t.exec(ctx, advancePaced, dueMicros(now), int64(ws), channel, string(reason.RateLimited), int64(advanceBatch))
+			n, err = t.exec(advancePaced, dueMicros(now), int64(ws), channel, string(reason.RateLimited), int64(advanceBatch))
 			if n > 0 {
 				t.due(dueMicros(now))
 			}

@@ -63,8 +63,8 @@ WHERE ws = $1 AND workflow = $2 AND resumed_at > 0`
 
 // PauseWorkflow pauses a workflow. changed is false if it is paused already.
 func (s *Store) PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow, why string, now time.Time, audit Audit) (p Pause, changed bool, err error) {
-	err = s.write(ctx, func(t *Tx) error {
-		found, err := query(ctx, t, scanPause, lockPause, int64(ws), workflow)
+	err = s.Write(ctx, func(t *Tx) error {
+		found, err := query(t, scanPause, lockPause, int64(ws), workflow)
 		if err != nil {
 			return err
 		}
@@ -77,14 +77,14 @@ func (s *Store) PauseWorkflow(ctx context.Context, ws subject.WorkspaceID, workf
 		if len(found) > 0 { // its parked rows are still being taken up
 			text = pauseAgain
 		}
-		n, err := t.exec(ctx, text, int64(ws), workflow, dueMicros(now), audit.Actor, why)
+		n, err := t.exec(text, int64(ws), workflow, dueMicros(now), audit.Actor, why)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			return errAgain
+			return ErrAgain
 		}
-		return t.audit(ctx, ws, now, audit)
+		return t.audit(ws, now, audit)
 	})
 	if err != nil {
 		return Pause{}, false, fmt.Errorf("pause a workflow: %w", err)
@@ -98,13 +98,13 @@ WHERE ws = $1 AND workflow = $2 AND resumed_at = 0`
 
 // ResumeWorkflow resumes a workflow: TakeParked takes up its parked rows. changed is false if it was not paused.
 func (s *Store) ResumeWorkflow(ctx context.Context, ws subject.WorkspaceID, workflow string, now time.Time, audit Audit) (changed bool, err error) {
-	err = s.write(ctx, func(t *Tx) error {
-		n, err := t.exec(ctx, resumePause, int64(ws), workflow, dueMicros(now))
+	err = s.Write(ctx, func(t *Tx) error {
+		n, err := t.exec(resumePause, int64(ws), workflow, dueMicros(now))
 		if changed = n > 0; err != nil || !changed {
 			return err
 		}
 		t.due(dueMicros(now))
-		return t.audit(ctx, ws, now, audit)
+		return t.audit(ws, now, audit)
 	})
 	if err != nil {
 		return false, fmt.Errorf("resume a workflow: %w", err)
@@ -207,7 +207,7 @@ ORDER BY p.ws, p.workflow
 
 // park checks that workflows of which this transaction parks rows are still paused, and keeps them from being resumed before
 // it commits. Otherwise the parked rows would never be taken up.
-func (t *Tx) park(ctx context.Context, refs map[pauseRef]bool) error {
+func (t *Tx) park(refs map[pauseRef]bool) error {
 	if len(refs) == 0 {
 		return nil
 	}
@@ -222,12 +222,12 @@ func (t *Tx) park(ctx context.Context, refs map[pauseRef]bool) error {
 	for _, ref := range list {
 		rows.row().int(int64(ref.ws)).text(ref.workflow)
 	}
-	found, err := query(ctx, t, scanInt, lockPauses, &rows)
+	found, err := query(t, scanInt, lockPauses, &rows)
 	if err != nil {
 		return fmt.Errorf("look for pauses: %w", err)
 	}
 	if len(found) < len(list) {
-		return errAgain
+		return ErrAgain
 	}
 	return nil
 }
@@ -283,19 +283,19 @@ WHERE ws = $1 AND workflow = $2`
 // TakeParked makes up to limit parked instances and as many deliveries of one resumed workflow due now; they do not count as
 // late (R2). found is false if no workflow has parked rows left.
 func (s *Store) TakeParked(ctx context.Context, now time.Time, limit int) (u TakenUp, found bool, err error) {
-	err = s.write(ctx, func(t *Tx) error {
+	err = s.Write(ctx, func(t *Tx) error {
 		u = TakenUp{}
-		next, err := query(ctx, t, func(rows *sql.Rows) (ref pauseRef, err error) {
+		next, err := query(t, func(rows *sql.Rows) (ref pauseRef, err error) {
 			return ref, rows.Scan(&ref.ws, &ref.workflow)
 		}, nextResumed)
 		if found = len(next) > 0; err != nil || !found {
 			return err
 		}
 		ref := next[0]
-		if u.Instances, err = query(ctx, t, scanInstance, takeUpInstances, ref.workflow, int64(ref.ws), int64(limit), dueMicros(now)); err != nil {
+		if u.Instances, err = query(t, scanInstance, takeUpInstances, ref.workflow, int64(ref.ws), int64(limit), dueMicros(now)); err != nil {
 			return fmt.Errorf("instances: %w", err)
 		}
-		if u.Deliveries, err = query(ctx, t, scanDelivery, takeUpDeliveries, ref.workflow, int64(ref.ws), int64(limit), dueMicros(now)); err != nil {
+		if u.Deliveries, err = query(t, scanDelivery, takeUpDeliveries, ref.workflow, int64(ref.ws), int64(limit), dueMicros(now)); err != nil {
 			return fmt.Errorf("deliveries: %w", err)
 		}
 		for _, i := range u.Instances {
@@ -305,7 +305,7 @@ func (s *Store) TakeParked(ctx context.Context, now time.Time, limit int) (u Tak
 			t.dueDelivery(d)
 		}
 		if len(u.Instances) < limit && len(u.Deliveries) < limit {
-			_, err = t.exec(ctx, endPause, int64(ref.ws), ref.workflow)
+			_, err = t.exec(endPause, int64(ref.ws), ref.workflow)
 		}
 		return err
 	})

@@ -54,24 +54,24 @@ FROM /*ROWS $1 (ws bigint, hash text, key text)*/ AS r CROSS JOIN spent AS s
 WHERE s.ws = r.ws AND s.hash = r.hash`
 
 // lockPlans reads and locks what was planned. Keys are those that may be inserted, by what they belong to.
-func (t *Tx) lockPlans(ctx context.Context, wanted map[PlanRef][]key.Instance) (map[PlanRef]Plan, error) {
-	return t.plans(ctx, wanted, true)
+func (t *Tx) lockPlans(wanted map[PlanRef][]key.Instance) (map[PlanRef]Plan, error) {
+	return t.plans(wanted, true)
 }
 
 // PlansOf reads what was planned, without a lock and without deliveries.
 func (s *Store) PlansOf(ctx context.Context, wanted map[PlanRef][]key.Instance) (found map[PlanRef]Plan, err error) {
-	read := s.read
+	read := s.Read
 	if s.writer == nil {
-		read = s.write // for PostgreSQL's plan, as in EventsByID
+		read = s.Write // for PostgreSQL's plan, as in EventsByID
 	}
 	err = read(ctx, func(t *Tx) error {
-		found, err = t.plans(ctx, wanted, false)
+		found, err = t.plans(wanted, false)
 		return err
 	})
 	return found, err
 }
 
-func (t *Tx) plans(ctx context.Context, wanted map[PlanRef][]key.Instance, lock bool) (map[PlanRef]Plan, error) {
+func (t *Tx) plans(wanted map[PlanRef][]key.Instance, lock bool) (map[PlanRef]Plan, error) {
 	if len(wanted) == 0 {
 		return nil, nil
 	}
@@ -90,7 +90,7 @@ func (t *Tx) plans(ctx context.Context, wanted map[PlanRef][]key.Instance, lock 
 		rows.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
 		plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
 	}
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var forgotten int
 		i, err := scanInstanceAnd(rows, &forgotten)
 		if err != nil {
@@ -111,7 +111,7 @@ func (t *Tx) plans(ctx context.Context, wanted map[PlanRef][]key.Instance, lock 
 	if err != nil {
 		return nil, fmt.Errorf("read what is planned: %w", err)
 	}
-	deliveries, err := query(ctx, t, scanDelivery, lockPlanDeliveries, &ids)
+	deliveries, err := query(t, scanDelivery, lockPlanDeliveries, &ids)
 	if err != nil {
 		return nil, fmt.Errorf("lock deliveries of what is planned: %w", err)
 	}
@@ -126,7 +126,7 @@ func (t *Tx) plans(ctx context.Context, wanted map[PlanRef][]key.Instance, lock 
 			hashes.row().int(int64(ref.Workspace)).text(key.Hash(string(k))).text(string(k))
 		}
 	}
-	spent, err := query(ctx, t, scanSpentKey, spentKeys, &hashes)
+	spent, err := query(t, scanSpentKey, spentKeys, &hashes)
 	if err != nil {
 		return nil, fmt.Errorf("look for spent keys: %w", err)
 	}
@@ -173,7 +173,7 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, 
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
 // writePlans writes planned occasions as they are to be, in the order of their ids.
-func (t *Tx) writePlans(ctx context.Context, changed []instance.Row) error {
+func (t *Tx) writePlans(changed []instance.Row) error {
 	slices.SortFunc(changed, func(a, b instance.Row) int { return cmp.Compare(a.ID, b.ID) })
 	var rows rowset
 	for _, i := range changed {
@@ -182,7 +182,7 @@ func (t *Tx) writePlans(ctx context.Context, changed []instance.Row) error {
 			text(i.LocalDate).text(i.Timezone).int(i.ExpandCursor).time(i.CompletedAt)
 		t.due(readyAt(i))
 	}
-	n, err := t.exec(ctx, updatePlans, &rows)
+	n, err := t.exec(updatePlans, &rows)
 	if err != nil {
 		return fmt.Errorf("write what is planned: %w", err)
 	}

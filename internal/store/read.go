@@ -14,8 +14,8 @@ const DefaultPage = 100
 // all reads every row of one query.
 func all[T any](ctx context.Context, s *Store, action string, scan func(*sql.Rows) (T, error), text string, args ...any) ([]T, error) {
 	var out []T
-	err := s.read(ctx, func(t *Tx) (err error) {
-		out, err = query(ctx, t, scan, text, args...)
+	err := s.Read(ctx, func(t *Tx) (err error) {
+		out, err = query(t, scan, text, args...)
 		return err
 	})
 	if err != nil {

@@ -156,8 +156,8 @@ func (s *Store) RecordNames(ctx context.Context, ws subject.WorkspaceID, ids []s
 			wanted.row().int(int64(ws)).int(int64(id))
 		}
 	}
-	err := s.read(ctx, func(t *Tx) error {
-		_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	err := s.Read(ctx, func(t *Tx) error {
+		_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 			var id subject.RecordID
 			var ref RecordRef
 			err := rows.Scan(&id, &ref.Type, &ref.ExtID)
@@ -217,9 +217,9 @@ func (s *Store) WriteRecords(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []RecordRef,
 	decide func(map[RecordRef]RecordRow) ([]RecordRow, error), contacts *ContactLookup, once *Idempotent[[]RecordRow],
 ) error {
-	err := s.write(ctx, func(t *Tx) error {
-		_, err := once.run(ctx, t, ws, func() ([]RecordRow, error) {
-			known, err := t.lockRecords(ctx, ws, refs)
+	err := s.Write(ctx, func(t *Tx) error {
+		_, err := once.run(t, ws, func() ([]RecordRow, error) {
+			known, err := t.lockRecords(ws, refs)
 			if err != nil {
 				return nil, err
 			}
@@ -227,10 +227,10 @@ func (s *Store) WriteRecords(
 			if err != nil {
 				return nil, err
 			}
-			if err := t.writeRecords(ctx, ws, now, writes); err != nil {
+			if err := t.writeRecords(ws, now, writes); err != nil {
 				return nil, err
 			}
-			return writes, t.lookUp(ctx, ws, contacts)
+			return writes, t.lookUp(ws, contacts)
 		})
 		return err
 	})
@@ -242,7 +242,7 @@ func (s *Store) WriteRecords(
 
 // lockRecords locks in the order of row ids, as the evaluation does. It reads in a second statement, because a statement
 // that waited for a lock sees the records as they were before.
-func (t *Tx) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
+func (t *Tx) lockRecords(ws subject.WorkspaceID, refs []RecordRef) (map[RecordRef]RecordRow, error) {
 	var wanted rowset
 	for _, ref := range slices.Compact(slices.SortedFunc(slices.Values(refs), RecordRef.Compare)) {
 		wanted.row().int(int64(ws)).text(ref.Type).text(ref.ExtID)
@@ -250,16 +250,16 @@ func (t *Tx) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs []Rec
 	var locked []int64
 	var err error
 	if t.s.dialect.lock != "" {
-		if locked, err = query(ctx, t, scanInt, lockRecords, &wanted); err != nil {
+		if locked, err = query(t, scanInt, lockRecords, &wanted); err != nil {
 			return nil, fmt.Errorf("lock records: %w", err)
 		}
 	}
-	found, err := query(ctx, t, scanRecordRow, recordsByName, &wanted)
+	found, err := query(t, scanRecordRow, recordsByName, &wanted)
 	if err != nil {
 		return nil, fmt.Errorf("read records: %w", err)
 	}
 	if t.s.dialect.lock != "" && len(found) > len(locked) {
-		return nil, errAgain // one was made between the two statements, and is not locked
+		return nil, ErrAgain // one was made between the two statements, and is not locked
 	}
 	known := make(map[RecordRef]RecordRow, len(found))
 	for _, r := range found {
@@ -268,7 +268,7 @@ func (t *Tx) lockRecords(ctx context.Context, ws subject.WorkspaceID, refs []Rec
 	return known, nil
 }
 
-func (t *Tx) writeRecords(ctx context.Context, ws subject.WorkspaceID, now time.Time, writes []RecordRow) error {
+func (t *Tx) writeRecords(ws subject.WorkspaceID, now time.Time, writes []RecordRow) error {
 	// One order everywhere: no deadlock.
 	writes = slices.SortedFunc(slices.Values(writes), func(a, b RecordRow) int { return a.Ref().Compare(b.Ref()) })
 	mark := dueMicros(now)
@@ -285,12 +285,12 @@ func (t *Tx) writeRecords(ctx context.Context, ws subject.WorkspaceID, now time.
 		}
 		changed.row().int(int64(ws)).int(int64(w.ID)).text(props).flag(w.Closed).flag(w.Deleted).int(w.Rev + 1).text(w.ModifiedBy)
 	}
-	if n, err := t.exec(ctx, insertRecords, &made); err != nil {
+	if n, err := t.exec(insertRecords, &made); err != nil {
 		return fmt.Errorf("insert records: %w", err)
 	} else if n < int64(made.n) {
-		return errAgain
+		return ErrAgain
 	}
-	if n, err := t.exec(ctx, updateRecords, mark, &changed); err != nil {
+	if n, err := t.exec(updateRecords, mark, &changed); err != nil {
 		return fmt.Errorf("update records: %w", err)
 	} else if n < int64(changed.n) {
 		return errors.Join(ErrConflict, fmt.Errorf("%d of %d records were changed meanwhile", int64(changed.n)-n, changed.n))
@@ -304,5 +304,5 @@ func (t *Tx) writeRecords(ctx context.Context, ws subject.WorkspaceID, now time.
 			across = append(across, w.Ref())
 		}
 	}
-	return t.beginChildren(ctx, ws, now, across)
+	return t.beginChildren(ws, now, across)
 }

@@ -44,7 +44,7 @@ FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS r
 WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
 
 // relatedRecords reads records, without a lock, until more names none that is not read yet.
-func (t *Tx) relatedRecords(ctx context.Context, more func(Related) []RelatedRef) error {
+func (t *Tx) relatedRecords(more func(Related) []RelatedRef) error {
 	read := Related{}
 	for range mostSteps {
 		var wanted rowset
@@ -57,7 +57,7 @@ func (t *Tx) relatedRecords(ctx context.Context, more func(Related) []RelatedRef
 		if wanted.n == 0 {
 			return nil
 		}
-		_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+		_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 			var ws subject.WorkspaceID
 			row, err := scanRecordRowAnd(rows, &ws)
 			if row.Unreadable == nil { // an unreadable record counts as missing; its own evaluation reports it
@@ -75,11 +75,11 @@ func (t *Tx) relatedRecords(ctx context.Context, more func(Related) []RelatedRef
 
 // RelatedRecords reads records until more names none that is not read yet.
 func (s *Store) RelatedRecords(ctx context.Context, more func(Related) []RelatedRef) error {
-	read := s.read
+	read := s.Read
 	if s.writer == nil {
-		read = s.write // for PostgreSQL's plan, as in EventsByID
+		read = s.Write // for PostgreSQL's plan, as in EventsByID
 	}
-	return read(ctx, func(t *Tx) error { return t.relatedRecords(ctx, more) })
+	return read(ctx, func(t *Tx) error { return t.relatedRecords(more) })
 }
 
 // Links are the records that a record depends on.
@@ -118,7 +118,7 @@ FROM /*ROWS $1 (ws bigint, id bigint, links text)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id`
 
 // writeLinks writes which records others depend on. The children are locked.
-func (t *Tx) writeLinks(ctx context.Context, all []Links) error {
+func (t *Tx) writeLinks(all []Links) error {
 	var children, texts, links rowset
 	for _, l := range all {
 		children.row().int(int64(l.Workspace)).int(int64(l.ID))
@@ -131,7 +131,7 @@ func (t *Tx) writeLinks(ctx context.Context, all []Links) error {
 		text string
 		rows *rowset
 	}{{deleteLinks, &children}, {insertLinks, &links}, {updateLinks, &texts}} {
-		if _, err := t.exec(ctx, statement.text, statement.rows); err != nil {
+		if _, err := t.exec(statement.text, statement.rows); err != nil {
 			return fmt.Errorf("write links of records: %w", err)
 		}
 	}
@@ -153,7 +153,7 @@ const again = time.Second
 // record would look for its children and not find them yet. A record that is being written at this moment cannot be locked;
 // its links are left out, and the child is evaluated again. If a record was written since it was read, the transaction runs
 // again.
-func (t *Tx) holdRelated(ctx context.Context, now time.Time, related Related, w *EvaluateWrites) error {
+func (t *Tx) holdRelated(now time.Time, related Related, w *EvaluateWrites) error {
 	if t.s.dialect.lock == "" { // there is one writer
 		return nil
 	}
@@ -166,7 +166,7 @@ func (t *Tx) holdRelated(ctx context.Context, now time.Time, related Related, w 
 		}
 	}
 	revs := map[RelatedRef]int64{}
-	_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var r RelatedRef
 		var rev int64
 		err := rows.Scan(&r.Workspace, &r.Type, &r.ExtID, &rev)
@@ -185,7 +185,7 @@ func (t *Tx) holdRelated(ctx context.Context, now time.Time, related Related, w 
 			case !is:
 				later[recordID{l.Workspace, l.ID}] = true
 			case rev != related[ref].Rev:
-				return errAgain
+				return ErrAgain
 			}
 		}
 	}
@@ -205,12 +205,12 @@ WHERE EXISTS (SELECT 1 FROM record_link AS l WHERE l.ext_id = r.ext_id AND l.typ
 
 // beginChildren starts a job that requests the evaluation of the children of records, in pages and not in the transaction
 // that writes these records.
-func (t *Tx) beginChildren(ctx context.Context, ws subject.WorkspaceID, now time.Time, refs []subject.RecordRef) error {
+func (t *Tx) beginChildren(ws subject.WorkspaceID, now time.Time, refs []subject.RecordRef) error {
 	var wanted rowset
 	for _, r := range refs {
 		wanted.row().int(int64(ws)).text(r.Type).text(r.ExtID)
 	}
-	seeds, err := query(ctx, t, func(rows *sql.Rows) (s RunSeed, err error) {
+	seeds, err := query(t, func(rows *sql.Rows) (s RunSeed, err error) {
 		var r subject.RecordRef
 		err = rows.Scan(&r.Type, &r.ExtID)
 		return RunSeed{Kind: RunChildren, Subject: r.Type + "/" + r.ExtID}, err
@@ -218,7 +218,7 @@ func (t *Tx) beginChildren(ctx context.Context, ws subject.WorkspaceID, now time
 	if err != nil || len(seeds) == 0 {
 		return err
 	}
-	number, err := query(ctx, t, scanInt, definitionsNumber, int64(ws))
+	number, err := query(t, scanInt, definitionsNumber, int64(ws))
 	if err != nil || len(number) == 0 {
 		return err
 	}
@@ -229,12 +229,12 @@ func (t *Tx) beginChildren(ctx context.Context, ws subject.WorkspaceID, now time
 	for _, s := range seeds {
 		runs.row().int(int64(ws)).text(s.Kind).text(s.Subject)
 	}
-	waiting, err := query(ctx, t, func(rows *sql.Rows) (subject string, err error) { return subject, rows.Scan(&subject) }, waitingRuns, &runs)
+	waiting, err := query(t, func(rows *sql.Rows) (subject string, err error) { return subject, rows.Scan(&subject) }, waitingRuns, &runs)
 	if err != nil {
 		return fmt.Errorf("look for runs over children: %w", err)
 	}
 	seeds = slices.DeleteFunc(seeds, func(s RunSeed) bool { return slices.Contains(waiting, s.Subject) })
-	return t.addRuns(ctx, ws, now, number[0], seeds)
+	return t.addRuns(ws, now, number[0], seeds)
 }
 
 const waitingRuns = `
@@ -256,14 +256,14 @@ func (s *Store) MarkChildren(ctx context.Context, now time.Time, limit int) (don
 	if _, open, err := first(ctx, s, "look for a run", scanRun, oldestRun, RunChildren); err != nil || !open {
 		return 0, false, err // nearly always the case, and needs no transaction that writes
 	}
-	err = s.write(ctx, func(t *Tx) error {
-		runs, err := query(ctx, t, scanRun, openRun, RunChildren)
+	err = s.Write(ctx, func(t *Tx) error {
+		runs, err := query(t, scanRun, openRun, RunChildren)
 		if err != nil || len(runs) == 0 {
 			return err
 		}
 		run := runs[0]
 		typ, id, _ := strings.Cut(run.Subject, "/")
-		children, err := query(ctx, t, scanInt, childrenPage, id, typ, int64(run.Workspace), run.Cursor, int64(limit))
+		children, err := query(t, scanInt, childrenPage, id, typ, int64(run.Workspace), run.Cursor, int64(limit))
 		if err != nil {
 			return err
 		}
@@ -273,7 +273,7 @@ func (s *Store) MarkChildren(ctx context.Context, now time.Time, limit int) (don
 			run.Cursor = child
 		}
 		at := dueMicros(now)
-		if _, err := t.exec(ctx, markRecords, at, &rows); err != nil {
+		if _, err := t.exec(markRecords, at, &rows); err != nil {
 			return err
 		}
 		status, finished := RunRunning, int64(0)
@@ -282,7 +282,7 @@ func (s *Store) MarkChildren(ctx context.Context, now time.Time, limit int) (don
 		}
 		done, more = len(children), true
 		t.due(at)
-		_, err = t.exec(ctx, advanceRun, int64(run.Workspace), run.ID, run.Cursor, int64(done), at, status, finished)
+		_, err = t.exec(advanceRun, int64(run.Workspace), run.ID, run.Cursor, int64(done), at, status, finished)
 		return err
 	})
 	if err != nil {

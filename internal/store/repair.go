@@ -42,7 +42,7 @@ ON CONFLICT (ws, workflow, trigger) DO UPDATE SET every = excluded.every,
   due_at = CASE WHEN excluded.due_at < repair.due_at THEN excluded.due_at ELSE repair.due_at END`
 
 // planRepairs stores the repairs of the new definitions and deletes the others.
-func (t *Tx) planRepairs(ctx context.Context, ws subject.WorkspaceID, now time.Time, all []Repair) error {
+func (t *Tx) planRepairs(ws subject.WorkspaceID, now time.Time, all []Repair) error {
 	var names, subjects, rows rowset
 	for _, r := range all {
 		names.row().text(r.Workflow).text(r.Trigger)
@@ -54,13 +54,13 @@ func (t *Tx) planRepairs(ctx context.Context, ws subject.WorkspaceID, now time.T
 		names.row().text("").text("")
 		subjects.row().text("")
 	}
-	if _, err := t.exec(ctx, dropRepairs, int64(ws), &names); err != nil {
+	if _, err := t.exec(dropRepairs, int64(ws), &names); err != nil {
 		return fmt.Errorf("drop repairs: %w", err)
 	}
-	if _, err := t.exec(ctx, endRepairs, int64(ws), dueMicros(now), &subjects); err != nil {
+	if _, err := t.exec(endRepairs, int64(ws), dueMicros(now), &subjects); err != nil {
 		return fmt.Errorf("end repairs: %w", err)
 	}
-	if _, err := t.exec(ctx, writeRepairs, dueMicros(now), &rows); err != nil {
+	if _, err := t.exec(writeRepairs, dueMicros(now), &rows); err != nil {
 		return fmt.Errorf("plan repairs: %w", err)
 	}
 	return nil
@@ -89,14 +89,14 @@ func (s *Store) BeginRepairs(ctx context.Context, now time.Time) error {
 	if _, due, err := first(ctx, s, "look for repairs", scanInt, `SELECT 1 FROM repair WHERE due_at <= $1 ORDER BY due_at LIMIT 1`, at); err != nil || !due {
 		return err // nearly always the case, and needs no transaction that writes
 	}
-	err := s.write(ctx, func(t *Tx) error {
+	err := s.Write(ctx, func(t *Tx) error {
 		type seed struct {
 			ws          subject.WorkspaceID
 			definitions int64
 			RunSeed
 		}
 		var rows rowset
-		seeds, err := query(ctx, t, func(found *sql.Rows) (v seed, err error) {
+		seeds, err := query(t, func(found *sql.Rows) (v seed, err error) {
 			var r Repair
 			running := 0
 			err = found.Scan(&v.ws, &r.Workflow, &r.Trigger, instant{&v.Since}, &v.definitions, &running)
@@ -112,11 +112,11 @@ func (s *Store) BeginRepairs(ctx context.Context, now time.Time) error {
 			if v.Kind == "" {
 				continue
 			}
-			if err := t.addRuns(ctx, v.ws, now, v.definitions, []RunSeed{v.RunSeed}); err != nil {
+			if err := t.addRuns(v.ws, now, v.definitions, []RunSeed{v.RunSeed}); err != nil {
 				return err
 			}
 		}
-		_, err = t.exec(ctx, nextRepairs, at, &rows)
+		_, err = t.exec(nextRepairs, at, &rows)
 		return err
 	})
 	if err != nil {
@@ -157,12 +157,12 @@ WHERE ws = $1 AND id = $2`
 // requests an evaluation of the marked records. If the job was advanced by another process or cancelled meanwhile, nothing
 // is written, and moved is false.
 func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step RunStep, lacking []subject.RecordID, funcs RepairFuncs) (moved bool, err error) {
-	err = s.plan(ctx, func(t *Tx) error {
-		if moved, err = t.moveRun(ctx, now, run, step); err != nil || !moved {
+	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
+		if moved, err = t.moveRun(now, run, step); err != nil || !moved {
 			return err
 		}
 		if step.End {
-			if _, err := t.exec(ctx, repairedUntil, int64(run.Workspace), run.Subject, micros(run.Since), micros(run.StartedAt)); err != nil {
+			if _, err := t.exec(repairedUntil, int64(run.Workspace), run.Subject, micros(run.Since), micros(run.StartedAt)); err != nil {
 				return err
 			}
 		}
@@ -173,18 +173,18 @@ func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step 
 		for _, id := range lacking {
 			ids.row().int(int64(run.Workspace)).int(int64(id))
 		}
-		records, err := query(ctx, t, scanDueRecord, recordsToRepair, &ids)
+		records, err := query(t, scanDueRecord, recordsToRepair, &ids)
 		if err != nil {
 			return fmt.Errorf("lock records: %w", err)
 		}
-		if err := t.relatedRecords(ctx, func(read Related) []RelatedRef { return funcs.Relate(records, read) }); err != nil {
+		if err := t.relatedRecords(func(read Related) []RelatedRef { return funcs.Relate(records, read) }); err != nil {
 			return err
 		}
 		needs, err := funcs.Evaluate(records)
 		if err != nil {
 			return err
 		}
-		plans, err := t.lockPlans(ctx, needs.Plans)
+		plans, err := t.lockPlans(needs.Plans)
 		if err != nil {
 			return err
 		}
@@ -195,14 +195,14 @@ func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step 
 		count := len(revived)
 		for _, ws := range sortedKeys(made) {
 			count += len(made[ws].Instances)
-			if err := t.writeIngest(ctx, ws, now, made[ws]); err != nil {
+			if err := t.writeIngest(ws, now, made[ws]); err != nil {
 				return err
 			}
 		}
-		if err := t.writePlans(ctx, revived); err != nil {
+		if err := t.writePlans(revived); err != nil {
 			return err
 		}
-		_, err = t.exec(ctx, countRepaired, int64(run.Workspace), run.ID, int64(count))
+		_, err = t.exec(countRepaired, int64(run.Workspace), run.ID, int64(count))
 		return err
 	})
 	if err != nil {

@@ -56,8 +56,8 @@ FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r
 WHERE cadence.ws = r.ws AND cadence.contact_id = r.id`
 
 // markReschedule requests that the waiting deliveries of persons are rescheduled for changed limits (R5).
-func (t *Tx) markReschedule(ctx context.Context, now time.Time, refs []PersonRef) error {
-	n, err := t.exec(ctx, markReschedule, dueMicros(now), personRows(refs))
+func (t *Tx) markReschedule(now time.Time, refs []PersonRef) error {
+	n, err := t.exec(markReschedule, dueMicros(now), personRows(refs))
 	if err != nil {
 		return fmt.Errorf("mark contacts to reschedule: %w", err)
 	}
@@ -73,14 +73,14 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 	if _, open, err = first(ctx, s, "look for a run", scanRun, oldestRun, RunCadence); err != nil || !open {
 		return 0, false, err // nearly always the case, and needs no transaction that writes
 	}
-	err = s.write(ctx, func(t *Tx) error {
-		runs, err := query(ctx, t, scanRun, openRun, RunCadence)
+	err = s.Write(ctx, func(t *Tx) error {
+		runs, err := query(t, scanRun, openRun, RunCadence)
 		marked, open = 0, len(runs) > 0
 		if err != nil || !open {
 			return err
 		}
 		run, at := runs[0], dueMicros(now)
-		ids, err := t.members(ctx, page{ws: run.Workspace, persona: run.Subject, after: subject.ContactID(run.Cursor)})
+		ids, err := t.members(page{ws: run.Workspace, persona: run.Subject, after: subject.ContactID(run.Cursor)})
 		if err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 		for i, id := range ids {
 			refs[i] = PersonRef{run.Workspace, id}
 		}
-		if err := t.markReschedule(ctx, now, refs); err != nil {
+		if err := t.markReschedule(now, refs); err != nil {
 			return err
 		}
 		status, finished := RunRunning, int64(0)
@@ -99,7 +99,7 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 			status, finished = RunDone, at
 		}
 		t.due(at)
-		_, err = t.exec(ctx, advanceRun, int64(run.Workspace), run.ID, run.Cursor, int64(marked), at, status, finished)
+		_, err = t.exec(advanceRun, int64(run.Workspace), run.ID, run.Cursor, int64(marked), at, status, finished)
 		return err
 	})
 	if err != nil {
@@ -113,8 +113,8 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 func (s *Store) RescheduleDue(ctx context.Context, now time.Time, limit int, floor func([]Reschedule) Floor,
 	decide func([]Reschedule) ([]delivery.Row, error),
 ) (n int, err error) {
-	err = s.plan(ctx, func(t *Tx) error {
-		due, err := query(ctx, t, func(rows *sql.Rows) (r Reschedule, err error) {
+	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
+		due, err := query(t, func(rows *sql.Rows) (r Reschedule, err error) {
 			return r, rows.Scan(&r.Workspace, &r.Person.ID, &r.InForce)
 		}, dueReschedules, dueMicros(now), int64(limit))
 		n = len(due)
@@ -126,14 +126,14 @@ func (s *Store) RescheduleDue(ctx context.Context, now time.Time, limit int, flo
 			refs[i] = PersonRef{r.Workspace, r.Person.ID}
 		}
 		rows := personRows(refs)
-		persons, err := t.personsBy(ctx, personsByID, rows, true)
+		persons, err := t.personsBy(personsByID, rows, true)
 		if err != nil {
 			return err
 		}
-		if err := t.readSlots(ctx, now, persons, floor(due)); err != nil {
+		if err := t.readSlots(now, persons, floor(due)); err != nil {
 			return err
 		}
-		waiting, err := query(ctx, t, scanDelivery, rescheduleDeliveries, dueMicros(now), rows)
+		waiting, err := query(t, scanDelivery, rescheduleDeliveries, dueMicros(now), rows)
 		if err != nil {
 			return err
 		}
@@ -149,10 +149,10 @@ func (s *Store) RescheduleDue(ctx context.Context, now time.Time, limit int, flo
 		if err != nil {
 			return err
 		}
-		if err := t.writeRescheduled(ctx, now, changed); err != nil {
+		if err := t.writeRescheduled(now, changed); err != nil {
 			return err
 		}
-		_, err = t.exec(ctx, clearReschedule, rows)
+		_, err = t.exec(clearReschedule, rows)
 		return err
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Store) RescheduleDue(ctx context.Context, now time.Time, limit int, flo
 	return n, nil
 }
 
-func (t *Tx) writeRescheduled(ctx context.Context, now time.Time, changed []delivery.Row) error {
+func (t *Tx) writeRescheduled(now time.Time, changed []delivery.Row) error {
 	var rows rowset
 	var inherit reassignment
 	for _, d := range changed {
@@ -180,12 +180,12 @@ func (t *Tx) writeRescheduled(ctx context.Context, now time.Time, changed []deli
 		t.dueDelivery(d)
 		t.ended(now, d)
 	}
-	n, err := t.exec(ctx, writeRescheduled, &rows)
+	n, err := t.exec(writeRescheduled, &rows)
 	if err == nil && n < int64(rows.n) { // the rows are locked: no other transaction can have changed them
 		err = fmt.Errorf("%w: %d of %d rows", ErrConflict, n, rows.n)
 	}
 	if err != nil {
 		return err
 	}
-	return t.settleReassignment(ctx, now, &inherit)
+	return t.settleReassignment(now, &inherit)
 }

@@ -64,17 +64,17 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff,
 	}
 	last := *c
 	var full bool
-	err = s.write(ctx, func(t *Tx) (err error) {
+	err = s.Write(ctx, func(t *Tx) (err error) {
 		r = Retained{}
 		switch c.phase {
 		case retainOccasions:
-			last.after, full, err = t.retainOccasions(ctx, ws, now, cutoff, c.after, limit, &r)
+			last.after, full, err = t.retainOccasions(ws, now, cutoff, c.after, limit, &r)
 		case retainEvents:
-			last.after, full, err = t.retainEvents(ctx, ws, cutoff, c.after, limit, &r)
+			last.after, full, err = t.retainEvents(ws, cutoff, c.after, limit, &r)
 		case retainDecisions:
-			last.after, full, err = t.retainDecisions(ctx, ws, cutoff, c.after, limit, &r)
+			last.after, full, err = t.retainDecisions(ws, cutoff, c.after, limit, &r)
 		case retainThrottles:
-			last.throttle, full, err = t.retainThrottles(ctx, ws, quiet, c.throttle, limit, &r)
+			last.throttle, full, err = t.retainThrottles(ws, quiet, c.throttle, limit, &r)
 		}
 		return err
 	})
@@ -198,8 +198,8 @@ func scanOccasionInstance(rows *sql.Rows) (m occasionInstance, err error) {
 	return m, rows.Scan(&m.id, &m.key, &m.event, &m.forgotten, &m.over)
 }
 
-func (t *Tx) retainOccasions(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
-	found, err := query(ctx, t, scanOccasionInstance, oldInstances, micros(now), micros(cutoff), int64(ws), after, firstID(cutoff), int64(limit))
+func (t *Tx) retainOccasions(ws subject.WorkspaceID, now, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
+	found, err := query(t, scanOccasionInstance, oldInstances, micros(now), micros(cutoff), int64(ws), after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
 		return 0, false, err
 	}
@@ -212,24 +212,24 @@ func (t *Tx) retainOccasions(ctx context.Context, ws subject.WorkspaceID, now, c
 		}
 	}
 	slices.Sort(bases)
-	occasions, err := t.lockOccasions(ctx, ws, now, cutoff, slices.Compact(bases))
+	occasions, err := t.lockOccasions(ws, now, cutoff, slices.Compact(bases))
 	if err != nil {
 		return 0, false, err
 	}
-	deliveries, err := t.lockTheirDeliveries(ctx, ws, now, cutoff, occasions)
+	deliveries, err := t.lockTheirDeliveries(ws, now, cutoff, occasions)
 	if err != nil {
 		return 0, false, err
 	}
-	return last, full, t.spend(ctx, ws, occasions, deliveries, r)
+	return last, full, t.spend(ws, occasions, deliveries, r)
 }
 
 // lockOccasions reads the instances of base keys under lock, in statements of their own: what was found before may
 // have changed.
-func (t *Tx) lockOccasions(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, bases []key.Instance) (map[key.Instance]*occasion, error) {
+func (t *Tx) lockOccasions(ws subject.WorkspaceID, now, cutoff time.Time, bases []key.Instance) (map[key.Instance]*occasion, error) {
 	occasions := map[key.Instance]*occasion{}
 	for _, find := range []func() ([]key.Instance, error){
 		func() ([]key.Instance, error) { return bases, nil },
-		func() ([]key.Instance, error) { return t.repetitions(ctx, ws, bases) }, // none is made while the first are locked
+		func() ([]key.Instance, error) { return t.repetitions(ws, bases) }, // none is made while the first are locked
 	} {
 		keys, err := find()
 		if err != nil {
@@ -239,7 +239,7 @@ func (t *Tx) lockOccasions(ctx context.Context, ws subject.WorkspaceID, now, cut
 		for _, k := range keys {
 			rows.row().int(int64(ws)).text(string(k))
 		}
-		found, err := query(ctx, t, scanOccasionInstance, lockOccasions, micros(now), micros(cutoff), &rows)
+		found, err := query(t, scanOccasionInstance, lockOccasions, micros(now), micros(cutoff), &rows)
 		if err != nil {
 			return nil, err
 		}
@@ -258,7 +258,7 @@ func (t *Tx) lockOccasions(ctx context.Context, ws subject.WorkspaceID, now, cut
 }
 
 // repetitions are the keys of the repetitions of base keys.
-func (t *Tx) repetitions(ctx context.Context, ws subject.WorkspaceID, bases []key.Instance) (keys []key.Instance, err error) {
+func (t *Tx) repetitions(ws subject.WorkspaceID, bases []key.Instance) (keys []key.Instance, err error) {
 	type next struct{ base, key key.Instance }
 	from := make([]next, len(bases))
 	for i, base := range bases {
@@ -269,7 +269,7 @@ func (t *Tx) repetitions(ctx context.Context, ws subject.WorkspaceID, bases []ke
 		for _, f := range from {
 			rows.row().int(int64(ws)).text(string(f.base)).text(string(f.key)).text(string(f.base + retryEnd))
 		}
-		found, err := query(ctx, t, func(rows *sql.Rows) (n next, err error) {
+		found, err := query(t, func(rows *sql.Rows) (n next, err error) {
 			return n, rows.Scan(&n.base, &n.key)
 		}, nextRepetitions, &rows)
 		if err != nil {
@@ -286,7 +286,7 @@ func (t *Tx) repetitions(ctx context.Context, ws subject.WorkspaceID, bases []ke
 	return keys, nil
 }
 
-func (t *Tx) lockTheirDeliveries(ctx context.Context, ws subject.WorkspaceID, now, cutoff time.Time, occasions map[key.Instance]*occasion) (map[instance.ID][]int64, error) {
+func (t *Tx) lockTheirDeliveries(ws subject.WorkspaceID, now, cutoff time.Time, occasions map[key.Instance]*occasion) (map[instance.ID][]int64, error) {
 	owner := map[instance.ID]*occasion{}
 	for _, o := range occasions {
 		for _, m := range o.members {
@@ -300,7 +300,7 @@ func (t *Tx) lockTheirDeliveries(ctx context.Context, ws subject.WorkspaceID, no
 		rows.row().int(int64(ws)).int(int64(id))
 	}
 	deliveries := map[instance.ID][]int64{}
-	_, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+	_, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
 		var id int64
 		var in instance.ID
 		var over bool
@@ -315,7 +315,7 @@ func (t *Tx) lockTheirDeliveries(ctx context.Context, ws subject.WorkspaceID, no
 }
 
 // spend notes the keys of the occasions that are over and deletes their rows.
-func (t *Tx) spend(ctx context.Context, ws subject.WorkspaceID, occasions map[key.Instance]*occasion, deliveries map[instance.ID][]int64, r *Retained) error {
+func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion, deliveries map[instance.ID][]int64, r *Retained) error {
 	var over []*occasion
 	var keys []string
 	for _, base := range sortedKeys(occasions) {
@@ -324,7 +324,7 @@ func (t *Tx) spend(ctx context.Context, ws subject.WorkspaceID, occasions map[ke
 			keys = append(keys, string(base))
 		}
 	}
-	known, err := t.spent(ctx, ws, keys)
+	known, err := t.spent(ws, keys)
 	if err != nil {
 		return err
 	}
@@ -343,7 +343,7 @@ func (t *Tx) spend(ctx context.Context, ws subject.WorkspaceID, occasions map[ke
 			}
 		}
 	}
-	if _, err := t.exec(ctx, upsertSpent, &notes); err != nil {
+	if _, err := t.exec(upsertSpent, &notes); err != nil {
 		return err
 	}
 	for _, del := range []struct {
@@ -357,7 +357,7 @@ func (t *Tx) spend(ctx context.Context, ws subject.WorkspaceID, occasions map[ke
 		{deleteDeliveries, &sent, &r.Deliveries},
 		{deleteInstances, &instances, &r.Instances},
 	} {
-		if *del.n, err = t.exec(ctx, del.text, del.rows); err != nil {
+		if *del.n, err = t.exec(del.text, del.rows); err != nil {
 			return err
 		}
 	}
@@ -365,7 +365,7 @@ func (t *Tx) spend(ctx context.Context, ws subject.WorkspaceID, occasions map[ke
 	for _, id := range slices.Compact(eventIDs) {
 		events.row().int(int64(ws)).int(id)
 	}
-	return t.deleteEvents(ctx, ws, &events, r)
+	return t.deleteEvents(ws, &events, r)
 }
 
 // note is what has to be known of the occasion for ever, beside what is known of its key already.
@@ -394,13 +394,13 @@ type Spent struct {
 }
 
 // spent reads what is known of keys whose occasions were deleted.
-func (t *Tx) spent(ctx context.Context, ws subject.WorkspaceID, keys []string) (map[string]Spent, error) {
+func (t *Tx) spent(ws subject.WorkspaceID, keys []string) (map[string]Spent, error) {
 	var rows rowset
 	for _, k := range keys {
 		rows.row().int(int64(ws)).text(k).text(key.Hash(k))
 	}
 	known := map[string]Spent{}
-	_, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+	_, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
 		var k string
 		var s Spent
 		err = rows.Scan(&k, &s.Instance, &s.Retries, &s.Forgotten)
@@ -410,8 +410,8 @@ func (t *Tx) spent(ctx context.Context, ws subject.WorkspaceID, keys []string) (
 	return known, err
 }
 
-func (t *Tx) deleteEvents(ctx context.Context, ws subject.WorkspaceID, rows *rowset, r *Retained) error {
-	gone, err := query(ctx, t, scanInt, deleteEvents, rows)
+func (t *Tx) deleteEvents(ws subject.WorkspaceID, rows *rowset, r *Retained) error {
+	gone, err := query(t, scanInt, deleteEvents, rows)
 	if err != nil {
 		return err
 	}
@@ -420,7 +420,7 @@ func (t *Tx) deleteEvents(ctx context.Context, ws subject.WorkspaceID, rows *row
 	for _, id := range gone {
 		ids.row().int(id)
 	}
-	n, err := t.exec(ctx, deleteDecisionsOfEvents, int64(ws), &ids)
+	n, err := t.exec(deleteDecisionsOfEvents, int64(ws), &ids)
 	r.Decisions += n
 	return err
 }
@@ -432,8 +432,8 @@ ORDER BY id
 LIMIT $4`
 
 // retainEvents deletes events of which no instance was made, or is left.
-func (t *Tx) retainEvents(ctx context.Context, ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
-	found, err := query(ctx, t, scanInt, oldEvents, int64(ws), after, firstID(cutoff), int64(limit))
+func (t *Tx) retainEvents(ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
+	found, err := query(t, scanInt, oldEvents, int64(ws), after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
 		return 0, false, err
 	}
@@ -441,7 +441,7 @@ func (t *Tx) retainEvents(ctx context.Context, ws subject.WorkspaceID, cutoff ti
 	for _, id := range found {
 		rows.row().int(int64(ws)).int(id)
 	}
-	return found[len(found)-1], len(found) == limit, t.deleteEvents(ctx, ws, &rows, r)
+	return found[len(found)-1], len(found) == limit, t.deleteEvents(ws, &rows, r)
 }
 
 const oldDecisions = `
@@ -457,13 +457,13 @@ WHERE ws = $1 AND id > $2 AND id <= $3 AND at < $4
   AND NOT EXISTS (SELECT 1 FROM event AS e WHERE e.ws = decision.ws AND e.id = decision.event_id)`
 
 // retainDecisions deletes what was decided about events and instances that are gone or never were.
-func (t *Tx) retainDecisions(ctx context.Context, ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
-	found, err := query(ctx, t, scanInt, oldDecisions, int64(ws), after, firstID(cutoff), int64(limit))
+func (t *Tx) retainDecisions(ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
+	found, err := query(t, scanInt, oldDecisions, int64(ws), after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
 		return 0, false, err
 	}
 	last = found[len(found)-1]
-	r.Decisions, err = t.exec(ctx, deleteDecisions, int64(ws), after, last, micros(cutoff))
+	r.Decisions, err = t.exec(deleteDecisions, int64(ws), after, last, micros(cutoff))
 	return last, len(found) == limit, err
 }
 
@@ -484,10 +484,10 @@ WHERE (context, workflow, ws) IN (SELECT r.context, r.workflow, r.ws FROM /*ROWS
 
 // retainThrottles deletes what contexts have fired so long ago that no cooldown asks for it. Until then they are needed,
 // whatever the cutoff is.
-func (t *Tx) retainThrottles(ctx context.Context, ws subject.WorkspaceID, quiet time.Time, after ThrottleRef, limit int, r *Retained) (last ThrottleRef, full bool, err error) {
+func (t *Tx) retainThrottles(ws subject.WorkspaceID, quiet time.Time, after ThrottleRef, limit int, r *Retained) (last ThrottleRef, full bool, err error) {
 	var old []ThrottleRef
 	last.Workspace = ws
-	found, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+	found, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
 		var over bool
 		if err = rows.Scan(&last.Context, &last.Workflow, &over); over {
 			old = append(old, last)
@@ -497,14 +497,14 @@ func (t *Tx) retainThrottles(ctx context.Context, ws subject.WorkspaceID, quiet 
 	if err != nil || len(old) == 0 {
 		return last, len(found) == limit, err
 	}
-	if _, err := t.lockThrottles(ctx, old); err != nil { // in the order in which everybody does
+	if _, err := t.lockThrottles(old); err != nil { // in the order in which everybody does
 		return last, false, err
 	}
 	var rows rowset
 	for _, th := range old {
 		rows.row().int(int64(ws)).text(th.Workflow).text(th.Context)
 	}
-	r.Throttles, err = t.exec(ctx, deleteThrottles, micros(quiet), &rows)
+	r.Throttles, err = t.exec(deleteThrottles, micros(quiet), &rows)
 	return last, len(found) == limit, err
 }
 
@@ -549,8 +549,8 @@ func (s *Store) retainDefinitions(ctx context.Context, ws subject.WorkspaceID) (
 	} else if set > 0 {
 		oldest = min(oldest, set)
 	}
-	err = s.write(ctx, func(t *Tx) (err error) {
-		n, err = t.exec(ctx, deleteReplaced, int64(ws), oldest)
+	err = s.Write(ctx, func(t *Tx) (err error) {
+		n, err = t.exec(deleteReplaced, int64(ws), oldest)
 		return err
 	})
 	return n, err

@@ -76,11 +76,11 @@ func (s *Store) Writable(ctx context.Context) error {
 	}
 	chance := make([]byte, roomBytes/2)
 	_, _ = rand.Read(chance) // it never fails: without chance the process ends
-	err := s.write(ctx, func(t *Tx) error {
-		if _, err := t.exec(ctx, insertProbe, hex.EncodeToString(chance)); err != nil {
+	err := s.Write(ctx, func(t *Tx) error {
+		if _, err := t.exec(insertProbe, hex.EncodeToString(chance)); err != nil {
 			return err
 		}
-		_, err := t.exec(ctx, deleteProbe)
+		_, err := t.exec(deleteProbe)
 		return err
 	})
 	switch {

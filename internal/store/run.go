@@ -107,11 +107,11 @@ func (e *LockedError) Error() string {
 }
 
 // unlocked checks that no job locks any of the workflows.
-func (t *Tx) unlocked(ctx context.Context, ws subject.WorkspaceID, workflows []string) error {
+func (t *Tx) unlocked(ws subject.WorkspaceID, workflows []string) error {
 	if len(workflows) == 0 {
 		return nil
 	}
-	runs, err := query(ctx, t, scanRun, runningRuns, int64(ws))
+	runs, err := query(t, scanRun, runningRuns, int64(ws))
 	if err != nil {
 		return fmt.Errorf("look for runs: %w", err)
 	}
@@ -144,11 +144,11 @@ func union(seeds []RunSeed) []RunSeed {
 }
 
 // beginRuns begins the jobs of definitions, each once. A running job of the same kind and subject begins again.
-func (t *Tx) beginRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
+func (t *Tx) beginRuns(ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
 	if len(seeds) == 0 {
 		return nil
 	}
-	open, err := query(ctx, t, scanRun, runningRuns, int64(ws))
+	open, err := query(t, scanRun, runningRuns, int64(ws))
 	if err != nil {
 		return fmt.Errorf("look for runs: %w", err)
 	}
@@ -162,13 +162,13 @@ func (t *Tx) beginRuns(ctx context.Context, ws subject.WorkspaceID, now time.Tim
 		}
 		before.row().int(int64(ws)).text(seed.Kind).text(seed.Subject)
 	}
-	if _, err := t.exec(ctx, cancelRuns, micros(now), &before); err != nil {
+	if _, err := t.exec(cancelRuns, micros(now), &before); err != nil {
 		return fmt.Errorf("cancel runs: %w", err)
 	}
-	return t.addRuns(ctx, ws, now, definitions, seeds)
+	return t.addRuns(ws, now, definitions, seeds)
 }
 
-func (t *Tx) addRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
+func (t *Tx) addRuns(ws subject.WorkspaceID, now time.Time, definitions int64, seeds []RunSeed) error {
 	var rows rowset
 	for _, seed := range seeds {
 		rows.row().int(int64(ws)).int(t.s.NewID(now)).text(seed.Kind).text(seed.Subject).text(seed.Cause).int(definitions).time(seed.Since)
@@ -176,7 +176,7 @@ func (t *Tx) addRuns(ctx context.Context, ws subject.WorkspaceID, now time.Time,
 	if rows.n == 0 {
 		return nil
 	}
-	if _, err := t.exec(ctx, insertRuns, micros(now), &rows); err != nil {
+	if _, err := t.exec(insertRuns, micros(now), &rows); err != nil {
 		return fmt.Errorf("begin runs: %w", err)
 	}
 	t.due(dueMicros(now))
@@ -227,12 +227,12 @@ LIMIT $4`
 
 // RecordPage reads up to limit records of a type with ids after one. It takes no locks.
 func (s *Store) RecordPage(ctx context.Context, ws subject.WorkspaceID, typ string, after int64, limit int) (page []PageRecord, err error) {
-	read := s.read
+	read := s.Read
 	if s.writer == nil {
-		read = s.write // for PostgreSQL's plan, as in EventsByID
+		read = s.Write // for PostgreSQL's plan, as in EventsByID
 	}
 	err = read(ctx, func(t *Tx) (err error) {
-		page, err = query(ctx, t, func(rows *sql.Rows) (p PageRecord, err error) {
+		page, err = query(t, func(rows *sql.Rows) (p PageRecord, err error) {
 			p.Type = typ
 			return p, rows.Scan(&p.ID, &p.ExtID, &p.PropsJSON, &p.Closed, &p.Deleted, &p.ModifiedBy,
 				instant{&p.CreatedAt}, instant{&p.UpdatedAt}, instant{&p.EvaluateAt}, instant{&p.EvaluatedAt}, &p.State, &p.Links)
@@ -283,8 +283,8 @@ type RunStep struct {
 // AdvanceBackfill advances a job and requests the evaluation of the marked records, in one transaction. If the job was
 // advanced by another process or cancelled meanwhile, nothing is written, and moved is false.
 func (s *Store) AdvanceBackfill(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
-	err = s.write(ctx, func(t *Tx) error {
-		moved, err = t.moveRun(ctx, now, run, step)
+	err = s.Write(ctx, func(t *Tx) error {
+		moved, err = t.moveRun(now, run, step)
 		return err
 	})
 	if err != nil {
@@ -293,13 +293,13 @@ func (s *Store) AdvanceBackfill(ctx context.Context, now time.Time, run Run, ste
 	return moved, nil
 }
 
-func (t *Tx) moveRun(ctx context.Context, now time.Time, run Run, step RunStep) (moved bool, err error) {
+func (t *Tx) moveRun(now time.Time, run Run, step RunStep) (moved bool, err error) {
 	at := dueMicros(now)
 	status, finished := RunRunning, int64(0)
 	if step.End {
 		status, finished = RunDone, at
 	}
-	n, err := t.exec(ctx, moveRun, int64(run.Workspace), run.ID, run.Cursor, step.Cursor, int64(step.Done), at, status, finished, int64(step.Total))
+	n, err := t.exec(moveRun, int64(run.Workspace), run.ID, run.Cursor, step.Cursor, int64(step.Done), at, status, finished, int64(step.Total))
 	if moved = n > 0; err != nil || !moved {
 		return moved, err
 	}
@@ -307,7 +307,7 @@ func (t *Tx) moveRun(ctx context.Context, now time.Time, run Run, step RunStep) 
 	for _, id := range step.Marks {
 		rows.row().int(int64(run.Workspace)).int(int64(id))
 	}
-	if _, err := t.exec(ctx, markRecords, at, &rows); err != nil {
+	if _, err := t.exec(markRecords, at, &rows); err != nil {
 		return true, fmt.Errorf("mark records: %w", err)
 	}
 	if len(step.Marks) > 0 || step.End { // the marked records, or the next job
@@ -367,8 +367,8 @@ func (s *Store) ResumeRun(ctx context.Context, ws subject.WorkspaceID, id int64,
 func (s *Store) turnRun(
 	ctx context.Context, ws subject.WorkspaceID, id int64, now time.Time, text string, audit Audit, to string, from ...string,
 ) (run Run, err error) {
-	err = s.write(ctx, func(t *Tx) error {
-		runs, err := query(ctx, t, scanRun, runByID, int64(ws), id)
+	err = s.Write(ctx, func(t *Tx) error {
+		runs, err := query(t, scanRun, runByID, int64(ws), id)
 		if err != nil {
 			return err
 		}
@@ -378,26 +378,26 @@ func (s *Store) turnRun(
 		if run = runs[0]; run.Status == to {
 			return nil
 		}
-		newer, err := query(ctx, t, scanInt, newerRun, int64(ws), runs[0].Kind, runs[0].Subject, id)
+		newer, err := query(t, scanInt, newerRun, int64(ws), runs[0].Kind, runs[0].Subject, id)
 		if err != nil {
 			return err
 		}
 		if refused := (&RunError{Status: runs[0].Status, Newer: len(newer) > 0 && text == resumeRun}); refused.Newer || !slices.Contains(from, run.Status) {
 			return refused
 		}
-		n, err := t.exec(ctx, text, int64(ws), id, dueMicros(now))
+		n, err := t.exec(text, int64(ws), id, dueMicros(now))
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			return errAgain
+			return ErrAgain
 		}
-		if runs, err = query(ctx, t, scanRun, runByID, int64(ws), id); err != nil {
+		if runs, err = query(t, scanRun, runByID, int64(ws), id); err != nil {
 			return err
 		}
 		run = runs[0]
 		t.due(dueMicros(now))
-		return t.audit(ctx, ws, now, audit)
+		return t.audit(ws, now, audit)
 	})
 	if err != nil {
 		return Run{}, fmt.Errorf("a run: %w", err)

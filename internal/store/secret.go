@@ -23,11 +23,11 @@ ON CONFLICT (ws, name) DO UPDATE SET sealed = excluded.sealed, updated_at = excl
 
 // PutSecret stores a secret, in place of one of the same name, with its audit entry.
 func (s *Store) PutSecret(ctx context.Context, ws subject.WorkspaceID, now time.Time, name, sealed string, audit Audit) error {
-	err := s.write(ctx, func(t *Tx) error {
-		if _, err := t.exec(ctx, putSecret, int64(ws), name, sealed, micros(now)); err != nil {
+	err := s.Write(ctx, func(t *Tx) error {
+		if _, err := t.exec(putSecret, int64(ws), name, sealed, micros(now)); err != nil {
 			return err
 		}
-		return t.audit(ctx, ws, now, audit)
+		return t.audit(ws, now, audit)
 	})
 	if err != nil {
 		return fmt.Errorf("put secret: %w", err)
@@ -41,15 +41,15 @@ WHERE ws = $1 AND name = $2`
 
 // DeleteSecret removes a secret, with its audit entry. ErrNotFound: there is none of that name.
 func (s *Store) DeleteSecret(ctx context.Context, ws subject.WorkspaceID, now time.Time, name string, audit Audit) error {
-	err := s.write(ctx, func(t *Tx) error {
-		n, err := t.exec(ctx, deleteSecret, int64(ws), name)
+	err := s.Write(ctx, func(t *Tx) error {
+		n, err := t.exec(deleteSecret, int64(ws), name)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return ErrNotFound
 		}
-		return t.audit(ctx, ws, now, audit)
+		return t.audit(ws, now, audit)
 	})
 	if err != nil {
 		return fmt.Errorf("delete secret: %w", err)

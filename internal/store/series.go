@@ -88,14 +88,14 @@ ORDER BY i.id
 /*LOCK i*/`
 
 // later reports which rows of calendars have a later occasion in their series.
-func (t *Tx) later(ctx context.Context, rows []instance.Row) (map[instance.ID]bool, error) {
+func (t *Tx) later(rows []instance.Row) (map[instance.ID]bool, error) {
 	var wanted rowset
 	for _, i := range rows {
 		if i.Record == 0 && i.LocalDate != "" && i.Episode == 0 {
 			wanted.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Workflow).text(i.Trigger).time(i.DueAt)
 		}
 	}
-	found, err := query(ctx, t, scanInt, laterOfSeries, &wanted)
+	found, err := query(t, scanInt, laterOfSeries, &wanted)
 	if err != nil {
 		return nil, fmt.Errorf("look for later occasions: %w", err)
 	}
@@ -107,10 +107,10 @@ func (t *Tx) later(ctx context.Context, rows []instance.Row) (map[instance.ID]bo
 }
 
 // series reads the stored state of series. No planning transaction runs at the same time.
-func (t *Tx) series(ctx context.Context, ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
+func (t *Tx) series(ws subject.WorkspaceID, refs []SeriesRef) (map[SeriesRef]Series, error) {
 	found := make(map[SeriesRef]Series, len(refs))
 	for _, ref := range refs {
-		pending, err := query(ctx, t, scanInstance, pendingOfSeries, ref.Workflow, ref.Trigger, int64(ws))
+		pending, err := query(t, scanInstance, pendingOfSeries, ref.Workflow, ref.Trigger, int64(ws))
 		if err != nil {
 			return nil, fmt.Errorf("lock what is scheduled: %w", err)
 		}
@@ -128,7 +128,7 @@ func (t *Tx) series(ctx context.Context, ws subject.WorkspaceID, refs []SeriesRe
 			}
 		}
 		for _, status := range []instance.Status{instance.Completed, instance.Skipped, instance.Failed, instance.Cancelled} {
-			_, err := query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+			_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 				var due time.Time
 				var local string
 				err := rows.Scan(instant{&due}, &local)
@@ -145,14 +145,14 @@ func (t *Tx) series(ctx context.Context, ws subject.WorkspaceID, refs []SeriesRe
 }
 
 // planCalendar makes the series of an apply match the new definitions.
-func (t *Tx) planCalendar(ctx context.Context, ws subject.WorkspaceID, now time.Time, number int64, version func(string) int64, c *CalendarPlan) error {
+func (t *Tx) planCalendar(ws subject.WorkspaceID, now time.Time, number int64, version func(string) int64, c *CalendarPlan) error {
 	if c == nil {
 		return nil
 	}
-	if err := t.planRepairs(ctx, ws, now, c.Repairs); err != nil || len(c.Refs) == 0 {
+	if err := t.planRepairs(ws, now, c.Repairs); err != nil || len(c.Refs) == 0 {
 		return err
 	}
-	found, err := t.series(ctx, ws, c.Refs)
+	found, err := t.series(ws, c.Refs)
 	if err != nil {
 		return err
 	}
@@ -160,10 +160,10 @@ func (t *Tx) planCalendar(ctx context.Context, ws subject.WorkspaceID, now time.
 	if err != nil {
 		return err
 	}
-	if err := t.writePlans(ctx, changed); err != nil {
+	if err := t.writePlans(changed); err != nil {
 		return err
 	}
-	return t.insertSuccessors(ctx, seeds)
+	return t.insertSuccessors(seeds)
 }
 
 // successors is the progress of one Successor.
@@ -180,7 +180,7 @@ func (s *successors) advance() {
 }
 
 // insertSuccessors makes sure that occasions exist. A withdrawn one is revived; one that has ended is passed over.
-func (t *Tx) insertSuccessors(ctx context.Context, seeds []Successor) error {
+func (t *Tx) insertSuccessors(seeds []Successor) error {
 	open := make([]*successors, 0, len(seeds))
 	for _, seed := range seeds {
 		next, stop := iter.Pull(seed.Rows)
@@ -192,7 +192,7 @@ func (t *Tx) insertSuccessors(ctx context.Context, seeds []Successor) error {
 	}
 	for len(open) > 0 {
 		var err error
-		if open, err = t.insertSuccessorRound(ctx, open); err != nil {
+		if open, err = t.insertSuccessorRound(open); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ func (t *Tx) insertSuccessors(ctx context.Context, seeds []Successor) error {
 }
 
 // insertSuccessorRound inserts what it can, and returns the successors that have to try another row.
-func (t *Tx) insertSuccessorRound(ctx context.Context, open []*successors) (left []*successors, err error) {
+func (t *Tx) insertSuccessorRound(open []*successors) (left []*successors, err error) {
 	type stored struct {
 		row       instance.Row
 		forgotten int
@@ -217,7 +217,7 @@ func (t *Tx) insertSuccessorRound(ctx context.Context, open []*successors) (left
 		keys.row().int(int64(n.ws)).text(n.key)
 		hashes.row().int(int64(n.ws)).text(key.Hash(n.key)).text(n.key)
 	}
-	_, err = query(ctx, t, func(rows *sql.Rows) (struct{}, error) {
+	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		var s stored
 		s.row, err = scanInstanceAnd(rows, &s.forgotten)
 		found[keyRef{s.row.Workspace, s.row.Key}] = s
@@ -226,7 +226,7 @@ func (t *Tx) insertSuccessorRound(ctx context.Context, open []*successors) (left
 	if err != nil {
 		return nil, fmt.Errorf("find occasions: %w", err)
 	}
-	used, err := query(ctx, t, scanSpentKey, spentKeys, &hashes)
+	used, err := query(t, scanSpentKey, spentKeys, &hashes)
 	if err != nil {
 		return nil, fmt.Errorf("look for spent keys: %w", err)
 	}
@@ -267,11 +267,11 @@ func (t *Tx) insertSuccessorRound(ctx context.Context, open []*successors) (left
 			s.seed.Made(s.row)
 		}
 	}
-	if err := t.writePlans(ctx, revived); err != nil {
+	if err := t.writePlans(revived); err != nil {
 		return nil, err
 	}
 	for _, ws := range sortedKeys(fresh) {
-		if err := t.insertInstances(ctx, ws, fresh[ws]); err != nil {
+		if err := t.insertInstances(ws, fresh[ws]); err != nil {
 			return nil, err
 		}
 	}
@@ -287,9 +287,9 @@ type ManualRun struct {
 // RunManually makes an occasion that a person asks for, with its audit entry. The same key again finds the same occasion. If
 // the definition set in force has another number, the error is ErrStaleDefinitions.
 func (s *Store) RunManually(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit, once *Idempotent[ManualRun]) (run ManualRun, err error) {
-	err = s.plan(ctx, func(t *Tx) error {
-		run, err = once.run(ctx, t, row.Workspace, func() (ManualRun, error) {
-			return t.runManually(ctx, row, definitions, now, audit)
+	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
+		run, err = once.run(t, row.Workspace, func() (ManualRun, error) {
+			return t.runManually(row, definitions, now, audit)
 		})
 		return err
 	})
@@ -299,8 +299,8 @@ func (s *Store) RunManually(ctx context.Context, row instance.Row, definitions i
 	return run, nil
 }
 
-func (t *Tx) runManually(ctx context.Context, row instance.Row, definitions int64, now time.Time, audit Audit) (ManualRun, error) {
-	found, forgotten, err := t.existing(ctx, row.Workspace, definitions, []string{row.Key})
+func (t *Tx) runManually(row instance.Row, definitions int64, now time.Time, audit Audit) (ManualRun, error) {
+	found, forgotten, err := t.existing(row.Workspace, definitions, []string{row.Key})
 	if err != nil {
 		return ManualRun{}, err
 	}
@@ -312,8 +312,8 @@ func (t *Tx) runManually(ctx context.Context, row instance.Row, definitions int6
 	if n := forgotten[row.Key]; n > 0 {
 		row.Key = string(key.Instance(row.Key).Retry(n))
 	}
-	if err := t.insertInstances(ctx, row.Workspace, []instance.Row{row}); err != nil {
+	if err := t.insertInstances(row.Workspace, []instance.Row{row}); err != nil {
 		return ManualRun{}, err
 	}
-	return ManualRun{Row: row, Created: true}, t.audit(ctx, row.Workspace, now, audit)
+	return ManualRun{Row: row, Created: true}, t.audit(row.Workspace, now, audit)
 }

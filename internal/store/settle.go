@@ -98,8 +98,8 @@ func (s *Store) Settle(ctx context.Context, now time.Time, list []Settlement) (s
 	if len(list) == 0 {
 		return nil, nil
 	}
-	err = s.write(ctx, func(t *Tx) error {
-		stale, err = t.settle(ctx, now, list)
+	err = s.Write(ctx, func(t *Tx) error {
+		stale, err = t.settle(now, list)
 		return err
 	})
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) Settle(ctx context.Context, now time.Time, list []Settlement) (s
 	return stale, nil
 }
 
-func (t *Tx) settle(ctx context.Context, now time.Time, list []Settlement) ([]delivery.ID, error) {
+func (t *Tx) settle(now time.Time, list []Settlement) ([]delivery.ID, error) {
 	byRef := make(map[deliveryRef]Settlement, len(list))
 	for _, s := range list {
 		if _, ok := byRef[deliveryRef{s.Workspace, s.ID}]; ok {
@@ -138,7 +138,7 @@ func (t *Tx) settle(ctx context.Context, now time.Time, list []Settlement) ([]de
 		sent     int64 // the last time
 		sendAt   int64
 	}
-	done, err := query(ctx, t, func(rows *sql.Rows) (v settled, err error) {
+	done, err := query(t, func(rows *sql.Rows) (v settled, err error) {
 		var unknownSince int64
 		err = rows.Scan(&v.ws, &v.id, &v.status, &v.instance, &v.sent, &unknownSince, &v.contact, &v.slot, &v.sendAt)
 		v.reached = v.sent > 0 || unknownSince > 0
@@ -188,22 +188,22 @@ func (t *Tx) settle(ctx context.Context, now time.Time, list []Settlement) ([]de
 			released.row().int(int64(d.ws)).int(int64(d.id))
 		}
 	}
-	if _, err := t.exec(ctx, releaseSlots, &released); err != nil {
+	if _, err := t.exec(releaseSlots, &released); err != nil {
 		return nil, fmt.Errorf("release slots: %w", err)
 	}
-	if _, err := t.exec(ctx, alignRetries, alignWithin.Microseconds(), &again); err != nil {
+	if _, err := t.exec(alignRetries, alignWithin.Microseconds(), &again); err != nil {
 		return nil, fmt.Errorf("have retries of one place come together: %w", err)
 	}
-	if _, err := t.insertDeliveries(ctx, made); err != nil {
+	if _, err := t.insertDeliveries(made); err != nil {
 		return nil, err
 	}
-	if err := t.settleReassignment(ctx, now, &inherit); err != nil {
+	if err := t.settleReassignment(now, &inherit); err != nil {
 		return nil, err
 	}
-	if err := t.insertAttempts(ctx, attempts); err != nil {
+	if err := t.insertAttempts(attempts); err != nil {
 		return nil, err
 	}
-	if err := t.insertContents(ctx, contents); err != nil {
+	if err := t.insertContents(contents); err != nil {
 		return nil, err
 	}
 	var stale []delivery.ID

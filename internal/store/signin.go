@@ -33,14 +33,14 @@ WHERE ws = $1 AND (hash = $2 OR old_hash = $2) AND used_at < $3`
 
 // CreateSignIn keeps a session, notes the use of its key, and deletes the sessions that are over.
 func (s *Store) CreateSignIn(ctx context.Context, in SignIn) error {
-	err := s.write(ctx, func(t *Tx) error {
-		if _, err := t.exec(ctx, deleteOldSignIns, micros(in.CreatedAt)); err != nil {
+	err := s.Write(ctx, func(t *Tx) error {
+		if _, err := t.exec(deleteOldSignIns, micros(in.CreatedAt)); err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, keySignsIn, int64(in.Workspace), in.KeyHash, micros(in.CreatedAt)); err != nil {
+		if _, err := t.exec(keySignsIn, int64(in.Workspace), in.KeyHash, micros(in.CreatedAt)); err != nil {
 			return err
 		}
-		_, err := t.exec(ctx, insertSignIn, int64(in.Workspace), in.Hash, in.KeyHash, micros(in.CreatedAt), micros(in.ExpiresAt))
+		_, err := t.exec(insertSignIn, int64(in.Workspace), in.Hash, in.KeyHash, micros(in.CreatedAt), micros(in.ExpiresAt))
 		return err
 	})
 	if err != nil {
@@ -67,8 +67,8 @@ WHERE hash = $1`
 
 // EndSignIn ends a session; one that is not there has ended.
 func (s *Store) EndSignIn(ctx context.Context, hash string) error {
-	err := s.write(ctx, func(t *Tx) error {
-		_, err := t.exec(ctx, deleteSignIn, hash)
+	err := s.Write(ctx, func(t *Tx) error {
+		_, err := t.exec(deleteSignIn, hash)
 		return err
 	})
 	if err != nil {

@@ -24,9 +24,9 @@ LIMIT $3`
 
 // Standing reads what is known of a person's limits; limit bounds what waits. ErrNotFound: there is no such contact.
 func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string, now time.Time, limit int) (out Standing, err error) {
-	err = s.read(ctx, func(t *Tx) error {
+	err = s.Read(ctx, func(t *Tx) error {
 		out = Standing{}
-		found, err := query(ctx, t, scanContactRow, contactRow, int64(ws), id)
+		found, err := query(t, scanContactRow, contactRow, int64(ws), id)
 		if err != nil {
 			return err
 		}
@@ -36,11 +36,11 @@ func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string,
 		out.Contact = found[0]
 		ref := PersonRef{ws, out.Contact.ID}
 		persons := map[PersonRef]Person{ref: {Contact: out.Contact.Contact, Found: true}}
-		if err := t.readSlots(ctx, now, persons, nil); err != nil {
+		if err := t.readSlots(now, persons, nil); err != nil {
 			return err
 		}
 		out.Person = persons[ref]
-		out.Waiting, err = query(ctx, t, scanDelivery, waitingOf, int64(ws), int64(out.Contact.ID), int64(limit))
+		out.Waiting, err = query(t, scanDelivery, waitingOf, int64(ws), int64(out.Contact.ID), int64(limit))
 		return err
 	})
 	if err != nil {

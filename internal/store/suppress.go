@@ -38,8 +38,8 @@ func (s *Store) Suppress(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, id string, others func(ContactRow) []string,
 	decide func(SuppressState) (SuppressChange, error), once *Idempotent[SuppressChange],
 ) error {
-	err := s.write(ctx, func(t *Tx) error {
-		_, err := once.run(ctx, t, ws, func() (SuppressChange, error) { return t.suppress(ctx, ws, now, id, others, decide) })
+	err := s.Write(ctx, func(t *Tx) error {
+		_, err := once.run(t, ws, func() (SuppressChange, error) { return t.suppress(ctx, ws, now, id, others, decide) })
 		return err
 	})
 	if err != nil {
@@ -52,7 +52,7 @@ func (t *Tx) suppress(
 	ctx context.Context, ws subject.WorkspaceID, now time.Time, id string, others func(ContactRow) []string,
 	decide func(SuppressState) (SuppressChange, error),
 ) (none SuppressChange, err error) {
-	found, err := query(ctx, t, scanContactRow, contactRow, int64(ws), id)
+	found, err := query(t, scanContactRow, contactRow, int64(ws), id)
 	if err != nil {
 		return none, fmt.Errorf("read contact: %w", err)
 	}
@@ -65,23 +65,23 @@ func (t *Tx) suppress(
 			ids = append(ids, other)
 		}
 	}
-	if _, err := t.lockDeliveriesOf(ctx, lockDeliveriesOf, ws, ids); err != nil {
+	if _, err := t.lockDeliveriesOf(lockDeliveriesOf, ws, ids); err != nil {
 		return none, err
 	}
-	known, err := t.lockContacts(ctx, ws, ids)
+	known, err := t.lockContacts(ws, ids)
 	if err != nil {
 		return none, err
 	}
 	state := SuppressState{Contact: known[id]}
 	if strings.Join(others(state.Contact), "\n") != strings.Join(others(found[0]), "\n") {
-		return none, errAgain // its addresses were changed meanwhile
+		return none, ErrAgain // its addresses were changed meanwhile
 	}
 	for _, other := range ids[1:] {
 		if c, ok := known[other]; ok {
 			state.Others = append(state.Others, c)
 		}
 	}
-	if state.Deliveries, err = t.lockDeliveriesOf(ctx, lockDeliveriesOfNow, ws, ids); err != nil {
+	if state.Deliveries, err = t.lockDeliveriesOf(lockDeliveriesOfNow, ws, ids); err != nil {
 		return none, err
 	}
 	theirs := state
@@ -90,15 +90,15 @@ func (t *Tx) suppress(
 	if err != nil || len(change.Contacts) == 0 {
 		return change, err
 	}
-	if err := t.updateDeliveries(ctx, now, state.Deliveries, change.Deliveries); err != nil {
+	if err := t.updateDeliveries(now, state.Deliveries, change.Deliveries); err != nil {
 		return none, err
 	}
 	writes := make([]ContactWrite, len(change.Contacts))
 	for i, c := range change.Contacts {
 		writes[i].ContactRow = c
 	}
-	if _, err := t.writeContacts(ctx, ws, now, writes); err != nil {
+	if _, err := t.writeContacts(ws, now, writes); err != nil {
 		return none, err
 	}
-	return change, t.audit(ctx, ws, now, change.Audit)
+	return change, t.audit(ws, now, change.Audit)
 }

@@ -21,15 +21,17 @@ const (
 )
 
 var (
-	// errAgain ends a transaction that found rows inserted after it began to decide.
-	errAgain = errors.New("somebody else inserted the same key meanwhile")
+	// ErrAgain is returned by the work of a transaction that has to run again, as when another transaction inserted one of
+	// its keys after it began to decide.
+	ErrAgain = errors.New("somebody else inserted the same key meanwhile")
 	// errBegin is a transaction that did not begin, as on a connection from before a restart of the server.
 	errBegin = errors.New("begin")
 )
 
-// Tx is a connection, inside a transaction or for one read.
+// Tx is a connection, inside a transaction or for one read. It is used by one goroutine, until the function that got it returns.
 type Tx struct {
 	s        *Store
+	ctx      context.Context //nolint:containedctx // a Tx lives as long as one call, and all its statements end with that call
 	conn     conn
 	try      int       // of the transaction, from 1
 	waiting  []waiting // inserts sent with the next statement
@@ -37,6 +39,7 @@ type Tx struct {
 	marks    []*scanCursor
 	over     map[instanceRef]time.Time // instances whose messages ended unsent, and when
 	claimed  map[deliveryRef]bool      // deliveries whose intents this transaction decides
+	locked   string                    // the last table of which a statement waited for row locks; see strict
 }
 
 type conn interface {
@@ -60,6 +63,7 @@ func (t *Tx) render(text string, in []any) (rendered string, out []any, empty bo
 			constant = rows.constant()
 		}
 	}
+	t.s.strict.order(t, text)
 	st := t.s.statement(text, constant)
 	for _, arg := range in {
 		switch arg := arg.(type) {
@@ -84,16 +88,16 @@ func (t *Tx) render(text string, in []any) (rendered string, out []any, empty bo
 }
 
 // exec runs a statement and returns the number of rows it changed. With an empty rowset nothing is sent.
-func (t *Tx) exec(ctx context.Context, text string, in ...any) (int64, error) {
+func (t *Tx) exec(text string, in ...any) (int64, error) {
 	rendered, args, empty, err := t.render(text, in)
 	if err != nil || empty {
 		return 0, err
 	}
 	t.s.sent.Add(1)
 	if len(t.waiting) > 0 {
-		return t.together(ctx, waiting{text: rendered, args: args})
+		return t.together(waiting{text: rendered, args: args})
 	}
-	result, err := t.conn.ExecContext(ctx, rendered, args...)
+	result, err := t.conn.ExecContext(t.ctx, rendered, args...)
 	if err != nil {
 		return 0, err
 	}
@@ -101,16 +105,16 @@ func (t *Tx) exec(ctx context.Context, text string, in ...any) (int64, error) {
 }
 
 // query runs a statement and collects the results of scan. With an empty rowset nothing is sent.
-func query[T any](ctx context.Context, t *Tx, scan func(*sql.Rows) (T, error), text string, in ...any) ([]T, error) {
+func query[T any](t *Tx, scan func(*sql.Rows) (T, error), text string, in ...any) ([]T, error) {
 	rendered, args, empty, err := t.render(text, in)
 	if err != nil || empty {
 		return nil, err
 	}
-	if err := t.flush(ctx); err != nil {
+	if err := t.flush(); err != nil {
 		return nil, err
 	}
 	t.s.sent.Add(1)
-	rows, err := t.conn.QueryContext(ctx, rendered, args...)
+	rows, err := t.conn.QueryContext(t.ctx, rendered, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -153,15 +157,17 @@ func (s *Store) statement(text string, constant columnSet) statement {
 	return st
 }
 
-// read runs work outside a transaction, and again if its connection is gone: after a restart of the server, all connections
-// of the pool are.
-func (s *Store) read(ctx context.Context, work func(*Tx) error) error {
+// Read runs work outside a transaction: each statement reads what is committed when it begins. It runs work again if its
+// connection is gone: after a restart of the server, all connections of the pool are.
+func (s *Store) Read(ctx context.Context, work func(*Tx) error) error {
+	leave := s.strict.enter()
+	defer leave()
 	if !s.memory {
 		for try := 1; ; try++ {
 			if err := s.file.check(); err != nil {
 				return err
 			}
-			err := work(&Tx{s: s, conn: s.readers})
+			err := work(&Tx{s: s, ctx: ctx, conn: s.readers})
 			if err == nil || ctx.Err() != nil || try == maxTries || !s.dialect.broken(err) {
 				return err
 			}
@@ -171,17 +177,22 @@ func (s *Store) read(ctx context.Context, work func(*Tx) error) error {
 		return err
 	}
 	defer s.writer.release()
-	return work(&Tx{s: s, conn: s.writer})
+	return work(&Tx{s: s, ctx: ctx, conn: s.writer})
 }
 
-// write runs work in a transaction, and again if the database requires it.
-func (s *Store) write(ctx context.Context, work func(*Tx) error) error {
+// Write runs work in a transaction and commits it, and runs all of it again if the database is busy, found a deadlock or a
+// serialization failure, or if another transaction inserted one of its keys meanwhile. So work may run more than once: it
+// begins with empty results, has no effects but those of tx, reads no clock, and calls no other method of the store but
+// NewID. Its error rolls everything back and is returned as it is.
+//
+// Locks are taken in the order of lockOrder.
+func (s *Store) Write(ctx context.Context, work func(*Tx) error) error {
 	return s.writeFrom(ctx, s.dialect.begin, work)
 }
 
-// plan is write for work that follows from the definitions in force. No other set comes into force before it commits, so
-// nothing planned by an older set is committed after an apply.
-func (s *Store) plan(ctx context.Context, work func(*Tx) error) error {
+// WriteHoldingDefinitions is Write for work that follows from the definitions in force. No other set comes into force before
+// it commits, so nothing planned by an older set is committed after an apply.
+func (s *Store) WriteHoldingDefinitions(ctx context.Context, work func(*Tx) error) error {
 	return s.writeFrom(ctx, s.dialect.beginPlan, work)
 }
 
@@ -199,7 +210,7 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) erro
 		if s.dialect.busy(err) {
 			return fmt.Errorf("%w: %w", ErrBusy, err)
 		}
-		if !errors.Is(err, errAgain) && !errors.Is(err, errBegin) && !s.dialect.retriable(err) {
+		if !errors.Is(err, ErrAgain) && !errors.Is(err, errBegin) && !s.dialect.retriable(err) {
 			return err
 		}
 		if s.dialect.deadlock(err) {
@@ -212,6 +223,8 @@ func (s *Store) writeFrom(ctx context.Context, begin string, work func(*Tx) erro
 }
 
 func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*Tx) error) (earliest int64, err error) {
+	leave := s.strict.enter()
+	defer leave()
 	c, release, err := s.acquire(ctx)
 	if err != nil {
 		return 0, err
@@ -220,7 +233,7 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 	if err := s.file.check(); err != nil {
 		return 0, err
 	}
-	t := &Tx{s: s, conn: c, try: try}
+	t := &Tx{s: s, ctx: ctx, conn: c, try: try}
 	open := true
 	defer func() {
 		if !open {
@@ -231,18 +244,18 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 		}
 		// Also runs when work panics. A connection on which the rollback fails is not used again: the pool checks the
 		// transaction state of a PostgreSQL connection, and SQLite has rolled back by itself.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
-		t.waiting = nil
-		_, _ = t.exec(ctx, "ROLLBACK")
+		t.ctx, t.waiting = end, nil
+		_, _ = t.exec("ROLLBACK")
 	}()
-	if _, err := t.exec(ctx, begin); err != nil {
+	if _, err := t.exec(begin); err != nil {
 		return 0, fmt.Errorf("%w: %w", errBegin, err)
 	}
 	if err := work(t); err != nil {
 		return 0, err
 	}
-	if err := t.markUndelivered(ctx); err != nil {
+	if err := t.markUndelivered(); err != nil {
 		return 0, err
 	}
 	if err := context.Cause(ctx); err != nil {
@@ -252,7 +265,8 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 	// does not end with its caller's context.
 	commit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), commitTimeout, fmt.Errorf("no answer to COMMIT within %s", commitTimeout))
 	defer cancel()
-	if _, err := t.exec(commit, "COMMIT"); err != nil {
+	t.ctx = commit
+	if _, err := t.exec("COMMIT"); err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	open = false

@@ -22,18 +22,18 @@ func TestTriesAreBounded(t *testing.T) {
 	s := storetest.Memory(t)
 	f := fixture{TB: t, s: s}
 	tries := 0
-	f.mustBe(s.Write(t.Context(), func() error { tries++; return store.ErrAgain }), store.ErrConflict)
+	f.mustBe(s.Write(t.Context(), func(*store.Tx) error { tries++; return store.ErrAgain }), store.ErrConflict)
 	if tries != store.MaxTries {
 		t.Errorf("%d tries, want %d", tries, store.MaxTries)
 	}
 	tries = 0
-	f.mustBe(s.Write(t.Context(), func() error { tries++; return errBroken }), errBroken)
+	f.mustBe(s.Write(t.Context(), func(*store.Tx) error { tries++; return errBroken }), errBroken)
 	if tries != 1 {
 		t.Errorf("%d tries of what is broken", tries)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	tries = 0
-	if err := s.Write(ctx, func() error { tries++; cancel(); return store.ErrAgain }); err == nil || tries != 1 {
+	if err := s.Write(ctx, func(*store.Tx) error { tries++; cancel(); return store.ErrAgain }); err == nil || tries != 1 {
 		t.Errorf("%d tries after the end: %v", tries, err)
 	}
 }

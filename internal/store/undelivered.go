@@ -74,7 +74,7 @@ type instanceRef struct {
 }
 
 // markUndelivered runs before a transaction commits. Instances of events have no context and leave no mark.
-func (t *Tx) markUndelivered(ctx context.Context) error {
+func (t *Tx) markUndelivered() error {
 	if len(t.over) == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (t *Tx) markUndelivered(ctx context.Context) error {
 		at = t.over[ref]
 		rows.row().int(int64(ref.ws)).int(t.s.NewID(at)).int(int64(ref.id)).int(dueMicros(at))
 	}
-	n, err := t.exec(ctx, insertUndelivered, &rows)
+	n, err := t.exec(insertUndelivered, &rows)
 	if err != nil {
 		return fmt.Errorf("mark undelivered alerts: %w", err)
 	}
@@ -180,8 +180,8 @@ func scanContext(rows *sql.Rows) (ref ThrottleRef, err error) {
 }
 
 // delivered returns the contexts whose alert reached somebody since they fired, or can still reach somebody.
-func (t *Tx) delivered(ctx context.Context, list []Throttle) (map[ThrottleRef]bool, error) {
-	found, err := query(ctx, t, scanContext, delivered, contextRows(list))
+func (t *Tx) delivered(list []Throttle) (map[ThrottleRef]bool, error) {
+	found, err := query(t, scanContext, delivered, contextRows(list))
 	if err != nil {
 		return nil, fmt.Errorf("read which alerts were delivered: %w", err)
 	}
@@ -194,14 +194,14 @@ func (t *Tx) delivered(ctx context.Context, list []Throttle) (map[ThrottleRef]bo
 
 // rearmCooldown makes a refunded cooldown count again if one of its messages was sent afterwards, as when a person retried
 // it.
-func (t *Tx) rearmCooldown(ctx context.Context, found []Throttle) error {
+func (t *Tx) rearmCooldown(found []Throttle) error {
 	var void []Throttle
 	for _, th := range found {
 		if !th.VoidAt.IsZero() {
 			void = append(void, th)
 		}
 	}
-	delivered, err := t.delivered(ctx, void)
+	delivered, err := t.delivered(void)
 	for i := range found {
 		if delivered[found[i].ThrottleRef] {
 			found[i].VoidAt = time.Time{}
@@ -213,8 +213,8 @@ func (t *Tx) rearmCooldown(ctx context.Context, found []Throttle) error {
 // Undelivered takes up to limit marks of messages that ended unsent. It passes the contexts whose alert reached nobody to
 // decide, and refunds their cooldowns as decided, in one transaction. n is the number of marks taken.
 func (s *Store) Undelivered(ctx context.Context, now time.Time, limit int, decide func([]Undelivered) ([]Refund, error)) (n int, err error) {
-	err = s.plan(ctx, func(t *Tx) error {
-		n, err = t.takeUndelivered(ctx, now, limit, decide)
+	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
+		n, err = t.takeUndelivered(now, limit, decide)
 		return err
 	})
 	if err != nil {
@@ -223,9 +223,9 @@ func (s *Store) Undelivered(ctx context.Context, now time.Time, limit int, decid
 	return n, nil
 }
 
-func (t *Tx) takeUndelivered(ctx context.Context, now time.Time, limit int, decide func([]Undelivered) ([]Refund, error)) (int, error) {
+func (t *Tx) takeUndelivered(now time.Time, limit int, decide func([]Undelivered) ([]Refund, error)) (int, error) {
 	var marks, instances rowset
-	marked, err := query(ctx, t, func(rows *sql.Rows) (ref instanceRef, err error) {
+	marked, err := query(t, func(rows *sql.Rows) (ref instanceRef, err error) {
 		var id int64
 		err = rows.Scan(&ref.ws, &id, &ref.id)
 		marks.row().int(int64(ref.ws)).int(id)
@@ -238,11 +238,11 @@ func (t *Tx) takeUndelivered(ctx context.Context, now time.Time, limit int, deci
 	for _, ref := range slices.Compact(marked) {
 		instances.row().int(int64(ref.ws)).int(int64(ref.id))
 	}
-	refs, err := query(ctx, t, scanContext, contextsOfInstances, &instances)
+	refs, err := query(t, scanContext, contextsOfInstances, &instances)
 	if err != nil {
 		return 0, fmt.Errorf("find contexts: %w", err)
 	}
-	list, err := t.undelivered(ctx, refs)
+	list, err := t.undelivered(refs)
 	if err != nil {
 		return 0, err
 	}
@@ -253,17 +253,17 @@ func (t *Tx) takeUndelivered(ctx context.Context, now time.Time, limit int, deci
 	if len(refunds) != len(list) {
 		return 0, fmt.Errorf("%w: decisions about %d contexts instead of %d", ErrInvalid, len(refunds), len(list))
 	}
-	if err := t.refund(ctx, now, list, refunds); err != nil {
+	if err := t.refund(now, list, refunds); err != nil {
 		return 0, err
 	}
-	_, err = t.exec(ctx, deleteUndelivered, &marks)
+	_, err = t.exec(deleteUndelivered, &marks)
 	return len(marked), err
 }
 
 // undelivered returns the contexts whose last alert reached nobody. A context that was reset has no cooldown and is left
 // out.
-func (t *Tx) undelivered(ctx context.Context, refs []ThrottleRef) ([]Undelivered, error) {
-	throttles, err := t.throttles(ctx, throttlesByContext, refs)
+func (t *Tx) undelivered(refs []ThrottleRef) ([]Undelivered, error) {
+	throttles, err := t.throttles(throttlesByContext, refs)
 	if err != nil {
 		return nil, err
 	}
@@ -273,14 +273,14 @@ func (t *Tx) undelivered(ctx context.Context, refs []ThrottleRef) ([]Undelivered
 			fired = append(fired, th)
 		}
 	}
-	delivered, err := t.delivered(ctx, fired)
+	delivered, err := t.delivered(fired)
 	if err != nil {
 		return nil, err
 	}
 	fired = slices.DeleteFunc(fired, func(th Throttle) bool { return delivered[th.ThrottleRef] })
 	slices.SortFunc(fired, compareStamps)
 	why := map[ThrottleRef][]reason.Reason{}
-	if _, err := query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+	if _, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
 		var ref ThrottleRef
 		var r reason.Reason
 		err = rows.Scan(&ref.Workspace, &ref.Workflow, &ref.Context, &r)
@@ -294,7 +294,7 @@ func (t *Tx) undelivered(ctx context.Context, refs []ThrottleRef) ([]Undelivered
 		records.row().int(int64(th.Workspace)).int(int64(th.Record))
 	}
 	list := make([]Undelivered, 0, len(fired))
-	_, err = query(ctx, t, func(rows *sql.Rows) (v struct{}, err error) {
+	_, err = query(t, func(rows *sql.Rows) (v struct{}, err error) {
 		var u Undelivered
 		var ws subject.WorkspaceID
 		var id subject.RecordID
@@ -320,7 +320,7 @@ FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id`
 
 // refund takes locks in the order of the evaluation: records by row id, then contexts.
-func (t *Tx) refund(ctx context.Context, now time.Time, list []Undelivered, refunds []Refund) error {
+func (t *Tx) refund(now time.Time, list []Undelivered, refunds []Refund) error {
 	var records, evaluations, stamps rowset
 	var refs []ThrottleRef
 	decisions := map[subject.WorkspaceID][]Decision{}
@@ -333,7 +333,7 @@ func (t *Tx) refund(ctx context.Context, now time.Time, list []Undelivered, refu
 		at := dueMicros(r.At)
 		ids := []int64{int64(th.Record)}
 		if r.Shared {
-			others, err := query(ctx, t, scanInt, waitingForContext, at, micros(r.Until), int64(th.Workspace), int64(th.Record), containing(th.Context), int64(mostWaiting))
+			others, err := query(t, scanInt, waitingForContext, at, micros(r.Until), int64(th.Workspace), int64(th.Record), containing(th.Context), int64(mostWaiting))
 			if err != nil {
 				return fmt.Errorf("find who waits for a context: %w", err)
 			}
@@ -355,21 +355,21 @@ func (t *Tx) refund(ctx context.Context, now time.Time, list []Undelivered, refu
 		return nil
 	}
 	if t.s.dialect.lock != "" {
-		if _, err := query(ctx, t, scanInt, lockRecordsByID, &records); err != nil {
+		if _, err := query(t, scanInt, lockRecordsByID, &records); err != nil {
 			return fmt.Errorf("lock records: %w", err)
 		}
 	}
-	if _, err := t.lockThrottles(ctx, refs); err != nil {
+	if _, err := t.lockThrottles(refs); err != nil {
 		return err
 	}
-	if _, err := t.exec(ctx, voidThrottles, &stamps); err != nil {
+	if _, err := t.exec(voidThrottles, &stamps); err != nil {
 		return fmt.Errorf("refund cooldowns: %w", err)
 	}
-	if _, err := t.exec(ctx, evaluateSooner, &evaluations); err != nil {
+	if _, err := t.exec(evaluateSooner, &evaluations); err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
 	for _, ws := range sortedKeys(decisions) {
-		if err := t.insertDecisions(ctx, ws, decisions[ws]); err != nil {
+		if err := t.insertDecisions(ws, decisions[ws]); err != nil {
 			return err
 		}
 	}

@@ -29,14 +29,14 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, reason text, 
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version`
 
 // readWaiting gives those of the persons who are locked what waits for them, and locks it.
-func (t *Tx) readWaiting(ctx context.Context, now time.Time, refs []recipient, persons []Person) error {
+func (t *Tx) readWaiting(now time.Time, refs []recipient, persons []Person) error {
 	var locked []PersonRef
 	for i, p := range persons {
 		if p.Locked {
 			locked = append(locked, PersonRef{refs[i].ws, p.ID})
 		}
 	}
-	found, err := query(ctx, t, func(rows *sql.Rows) (w Waiting, err error) {
+	found, err := query(t, func(rows *sql.Rows) (w Waiting, err error) {
 		w.Row, err = scanDeliveryAnd(rows, &w.Context)
 		return w, err
 	}, waitingDeliveries, dueMicros(now), personRows(locked))
@@ -55,13 +55,13 @@ func (t *Tx) readWaiting(ctx context.Context, now time.Time, refs []recipient, p
 }
 
 // endWaiting ends deliveries that were read as waiting.
-func (t *Tx) endWaiting(ctx context.Context, ended []delivery.Row) error {
+func (t *Tx) endWaiting(ended []delivery.Row) error {
 	var rows rowset
 	for _, d := range ended {
 		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.Reason)).text(d.Trace).
 			time(d.CompletedAt).int(int64(d.FoldedInto))
 	}
-	n, err := t.exec(ctx, endDeliveries, &rows)
+	n, err := t.exec(endDeliveries, &rows)
 	if err != nil {
 		return fmt.Errorf("end what waits: %w", err)
 	}
@@ -78,12 +78,12 @@ WHERE true
 ON CONFLICT DO NOTHING`
 
 // insertPastSlots keeps the places that deliveries had for earlier messages.
-func (t *Tx) insertPastSlots(ctx context.Context, list []PastSlot) error {
+func (t *Tx) insertPastSlots(list []PastSlot) error {
 	var rows rowset
 	for _, s := range list {
 		rows.row().int(int64(s.Workspace)).int(int64(s.Contact)).int(dueMicros(s.Slot)).text(s.Type).text(s.Channel).int(int64(s.Delivery))
 	}
-	_, err := t.insert(ctx, "keep past slots", insertPastSlots, &rows)
+	_, err := t.insert("keep past slots", insertPastSlots, &rows)
 	return err
 }
 

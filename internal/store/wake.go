@@ -38,8 +38,8 @@ func (s *Store) Notify(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, answerWithin, errors.New("no answer"))
 	defer cancel()
-	err := s.read(ctx, func(t *Tx) error {
-		_, err := t.exec(ctx, notify, wakeChannel, s.node())
+	err := s.Read(ctx, func(t *Tx) error {
+		_, err := t.exec(notify, wakeChannel, s.node())
 		return err
 	})
 	if err != nil {

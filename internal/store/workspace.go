@@ -25,13 +25,13 @@ WHERE name = $1`
 // a new one.
 func (s *Store) EnsureWorkspace(ctx context.Context, name string, secret []byte, now time.Time) (Workspace, error) {
 	var found []Workspace
-	err := s.write(ctx, func(t *Tx) (err error) {
-		if _, err = t.exec(ctx, insertWorkspace, name, hex.EncodeToString(secret), micros(now)); err != nil {
+	err := s.Write(ctx, func(t *Tx) (err error) {
+		if _, err = t.exec(insertWorkspace, name, hex.EncodeToString(secret), micros(now)); err != nil {
 			return err
 		}
-		found, err = query(ctx, t, scanWorkspace, workspaceByName, name)
+		found, err = query(t, scanWorkspace, workspaceByName, name)
 		if err == nil && len(found) == 0 {
-			return errAgain // somebody else took the number for a workspace of theirs
+			return ErrAgain // somebody else took the number for a workspace of theirs
 		}
 		return err
 	})

@@ -49,12 +49,12 @@ func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]stri
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		rows.row().text(name).text(rules[name])
 	}
-	err := s.write(ctx, func(t *Tx) error {
-		if _, err := t.exec(ctx, writeZones, &rows); err != nil {
+	err := s.Write(ctx, func(t *Tx) error {
+		if _, err := t.exec(writeZones, &rows); err != nil {
 			return err
 		}
 		for _, r := range list {
-			if err := t.reschedule(ctx, now, r); err != nil {
+			if err := t.reschedule(now, r); err != nil {
 				return err
 			}
 		}
@@ -66,23 +66,23 @@ func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]stri
 	return nil
 }
 
-func (t *Tx) reschedule(ctx context.Context, now time.Time, r Rescheduled) error {
+func (t *Tx) reschedule(now time.Time, r Rescheduled) error {
 	if t.s.dialect.lockPlans != "" {
-		if _, err := t.exec(ctx, t.s.dialect.lockPlans); err != nil {
+		if _, err := t.exec(t.s.dialect.lockPlans); err != nil {
 			return err
 		}
 	}
-	numbers, err := query(ctx, t, scanInt, lockDefinitions, int64(r.Workspace))
+	numbers, err := query(t, scanInt, lockDefinitions, int64(r.Workspace))
 	if err != nil {
 		return err
 	}
 	if len(numbers) == 0 || numbers[0] != r.Calendar.Base {
 		return ErrStaleDefinitions
 	}
-	if err := t.beginRuns(ctx, r.Workspace, now, numbers[0], r.Runs); err != nil {
+	if err := t.beginRuns(r.Workspace, now, numbers[0], r.Runs); err != nil {
 		return err
 	}
-	rows, err := query(ctx, t, scanDefinition, currentDefinitions, int64(r.Workspace))
+	rows, err := query(t, scanDefinition, currentDefinitions, int64(r.Workspace))
 	if err != nil {
 		return err
 	}
@@ -92,5 +92,5 @@ func (t *Tx) reschedule(ctx context.Context, now time.Time, r Rescheduled) error
 			versions[d.Name] = d.Version
 		}
 	}
-	return t.planCalendar(ctx, r.Workspace, now, numbers[0], func(workflow string) int64 { return versions[workflow] }, r.Calendar)
+	return t.planCalendar(r.Workspace, now, numbers[0], func(workflow string) int64 { return versions[workflow] }, r.Calendar)
 }

@@ -143,10 +143,20 @@ func Memory(t testing.TB) *store.Store {
 	return s
 }
 
+// Beside runs f on a goroutine of its own and waits for it: what another process does in the midst of a transaction.
+func Beside(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
+}
+
 // Open opens a store and closes it at the end of the test.
 func Open(t testing.TB, url string) *store.Store {
 	t.Helper()
-	s, err := store.Open(t.Context(), url, store.Options{})
+	s, err := store.Open(t.Context(), url, store.Options{Strict: true})
 	if err != nil {
 		t.Fatal(err)
 	}
