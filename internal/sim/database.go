@@ -41,7 +41,7 @@ func openStore(ctx context.Context, address string) (s *store.Store, close func(
 
 // migrated opens a store and creates its tables.
 func migrated(ctx context.Context, address string, drop func() error) (*store.Store, func() error, error) {
-	s, err := store.Open(ctx, address, store.Options{MaxConns: 2, Disposable: true, Strict: true})
+	s, err := store.Open(ctx, address, store.Options{MaxConns: 2, Disposable: true})
 	if err != nil {
 		return nil, nil, errors.Join(err, drop())
 	}
