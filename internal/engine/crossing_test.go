@@ -144,6 +144,24 @@ func TestAnEditIsNoCrossing(t *testing.T) {
 			{none, `{"booked": 75, "who": "ann"}`, none},
 			{"+10m", none, "v 70"},
 		},
+		"a record closed under another policy": {
+			{strings.Replace(rising(metric("90")), "false_to_true", "once_per_threshold", 1), `{"booked": 85, "who": "ann"}`, none},
+			{none, "close", none},
+			{rising(metric("80")), none, none},
+			{none, "open", "v 80"},
+		},
+		"a record closed before there was a trigger": {
+			{none, `{"booked": 85, "who": "ann"}`, none},
+			{none, "close", none},
+			{rising(metric("80")), none, none},
+			{none, "open", "v 80"},
+		},
+		"a record closed while the trigger was switched off": {
+			{strings.Replace(rising(metric("80")), "type:", "enabled: false\ntype:", 1), `{"booked": 85, "who": "ann"}`, none},
+			{none, "close", none},
+			{rising(metric("80")), none, none},
+			{none, "open", "v 80"},
+		},
 		"a record that was closed": {
 			{rising(metric("80")), `{"booked": 50, "who": "ann"}`, none},
 			{none, "close", none},

@@ -155,7 +155,7 @@ func counted(m definition.Match, before condition.Ahead, rec subject.Record) boo
 	case !m.Workflow.Enabled || !m.Trigger.Enabled || !m.Trigger.Ahead() || m.Trigger.Fire != definition.FireFalseToTrue:
 		return before.By == ""
 	case rec.Closed || rec.Deleted:
-		return before.By == "" || before.By == condition.Afresh
+		return before.By == condition.Afresh
 	}
 	return before.By == m.Trigger.Crossing().Rules
 }
@@ -167,10 +167,10 @@ func goneAhead(t *definition.Trigger, why reason.Reason, before condition.Ahead)
 	switch {
 	case why != reason.RecordClosed:
 		a.State.By = "" // the thresholds that are reached when it is switched on again are the baseline (R11)
-	case a.State.By != "":
+	case t.Fire == definition.FireFalseToTrue: // also when the trigger is new or edited: a closed record has reached nothing
 		a.State.By, a.State.Over = condition.Afresh, nil
 	default:
-		a.State.Over = nil
+		a.State.By, a.State.Over = "", nil
 	}
 	return a
 }
