@@ -84,27 +84,28 @@ type crashing struct {
 	left int
 }
 
-func (c *crashing) EvaluateDue(ctx context.Context, now time.Time, limit int, d store.EvaluateFuncs) (int, error) {
-	decide := d.Decide
-	d.Decide = func(people [][]store.People) (store.EvaluateWrites, error) {
-		w, err := decide(people)
-		if c.left--; c.left >= 0 && err == nil {
-			err = errCrash
+func (c *crashing) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
+	return c.Store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+		if err := work(tx); err != nil || c.left == 0 {
+			return err
 		}
-		return w, err
-	}
-	return c.Store.EvaluateDue(ctx, now, limit, d)
+		c.left--
+		return errCrash
+	})
 }
 
-// undone is a store whose evaluations are rolled back, and find nothing when they are repeated.
-type undone struct{ *store.Store }
+// undone is a store whose first transaction is rolled back and repeated after meanwhile.
+type undone struct {
+	*store.Store
+	meanwhile func()
+}
 
-func (u undone) EvaluateDue(ctx context.Context, now time.Time, limit int, d store.EvaluateFuncs) (int, error) {
-	_, err := (&crashing{u.Store, 1}).EvaluateDue(ctx, now, limit, d)
-	if errors.Is(err, errCrash) {
-		err = nil
+func (u undone) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
+	if err := (&crashing{u.Store, 1}).WriteHoldingDefinitions(ctx, work); !errors.Is(err, errCrash) {
+		return err
 	}
-	return 0, err
+	u.meanwhile()
+	return u.Store.WriteHoldingDefinitions(ctx, work)
 }
 
 // A decision of a try that was not committed is not reported, as when another process has evaluated the record meanwhile.
@@ -114,7 +115,13 @@ func TestAnUncommittedEvaluationReportsNothing(t *testing.T) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""), "alice")
 		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
 		reported := 0
-		c := evaluator.New(undone{s}, catalog.New(s, definition.Options{}), func(journal.Entry) { reported++ })
+		other := func() {
+			r, err := evaluator.New(s, catalog.New(s, definition.Options{}), nil).Step(t.Context(), w.Clock.Now(), 10)
+			if err != nil || r.Evaluated != 1 {
+				t.Errorf("the other process: %+v, %v", r, err)
+			}
+		}
+		c := evaluator.New(undone{s, other}, catalog.New(s, definition.Options{}), func(journal.Entry) { reported++ })
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); err != nil {
 			t.Fatal(err)
 		}

@@ -45,12 +45,10 @@ func (w world) remember(name, text string) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	_, err = w.Store.EvaluateDue(w.Context(), now, 10, store.EvaluateFuncs{
-		Evaluate: func([]store.DueRecord) (store.EvaluateNeeds, error) { return store.EvaluateNeeds{}, nil },
-		Admit:    func(store.EvaluateState) ([][]store.Audience, error) { return make([][]store.Audience, 1), nil },
-		Decide: func([][]store.People) (store.EvaluateWrites, error) {
-			return store.EvaluateWrites{Evaluated: []store.Evaluated{{Workspace: w.Workspace.ID, ID: row.ID, State: text, EvaluateAt: now}}}, nil
-		},
+	err = w.Store.Write(w.Context(), func(tx *store.Tx) error {
+		return tx.WriteEvaluations(now, store.EvaluateState{}, store.EvaluateWrites{
+			Evaluated: []store.Evaluated{{Workspace: w.Workspace.ID, ID: row.ID, State: text, EvaluateAt: now}},
+		})
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -24,12 +24,6 @@ type pages struct {
 	records, occasions, repaired []int
 }
 
-func (p *pages) EvaluateDue(ctx context.Context, now time.Time, limit int, decide store.EvaluateFuncs) (int, error) {
-	n, err := p.Store.EvaluateDue(ctx, now, limit, decide)
-	p.records = append(p.records, n)
-	return n, err
-}
-
 func (p *pages) FanOutDue(
 	ctx context.Context, now time.Time, limit int, floor store.Floor, relate func([]store.DueInstance, store.Related) []store.RelatedRef,
 	resolve func([]store.DueInstance) ([]store.Audience, error), decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error),
@@ -59,6 +53,9 @@ func (w world) step(limit int) *pages {
 		looked, err := c.Step(w.Context(), w.Clock.Now(), limit)
 		if err != nil {
 			w.Fatal(err)
+		}
+		if looked.Evaluated > 0 {
+			p.records = append(p.records, looked.Evaluated)
 		}
 		expanded, err := x.Step(w.Context(), w.Clock.Now(), limit)
 		if err != nil {

@@ -57,38 +57,17 @@ type Episode struct {
 	Deliveries []delivery.Row
 }
 
-// EvaluateNeeds says what has to be read before the decision about records.
-type EvaluateNeeds struct {
-	Throttles []ThrottleRef
-	Episodes  []EpisodeRef
-	Plans     map[PlanRef][]key.Instance // with the keys that may be inserted
-}
-
-// EvaluateState is what EvaluateNeeds asked for. It has the throttles that ever fired, locked.
+// EvaluateState is what a decision about records reads, locked.
 type EvaluateState struct {
-	Throttles map[ThrottleRef]Throttle
+	Throttles map[ThrottleRef]Throttle // those that ever fired
 	Episodes  map[EpisodeRef]Episode
 	Plans     map[PlanRef]Plan
+	Related   Related // the records that the due ones depend on, not locked
 }
 
-// EvaluateFuncs decides about due records in steps. The steps from Evaluate on may run again.
-type EvaluateFuncs struct {
-	// Relate returns the related records that are not read yet; nil: none are related.
-	Relate func([]DueRecord, Related) []RelatedRef
-	// Evaluate returns what has to be read about the records.
-	Evaluate func([]DueRecord) (EvaluateNeeds, error)
-	// Admit returns the audiences of each record: one, or several if several triggers fire.
-	Admit func(EvaluateState) ([][]Audience, error)
-	// Decide returns the writes for the first records. It gets the people, found and locked, of as many records as it has to
-	// decide about.
-	Decide func([][]People) (EvaluateWrites, error)
-	// Floor returns how far back the slots of the people matter; nil: as far as the longest limit.
-	Floor Floor
-}
-
-// EvaluateWrites is the result of a decision about records, written in one transaction.
+// EvaluateWrites is the result of a decision about records.
 type EvaluateWrites struct {
-	Evaluated []Evaluated
+	Evaluated []Evaluated                          // at least one
 	Made      map[subject.WorkspaceID]IngestWrites // events, instances, deliveries and decisions
 	Fired     []Throttle
 	Reset     []Throttle     // reset to never fired, unless they have fired since
@@ -121,74 +100,9 @@ UPDATE record SET state = r.state, look_at = r.look_at, changed_at = 0, looked_a
 FROM /*ROWS $2 (ws bigint, id bigint, state text, look_at bigint, failures bigint)*/ AS r
 WHERE record.ws = r.ws AND record.id = r.id`
 
-// EvaluateDue takes up to limit due records of all workspaces and evaluates them with decide, in one transaction. n is the
-// number of records evaluated.
-//
-// The records are held by row locks: a worker that dies leaves them unchanged, and no other worker evaluates them meanwhile.
-// Further locks follow in this order: throttles by context and workflow, rows of episodes by id, planned rows by id, people
-// by id.
-func (s *Store) EvaluateDue(ctx context.Context, now time.Time, limit int, decide EvaluateFuncs) (n int, err error) {
-	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
-		due, err := t.dueRecords(now, limit)
-		n = len(due)
-		if err != nil || n == 0 {
-			return err
-		}
-		var related Related
-		if decide.Relate != nil {
-			if err := t.relatedRecords(func(read Related) []RelatedRef { related = read; return decide.Relate(due, read) }); err != nil {
-				return err
-			}
-		}
-		needs, err := decide.Evaluate(due)
-		if err != nil {
-			return err
-		}
-		var state EvaluateState
-		if state.Throttles, err = t.lockThrottles(needs.Throttles); err != nil {
-			return err
-		}
-		if state.Episodes, err = t.lockEpisodes(needs.Episodes); err != nil {
-			return err
-		}
-		if state.Plans, err = t.lockPlans(needs.Plans); err != nil {
-			return err
-		}
-		audiences, err := decide.Admit(state)
-		if err != nil {
-			return err
-		}
-		if len(audiences) == 0 || len(audiences) > n {
-			return fmt.Errorf("%w: audiences of %d records instead of %d", ErrInvalid, len(audiences), n)
-		}
-		people, err := t.people(now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace }, decide.Floor, true)
-		if err != nil {
-			return err
-		}
-		writes, err := decide.Decide(people)
-		if err != nil {
-			return err
-		}
-		if len(writes.Evaluated) == 0 || len(writes.Evaluated) > len(people) {
-			return fmt.Errorf("%w: evaluates %d records instead of %d", ErrInvalid, len(writes.Evaluated), len(people))
-		}
-		if done := len(writes.Evaluated); done < n { // another transaction takes the others
-			t.s.dueRecords.due(dueMicros(due[done].EvaluateAt))
-			t.due(dueMicros(now))
-			n = done
-		}
-		if err := t.holdRelated(now, related, &writes); err != nil {
-			return err
-		}
-		return t.writeCheck(now, state, writes)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("check due records: %w", err)
-	}
-	return n, nil
-}
-
-func (t *Tx) dueRecords(now time.Time, limit int) ([]DueRecord, error) {
+// DueRecords locks up to limit records of all workspaces that are due for evaluation, and passes over those that other
+// transactions hold. A worker that dies leaves them unchanged.
+func (t *Tx) DueRecords(now time.Time, limit int) ([]DueRecord, error) {
 	due, err := takeUp(t, &t.s.dueRecords, dueMicros(now), limit, func(from scanPosition) ([]DueRecord, scanPosition, error) {
 		rows, err := query(t, scanDueRecord, dueRecords, dueMicros(now), int64(limit), from.at, from.id)
 		var last scanPosition
@@ -201,6 +115,14 @@ func (t *Tx) dueRecords(now time.Time, limit int) ([]DueRecord, error) {
 		return nil, fmt.Errorf("find due records: %w", err)
 	}
 	return due, nil
+}
+
+// LeaveRecords leaves due records to another transaction, which begins at once. Their locks end with this one.
+func (t *Tx) LeaveRecords(now time.Time, rest []DueRecord) {
+	if len(rest) > 0 {
+		t.s.dueRecords.due(dueMicros(rest[0].EvaluateAt))
+		t.due(dueMicros(now))
+	}
 }
 
 func scanDueRecord(rows *sql.Rows) (d DueRecord, err error) {
@@ -244,9 +166,9 @@ func compareThrottles(a, b ThrottleRef) int {
 	return cmp.Or(strings.Compare(a.Context, b.Context), strings.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Workspace, b.Workspace))
 }
 
-// lockThrottles locks and returns the contexts that have ever fired. If another transaction fires one of the others
+// LockThrottles locks and returns the contexts that have ever fired. If another transaction fires one of the others
 // meanwhile, this one runs again.
-func (t *Tx) lockThrottles(refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
+func (t *Tx) LockThrottles(refs []ThrottleRef) (map[ThrottleRef]Throttle, error) {
 	throttles, err := t.throttles(lockThrottles, refs)
 	if err != nil {
 		return nil, fmt.Errorf("lock throttles: %w", err)
@@ -310,41 +232,65 @@ WHERE +d.ws = r.ws AND d.instance_id = r.id
 ORDER BY d.id
 /*LOCK d*/`
 
-func (t *Tx) lockEpisodes(refs []EpisodeRef) (map[EpisodeRef]Episode, error) {
-	if len(refs) == 0 {
-		return nil, nil
+// LockOccasions locks and returns the rows of episodes, and what was planned by records. Their records are locked. The keys
+// of a plan are those that may be inserted. Instances are locked before deliveries.
+func (t *Tx) LockOccasions(episodes []EpisodeRef, plans map[PlanRef][]key.Instance) (map[EpisodeRef]Episode, map[PlanRef]Plan, error) {
+	ofEpisodes, ids, err := t.lockEpisodes(episodes)
+	if err != nil {
+		return nil, nil, err
 	}
+	planned, err := t.planInstances(plans, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	deliveries, err := query(t, scanDelivery, lockEpisodeDeliveries, ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("lock deliveries of episodes: %w", err)
+	}
+	of := map[instance.ID]EpisodeRef{}
+	for ref, e := range ofEpisodes {
+		for _, i := range e.Instances {
+			of[i.ID] = ref
+		}
+	}
+	for _, d := range deliveries {
+		e := ofEpisodes[of[d.Instance]]
+		e.Deliveries = append(e.Deliveries, d)
+		ofEpisodes[of[d.Instance]] = e
+	}
+	if err := t.planDeliveries(planned); err != nil {
+		return nil, nil, err
+	}
+	return ofEpisodes, planned.plans, t.spentOfPlans(planned, plans)
+}
+
+// lockEpisodes locks the instances of episodes and also returns their ids.
+func (t *Tx) lockEpisodes(refs []EpisodeRef) (map[EpisodeRef]Episode, *rowset, error) {
 	var wanted, ids rowset
 	for _, r := range refs {
 		wanted.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger).int(int64(r.Episode))
 	}
 	instances, err := query(t, scanInstance, lockEpisodes, &wanted)
 	if err != nil {
-		return nil, fmt.Errorf("lock episodes: %w", err)
+		return nil, nil, fmt.Errorf("lock episodes: %w", err)
 	}
 	episodes := make(map[EpisodeRef]Episode, len(refs))
-	of := map[instance.ID]EpisodeRef{}
 	for _, i := range instances {
 		ref := EpisodeRef{i.Workspace, i.Record, i.Workflow, i.Trigger, i.Episode}
-		of[i.ID] = ref
 		ids.row().int(int64(i.Workspace)).int(int64(i.ID))
 		e := episodes[ref]
 		e.Instances = append(e.Instances, i)
 		episodes[ref] = e
 	}
-	deliveries, err := query(t, scanDelivery, lockEpisodeDeliveries, &ids)
-	if err != nil {
-		return nil, fmt.Errorf("lock deliveries of episodes: %w", err)
-	}
-	for _, d := range deliveries {
-		e := episodes[of[d.Instance]]
-		e.Deliveries = append(e.Deliveries, d)
-		episodes[of[d.Instance]] = e
-	}
-	return episodes, nil
+	return episodes, &ids, nil
 }
 
-func (t *Tx) writeCheck(now time.Time, state EvaluateState, w EvaluateWrites) error {
+// WriteEvaluations writes what a decision about records made and changed, and when they are evaluated next. state is what
+// the decision read.
+func (t *Tx) WriteEvaluations(now time.Time, state EvaluateState, w EvaluateWrites) error {
+	if err := t.holdRelated(now, state.Related, &w); err != nil {
+		return err
+	}
 	for _, ws := range sortedKeys(w.Made) {
 		if err := t.writeIngest(ws, now, w.Made[ws]); err != nil {
 			return err

@@ -18,35 +18,40 @@ import (
 // check looks at what is due, each record as look says, and fires contexts in its name.
 func (f fixture) check(at time.Time, limit int, fires func(store.DueRecord) string, evaluated func(store.DueRecord) store.Evaluated) int {
 	f.Helper()
-	var due []store.DueRecord
-	n, err := f.s.EvaluateDue(f.Context(), at, limit, store.EvaluateFuncs{
-		Evaluate: func(list []store.DueRecord) (needs store.EvaluateNeeds, err error) {
-			due = list
-			for _, d := range due {
-				needs.Throttles = append(needs.Throttles, store.ThrottleRef{Workspace: f.ws, Workflow: "w", Context: fires(d)})
+	n := 0
+	err := f.s.WriteHoldingDefinitions(f.Context(), func(tx *store.Tx) error {
+		due, err := tx.DueRecords(at, limit)
+		if n = len(due); err != nil || n == 0 {
+			return err
+		}
+		var wanted []store.ThrottleRef
+		audiences := make([][]store.Audience, n)
+		for i, d := range due {
+			wanted = append(wanted, store.ThrottleRef{Workspace: f.ws, Workflow: "w", Context: fires(d)})
+			audiences[i] = []store.Audience{{Personas: []string{"Manager"}}}
+		}
+		var state store.EvaluateState
+		if state.Throttles, err = tx.LockThrottles(wanted); err != nil {
+			return err
+		}
+		people, err := tx.People(at, audiences, func(int) subject.WorkspaceID { return f.ws }, nil, true)
+		if err != nil {
+			return err
+		}
+		var w store.EvaluateWrites
+		for i := range people {
+			l := store.Evaluated{Workspace: f.ws, ID: due[i].ID}
+			if evaluated != nil {
+				l = evaluated(due[i])
 			}
-			return needs, nil
-		},
-		Admit: func(store.EvaluateState) ([][]store.Audience, error) {
-			all := make([][]store.Audience, len(due))
-			for i := range due {
-				all[i] = []store.Audience{{Personas: []string{"Manager"}}}
-			}
-			return all, nil
-		},
-		Decide: func(people [][]store.People) (w store.EvaluateWrites, err error) {
-			for i := range people {
-				l := store.Evaluated{Workspace: f.ws, ID: due[i].ID}
-				if evaluated != nil {
-					l = evaluated(due[i])
-				}
-				w.Evaluated = append(w.Evaluated, l)
-				w.Fired = append(w.Fired, store.Throttle{
-					ThrottleRef: store.ThrottleRef{Workspace: f.ws, Workflow: "w", Context: fires(due[i])}, Trigger: "t", Record: due[i].ID, FiredAt: at, Issues: []string{"A", "B"},
-				})
-			}
-			return w, nil
-		},
+			w.Evaluated = append(w.Evaluated, l)
+			w.Fired = append(w.Fired, store.Throttle{
+				ThrottleRef: store.ThrottleRef{Workspace: f.ws, Workflow: "w", Context: fires(due[i])}, Trigger: "t", Record: due[i].ID, FiredAt: at, Issues: []string{"A", "B"},
+			})
+		}
+		n = len(people)
+		tx.LeaveRecords(at, due[n:])
+		return tx.WriteEvaluations(at, state, w)
 	})
 	f.must(err)
 	return n

@@ -101,7 +101,7 @@ func (s *Store) expand(
 			groups[i] = wanted[i : i+1]
 		}
 		ofContext := slices.ContainsFunc(due, func(i DueInstance) bool { return i.Context != "" })
-		found, err := t.people(now, groups, func(i int) subject.WorkspaceID { return due[i].Workspace }, floor, ofContext)
+		found, err := t.People(now, groups, func(i int) subject.WorkspaceID { return due[i].Workspace }, floor, ofContext)
 		if err != nil {
 			return err
 		}

@@ -130,10 +130,10 @@ func (t *Tx) memberPage(ws subject.WorkspaceID, a Audience, known map[page][]sub
 	return ids, after, nil
 }
 
-// people finds and locks the people of groups of audiences, each of one workspace. It returns those of the first groups
+// People finds and locks the people of groups of audiences, each of one workspace. It returns those of the first groups
 // that fit, at least of one: what is left out is taken up by the next transaction. Where the occasions have contexts, it
 // reads what waits for them too.
-func (t *Tx) people(now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
+func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int) subject.WorkspaceID, floor Floor, ofContext bool) ([][]People, error) {
 	known := map[page][]subject.ContactID{}
 	var refs []recipient
 	fit := make([][]People, 0, len(groups))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,11 +54,6 @@ SELECT r.ws, r.key, s.forgotten, s.retries
 FROM /*ROWS $1 (ws bigint, hash text, key text)*/ AS r CROSS JOIN spent AS s
 WHERE s.ws = r.ws AND s.hash = r.hash`
 
-// lockPlans reads and locks what was planned. Keys are those that may be inserted, by what they belong to.
-func (t *Tx) lockPlans(wanted map[PlanRef][]key.Instance) (map[PlanRef]Plan, error) {
-	return t.plans(wanted, true)
-}
-
 // PlansOf reads what was planned, without a lock and without deliveries.
 func (s *Store) PlansOf(ctx context.Context, wanted map[PlanRef][]key.Instance) (found map[PlanRef]Plan, err error) {
 	read := s.Read
@@ -65,30 +61,35 @@ func (s *Store) PlansOf(ctx context.Context, wanted map[PlanRef][]key.Instance) 
 		read = s.Write // for PostgreSQL's plan, as in EventsByID
 	}
 	err = read(ctx, func(t *Tx) error {
-		found, err = t.plans(wanted, false)
-		return err
+		planned, err := t.planInstances(wanted, false)
+		if err != nil {
+			return err
+		}
+		found = planned.plans
+		return t.spentOfPlans(planned, wanted)
 	})
 	return found, err
 }
 
-func (t *Tx) plans(wanted map[PlanRef][]key.Instance, lock bool) (map[PlanRef]Plan, error) {
-	if len(wanted) == 0 {
-		return nil, nil
-	}
-	refs := make([]PlanRef, 0, len(wanted))
-	for ref := range wanted {
-		refs = append(refs, ref)
-	}
-	slices.SortFunc(refs, comparePlans)
-	var rows, ids, hashes rowset
+// plansRead are plans while they are read.
+type plansRead struct {
+	plans map[PlanRef]Plan
+	of    map[instance.ID]PlanRef
+	ids   rowset // of instances that have deliveries, or may
+}
+
+// planInstances reads the instances of plans.
+func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plansRead, error) {
+	refs := slices.SortedFunc(maps.Keys(wanted), comparePlans)
 	text := plans
 	if lock {
 		text = lockPlans
 	}
-	plans, of, owner := make(map[PlanRef]Plan, len(refs)), map[instance.ID]PlanRef{}, map[keyRef]PlanRef{}
+	read := &plansRead{plans: make(map[PlanRef]Plan, len(refs)), of: map[instance.ID]PlanRef{}}
+	var rows rowset
 	for _, r := range refs {
 		rows.row().int(int64(r.Workspace)).int(int64(r.Record)).text(r.Workflow).text(r.Trigger)
-		plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
+		read.plans[r] = Plan{Freed: map[key.Instance]int{}, Spent: map[key.Instance]bool{}}
 	}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var forgotten int
@@ -97,30 +98,42 @@ func (t *Tx) plans(wanted map[PlanRef][]key.Instance, lock bool) (map[PlanRef]Pl
 			return struct{}{}, err
 		}
 		ref := PlanRef{i.Workspace, i.Record, i.Workflow, i.Trigger}
-		p := plans[ref]
+		p := read.plans[ref]
 		p.Instances = append(p.Instances, i)
 		if forgotten > 0 {
 			p.Freed[key.Instance(i.Key)] = forgotten
 		}
-		plans[ref], of[i.ID] = p, ref
-		if lock && (i.Status != instance.Pending || i.Event != 0) { // it has deliveries, or may
-			ids.row().int(int64(i.Workspace)).int(int64(i.ID))
+		read.plans[ref], read.of[i.ID] = p, ref
+		if i.Status != instance.Pending || i.Event != 0 {
+			read.ids.row().int(int64(i.Workspace)).int(int64(i.ID))
 		}
 		return struct{}{}, nil
 	}, text, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("read what is planned: %w", err)
 	}
-	deliveries, err := query(t, scanDelivery, lockPlanDeliveries, &ids)
+	return read, nil
+}
+
+// planDeliveries locks the deliveries of plans that wait or will be reminded.
+func (t *Tx) planDeliveries(read *plansRead) error {
+	deliveries, err := query(t, scanDelivery, lockPlanDeliveries, &read.ids)
 	if err != nil {
-		return nil, fmt.Errorf("lock deliveries of what is planned: %w", err)
+		return fmt.Errorf("lock deliveries of what is planned: %w", err)
 	}
 	for _, d := range deliveries {
-		p := plans[of[d.Instance]]
+		p := read.plans[read.of[d.Instance]]
 		p.Deliveries = append(p.Deliveries, d)
-		plans[of[d.Instance]] = p
+		read.plans[read.of[d.Instance]] = p
 	}
-	for _, ref := range refs {
+	return nil
+}
+
+// spentOfPlans reads which keys of plans were freed, or belong to rows that retention has taken.
+func (t *Tx) spentOfPlans(read *plansRead, wanted map[PlanRef][]key.Instance) error {
+	owner := map[keyRef]PlanRef{}
+	var hashes rowset
+	for _, ref := range slices.SortedFunc(maps.Keys(wanted), comparePlans) {
 		for _, k := range wanted[ref] {
 			owner[keyRef{ref.Workspace, string(k)}] = ref
 			hashes.row().int(int64(ref.Workspace)).text(key.Hash(string(k))).text(string(k))
@@ -128,10 +141,10 @@ func (t *Tx) plans(wanted map[PlanRef][]key.Instance, lock bool) (map[PlanRef]Pl
 	}
 	spent, err := query(t, scanSpentKey, spentKeys, &hashes)
 	if err != nil {
-		return nil, fmt.Errorf("look for spent keys: %w", err)
+		return fmt.Errorf("look for spent keys: %w", err)
 	}
 	for _, k := range spent {
-		p := plans[owner[k.keyRef]]
+		p := read.plans[owner[k.keyRef]]
 		if k.forgotten > 0 {
 			p.Freed[key.Instance(k.key)] = k.forgotten
 		}
@@ -139,7 +152,7 @@ func (t *Tx) plans(wanted map[PlanRef][]key.Instance, lock bool) (map[PlanRef]Pl
 			p.Spent[key.Instance(k.key)] = true
 		}
 	}
-	return plans, nil
+	return nil
 }
 
 // keyRef names an occasion: two workspaces may have equal keys.

@@ -35,38 +35,43 @@ func (r Related) ByWorkspace() map[subject.WorkspaceID]map[subject.RecordRef]*su
 	return all
 }
 
-// mostSteps bounds how many relations are followed in a row; each takes one round of reading.
-const mostSteps = 4
+// MaxRelations bounds how many relations are followed in a row; each takes one round of reading.
+const MaxRelations = 4
 
 const relatives = `
 SELECT ` + recordColumns + `, rec.ws
 FROM /*ROWS $1 (ws bigint, type text, ext_id text)*/ AS r CROSS JOIN record AS rec
 WHERE /*BY NAME*/rec.ws = r.ws AND rec.type/*BY NAME*/ = r.type AND rec.ext_id = r.ext_id`
 
+// ReadRelated adds to read the records of refs that are not in it yet, without a lock. It returns false if all of them are.
+func (t *Tx) ReadRelated(read Related, refs []RelatedRef) (more bool, err error) {
+	var wanted rowset
+	for _, r := range refs {
+		if _, known := read[r]; !known {
+			read[r] = nil
+			wanted.row().int(int64(r.Workspace)).text(r.Type).text(r.ExtID)
+		}
+	}
+	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
+		var ws subject.WorkspaceID
+		row, err := scanRecordRowAnd(rows, &ws)
+		if row.Unreadable == nil { // an unreadable record counts as missing; its own evaluation reports it
+			read[RelatedRef{ws, row.Ref()}] = &row.Record
+		}
+		return struct{}{}, err
+	}, relatives, &wanted)
+	if err != nil {
+		return false, fmt.Errorf("read related records: %w", err)
+	}
+	return wanted.n > 0, nil
+}
+
 // relatedRecords reads records, without a lock, until more names none that is not read yet.
 func (t *Tx) relatedRecords(more func(Related) []RelatedRef) error {
 	read := Related{}
-	for range mostSteps {
-		var wanted rowset
-		for _, r := range more(read) {
-			if _, known := read[r]; !known {
-				read[r] = nil
-				wanted.row().int(int64(r.Workspace)).text(r.Type).text(r.ExtID)
-			}
-		}
-		if wanted.n == 0 {
-			return nil
-		}
-		_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
-			var ws subject.WorkspaceID
-			row, err := scanRecordRowAnd(rows, &ws)
-			if row.Unreadable == nil { // an unreadable record counts as missing; its own evaluation reports it
-				read[RelatedRef{ws, row.Ref()}] = &row.Record
-			}
-			return struct{}{}, err
-		}, relatives, &wanted)
-		if err != nil {
-			return fmt.Errorf("read related records: %w", err)
+	for range MaxRelations {
+		if more, err := t.ReadRelated(read, more(read)); err != nil || !more {
+			return err
 		}
 	}
 	more(read)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/instance"
+	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -130,10 +131,10 @@ func (s *Store) RepairRun(ctx context.Context) (run Run, open bool, err error) {
 	return first(ctx, s, "look for a run", scanRun, oldestRun, RunReconcile)
 }
 
-// RepairFuncs decides what is missing of records, in steps as EvaluateFuncs does. Each step may run again.
+// RepairFuncs decides what is missing of records, in steps. Each step may run again.
 type RepairFuncs struct {
 	Relate   func([]DueRecord, Related) []RelatedRef
-	Evaluate func([]DueRecord) (EvaluateNeeds, error)
+	Evaluate func([]DueRecord) (map[PlanRef][]key.Instance, error) // returns the plans to read
 	Decide   func(map[PlanRef]Plan) (made map[subject.WorkspaceID]IngestWrites, revived []instance.Row, err error)
 }
 
@@ -180,11 +181,11 @@ func (s *Store) AdvanceRepair(ctx context.Context, now time.Time, run Run, step 
 		if err := t.relatedRecords(func(read Related) []RelatedRef { return funcs.Relate(records, read) }); err != nil {
 			return err
 		}
-		needs, err := funcs.Evaluate(records)
+		wanted, err := funcs.Evaluate(records)
 		if err != nil {
 			return err
 		}
-		plans, err := t.lockPlans(needs.Plans)
+		_, plans, err := t.LockOccasions(nil, wanted)
 		if err != nil {
 			return err
 		}

@@ -497,7 +497,7 @@ func (t *Tx) retainThrottles(ws subject.WorkspaceID, quiet time.Time, after Thro
 	if err != nil || len(old) == 0 {
 		return last, len(found) == limit, err
 	}
-	if _, err := t.lockThrottles(old); err != nil { // in the order in which everybody does
+	if _, err := t.LockThrottles(old); err != nil { // in the order in which everybody does
 		return last, false, err
 	}
 	var rows rowset

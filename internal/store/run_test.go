@@ -151,22 +151,18 @@ func TestChildrenAreMarkedInPages(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "centre"} {
 			ids[name] = f.record(name).ID
 		}
-		_, err := s.EvaluateDue(t.Context(), now, 10, store.EvaluateFuncs{
-			Evaluate: func([]store.DueRecord) (store.EvaluateNeeds, error) { return store.EvaluateNeeds{}, nil },
-			Admit:    func(store.EvaluateState) ([][]store.Audience, error) { return make([][]store.Audience, 4), nil },
-			Decide: func([][]store.People) (w store.EvaluateWrites, err error) {
-				for name, id := range ids {
-					w.Evaluated = append(w.Evaluated, store.Evaluated{Workspace: f.ws, ID: id})
-					if name != "centre" {
-						w.Links = append(w.Links, store.Links{Workspace: f.ws, ID: id, Refs: []subject.RecordRef{parent}})
-					}
+		f.must(s.Write(t.Context(), func(tx *store.Tx) error {
+			var w store.EvaluateWrites
+			for name, id := range ids {
+				w.Evaluated = append(w.Evaluated, store.Evaluated{Workspace: f.ws, ID: id})
+				if name != "centre" {
+					w.Links = append(w.Links, store.Links{Workspace: f.ws, ID: id, Refs: []subject.RecordRef{parent}})
 				}
-				return w, nil
-			},
-		})
-		f.must(err)
+			}
+			return tx.WriteEvaluations(now, store.EvaluateState{}, w)
+		}))
 		docs := []store.Definition{{Kind: "workflow", Name: "w", Text: "x", Hash: "1"}}
-		_, _, err = s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil, nil)
+		_, _, err := s.ApplyDefinitions(t.Context(), f.ws, now, docs, store.Audit{At: now, Actor: "test", Action: "apply"}, nil, nil)
 		f.must(err)
 		at := now.Add(time.Minute)
 		write := func(across bool) {

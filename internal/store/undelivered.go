@@ -359,7 +359,7 @@ func (t *Tx) refund(now time.Time, list []Undelivered, refunds []Refund) error {
 			return fmt.Errorf("lock records: %w", err)
 		}
 	}
-	if _, err := t.lockThrottles(refs); err != nil {
+	if _, err := t.LockThrottles(refs); err != nil {
 		return err
 	}
 	if _, err := t.exec(voidThrottles, &stamps); err != nil {

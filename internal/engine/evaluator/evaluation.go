@@ -84,15 +84,30 @@ func (r *run) floor() store.Floor {
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time { return floors.Of(r.live[ws], c) }
 }
 
-// relate returns the records to read that the due ones depend on.
-func (r *run) relate(due []store.DueRecord, read store.Related) (more []store.RelatedRef) {
+// relate reads the records that the due ones depend on, and the records on which these depend.
+func (r *run) relate(tx *store.Tx, due []store.DueRecord) (store.Related, error) {
+	read := store.Related{}
+	for range store.MaxRelations {
+		more, err := tx.ReadRelated(read, unread(r.catalog, due, read.ByWorkspace()))
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+	}
 	r.related = read.ByWorkspace()
+	return read, nil
+}
+
+// unread returns the records that the due ones depend on and that are not read yet.
+func unread(c *catalog.Catalog, due []store.DueRecord, related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record) (more []store.RelatedRef) {
 	for _, d := range due {
-		set, err := r.catalog.Loaded(d.Workspace, d.InForce)
+		set, err := c.Loaded(d.Workspace, d.InForce)
 		if err != nil || d.Err != nil || d.Closed || d.Deleted {
 			continue // the evaluation reports the error
 		}
-		for _, ref := range plan.Related(r.related[d.Workspace]).Unread(set.Relations(d.Type), d.Record) {
+		for _, ref := range plan.Related(related[d.Workspace]).Unread(set.Relations(d.Type), d.Record) {
 			more = append(more, store.RelatedRef{Workspace: d.Workspace, RecordRef: ref})
 		}
 	}
@@ -107,8 +122,15 @@ func (r *run) links(s *seen) []subject.RecordRef {
 	return plan.Related(r.related[s.Workspace]).Links(s.set.Relations(s.Type), s.Record)
 }
 
-// evaluation judges as many records as one transaction may evaluate, and returns what has to be read before anything is decided.
-func (r *run) evaluation(due []store.DueRecord) (needs store.EvaluateNeeds, err error) {
+// needs is what has to be read before anything is decided about records.
+type needs struct {
+	throttles []store.ThrottleRef
+	episodes  []store.EpisodeRef
+	plans     map[store.PlanRef][]key.Instance // with the keys that may be inserted
+}
+
+// judge judges as many records as one transaction may evaluate, and returns what has to be read before anything is decided.
+func (r *run) judge(due []store.DueRecord) (needs needs, err error) {
 	r.records, r.live, r.meter = make([]*seen, 0, len(due)), map[subject.WorkspaceID]*definition.Set{}, expr.Meter{}
 	for _, d := range due {
 		if r.meter.Full() {
@@ -134,22 +156,22 @@ func (r *run) evaluation(due []store.DueRecord) (needs store.EvaluateNeeds, err 
 			l := &evaluation{Evaluation: l, next: l.EvaluateAt}
 			s.evals = append(s.evals, l)
 			if l.Fires() {
-				needs.Throttles = append(needs.Throttles, s.throttle(l, l.Context))
+				needs.throttles = append(needs.throttles, s.throttle(l, l.Context))
 			}
 			for _, lapsed := range l.Lapsed {
-				needs.Throttles = append(needs.Throttles, s.throttle(l, lapsed.Context))
+				needs.throttles = append(needs.throttles, s.throttle(l, lapsed.Context))
 			}
 			if l.over() || l.faded() {
-				needs.Episodes = append(needs.Episodes, s.episode(l))
+				needs.episodes = append(needs.episodes, s.episode(l))
 			}
 		}
 		s.evals = append(s.evals, s.orphans()...)
 		for _, l := range s.evals {
 			if s.planChanged(l) {
-				if needs.Plans == nil {
-					needs.Plans = map[store.PlanRef][]key.Instance{}
+				if needs.plans == nil {
+					needs.plans = map[store.PlanRef][]key.Instance{}
 				}
-				needs.Plans[s.planRef(l)] = keys(l)
+				needs.plans[s.planRef(l)] = keys(l)
 			}
 		}
 	}
@@ -177,10 +199,10 @@ func (s *seen) episode(l *evaluation) store.EpisodeRef {
 	return store.EpisodeRef{Workspace: s.Workspace, Record: s.ID, Workflow: l.Workflow.Name, Trigger: l.Trigger.ID, Episode: l.State.Episodes}
 }
 
-// admit applies gate 1 and returns the audiences of the occasions that pass, for as many records as one transaction may evaluate. An error of one
+// admit applies gate 1 by the state that was read, and returns the audiences of the occasions that pass, for as many records as one transaction may evaluate. An error of one
 // record concerns no other.
-func (r *run) admit(state store.EvaluateState) ([][]store.Audience, error) {
-	r.state = state
+func (r *run) admit() ([][]store.Audience, error) {
+	state := r.state
 	audiences := make([][]store.Audience, len(r.records))
 	r.meter = expr.Meter{}
 	for i, s := range r.records {

@@ -38,7 +38,7 @@ const (
 // Store is what the evaluator needs of the store.
 type Store interface {
 	Undelivered(ctx context.Context, now time.Time, limit int, decide func([]store.Undelivered) ([]store.Refund, error)) (int, error)
-	EvaluateDue(ctx context.Context, now time.Time, limit int, decide store.EvaluateFuncs) (int, error)
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	BackfillRun(ctx context.Context) (run store.Run, open bool, err error)
 	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
 	RelatedRecords(ctx context.Context, more func(store.Related) []store.RelatedRef) error
@@ -104,11 +104,53 @@ func (c *Evaluator) Step(ctx context.Context, now time.Time, limit int) (r Resul
 }
 
 func (c *Evaluator) evaluate(ctx context.Context, now time.Time, limit int) (int, error) {
-	return c.loaded(ctx, "evaluate records", limit, func(limit int) (int, []journal.Entry, error) {
+	return c.loaded(ctx, "evaluate records", limit, func(limit int) (n int, entries []journal.Entry, err error) {
 		r := run{Evaluator: c, now: now}
-		n, err := c.store.EvaluateDue(ctx, now, limit, store.EvaluateFuncs{Relate: r.relate, Evaluate: r.evaluation, Admit: r.admit, Decide: r.decide, Floor: r.floor()})
+		err = c.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+			n, err = r.step(tx, limit)
+			return err
+		})
 		return n, r.entries, err
 	})
+}
+
+// step evaluates up to limit due records in one transaction and returns how many. What one transaction may not evaluate, or
+// whose audiences are too large for one, is left to the next one.
+func (r *run) step(tx *store.Tx, limit int) (int, error) {
+	due, err := tx.DueRecords(r.now, limit)
+	if err != nil || len(due) == 0 {
+		return 0, err
+	}
+	related, err := r.relate(tx, due)
+	if err != nil {
+		return 0, err
+	}
+	needs, err := r.judge(due)
+	if err != nil {
+		return 0, err
+	}
+	r.state = store.EvaluateState{Related: related}
+	if r.state.Throttles, err = tx.LockThrottles(needs.throttles); err != nil {
+		return 0, err
+	}
+	if r.state.Episodes, r.state.Plans, err = tx.LockOccasions(needs.episodes, needs.plans); err != nil {
+		return 0, err
+	}
+	audiences, err := r.admit()
+	if err != nil {
+		return 0, err
+	}
+	people, err := tx.People(r.now, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace }, r.floor(), true)
+	if err != nil {
+		return 0, err
+	}
+	writes, err := r.decide(people)
+	if err != nil {
+		return 0, err
+	}
+	n := len(writes.Evaluated)
+	tx.LeaveRecords(r.now, due[n:])
+	return n, tx.WriteEvaluations(r.now, r.state, writes)
 }
 
 // loaded runs a step again with the definitions that it lacks, and then writes its journal entries.

@@ -206,19 +206,18 @@ func missing(eval *plan.Evaluation, stored store.Plan, now time.Time) (changes [
 }
 
 func (m *repairing) relate(due []store.DueRecord, read store.Related) []store.RelatedRef {
-	r := run{Evaluator: m.Evaluator, now: m.now}
-	more := r.relate(due, read)
-	m.related = r.related
-	return more
+	m.related = read.ByWorkspace()
+	return unread(m.catalog, due, m.related)
 }
 
 // evaluate judges the records again under their locks.
-func (m *repairing) evaluate(due []store.DueRecord) (needs store.EvaluateNeeds, err error) {
-	m.records, needs.Plans = nil, map[store.PlanRef][]key.Instance{}
+func (m *repairing) evaluate(due []store.DueRecord) (map[store.PlanRef][]key.Instance, error) {
+	m.records = nil
+	plans := map[store.PlanRef][]key.Instance{}
 	for _, d := range due {
 		set, err := m.catalog.Loaded(d.Workspace, d.InForce)
 		if err != nil {
-			return needs, err
+			return nil, err
 		}
 		if m.match, m.rule = repaired(set, m.run.Subject); m.rule == nil || d.Err != nil {
 			continue
@@ -229,9 +228,9 @@ func (m *repairing) evaluate(due []store.DueRecord) (needs store.EvaluateNeeds, 
 		}
 		s := &seen{DueRecord: d, set: set, evals: []*evaluation{{Evaluation: found}}}
 		m.records = append(m.records, s)
-		needs.Plans[s.planRef(s.evals[0])] = keys(s.evals[0])
+		plans[s.planRef(s.evals[0])] = keys(s.evals[0])
 	}
-	return needs, nil
+	return plans, nil
 }
 
 // decide plans the missing rows again.
