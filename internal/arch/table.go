@@ -186,8 +186,8 @@ func Table() []Row {
 		},
 		{
 			Path: "config", Layer: Shell, Purpose: "settings of the process",
-			Imports: []string{"reason", "flow"},
-			Modules: []string{"github.com/caarlos0/env/v11", "github.com/goccy/go-yaml"},
+			Imports: []string{"reason", "flow", "definition/portable"},
+			Modules: []string{"github.com/caarlos0/env/v11"},
 		},
 		{
 			Path: "app", Layer: Shell, Purpose: "wiring and life cycle of the process",
@@ -212,7 +212,7 @@ func Table() []Row {
 			Path: "cli", Layer: Shell, Purpose: "commands: verbs on nouns",
 			Imports: []string{"@pure", "@port", "store", "sim", "config", "app", "demo", "telemetry", "importer", "./client"},
 			Modules: []string{
-				"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "github.com/goccy/go-yaml",
+				"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3",
 				"golang.org/x/crypto", "golang.org/x/term",
 			},
 		},

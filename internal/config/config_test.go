@@ -61,17 +61,21 @@ func TestParse(t *testing.T) {
 		},
 		{name: "unknown", text: "db: x\nlisten_on: y\n", err: `f.yaml:2:1: unknown setting "listen_on"; there are db, listen,`},
 		{name: "flag spelling", text: "public-url: y\n", err: `f.yaml:1:1: unknown setting "public-url"`},
-		{name: "twice", text: "db: x\ndb: y\n", err: "f.yaml"},
-		{name: "nested", text: "db: {file: x}\n", err: "db: is neither a value nor a list of values"},
-		{name: "nothing given", text: "db:\n", err: "db: is neither a value nor a list of values"},
+		{name: "twice", text: "db: x\ndb: z\n", err: `f.yaml:2:1: duplicate key "db"; it stands in line 1 already`},
+		{name: "nested", text: "db: {file: x}\n", err: "f.yaml:1:5: db: is neither a value nor a list of values"},
+		{name: "null", text: "db: null\n", err: "f.yaml:1:5: db: is neither a value nor a list of values"},
+		{name: "nothing given", text: "db:\n", err: `f.yaml:1:1: "db" has no value; write a value, or remove the line`},
+		{name: "an alias", text: "only_to: *@example.org\n", err: "f.yaml:1:10: a value beginning with * is a YAML alias; write the value out, or put a text in quotes"},
+		{name: "a tag", text: "workers: !!str 4\n", err: "f.yaml:1:10: a value beginning with ! is a YAML tag"},
+		{name: "a list in a list", text: "only_to: [[a]]\n", err: "f.yaml:1:10: only_to: is neither a value nor a list of values"},
 		{name: "list", text: "- db\n", err: "f.yaml:1:1: is not a mapping"},
 		{name: "two documents", text: "db: x\n---\ndb: y\n", err: "holds 2 documents"},
-		{name: "broken", text: "db: [\n", err: "f.yaml: "},
+		{name: "broken", text: "db: [\n", err: "f.yaml:1:5: ] is missing"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := parse("f.yaml", []byte(tt.text))
+			got, err := parse("f.yaml", tt.text)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Fatalf("got %v, want %s", err, tt.err)
@@ -88,7 +92,7 @@ func TestParse(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add("db: x\nworkers: 4\noutbound_allow: [a, b]\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		values, err := parse("f.yaml", []byte(text))
+		values, err := parse("f.yaml", text)
 		if err != nil {
 			return
 		}
@@ -108,7 +112,8 @@ func reference() string {
 <!-- Generated from internal/config; change it there. -->
 
 Settings of ` + "`carillon serve`" + `. A flag wins over the environment variable, the environment variable over the
-settings file, the file over the default. The file is YAML with the keys of the third column:
+settings file, the file over the default. The file is YAML, as strict as that of definitions, with the keys of the third
+column:
 
 ` + "```yaml" + `
 # carillon.yaml: carillon serve --config carillon.yaml

@@ -1,20 +1,21 @@
 package config
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"github.com/carillonhq/carillon/internal/definition/portable"
 )
 
 // maxFile bounds a settings file, in bytes: it has about ten lines.
 const maxFile = 64 << 10
 
 // ReadFile reads a settings file: a mapping from the keys of Settings to a value or a list of values, which come
-// back as their flag would be written. Anything else is refused with file:line:column.
+// back as their flag would be written. It is YAML of the subset that definitions are written in; anything else is refused
+// with file:line:column.
 func ReadFile(path string) (map[string]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -27,80 +28,58 @@ func ReadFile(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(path, text)
+	return parse(path, string(text))
 }
 
-func parse(path string, text []byte) (map[string]string, error) {
-	file, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
+func parse(path, text string) (map[string]string, error) {
+	docs, problems := portable.Parse(text)
 	values := map[string]string{}
-	if len(file.Docs) > 1 {
-		return nil, fmt.Errorf("%s: holds %d documents, not one", path, len(file.Docs))
+	refuse := func(n *portable.Node, message string) {
+		problems = append(problems, portable.Problem{Pos: n.Pos, Message: message})
 	}
-	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+	if len(docs) > 1 {
+		return nil, fmt.Errorf("%s: holds %d documents, not one", path, len(docs))
+	}
+	for _, doc := range docs {
+		if doc.Root.Kind == portable.Scalar || doc.Root.Kind == portable.List {
+			refuse(doc.Root, "is not a mapping; write lines such as listen: 127.0.0.1:8080")
+		}
+		for _, field := range doc.Root.Fields {
+			key := field.Key.Text
+			value, ok := scalarOrList(field.Value)
+			switch {
+			case !known(key):
+				refuse(field.Key, unknown(key))
+			case !ok && field.Value.Kind != portable.Broken:
+				refuse(field.Value, key+": is neither a value nor a list of values")
+			}
+			values[key] = value
+		}
+	}
+	if len(problems) == 0 {
 		return values, nil
 	}
-	entries, err := mapping(file.Docs[0].Body)
-	if err != nil {
-		return nil, at(path, file.Docs[0].Body, err)
+	first := slices.MinFunc(problems, func(a, b portable.Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	if first.Hint != "" {
+		first.Message += "; " + first.Hint
 	}
-	for _, entry := range entries {
-		key := entry.Key.GetToken().Value
-		if !known(key) {
-			return nil, at(path, entry.Key, unknown(key))
-		}
-		if _, twice := values[key]; twice {
-			return nil, at(path, entry.Key, fmt.Errorf("%s stands twice", key))
-		}
-		value, err := scalarOrList(entry.Value)
-		if err != nil {
-			return nil, at(path, entry.Value, fmt.Errorf("%s: %w", key, err))
-		}
-		values[key] = value
-	}
-	return values, nil
+	return nil, fmt.Errorf("%s:%d:%d: %s", path, first.Line, first.Column, first.Message)
 }
 
-func mapping(node ast.Node) ([]*ast.MappingValueNode, error) {
-	switch node := node.(type) {
-	case *ast.MappingNode:
-		return node.Values, nil
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{node}, nil
+// scalarOrList returns a value, or the values of a list with commas between them.
+func scalarOrList(n *portable.Node) (text string, ok bool) {
+	items := n.Items
+	if n.Kind != portable.List {
+		items = []*portable.Node{n}
 	}
-	return nil, errors.New("is not a mapping; write lines such as listen: 127.0.0.1:8080")
-}
-
-func scalarOrList(node ast.Node) (string, error) {
-	list, ok := node.(*ast.SequenceNode)
-	if !ok {
-		return scalar(node)
-	}
-	parts := make([]string, len(list.Values))
-	for i, value := range list.Values {
-		var err error
-		if parts[i], err = scalar(value); err != nil {
-			return "", err
+	parts := make([]string, len(items))
+	for i, item := range items {
+		if item.Kind != portable.Scalar || item.IsNull() {
+			return "", false
 		}
+		parts[i] = item.Text
 	}
-	return strings.Join(parts, ","), nil
-}
-
-func scalar(node ast.Node) (string, error) {
-	switch node := node.(type) {
-	case *ast.StringNode:
-		return node.Value, nil
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return node.GetToken().Value, nil
-	}
-	return "", errors.New("is neither a value nor a list of values")
-}
-
-func at(path string, node ast.Node, err error) error {
-	position := node.GetToken().Position
-	return fmt.Errorf("%s:%d:%d: %w", path, position.Line, position.Column, err)
+	return strings.Join(parts, ","), true
 }
 
 func known(key string) bool {
@@ -112,10 +91,10 @@ func known(key string) bool {
 	return false
 }
 
-func unknown(key string) error {
+func unknown(key string) string {
 	names := make([]string, 0, len(Settings()))
 	for _, s := range Settings() {
 		names = append(names, s.Key)
 	}
-	return fmt.Errorf("unknown setting %q; there are %s", key, strings.Join(names, ", "))
+	return fmt.Sprintf("unknown setting %q; there are %s", key, strings.Join(names, ", "))
 }
