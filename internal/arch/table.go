@@ -152,12 +152,16 @@ func Table() []Row {
 		},
 		{
 			Path: "engine", Layer: Shell, Purpose: "the stages together",
-			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/*"},
+			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/*", "engine/admission"},
 			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
 		},
 		{
+			Path: "engine/admission", Layer: Shell, Purpose: "whether and when a contact may get a message: limits, folding, fallbacks",
+			Imports: []string{"@pure", "engine/journal"},
+		},
+		{
 			Path: "engine/*", Layer: Shell, Purpose: "one stage: a step, its loop, its own small store interface",
-			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/*"},
+			Imports: []string{"@pure", "clock", "channel", "sink", "store", "telemetry", "engine/*", "engine/admission"},
 			Modules: []string{"golang.org/x/sync", "golang.org/x/time"},
 		},
 		{
@@ -182,7 +186,7 @@ func Table() []Row {
 		},
 		{
 			Path: "sim", Layer: Shell, Purpose: "scenarios on the manual clock, projections of live data",
-			Imports: []string{"@pure", "@port", "store", "engine", "engine/*"},
+			Imports: []string{"@pure", "@port", "store", "engine", "engine/*", "engine/admission"},
 		},
 		{
 			Path: "config", Layer: Shell, Purpose: "settings of the process",
@@ -192,7 +196,7 @@ func Table() []Row {
 		{
 			Path: "app", Layer: Shell, Purpose: "wiring and life cycle of the process",
 			Imports: []string{
-				"@pure", "@port", "store", "engine", "engine/*", "telemetry", "api", "public", "console", "sim", "config",
+				"@pure", "@port", "store", "engine", "engine/*", "engine/admission", "telemetry", "api", "public", "console", "sim", "config",
 				"./client",
 			},
 			Modules: []string{"golang.org/x/sync", "go.opentelemetry.io"},

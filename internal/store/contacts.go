@@ -14,15 +14,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// ContactRow is a contact with the columns that only people read.
-type ContactRow struct {
-	subject.Contact
-	Claimant       string // id of the contact into which it is merged; empty: none
-	SuppressReason string
-	SuppressedAt   time.Time
-	CreatedAt      time.Time
-	UpdatedAt      time.Time // zero: never updated
-}
+// ContactRow is a contact as stored.
+type ContactRow = subject.ContactRow
 
 const contactRowColumns = contactColumns + `,
   COALESCE((SELECT h.ext_id FROM contact AS h WHERE c.merged_into > 0 AND h.ws = c.ws AND h.id = c.merged_into), ''), p.suppress_reason, p.suppressed_at, p.created_at, p.updated_at`

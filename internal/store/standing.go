@@ -5,16 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/subject"
 )
-
-// Standing is a person with what their limits count and with what waits for them, read without a lock.
-type Standing struct {
-	Contact ContactRow
-	Person  Person
-	Waiting []delivery.Row // what has something to send, the next first
-}
 
 // waitingOf begins with the person, whose rows are few.
 const waitingOf = selectDeliveries + `

@@ -86,46 +86,17 @@ type RecipientRef struct {
 	Lock        bool // a slot of this person may be taken: lock them and load their slots
 }
 
-// Slot is a taken slot in a person's limits.
-type Slot struct {
-	At      time.Time
-	Type    string
-	Channel string // kind:name
-	N       int
-	Waits   bool // the message is still to be sent in it: it has not left, cannot have left and is not in flight
-}
-
-// Person is a contact as a decision sees it. Slots are loaded for locked persons, and where a decision about an intent asks
-// for them, as far back as the Floor of the transaction.
-type Person struct {
-	subject.Contact
-	Found     bool // false: no such contact, and none was made
-	Locked    bool
-	SlotsRead bool
-	Slots     []Slot
-	Waiting   []Waiting      // of locked persons, if instances of the transaction have a context
-	FoldHeads []delivery.Row // of locked persons, if the transaction asks for them: deliveries that others can be folded into
-	Folding   bool           // FoldHeads are read
-}
-
-// Waiting is a delivery that waits for its slot and was never sent, of an instance with a context. Its row is locked.
-type Waiting struct {
-	Row     delivery.Row
-	Context string
-}
+// Types of package delivery.
+type (
+	Person   = delivery.Person
+	Slot     = delivery.Slot
+	PastSlot = delivery.PastSlot
+	Waiting  = delivery.Waiting
+	Standing = delivery.Standing
+)
 
 // Floor is the oldest instant whose slots of a person matter; zero: none do. It must not call the store.
 type Floor func(subject.WorkspaceID, subject.Contact) time.Time
-
-// PastSlot is the slot of an earlier message of a delivery.
-type PastSlot struct {
-	Workspace subject.WorkspaceID
-	Contact   subject.ContactID
-	Delivery  delivery.ID
-	Slot      time.Time
-	Type      string
-	Channel   string
-}
 
 // IngestRequest says what to lock and load before the decision about events.
 type IngestRequest struct {

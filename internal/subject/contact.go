@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -25,6 +26,16 @@ type Contact struct {
 	Cadence    string            // JSON of the person's own limits, in a persona's keys; empty when there are none
 	Suppressed bool
 	MergedInto ContactID // of one that was made for an address: the contact that has claimed it since; 0: none has
+}
+
+// ContactRow is a contact with the columns that only people read.
+type ContactRow struct {
+	Contact
+	Claimant       string // id of the contact into which it is merged; empty: none
+	SuppressReason string
+	SuppressedAt   time.Time
+	CreatedAt      time.Time
+	UpdatedAt      time.Time // zero: never updated
 }
 
 // AddressKinds are the kinds of channels for which a contact has addresses, in the order in which one of them stands

@@ -18,7 +18,6 @@ import (
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/key"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -81,7 +80,7 @@ func OwnClock(row delivery.Row, zones *civil.Zones) Clock {
 // Recipient is the contact for whom a delivery is made. The delivery keeps Address and Locale (C16); an address of the contact's own is kept for as
 // long as it belongs to them.
 type Recipient struct {
-	Person      store.Person
+	Person      delivery.Person
 	Address     string // empty: the contact's own address for the channel
 	Kind        string // the kind of channel that Address is for; empty: the first one's, whatever its kind
 	Locale      string
@@ -111,7 +110,7 @@ func (r Recipient) instead() Recipient {
 }
 
 // Zone is the time zone in which a contact's days begin and end: the contact's own, else the workspace's.
-func Zone(zones *civil.Zones, set *definition.Set, person store.Person) *time.Location {
+func Zone(zones *civil.Zones, set *definition.Set, person delivery.Person) *time.Location {
 	for _, name := range []string{person.Timezone, set.Workspace.Timezone} {
 		if name == "" {
 			continue

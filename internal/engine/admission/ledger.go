@@ -11,7 +11,6 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/engine/journal"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -169,7 +168,7 @@ func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
 			kinds = append(kinds, kind)
 		}
 	}
-	loc := Zone(f.ledger.zones, set, store.Person{Contact: c})
+	loc := Zone(f.ledger.zones, set, delivery.Person{Contact: c})
 	for _, kind := range kinds {
 		p := f.ledger.Policy(set, c, kind)
 		if p.Unlimited() || f.types != nil && !slices.ContainsFunc(f.types, func(typ string) bool { return !p.Of(typ).Unlimited() }) {
@@ -187,7 +186,7 @@ func (f *Floors) Of(set *definition.Set, c subject.Contact) time.Time {
 // SlotRequest is one message that asks for a slot in its contact's limits.
 type SlotRequest struct {
 	Set     *definition.Set // in force
-	Person  store.Person
+	Person  delivery.Person
 	Channel string
 	Type    string
 	Limits  definition.Limits

@@ -6,8 +6,8 @@ import (
 
 	"github.com/carillonhq/carillon/internal/cadence"
 	"github.com/carillonhq/carillon/internal/civil"
+	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -43,9 +43,9 @@ func TestWhichSlotsCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			person := store.Person{
+			person := delivery.Person{
 				Contact: subject.Contact{ID: 1, Persona: "none", Cadence: c.rules}, Found: true, Locked: true, SlotsRead: true,
-				Slots: []store.Slot{{At: c.slot, Type: "alert", Channel: "email:default", N: 1, Waits: c.waits}},
+				Slots: []delivery.Slot{{At: c.slot, Type: "alert", Channel: "email:default", N: 1, Waits: c.waits}},
 			}
 			a := SlotRequest{Set: set, Person: person, Channel: "email:default", Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}
 			if got := NewLedger(&civil.Zones{}, a.Now).Try(a); !got.At.Equal(c.want.At) || got.Reason != c.want.Reason {
@@ -62,10 +62,10 @@ func TestWhichSlotsCount(t *testing.T) {
 func TestTotalAcrossKinds(t *testing.T) {
 	t.Parallel()
 	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
-	person := store.Person{
+	person := delivery.Person{
 		Contact: subject.Contact{ID: 1, Persona: "none", Cadence: `{"total": {"max_per_day": 2}, "channels": {"sms": {"max_per_day": 9}}}`},
 		Found:   true, Locked: true, SlotsRead: true,
-		Slots: []store.Slot{{At: now.Add(-time.Hour), Type: "report", Channel: "push:default", N: 1}},
+		Slots: []delivery.Slot{{At: now.Add(-time.Hour), Type: "report", Channel: "push:default", N: 1}},
 	}
 	on := func(channel string) SlotRequest {
 		return SlotRequest{Set: set, Person: person, Channel: channel, Type: "alert", Now: now, Until: now.AddDate(0, 1, 0)}

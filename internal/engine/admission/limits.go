@@ -9,7 +9,6 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -28,7 +27,7 @@ type LimitStatus struct {
 
 // Limits is how much of all limits of a contact is used.
 type Limits struct {
-	Contact store.ContactRow
+	Contact subject.ContactRow
 	Lost    bool           // the contact's persona is not defined any more, so its rules do not apply
 	Unread  error          // why the contact's own limits cannot be read; nil: they can
 	Zone    *time.Location // in which days begin and end
@@ -38,7 +37,7 @@ type Limits struct {
 
 // LimitsOf returns how much of a contact's limits is used at now, for each kind of channel that can reach the contact or has messages for them. It
 // decides nothing; people read it.
-func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now time.Time) Limits {
+func LimitsOf(set *definition.Set, s delivery.Standing, zones *civil.Zones, now time.Time) Limits {
 	out := Limits{Contact: s.Contact, Zone: Zone(zones, set, s.Person), At: now}
 	out.Lost = s.Person.Persona != "" && set.Persona(s.Person.Persona) == nil
 	ledger := NewLedger(zones, now)
@@ -61,7 +60,7 @@ func LimitsOf(set *definition.Set, s store.Standing, zones *civil.Zones, now tim
 }
 
 // kindsOf returns the kinds of the defined channels for which the contact has an address, a slot or a waiting message.
-func kindsOf(set *definition.Set, s store.Standing) []string {
+func kindsOf(set *definition.Set, s delivery.Standing) []string {
 	kinds := map[string]bool{}
 	for _, c := range set.Channels() {
 		if s.Person.AddressOn(c.Kind) != "" && (s.Person.Addresses[c.Kind] != "" || !slices.Contains(subject.AddressKinds(), c.Kind)) {

@@ -11,7 +11,6 @@ import (
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/schedule"
-	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
@@ -57,13 +56,13 @@ func compile(t *testing.T, limits string) *definition.Set {
 func TestLimitsOf(t *testing.T) {
 	t.Parallel()
 	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
-	person := func(persona, own string) store.Standing {
+	person := func(persona, own string) delivery.Standing {
 		c := subject.Contact{ID: 1, Persona: persona, Cadence: own, Addresses: map[string]string{"email": "a@b"}}
-		return store.Standing{Person: store.Person{Contact: c, Slots: []store.Slot{
+		return delivery.Standing{Person: delivery.Person{Contact: c, Slots: []delivery.Slot{
 			{At: now.Add(-time.Hour), Type: "alert", Channel: "email:default", N: 1}, {At: now.Add(-time.Hour), Type: "report", Channel: "push:x", N: 2},
 		}}, Waiting: []delivery.Row{{ID: 7, Channel: "email:other"}}}
 	}
-	says := func(s store.Standing) (lines []string) {
+	says := func(s delivery.Standing) (lines []string) {
 		l := LimitsOf(set, s, &civil.Zones{}, now)
 		if l.Lost {
 			lines = append(lines, "lost")
@@ -112,7 +111,7 @@ func TestExplain(t *testing.T) {
 	set, now := compiled(t), time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
 	ask := SlotRequest{
 		Set: set, Now: now, Until: now.AddDate(0, 1, 0), Channel: "email:default", Type: "alert", Limits: definition.Limits{SendWindow: civil.Span{From: 13 * 3600, To: 14 * 3600}},
-		Person: store.Person{Contact: subject.Contact{ID: 1, Persona: "Manager"}, Slots: []store.Slot{{At: now.Add(-time.Hour), Type: "alert", Channel: "email:default", N: 1}}},
+		Person: delivery.Person{Contact: subject.Contact{ID: 1, Persona: "Manager"}, Slots: []delivery.Slot{{At: now.Add(-time.Hour), Type: "alert", Channel: "email:default", N: 1}}},
 	}
 	deferred := func(ask SlotRequest) delivery.Row {
 		ledger := NewLedger(&civil.Zones{}, ask.Now)

@@ -5,12 +5,11 @@ import (
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/reason"
-	"github.com/carillonhq/carillon/internal/store"
 )
 
 // waiting returns the deliveries of the same workflow and context to the same contact on the same channel that wait for a slot and were never sent,
 // the earliest first (R6).
-func (b *Ledger) waiting(o Occasion, p store.Person, channel string) []delivery.Row {
+func (b *Ledger) waiting(o Occasion, p delivery.Person, channel string) []delivery.Row {
 	if o.Instance.Context == "" || o.Trigger.Limits.KeepQueued || o.Trigger.Limits.Critical {
 		return nil
 	}
