@@ -10,17 +10,17 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// KeyEnd says why a key is refused.
+// KeyEnd is the reason why a key is refused.
 type KeyEnd string
 
-// Why a key is refused.
+// The values of KeyEnd.
 const (
 	KeyRevoked KeyEnd = "revoked"
 	KeyExpired KeyEnd = "expired"
-	KeyRotated KeyEnd = "rotated" // it is the former secret, and its grace is over
+	KeyRotated KeyEnd = "rotated" // it is the former secret, and its grace period is over
 )
 
-// Ended says whether the secret with that hash is refused at now, and why; empty: it is in force.
+// Ended returns why the secret with that hash is refused at now; empty: it is in force.
 func (k APIKey) Ended(hash string, now time.Time) KeyEnd {
 	switch {
 	case !k.RevokedAt.IsZero():
@@ -33,7 +33,7 @@ func (k APIKey) Ended(hash string, now time.Time) KeyEnd {
 	return ""
 }
 
-// EndsAt is when the secret with that hash will be refused by itself; zero: never.
+// EndsAt returns the instant at which the secret with that hash expires; zero: never.
 func (k APIKey) EndsAt(hash string) time.Time {
 	at := k.ExpiresAt
 	if hash == k.OldHash && (at.IsZero() || k.OldUntil.Before(at)) {
@@ -47,8 +47,8 @@ INSERT INTO api_key (ws, id, name, hash, scopes, created_at, revoked_at, expires
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT DO NOTHING`
 
-// CreateKey stores a key. ErrConflict: a key of that name is in force; a revoked one frees its name. An id of 0 is
-// replaced by a new one.
+// CreateKey stores a key. It returns ErrConflict if a key of that name exists that is not revoked. An id of 0 is replaced by
+// a new one.
 func (s *Store) CreateKey(ctx context.Context, k APIKey) error {
 	scopes, err := json.Marshal(append([]string{}, k.Scopes...))
 	if err != nil {
@@ -107,7 +107,8 @@ const revokeKey = `
 UPDATE api_key SET revoked_at = $3
 WHERE ws = $1 AND name = $2 AND revoked_at = 0`
 
-// RevokeKey ends the key of that name, and the console sessions that were begun with it; false: there is none in force.
+// RevokeKey revokes the key of that name and ends the console sessions that signed in with it. It returns false if every key
+// of that name is revoked already, or there is none.
 func (s *Store) RevokeKey(ctx context.Context, ws subject.WorkspaceID, name string, now time.Time) (bool, error) {
 	var n int64
 	err := s.Write(ctx, func(t *Tx) (err error) {
@@ -132,8 +133,9 @@ const rotateKey = `
 UPDATE api_key SET hash = $3, old_hash = $4, old_until = $5, expires_at = $6
 WHERE ws = $1 AND id = $2`
 
-// RotateKey gives the key of that name what change makes of it: another secret, the end of the former one, and when it
-// expires. The change gets the key as it is and may refuse. ErrNotFound: there is no key of that name in force.
+// RotateKey passes the key of that name to change and stores what change has set: the new secret, the end of the former one,
+// and the expiry. If change returns an error, nothing is written. The error is ErrNotFound if every key of that name is
+// revoked, or there is none.
 func (s *Store) RotateKey(ctx context.Context, ws subject.WorkspaceID, name string, change func(*APIKey) error) error {
 	err := s.Write(ctx, func(t *Tx) error {
 		found, err := query(t, scanKey, keyInForce, int64(ws), name)
@@ -160,7 +162,7 @@ const keyUsed = `
 UPDATE api_key SET used_at = $3
 WHERE ws = $1 AND id = $2 AND used_at < $3`
 
-// KeyUsed notes when a key was last used.
+// KeyUsed records when a key was last used.
 func (s *Store) KeyUsed(ctx context.Context, ws subject.WorkspaceID, id int64, at time.Time) error {
 	err := s.Write(ctx, func(t *Tx) error {
 		_, err := t.exec(keyUsed, int64(ws), id, micros(at))

@@ -12,36 +12,37 @@ import (
 // MaxBacklog is how far Backlog counts; a result of MaxBacklog means that or more.
 const MaxBacklog = 100_000
 
-// Backlog counts what waits in all workspaces, each up to MaxBacklog.
+// Backlog counts the waiting work of all workspaces. Each number is at most MaxBacklog.
 type Backlog struct {
-	DueRecords    int64     // waiting for evaluation
-	DueInstances  int64     // due, those that a worker holds included
-	DueDeliveries int64     // could have left, those included that a retry or their channel delays
-	OldestDue     time.Time // of the due deliveries; zero if there are none
-	Held          int64     // instances that wait for a person
-	Paused        int64     // workflows that a person has paused
-	Parked        int64     // parked instances and deliveries of paused workflows
-	Unknown       int64     // deliveries whose outcome is unknown
-	Queues        []Queue   // the due deliveries by channel and reason
-	Definitions   map[string]int64
+	DueRecords    int64            // records that wait for evaluation
+	DueInstances  int64            // instances that are due, including those that a worker has claimed
+	DueDeliveries int64            // deliveries that could have left, including those that a retry or their channel delays
+	OldestDue     time.Time        // when the oldest of all these was due; zero if there are none
+	Held          int64            // instances that wait for a person
+	Paused        int64            // workflows that a person has paused
+	Parked        int64            // parked instances and deliveries of paused workflows
+	Unknown       int64            // deliveries whose outcome is unknown
+	Queues        []Queue          // the due deliveries by channel and reason
+	Definitions   map[string]int64 // number of the definition set in force, by workspace
 }
 
 // Queue counts the deliveries of a channel that could have left and have not, for one reason.
 type Queue struct {
 	Channel string
-	Reason  reason.Reason // the reason of the last delay; "": none
+	Reason  reason.Reason // the reason of the last delay; empty: they were not delayed
 	N       int64
 	Oldest  time.Time // when the oldest of them could have left
 }
 
-// maxTurns bounds the due rows that are read for their channels; the others are only counted, from the index.
+// maxTurns bounds the due deliveries whose rows are read for their channels. The others are only counted, from the index.
 const maxTurns = 10_000
 
 // maxWorkspaces bounds the workspaces whose definition set is listed.
 const maxWorkspaces = 100
 
-// Every line reads an index alone, however large the tables are, except the channels of the first due rows. send_at is when
-// a delivery is claimed next; delivery_delayed has those that could have left before.
+// Every line reads only an index, so that the cost does not grow with the tables. The lines that group by channel are the
+// exception: they read the rows of the first due deliveries. send_at is when a delivery is claimed next; the index
+// delivery_delayed holds those that could have left before.
 const backlog = `
 SELECT 'due_instances' AS what, '' AS name, '' AS reason, COUNT(*) AS n, 0 AS since FROM (
   SELECT id FROM instance WHERE ready_at > 0 AND ready_at <= $1 LIMIT $2) AS a
@@ -71,7 +72,7 @@ UNION ALL SELECT 'aside_deliveries', '', '', COUNT(*), 0 FROM (SELECT id FROM de
 UNION ALL SELECT 'unknown', '', '', COUNT(*), 0 FROM (SELECT id FROM delivery WHERE status = 'unknown' LIMIT $2) AS d
 UNION ALL SELECT 'definitions', name, '', definitions, 0 FROM (SELECT name, definitions FROM workspace ORDER BY id LIMIT $3) AS e`
 
-// Backlog counts what waits at now.
+// Backlog counts the work that waits at now.
 func (s *Store) Backlog(ctx context.Context, now time.Time) (Backlog, error) {
 	b := Backlog{Definitions: map[string]int64{}}
 	type line struct {

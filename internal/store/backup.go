@@ -21,7 +21,7 @@ import (
 var (
 	// ErrNotAFile means that the database is not a SQLite file.
 	ErrNotAFile = errors.New("the database is not a SQLite file")
-	// ErrExists means that the file to make exists already.
+	// ErrExists means that the target file exists already.
 	ErrExists = errors.New("exists already")
 	// ErrInUse means that a process has the database open.
 	ErrInUse = errors.New("a process has the database open")
@@ -40,8 +40,9 @@ func IsPostgres(url string) bool {
 // besides are the suffixes of the files that SQLite keeps beside a database.
 var besides = []string{"-wal", "-shm"}
 
-// Backup writes a copy of the SQLite file db, as it is at one moment, while others may go on writing. The copy is one file
-// that only its owner can read, and appears under its name when it is complete. ErrExists: to exists already.
+// Backup copies the SQLite file db, as it is at one moment, to the file to. Other processes may go on writing meanwhile. The
+// copy is one file that only its owner can read, and it appears under its name when it is complete. The error is ErrExists if
+// the file to exists already.
 func Backup(ctx context.Context, db, to string) error {
 	if err := isFile(db); err != nil {
 		return fmt.Errorf("back up: %w", err)
@@ -76,8 +77,8 @@ func isFile(db string) error {
 	return err
 }
 
-// newPart makes an empty file beside to, for an incomplete copy: not a link, readable by its owner only, and not the file of
-// another process that does the same.
+// newPart makes an empty file beside to, for an incomplete copy. The file is new and not a link, only its owner can read it,
+// and no other process that makes a copy uses it.
 func newPart(to string) (string, error) {
 	file, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".*.part")
 	if err != nil {
@@ -86,7 +87,7 @@ func newPart(to string) (string, error) {
 	return file.Name(), file.Close()
 }
 
-// vacuumInto fills an empty file.
+// vacuumInto copies the database db into the empty file to.
 func vacuumInto(ctx context.Context, db, to string) (err error) {
 	source, err := sql.Open("sqlite", fileName(db)+"?_pragma=busy_timeout(10000)")
 	if err != nil {
@@ -103,7 +104,7 @@ func vacuumInto(ctx context.Context, db, to string) (err error) {
 	return errors.Join(withoutToken(ctx, copied), copied.Close())
 }
 
-// withoutToken removes the token of a copy, so that it counts as another database than its source.
+// withoutToken removes the token of a copy, so that the copy counts as another database than its source.
 func withoutToken(ctx context.Context, db *sql.DB) error {
 	_, err := db.ExecContext(ctx, fmt.Sprintf(setToken, 0))
 	return err
@@ -119,9 +120,9 @@ type Restored struct {
 	Previous string // new name of the former database; empty: there was none
 }
 
-// Restore replaces the SQLite file db with a copy of the file from, after checking the copy. An existing database is kept
-// under another name, with force only (else ErrExists), and is never replaced while a process has it open (ErrInUse). The
-// new file gets the owner of the former one, so that a server with a user of its own can open what root restored.
+// Restore checks a copy of the file from and puts it in the place of the SQLite file db. If db exists, the error is ErrExists
+// without force, and ErrInUse if a process has db open; otherwise db is kept under another name. The new file gets the owner
+// of the former one, so that a server with its own user can open a file that root has restored.
 func Restore(ctx context.Context, from, db string, force bool, now time.Time) (Restored, error) {
 	r, err := restore(ctx, from, db, force, now)
 	if err != nil {
@@ -158,7 +159,7 @@ func restore(ctx context.Context, from, db string, force bool, now time.Time) (r
 		err = errors.Join(unused(ctx, db), sameOwner(part, db))
 	}
 	if err == nil {
-		r.Previous, err = setAside(db, db+"."+now.UTC().Format("20060102T150405Z"))
+		r.Previous, err = moveAway(db, db+"."+now.UTC().Format("20060102T150405Z"))
 	}
 	if err == nil {
 		err = place(part, db)
@@ -183,7 +184,7 @@ func copyFile(from, to string) (err error) {
 	return errors.Join(err, file.Close())
 }
 
-// sameOwner gives path to the user and group that a file belongs to.
+// sameOwner changes the owner and group of path to those of file.
 func sameOwner(path, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -201,7 +202,7 @@ func sameOwner(path, file string) error {
 	return os.Chown(path, int(want.Uid), int(want.Gid))
 }
 
-// checkFile reads a whole file that no process uses, and returns the version of its schema.
+// checkFile checks a database file that no process uses for damage, and returns the version of its schema.
 func checkFile(ctx context.Context, path string) (schema int64, err error) {
 	db, err := sql.Open("sqlite", fileName(path))
 	if err != nil {
@@ -226,7 +227,7 @@ func checkFile(ctx context.Context, path string) (schema int64, err error) {
 	return schema, err
 }
 
-// unused returns ErrInUse for a file that a process has open. A file that cannot be read counts as unused.
+// unused returns ErrInUse if a process has the file open. A file that SQLite cannot read counts as unused.
 func unused(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("sqlite", fileName(path)+"?_pragma=busy_timeout(100)&_pragma=locking_mode(EXCLUSIVE)")
 	if err != nil {
@@ -245,18 +246,18 @@ func unused(ctx context.Context, path string) (err error) {
 	return err
 }
 
-// setAside renames a database and the files beside it, and returns the new name, or "" if there was none. It also renames a
+// moveAway renames a database and the files beside it, and returns the new name, or "" if there was none. It also renames a
 // log without a database, because SQLite would write that log into the copy.
-func setAside(db, aside string) (string, error) {
+func moveAway(db, to string) (string, error) {
 	moved := ""
 	for _, end := range append([]string{""}, besides...) {
-		if _, err := os.Lstat(aside + end); err == nil {
-			return "", fmt.Errorf("%s %w", aside+end, ErrExists)
+		if _, err := os.Lstat(to + end); err == nil {
+			return "", fmt.Errorf("%s %w", to+end, ErrExists)
 		}
-		err := os.Rename(db+end, aside+end)
+		err := os.Rename(db+end, to+end)
 		switch {
 		case err == nil:
-			moved = cmp.Or(moved, aside+end)
+			moved = cmp.Or(moved, to+end)
 		case !errors.Is(err, os.ErrNotExist):
 			return "", err
 		}
@@ -264,7 +265,7 @@ func setAside(db, aside string) (string, error) {
 	return moved, nil
 }
 
-// place gives a finished file its final name, durably.
+// place syncs a finished file to disk and gives it its final name.
 func place(part, path string) error {
 	file, err := os.OpenFile(part, os.O_RDWR, 0)
 	if err != nil {

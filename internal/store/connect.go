@@ -23,15 +23,16 @@ func postgresConfig(url string) (*pgx.ConnConfig, error) {
 }
 
 // connector makes the connections of the pool. A direct connection to the server keeps its statements prepared, which saves
-// parsing and planning them at each execution. A pooler may give every transaction another connection, on which they would
-// be missing. Through a pooler the server is asked for parameter types only, once a connection, so that rows are sent in
-// binary. Each new connection is checked for a pooler, which may come and go while the process runs.
+// parsing and planning them at each execution. A pooler may give every transaction another connection, on which the prepared
+// statements would be missing. So a connection through a pooler only asks for the types of each statement's parameters, once,
+// which is enough to send rows in binary. Each new connection is checked for a pooler, because one may be added or removed
+// while the process runs.
 type connector struct {
-	driver.Connector // through a pooler
-	prepared         driver.Connector
+	driver.Connector                  // of connections through a pooler
+	prepared         driver.Connector // of direct connections
 }
 
-// newConnector makes connections to an address. If the address names a query mode, it is used.
+// newConnector returns the connector for an address. If the address names a query mode, that mode is used.
 func newConnector(url string, config *pgx.ConnConfig) driver.Connector {
 	anyway := func(_ context.Context, conn *pgx.Conn) error {
 		useArrays(conn)
@@ -63,7 +64,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, err
 }
 
-// mustBeDirect returns ErrPooled for a connection to a pooler, recognised by its own numbers of clients.
+// mustBeDirect returns ErrPooled for a connection to a pooler. A pooler reports a backend number of its own, which differs
+// from that of the server's backend.
 func mustBeDirect(ctx context.Context, conn *pgx.Conn) error {
 	var pid uint32
 	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeSimpleProtocol).Scan(&pid); err != nil {

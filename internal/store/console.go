@@ -1,6 +1,6 @@
 package store
 
-// What only the console asks for.
+// Queries that only the console uses.
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// It walks the index of what is due, so that the number of finished rows does not matter.
+// It reads the index of due deliveries, so that the number of finished rows does not matter.
 const upcoming = selectDeliveries + `
 WHERE d.ws = $1 AND d.send_at > 0 AND NOT d.` + parkedDelivery + `
 ORDER BY d.send_at, d.id
 LIMIT $2`
 
-// Upcoming lists the deliveries that have something to send, the next first.
+// Upcoming lists the deliveries that have a message to send, the next one first.
 func (s *Store) Upcoming(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error) {
 	return all(ctx, s, "list upcoming deliveries", scanDelivery, upcoming, int64(ws), int64(limit))
 }
@@ -27,7 +27,7 @@ WHERE d.ws = $1 AND d.send_at > 0 AND NOT d.` + parkedDelivery + `
 ORDER BY d.send_at, d.id
 LIMIT $2`
 
-// Leaving is Upcoming without what a pause stops.
+// Leaving is Upcoming without the deliveries of paused workflows.
 func (s *Store) Leaving(ctx context.Context, ws subject.WorkspaceID, limit int) ([]delivery.Row, error) {
 	return all(ctx, s, "list leaving deliveries", scanDelivery, leaving, int64(ws), int64(limit))
 }
@@ -37,7 +37,7 @@ SELECT /*NAMES d (` + deliverySpec + `)*/
 FROM /*ROWS $2 (id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = $1 AND d.id = r.id`
 
-// DeliveriesByID returns those of the deliveries that exist, in one statement.
+// DeliveriesByID reads deliveries in one statement. Deliveries that do not exist are left out.
 func (s *Store) DeliveriesByID(ctx context.Context, ws subject.WorkspaceID, ids []delivery.ID) (map[delivery.ID]delivery.Row, error) {
 	found := make(map[delivery.ID]delivery.Row, len(ids))
 	var rows rowset
@@ -60,7 +60,7 @@ const selectEvents = `
 SELECT /*NAMES e (` + eventSpec + `)*/
 FROM event AS e`
 
-// Events lists events, the newest first.
+// Events lists events, the newest one first.
 func (s *Store) Events(ctx context.Context, ws subject.WorkspaceID, f EventFilter, p Page) ([]EventRow, error) {
 	if f.To.Text != "" {
 		return s.eventsNaming(ctx, ws, f, p)

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// One statement, so that the numbers belong to one moment.
+// It is one statement, so that all numbers are of the same moment.
 const counts = `
 SELECT 'event' AS what, '' AS status, COUNT(*) AS n, 0 AS sent, 0 AS resent FROM event WHERE ws = $1
 UNION ALL SELECT 'instance', status, COUNT(*), 0, 0 FROM instance WHERE ws = $1 GROUP BY status
@@ -22,8 +22,8 @@ UNION ALL SELECT 'held', '', COUNT(*), 0, 0 FROM instance WHERE ws = $1 AND held
 UNION ALL SELECT 'due', '', COALESCE((SELECT ready_at FROM instance WHERE ready_at > 0 AND ws = $1 ORDER BY ready_at, id LIMIT 1), 0), 0, 0
 UNION ALL SELECT 'due', '', COALESCE((SELECT send_at FROM delivery WHERE send_at > 0 AND NOT ` + parkedDelivery + ` AND ws = $1 ORDER BY send_at, id LIMIT 1), 0), 0, 0`
 
-// Counts counts a workspace. OldestDue is the earliest instant at which an instance or a delivery wants to be taken
-// up, in the past or not.
+// Counts counts the rows of a workspace. OldestDue is the earliest instant at which an instance or a delivery is due, in the
+// past or in the future.
 func (s *Store) Counts(ctx context.Context, ws subject.WorkspaceID) (Counts, error) {
 	c := Counts{InstancesByStatus: map[instance.Status]int64{}, DeliveriesByStatus: map[delivery.Status]int64{}}
 	type line struct {

@@ -8,35 +8,36 @@ import (
 )
 
 const (
-	// cursorTTL bounds how long batches start at the cursor before one scans the index from its beginning again. Rows rarely
-	// reappear there: rows of a worker that was lost, or rows that another process wrote.
+	// cursorTTL bounds how long batches start at the cursor. After it, one batch scans the index from its beginning. Rows
+	// rarely reappear before the cursor: rows of a worker that was lost, or rows that another process wrote.
 	cursorTTL = time.Second
-	// cursorSlack is how far before the instant of a scan that found the end the next one begins. A row that became due
-	// earlier may have been committed later.
+	// After a batch that reached the end of the index, the next one begins cursorSlack before the instant of that batch. A
+	// row that became due earlier may have been committed later.
 	cursorSlack = 100 * time.Millisecond
-	// After a scan from the beginning that took t there is none for slowRest × t, so that these scans use at most a
+	// After a scan from the beginning that took t, no other one begins for slowRest × t, so that these scans use at most a
 	// twentieth of the time. The pause is at most longestRest, because lost work must continue within 45 s. After a scan
 	// that took longer than slowScan, a batch that finds nothing past the cursor does not scan from the beginning either.
 	slowRest    = 20
 	longestRest = 10 * time.Second
 	slowScan    = time.Second
-	// ofRow is the part of a scan's time that each row found may use, because the scan also claims it.
+	// ofRow is the time that a scan may spend on each row that it finds, because it also claims the row. The rest of its
+	// time was spent on dead entries.
 	ofRow = time.Millisecond
 )
 
-// scanCursor is the place in an index where the next batch of due rows begins: this process has taken the due rows before
-// it. Without it every batch walks over the rows that other workers hold and over the dead entries of finished rows. Dead
-// entries stay in PostgreSQL's index until a vacuum, which removes none while a snapshot is open, such as that of a dump.
-// With 170,000 dead entries a batch took half a second.
+// scanCursor is the position in an index at which the next batch of due rows begins: this process has taken the due rows
+// before it. Without a cursor every batch reads past the rows that other workers have claimed and past the dead entries of
+// finished rows. Dead entries stay in PostgreSQL's index until a vacuum, which removes none while a snapshot is open, such as
+// that of a dump. With 170,000 dead entries a batch took half a second.
 //
 // The cursor only saves work. A batch that finds nothing past it scans from the beginning. So does the batch after work
-// became due before the cursor, after a failure, and after cursorTTL. While such scans take long, they are rare.
+// became due before the cursor, after a failure, and after cursorTTL. If such scans take long, they are made less often.
 type scanCursor struct {
 	mu    sync.Mutex
 	at    scanPosition
-	since int64 // µs; when the last scan from the beginning was
-	rest  int64 // µs; how long after it no other one begins
-	slow  bool  // that scan took long
+	since int64 // µs; when the last scan from the beginning was made
+	rest  int64 // µs; how long after that scan no other one begins
+	slow  bool  // that scan took longer than slowScan
 }
 
 // scanPosition is a position in the index of due rows: µs and row id. The zero value is the beginning.
@@ -52,7 +53,7 @@ func (m *scanCursor) from(now int64) scanPosition {
 	return m.at
 }
 
-// resting reports whether a scan from the beginning at the instant now (µs) has to wait because the last one took long.
+// resting reports whether a scan from the beginning has to wait at the instant now (µs), because the last one took long.
 func (m *scanCursor) resting(now int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,8 +81,8 @@ func (m *scanCursor) over() int64 {
 	return m.since + m.rest
 }
 
-// walked returns how much of the time of a scan that found this many rows was spent on dead entries. SQLite has none, so it
-// is zero there.
+// walked returns how much of the time of a scan that found this many rows was spent on dead entries. SQLite has no dead
+// entries, so the result is zero there.
 func (s *Store) walked(took time.Duration, rows int) time.Duration {
 	if s.writer != nil {
 		return 0
@@ -89,7 +90,7 @@ func (s *Store) walked(took time.Duration, rows int) time.Duration {
 	return max(took-time.Duration(rows)*ofRow, 0)
 }
 
-// taken moves the cursor past a full batch. A batch that is not full has found the end of the index as of now (µs).
+// taken moves the cursor past a full batch. A batch that is not full has reached the end of the index as of now (µs).
 func (m *scanCursor) taken(last scanPosition, full bool, now int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,10 +129,10 @@ func later(a, b scanPosition) scanPosition {
 	return a
 }
 
-// takeUp reads a batch past the cursor, and from the beginning if there is none. If the transaction fails, its rows are free
-// again and the cursor goes back to the beginning.
+// takeUp reads a batch past the cursor. If there are no rows past it, takeUp reads from the beginning, unless such scans take
+// long. If the transaction fails, its rows are free again and the cursor goes back to the beginning.
 func takeUp[T any](t *Tx, m *scanCursor, now int64, limit int, read func(scanPosition) ([]T, scanPosition, error)) ([]T, error) {
-	t.marks = append(t.marks, m)
+	t.cursors = append(t.cursors, m)
 	from := m.from(now)
 	scan := func(from scanPosition) ([]T, scanPosition, error) {
 		elapsed := clock.Monotonic()

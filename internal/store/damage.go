@@ -10,10 +10,10 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Scenarios show what becomes of a database that somebody has changed by hand. Their store is empty and their own; no other store
-// can be damaged.
+// Scenarios test how the engine repairs a database that a person has changed by hand. A scenario has an empty store of its
+// own. Only such a store can be damaged.
 
-// errNotDisposable refuses to damage a database that anybody else may use.
+// errNotDisposable is returned for a store that was not opened with Options.Disposable.
 var errNotDisposable = errors.New("only the store of a scenario can be damaged")
 
 const loseDeliveries = `
@@ -40,7 +40,7 @@ const alterInputs = `
 UPDATE instance SET input_hash = $2
 WHERE ws = $1 AND id IN (SELECT r.id FROM /*ROWS $3 (id bigint)*/ AS r)`
 
-// AlterInputs has instances be planned by other inputs, as another version of this program would have planned them.
+// AlterInputs replaces the inputs by which instances were planned, as if another version of this program had planned them.
 func (s *Store) AlterInputs(ctx context.Context, ws subject.WorkspaceID, ids []instance.ID, inputs string) error {
 	return s.damage(ctx, "alter inputs", func(t *Tx) error {
 		if err := t.keepInputs(ws, []string{inputs}); err != nil {

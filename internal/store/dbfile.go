@@ -17,23 +17,24 @@ import (
 )
 
 // A SQLite database is a file and its log, which SQLite finds by their names alone. SQLite writes a log that lies beside a
-// database into it, whichever database the log belongs to. So a file that was given the name of another database, while a
-// process had that one open or after it was killed, is ruined by the remaining log. Two measures prevent this:
+// database into it, even if the log belongs to another database. So a file is ruined if it takes the place of a database
+// whose log remains: because a process still has that database open, or because a process was killed. Two measures prevent
+// this:
 //
 //   - A process that has the database open compares the file under its name with the file that it opened, before every
-//     transaction and before the answer to every commit and read. If they differ, it reports ErrReplaced and ends, and
-//     removes its own log.
-//   - Every database has a token, in the user_version of its header, and the file that is kept beside it has the same token. A
-//     start that finds a log beside a database with another token, or a log that holds another token, is refused
-//     (ErrForeignLog). Copies that carillon backup makes have none.
+//     transaction and before the answer to every commit and read. If they differ, it reports ErrReplaced, removes its own
+//     log and ends.
+//   - Every database has a token, in the user_version of its header, and the file that is kept beside it has the same token.
+//     A start is refused with ErrForeignLog if there is a log and the two tokens differ, or if the log holds another token.
+//     Copies that carillon backup makes have no token.
 
 // Errors of a SQLite file that was replaced or removed.
 var (
-	// ErrReplaced means that the name of the database's file leads to another file or to none: writes would be lost.
+	// ErrReplaced means that another file, or none, has the name of the open database: writes would be lost.
 	ErrReplaced = errors.New("the database's file was replaced or removed while it was open")
 	// ErrForeignLog means that a log of another database lies beside the file.
 	ErrForeignLog = errors.New("the log beside the database belongs to another one")
-	// ErrMissing means that there was a database, and that its file is gone.
+	// ErrMissing means that there was a database of that name, and that its file is gone.
 	ErrMissing = errors.New("the database's file is gone")
 )
 
@@ -47,18 +48,18 @@ const (
 type dbFile struct {
 	path   string
 	info   os.FileInfo
-	header *os.File // closed after every connection: closing a file drops the locks that its process holds on it
+	header *os.File // closed after all connections, because closing a file drops all locks that the process has on it
 
 	mu       sync.Mutex
 	log, shm os.FileInfo // nil: not seen yet
 	token    uint32      // 0: not known yet
-	gone     error       // ErrReplaced with details
-	written  bool        // something else was written into the file itself
-	closing  bool        // the store itself closes it, and SQLite removes its log
+	gone     error       // ErrReplaced with details; nil: the file was not replaced
+	written  bool        // another database was written into the file itself
+	closing  bool        // the store is closing the file, and SQLite removes its log
 	notify   func(error)
 }
 
-// openFile checks the file under a name before SQLite opens it.
+// openFile checks the file of a database, or makes it, before SQLite opens it.
 func openFile(path string) (*dbFile, error) {
 	if err := inspect(path); err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func openFile(path string) (*dbFile, error) {
 	return f, nil
 }
 
-// inspect refuses a file that must not be opened, with the remedy.
+// inspect returns an error, which names the remedy, for a file that must not be opened.
 func inspect(path string) error {
 	known, err := readBeside(path)
 	if err != nil {
@@ -92,7 +93,7 @@ func inspect(path string) error {
 	case err == nil && !info.Mode().IsRegular():
 		return fmt.Errorf("%s: %w", path, ErrNotAFile)
 	case (err != nil || info.Size() == 0) && known.Epoch > 0:
-		return fmt.Errorf("%s: %w: %s tells that there was one. Put it back, or carillon restore a backup; to begin with an empty database, remove %s",
+		return fmt.Errorf("%s: %w: %s shows that there was one. Put it back, or carillon restore a backup; to begin with an empty database, remove %s",
 			path, ErrMissing, path+besideSuffix, path+besideSuffix)
 	case (err != nil || info.Size() == 0) && !alone && log.Size() > 0:
 		return foreign(path)
@@ -139,8 +140,8 @@ func readHeader(path string, header []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// damage says why a file is not a whole database; empty: no damage was found. If there is a log, pages may be in the log
-// only, so the length of the file is checked only without one.
+// damage returns why a file is not a whole database; empty: no damage was found. The length of the file is checked only if
+// there is no log, because the last pages may be in the log alone.
 func damage(header []byte, size int64, alone bool) string {
 	if !bytes.HasPrefix(header, []byte(headerText)) {
 		return "it is no SQLite file"
@@ -158,7 +159,7 @@ func damage(header []byte, size int64, alone bool) string {
 
 func tokenOf(header []byte) uint32 { return binary.BigEndian.Uint32(header[tokenAt:]) }
 
-// readToken reads the token from the open file, if it has been written from the log.
+// readToken reads the token from the open file; 0: it has none, or the token is still in the log.
 func (f *dbFile) readToken() (uint32, error) {
 	var raw [4]byte
 	if _, err := f.header.ReadAt(raw[:], tokenAt); err != nil && !errors.Is(err, io.EOF) {
@@ -167,7 +168,7 @@ func (f *dbFile) readToken() (uint32, error) {
 	return binary.BigEndian.Uint32(raw[:]), nil
 }
 
-// check returns ErrReplaced once the name of the database leads to another file. A nil file is not checked.
+// check returns ErrReplaced once another file has the name of the database. A nil file is not checked.
 func (f *dbFile) check() error {
 	if f == nil {
 		return nil
@@ -188,7 +189,7 @@ func (f *dbFile) check() error {
 	return f.gone
 }
 
-// close ends the checks: from here on the store itself changes the file. It does nothing on a nil file.
+// close ends the checks, because closing the store changes the files. It does nothing on a nil file.
 func (f *dbFile) close() {
 	if f == nil {
 		return
@@ -206,7 +207,7 @@ func (f *dbFile) forget() error {
 	return nil
 }
 
-// changed says what differs from the opened files. Files that cannot be read are left to SQLite.
+// changed returns what differs from the opened files; empty: nothing. Files that cannot be read are left to SQLite.
 func (f *dbFile) changed() string {
 	info, err := os.Stat(f.path)
 	switch {
@@ -236,7 +237,7 @@ func (f *dbFile) changed() string {
 	return ""
 }
 
-// OnReplaced registers f, which is called once when the database's file is found replaced; it must not block.
+// OnReplaced registers f, which is called once, when the store finds that the database's file was replaced. f must not block.
 func (s *Store) OnReplaced(f func(error)) {
 	if s.file == nil {
 		return
@@ -251,8 +252,8 @@ const (
 	checkpoint = `PRAGMA wal_checkpoint(%s)`
 )
 
-// mark gives a database without a token one, and stores it in the file beside it. The token counts once it is in the
-// database file: a token in the log alone is lost with the log.
+// mark gives the database a token if it has none, and stores the token in the file beside it. The token counts once it is in
+// the database file: a token in the log alone is lost with the log.
 func (s *Store) mark(ctx context.Context) error {
 	f := s.file
 	if f == nil {
@@ -264,7 +265,7 @@ func (s *Store) mark(ctx context.Context) error {
 			token, err = f.readToken()
 		}
 	}
-	if err != nil || token == 0 { // 0: a reader holds up the log; try the next time
+	if err != nil || token == 0 { // 0: a reader keeps the log from being written to the file; the next call tries again
 		return err
 	}
 	f.mu.Lock()
@@ -281,8 +282,8 @@ func (s *Store) mark(ctx context.Context) error {
 	return writeBeside(s.path, beside)
 }
 
-// markLog writes the token into the log, which starts empty whenever all of it is in the file. So a log that was moved
-// beside another database is recognised.
+// markLog writes the token into the log, which starts empty again once all of it is in the file. By the token, a log that was
+// moved beside another database is recognised.
 func (s *Store) markLog(ctx context.Context, token uint32) error {
 	return s.Write(ctx, func(t *Tx) error {
 		_, err := t.pragma(fmt.Sprintf(setToken, token))
@@ -310,7 +311,7 @@ func (s *Store) setToken(ctx context.Context) error {
 	return s.checkpoint(ctx, "PASSIVE")
 }
 
-// pragma runs a SQLite pragma and returns the first number of the result, if any.
+// pragma runs a SQLite pragma and returns the first number of its result; 0 without a result.
 func (t *Tx) pragma(text string) (n int64, err error) {
 	rows, err := t.s.writer.conn.QueryContext(t.ctx, text)
 	if err != nil {
@@ -335,7 +336,7 @@ func (t *Tx) pragma(text string) (n int64, err error) {
 	return n, rows.Err()
 }
 
-// checkpoint writes the log into the open file, wherever that file is now.
+// checkpoint writes the log into the file that was opened, even if that file has another name now.
 func (s *Store) checkpoint(ctx context.Context, mode string) error {
 	select {
 	case s.writer.turn <- struct{}{}:
@@ -350,8 +351,9 @@ func (s *Store) checkpoint(ctx context.Context, mode string) error {
 	return err
 }
 
-// leave ends a store whose file was replaced without damage to the new file. closable is false if its connections must stay
-// open: closing the last one writes the log into the file with the name, which is another database now.
+// leave prepares the store for closing, so that a file that has replaced the database is not damaged. If closable is false,
+// the connections must stay open: closing the last one would write the log into the file of that name, which is another
+// database now.
 func (s *Store) leave(ctx context.Context) (closable bool, err error) {
 	f := s.file
 	if f.check() == nil {
@@ -361,12 +363,12 @@ func (s *Store) leave(ctx context.Context) (closable bool, err error) {
 	if f.written {
 		return false, f.takeAlong()
 	}
-	// The file that was open is then complete, wherever it was moved.
+	// This completes the file that was open, even if it was moved.
 	return true, s.checkpoint(ctx, "TRUNCATE")
 }
 
-// takeAlong removes the log from under the database's name if it belongs to the file that was open. A log that is not empty
-// gets another name instead.
+// takeAlong removes the log beside the database's name if it belongs to the file that was open. A log that is not empty is
+// renamed instead.
 func (f *dbFile) takeAlong() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -390,7 +392,7 @@ func (f *dbFile) takeAlong() error {
 	return errors.Join(errs...)
 }
 
-// unreadable names the file and the remedy in an error of SQLite about a file that it cannot read.
+// unreadable adds the file's name and the remedy to an error of SQLite about a file that it cannot read.
 func unreadable(path string, err error) error {
 	var refused *sqlite.Error
 	if errors.As(err, &refused) && (refused.Code()&0xff == sqlite3.SQLITE_CORRUPT || refused.Code()&0xff == sqlite3.SQLITE_NOTADB) {

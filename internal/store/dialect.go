@@ -15,46 +15,61 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// dialect is everything in which the two databases differ, besides their migrations.
+// dialect holds all differences between the two databases, except their migrations.
 type dialect struct {
-	name       string
-	begin      string                                                                      // opens a writing transaction
-	beginPlan  string                                                                      // the same for one that plans by the definitions in force, which no apply changes meanwhile
-	lockPlans  string                                                                      // in an apply: waits for those, and has later ones wait; empty: there is one writer
-	rows       func(first int, columns []columnSpec, constant columnSet, as string) string // the spelling of a rowset
-	bind       func(*rowset, columnSet) []any                                              // its parameters
-	byName     string                                                                      // before a column that no index shall be chosen by
-	byNameText string                                                                      // behind a column of text that no index shall be chosen by
-	skipLocked string                                                                      // locks rows and passes over those that others hold
-	lock       string                                                                      // locks the rows of the alias that follows, in the order of ORDER BY
-	retriable  func(error) bool                                                            // the transaction had no effect and may succeed when done again
-	deadlock   func(error) bool                                                            // two transactions waited for each other, and this one gave way
-	broken     func(error) bool                                                            // the connection is gone, or its statement: what only reads may be done again
-	clock      string                                                                      // asks for the database's time in µs; empty: it has none of its own
-	advisory   bool                                                                        // writers run side by side, so that keys without a row need locks of their own
-	pipelines  bool                                                                        // inserts may wait for the next statement; see session.insert
-	constants  bool                                                                        // constant columns of a rowset are left out of joins too. SQLite would join by them alone, and read a workspace for each row
-	busy       func(error) bool                                                            // a lock was not to be had within the time that was set
+	name string
+	// begin opens a writing transaction. beginPlan does so for a transaction that plans by the definitions in force: no apply
+	// changes them before it ends.
+	begin, beginPlan string
+	// lockPlans, in an apply, waits for the transactions of beginPlan and makes later ones wait. Empty: there is one writer.
+	lockPlans string
+	// rows returns the SQL of a rowset, and bind its parameters.
+	rows func(first int, columns []columnSpec, constant columnSet, as string) string
+	bind func(*rowset, columnSet) []any
+	// byName is written before a column, and byNameText after a column of text, by which no index shall be chosen.
+	byName, byNameText string
+	// skipLocked locks rows and passes over rows that other transactions have locked.
+	skipLocked string
+	// lock locks the rows of the alias that follows, in the order of ORDER BY.
+	lock string
+	// retriable reports that the transaction had no effect and may succeed when it runs again.
+	retriable func(error) bool
+	// deadlock reports that two transactions waited for each other and that this one was ended.
+	deadlock func(error) bool
+	// broken reports that the connection or its prepared statement is lost. Work that only reads may run again.
+	broken func(error) bool
+	// busy reports that a lock was not free within the time limit.
+	busy func(error) bool
+	// clock asks for the database's time in µs. Empty: the database has no clock of its own.
+	clock string
+	// advisory: writers run in parallel, so that keys without a row need advisory locks.
+	advisory bool
+	// pipelines: inserts may wait for the next statement; see Tx.insert.
+	pipelines bool
+	// constants: constant columns of a rowset are left out of joins too, not only of inserts. SQLite would then join by these
+	// columns alone and read a whole workspace for each row.
+	constants bool
 }
 
-// planLock is the key of the advisory lock between an apply and what is planned by definitions.
+// planLock is the key of the advisory lock that an apply and the transactions of beginPlan take.
 const planLock = "426836651120" // "carlp"
 
 func postgres() dialect {
-	// One round trip. The engine's statements are written for index lookups in the order of their rowset. On tables
-	// whose statistics are older than their contents the planner prefers to read them whole (measured: 163 ms instead
-	// of 4), so these transactions do without the other ways. Sorting stays on.
+	// These settings take one round trip. The engine's statements are written for index lookups in the order of their rowset.
+	// If the statistics of a table are older than its contents, the planner prefers to read the whole table (measured: 163 ms
+	// instead of 4), so the other plans are switched off in these transactions. Sorting stays on.
 	begin := "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; " +
 		"SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off"
 	return dialect{
 		name:  "postgres",
 		begin: begin,
-		// A lock in memory: one on the workspace's row would be a write of it in every transaction. Taken before the
-		// first statement that reads, which so sees what an apply that it waited for has committed.
+		// An advisory lock is held in memory; a lock on the workspace's row would write to that row in every transaction. It
+		// is taken before the first statement that reads. So that statement sees the commit of an apply that it waited for.
 		beginPlan: begin + "; SELECT pg_advisory_xact_lock_shared(" + planLock + ")",
 		lockPlans: "SELECT pg_advisory_xact_lock(" + planLock + ")",
 		rows: func(first int, columns []columnSpec, constant columnSet, as string) string {
-			// In the list of a subquery they run in step; in FROM each would be stored away first (0.4 of the time).
+			// In the SELECT list, the unnest calls advance together. In FROM each result would be stored first. This form
+			// takes 0.4 of the time of that one.
 			arrays := make([]string, len(columns))
 			for i, c := range columns {
 				form := "unnest($%d::%s[]) AS %s"
@@ -98,8 +113,8 @@ func postgres() dialect {
 	}
 }
 
-// outdated reports whether a prepared statement cannot be used any more: the types of its columns have changed, or it is
-// not known, as when a pooler was put before the database under a connection that stays. It is prepared anew next time.
+// outdated reports whether a prepared statement cannot be used any more: the types of its columns have changed, or the server
+// does not know it, as when a pooler was added under an open connection. The next use prepares it again.
 func outdated(e *pgconn.PgError) bool {
 	return e.Code == "26000" || e.Code == "0A000" && e.Routine == "RevalidateCachedQuery"
 }
@@ -108,8 +123,8 @@ func sqliteDialect() dialect {
 	return dialect{
 		name:  "sqlite",
 		begin: "BEGIN IMMEDIATE", beginPlan: "BEGIN IMMEDIATE",
-		// jsonb_each, because json_each writes each row as text and every ->> parses that again (measured: 1.5 times
-		// the time of an expansion).
+		// jsonb_each is used because json_each returns each row as text, which every ->> parses again (measured: 1.5 times
+		// the time of a fan-out).
 		rows: func(first int, columns []columnSpec, constant columnSet, as string) string {
 			gets := make([]string, len(columns))
 			varying, next := 0, first+1
@@ -155,29 +170,29 @@ var (
 	rowsHook  = regexp.MustCompile(`/\*ROWS \$(\d+) \(([^)]*)\)\*/ AS (\w+)`)
 	namesHook = regexp.MustCompile(`/\*NAMES (\w* ?)\(([^)]*)\)\*/`)
 	lockHook  = regexp.MustCompile(`/\*(SKIP LOCKED|LOCK|LOCK NOW|SHARE) (\w+)\*/`)
-	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`) // slow: where byNameHook is
+	textHook  = regexp.MustCompile(`(\w)/\*BY NAME\*/`) // slow, so it is only used where byNameHook was found
 )
 
-// statement is a text in the spelling of one database.
+// statement is a query in the SQL of one database.
 type statement struct {
 	text     string
 	spec     []columnSpec // of its rowset
-	constant columnSet    // those of its columns that are one value
+	constant columnSet    // the columns of its rowset that are one parameter each
 }
 
 // expand replaces the hooks of a query.
 //
-//	/*ROWS $3 (id bigint, key text)*/ AS r   a rowset from the parameters $3 …, which stand last; of its constant
-//	                                         columns each is one value
+//	/*ROWS $3 (id bigint, key text)*/ AS r   a rowset of the parameters from $3 on, which must be the last ones; each of
+//	                                         its constant columns is one parameter
 //	/*NAMES d (id bigint, key text)*/        d.id, d.key; without the alias: id, key
-//	/*SKIP LOCKED*/                          row locks that pass over what others hold
-//	/*BY NAME*/b.ws                          keeps an index that begins with ws away from a look-up by name
-//	b.type/*BY NAME*/                        the same with a text
+//	/*SKIP LOCKED*/                          row locks; passes over rows that other transactions have locked
+//	/*BY NAME*/b.ws                          keeps an index that begins with ws from being used for a lookup by name
+//	b.type/*BY NAME*/                        the same for a column of text
 //	/*LOCK c*/                               row locks on alias c
-//	/*LOCK NOW c*/                           row locks on alias c that are refused where others hold one
-//	/*SHARE c*/                              row locks on alias c that several hold at once, and that pass over what
-//	                                         others hold alone
-//	/*SKIP LOCKED c*/                        row locks on alias c that pass over what others hold
+//	/*LOCK NOW c*/                           row locks on alias c; fails if another transaction has locked one of the rows
+//	/*SHARE c*/                              shared row locks on alias c; passes over rows that another transaction has
+//	                                         locked exclusively
+//	/*SKIP LOCKED c*/                        row locks on alias c; passes over rows that other transactions have locked
 func (d dialect) expand(query string, constant columnSet) statement {
 	var spec []columnSpec
 	text := rowsHook.ReplaceAllStringFunc(query, func(hook string) string {
@@ -199,7 +214,7 @@ func (d dialect) expand(query string, constant columnSet) statement {
 		return strings.Join(names, ", ")
 	})
 	text = strings.ReplaceAll(text, "/*SKIP LOCKED*/", d.skipLocked)
-	if strings.Contains(text, byNameHook) { // few have it
+	if strings.Contains(text, byNameHook) { // few queries contain it
 		text = textHook.ReplaceAllString(text, "${1}"+d.byNameText)
 		text = strings.ReplaceAll(text, byNameHook, d.byName)
 	}

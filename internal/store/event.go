@@ -40,11 +40,11 @@ SELECT /*NAMES e (` + eventSpec + `)*/
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN event AS e
 WHERE e.ws = r.ws AND e.id = r.id`
 
-// EventsByID returns those of the events that exist, in one statement.
+// EventsByID reads events in one statement. Events that do not exist are left out.
 func (s *Store) EventsByID(ctx context.Context, refs []EventRef) (map[EventRef]EventRow, error) {
 	read := s.Read
 	if s.writer == nil {
-		read = s.Write // PostgreSQL: outside of the engine's transactions it reads the whole table for a batch
+		read = s.Write // outside of the engine's transactions PostgreSQL reads the whole table for a batch
 	}
 	var events map[EventRef]EventRow
 	err := read(ctx, func(t *Tx) (err error) {

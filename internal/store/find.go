@@ -7,23 +7,24 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// ContactQuery names a person as people do: by the caller's id, by an address, or by the whole name.
+// ContactQuery is a search for a person by the caller's id, by an address, or by the whole name.
 type ContactQuery struct {
 	Text string
-	Hash string // of Text as an address, by the workspace's key; empty: addresses are not looked for
+	Hash string // of Text as an address, by the workspace's key; empty: addresses are not searched
 }
 
 const (
-	// manyPersons bounds how many persons one name may mean: each is a lookup of its own.
+	// manyPersons bounds how many persons one text may match, because each takes a lookup of its own.
 	manyPersons = 100
-	// lastText is behind every text that begins with what stands before it.
+	// lastText is appended to a prefix: the result sorts after every text that begins with the prefix.
 	lastText = "\U0010FFFF"
 )
 
-// folded is a text in the form in which it is searched.
+// folded returns a text in the form in which it is searched: trimmed and in small letters.
 func folded(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
 
-// findID is the caller's id in the form in which it is searched; ids that were made for addresses are not.
+// findID returns the caller's id in the form in which it is searched; empty for an id that was made from an address, which is
+// not searched.
 func findID(id string) string {
 	if strings.HasPrefix(id, subject.MadePrefix) {
 		return ""
@@ -31,7 +32,7 @@ func findID(id string) string {
 	return folded(id)
 }
 
-// The contacts that are exactly this, with those that were merged into them.
+// The contacts with exactly this id, address or name, and the contacts that were merged into them.
 const personsNamed = `
 WITH named AS (
   SELECT p.id FROM contact AS p WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
@@ -42,7 +43,7 @@ SELECT n.id FROM named AS n
 UNION SELECT m.contact_id FROM named AS n CROSS JOIN cadence AS m WHERE m.ws = $1 AND m.merged_into = n.id AND m.merged_into > 0
 LIMIT $5`
 
-// PersonsNamed are the contacts that are exactly named so.
+// PersonsNamed returns the contacts whose id, address or name is the text, up to manyPersons.
 func (s *Store) PersonsNamed(ctx context.Context, ws subject.WorkspaceID, w ContactQuery) ([]subject.ContactID, error) {
 	ids, err := all(ctx, s, "find persons", scanInt, personsNamed, int64(ws), w.Text, w.Hash, folded(w.Text), int64(manyPersons))
 	out := make([]subject.ContactID, len(ids))
@@ -52,7 +53,7 @@ func (s *Store) PersonsNamed(ctx context.Context, ws subject.WorkspaceID, w Cont
 	return out, err
 }
 
-// to narrows a list of deliveries to a person. An address that is none of anybody is compared with each delivery.
+// to narrows a list of deliveries to a person. If no contact matches, the text is compared with the address of each delivery.
 func (s *Store) to(ctx context.Context, ws subject.WorkspaceID, l *listing, w ContactQuery) error {
 	ids, err := s.PersonsNamed(ctx, ws, w)
 	if err != nil {
@@ -67,23 +68,23 @@ func (s *Store) to(ctx context.Context, ws subject.WorkspaceID, l *listing, w Co
 	return nil
 }
 
-// toPersons narrows to what is meant for the persons, and to what went to the address without that being anybody's own. Two
-// lookups instead of a walk through the list.
+// toPersons narrows a list to the deliveries of the persons, and to deliveries to the address that are not at an address of
+// their contact. These are index lookups, which read fewer rows than the list.
 func (l *listing) toPersons(ids []subject.ContactID, address string) {
 	l.and("d.id IN (\n    SELECT y.id FROM delivery AS y WHERE y.own_address = 0 AND y.address <> '' AND +y.ws = $1 AND y.address IN (?", address)
 	l.bind(", ?)", subject.NormalizeAddress(address))
-	for _, id := range ids { // one by one: of several at once SQLite reads the workspace instead
+	for _, id := range ids { // one by one: for several at once SQLite reads the whole workspace
 		l.bind("\n    UNION ALL SELECT x.id FROM delivery AS x WHERE x.ws = $1 AND x.contact_id = ?", int64(id))
 	}
 	l.text.WriteString(")")
 }
 
-// ofPerson narrows to one person. As a lookup: by the list's order SQLite would walk through every delivery.
+// ofPerson narrows a list to one person, by an index lookup. In the order of the list, SQLite would read every delivery.
 func (l *listing) ofPerson(id subject.ContactID) {
 	l.and("d.id IN (SELECT x.id FROM delivery AS x WHERE x.ws = $1 AND x.contact_id = ?)", int64(id))
 }
 
-// A sign before ws keeps the planner from the primary key, by which it would read the whole workspace.
+// The sign before ws keeps the planner from using the primary key, by which it would read the whole workspace.
 const findContacts = `
 WITH found AS (
   SELECT 0 AS rank, p.id FROM contact AS p WHERE /*BY NAME*/p.ws = $1 AND p.ext_id = $2
@@ -100,8 +101,8 @@ WHERE p.ws = $1 AND p.id = b.id
 ORDER BY b.rank, CASE WHEN p.find_name = '' THEN p.find_id ELSE p.find_name END, p.id
 LIMIT $6`
 
-// FindContacts finds up to limit contacts: first whose id or address the text is, then those whose name or id begins with it,
-// whether written in small letters or large ones.
+// FindContacts returns up to limit contacts: first those whose id or address is the text, then those whose name or id begins
+// with the text, in small or capital letters.
 func (s *Store) FindContacts(ctx context.Context, ws subject.WorkspaceID, w ContactQuery, limit int) ([]ContactRow, error) {
 	begin := folded(w.Text)
 	if begin == "" {
@@ -117,7 +118,7 @@ WHERE rec.ext_id = $2 AND /*BY NAME*/rec.ws = $1 AND rec.deleted = 0
 ORDER BY rec.type
 LIMIT $3`
 
-// RecordsNamed are the records of any type with that id.
+// RecordsNamed returns up to limit records of any type that have the id.
 func (s *Store) RecordsNamed(ctx context.Context, ws subject.WorkspaceID, id string, limit int) ([]RecordRow, error) {
 	return all(ctx, s, "find records", scanRecordRow, recordsNamed, int64(ws), id, int64(limit))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// What tells how a workspace does, at a bounded cost however large its tables are.
+// Queries about the health of a workspace. Their cost is bounded, however large the tables are.
 
 // MaxRecent is how many of the newest deliveries Recent counts.
 const MaxRecent = 50_000
@@ -23,7 +23,7 @@ type RecentCount struct {
 	Status            delivery.Status
 	Reason            reason.Reason
 	N                 int64
-	Resent            int64 // of these, sent again by hand as another delivery
+	Resent            int64 // how many of them a person has sent again, as another delivery
 }
 
 const recentDeliveries = `
@@ -46,10 +46,10 @@ type Failures struct {
 	N       int64
 }
 
-// Final reports whether another try would be refused as well.
+// Final reports whether another try would fail too.
 func (f Failures) Final() bool { return f.Reason == reason.PermanentError }
 
-// FailuresOf sums up what has failed, by channel and reason.
+// FailuresOf sums up the failed deliveries by channel and reason.
 func FailuresOf(recent []RecentCount) []Failures {
 	type of struct {
 		channel string
@@ -74,13 +74,13 @@ func FailuresOf(recent []RecentCount) []Failures {
 // WaitingCount is how many deliveries of a workflow on a channel could have left and have not, for one reason.
 type WaitingCount struct {
 	Workflow, Channel string
-	Reason            reason.Reason // why they were delayed last; "": they were not
+	Reason            reason.Reason // why they were delayed last; empty: they were not delayed
 	N                 int64
-	Oldest            time.Time   // since when the oldest of them could have left
+	Oldest            time.Time   // when the oldest of them could have left
 	Example           delivery.ID // the one of them that was made first
 }
 
-// The bounds count the rows of all workspaces, as the indexes hold them.
+// The limits ($3) bound the rows of all workspaces together, because the indexes hold all workspaces.
 const waitingLines = `
 SELECT a.channel, a.workflow, a.reason, COUNT(*), MIN(a.since), MIN(a.id)
 FROM (
@@ -96,27 +96,27 @@ FROM (
 GROUP BY a.channel, a.workflow, a.reason
 ORDER BY MIN(a.since), a.channel, a.workflow, a.reason`
 
-// WaitingCounts are the deliveries of a workspace that wait in line at now, counted up to maxTurns of those that are due and as many of
-// those that are delayed; the oldest are always among them.
+// WaitingCounts counts the deliveries of a workspace that could have left at now. It reads up to maxTurns due deliveries and as
+// many delayed ones, the oldest first.
 func (s *Store) WaitingCounts(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]WaitingCount, error) {
 	return all(ctx, s, "count what waits", func(rows *sql.Rows) (l WaitingCount, err error) {
 		return l, rows.Scan(&l.Channel, &l.Workflow, &l.Reason, &l.N, instant{&l.Oldest}, &l.Example)
 	}, waitingLines, int64(ws), micros(now), int64(maxTurns))
 }
 
-// Standstill is something of a workspace that does not go on by itself, or is late.
+// Standstill counts rows of one kind that wait for a person or are late.
 type Standstill struct {
-	What    string // held, unknown, due or records
+	What    string // StandsHeld, StandsUnknown, StandsDue or StandsRecords
 	N       int64
-	Oldest  time.Time // zero: that is not known
+	Oldest  time.Time // since when the oldest of them waits; zero: not known
 	Example int64     // the row that was made first
 }
 
-// What a Standstill is about.
+// Values of Standstill.What.
 const (
 	StandsHeld    = "held"    // instances that wait for a person
-	StandsUnknown = "unknown" // deliveries of which nobody knows whether they arrived
-	StandsDue     = "due"     // instances whose time has come
+	StandsUnknown = "unknown" // deliveries whose outcome is unknown
+	StandsDue     = "due"     // instances that are due
 	StandsRecords = "records" // records that wait for evaluation
 )
 
@@ -130,8 +130,8 @@ UNION ALL SELECT '` + StandsDue + `', COUNT(*), COALESCE(MIN(c.ready_at), 0), CO
 UNION ALL SELECT '` + StandsRecords + `', COUNT(*), COALESCE(MIN(e.look_at), 0), COALESCE(MIN(e.id), 0) FROM (
   SELECT r.ws, r.id, r.look_at FROM record AS r WHERE r.look_at > 0 AND r.look_at <= $2 ORDER BY r.look_at, r.id LIMIT $3) AS e WHERE e.ws = $1`
 
-// Standstills lists what of a workspace waits for a person or should have been taken up at now, each counted up to maxTurns; of those
-// that are due the oldest are always among them. What there is none of is left out.
+// Standstills counts the rows of a workspace that wait for a person or are due at now, up to maxTurns of each kind; of due rows
+// the oldest ones are counted. Kinds without rows are left out.
 func (s *Store) Standstills(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]Standstill, error) {
 	list, err := all(ctx, s, "count what stands still", func(rows *sql.Rows) (x Standstill, err error) {
 		return x, rows.Scan(&x.What, &x.N, instant{&x.Oldest}, &x.Example)

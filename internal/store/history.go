@@ -12,14 +12,14 @@ const insertDefinitionSet = `
 INSERT INTO definition_set (ws, number, at, actor, action)
 VALUES ($1, $2, $3, $4, $5)`
 
-// DefinitionVersion is a version of a definition that is or was in force: in the sets from AddedIn until before RemovedIn.
+// DefinitionVersion is a version of a definition. It belongs to the sets from AddedIn to before RemovedIn.
 type DefinitionVersion struct {
 	Definition
 	AddedIn   int64
 	RemovedIn int64 // 0: it is in force
 }
 
-// DefinitionSetRow says when a set came into force, and by whom.
+// DefinitionSetRow records when a set came into force, and who put it into force.
 type DefinitionSetRow struct {
 	Number int64
 	At     time.Time
@@ -39,7 +39,7 @@ FROM definition AS d
 WHERE d.ws = $1 AND d.kind = $2 AND d.name = $3
 ORDER BY d.version`
 
-// DefinitionVersions lists the versions, without their texts, that came or went with the sets of these numbers.
+// DefinitionVersions lists the versions, without their texts, that were added or removed by the sets from from to to.
 func (s *Store) DefinitionVersions(ctx context.Context, ws subject.WorkspaceID, from, to int64) ([]DefinitionVersion, error) {
 	return all(ctx, s, "read the history of the definitions", scanDefinitionVersion, definitionVersions, int64(ws), from, to)
 }
@@ -59,7 +59,7 @@ FROM definition_set
 WHERE ws = $1 AND number BETWEEN $2 AND $3
 ORDER BY number`
 
-// DefinitionSets says of the sets of these numbers when they came into force. Sets of earlier releases are not among them.
+// DefinitionSets lists the sets from from to to. Sets that earlier releases applied are not in the table.
 func (s *Store) DefinitionSets(ctx context.Context, ws subject.WorkspaceID, from, to int64) ([]DefinitionSetRow, error) {
 	return all(ctx, s, "read the history of the definitions", func(rows *sql.Rows) (r DefinitionSetRow, err error) {
 		return r, rows.Scan(&r.Number, instant{&r.At}, &r.Actor, &r.Action)
@@ -71,7 +71,7 @@ SELECT kind, name, version, text, hash
 FROM definition
 WHERE ws = $1 AND kind = $2 AND name = $3 AND version = $4`
 
-// DefinitionVersion returns one version of a definition. The error is ErrNotFound when there is none.
+// DefinitionVersion returns one version of a definition, or ErrNotFound.
 func (s *Store) DefinitionVersion(ctx context.Context, ws subject.WorkspaceID, ref DefinitionRef, version int64) (Definition, error) {
 	d, ok, err := first(ctx, s, "read a version of a definition", scanDefinition, definitionVersion, int64(ws), ref.Kind, ref.Name, version)
 	if err == nil && !ok {
@@ -97,14 +97,15 @@ FROM (
 ) AS x
 GROUP BY x.workflow`
 
-// WaitingOfWorkflow is how much waits of a workflow.
+// WaitingOfWorkflow counts the rows of a workflow that wait.
 type WaitingOfWorkflow struct {
-	Workflow     string
-	Follow, Keep int64 // deliveries: those that follow the definition in force, and those that keep the version of their moment
-	Instances    int64 // that have not begun
+	Workflow  string
+	Follow    int64 // deliveries that follow the definition in force
+	Keep      int64 // deliveries that keep the version with which they were made
+	Instances int64 // instances whose fan-out has not begun
 }
 
-// WaitingOfWorkflows counts what waits of each workflow of a workspace.
+// WaitingOfWorkflows counts the waiting instances and deliveries of each workflow of a workspace.
 func (s *Store) WaitingOfWorkflows(ctx context.Context, ws subject.WorkspaceID) ([]WaitingOfWorkflow, error) {
 	return all(ctx, s, "count what waits", func(rows *sql.Rows) (w WaitingOfWorkflow, err error) {
 		return w, rows.Scan(&w.Workflow, &w.Follow, &w.Keep, &w.Instances)

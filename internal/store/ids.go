@@ -9,8 +9,8 @@ import (
 // nodeBits are the low bits of an id, which hold the number of the process that made it.
 const nodeBits = 10
 
-// ids makes ids. Two processes have different numbers until 1024 have been started; two ids of one process differ
-// in their time.
+// ids makes the row ids of a process. Ids of two processes differ in the process's number, which repeats after 1024 starts.
+// Ids of one process differ in their time.
 type ids struct {
 	mu    sync.Mutex
 	taken bool
@@ -18,8 +18,8 @@ type ids struct {
 	last  int64 // µs
 }
 
-// NewID makes an id that is unique in the database and greater than every earlier one of this process: µs since
-// 1970, then the process's number. Migrate, or Open on a migrated database, must have succeeded before.
+// NewID makes an id that is unique in the database and greater than every earlier id of this process. Its high bits are µs
+// since 1970, its low bits the process's number. Migrate, or Open on a migrated database, must have succeeded before.
 func (s *Store) NewID(now time.Time) int64 {
 	s.ids.mu.Lock()
 	defer s.ids.mu.Unlock()

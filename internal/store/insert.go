@@ -12,22 +12,23 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// unlessThere begins the end of an insert that passes over rows which exist.
+// unlessThere begins the last clause of an insert that leaves out rows that exist.
 const unlessThere = "\nWHERE true\nON CONFLICT"
 
 const uniqueViolation = "23505"
 
-// waiting is an insert that is decided and not sent yet.
+// waiting is an insert that is not sent yet.
 type waiting struct {
 	what, text string
 	args       []any
 }
 
-// insert inserts rows by a statement that may pass over those that exist, and returns how many did not.
+// insert inserts rows by a statement that may leave out rows that exist, and returns how many it inserted.
 //
-// On PostgreSQL the first try of a transaction does not look for them: that would double the time of the insert
-// (measured). A row that does exist has the whole done again, looking. So the answer holds nothing to decide by, and
-// the insert waits for the next statement, to go with it in one round trip; the last ones go with COMMIT.
+// On PostgreSQL the first try of a transaction inserts without ON CONFLICT, which would double the time of the insert
+// (measured). If a row exists, the transaction runs again, with ON CONFLICT. So the result of the first try is always the
+// number of rows. That lets the insert wait for the next statement: both are sent in one round trip. The last inserts are sent
+// with COMMIT.
 func (t *Tx) insert(what, text string, rows *rowset) (int64, error) {
 	if t.try == 1 && t.s.dialect.pipelines {
 		plain, _, _ := strings.Cut(text, unlessThere)
@@ -48,7 +49,7 @@ func (t *Tx) insert(what, text string, rows *rowset) (int64, error) {
 	return n, nil
 }
 
-// flush sends the inserts that wait, before a statement whose rows are read.
+// flush sends the waiting inserts before a statement whose rows are read.
 func (t *Tx) flush() error {
 	if len(t.waiting) == 0 {
 		return nil
@@ -59,8 +60,8 @@ func (t *Tx) flush() error {
 	return err
 }
 
-// together sends the inserts that wait and a statement after them in one round trip, and returns the number of rows
-// that the statement changed. The server passes over all that follows a failure, so that nothing is committed then.
+// together sends the waiting inserts, and a statement after them, in one round trip. It returns the number of rows that the
+// statement changed. After a failed statement the server ignores the following ones, so that nothing is committed.
 func (t *Tx) together(last waiting) (changed int64, err error) {
 	var batch pgx.Batch
 	all := append(t.waiting, last)
@@ -73,7 +74,7 @@ func (t *Tx) together(last waiting) (changed int64, err error) {
 		for _, one := range all {
 			tag, err := results.Exec()
 			if err != nil {
-				_ = results.Close() // says the same
+				_ = results.Close() // returns the same error
 				return one.failed(err)
 			}
 			changed = tag.RowsAffected()
@@ -83,7 +84,7 @@ func (t *Tx) together(last waiting) (changed int64, err error) {
 	return changed, err
 }
 
-// failed is the error of a statement: that it was never sent, that a row exists, or what else it is.
+// failed translates the error of a statement: driver.ErrBadConn if it was never sent, ErrAgain if a row exists.
 func (w waiting) failed(err error) error {
 	var e *pgconn.PgError
 	switch {

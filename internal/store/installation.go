@@ -14,24 +14,25 @@ import (
 	"github.com/carillonhq/carillon/internal/key"
 )
 
-// ErrNotRestored means that there is nothing to accept: the database is the one that was at work before.
+// ErrNotRestored means that the database is not a copy, so that there is nothing to accept.
 var ErrNotRestored = errors.New("the database is no copy: there is nothing to accept")
 
-// Copied says whether a database is the one that was at work before, or a copy of it: restored, cloned or moved. A copy
-// does not know what was sent since it was made, so nothing is sent from it before somebody has accepted it.
+// Copied is the result of Recognise: whether the database is the original, or a copy that was restored, cloned or moved. A
+// copy does not know which messages were sent after it was made. So nothing is sent from a copy before a person has accepted
+// it.
 type Copied struct {
-	RestoredAt time.Time // when it was found to be a copy; zero: it is none
-	Why        string    // what shows that
-	AliveAt    time.Time // when it was last found to be itself, at most a minute before its last work
+	RestoredAt time.Time // when it was found to be a copy; zero: it is the original
+	Why        string    // why it was found to be a copy
+	AliveAt    time.Time // when it was last found to be the original, at most a minute before its last work
 }
 
-// Restored reports whether the database is a copy that nobody has accepted.
+// Restored reports whether the database is a copy that no person has accepted.
 func (c Copied) Restored() bool { return !c.RestoredAt.IsZero() }
 
-// installation is the row by which a database is known again.
+// installation is the row by which the original is told from a copy.
 type installation struct {
 	Copied
-	epoch        int64 // rises whenever it was found to be itself
+	epoch        int64 // grows each time that the database is found to be the original
 	place        string
 	givenUpUntil time.Time
 }
@@ -56,10 +57,11 @@ func (t *Tx) writeInstallation(i installation) error {
 	return err
 }
 
-// Recognise finds out whether the database is the one that was at work before. Every process asks at its start and once a
-// minute: each time that it is, a number rises, in the database and in a file beside a SQLite database. A copy gives itself
-// away: the file is not with it, names another place, or is ahead of it. On PostgreSQL, where processes share no folder,
-// the tables tell whether they were made anew, and a process remembers the number.
+// Recognise finds out whether the database is the original or a copy. Every process calls it at its start and once a minute.
+// Each time that the database is the original, a number grows, in the database and in a file beside a SQLite database. A
+// SQLite database is a copy if the file is missing, names another place or machine, or has a higher number. On PostgreSQL,
+// where processes share no folder, the database is a copy if its tables were created again, or if its number is lower than the
+// one that this process remembers.
 func (s *Store) Recognise(ctx context.Context, now time.Time) (Copied, error) {
 	if s.memory {
 		return Copied{}, nil
@@ -105,15 +107,16 @@ func (t *Tx) installation() (installation, error) {
 	return rows[0], nil
 }
 
-// Restored reports whether Recognise has found this to be a copy that nobody has accepted.
+// Restored reports whether Recognise has found the database to be a copy that no person has accepted.
 func (s *Store) Restored() bool { return s.restored.Load() }
 
-// GivenUpUntil is the instant up to which what was due is not sent: a copy was accepted then, and what it holds may have
-// been sent by the database that it was made of. Zero: there is none.
+// GivenUpUntil returns the instant up to which due messages are not sent, because a copy was accepted then with skip: the
+// original may have sent them. Zero: there is no such instant.
 func (s *Store) GivenUpUntil() time.Time { return fromMicros(s.givenUp.Load()) }
 
-// AcceptRestore has a copy send what is due from now on. What was due before is sent too, as far as catch_up allows,
-// unless skip gives it up. The entry goes into the audit log of every workspace. ErrNotRestored: it is no copy.
+// AcceptRestore accepts a copy, so that messages are sent from it. Messages that were due before now are sent too, as far as
+// catch_up allows, unless skip is set. The entry is written to the audit log of every workspace. The error is ErrNotRestored
+// if the database is not a copy.
 func (s *Store) AcceptRestore(ctx context.Context, now time.Time, skip bool, a Audit) error {
 	var found installation
 	err := s.Write(ctx, func(t *Tx) (err error) {
@@ -153,7 +156,7 @@ func (s *Store) AcceptRestore(ctx context.Context, now time.Time, skip bool, a A
 	return nil
 }
 
-// known has the process, and the file beside a SQLite database, remember the number.
+// known stores the number in the process and in the file beside a SQLite database.
 func (s *Store) known(i installation) error {
 	s.epoch.Store(i.epoch)
 	if s.file == nil {
@@ -170,7 +173,7 @@ func (s *Store) known(i installation) error {
 	return writeBeside(s.path, beside{Epoch: i.epoch, Place: place, Machine: machine(), Token: former.Token})
 }
 
-// recognise says where the database lies, and what shows that it is a copy; empty: nothing does.
+// recognise returns where the database is, and why it is a copy; empty: it is the original.
 func (t *Tx) recognise(i installation) (place, why string, err error) {
 	if t.s.epoch.Load() > i.epoch {
 		why = "it has gone back to an earlier state while this process was running"
@@ -180,7 +183,7 @@ func (t *Tx) recognise(i installation) (place, why string, err error) {
 			return "", "", err
 		}
 		if why == "" && i.place != "" && !samePlace(i.place, place) {
-			why = "its tables were made anew since it was last at work, as pg_restore does, or by a copy of the database"
+			why = "its tables were created again since it was last in use, as pg_restore does, or by a copy of the database"
 		}
 		return place, why, nil
 	}
@@ -191,20 +194,20 @@ func (t *Tx) recognise(i installation) (place, why string, err error) {
 	switch {
 	case err != nil:
 		return "", "", err
-	case why != "", i.epoch == 0 && b.Epoch == 0: // as it was made, or by a program that kept no number
+	case why != "", i.epoch == 0 && b.Epoch == 0: // the database is new, or of a program that kept no number
 	case b.Epoch == 0:
 		why = "the file " + filepath.Base(t.s.path) + besideSuffix + " is not with it, so it was copied or moved without that"
 	case i.epoch == 0:
 		var used []int64
-		if used, err = query(t, scanInt, anyEvent); len(used) > 0 { // else a new database has taken a former one's name
-			why = "it is older than the one that was at work here"
+		if used, err = query(t, scanInt, anyEvent); len(used) > 0 { // else a new database has the name of a former one
+			why = "it is older than the one that was in use here"
 		}
 	case b.Place != place:
 		why = "it was copied or moved here from " + b.Place
 	case b.Machine != "" && machine() != "" && b.Machine != machine():
 		why = "it was copied or moved here from another machine"
 	case b.Epoch > i.epoch:
-		why = "it is older than the one that was at work here"
+		why = "it is older than the one that was in use here"
 	}
 	return place, why, err
 }
@@ -214,8 +217,8 @@ SELECT 1
 FROM event
 LIMIT 1`
 
-// What is the same as long as nobody makes the tables anew or copies the database. A role may be denied the server's own
-// identity; two of its copies are then told apart by their tables alone.
+// These values change if the tables are created again or the database is copied. A role may lack the right to read the
+// server's identity; then only the tables' numbers are compared.
 const (
 	mayKnowServer = `SELECT has_function_privilege('pg_control_system()', 'execute')::int`
 	serverOf      = `SELECT system_identifier::text FROM pg_control_system()`
@@ -225,7 +228,7 @@ FROM pg_database AS d
 WHERE d.datname = current_database()`
 )
 
-// placeOnPostgres says where the tables are: the server's identity, empty where the role may not know it, and the tables'.
+// placeOnPostgres returns the identity of the server, empty if the role may not read it, and the identity of the tables.
 func (t *Tx) placeOnPostgres() (string, error) {
 	may, err := query(t, scanInt, mayKnowServer)
 	if err != nil {
@@ -244,7 +247,7 @@ func (t *Tx) placeOnPostgres() (string, error) {
 	return server[0] + "/" + tables[0], nil
 }
 
-// samePlace compares what is known of both.
+// samePlace compares two results of placeOnPostgres. A server whose identity is empty equals any other.
 func samePlace(a, b string) bool {
 	serverA, tablesA, _ := strings.Cut(a, "/")
 	serverB, tablesB, _ := strings.Cut(b, "/")
@@ -256,7 +259,7 @@ func scanText(rows *sql.Rows) (v string, err error) { return v, rows.Scan(&v) }
 // besideSuffix ends the name of the file that is kept beside a SQLite database.
 const besideSuffix = "-epoch"
 
-// beside is what that file holds.
+// beside is the content of that file.
 type beside struct {
 	Epoch   int64  `json:"epoch"`
 	Place   string `json:"place"`
@@ -264,7 +267,7 @@ type beside struct {
 	Token   uint32 `json:"token,omitempty"` // of the database, see dbFile
 }
 
-// readBeside reads the file beside a database; one that is not there is empty.
+// readBeside reads the file beside a database. If there is none, the result is empty.
 func readBeside(path string) (b beside, err error) {
 	if path == "" {
 		return b, nil
@@ -277,12 +280,12 @@ func readBeside(path string) (b beside, err error) {
 		err = json.Unmarshal(text, &b)
 	}
 	if err != nil {
-		return b, fmt.Errorf("%s tells whether the database is a copy, and cannot be read; without it the database counts as one: %w", path+besideSuffix, err)
+		return b, fmt.Errorf("%s shows whether the database is a copy, and cannot be read; without it the database counts as one: %w", path+besideSuffix, err)
 	}
 	return b, nil
 }
 
-// writeBeside puts the file in place whole: a machine that fails leaves the former one or the new one.
+// writeBeside replaces the file in one step: if the machine fails, the former file or the new one is left.
 func writeBeside(path string, b beside) error {
 	text, err := json.Marshal(b)
 	if err != nil {
@@ -314,8 +317,7 @@ func placeOf(path string) (string, error) {
 	return filepath.EvalSymlinks(absolute)
 }
 
-// machine is a name of this machine that tells nothing about it; empty: it has none. The id itself is nobody else's
-// business (machine-id(5)).
+// machine returns a hash of this machine's id; empty: it has none. The id itself must not be published (machine-id(5)).
 func machine() string {
 	id, err := os.ReadFile("/etc/machine-id")
 	if err != nil || strings.TrimSpace(string(id)) == "" {
@@ -324,8 +326,8 @@ func machine() string {
 	return key.Hash("carillon " + strings.TrimSpace(string(id)))[:16]
 }
 
-// markRestored has a copy that is about to take a database's place say so. One with an older schema cannot; the file beside
-// it tells then. Console sessions end.
+// markRestored marks a file that is about to replace a database as a copy, and ends its console sessions. A file with an
+// older schema has no table for the mark; Recognise then finds the copy by the file beside it.
 func markRestored(ctx context.Context, path string, now time.Time) (err error) {
 	db, err := sql.Open("sqlite", fileName(path))
 	if err != nil {
@@ -351,12 +353,12 @@ func markRestored(ctx context.Context, path string, now time.Time) (err error) {
 	return err
 }
 
-// Overdue is how much of a workflow has been due.
+// Overdue counts the due instances and deliveries of a workflow.
 type Overdue struct {
 	Workspace  string
 	Workflow   string
-	Instances  int64 // occasions of which it is not known yet whom they reach
-	Deliveries int64 // messages
+	Instances  int64 // instances that have not been fanned out
+	Deliveries int64
 }
 
 const overdue = `
@@ -370,7 +372,7 @@ JOIN workspace AS w ON w.id = o.ws
 GROUP BY w.name, o.workflow
 ORDER BY w.name, o.workflow`
 
-// Overdue counts what waits and is due at now, by workflow.
+// Overdue counts the waiting instances and deliveries that are due at now, by workflow.
 func (s *Store) Overdue(ctx context.Context, now time.Time) ([]Overdue, error) {
 	return all(ctx, s, "count what is overdue", func(rows *sql.Rows) (o Overdue, err error) {
 		return o, rows.Scan(&o.Workspace, &o.Workflow, &o.Instances, &o.Deliveries)
@@ -382,11 +384,11 @@ SELECT epoch, alive_at, place, restored_at, restored_why, given_up_until
 FROM installation
 WHERE id = 1`
 
-// Copied reads what Recognise found last; it looks at nothing itself.
+// Copied reads the last result of Recognise from the database; it checks nothing itself.
 func (s *Store) Copied(ctx context.Context) (Copied, error) {
 	found, _, err := first(ctx, s, "read whether it is a copy", scanInstallation, copied)
 	return found.Copied, err
 }
 
-// CreatedBy reports whether a row was made no later than an instant, by its id.
+// CreatedBy reports whether the row with that id was made at the instant or before.
 func CreatedBy(id int64, at time.Time) bool { return id>>nodeBits <= at.UnixMicro() }

@@ -103,7 +103,7 @@ func TestCopiesOfAFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			return from
-		}, "it is older than the one that was at work here"},
+		}, "it is older than the one that was in use here"},
 		"another machine": {func(t *testing.T, from, _ string) string {
 			t.Helper()
 			text, err := os.ReadFile(from + epoch)
@@ -191,7 +191,7 @@ func TestCopiesOnPostgreSQL(t *testing.T) {
 		}
 		return errors.Join(err, s.Close())
 	}})
-	if c := recognised(t, clone, now.Add(time.Hour)); !strings.Contains(c.Why, "made anew") || !c.AliveAt.Equal(now) {
+	if c := recognised(t, clone, now.Add(time.Hour)); !strings.Contains(c.Why, "created again") || !c.AliveAt.Equal(now) {
 		t.Errorf("a clone: %+v", c)
 	}
 	s := opened(t, clone)

@@ -18,25 +18,26 @@ import (
 	"github.com/carillonhq/carillon/internal/clock"
 )
 
-// The migrations of PostgreSQL are written by hand. Those of SQLite, which knows no collation "C" and no storage parameters and
-// keeps rows in their primary keys, are made from them by "go test ./internal/store -run TestMigrationsHaveOneSource -update".
-// A migration that has landed is never edited; a change of the schema is a new file. Each file is one block between StatementBegin
-// and StatementEnd: one message to the server, which goose does not split.
+// The migrations of PostgreSQL are written by hand. The migrations of SQLite are made from them by
+// "go test ./internal/store -run TestMigrationsHaveOneSource -update": SQLite has no collation "C" and no storage parameters,
+// and keeps rows in their primary keys. A migration that has landed is never edited; a change of the schema is a new file. Each
+// file is one block between StatementBegin and StatementEnd, which goose sends to the server as one message.
 //
 //go:embed migrations/sqlite migrations/postgres
 var migrations embed.FS
 
-// baseline is the first schema. Databases of lower numbers were made by development versions before it.
+// baseline is the number of the first schema. Development versions made databases with lower numbers.
 const baseline = 100
 
-// migrationLock is the key of the advisory lock; any number that nobody else uses on the same database.
+// migrationLock is the key of the advisory lock. No other program may use it on the same database.
 const migrationLock = 0x6361726c6e // "carln"
 
-// migrationWait is how often a process asks whether another one has migrated.
+// migrationWait is the interval at which a process asks whether another process has migrated.
 const migrationWait = 100 * time.Millisecond
 
-// Migrate brings the schema up to this binary. Processes that start together wait for one another. A schema that
-// is newer than the binary gives ErrNewerSchema, one from before the baseline ErrSchemaBeforeBaseline; both stay as they are.
+// Migrate upgrades the schema to the version of this binary. Processes that start together wait for one another. The error is
+// ErrNewerSchema if the schema is newer than the binary, and ErrSchemaBeforeBaseline if it is older than the baseline; the
+// database is then unchanged.
 func (s *Store) Migrate(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
@@ -48,7 +49,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 func (s *Store) migrate(ctx context.Context) error {
-	const tries = 3 // SQLite: a process that came second finds the tables made, and on its next try nothing to do
+	const tries = 3 // SQLite: if another process was first, a try fails on its tables, and the next one finds nothing to do
 	for try := 1; ; try++ {
 		have, want, err := s.SchemaVersion(ctx)
 		switch {
@@ -66,7 +67,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 }
 
-// Upgradable reports why a database of the schema have cannot be brought to want; nil: it can, or is there.
+// Upgradable returns an error if a database with the schema have cannot be upgraded to the schema want.
 func Upgradable(have, want int64) error {
 	switch {
 	case have > want:
@@ -102,9 +103,10 @@ func (s *Store) migrateOnce(ctx context.Context) error {
 	return err
 }
 
-// lockMigration, on PostgreSQL, has one process migrate. The lock belongs to a transaction that stays open meanwhile,
-// because the locks of a session are lost, or never given back, behind a pooler that gives every transaction another
-// connection. Who waits for it holds no connection: whoever migrates needs a second one of the pooler's.
+// lockMigration lets one process migrate at a time, on PostgreSQL. The lock belongs to a transaction that stays open
+// meanwhile. A lock of the session would be lost, or never released, behind a pooler that gives every transaction another
+// connection. A process that waits for the lock holds no connection, because the process that migrates needs a second one of
+// the pooler.
 func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
 	var wall clock.System
 	for {
@@ -118,7 +120,7 @@ func (s *Store) lockMigration(ctx context.Context) (unlock func(), err error) {
 			err = tx.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1)`, int64(migrationLock)).Scan(&locked)
 		}
 		if locked && err == nil {
-			return func() { _ = tx.Rollback() }, nil // when it fails the connection is gone, and the lock with it
+			return func() { _ = tx.Rollback() }, nil // if it fails, the connection is lost and the lock is released
 		}
 		if err = errors.Join(err, tx.Rollback()); err == nil {
 			err = wall.Sleep(ctx, wall.Now().Add(migrationWait))
@@ -148,7 +150,7 @@ type Migration struct {
 	SQL     string
 }
 
-// Pending lists the migrations that the database lacks, in their order.
+// Pending lists the migrations that the database lacks, in the order of their versions.
 func (s *Store) Pending(ctx context.Context) ([]Migration, error) {
 	have, want, err := s.SchemaVersion(ctx)
 	if err == nil {
@@ -164,7 +166,7 @@ func (s *Store) Pending(ctx context.Context) ([]Migration, error) {
 	return slices.DeleteFunc(all, func(m Migration) bool { return m.Version <= have }), nil
 }
 
-// migrationsOf lists every migration of a dialect, in their order.
+// migrationsOf lists all migrations of a dialect, in the order of their versions.
 func migrationsOf(dialect string) ([]Migration, error) {
 	folder := "migrations/" + dialect
 	files, err := migrations.ReadDir(folder)
@@ -172,7 +174,7 @@ func migrationsOf(dialect string) ([]Migration, error) {
 		return nil, err
 	}
 	var all []Migration
-	for _, file := range files { // by name, and the names begin with the version
+	for _, file := range files { // sorted by name, which begins with the version
 		text, err := migrations.ReadFile(folder + "/" + file.Name())
 		if err != nil {
 			return nil, err
@@ -187,7 +189,7 @@ func migrationsOf(dialect string) ([]Migration, error) {
 	return all, nil
 }
 
-// newestSchema is the version that this binary knows; it is the same for both databases.
+// newestSchema returns the schema version of this binary. It is the same for both databases.
 func newestSchema() (int64, error) {
 	all, err := migrationsOf("sqlite")
 	if err != nil {
@@ -196,7 +198,7 @@ func newestSchema() (int64, error) {
 	return all[len(all)-1].Version, nil
 }
 
-// Fingerprint changes with every change of a migration: a copy of a migrated database is only good for one.
+// Fingerprint returns a hash of all migrations. Tests keep copies of a migrated database under it.
 func Fingerprint() string {
 	sum := sha256.New()
 	err := fs.WalkDir(migrations, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -219,7 +221,7 @@ const schemaTablePostgres = `SELECT COUNT(to_regclass('goose_db_version'))`
 
 const schemaVersion = `SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version`
 
-// SchemaVersion is the schema's version in the database (0 = none) and in this binary.
+// SchemaVersion returns the schema's version in the database (0: none) and in this binary.
 func (s *Store) SchemaVersion(ctx context.Context) (have, want int64, err error) {
 	if want, err = newestSchema(); err != nil {
 		return 0, 0, fmt.Errorf("read the schema's version: %w", err)

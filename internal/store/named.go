@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// MaxNamedRead is how many of the newest events of a list are read for those that name a person.
+	// MaxNamedRead bounds the newest events of a list that are searched for a recipient.
 	MaxNamedRead = 200_000
 	// namedChunk is how many of them one statement reads.
 	namedChunk = 10_000
 )
 
-// naming is by what an event can name a person.
+// naming holds the ids and addresses by which events name a person.
 type naming struct {
-	address   string          // that was asked for; "": none
+	address   string          // the searched text as an address; empty: it is none
 	addresses map[string]bool // of the person
 	refs      map[string]bool // the caller's ids of the person
 }
 
-// namingOf is how events name the persons whom the text means; where it means none, an event may still name it.
+// namingOf returns how events name the persons that the text matches. If it matches no person, it is searched as an id itself.
 func namingOf(text string, persons map[subject.ContactID]subject.Contact) naming {
 	n := naming{address: subject.NormalizeAddress(text), addresses: map[string]bool{}, refs: map[string]bool{}}
 	if len(persons) == 0 {
@@ -41,8 +41,8 @@ func namingOf(text string, persons map[subject.ContactID]subject.Contact) naming
 	return n
 }
 
-// meets reports whether the recipient of an event is the person. An event that has the caller's id means that person, at whatever
-// address: it counts for another one only when its address itself is asked for.
+// meets reports whether the recipient of an event is the person. If an event has the caller's id, the id decides, not the
+// address; such an event of another person is found only if its address itself was searched.
 func (n naming) meets(r subject.Recipient) bool {
 	address := subject.NormalizeAddress(r.Address)
 	switch {
@@ -58,7 +58,7 @@ const selectRecipients = `
 SELECT e.id, e.kind, e.recipient
 FROM event AS e`
 
-// eventsNaming lists the events that name a person, the newest first, of the newest MaxNamedRead of the list.
+// eventsNaming lists the events that name a person, the newest one first. It searches the newest MaxNamedRead events.
 func (s *Store) eventsNaming(ctx context.Context, ws subject.WorkspaceID, f EventFilter, p Page) ([]EventRow, error) {
 	ids, err := s.PersonsNamed(ctx, ws, f.To)
 	if err != nil {

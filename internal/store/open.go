@@ -14,32 +14,33 @@ import (
 	_ "modernc.org/sqlite" // registers the driver
 )
 
-// Errors on which callers branch.
+// Errors that callers test for.
 var (
 	ErrNotFound         = errors.New("not found")
-	ErrConflict         = errors.New("conflict")                                            // somebody else changed it meanwhile, or it exists
-	ErrInvalid          = errors.New("cannot be stored")                                    // the value itself is wrong; trying again is useless
+	ErrConflict         = errors.New("conflict")                                            // it was changed meanwhile, or it exists
+	ErrInvalid          = errors.New("cannot be stored")                                    // the value itself is wrong; a further try is useless
 	ErrStaleDefinitions = errors.New("another definition set is in force")                  // compile again with the new one
 	ErrNewerSchema      = errors.New("the database belongs to a newer version of carillon") // its schema is unknown to this binary
-	// The database was made before the first schema, which no release had.
+	// ErrSchemaBeforeBaseline: the database was made by a development version, before the schema of the first release.
 	ErrSchemaBeforeBaseline = errors.New("the database was made by a development version of carillon from before its first schema, and is not upgraded")
 )
 
-// DefaultMaxConns is the size of the pool: the engine's loops, the API's requests and the console share it. Two
-// workers saturate a database of two cores; eight leave room for readers.
+// DefaultMaxConns is the size of the pool, which the engine's loops, the API and the console share. Two workers saturate a
+// database of two cores; eight connections leave room for readers.
 const DefaultMaxConns = 8
 
 // Options are the settings of a store.
 type Options struct {
-	// MaxConns bounds the connections. PostgreSQL: of the whole pool. SQLite: of the readers, beside the one writer.
-	// 0 = DefaultMaxConns.
+	// MaxConns bounds the connections of the pool (PostgreSQL), or of the readers, beside the one writer (SQLite).
+	// 0: DefaultMaxConns.
 	MaxConns int
-	// Direct is an address of the same PostgreSQL past any pooler, for notifications. Empty: the database's own.
+	// Direct is an address of the same PostgreSQL server that does not lead through a pooler, for notifications. Empty: the
+	// database's own address.
 	Direct string
-	// Disposable says that the database is the caller's own and empty, so that it may be damaged on purpose; see Lose.
+	// Disposable allows Lose and AlterInputs to damage the database. It must be empty, and no other process may use it.
 	Disposable bool
-	// Strict has transactions panic that break the rules of Write: another method of the store is called inside one, or
-	// locks are taken out of order. For tests: it costs a microsecond a call.
+	// Strict makes a transaction panic if it breaks the rules of Write: if another method of the store is called inside it, or
+	// if it takes locks out of order. It is meant for tests and costs a microsecond a call.
 	Strict bool
 }
 
@@ -49,26 +50,26 @@ type Store struct {
 	writers    *sql.DB // PostgreSQL: the pool; SQLite: one connection
 	readers    *sql.DB // PostgreSQL, :memory:: the same as writers
 	memory     bool
-	disposable bool            // it may be damaged
+	disposable bool            // see Options.Disposable
 	strict     *strict         // nil: transactions are not checked
 	path       string          // SQLite: the file's name
-	file       *dbFile         // and what was found there
+	file       *dbFile         // SQLite: the open file; nil for :memory:
 	writer     *writer         // SQLite: the writing connection
-	direct     *pgx.ConnConfig // PostgreSQL: where notifications are heard
+	direct     *pgx.ConnConfig // PostgreSQL: the connection that receives notifications
 
-	statements sync.Map // spelling → statement
-	renderings sync.Map // query → *atomic.Int32, how many it has
+	statements sync.Map // rendering → statement
+	renderings sync.Map // query → *atomic.Int32, the number of its renderings
 	sent       atomic.Int64
 	deadlocks  atomic.Int64
 	ids        ids
-	epoch      atomic.Int64  // the last number by which the database was known (Recognise)
-	restored   atomic.Bool   // it is a copy that nobody has accepted
+	epoch      atomic.Int64  // the number that Recognise stored last
+	restored   atomic.Bool   // it is a copy that no person has accepted
 	full       atomic.Bool   // the last transaction found no room
 	givenUp    atomic.Int64  // µs, see GivenUpUntil
 	busyAfter  time.Duration // see defaultBusyAfter
 
 	dueRecords, dueInstances, dueDeliveries scanCursor
-	nextDue                                 scanCursor // of which only the rest counts
+	nextDue                                 scanCursor // only its pause between scans is used
 
 	mu        sync.Mutex
 	listeners []func(earliest time.Time)
@@ -77,9 +78,9 @@ type Store struct {
 // memory is the address of a private SQLite database that lives as long as its store.
 const memory = ":memory:"
 
-// Open opens postgres://… (or postgresql://…), a SQLite file, or ":memory:", a private database that lives as long
-// as the store. It does not change the schema; see Migrate. On a database in which Migrate has been run it takes
-// this process's number for NewID.
+// Open opens postgres://… (or postgresql://…), a SQLite file, or ":memory:", a private database that lives as long as the
+// store. It does not change the schema; see Migrate. If the schema is the one of this binary, Open takes the process's number
+// for NewID.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.MaxConns < 0 {
 		return nil, fmt.Errorf("open the database: %w: MaxConns %d", ErrInvalid, o.MaxConns)
@@ -129,8 +130,8 @@ func (s *Store) openPostgres(url string, o Options) error {
 }
 
 func (s *Store) openSQLite(path string, o Options) error {
-	// FULL: what was committed survives a power loss. The log is folded back after 64 MB instead of 4, and 64 MB of
-	// pages stay in memory: both were measured to be worth it.
+	// With synchronous(FULL) a commit survives a power loss. The log is written into the file after 64 MB instead of 4, and
+	// 64 MB of pages stay in memory: measurements showed that both are worth it.
 	const pragmas = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)" +
 		"&_pragma=cache_size(-65536)&_pragma=wal_autocheckpoint(16384)&_pragma=temp_store(MEMORY)"
 	s.dialect = sqliteDialect()
@@ -164,8 +165,8 @@ func (s *Store) openSQLite(path string, o Options) error {
 	return nil
 }
 
-// touch makes the file of a new database, readable for its owner only: it holds secrets and addresses. SQLite gives
-// the files beside it the same mode, and its own errors do not name the path.
+// touch makes the file of a new database. Only its owner can read it, because it holds secrets and addresses. SQLite gives the
+// files beside it the same mode. touch also reports errors with the path, which SQLite's errors lack.
 func touch(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -182,8 +183,8 @@ func (s *Store) start(ctx context.Context) error {
 	return s.takeNode(ctx)
 }
 
-// Close closes every connection. Calls under way fail. Of a SQLite file that was replaced meanwhile nothing is left under
-// its name.
+// Close closes every connection. Calls under way fail. If a SQLite file was replaced meanwhile, Close leaves no log beside the
+// new file.
 func (s *Store) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
@@ -210,7 +211,7 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Ping reports whether the database answers, and is still the one that was opened.
+// Ping returns an error if the database does not answer, or if its file was replaced.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.Read(ctx, func(t *Tx) error {
 		_, err := query(t, scanInt, "SELECT 1")
@@ -218,11 +219,11 @@ func (s *Store) Ping(ctx context.Context) error {
 	})
 }
 
-// Dialect is "sqlite" or "postgres".
+// Dialect returns "sqlite" or "postgres".
 func (s *Store) Dialect() string { return s.dialect.name }
 
-// Writers is how many writing transactions are worth having under way at once: SQLite has one writer, and on
-// PostgreSQL half of the default pool leaves room for everything else.
+// Writers returns how many writing transactions callers should have under way at once: one on SQLite, which has one writer;
+// half of the default pool on PostgreSQL, which leaves connections for everything else.
 func (s *Store) Writers() int {
 	if s.writer != nil {
 		return 1
@@ -230,15 +231,15 @@ func (s *Store) Writers() int {
 	return DefaultMaxConns / 2
 }
 
-// Statements is the number of statements sent so far, the beginnings and ends of transactions included.
+// Statements returns the number of statements sent so far, including the beginnings and ends of transactions.
 func (s *Store) Statements() int64 { return s.sent.Load() }
 
-// Deadlocks is the number of transactions so far that were done again because others waited for them and they for those.
-// Locks are taken in one order everywhere, so there are none.
+// Deadlocks returns the number of transactions so far that ran again after a deadlock. All transactions take locks in one
+// order, so the number should be zero.
 func (s *Store) Deadlocks() int64 { return s.deadlocks.Load() }
 
-// OnCommit has f called after every commit that made work due, with the earliest instant of that work. It runs on
-// the goroutine that committed and must not block. Several may be added, before the store is used.
+// OnCommit registers f, which is called after every commit that made work due, with the earliest instant of that work. f runs
+// on the goroutine that committed and must not block. Several functions may be registered, before the store is used.
 func (s *Store) OnCommit(f func(earliest time.Time)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,8 +261,8 @@ func (s *Store) committed(earliest int64) {
 	}
 }
 
-// ClockOffset is how far the database's clock is ahead of ours: what has to be added to now. Half of the round
-// trip is taken into account. SQLite: 0, it has no clock of its own.
+// ClockOffset returns how far the database's clock is ahead of now. Half of the round trip is taken into account. The result
+// is 0 on SQLite, which has no clock of its own.
 func (s *Store) ClockOffset(ctx context.Context, now func() time.Time) (time.Duration, error) {
 	if s.dialect.clock == "" {
 		return 0, nil

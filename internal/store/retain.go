@@ -12,20 +12,20 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Retention deletes what is over. Its unit is the occasion: the instance of a key with all its repetitions
-// (key:retry:n), their deliveries, attempts and contents, and their events with what was decided about these, as soon
-// as no other occasion needs them. An occasion goes whole, or stays whole while anything of it may still happen or
-// happened after the cutoff.
+// Retention deletes finished work. Its unit is the occasion: the instance of a key with all its repetitions (key:retry:n),
+// their deliveries, attempts and contents, and their events with the decisions about these, once no other occasion needs them.
+// An occasion is deleted as a whole. It is kept as a whole while any part of it may still change or has changed since the
+// cutoff.
 //
-// What stays of it is one row of the table spent: that its key was used. So the same event is a duplicate for ever
-// (P2), a freed key is free once, and a repetition never gets the number of an earlier one.
+// One row of the table spent remains: it records that the key was used. So the same event is a duplicate for ever (P2), a freed
+// key is free once, and a repetition never gets the number of an earlier one.
 
-// Retained says what a step of retention deleted.
+// Retained counts the rows that a step of retention deleted.
 type Retained struct {
 	Instances, Deliveries, Events, Decisions, Throttles, Definitions int64
 }
 
-// Add adds another step's.
+// Add adds the numbers of another step.
 func (r *Retained) Add(o Retained) {
 	r.Instances += o.Instances
 	r.Deliveries += o.Deliveries
@@ -35,11 +35,11 @@ func (r *Retained) Add(o Retained) {
 	r.Definitions += o.Definitions
 }
 
-// RetainCursor is how far a pass of retention over one workspace has come. The zero value is its beginning.
+// RetainCursor is the progress of a pass of retention over one workspace. The zero value is its beginning.
 type RetainCursor struct {
 	phase    int
-	after    int64       // row id
-	throttle ThrottleRef // which have none
+	after    int64       // the last row id that was read
+	throttle ThrottleRef // the last throttle that was read; throttles have no row id
 }
 
 // The phases of a pass, in their order.
@@ -51,9 +51,9 @@ const (
 	retainDefinitions
 )
 
-// Retain looks at up to limit rows of a workspace, from the cursor on, and deletes those that were over before the
-// cutoff; and of contexts those that fired before quiet, which no cooldown reaches back to. done: the pass is at its end,
-// and the cursor at its beginning again.
+// Retain reads up to limit rows of a workspace, from the cursor on, and deletes those that were over before the cutoff. It
+// deletes the contexts of cooldowns that fired before quiet, when no cooldown counts them any more. done reports that the pass
+// is finished; the cursor is then at the beginning again.
 func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff, quiet time.Time, c *RetainCursor, limit int) (r Retained, done bool, err error) {
 	if c.phase == retainDefinitions {
 		if r.Definitions, err = s.retainDefinitions(ctx, ws); err != nil {
@@ -89,10 +89,10 @@ func (s *Store) Retain(ctx context.Context, ws subject.WorkspaceID, now, cutoff,
 	return r, false, nil
 }
 
-// firstID is below every row id made at that instant or later: ids begin with their time.
+// firstID returns an id that is not greater than any id made at that instant or later, because ids begin with their time.
 func firstID(at time.Time) int64 { return at.UnixMicro() << nodeBits }
 
-// Whether an instance is over: nothing will happen to it by itself, and nothing has since the cutoff ($2).
+// instanceOver is 1 if an instance is over: it will not change by itself, and has not changed since the cutoff ($2).
 const instanceOver = `CASE WHEN i.status <> 'pending' AND i.held = 0 AND i.ready_at = 0 AND i.lease_until <= $1 AND i.created_at < $2 AND i.completed_at < $2
   THEN 1 ELSE 0 END`
 
@@ -110,15 +110,15 @@ WHERE i.ws = r.ws AND i.key = r.key
 ORDER BY i.id
 /*LOCK i*/`
 
-// The next key of a range: one look-up for each row. Were the ranges joined, PostgreSQL would take each to hold one of 200 keys
-// and rather read the whole table once for the batch (measured: 2 s a batch of 200 with 177,000 instances).
+// The next key of a range, by one lookup for each row. For a join, PostgreSQL assumes that each range holds one of 200 keys and
+// reads the whole table once for the batch (measured: 2 s for a batch of 200 with 177,000 instances).
 const nextRepetitions = `
 SELECT r.key, COALESCE((SELECT i.key FROM instance AS i
   WHERE /*BY NAME*/i.ws = r.ws AND i.key > r.low AND i.key < r.high
   ORDER BY i.key LIMIT 1), '')
 FROM /*ROWS $1 (ws bigint, key text, low text, high text)*/ AS r`
 
-// A place in a person's limits is needed for as long as limits look back ($3), whatever the cutoff is.
+// A slot is kept for as long as it counts in a person's limits ($3), independently of the cutoff.
 const lockOccasionDeliveries = `
 SELECT d.id, d.instance_id, CASE WHEN d.send_at = 0 AND d.expires_at = 0 AND d.intent_at = 0 AND d.lease_until <= $1
     AND (d.completed_at > 0 OR d.status NOT IN ('scheduled', 'sent', 'opened', 'unknown'))
@@ -155,7 +155,7 @@ WHERE (ws, delivery_id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigi
 DELETE FROM delivery
 WHERE (ws, id) IN (SELECT r.ws, r.id FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r)`
 
-	// The delivery says whose they are: its contact's, or of the one into whom that is merged.
+	// A past slot belongs to the contact of its delivery, or to the contact into which that one was merged.
 	deletePastSlots = `
 DELETE FROM past_slot
 WHERE (ws, contact_id, slot, delivery_id) IN (
@@ -179,7 +179,7 @@ DELETE FROM decision
 WHERE event_id IN (SELECT r.id FROM /*ROWS $2 (id bigint)*/ AS r) AND /*BY NAME*/ws = $1`
 )
 
-// occasion is one base key with everything that hangs on it.
+// occasion is one base key with the instances of that key and of its repetitions.
 type occasion struct {
 	base    key.Instance
 	members []occasionInstance
@@ -223,13 +223,12 @@ func (t *Tx) retainOccasions(ws subject.WorkspaceID, now, cutoff time.Time, afte
 	return last, full, t.spend(ws, occasions, deliveries, r)
 }
 
-// lockOccasions reads the instances of base keys under lock, in statements of their own: what was found before may
-// have changed.
+// lockOccasions locks the instances of base keys and reads them again, because they may have changed since they were found.
 func (t *Tx) lockOccasions(ws subject.WorkspaceID, now, cutoff time.Time, bases []key.Instance) (map[key.Instance]*occasion, error) {
 	occasions := map[key.Instance]*occasion{}
 	for _, find := range []func() ([]key.Instance, error){
 		func() ([]key.Instance, error) { return bases, nil },
-		func() ([]key.Instance, error) { return t.repetitions(ws, bases) }, // none is made while the first are locked
+		func() ([]key.Instance, error) { return t.repetitions(ws, bases) }, // no repetition is made while the base keys are locked
 	} {
 		keys, err := find()
 		if err != nil {
@@ -257,7 +256,7 @@ func (t *Tx) lockOccasions(ws subject.WorkspaceID, now, cutoff time.Time, bases 
 	return occasions, nil
 }
 
-// repetitions are the keys of the repetitions of base keys.
+// repetitions returns the keys of the repetitions of base keys.
 func (t *Tx) repetitions(ws subject.WorkspaceID, bases []key.Instance) (keys []key.Instance, err error) {
 	type next struct{ base, key key.Instance }
 	from := make([]next, len(bases))
@@ -277,7 +276,7 @@ func (t *Tx) repetitions(ws subject.WorkspaceID, bases []key.Instance) (keys []k
 		}
 		from = slices.DeleteFunc(found, func(n next) bool { return n.key == "" })
 		for _, n := range from {
-			if base, _ := n.key.Base(); base == n.base { // else a name that only begins like that of a repetition
+			if base, _ := n.key.Base(); base == n.base { // else the key only begins like that of a repetition
 				keys = append(keys, n.key)
 			}
 		}
@@ -314,7 +313,7 @@ func (t *Tx) lockTheirDeliveries(ws subject.WorkspaceID, now, cutoff time.Time, 
 	return deliveries, err
 }
 
-// spend notes the keys of the occasions that are over and deletes their rows.
+// spend records the keys of the occasions that are over and deletes their rows.
 func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion, deliveries map[instance.ID][]int64, r *Retained) error {
 	var over []*occasion
 	var keys []string
@@ -368,7 +367,7 @@ func (t *Tx) spend(ws subject.WorkspaceID, occasions map[key.Instance]*occasion,
 	return t.deleteEvents(ws, &events, r)
 }
 
-// note is what has to be known of the occasion for ever, beside what is known of its key already.
+// note returns the row of the table spent for an occasion. known is the row that the table has already.
 func (o *occasion) note(known Spent) Spent {
 	for _, m := range o.members {
 		_, n := m.key.Base()
@@ -386,14 +385,14 @@ func (o *occasion) note(known Spent) Spent {
 	return known
 }
 
-// Spent is what is known of a key whose occasion was deleted.
+// Spent is the row of the table spent for a key whose occasion was deleted.
 type Spent struct {
-	Instance  instance.ID // the one that stood for the occasion; 0: the key is free
+	Instance  instance.ID // the instance that had the key; 0: the key is free
 	Retries   int         // the highest n of key:retry:n that was used
-	Forgotten int         // n of key:retry:n that stands for the occasion since the key was freed
+	Forgotten int         // n of the key:retry:n that took the key's place when it was freed; 0: it was not freed
 }
 
-// spent reads what is known of keys whose occasions were deleted.
+// spent reads the rows of the table spent for keys.
 func (t *Tx) spent(ws subject.WorkspaceID, keys []string) (map[string]Spent, error) {
 	var rows rowset
 	for _, k := range keys {
@@ -431,7 +430,7 @@ WHERE ws = $1 AND id > $2 AND id < $3
 ORDER BY id
 LIMIT $4`
 
-// retainEvents deletes events of which no instance was made, or is left.
+// retainEvents deletes events that have no instance.
 func (t *Tx) retainEvents(ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
 	found, err := query(t, scanInt, oldEvents, int64(ws), after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
@@ -456,7 +455,7 @@ WHERE ws = $1 AND id > $2 AND id <= $3 AND at < $4
   AND NOT EXISTS (SELECT 1 FROM instance AS i WHERE i.ws = decision.ws AND i.id = decision.instance_id)
   AND NOT EXISTS (SELECT 1 FROM event AS e WHERE e.ws = decision.ws AND e.id = decision.event_id)`
 
-// retainDecisions deletes what was decided about events and instances that are gone or never were.
+// retainDecisions deletes decisions whose event and instance do not exist.
 func (t *Tx) retainDecisions(ws subject.WorkspaceID, cutoff time.Time, after int64, limit int, r *Retained) (last int64, full bool, err error) {
 	found, err := query(t, scanInt, oldDecisions, int64(ws), after, firstID(cutoff), int64(limit))
 	if err != nil || len(found) == 0 {
@@ -474,16 +473,16 @@ WHERE (th.context, th.workflow) > ($1, $2) AND th.ws = $3
 ORDER BY th.context, th.workflow
 LIMIT $4`
 
-// A context stays for as long as there is what it fired last: that may still be on its way. Whoever fires it meanwhile
-// has locked it first, and then it fired too late for this.
+// A context is kept while the instance that it fired last exists, because that may not have been sent yet. A transaction that
+// fires the context meanwhile has locked it first, and fired_at is then too late for this statement.
 const deleteThrottles = `
 DELETE FROM throttle
 WHERE (context, workflow, ws) IN (SELECT r.context, r.workflow, r.ws FROM /*ROWS $2 (ws bigint, workflow text, context text)*/ AS r)
   AND fired_at < $1
   AND NOT EXISTS (SELECT 1 FROM instance AS i WHERE i.ws = throttle.ws AND i.id = throttle.instance_id)`
 
-// retainThrottles deletes what contexts have fired so long ago that no cooldown asks for it. Until then they are needed,
-// whatever the cutoff is.
+// retainThrottles deletes contexts that fired so long ago that no cooldown counts them any more. Until then they are kept,
+// independently of the cutoff.
 func (t *Tx) retainThrottles(ws subject.WorkspaceID, quiet time.Time, after ThrottleRef, limit int, r *Retained) (last ThrottleRef, full bool, err error) {
 	var old []ThrottleRef
 	last.Workspace = ws
@@ -497,7 +496,7 @@ func (t *Tx) retainThrottles(ws subject.WorkspaceID, quiet time.Time, after Thro
 	if err != nil || len(old) == 0 {
 		return last, len(found) == limit, err
 	}
-	if _, err := t.LockThrottles(old); err != nil { // in the order in which everybody does
+	if _, err := t.LockThrottles(old); err != nil { // in the order in which all transactions lock them
 		return last, false, err
 	}
 	var rows rowset
@@ -508,8 +507,8 @@ func (t *Tx) retainThrottles(ws subject.WorkspaceID, quiet time.Time, after Thro
 	return last, len(found) == limit, err
 }
 
-// The set of the oldest instance. One that an operator made anew may refer to an earlier one, so this only tells
-// whether it is worth reading them all.
+// The set of the oldest instance. An instance that an operator's retry made may refer to an earlier set, so this query only
+// shows whether it is worth reading all instances.
 const firstSet = `
 SELECT definitions FROM instance
 WHERE ws = $1
@@ -528,9 +527,9 @@ const deleteReplaced = `
 DELETE FROM definition
 WHERE ws = $1 AND removed_in > 0 AND removed_in <= $2`
 
-// retainDefinitions deletes versions that were replaced before the oldest set that an instance refers to. It looks
-// for that set outside the transaction, which would hold up others: a new instance refers to the set in force, or to
-// that of one which exists.
+// retainDefinitions deletes versions that were replaced before the oldest set to which an instance refers. It reads that set
+// outside the transaction, so that other transactions need not wait. This is safe, because a new instance refers to the set in
+// force or to the set of an existing instance.
 func (s *Store) retainDefinitions(ctx context.Context, ws subject.WorkspaceID) (n int64, err error) {
 	oldest, err := s.DefinitionsNumber(ctx, ws)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Why a database that answers cannot be written to.
+// Errors of Writable.
 var (
-	// ErrNoRoom means that its disk is full.
+	// ErrNoRoom means that the database's disk is full.
 	ErrNoRoom = errors.New("the database has no room left: its disk is full")
-	// ErrReadOnly means that it takes no writes. Hosted databases do that when their disk is nearly full.
+	// ErrReadOnly means that the database takes no writes. Hosted databases do that when their disk is nearly full.
 	ErrReadOnly = errors.New("the database takes no writes: it is read-only")
 )
 
@@ -35,7 +35,7 @@ func readOnly(err error) bool {
 	return errors.As(err, &file) && file.Code()&0xff == sqlite3.SQLITE_READONLY
 }
 
-// noteRoom remembers that a transaction failed for want of room, until one succeeds.
+// noteRoom remembers that a transaction failed on a full disk, until a transaction succeeds.
 func (s *Store) noteRoom(err error) {
 	if err == nil {
 		s.full.Store(false)
@@ -44,7 +44,7 @@ func (s *Store) noteRoom(err error) {
 	}
 }
 
-// roomBytes is the size of a probe: more than the free part of any page, so that it needs new pages.
+// roomBytes is the size of a probe in bytes. It is larger than the free part of any page, so that the probe needs new pages.
 const roomBytes = 16 << 10
 
 const (
@@ -58,9 +58,10 @@ WHERE ws = 0 AND hash = 'probe'`
 SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on' THEN 1 ELSE 0 END`
 )
 
-// Writable checks whether the database takes writes: the error is ErrNoRoom, ErrReadOnly, or that it does not answer. On
-// SQLite it writes and deletes a few bytes. On PostgreSQL such a write proves nothing, because it finds room in existing
-// pages, so Writable asks whether the server takes writes, and whether the last transaction of this process found no room.
+// Writable checks whether the database takes writes. It returns ErrNoRoom, ErrReadOnly, or the error of a database that does
+// not answer. On SQLite it writes and deletes a probe. On PostgreSQL a probe proves nothing, because it finds room in existing
+// pages; Writable asks whether the server takes writes, and returns ErrNoRoom if this process's last transaction failed on a
+// full disk.
 func (s *Store) Writable(ctx context.Context) error {
 	if s.writer == nil {
 		no, err := all(ctx, s, "ask whether the database takes writes", scanInt, takesNoWrites)
@@ -75,7 +76,7 @@ func (s *Store) Writable(ctx context.Context) error {
 		return nil
 	}
 	chance := make([]byte, roomBytes/2)
-	_, _ = rand.Read(chance) // it never fails: without chance the process ends
+	_, _ = rand.Read(chance) // it never returns an error: it ends the process instead
 	err := s.Write(ctx, func(t *Tx) error {
 		if _, err := t.exec(insertProbe, hex.EncodeToString(chance)); err != nil {
 			return err

@@ -10,15 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// rowset is a table of parameters: the one way in which a batch of any size reaches a statement. Its cells are
-// written row by row, in the order of the hook's columns.
+// rowset is a table of parameters, by which a statement gets a batch of any size. Its cells are written row by row, in the
+// order of the hook's columns.
 type rowset struct {
 	n, at   int
 	columns []column
-	err     error // the first cell that no database may hold
+	err     error // of the first cell that one of the databases cannot hold
 }
 
-// column keeps its values only from the one on that differs from the first: most columns of a batch are constant.
+// column holds one value until a row has another one, because most columns of a batch are constant.
 type column struct {
 	isText bool
 	n      int
@@ -29,7 +29,7 @@ type column struct {
 	texts  []string
 }
 
-// columnSet is a set of columns of a rowset, by their places.
+// columnSet is a set of columns of a rowset, by their positions.
 type columnSet uint64
 
 func (s columnSet) has(i int) bool { return s&(1<<i) != 0 }
@@ -83,7 +83,7 @@ func (r *rowset) flag(v bool) *rowset { return r.int(flag(v)) }
 
 func (r *rowset) time(v time.Time) *rowset { return r.int(micros(v)) }
 
-// check reports a cell that cannot be stored, and a rowset that does not fit its statement.
+// check returns an error if a cell cannot be stored or if the rowset does not fit its statement.
 func (r *rowset) check(spec []columnSpec) error {
 	if r.err != nil {
 		return r.err
@@ -99,11 +99,12 @@ func (r *rowset) check(spec []columnSpec) error {
 	return nil
 }
 
-// manyRows is from how many rows on it is worth while to leave constant columns out. Fewer rows have too many that are
-// constant by chance, and each set of them is a statement of its own.
+// manyRows is the number of rows from which constant columns are left out. With fewer rows too many columns are constant by
+// chance, and each set of constant columns is a statement of its own.
 const manyRows = 16
 
-// constant are the columns that hold one value in all of many rows. One column is never among them: it makes the rows.
+// constant returns the columns that hold the same value in all rows, if there are manyRows. At least one column is left in,
+// which determines the number of rows.
 func (r *rowset) constant() (s columnSet) {
 	if r.n < manyRows {
 		return 0
@@ -117,7 +118,7 @@ func (r *rowset) constant() (s columnSet) {
 	return s
 }
 
-// value is the value of a constant column.
+// value returns the value of a constant column.
 func (c *column) value() any {
 	if c.isText {
 		return c.text
@@ -125,7 +126,7 @@ func (c *column) value() any {
 	return c.int
 }
 
-// array are all values of a column.
+// array returns all values of a column.
 func (c *column) array() any {
 	switch {
 	case c.isText && c.varies:
@@ -138,7 +139,7 @@ func (c *column) array() any {
 	return slices.Repeat([]int64{c.int}, c.n)
 }
 
-// constants are the values of constant columns.
+// constants returns the values of constant columns.
 func (r *rowset) constants(constant columnSet) (out []any) {
 	for i := range r.columns {
 		if constant.has(i) {
@@ -148,7 +149,7 @@ func (r *rowset) constants(constant columnSet) (out []any) {
 	return out
 }
 
-// arrays are the parameters of PostgreSQL: one value or one array a column.
+// arrays returns the parameters for PostgreSQL: one value or one array for each column.
 func (r *rowset) arrays(constant columnSet) []any {
 	out := make([]any, len(r.columns))
 	for i := range r.columns {
@@ -161,7 +162,7 @@ func (r *rowset) arrays(constant columnSet) []any {
 	return out
 }
 
-// json is the parameter of SQLite: an array of arrays, without the constant columns.
+// json returns the parameter for SQLite: an array of arrays, without the constant columns.
 func (r *rowset) json(constant columnSet) string {
 	b := make([]byte, 0, 2+r.n*len(r.columns)*16)
 	b = append(b, '[')
@@ -209,8 +210,8 @@ func appendJSON(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// storable refuses what one of the databases cannot hold: one such cell would fail a whole batch, and on the
-// other database it would lie there silently.
+// storable returns ErrInvalid for a text that one of the databases cannot hold. On that database the whole batch would fail; on
+// the other one the text would be stored without an error.
 func storable(s string) error {
 	if !utf8.ValidString(s) {
 		return fmt.Errorf("%w: text is not valid UTF-8", ErrInvalid)
@@ -221,8 +222,7 @@ func storable(s string) error {
 	return nil
 }
 
-// micros is an instant as stored: µs since 1970 UTC, 0 for none. The one instant that would read as none becomes
-// the next.
+// micros returns an instant as it is stored: µs since 1970 UTC, 0 for none. The beginning of 1970 itself is stored as 1.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -233,8 +233,8 @@ func micros(t time.Time) int64 {
 	return 1
 }
 
-// dueMicros is micros for instants at which work is due: their indexes hold what is above 0, so that an instant
-// before 1970 is due at once instead of never.
+// dueMicros is micros for instants at which work is due. The indexes of due rows hold values above 0; an instant before 1970
+// becomes 1, so that the work is due immediately instead of never.
 func dueMicros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Secret is the sealed value of a setting of channels. The store cannot open it.
+// Secret is the encrypted value of a setting of channels. The store cannot decrypt it.
 type Secret struct {
 	Name      string
 	Sealed    string
@@ -21,7 +21,7 @@ INSERT INTO secret (ws, name, sealed, updated_at)
 VALUES ($1, $2, $3, $4)
 ON CONFLICT (ws, name) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at`
 
-// PutSecret stores a secret, in place of one of the same name, with its audit entry.
+// PutSecret stores a secret with its audit entry. It replaces a secret of the same name.
 func (s *Store) PutSecret(ctx context.Context, ws subject.WorkspaceID, now time.Time, name, sealed string, audit Audit) error {
 	err := s.Write(ctx, func(t *Tx) error {
 		if _, err := t.exec(putSecret, int64(ws), name, sealed, micros(now)); err != nil {
@@ -39,7 +39,7 @@ const deleteSecret = `
 DELETE FROM secret
 WHERE ws = $1 AND name = $2`
 
-// DeleteSecret removes a secret, with its audit entry. ErrNotFound: there is none of that name.
+// DeleteSecret deletes a secret and stores an audit entry. The error is ErrNotFound if there is none of that name.
 func (s *Store) DeleteSecret(ctx context.Context, ws subject.WorkspaceID, now time.Time, name string, audit Audit) error {
 	err := s.Write(ctx, func(t *Tx) error {
 		n, err := t.exec(deleteSecret, int64(ws), name)

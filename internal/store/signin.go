@@ -9,8 +9,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// SignIn is a session of the console. What the browser has is a random token; what is kept is its hash, so that no copy of the
-// database holds a session.
+// SignIn is a session of the console. The browser has a random token; the database has only its hash, so that a copy of the
+// database cannot be used to sign in.
 type SignIn struct {
 	Workspace subject.WorkspaceID
 	Hash      string // hex SHA-256 of the token
@@ -31,7 +31,7 @@ UPDATE api_key SET used_at = $3
 WHERE ws = $1 AND (hash = $2 OR old_hash = $2) AND used_at < $3`
 )
 
-// CreateSignIn keeps a session, notes the use of its key, and deletes the sessions that are over.
+// CreateSignIn stores a session, records the use of its key, and deletes expired sessions.
 func (s *Store) CreateSignIn(ctx context.Context, in SignIn) error {
 	err := s.Write(ctx, func(t *Tx) error {
 		if _, err := t.exec(deleteOldSignIns, micros(in.CreatedAt)); err != nil {
@@ -54,7 +54,7 @@ SELECT ws, hash, key_hash, created_at, expires_at
 FROM console_session
 WHERE hash = $1`
 
-// SignInByHash returns the session of the token with that hash, over or not; ok is false when there is none.
+// SignInByHash returns the session of the token with that hash, even if it has expired; ok is false if there is none.
 func (s *Store) SignInByHash(ctx context.Context, hash string) (in SignIn, ok bool, err error) {
 	return first(ctx, s, "read session", func(rows *sql.Rows) (in SignIn, err error) {
 		return in, rows.Scan(&in.Workspace, &in.Hash, &in.KeyHash, instant{&in.CreatedAt}, instant{&in.ExpiresAt})
@@ -65,7 +65,7 @@ const deleteSignIn = `
 DELETE FROM console_session
 WHERE hash = $1`
 
-// EndSignIn ends a session; one that is not there has ended.
+// EndSignIn deletes a session. It is no error if there is none.
 func (s *Store) EndSignIn(ctx context.Context, hash string) error {
 	err := s.Write(ctx, func(t *Tx) error {
 		_, err := t.exec(deleteSignIn, hash)
@@ -77,6 +77,6 @@ func (s *Store) EndSignIn(ctx context.Context, hash string) error {
 	return nil
 }
 
-// deleteSignIns ends every session: a database that was put in place of another one brings none with it.
+// deleteSignIns ends every session. It is used when a copy takes the place of a database.
 const deleteSignIns = `
 DELETE FROM console_session`

@@ -2,18 +2,18 @@ package store
 
 import "time"
 
-// Span is the instants from Since to before Until. A zero end is open.
+// Span is the time from Since to before Until. A zero bound is open.
 type Span struct{ Since, Until time.Time }
 
-// clockSlack is how far the clock of a process may be set back while it runs, and rows are still found by when they were made: a
-// process makes ids that only grow, so those behind such a step are ahead of their instants.
+// clockSlack is how far the clock of a process may be set back while it runs, so that rows are still found by the time at which
+// they were made. The ids of a process only grow, so after the clock was set back they are ahead of the clock.
 const clockSlack = time.Minute
 
-// floorID is an id that is not greater than any made at or after t.
+// floorID returns an id that is not greater than any id made at t or later.
 func floorID(t time.Time) int64 { return max(t.UnixMicro(), 0) << nodeBits }
 
-// cut is the page without the ids that no row of the span can have. An id is never earlier than the instant at which its row was
-// made, so the list is a range of the primary key at both ends.
+// cut returns the page without ids that are later than the span. An id is never earlier than the instant at which its row was
+// made, so both ends of the list are bounds of the primary key.
 func (s Span) cut(p Page) Page {
 	if s.Until.IsZero() {
 		return p
@@ -25,7 +25,7 @@ func (s Span) cut(p Page) Page {
 	return p
 }
 
-// within narrows a list to the rows of the span; column says when a row was made.
+// within narrows a list to the rows of the span. column holds the instant at which a row was made.
 func (l *listing) within(alias, column string, s Span) {
 	if !s.Since.IsZero() {
 		l.and(alias+".id >= ?", floorID(s.Since))

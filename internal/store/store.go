@@ -1,13 +1,15 @@
-// Package store keeps the durable state on SQLite or PostgreSQL: one schema, one SQL text a query.
+// Package store keeps the durable state in SQLite or PostgreSQL. Both have the same schema, and each query has one SQL text,
+// which type dialect adapts.
 //
 // A method that needs a decision takes it as a function. In one transaction the method locks and loads what the decision
-// needs for a whole batch, calls the function, writes the result, and commits. The whole transaction runs again after a busy
-// database, a serialization failure, a deadlock, or a key that another transaction inserted meanwhile. So a decision may run
-// more than once and must have no effects; the only store method it may call is NewID. An error of a decision rolls back and
-// is returned, wrapped. Statements are set-based: a batch of any size costs the same number of them.
+// needs for a whole batch, calls the function, writes the result, and commits. The whole transaction runs again if the
+// database is busy, reports a serialization failure or a deadlock, or if another transaction has inserted one of the keys
+// meanwhile. So a decision may run more than once and must have no effects; the only store method it may call is NewID. If
+// a decision returns an error, the transaction is rolled back and the error is returned, wrapped. Statements work on sets of
+// rows: their number does not depend on the size of the batch.
 //
-// Instants are stored as whole microseconds since 1970 UTC, 0 for none; states and hashes as text. The store never decides,
-// never reads a clock and never calls out.
+// Instants are stored as whole microseconds since 1970 UTC, 0 for none; states and hashes as text. The store makes no
+// decisions of its own, reads no clock and makes no requests.
 package store
 
 import (
@@ -25,12 +27,12 @@ import (
 type Workspace struct {
 	ID          subject.WorkspaceID
 	Name        string
-	Secret      []byte // 32 bytes; every keyed hash and public id of the workspace comes from it
-	Definitions int64  // number of the definition set that is in force; 0 = none yet
+	Secret      []byte // 32 bytes; every keyed hash and public id of the workspace is derived from it
+	Definitions int64  // number of the definition set in force; 0: none yet
 	CreatedAt   time.Time
 }
 
-// APIKey is a caller's credential; the key itself is shown once and only its hash is kept.
+// APIKey is a caller's credential. The key itself is shown once; only its hash is stored.
 type APIKey struct {
 	ID        int64
 	Workspace subject.WorkspaceID
@@ -39,10 +41,10 @@ type APIKey struct {
 	Scopes    []string
 	CreatedAt time.Time
 	RevokedAt time.Time
-	ExpiresAt time.Time // the key is refused from then on; zero: never
+	ExpiresAt time.Time // the key is refused from this instant on; zero: it does not expire
 	UsedAt    time.Time // when it was last used, to the minute; zero: never
-	OldHash   string    // hash of the secret before the rotation; empty: never rotated
-	OldUntil  time.Time // the old secret is refused from then on
+	OldHash   string    // hash of the secret before the rotation; empty: it was never rotated
+	OldUntil  time.Time // the old secret is refused from this instant on
 }
 
 // Definition is one version of one document of a definition set.
@@ -56,7 +58,7 @@ type Definition struct {
 	Inputs  []string  // the values that the input hashes of its instances cover, stored when it is new or changed
 }
 
-// What an edit does to a definition.
+// Values of DefinitionChange.Action.
 const (
 	Added     = "added"
 	Changed   = "changed"
@@ -64,7 +66,7 @@ const (
 	Unchanged = "unchanged"
 )
 
-// DefinitionChange says what applying did to one document.
+// DefinitionChange is the effect of an apply on one document.
 type DefinitionChange struct {
 	Kind    string
 	Name    string
@@ -72,8 +74,8 @@ type DefinitionChange struct {
 	Action  string // Added, Changed, Deleted or Unchanged
 }
 
-// RecipientRef names a person before their contact is known (R20): the contact with that ExtID, else the one with
-// that address, else, when Create is set, a new one.
+// RecipientRef identifies a person whose contact has not been read yet (R20): the contact with that ExtID, else the contact
+// with that address, else, if Create is set, a new contact.
 type RecipientRef struct {
 	ID          subject.ContactID // a contact that exists; the other fields are then ignored
 	ExtID       string            // the caller's id of the person; may be empty
@@ -83,10 +85,10 @@ type RecipientRef struct {
 	Locale      string
 	Timezone    string // of a contact made for it
 	Create      bool
-	Lock        bool // a slot of this person may be taken: lock them and load their slots
+	Lock        bool // lock the person and load their slots, because the decision may take a slot
 }
 
-// Types of package delivery.
+// Types of package delivery that the store's methods take and return.
 type (
 	Person   = delivery.Person
 	Slot     = delivery.Slot
@@ -95,20 +97,21 @@ type (
 	Standing = delivery.Standing
 )
 
-// Floor is the oldest instant whose slots of a person matter; zero: none do. It must not call the store.
+// Floor returns the oldest instant at which a slot of the person still counts; zero: no slot counts. It must not call the
+// store.
 type Floor func(subject.WorkspaceID, subject.Contact) time.Time
 
 // IngestRequest says what to lock and load before the decision about events.
 type IngestRequest struct {
 	At          time.Time
-	Definitions int64 // the set that the plan was made with; another one in force gives ErrStaleDefinitions
+	Definitions int64 // number of the set that the plan was made with; ErrStaleDefinitions if another one is in force
 	Keys        []string
 	Recipients  []RecipientRef
 	Floor       Floor // nil: slots are loaded as far back as the longest limit
-	Fold        bool  // new deliveries may be folded: the persons' fold heads are read
+	Fold        bool  // read the persons' fold heads, because new deliveries may be folded
 
-	// Answers name the requests that take effect once. If there are any, their stored answers are read first, and Unanswered
-	// returns the request for the others: nothing is locked or made for a request that was answered before.
+	// Answers are the keys of requests that take effect once. If there are any, their stored answers are read first, and
+	// Unanswered returns the request for the others: nothing is locked or made for a request that was answered before.
 	Answers    []AnswerKey
 	Unanswered func(stored map[string]KeptAnswer) IngestRequest
 }
@@ -130,7 +133,7 @@ type ExistingDelivery struct {
 }
 
 // IngestState is the input of a decision about events. Persons are in the order of the request's recipients. Instances are
-// found by the planned key. For a key that a person has freed, Forgotten says how often: the occasion's key is then
+// found by the planned key. Forgotten holds how often a person has freed a key, if they have: the occasion's key is then
 // key:retry:n, and Instances holds the row of that key, if there is one, under the planned key.
 type IngestState struct {
 	Persons   []Person
@@ -152,7 +155,7 @@ type EventRef struct {
 	ID        subject.EventID
 }
 
-// Decision is a decision that made no instance: filtered, deduplicated, throttled …
+// Decision records why an occasion made no instance: it was filtered, deduplicated, throttled, and so on.
 type Decision struct {
 	ID              int64
 	At              time.Time
@@ -173,7 +176,7 @@ type IngestWrites struct {
 	Instances  []instance.Row
 	Deliveries []delivery.Row
 	Decisions  []Decision
-	Ended      []delivery.Row // of Person.Waiting: those that are superseded, with their new values
+	Ended      []delivery.Row // deliveries of Person.Waiting that are superseded, with their new values
 	Held       []HeldInstance
 	Answers    []KeptAnswer
 }
@@ -188,10 +191,10 @@ type HeldInstance struct {
 type DueInstance struct {
 	instance.Row
 	EventRow EventRow   // zero when the instance has no event
-	Source   *RecordRow // the record that it was planned by, while it has not begun; nil: none
-	InForce  int64      // number of its workspace's definition set in force, which stays so until the transaction ends
-	Later    bool       // of a calendar: a later occasion of its series exists
-	// Occasion is the status of the occasion, if the row is the row of one zone; empty: it is not.
+	Source   *RecordRow // the record that planned it, read until its fan-out begins; nil: none
+	InForce  int64      // number of the workspace's definition set in force; no other one comes into force in this transaction
+	Later    bool       // a later occasion of its series exists; for occasions of a calendar
+	// Occasion is the status of the occasion, if this row belongs to one time zone of it; empty: it does not.
 	Occasion instance.Status
 	PausedAt time.Time // when its workflow was paused; zero: it is not paused
 }
@@ -203,31 +206,31 @@ type FanoutResult struct {
 	Reason      reason.Reason
 	NextRetryAt time.Time
 	RetryCount  int
-	Crashes     int       // 0: as many as before
-	LeaseUntil  time.Time // it is claimed until then, and nothing else is written; zero: it is free
+	Crashes     int       // 0: unchanged
+	LeaseUntil  time.Time // it stays claimed until then, and no other field is written; zero: it is free
 	Trace       string
-	Cursor      subject.ContactID // the last contact of the last page done; 0: no page or all pages are done
+	Cursor      subject.ContactID // the last contact of the last finished page; 0: no page or all pages are finished
 	Deliveries  []delivery.Row    // deliveries with an existing key are left out: an earlier page made them
-	Ended       []delivery.Row    // of Person.Waiting: those that are superseded, with their new values
-	Event       *EventRow         // when it begins: its record at that instant
+	Ended       []delivery.Row    // deliveries of Person.Waiting that are superseded, with their new values
+	Event       *EventRow         // its record as it was when the fan-out began; set by the page that begins it
 	Evaluate    bool              // request an evaluation of its record
 	Successors  []Successor       // the next occasions of the calendar
-	Definitions int64             // the set that it continues with, once it has begun; 0: unchanged
+	Definitions int64             // number of the set that a fan-out under way continues with; 0: unchanged
 }
 
-// Claim is a delivery that this process holds and whose intent is about to be committed.
+// Claim is a delivery that this process has leased and whose intent is about to be committed.
 type Claim struct {
 	delivery.Row           // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent
-	LostIntent   time.Time // the intent of an attempt whose result was never written; zero: there is none
+	LostIntent   time.Time // the intent of an earlier attempt whose outcome was never written; zero: there is none
 	PausedAt     time.Time // when its workflow was paused; zero: it is not paused
 	Person       Person
-	// AddressStopped reports whether the owner of the address must not be messaged, if the decision asked for it.
-	// AddressRead is then set, and the owners of the address stay locked.
+	// AddressStopped reports that no message may go to the address. It is set only if the decision asked for it;
+	// AddressRead is then set too, and the owners of the address stay locked.
 	AddressStopped bool
 	AddressRead    bool
 	Pace           *flow.Pace     // of its channel, locked; nil unless the decision asked for it
 	FoldMembers    []delivery.Row // deliveries waiting to be folded into it, locked, if the decision asked for them
-	Folded         []delivery.Row // of a claim that is sent: what is folded into it, in the order in which it was due
+	Folded         []delivery.Row // deliveries folded into a claim that is sent, in the order in which they were due
 }
 
 // IntentVerdict is the decision about one claim. The zero value sends it as claimed.
@@ -241,8 +244,8 @@ type IntentVerdict struct {
 	// NeedSlots asks for the same decision again, with the person's slots loaded, without a lock.
 	NeedSlots bool
 	// NeedDue, with a locked person or with NeedLock, asks for the person's other deliveries on channels of this kind whose
-	// slot is not ahead and that are due or wait for a channel whose provider is away. They are claimed too, and decided
-	// together with this claim.
+	// slot is not in the future and that are due or wait for a channel whose provider is away. They are claimed too, and
+	// decided together with this claim.
 	NeedDue string
 	// NeedAddress asks for the same decision again, with the contacts of the address that has this hash. Only meaningful in
 	// the first round.
@@ -254,11 +257,11 @@ type IntentVerdict struct {
 	Pace *flow.Pace
 	// Move changes the row instead of, or besides, sending it.
 	Move *IntentMove
-	// Attempts are entries to log: the lost attempt, or why nothing was tried.
+	// Attempts are log entries: for the lost attempt, or for the reason why nothing was sent.
 	Attempts []delivery.Attempt
 	// Folded are the fold members that leave with the claim, with their new values.
 	Folded []delivery.Row
-	// Past is the slot of an earlier message of the delivery, if it takes a new one; nil: there is none.
+	// Past is the slot of an earlier message of the delivery, if the delivery takes a new slot; nil: there is none.
 	Past *PastSlot
 	// Fallback is the delivery to make instead of this one; one that exists already is left out.
 	Fallback *delivery.Row
@@ -266,7 +269,7 @@ type IntentVerdict struct {
 
 // IntentMove is a change of a claimed row in the transaction of its intent.
 type IntentMove struct {
-	Send         bool   // the attempt goes out all the same (its slot moved to now)
+	Send         bool   // the attempt is made nevertheless, in a slot moved to now
 	Address      string // the new address; empty: unchanged
 	Status       delivery.Status
 	SendAt       time.Time
@@ -283,7 +286,7 @@ type IntentMove struct {
 	DueAt        time.Time // zero: the step is due at send_at
 	EligibleAt   time.Time // when the message could have left, while its channel delays it; zero: send_at
 	FoldedInto   delivery.ID
-	LeaseUntil   time.Time // without Send: no worker claims the row before then; zero: it is free at once
+	LeaseUntil   time.Time // without Send: no worker claims the row before then; zero: it is free immediately
 }
 
 // Settlement is the result of one attempt, guarded by the claim's version.
@@ -293,7 +296,7 @@ type Settlement struct {
 	Version      int64
 	Accepted     bool      // last_sent_at = now
 	Step         int       // finished steps: accepted, skipped or given up
-	LeaseUntil   time.Time // zero: the lease ends; else no worker claims the row before then (retry: next tick, C45)
+	LeaseUntil   time.Time // no worker claims the row before then (a retry: the next tick, C45); zero: the lease ends
 	Status       delivery.Status
 	SendAt       time.Time
 	ExpiresAt    time.Time
@@ -311,18 +314,18 @@ type Settlement struct {
 	FoldHead     bool          // others are folded into it: if it failed they leave with its fallback
 	Unfold       bool          // its fold members take slots of their own
 	// Together is the kind of the channel, if the step is retried: retries of the same person in the same slot, on channels
-	// of that kind and due within alignWithin, move to the same instant. Empty: the retry comes alone.
+	// of that kind and due within alignWithin, move to the same instant. Empty: only this step moves.
 	Together string
 }
 
-// Unfold takes a delivery out of its fold head before that leaves: the delivery takes a slot of its own, or has failed.
+// Unfold takes a delivery out of its fold head before the head leaves: the delivery takes a slot of its own, or has failed.
 type Unfold struct {
 	Row      delivery.Row // its new values; the version is the one that was read
 	Attempt  *delivery.Attempt
 	Fallback *delivery.Row // made when it has failed
 }
 
-// LeaseRef names a claim for renewal.
+// LeaseRef identifies a claim whose lease is renewed.
 type LeaseRef struct {
 	Workspace subject.WorkspaceID
 	ID        delivery.ID
@@ -332,7 +335,7 @@ type LeaseRef struct {
 // Release frees a claim whose request has not begun.
 type Release struct {
 	LeaseRef
-	SendAt time.Time // the row moves there and stays due if it was due; zero: it is free at once
+	SendAt time.Time // the row moves there and stays due if it was due; zero: it is free immediately
 	Reason reason.Reason
 	Trace  string
 }
@@ -402,7 +405,7 @@ type InstanceFilter struct {
 	Key      string
 	Reason   reason.Reason
 	Made     Span
-	Once     bool // list an occasion with a row for each zone once, without these rows
+	Once     bool // list an occasion that has a row for each time zone once, without those rows
 }
 
 // DeliveryFilter narrows a listing; zero fields do not filter.
@@ -413,7 +416,7 @@ type DeliveryFilter struct {
 	Reason   reason.Reason
 	Contact  subject.ContactID
 	To       ContactQuery
-	Instance instance.ID // and the deliveries of its rows of zones
+	Instance instance.ID // its deliveries and those of its rows for single time zones
 	Made     Span
 }
 

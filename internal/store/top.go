@@ -12,7 +12,7 @@ import (
 // MaxTopRead is how many of the newest deliveries Top reads.
 const MaxTopRead = 200_000
 
-// TopContact is somebody who got many messages.
+// TopContact is a contact with the number of its messages.
 type TopContact struct {
 	Contact  subject.Contact
 	N        int64
@@ -35,8 +35,8 @@ FROM /*ROWS $4 (id bigint)*/ AS r CROSS JOIN delivery AS d
 WHERE d.ws = $1 AND d.contact_id = r.id AND d.id >= $2 AND d.created_at >= $3 AND d.last_sent_at > 0
 GROUP BY d.contact_id, d.channel`
 
-// Top are the contacts to whom most deliveries left of those that were made at or after since; the newest MaxTopRead of these are
-// read.
+// Top returns the contacts with the most sent deliveries, of those that were made at since or later. It reads the newest
+// MaxTopRead deliveries.
 func (s *Store) Top(ctx context.Context, ws subject.WorkspaceID, since time.Time, limit int) ([]TopContact, error) {
 	var out []TopContact
 	place := map[subject.ContactID]int{}

@@ -23,20 +23,20 @@ const (
 var (
 	// ErrAgain is returned by the work of a transaction that has to run again, as when another transaction inserted one of
 	// its keys after it began to decide.
-	ErrAgain = errors.New("somebody else inserted the same key meanwhile")
-	// errBegin is a transaction that did not begin, as on a connection from before a restart of the server.
+	ErrAgain = errors.New("another transaction inserted the same key meanwhile")
+	// errBegin means that a transaction did not begin, as on a connection from before a restart of the server.
 	errBegin = errors.New("begin")
 )
 
-// Tx is a connection, inside a transaction or for one read. It is used by one goroutine, until the function that got it returns.
+// Tx is a connection, inside a transaction or for one read. One goroutine uses it, until the function that got it returns.
 type Tx struct {
 	s        *Store
 	ctx      context.Context //nolint:containedctx // a Tx lives as long as one call, and all its statements end with that call
 	conn     conn
-	try      int       // of the transaction, from 1
-	waiting  []waiting // inserts sent with the next statement
-	earliest int64     // µs; the earliest instant at which a written row is due
-	marks    []*scanCursor
+	try      int                       // of the transaction, from 1
+	waiting  []waiting                 // inserts sent with the next statement
+	earliest int64                     // µs; the earliest instant at which a written row is due
+	cursors  []*scanCursor             // cursors moved by this transaction; a rollback resets them
 	over     map[instanceRef]time.Time // instances whose messages ended unsent, and when
 	claimed  map[deliveryRef]bool      // deliveries whose intents this transaction decides
 	locked   string                    // the last table of which a statement waited for row locks; see strict
@@ -157,8 +157,8 @@ func (s *Store) statement(text string, constant columnSet) statement {
 	return st
 }
 
-// Read runs work outside a transaction: each statement reads what is committed when it begins. It runs work again if its
-// connection is gone: after a restart of the server, all connections of the pool are.
+// Read runs work outside a transaction: each statement reads what is committed when it begins. It runs work again if the
+// connection is lost: a restart of the server ends all connections of the pool.
 func (s *Store) Read(ctx context.Context, work func(*Tx) error) error {
 	leave := s.strict.enter()
 	defer leave()
@@ -239,8 +239,8 @@ func (s *Store) attempt(ctx context.Context, begin string, try int, work func(*T
 		if !open {
 			return
 		}
-		for _, m := range t.marks {
-			m.back()
+		for _, c := range t.cursors {
+			c.back()
 		}
 		// Also runs when work panics. A connection on which the rollback fails is not used again: the pool checks the
 		// transaction state of a PostgreSQL connection, and SQLite has rolled back by itself.

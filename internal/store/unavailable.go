@@ -12,8 +12,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Unavailable reports whether err tells of a database that cannot be reached, is starting or stopping, or has no
-// room left: nothing is wrong with what was asked, and later it may succeed.
+// Unavailable reports whether err means that the database cannot be reached, is starting or stopping, or has no room left. The
+// request itself is not wrong, and may succeed later.
 func Unavailable(err error) bool {
 	var server *pgconn.PgError
 	if errors.As(err, &server) {

@@ -29,9 +29,9 @@ var (
 
 const notify = `SELECT pg_notify($1, $2)`
 
-// Notify notifies the other processes of the database that there is work. Do not call it in a transaction that writes: on
-// PostgreSQL a commit with a notification waits for every other one (measured: a tenth of the throughput). On SQLite there
-// is no other process, and it does nothing.
+// Notify notifies the other processes of the database that there is work. It uses no writing transaction: on PostgreSQL
+// commits with a notification wait for one another, which leaves a tenth of the throughput (measured). On SQLite there is no
+// other process, and Notify does nothing.
 func (s *Store) Notify(ctx context.Context) error {
 	if s.direct == nil {
 		return nil
@@ -48,16 +48,16 @@ func (s *Store) Notify(ctx context.Context) error {
 	return nil
 }
 
-// node is this process's number as a text.
+// node returns this process's number as a text.
 func (s *Store) node() string {
 	s.ids.mu.Lock()
 	defer s.ids.mu.Unlock()
 	return strconv.FormatInt(s.ids.node, 10)
 }
 
-// Listen listens on a connection of its own to Options.Direct until ctx ends or the connection breaks. It calls ready when
-// it listens, and notified at every notification of another process. Commits before ready may go unnoticed. After ErrSilent
-// and ErrPooled a further try is useless.
+// Listen opens a connection to Options.Direct and listens until ctx ends or the connection breaks. It calls ready once it
+// listens, and notified at every notification of another process. Notifications before ready may be lost. After ErrSilent or
+// ErrPooled a further try is useless.
 func (s *Store) Listen(ctx context.Context, ready, notified func()) error {
 	if s.direct == nil {
 		return ErrSilent

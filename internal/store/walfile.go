@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// The parts of a log that are read here; see "The Write-Ahead Log" in SQLite's file format.
+// Sizes and offsets in a log, in bytes; see "The Write-Ahead Log" in SQLite's file format.
 const (
 	logHeaderSize   = 32
 	logPageSizeAt   = 8
@@ -16,8 +16,8 @@ const (
 	frameSaltAt     = 8
 )
 
-// logToken is the token that a log would write into the file that it lies beside: that of the first page, which a log
-// holds that is older than a minute; see markLog. 0: it holds none.
+// logToken returns the token that a log holds; 0: none. A log holds the token of its database if it holds the first page,
+// which markLog writes once a minute.
 func logToken(path string) (token uint32, err error) {
 	log, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -44,7 +44,7 @@ func logToken(path string) (token uint32, err error) {
 	}
 }
 
-// unlessEOF passes over the end of a file.
+// unlessEOF returns err, or nil for the end of a file.
 func unlessEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Workspaces are numbered from 1: their number is part of every public id, where seven bytes are its place.
+// Workspaces are numbered from 1, because the number is part of every public id and has seven bytes there.
 const insertWorkspace = `
 INSERT INTO workspace (id, name, secret, created_at)
 SELECT COALESCE(MAX(id), 0) + 1, $1, $2, $3
@@ -21,8 +21,8 @@ SELECT id, name, secret, definitions, created_at
 FROM workspace
 WHERE name = $1`
 
-// EnsureWorkspace returns the workspace of that name and makes it when there is none. The secret counts only for
-// a new one.
+// EnsureWorkspace returns the workspace of that name, and makes it if there is none. The secret is used only for a new
+// workspace.
 func (s *Store) EnsureWorkspace(ctx context.Context, name string, secret []byte, now time.Time) (Workspace, error) {
 	var found []Workspace
 	err := s.Write(ctx, func(t *Tx) (err error) {
@@ -31,7 +31,7 @@ func (s *Store) EnsureWorkspace(ctx context.Context, name string, secret []byte,
 		}
 		found, err = query(t, scanWorkspace, workspaceByName, name)
 		if err == nil && len(found) == 0 {
-			return ErrAgain // somebody else took the number for a workspace of theirs
+			return ErrAgain // another transaction took the number for its own workspace
 		}
 		return err
 	})
@@ -51,7 +51,7 @@ SELECT id, name, secret, definitions, created_at
 FROM workspace
 ORDER BY id`
 
-// Workspaces lists every workspace, the oldest first.
+// Workspaces lists all workspaces, the oldest one first.
 func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
 	return all(ctx, s, "list workspaces", scanWorkspace, workspaces)
 }
