@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// What waits is counted at an instant, over all workspaces; nothing else is.
+// Backlog counts the waiting work of all workspaces at an instant, and nothing else.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {

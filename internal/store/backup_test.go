@@ -15,7 +15,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Copies made while rows are written hold whole transactions: of each batch all rows or none.
+// A copy that is made while rows are written holds whole transactions: all rows of each batch, or none.
 func TestBackupWhileRowsAreWritten(t *testing.T) {
 	t.Parallel()
 	url := storetest.URL(t, "sqlite")
@@ -95,7 +95,7 @@ func TestRestoreRefuses(t *testing.T) {
 	f.mustBe(store.Backup(t.Context(), "postgres://x", path("x")), store.ErrNotAFile)
 }
 
-// A damaged database is no reason to refuse the copy, and is kept.
+// A copy is restored over a damaged database, which is kept under another name.
 func TestRestoreOverADamagedDatabase(t *testing.T) {
 	t.Parallel()
 	url := storetest.URL(t, "sqlite")
@@ -111,7 +111,7 @@ func TestRestoreOverADamagedDatabase(t *testing.T) {
 	f.must(storetest.Open(t, url).Ping(t.Context()))
 }
 
-// What root restores still belongs to the user of the service.
+// A file that root restores belongs to the user of the service.
 func TestRestoreKeepsTheOwner(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -131,7 +131,7 @@ func TestRestoreKeepsTheOwner(t *testing.T) {
 	}
 }
 
-// A log that outlived its database goes aside with its folder's other leftovers: SQLite would write it into the copy.
+// A log without its database is renamed too, because SQLite would write it into the copy.
 func TestRestoreBesideALeftLog(t *testing.T) {
 	t.Parallel()
 	url := storetest.URL(t, "sqlite")
@@ -158,7 +158,7 @@ func TestRestoreBesideALeftLog(t *testing.T) {
 	}
 }
 
-// Who has a file open that was replaced notices it.
+// A process that has a file open notices that the file was replaced.
 func TestPingNoticesAnotherFile(t *testing.T) {
 	t.Parallel()
 	url := storetest.URL(t, "sqlite")
@@ -175,5 +175,5 @@ func TestPingNoticesAnotherFile(t *testing.T) {
 	}
 	f.must(os.Remove(url))
 	f.must(os.Rename(url+".old", url))
-	f.mustBe(s.Ping(t.Context()), store.ErrReplaced) // it had gone: who was told so is ending
+	f.mustBe(s.Ping(t.Context()), store.ErrReplaced) // the file was gone before, and the error stays
 }

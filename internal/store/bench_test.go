@@ -125,7 +125,7 @@ func BenchmarkSend(b *testing.B) {
 	})
 }
 
-// One event a transaction, as an API without batches posts them.
+// One event in each transaction, as an API without batches posts them.
 func BenchmarkIngestOne(b *testing.B) {
 	var left atomic.Int64
 	benchmark(b, func(_ fixture, n int) { left.Store(int64(n)) }, func(f fixture) (int, error) {

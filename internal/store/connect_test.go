@@ -32,8 +32,8 @@ func prepared(f fixture) bool {
 	return found[0] != "x0"
 }
 
-// Statements stay prepared on connections to the server itself, unless the address says otherwise, and never through a
-// pooler, which gives every transaction another connection.
+// Statements stay prepared on direct connections to the server, unless the address names another query mode. They do not stay
+// prepared through a pooler, which gives every transaction another connection.
 func TestStatementsArePreparedPastPoolers(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(storetest.EnvPooler) != "" || !slices.Contains(storetest.Databases(t), "postgres") {
@@ -68,7 +68,7 @@ func with(t *testing.T, address, setting string) string {
 	return u.String()
 }
 
-// relay passes connections on to where it leads now.
+// relay forwards connections to its present target.
 type relay struct {
 	net.Listener
 	target atomic.Pointer[string]
@@ -115,8 +115,8 @@ func startRelay(t *testing.T) *relay {
 	return r
 }
 
-// lead has new connections end at the database of an address, and drops the old ones. It returns the address by which
-// the relay is reached.
+// lead makes the database of an address the target of new connections, and drops the old ones. It returns the relay's own
+// address.
 func (r *relay) lead(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -148,7 +148,7 @@ func (r *relay) drop() {
 	r.open = nil
 }
 
-// A pooler that is put before the database while a process runs, and taken away again, is met by the next connection.
+// If a pooler is put before the database while a process runs, or removed again, the next connection notices it.
 func TestPoolerComesAndGoes(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(storetest.EnvPooler) != "" || !slices.Contains(storetest.Databases(t), "postgres") {

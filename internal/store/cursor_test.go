@@ -25,7 +25,7 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 			overdue := func(f fixture, key string) {
 				f.scheduled(1, func(_ int, d *delivery.Row) { d.Key, d.SendAt = key, now.Add(-2*time.Hour) })
 			}
-			later := now.Add(11 * time.Second) // also where looks take long
+			later := now.Add(11 * time.Second) // late enough even if scans take long
 			broken := errors.New("broken")
 			steps := []struct {
 				name string
@@ -36,10 +36,10 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 			}{
 				{name: "from the beginning", at: now, want: []string{"a", "b"}},
 				{name: "past it", at: now, want: []string{"c", "d"}},
-				{name: "what this process wrote before the mark", do: func() { overdue(f, "ours") }, at: now, want: []string{"e", "ours"}},
+				{name: "what this process wrote before the cursor", do: func() { overdue(f, "ours") }, at: now, want: []string{"e", "ours"}},
 				{name: "past it again", at: now, want: []string{"f", "g"}},
 				{name: "a batch that fails", at: now, fail: broken},
-				{name: "is taken up anew", at: now, want: []string{"h", "i"}},
+				{name: "is read again", at: now, want: []string{"h", "i"}},
 				{name: "what another process wrote there comes later", do: func() { overdue(other, "theirs") }, at: now, want: []string{"k"}},
 				{name: "after the end the beginning", at: now, want: []string{"theirs"}},
 				{name: "nothing is left", at: now},
@@ -85,8 +85,9 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 	}
 }
 
-// A look from the beginning that takes long, because nothing can be cleaned up, is rare: nobody looks there for as long as it
-// is to rest, also who finds nothing past the mark, and what becomes due before the mark moves it back as far as that.
+// Scans from the beginning are rare if they take long, because dead entries cannot be removed. During the pause even a batch
+// that finds nothing past the cursor does not scan from the beginning, and a row that becomes due before the cursor moves the
+// cursor back to that row only.
 func TestLongScansFromTheBeginningAreRare(t *testing.T) {
 	t.Parallel()
 	const slack = 100 * time.Millisecond

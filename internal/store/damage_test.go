@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A database that is not a scenario's own keeps its rows.
+// Only the database of a scenario can be damaged.
 func TestOnlyTheStoreOfAScenarioIsDamaged(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-// atWork is a database as a killed process leaves it, in a folder of its own: file, log and what is kept beside it. Its
-// copy is a backup that was made while it was at work.
+// atWork makes a database as a killed process leaves it, in a folder of its own: the file, its log and the file beside it. The
+// backup was made while the process ran.
 func atWork(t *testing.T) (path, backup string) {
 	t.Helper()
 	from := filepath.Join(t.TempDir(), "carillon.db")
@@ -34,8 +34,8 @@ func atWork(t *testing.T) (path, backup string) {
 	return path, backup
 }
 
-// A start is refused, with the remedy, where it would ruin something or begin anew in silence; and it leaves everything
-// as it found it.
+// A start is refused, with the remedy, if it would ruin a file or begin with an empty database unnoticed. It then changes no
+// file.
 // Shows: reliability 26.
 func TestStartsThatAreRefused(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func gone(t *testing.T, paths ...string) {
 	}
 }
 
-// folder is what a folder holds. Which database the file -epoch knows is known again at the next start.
+// folder returns the content of a folder, except the token in the file -epoch, which the next start finds out again.
 func folder(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -162,8 +162,8 @@ func folder(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// A store whose file was replaced, moved or removed says so before it answers anything, once to its process, and leaves
-// nothing under the name when it is closed.
+// A store whose file was replaced, moved or removed returns ErrReplaced instead of an answer, notifies its process once, and
+// leaves no file under the name when it is closed.
 // Shows: reliability 26.
 func TestReplacedFile(t *testing.T) {
 	t.Parallel()
@@ -234,7 +234,7 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// A file that is put in the place of another one in the middle of a transaction is noticed before the commit is answered.
+// If the file is replaced in the middle of a transaction, the commit returns an error.
 func TestReplacedInATransaction(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "carillon.db")

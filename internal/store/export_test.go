@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Exec runs a statement in a transaction of its own, for states that no method of the store brings about yet.
+// Exec runs a statement in a transaction of its own, for states that no method of the store makes.
 func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, error) {
 	var n int64
 	err := s.Write(ctx, func(t *Tx) (err error) {
@@ -22,7 +22,7 @@ func (s *Store) Exec(ctx context.Context, text string, args ...any) (int64, erro
 	return n, err
 }
 
-// Strings reads the first column of a query, planned like the statements of the engine.
+// Strings reads the first column of a query, inside a transaction with the engine's settings.
 func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string, error) {
 	var out []string
 	err := s.Write(ctx, func(t *Tx) (err error) {
@@ -44,8 +44,8 @@ func (s *Store) Strings(ctx context.Context, text string, args ...any) ([]string
 	return out, err
 }
 
-// Plans are how the engine's transactions carry a query out: by the parameters of one execution, and on PostgreSQL, when
-// it was prepared and executed often, for any.
+// Plans returns the plans of a query in the engine's transactions: the plan for these parameters and, on PostgreSQL, the generic
+// plan of a statement that was prepared and executed often.
 func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, error) {
 	if s.Dialect() == "sqlite" {
 		plan, err := s.Strings(ctx, "EXPLAIN QUERY PLAN "+text, args...)
@@ -76,7 +76,7 @@ func (s *Store) Plans(ctx context.Context, text string, args ...any) ([]string, 
 	return []string{strings.Join(plan, "\n"), "prepared:\n" + strings.Join(any, "\n")}, err
 }
 
-// InsertTried inserts deliveries in the midst of their life, as no method of the store does.
+// InsertTried inserts deliveries with the state of later attempts, which no method of the store does.
 func (s *Store) InsertTried(ctx context.Context, list []delivery.Row) error {
 	const insert = `INSERT INTO delivery (/*NAMES (` + deliverySpec + `)*/) SELECT r.* FROM /*ROWS $1 (` + deliverySpec + `)*/ AS r`
 	return s.Write(ctx, func(t *Tx) error {
@@ -90,7 +90,7 @@ func (s *Store) InsertTried(ctx context.Context, list []delivery.Row) error {
 	})
 }
 
-// ParseSlots and AppendJSON are fuzzed.
+// ParseSlots and AppendJSON are exported for fuzz tests.
 var (
 	ParseSlots = func(list string) ([]Slot, error) {
 		return parseSlots(list, "", func(delivery.ID) bool { return false })
@@ -98,7 +98,7 @@ var (
 	AppendJSON = appendJSON
 )
 
-// Untried says of a delivery whether it may be new.
+// Untried reports whether a delivery has the values of a new one.
 var Untried = untried
 
 // MaxTries bounds the tries of a transaction.
@@ -156,7 +156,7 @@ func Joined() map[string][]any {
 	}
 }
 
-// Rows is a rowset of n rows of what cells makes of each: numbers and texts.
+// Rows returns a rowset of n rows, each with the numbers and texts that cells returns.
 func Rows(n int, cells func(i int) []any) any {
 	var rows rowset
 	for i := range n {
@@ -172,7 +172,7 @@ func Rows(n int, cells func(i int) []any) any {
 	return &rows
 }
 
-// MaxSpellings is how many spellings of a query there may be for its constant columns.
+// MaxRenderings bounds the renderings of a query by constant columns.
 const MaxRenderings = maxRenderings
 
 // OneRef is a rowset of one (ws, id).
@@ -191,7 +191,7 @@ func OneOccasion() any { return new(rowset).row().int(1).int(7).text("w").text("
 // OnePlan is a rowset of one row.
 func OnePlan() any { return new(rowset).row().int(1).int(7).text("w").text("t") }
 
-// OneEpisode names one.
+// OneEpisode is a rowset of one row.
 func OneEpisode() any { return new(rowset).row().int(1).int(7).text("w").text("t").int(1) }
 
 // SetBusyAfter changes how long a transaction waits for another one with the same key.
@@ -240,7 +240,7 @@ func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 	return err
 }
 
-// Fresh says of an instance whether it may be new.
+// Fresh reports whether an instance has the values of a new one.
 var Fresh = fresh
 
 func instanceRow(rows *rowset, i instance.Row) {
@@ -255,7 +255,7 @@ const insertTriedInstances = `
 INSERT INTO instance (/*NAMES (` + instanceSpec + `)*/, ready_at)
 SELECT r.* FROM /*ROWS $1 (` + instanceSpec + `, ready_at bigint)*/ AS r`
 
-// InsertTriedInstances inserts instances in the midst of their life.
+// InsertTriedInstances inserts instances with the state of later tries.
 func (s *Store) InsertTriedInstances(ctx context.Context, list []instance.Row) error {
 	return s.Write(ctx, func(t *Tx) error {
 		var rows rowset
@@ -286,7 +286,7 @@ func RecordStatements() map[string][]any {
 	}
 }
 
-// PauseStatements are those that find what a pause has put aside, and ask for it, with their parameters.
+// PauseStatements are the statements that find the parked rows of a pause, with their parameters.
 func PauseStatements(ws subject.WorkspaceID) map[string][]any {
 	return map[string][]any{
 		takeUpInstances:  {"w", int64(ws), int64(500), int64(1)},
@@ -295,19 +295,22 @@ func PauseStatements(ws subject.WorkspaceID) map[string][]any {
 	}
 }
 
-// Mark is a mark, at instants of whole seconds.
+// Cursor is a scan cursor.
 type Cursor struct{ m scanCursor }
 
-// Batch is a batch at an instant: from where it looks, 0 being the beginning, and whether the beginning is left alone when it finds nothing.
+// Batch returns where a batch at an instant begins, 0 being the beginning, and whether a scan from the beginning has to wait.
 func (m *Cursor) Batch(now time.Time) (from int64, resting bool) {
 	return m.m.from(now.UnixMicro()).at, m.m.resting(now.UnixMicro())
 }
 
-// Looked, End and Due are what happens to it.
+// Scanned records a scan from the beginning.
 func (m *Cursor) Scanned(now time.Time, took time.Duration) { m.m.scanned(now.UnixMicro(), took) }
 
+// End records a batch that reached the end of the index.
 func (m *Cursor) End(now time.Time) { m.m.taken(scanPosition{}, false, now.UnixMicro()) }
-func (m *Cursor) Due(at time.Time)  { m.m.due(at.UnixMicro()) }
+
+// Due records that a row became due.
+func (m *Cursor) Due(at time.Time) { m.m.due(at.UnixMicro()) }
 
 // Listed is a statement with its parameters.
 type Listed struct {
@@ -333,7 +336,7 @@ func SpanStatements(span Span) map[string]Listed {
 	return out
 }
 
-// FindStatements are what a search for a person asks.
+// FindStatements are the statements of a search for a person.
 func FindStatements() map[string]Listed {
 	deliveries := list(selectDeliveries, "d", 1, Page{})
 	deliveries.toPersons([]subject.ContactID{1, 2}, "+1")
@@ -350,7 +353,7 @@ func FindStatements() map[string]Listed {
 	}
 }
 
-// ZoneStatements are what lists of instances ask about zones.
+// ZoneStatements are the statements of lists of instances that select rows by zone.
 func ZoneStatements(f InstanceFilter) map[string]Listed {
 	l := list(selectInstances, "i", 1, Page{Limit: 50})
 	l.fits("i", f)

@@ -18,8 +18,8 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// A worker whose lease has run out, and whose occasion somebody else has taken up since, finishes nothing: not while the other still
-// holds it, and not afterwards.
+// If the lease of a worker has run out and another worker has claimed the occasion since, the first worker finishes nothing:
+// neither while the other one has the lease nor afterwards.
 //
 // Shows: B26.
 func TestALateWorkerFinishesNothing(t *testing.T) {
@@ -68,7 +68,7 @@ func TestALateWorkerFinishesNothing(t *testing.T) {
 	})
 }
 
-// The id of an instance means nothing in another workspace, nor does its key, and neither is its history listed there.
+// In another workspace an instance is found neither by its id nor by its key, and its history is not listed.
 //
 // Shows: reliability 35.
 func TestAnInstanceOfAnotherWorkspace(t *testing.T) {
@@ -102,8 +102,8 @@ func TestAnInstanceOfAnotherWorkspace(t *testing.T) {
 	})
 }
 
-// A copy that was accepted is ahead of the database that it was made of, as far as the file beside it knows: what is put in its place
-// afterwards, such as that database's last state, is found to be older.
+// A copy that was accepted gets a higher number than the database that it was made from. So a database that replaces it afterwards,
+// such as the original's last state, is found to be older.
 func TestAnAcceptedCopyIsAheadOfWhatItWasMadeOf(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
@@ -157,8 +157,8 @@ func TestAnAcceptedCopyIsAheadOfWhatItWasMadeOf(t *testing.T) {
 	}
 }
 
-// What follows in the series of two workspaces is planned in one transaction, under equal keys: the key that is used up in one of them is
-// free in the other.
+// The next occasions of series in two workspaces are planned in one transaction, under equal keys. A key that was used in one
+// workspace is free in the other.
 //
 // Shows: reliability 35.
 func TestSeriesOfTwoWorkspacesWithEqualKeys(t *testing.T) {

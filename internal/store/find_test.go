@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// people writes contacts with their names; their addresses are known by "hash of" them.
+// people writes contacts with their names. The hash of an address is "hash of " and the address.
 func (f fixture) people(list ...store.ContactWrite) {
 	f.Helper()
 	var ids []string
@@ -38,7 +38,8 @@ func named(ext, name string, addresses ...string) store.ContactWrite {
 	return w
 }
 
-// A person is found by id and address first, then by the beginning of the name or id, in any case, up to a limit.
+// A search finds persons by id and address first, then by the beginning of the name or id, in small or capital letters, up to
+// a limit.
 func TestFindContacts(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -145,7 +146,7 @@ func TestDeliveriesToAPerson(t *testing.T) {
 	})
 }
 
-// Neither search reads a table: each of its parts is a lookup in an index.
+// No search reads a whole table: each of its parts is a lookup in an index.
 func TestFindReadsByIndex(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

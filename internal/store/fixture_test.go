@@ -32,7 +32,7 @@ func setup(t testing.TB, s *store.Store) fixture {
 	return fixture{t, s, w.ID}
 }
 
-// asking is a request that is known beforehand.
+// asking returns a function that returns a fixed request.
 func asking(r store.IngestRequest) func() store.IngestRequest {
 	if r.At.IsZero() {
 		r.At = now
@@ -82,7 +82,7 @@ func (f fixture) instance(key string, status instance.Status) instance.Row {
 	}
 }
 
-// delivery is one that is due now.
+// delivery returns a delivery that is due now.
 func (f fixture) delivery(i instance.Row, p subject.ContactID) delivery.Row {
 	return delivery.Row{
 		Workspace: f.ws, ID: delivery.ID(f.s.NewID(now)), Key: fmt.Sprintf("%s|%d|sms:twilio", i.Key, p), Instance: i.ID, Event: i.Event,
@@ -94,7 +94,7 @@ func (f fixture) delivery(i instance.Row, p subject.ContactID) delivery.Row {
 
 func (f fixture) ingest(r store.IngestRequest, decide func(store.IngestState) (store.IngestWrites, error)) {
 	f.Helper()
-	var tried []instance.Row // those in the midst of their life
+	var tried []instance.Row // those with the state of later tries
 	f.must(f.s.Ingest(f.Context(), f.ws, asking(r), func(s store.IngestState) (store.IngestWrites, error) {
 		w, err := decide(s)
 		tried = nil
@@ -122,7 +122,7 @@ func (f fixture) contact(ext string) subject.ContactID {
 	return id
 }
 
-// add stores rows; deliveries may be in the midst of their life.
+// add stores rows. Instances and deliveries may have the state of later tries.
 func (f fixture) add(w store.IngestWrites) {
 	f.Helper()
 	var tried []delivery.Row
@@ -164,7 +164,7 @@ func send(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
 	return make([]store.IntentVerdict, len(claims)), nil
 }
 
-// claim claims what is due at an instant for 30 seconds and lets it all go.
+// claim claims the deliveries that are due at an instant, for 30 seconds, and sends all of them.
 func (f fixture) claim(at time.Time) []store.Claim {
 	f.Helper()
 	claims, err := f.s.CommitIntents(f.Context(), at, at.Add(30*time.Second), 1000, nil, send)
@@ -181,7 +181,7 @@ func (f fixture) exec(text string, args ...any) {
 	}
 }
 
-// accepted is the settlement of a first message that was accepted, with a reminder a day later.
+// accepted returns the settlement of a first message that was accepted, with a reminder a day later.
 func accepted(c store.Claim) store.Settlement {
 	return store.Settlement{
 		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: true, Step: c.Step + 1, Status: delivery.Sent,
@@ -193,7 +193,7 @@ func accepted(c store.Claim) store.Settlement {
 	}
 }
 
-// refused is the settlement of a try that failed and is repeated in five minutes.
+// refused returns the settlement of a try that failed and is repeated in five minutes.
 func refused(c store.Claim) store.Settlement {
 	s := accepted(c)
 	s.Accepted, s.Step, s.Status, s.SendAt, s.RetryCount, s.Remaining = false, c.Step, c.Status, now.Add(5*time.Minute), 1, c.RemindersRemaining

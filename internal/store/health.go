@@ -133,7 +133,7 @@ UNION ALL SELECT '` + StandsRecords + `', COUNT(*), COALESCE(MIN(e.look_at), 0),
 // Standstills counts the rows of a workspace that wait for a person or are due at now, up to maxTurns of each kind; of due rows
 // the oldest ones are counted. Kinds without rows are left out.
 func (s *Store) Standstills(ctx context.Context, ws subject.WorkspaceID, now time.Time) ([]Standstill, error) {
-	list, err := all(ctx, s, "count what stands still", func(rows *sql.Rows) (x Standstill, err error) {
+	list, err := all(ctx, s, "count waiting and late rows", func(rows *sql.Rows) (x Standstill, err error) {
 		return x, rows.Scan(&x.What, &x.N, instant{&x.Oldest}, &x.Example)
 	}, standstills, int64(ws), dueMicros(now), int64(maxTurns))
 	return slices.DeleteFunc(list, func(x Standstill) bool { return x.N == 0 }), err

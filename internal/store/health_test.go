@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// What was made lately is counted by workflow, channel, status and reason; what waits in line says since when.
+// Recent deliveries are counted by workflow, channel, status and reason; waiting ones by reason, with the oldest.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -49,7 +49,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// What waits for a person or is late is counted, with since when and an example; what is paused is not held.
+// Rows that wait for a person or are late are counted, with the oldest and an example. Paused rows do not count as held.
 func TestStandstills(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -8,8 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Whatever follows from the definitions in force is committed before others come into force: an apply waits for every stage
-// that plans by them, so that no process acts on an old rule.
+// An apply waits for every transaction that plans by the definitions in force. So no process acts on an old rule after the apply.
 func TestAnApplyWaitsForWhatIsPlanned(t *testing.T) {
 	t.Parallel()
 	if !slices.Contains(storetest.Databases(t), "postgres") {

@@ -9,13 +9,13 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// What is inserted last goes with COMMIT. When it fails nothing of the transaction is there, and the error names it.
+// The last insert is sent with COMMIT. If it fails, nothing of the transaction is stored, and the error names the insert.
 func TestInsertThatFailsCommitsNothing(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		event, bad := f.event("x"), f.instance("k", instance.Pending)
-		bad.Status = "unheard of"
+		bad.Status = "no status"
 		err := s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{}), func(store.IngestState) (store.IngestWrites, error) {
 			return store.IngestWrites{Events: []store.EventRow{event}, Instances: []instance.Row{bad}}, nil
 		})
@@ -30,7 +30,7 @@ func TestInsertThatFailsCommitsNothing(t *testing.T) {
 	})
 }
 
-// A row that exists is found by the next try of the transaction: the first does not look.
+// The next try of the transaction leaves out a row that exists; the first try inserts without ON CONFLICT.
 func TestInsertMeetsWhatExists(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -29,7 +29,7 @@ type Copied struct {
 // Restored reports whether the database is a copy that no person has accepted.
 func (c Copied) Restored() bool { return !c.RestoredAt.IsZero() }
 
-// installation is the row by which the original is told from a copy.
+// installation is the row by which the original is distinguished from a copy.
 type installation struct {
 	Copied
 	epoch        int64 // grows each time that the database is found to be the original

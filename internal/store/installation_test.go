@@ -59,7 +59,7 @@ func signIn(t *testing.T, s *store.Store, now time.Time) {
 	}
 }
 
-// A SQLite database is found to be a copy however the copy was made, and stays one until it is accepted.
+// Every way to copy a SQLite database is recognised, and the database counts as a copy until it is accepted.
 func TestCopiesOfAFile(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
@@ -98,7 +98,7 @@ func TestCopiesOfAFile(t *testing.T) {
 			if err := store.Backup(t.Context(), from, to); err != nil {
 				t.Fatal(err)
 			}
-			recognised(t, from, now.Add(time.Minute)) // it went on being at work
+			recognised(t, from, now.Add(time.Minute)) // the original stayed in use
 			if err := errors.Join(os.Remove(from), os.Rename(to, from)); err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,8 @@ func TestCopiesOfAFile(t *testing.T) {
 	}
 }
 
-// On PostgreSQL a database that was made of another one is a copy, and so is one that goes back while a process is at work.
+// On PostgreSQL a database that was made from another one is a copy, and so is one that goes back to an earlier state while a
+// process runs.
 func TestCopiesOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	if !slices.Contains(storetest.Databases(t), "postgres") {
@@ -223,7 +224,8 @@ func TestCopiesOnPostgreSQL(t *testing.T) {
 	}
 }
 
-// A role that may not ask for the server's identity is no reason not to start, and getting or losing that right makes no copy.
+// A process starts even if its role may not read the server's identity. A database does not become a copy when the role gets or
+// loses that right.
 func TestARoleThatMayNotKnowTheServer(t *testing.T) {
 	t.Parallel()
 	if !slices.Contains(storetest.Databases(t), "postgres") {
@@ -239,7 +241,7 @@ func TestARoleThatMayNotKnowTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// The tests' role can deny nothing to another one: functions that are found first stand in for a server that denies.
+	// The tests' role cannot revoke this right. Functions earlier in the search path take the place of a server that denies it.
 	for _, statement := range []string{
 		`CREATE SCHEMA denying`,
 		`CREATE FUNCTION denying.has_function_privilege(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false'`,

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Events are found by the person whom they name, whatever they made.
+// Events are found by the person that they name, with or without an instance.
 func TestEventsNaming(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -21,7 +21,7 @@ func TestEventsNaming(t *testing.T) {
 		for _, r := range []*subject.Recipient{
 			{CustomerRef: "ada"},
 			{Address: "+49 (30) 123-456"},
-			{Address: "+4930123456", CustomerRef: "bob"}, // bob, at the number that somebody else has too
+			{Address: "+4930123456", CustomerRef: "bob"}, // bob, at a number that another contact has too
 			{Address: "Eve@Example.org"},
 			nil,
 			{CustomerRef: "Ada"},

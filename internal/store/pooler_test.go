@@ -14,7 +14,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// The tests that write, race and wait for locks hold as well when every transaction gets another connection.
+// The tests that write, race and wait for locks also pass if every transaction gets another connection.
 func TestThroughAPooler(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(storetest.EnvPooler) != "" || !slices.Contains(storetest.Databases(t), "postgres") {
@@ -55,7 +55,7 @@ func TestMigrateTogetherThroughAPooler(t *testing.T) {
 	}
 }
 
-// Behind a pooler nothing is heard, and that is said; past it, it is.
+// Behind a pooler no notification arrives, and Listen returns an error; on the direct address they arrive.
 func TestListenPastAPooler(t *testing.T) {
 	t.Parallel()
 	if !slices.Contains(storetest.Databases(t), "postgres") {

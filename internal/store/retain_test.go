@@ -36,7 +36,7 @@ func (f fixture) retain(now, cutoff time.Time, limit int) store.Retained {
 	return total
 }
 
-// world is the model against which retention is held: what was made, and what became of it.
+// world is the model with which retention is compared: the rows that were made, and their present state.
 type world struct {
 	fixture
 	t         *rapid.T
@@ -47,7 +47,7 @@ type world struct {
 }
 
 type modelOccasion struct {
-	freed   int // n of key:retry:n that stands for it; 0: the first
+	freed   int // n of the key:retry:n that has taken the key's place; 0: the key was not freed
 	retries int
 	members []*modelInstance // those whose rows exist
 	ever    bool
@@ -72,7 +72,7 @@ func (w *world) check(err error) {
 	}
 }
 
-// post brings an event of some key; the model says what must come of it.
+// post ingests an event with a random key and compares the result with the model's.
 func (w *world) post() {
 	base := fmt.Sprintf("survey:visit:event:%d", rapid.IntRange(0, 2).Draw(w.t, "key"))
 	live := rapid.IntRange(0, 3).Draw(w.t, "live") == 0
@@ -136,7 +136,7 @@ func (w *world) post() {
 	}
 }
 
-// operate has a person act on an instance that exists: repeat it, free its key, or end what still waits.
+// operate is an operator's action on an instance that exists: repeat it, free its key, or end it while it waits.
 func (w *world) operate() {
 	o, m := w.any()
 	if m == nil {
@@ -206,7 +206,7 @@ func (w *world) any() (*modelOccasion, *modelInstance) {
 	return of[m], m
 }
 
-// retention runs a pass and holds what is left against the model.
+// retention runs a pass and compares the remaining rows with the model.
 func (w *world) retention() {
 	keep := time.Duration(rapid.IntRange(1, 120).Draw(w.t, "days")) * day
 	cutoff := w.now.Add(-keep)
@@ -228,7 +228,7 @@ func (w *world) retention() {
 	w.compare()
 }
 
-// over is the rule, written a second time.
+// over is the model's version of the rule.
 func (o *modelOccasion) over(now, cutoff time.Time) bool {
 	for _, m := range o.members {
 		if m.row.Status == instance.Pending || !m.row.CreatedAt.Before(cutoff) || !m.row.CompletedAt.Before(cutoff) {
@@ -243,7 +243,7 @@ func (o *modelOccasion) over(now, cutoff time.Time) bool {
 	return true
 }
 
-// compare reads everything and finds exactly the model's rows.
+// compare reads all rows and compares them with the model's.
 func (w *world) compare() {
 	var instances, deliveries, events []string
 	for _, o := range w.occasions {
@@ -276,8 +276,8 @@ func (w *world) compare() {
 	}
 }
 
-// Whatever was made, ended, repeated or freed, in whatever order with passes of retention: nothing that lives is
-// deleted, what is over goes whole, and no key is used twice.
+// Instances are made, ended, repeated and freed at random, with passes of retention in between. No occasion is deleted while it
+// may change, an occasion that is over is deleted as a whole, and no key is used twice.
 //
 // Shows: P2, C10.
 func TestRetentionAgainstAModel(t *testing.T) {
@@ -321,7 +321,8 @@ func TestRetentionAgainstAModel(t *testing.T) {
 	})
 }
 
-// Whose rows were deleted is a duplicate for ever, is answered with its instance, and cannot be freed any more.
+// An event whose occasion was deleted is a duplicate for ever. The answer names its former instance, and its key cannot be freed
+// any more.
 //
 // Shows: P2, C11.
 func TestADeletedOccasionIsADuplicate(t *testing.T) {
@@ -358,7 +359,7 @@ func TestADeletedOccasionIsADuplicate(t *testing.T) {
 	})
 }
 
-// Versions of definitions that no instance refers to go, the set in force stays whole.
+// Versions of definitions that no instance refers to are deleted; the set in force stays complete.
 func TestReplacedDefinitionsAreDeleted(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -392,8 +393,7 @@ func TestReplacedDefinitionsAreDeleted(t *testing.T) {
 	})
 }
 
-// A batch of retention reads and deletes by indexes, whatever lies beside it: also a full batch in a workspace of many rows, of
-// which the database knows.
+// A batch of retention reads and deletes by indexes, also a full batch in a workspace of many rows, with current statistics.
 func TestRetentionReadsNoWholeTable(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A SQLite file that has no room left says so although it still answers, and says when it has room again.
+// Writable returns ErrNoRoom for a SQLite file on a full disk, although Ping succeeds, and nil once there is room again.
 func TestNoRoomInAFile(t *testing.T) {
 	t.Parallel()
 	s := opened(t, t.TempDir()+"/full.db")
@@ -47,7 +47,7 @@ func TestNoRoomInAFile(t *testing.T) {
 	}
 }
 
-// PostgreSQL says whether it takes writes; a transaction that found no room is remembered until one succeeds.
+// PostgreSQL reports whether it takes writes. A transaction that failed on a full disk is remembered until one succeeds.
 func TestNoRoomOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	if !slices.Contains(storetest.Databases(t), "postgres") {
@@ -74,7 +74,7 @@ func TestNoRoomOnPostgreSQL(t *testing.T) {
 	if err := raise("23505"); err == nil {
 		t.Fatal("nothing was raised")
 	}
-	f.must(s.Writable(t.Context())) // another failure says nothing about room
+	f.must(s.Writable(t.Context())) // another failure does not count
 	only, err := store.Open(t.Context(), url, store.Options{MaxConns: 1})
 	f.must(err)
 	defer only.Close()

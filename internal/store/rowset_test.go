@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Whatever columns of a batch are constant, every row arrives as it was written.
+// Every row arrives as it was written, whichever columns of the batch are constant.
 func TestConstantColumns(t *testing.T) {
 	t.Parallel()
 	const insert = "\nINSERT INTO spent (ws, hash, instance_id, retries, forgotten) " +
@@ -48,7 +48,7 @@ func TestConstantColumns(t *testing.T) {
 				})
 			}
 		}
-		// More sets of constant columns than a query has spellings.
+		// More sets of constant columns than a query has renderings.
 		for set := range 3 * store.MaxRenderings {
 			check(16, func(i int) []any {
 				cells := []any{7, hash(i), 3, 4, 5}

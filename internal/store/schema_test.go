@@ -119,14 +119,14 @@ func TestBothCatalogsAreTheSame(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the migrations of SQLite, and the current schema")
 
-// What SQLite does not know, or has otherwise.
+// The parts of a migration that SQLite lacks or spells differently.
 var (
 	commentPostgres = regexp.MustCompile(`(?m)^-- PostgreSQL: .*\n(-- [^A-Z].*\n)*`)
 	collation       = strings.NewReplacer(` COLLATE "C"`, "")
 	endOfTable      = regexp.MustCompile(`(?m)^\)( WITH \([^)]*\))?;( -- SQLite: with row ids.*)?$`)
 )
 
-// forSQLite is a migration of PostgreSQL for SQLite.
+// forSQLite returns a migration of PostgreSQL in SQLite's SQL.
 func forSQLite(source string) string {
 	const head = "-- Made from ../postgres by go test ./internal/store -run TestMigrationsHaveOneSource -update; not edited by hand.\n"
 	return head + endOfTable.ReplaceAllStringFunc(collation.Replace(commentPostgres.ReplaceAllString(source, "")), func(end string) string {
@@ -157,7 +157,7 @@ func TestMigrationsHaveOneSource(t *testing.T) {
 	}
 }
 
-// TestSchemaFileIsCurrent: schema.sql is what all migrations together make, for readers: in SQLite's words, without comments.
+// TestSchemaFileIsCurrent: schema.sql is the result of all migrations, for readers: in SQLite's SQL, without comments.
 func TestSchemaFileIsCurrent(t *testing.T) {
 	t.Parallel()
 	if storetest.Databases(t)[0] != "sqlite" {
@@ -170,7 +170,7 @@ func TestSchemaFileIsCurrent(t *testing.T) {
 	current(t, "schema.sql", "-- The schema after all migrations, as SQLite has it. Written by go test ./internal/store -run TestSchemaFileIsCurrent -update."+strings.ReplaceAll(text, "\nCREATE TABLE", "\n\nCREATE TABLE"))
 }
 
-// current compares a file with what it should say, or writes it.
+// current compares a file with the content that it should have, or writes it with -update.
 func current(t *testing.T, name, want string) {
 	t.Helper()
 	if *update {
@@ -183,7 +183,7 @@ func current(t *testing.T, name, want string) {
 	}
 }
 
-// TestSchemaBeforeTheBaselineIsRefused: no release had it; the refusal names the remedy, and changes nothing.
+// TestSchemaBeforeTheBaselineIsRefused: no release had such a schema. The error names the remedy, and nothing is changed.
 func TestSchemaBeforeTheBaselineIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
@@ -319,7 +319,7 @@ func TestClockOffset(t *testing.T) {
 	})
 }
 
-// A database file holds secrets and addresses, so nobody but its owner reads it.
+// A database file holds secrets and addresses, so only its owner can read it.
 func TestANewFileIsItsOwnersOnly(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -420,7 +420,7 @@ func TestDueWorkIsFoundByItsPartialIndex(t *testing.T) {
 	})
 }
 
-// Rows of a batch are found by all of their key, although its first column is constant in most.
+// Rows of a batch are found by their whole key, although its first column is constant in most batches.
 func TestBatchesAreJoinedByTheirWholeKey(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -33,7 +33,7 @@ func (f fixture) made(times ...time.Time) {
 	}
 }
 
-// A list of a span has the rows that were made from its beginning to before its end, also when the clock was set back meanwhile.
+// A list of a span has the rows that were made from its beginning to before its end, even if the clock was set back meanwhile.
 func TestListsOfASpan(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -99,7 +99,7 @@ func TestListsOfASpan(t *testing.T) {
 	})
 }
 
-// A list of a span is a range of the primary key at both ends: what was made before and after is not read.
+// A list of a span is a range of the primary key: rows that were made before or after it are not read.
 func TestListsOfASpanReadOneRange(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -12,8 +12,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A batch of any size costs the same number of statements. The figures are the price list of a step: who raises
-// one should know.
+// The number of statements does not depend on the size of the batch. The figures show when a change makes a step send more
+// statements.
 func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -108,7 +108,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 				})
 				f.must(err)
 			})
-			// On a busy machine the look before may have been a slow one, after which there is none from the beginning for ten seconds.
+			// On a busy machine the scan before may have been slow; then none begins at the beginning for ten seconds.
 			claims = f.claim(now.Add(11 * time.Second))
 			for i, c := range claims {
 				results[i] = refused(c)
@@ -129,8 +129,8 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 	})
 }
 
-// Every method from many goroutines on the one connection of a database in memory: whoever waits for a connection
-// while holding it would hang here.
+// Many goroutines call every method on the one connection of a database in memory. A method that waits for a connection while
+// it holds one would hang here.
 func TestMemoryIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	s := storetest.Memory(t)

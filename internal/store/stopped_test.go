@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// A pause stops at once all that waits, due or not; what is delayed by its channel is due, and what has ended does not count.
-// Failed deliveries that were sent again by hand are counted apart.
+// A pause stops all waiting rows immediately, due or not. A row that its channel delays counts as due; a finished row does not
+// count. Failed deliveries that a person has sent again are counted separately.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Who got most is counted by channel, without what has not left and what was made before.
+// The contacts with the most messages are counted by channel, without deliveries that were not sent or were made earlier.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -38,7 +38,7 @@ func TestTriesAreBounded(t *testing.T) {
 	}
 }
 
-// A caller that goes away leaves nothing behind and breaks nothing; a database in memory lives on.
+// A cancelled call writes nothing and breaks nothing, and a database in memory keeps its rows.
 func TestCancelledCallsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
@@ -66,8 +66,8 @@ func TestCancelledCallsLeaveNothing(t *testing.T) {
 	})
 }
 
-// An ingest that holds a person wants an instance; an expansion that holds the instance wants the person.
-// A caller that leaves during the commit hears what became of it: else intents are left open that nobody has.
+// A commit does not end when its caller's context does, and returns its result. Otherwise it could leave open intents that no
+// worker knows of.
 //
 // Shows: P4.
 func TestCommitIsNotBrokenOff(t *testing.T) {
@@ -105,6 +105,8 @@ func TestCommitIsNotBrokenOff(t *testing.T) {
 	}
 }
 
+// A deadlock runs again: an ingest that has locked a person waits for an instance, and a fan-out that has locked the instance
+// waits for the person.
 func TestDeadlocksAreDoneAgain(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
@@ -162,7 +164,8 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 	}
 }
 
-// Two processes on one database: what one holds the other passes over, and what one froze on the other takes up.
+// Two processes on one database: each passes over the rows that the other one has claimed, and takes up rows whose lease has
+// run out.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {
@@ -248,7 +251,7 @@ func FuzzParseSlots(f *testing.F) {
 	})
 }
 
-// The pool's connections are dead after a restart of the server; callers do not notice.
+// A restart of the server ends the pool's connections; callers see no error.
 func TestServerRestart(t *testing.T) {
 	t.Parallel()
 	for _, database := range storetest.Databases(t) {

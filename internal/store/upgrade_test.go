@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// What a database of the baseline holds, as the program of that version wrote it.
+// The rows of a database of the baseline, as the program of that version wrote them.
 const baselineRows = `
 INSERT INTO workspace (id, name, secret, definitions, created_at) VALUES (1, 'clinic', '736563726574', 0, 1);
 INSERT INTO contact (ws, id, ext_id, address, locale, timezone, created_at) VALUES (1, 11, 'c-1', '+96477', 'ar', '', 1);

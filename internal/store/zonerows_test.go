@@ -16,8 +16,8 @@ import (
 	"github.com/carillonhq/carillon/internal/store/storetest"
 )
 
-// Whatever a list is narrowed to and however long its pages are, an occasion with rows of zones is there exactly once: by its
-// instance where that fits, else by the first of its rows that does.
+// Every list, with any filter and any size of page, has an occasion with rows for single time zones exactly once: its instance if
+// that matches the filter, else the first of its rows that does.
 func TestListsHaveAnOccasionOnce(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
@@ -107,7 +107,7 @@ func TestListsHaveAnOccasionOnce(t *testing.T) {
 	})
 }
 
-// What lists ask about zones is found by ids: nothing but the page's own range is walked through.
+// Lists find the rows for time zones by their ids: only the range of the page is read.
 func TestZonesAreFoundByIndex(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, s *store.Store) {

@@ -19,17 +19,17 @@ import (
 // runs on both.
 const EnvDatabase = "CARILLON_TEST_DB"
 
-// EnvRaced names the environment variable that, when set, has Each leave out PostgreSQL: another run has the same tests
-// there, under the race detector. Tests that take their databases from Databases, as those that compare the two, decide
-// by themselves (RacedElsewhere).
+// EnvRaced names the environment variable that, when set, makes Each leave out PostgreSQL, because another run has the same tests
+// there, under the race detector. Tests that get their databases from Databases, such as those that compare the two, call
+// RacedElsewhere themselves.
 const EnvRaced = "CARILLON_TEST_RACED"
 
-// EnvPooler names the environment variable that, when set, has every test reach PostgreSQL through PgBouncer in
+// EnvPooler names the environment variable that, when set, makes every test connect to PostgreSQL through PgBouncer in
 // transaction mode.
 const EnvPooler = "CARILLON_TEST_POOLER"
 
-// poolSize is how many connections the pooler has to a database: less than a store would open, so that they are
-// shared, and enough for a test in which two transactions wait for a third.
+// poolSize is the number of the pooler's connections to a database. It is less than a store would open, so that connections are
+// shared, and enough for a test in which two transactions wait for a third one.
 const poolSize = 6
 
 // Each runs f as a parallel subtest on SQLite and on PostgreSQL, each with an empty, migrated store of its own.
@@ -59,12 +59,12 @@ func All(t *testing.T, f func(t *testing.T, s *store.Store)) {
 	})
 }
 
-// RacedElsewhere reports whether a test that goes on under the race detector as well is left to that run.
+// RacedElsewhere reports whether a test on this database is left to the run under the race detector.
 func RacedElsewhere(database string) bool {
 	return database == "postgres" && os.Getenv(EnvDatabase) == "" && os.Getenv(EnvRaced) != ""
 }
 
-// Databases are the names of those that are selected.
+// Databases returns the names of the selected databases.
 func Databases(t testing.TB) []string {
 	t.Helper()
 	switch name := os.Getenv(EnvDatabase); name {
@@ -95,8 +95,8 @@ func URL(t testing.TB, database string) string {
 	return path
 }
 
-// NotUnderRace skips a test under the race detector, which would take long to find nothing; why says what makes that
-// sure. The same test runs without the detector.
+// NotUnderRace skips a test under the race detector. The test would take long there and cannot find a race; why states the
+// reason. The test runs without the detector.
 func NotUnderRace(t testing.TB, why string) {
 	t.Helper()
 	if raceDetector {
@@ -104,8 +104,8 @@ func NotUnderRace(t testing.TB, why string) {
 	}
 }
 
-// Lives is how often a test tries a property that one goroutine lives through: a fifth of n under the race detector,
-// which has little to find there.
+// Lives returns how often a test tries a property with one goroutine: n times, and a fifth of it under the race detector, which
+// finds little there.
 func Lives(n int) int {
 	if raceDetector {
 		return 1 + n/5
@@ -143,7 +143,7 @@ func Memory(t testing.TB) *store.Store {
 	return s
 }
 
-// Beside runs f on a goroutine of its own and waits for it: what another process does in the midst of a transaction.
+// Beside runs f on a goroutine of its own and waits for it, as another process acts in the middle of a transaction.
 func Beside(f func()) {
 	done := make(chan struct{})
 	go func() {
