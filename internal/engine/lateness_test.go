@@ -35,6 +35,14 @@ func TestEligible(t *testing.T) {
 			b.At(enginetest.Start)
 			b.At(b.Clock.Now().Add(6 * time.Minute))
 		}, 10 * time.Minute, 1, start, time.Hour, time.Hour},
+		{"a further channel, after retries", alert("a", "up", "fallback: [memory:other]\n") + memory + "---\nchannel: memory:other\nprovider: memory\n", func(b *enginetest.Bundle) {
+			b.Provider.Next(refused(), refused(), channel.Permanent(errors.New("unknown")), refused())
+			b.PostAll(many(1)...)
+			b.At(enginetest.Start)
+			b.At(b.Clock.Now().Add(6 * time.Minute))
+			b.At(b.Clock.Now().Add(30 * time.Minute)) // fails for good, and the other channel refuses
+			b.At(b.Clock.Now())
+		}, 37 * time.Minute, 1, start, 2 * time.Hour, 2 * time.Hour},
 		{"an open breaker", alert("a", "up", "") + memory, func(b *enginetest.Bundle) {
 			for range 5 {
 				b.Provider.Next(away())

@@ -13,52 +13,70 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// deliverySpec is what delivery.Row holds; lost_intent is the store's own.
-const deliverySpec = `ws bigint, id bigint, key text, instance_id bigint, event_id bigint, contact_id bigint, workflow text,
-  workflow_version bigint, definitions bigint, type text, trigger text, channel text, address text, locale text, customer_ref text,
-  status text, not_before bigint, send_at bigint, slot bigint, deferred_by text, lease_until bigint, version bigint, step bigint,
-  attempt_no bigint, intent_at bigint, retry_count bigint, reminders_remaining bigint, last_sent_at bigint, expires_at bigint, reason text,
-  stop_reason text, trace text, created_at bigint, completed_at bigint, doubt_at bigint, due_at bigint, eligible_at bigint,
-  fallback_of bigint, folded_into bigint, own_address bigint, own_at text`
+// The names of the sets of columns of a delivery.
+const (
+	deliverySpec    = "delivery"
+	newDeliverySpec = "new_delivery"
+)
 
-func deliveryRow(rows *rowset, d delivery.Row) {
-	rows.row().int(int64(d.Workspace)).int(int64(d.ID)).text(d.Key).int(int64(d.Instance)).int(int64(d.Event)).int(int64(d.Contact)).
-		text(d.Workflow).int(d.WorkflowVersion).int(d.Definitions).text(d.Type).text(d.Trigger).text(d.Channel).text(d.Address).
-		text(d.Locale).text(d.CustomerRef).text(string(d.Status)).time(d.NotBefore).int(dueMicros(d.SendAt)).int(dueMicros(d.Slot)).
-		text(string(d.DeferredBy)).time(d.LeaseUntil).int(d.Version).int(int64(d.Step)).int(int64(d.AttemptNo)).time(d.IntentAt).
-		int(int64(d.RetryCount)).int(int64(d.RemindersRemaining)).time(d.LastSentAt).int(dueMicros(d.ExpiresAt)).text(string(d.Reason)).
-		text(string(d.StopReason)).text(d.Trace).time(d.CreatedAt).time(d.CompletedAt).
-		time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress).text(d.OwnAt)
-}
+// deliveryColumns are what delivery.Row holds; lost_intent is the store's own.
+var deliveryColumns = named(deliverySpec, columnsOf[delivery.Row]{
+	{"ws", func(d *delivery.Row) field { return integer(&d.Workspace) }},
+	{"id", func(d *delivery.Row) field { return integer(&d.ID) }},
+	{"key", func(d *delivery.Row) field { return text(&d.Key) }},
+	{"instance_id", func(d *delivery.Row) field { return integer(&d.Instance) }},
+	{"event_id", func(d *delivery.Row) field { return integer(&d.Event) }},
+	{"contact_id", func(d *delivery.Row) field { return integer(&d.Contact) }},
+	{"workflow", func(d *delivery.Row) field { return text(&d.Workflow) }},
+	{"workflow_version", func(d *delivery.Row) field { return integer(&d.WorkflowVersion) }},
+	{"definitions", func(d *delivery.Row) field { return integer(&d.Definitions) }},
+	{"type", func(d *delivery.Row) field { return text(&d.Type) }},
+	{"trigger", func(d *delivery.Row) field { return text(&d.Trigger) }},
+	{"channel", func(d *delivery.Row) field { return text(&d.Channel) }},
+	{"address", func(d *delivery.Row) field { return text(&d.Address) }},
+	{"locale", func(d *delivery.Row) field { return text(&d.Locale) }},
+	{"customer_ref", func(d *delivery.Row) field { return text(&d.CustomerRef) }},
+	{"status", func(d *delivery.Row) field { return text(&d.Status) }},
+	{"not_before", func(d *delivery.Row) field { return moment{&d.NotBefore} }},
+	{"send_at", func(d *delivery.Row) field { return dueMoment{&d.SendAt} }},
+	{"slot", func(d *delivery.Row) field { return dueMoment{&d.Slot} }},
+	{"deferred_by", func(d *delivery.Row) field { return text(&d.DeferredBy) }},
+	{"lease_until", func(d *delivery.Row) field { return moment{&d.LeaseUntil} }},
+	{"version", func(d *delivery.Row) field { return integer(&d.Version) }},
+	{"step", func(d *delivery.Row) field { return integer(&d.Step) }},
+	{"attempt_no", func(d *delivery.Row) field { return integer(&d.AttemptNo) }},
+	{"intent_at", func(d *delivery.Row) field { return moment{&d.IntentAt} }},
+	{"retry_count", func(d *delivery.Row) field { return integer(&d.RetryCount) }},
+	{"reminders_remaining", func(d *delivery.Row) field { return integer(&d.RemindersRemaining) }},
+	{"last_sent_at", func(d *delivery.Row) field { return moment{&d.LastSentAt} }},
+	{"expires_at", func(d *delivery.Row) field { return dueMoment{&d.ExpiresAt} }},
+	{"reason", func(d *delivery.Row) field { return text(&d.Reason) }},
+	{"stop_reason", func(d *delivery.Row) field { return text(&d.StopReason) }},
+	{"trace", func(d *delivery.Row) field { return text(&d.Trace) }},
+	{"created_at", func(d *delivery.Row) field { return moment{&d.CreatedAt} }},
+	{"completed_at", func(d *delivery.Row) field { return moment{&d.CompletedAt} }},
+	{"doubt_at", func(d *delivery.Row) field { return moment{&d.UnknownSince} }},
+	{"due_at", func(d *delivery.Row) field { return dueMoment{&d.DueAt} }},
+	{"eligible_at", func(d *delivery.Row) field { return eligible{d} }},
+	{"fallback_of", func(d *delivery.Row) field { return integer(&d.FallbackOf) }},
+	{"folded_into", func(d *delivery.Row) field { return integer(&d.FoldedInto) }},
+	{"own_address", func(d *delivery.Row) field { return boolean{&d.OwnAddress} }},
+	{"own_at", func(d *delivery.Row) field { return text(&d.OwnAt) }},
+})
 
-func scanDelivery(rows *sql.Rows) (delivery.Row, error) { return scanDeliveryAnd(rows) }
+// newDeliveryColumns are what a delivery can have before anything was tried. The others, triedDeliveryColumns, begin with their defaults.
+var (
+	newDeliveryColumns = named(newDeliverySpec, deliveryColumns.without(triedDelivery...))
+	triedDelivery      = []string{
+		"lease_until", "version", "step", "attempt_no", "intent_at", "retry_count", "last_sent_at", "expires_at", "stop_reason", "doubt_at",
+		"due_at",
+	}
+	triedDeliveryColumns = deliveryColumns.only(triedDelivery...)
+)
 
-func scanDeliveryAnd(rows *sql.Rows, after ...any) (d delivery.Row, err error) {
-	return d, rows.Scan(append([]any{
-		&d.Workspace, &d.ID, &d.Key, &d.Instance, &d.Event, &d.Contact, &d.Workflow,
-		&d.WorkflowVersion, &d.Definitions, &d.Type, &d.Trigger, &d.Channel, &d.Address, &d.Locale, &d.CustomerRef,
-		&d.Status,
-		instant{&d.NotBefore},
-		instant{&d.SendAt},
-		instant{&d.Slot},
-		&d.DeferredBy,
-		instant{&d.LeaseUntil},
-		&d.Version, &d.Step,
-		&d.AttemptNo,
-		instant{&d.IntentAt},
-		&d.RetryCount, &d.RemindersRemaining,
-		instant{&d.LastSentAt},
-		instant{&d.ExpiresAt},
-		&d.Reason,
-		&d.StopReason, &d.Trace,
-		instant{&d.CreatedAt},
-		instant{&d.CompletedAt},
-		instant{&d.UnknownSince},
-		instant{&d.DueAt},
-		instant{&d.EligibleAt},
-		&d.FallbackOf, &d.FoldedInto, &d.OwnAddress, &d.OwnAt,
-	}, after...)...)
-}
+func deliveryRow(rows *rowset, d delivery.Row) { deliveryColumns.put(rows, &d) }
+
+func scanDelivery(rows *sql.Rows) (delivery.Row, error) { return deliveryColumns.scan(rows) }
 
 // eligibleMicros is the column eligible_at of a row. Its index is what the backlog is counted from, so it is 0 for every row that
 // waits for nothing, or that send_at says it of.
@@ -105,25 +123,8 @@ func checkDelivery(d delivery.Row, ws subject.WorkspaceID) error {
 // parted reports whether a text would fall apart in the list of a person's slots.
 func parted(s string) bool { return strings.IndexByte(s, ' ') >= 0 || strings.IndexByte(s, ';') >= 0 }
 
-// newDeliverySpec is what a delivery can have before anything was tried; the other columns begin with their defaults.
-const newDeliverySpec = `ws bigint, id bigint, key text, instance_id bigint, event_id bigint, contact_id bigint, workflow text,
-  workflow_version bigint, definitions bigint, type text, trigger text, channel text, address text, locale text, customer_ref text,
-  status text, not_before bigint, send_at bigint, slot bigint, deferred_by text, reminders_remaining bigint, reason text, trace text,
-  created_at bigint, completed_at bigint, fallback_of bigint, folded_into bigint, own_address bigint, own_at text`
-
-func newDeliveryRow(rows *rowset, d *delivery.Row) {
-	rows.row().int(int64(d.Workspace)).int(int64(d.ID)).text(d.Key).int(int64(d.Instance)).int(int64(d.Event)).int(int64(d.Contact)).
-		text(d.Workflow).int(d.WorkflowVersion).int(d.Definitions).text(d.Type).text(d.Trigger).text(d.Channel).text(d.Address).
-		text(d.Locale).text(d.CustomerRef).text(string(d.Status)).time(d.NotBefore).int(dueMicros(d.SendAt)).int(dueMicros(d.Slot)).
-		text(string(d.DeferredBy)).int(int64(d.RemindersRemaining)).text(string(d.Reason)).text(d.Trace).time(d.CreatedAt).
-		time(d.CompletedAt).int(int64(d.FallbackOf)).int(int64(d.FoldedInto)).flag(d.OwnAddress).text(d.OwnAt)
-}
-
-// untried reports whether a row holds nothing but what newDeliveryRow writes.
-func untried(d *delivery.Row) bool {
-	return d.Version == 0 && d.Step == 0 && d.AttemptNo == 0 && d.RetryCount == 0 && d.StopReason == "" &&
-		d.LeaseUntil.IsZero() && d.IntentAt.IsZero() && d.LastSentAt.IsZero() && d.ExpiresAt.IsZero()
-}
+// untried reports whether a row holds nothing but what newDeliveryColumns write.
+func untried(d *delivery.Row) bool { return triedDeliveryColumns.isZero(d) }
 
 const insertDeliveries = `
 INSERT INTO delivery (/*NAMES (` + newDeliverySpec + `)*/)
@@ -150,7 +151,7 @@ func (t *Tx) insertDeliveries(list []delivery.Row) (int, error) {
 		if !untried(d) {
 			return 0, fmt.Errorf("insert deliveries: %w: %q is new and was tried already", ErrInvalid, d.Key)
 		}
-		newDeliveryRow(&rows, d)
+		newDeliveryColumns.put(&rows, d)
 		t.dueDelivery(*d)
 	}
 	n, err := t.insert("insert deliveries", insertDeliveries, &rows)

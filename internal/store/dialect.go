@@ -155,11 +155,16 @@ func sqliteDialect() dialect {
 // columnSpec is one column of a rowset: its name and bigint or text.
 type columnSpec struct{ name, kind string }
 
+// parseSpec reads a list of columns. A name without a kind stands for the set of columns of that name.
 func parseSpec(spec string) []columnSpec {
 	var columns []columnSpec
 	for part := range strings.SplitSeq(spec, ",") {
-		name, kind, _ := strings.Cut(strings.TrimSpace(part), " ")
-		columns = append(columns, columnSpec{name, strings.TrimSpace(kind)})
+		name, kind, one := strings.Cut(strings.TrimSpace(part), " ")
+		if one {
+			columns = append(columns, columnSpec{name, strings.TrimSpace(kind)})
+		} else {
+			columns = append(columns, columnSets[name]...)
+		}
 	}
 	return columns
 }
@@ -185,6 +190,7 @@ type statement struct {
 //	/*ROWS $3 (id bigint, key text)*/ AS r   a rowset of the parameters from $3 on, which must be the last ones; each of
 //	                                         its constant columns is one parameter
 //	/*NAMES d (id bigint, key text)*/        d.id, d.key; without the alias: id, key
+//	/*NAMES d (delivery)*/                   the columns of that table, as columnsOf has them; also in ROWS
 //	/*SKIP LOCKED*/                          row locks; passes over rows that other transactions have locked
 //	/*BY NAME*/b.ws                          keeps an index that begins with ws from being used for a lookup by name
 //	b.type/*BY NAME*/                        the same for a column of text

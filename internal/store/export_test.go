@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -243,14 +244,6 @@ func (s *Store) MigrateTo(ctx context.Context, version int64) error {
 // Fresh reports whether an instance has the values of a new one.
 var Fresh = fresh
 
-func instanceRow(rows *rowset, i instance.Row) {
-	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
-		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).flag(i.Held).time(i.HeldAt).time(i.DueAt).time(i.NextRetryAt).time(i.LeaseUntil).
-		int(i.Version).int(int64(i.Attempts)).int(int64(i.RetryCount)).int(int64(i.Crashes)).text(string(i.Reason)).text(i.InputHash).
-		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor).
-		text(i.LocalDate).text(i.Timezone).int(int64(i.Head))
-}
-
 const insertTriedInstances = `
 INSERT INTO instance (/*NAMES (` + instanceSpec + `)*/, ready_at)
 SELECT r.* FROM /*ROWS $1 (` + instanceSpec + `, ready_at bigint)*/ AS r`
@@ -260,7 +253,7 @@ func (s *Store) InsertTriedInstances(ctx context.Context, list []instance.Row) e
 	return s.Write(ctx, func(t *Tx) error {
 		var rows rowset
 		for _, i := range list {
-			instanceRow(&rows, i)
+			instanceColumns.put(&rows, &i)
 			rows.int(readyAt(i))
 			t.due(readyAt(i))
 		}
@@ -365,4 +358,32 @@ func ZoneStatements(f InstanceFilter) map[string]Listed {
 	var ids rowset
 	ids.row().int(7)
 	return map[string]Listed{"instances": {text, args}, "deliveries": {textOf, argsOf}, "zones": {zonesOfOccasions, []any{&ids}}}
+}
+
+// FieldsOfColumns returns the columns of each field of the rows that a table of columns binds.
+func FieldsOfColumns() map[string]map[string][]string {
+	return map[string]map[string][]string{
+		deliverySpec: fieldsOf(deliveryColumns),
+		instanceSpec: fieldsOf(instanceColumns),
+	}
+}
+
+func fieldsOf[R any](columns columnsOf[R]) map[string][]string {
+	var r R
+	v := reflect.ValueOf(&r).Elem()
+	fields := map[string][]string{}
+	for i := range v.NumField() {
+		name, at := v.Type().Field(i).Name, v.Field(i).Addr().Pointer()
+		fields[name] = nil
+		for _, c := range columns {
+			target := c.field(&r).target()
+			if i, ok := target.(instant); ok {
+				target = i.t
+			}
+			if reflect.ValueOf(target).Pointer() == at {
+				fields[name] = append(fields[name], c.name)
+			}
+		}
+	}
+	return fields
 }

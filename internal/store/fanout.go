@@ -328,7 +328,7 @@ func (t *Tx) dropStandIns(made []delivery.Row) error {
 }
 
 func scanDueInstance(rows *sql.Rows) (d DueInstance, err error) {
-	d.Row, err = scanInstanceAnd(rows, &d.InForce, instant{&d.PausedAt})
+	d.Row, err = instanceColumns.scan(rows, &d.InForce, instant{&d.PausedAt})
 	return d, err
 }
 

@@ -14,29 +14,56 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// instanceSpec is what instance.Row holds; ready_at and forgotten are the store's own.
-const instanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
-  event_id bigint, status text, held bigint, held_at bigint, due_at bigint, next_retry_at bigint, lease_until bigint, version bigint, attempts bigint,
-  retry_count bigint, crashes bigint, reason text, input_hash text, trace text, created_at bigint, completed_at bigint,
-  record_id bigint, episode bigint, context text, expand_cursor bigint, local_date text, timezone text, head_id bigint`
+// The names of the sets of columns of an instance.
+const (
+	instanceSpec    = "instance"
+	newInstanceSpec = "new_instance"
+)
 
-func scanInstance(rows *sql.Rows) (instance.Row, error) { return scanInstanceAnd(rows) }
+// instanceColumns are what instance.Row holds; ready_at and forgotten are the store's own.
+var instanceColumns = named(instanceSpec, columnsOf[instance.Row]{
+	{"ws", func(i *instance.Row) field { return integer(&i.Workspace) }},
+	{"id", func(i *instance.Row) field { return integer(&i.ID) }},
+	{"key", func(i *instance.Row) field { return text(&i.Key) }},
+	{"workflow", func(i *instance.Row) field { return text(&i.Workflow) }},
+	{"workflow_version", func(i *instance.Row) field { return integer(&i.WorkflowVersion) }},
+	{"definitions", func(i *instance.Row) field { return integer(&i.Definitions) }},
+	{"type", func(i *instance.Row) field { return text(&i.Type) }},
+	{"trigger", func(i *instance.Row) field { return text(&i.Trigger) }},
+	{"event_id", func(i *instance.Row) field { return integer(&i.Event) }},
+	{"status", func(i *instance.Row) field { return text(&i.Status) }},
+	{"held", func(i *instance.Row) field { return boolean{&i.Held} }},
+	{"held_at", func(i *instance.Row) field { return moment{&i.HeldAt} }},
+	{"due_at", func(i *instance.Row) field { return moment{&i.DueAt} }},
+	{"next_retry_at", func(i *instance.Row) field { return moment{&i.NextRetryAt} }},
+	{"lease_until", func(i *instance.Row) field { return moment{&i.LeaseUntil} }},
+	{"version", func(i *instance.Row) field { return integer(&i.Version) }},
+	{"attempts", func(i *instance.Row) field { return integer(&i.Attempts) }},
+	{"retry_count", func(i *instance.Row) field { return integer(&i.RetryCount) }},
+	{"crashes", func(i *instance.Row) field { return integer(&i.Crashes) }},
+	{"reason", func(i *instance.Row) field { return text(&i.Reason) }},
+	{"input_hash", func(i *instance.Row) field { return text(&i.InputHash) }},
+	{"trace", func(i *instance.Row) field { return text(&i.Trace) }},
+	{"created_at", func(i *instance.Row) field { return moment{&i.CreatedAt} }},
+	{"completed_at", func(i *instance.Row) field { return moment{&i.CompletedAt} }},
+	{"record_id", func(i *instance.Row) field { return integer(&i.Record) }},
+	{"episode", func(i *instance.Row) field { return integer(&i.Episode) }},
+	{"context", func(i *instance.Row) field { return text(&i.Context) }},
+	{"expand_cursor", func(i *instance.Row) field { return integer(&i.ExpandCursor) }},
+	{"local_date", func(i *instance.Row) field { return text(&i.LocalDate) }},
+	{"timezone", func(i *instance.Row) field { return text(&i.Timezone) }},
+	{"head_id", func(i *instance.Row) field { return integer(&i.Head) }},
+})
 
-func scanInstanceAnd(rows *sql.Rows, after ...any) (i instance.Row, err error) {
-	return i, rows.Scan(append([]any{
-		&i.Workspace, &i.ID, &i.Key, &i.Workflow, &i.WorkflowVersion, &i.Definitions, &i.Type, &i.Trigger,
-		&i.Event, &i.Status, &i.Held,
-		instant{&i.HeldAt},
-		instant{&i.DueAt},
-		instant{&i.NextRetryAt},
-		instant{&i.LeaseUntil},
-		&i.Version, &i.Attempts,
-		&i.RetryCount, &i.Crashes, &i.Reason, &i.InputHash, &i.Trace,
-		instant{&i.CreatedAt},
-		instant{&i.CompletedAt},
-		&i.Record, &i.Episode, &i.Context, &i.ExpandCursor, &i.LocalDate, &i.Timezone, &i.Head,
-	}, after...)...)
-}
+// newInstanceColumns are what an instance can have before anything was tried. The others, triedInstanceColumns, begin with their defaults.
+var (
+	newInstanceColumns = named(newInstanceSpec, append(instanceColumns.without(triedInstance...),
+		columnOf[instance.Row]{"ready_at", func(i *instance.Row) field { return computed(readyAt(*i)) }}))
+	triedInstance        = []string{"held", "held_at", "next_retry_at", "lease_until", "version", "attempts", "retry_count", "crashes"}
+	triedInstanceColumns = instanceColumns.only(triedInstance...)
+)
+
+func scanInstance(rows *sql.Rows) (instance.Row, error) { return instanceColumns.scan(rows) }
 
 // readyAt is from when a worker may take the instance: µs, 0 = never.
 func readyAt(i instance.Row) int64 {
@@ -46,22 +73,8 @@ func readyAt(i instance.Row) int64 {
 	return max(dueMicros(i.DueAt), dueMicros(i.NextRetryAt), 1)
 }
 
-// newInstanceSpec is what an instance can have before anything was tried; the other columns begin with their defaults.
-const newInstanceSpec = `ws bigint, id bigint, key text, workflow text, workflow_version bigint, definitions bigint, type text, trigger text,
-  event_id bigint, status text, due_at bigint, ready_at bigint, reason text, input_hash text, trace text, created_at bigint,
-  completed_at bigint, record_id bigint, episode bigint, context text, expand_cursor bigint, local_date text, timezone text, head_id bigint`
-
-func newInstanceRow(rows *rowset, i *instance.Row) {
-	rows.row().int(int64(i.Workspace)).int(int64(i.ID)).text(i.Key).text(i.Workflow).int(i.WorkflowVersion).int(i.Definitions).text(i.Type).
-		text(i.Trigger).int(int64(i.Event)).text(string(i.Status)).time(i.DueAt).int(readyAt(*i)).text(string(i.Reason)).text(i.InputHash).
-		text(i.Trace).time(i.CreatedAt).time(i.CompletedAt).int(int64(i.Record)).int(int64(i.Episode)).text(i.Context).int(i.ExpandCursor).
-		text(i.LocalDate).text(i.Timezone).int(int64(i.Head))
-}
-
-// fresh reports whether a row holds nothing but what newInstanceRow writes.
-func fresh(i *instance.Row) bool {
-	return !i.Held && i.HeldAt.IsZero() && i.NextRetryAt.IsZero() && i.LeaseUntil.IsZero() && i.Version == 0 && i.Attempts == 0 && i.RetryCount == 0 && i.Crashes == 0
-}
+// fresh reports whether a row holds nothing but what newInstanceColumns write.
+func fresh(i *instance.Row) bool { return triedInstanceColumns.isZero(i) }
 
 const insertInstances = `
 INSERT INTO instance (/*NAMES (` + newInstanceSpec + `)*/)
@@ -87,7 +100,7 @@ func (t *Tx) insertInstances(ws subject.WorkspaceID, list []instance.Row) error 
 		if !fresh(i) {
 			return fmt.Errorf("insert instances: %w: %q is new and was tried already", ErrInvalid, i.Key)
 		}
-		newInstanceRow(&rows, i)
+		newInstanceColumns.put(&rows, i)
 		t.due(readyAt(*i))
 	}
 	n, err := t.insert("insert instances", insertInstances, &rows)

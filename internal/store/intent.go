@@ -136,7 +136,7 @@ func (t *Tx) claim(now, leaseUntil time.Time, limit int) ([]Claim, error) {
 }
 
 func scanClaim(rows *sql.Rows) (c Claim, err error) {
-	c.Row, err = scanDeliveryAnd(rows, instant{&c.LostIntent}, instant{&c.PausedAt})
+	c.Row, err = deliveryColumns.scan(rows, instant{&c.LostIntent}, instant{&c.PausedAt})
 	return c, err
 }
 

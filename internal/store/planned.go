@@ -93,7 +93,7 @@ func (t *Tx) planInstances(wanted map[PlanRef][]key.Instance, lock bool) (*plans
 	}
 	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
 		var forgotten int
-		i, err := scanInstanceAnd(rows, &forgotten)
+		i, err := instanceColumns.scan(rows, &forgotten)
 		if err != nil {
 			return struct{}{}, err
 		}

@@ -219,7 +219,7 @@ func (t *Tx) insertSuccessorRound(open []*successors) (left []*successors, err e
 	}
 	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
 		var s stored
-		s.row, err = scanInstanceAnd(rows, &s.forgotten)
+		s.row, err = instanceColumns.scan(rows, &s.forgotten)
 		found[keyRef{s.row.Workspace, s.row.Key}] = s
 		return struct{}{}, err
 	}, instancesByKeys, &keys)

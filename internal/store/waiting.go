@@ -37,7 +37,7 @@ func (t *Tx) readWaiting(now time.Time, refs []recipient, persons []Person) erro
 		}
 	}
 	found, err := query(t, func(rows *sql.Rows) (w Waiting, err error) {
-		w.Row, err = scanDeliveryAnd(rows, &w.Context)
+		w.Row, err = deliveryColumns.scan(rows, &w.Context)
 		return w, err
 	}, waitingDeliveries, dueMicros(now), personRows(locked))
 	if err != nil {

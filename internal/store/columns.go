@@ -1,0 +1,140 @@
+package store
+
+import (
+	"database/sql"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/delivery"
+)
+
+// columnsOf is the one table of the columns of an aggregate: it names each column beside the field of the row type that the
+// column holds. The names in a SELECT, the targets of a scan and the cells of a rowset are all made from it.
+type columnsOf[R any] []columnOf[R]
+
+// columnOf is one column: its name, and the field of a row that it holds.
+type columnOf[R any] struct {
+	name  string
+	field func(*R) field
+}
+
+// field is a field of a row, as its column holds it.
+type field interface {
+	kind() string // bigint or text
+	target() any  // for a scan
+	put(*rowset)  // as the next cell
+	isZero() bool // holds what the column holds by default
+}
+
+// columnSets are the named sets of columns that the hooks ROWS and NAMES of a statement may use instead of a list.
+var columnSets = map[string][]columnSpec{}
+
+// named makes a set of columns known to statements by its name.
+func named[R any](name string, columns columnsOf[R]) columnsOf[R] {
+	var zero R
+	for _, c := range columns {
+		columnSets[name] = append(columnSets[name], columnSpec{c.name, c.field(&zero).kind()})
+	}
+	return columns
+}
+
+// only returns the columns of the given names, in the order of the table.
+func (l columnsOf[R]) only(names ...string) columnsOf[R] {
+	out := make(columnsOf[R], 0, len(names))
+	for _, c := range l {
+		if slices.Contains(names, c.name) {
+			out = append(out, c)
+		}
+	}
+	if len(out) != len(names) {
+		panic("store: unknown column among " + strings.Join(names, ", "))
+	}
+	return out
+}
+
+// without returns the columns of other names.
+func (l columnsOf[R]) without(names ...string) columnsOf[R] {
+	l.only(names...)
+	return slices.DeleteFunc(slices.Clone(l), func(c columnOf[R]) bool { return slices.Contains(names, c.name) })
+}
+
+// put writes a row's fields as the next row of a rowset.
+func (l columnsOf[R]) put(rows *rowset, r *R) {
+	rows.row()
+	for _, c := range l {
+		c.field(r).put(rows)
+	}
+}
+
+// scan reads a row, and then what follows it.
+func (l columnsOf[R]) scan(rows *sql.Rows, after ...any) (r R, err error) {
+	targets := make([]any, 0, len(l)+len(after))
+	for _, c := range l {
+		targets = append(targets, c.field(&r).target())
+	}
+	err = rows.Scan(append(targets, after...)...)
+	return r, err
+}
+
+// isZero reports whether a row holds in these columns what the schema has by default.
+func (l columnsOf[R]) isZero(r *R) bool {
+	return !slices.ContainsFunc(l, func(c columnOf[R]) bool { return !c.field(r).isZero() })
+}
+
+type number[T ~int | ~int64] struct{ p *T }
+
+func integer[T ~int | ~int64](p *T) field { return number[T]{p} }
+func (f number[T]) kind() string          { return "bigint" }
+func (f number[T]) target() any           { return f.p }
+func (f number[T]) put(r *rowset)         { r.int(int64(*f.p)) }
+func (f number[T]) isZero() bool          { return *f.p == 0 }
+
+type characters[T ~string] struct{ p *T }
+
+func text[T ~string](p *T) field      { return characters[T]{p} }
+func (f characters[T]) kind() string  { return "text" }
+func (f characters[T]) target() any   { return f.p }
+func (f characters[T]) put(r *rowset) { r.text(string(*f.p)) }
+func (f characters[T]) isZero() bool  { return *f.p == "" }
+
+// boolean is stored as 0 or 1.
+type boolean struct{ p *bool }
+
+func (f boolean) kind() string  { return "bigint" }
+func (f boolean) target() any   { return f.p }
+func (f boolean) put(r *rowset) { r.flag(*f.p) }
+func (f boolean) isZero() bool  { return !*f.p }
+
+// moment is an instant in microseconds; 0 is none.
+type moment struct{ p *time.Time }
+
+func (f moment) kind() string  { return "bigint" }
+func (f moment) target() any   { return instant{f.p} }
+func (f moment) put(r *rowset) { r.time(*f.p) }
+func (f moment) isZero() bool  { return f.p.IsZero() }
+
+// dueMoment is an instant from which work is due (see dueMicros).
+type dueMoment struct{ p *time.Time }
+
+func (f dueMoment) kind() string  { return "bigint" }
+func (f dueMoment) target() any   { return instant{f.p} }
+func (f dueMoment) put(r *rowset) { r.int(dueMicros(*f.p)) }
+func (f dueMoment) isZero() bool  { return f.p.IsZero() }
+
+// eligible is the column eligible_at. The backlog is counted from its index, so it is 0 for a row that nothing delays, and for one
+// whose send_at is the same instant.
+type eligible struct{ d *delivery.Row }
+
+func (f eligible) kind() string  { return "bigint" }
+func (f eligible) target() any   { return instant{&f.d.EligibleAt} }
+func (f eligible) put(r *rowset) { r.int(eligibleMicros(*f.d)) }
+func (f eligible) isZero() bool  { return f.d.EligibleAt.IsZero() }
+
+// computed is a column that the program writes and does not read.
+type computed int64
+
+func (f computed) kind() string  { return "bigint" }
+func (f computed) target() any   { return new(int64) }
+func (f computed) put(r *rowset) { r.int(int64(f)) }
+func (f computed) isZero() bool  { return f == 0 }
