@@ -65,7 +65,7 @@ func (e *Engine) KeepInputs(ctx context.Context) error {
 }
 
 // keepInputs calls KeepInputs at the start.
-func (l *loops) keepInputs(ctx context.Context) {
+func (l *runner) keepInputs(ctx context.Context) {
 	if err := l.KeepInputs(ctx); err != nil && ctx.Err() == nil {
 		l.config.Log.WarnContext(ctx, "what instances are planned by was not written down: a conflict of inputs may show one side only", "error", err)
 	}

@@ -26,29 +26,30 @@ const (
 	maxStandIns = 16
 )
 
-// stage is one step that runs repeatedly.
-type stage struct {
-	name  string
+// loop runs a stage repeatedly.
+type loop struct {
+	stage
 	pulse chan struct{} // capacity 1: a pulse that is not yet taken covers all earlier ones
-	step  func(ctx context.Context, now time.Time) (full bool, err error)
-	next  *stage // also woken when a step was full: there is more than one stage can do
-	// helper reports that only another stage wakes this one.
+	next  *loop         // also woken when a step was full: there is more than one loop can do
+	// helper reports that only another loop wakes this one.
 	helper bool
 }
 
-func (s *stage) wake() {
+func newLoop(s stage) *loop { return &loop{stage: s, pulse: make(chan struct{}, 1)} }
+
+func (l *loop) wake() {
 	select {
-	case s.pulse <- struct{}{}:
+	case l.pulse <- struct{}{}:
 	default:
 	}
 }
 
 // Run runs the stages until ctx ends. Then each finishes its requests in flight and releases its other claims, and Run returns nil.
 func (e *Engine) Run(ctx context.Context) error {
-	l := loops{Engine: e, sooner: make(chan struct{}, 1), standIns: make(chan struct{}, maxStandIns)}
-	l.stages = l.begin()
+	l := runner{Engine: e, sooner: make(chan struct{}, 1), standIns: make(chan struct{}, maxStandIns)}
+	l.loops = l.begin()
 	e.config.Store.OnCommit(l.committed)
-	for _, s := range l.stages {
+	for _, s := range l.loops {
 		l.running.Go(func() { l.keep(ctx, ctx, s) })
 	}
 	l.running.Go(func() { l.watch(ctx) })
@@ -63,9 +64,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// loops is one Run: its stages, and an alarm that wakes them when something is due. It wakes them at the next due instant that it knows, when a
+// runner is one Run: a loop for each stage, and an alarm that wakes them when something is due. It wakes them at the next due instant that it knows, when a
 // commit of this process made something due, on a notification of another process, and when the poll finds work that another process wrote.
-type loops struct {
+type runner struct {
 	*Engine
 	running   sync.WaitGroup
 	standIns  chan struct{} // holds a token for each sender that runs beside a waiting one
@@ -73,80 +74,39 @@ type loops struct {
 	until     atomic.Int64  // µs: what watch sleeps for
 	listening atomic.Bool   // notifications of other processes arrive
 
-	mu     sync.Mutex
-	stages []*stage
+	mu    sync.Mutex
+	loops []*loop
 }
 
-// begin makes the stages of a Run.
-func (l *loops) begin() []*stage {
-	batch := l.config.Batch
-	expand := func(ctx context.Context, now time.Time) (bool, error) {
-		n, err := l.fanout.Step(ctx, now, batch)
-		l.took(n)
-		return n >= batch, err
-	}
-	evaluate := func(ctx context.Context, now time.Time) (bool, error) {
-		r, err := l.evaluator.Step(ctx, now, batch)
-		l.took(r.Evaluated + r.Passed)
-		return r.More, err
-	}
-	rescheduled := func(ctx context.Context, now time.Time) (bool, error) {
-		r, err := l.reschedule.Step(ctx, now)
-		l.took(r.People + r.Marked)
-		return r.More, err
-	}
-	takeParked := func(ctx context.Context, now time.Time) (bool, error) {
-		more, err := l.operator.TakeParked(ctx, now, batch)
-		if more {
-			l.took(1)
+// begin makes the loops of a Run: one for each stage, and helpers that send when one sender has more than it can do.
+func (l *runner) begin() []*loop {
+	var loops []*loop
+	for _, s := range l.stages() {
+		one := newLoop(s)
+		if s.name == sending {
+			one.step = l.sendPatiently
+			for range l.config.Workers - 1 {
+				helper := newLoop(stage{"send more", l.sendPatiently})
+				helper.helper, helper.next = true, one.next
+				one.next = helper
+				loops = append(loops, helper)
+			}
 		}
-		return more, err
+		loops = append(loops, one)
 	}
-	work := func(ctx context.Context, now time.Time) (bool, error) {
-		n, more, err := l.operator.Work(ctx, now)
-		l.took(n)
-		return more, err
-	}
-	expire := func(ctx context.Context, now time.Time) (bool, error) {
-		n, err := l.expirer.Step(ctx, now, batch)
-		return n >= batch, err
-	}
-	stages := []*stage{
-		{name: "evaluate", pulse: make(chan struct{}, 1), step: evaluate},
-		{name: "expand", pulse: make(chan struct{}, 1), step: expand},
-		{name: "reschedule", pulse: make(chan struct{}, 1), step: rescheduled},
-		{name: "resume", pulse: make(chan struct{}, 1), step: takeParked},
-		{name: "operate", pulse: make(chan struct{}, 1), step: work},
-		{name: "expire", pulse: make(chan struct{}, 1), step: expire},
-	}
-	var more *stage
-	for range l.config.Workers - 1 {
-		more = &stage{name: "send more", pulse: make(chan struct{}, 1), step: l.send, next: more, helper: true}
-		stages = append(stages, more)
-	}
-	return append(stages, &stage{name: "send", pulse: make(chan struct{}, 1), step: l.send, next: more})
+	return loops
 }
 
-// send is one step of a sender. If it waits too long for its providers, another sender runs beside it.
-func (l *loops) send(ctx context.Context, now time.Time) (bool, error) {
+// sendPatiently is one step of a sender. If it waits too long for its providers, another sender runs beside it.
+func (l *runner) sendPatiently(ctx context.Context, now time.Time, limit int) (TickResult, error) {
 	over, end := context.WithCancel(ctx)
 	defer end()
 	l.running.Go(func() { l.standIn(ctx, over, now.Add(l.config.Patience)) })
-	n, err := l.sender.Step(ctx, now, l.config.Batch)
-	l.took(n.Claimed)
-	return n.Claimed >= l.config.Batch, err
-}
-
-// took wakes the alarm after a step that took something. The alarm would otherwise sleep, because it has seen these rows due, and rows that become
-// due meanwhile would be late.
-func (l *loops) took(n int) {
-	if n > 0 {
-		l.evaluate()
-	}
+	return l.send(ctx, now, limit)
 }
 
 // standIn runs another sender from the instant at until over ends. It finishes what it has claimed by then.
-func (l *loops) standIn(ctx, over context.Context, at time.Time) {
+func (l *runner) standIn(ctx, over context.Context, at time.Time) {
 	if l.config.Clock.Sleep(over, at) != nil {
 		return
 	}
@@ -156,22 +116,25 @@ func (l *loops) standIn(ctx, over context.Context, at time.Time) {
 	default:
 		return
 	}
-	s := &stage{name: "stand in", pulse: make(chan struct{}, 1), step: l.send}
+	s := newLoop(stage{"stand in", l.sendPatiently})
 	l.mu.Lock()
-	l.stages = append(l.stages, s)
+	l.loops = append(l.loops, s)
 	l.mu.Unlock()
 	l.keep(ctx, over, s)
 	l.mu.Lock()
-	l.stages = slices.DeleteFunc(l.stages, func(other *stage) bool { return other == s })
+	l.loops = slices.DeleteFunc(l.loops, func(other *loop) bool { return other == s })
 	l.mu.Unlock()
 }
 
-// keep runs one stage until over ends: at every pulse until nothing is left. ctx ends a step as well.
-func (l *loops) keep(ctx, over context.Context, s *stage) {
+// keep runs a loop until over ends: at every pulse until nothing is left. ctx ends a step as well.
+func (l *runner) keep(ctx, over context.Context, s *loop) {
 	for over.Err() == nil {
 		inside, end := l.config.Spans.Begin(ctx, "step "+s.name)
-		full, err := s.step(inside, l.config.Clock.Now())
+		did, err := s.step(inside, l.config.Clock.Now(), l.config.Batch)
 		end(err)
+		if did.Any() {
+			l.wakeWatch()
+		}
 		switch {
 		case ctx.Err() != nil:
 			if err != nil && !errors.Is(err, ctx.Err()) {
@@ -184,7 +147,7 @@ func (l *loops) keep(ctx, over context.Context, s *stage) {
 				return
 			}
 			continue
-		case full:
+		case did.more:
 			if s.next != nil {
 				s.next.wake()
 			}
@@ -198,7 +161,7 @@ func (l *loops) keep(ctx, over context.Context, s *stage) {
 }
 
 // retain deletes old rows. It runs beside the stages and is none of them: nothing waits for it.
-func (l *loops) retain(ctx context.Context) {
+func (l *runner) retain(ctx context.Context) {
 	for {
 		now := l.config.Clock.Now()
 		more, err := l.retainer.Step(ctx, now, retention.DefaultBatch)
@@ -219,19 +182,19 @@ func (l *loops) retain(ctx context.Context) {
 }
 
 // committed is called after every commit that planned something.
-func (l *loops) committed(earliest time.Time) {
+func (l *runner) committed(earliest time.Time) {
 	switch {
 	case !earliest.After(l.config.Clock.Now()):
 		l.wake()
 	case earliest.UnixMicro() < l.until.Load():
-		l.evaluate()
+		l.wakeWatch()
 	}
 }
 
-func (l *loops) wake() {
+func (l *runner) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, s := range l.stages {
+	for _, s := range l.loops {
 		if !s.helper {
 			s.wake()
 		}
@@ -239,7 +202,7 @@ func (l *loops) wake() {
 }
 
 // watch sleeps until the next due instant or the next poll. It wakes no stage if a poll finds nothing due.
-func (l *loops) watch(ctx context.Context) {
+func (l *runner) watch(ctx context.Context) {
 	clock := l.config.Clock
 	for ctx.Err() == nil {
 		now := clock.Now()

@@ -17,7 +17,7 @@ import (
 const zonesEvery = time.Minute
 
 // keepZones compares the rules of zones at the start, and then stores those of newly used zones.
-func (l *loops) keepZones(ctx context.Context) {
+func (l *runner) keepZones(ctx context.Context) {
 	for {
 		moved, err := l.CompareZones(ctx)
 		switch {

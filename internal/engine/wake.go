@@ -57,17 +57,17 @@ func (e *Engine) worth(earliest time.Time) {
 }
 
 // listen receives the notifications of other processes until ctx ends; the poll is slower meanwhile.
-func (l *loops) listen(ctx context.Context) {
+func (l *runner) listen(ctx context.Context) {
 	wait := firstRetry
 	failing := false
 	for {
 		err := l.config.Store.Listen(ctx, func() {
 			wait, failing = firstRetry, false
 			l.listening.Store(true)
-			l.evaluate()
-		}, l.evaluate)
+			l.wakeWatch()
+		}, l.wakeWatch)
 		l.listening.Store(false)
-		l.evaluate()
+		l.wakeWatch()
 		switch {
 		case ctx.Err() != nil, errors.Is(err, store.ErrSilent):
 			return
@@ -86,8 +86,8 @@ func (l *loops) listen(ctx context.Context) {
 	}
 }
 
-// evaluate makes the alarm query the database at once.
-func (l *loops) evaluate() {
+// wakeWatch makes the alarm query the database at once.
+func (l *runner) wakeWatch() {
 	select {
 	case l.sooner <- struct{}{}:
 	default:
@@ -95,7 +95,7 @@ func (l *loops) evaluate() {
 }
 
 // poll is how long the alarm sleeps at most.
-func (l *loops) poll() time.Duration {
+func (l *runner) poll() time.Duration {
 	if l.listening.Load() {
 		return l.config.SlowPoll
 	}

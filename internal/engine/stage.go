@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/engine/retention"
+)
+
+// stage is one step of the pipeline. It takes a bounded batch of what is due at now, in transactions of its own.
+type stage struct {
+	name string
+	step func(ctx context.Context, now time.Time, limit int) (TickResult, error)
+}
+
+// stages lists every stage, in the order in which a pass runs them. Run gives each its goroutine, and sending several.
+func (e *Engine) stages() []stage {
+	return []stage{
+		{"evaluate", e.evaluate},
+		{"resume", e.resume},
+		{"operate", e.operate},
+		{"expand", e.expand},
+		{"reschedule", e.rescheduled},
+		{sending, e.send},
+		{"expire", e.expire},
+	}
+}
+
+// sending is the name of the stage that waits for providers.
+const sending = "send"
+
+// evaluate applies triggers to records, and continues the jobs that go over all records.
+func (e *Engine) evaluate(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	r, err := e.evaluator.Step(ctx, now, limit)
+	return TickResult{Evaluated: r.Evaluated, Marked: r.Passed, more: r.More}, err
+}
+
+// resume makes the parked rows of a resumed workflow due.
+func (e *Engine) resume(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	taken, err := e.operator.TakeParked(ctx, now, limit)
+	return TickResult{worked: taken, more: taken}, err
+}
+
+// operate continues the jobs over many deliveries that people have started.
+func (e *Engine) operate(ctx context.Context, now time.Time, _ int) (TickResult, error) {
+	n, more, err := e.operator.Work(ctx, now)
+	return TickResult{worked: n > 0 || more, more: more}, err
+}
+
+// expand makes the deliveries of instances that are due.
+func (e *Engine) expand(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	n, err := e.fanout.Step(ctx, now, limit)
+	return TickResult{Expanded: n, more: n >= limit}, err
+}
+
+// rescheduled plans again what waits for the limits of contacts that have changed.
+func (e *Engine) rescheduled(ctx context.Context, now time.Time, _ int) (TickResult, error) {
+	r, err := e.reschedule.Step(ctx, now)
+	return TickResult{Rescheduled: r.People, Marked: r.Marked, more: r.More}, err
+}
+
+// send claims deliveries that are due, and sends those that may leave.
+func (e *Engine) send(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	r, err := e.sender.Step(ctx, now, limit)
+	return TickResult{Processed: r.Claimed, Reclaimed: r.Reclaimed, Failed: r.Failed, more: r.Claimed >= limit}, err
+}
+
+// expire ends deliveries to which no answer came in time.
+func (e *Engine) expire(ctx context.Context, now time.Time, limit int) (TickResult, error) {
+	n, err := e.expirer.Step(ctx, now, limit)
+	return TickResult{Expired: n, more: n >= limit}, err
+}
+
+// TickResult counts what stages did (C25).
+type TickResult struct {
+	Evaluated   int `json:"evaluated"`   // records
+	Marked      int `json:"marked"`      // records that a job went over, and contacts that one marked
+	Expanded    int `json:"expanded"`    // instances
+	Rescheduled int `json:"rescheduled"` // contacts whose limits have changed
+	Processed   int `json:"processed"`   // due deliveries that were claimed
+	Reclaimed   int `json:"reclaimed"`   // of those: taken over from a lost worker
+	Failed      int `json:"failed"`      // attempts
+	Expired     int `json:"expired"`     // deliveries
+
+	worked bool // parked rows became due, or a job over deliveries continued
+	more   bool // there is more than the step took
+}
+
+// Any reports whether anything was found to do.
+func (r TickResult) Any() bool {
+	return r.Evaluated+r.Marked+r.Expanded+r.Rescheduled+r.Processed+r.Expired > 0 || r.worked || r.more
+}
+
+// More reports whether there is more than was taken.
+func (r TickResult) More() bool { return r.more }
+
+func (r *TickResult) add(o TickResult) {
+	r.Evaluated += o.Evaluated
+	r.Marked += o.Marked
+	r.Expanded += o.Expanded
+	r.Rescheduled += o.Rescheduled
+	r.Processed += o.Processed
+	r.Reclaimed += o.Reclaimed
+	r.Failed += o.Failed
+	r.Expired += o.Expired
+	r.worked = r.worked || o.worked
+	r.more = r.more || o.more
+}
+
+// Tick runs every stage once, at the clock's present instant (C17), and a batch of retention.
+func (e *Engine) Tick(ctx context.Context) (TickResult, error) {
+	now := e.config.Clock.Now()
+	var r TickResult
+	for _, s := range e.stages() {
+		did, err := s.step(ctx, now, TickBatch)
+		if r.add(did); err != nil {
+			return r, err
+		}
+	}
+	_, err := e.retainer.Step(ctx, now, retention.DefaultBatch)
+	return r, err
+}
