@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// bounded judges src over a record.
+// bounded evaluates src over a record.
 func bounded(t testing.TB, src string, record map[string]any) Verdict {
 	t.Helper()
 	c, err := NewCompiler()
@@ -23,7 +23,7 @@ func bounded(t testing.TB, src string, record map[string]any) Verdict {
 	return cond.Judge(Input{Record: record})
 }
 
-// Patterns from data are bounded before they are compiled, and what they cost is known before they run.
+// Patterns from data are bounded before they are compiled, and charged for before they run.
 // Shows: reliability 40.
 func TestPatternsFromData(t *testing.T) {
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestPatternsOfTheDefinition(t *testing.T) {
 	}
 }
 
-// What one evaluation does is charged, however little of it the expression shows: none of these may go on to its end.
+// All work of an evaluation is charged, also work that the expression does not show. Each of these stops at the limit.
 // Shows: reliability 40.
 func TestHiddenWorkIsCharged(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Condition is the value of when, stop_when, show_when or where: a line, or a group of conditions of which all or any must hold. A nil
-// Condition always holds.
+// Condition is the value of when, stop_when, show_when or where: one line, or a group of conditions of which all or any must hold. A
+// nil Condition always holds.
 type Condition struct {
 	line   *Program
 	source string // as written: the line, or field, op and value
@@ -22,9 +22,9 @@ type Condition struct {
 // Verdict is the result of a condition with its reasons.
 type Verdict struct {
 	Met    bool
-	Reason reason.Reason // empty when met, else that of the line that decided
-	Field  string        // what that line read, or lacked
-	// Clauses holds every line on its own, in the order of the text, also those that decided nothing.
+	Reason reason.Reason // empty when met, else the reason of the line that decided
+	Field  string        // the field that the line read or that was missing
+	// Clauses holds the result of every line, in the order of the text, including lines that decided nothing.
 	Clauses []Clause
 }
 
@@ -35,7 +35,7 @@ type Clause struct {
 	Reason reason.Reason // empty when met
 	Field  string        // the first field it reads, or the one that is missing
 	Value  any           // that field's value; nil when missing
-	Also   []Reading     // the other fields it reads, where one alone does not explain it
+	Also   []Reading     // the other fields that it reads, if one field does not explain the result
 	Detail string        // why the evaluation failed, for the author
 }
 
@@ -57,10 +57,10 @@ func (c *Compiler) Line(src string, scope Scope) (*Condition, error) {
 	return &Condition{line: p, source: src}, nil
 }
 
-// AllOf holds when every one of the conditions holds.
+// AllOf returns a condition that holds if every one of the conditions holds.
 func AllOf(of ...*Condition) *Condition { return &Condition{group: of} }
 
-// AnyOf holds when at least one of the conditions holds.
+// AnyOf returns a condition that holds if at least one of the conditions holds.
 func AnyOf(of ...*Condition) *Condition { return &Condition{group: of, any: true} }
 
 // Paths returns the fields that the condition reads, in the order of its text.
@@ -78,7 +78,8 @@ func (c *Condition) Paths() []Path {
 	return all
 }
 
-// Source returns the condition as one text: two conditions with the same text say the same of the same input. A nil one has none.
+// Source returns the condition as one text. Two conditions with the same text have the same result for the same input. The text of
+// a nil condition is empty.
 func (c *Condition) Source() string {
 	if c == nil {
 		return ""
@@ -96,7 +97,7 @@ func (c *Condition) Source() string {
 	return "all(" + strings.Join(parts, "\n") + ")"
 }
 
-// Judge evaluates every line, so that each can be explained on its own.
+// Judge evaluates every line, so that each one can be explained.
 func (c *Condition) Judge(in Input) Verdict {
 	if c == nil {
 		return Verdict{Met: true}
@@ -106,11 +107,11 @@ func (c *Condition) Judge(in Input) Verdict {
 	return v
 }
 
-// Holds reports only whether the condition holds, and stops at the first line that decides.
+// Holds reports only whether the condition holds. It stops at the first line that decides.
 func (c *Condition) Holds(in Input) bool { return c.holds(&in, unbounded) }
 
-// Fails reports whether the condition does not hold, and a line that its answer depends on could not be evaluated. A value
-// that is missing is no failure.
+// Fails reports whether the condition does not hold and a line that decides this could not be evaluated. A missing value is not a
+// failure.
 func (c *Condition) Fails(in Input) bool {
 	in.failed = false
 	return !c.holds(&in, unbounded) && in.failed
@@ -123,10 +124,10 @@ func fails(val ref.Val, failure *Failure) bool {
 	return !isNull(val) && val != types.True && val != types.False
 }
 
-// unbounded is the size of an input that may have any.
+// unbounded is the size of an input without a bound.
 const unbounded = math.MaxInt32
 
-// holds is of an input of at most size bytes.
+// holds is Holds for an input of at most size bytes.
 func (c *Condition) holds(in *Input, size int) bool {
 	if c == nil {
 		return true
@@ -161,8 +162,8 @@ func (c *Condition) lines() int {
 	return n
 }
 
-// judge appends a clause for every line. A group of which all must hold fails for the reason of its first line that
-// fails; one of which any must hold fails for the first reason that is more than "false".
+// judge appends a clause for every line. If all conditions of a group must hold, the reason is that of the first line that fails.
+// If any must hold, the reason is the first one that is more than "false".
 func (c *Condition) judge(in *Input, clauses *[]Clause) (met bool, why reason.Reason, field string) {
 	if c == nil {
 		return true, "", ""
@@ -185,7 +186,7 @@ func (c *Condition) judge(in *Input, clauses *[]Clause) (met bool, why reason.Re
 	if met {
 		return true, "", ""
 	}
-	if why == "" { // any of nothing
+	if why == "" { // an empty group of which any must hold
 		why = reason.ConditionFalse
 	}
 	return false, why, field
@@ -217,7 +218,7 @@ func (c *Condition) judgeLine(in *Input) Clause {
 	return clause
 }
 
-// subjects are the fields that a line is about: the first one it reads that is no constant, and the others.
+// subjects returns the fields that explain a line: the first one that it reads that is not a constant, and the others.
 func subjects(paths []Path) (first Path, others []Path) {
 	for _, path := range paths {
 		switch {

@@ -7,21 +7,21 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// costs charges a call for what it reads and makes, so that CostLimit bounds time and memory alike.
+// costs charges a call for the data that it reads and makes, so that CostLimit bounds both time and memory.
 type costs struct{}
 
-// CallCost implements CEL's estimator: one, one for every item and one for every ten bytes. Where a call goes into the
-// items of lists and objects, all that is in them counts.
+// CallCost implements CEL's estimator. A call costs one, one for every item and one for every ten bytes. If a call reads the items
+// of lists and objects, their whole content counts.
 func (costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	cost := uint64(1)
 	switch {
 	case function == fnMatches:
 		if a, ok := result.(*attempt); ok {
 			cost += a.charge()
-		} else { // the pattern was refused, perhaps after it had been parsed
+		} else { // the pattern was refused, possibly after it was parsed
 			cost += weight(args[0]) + refusedCost(args[1])
 		}
-	case function == fnFound: // charged before
+	case function == fnFound: // charged with fnMatches
 	case (function == fnEqual || function == fnDiffer) && len(args) == 2:
 		cost += compareCost(args[0], args[1])
 	case function == operators.In && len(args) == 2:
@@ -39,7 +39,7 @@ func (costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint6
 	return &cost
 }
 
-// weight is the size of a value, without what is in its items.
+// weight returns the size of a value, without the content of its items.
 func weight(v ref.Val) uint64 {
 	switch v := v.(type) {
 	case types.String:
@@ -56,7 +56,7 @@ func weight(v ref.Val) uint64 {
 	return 0
 }
 
-// compareCost is at least what it takes to see whether two values are equal: no more than going through the smaller one.
+// compareCost returns an upper bound of the cost of comparing two values, which reads at most the smaller one.
 func compareCost(a, b ref.Val) uint64 {
 	if !composite(b) && (composite(a) || weight(b) < weight(a)) {
 		a, b = b, a
@@ -77,7 +77,7 @@ func composite(v ref.Val) bool {
 	return false
 }
 
-// containedCost is at least what it takes to see whether a list holds a value.
+// containedCost returns an upper bound of the cost of finding a value in a list.
 func containedCost(x, in ref.Val) uint64 {
 	list, ok := in.(traits.Lister)
 	if !ok {
@@ -87,7 +87,7 @@ func containedCost(x, in ref.Val) uint64 {
 	return n + deepWeight(list, n*(1+deepWeight(x, CostLimit)))
 }
 
-// deepWeight is the size of a value with all that is in it, or some number beyond most: what is larger is not gone through.
+// deepWeight returns the size of a value with its whole content. It stops at a larger number than most.
 func deepWeight(v ref.Val, most uint64) uint64 {
 	total := 1 + weight(plain(v))
 	switch v := plain(v).(type) {

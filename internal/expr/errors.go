@@ -14,10 +14,10 @@ import (
 	"github.com/carillonhq/carillon/internal/suggest"
 )
 
-// Error says why a text is no expression for its place (format.md §4).
+// Error is the reason why a text is not an expression, or not one for its place (format.md §4).
 type Error struct {
 	Message string
-	Hint    string // what to do, or where it stands
+	Hint    string // what to do, or the place of the error
 	Offset  int    // in bytes, from the beginning of the text
 }
 
@@ -86,7 +86,7 @@ func syntaxError(src string, iss *cel.Issues) *Error {
 	case strings.Contains(text, "'<EOF>'"):
 		e.Message = "this expression ends too early"
 	default:
-		if i := strings.Index(text, " expecting "); i > 0 { // the list of a hundred tokens helps nobody
+		if i := strings.Index(text, " expecting "); i > 0 { // a list of a hundred tokens is of no help
 			text = text[:i]
 		}
 		e.Message = "this is no expression: " + text
@@ -116,7 +116,7 @@ func checkError(src string, iss *cel.Issues) *Error {
 	return e
 }
 
-// unquoted says how a value is written that is compared with a text.
+// unquoted returns the hint for a text that is compared with a value of another kind.
 func unquoted(message string) string {
 	other, ok := strings.CutSuffix(message, " is compared with a text")
 	if !ok {
@@ -133,7 +133,7 @@ func unquoted(message string) string {
 	return ""
 }
 
-// misapplied writes CEL's "found no matching overload" in words.
+// misapplied explains CEL's "found no matching overload".
 func misapplied(name, args string) string {
 	args = strings.Trim(args, "()")
 	if i := strings.Index(args, ".("); i > 0 { // a method's receiver
@@ -145,7 +145,7 @@ func misapplied(name, args string) string {
 	}
 	switch name {
 	case "age", "date", "days_until", "days_since", "today":
-		kinds = kinds[:max(0, len(kinds)-1)] // now was added by us
+		kinds = kinds[:max(0, len(kinds)-1)] // the lowering has added now
 	}
 	if op, ok := operatorSign(name); ok {
 		if len(kinds) == 2 {
@@ -193,7 +193,7 @@ func programError(src string, err error) *Error {
 	return &Error{Message: plainError(err), Hint: "in: " + src}
 }
 
-// plainError drops the frames that CEL puts around a message.
+// plainError drops the text that CEL puts around a message.
 func plainError(err error) string {
 	text := err.Error()
 	if text == "no such overload" {
@@ -202,7 +202,7 @@ func plainError(err error) string {
 	return strings.TrimPrefix(text, "error optimizing constant expression: ")
 }
 
-// fits checks the kind of the whole expression against what its place wants.
+// fits checks that the kind of the whole expression is the one that its place needs.
 func fits(src, kind string, want Type) error {
 	if kind == "" || want == Any {
 		return nil
@@ -230,7 +230,7 @@ func article(t Type) string {
 	return "a value"
 }
 
-// kindOfType names a type for people; "" when it is known only at evaluation.
+// kindOfType returns the name of a type for people; empty if the type is known only at evaluation.
 func kindOfType(t *cel.Type) string {
 	if t == nil {
 		return ""
@@ -279,7 +279,7 @@ func celTypeName(name string) string {
 	return "an object"
 }
 
-// typeName names a value's kind for people.
+// typeName returns the name of a value's kind for people.
 func typeName(v ref.Val) string {
 	if isNull(v) {
 		return "nothing"
@@ -301,7 +301,7 @@ func between(s, before, after string) (string, bool) {
 	return part, ok
 }
 
-// clip keeps data that is quoted in an error short.
+// clip shortens data that is quoted in an error.
 func clip(s string) string {
 	const longest = 40
 	if utf8.RuneCountInString(s) <= longest {

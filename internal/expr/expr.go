@@ -1,16 +1,17 @@
 // Package expr compiles and evaluates the expressions of definitions: CEL with the semantics of decision 19.
 //
-// A missing field is null and never an error. Comparing null by order makes the line false with the reason
-// value_missing and the field's name; == and != see null; the age of null is longer than any. A value of the wrong
-// type makes the line false with the reason expression_failed. Whole numbers and decimals are one kind of number.
+// A missing field is null and never an error. A comparison of null with <, <=, > or >= makes the line false, with the reason
+// value_missing and the field's name. The operators == and != compare null like any value. The age of null is longer than any other.
+// A value of the wrong type makes the line false, with the reason expression_failed. Whole numbers and decimals are one kind of
+// number.
 //
-// It is not a rule engine: it says whether a condition holds and why, never what follows from it.
+// It is not a rule engine: it computes whether a condition holds and why, not what follows from it.
 //
 // Invariants:
 //   - An evaluation reads its Input and nothing else: no clock, no network, no random source.
-//   - It ends after a bounded number of steps (CostLimit, reliability 40), without a deadline.
-//   - Neither Compile nor Eval panics, whatever the text and the values.
-//   - A Compiler, a Program and a Condition may be used by many goroutines at once.
+//   - An evaluation ends after a bounded number of steps (CostLimit, reliability 40); it needs no deadline.
+//   - Neither Compile nor Eval panics, for any text and any values.
+//   - A Compiler, a Program and a Condition may be used by many goroutines at the same time.
 package expr
 
 import (
@@ -28,22 +29,22 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// CostLimit bounds one evaluation, in CEL's cost units: about one per step and per ten bytes read, which a regular
-// expression reads once for every instruction of its program. At 100,000 the worst expression stops after some
-// milliseconds (BenchmarkWorst); a condition of an ordinary definition costs less than 50.
+// CostLimit bounds one evaluation, in CEL's cost units: about one for each step and for each ten bytes that are read. A regular
+// expression reads its text once for every instruction of its program. At 100,000 the worst expression stops after some
+// milliseconds (BenchmarkWorst). A condition of an ordinary definition costs less than 50.
 const CostLimit = 100_000
 
 const (
-	// maxSource is the longest expression in characters: twenty long lines.
+	// maxSource bounds an expression, in characters: twenty long lines.
 	maxSource = 4096
-	// maxNesting bounds the parser's recursion: deeper brackets than anyone reads.
+	// maxNesting bounds the parser's recursion. It is deeper than the brackets that a person can read.
 	maxNesting = 48
 )
 
-// Type is what the place of an expression expects of its result.
+// Type is the type of result that the place of an expression expects.
 type Type string
 
-// The types. Any accepts everything.
+// The values of Type. Any accepts everything.
 const (
 	Any    Type = "any"
 	Bool   Type = "bool"
@@ -75,19 +76,19 @@ type Program struct {
 	want      Type
 	prg       cel.Program
 	paths     []Path // what it reads, in the order of the text
-	about     Path   // the one that explains a judgement
+	about     Path   // the path that explains a verdict
 	aboutText string
-	others    []Path             // that it reads besides
-	calls     map[int64][]string // call → the field each operand reads, for naming what is missing
-	whole     string             // the path when the expression is nothing but a path
+	others    []Path             // the other paths that it reads
+	calls     map[int64][]string // call → the field that each operand reads, to name a missing one
+	whole     string             // the path, if the expression is only a path
 	readsNow  bool
 	loose     bool // it uses the time in a way that NextLook cannot analyse
 
-	quick      quick // nil: it has none
+	quick      quick // nil: it has no quick form
 	quickNodes int
 }
 
-// Compile checks src against the names of scope and the type that its place wants. Its errors are *Error.
+// Compile compiles src, and checks the names by scope and the type of the result by want. Its errors are *Error.
 func (c *Compiler) Compile(src string, scope Scope, want Type) (*Program, error) {
 	parsed, iss := c.env.Parse(src)
 	if err := iss.Err(); err != nil {
@@ -130,9 +131,8 @@ func (p *Program) Paths() []Path { return p.paths }
 // ReadsNow reports whether time alone may change the value.
 func (p *Program) ReadsNow() bool { return p.readsNow }
 
-// Eval computes the value: nil, bool, int64, float64, string, time.Time (UTC), civil.Date, time.Duration, []any or
-// map[string]any. A missing value gives nil. When a Time is wanted, texts that contain one are converted.
-// Its errors are *Failure.
+// Eval computes the value: nil, bool, int64, float64, string, time.Time (UTC), civil.Date, time.Duration, []any or map[string]any. A
+// missing value gives nil. If the program was compiled for a Time, a text that contains one is converted. Its errors are *Failure.
 func (p *Program) Eval(in Input) (any, error) {
 	val, failure := p.eval(&in)
 	if failure != nil {
@@ -148,7 +148,7 @@ func (p *Program) Eval(in Input) (any, error) {
 	return out, nil
 }
 
-// EvalRelated is Eval, but for a record that another one names, alone or in a list: that is a Related.
+// EvalRelated is Eval, except that a record that another record names is returned as a Related, alone or in a list.
 func (p *Program) EvalRelated(in Input) (any, error) {
 	val, failure := p.eval(&in)
 	if failure == nil {
@@ -171,10 +171,10 @@ func (p *Program) EvalRelated(in Input) (any, error) {
 	return p.Eval(in)
 }
 
-// Failure says why an expression has no value on these inputs.
+// Failure is the reason why an expression has no value for an input.
 type Failure struct {
 	Reason reason.Reason // value_missing, expression_failed or cost_exceeded
-	Field  string        // the missing field, where the reason is value_missing
+	Field  string        // the missing field, if the reason is value_missing
 	Detail string        // for the log and the author; empty for value_missing
 }
 
@@ -185,7 +185,7 @@ func (f *Failure) Error() string {
 	return string(f.Reason) + ": " + f.Field
 }
 
-// eval runs the program and translates what CEL reports.
+// eval runs the program and translates CEL's errors.
 func (p *Program) eval(in *Input) (ref.Val, *Failure) {
 	val, details, err := p.prg.Eval(in)
 	in.Meter.add(details)
@@ -203,7 +203,7 @@ func (p *Program) eval(in *Input) (ref.Val, *Failure) {
 	return nil, &Failure{Reason: reason.ExpressionFailed, Detail: plainError(err)}
 }
 
-// missingField names the operand that was null at the call where err arose.
+// missingField returns the field of the operand that was null in the call that returned err.
 func (p *Program) missingField(err error, operand int) string {
 	var at *types.Err
 	if errors.As(err, &at) {
@@ -214,7 +214,7 @@ func (p *Program) missingField(err error, operand int) string {
 	return p.whole
 }
 
-// instantNow is the instant of an evaluation in the zone in which dates are meant.
+// instantNow returns the instant of an evaluation in the zone of its dates.
 func (in *Input) instantNow() time.Time {
 	if in.Zone != nil {
 		return in.Now.In(in.Zone)

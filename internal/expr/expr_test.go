@@ -33,7 +33,7 @@ func compiler(t testing.TB) *Compiler {
 
 func num(s string) json.Number { return json.Number(s) }
 
-// world is what the expressions of these tests may read.
+// world returns the input that the expressions of these tests read.
 func world() Input {
 	payload := map[string]any{"jobType": "GR", "kind": "shadowed", "wip": "40956", "has-a-complaint": "Yes"}
 	return Input{
@@ -367,7 +367,7 @@ func TestEval(t *testing.T) {
 	})
 }
 
-// A calendar day stays a day where the clocks change: 29 March 2026 has 23 hours in Berlin.
+// A calendar day counts as a day even if the clocks change: 29 March 2026 has 23 hours in Berlin.
 func TestAgeOfADateCountsCalendarDays(t *testing.T) {
 	t.Parallel()
 	berlin, err := civil.LoadZone("Europe/Berlin")
@@ -528,7 +528,7 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// BenchmarkWorst evaluates what costs as much as one evaluation may: it ends by the limit, or just before it.
+// BenchmarkWorst evaluates expressions whose cost reaches the limit, or nearly reaches it.
 func BenchmarkWorst(b *testing.B) {
 	c := compiler(b)
 	in := world()

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// foreigners are what other languages and word processors write, and texts, which are passed over.
+// foreigners matches operators and signs of other languages and word processors, and also texts, which are skipped.
 var foreigners = regexp.MustCompile(`"[^"]*"|'[^']*'|\{\{[^}]*\}\}|===|!==|<>|=>|=<|\bin\s*\(|\b\d+(?:mo|[smhdwy])\b|(?i:\b(?:is\s+not|not\s+in|is|not|and|or)\b)|[“”„‘’]`)
 
-// foreign explains the first of them; nil: there is none.
+// foreign returns an error that explains the first of them; nil: there is none.
 func foreign(src string) *Error {
 	for _, at := range foreigners.FindAllStringIndex(src, -1) {
 		found := src[at[0]:at[1]]
@@ -50,7 +50,7 @@ func foreign(src string) *Error {
 	return nil
 }
 
-// calendarCall writes a duration, such as 3d, as a call.
+// calendarCall writes a duration, such as 3d, as a function call.
 func calendarCall(duration string) string {
 	number := strings.TrimRight(duration, "smhdwyo")
 	switch duration[len(number):] {

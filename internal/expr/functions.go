@@ -15,24 +15,24 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// What the lowering writes in place of == and !=, which CEL does not let anyone extend, and around operands that
-// must be true or false. No expression can contain these names.
+// The functions that the lowering inserts: for == and !=, which CEL does not allow to extend, and around operands that must be true
+// or false. No expression can contain these names.
 const (
 	fnEqual  = "@equal"
 	fnDiffer = "@differ"
 	fnTruth  = "@truth"
-	// What matches(text, pattern) becomes; CEL's optimizer has its own idea of a function of that name.
+	// fnMatches replaces matches(text, pattern), because CEL's optimizer treats a function of that name specially.
 	fnMatches = "@matches"
 	fnFound   = "@found"
-	// Around what a macro goes over, so that it is charged for.
+	// fnItems is put around the list of a macro, so that the list is charged for.
 	fnItems = "@items"
 )
 
-// forever is the age of null: longer than any length of time (decision 19).
+// forever is the age of null. It is longer than any other length of time (decision 19).
 const forever = time.Duration(math.MaxInt64)
 
-// newEnv declares the language. Only the logical operators, indexing and the macros are CEL's own; everything else
-// has one binding of ours, because CEL's know neither null nor mixed numbers (see format.md §7).
+// newEnv declares the language. Only the logical operators, indexing and the macros are CEL's own. Everything else has a binding of
+// this package, because CEL's bindings do not accept null or mixed numbers (see format.md §7).
 func newEnv(b *bindings) (*cel.Env, error) {
 	opts := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(&env.LibrarySubset{IncludeFunctions: []*env.Function{
@@ -49,7 +49,7 @@ func newEnv(b *bindings) (*cel.Env, error) {
 	return cel.NewCustomEnv(append(opts, b.functions()...)...)
 }
 
-// functions lists every operator and function with the operands it takes.
+// functions lists every operator and function with its operands.
 func (b *bindings) functions() []cel.EnvOption {
 	var (
 		i, f, s, o = cel.IntType, cel.DoubleType, cel.StringType, cel.BoolType
@@ -72,7 +72,7 @@ func (b *bindings) functions() []cel.EnvOption {
 			{in: []*cel.Type{i, i}, out: whole}, {in: []*cel.Type{f, f}, out: f}, {in: []*cel.Type{i, f}, out: f}, {in: []*cel.Type{f, i}, out: f},
 		}, more...)
 	}
-	same := []signature{{in: []*cel.Type{cel.DynType, cel.DynType}, out: o}} // the lint knows better
+	same := []signature{{in: []*cel.Type{cel.DynType, cel.DynType}, out: o}} // lint checks the kinds
 	texts := []signature{{in: []*cel.Type{s, s}, out: o}, {in: []*cel.Type{s, s}, out: o, member: true}}
 	ordered := func(holds func(order int) bool) binary {
 		op := func(x, y ref.Val) ref.Val {
@@ -155,7 +155,7 @@ type signature struct {
 	member bool // x.f(y) instead of f(x, y)
 }
 
-// bindings are what the names of operators and functions stand for.
+// bindings are the implementations of operators and functions.
 type bindings struct {
 	one map[string]unary
 	two map[string]binary
@@ -189,7 +189,7 @@ func overloadsOf(name string, sigs []signature) []cel.FunctionOpt {
 	return opts
 }
 
-// contained is `x in list`. In a list that is missing there is nothing.
+// contained is `x in list`. A missing list contains nothing.
 func contained(x, in ref.Val) ref.Val {
 	switch in := in.(type) {
 	case absent, types.Null:
@@ -234,7 +234,7 @@ func not(x ref.Val) ref.Val {
 	return x
 }
 
-// truth demands that a value be true or false.
+// truth returns an error for a value that is neither true nor false.
 func truth(x ref.Val) ref.Val {
 	if _, ok := x.(types.Bool); ok {
 		return x
@@ -271,7 +271,7 @@ func onText(change func(string) string) unary {
 	}
 }
 
-// size counts characters, items or fields. What is missing holds nothing.
+// size counts characters, items or fields. The size of a missing value is 0.
 func size(x ref.Val) ref.Val {
 	switch x := x.(type) {
 	case absent, types.Null:
@@ -284,7 +284,7 @@ func size(x ref.Val) ref.Val {
 	return types.NewErr("%s has no size", typeName(x))
 }
 
-// length makes days(3) and its like; days are 24 hours, which on dates is a calendar day (format.md §1).
+// length returns a function such as days(3). A day is 24 hours, which on dates is a calendar day (format.md §1).
 func length(unit time.Duration) unary {
 	return func(n ref.Val) ref.Val {
 		if isNull(n) {
@@ -322,7 +322,7 @@ func duration(x ref.Val) ref.Val {
 	return types.Duration{Duration: d}
 }
 
-// age is how long ago x was, on the calendar where x is a date. Of null it is longer than any.
+// age returns how long ago x was, in calendar days if x is a date. The age of null is longer than any other.
 func age(x, now ref.Val) ref.Val {
 	if isNull(x) {
 		return types.Duration{Duration: forever}
@@ -338,7 +338,7 @@ func age(x, now ref.Val) ref.Val {
 	return types.Duration{Duration: n.Sub(then)}
 }
 
-// today is the date in the zone of now.
+// today returns the date in the zone of now.
 func today(now ref.Val) ref.Val {
 	if w := watcher(now); w != nil {
 		return w.moving(movingTime{today: true})
@@ -351,7 +351,7 @@ func midnight(t time.Time) local {
 	return local{time.Date(y, m, d, 0, 0, 0, 0, time.UTC)}
 }
 
-// date is the calendar day of x in the zone of now.
+// date returns the calendar day of x in the zone of now.
 func date(x, now ref.Val) ref.Val {
 	if isNull(x) {
 		return missing(0)

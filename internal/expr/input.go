@@ -8,7 +8,7 @@ import (
 	"cel.dev/cel-go/cel"
 )
 
-// Scope says which names exist where an expression stands.
+// Scope lists the names that an expression can use at its place.
 type Scope struct {
 	Event     bool // event, and the aliases candidate, recipient and templateId (C5)
 	Record    bool
@@ -23,12 +23,12 @@ type Scope struct {
 	Period    bool
 	Iteration bool
 
-	// RecordType types the fields of record; nil leaves them open.
+	// RecordType declares the fields of record; nil: any field is allowed.
 	RecordType *RecordType
 }
 
-// Input holds the values of one evaluation. Values are JSON values; numbers may be json.Number. A nil map is an
-// empty one. Input is only read.
+// Input holds the values of one evaluation. Values are JSON values; numbers may be json.Number. A nil map is an empty one. An
+// evaluation does not change its Input.
 type Input struct {
 	Event     map[string]any // the event as Event returns it
 	Record    map[string]any
@@ -42,28 +42,28 @@ type Input struct {
 	Issues    []string
 	Iteration int
 
-	// TemplateID is the workflow's ext_id, read as templateId.
+	// TemplateID is the workflow's ext_id; expressions read it as templateId.
 	TemplateID string
 
 	Now  time.Time
-	Zone *time.Location // in which dates and today are meant; nil is UTC
+	Zone *time.Location // of dates and of today; nil is UTC
 
-	// Meter counts what evaluations cost together; nil: nobody asks.
+	// Meter counts the cost of several evaluations; nil: it is not counted.
 	Meter *Meter
 
-	watch  *watch // of the search for the next evaluation; nil otherwise
-	failed bool   // a line that the answer depends on could not be evaluated
+	watch  *watch // nil except in Watch and NextLook
+	failed bool   // a line that the result depends on could not be evaluated
 }
 
-// PageLimit bounds the steps of all evaluations of one transaction, from about a tenth of a second to a third. What is left
-// over belongs to another transaction.
+// PageLimit bounds the steps of all evaluations of one transaction, which take between a tenth and a third of a second. Further
+// evaluations belong to another transaction.
 const PageLimit = 20 * CostLimit
 
 // Meter counts the steps of several evaluations, each of which ends at CostLimit. Code that evaluates many expressions in one
-// transaction stops when it is full. The quick form of a line is not counted: nobody who explains a condition uses it.
+// transaction stops when the meter is full. The quick form of a line is not counted, because its cost is bounded by the line.
 type Meter struct{ Steps uint64 }
 
-// Full reports whether a transaction has evaluated what it may. A nil meter is never full.
+// Full reports whether a transaction has used up PageLimit. A nil meter is never full.
 func (m *Meter) Full() bool { return m != nil && m.Steps > PageLimit }
 
 // add counts an evaluation.
@@ -77,8 +77,8 @@ func (m *Meter) add(details *cel.EvalDetails) {
 	}
 }
 
-// Overlay returns fields with our own names laid over them and the fields once more below the name under, so that
-// a shadowed field stays within reach: event.payload.kind, record.props.id. Neither argument is changed.
+// Overlay returns fields together with own, whose names take precedence. All fields can also be read below the name under, so that a
+// field that own hides is still readable: event.payload.kind, record.props.id. Neither argument is changed.
 func Overlay(fields map[string]any, under string, own map[string]any) map[string]any {
 	all := make(map[string]any, len(fields)+len(own)+1)
 	for name, value := range fields {
@@ -119,7 +119,7 @@ func (s Scope) names() []string {
 	return names
 }
 
-// everything has all names.
+// everything returns a scope with all names.
 func everything() Scope {
 	return Scope{
 		Event: true, Record: true, Contact: true, Item: true, Workspace: true, Vars: true, Now: true, Answers: true, Metric: true, Issues: true,
@@ -127,7 +127,7 @@ func everything() Scope {
 	}
 }
 
-// variables declares every name once; which of them exist at a place is the lowering's question.
+// variables declares every name once. The lowering checks which of them exist at a place.
 func variables() []cel.EnvOption {
 	open := cel.MapType(cel.StringType, cel.DynType)
 	opts := []cel.EnvOption{
@@ -184,7 +184,7 @@ func (in *Input) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// Parent implements CEL's activation; an input stands alone.
+// Parent implements CEL's activation; an input has no parent.
 func (in *Input) Parent() cel.Activation { return nil }
 
 // lookup follows a path without evaluating anything; a missing step gives nil.

@@ -18,13 +18,13 @@ import (
 // lowering rewrites the parsed expression, before it is checked, into calls with our semantics:
 //
 //	a == b, a != b      @equal(a, b), @differ(a, b)
-//	a && b, !a, a ? …   operands that may be null stand in @truth(…)
-//	age(t), today() …   are given now
+//	a && b, !a, a ? …   operands that may be null are put in @truth(…)
+//	age(t), today() …   get now as a further operand
 //	has(a.b)            @differ(a.b, null)
 //	matches(a, b)       @found(@matches(a, b))
-//	a.exists(x, …)      what a macro goes over stands in @items(…)
+//	a.exists(x, …)      the list of a macro is put in @items(…)
 //
-// On its way it refuses names that do not exist here and collects the fields that are read.
+// It also refuses names that do not exist at the place of the expression, and collects the fields that are read.
 type lowering struct {
 	src   string
 	scope Scope
@@ -114,7 +114,7 @@ func (l *lowering) lower(e ast.Expr, locals []string) {
 	}
 }
 
-// lowerInPath goes on below a field of a path that has been read as a whole.
+// lowerInPath rewrites the operands of a path that was read as a whole.
 func (l *lowering) lowerInPath(e ast.Expr, locals []string) {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -137,7 +137,7 @@ func (l *lowering) lowerCall(e ast.Expr, locals []string) {
 		fields[i] = l.fieldIn(arg, locals)
 	}
 	l.calls[e.ID()] = fields
-	if _, ok := l.path(e, locals); ok { // an index by a literal text, read as a whole
+	if _, ok := l.path(e, locals); ok { // an index by a literal text, which is part of the path
 		l.lowerInPath(args[0], locals)
 		return
 	}
@@ -191,7 +191,7 @@ func (l *lowering) mustBeTruth(e ast.Expr, locals []string) {
 	l.calls[e.ID()] = []string{field}
 }
 
-// wrap turns e into a call of a function on what it was.
+// wrap replaces e by a call of a function with e as its operand.
 func (l *lowering) wrap(e ast.Expr, function string) {
 	inner := l.fac.NewUnspecifiedExpr(l.newID(e))
 	inner.SetKindCase(e)
@@ -202,7 +202,7 @@ func (l *lowering) wrap(e ast.Expr, function string) {
 	l.replace(e, function, inner)
 }
 
-// dateText refuses date("2026-13-01") when the definition is read, not on the day it is needed.
+// dateText refuses date("2026-13-01") when the definition is read, not at an evaluation.
 func (l *lowering) dateText(args []ast.Expr) {
 	if text, ok := textOf(args, 0); ok {
 		if _, err := civil.ParseDate(text); err != nil {
@@ -230,12 +230,12 @@ func textOf(args []ast.Expr, i int) (string, bool) {
 	return string(text), ok
 }
 
-// replace turns e into a call, keeping its id and so its place in the text.
+// replace replaces e by a call. It keeps the id and so the place in the text.
 func (l *lowering) replace(e ast.Expr, function string, args ...ast.Expr) {
 	e.SetKindCase(l.fac.NewCall(e.ID(), function, args...))
 }
 
-// newID makes a node id that stands where e stands.
+// newID makes a node id with the place of e in the text.
 func (l *lowering) newID(e ast.Expr) int64 {
 	l.nextID++
 	if at, ok := l.tree.SourceInfo().GetOffsetRange(e.ID()); ok {
@@ -244,7 +244,7 @@ func (l *lowering) newID(e ast.Expr) int64 {
 	return l.nextID
 }
 
-// knows refuses a name that does not exist where the expression stands.
+// knows refuses a name that does not exist at the place of the expression.
 func (l *lowering) knows(e ast.Expr, locals []string) {
 	name := e.AsIdent()
 	if slices.Contains(locals, name) || slices.Contains(l.names, name) {
@@ -257,7 +257,7 @@ func (l *lowering) knows(e ast.Expr, locals []string) {
 	l.fail(e, "undefined name '"+name+"'", l.namely(name))
 }
 
-// namely says what may be meant by a name that does not exist: another name, a field, or a text without its quotes.
+// namely returns a hint for a name that does not exist: another name, a field, or a text without its quotes.
 func (l *lowering) namely(name string) string {
 	in, typ := "in: "+l.src+"\n", l.scope.RecordType
 	quoted := `a text stands in quotes, "` + name + `"`
@@ -292,7 +292,7 @@ func (l *lowering) fail(e ast.Expr, message, hint string) {
 	l.err = &Error{Message: message, Hint: hint, Offset: offsetOf(l.src, l.tree.SourceInfo(), e.ID())}
 }
 
-// path reads e as a path from a name of the scope: names, fields and literal indexes only.
+// path reads e as a path: a name of the scope with fields and literal indexes. ok is false for any other expression.
 func (l *lowering) path(e ast.Expr, locals []string) (Path, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -318,8 +318,8 @@ func (l *lowering) path(e ast.Expr, locals []string) (Path, bool) {
 	return nil, false
 }
 
-// fieldIn names what e reads: the path that it is, or the first one inside it. Below a macro's variable it is the
-// text of the fields, such as p.status.
+// fieldIn returns the path that e is, or the first path inside it. For a macro's variable it is the text of the variable and its
+// fields, such as p.status.
 func (l *lowering) fieldIn(e ast.Expr, locals []string) string {
 	if p, ok := l.path(e, nil); ok {
 		return p.String()
@@ -333,7 +333,7 @@ func (l *lowering) fieldIn(e ast.Expr, locals []string) string {
 	return found
 }
 
-// read remembers a path. The name alone, such as vars or now, is read by nobody.
+// read records a path. A name without a field, such as vars or now, is not recorded.
 func (l *lowering) read(p Path) {
 	for _, known := range l.paths {
 		if slices.Equal(known, p) {
@@ -343,8 +343,8 @@ func (l *lowering) read(p Path) {
 	l.paths = append(l.paths, p)
 }
 
-// lint refuses, after the check, what CEL's types let pass: numbers are dyn to it, so `record.battery_level < "20"`
-// is only seen here.
+// lint refuses, after CEL's check, expressions that CEL's types allow: all numbers have the type dyn, so that only lint finds
+// `record.battery_level < "20"`.
 func (l *lowering) lint(checked *ast.AST) error {
 	ast.PostOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.LiteralKind && holdsZero(e.AsLiteral()) {
@@ -369,14 +369,14 @@ func (l *lowering) lint(checked *ast.AST) error {
 	return nil
 }
 
-// holdsZero reports whether a literal is a text with U+0000. Inputs have none either, so that no expression gives one: what
-// cannot be written down would fail everything beside it.
+// holdsZero reports whether a literal is a text with U+0000. Inputs have none, so no result has one either: the databases cannot
+// store it, and the whole batch would fail.
 func holdsZero(v ref.Val) bool {
 	text, ok := v.(types.String)
 	return ok && strings.IndexByte(string(text), 0) >= 0
 }
 
-// kindOf says what a value is where that is known: a literal's kind or that of a declared field.
+// kindOf returns the kind of a literal or of a declared field; empty: it is not known.
 func (l *lowering) kindOf(checked *ast.AST, e ast.Expr) string {
 	if e.Kind() == ast.LiteralKind {
 		if isNull(e.AsLiteral()) {

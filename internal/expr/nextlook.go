@@ -11,17 +11,17 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// The result of a condition that reads the time may change although nothing is written. NextLook computes when, by evaluating the
-// condition once with values that know how time changes them: now, an age, today, a number of days. At each comparison of such a value
-// with a constant one, it records the instant at which the result of the comparison changes. Until the earliest of these instants every
-// step of the evaluation, and so the result, stays the same.
+// The result of a condition that reads the time may change although nothing is written. NextLook computes when. It evaluates the
+// condition once with values that know how time changes them: now, an age, today, a number of days. At each comparison of such a
+// value with a constant one, it records the instant at which the result of the comparison changes. Until the earliest of these
+// instants every step of the evaluation, and so the result, stays the same.
 //
 // A line that uses such a value in another way cannot be analysed; shape.go finds these lines when they are compiled.
 
-// resolution is that of the engine's instants.
+// resolution is the resolution of the engine's instants.
 const resolution = time.Microsecond
 
-// lastYear is the last one that has a form in JSON (RFC 3339). What would change after it never does.
+// lastYear is the last year that has a form in JSON (RFC 3339). Later changes are ignored.
 const lastYear = 9999
 
 // NextLook returns the earliest instant after in.Now, in whole microseconds, at which time alone may change the result of the condition:
@@ -40,8 +40,8 @@ func (c *Condition) NextLook(in Input) (at time.Time, exact bool) {
 	return w.next, !w.loose
 }
 
-// Watch reports whether the condition holds, as Holds does, and when time alone may change that, as NextLook does, in one
-// evaluation. Size is how many bytes the values of the input have at most, as JSON.
+// Watch is Holds and NextLook in one evaluation: it reports whether the condition holds, and when time alone may change that. Size
+// is an upper bound of the input's size as JSON, in bytes.
 func (c *Condition) Watch(in *Input, size int) (met bool, at time.Time, exact bool) {
 	in.watch, in.failed = nil, false
 	if !c.ReadsNow() {
@@ -56,7 +56,7 @@ func (c *Condition) Watch(in *Input, size int) (met bool, at time.Time, exact bo
 	return met, w.next, !w.loose
 }
 
-// Failed reports whether a line that the last answer of Watch depends on could not be evaluated.
+// Failed reports whether a line that the last result of Watch depends on could not be evaluated.
 func (in *Input) Failed() bool { return in.failed }
 
 // TimeBound returns the first line that uses the time in a way that NextLook cannot analyse; such a condition must be evaluated
@@ -76,7 +76,7 @@ func (c *Condition) TimeBound() (line string, bound bool) {
 	return "", false
 }
 
-// ReadsNow reports whether time alone may change the answer.
+// ReadsNow reports whether time alone may change the result.
 func (c *Condition) ReadsNow() bool {
 	if c == nil {
 		return false
@@ -87,37 +87,37 @@ func (c *Condition) ReadsNow() bool {
 	return slices.ContainsFunc(c.group, (*Condition).ReadsNow)
 }
 
-// watch notes the earliest flip of one evaluation.
+// watch records the earliest instant at which time changes a comparison of one evaluation.
 type watch struct {
-	now   time.Time // in the zone in which dates are meant
+	now   time.Time // in the zone of dates
 	next  time.Time
-	loose bool // something was done with a moving value that nothing can be said of
+	loose bool // a moving value was used in a way that cannot be analysed
 }
 
-// moving is a value that time alone changes. As a value it is what it is at the instant of the evaluation.
+// moving is a value that time alone changes. Operators see its value at the instant of the evaluation.
 type moving struct {
 	ref.Val
 	motion
 	watch *watch
 }
 
-// motion says how time changes a value.
+// motion describes how time changes a value.
 type motion interface {
-	// value is what it is at t.
+	// value returns the value at t.
 	value(t time.Time) ref.Val
-	// turns are the instants at which its relation to a value that stands still can change: all of these, and others.
+	// turns returns all instants at which its order relative to a constant value can change, and possibly others.
 	turns(other ref.Val, loc *time.Location) []time.Time
 }
 
 func (w *watch) moving(m motion) *moving { return &moving{m.value(w.now), m, w} }
 
-// giveUp says that nothing is known any more; v is the value of now.
+// giveUp records that the evaluation cannot be analysed. It returns v, the value at now.
 func (w *watch) giveUp(v ref.Val) ref.Val {
 	w.loose = true
 	return v
 }
 
-// still is the value at the instant of the evaluation.
+// still returns the value at the instant of the evaluation.
 func still(v ref.Val) ref.Val {
 	if m, ok := v.(*moving); ok {
 		return m.Val
@@ -125,7 +125,7 @@ func still(v ref.Val) ref.Val {
 	return v
 }
 
-// watcher returns the watch of the first value that moves, nil when none does.
+// watcher returns the watch of the first moving value; nil if there is none.
 func watcher(values ...ref.Val) *watch {
 	for _, v := range values {
 		if m, ok := v.(*moving); ok {
@@ -135,7 +135,7 @@ func watcher(values ...ref.Val) *watch {
 	return nil
 }
 
-// compared applies a comparison, and notes when time alone has it come out differently.
+// compared applies a comparison, and records when time alone changes its result.
 func compared(x, y ref.Val, op binary) ref.Val {
 	w := watcher(x, y)
 	if w == nil {
@@ -152,7 +152,8 @@ func compared(x, y ref.Val, op binary) ref.Val {
 	}
 	loc := w.now.Location()
 	for _, turn := range m.turns(other, loc) {
-		// The first instant of the engine's at or after the turn, and the next: < turns there, <= after it.
+		// At is the first of the engine's instants at or after the turn. The result of < changes at this instant, that of <= at
+		// the next one.
 		at := turn.Add(resolution - 1).Truncate(resolution)
 		for _, at := range []time.Time{at, at.Add(resolution)} {
 			if !at.After(w.now) || at.Year() > lastYear || !w.next.IsZero() && !at.Before(w.next) {
@@ -170,14 +171,14 @@ func compared(x, y ref.Val, op binary) ref.Val {
 	return is
 }
 
-// alike compares two results of a comparison: errors are alike.
+// alike reports whether two results of a comparison are equal. All errors are equal.
 func alike(a, b ref.Val) bool {
 	x, okX := a.(types.Bool)
 	y, okY := b.(types.Bool)
 	return okX == okY && x == y
 }
 
-// movingTime is now, or the midnight of today, and a length of time more or less.
+// movingTime is now or the midnight of today, shifted by a length of time.
 type movingTime struct {
 	today bool
 	shift time.Duration
@@ -196,7 +197,7 @@ func (m movingTime) turns(other ref.Val, loc *time.Location) []time.Time {
 		return nil
 	}
 	turns := clock.shows(at.Add(-m.shift), loc)
-	if clock == wallClock { // now + shift shows it, not now: the zone's changes are off by as much
+	if clock == wallClock { // now + shift has this wall clock, so the zone's changes are shifted too
 		turns = clock.shows(at, loc)
 		for i := range turns {
 			turns[i] = turns[i].Add(-m.shift)
@@ -205,7 +206,7 @@ func (m movingTime) turns(other ref.Val, loc *time.Location) []time.Time {
 	return turns
 }
 
-// beside says on which clock it is held against another time, and what that one shows.
+// beside returns the clock on which it is compared with another time, and the other time on that clock.
 func (m movingTime) beside(other ref.Val) (clock, time.Time, bool) {
 	t, ok := asTime(other)
 	if !ok {
@@ -223,7 +224,7 @@ func (m movingTime) beside(other ref.Val) (clock, time.Time, bool) {
 	return universal, t.(types.Timestamp).Time, true
 }
 
-// movingLength is the time from base to a clock's present, or back, and a length more or less.
+// movingLength is the time from base to a clock's present, or back, shifted by a length of time.
 type movingLength struct {
 	clock clock
 	base  time.Time
@@ -254,9 +255,9 @@ func (m movingLength) turns(other ref.Val, loc *time.Location) []time.Time {
 	return m.clock.shows(m.base.Add(time.Duration(from)), loc)
 }
 
-// movingDays is the number of days until a date, or since.
+// movingDays is the number of days until a date, or since it.
 type movingDays struct {
-	date  time.Time // midnight, on the wall
+	date  time.Time // midnight, on the wall clock
 	since bool
 }
 
@@ -268,7 +269,7 @@ func (m movingDays) value(t time.Time) ref.Val {
 	return n
 }
 
-// maxDays bounds the days that are counted: the length between two dates is known up to 292 years.
+// maxDays bounds the days that are counted, because a time.Duration holds up to 292 years.
 const maxDays = 106_000
 
 func (m movingDays) turns(other ref.Val, loc *time.Location) []time.Time {
@@ -285,7 +286,7 @@ func (m movingDays) turns(other ref.Val, loc *time.Location) []time.Time {
 	return calendar.shows(m.date.AddDate(0, 0, int(math.Floor(n))), loc)
 }
 
-// clock is what can be read: the time that is the same everywhere, what a clock on the wall shows, or the date.
+// clock is a way to read the time: as an instant, as the wall clock of a zone, or as a date.
 type clock int
 
 const (
@@ -305,7 +306,7 @@ func (c clock) read(t time.Time) time.Time {
 	return t
 }
 
-// shows returns the instants at which what the clock shows can come to be at, or pass it.
+// shows returns the instants at which the clock can reach or pass the reading at.
 func (c clock) shows(at time.Time, loc *time.Location) []time.Time {
 	switch c {
 	case wallClock:
@@ -318,8 +319,8 @@ func (c clock) shows(at time.Time, loc *time.Location) []time.Time {
 	return []time.Time{at}
 }
 
-// wallTurns returns the instants at which a clock on the wall shows a time or jumps near it. No zone is further from UTC
-// than a day, nor is a clock put forward or back by more.
+// wallTurns returns the instants at which a wall clock shows a time or jumps near it. No zone is further from UTC than a day, and no
+// clock is put forward or back by more than a day.
 func wallTurns(wall time.Time, loc *time.Location) []time.Time {
 	const near = 48 * time.Hour
 	var turns []time.Time
@@ -335,7 +336,7 @@ func wallTurns(wall time.Time, loc *time.Location) []time.Time {
 	}
 }
 
-// moved computes with a moving value what arithmetic does, for the operators + and -.
+// moved is arithmetic with a moving value, for the operators + and -.
 func moved(op byte, a, b ref.Val) ref.Val {
 	w := watcher(a, b)
 	is := arithmetic(op, still(a), still(b))
@@ -343,7 +344,7 @@ func moved(op byte, a, b ref.Val) ref.Val {
 		if _, tooLong := still(a).(types.Duration); tooLong {
 			return w.giveUp(is)
 		}
-		return is // what is no time stays none
+		return is // the result is no time
 	}
 	x, first := a.(*moving)
 	y, second := b.(*moving)
@@ -363,7 +364,7 @@ func moved(op byte, a, b ref.Val) ref.Val {
 	return w.moving(m)
 }
 
-// plus is m and a length of time more, or less; or the length from a time to it. nil: it is neither.
+// plus returns m shifted by a length of time, forward or back, or the length from a time to m. nil: by is neither.
 func plus(m motion, by ref.Val, less bool) motion {
 	if d, ok := by.(types.Duration); ok {
 		length := d.Duration
@@ -390,7 +391,7 @@ func plus(m motion, by ref.Val, less bool) motion {
 	return nil
 }
 
-// takenFrom is a still value without m.
+// takenFrom returns a constant value minus m.
 func takenFrom(m motion, from ref.Val) motion {
 	switch m := m.(type) {
 	case movingTime:
@@ -405,10 +406,10 @@ func takenFrom(m motion, from ref.Val) motion {
 	return nil
 }
 
-// since is the length from a time to m; nil when that one is none.
+// since returns the length from a time to m; nil if from is not a time.
 func (m movingTime) since(from ref.Val) motion {
 	clock, at, ok := m.beside(from)
-	if !ok || clock == wallClock && m.shift != 0 { // the wall clock of another instant than now
+	if !ok || clock == wallClock && m.shift != 0 { // the wall clock of another instant than now is not analysed
 		return nil
 	}
 	return movingLength{clock: clock, base: at, plus: m.shift}
@@ -419,7 +420,7 @@ func (m movingLength) negative() movingLength {
 	return m
 }
 
-// turned is -m.
+// turned returns -m.
 func turned(m *moving) ref.Val {
 	switch of := m.motion.(type) {
 	case movingLength:

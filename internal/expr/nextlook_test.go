@@ -33,7 +33,7 @@ func TestNextLook(t *testing.T) {
 		{`age(record.absent) >= minutes(5)`, nil, ""},
 		{`age(record.name) >= minutes(5)`, nil, ""},
 		{`record.on && age(record.seen) >= minutes(5)`, nil, "2026-05-14T10:02:30Z"},
-		{`record.on || age(record.seen) >= minutes(5)`, nil, ""}, // whatever time does, it holds
+		{`record.on || age(record.seen) >= minutes(5)`, nil, ""}, // it holds at any time
 		{`!record.on && age(record.seen) >= minutes(5)`, nil, ""},
 		{`age(record.seen) >= minutes(record.limit * 2)`, nil, "2026-05-14T10:03:30Z"},
 		{`now > record.due`, nil, "2026-05-16T00:00:00.000001Z"},
@@ -50,7 +50,7 @@ func TestNextLook(t *testing.T) {
 		{`days_since(record.due) > -0.5`, nil, "2026-05-16T00:00:00Z"},
 		{`-days_until(record.due) >= 1`, nil, "2026-05-17T00:00:00Z"},
 		{`today() == record.due`, nil, "2026-05-16T00:00:00Z"},
-		{`today() + days(7) > record.due`, nil, ""}, // until the calendar ends
+		{`today() + days(7) > record.due`, nil, ""}, // it holds until the calendar ends
 		{`record.due - today() < days(2)`, nil, "2026-05-15T00:00:00Z"},
 		{`now < record.wall`, nil, "2026-05-14T23:30:00Z"},
 		{`record.visits.exists(v, now >= v.at)`, nil, "2026-05-14T12:00:00Z"},
@@ -125,7 +125,7 @@ func TestTimeBound(t *testing.T) {
 	}
 }
 
-// timed draws a condition on the time, out of atoms that NextLook knows.
+// timed draws a condition that reads the time, from atoms that NextLook can analyse.
 func timed(t *rapid.T, depth int) string {
 	pick := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
 	op := func() string { return pick("op", "<", "<=", ">", ">=", "==", "!=") }
@@ -182,9 +182,9 @@ func timed(t *rapid.T, depth int) string {
 	}
 }
 
-// What NextLook says is what comes of looking at every second of some days, and at the microseconds around whatever is
-// written in the record: until then nothing changes, and where it names a condition of one comparison, this one does.
-// The days hold clock changes, at midnight and otherwise.
+// The result of NextLook is compared with an evaluation at every second of some days, and at the microseconds around every time in the
+// record. Before the instant that NextLook returns, the result of the condition does not change. At this instant it changes, if the
+// condition is a single comparison. The days have clock changes, at midnight and at other times.
 func TestNextLookIsTheFirstFlip(t *testing.T) {
 	t.Parallel()
 	c := compiler(t)
@@ -247,7 +247,7 @@ func TestNextLookIsTheFirstFlip(t *testing.T) {
 				}
 			}
 		}
-		for s := now.Truncate(time.Minute); s.Before(end); s = s.Add(time.Minute) { // every other value is near one of these
+		for s := now.Truncate(time.Minute); s.Before(end); s = s.Add(time.Minute) { // all other values are near one of these
 			same(s)
 		}
 		for _, near := range []time.Time{at, day, wall, seen, ch.at, next, end} {

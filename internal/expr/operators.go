@@ -11,15 +11,15 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// missingError says which operand of a call was null where a value was needed. It travels as an error so that
-// CEL's own rule applies: `x < 5 || true` holds although x is missing, `x < 5 || false` does not.
+// missingError names the operand of a call that was null although the call needs a value. It is an error, so that CEL's own rule
+// applies: `x < 5 || true` holds although x is missing, `x < 5 || false` does not.
 type missingError struct{ operand int }
 
 func (*missingError) Error() string { return "a value is missing" }
 
 func missing(operand int) ref.Val { return types.WrapErr(&missingError{operand}) }
 
-// firstNull returns the first operand that is null, or -1.
+// firstNull returns the index of the first operand that is null, or -1.
 func firstNull(args ...ref.Val) int {
 	for i, a := range args {
 		if isNull(a) {
@@ -29,8 +29,8 @@ func firstNull(args ...ref.Val) int {
 	return -1
 }
 
-// equal compares any two values: numbers by value, times by what they mean, lists and objects item by item. Values
-// of different kinds are different, never an error.
+// equal reports whether two values are equal: numbers by value, times by the instant or day that they mean, lists and objects item
+// by item. Values of different kinds are different; this is not an error.
 func equal(a, b ref.Val) bool {
 	if isNull(a) || isNull(b) {
 		return isNull(a) && isNull(b)
@@ -115,7 +115,7 @@ func compare(a, b ref.Val) (order int, bad ref.Val) {
 	return 0, types.NewErr("%s cannot be compared with %s", typeName(a), typeName(b))
 }
 
-// compareTimes orders two times, at least one of which is a time already: two texts are never taken for dates.
+// compareTimes orders two times. At least one of them must be a time; two texts are not compared as dates.
 func compareTimes(a, b ref.Val) (order int, ok bool) {
 	_, aText := a.(types.String)
 	_, bText := b.(types.String)
@@ -131,7 +131,7 @@ func compareTimes(a, b ref.Val) (order int, ok bool) {
 	return x.Compare(y), true
 }
 
-// onOneClock makes two times comparable. An instant beside a date is read on the wall clock of its own zone.
+// onOneClock makes two times comparable. An instant that is compared with a date is read on the wall clock of its own zone.
 func onOneClock(a, b ref.Val) (x, y time.Time, wall bool) {
 	la, aLocal := a.(local)
 	lb, bLocal := b.(local)
@@ -161,7 +161,7 @@ func float(v ref.Val) float64 {
 	return float64(v.(types.Double))
 }
 
-// compareNumbers is exact also where one side is a whole number beyond 2^53.
+// compareNumbers is exact, even if one side is a whole number beyond 2^53.
 func compareNumbers(a, b ref.Val) int {
 	x, xInt := a.(types.Int)
 	y, yInt := b.(types.Int)
@@ -177,7 +177,7 @@ func compareNumbers(a, b ref.Val) int {
 	return -compareExact(y, float(a))
 }
 
-// compareExact compares a whole number with the float it rounds to.
+// compareExact compares a whole number with the float to which it rounds.
 func compareExact(i types.Int, f float64) int {
 	if f >= 1<<63 {
 		return -1
@@ -212,7 +212,7 @@ func arithmetic(op byte, a, b ref.Val) ref.Val {
 	return types.NewErr("%s and %s cannot be joined by %c", typeName(a), typeName(b), op)
 }
 
-// calculate stays with whole numbers where the result is one; otherwise it computes in decimals.
+// calculate computes with whole numbers if both operands and the result are whole, and otherwise with decimals.
 func calculate(op byte, a, b ref.Val) ref.Val {
 	x, xInt := a.(types.Int)
 	y, yInt := b.(types.Int)

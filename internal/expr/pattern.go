@@ -13,29 +13,29 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// A regular expression runs in a time that grows with the length of the text times the size of the compiled program, and
-// to compile one may take much longer than its length shows: x{1000} is seven bytes. So the size of the program is
-// computed from the parsed pattern before it is compiled, and matches(text, pattern) is two calls:
+// The time of a regular expression grows with the length of the text times the size of the compiled program. Compiling a short
+// pattern may take long: x{1000} is seven bytes. So the size of the program is computed from the parsed pattern before it is
+// compiled, and matches(text, pattern) becomes two calls:
 //
-//	@matches(text, pattern)   compiles the pattern, and is charged for that and for what the match will cost
-//	@found(attempt)           runs it, if the cost limit allows it to go on
+//	@matches(text, pattern)   compiles the pattern, and is charged for that and for the match
+//	@found(attempt)           runs it, if the cost limit is not reached
 //
 // The pattern of a definition is compiled once, with the expression.
 
 const (
-	// maxPattern bounds a pattern from data, in bytes. One that a person writes is a tenth of it.
+	// maxPattern bounds a pattern from data, in bytes: ten times a pattern that a person writes.
 	maxPattern = 1024
-	// maxProgram bounds the instructions of a compiled pattern: a word of 2,000 letters, or x{1000} twice. It compiles
-	// within a millisecond.
+	// maxProgram bounds the instructions of a compiled pattern: a word of 2,000 letters, or x{1000} twice. Such a pattern
+	// compiles within a millisecond.
 	maxProgram = 2000
-	// To compile an instruction takes as long as about ten steps of an evaluation (measured), and so do 16 ranges of a class.
+	// Compiling an instruction, or 16 ranges of a class, takes as long as about ten steps of an evaluation (measured).
 	compileCost    = 10
 	rangesOfAnItem = 16
-	// To parse a class of Unicode, such as \pL, takes up to 0.2 ms, and to fold a wide range to ignore case up to 4 ms
-	// (measured): 25 and 2 of them are parsed.
+	// Parsing a class of Unicode, such as \pL, takes up to 0.2 ms, and folding the case of a wide range up to 4 ms (measured). The
+	// costs allow 25 classes and 2 such ranges.
 	classCost   = 4_000
 	foldCost    = 50_000
-	bytesOfCost = 10 // that are read for one unit of the cost
+	bytesOfCost = 10 // bytes that are read for one unit of the cost
 )
 
 var errPatternTooLarge = errors.New("this regular expression is too large")
@@ -44,10 +44,10 @@ var errPatternTooLarge = errors.New("this regular expression is too large")
 type pattern struct {
 	re    *regexp.Regexp
 	steps uint64 // at least the instructions of its program
-	cost  uint64 // of making it; 0: it was made with the definition
+	cost  uint64 // of compiling it; 0: it was compiled with the definition
 }
 
-// compilePattern compiles a pattern of at most limit bytes. Its errors do not repeat more of the pattern than Go's do.
+// compilePattern compiles a pattern of at most limit bytes. Its errors repeat no more of the pattern than Go's errors do.
 func compilePattern(text string, limit int) (*pattern, error) {
 	if len(text) > limit {
 		return nil, fmt.Errorf("the regular expression is longer than %d bytes", limit)
@@ -80,7 +80,7 @@ func plainPatternError(err error) error {
 	return err
 }
 
-// parseCost is at least what it takes to parse a pattern, seen from its text.
+// parseCost returns an upper bound of the cost of parsing a pattern.
 func parseCost(text string) uint64 {
 	cost := uint64(1 + len(text))
 	cost += classCost * uint64(strings.Count(text, `\p`)+strings.Count(text, `\P`))
@@ -101,7 +101,7 @@ func folds(text string) bool {
 	return false
 }
 
-// wide reports whether a range of a pattern may go beyond ASCII: it contains such a character, as itself or by its number.
+// wide reports whether a range of a pattern may go beyond ASCII: whether the pattern contains such a character, or the number of one.
 func wide(text string) bool {
 	for i := range len(text) {
 		if text[i] >= 0x80 || text[i] == '\\' && i+1 < len(text) && (text[i+1] == 'x' || '0' <= text[i+1] && text[i+1] <= '7') {
@@ -111,10 +111,10 @@ func wide(text string) bool {
 	return false
 }
 
-// programSize is at least the number of instructions that a parsed pattern compiles to, and what they weigh with the
-// ranges of their classes.
+// programSize returns an upper bound of the instructions to which a parsed pattern compiles, and their weight with the ranges of
+// their classes.
 func programSize(re *syntax.Regexp) (steps, weight uint64) {
-	const own = 2 // the beginning and the end of a program
+	const own = 2 // instructions at the beginning and the end of a program
 	steps, weight = sizeOf(re)
 	return steps + own, weight + own
 }
@@ -141,19 +141,19 @@ func sizeOf(re *syntax.Regexp) (steps, weight uint64) {
 	return bounded64(steps + own), bounded64(weight + own)
 }
 
-// bounded64 keeps a size where it cannot overflow when it is multiplied by a repetition, of at most 1,000.
+// bounded64 limits a size, so that it does not overflow when it is multiplied by a repetition of at most 1,000.
 func bounded64(n uint64) uint64 { return min(n, 1<<40) }
 
-// attempt is a text and the pattern that is to be found in it, not looked for yet.
+// attempt is a match that has not run yet: a text and a pattern.
 type attempt struct {
 	*pattern
 	text string
 }
 
-// run looks for the pattern.
+// run searches the text for the pattern.
 func (a *attempt) run() ref.Val { return types.Bool(a.re.MatchString(a.text)) }
 
-// charge is what making the pattern cost, and what it will cost to look for it.
+// charge returns the cost of compiling the pattern and of searching the text.
 func (a *attempt) charge() uint64 {
 	return a.pattern.cost + uint64(len(a.text))*a.steps/bytesOfCost
 }
@@ -173,7 +173,7 @@ func (*attempt) Type() ref.Type { return types.BoolType }
 // Value implements ref.Val.
 func (a *attempt) Value() any { return a }
 
-// matches takes a pattern from the data; constantPattern has compiled the others.
+// matches compiles a pattern from the data. Constant patterns are compiled by constantPattern.
 func matches(x, given ref.Val) ref.Val {
 	text, ok := given.(types.String)
 	if !ok {

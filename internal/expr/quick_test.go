@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The closures of a line say of any record what the interpreter says, when time alone changes it included.
+// For any record, the quick form of a line has the same result as the interpreter, and the same instant at which time alone changes
+// it.
 func TestTheQuickFormSaysWhatTheInterpreterSays(t *testing.T) {
 	t.Parallel()
 	c := compiler(t)
@@ -47,7 +48,7 @@ func TestTheQuickFormSaysWhatTheInterpreterSays(t *testing.T) {
 		src := draw(t, 0)
 		cond, err := c.Line(src, everywhere())
 		if err != nil {
-			return // the check knows that it is wrong
+			return // the compiler refuses it
 		}
 		lines++
 		for range 5 {

@@ -7,19 +7,19 @@ import (
 	"cel.dev/cel-go/common/ast"
 )
 
-// RecordType declares the fields of a record, so that a misspelt one is an error when the definition is read. A field
-// that names another record or a place is of type Any.
+// RecordType declares the fields of a record, so that a misspelt field is an error when the definition is read. A field that names
+// another record or a place has the type Any.
 type RecordType struct {
 	Name   string
 	Fields map[string]Type
-	// Declared are the types as they are written: text, datetime, record(centre). They are more precise than the types of expressions, and
-	// the values of records are checked against them.
+	// Declared are the types as they are written: text, datetime, record(centre). They are more precise than the types of expressions.
+	// The values of records are checked by them.
 	Declared map[string]string
-	// Related are the types of the records that fields name; nil where that type is not declared.
+	// Related are the types of the records that fields name, by field; nil if that type is not declared.
 	Related map[string]*RecordType
 }
 
-// kindOf names the kind of the declared field at p, when p is one.
+// kindOf returns the kind of the declared field at p; ok is false if there is none.
 func (t *RecordType) kindOf(p Path) (string, bool) {
 	if t == nil || len(p) != 2 || p[0] != "record" {
 		return "", false
@@ -40,7 +40,7 @@ func (t *RecordType) lacks(p Path) bool {
 	return !declared && !slices.Contains(recordNames(), p[1])
 }
 
-// names returns all that can be read of a record of the type.
+// names returns all names that can be read of a record of the type.
 func (t *RecordType) names() []string {
 	return slices.Concat(slices.Sorted(maps.Keys(t.Fields)), recordNames())
 }
@@ -53,7 +53,7 @@ func recordNames() []string {
 	}
 }
 
-// firstStep returns the node of a path at which its first field stands.
+// firstStep returns the node of the first field of a path.
 func firstStep(e ast.Expr) ast.Expr {
 	for {
 		var below ast.Expr

@@ -8,14 +8,14 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// Related is a record that a field of another one names: as a value it is the id, and below it are its own fields
-// (model.md §6, relations). Of one that does not exist every field is null.
+// Related is a record that a field of another record names. As a value it is the id; its fields can be read below it (model.md §6,
+// relations). If the record does not exist, all its fields are null.
 type Related struct {
 	ID     string
 	Fields map[string]any
 }
 
-// MarshalText is the id alone.
+// MarshalText returns the id.
 func (r Related) MarshalText() ([]byte, error) { return []byte(r.ID), nil }
 
 // related is Related in an evaluation.
@@ -39,7 +39,7 @@ func (r related) Size() ref.Val { return r.fields.Size() }
 // Iterator implements traits.Iterable.
 func (r related) Iterator() traits.Iterator { return r.fields.Iterator() }
 
-// plain is the id of a related record, and every other value as it is: operators know no records.
+// plain returns the id of a related record and any other value unchanged, because operators do not accept records.
 func plain(v ref.Val) ref.Val {
 	if r, ok := v.(related); ok {
 		return r.String
@@ -47,7 +47,7 @@ func plain(v ref.Val) ref.Val {
 	return v
 }
 
-// RelationOf is the type of the records that a declared field names: record(TYPE). Empty: it names none.
+// RelationOf returns the type of the records that a declared field names, TYPE in record(TYPE); empty: it names none.
 func (t *RecordType) RelationOf(field string) string {
 	if t == nil {
 		return ""
@@ -59,11 +59,11 @@ func (t *RecordType) RelationOf(field string) string {
 	return strings.TrimSuffix(target, ")")
 }
 
-// MaxSteps is how many relations a path may follow.
+// MaxSteps bounds the relations that a path follows.
 const MaxSteps = 3
 
-// Relations are the fields that a path of a record of the type follows to other records, and the field that it reads of
-// the last of these; nil when it stays with the record.
+// Relations returns the fields by which a path follows relations from a record of the type, and the field that it reads of the last
+// record; nil if the path follows no relation.
 func (t *RecordType) Relations(p Path) (steps []string, field string) {
 	if len(p) == 0 || p[0] != "record" {
 		return nil, ""
@@ -78,7 +78,7 @@ func (t *RecordType) Relations(p Path) (steps []string, field string) {
 	return steps, field
 }
 
-// lacksBelow finds the first field of a path across relations that no record of its type has.
+// lacksBelow returns the first field of a path across relations that no record of its type has, with that type.
 func (t *RecordType) lacksBelow(p Path) (of *RecordType, field string) {
 	for i := 1; i+1 < len(p) && t.RelationOf(p[i]) != ""; i++ {
 		if t = t.Related[p[i]]; t.lacks(Path{"record", p[i+1]}) {

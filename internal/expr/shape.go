@@ -7,8 +7,8 @@ import (
 	"cel.dev/cel-go/common/operators"
 )
 
-// shape reports of a checked expression whether it reads the time, and whether it does so in a shape of which NextLook
-// can say nothing: anything but comparing with values that stand still, and adding and subtracting lengths of time.
+// shape reports whether a checked expression reads the time, and whether it is loose: whether NextLook cannot analyse it. NextLook
+// analyses comparisons of moving values with constant ones, and the addition and subtraction of lengths of time.
 func shape(e ast.Expr) (readsNow, loose bool) {
 	var s shapes
 	s.mustStand(e)
@@ -17,16 +17,16 @@ func shape(e ast.Expr) (readsNow, loose bool) {
 
 type shapes struct{ readsNow, loose bool }
 
-// motionKind says what kind of value time alone changes.
+// motionKind is a kind of value by how time alone changes it.
 type motionKind int
 
 const (
-	stands motionKind = iota // it does not, other than by what a comparison notes
+	stands motionKind = iota // it does not change, or only with the result of a comparison, which is recorded
 	moves                    // a time, or a length of time
 	counts                   // a number of days
 )
 
-// kind finds the kind of e, and whether it is loose.
+// kind returns the kind of e, and records whether e is loose.
 func (s *shapes) kind(e ast.Expr) motionKind {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -48,7 +48,7 @@ func (s *shapes) kind(e ast.Expr) motionKind {
 		c := e.AsComprehension()
 		s.mustStand(c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result())
 		if slices.Contains([]string{c.IterVar(), c.IterVar2(), c.AccuVar()}, "now") {
-			s.loose = true // another now
+			s.loose = true // it reads another now
 		}
 	case ast.StructKind, ast.LiteralKind, ast.UnspecifiedExprKind:
 	}
@@ -78,7 +78,7 @@ func (s *shapes) callKind(call ast.CallExpr) motionKind {
 	case operators.In:
 		s.loose = s.loose || kinds[1] != stands
 		return stands
-	case operators.Conditional: // the comparison that decides between the branches is noted
+	case operators.Conditional: // the comparison that decides between the branches is recorded
 		s.loose = s.loose || n > 1 && kinds[1] != kinds[2]
 		return found
 	case "age", "today":
@@ -87,7 +87,7 @@ func (s *shapes) callKind(call ast.CallExpr) motionKind {
 	case "days_until", "days_since":
 		s.loose = s.loose || n > 1
 		return counts
-	case "date": // now says only in which zone
+	case "date": // only the zone of now is read
 		s.loose = s.loose || kinds[0] != stands
 		return stands
 	case operators.Negate:

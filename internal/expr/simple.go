@@ -13,8 +13,8 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// Simple compiles the form of three keys, field, op and value, which forms and imports use (C3, C6). It means exactly
-// what the expression means that it is turned into. Its errors are *Error, with an offset of 0.
+// Simple compiles the form with the keys field, op and value, which forms and imports use (C3, C6). It is translated to an expression
+// and means the same. Its errors are *Error, with an offset of 0.
 func (c *Compiler) Simple(field, op string, value any, scope Scope) (*Condition, error) {
 	f, err := fieldPath(field)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Compiler) Simple(field, op string, value any, scope Scope) (*Condition,
 	return &Condition{line: p, source: written}, nil
 }
 
-// simpleSource writes the expression that field, op and value stand for.
+// simpleSource returns the expression for field, op and value.
 func simpleSource(f, op string, value any) (string, error) {
 	if sign, ok := comparison(op); ok {
 		lit, err := literalOf(value)
@@ -111,7 +111,7 @@ func comparison(op string) (sign string, ok bool) {
 	return "", false
 }
 
-// fieldPath writes a dotted field as an expression: parts that are no names become indexes.
+// fieldPath writes a dotted field as an expression. Parts that are not names become indexes.
 func fieldPath(field string) (string, error) {
 	parts := strings.Split(field, ".")
 	for _, part := range parts {
@@ -132,7 +132,7 @@ func isName(s string) bool {
 			return false
 		}
 	}
-	switch s { // words of the language
+	switch s { // reserved words of the language
 	case "", "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
 		"package", "namespace", "return", "var", "void", "while":
 		return false
@@ -195,7 +195,7 @@ func literalOf(value any) (string, error) {
 	return "", &Error{Message: fmt.Sprintf("a value must be a text, a number, true, false or a list, not %T", value)}
 }
 
-// numberLiteral writes a whole number beyond 64 bits as a decimal.
+// numberLiteral writes a number; a whole number of more than 64 bits becomes a decimal.
 func numberLiteral(s string) string {
 	if strings.ContainsAny(s, ".eE") {
 		return s
@@ -206,7 +206,7 @@ func numberLiteral(s string) string {
 	return s
 }
 
-// display writes a value as its author would.
+// display writes a value as the author of a definition writes it.
 func display(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -221,7 +221,7 @@ func display(value any) string {
 	return fmt.Sprint(value)
 }
 
-// shifted is t moved by an offset in calendar units: now >= shifted(record.last_visit, "3d").
+// shifted returns t moved by an offset in calendar units: now >= shifted(record.last_visit, "3d").
 func shifted(t, offset ref.Val) ref.Val {
 	if isNull(t) {
 		return missing(0)

@@ -16,7 +16,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// adapter converts JSON values as they are read, so an evaluation touches only what the expression names.
+// adapter converts JSON values when they are read, so that an evaluation converts only the values that the expression names.
 type adapter struct{}
 
 // NativeToValue implements CEL's type adapter.
@@ -61,13 +61,13 @@ func adapt(value any) ref.Val {
 	return types.NewErr("a value of type %T is no JSON value", value)
 }
 
-// TextValue is a text of an input as an evaluation wants it, so that none has to make it so.
+// TextValue returns a text in the form that evaluations use, so that they need not convert it.
 func TextValue(s string) any { return types.String(s) }
 
 // NumberValue returns the number of a JSON text in the form that evaluations use.
 func NumberValue(s string) any { return number(json.Number(s)) }
 
-// TextOf is the text that a value of an input is; empty when it is none.
+// TextOf returns a value of an input as a text; empty if it is not a text.
 func TextOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -81,15 +81,15 @@ func TextOf(v any) string {
 }
 
 const (
-	// maxDigits bounds a number's text: a longer one takes as long to read as a text of its length, each time.
+	// maxDigits bounds the text of a number, because each use of the number parses the text.
 	maxDigits = 1000
-	// maxFieldName bounds the name of a field that an expression computes, which is hashed each time.
+	// maxFieldName bounds the name of a field that an expression computes, because each use hashes it.
 	maxFieldName = 1024
 	// maxTimeText is longer than any text that contains a time.
 	maxTimeText = 64
 )
 
-// number keeps whole numbers exact as far as 64 bits go.
+// number converts a number. Whole numbers of up to 64 bits are exact.
 func number(n json.Number) ref.Val {
 	if len(n) > maxDigits {
 		return types.NewErr("a number of more than %d digits cannot be computed with", maxDigits)
@@ -114,7 +114,7 @@ func wrap(m map[string]any) ref.Val {
 	return object(m)
 }
 
-// recipient lets customerRef, the source's name (C5), read customer_ref.
+// wrapRecipient makes customer_ref readable as customerRef, its name in the source (C5).
 func wrapRecipient(value any) ref.Val {
 	m, ok := value.(map[string]any)
 	if !ok {
@@ -137,7 +137,7 @@ func (r recipient) Find(key ref.Val) (ref.Val, bool) {
 
 func (r recipient) Get(key ref.Val) ref.Val { v, _ := r.Find(key); return v }
 
-// Find implements traits.Mapper. Every key is found; that of no field gives null.
+// Find implements traits.Mapper. Every key is found; a key without a field gives null.
 func (o object) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
@@ -180,13 +180,13 @@ func (o object) Type() ref.Type { return types.MapType }
 // Value implements ref.Val.
 func (o object) Value() any { return map[string]any(o) }
 
-// ConvertToNative implements ref.Val; export is the way out.
+// ConvertToNative implements ref.Val. Results are converted by export instead.
 func (o object) ConvertToNative(reflect.Type) (any, error) { return map[string]any(o), nil }
 
 // ConvertToType implements ref.Val.
 func (o object) ConvertToType(t ref.Type) ref.Val { return noConversion(o, t) }
 
-// absent is null, in the data or because a field is missing. Fields of null are null; it holds no items.
+// absent is null, in the data or because a field is missing. Fields of null are null, and null has no items.
 type absent struct{}
 
 // Find implements traits.Mapper.
@@ -227,8 +227,8 @@ func isNull(v ref.Val) bool {
 	return false
 }
 
-// local is a date or a date and time without a zone, kept as if it were in UTC. It becomes comparable with an
-// instant by reading the instant's own wall clock, so a calendar day is a calendar day across a clock change.
+// local is a date, or a date and time without a zone, stored as if it were in UTC. It is compared with the wall clock of an instant in
+// the instant's zone, so that days are calendar days even if the clocks change.
 type local struct{ wall time.Time }
 
 func dateValue(d civil.Date) local {
@@ -256,7 +256,7 @@ func noConversion(v ref.Val, t ref.Type) ref.Val {
 
 func instant(t time.Time) ref.Val { return types.Timestamp{Time: t} }
 
-// wallOf reads the wall clock of an instant's own zone.
+// wallOf returns the wall clock of an instant in its own zone.
 func wallOf(t time.Time) time.Time {
 	y, m, d := t.Date()
 	h, min, s := t.Clock()
@@ -270,7 +270,7 @@ func asTime(v ref.Val) (ref.Val, bool) {
 		return v, true
 	case types.String:
 		s := string(v)
-		if len(s) < len("2006-01-02") || len(s) > maxTimeText || s[4] != '-' { // most texts are no times: say so before a parser allocates
+		if len(s) < len("2006-01-02") || len(s) > maxTimeText || s[4] != '-' { // most texts are no times, and a parser would allocate
 			return nil, false
 		}
 		if d, err := civil.ParseDate(s); err == nil {
@@ -298,7 +298,7 @@ func get(v ref.Val, step string) ref.Val {
 	return absent{}
 }
 
-// export turns a result into JSON values and times.
+// export converts a result to JSON values and times.
 func export(v ref.Val) any {
 	switch v := v.(type) {
 	case absent, types.Null, *types.Err, *types.Unknown:
@@ -344,7 +344,7 @@ func export(v ref.Val) any {
 	return v.Value()
 }
 
-// export checks the result against what was wanted and hands it out.
+// export checks that a result has the type for which the program was compiled, and converts it.
 func (p *Program) export(v ref.Val, in *Input) (any, error) {
 	if isNull(v) {
 		return nil, nil
@@ -356,7 +356,7 @@ func (p *Program) export(v ref.Val, in *Input) (any, error) {
 	case Number:
 		ok = isNumber(v)
 	case Text:
-		if isNumber(v) { // a telephone number or an id that the source writes as a number
+		if isNumber(v) { // sources write telephone numbers and ids as numbers
 			return fmt.Sprint(v.Value()), nil
 		}
 		_, ok = v.(types.String)
@@ -378,7 +378,7 @@ func (p *Program) export(v ref.Val, in *Input) (any, error) {
 	return export(v), nil
 }
 
-// resolve gives a local date and time its instant in the input's zone (decision 27).
+// resolve returns the instant of a local date and time in the input's zone (decision 27).
 func (in *Input) resolve(wall time.Time) time.Time {
 	zone := in.Zone
 	if zone == nil {

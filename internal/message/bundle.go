@@ -9,14 +9,14 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Part is one of several messages that become one.
+// Part is one of the messages that Bundle joins.
 type Part struct {
 	Subject string
 	Text    string
 	HTML    string
 }
 
-// Lines between the parts of a bundle.
+// The separators between the parts of a bundle.
 const (
 	blankLine  = "\n\n"
 	dashes     = "\n\n----------\n\n"
@@ -37,19 +37,19 @@ func Bundle(parts []Part, keep int, email bool, limits Limits) (whole Part, out 
 	}
 	given := parts
 	parts = slices.Clone(parts)
-	heads := make([]string, len(parts)) // of those that are pages
+	heads := make([]string, len(parts)) // of the parts that are pages
 	for i, p := range parts {
 		if head, body, ok := cutPage(p.HTML); ok {
 			parts[i].HTML, heads[i] = body, head
 		}
-		if p.Text == "" && p.HTML == "" { // it has said all in its subject
+		if p.Text == "" && p.HTML == "" { // its subject is its whole content
 			parts[i].Text = p.Subject
 		}
 	}
 	rich := func(p Part) bool { return p.HTML != "" && !document(p.HTML) }
 	useHTML := !slices.ContainsFunc(parts, func(p Part) bool { return !rich(p) }) || parts[keep].Text == ""
 	useText := parts[keep].Text != "" && (!useHTML || !slices.ContainsFunc(parts, func(p Part) bool { return p.Text == "" }))
-	if useHTML && !rich(parts[keep]) { // a whole document and nothing else
+	if useHTML && !rich(parts[keep]) { // it is a whole document and has no text
 		return given[keep], others(len(parts), keep)
 	}
 	in := map[int]Part{}
@@ -120,7 +120,7 @@ func others(n, keep int) (list []int) {
 	return list
 }
 
-// document reports whether HTML is a whole document, which cannot stand beside another one.
+// document reports whether HTML is a whole document, which cannot be joined with another one.
 func document(text string) bool {
 	tokens := html.NewTokenizer(strings.NewReader(text))
 	for {
@@ -139,10 +139,10 @@ func document(text string) bool {
 	}
 }
 
-// closed writes a piece of HTML as programs that show it understand it, with everything ended that it begins.
+// closed returns a piece of HTML as browsers parse it, with all elements closed.
 func closed(text string) string {
 	nodes, err := html.ParseFragment(strings.NewReader(text), &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body})
-	if err != nil { // only reading fails, and there is nothing to read from
+	if err != nil { // only a failing reader gives an error, and a text does not fail
 		return html.EscapeString(text)
 	}
 	var b strings.Builder

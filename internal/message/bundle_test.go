@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/message"
 )
 
-// What several messages become as one, and which of them stay out.
+// Bundle joins messages into one and leaves some out.
 //
 // Shows: R7.
 func TestBundle(t *testing.T) {
@@ -81,7 +81,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// Texts in Markdown are pages; one page is put around all of them.
+// Rendered Markdown texts are pages; the bundle has one page around all of them.
 func TestBundleOfMarkdown(t *testing.T) {
 	t.Parallel()
 	page := func(text string) message.Part {

@@ -18,9 +18,9 @@ type corpusCase struct {
 	Invalid  bool           `json:"invalid"`
 }
 
-// TestCorpus holds the language against a public conformance corpus. Each valid template gives the text that the
-// corpus expects, or it is refused; none gives another text. The corpus is no part of this repository:
-// CARILLON_LIQUID_CORPUS names the directory that holds golden_liquid.json.
+// TestCorpus compares the language with a public conformance corpus. Each valid template gives the text that the corpus expects, or
+// is refused; none gives another text. The corpus is not part of this repository: CARILLON_LIQUID_CORPUS names the directory that
+// holds golden_liquid.json.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("CARILLON_LIQUID_CORPUS")

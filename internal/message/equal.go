@@ -8,10 +8,10 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// itemCost is the work of an item that is split off or compared: more than that of the byte it may stand for.
+// itemCost is the work of splitting off or comparing an item. It is more than the work of a byte, which may be a whole item.
 const itemCost = 16
 
-// instant is a local instant as any other.
+// instant returns the instant of a Local, and any other value unchanged.
 func instant(v any) any {
 	if l, ok := v.(Local); ok {
 		return l.Time
@@ -19,7 +19,8 @@ func instant(v any) any {
 	return v
 }
 
-// same compares by value: numbers in any notation, texts, lists and objects item by item, and the words empty and blank.
+// same reports whether two values are equal: numbers in any notation, texts, lists and objects item by item, and the words empty
+// and blank.
 func (s *state) same(a, b any) (bool, error) {
 	a, b = instant(a), instant(b)
 	if _, ok := a.(emptyWord); ok {
@@ -103,7 +104,7 @@ func (n num) compare(m num) int {
 	return cmp.Compare(n.f, m.f)
 }
 
-// empty: a text, a list or an object without content.
+// empty reports whether a value is a text, a list or an object without content.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -117,7 +118,7 @@ func empty(v any) bool {
 	return ok && len(items) == 0
 }
 
-// blank: what is empty, a text of blanks, false, or nothing.
+// blank reports whether a value is empty, a text of blanks, false, or null.
 func blank(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -132,7 +133,7 @@ func blank(v any) bool {
 	return empty(v)
 }
 
-// order compares two values of one kind; other pairs have no order.
+// order compares two values of the same kind. ok is false for two values without an order.
 func order(a, b any) (int, bool) {
 	a, b = instant(a), instant(b)
 	if x, ok := number(a); ok {
@@ -155,7 +156,7 @@ func order(a, b any) (int, bool) {
 	return cmp.Compare(x, y), okX && okY
 }
 
-// contains looks for an item of a list, a field of an object or a part of a text. Nothing and false are in none of them.
+// contains reports whether a list has an item, an object a field, or a text a part. Null and false are contained in nothing.
 func (s *state) contains(a, b any) (bool, error) {
 	if !truthy(b) {
 		return false, nil

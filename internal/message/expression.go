@@ -15,7 +15,7 @@ type literal struct{ value any }
 
 func (l literal) eval(*state, bool) (any, error) { return l.value, nil }
 
-// path is a variable and the fields below it. A step is a name or, in brackets, an expression.
+// path is a variable and fields below it. A step is a name or, in brackets, an expression.
 type path struct {
 	root  string
 	steps []step
@@ -55,7 +55,7 @@ func (p *path) eval(s *state, lenient bool) (any, error) {
 	return value, nil
 }
 
-// upTo writes the path and its first n steps.
+// upTo writes the variable and its first n steps.
 func (p *path) upTo(n int) string {
 	var b strings.Builder
 	b.WriteString(p.root)
@@ -72,7 +72,7 @@ func (p *path) upTo(n int) string {
 	return b.String()
 }
 
-// field reads a field or an item. What is not there is not ok.
+// field reads a field or an item; ok is false if there is none.
 func field(value, key any) (any, bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -104,7 +104,7 @@ func field(value, key any) (any, bool) {
 	return nil, false
 }
 
-// item reads a list: by index, from its end where negative, or by size, first or last.
+// item reads an item of a list by its index, which counts from the end if it is negative, or the list's size, first or last.
 func item(key any, n int, at func(int) any) (any, bool) {
 	switch key {
 	case "size":
@@ -123,12 +123,12 @@ func item(key any, n int, at func(int) any) (any, bool) {
 		i += int64(n)
 	}
 	if i < 0 || i >= int64(n) {
-		return nil, key == int64(0) || key == int64(-1) // the first of nothing is nothing
+		return nil, key == int64(0) || key == int64(-1) // the first item of an empty list is null
 	}
 	return at(int(i)), true
 }
 
-// span is (1..5).
+// span is a range, such as (1..5).
 type span struct{ from, to expression }
 
 func (r span) eval(s *state, lenient bool) (any, error) {
@@ -254,15 +254,15 @@ func (f *filtered) eval(s *state, lenient bool) (any, error) {
 	return out, s.work(weight(out))
 }
 
-// emptyWord is the word empty or blank in a comparison.
+// emptyWord is the word empty or blank, which comparisons treat in their own way.
 type emptyWord string
 
 const (
 	emptyName emptyWord = "empty" // a text, a list or an object without content
-	blankName emptyWord = "blank" // that, a text of blanks, false, or nothing
+	blankName emptyWord = "blank" // an empty value, a text of blanks, false, or null
 )
 
-// reserved words that are literals.
+// wordValue returns the value of a reserved word that is a literal.
 func wordValue(word string) (any, bool) {
 	switch word {
 	case "true":

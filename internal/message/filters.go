@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// filter is a filter, written after | in a template.
+// filter is a function that is written after | in a template.
 type filter struct {
 	run         func(s *state, in any, args []any) (any, error)
-	least, most int    // arguments
-	named       string // the name of an argument that run gets last, if it is given
+	least, most int    // number of arguments
+	named       string // the name of a named argument, which run gets as the last one if it is given
 }
 
 func (f filter) count() string {
@@ -30,7 +30,7 @@ func (f filter) count() string {
 	return fmt.Sprintf("%d to %d values", f.least, f.most)
 }
 
-// filterNamed finds a filter. They are Liquid's own, and date, local_time, cycle_at and raw.
+// filterNamed returns the filter of that name: one of Liquid's own, or date, local_time, cycle_at or raw.
 func filterNamed(name string) (filter, bool) {
 	switch name {
 	// texts
@@ -203,7 +203,8 @@ func newlineToBr(s *state, in any, _ []any) (any, error) {
 	return safe(strings.ReplaceAll(strings.ReplaceAll(t, "\r\n", "\n"), "\n", "<br />\n")), nil
 }
 
-// replaced replaces the first so many, all for -1, or the last for 0. It computes the length of its result first: replacing a letter by a page is how small texts become huge.
+// replaced returns the filter that replaces a text: the first times occurrences, all for -1, or the last one for 0. The filter
+// computes the length of its result first, because replacing a letter by a page makes a small text huge.
 func replaced(times int) func(*state, any, []any) (any, error) {
 	return func(s *state, in any, args []any) (any, error) {
 		t, err := textOf(in)
@@ -297,18 +298,18 @@ func split(s *state, in any, args []any) (any, error) {
 	if err := s.work(itemCost * (strings.Count(t, by) + 1)); err != nil {
 		return nil, err
 	}
-	if by == " " { // at any row of blanks
+	if by == " " { // a blank splits at any run of blanks
 		parts := strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune(blankSigns+"\v\f\x00", r) })
 		return convert(parts), s.work(itemCost * len(parts))
 	}
 	parts := strings.Split(t, by)
-	for len(parts) > 0 && parts[len(parts)-1] == "" { // as Ruby does
+	for len(parts) > 0 && parts[len(parts)-1] == "" { // Ruby drops empty parts at the end too
 		parts = parts[:len(parts)-1]
 	}
 	return convert(parts), nil
 }
 
-// slice takes a part of a text or a list: from an index, one item or the given number.
+// slice returns a part of a text or a list: one character or item at an index, or the given number of them.
 func slice(_ *state, in any, args []any) (any, error) {
 	from, err := wholeOf(args[0], "index")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// listFilter finds the filters of lists.
+// listFilter returns the filter of lists of that name.
 func listFilter(name string) (filter, bool) {
 	switch name {
 	case "size":
@@ -65,7 +65,7 @@ func listFilter(name string) (filter, bool) {
 	return filter{}, false
 }
 
-// listOf reads a list; nothing is an empty one.
+// listOf reads a list; null is an empty one.
 func listOf(v any) ([]any, error) {
 	items, ok := list(v)
 	if !ok && v != nil {
@@ -121,7 +121,7 @@ func concat(_ *state, in any, args []any) (any, error) {
 	return slices.Concat(items, more), nil
 }
 
-// property reads a field of an item; one that lacks it gives nothing.
+// property reads a field of an item; the result is null if the item lacks it.
 func property(item any, name string) (any, error) {
 	m, ok := item.(map[string]any)
 	if !ok {
@@ -178,7 +178,8 @@ func sum(_ *state, in any, args []any) (any, error) {
 	return total, nil
 }
 
-// cycleAt is the nth item, counted from 1, going round: the tip of week 8 out of 7 is the first again.
+// cycleAt returns the nth item of a list, counted from 1, and begins again after the last: for 8 of a list of 7 it returns the
+// first one.
 func cycleAt(_ *state, in any, args []any) (any, error) {
 	items, err := listOf(in)
 	if err != nil {

@@ -66,7 +66,7 @@ func withNumber(change func(a, b num) (any, error)) filter {
 	}}
 }
 
-// costOf returns the cost of computing with a number: decimals are exact, so the cost grows with their digits.
+// costOf returns the work of computing with a number. Decimals are exact, so the work grows with their digits.
 func costOf(n num) int {
 	if n.whole {
 		return 1
@@ -88,7 +88,7 @@ func (n num) exact() (*big.Rat, error) {
 	return r, nil
 }
 
-// compute computes with whole numbers where both are, and with exact decimals otherwise.
+// compute computes with whole numbers if both are whole, and with exact decimals otherwise.
 func compute(a, b num, whole func(a, b int64) (int64, bool), decimal func(r, a, b *big.Rat) *big.Rat) (any, error) {
 	if a.whole && b.whole {
 		if out, ok := whole(a.i, b.i); ok {
@@ -132,7 +132,7 @@ func multiply(a, b num) (any, error) {
 
 var errByZero = errors.New("division by zero")
 
-// divide of whole numbers gives a whole number, rounded down, as Liquid has it.
+// divide returns a whole number, rounded down, if both numbers are whole. This is Liquid's rule.
 func divide(a, b num) (any, error) {
 	if b.f == 0 {
 		return nil, errByZero
@@ -149,7 +149,7 @@ func divide(a, b num) (any, error) {
 	}, (*big.Rat).Quo)
 }
 
-// modulo is what is left of a division that is rounded down: it has the sign of b.
+// modulo returns the remainder of a division that is rounded down. It has the sign of b.
 func modulo(a, b num) (any, error) {
 	if b.f == 0 {
 		return nil, errByZero
@@ -194,7 +194,7 @@ func roundOf(r *big.Rat) *big.Int {
 	return floorOf(half.Add(r, half))
 }
 
-// rounded gives a whole number.
+// rounded returns a number as a whole number, rounded by how.
 func rounded(n num, how func(*big.Rat) *big.Int) (any, error) {
 	if n.whole {
 		return n.i, nil
@@ -210,7 +210,7 @@ func rounded(n num, how func(*big.Rat) *big.Int) (any, error) {
 	return out.Int64(), nil
 }
 
-// round rounds to a number of digits behind the point, or before it where that is negative.
+// round rounds to a number of digits after the point; a negative number counts digits before it.
 func round(s *state, in any, args []any) (any, error) {
 	n, err := numberOf(in)
 	if err != nil {
@@ -222,7 +222,7 @@ func round(s *state, in any, args []any) (any, error) {
 			return nil, err
 		}
 	}
-	const most = 15 // digits of a decimal that mean something
+	const most = 15 // the digits of a decimal that a float holds
 	if digits < -most || digits > most {
 		return nil, fmt.Errorf("needs -%d to %d digits", most, most)
 	}

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// searching is where, reject, find, find_index and has: with one value, items whose field of that name is neither
-// false nor nothing; with a second one, items whose field is equal to it. Among texts it looks for a part of the text.
+// searching returns the filter where, reject, find, find_index or has. With one argument the filter selects items whose field of
+// that name is neither false nor null. With two it selects items whose field is equal to the second one. Of items that are texts
+// it selects those that contain the argument.
 func searching(name string) func(s *state, in any, args []any) (any, error) {
 	return func(s *state, in any, args []any) (any, error) {
 		items, err := searched(in)
@@ -46,7 +47,7 @@ func searching(name string) func(s *state, in any, args []any) (any, error) {
 	}
 }
 
-// searched is the list to look into; an object or a text is a list of one.
+// searched returns the list to search; an object or a text is a list of one item.
 func searched(in any) ([]any, error) {
 	switch in.(type) {
 	case map[string]any, string, safe:
@@ -55,7 +56,7 @@ func searched(in any) ([]any, error) {
 	return listOf(in)
 }
 
-// hits reports whether an item is what a filter looks for.
+// hits reports whether a filter selects an item.
 func (s *state) hits(item any, args []any) (bool, error) {
 	name, err := textOf(args[0])
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *state) hits(item any, args []any) (bool, error) {
 	return strings.Contains(t, name), nil
 }
 
-// keysOf returns the values that a list is sorted or deduplicated by: its items, or a field of each.
+// keysOf returns the values by which a list is sorted or deduplicated: its items, or a field of each item.
 func keysOf(in any, args []any) (items, keys []any, err error) {
 	if len(args) > 0 && args[0] != nil {
 		return properties(in, args[0])
@@ -95,7 +96,7 @@ func keysOf(in any, args []any) (items, keys []any, err error) {
 	return items, items, err
 }
 
-// compact drops nothing, or the items whose field is nothing.
+// compact drops items that are null or, with an argument, items whose field is null.
 func compact(_ *state, in any, args []any) (any, error) {
 	items, keys, err := keysOf(in, args)
 	if err != nil {
@@ -110,7 +111,7 @@ func compact(_ *state, in any, args []any) (any, error) {
 	return out, nil
 }
 
-// uniq keeps the first of equal values, or of items whose field is equal. A number is not equal to its text.
+// uniq keeps the first of equal items, or of items whose field is equal. A number is not equal to its text.
 func uniq(s *state, in any, args []any) (any, error) {
 	items, keys, err := keysOf(in, args)
 	if err != nil {
@@ -134,7 +135,7 @@ func uniq(s *state, in any, args []any) (any, error) {
 	return out, nil
 }
 
-// sortFilter puts nothing last. Values of two kinds have no order.
+// sortFilter sorts a list, null last. Values of different kinds are an error.
 func sortFilter(s *state, in any, args []any) (any, error) {
 	return sorted(s, in, args, func(x, y any) (int, error) {
 		if o, ok := order(x, y); ok {
@@ -147,7 +148,7 @@ func sortFilter(s *state, in any, args []any) (any, error) {
 	})
 }
 
-// sortNatural puts nothing last and reads capital letters as small ones.
+// sortNatural sorts a list, null last, without regard to capital letters.
 func sortNatural(s *state, in any, args []any) (any, error) {
 	return sorted(s, in, args, func(x, y any) (int, error) {
 		a, err := textOf(x)

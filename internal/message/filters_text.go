@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// defaultFilter stands in for nothing, false and what is empty. With allow_false, false is a value.
+// defaultFilter returns its argument for null, false and empty values. With allow_false, false is kept.
 func defaultFilter(_ *state, in any, args []any) (any, error) {
 	allowFalse := len(args) > 1 && truthy(args[1])
 	if _, word := in.(emptyWord); word || in == nil || in == false && !allowFalse || empty(in) {
@@ -19,12 +19,12 @@ func defaultFilter(_ *state, in any, args []any) (any, error) {
 	return in, nil
 }
 
-// escapeHTML writes a text so that HTML shows it.
+// escapeHTML escapes a text for HTML.
 func escapeHTML(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;").Replace(s)
 }
 
-// escapeOnce escapes a text but for the entities that it has already.
+// escapeOnce escapes a text, except the entities that it already contains.
 func escapeOnce(s *state, in any, _ []any) (any, error) {
 	t, err := textOf(in)
 	if err != nil {
@@ -52,7 +52,7 @@ func escapeOnce(s *state, in any, _ []any) (any, error) {
 	}
 }
 
-// entityLength is the length of the entity that a text begins with, &name; or &#39;, or 0.
+// entityLength returns the length of the entity with which a text begins, such as &name; or &#39;, or 0.
 func entityLength(t string) int {
 	const longest = 33 // &CounterClockwiseContourIntegral;
 	end := strings.IndexByte(t[:min(len(t), longest)], ';')
@@ -70,12 +70,12 @@ func entityLength(t string) int {
 	return end + 1
 }
 
-// stripHTML drops scripts, styles and comments with what they hold, and then everything between < and >. What is never
-// closed stays.
+// stripHTML drops scripts, styles and comments with their content, and then everything between < and >. It keeps a < without a
+// closing >.
 func stripHTML(s string) string {
 	blocks := [...]struct {
 		open, end string
-		none      bool // no further end
+		none      bool // there is no further end
 	}{{open: "<script", end: "</script>"}, {open: "<!--", end: "-->"}, {open: "<style", end: "</style>"}}
 	var b strings.Builder
 	for at := 0; at < len(s); {
@@ -118,7 +118,7 @@ func stripTags(s string) string {
 	}
 }
 
-// replaceLast replaces the last of the old in a text.
+// replaceLast replaces the last occurrence of old in a text.
 func replaceLast(t, old, by string) string {
 	at := strings.LastIndex(t, old)
 	if at < 0 {
@@ -127,8 +127,8 @@ func replaceLast(t, old, by string) string {
 	return t[:at] + by + t[at+len(old):]
 }
 
-// coding finds the filters that write a text in the signs of a URL or of base64, or read it again. What they read is a
-// text like any other: it is escaped when it is written.
+// coding returns the filter of that name that encodes or decodes a text as part of a URL or as base64. A decoded text is escaped
+// when it is written, as any other text.
 func coding(name string) filter {
 	switch name {
 	case "url_decode":
@@ -143,7 +143,7 @@ func coding(name string) filter {
 	return decoding(decoder(base64.URLEncoding), "base64")
 }
 
-// decoder reads base64 with or without the signs that fill it up.
+// decoder returns a function that decodes base64 with or without padding.
 func decoder(enc *base64.Encoding) func(string) (string, error) {
 	return func(t string) (string, error) {
 		out, err := enc.WithPadding(base64.NoPadding).DecodeString(strings.TrimRight(t, "="))

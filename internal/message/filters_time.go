@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// moment reads a time: an instant, a date, or a text that contains one. dated is true for a date, which is in no zone.
-// The words now and today mean nothing here: a template has no clock.
+// moment reads a time: an instant, a date, or a text that contains one. dated is true for a date, which has no zone. The words
+// now and today are errors, because a template has no clock.
 func moment(s *state, v any) (t time.Time, dated bool, err error) {
 	switch v := v.(type) {
 	case time.Time:
@@ -37,7 +37,7 @@ func moment(s *state, v any) (t time.Time, dated bool, err error) {
 	return time.Time{}, false, fmt.Errorf("needs a date, not %s", kindOf(v))
 }
 
-// dateFilter writes the day in words of the locale, or by a strftime pattern. Nothing stays nothing.
+// dateFilter writes a date in the locale's language, or by a strftime pattern. Null stays null.
 func dateFilter(s *state, in any, args []any) (any, error) {
 	if in == nil || in == "" {
 		return nil, nil
@@ -56,7 +56,7 @@ func dateFilter(s *state, in any, args []any) (any, error) {
 	return strftime(t, pattern, s.locale)
 }
 
-// localTime writes day and time of day in the reader's zone.
+// localTime writes a date and a time of day in the reader's zone.
 func localTime(s *state, in any, args []any) (any, error) {
 	if in == nil || in == "" || len(args) > 0 {
 		return dateFilter(s, in, args)
@@ -68,8 +68,8 @@ func localTime(s *state, in any, args []any) (any, error) {
 	return longDate(t, s.locale) + " " + t.Format("15:04"), nil
 }
 
-// longDate is 25 May 2026 in the language of the locale; in a language without a table the date as it is written in
-// definitions, which nobody misreads.
+// longDate writes a date in the language of the locale, such as 25 May 2026. For a language without names of months it writes
+// 2026-05-25, as definitions do.
 func longDate(t time.Time, locale string) string {
 	names, pattern, ok := months(locale)
 	if !ok {
@@ -79,7 +79,7 @@ func longDate(t time.Time, locale string) string {
 	return strings.NewReplacer("D", strconv.Itoa(t.Day()), "M", month, "Y", t.Format("2006")).Replace(pattern)
 }
 
-// months returns a language's names of the months, as they stand within a date, and the order of a date.
+// months returns the names of the months in a language, in the form that a date needs, and the pattern of a date.
 func months(locale string) (names, pattern string, ok bool) {
 	switch language(locale) {
 	case "", "en":
@@ -114,7 +114,7 @@ func months(locale string) (names, pattern string, ok bool) {
 	return "", "", false
 }
 
-// strftime writes a time by Liquid's patterns: %Y %m %d %H %M and their like. An unknown letter is an error.
+// strftime writes a time by a pattern of Liquid, with %Y %m %d %H %M and so on. An unknown letter is an error.
 func strftime(t time.Time, pattern, locale string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(pattern); i++ {
@@ -161,7 +161,7 @@ func conversion(t time.Time, letter byte, locale string) (string, bool) {
 	return t.Format(layout), ok
 }
 
-// layout is what Go calls a conversion.
+// layout returns Go's layout of a conversion.
 func layout(letter byte) (string, bool) {
 	switch letter {
 	case 'Y':

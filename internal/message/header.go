@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// maxHeaderValue bounds the value of a header, in bytes; MTAs refuse much longer ones.
+// maxHeaderValue bounds the value of a header, in bytes. Mail servers refuse much longer ones.
 const maxHeaderValue = 4 << 10
 
-// ownHeaders are written by the mailer alone: from other keys of a definition, or so that a mail can be distinguished from a
-// forged one. A name that ends in * stands for all that begin so.
+// ownHeaders are headers that only the mailer writes: from other keys of a definition, or to distinguish a mail from a forged
+// one. A name that ends in * stands for all names with that beginning.
 var ownHeaders = []string{
 	"From", "Sender", "Reply-To", "To", "Cc", "Bcc", "Subject", "Date", "Message-ID", "MIME-Version", "Content-*",
 	"DKIM-Signature", "ARC-*", "Authentication-Results", "Received*", "Return-Path", "Resent-*", "Delivered-To",
 	"Auto-Submitted", "X-Auto-Response-Suppress", "X-Carillon-*",
 }
 
-// CheckHeader says whether a message may set the header of this name.
+// CheckHeader returns an error if a message may not set the header of this name.
 func CheckHeader(name string) error {
 	if name == "" || len(name) > 76 {
 		return errors.New("a header has a name of 1 to 76 signs")
@@ -39,8 +39,8 @@ func CheckHeader(name string) error {
 	return nil
 }
 
-// HeaderValue returns a value that can stand in a header: in one line, with single blanks. Line breaks become blanks; those at
-// its ends are cut off. The error never repeats the value.
+// HeaderValue returns a value in the form of a header: one line, with single blanks. Line breaks become blanks; blanks at the ends
+// are removed. The error never repeats the value.
 func HeaderValue(s string) (string, error) {
 	if !utf8.ValidString(s) {
 		return "", errors.New("this is not valid UTF-8")

@@ -9,7 +9,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// shop is what the templates of these tests may name.
+// shop returns the values that the templates of these tests name.
 func shop() map[string]any {
 	return map[string]any{
 		"price": json.Number("5.0"), "count": json.Number("3"), "huge": json.Number("12345678901234567890"), "name": "Ann", "note": nil, "space": " ",
@@ -25,7 +25,7 @@ func shop() map[string]any {
 	}
 }
 
-// TestLanguage shows each tag and filter by what it writes.
+// TestLanguage shows the output of each tag and filter.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -124,7 +124,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// TestRefused shows what the language refuses with words of its own instead of writing another text than other tools.
+// TestRefused shows templates that are refused, because other tools would write another text.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ src, want string }{
@@ -175,7 +175,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestBounds holds the tags and filters that came last to the limits of a rendering.
+// TestBounds tests that the limits of a rendering hold for further tags and filters.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	wide := make([]any, 2_000)

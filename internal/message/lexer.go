@@ -20,10 +20,10 @@ type token struct {
 	at   int // offset of body in the source
 }
 
-// blankSigns are the signs that Liquid takes for blanks between words.
+// blankSigns are the characters that Liquid treats as blanks between words.
 const blankSigns = " \t\r\n"
 
-// lex cuts a template into tokens and applies the dashes that trim blanks ({{- and -}}).
+// lex splits a template into tokens and applies the dashes that trim blanks ({{- and -}}).
 func lex(src string) ([]token, *Error) {
 	var tokens []token
 	trimNext := false
@@ -86,9 +86,9 @@ func nextOpen(src string, at int) int {
 	return len(src)
 }
 
-// closeOf returns the offset of the closing delimiter outside of quotes, or -1. An apostrophe that is never closed
-// is taken for a letter, so that the error is about the expression and not about the delimiter. In a remark every
-// quote is a letter, and in a liquid tag a quote ends on its line.
+// closeOf returns the offset of the closing delimiter outside of quotes, or -1. A quote without a closing quote counts as a
+// letter, so that the error is about the expression and not about the delimiter. In a comment every quote is a letter, and in a
+// liquid tag a quote ends on its line.
 func closeOf(src string, at int, closing string, kind tokenKind) int {
 	remark, lines := false, false
 	if kind == tagToken {
@@ -119,7 +119,7 @@ func closeOf(src string, at int, closing string, kind tokenKind) int {
 	return -1
 }
 
-// rawBody returns the text up to {% endraw %} and the offset behind it.
+// rawBody returns the text up to {% endraw %} and the offset after it.
 func rawBody(src string, at int) (inner string, next int, ok bool) {
 	for i := at; ; {
 		open := strings.Index(src[i:], "{%")

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A list that is written out is written item by item, and each item as a value by itself would be: lists in lists, and what filters
-// make of a list, too.
+// A list is written item by item, and each item is escaped as a single value is. So are lists in lists, and the results of filters.
 //
 // Shows: reliability 39.
 func TestItemsOfAListAreEscaped(t *testing.T) {

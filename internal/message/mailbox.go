@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of an address, in bytes (RFC 5321 4.5.3.1). A name has none there; ours keeps its header short.
+// Bounds of an address, in bytes (RFC 5321 4.5.3.1). The RFC has no bound for a name; ours keeps the header short.
 const (
 	maxLocal  = 64
 	maxDomain = 253
@@ -17,21 +17,21 @@ const (
 	maxName   = 500
 )
 
-// Mailbox is an email address and the name that people see before it.
+// Mailbox is an email address with a display name.
 type Mailbox struct {
 	Name   string // may be empty
 	Local  string // before the @: a dot-atom, never a quoted text
-	Domain string // after it, as it was written
+	Domain string // after the @, as it was written
 }
 
-// Address is the address without the name.
+// Address returns the address without the name.
 func (m Mailbox) Address() string { return m.Local + "@" + m.Domain }
 
 // ParseAddress reads an address without a name: local@example.org.
 //
-// It takes less than RFC 5322 allows. A local part is a dot-atom, in any script (RFC 6531); quoted ones are refused,
-// because they may hold what ends a command or a header, and readers that take them by the letter disagree on where.
-// So are comments, literal IP addresses and everything that is not printed. Errors never repeat the address.
+// It accepts less than RFC 5322 does. A local part is a dot-atom, in any script (RFC 6531). Quoted local parts are refused,
+// because they may contain characters that end a command or a header, and programs disagree on how to read them. Comments,
+// literal IP addresses and control characters are refused too. Errors never repeat the address.
 func ParseAddress(s string) (Mailbox, error) {
 	local, domain, ok := cutLast(s, "@")
 	if !ok {
@@ -48,9 +48,9 @@ func ParseAddress(s string) (Mailbox, error) {
 
 // ParseMailbox reads an address with or without a name: Support <support@example.org>.
 //
-// The text before the last < is the display name. A comma, a colon or a bracket in it has no meaning, and
-// needs no quotes: who writes a header writes these. A name that was quoted or encoded already is taken out of that.
-// Blanks at the ends, around the address and in the name are cut to one or none, and so are line breaks of a name.
+// The text before the last < is the display name. A comma, a colon or a bracket in it has no meaning and needs no quotes: the
+// mailer adds the quotes to the header. A name that is quoted or encoded already is unquoted and decoded. Blanks at the ends and
+// around the address are removed; a run of blanks or line breaks in the name becomes one blank.
 func ParseMailbox(s string) (Mailbox, error) {
 	if !utf8.ValidString(s) {
 		return Mailbox{}, errors.New("this is not valid UTF-8")
@@ -78,7 +78,7 @@ func ParseMailbox(s string) (Mailbox, error) {
 	return m, nil
 }
 
-// displayName is a name as people read it, in one line.
+// displayName returns a name without quotes and encoding, in one line.
 func displayName(s string) string {
 	s = OneLine(s)
 	if inner, ok := strings.CutPrefix(s, `"`); ok && len(inner) > 0 && strings.HasSuffix(inner, `"`) {
@@ -91,10 +91,10 @@ func displayName(s string) string {
 	if decoded, err := new(mime.WordDecoder).DecodeHeader(s); err == nil && utf8.ValidString(decoded) {
 		s = decoded
 	}
-	return OneLine(s) // once more: it may have been encoded
+	return OneLine(s) // again, because the decoded name may have line breaks
 }
 
-// unquoted is what a quoted text of RFC 5322 says. A quote inside of it that is not escaped makes it none.
+// unquoted returns the content of a quoted text of RFC 5322. ok is false if it contains a quote that is not escaped.
 func unquoted(inner string) (string, bool) {
 	var b strings.Builder
 	for i := 0; i < len(inner); i++ {
@@ -111,8 +111,8 @@ func unquoted(inner string) (string, bool) {
 	return b.String(), true
 }
 
-// OneLine folds a text into one line: line breaks, other control characters and blanks in a row become one blank, those at
-// the ends none.
+// OneLine returns a text as one line: a run of line breaks, other control characters and blanks becomes one blank, and none at the
+// ends.
 func OneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
@@ -152,7 +152,7 @@ func checkLocal(local string) error {
 	return nil
 }
 
-// isAtomRune is RFC 5322's atext, and the letters of other scripts (RFC 6531).
+// isAtomRune reports whether a character is atext of RFC 5322 or a letter of another script (RFC 6531).
 func isAtomRune(r rune) bool {
 	switch {
 	case r >= utf8.RuneSelf:
@@ -182,7 +182,7 @@ func checkDomain(domain string) error {
 	return nil
 }
 
-// printed refuses what could end a header or a command: control characters, and bytes that are no UTF-8.
+// printed returns an error for control characters, which could end a header or a command, and for bytes that are not UTF-8.
 func printed(s string) error {
 	if !utf8.ValidString(s) {
 		return errors.New("this is not valid UTF-8")

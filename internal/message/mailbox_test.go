@@ -40,7 +40,7 @@ func TestParseMailbox(t *testing.T) {
 		`"Doe,  Jane" <a@b.c>`:                {Name: "Doe, Jane", Local: "a", Domain: "b.c"},
 		"Größe <a@b.c>":                       {Name: "Größe", Local: "a", Domain: "b.c"},
 		"=?utf-8?q?Gr=C3=B6=C3=9Fe?= <a@b.c>": {Name: "Größe", Local: "a", Domain: "b.c"},
-		// Names as they are written on doors: nothing in them is an address, a comment or a list.
+		// Names as people write them: no part of them is an address, a comment or a list.
 		"Smith, Jones & Partners <a@b.c>": {Name: "Smith, Jones & Partners", Local: "a", Domain: "b.c"},
 		"Klinik: Süd <a@b.c>":             {Name: "Klinik: Süd", Local: "a", Domain: "b.c"},
 		"A;B <a@b.c>":                     {Name: "A;B", Local: "a", Domain: "b.c"},
@@ -72,7 +72,7 @@ func TestParseMailbox(t *testing.T) {
 	}
 }
 
-// What is taken as a mailbox, the standard library writes and reads back as the same one.
+// The standard library writes every accepted mailbox and reads it back unchanged.
 func FuzzParseMailbox(f *testing.F) {
 	for _, s := range []string{"a@b.c", "Größe, Co <a@b.c>", `"x> ORCPT=rfc822;evil"@b.c`, "=?utf-8?q?a=0d=0ab?= <a@b.c>", `"\"a\\" <a@b>`} {
 		f.Add(s)

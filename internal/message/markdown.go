@@ -10,10 +10,10 @@ import (
 	bcp47 "golang.org/x/text/language"
 )
 
-// maxExpansion bounds how much longer HTML is than the Markdown that it is made of.
+// maxExpansion bounds the length of HTML, as a multiple of its Markdown source.
 const maxExpansion = 8
 
-// The page around a text that was written in Markdown: readable on a telephone, nothing fetched from anywhere.
+// The page around a text that was written in Markdown. It is readable on a telephone and loads no other files.
 const (
 	pageHead = "<!doctype html>\n<html%[1]s><head><meta charset=\"utf-8\">" +
 		"<meta name=\"viewport\" content=\"width=device-width\"></head>\n" +
@@ -21,8 +21,8 @@ const (
 	pageTail = "</body></html>\n"
 )
 
-// escapeMarkdown makes a value a text in Markdown: every sign that could begin something there is escaped, which
-// CommonMark allows before any sign of ASCII that is neither letter nor digit.
+// escapeMarkdown escapes every character that has a meaning in Markdown. CommonMark allows a backslash before any ASCII character
+// that is neither a letter nor a digit.
 func escapeMarkdown(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + len(s)/8)
@@ -35,8 +35,8 @@ func escapeMarkdown(s string) string {
 	return b.String()
 }
 
-// page turns Markdown (CommonMark) into a page of HTML. HTML in the source is left out, and so are links that are
-// programs (javascript:).
+// page converts Markdown (CommonMark) to a page of HTML. HTML in the source is left out, and so are links that run programs
+// (javascript:).
 func page(source, locale string, limits Limits) (string, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, pageHead, spoken(locale))
@@ -50,7 +50,7 @@ func page(source, locale string, limits Limits) (string, error) {
 	return b.String(), nil
 }
 
-// cutPage takes a page apart that was made of Markdown.
+// cutPage splits a page that was made from Markdown into its head and its body.
 func cutPage(html string) (head, body string, ok bool) {
 	before, style, _ := strings.Cut(pageHead, "%[1]s style")
 	before, _, _ = strings.Cut(before, "%[1]s")
@@ -64,15 +64,15 @@ func cutPage(html string) (head, body string, ok bool) {
 	return head + " style" + style, strings.TrimSuffix(body, pageTail), true
 }
 
-// spokenIn are the attributes that say in which language a page is written, as its head has them.
+// spokenIn returns the attributes for the language of a page, as its head has them.
 func spokenIn(head string) string {
 	_, attributes, _ := strings.Cut(head, "<html")
 	attributes, _, _ = strings.Cut(attributes, ">")
 	return attributes
 }
 
-// spoken returns the attributes of an element whose text is in the language of a locale: screen readers learn the language, and mail programs in
-// which direction to lay it out. Programs that show mails drop html, and keep the attributes of body.
+// spoken returns the attributes of an element whose text is in the language of a locale. Screen readers need the language, and mail
+// programs the direction of the script. Mail programs drop the element html and keep the attributes of body.
 func spoken(locale string) string {
 	tag, err := bcp47.Parse(locale)
 	if err != nil || tag == bcp47.Und {
@@ -85,5 +85,5 @@ func spoken(locale string) string {
 	return fmt.Sprintf(` lang="%s" dir="%s"`, tag, dir)
 }
 
-// rightToLeft are the scripts that are written so, of languages that people write today.
+// rightToLeft are the scripts of living languages that are written from right to left.
 var rightToLeft = []string{"Adlm", "Arab", "Hebr", "Mand", "Nkoo", "Rohg", "Samr", "Syrc", "Thaa", "Yezi"}

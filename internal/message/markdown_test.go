@@ -7,7 +7,7 @@ import (
 	"github.com/carillonhq/carillon/internal/message"
 )
 
-// between returns what a rendered page holds.
+// between returns the content of a rendered page.
 func between(t *testing.T, page string) string {
 	t.Helper()
 	_, body, ok := strings.Cut(page, "padding:0 1em\">\n")
@@ -18,7 +18,7 @@ func between(t *testing.T, page string) string {
 	return body
 }
 
-// Reliability 39: a value is a text in Markdown too, whatever it holds.
+// Reliability 39: a value cannot add markup in Markdown either.
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, source, value, want string }{
@@ -56,7 +56,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// The page says in which language it is written, and in which direction that is read.
+// The page has attributes for its language and the direction of its script.
 func TestMarkdownSpeaksALanguage(t *testing.T) {
 	t.Parallel()
 	template, err := message.Parse("a", message.Markdown)

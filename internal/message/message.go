@@ -1,15 +1,15 @@
-// Package message renders the texts that leave: Liquid templates in several locales.
+// Package message renders the texts of messages: Liquid templates in several locales.
 //
-// It is not the mailer: it knows no channels, only texts and the values they name, and what may stand in an email
-// address or in a header.
+// It sends nothing and knows no channels. It knows texts, the values that they name, and the syntax of email addresses and
+// headers.
 //
 // Invariants (reliability 39):
-//   - A template reaches the values that it is given and nothing else: no methods, files, hosts, environment or
-//     clock. Values are JSON values and times; anything else is refused rather than looked into.
+//   - A template can read the values that it is given and nothing else: no methods, files, hosts, environment or clock. Values
+//     are JSON values and times; a value of another type is an error.
 //   - In HTML and in Markdown every value is escaped unless it passes through `raw`.
-//   - Output, loop turns, nesting and the work of filters are bounded (Limits); neither Parse nor Render panics.
-//   - A variable that nobody gave is an error, one that is null renders as nothing.
-//   - A Template is parsed once and may be rendered by many goroutines at once.
+//   - Output, loop turns, nesting and the work of filters are bounded (Limits). Neither Parse nor Render panics.
+//   - A variable that is not given is an error. A variable that is null is written as an empty text.
+//   - A Template is parsed once and may be rendered by many goroutines at the same time.
 package message
 
 import (
@@ -19,28 +19,28 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Format says how values are written into a text.
+// Format is how values are written into a text.
 type Format int
 
-// The formats.
+// The values of Format.
 const (
-	Plain    Format = iota // as they are
-	HTML                   // escaped
-	Markdown               // escaped; the text becomes HTML when it is rendered
+	Plain    Format = iota // unchanged
+	HTML                   // escaped for HTML
+	Markdown               // escaped for Markdown; the rendered text is converted to HTML
 )
 
-// Limits bound one rendering. A zero field means its default.
+// Limits bound one rendering. A zero field means the default.
 type Limits struct {
 	MaxOutput int // bytes of the result
 	MaxTurns  int // turns of all loops together
-	MaxDepth  int // levels of a list within a list that are written out
+	MaxDepth  int // levels of lists within lists that are written
 }
 
-// The defaults.
+// The defaults of Limits.
 const (
 	DefaultMaxOutput = 256 << 10 // four times the longest newsletter that mail programs show whole
 	DefaultMaxTurns  = 10_000    // a digest of 100 items in 100 topics
-	DefaultMaxDepth  = 32        // as deep as JSON is accepted at the door
+	DefaultMaxDepth  = 32        // the depth up to which the API accepts JSON
 )
 
 func (l Limits) withDefaults() Limits {
@@ -56,7 +56,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Error says why a text is no template, and where. Line and Column count from 1, columns in bytes.
+// Error is the reason why a text is not a template, and its place. Line and Column count from 1, columns in bytes.
 type Error struct {
 	Message string
 	Hint    string
@@ -66,39 +66,39 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// RenderError says why a template has no text for these values.
+// RenderError is the reason why a template cannot be rendered for some values.
 type RenderError struct {
 	Reason reason.Reason // cannot_render or output_too_large
-	Detail string        // for the log and the author: never a value
-	Line   int           // where in the template, from 1
+	Detail string        // for the log and the author; it never contains a value
+	Line   int           // of the template, from 1
 }
 
 func (e *RenderError) Error() string { return e.Detail }
 
 // Content is a rendered message.
 type Content struct {
-	Locale  string // the locale whose texts were used; "" when the text has none
+	Locale  string // the locale whose texts were used; empty if the texts name no locale
 	Subject string
 	Text    string
 	HTML    string
 }
 
-// Text is a template, or one for every locale. The zero Text says nothing.
+// Text is a template, or one template for each locale. The zero Text has none.
 type Text struct {
 	one *Template
 	by  map[string]*Template
 }
 
-// One is a text without locales.
+// One returns a text without locales.
 func One(t *Template) Text { return Text{one: t} }
 
-// Localized is a text in several locales, such as en, sw or ar-IQ. The map must not be changed afterwards.
+// Localized returns a text in several locales, such as en, sw or ar-IQ. The map must not be changed afterwards.
 func Localized(by map[string]*Template) Text { return Text{by: by} }
 
 // IsZero reports whether there is no text in any locale.
 func (t Text) IsZero() bool { return t.one == nil && len(t.by) == 0 }
 
-// As is the same text in another format.
+// As returns the same text in another format.
 func (t Text) As(format Format) Text {
 	if t.one != nil {
 		return One(t.one.as(format))
@@ -110,11 +110,11 @@ func (t Text) As(format Format) Text {
 	return Text{by: by}
 }
 
-// Pick returns the template for the first of the locales that has one: exactly, else by its language (ar-IQ takes
-// ar), else in a sister of that language (en takes en-GB). Without any it is the first locale in alphabetical order.
-// A blank text counts as missing. ok is false when every text is blank.
+// Pick returns the template for the first of the locales that has one: of that locale, else of its language (ar for ar-IQ), else of
+// another locale of that language (en-GB for en). If none has one, Pick returns the first locale in alphabetical order. A blank
+// text counts as missing. ok is false if every text is blank.
 //
-// The caller gives the locales in the order recipient, workflow, workspace; empty ones are passed over.
+// The caller passes the locales in the order recipient, workflow, workspace; empty ones are ignored.
 func (t Text) Pick(locales ...string) (picked *Template, locale string, ok bool) {
 	if t.one != nil {
 		return t.one, "", !t.one.Blank()
@@ -137,7 +137,7 @@ func (t Text) Pick(locales ...string) (picked *Template, locale string, ok bool)
 	return t.by[given[0]], given[0], true
 }
 
-// Templates calls yield for every template in the order of the locales.
+// Templates calls yield for every template, in the order of the locales.
 func (t Text) Templates(yield func(locale string, tpl *Template)) {
 	if t.one != nil {
 		yield("", t.one)
@@ -152,7 +152,7 @@ func (t Text) Templates(yield func(locale string, tpl *Template)) {
 	}
 }
 
-// match finds want among the sorted locales given.
+// match finds the locale for want among the sorted locales in given.
 func match(given []string, want string) (string, bool) {
 	want = canonical(want)
 	if want == "" {
@@ -173,12 +173,12 @@ func match(given []string, want string) (string, bool) {
 	return "", false
 }
 
-// canonical lets en_GB and en-gb be one locale.
+// canonical returns a locale in one form, so that en_GB and en-gb are equal.
 func canonical(locale string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimSpace(locale), "_", "-"))
 }
 
-// parent drops the last part of a locale: zh-hant-tw, zh-hant, zh.
+// parent returns a locale without its last part: zh-hant for zh-hant-tw, zh for zh-hant.
 func parent(locale string) string {
 	i := strings.LastIndexByte(locale, '-')
 	return locale[:max(i, 0)]

@@ -13,7 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// world is what the templates of these tests may name.
+// world returns the values that the templates of these tests name.
 func world() map[string]any {
 	return map[string]any{
 		"record": map[string]any{
@@ -139,7 +139,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// A template must not reach anything but its values, nor make more of them than allowed.
+// A template can read nothing but its values, and its output is bounded.
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	deep := any("x")

@@ -28,7 +28,7 @@ func (p *parser) blanks() {
 	}
 }
 
-// take consumes a sign when it comes next.
+// take consumes a sign if it comes next, and reports whether it did.
 func (p *parser) take(sign string) bool {
 	p.blanks()
 	if strings.HasPrefix(p.body[p.pos:], sign) {
@@ -69,7 +69,7 @@ func (p *parser) name(what string) (string, *Error) {
 	return w, nil
 }
 
-// end demands that nothing is left.
+// end returns an error if any text is left.
 func (p *parser) end() *Error {
 	p.blanks()
 	if p.pos < len(p.body) {
@@ -124,7 +124,7 @@ func (p *parser) filteredValue() (expression, *Error) {
 	return e, nil
 }
 
-// argument reads one value of a filter, or a named one: allow_false: true.
+// argument reads one argument of a filter, with or without a name (allow_false: true).
 func (p *parser) argument(f *filtered) *Error {
 	start := p.pos
 	if name := p.word(); name != "" {
@@ -145,7 +145,7 @@ func (p *parser) argument(f *filtered) *Error {
 	return err
 }
 
-// remark checks that each line of {% # … %} begins with #.
+// remark checks that each line of a comment {% # … %} begins with #.
 func (p *parser) remark() *Error {
 	for line := range strings.Lines(p.body) {
 		line = strings.Trim(line, blankSigns)
@@ -312,7 +312,7 @@ func (p *parser) number() (expression, *Error) {
 	return literal{json.Number(text)}, nil
 }
 
-// filterMeant is the hint at a filter that is not there: other systems have other names.
+// filterMeant returns a hint for an unknown filter, which may have another name in other systems.
 func filterMeant(name string) string {
 	switch name {
 	case "upper", "uppercase":

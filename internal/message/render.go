@@ -9,20 +9,20 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Reader is whom a text is written for.
+// Reader is the person for whom a text is written.
 type Reader struct {
-	Locale   string         // in whose language dates are written; "" is English
-	Zone     *time.Location // in which instants are written; nil is UTC
-	Language string         // of a page, where it is known though the text names no locale
+	Locale   string         // the language of dates; empty is English
+	Zone     *time.Location // the zone of instants; nil is UTC
+	Language string         // the language of a page whose text names no locale; empty: not known
 }
 
-// Render writes the text for these values, in English and UTC. vars holds JSON values and times and is only read. Its
-// errors are *RenderError, with a detail that names variables and never their values.
+// Render renders the text for these values, in English and UTC. vars holds JSON values and times and is not changed. The errors are
+// *RenderError; their detail names variables and never their values.
 func (t *Template) Render(vars map[string]any, limits Limits) (string, error) {
 	return t.RenderFor(Reader{}, vars, limits)
 }
 
-// RenderFor is Render with dates and times as the reader knows them.
+// RenderFor is Render with dates and times in the reader's language and zone.
 func (t *Template) RenderFor(reader Reader, vars map[string]any, limits Limits) (string, error) {
 	s := &state{t: t, vars: vars, limits: limits.withDefaults(), zone: reader.Zone, locale: reader.Locale}
 	if s.zone == nil {
@@ -42,15 +42,15 @@ func (t *Template) RenderFor(reader Reader, vars map[string]any, limits Limits) 
 	return string(s.out), nil
 }
 
-// workPerByte bounds the steps of a rendering and what its filters read and make, in terms of the output: enough for
-// every byte to pass through a long chain of filters, too little to keep a processor busy for a second.
+// workPerByte bounds the steps of a rendering and the bytes that its filters read and make, for each byte of the longest output. It
+// is enough for every byte to pass through a long chain of filters, and too little to keep a processor busy for a second.
 const workPerByte = 32
 
 // state is one rendering.
 type state struct {
 	t      *Template
 	vars   map[string]any
-	own    []variable // what the template made itself; the last of a name counts
+	own    []variable // variables that the template has set; the last one of a name counts
 	limits Limits
 	zone   *time.Location
 	locale string
@@ -58,10 +58,10 @@ type state struct {
 	out   []byte
 	turns int
 	done  int // work of filters so far
-	at    int // where the last node stands, for errors
+	at    int // the offset of the last node, for errors
 
-	rows     map[string]int   // how far each cycle is
-	counters map[string]int64 // of increment and decrement
+	rows     map[string]int   // the position of each cycle
+	counters map[string]int64 // the counters of increment and decrement
 }
 
 type variable struct {
@@ -100,7 +100,7 @@ func (s *state) lookup(name string) (any, bool) {
 	return v, ok || s.t.own[name]
 }
 
-// set makes a variable of the template, which outlives the loop it is made in.
+// set sets a variable of the template. It remains set after the loop in which it was set.
 func (s *state) set(name string, value any) {
 	for i := len(s.own) - 1; i >= 0; i-- {
 		if s.own[i].name == name {
@@ -127,7 +127,7 @@ func (s *state) write(text string) error {
 	return nil
 }
 
-// show writes a value, escaped where the format wants it. A list is written item by item.
+// show writes a value, escaped as the format requires. A list is written item by item.
 func (s *state) show(v any, depth int) error {
 	if t, ok := v.(time.Time); ok {
 		v = t.In(s.zone)
@@ -156,7 +156,7 @@ func (s *state) show(v any, depth int) error {
 	return s.work(len(items))
 }
 
-// escape writes a value as the format wants it.
+// escape escapes a text as the format requires.
 func (s *state) escape(t string) string {
 	switch s.t.format {
 	case HTML:
@@ -251,7 +251,7 @@ type forNode struct {
 	blank           bool
 }
 
-// forloop is what a loop's body knows of its turn.
+// forloop is the variable forloop in a loop's body: the state of the turn.
 type forloop struct {
 	index, length int
 	parent        *forloop // the loop around this one
@@ -305,7 +305,7 @@ func (n *forNode) render(s *state) (jump, error) {
 	}
 	base := len(s.own)
 	s.own = append(s.own, variable{"forloop", nil}, variable{n.name, nil})
-	defer func() { s.own = append(s.own[:base], s.own[base+2:]...) }() // what the body assigned stays
+	defer func() { s.own = append(s.own[:base], s.own[base+2:]...) }() // variables that the body has set stay
 	for i := range items {
 		if s.turns++; s.turns > s.limits.MaxTurns {
 			return goOn, tooLarge("the loops of this text take more than %d turns", s.limits.MaxTurns)
@@ -325,7 +325,7 @@ func (n *forNode) render(s *state) (jump, error) {
 	return goOn, nil
 }
 
-// window applies offset and limit.
+// window applies offset and limit to a list.
 func (n *forNode) window(s *state, items []any) ([]any, error) {
 	for _, o := range []struct {
 		e   expression
@@ -370,7 +370,7 @@ type captureNode struct {
 	body []node
 }
 
-// render keeps what the body writes instead of sending it; in HTML and Markdown it is escaped already.
+// render stores the output of the body in a variable. In HTML and Markdown that output is already escaped.
 func (n *captureNode) render(s *state) (jump, error) {
 	start := len(s.out)
 	j, err := s.nodes(n.body)

@@ -17,8 +17,8 @@ type caseNode struct {
 	blank   bool
 }
 
-// render writes the body of every value that matches, as Liquid does: once for each value. An else writes its body when
-// nothing before it has matched.
+// render writes the body once for every value that matches, as Liquid does. An else writes its body if no value before it has
+// matched.
 func (n *caseNode) render(s *state) (jump, error) {
 	s.at = n.at
 	subject, err := n.subject.eval(s, true)
@@ -58,11 +58,11 @@ func (n *caseNode) render(s *state) (jump, error) {
 	return goOn, nil
 }
 
-// cycleNode writes the next value of its row. Cycles of one name share a row, and so do those without a name whose
-// values are equal.
+// cycleNode writes the next value of its row. Cycles with the same name share a row, and so do cycles without a name that have
+// equal values.
 type cycleNode struct {
-	name   expression // nil for a row without a name
-	row    string     // of one without a name
+	name   expression // nil: the row has no name
+	row    string     // identifies a row without a name
 	values []expression
 	at     int
 }
@@ -89,7 +89,7 @@ func (n *cycleNode) render(s *state) (jump, error) {
 	if at+1 >= len(n.values) {
 		s.rows[row] = 0
 	}
-	if at >= len(n.values) { // a longer cycle of this name came before
+	if at >= len(n.values) { // an earlier cycle of this name has more values
 		return goOn, s.work(len(row))
 	}
 	v, err := n.values[at].eval(s, false)
@@ -102,7 +102,7 @@ func (n *cycleNode) render(s *state) (jump, error) {
 	return goOn, s.show(v, 0)
 }
 
-// rowOf writes the values of a cycle so that equal ones read the same.
+// rowOf returns a text for the values of a cycle, which is the same for equal values.
 func rowOf(values []expression) string {
 	var b strings.Builder
 	for _, e := range values {
@@ -118,7 +118,7 @@ func rowOf(values []expression) string {
 	return b.String()
 }
 
-// counterNode is {% increment name %} or {% decrement name %}. Counters are kept apart from what is assigned.
+// counterNode is {% increment name %} or {% decrement name %}. Counters are kept apart from assigned variables.
 type counterNode struct {
 	name string
 	down bool
@@ -143,7 +143,7 @@ func (n *counterNode) render(s *state) (jump, error) {
 	return goOn, s.show(value, 0)
 }
 
-// rawNode is a text of {% raw %}.
+// rawNode is the text of {% raw %}.
 type rawNode string
 
 func (n rawNode) render(s *state) (jump, error) { return goOn, s.write(string(n)) }
@@ -153,7 +153,7 @@ type groupNode []node
 
 func (n groupNode) render(s *state) (jump, error) { return s.nodes(n) }
 
-// allBlank reports whether nodes write nothing but blanks, whatever the values are.
+// allBlank reports whether nodes write only blanks for any values.
 func allBlank(nodes []node) bool {
 	for _, n := range nodes {
 		switch n := n.(type) {
@@ -189,7 +189,7 @@ func allBlank(nodes []node) bool {
 	return true
 }
 
-// withoutText drops the blanks of a block that writes nothing else: such a block writes nothing.
+// withoutText drops the blanks of a block that writes only blanks, so that the block writes nothing.
 func withoutText(nodes []node) []node {
 	kept := nodes[:0:0]
 	for _, n := range nodes {

@@ -37,7 +37,7 @@ func (b *builder) tag(t *tag, depth int) (node, *Error) {
 	return nil, b.unknown(t)
 }
 
-// unknown says why a tag is refused. Those that other tools know are named.
+// unknown returns the error for an unknown tag. It names tags that other tools have.
 func (b *builder) unknown(t *tag) *Error {
 	refused := func(hint string) *Error {
 		return errorAt(b.src, t.at, "the tag "+t.name+" of Liquid is not supported", hint)
@@ -64,13 +64,13 @@ func tagNames() []string {
 	}
 }
 
-// makes remembers a variable that the template sets.
+// makes records that the template sets a variable.
 func (b *builder) makes(name string) {
 	b.bound[name]++
 	b.own[name] = true
 }
 
-// body reads a block that nothing divides.
+// body reads a block without else or when.
 func (b *builder) body(t *tag, depth int) ([]node, *Error) {
 	nodes, end, err := b.block(depth + 1)
 	if err != nil {
@@ -157,7 +157,7 @@ func (b *builder) caseTag(t *tag, depth int) (node, *Error) {
 	return n, b.ends(t, end)
 }
 
-// values reads a list parted by commas or the word or.
+// values reads a list that is separated by commas or by the word or.
 func (b *builder) values(p *parser) ([]expression, *Error) {
 	var out []expression
 	for {
@@ -185,7 +185,7 @@ func (b *builder) forTag(t *tag, depth int) (node, *Error) {
 		return nil, err
 	}
 	for {
-		t.p.take(",") // between the options, as some write it
+		t.p.take(",") // some authors write commas between the options
 		switch {
 		case t.p.takeWord("reversed"):
 			n.reversed = true
@@ -262,7 +262,7 @@ func (b *builder) cycleTag(t *tag) (node, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.p.take(":") { // a named row
+	if t.p.take(":") { // a row with a name
 		n.name = first
 		n.values, err = b.values(t.p)
 		return n, err
@@ -281,7 +281,7 @@ func (b *builder) cycleTag(t *tag) (node, *Error) {
 	return n, nil
 }
 
-// captureTag reads a block whose text becomes a variable.
+// captureTag reads a block whose output becomes a variable.
 func (b *builder) captureTag(t *tag, depth int) (node, *Error) {
 	name, err := t.p.name("a name")
 	if err == nil {
@@ -330,7 +330,7 @@ func (b *builder) liquidTag(t *tag, depth int) (node, *Error) {
 	return groupNode(nodes), err
 }
 
-// comment skips up to its {% endcomment %} without reading the text between; comments nest.
+// comment skips to its {% endcomment %} without parsing the text between; comments nest.
 func (b *builder) comment(t *tag) *Error {
 	open := 1
 	for b.next < len(b.tokens) {

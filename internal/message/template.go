@@ -10,19 +10,19 @@ type Template struct {
 	src     string
 	format  Format
 	root    []node
-	own     map[string]bool // the variables that the template makes itself; null until it does
-	paths   []string        // what it reads from outside
-	written []string        // of these, what is written out without a filter
+	own     map[string]bool // the variables that the template sets; null until then
+	paths   []string        // the paths that it reads of its values
+	written []string        // of these, the paths that are written without a filter
 }
 
 const (
-	// maxSource is the longest template: as much as the longest output.
+	// maxSource bounds a template, in bytes: as the output is bounded.
 	maxSource = DefaultMaxOutput
 	// maxNesting bounds blocks within blocks.
 	maxNesting = 32
 )
 
-// Parse reads a template. Its errors are *Error: unknown tags and filters, what is not closed, and where.
+// Parse parses a template. Its errors are *Error: for example an unknown tag or filter, or a tag that is not closed.
 func Parse(src string, format Format) (*Template, error) {
 	if len(src) > maxSource {
 		return nil, errorAt(src, 0, "the text is longer than 256 KiB", "")
@@ -52,27 +52,27 @@ func (t *Template) as(format Format) *Template {
 	return &same
 }
 
-// Blank reports whether the template is nothing but blanks, which counts as missing.
+// Blank reports whether the template consists of blanks only, which counts as missing.
 func (t *Template) Blank() bool { return strings.TrimSpace(t.src) == "" }
 
-// Variables returns the paths that the template reads from outside, such as record.name, sorted. A variable that
-// the template makes itself (assign, capture, for) is none of them.
+// Variables returns the paths that the template reads of its values, such as record.name, sorted. Variables that the template sets
+// itself (assign, capture, for) are not included.
 func (t *Template) Variables() []string { return slices.Clone(t.paths) }
 
-// Written returns those paths that are written out as they are, {{ record.name }}, without a filter.
+// Written returns those of the paths that are written without a filter, as {{ record.name }}.
 func (t *Template) Written() []string { return slices.Clone(t.written) }
 
-// builder makes nodes of tokens.
+// builder makes nodes from tokens.
 type builder struct {
 	src    string
 	tokens []token
 	next   int
 	loops  int
-	bound  map[string]int // the template's own variables in scope
+	bound  map[string]int // the template's own variables that are in scope
 	own    map[string]bool
 	paths  []string
 
-	written []string // those of paths that are the whole of an output
+	written []string // the paths that are a whole output
 }
 
 // tag is the head of a {% … %}.
@@ -82,7 +82,7 @@ type tag struct {
 	p    *parser
 }
 
-// block reads nodes up to a tag that ends or divides a block, which it returns.
+// block reads nodes up to a tag that ends or divides the block, and returns that tag too.
 func (b *builder) block(depth int) ([]node, *tag, *Error) {
 	if depth > maxNesting {
 		return nil, nil, errorAt(b.src, b.tokens[b.next-1].at, "blocks are nested deeper than 32", "")
@@ -158,7 +158,7 @@ func (b *builder) parser(tok token) *parser {
 
 func isSizeWord(name string) bool { return name == "size" || name == "first" || name == "last" }
 
-// output reads what is written out.
+// output reads the content of {{ }}.
 func (b *builder) output(p *parser) (node, *Error) {
 	read := len(b.paths)
 	e, err := p.filteredValue()

@@ -11,20 +11,20 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// safe is a text that is HTML already and is not escaped again.
+// safe is a text that is escaped already.
 type safe string
 
-// num is a number: whole ones stay exact as far as 64 bits go.
+// num is a number. Whole numbers of up to 64 bits are exact.
 type num struct {
 	whole bool
 	i     int64
 	f     float64
-	text  string // a whole number beyond 64 bits, as it is written; nothing is computed with it
+	text  string // a whole number of more than 64 bits, as it was written; it is not used in computations
 }
 
 func wholeNumber(i int64) num { return num{whole: true, i: i, f: float64(i)} }
 
-// number reads a number; texts are none.
+// number reads a number; ok is false for any other value, also for a text.
 func number(v any) (num, bool) {
 	switch v := v.(type) {
 	case int64:
@@ -54,7 +54,7 @@ func decimal(f float64) (num, bool) {
 	return num{f: f}, true
 }
 
-// value returns the number as filters hand it on.
+// value returns the number in the form in which filters pass it on.
 func (n num) value() any {
 	switch {
 	case n.whole:
@@ -65,7 +65,7 @@ func (n num) value() any {
 	return n.f
 }
 
-// truncated is the whole part, held within 64 bits.
+// truncated returns the whole part, limited to 64 bits.
 func (n num) truncated() int64 {
 	if n.whole {
 		return n.i
@@ -83,8 +83,7 @@ func toInt(f float64) int64 {
 	return int64(f)
 }
 
-// String writes the shortest decimal, never with an exponent that a reader would stumble over. A decimal keeps its
-// point: 5.0 is not written as 5.
+// String writes the shortest decimal, without an exponent. A decimal keeps its point: 5.0 is not written as 5.
 func (n num) String() string {
 	switch {
 	case n.whole:
@@ -104,16 +103,16 @@ func (n num) String() string {
 	return out
 }
 
-// interval is the list of a range, (1..3). Written out, it shows its ends.
+// interval is the list of a range. It is written as its ends, such as 1..3.
 type interval []any
 
-// Local is an instant that is shown in its own zone, not in the reader's.
+// Local is an instant that is written in its own zone, not in the reader's.
 type Local struct{ time.Time }
 
-// truthy: only false and nothing are false.
+// truthy reports whether a value counts as true: all values do except false and null.
 func truthy(v any) bool { return v != nil && v != false }
 
-// text turns a plain value into text; lists and objects are none.
+// text writes a plain value as a text; ok is false for lists and objects.
 func text(v any) (string, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -164,7 +163,7 @@ func convert[T any](in []T) []any {
 	return out
 }
 
-// kindOf names a value's kind for the author.
+// kindOf returns the name of a value's kind, for the author.
 func kindOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -191,7 +190,7 @@ func kindOf(v any) string {
 	return fmt.Sprintf("a value of type %T", v)
 }
 
-// weight is about how much work a value is to a filter: its bytes or items.
+// weight estimates the work of a filter with a value, by its bytes or items.
 func weight(v any) int {
 	switch v := v.(type) {
 	case string:
