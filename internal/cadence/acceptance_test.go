@@ -27,7 +27,7 @@ func acceptance(t *testing.T, name string) []byte {
 	return data
 }
 
-// rules are the limits as the data writes them.
+// rules are the limits in the form of the acceptance data.
 type rules struct {
 	CooldownHours float64        `json:"cooldown_hours"`
 	MaxPerDay     int            `json:"max_per_day"`
@@ -47,7 +47,7 @@ func (r rules) policy(count string) cadence.Policy {
 	}
 }
 
-// decisions runs the cases of hypertext-cadence-cases.json, each one decision upon a given history.
+// decisions runs the cases of hypertext-cadence-cases.json. Each case is one decision for a given history.
 func decisions(t *testing.T, data []byte) (cases int, wrong []string) {
 	t.Helper()
 	var file struct {
@@ -97,8 +97,8 @@ func sameLimits(a, b cadence.Policy) bool {
 	return a.Cooldown == b.Cooldown && a.MaxPerDay == b.MaxPerDay && a.MaxPerWeek == b.MaxPerWeek && a.MaxPerMonth == b.MaxPerMonth
 }
 
-// example runs the timeline of hypertext-cadence-example.json: every event is decided upon what came before it, and
-// a queued message is checked again at its slot, without counting itself.
+// example runs the timeline of hypertext-cadence-example.json. Every event is decided with the messages before it as the history. A
+// queued message is decided again at its slot, without its own slot in the history.
 func example(t *testing.T, data []byte) (cases int, wrong []string) {
 	t.Helper()
 	type counts struct{ Daily, Alert int }
@@ -179,7 +179,7 @@ func TestAcceptanceCadence(t *testing.T) {
 	}
 }
 
-// A changed expectation must be noticed.
+// A changed expectation makes the acceptance test fail.
 func TestAcceptanceBites(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

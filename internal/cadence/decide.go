@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// instant is the resolution at which slots are stored: one this much later is a slot of its own.
+// instant is the resolution of slots. An instant that is later by this is another slot.
 const instant = time.Microsecond
 
 // Slot is one message, or several of one type, at the instant to which they were admitted.
@@ -16,7 +16,7 @@ type Slot struct {
 	At   time.Time // in whole microseconds
 	Type string
 	N    int  // messages, at least 1
-	Sent bool // it left, may have left or is in flight; only Policy.Count "sent" uses this
+	Sent bool // the message left, may have left or is in flight; only used if Policy.Count is "sent"
 	// Passed: the message still waits, but its slot has passed. It will not interrupt the person at that instant, so it starts no cooldown;
 	// the caps of its window count it until it takes another slot.
 	Passed bool
@@ -24,33 +24,33 @@ type Slot struct {
 	Elsewhere bool
 }
 
-// idle reports whether a slot binds no cooldown.
+// idle reports whether a slot starts no cooldown.
 func (s Slot) idle() bool { return s.N == 0 || s.Passed }
 
-// Verdict is the answer of the gate.
+// Verdict is the result of a decision.
 type Verdict struct {
 	At     time.Time     // the earliest instant that breaks no limit; zero for reason.DeferredTooLong
-	Reason reason.Reason // the first limit that is reached where At is later than asked for (A36); or reason.DeferredTooLong
-	Last   reason.Reason // the limit whose end At is: the message waits for that one in the end
+	Reason reason.Reason // the first limit that is reached, if At is later than now (A36); or reason.DeferredTooLong
+	Last   reason.Reason // the limit that ends at At, which is the last one that the message waits for
 }
 
-// Message is what asks for a slot.
+// Message is a message that needs a slot.
 type Message struct {
 	Type   string
-	Window civil.Span // in which its workflow sends; zero = always
-	// At is its own time of day, in Zone, or in the person's zone where that is nil: a wait for a new day, week or month of the
-	// calendar ends then. 00:00 is none.
+	Window civil.Span // the send window of its workflow; zero: any time
+	// At is the message's own time of day, in Zone, or in the person's zone if Zone is nil. A wait for a new day, week or month of
+	// the calendar ends at that time. 00:00 means that the message has none.
 	At   civil.TimeOfDay
 	Zone *time.Location
 }
 
-// Decide returns when one more message may go to a person: at now, or at the earliest later instant that breaks no
-// limit (A38). An instant after until is not looked for: the verdict is then reason.DeferredTooLong.
+// Decide returns when one more message may be sent to a person: now, or at the earliest later instant that breaks no limit (A38). If
+// that instant is after until, the verdict is reason.DeferredTooLong.
 //
-// history holds the person's slots on this channel since Floor, without the message in question, and is not changed.
-// It may come in any order; ascending is the fastest. Calendar windows, quiet hours and the send window are those of
-// loc. A message whose type the policy does not count meets only the latter two. Many decisions about one person are
-// faster upon a History.
+// history holds the person's slots on this channel since Floor, without the slot of this message. It may be in any order, ascending
+// being the fastest, and is not changed. Calendar windows, quiet hours and the send window are in the zone loc. If the policy does not
+// count the type of the message, only quiet hours and the send window apply. Many decisions about one person are faster with a
+// History.
 func Decide(policy Policy, history []Slot, loc *time.Location, now, until time.Time, m Message) Verdict {
 	if policy.Empty() && m.Window.IsZero() {
 		return admit(Verdict{At: now}, until)
@@ -65,7 +65,8 @@ func Decide(policy Policy, history []Slot, loc *time.Location, now, until time.T
 	return decide(policy, &v, nil, now, until, m)
 }
 
-// decide searches among the slots of the kind of channel, and those that the total counts; nil where the message meets no total.
+// decide decides by the slots of the kind of channel and by the slots over that the total counts; nil: no total applies to the
+// message.
 func decide(policy Policy, slots, over *view, now, until time.Time, m Message) Verdict {
 	if policy.Empty() && m.Window.IsZero() {
 		return admit(Verdict{At: now}, until)
@@ -102,8 +103,8 @@ func admit(v Verdict, until time.Time) Verdict {
 	return v
 }
 
-// Floor returns the oldest instant that can matter to a decision at now or later: slots before it need not be read.
-// It is now itself when nothing is limited.
+// Floor returns the oldest instant whose slots can change a decision at now or later. Slots before it need not be read. If nothing is
+// limited, it returns now.
 func Floor(policy Policy, loc *time.Location, now time.Time) time.Time {
 	floor := now.Add(-policy.Cooldown)
 	window := func(limited, rolling bool, length int) {
@@ -131,14 +132,13 @@ func Floor(policy Policy, loc *time.Location, now time.Time) time.Time {
 type search struct {
 	Message
 	*view
-	over    *view // of all kinds of channels; nil: the message meets no total
+	over    *view // of all kinds of channels; nil: no total applies to the message
 	policy  *Policy
-	limited bool // there are limits of the kind of channel, and the message meets them
+	limited bool // there are limits of the kind of channel, and they apply to the message
 }
 
-// block names the first limit that forbids t, and returns the latest of the instants at which each of the limits that
-// forbid it would let the message pass, with the limit that gives it. Every instant before that one is forbidden too, so
-// that nothing is skipped.
+// block returns the first limit that forbids t. Each limit that forbids t allows the message at some later instant; block also returns
+// the latest of these instants, with its limit. Every instant before that one is forbidden too, so that nothing is skipped.
 func (s *search) block(t time.Time) (free time.Time, first, last reason.Reason) {
 	hit := func(at time.Time, r reason.Reason) {
 		if first == "" {
@@ -163,11 +163,11 @@ func (s *search) block(t time.Time) (free time.Time, first, last reason.Reason) 
 	return free, first, last
 }
 
-// caps looks at the days, the week and the month of t: what they hold of the kind of channel, and what of all kinds.
+// caps tests the caps of the day, the week and the month of t, for the kind of channel and for all kinds.
 func (s *search) caps(t time.Time, hit func(time.Time, reason.Reason)) {
 	p := s.policy
 	full := func(v *view, rolling bool, length, limit int, typ string, why reason.Reason) {
-		if !exceeds(v.total, limit) { // of all that is known
+		if !exceeds(v.total, limit) { // all messages of the history together do not reach the limit
 			return
 		}
 		if rolling {
@@ -204,8 +204,8 @@ func (s *search) caps(t time.Time, hit func(time.Time, reason.Reason)) {
 // exceeds reports whether one more message than count is over a limit; 0 is no limit.
 func exceeds(count, limit int) bool { return limit > 0 && count >= limit }
 
-// cooldown reports whether t lies far enough from the other slots and, if it is one of them, whether it has room.
-// Otherwise it returns the next instant of which that may be true.
+// cooldown reports whether t is at least a cooldown away from the other slots and, if t is one of them, whether that slot has room.
+// Otherwise it returns the next instant that may fulfil this.
 func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
 	free, ok = t, true
 	here := s.from(t)
@@ -234,7 +234,7 @@ func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
 		}
 	}
 	if next < len(s.slots) {
-		// Too near before a later slot: join that one.
+		// t is less than a cooldown before a later slot: the message joins that slot.
 		if later := s.slots[next].At; later.Sub(t) < s.policy.Cooldown && later.After(free) {
 			free, ok = later, false
 		}
@@ -242,8 +242,8 @@ func (s *search) cooldown(t time.Time) (free time.Time, ok bool) {
 	return free, ok
 }
 
-// resume returns when a wait for a window that ends at end is over: then, or at the later of the policy's time of that day and
-// the message's own.
+// resume returns when a wait for a window that ends at end is over: at end, or later that day at the policy's or the message's time
+// of day, whichever is later.
 func (s *search) resume(end time.Time) time.Time {
 	at := end
 	if s.policy.ResumeAt != 0 {
@@ -255,7 +255,7 @@ func (s *search) resume(end time.Time) time.Time {
 	own := s.ofDay(end, s.At)
 	if s.Zone != nil {
 		own = firstAt(end, s.At, s.Zone)
-		if _, next := civil.DayBounds(end, s.loc); !own.Before(next) { // a day of 23 hours may not have it
+		if _, next := civil.DayBounds(end, s.loc); !own.Before(next) { // a day of 23 hours may lack that time
 			own = s.ofDay(end, s.At)
 		}
 	}
@@ -265,14 +265,14 @@ func (s *search) resume(end time.Time) time.Time {
 	return at
 }
 
-// ofDay is a time of the day that begins at an instant.
+// ofDay returns the instant of a time of day, on the day that begins at an instant.
 func (s *search) ofDay(begins time.Time, clock civil.TimeOfDay) time.Time {
 	d, _ := civil.DateOf(begins, s.loc)
 	at, _ := civil.Resolve(d, clock, s.loc, civil.Rule{})
 	return at
 }
 
-// firstAt is the first instant from another one on at which the clocks of a zone show a time of day.
+// firstAt returns the first instant at or after from at which the clocks of a zone show a time of day.
 func firstAt(from time.Time, clock civil.TimeOfDay, zone *time.Location) time.Time {
 	d, _ := civil.DateOf(from, zone)
 	at, _ := civil.Resolve(d, clock, zone, civil.Rule{})

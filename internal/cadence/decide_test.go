@@ -27,7 +27,7 @@ func instant(tb testing.TB, s string) time.Time {
 	return at.UTC()
 }
 
-// sent makes a history of alerts, one at each instant.
+// sent returns a history of alerts, one at each instant.
 func sent(tb testing.TB, at ...string) (history []cadence.Slot) {
 	tb.Helper()
 	for _, s := range at {
@@ -221,7 +221,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The types that a policy does not count do not use it up either, whatever the history holds.
+// Messages of types that a policy does not count do not use up its limits.
 func TestDecideIgnoresUncountedTypes(t *testing.T) {
 	t.Parallel()
 	policy := cadence.Policy{MaxPerDay: 1, Types: []string{"report"}}
@@ -232,7 +232,7 @@ func TestDecideIgnoresUncountedTypes(t *testing.T) {
 	}
 }
 
-// Until is the last instant that is still looked for.
+// Until is the last instant that a decision returns.
 func TestDecideUntil(t *testing.T) {
 	t.Parallel()
 	policy := cadence.Policy{MaxPerDay: 1}

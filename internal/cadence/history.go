@@ -8,27 +8,27 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// History holds a person's slots on one kind of channel, indexed so that many decisions cost little more than one: thousands of messages
-// may wait for one person, and a batch decides about each of them.
+// History holds a person's slots on one kind of channel. It has an index, so that many decisions cost little more than one: thousands of
+// messages may wait for one person, and a batch decides about each of them.
 //
-// Windows of the calendar are counted once, when they are first asked for, and kept up to date. Where a search has ended
-// is remembered until a slot is given up: see trail. A History answers as Decide does upon the same slots, in whatever
-// order it was asked before. It is not safe for concurrent use.
+// Windows of the calendar are counted when they are first needed, and their counts are kept up to date. The end of a search is kept
+// until a slot is released; see trail. A History decides as Decide does with the same slots, in any order of the decisions. It is not
+// safe for concurrent use.
 //
 // Slots on other kinds of channels are kept separately; only totals use them.
 type History struct {
 	own   family  // of this kind of channel
-	over  *family // of all kinds; nil until a total asks
-	other []Slot  // of the other kinds, until then
+	over  *family // of all kinds; nil until a total needs it
+	other []Slot  // of the other kinds, while over is nil
 }
 
-// family are slots by what counts them.
+// family holds views of the same slots, one for each way to count them.
 type family struct {
 	all   view
-	parts []*view // of policies that count some of the slots only
+	parts []*view // for policies that count only some of the slots
 }
 
-// NewHistory makes a history of slots, in any order; ascending is the fastest. They are not changed.
+// NewHistory makes a history of slots. They may be in any order, ascending being the fastest, and are not changed.
 func NewHistory(slots []Slot) *History {
 	h, own := &History{}, slots
 	if slices.ContainsFunc(slots, func(s Slot) bool { return s.Elsewhere }) {
@@ -45,12 +45,12 @@ func NewHistory(slots []Slot) *History {
 	return h
 }
 
-// Decide is the function of that name upon these slots.
+// Decide is the function Decide with these slots as the history.
 func (h *History) Decide(policy Policy, loc *time.Location, now, until time.Time, m Message) Verdict {
 	return decide(policy, h.view(policy, loc), h.overall(policy.Total, loc, m.Type), now, until, m)
 }
 
-// Without is f with some slots, each of one message, as good as free. What f adds or removes is not kept apart from that.
+// Without calls f with the history as if some slots, of one message each, were free. Slots that f adds or removes stay so afterwards.
 func (h *History) Without(slots []Slot, f func()) {
 	var taken []Slot
 	for _, s := range slots {
@@ -70,10 +70,10 @@ func (h *History) Without(slots []Slot, f func()) {
 	}
 }
 
-// Add admits one more.
+// Add adds a slot.
 func (h *History) Add(s Slot) { h.put(s) }
 
-// Remove gives up one message of the slot's type at its instant, here or elsewhere, if there is one.
+// Remove removes one message of the slot's type at its instant, on this or another kind of channel, if there is one.
 func (h *History) Remove(s Slot) {
 	if _, ok := h.take(s); ok {
 		h.each(func(v *view) { clear(v.trails) })
@@ -139,7 +139,7 @@ func (f *family) take(s Slot) {
 	})
 }
 
-// takeOther is take of a message on another kind of channel, which no total has asked for yet.
+// takeOther is take for a message on another kind of channel, while no total needs these messages.
 func (h *History) takeOther(s Slot) (taken Slot, ok bool) {
 	at := -1
 	for i, o := range h.other {
@@ -156,7 +156,7 @@ func (h *History) takeOther(s Slot) (taken Slot, ok bool) {
 	return taken, true
 }
 
-// overall returns the slots that a total counts; nil where there is none, or none for messages of a type.
+// overall returns the slots that a total counts; nil if there is no total, or if it does not apply to messages of the type.
 func (h *History) overall(total Total, loc *time.Location, typ string) *view {
 	if total.Empty() || !total.Counts(typ) {
 		return nil
@@ -170,7 +170,7 @@ func (h *History) overall(total Total, loc *time.Location, typ string) *view {
 	return h.over.view(total.Types, total.Count == CountSent, loc)
 }
 
-// view returns the slots that count under a policy, by the calendar of loc.
+// view returns the slots that count under a policy, with windows in the zone loc.
 func (h *History) view(policy Policy, loc *time.Location) *view {
 	return h.own.view(policy.Types, policy.Count == CountSent, loc)
 }
@@ -192,17 +192,17 @@ func (f *family) view(types []string, sentOnly bool, loc *time.Location) *view {
 	return v
 }
 
-// view are the slots that count under a policy.
+// view holds the slots that count under a policy.
 type view struct {
-	types    []string // those that count; none: all
+	types    []string // the types that count; none: all
 	sentOnly bool
-	slots    []Slot // ascending; one without messages was given up, and stays until there are many
-	dead     int    // of them
-	total    int    // messages; a limit above it needs no window
+	slots    []Slot // ascending; a released slot stays, without messages, until there are many
+	dead     int    // number of released slots
+	total    int    // number of messages; a higher limit needs no window
 	loc      *time.Location
-	windows  [3][]window // those that were asked for, ascending; by length
+	windows  [3][]window // by length; the windows that were needed, ascending
 	trails   map[question]trail
-	apart    bool // some slots are as good as free for a while, which no trail must know of
+	apart    bool // Without has made some slots free; no trail is kept or followed
 }
 
 // The lengths of the calendar's windows.
@@ -212,16 +212,16 @@ const (
 	month
 )
 
-// calendarBounds are the windows of the calendar that hold an instant.
+// calendarBounds return the windows of the calendar that contain an instant.
 var calendarBounds = [...]func(time.Time, *time.Location) (start, end time.Time){
 	day: civil.DayBounds, week: civil.WeekBounds, month: civil.MonthBounds,
 }
 
-// window is one of the calendar, and what it holds.
+// window is a window of the calendar with the number of its messages.
 type window struct {
 	start, end time.Time
 	all        int
-	types      []typed // those that were asked for
+	types      []typed // numbers by type, for the types that were needed
 }
 
 type typed struct {
@@ -229,11 +229,11 @@ type typed struct {
 	n   int
 }
 
-// fill takes in the slots that count.
+// fill sets the slots to those that count.
 func (v *view) fill(slots []Slot, types []string, sentOnly bool) {
 	v.types, v.sentOnly = types, sentOnly
 	if len(v.types) == 0 && !v.sentOnly {
-		v.slots = slots[:len(slots):len(slots)] // it is copied before it is written to
+		v.slots = slots[:len(slots):len(slots)] // a write copies it first
 	} else {
 		v.slots = make([]Slot, 0, len(slots))
 		for _, s := range slots {
@@ -265,13 +265,13 @@ func (v *view) counts(s Slot) bool {
 
 // from returns the index of the first slot at t or later.
 func (v *view) from(t time.Time) int {
-	if n := len(v.slots); n == 0 || v.slots[n-1].At.Before(t) { // as where messages line up
+	if n := len(v.slots); n == 0 || v.slots[n-1].At.Before(t) { // common if each message waits for the one before
 		return n
 	}
 	return sort.Search(len(v.slots), func(i int) bool { return !v.slots[i].At.Before(t) })
 }
 
-// find returns one message like another at its instant, one that still waits before one that has left.
+// find returns a message of the same type at the same instant. It prefers one that still waits to one that has left.
 func (v *view) find(like Slot) (found Slot, ok bool) {
 	for _, s := range v.slots[v.from(like.At):] {
 		if !s.At.Equal(like.At) {
@@ -285,12 +285,12 @@ func (v *view) find(like Slot) (found Slot, ok bool) {
 	return found, ok
 }
 
-// alike reports whether two slots at one instant are kept as one.
+// alike reports whether two slots at one instant are stored as one.
 func (s Slot) alike(other Slot) bool {
 	return s.Type == other.Type && s.Sent == other.Sent && s.Passed == other.Passed && s.Elsewhere == other.Elsewhere
 }
 
-// own makes the slots ones that may be written to.
+// own copies the slots if they may belong to the caller.
 func (v *view) own() {
 	if cap(v.slots) == len(v.slots) { // they may be the caller's
 		v.slots = slices.Grow(slices.Clone(v.slots), len(v.slots)/8+1)
@@ -332,7 +332,7 @@ func (v *view) remove(s Slot) {
 	}
 }
 
-// count has the windows that are known hold n messages more like s.
+// count adds n messages like s to the known windows.
 func (v *view) count(s Slot, n int) {
 	v.total += n
 	for length := range v.windows {
@@ -350,7 +350,7 @@ func (v *view) count(s Slot, n int) {
 	}
 }
 
-// known finds the window that holds t, or where it belongs.
+// known returns the index of the known window that contains t; if there is none, the index where it belongs.
 func (v *view) known(length int, t time.Time) (i int, ok bool) {
 	list := v.windows[length]
 	if n := len(list); n == 0 || !list[n-1].end.After(t) {
@@ -360,7 +360,7 @@ func (v *view) known(length int, t time.Time) (i int, ok bool) {
 	return i, !t.Before(list[i].start)
 }
 
-// window returns the window of the calendar that holds t. It is good until the next is asked for.
+// window returns the window of the calendar that contains t. The result is valid until the next call.
 func (v *view) window(length int, t time.Time) *window {
 	i, ok := v.known(length, t)
 	if !ok {
@@ -370,7 +370,7 @@ func (v *view) window(length int, t time.Time) *window {
 	return &v.windows[length][i]
 }
 
-// of is how many messages of a type the window holds.
+// of returns the number of messages of a type in the window.
 func (w *window) of(v *view, typ string) int {
 	for _, t := range w.types {
 		if t.typ == typ {

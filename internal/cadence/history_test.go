@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// A history that is asked again and again, while places are taken and given up, answers as if it were new each time.
+// A History that is used for many decisions, while slots are added and removed, decides as a new one does.
 //
 // Shows: A31, A32, A33, A34, A36, A38.
 func TestHistoryAgrees(t *testing.T) {
@@ -92,7 +92,7 @@ func TestHistoryAgrees(t *testing.T) {
 					far++
 				}
 				slot.At, slot.Sent = v.At, v.At.Before(start.Add(24*time.Hour))
-				slot.Passed = !slot.Sent && slot.At.Unix()/60%4 == 0 // for all of an instant alike, as it is
+				slot.Passed = !slot.Sent && slot.At.Unix()/60%4 == 0 // the same for all slots of an instant
 				slot.Elsewhere = rapid.IntRange(0, 3).Draw(t, "on another kind") == 0
 				h.Add(slot)
 				slots = append(slots, slot)
@@ -104,7 +104,7 @@ func TestHistoryAgrees(t *testing.T) {
 	}
 }
 
-// without is a copy that lacks one of its instant and type, one that waits before one that was sent.
+// without returns a copy without one slot of that instant and type. A slot that waits is removed before one that was sent.
 func without(slots []cadence.Slot, one cadence.Slot) []cadence.Slot {
 	i := slices.IndexFunc(slots, func(s cadence.Slot) bool {
 		return s.At.Equal(one.At) && s.Type == one.Type && s.Elsewhere == one.Elsewhere && !s.Sent
@@ -115,8 +115,8 @@ func without(slots []cadence.Slot, one cadence.Slot) []cadence.Slot {
 	return slices.Delete(slices.Clone(slots), i, i+1)
 }
 
-// A decision for a person for whom thousands wait costs about what one for whom nobody waits does, once the history was
-// gone through.
+// After the first decision with a history, a decision about a person with thousands of waiting messages costs about as much as one about
+// a person without any.
 func BenchmarkHistory(b *testing.B) {
 	loc, now := zone(b, "Europe/Paris"), instant(b, "2026-05-14T10:00:00Z")
 	until := now.AddDate(90, 0, 0)

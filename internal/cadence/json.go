@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxLimit bounds a cap: more messages than any person gets in a month.
+	// maxLimit bounds a cap. No person gets as many messages in a month.
 	maxLimit = 1_000_000
-	// maxNames bounds lists and maps, which decisions walk.
+	// maxNames bounds lists and maps, because every decision reads them.
 	maxNames = 100
-	// jsonDepth is that of the deepest value: a limit by type of a kind of channel.
+	// jsonDepth is the depth of the deepest value: a limit by type of a kind of channel.
 	jsonDepth = 4
 )
 
@@ -41,7 +41,7 @@ type wire struct {
 	Window      string         `json:"window,omitempty"`
 	Count       Count          `json:"count,omitempty"`
 	SlotGrace   string         `json:"slot_grace,omitempty"`
-	Total       *wireTotal     `json:"total,omitempty"` // of common rules alone
+	Total       *wireTotal     `json:"total,omitempty"` // only in common rules
 }
 
 type wireTotal struct {
@@ -50,9 +50,8 @@ type wireTotal struct {
 	MaxPerMonth int `json:"max_per_month,omitempty"`
 }
 
-// ParseRules reads rules written in JSON with a persona's keys, such as {"cooldown": "2h", "max_per_day": 5}. It takes
-// nothing that it does not know, and nothing twice. No text at all is no rules. The error is a *civil.Error that names
-// the field.
+// ParseRules reads rules in JSON with a persona's keys, such as {"cooldown": "2h", "max_per_day": 5}. It refuses unknown and repeated
+// keys. An empty text gives no rules. The error is a *civil.Error that names the field.
 func ParseRules(text string) (Rules, error) {
 	if text == "" {
 		return Rules{}, nil
@@ -64,7 +63,7 @@ func ParseRules(text string) (Rules, error) {
 	return RulesOf(v)
 }
 
-// RulesOf is ParseRules of a value that was read already: an object, with numbers as json.Number.
+// RulesOf is ParseRules for a decoded value: an object, with numbers as json.Number.
 func RulesOf(v any) (Rules, error) {
 	fields, ok := v.(map[string]any)
 	if !ok {
@@ -113,7 +112,7 @@ func RulesOf(v any) (Rules, error) {
 	return r, nil
 }
 
-// read takes one field.
+// read sets one field.
 func (p *Policy) read(name string, v any) error {
 	switch name {
 	case "cooldown":
@@ -148,7 +147,7 @@ func (p *Policy) read(name string, v any) error {
 	return &civil.Error{Message: strconv.Quote(name) + " is not a limit", Hint: "limits are " + strings.Join(Keys(), ", ")}
 }
 
-// read takes the caps over all kinds of channels.
+// read sets the caps over all kinds of channels.
 func (t *Total) read(v any) error {
 	caps, ok := v.(map[string]any)
 	if !ok {
@@ -175,10 +174,10 @@ func (t *Total) read(v any) error {
 	return nil
 }
 
-// TotalKeys are the names of the limits over all kinds of channels.
+// TotalKeys returns the names of the limits over all kinds of channels.
 func TotalKeys() []string { return []string{"max_per_day", "max_per_week", "max_per_month"} }
 
-// Keys are the names of all limits, as definitions and contacts write them.
+// Keys returns the names of all limits, as definitions and contacts write them.
 func Keys() []string {
 	return []string{
 		"cooldown", "max_per_day", "max_per_week", "max_per_month", "max_per_slot", "type_limits", "quiet_hours", "resume_at",
@@ -271,8 +270,7 @@ func (p *Policy) types(name string, v any) error {
 	return nil
 }
 
-// JSON returns the one canonical text of the rules, which ParseRules reads back; "" for none. Equal rules have equal
-// texts.
+// JSON returns the canonical text of the rules, which ParseRules reads back; empty for no rules. Equal rules have equal texts.
 func (r Rules) JSON() string {
 	type rules struct {
 		wire
@@ -289,7 +287,7 @@ func (r Rules) JSON() string {
 		out.Channels[kind] = p.wire()
 	}
 	text, err := json.Marshal(out)
-	if err != nil { // texts, numbers and maps of them have always a JSON form
+	if err != nil { // texts, numbers and maps of them always have a JSON form
 		panic(fmt.Sprintf("cadence: limits in JSON: %v", err))
 	}
 	if string(text) == "{}" {
@@ -311,7 +309,7 @@ func (p Policy) wire() wire {
 	if p.Rolling {
 		w.Window = windowRolling
 	}
-	if p.Count == CountCommitted { // as when nothing is said
+	if p.Count == CountCommitted { // the default
 		w.Count = ""
 	}
 	return w

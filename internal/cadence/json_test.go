@@ -85,7 +85,7 @@ func TestParseRulesRefuses(t *testing.T) {
 	}
 }
 
-// Whatever policy is written is read as the same one.
+// Every policy that is written is read back unchanged.
 func TestRulesComeBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

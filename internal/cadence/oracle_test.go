@@ -10,8 +10,8 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// oracle is the plain way to decide: it walks from window to window, counts each again, and remembers nothing. What
-// a History answers is compared with it. It names no last limit.
+// oracle is a simple way to decide, with which History is compared: it goes from window to window, counts each again, and keeps nothing.
+// It returns no last limit.
 func oracle(policy cadence.Policy, history []cadence.Slot, loc *time.Location, now, until time.Time, m cadence.Message) cadence.Verdict {
 	s := plain{policy: policy, loc: loc, Message: m}
 	here := slices.DeleteFunc(slices.Clone(history), func(s cadence.Slot) bool { return s.Elsewhere })
@@ -40,7 +40,7 @@ func oracle(policy cadence.Policy, history []cadence.Slot, loc *time.Location, n
 	return cadence.Verdict{Reason: reason.DeferredTooLong}
 }
 
-// relevant returns the slots that count under the policy, in ascending order, .
+// relevant returns the slots that count under the policy, in ascending order.
 func relevant(policy cadence.Policy, history []cadence.Slot) (slots []cadence.Slot) {
 	for _, s := range history {
 		if policy.Counts(s.Type) && (policy.Count != cadence.CountSent || s.Sent) {
@@ -55,14 +55,14 @@ func relevant(policy cadence.Policy, history []cadence.Slot) (slots []cadence.Sl
 type plain struct {
 	cadence.Message
 	policy  cadence.Policy
-	limited bool           // there are caps, and the message meets them
+	limited bool           // there are caps, and they apply to the message
 	slots   []cadence.Slot // ascending
 	loc     *time.Location
 	over    *plain // the caps over all kinds of channels
 }
 
-// block names the first limit that forbids t, and returns the latest of the instants at which each of the limits that
-// forbid it would let the message pass. Every instant before that one is forbidden too, so that nothing is skipped.
+// block returns the first limit that forbids t. Each limit that forbids t allows the message at some later instant; block also returns
+// the latest of these instants. Every instant before that one is forbidden too, so that nothing is skipped.
 func (s *plain) block(t time.Time) (free time.Time, why reason.Reason) {
 	order := []reason.Reason{
 		reason.CadenceCooldown, reason.CadenceTypeDaily, reason.CadenceDaily, reason.CadenceWeekly, reason.CadenceMonthly, reason.QuietHours,
@@ -100,7 +100,7 @@ func (s *plain) block(t time.Time) (free time.Time, why reason.Reason) {
 	return free, why
 }
 
-// calendar looks at the days, the week and the month of t.
+// calendar tests the caps of the day, the week and the month of t.
 func (s *plain) calendar(t time.Time, hit func(time.Time, reason.Reason)) {
 	p := &s.policy
 	typeLimit := p.TypeLimits[s.Type]
@@ -131,8 +131,8 @@ func (s *plain) calendar(t time.Time, hit func(time.Time, reason.Reason)) {
 // exceeds reports whether one more message than count is over a limit; 0 is no limit.
 func exceeds(count, limit int) bool { return limit > 0 && count >= limit }
 
-// cooldown reports whether t lies far enough from the other slots and, if it is one of them, whether it has room.
-// Otherwise it returns the next instant of which that may be true.
+// cooldown reports whether t is at least a cooldown away from the other slots and, if t is one of them, whether that slot has room.
+// Otherwise it returns the next instant that may fulfil this.
 func (s *plain) cooldown(t time.Time) (free time.Time, ok bool) {
 	free, ok = t, true
 	binding := slices.DeleteFunc(slices.Clone(s.slots), func(s cadence.Slot) bool { return s.Passed })
@@ -152,7 +152,7 @@ func (s *plain) cooldown(t time.Time) (free time.Time, ok bool) {
 		}
 	}
 	if next < len(binding) {
-		// Too near before a later slot: join that one.
+		// t is less than a cooldown before a later slot: the message joins that slot.
 		if later := binding[next].At; later.Sub(t) < s.policy.Cooldown && later.After(free) {
 			free, ok = later, false
 		}
@@ -160,7 +160,7 @@ func (s *plain) cooldown(t time.Time) (free time.Time, ok bool) {
 	return free, ok
 }
 
-// count returns the messages in [start, end), all of them and those of the asked type.
+// count returns the numbers of all messages in [start, end) and of those of the message's type.
 func (s *plain) count(start, end time.Time) (all, ofType int) {
 	for _, slot := range s.slots[s.from(start):] {
 		if !slot.At.Before(end) {
@@ -179,8 +179,8 @@ func (s *plain) from(t time.Time) int {
 	return sort.Search(len(s.slots), func(i int) bool { return !s.slots[i].At.Before(t) })
 }
 
-// resume returns when a wait for a window that ends at end is over: then, or at the later of the policy's time of that day and
-// the message's own.
+// resume returns when a wait for a window that ends at end is over: at end, or later that day at the policy's or the message's time
+// of day, whichever is later.
 func (s *plain) resume(end time.Time) time.Time {
 	d, _ := civil.DateOf(end, s.loc)
 	at := end
@@ -191,7 +191,7 @@ func (s *plain) resume(end time.Time) time.Time {
 		return at
 	}
 	own, _ := civil.Resolve(d, s.At, s.loc, civil.Rule{})
-	if s.Zone != nil { // where its clocks show it first in that day
+	if s.Zone != nil { // the first instant of that day at which its clocks show that time
 		_, next := civil.DayBounds(end, s.loc)
 		there, _ := civil.DateOf(end, s.Zone)
 		for days := range 2 {
@@ -207,8 +207,8 @@ func (s *plain) resume(end time.Time) time.Time {
 	return at
 }
 
-// rolling looks at the windows of fixed length that hold t. Each is open at one end, so that a message exactly a day
-// after another is in no day with it.
+// rolling tests the windows of fixed length that contain t. A window is open at one end, so that no window contains two messages that
+// are exactly a day apart.
 func (s *plain) rolling(t time.Time, hit func(time.Time, reason.Reason)) {
 	p := &s.policy
 	look := func(limit int, length time.Duration, typ string, why reason.Reason) {
@@ -225,9 +225,9 @@ func (s *plain) rolling(t time.Time, hit func(time.Time, reason.Reason)) {
 	look(p.MaxPerMonth, 30*24*time.Hour, "", reason.CadenceMonthly)
 }
 
-// window reports whether one more message at t leaves at most limit in every window of that length, and otherwise the
-// next instant at which that may be true. Slots lie before t and, as they are reserved ahead, after it: each run of
-// limit messages that fits into a window forbids the instants that would make one more of it.
+// window reports whether every window of that length has at most limit messages with one more at t; otherwise it returns the next
+// instant for which that may be true. Slots are reserved ahead, so they are before and after t. Each run of limit messages that fits
+// into a window forbids the instants that would add one more to it.
 func (s *plain) window(t time.Time, limit int, length time.Duration, typ string) (free time.Time, ok bool) {
 	free, ok = t, true
 	var run []time.Time // of messages in (t - length, t + length)
@@ -244,7 +244,7 @@ func (s *plain) window(t time.Time, limit int, length time.Duration, typ string)
 	}
 	for i := 0; i+limit <= len(run); i++ {
 		first, last := run[i], run[i+limit-1]
-		if last.Sub(first) >= length { // they are in no window together, whatever t is
+		if last.Sub(first) >= length { // no window contains both
 			continue
 		}
 		if end := first.Add(length); end.After(free) {

@@ -1,26 +1,26 @@
-// Package cadence is gate 2: it decides when a person may next be interrupted.
+// Package cadence decides when the next message may be sent to a person: gate 2 of the engine.
 //
 // A person's messages on one channel are admitted to slots. A slot is an instant; messages admitted to the same
 // instant share it, and two different slots are at least the cooldown apart (decision 2). Counted limits count every
 // message, sent or still waiting in its slot, in the calendar day, week or month of the slot (decisions 3, 13). A slot
-// that has passed while its message waits binds no cooldown; caps go on counting it.
+// that has passed while its message waits starts no cooldown; caps still count it.
 //
 //	                 now            free
 //	──■──────────────┼──────────────■────────▶
 //	  slot           │◀─ blocked ──▶│
 //	  ◀───────── cooldown ─────────▶
 //
-// The package does not know why a message is sent, nor whether it may bypass the gate, and it keeps nothing: the
-// history is an argument, and writing the slot down under the person's lock is the caller's part.
+// The package does not know why a message is sent, or whether it may bypass the limits. It keeps no state: the history is an argument,
+// and the caller stores the slot under the person's lock.
 //
-// Quiet hours and a workflow's send window keep instants free by the wall clock of the person; they concern every
-// message, whether its type counts or not.
+// Quiet hours and a workflow's send window forbid instants by the wall clock of the person. They apply to every message, whether its
+// type counts or not.
 //
 // Invariants:
 //   - Decide returns the earliest instant that breaks no limit, never one before now or after until.
-//   - A history made of Decide's answers breaks no limit, in whatever order they were asked for.
-//   - The reason is the first block in the order cooldown, type, day, week, month, quiet hours, send window (A36).
-//   - A History, upon which a batch decides, answers as Decide does, in time that hardly grows with what it holds.
+//   - A history of slots that Decide returned breaks no limit, in any order of the decisions.
+//   - The reason is the first limit that forbids, in the order cooldown, type, day, week, month, quiet hours, send window (A36).
+//   - A History, which batches use, decides as Decide does, in time that hardly grows with the number of its slots.
 package cadence
 
 import (
@@ -34,12 +34,12 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// Count says which messages of the history count.
+// Count selects the messages of the history that count.
 type Count string
 
 const (
 	CountCommitted Count = "committed" // sent or admitted; the default, also for "" (decision 3)
-	CountSent      Count = "sent"      // only what was sent, the source's literal reading
+	CountSent      Count = "sent"      // only sent messages, as the source says literally
 )
 
 // Policy holds the limits of one person on one channel (A30–A35). A limit of 0 is absent.
@@ -50,22 +50,22 @@ type Policy struct {
 	MaxPerMonth int            // A33
 	TypeLimits  map[string]int // type: most per day (A34)
 	MaxPerSlot  int            // messages that may share a slot; 1 is the strict reading of decision 2
-	Types       []string       // the types that meet and use up these limits; nil = all (decision 60)
+	Types       []string       // the types to which these limits apply and which use them up; nil = all (decision 60)
 	Count       Count
 	Rolling     bool            // windows of 24 hours, 7 and 30 times 24 hours instead of the calendar's (decision 13)
-	ResumeAt    civil.TimeOfDay // a wait for a new day of the calendar ends then; 00:00
-	Quiet       civil.Span      // no message at all; zero = none
-	SlotGrace   time.Duration   // how old a slot may be at the send; 0 = DefaultSlotGrace
+	ResumeAt    civil.TimeOfDay // the time of day at which a wait for a new day of the calendar ends
+	Quiet       civil.Span      // the hours without messages; zero = none
+	SlotGrace   time.Duration   // how old a slot may be when its message leaves; 0 = DefaultSlotGrace
 	Total       Total           // caps over all kinds of channels
 }
 
-// Total caps the messages of one person on all kinds of channels together. It holds beside the caps of each kind. Its windows
-// are of the same calendar as the others.
+// Total caps the messages of one person on all kinds of channels together, in addition to the caps of each kind. Its windows are those
+// of the same calendar.
 type Total struct {
 	MaxPerDay   int
 	MaxPerWeek  int
 	MaxPerMonth int
-	Types       []string // the types that meet and use up these caps; nil = all
+	Types       []string // the types to which these caps apply and which use them up; nil = all
 	Count       Count
 	Rolling     bool
 }
@@ -73,25 +73,25 @@ type Total struct {
 // Empty reports whether there is no cap.
 func (t Total) Empty() bool { return t.MaxPerDay == 0 && t.MaxPerWeek == 0 && t.MaxPerMonth == 0 }
 
-// Counts reports whether messages of a type meet and use up these caps.
+// Counts reports whether these caps apply to messages of a type, and count them.
 func (t Total) Counts(typ string) bool { return len(t.Types) == 0 || slices.Contains(t.Types, typ) }
 
-// DefaultSlotGrace is how old a slot may be at the send before it is released and another is taken: long enough for a batch
-// that takes its time, and short against every cooldown that people notice.
+// DefaultSlotGrace is how old a slot may be when its message leaves, before the slot is released and another one is taken. It is long
+// enough for a slow batch, and short compared with any cooldown that people notice.
 const DefaultSlotGrace = time.Minute
 
-// Grace returns how old a slot may be at the send.
+// Grace returns how old a slot may be when its message leaves.
 func (p Policy) Grace() time.Duration { return cmp.Or(p.SlotGrace, DefaultSlotGrace) }
 
-// Rules are the limits of a persona, a person or a workspace: one policy, and others that replace it for some kinds of
-// channel (A41).
+// Rules are the limits of a persona, a person or a workspace: a common policy, and policies that replace it for some kinds of channel
+// (A41).
 type Rules struct {
 	Policy
-	Channels map[string]Policy // by kind of channel; nil when there are none. What is Total there has no effect
+	Channels map[string]Policy // by kind of channel; nil if there are none. Their Total has no effect
 }
 
-// For returns the policy for a kind of channel: one of its own replaces the common one whole, but for the total. The total
-// counts as the common policy does, and a wait for it ends at the common time of day where the kind has none of its own.
+// For returns the policy for a kind of channel. A policy of the kind replaces the whole common policy, except the total. The total
+// counts as the common policy does, and a wait for it ends at the common time of day if the kind has none.
 func (r Rules) For(kind string) Policy {
 	p, ok := r.Channels[kind]
 	if !ok {
@@ -105,14 +105,14 @@ func (r Rules) For(kind string) Policy {
 	return p
 }
 
-// total is the total with the way in which the common policy counts.
+// total returns the total with the common policy's way to count.
 func (r Rules) total() Total {
 	t := r.Policy.Total
 	t.Types, t.Count, t.Rolling = r.Types, r.Count, r.Rolling
 	return t
 }
 
-// Default returns the rules for people without any (A37). They concern the source's four types only (decision 60).
+// Default returns the limits for people without any (A37). They apply to the source's four types only (decision 60).
 func Default() Policy {
 	return Policy{
 		Cooldown:   time.Hour,
@@ -123,8 +123,8 @@ func Default() Policy {
 	}
 }
 
-// Effective returns the policy that holds for a person: the person's own fields over those of their persona or, if
-// neither has any rule, the workspace's default as a whole (decision 11). TypeLimits count as one field.
+// Effective returns the policy for a person: the person's own fields replace those of their persona. If neither has a limit, it is the
+// workspace's default as a whole (decision 11). TypeLimits count as one field.
 func Effective(person, persona, workspace Policy) Policy {
 	if person.Empty() && persona.Empty() {
 		return workspace
@@ -157,8 +157,8 @@ func Effective(person, persona, workspace Policy) Policy {
 	return p
 }
 
-// EffectiveOn is Effective for a kind of channel. The total is one for all kinds, and follows from the limits that are set for
-// no kind alone: those of the person over the persona's, else the workspace's.
+// EffectiveOn is Effective for a kind of channel. The total is the same for all kinds. It follows from the common limits: the person's
+// replace the persona's; if neither has any, the workspace's count.
 func EffectiveOn(kind string, person, persona, workspace Rules) Policy {
 	p := Effective(person.For(kind), persona.For(kind), workspace.For(kind))
 	if p.Total = Effective(person.common(), persona.common(), workspace.common()).Total; p.Total.Empty() {
@@ -167,7 +167,7 @@ func EffectiveOn(kind string, person, persona, workspace Rules) Policy {
 	return p
 }
 
-// common is the policy of kinds without one of their own.
+// common returns the policy of kinds without their own policy.
 func (r Rules) common() Policy {
 	p := r.Policy
 	p.Total = r.total()
@@ -181,7 +181,7 @@ func set[T comparable](field *T, own T) {
 	}
 }
 
-// Check refuses negative limits (decision 10). The error is a *civil.Error.
+// Check returns an error for negative limits (decision 10), which is a *civil.Error.
 func (p Policy) Check() error {
 	type limit struct {
 		name string
@@ -215,12 +215,13 @@ func (p Policy) Empty() bool { return p.Unlimited() && p.Quiet.IsZero() }
 // Unlimited reports whether the policy has neither a cooldown nor a cap: a decision needs no history.
 func (p Policy) Unlimited() bool { return p.free() && p.Total.Empty() }
 
-// SentOnly reports whether any of the caps counts only what was sent.
+// SentOnly reports whether any of the caps counts only sent messages.
 func (p Policy) SentOnly() bool {
 	return p.Count == CountSent && !p.free() || p.Total.Count == CountSent && !p.Total.Empty()
 }
 
-// Of is the policy as far as it concerns messages of a type: one that the caps do not count keeps the quiet hours alone.
+// Of returns the part of the policy that applies to messages of a type. For a type that the caps do not count, only the quiet hours
+// remain.
 func (p Policy) Of(typ string) Policy {
 	of := p
 	if !p.free() && !p.Counts(typ) {
@@ -245,7 +246,7 @@ func (p Policy) free() bool {
 	return true
 }
 
-// Counts reports whether messages of a type meet and use up the caps. Quiet hours hold for every type.
+// Counts reports whether the caps apply to messages of a type, and count them. Quiet hours apply to every type.
 func (p Policy) Counts(typ string) bool { return len(p.Types) == 0 || slices.Contains(p.Types, typ) }
 
 // Empty reports whether nothing is limited on any channel.
@@ -258,7 +259,7 @@ func (r Rules) Empty() bool {
 	return r.Policy.Empty()
 }
 
-// Check refuses negative limits. The error is a *civil.Error.
+// Check returns an error for negative limits, which is a *civil.Error.
 func (r Rules) Check() error {
 	if err := r.Policy.Check(); err != nil {
 		return err
@@ -271,7 +272,7 @@ func (r Rules) Check() error {
 	return nil
 }
 
-// under says in which part of the rules an error is.
+// under adds the part of the rules to an error.
 func under(path string, err error) error {
 	var known *civil.Error
 	if !errors.As(err, &known) {

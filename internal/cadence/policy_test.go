@@ -42,7 +42,7 @@ func TestEffective(t *testing.T) {
 	}
 }
 
-// Each field of a person's own rules is theirs, and takes nothing of the others away.
+// Each field of a person's own limits replaces the persona's, and leaves the other fields unchanged.
 //
 // Shows: A42.
 func TestEveryFieldOfAPerson(t *testing.T) {
@@ -87,7 +87,7 @@ func TestEveryFieldOfATotal(t *testing.T) {
 	}
 }
 
-// The total is one for all kinds of channels, whatever the limits of a kind are, and counts as the limits beside it do.
+// The total is the same for all kinds of channels, also for kinds with their own limits, and counts as the common limits do.
 func TestTotalOnEveryKind(t *testing.T) {
 	t.Parallel()
 	rules := func(text string) cadence.Rules {

@@ -13,8 +13,7 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// broken is the judge: it names a limit that a history breaks, looking only at what was admitted and at the dates that
-// the calendar prints. It shares no code with Decide.
+// broken returns a limit that a history breaks. It uses only the admitted slots and formatted dates, and shares no code with Decide.
 func broken(p cadence.Policy, history []cadence.Slot, loc *time.Location) string {
 	total, all := p.Total, make([]cadence.Slot, len(history))
 	for i, s := range history {
@@ -87,7 +86,7 @@ func brokenOn(p cadence.Policy, history []cadence.Slot, loc *time.Location) stri
 		crowded(p, history, "", p.MaxPerMonth, 30*24*time.Hour)
 }
 
-// quiet compares what clocks print with a span that is written down.
+// quiet reports whether a formatted time of day is in a written span.
 func quiet(span, clock string) bool {
 	from, to := span[:5], span[6:]
 	if from < to {
@@ -96,7 +95,7 @@ func quiet(span, clock string) bool {
 	return clock >= from || clock < to
 }
 
-// crowded looks at the window that begins with each message.
+// crowded reports whether a window that begins with some message has more than limit messages.
 func crowded(p cadence.Policy, history []cadence.Slot, typ string, limit int, length time.Duration) string {
 	for _, first := range history {
 		if limit == 0 || typ != "" && first.Type != typ || !p.Counts(first.Type) {
@@ -115,8 +114,8 @@ func crowded(p cadence.Policy, history []cadence.Slot, typ string, limit int, le
 	return ""
 }
 
-// zones are those whose clocks make trouble in the weeks around the starts below, and two that never do. None of them
-// shows the minutes before a midnight twice, where the calendar's print and the day's first instant disagree.
+// zones returns zones with difficult clock changes in the weeks around the starts below, and two without. None of them shows the minutes
+// before a midnight twice, because there formatted dates and the first instant of a day disagree.
 func zones(tb testing.TB) map[string]*time.Location {
 	all := map[string]*time.Location{}
 	for _, name := range zoneList {
@@ -154,7 +153,7 @@ var (
 			Total:       totals.Draw(t, "total"),
 		}
 	})
-	// totals of which every second one is none.
+	// Every second total is empty.
 	totals = rapid.Custom(func(t *rapid.T) cadence.Total {
 		if rapid.Bool().Draw(t, "no total") {
 			return cadence.Total{}
@@ -167,7 +166,7 @@ var (
 			Rolling:     rapid.Bool().Draw(t, "total rolling"),
 		}
 	})
-	// spans of the day that leave at least an hour; every second one is none.
+	// Spans of the day that leave at least an hour free. Every second one is empty.
 	spans = rapid.Custom(func(t *rapid.T) civil.Span {
 		from := rapid.IntRange(0, 23).Draw(t, "from")
 		to := (from + rapid.IntRange(1, 23).Draw(t, "hours")) % 24
@@ -178,7 +177,7 @@ var (
 	})
 )
 
-// A history made of Decide's answers breaks no limit, and no answer comes before it was asked for.
+// A history of slots that Decide returned breaks no limit, and no slot is before the instant of its decision.
 //
 // Shows: A30, A31, A32, A33, A34, A38.
 func TestHistoryKeepsTheLimits(t *testing.T) {
@@ -192,7 +191,7 @@ func TestHistoryKeepsTheLimits(t *testing.T) {
 		other.Total = policy.Total
 		var history []cadence.Slot
 		for range rapid.IntRange(1, 30).Draw(t, "messages") {
-			// Not in the order of time: a queue of workers asks for instants that lie close together in any order.
+			// Not in the order of time: workers decide at instants that are close together, in any order.
 			now := start.Add(time.Duration(rapid.IntRange(0, 5*24*60).Draw(t, "minute")) * time.Minute)
 			until := now.Add(90 * 24 * time.Hour)
 			slot := cadence.Slot{Type: types.Draw(t, "type"), N: 1, Elsewhere: rapid.IntRange(0, 3).Draw(t, "elsewhere") == 0}
@@ -226,12 +225,12 @@ func TestHistoryKeepsTheLimits(t *testing.T) {
 	}
 }
 
-// ownTimes are messages' own times of day; most have none.
+// ownTimes draws a message's own time of day; most messages have none.
 var ownTimes = rapid.Custom(func(t *rapid.T) civil.TimeOfDay {
 	return civil.TimeOfDay(3600 * rapid.SampledFrom([]int{0, 0, 0, 9, 22}).Draw(t, "hour"))
 })
 
-// fromElsewhere is a history as the other kind of channel sees it.
+// fromElsewhere returns a history from the view of the other kind of channel.
 func fromElsewhere(history []cadence.Slot) []cadence.Slot {
 	seen := slices.Clone(history)
 	for i := range seen {
@@ -240,7 +239,7 @@ func fromElsewhere(history []cadence.Slot) []cadence.Slot {
 	return seen
 }
 
-// The answer is the earliest minute that the judge accepts.
+// Decide returns the earliest minute at which broken finds no broken limit.
 func TestEarliest(t *testing.T) {
 	t.Parallel()
 	locations := zones(t)
@@ -286,7 +285,7 @@ func TestEarliest(t *testing.T) {
 	})
 }
 
-// What lies before Floor changes nothing.
+// Slots before Floor do not change a decision.
 func TestFloorIsEnough(t *testing.T) {
 	t.Parallel()
 	locations := zones(t)
@@ -311,7 +310,7 @@ func TestFloorIsEnough(t *testing.T) {
 	})
 }
 
-// The days of the judge are those of the calendar: this would fail for a zone that repeats the end of a day.
+// The days of broken are those of the calendar. This would fail for a zone that repeats the end of a day.
 func TestJudgeAgreesOnDays(t *testing.T) {
 	t.Parallel()
 	for name, loc := range zones(t) {

@@ -2,30 +2,30 @@ package cadence
 
 import "time"
 
-// The lengths of rolling windows (decision 13). A month is 30 days: a limit that meant a longer or shorter one now and
-// then would forbid today what it allowed yesterday.
+// The lengths of rolling windows (decision 13). A month is always 30 days: with months of different lengths a limit could forbid today
+// a message that it allowed yesterday.
 const (
 	rollingDay   = 24 * time.Hour
 	rollingWeek  = 7 * rollingDay
 	rollingMonth = 30 * rollingDay
 )
 
-// rollingLength are they by the lengths of the calendar's windows.
+// rollingLength holds the length of a rolling window for each length of the calendar's windows.
 var rollingLength = [...]time.Duration{day: rollingDay, week: rollingWeek, month: rollingMonth}
 
-// busy looks at the windows of fixed length that hold t. Each is open at one end, so that a message exactly a day after another
-// is in no day with it.
+// busy tests the windows of fixed length that contain t. A window is open at one end, so that no window contains two messages that are
+// exactly a day apart.
 //
-// It reports whether one more message at t leaves at most limit in every window of that length, and otherwise the
-// next instant at which that may be true. Slots lie before t and, as they are reserved ahead, after it: each run of
-// limit messages that fits into a window forbids the instants that would make one more of it.
+// It reports whether every window of that length has at most limit messages with one more at t; otherwise it returns the next instant
+// for which that may be true. Slots are reserved ahead, so they are before and after t. Each run of limit messages that fits into a
+// window forbids the instants that would add one more to it.
 func (v *view) busy(t time.Time, limit int, length time.Duration, typ string) (free time.Time, ok bool) {
 	free, ok = t, true
 	counts := func(slot Slot) bool { return slot.N > 0 && (typ == "" || slot.Type == typ) }
-	// A run begins with the first message of a slot, and ends with the slot that holds the limit-th: later and later ones.
+	// A run begins with the first message of a slot, and ends with the slot of the limit-th message. Later runs end later.
 	first := v.from(t.Add(-length + instant))
 	next, n := first, 0 // n messages in [first, next)
-	var last time.Time  // the latest of them
+	var last time.Time  // the latest of these messages
 	for ; first < len(v.slots); first++ {
 		begin := v.slots[first]
 		if !counts(begin) {
@@ -42,7 +42,7 @@ func (v *view) busy(t time.Time, limit int, length time.Duration, typ string) (f
 		if !last.Before(t.Add(length)) {
 			break
 		}
-		// Otherwise they are in no window together, whatever t is.
+		// Otherwise no window contains the whole run.
 		if last.Sub(begin.At) < length {
 			if end := begin.At.Add(length); end.After(free) {
 				free, ok = end, false

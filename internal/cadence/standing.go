@@ -12,21 +12,21 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// Layer is where a limit comes from.
+// Layer is the origin of a limit.
 type Layer string
 
-// The layers, the one that goes before the others first (decision 11).
+// The values of Layer, in the order of precedence (decision 11).
 const (
 	LayerPerson    Layer = "person"
 	LayerPersona   Layer = "persona"
 	LayerWorkspace Layer = "workspace"
-	LayerDefault   Layer = "default" // of a workspace that says nothing (A37)
+	LayerDefault   Layer = "default" // of a workspace without limits (A37)
 )
 
-// Limit is a limit by the key of a persona that sets it.
+// Limit names a limit by the persona's key that sets it.
 type Limit string
 
-// The limits that messages wait for.
+// The values of Limit.
 const (
 	LimitCooldown    Limit = "cooldown"
 	LimitType        Limit = "type_limits"
@@ -44,8 +44,7 @@ const (
 // Total reports whether a limit counts over all kinds of channels.
 func (l Limit) Total() bool { return l == LimitTotalDay || l == LimitTotalWeek || l == LimitTotalMonth }
 
-// LayerOn says which of the layers of EffectiveOn a limit of a kind of channel comes from; rest is the layer of the workspace's
-// limits.
+// LayerOn returns the layer of EffectiveOn from which a limit of a kind of channel comes; rest is the layer of the workspace's limits.
 func LayerOn(kind string, limit Limit, person, persona Rules, rest Layer) Layer {
 	if limit.Total() {
 		return LayerOf(limit, person.common(), persona.common(), rest)
@@ -53,7 +52,7 @@ func LayerOn(kind string, limit Limit, person, persona Rules, rest Layer) Layer 
 	return LayerOf(limit, person.For(kind), persona.For(kind), rest)
 }
 
-// LayerOf says which of the layers of Effective a limit comes from; rest is the layer of the workspace's limits.
+// LayerOf returns the layer of Effective from which a limit comes; rest is the layer of the workspace's limits.
 func LayerOf(limit Limit, person, persona Policy, rest Layer) Layer {
 	switch {
 	case person.Empty() && persona.Empty():
@@ -91,28 +90,28 @@ func (p Policy) sets(limit Limit) bool {
 	return false
 }
 
-// Use is one limit, and how much of it is used up at an instant.
+// Use is one limit with its usage at an instant.
 type Use struct {
 	Limit   Limit
-	Type    string        // of messages, for a limit by type
-	Reason  reason.Reason // by which messages wait for it
+	Type    string        // the type of messages, for a limit by type
+	Reason  reason.Reason // the reason of messages that wait for it
 	Length  time.Duration // of a cooldown
-	Quiet   civil.Span    // of quiet hours, and the hours beside a send window
-	Most    int           // of a cap: messages
-	Used    int           // of them: sent, or admitted to a slot
+	Quiet   civil.Span    // the quiet hours, or the hours outside a send window
+	Most    int           // messages that a cap allows
+	Used    int           // messages that a cap has counted: sent, or admitted to a slot
 	Rolling bool          // the cap counts hours, not calendar days
-	Free    time.Time     // the earliest instant, not before the present, at which this limit alone lets a message pass
+	Free    time.Time     // the earliest instant, not before now, at which this limit alone allows a message
 }
 
-// horizon bounds the search for the end of a block: limits that leave no instant in so long leave none.
+// horizon bounds the search for the next free instant. If there is none within it, there is none at all.
 const horizon = 366 * 24 * time.Hour
 
-// Standing says how far each limit of a policy is used up at now, in the order in which the limits are asked (A36).
+// Standing returns the usage of each limit of a policy at now, in the order in which the limits are tested (A36).
 func (h *History) Standing(policy Policy, loc *time.Location, now time.Time) []Use {
 	return h.uses(policy, loc, now, Message{}, func(string) bool { return true })
 }
 
-// uses is Standing for a message, without the limits of types that are not asked for.
+// uses is Standing for a message. It leaves out limits by type for which asked returns false.
 func (h *History) uses(policy Policy, loc *time.Location, now time.Time, m Message, asked func(typ string) bool) []Use {
 	var uses []Use
 	one := func(types []string) string {
@@ -175,7 +174,7 @@ func (h *History) uses(policy Policy, loc *time.Location, now time.Time, m Messa
 	return uses
 }
 
-// used is how many messages, all of them or those of a type, the window of a length holds now.
+// used returns the number of messages in the window that contains now; typ selects the messages of one type.
 func (v *view) used(now time.Time, rolling bool, length int, typ string) int {
 	if rolling {
 		return v.most(now, typ, rollingLength[length])
@@ -187,7 +186,7 @@ func (v *view) used(now time.Time, rolling bool, length int, typ string) int {
 	return w.all
 }
 
-// most is how many messages, all of them or those of a type, the fullest of the windows of a length holds that hold now.
+// most returns the highest number of messages in any rolling window that contains now; typ selects the messages of one type.
 func (v *view) most(now time.Time, typ string, length time.Duration) int {
 	of := func(s Slot) int {
 		if typ != "" && s.Type != typ {
@@ -207,8 +206,8 @@ func (v *view) most(now time.Time, typ string, length time.Duration) int {
 	return most
 }
 
-// Blocks are the limits that keep a message from leaving at now, in the order in which they are asked, with how far each
-// is used up. The first names the reason of a deferral.
+// Blocks returns the limits that forbid a message at now, with their usage, in the order in which they are tested. The first one is the
+// reason of a deferral.
 func (h *History) Blocks(policy Policy, loc *time.Location, now time.Time, m Message) []Use {
 	var blocks []Use
 	uses := h.uses(policy, loc, now, m, func(typ string) bool { return typ == m.Type })
@@ -230,7 +229,7 @@ func (h *History) Blocks(policy Policy, loc *time.Location, now time.Time, m Mes
 	return blocks
 }
 
-// Value is the limit as it is set.
+// Value returns the limit as it is written in a definition.
 func (u Use) Value() string {
 	switch u.Limit {
 	case LimitCooldown:
@@ -242,8 +241,8 @@ func (u Use) Value() string {
 	return strconv.Itoa(u.Most)
 }
 
-// Sentence says in a few words what the limit does at an instant, such as "cooldown until 16:00" and "3 of 3 alerts
-// today, free again 2026-05-15 00:00". Instants are written in loc, with their day where that is another one.
+// Sentence describes the limit at an instant, such as "cooldown until 16:00" and "3 of 3 alerts today, free again 2026-05-15 00:00".
+// Instants are written in the zone loc, with their date if it is another day.
 func (u Use) Sentence(at time.Time, loc *time.Location) string {
 	free := "no instant in a year"
 	if !u.Free.IsZero() {
@@ -274,7 +273,7 @@ func (u Use) Sentence(at time.Time, loc *time.Location) string {
 	return text
 }
 
-// window names what a cap counts.
+// window returns the name of a cap's window.
 func (u Use) window() string {
 	switch {
 	case u.Limit == LimitType && u.Rolling:
@@ -295,7 +294,7 @@ func (u Use) window() string {
 	return "this month"
 }
 
-// Messages is what a limit counts in words, such as alerts.
+// Messages returns the name of the messages that a limit counts, such as alerts.
 func (u Use) Messages() string {
 	switch u.Type {
 	case "":
@@ -306,7 +305,7 @@ func (u Use) Messages() string {
 	return u.Type + " messages"
 }
 
-// ClockTime writes an instant as the clocks of loc show it, with its day where that is another one than at.
+// ClockTime writes an instant as the clocks of loc show it, with its date if it is on another day than at.
 func ClockTime(t, at time.Time, loc *time.Location) string {
 	t, at = t.In(loc), at.In(loc)
 	layout := "15:04"

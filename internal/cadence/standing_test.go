@@ -12,7 +12,7 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// What a person reads of their limits, and of the message that waits for two of them.
+// The lines of a person's limits, and of a message that waits for two of them.
 //
 // Shows: A36.
 func TestStanding(t *testing.T) {
@@ -73,7 +73,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// Where each line comes from (decision 11).
+// The layer of each limit (decision 11).
 func TestLayerOf(t *testing.T) {
 	t.Parallel()
 	own, persona := cadence.Policy{MaxPerDay: 1}, cadence.Policy{MaxPerDay: 2, Cooldown: time.Hour}
@@ -94,8 +94,8 @@ func TestLayerOf(t *testing.T) {
 	}
 }
 
-// The explanation of a deferral agrees with the decision: there is a block exactly where the message waits, the first
-// names its reason, and none ends after the instant that it was given.
+// Blocks agrees with Decide: it returns limits exactly if the message waits, the first one is its reason, and none ends after the
+// instant of the decision.
 func TestBlocksAgree(t *testing.T) {
 	t.Parallel()
 	locations := zones(t)

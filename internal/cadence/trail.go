@@ -8,11 +8,11 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 )
 
-// question is all that a search depends on beside the slots, the zone and the instant.
+// question holds everything that a search depends on, except the slots, the zone and the instant.
 type question struct {
 	cooldown                      time.Duration
 	day, week, month, slot, ofTyp int
-	typ                           string // where there is a limit of its own
+	typ                           string // empty unless the type has a limit of its own
 	limited, rolling              bool
 	resumeAt                      civil.TimeOfDay
 	quiet, window                 civil.Span
@@ -21,35 +21,35 @@ type question struct {
 	total                         totalQuestion
 }
 
-// totalQuestion is the part of it that a total adds.
+// totalQuestion is the part of a question that a total adds.
 type totalQuestion struct {
 	day, week, month int
 	rolling, sent    bool
 	types            string
 }
 
-// trail is what a search has found out: there is no free instant in [from, to). That stays true while slots are only
-// added, since no limit that forbids an instant lets it go for one slot more: a slot ≠ t nearer than the cooldown stays
-// one, a slot or a window that is full stays full. So a later search that comes to an instant in between may go on at to.
+// trail is the result of a search: there is no free instant in [from, to). This stays true while slots are only added, because a new
+// slot frees no instant: another slot within the cooldown of t stays there, and a full slot or window stays full. So a later search that
+// reaches an instant in between may continue at to.
 //
-// With ResumeAt, or a message's own time of day, a search passes over instants that are free: those between midnight and that time of a day, if it has come
-// across a window that was full and ended at that midnight. Let a morning be closed to who asks at x when such a window
-// ends after x. Then the search finds the first instant from x on that is neither forbidden nor in a closed morning,
-// provided that it comes across every day, which it does when no cooldown is as long as one and no window rolls. This set grows with the slots
-// as well, and
-//   - it holds [from, to) for every x <= from, and for an x in between unless x is itself in a morning, which is closed to
-//     from but perhaps not to x;
-//   - after to it is the same for x as for who asks at to, unless to is in a morning.
+// With ResumeAt, or with a message's own time of day, a search skips instants that are free: those of a day between midnight and that
+// time, the day's morning, if a window that was full ended at that midnight. A morning is closed for a search from x if such a window
+// ends after x. The search then finds the first instant from x on that is neither forbidden nor in a closed morning, provided that it
+// visits every day. It does so if no cooldown is as long as a day and no window is a rolling one. The set of these skipped instants
+// also only grows with the slots, and
+//   - it contains [from, to) for a search from any x <= from, and from an x in between unless x is itself in a morning, which is closed
+//     for a search from from but perhaps not for one from x;
+//   - after to it is the same for a search from x as for a search from to, unless to is in a morning.
 //
 // usable checks the first, worth the second.
 type trail struct {
 	from, to time.Time
-	last     reason.Reason // by which the last instant before to is forbidden
+	last     reason.Reason // the limit that forbids the last instant before to
 }
 
 const (
-	// worthSteps is how many windows a search passes before its trail is kept: most people have few messages, and are asked
-	// about once.
+	// worthSteps is the number of windows from which on a search keeps its trail. Most people have few messages, and there is one
+	// decision about them.
 	worthSteps = 4
 	// shortDay is shorter than every day of every zone.
 	shortDay = 20 * time.Hour
@@ -74,7 +74,7 @@ func (s *search) question() question {
 	return q
 }
 
-// waitsForDays reports whether a wait for a window may end later than that, and rolls whether any of its windows is no calendar's.
+// waitsForDays reports whether a wait for a window may end later than the window. rolls reports whether any window is a rolling one.
 func (s *search) waitsForDays() bool {
 	calendar := s.limited && !s.policy.Rolling || s.over != nil && !s.policy.Total.Rolling
 	return calendar && (s.policy.ResumeAt != 0 || s.At != 0)
@@ -84,7 +84,7 @@ func (s *search) rolls() bool {
 	return s.limited && s.policy.Rolling || s.over != nil && s.policy.Total.Rolling
 }
 
-// morning reports whether t lies between midnight and the time at which waits for a new day end.
+// morning reports whether t is between midnight and the time at which waits for a new day end.
 func (s *search) morning(t time.Time) bool {
 	if !s.waitsForDays() {
 		return false
@@ -93,7 +93,7 @@ func (s *search) morning(t time.Time) bool {
 	return t.Before(s.resume(midnight))
 }
 
-// trail returns what is known of instants from t on.
+// trail returns a trail that contains t.
 func (s *search) trail(t time.Time) (tr trail, ok bool) {
 	if len(s.trails) == 0 || !s.counted() || s.apart {
 		return tr, false
@@ -117,10 +117,10 @@ func (s *search) usable(tr trail, now time.Time) bool {
 	return !now.After(tr.from) || !s.morning(now)
 }
 
-// worth reports whether a trail to an instant may be followed.
+// worth reports whether a search may continue at to, the end of a trail.
 func (s *search) worth(to time.Time) bool {
 	return !s.waitsForDays() || !s.rolls() && s.policy.Cooldown < shortDay && !s.morning(to)
 }
 
-// counted reports whether the message meets any limit that counts messages.
+// counted reports whether any limit that counts messages applies to the message.
 func (s *search) counted() bool { return s.limited || s.over != nil }

@@ -26,7 +26,7 @@ func acceptance(t *testing.T, name string) []byte {
 	return data
 }
 
-// dst runs the conversions and date offsets of automation-dst.json and returns how many there are and what differs.
+// dst runs the conversions and date offsets of automation-dst.json. It returns the number of cases and the wrong ones.
 func dst(t *testing.T, data []byte) (cases int, wrong []string) {
 	t.Helper()
 	var file struct {
@@ -83,7 +83,7 @@ func TestAcceptanceDST(t *testing.T) {
 	}
 }
 
-// A changed expectation must be noticed.
+// A changed expectation makes the acceptance test fail.
 func TestAcceptanceBites(t *testing.T) {
 	t.Parallel()
 	data := acceptance(t, "automation-dst.json")

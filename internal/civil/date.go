@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Date is a day of the Gregorian calendar, in no zone.
+// Date is a day of the Gregorian calendar, without a zone.
 type Date struct {
 	Year  int
 	Month time.Month
 	Day   int
 }
 
-// MissingDay says how a day that a month does not have, such as 31 April, is resolved.
+// MissingDay is how a day that a month does not have, such as 31 April, is resolved.
 type MissingDay string
 
 const (
-	MissingDayLast MissingDay = "last" // the month's last day; the default, also for ""
-	MissingDaySkip MissingDay = "skip" // nothing: that month has no such day
+	MissingDayLast MissingDay = "last" // to the month's last day; the default, also for ""
+	MissingDaySkip MissingDay = "skip" // to no day: the month is left out
 )
 
 // ParseDate reads a date written as 2026-06-01. The error is an *Error.
@@ -49,7 +49,7 @@ func (d Date) String() string {
 	return fmt.Sprintf("%04d-%02d-%02d", d.Year, int(d.Month), d.Day)
 }
 
-// MarshalText returns String.
+// MarshalText returns the text of String.
 func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText reads what ParseDate reads.
@@ -61,8 +61,8 @@ func (d *Date) UnmarshalText(text []byte) (err error) {
 // AddDays returns the date n days later; n may be negative.
 func (d Date) AddDays(n int) Date { return dateOfDay(d.epochDay() + n) }
 
-// AddMonths returns the same day n months later; n may be negative. Where that month is too short, missing decides;
-// ok is false only for MissingDaySkip.
+// AddMonths returns the same day n months later; n may be negative. missing resolves a day that the month does not have; ok is false only
+// for MissingDaySkip.
 func (d Date) AddMonths(n int, missing MissingDay) (to Date, ok bool) {
 	first := time.Date(d.Year, d.Month+time.Month(n), 1, 0, 0, 0, 0, time.UTC)
 	to = Date{Year: first.Year(), Month: first.Month(), Day: d.Day}
@@ -75,8 +75,8 @@ func (d Date) AddMonths(n int, missing MissingDay) (to Date, ok bool) {
 	return to, true
 }
 
-// Add returns the date moved by the months and then by the days of by; its clock part does not count. A day that the
-// month lacks becomes the month's last.
+// Add returns the date moved by the months and then by the days of by. The clock part of by is ignored. A day that the month does not
+// have becomes the month's last day.
 func (d Date) Add(by Duration) Date {
 	to, _ := d.AddMonths(by.Months, MissingDayLast)
 	return to.AddDays(by.Days)
@@ -87,12 +87,12 @@ func (d Date) Weekday() time.Weekday {
 	return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// Compare returns -1 when d is before other, 0 when they are the same day, 1 when it is after.
+// Compare returns -1 if d is before other, 0 if they are the same day, and 1 if d is after other.
 func (d Date) Compare(other Date) int {
 	return cmp.Or(cmp.Compare(d.Year, other.Year), cmp.Compare(d.Month, other.Month), cmp.Compare(d.Day, other.Day))
 }
 
-// DaysUntil returns the number of days from d to other, negative when other is before d.
+// DaysUntil returns the number of days from d to other. It is negative if other is before d.
 func (d Date) DaysUntil(other Date) int { return other.epochDay() - d.epochDay() }
 
 // epochDay counts days from 1970-01-01. UTC has neither gaps nor overlaps, so time.Date is exact there.
@@ -105,12 +105,12 @@ func dateOfDay(n int) Date {
 	return Date{Year: y, Month: m, Day: d}
 }
 
-// daysIn returns the length of a month: the day before the first of the next one.
+// daysIn returns the number of days of a month.
 func daysIn(year int, month time.Month) int {
 	return time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// digits reads a text of ASCII digits only.
+// digits reads a text that consists of ASCII digits.
 func digits(s string) (n int, ok bool) {
 	for _, c := range []byte(s) {
 		if c < '0' || c > '9' {

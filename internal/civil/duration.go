@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Duration is a length of time in calendar units: months and days of no fixed length on a calendar, and a clock part
-// of exact length. All parts have the same sign; an offset before its anchor is negative.
+// Duration is a length of time in calendar units: months and days, whose length depends on the calendar, and a clock part of exact length.
+// All parts have the same sign. An offset before its anchor is negative.
 type Duration struct {
-	Months int           // a year is twelve
-	Days   int           // a week is seven
+	Months int           // a year is twelve months
+	Days   int           // a week is seven days
 	Clock  time.Duration // whole seconds
 }
 
-// maxDuration bounds what can be written, so that no sum of a date and a duration overflows: a hundred years.
+// maxDuration bounds a written duration, so that no sum of a date and a duration overflows: a hundred years.
 const maxDuration = 100 * year
 
 const (
@@ -29,7 +29,7 @@ type unit struct {
 	one  Duration
 }
 
-// units lists what may be written, from the longest to the shortest (format.md §1).
+// units lists the units of written durations, from the longest to the shortest (format.md §1).
 func units() [7]unit {
 	return [7]unit{
 		{"y", Duration{Months: 12}},
@@ -67,7 +67,7 @@ func ParseOffset(s string) (Duration, error) {
 	return d, nil
 }
 
-// parseDuration reads s, a part of the text as written.
+// parseDuration reads s, a part of the written text.
 func parseDuration(s, written, what, hint string) (Duration, error) {
 	refused := &Error{Message: strconv.Quote(written) + " is not " + what, Hint: hint}
 	if s == "" {
@@ -104,8 +104,8 @@ func parseDuration(s, written, what, hint string) (Duration, error) {
 	return sum, nil
 }
 
-// String returns the canonical form, which ParseOffset reads back: whole years, months, days, then the clock
-// part; 0d for nothing. Equal durations have equal strings.
+// String returns the canonical form, which ParseOffset reads back: whole years, months, days, then the clock part; 0d for zero. Equal
+// durations have equal strings.
 func (d Duration) String() string {
 	if d.IsZero() {
 		return "0d"
@@ -130,7 +130,7 @@ func (d Duration) String() string {
 	return b.String()
 }
 
-// MarshalText returns String.
+// MarshalText returns the text of String.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText reads what ParseOffset reads.
@@ -139,21 +139,20 @@ func (d *Duration) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// IsZero reports whether d is no time at all.
+// IsZero reports whether all parts of d are zero.
 func (d Duration) IsZero() bool { return d == Duration{} }
 
-// Negative reports whether d leads back in time.
+// Negative reports whether d goes back in time.
 func (d Duration) Negative() bool { return d.Months < 0 || d.Days < 0 || d.Clock < 0 }
 
-// Exact returns the length on the time line, for anchors that are instants: a day is 24 hours, a month 30 days and a
-// year 365.
+// Exact returns the length for anchors that are instants: a day is 24 hours, a month 30 days and a year 365 days.
 func (d Duration) Exact() time.Duration {
 	return time.Duration(d.Months/12)*year + time.Duration(d.Months%12)*month + time.Duration(d.Days)*day + d.Clock
 }
 
-// AddTo moves the date that loc has at t by the months and days of d, keeps the time of day (a gap or an overlap is
-// resolved by the default rule), and then adds the clock part exactly. It serves anchors that are dates with a time of
-// day; an anchor that is an instant moves by Exact.
+// AddTo moves the local date of t in loc by the months and days of d, keeps the time of day (the default rule resolves a gap or an
+// overlap), and then adds the clock part exactly. It is for anchors that are dates with a time of day. An anchor that is an instant moves
+// by Exact.
 func (d Duration) AddTo(t time.Time, loc *time.Location) time.Time {
 	if d.Months == 0 && d.Days == 0 {
 		return t.Add(d.Clock)

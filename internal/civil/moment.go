@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ParseMoment reads an instant as people ask for it: RFC 3339, or a duration such as 1d, which is that long before now. Days and
-// months are those of the calendar of loc. Empty text is no instant. The error is an *Error.
+// ParseMoment reads an instant that a person writes: RFC 3339, or a duration such as 1d, which means that long before now, with the days
+// and months of the calendar in loc. An empty text gives the zero time. The error is an *Error.
 func ParseMoment(text string, now time.Time, loc *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

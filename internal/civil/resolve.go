@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Gap says how a local time that clocks skip when they are put forward is resolved.
+// Gap is how a local time that clocks skip when they are put forward is resolved.
 type Gap string
 
 const (
-	GapForward Gap = "forward" // later by the length of the gap: 02:30 is 03:30; the default, also for ""
-	GapSkip    Gap = "skip"    // no instant
+	GapForward Gap = "forward" // later by the length of the gap: 02:30 becomes 03:30; the default, also for ""
+	GapSkip    Gap = "skip"    // to no instant
 )
 
-// Overlap says which instant is meant by a local time that occurs twice because clocks were put back.
+// Overlap is which instant a local time means that occurs twice because clocks were put back.
 type Overlap string
 
 const (
 	OverlapFirst  Overlap = "first"  // the earlier instant; the default, also for ""
-	OverlapSecond Overlap = "second" // the later one
+	OverlapSecond Overlap = "second" // the later instant
 )
 
-// Rule is what a definition's `dst` says. The zero Rule is the default: forward, first.
+// Rule is the value of `dst` in a definition. The zero Rule is the default: forward, first.
 type Rule struct {
 	Gap     Gap
 	Overlap Overlap
@@ -29,14 +29,14 @@ type Rule struct {
 
 const secondsPerDay = 24 * 60 * 60
 
-// Resolve returns the instant at which the clocks of loc show time t on date d (decision 27). Rule resolves a time that does not exist
-// or occurs twice; ok is false only in a gap under GapSkip.
+// Resolve returns the instant at which the clocks of loc show time t on date d (decision 27). rule resolves a time that does not exist or
+// occurs twice; ok is false only in a gap with GapSkip.
 //
-// Two local times a < b of one gap and of the minutes after it may resolve in the order b, a (02:45 becomes 03:45, and
-// 03:15 is 03:15). Callers that make a sequence of them must keep it ascending.
+// A local time in a gap may resolve to a later instant than a local time after the gap: 02:45 becomes 03:45, and 03:15 stays 03:15. Callers
+// that make a sequence of instants must keep it ascending.
 func Resolve(d Date, t TimeOfDay, loc *time.Location, rule Rule) (at time.Time, ok bool) {
-	// wall is what the clock shows, counted as if the zone were UTC. An offset from UTC is shorter than a day, so the
-	// instant sought lies within a day of it. Outside of transitions, one period covers that and the loop runs once.
+	// wall is the reading of the clock, as if the zone were UTC. An offset from UTC is shorter than a day, so the instant is within a day
+	// of it. Far from transitions one period covers that time, and the loop runs once.
 	wall := int64(d.epochDay())*secondsPerDay + int64(t)
 	var shown, moved int64
 	found, gap := false, false
@@ -66,7 +66,7 @@ func Resolve(d Date, t TimeOfDay, loc *time.Location, rule Rule) (at time.Time, 
 	return time.Time{}, false
 }
 
-// DateOf returns what a calendar and a clock in loc show at t, in whole seconds.
+// DateOf returns the local date and time of t in loc, in whole seconds.
 func DateOf(t time.Time, loc *time.Location) (Date, TimeOfDay) {
 	local := t.In(loc)
 	y, m, d := local.Date()
@@ -74,8 +74,7 @@ func DateOf(t time.Time, loc *time.Location) (Date, TimeOfDay) {
 	return Date{Year: y, Month: m, Day: d}, TimeOfDay(hour*3600 + minute*60 + second)
 }
 
-// period is a span of time [start, end) in which a zone keeps one offset, in unix seconds. Neighbouring periods may
-// have the same offset.
+// period is a time [start, end), in unix seconds, in which a zone has one offset. Neighbouring periods may have the same offset.
 type period struct{ start, end, offset int64 }
 
 func periodAt(loc *time.Location, unix int64) period {
@@ -90,15 +89,15 @@ func periodAt(loc *time.Location, unix int64) period {
 		p.end = end.Unix()
 	}
 	if p.end <= unix {
-		// Behind the zone's last listed transition the standard library ends the last period of a year after 365
-		// days, which on 31 December of a leap year lies behind. The year's true end is the next midnight in UTC.
+		// After the zone's last listed transition the standard library ends the last period of a year after 365 days, which on 31 December
+		// of a leap year is in the past. The true end of the year is the next midnight in UTC.
 		p.end = unix - unix%secondsPerDay + secondsPerDay
 	}
 	return p
 }
 
-// OffsetAt returns how far the clocks of loc are ahead of UTC at t, and until when; the zero time: for ever. What comes
-// then may be the same offset again.
+// OffsetAt returns how far the clocks of loc are ahead of UTC at t, and until when; the zero time means for ever. The next offset may be
+// the same.
 func OffsetAt(t time.Time, loc *time.Location) (ahead time.Duration, until time.Time) {
 	p := periodAt(loc, t.Unix())
 	if p.end != math.MaxInt64 {

@@ -64,7 +64,7 @@ func TestResolve(t *testing.T) {
 	for _, c := range []struct {
 		name, zone, date, clock string
 		rule                    civil.Rule
-		want                    string // "" = no such instant
+		want                    string // "" = no instant
 	}{
 		{"gap, forward by an hour", "Europe/Berlin", "2026-03-29", "02:30", civil.Rule{}, "2026-03-29T03:30:00+02:00"},
 		{"gap, skipped", "Europe/Berlin", "2026-03-29", "02:30", skip, ""},
@@ -129,7 +129,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Weeks and months are made of whole days, with neither hole nor overlap.
+// Weeks and months consist of whole days, without holes and overlaps.
 func TestBoundsCoverTheTimeLine(t *testing.T) {
 	t.Parallel()
 	names := []string{

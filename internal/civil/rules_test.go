@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Two zones that keep the same time have the same rules, whatever they are called; others have not.
+// Two zones with the same offsets have the same rules, although their names differ; other zones have different rules.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	var z Zones

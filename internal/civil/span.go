@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Span is a part of the day, from From up to and without To. One whose end is before its beginning crosses midnight.
-// The zero Span is none.
+// Span is a part of the day from From to before To. If To is before From, the span crosses midnight. The zero Span is empty.
 type Span struct{ From, To TimeOfDay }
 
 // ParseSpan reads a span of the day written as 22:00-07:00. The error is an *Error.
@@ -27,10 +26,10 @@ func ParseSpan(s string) (Span, error) {
 	return Span{From: begin, To: end}, nil
 }
 
-// IsZero reports whether there is no span.
+// IsZero reports whether the span is empty.
 func (s Span) IsZero() bool { return s == Span{} }
 
-// String returns the span as it is written, empty for none.
+// String returns the span as it is written; an empty text for the zero Span.
 func (s Span) String() string {
 	if s.IsZero() {
 		return ""
@@ -38,7 +37,7 @@ func (s Span) String() string {
 	return s.From.String() + "-" + s.To.String()
 }
 
-// Rest is the other part of the day. The rest of none is none.
+// Rest returns the other part of the day. The rest of the zero Span is the zero Span.
 func (s Span) Rest() Span { return Span{From: s.To, To: s.From} }
 
 // Shows reports whether a clock that shows t is inside the span.
@@ -49,8 +48,8 @@ func (s Span) Shows(t TimeOfDay) bool {
 	return t >= s.From || t < s.To
 }
 
-// Contains reports whether the clocks of loc are inside the span at t. Where clocks are put back into it, they are
-// inside once more; the minutes of a gap are never shown.
+// Contains reports whether the clocks of loc show a time inside the span at t. If clocks are put back into the span, the repeated times
+// are inside too. The times of a gap are never shown.
 func (s Span) Contains(t time.Time, loc *time.Location) bool {
 	if s.IsZero() {
 		return false
@@ -59,8 +58,8 @@ func (s Span) Contains(t time.Time, loc *time.Location) bool {
 	return s.Shows(clock)
 }
 
-// After returns the earliest instant from t on that is not in the span: t itself, or the first at which the clocks of
-// loc show its end, or a time behind it when they are put forward over that.
+// After returns the earliest instant from t on that is not in the span: t itself, or the first instant at which the clocks of loc show the
+// end of the span, or a later time if they are put forward over the end.
 func (s Span) After(t time.Time, loc *time.Location) time.Time {
 	if !s.Contains(t, loc) {
 		return t

@@ -66,7 +66,7 @@ func TestSpanAfter(t *testing.T) {
 	}
 }
 
-// The answer is the first second that the clocks show outside of the span, found by walking.
+// After returns the first second at which the clocks are outside the span, which the test finds second by second.
 func TestSpanAfterIsTheFirst(t *testing.T) {
 	t.Parallel()
 	names := []string{"UTC", "Asia/Kolkata", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Casablanca"}

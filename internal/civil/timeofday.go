@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// TimeOfDay is what a wall clock shows, in seconds after 00:00.
+// TimeOfDay is the time that a wall clock shows, in seconds after 00:00.
 type TimeOfDay int32
 
 // ParseTimeOfDay reads a time of day written as 09:00, from 00:00 to 23:59. The error is an *Error.
@@ -23,7 +23,7 @@ func ParseTimeOfDay(s string) (TimeOfDay, error) {
 	}
 }
 
-// String returns the time as 09:00, with seconds only where there are any.
+// String returns the time as 09:00, with seconds only if they are not zero.
 func (t TimeOfDay) String() string {
 	if t%60 != 0 {
 		return fmt.Sprintf("%02d:%02d:%02d", t/3600, t/60%60, t%60)

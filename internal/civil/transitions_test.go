@@ -15,8 +15,8 @@ import (
 //go:embed testdata/zones.txt
 var zoneNames string
 
-// clockReading returns what a wall clock in loc shows at a unix second, as seconds since 1970-01-01 00:00 on that
-// clock. It goes by the calendar that is printed, not by offsets.
+// clockReading returns the reading of a wall clock in loc at a unix second, as seconds since 1970-01-01 00:00 on that clock. It uses the
+// formatted date and time, not offsets.
 func clockReading(unix int64, loc *time.Location) int64 {
 	l := time.Unix(unix, 0).In(loc)
 	year, month, day := l.Date()
@@ -54,7 +54,7 @@ func transitionsOf(loc *time.Location) (at []int64) {
 	return at
 }
 
-// movements is what the clocks of loc show around its transitions, and shortly before and after all of them.
+// movements returns the readings of the clocks of loc around its transitions, and shortly before and after all of them.
 func movements(loc *time.Location, transitions []int64) string {
 	const days = 3 * 86400
 	at := append([]int64{-days, endOfSearch + days}, transitions...)
@@ -65,14 +65,14 @@ func movements(loc *time.Location, transitions []int64) string {
 	return way.String()
 }
 
-// Every local minute around every transition of every zone, against a clock that is watched minute by minute. Of zones
-// that move their clocks alike (aliases, for the most part) the first is watched.
+// Resolve is compared with the readings of a clock, minute by minute, for every local minute around every transition of every zone. Of
+// zones with the same transitions (mostly aliases) the first one is tested.
 //
 // Shows: B34.
 func TestResolveEveryTransition(t *testing.T) {
 	t.Parallel()
 	var zones, transitions, minutes, gaps, overlaps, midnights int
-	seen := map[string]bool{} // the ways in which clocks are moved
+	seen := map[string]bool{} // by movements
 	for name := range strings.FieldsSeq(zoneNames) {
 		loc, err := civil.LoadZone(name)
 		if err != nil {
@@ -120,12 +120,12 @@ func TestResolveEveryTransition(t *testing.T) {
 	}
 }
 
-// watched is what a clock showed, step by step, around one transition.
+// watched holds the readings of a clock, step by step, around one transition.
 type watched struct {
 	start, step int64
 	shown       []int64
-	byReading   map[int64][]int64 // reading → the instants that show it
-	from, to    int64             // the readings to be asked for, whole minutes
+	byReading   map[int64][]int64 // reading → the instants with that reading
+	from, to    int64             // the readings to test, in whole minutes
 }
 
 func watch(at int64, loc *time.Location) watched {
@@ -134,7 +134,7 @@ func watch(at int64, loc *time.Location) watched {
 	if moved < 0 {
 		moved = -moved
 	}
-	// Old offsets have seconds; then the steps are as fine as is needed to meet whole minutes on both sides.
+	// Old offsets have seconds. Then the steps are short enough to reach whole minutes on both sides.
 	w := watched{step: gcd(gcd(60, at%60), gcd((before-at)%60, (after-at)%60)), byReading: map[int64][]int64{}}
 	pad := (moved + 3*3600) / 60 * 60
 	w.start = at - pad
@@ -147,8 +147,8 @@ func watch(at int64, loc *time.Location) watched {
 	return w
 }
 
-// instants returns the first and the last instant that show wall. If none does, the clock jumped over it: had it gone
-// on as before, it would have shown wall at the instant returned.
+// instants returns the first and the last instant with the reading wall. If there is none, the clock jumped over wall; instants then
+// returns the instant at which the clock would have shown wall without the jump.
 func (w watched) instants(wall int64) (first, last int64, exists bool) {
 	if at := w.byReading[wall]; len(at) > 0 {
 		return at[0], at[len(at)-1], true
@@ -174,7 +174,7 @@ func fromWall(wall int64) (civil.Date, civil.TimeOfDay) {
 	return civil.Date{Year: l.Year(), Month: l.Month(), Day: l.Day()}, civil.TimeOfDay(l.Hour()*3600 + l.Minute()*60 + l.Second())
 }
 
-// checkDay holds the bounds of the day around an instant against the dates that the calendar shows.
+// checkDay compares the bounds of the day around an instant with formatted dates.
 func checkDay(t *testing.T, name string, loc *time.Location, unix int64) {
 	t.Helper()
 	day := func(u int64) int64 { return clockReading(u, loc) / 86400 }

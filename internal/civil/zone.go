@@ -11,9 +11,9 @@ import (
 	_ "time/tzdata" // a system without zone files knows every zone too
 )
 
-// LoadZone returns the zone of a name of the tz database, such as Europe/Berlin or UTC. The machine's own zone
-// ("Local") and the empty name are refused: a rule means the same on every machine. It reads files; the caller keeps
-// what it has loaded. The error is an *Error.
+// LoadZone returns the zone of that name in the tz database, such as Europe/Berlin or UTC. It refuses the machine's own zone ("Local") and
+// the empty name, so that a rule means the same on every machine. It reads files, so callers should keep the result. The error is an
+// *Error.
 func LoadZone(name string) (*time.Location, error) {
 	refused := &Error{
 		Message: strconv.Quote(name) + " is not a zone",
@@ -23,7 +23,7 @@ func LoadZone(name string) (*time.Location, error) {
 	case "", "Local":
 		return nil, refused
 	case "posix", "right", "posixrules", "localtime", "Factory":
-		// Files beside the zones on many systems: copies, copies that count leap seconds, and the machine's own zone.
+		// Many systems have further files among the zones: copies, copies that count leap seconds, and the machine's own zone.
 		return nil, refused
 	}
 	loc, err := time.LoadLocation(name)
@@ -33,11 +33,11 @@ func LoadZone(name string) (*time.Location, error) {
 	return loc, nil
 }
 
-// Zones caches loaded zones, so that code that handles many contacts does not read a file for each. The zero value is empty and ready
-// for use; it is safe for concurrent use and must not be copied.
+// Zones caches loaded zones, so that code that handles many contacts does not read a file for each of them. The zero value is ready for
+// use. A Zones is safe for concurrent use and must not be copied.
 type Zones struct{ loaded sync.Map } // name → *time.Location
 
-// Load is LoadZone, once for each name.
+// Load is LoadZone with the cache.
 func (z *Zones) Load(name string) (*time.Location, error) {
 	if loc, ok := z.loaded.Load(name); ok {
 		return loc.(*time.Location), nil
@@ -49,10 +49,10 @@ func (z *Zones) Load(name string) (*time.Location, error) {
 	return loc, err
 }
 
-// Use assigns rules to a name from now on, whatever the zone files say.
+// Use replaces the rules of a name, in place of those of the zone files.
 func (z *Zones) Use(name string, loc *time.Location) { z.loaded.Store(name, loc) }
 
-// Rules returns a text for the rules of every loaded zone, by name. Two texts are equal when the zones have the same offsets from 2020 to
+// Rules returns a text for the rules of every loaded zone, by name. Two texts are equal if the zones have the same offsets from 2020 to
 // 2060.
 func (z *Zones) Rules() map[string]string {
 	all := map[string]string{}

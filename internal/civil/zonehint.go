@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// ZoneHint says what to write for a text that LoadZone refuses: the zone of that city, or the zone of a place for an
-// abbreviation or an offset. It is slow, so it is for error messages and not for rows.
+// ZoneHint returns a hint for a text that LoadZone refuses: the zone of a city, or the zone of a place for an abbreviation or an offset. It
+// is slow, so it should be used for error messages only.
 func ZoneHint(name string) string {
 	if city := cityZone(name); city != "" {
 		return "did you mean " + city + "?"
@@ -25,8 +25,8 @@ func ZoneHint(name string) string {
 	return "use a name of the tz database, such as Europe/Berlin, or UTC"
 }
 
-// AbbreviatedZone returns the zone of a place that keeps the time of an abbreviation, empty when it knows none. Some abbreviations
-// are names of the tz database too; several of those never change their clocks.
+// AbbreviatedZone returns the zone of a place that has the time of an abbreviation; empty if none is known. Some abbreviations are names of
+// the tz database too; several of these zones never change their clocks.
 func AbbreviatedZone(name string) string {
 	switch strings.ToUpper(name) {
 	case "CET", "CEST", "MET", "MEZ", "MESZ":
@@ -71,10 +71,10 @@ func AbbreviatedZone(name string) string {
 	return ""
 }
 
-// longestCity bounds what is looked up; the longest name of the database is shorter.
+// longestCity bounds a text that is searched as a city, in bytes. All names of the database are shorter.
 const longestCity = 40
 
-// cityZone finds the zone of a city, whatever its case and its area.
+// cityZone returns the zone of a city, in any area and with letters of any case.
 func cityZone(name string) string {
 	if len(name) > longestCity {
 		return ""

@@ -28,7 +28,7 @@ func TestZoneHint(t *testing.T) {
 	}
 }
 
-// Every zone that is suggested is one.
+// Every suggested zone exists.
 func TestAbbreviatedZones(t *testing.T) {
 	t.Parallel()
 	for _, name := range strings.Fields("CET CEST MET EET WET BST MSK EST CST MST PST HST IST JST SGT EAT WAT CAT SAST AEST NZST") {

@@ -3,55 +3,55 @@ package flow
 import "time"
 
 const (
-	// Threshold is how many failures in a row say that the provider is away and not one message at fault.
+	// Threshold is the number of failures in a row that open the breaker. Fewer failures may be the fault of a message.
 	Threshold = 5
-	// firstOpening is short: most outages are a restart. Each failed probe doubles it, up to longestOpening: a probe
-	// every two minutes finds the end of an outage soon enough and is no load.
+	// firstOpening is short, because most outages are restarts. Each failed probe doubles it, up to longestOpening: a probe every two
+	// minutes finds the end of an outage soon enough and puts no load on the provider.
 	firstOpening   = 10 * time.Second
 	longestOpening = 2 * time.Minute
-	// longestWish bounds how long one answer of a provider can close the channel.
+	// longestWish bounds the time for which one answer of a provider stops the channel.
 	longestWish = time.Hour
-	// probeWait is how long callers wait that come while a probe is in flight.
+	// probeWait is how long other callers wait while a probe is in flight.
 	probeWait = 5 * time.Second
 )
 
 // State is the state of a breaker.
 type State string
 
-// The states.
+// The values of State.
 const (
 	Closed   State = "closed"
 	Open     State = "open"
 	HalfOpen State = "half_open"
 )
 
-// Signal is what a request says about its provider, whatever it says about the message.
+// Signal is what the outcome of a request shows about the provider, not about the message.
 type Signal int
 
-// The signals.
+// The values of Signal.
 const (
-	Nothing  Signal = iota // it was never made, or broke down here
-	Answered               // somebody is there, be it with a refusal
-	Away                   // no connection, no answer, or a failure of the provider's own
+	Nothing  Signal = iota // the request was not made, or failed in this process
+	Answered               // the provider answered, even with a refusal
+	Away                   // no connection, no answer, or an error of the provider itself
 )
 
-// Breaker keeps requests from a provider that is away. The zero value is closed.
+// Breaker stops requests to a provider that is away. The zero value is closed.
 type Breaker struct {
 	failures int           // in a row
-	opening  time.Duration // of the present opening; 0 = closed
+	opening  time.Duration // length of the present opening; 0: closed
 	until    time.Time
 	probing  bool
 }
 
-// Verdict is the answer to "may one more message be handed over?".
+// Verdict is the decision about one message.
 type Verdict struct {
 	OK     bool
-	Probe  bool          // the outcome decides for all; report it as a probe's
-	Until  time.Time     // otherwise: not before
-	Spread time.Duration // and over this long, so that not everybody comes at once
+	Probe  bool          // it is a probe, whose outcome decides for all; After must be called for it
+	Until  time.Time     // if it must wait: the instant before which it must not be sent
+	Spread time.Duration // waiting messages should be spread over this time after Until, so that they do not all come at once
 }
 
-// State is the state at an instant.
+// State returns the state at an instant.
 func (b Breaker) State(now time.Time) State {
 	switch {
 	case b.opening == 0:
@@ -62,13 +62,13 @@ func (b Breaker) State(now time.Time) State {
 	return HalfOpen
 }
 
-// Failures is how many requests in a row found the provider away.
+// Failures returns how many requests in a row found the provider away.
 func (b Breaker) Failures() int { return b.failures }
 
-// Until is when an open breaker lets a probe through.
+// Until returns when an open breaker allows a probe.
 func (b Breaker) Until() time.Time { return b.until }
 
-// Ask decides about one message. One that is a probe must be reported with After.
+// Ask decides about one message. If the message is a probe, After must be called with its outcome.
 func (b Breaker) Ask(now time.Time) (Breaker, Verdict) {
 	switch b.State(now) {
 	case Closed:
@@ -84,8 +84,8 @@ func (b Breaker) Ask(now time.Time) (Breaker, Verdict) {
 	return b, Verdict{OK: true, Probe: true}
 }
 
-// After takes note of what a request said at an instant. Wish is for how long the provider asked to be left alone, 0
-// when it did not. What was on its way when the breaker opened no longer counts: only the probe closes it.
+// After records the signal of a request at an instant. Wish is how long the provider asked for no further requests; 0: it did not. Requests
+// that were in flight when the breaker opened do not count: only the probe closes it.
 func (b Breaker) After(now time.Time, signal Signal, probe bool, wish time.Duration) Breaker {
 	if probe {
 		b.probing = false

@@ -1,15 +1,15 @@
-// Package flow says how much a channel lets through: its rate (Rate, Pace), whether its provider is there at all
-// (Breaker), and to whom (Allow).
+// Package flow decides how many messages a channel may send (Rate, Pace), whether its provider is available (Breaker), and to which
+// addresses it may send (Allow).
 //
 //	        N failures in a row, or the provider's wish
 //	closed ───────────────────────────────────────────▶ open ──▶ half open: one probe
 //	  ▲                                                  ▲             │
 //	  └──────────────── it is answered ──────────────────┼─────────────┤
-//	                                                     └─ it is not ─┘ twice as long
+//	                                                     └─ it is not ─┘ for twice as long
 //
-// Everything here is arithmetic on values and instants: nothing waits, nothing is remembered. A Pace is kept in the
-// database, for all processes; a Breaker in each process, for a network may part one of them from the provider only.
-// Limits of persons are not here (package cadence): what waits for its channel is late, what waits for a limit is not.
+// The package computes with values and instants. It does not wait and keeps no state. A Pace is stored in the database, for all processes.
+// Each process has a Breaker of its own, because a network failure may separate only one of them from the provider. Limits of persons
+// are the part of package cadence: a message that waits for its channel is late, a message that waits for a limit is not.
 package flow
 
 import (
@@ -17,11 +17,11 @@ import (
 	"strings"
 )
 
-// Allow lists the addresses that may be written to, as patterns in which * stands for anything. An empty list allows
-// all. It keeps a trial from writing to real people.
+// Allow lists the addresses to which messages may be sent, as patterns in which * matches any text. An empty list allows all addresses. It
+// prevents a trial from sending to real people.
 type Allow []string
 
-// Allows reports whether an address is on the list. Capitals do not matter.
+// Allows reports whether an address matches a pattern of the list, without regard to capital letters.
 func (a Allow) Allows(address string) bool {
 	if len(a) == 0 {
 		return true
@@ -35,7 +35,7 @@ func (a Allow) Allows(address string) bool {
 	return false
 }
 
-// CheckPattern refuses a pattern that can match no address, or more than somebody would mean.
+// CheckPattern returns an error for a pattern that matches no address, or more addresses than its author can mean.
 func CheckPattern(pattern string) error {
 	switch {
 	case strings.TrimSpace(pattern) != pattern || pattern == "":
@@ -46,7 +46,7 @@ func CheckPattern(pattern string) error {
 	return nil
 }
 
-// matches compares a text with a pattern whose parts between the stars must come in order.
+// matches reports whether a text matches a pattern: the parts between the stars must occur in order.
 func matches(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -93,7 +93,7 @@ func TestBreaker(t *testing.T) {
 		if v.OK || !v.Until.Equal(now.Add(opening)) || v.Spread != opening || b.State(now) != flow.Open {
 			t.Fatalf("%+v, want open for %s", v, opening)
 		}
-		b = b.After(now, flow.Answered, false, 0) // was on its way before
+		b = b.After(now, flow.Answered, false, 0) // it was in flight before
 		if b.State(now) != flow.Open {
 			t.Fatal("an old answer closed it")
 		}
@@ -109,7 +109,7 @@ func TestBreaker(t *testing.T) {
 	}
 	now = now.Add(opening)
 	ask()
-	b = b.After(now, flow.Nothing, true, 0) // the probe itself broke down
+	b = b.After(now, flow.Nothing, true, 0) // the probe was not made
 	if v := ask(); !v.Probe {
 		t.Fatalf("no second probe: %+v", v)
 	}
@@ -125,8 +125,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// However answers come: it is open only after Threshold failures in a row or a wish, one probe at most is on its way,
-// and a provider that is back is let through within the longest opening.
+// For any order of answers: the breaker opens only after Threshold failures in a row or a wish, at most one probe is in flight, and
+// messages are allowed again within the longest opening after the provider is back.
 func TestBreakerProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -165,8 +165,8 @@ func TestBreakerProperty(t *testing.T) {
 	})
 }
 
-// For any callers, instants, batch sizes and number of other messages in flight: no period sees more than the
-// rate, even when each leaves as late as it may; and a backlog that is taken up when its places come is moved once.
+// For any callers, instants, batch sizes and number of other messages in flight: no period has more messages than the rate, even if each
+// message leaves as late as it may. A message of a backlog that is taken up at its place gets no second place.
 func TestPaceProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -174,7 +174,7 @@ func TestPaceProperty(t *testing.T) {
 		within := rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(t, "within")
 		var p flow.Pace
 		var left []time.Time
-		line := []time.Time{} // places of those that wait
+		line := []time.Time{} // places of waiting messages
 		now, moved := start, 0
 		fresh := rapid.IntRange(1, 300).Draw(t, "backlog")
 		total := fresh
@@ -223,7 +223,7 @@ func TestPaceProperty(t *testing.T) {
 	})
 }
 
-// With new messages coming all the time and senders that stand still now and then nothing stands in line for ever.
+// No message waits for ever, even if new messages arrive all the time and senders pause now and then.
 func TestPaceUnderLoad(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -268,7 +268,7 @@ func TestPaceUnderLoad(t *testing.T) {
 	})
 }
 
-// A clock that was set back, or a rate that was corrected, delays no message for longer than the present rate does.
+// After the clock was set back or the rate was changed, no message waits for longer than the present rate requires.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	var b flow.Breaker
@@ -301,7 +301,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// A minute affords what a commit to a far database takes; a message that misses its instant loses its place.
+// A rate per minute allows enough slack for a commit to a distant database. A message that misses its instant loses its place.
 func TestSlackOfSlowRates(t *testing.T) {
 	t.Parallel()
 	for text, least := range map[string]time.Duration{"50/s": 50 * time.Millisecond, "10/m": 500 * time.Millisecond, "1/h": 500 * time.Millisecond} {

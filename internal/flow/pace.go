@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// shortSlack is a rate's slack in a second, longSlack in longer periods.
+	// shortSlack is the slack of a rate per second, longSlack that of longer periods.
 	shortSlack = 50 * time.Millisecond
 	longSlack  = time.Second
-	// idle is how long after the next message's turn no caller has come before the line counts as empty: its messages
-	// were cancelled or were sent in other ways.
+	// idle is how long after the turn of the next message the line counts as empty if no caller has come: its messages were
+	// cancelled or sent in another way.
 	idle = 5 * time.Second
-	// maxCount bounds a rate to what is a rate.
+	// maxCount bounds the messages of a rate.
 	maxCount = 1_000_000
 )
 
-// Rate is how many messages a channel sends at most in any period of this length. The zero Rate is no bound.
+// Rate bounds the messages that a channel sends in any period of the length Per. The zero Rate is no bound.
 type Rate struct {
 	Count int
 	Per   time.Duration
@@ -41,7 +41,7 @@ func ParseRate(s string) (Rate, error) {
 	return Rate{Count: n, Per: per}, nil
 }
 
-// String is the rate as it is written in a definition; empty for none.
+// String returns the rate as it is written in a definition; empty for the zero Rate.
 func (r Rate) String() string {
 	for unit, per := range periods() {
 		if r.Count > 0 && r.Per == per {
@@ -51,11 +51,10 @@ func (r Rate) String() string {
 	return ""
 }
 
-// Slack is how much later than its instant a message may leave: timers and schedulers are not exact, and between the
-// instant's transaction and the request lies a commit. The spaces between instants are so much wider that no period
-// sees more than the rate all the same. Longer periods afford more of it, and need it: at a slow rate the instant that
-// is given out is mostly now, and a message that misses it goes to the end of the line, time after time where a commit
-// takes longer than the slack.
+// Slack returns how much later than its instant a message may leave. Timers and schedulers are not exact, and a commit comes between the
+// transaction that reserves the instant and the request. The spaces between instants are wider by the slack, so that no period has more
+// messages than the rate. Longer periods allow more slack, and need it: at a slow rate the reserved instant is mostly now, and a message
+// that misses it goes to the end of the line. If a commit took longer than the slack, this would happen again and again.
 func (r Rate) Slack() time.Duration {
 	if r.Per > time.Second {
 		return longSlack
@@ -63,29 +62,28 @@ func (r Rate) Slack() time.Duration {
 	return shortSlack
 }
 
-// Every is the space between two messages.
+// Every returns the space between two messages.
 func (r Rate) Every() time.Duration {
 	many := time.Duration(r.Count) * time.Microsecond
 	return (r.Per + r.Slack() + many - 1) / many * time.Microsecond // rounded up: instants are whole microseconds
 }
 
-// Pace is how far the instants of a channel with a rate are given out. The zero Pace has given out none.
+// Pace is the state of a channel with a rate: which instants are reserved. In the zero Pace none is.
 //
-// There is no queue. A caller takes the next free instant if it is near (GCRA with strict spacing). Otherwise it gets a place at the end
-// of a line, whose length is only an estimate, and asks again when that place has come. So an instant is never given to a caller that
-// does not use it, and a new message does not wait behind a backlog of hours. For each message that overtakes the backlog, one message of
-// the backlog goes to the end of the line again.
+// There is no queue. A caller takes the next free instant if it is near (GCRA with strict spacing). Otherwise it gets a place at the end of
+// a line, whose length is only an estimate, and asks again at that place's instant. So no instant is reserved for a caller that does not
+// use it, and a new message does not wait behind a backlog of hours. For each message that overtakes the backlog, one message of the
+// backlog goes to the end of the line again.
 type Pace struct {
 	NextAt time.Time // the next free instant
-	TailAt time.Time // the place behind the last of the line
+	TailAt time.Time // the place after the last one in the line
 }
 
-// Take gives out the next instant if it lies within that much of now. Otherwise go is false, and at is a place in the
-// line.
+// Take reserves the next instant if it is at most within after now. Otherwise ok is false, and at is a place in the line.
 func (p Pace) Take(r Rate, now time.Time, within time.Duration) (next Pace, at time.Time, ok bool) {
 	every := r.Every()
-	// Nobody takes an instant farther off than this, so it was given out at a slower rate, or before the clock was set
-	// back. What is left of that line has its places already.
+	// No caller takes an instant further away than this. So it was reserved at a slower rate, or before the clock was set back. The
+	// waiting messages have their places already.
 	if far := now.Add(within + idle + every); p.NextAt.After(far) {
 		p = Pace{NextAt: far}
 	}

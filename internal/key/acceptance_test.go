@@ -24,8 +24,8 @@ func acceptance(t *testing.T, name string) []byte {
 	return data
 }
 
-// dedupHashes runs the vectors of adp-dedup-hash.json: once with the values as texts, as they stand there, and once
-// with those that are numbers or truth values in JSON as such, which must make no difference (C8).
+// dedupHashes runs the vectors of adp-dedup-hash.json twice: with the values as texts, as the file has them, and with numbers and truth
+// values as JSON values. The hashes must be the same (C8).
 func dedupHashes(t *testing.T, data []byte) (cases int, wrong []string) {
 	t.Helper()
 	var file struct {
@@ -34,7 +34,7 @@ func dedupHashes(t *testing.T, data []byte) (cases int, wrong []string) {
 			Name      string
 			Recipe    []string
 			Values    map[string]string
-			Canonical string // U+001F is printed ␟
+			Canonical string // with ␟ in place of U+001F
 			SHA256    string
 		}
 	}
@@ -67,7 +67,7 @@ func dedupHashes(t *testing.T, data []byte) (cases int, wrong []string) {
 	return cases, wrong
 }
 
-// decodeJSON reads one JSON value with its numbers as they are written.
+// decodeJSON reads one JSON value, with numbers as json.Number.
 func decodeJSON(text string) (v any, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -93,7 +93,7 @@ func TestAcceptanceDedupHash(t *testing.T) {
 	t.Logf("%d cases", cases)
 }
 
-// TestAcceptanceBites changes one expected value at a time: each must be missed.
+// TestAcceptanceBites changes one expected value at a time. Each change must make the test fail.
 func TestAcceptanceBites(t *testing.T) {
 	t.Parallel()
 	data := acceptance(t, "adp-dedup-hash.json")

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Forms of instants in keys: basic UTC, with the fraction of a second only where there is one.
+// Forms of instants in keys: the basic format in UTC, with the fraction of a second only if there is one.
 const (
 	basicSecond = "20060102T150405Z"
 	basicMicro  = "20060102T150405.000000Z"
 )
 
-// Context names the occasion of a condition on a record: the context that fired, as ContextText writes it, and when
-// (A15). Resolved names what is said when the condition has cleared, after the latest alert.
+// Context returns the key for an alert of a condition on a record: it has the context that fired, as ContextText writes it, and the
+// instant (A15). With resolved it is the key of the message that the condition has cleared, after the latest alert.
 func Context(workflowType, workflow, recordType, recordID, trigger, context string, firedAt time.Time, resolved bool) Instance {
 	k := name(kind(workflowType), workflow, recordType, recordID, trigger, "context") + Instance(":"+context+":"+basic(firedAt))
 	if resolved {
@@ -31,10 +31,9 @@ func basic(t time.Time) string {
 	return t.Format(basicMicro)
 }
 
-// ContextText writes what a cooldown is counted by: the trigger and the values of its parts, a list with commas
-// between its items (A15). Values that are written alike are alike: 80 and 80.0, 1 and "1", null and an empty text.
-// Lists stand in the order in which they come; the engine gives issues sorted. The values are those that expressions
-// have.
+// ContextText writes the context by which a cooldown counts: the trigger and the values of its parts, a list with commas between its
+// items (A15). Values with the same text are equal: 80 and 80.0, 1 and "1", null and an empty text. The items of lists keep their
+// order; the engine sorts issues. The values are those of expressions.
 func ContextText(trigger string, parts []any) (string, error) {
 	b := []byte(escape(trigger, ":,"))
 	for _, part := range parts {
@@ -74,7 +73,7 @@ func partText(v any) (string, error) {
 		return strconv.FormatBool(v), nil
 	case time.Time:
 		return basic(v), nil
-	case json.Number: // a Stringer too, and to be written in the one form of numbers
+	case json.Number: // it is a Stringer too, but is written in the canonical form of numbers
 	case fmt.Stringer: // a date, a length of time
 		return v.String(), nil
 	}

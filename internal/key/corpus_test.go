@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "append new entries to the corpus; existing entries never change")
 
-// entry is one line of the corpus: a call, by name and arguments, and what it returned when it was added.
+// entry is one line of the corpus: a call, by name and arguments, and the result that it had when it was added.
 type entry struct {
 	Call string   `json:"call"`
 	Args []string `json:"args"`
@@ -22,7 +22,7 @@ type entry struct {
 
 func (e entry) id() string { return e.Call + "(" + strings.Join(e.Args, "; ") + ")" }
 
-// run carries an entry's call out.
+// run makes the call of an entry.
 func (e entry) run() (string, error) {
 	number := func(i int) (n int) {
 		_, err := fmt.Sscan(e.Args[i], &n)
@@ -40,7 +40,7 @@ func (e entry) run() (string, error) {
 	switch e.Call {
 	case "event":
 		return string(Event(e.Args[0], e.Args[1], e.Args[2])), nil
-	case "context": // …, fired at, "resolved" or nothing
+	case "context": // …, fired at, "resolved" or empty
 		at, err := time.Parse(time.RFC3339Nano, e.Args[6])
 		return string(Context(e.Args[0], e.Args[1], e.Args[2], e.Args[3], e.Args[4], e.Args[5], at, e.Args[7] != "")), err
 	case "context_text": // trigger, JSON values
@@ -108,7 +108,7 @@ func (e entry) run() (string, error) {
 	return "", fmt.Errorf("unknown call %q", e.Call)
 }
 
-// TestCorpus replays every name and hash that was ever made: a key in a database must be found again for ever.
+// TestCorpus makes every name and hash of the corpus again. They must never change, because databases hold them as keys.
 //
 // Shows: B17.
 func TestCorpus(t *testing.T) {
@@ -122,7 +122,7 @@ func TestCorpus(t *testing.T) {
 	if err := json.Unmarshal(text, &corpus); err != nil {
 		t.Fatal(err)
 	}
-	if len(corpus) < 126 { // as many as there once were: none is taken out
+	if len(corpus) < 126 { // the number of entries when this was written: no entry is ever removed
 		t.Fatalf("the corpus has only %d entries", len(corpus))
 	}
 	seen := map[string]bool{}

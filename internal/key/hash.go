@@ -13,22 +13,21 @@ import (
 	"strings"
 )
 
-// separator parts the values of a dedup string: the unit separator (C8).
+// separator is written between the values of a dedup string: the unit separator (C8).
 const separator = "\x1f"
 
-// Hash is the SHA-256 of a text in hexadecimal.
+// Hash returns the SHA-256 of a text in hexadecimal.
 func Hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// DedupString writes the text that identifies an event: path=value for each dedup path, in order,
-// joined by U+001F (C8). Texts and numbers are written as they are, true and false as such, null and a
-// missing value as nothing, a list or object as canonical JSON. Missing names the paths that were not found.
+// DedupString writes the text that identifies an event: path=value for each dedup path, in order, joined by U+001F (C8). Texts and
+// numbers are written unchanged, booleans as true and false, null and a missing value as an empty text, a list or object as canonical
+// JSON. Missing names the paths that were not found.
 //
-// The format is the source's own and has no escapes. Texts of values give different strings when they are
-// different, as long as none of them holds U+001F followed by the recipe's next path and an equals sign. Null,
-// a missing value and an empty text are alike, and so are 1 and "1".
+// The format is the source's own and has no escapes. Different texts give different strings, as long as no text contains U+001F followed
+// by the recipe's next path and an equals sign. Null, a missing value and an empty text give the same string, and so do 1 and "1".
 func DedupString(recipe []string, lookup func(path string) (value any, found bool)) (text string, missing []string) {
 	var b strings.Builder
 	for i, path := range recipe {
@@ -51,7 +50,7 @@ func DedupString(recipe []string, lookup func(path string) (value any, found boo
 			b.WriteString(strconv.FormatBool(value))
 		default:
 			canonical, err := CanonicalJSON(value)
-			if err != nil { // a value that is not JSON counts as missing, and is named
+			if err != nil { // a value that is not JSON counts as missing
 				missing = append(missing, path)
 				continue
 			}
@@ -61,16 +60,16 @@ func DedupString(recipe []string, lookup func(path string) (value any, found boo
 	return b.String(), missing
 }
 
-// EventHash names an event that has no id and whose trigger has no recipe: the hash of its kind, payload,
-// recipient (address, locale, customer_ref) and the time of its occurrence, where the caller gave one. The payload
-// was decoded from JSON; EventHash panics on one that holds anything else.
+// EventHash identifies an event that has no id and whose trigger has no recipe. It is the hash of the kind, the payload, the recipient
+// (address, locale, customer_ref) and the time of occurrence, if the caller gave one. The payload must be decoded JSON; EventHash panics
+// on other values.
 func EventHash(kind string, payload map[string]any, recipient []string, occurredAt string) string {
 	who := make([]any, len(recipient))
 	for i, r := range recipient {
 		who[i] = r
 	}
 	canonical, err := CanonicalJSON([]any{kind, payload, who, occurredAt})
-	if err != nil { // any hash made here would merge different events
+	if err != nil { // any hash would be the same for different events
 		panic(fmt.Sprintf("key: hash of an event: %v", err))
 	}
 	return Hash(string(canonical))
@@ -85,10 +84,9 @@ func InputHash(v any) (string, error) {
 	return Hash(string(canonical)), nil
 }
 
-// CanonicalJSON writes a JSON value in the one form in which equal values are equal bytes: keys sorted by bytes,
-// no blanks, numbers as exact decimals without needless digits (80, not 80.0 or 8e1), texts with the fewest escapes.
-// It accepts every value that encoding/json decodes, with or without json.Number, and int, int64 and []string;
-// anything else, NaN and infinities are errors.
+// CanonicalJSON writes a JSON value in its canonical form, in which equal values have equal bytes: keys sorted by bytes, no blanks,
+// numbers as exact decimals with the fewest digits (80, not 80.0 or 8e1), texts with the fewest escapes. It accepts every value that
+// encoding/json decodes, with or without json.Number, and int, int64 and []string. Other values, NaN and infinities are errors.
 func CanonicalJSON(v any) ([]byte, error) { return appendJSON(nil, v) }
 
 func appendJSON(b []byte, v any) ([]byte, error) {
@@ -150,12 +148,12 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 	return nil, fmt.Errorf("a %T is not a JSON value", v)
 }
 
-// maxZeros is the most zeros that a number's exponent is written out with, enough for every integer of 64 bits. A
-// longer row of them keeps its exponent, so that six bytes of a caller cannot become a megabyte.
+// maxZeros bounds the zeros that are written for an exponent. It is enough for every integer of 64 bits. A number that needs more zeros
+// keeps its exponent, so that six bytes of a caller cannot become a megabyte.
 const maxZeros = 20
 
-// appendNumber writes a number of JSON's grammar. All its digits count, none is rounded: the digits between the
-// first and the last that is not 0, and the place of the point, are the same for every notation of a number.
+// appendNumber writes a JSON number without rounding it. The digits between the first and the last one that is not 0, and the position of
+// the point, are the same for every notation of a number.
 func appendNumber(b []byte, s string) ([]byte, error) {
 	if !isNumber(s) {
 		return nil, fmt.Errorf("%q is not a JSON number", s)
@@ -184,7 +182,7 @@ func appendNumber(b []byte, s string) ([]byte, error) {
 	}
 	exponent += shift
 
-	switch point := len(significant) + exponent; { // the decimal point stands before significant[point]
+	switch point := len(significant) + exponent; { // the decimal point is before significant[point]
 	case exponent > maxZeros || -point > maxZeros:
 		return strconv.AppendInt(append(append(b, significant...), 'e'), int64(exponent), 10), nil
 	case exponent >= 0:
@@ -198,15 +196,15 @@ func appendNumber(b []byte, s string) ([]byte, error) {
 	}
 }
 
-// isNumber reports whether s is a number as JSON writes it (RFC 8259, section 6): a JSON value that begins with a digit
-// or a minus and ends, without a blank, with a digit.
+// isNumber reports whether s is a JSON number (RFC 8259, section 6): a JSON value that begins with a digit or a minus and ends with a
+// digit, without blanks.
 func isNumber(s string) bool {
 	isDigit := func(c byte) bool { return c >= '0' && c <= '9' }
 	return s != "" && (s[0] == '-' || isDigit(s[0])) && isDigit(s[len(s)-1]) && json.Valid([]byte(s))
 }
 
-// appendText writes a JSON text: only quotes, backslashes and controls are escaped. All other bytes stay as given:
-// what is not UTF-8, which no JSON holds, stays distinct as well.
+// appendText writes a JSON text. Only quotes, backslashes and control characters are escaped. All other bytes are written unchanged, so
+// that different texts that are not UTF-8 stay different too; JSON has none.
 func appendText(b []byte, s string) []byte {
 	const hexDigits = "0123456789abcdef"
 	b = append(b, '"')

@@ -21,8 +21,8 @@ func lookupIn(values map[string]any) func(string) (any, bool) {
 func TestDedupStringTellsValuesApart(t *testing.T) {
 	t.Parallel()
 	recipe := []string{"a", "b.c", "d"}
-	// The format cannot tell a separator followed by the next path from the end of a value. It can tell everything else, the
-	// separator alone included.
+	// The format cannot distinguish a separator followed by the next path from the end of a value. It distinguishes all other
+	// values, also those with a separator alone.
 	honest := func(values map[string]any) bool {
 		for i, path := range recipe[1:] {
 			if strings.Contains(values[recipe[i]].(string), separator+path+"=") {
@@ -42,7 +42,7 @@ func TestDedupStringTellsValuesApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := draw.Draw(t, "a")
 		b := map[string]any{}
-		for path, value := range a { // alike but for some, so that near misses are common
+		for path, value := range a { // only some values differ, so that near misses are common
 			b[path] = value
 		}
 		if other := draw.Draw(t, "b"); rapid.Bool().Draw(t, "all") {
@@ -64,7 +64,7 @@ func TestDedupStringTellsValuesApart(t *testing.T) {
 	})
 }
 
-// TestDedupStringHasNoEscapes shows the limit of the source's format, which is kept because its hashes are.
+// TestDedupStringHasNoEscapes shows the limit of the source's format, which is kept because the hashes must not change.
 func TestDedupStringHasNoEscapes(t *testing.T) {
 	t.Parallel()
 	recipe := []string{"a", "b"}
@@ -195,8 +195,8 @@ func TestCanonicalJSONRefuses(t *testing.T) {
 	}
 }
 
-// TestCanonicalNumbersAreExact compares with exact fractions: the canonical form has the number's value, and two
-// notations have the same form exactly when their values are equal.
+// TestCanonicalNumbersAreExact compares with exact fractions. The canonical form has the value of the number, and two notations have the
+// same form if and only if their values are equal.
 func TestCanonicalNumbersAreExact(t *testing.T) {
 	t.Parallel()
 	literal := rapid.StringMatching(`-?(0|[1-9][0-9]{0,3}0{0,25})(\.0{0,25}[0-9]{1,3})?([eE][+-]?[0-9]{1,2})?`)
@@ -333,7 +333,7 @@ func FuzzDedupString(f *testing.F) {
 		}
 		mark := separator + next + "="
 		if !strings.HasPrefix(text, path+"=") || strings.Contains(a, mark) || strings.Contains(next, separator) {
-			return // a path with a separator is none; the values' limit is shown above
+			return // paths have no separator; the limit for values is shown above
 		}
 		got := slices.Collect(strings.SplitSeq(text[len(path)+1:], mark))
 		if len(got) < 2 || got[0] != a || strings.Join(got[1:], mark) != b {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyText draws texts in which the grammar's own separators are frequent.
+// anyText draws texts in which the separators of keys are frequent.
 func anyText() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.StringMatching(`[a-z:|%,]{0,6}`), rapid.String(),
@@ -52,7 +52,7 @@ func TestDifferentOccasionsNeverShareAKey(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawOccasion(t), drawOccasion(t)
-		if rapid.Bool().Draw(t, "alike") { // differ in one field at most, so that near misses are common
+		if rapid.Bool().Draw(t, "alike") { // they differ in one field at most, so that near misses are common
 			b = a
 			switch rapid.IntRange(0, 5).Draw(t, "field") {
 			case 0:
@@ -90,11 +90,11 @@ func TestDifferentOccasionsNeverShareAKey(t *testing.T) {
 	})
 }
 
-// occasionOfACondition is what makes one firing of a condition on a record; its parts are texts, because values that are
-// written alike are alike.
+// occasionOfACondition identifies one firing of a condition on a record. Its parts are texts, because values with the same text are
+// equal.
 type occasionOfACondition struct {
 	workflow, recordType, record, trigger string
-	parts                                 [][]string // a list of one item is that item
+	parts                                 [][]string // a list of one item is the item itself
 	at                                    time.Time
 	resolved                              bool
 	retry                                 int

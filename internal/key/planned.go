@@ -8,8 +8,8 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// Date names the occasion of a date of a record: the day it is about, and how long before it the occasion is (B12).
-// Anchored names that of an instant.
+// Date returns the key for a date of a record: it has the day that the occasion is about, and how long before that day the occasion is
+// (B12). Anchored is the same for an instant.
 func Date(workflowType, workflow, recordType, recordID, trigger string, target civil.Date, offset civil.Duration) Instance {
 	return name(kind(workflowType), workflow, recordType, recordID, trigger, target.String(), before(offset))
 }
@@ -19,7 +19,7 @@ func Anchored(workflowType, workflow, recordType, recordID, trigger string, targ
 	return name(kind(workflowType), workflow, recordType, recordID, trigger, basic(target), before(offset))
 }
 
-// OfDate reports whether an occasion is that of a date of a record, and not of an instant.
+// OfDate reports whether a key was made by Date.
 func (k Instance) OfDate() bool {
 	base, _ := k.Everywhere().Base()
 	parts := strings.Split(string(base), ":")
@@ -30,8 +30,8 @@ func (k Instance) OfDate() bool {
 	return err == nil
 }
 
-// before writes an offset as the key has it: the whole days before the target, and other lengths in their canonical form;
-// what lies after the target is negative (B12).
+// before writes an offset in the form of a key: whole days before the target as a number, other lengths in their canonical form. An
+// offset after the target is negative (B12).
 func before(offset civil.Duration) string {
 	ahead := civil.Duration{Months: -offset.Months, Days: -offset.Days, Clock: -offset.Clock}
 	if ahead.Months == 0 && ahead.Clock == 0 {
@@ -40,17 +40,17 @@ func before(offset civil.Duration) string {
 	return ahead.String()
 }
 
-// Words of a threshold's key, as the source system writes them (B16).
+// Words in the key of a threshold, as the source system writes them (B16).
 const (
 	anyThreshold = "any"
 	scopeAll     = "all"
-	// OncePerDay is the policy whose scope is a day.
+	// OncePerDay is the policy with a day as its scope.
 	OncePerDay = "OncePerDay"
 )
 
-// Threshold names the occasion of a metric that has reached a threshold. The policy, and the scope within which it fires
-// once, are part of the key, which alone enforces it (decision 25). An empty threshold stands for any of them, an empty
-// scope for the whole life of the record.
+// Threshold returns the key for a metric that has reached a threshold. The policy, and the scope within which the trigger fires once, are
+// part of the key, and only the key enforces them (decision 25). An empty threshold stands for any threshold, an empty scope for the
+// whole life of the record.
 func Threshold(workflowType, workflow, recordType, recordID, trigger, metric, threshold, policy, scope string) Instance {
 	if threshold == "" {
 		threshold = anyThreshold
@@ -63,7 +63,7 @@ func Threshold(workflowType, workflow, recordType, recordID, trigger, metric, th
 
 const thresholdMark = ":threshold:"
 
-// ThresholdOf is the threshold of a key that Threshold has made; empty when it stands for any of them, or there is none.
+// ThresholdOf returns the threshold of a key that Threshold has made; empty if it stands for any threshold, or if k is another key.
 func ThresholdOf(k Instance) string {
 	const after = 4 // metric, threshold, policy, scope
 	base, _ := k.withoutZone().Base()
@@ -75,7 +75,7 @@ func ThresholdOf(k Instance) string {
 	return parts[1]
 }
 
-// Lasting is an occasion that comes once a day without its day; any other as it is.
+// Lasting returns the key of a threshold that fires once a day without the day, and any other key unchanged.
 func Lasting(k Instance) Instance {
 	const mark = ":" + OncePerDay + ":"
 	if i := strings.LastIndex(string(k), mark); i >= 0 && strings.Contains(string(k), thresholdMark) {
@@ -84,21 +84,21 @@ func Lasting(k Instance) Instance {
 	return k
 }
 
-// Once names the one occasion that a condition without a metric has in the life of a record.
+// Once returns the key for a condition without a metric that fires once in the life of a record.
 func Once(workflowType, workflow, recordType, recordID, trigger string) Instance {
 	return name(kind(workflowType), workflow, recordType, recordID, trigger, "once")
 }
 
-// InZone is the occasion for the people of one zone (R15).
+// InZone returns the key of an occasion's row for the contacts in one zone (R15).
 func (k Instance) InZone(zone string) Instance {
 	base, n := k.Base()
 	return (base + Instance(zoneMark+escape(zone, ":"))).Retry(n)
 }
 
-// Everywhere is the occasion of which a row is that of one zone.
+// Everywhere returns the key of the occasion to which a row for one zone belongs.
 func (k Instance) Everywhere() Instance { return k.withoutZone() }
 
-// Zone is the zone of whose people a row is; empty: it is that of an occasion. Names of zones hold nothing that keys escape.
+// Zone returns the zone of a row's key; empty for the key of an occasion. Names of zones contain no character that keys escape.
 func (k Instance) Zone() string {
 	whole, _ := k.Everywhere().Base()
 	base, _ := k.Base()

@@ -14,17 +14,17 @@ import (
 	"strings"
 )
 
-// Purpose parts the uses of a workspace's secret: no value of one use says anything about another.
+// Purpose separates the uses of a workspace's secret: a value of one purpose reveals nothing about the values of another.
 type Purpose string
 
-// The purposes.
+// The values of Purpose.
 const (
 	PurposePublicID Purpose = "public id"
 	PurposeAddress  Purpose = "address"
 	PurposeJitter   Purpose = "jitter"
 )
 
-// derive makes the key of one purpose (HKDF, RFC 5869). It cannot fail for these lengths.
+// derive derives the key of one purpose (HKDF, RFC 5869). It cannot fail for these lengths.
 func derive(secret []byte, purpose Purpose, length int) []byte {
 	k, err := hkdf.Key(sha256.New, secret, nil, "carillon "+string(purpose), length)
 	if err != nil {
@@ -33,22 +33,22 @@ func derive(secret []byte, purpose Purpose, length int) []byte {
 	return k
 }
 
-// Keyed makes hashes that nobody without the workspace's secret can make or check.
+// Keyed makes hashes that cannot be made or checked without the workspace's secret.
 type Keyed struct{ key []byte }
 
-// NewKeyed prepares the hashes of one purpose. The secret is the workspace's: 32 random bytes.
+// NewKeyed returns the keyed hashes of one purpose. The secret is that of the workspace: 32 random bytes.
 func NewKeyed(secret []byte, purpose Purpose) Keyed {
 	return Keyed{derive(secret, purpose, sha256.Size)}
 }
 
-// Hash is the keyed hash of the parts in hexadecimal; where one part ends and the next begins counts.
+// Hash returns the keyed hash of the parts in hexadecimal. It depends on the bounds between the parts.
 func (k Keyed) Hash(parts ...string) string {
 	sum := k.sum(parts)
 	return hex.EncodeToString(sum[:])
 }
 
-// Uniform draws a whole number in [0, limit), the same for the same parts in every replay: jitter and random
-// minutes need no random source. A limit of 0 gives 0. No number is preferred by more than limit / 2^64.
+// Uniform returns a whole number in [0, limit) that is always the same for the same parts, so that jitter and random minutes need no
+// random source. A limit of 0 gives 0. The probabilities of two numbers differ by at most limit / 2^64.
 func (k Keyed) Uniform(limit uint64, parts ...string) uint64 {
 	sum := k.sum(parts)
 	high, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:]), limit)
@@ -67,10 +67,10 @@ func (k Keyed) sum(parts []string) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// Kind says what a public id names.
+// Kind is the kind of row that a public id names.
 type Kind byte
 
-// The kinds, which are also the first letter of a public id.
+// The values of Kind, which are also the first letter of a public id.
 const (
 	KindDelivery Kind = 'd'
 	KindInstance Kind = 'i'
@@ -81,18 +81,18 @@ const (
 	KindDecision Kind = 'n'
 )
 
-// PublicIDs turns row ids into ids for the world and back. An id is one AES block over (kind, workspace, row id):
-// it looks random, reveals neither order nor number, and needs no column and no index.
+// PublicIDs converts row ids to public ids and back. A public id is one encrypted AES block of (kind, workspace, row id). It looks random,
+// reveals neither the order nor the number of rows, and needs no column and no index.
 //
-// Workspaces are numbered from 1, rows have ids that nearly fill 64 bits. So the proof that an id was made here is its
-// workspace: the caller of Decode compares it, and the kind, with the expected ones. A changed or guessed id passes that, with
-// a count that its form has, less than once in 2^57 times, and would then have to meet a row.
+// Row ids use nearly all of their 64 bits, while workspaces are numbered from 1. So the workspace shows that an id was made here: the
+// caller of Decode compares it, and the kind, with the expected ones. A changed or guessed id, with a valid count, passes this test less
+// than once in 2^57 times, and would then also have to be the id of a row.
 type PublicIDs struct {
 	block   cipher.Block
 	letters *base32.Encoding
 }
 
-// NewPublicIDs prepares the ids of one workspace from its secret, 32 random bytes.
+// NewPublicIDs returns the public ids of the workspace with that secret, 32 random bytes.
 func NewPublicIDs(secret []byte) PublicIDs {
 	block, err := aes.NewCipher(derive(secret, PurposePublicID, 16))
 	if err != nil {
@@ -101,24 +101,24 @@ func NewPublicIDs(secret []byte) PublicIDs {
 	return PublicIDs{block, base32.NewEncoding(letters).WithPadding(base32.NoPadding)}
 }
 
-// letters is Crockford's base 32: no letter that reads like a digit.
+// letters is Crockford's base 32, which has no letter that looks like a digit.
 const letters = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// Encode writes an id as kind_ and 26 characters, such as d_2x5…. A workspace is in [1, 2^56), a row's id
-// greater than 0; others give a public id that Decode refuses. An unknown kind panics.
+// Encode writes an id as kind_ and 26 characters, such as d_2x5…. The workspace must be in [1, 2^56) and the row's id greater than 0; for
+// others Decode refuses the result. Encode panics on an unknown kind.
 func (p PublicIDs) Encode(kind Kind, workspace, id int64) string {
 	block := p.seal(kind, workspace, id)
 	return string(kind) + "_" + p.letters.EncodeToString(block[:])
 }
 
-// UUID writes the same 16 bytes in the form of a GUID. Its version and variant bits are whatever they come out as: systems
-// that look at them get UUIDv8. It was given out before that was, and is still read.
+// UUID writes the same 16 bytes in the form of a GUID, with arbitrary version and variant bits. Systems that check these bits get UUIDv8.
+// Earlier versions used UUID only, and Decode still reads its form.
 func (p PublicIDs) UUID(kind Kind, workspace, id int64) string {
 	return encoded(p.sealAt(kind, workspace, id, 0))
 }
 
-// UUIDv8 writes an id as a UUID of RFC 9562, version 8, for systems that expect one (C15). A workspace is in [1, 2^40). Of the blocks with the counts 0,
-// 1, 2 and so on, the first that has the version and the variant in their bits. It takes 64 blocks on average.
+// UUIDv8 writes an id as a UUID of RFC 9562, version 8, for systems that expect one (C15). The workspace must be in [1, 2^40). UUIDv8 tries
+// blocks with the counts 0, 1, 2 and so on, and takes the first one whose bits have this version and variant: 64 blocks on average.
 func (p PublicIDs) UUIDv8(kind Kind, workspace, id int64) string {
 	for count := range int64(counts) {
 		if block := p.sealAt(kind, workspace, id, count); versionEight(block) {
@@ -136,7 +136,7 @@ func encoded(block [aes.BlockSize]byte) string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// Decode reads every form, GUIDs in capitals too. The caller compares kind and workspace with the expected ones.
+// Decode reads all forms, also GUIDs in capital letters. The caller compares the kind and the workspace with the expected ones.
 func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool) {
 	var block [aes.BlockSize]byte
 	switch {
@@ -149,14 +149,14 @@ func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool)
 			return 0, 0, 0, false
 		}
 	case len(text) == 28 && text[1] == '_':
-		// Line breaks are skipped, so that fewer bytes may come out than there is room for, never more.
+		// The decoder skips line breaks, so that n may be smaller than the block, but not larger.
 		if n, err := p.letters.Decode(block[:], []byte(text[2:])); err != nil || n != len(block) {
 			return 0, 0, 0, false
 		}
 	default:
 		return 0, 0, 0, false
 	}
-	// Only the forms that Encode, UUID and UUIDv8 write are ids: no other form of the same bits, and no other count.
+	// Only the forms that Encode, UUID and UUIDv8 write are valid: no other form of the same bits, and no other count.
 	if len(text) == 36 {
 		if kind, workspace, id, ok = p.open(block, maxUUIDWorkspace); !ok {
 			return 0, 0, 0, false
@@ -170,8 +170,8 @@ func (p PublicIDs) Decode(text string) (kind Kind, workspace, id int64, ok bool)
 	return kind, workspace, id, text == p.Encode(kind, workspace, id)
 }
 
-// The block: kind:8 workspace:56 id:64. The upper 16 bits of a workspace are spare; in a UUID they are a count, and its
-// workspaces are the smaller for it.
+// The layout of the block: kind:8 workspace:56 id:64. In a UUIDv8 the upper 16 bits of the workspace are a count, so that its workspaces
+// have 40 bits.
 const (
 	maxWorkspace     = 1<<56 - 1
 	maxUUIDWorkspace = 1<<countShift - 1
@@ -185,7 +185,7 @@ func (p PublicIDs) seal(kind Kind, workspace, id int64) (block [aes.BlockSize]by
 		panic(fmt.Sprintf("key: public id of an unknown kind %q", byte(kind)))
 	}
 	if workspace < 1 || workspace > maxWorkspace || id < 1 {
-		workspace, id = 0, 0 // which open refuses
+		workspace, id = 0, 0 // open refuses these
 	}
 	binary.BigEndian.PutUint64(block[:8], uint64(kind)<<kindShift|uint64(workspace))
 	binary.BigEndian.PutUint64(block[8:], uint64(id))
@@ -193,7 +193,7 @@ func (p PublicIDs) seal(kind Kind, workspace, id int64) (block [aes.BlockSize]by
 	return block
 }
 
-// sealAt is seal for UUIDs, with a count.
+// sealAt is seal with a count, for UUIDv8.
 func (p PublicIDs) sealAt(kind Kind, workspace, id, count int64) [aes.BlockSize]byte {
 	if workspace < 1 || workspace > maxUUIDWorkspace {
 		return p.seal(kind, 0, 0)
@@ -201,7 +201,7 @@ func (p PublicIDs) sealAt(kind Kind, workspace, id, count int64) [aes.BlockSize]
 	return p.seal(kind, count<<countShift|workspace, id)
 }
 
-// open is seal backwards. Workspaces are the bits up to most.
+// open decrypts a block. most has the bits of the workspace; the other bits, of a count, are ignored.
 func (p PublicIDs) open(block [aes.BlockSize]byte, most uint64) (kind Kind, workspace, id int64, ok bool) {
 	p.block.Decrypt(block[:], block[:])
 	high := binary.BigEndian.Uint64(block[:8])

@@ -14,7 +14,7 @@ import (
 
 var secret = []byte("a secret of a workspace, 32 byte")
 
-// row draws the id of a row: small ones, ones of every size, and ones made of the time.
+// row draws the id of a row: a small one, one of any size, or one that is made from the time.
 func row() *rapid.Generator[int64] {
 	return rapid.OneOf(
 		rapid.Int64Range(1, 100), rapid.Int64Range(1, math.MaxInt64),
@@ -56,7 +56,7 @@ func TestPublicIDsHaveTheirForm(t *testing.T) {
 	}
 }
 
-// accepts decodes as every caller does: kind and workspace are compared.
+// accepts decodes an id and compares the kind and the workspace, as every caller does.
 func accepts(ids PublicIDs, text string, kind Kind, ws int64) bool {
 	k, w, _, ok := ids.Decode(text)
 	return ok && k == kind && w == ws
@@ -186,7 +186,7 @@ func TestUniform(t *testing.T) {
 	if k.Uniform(math.MaxUint64, "x") != NewKeyed(secret, PurposeJitter).Uniform(math.MaxUint64, "x") {
 		t.Error("the same parts give two numbers")
 	}
-	// 10,000 draws of 10: 1,000 of each, with a standard deviation of 30. The draws are always the same.
+	// 10,000 draws of ten numbers: 1,000 of each, with a standard deviation of 30. The draws are always the same.
 	var seen [10]int
 	for i := range 10_000 {
 		seen[k.Uniform(10, "draw", strconv.Itoa(i))]++
@@ -211,7 +211,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// rfc9562 is a UUID of version 8: the version and the variant stand in their bits.
+// rfc9562 matches a UUID of version 8.
 var rfc9562 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
 func TestUUIDv8(t *testing.T) {
@@ -233,7 +233,7 @@ func TestUUIDv8(t *testing.T) {
 		}
 		seen[text] = true
 	}
-	// A row has one id of each form: the first count that fits, and no later one, nor any other count.
+	// A row has one id of each form. Of the counts, only the first one that fits is accepted.
 	accepted := map[string]int{}
 	for count := range int64(1 << 16) {
 		block := ids.sealAt(KindDelivery, 7, 42, count)

@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// MaxDocument is how large a JSON document may be: more than fits into any message that is written from it.
+	// MaxDocument bounds a JSON document, in bytes. It is more than any message made from the document can contain.
 	MaxDocument = 1 << 20
-	// MaxValues is how many values it may hold. An empty object is three bytes of JSON, and fifty in memory (measured: 1 MiB
-	// of them takes 60 MiB).
+	// MaxValues bounds the values of a document. An empty object is three bytes of JSON and fifty bytes in memory (measured: 1 MiB of
+	// them takes 60 MiB).
 	MaxValues = 50_000
-	// maxDepth is how deep it may be nested.
+	// maxDepth bounds the nesting of a document.
 	maxDepth = 100
 )
 
-// Documents reads JSON documents by GET.
+// Documents reads JSON documents with GET requests.
 type Documents struct{ client *Client }
 
-// NewDocuments makes a reader of documents with a client of its own, which has these options but for the size of an answer.
+// NewDocuments makes a reader of documents. It has a client of its own with these options, except MaxResponse.
 func NewDocuments(o Options) *Documents {
 	o.MaxResponse = MaxDocument
 	return &Documents{client: New(o)}
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (d *Documents) Close() { d.client.Close() }
 
-// Document returns the value of the document at an address. Anything but an answer 200 with JSON of a bearable size is an
-// error. It repeats nothing of the document, and nothing of the address but its host.
+// Document returns the value of the document at an address. Any answer other than 200 with JSON within the bounds is an error. The error
+// repeats nothing of the document, and of the address only the host.
 func (d *Documents) Document(ctx context.Context, url string) (any, error) {
 	answer, err := d.client.Do(ctx, Request{Method: http.MethodGet, URL: url, Header: http.Header{"Accept": {"application/json"}}})
 	if err != nil {
@@ -63,7 +63,7 @@ func (d *Documents) Document(ctx context.Context, url string) (any, error) {
 	return value, nil
 }
 
-// problem says what keeps a document from being read. Where it is would repeat names of the document.
+// problem returns why a document cannot be read. It does not name the place, because that would repeat names of the document.
 func problem(kind strictjson.Kind) string {
 	switch kind {
 	case strictjson.Behind:
@@ -81,7 +81,7 @@ func problem(kind strictjson.Kind) string {
 	return "the document is no JSON"
 }
 
-// values is how many values a text holds that is JSON, at most: each but the first stands behind a bracket or a comma.
+// values returns an upper bound of the number of values in a JSON text: each value except the first is after a bracket or a comma.
 func values(text []byte) (n int) {
 	quoted := false
 	for i := 0; i < len(text); i++ {

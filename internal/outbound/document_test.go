@@ -11,7 +11,7 @@ import (
 	"github.com/carillonhq/carillon/internal/outbound"
 )
 
-// A document is what an answer 200 with JSON of a bearable size holds. Everything else is an error that repeats none of it.
+// Document returns the JSON of an answer 200 within the bounds. Any other answer is an error, which repeats none of it.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	const private = "token-in-the-address"

@@ -17,13 +17,13 @@ import (
 	"testing"
 )
 
-// target is one row of the decision table: where a definition asks to go, and what the name in it leads to.
+// target is one row of the decision table: a URL of a definition, and the addresses to which its name resolves.
 type target struct {
 	url     string
-	answers []string // of the resolver, when the host is a name; none: there is no such name
+	answers []string // of the resolver, if the host is a name; none: the name does not exist
 }
 
-// forbiddenV4 are addresses that are tried in every notation.
+// forbiddenV4 returns addresses that are tried in every notation.
 func forbiddenV4() []string {
 	return []string{
 		"127.0.0.1", "127.1.2.3", "127.255.255.254", "0.0.0.0", "10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.254",
@@ -32,9 +32,8 @@ func forbiddenV4() []string {
 	}
 }
 
-// notations writes an IPv4 address in the ways that get past filters that look at text. Those that are no IP literal
-// (RFC 3986) are names to us; the C library of some systems reads them as what they mean, so that is what their
-// look-up answers here.
+// notations returns an IPv4 address in notations that pass filters of texts. Notations that are not IP literals (RFC 3986) are names for Go.
+// The C library of some systems resolves them to the address, so the resolver of these tests does too.
 func notations(v4 string) []target {
 	b := netip.MustParseAddr(v4).As4()
 	n := binary.BigEndian.Uint32(b[:])
@@ -55,7 +54,7 @@ func notations(v4 string) []target {
 		literal("[2002:" + hex + "::1]"),
 		literal("[2001:0:" + hex + "::]"),
 		literal("[::ffff:0:" + hex + "]"),
-		literal(wide), // full-width digits and dots, which IDN folds into ASCII
+		literal(wide), // full-width digits and dots, which IDN converts to ASCII
 		named(fmt.Sprint(n)),
 		named(fmt.Sprintf("0x%08x", n)),
 		named(fmt.Sprintf("0%o", n)),
@@ -68,7 +67,7 @@ func notations(v4 string) []target {
 	}
 }
 
-// forbidden is the decision table: none of these may ever be connected to.
+// forbidden is the decision table of targets to which no connection may be made.
 func forbidden() []target {
 	var all []target
 	for _, v4 := range forbiddenV4() {
@@ -105,7 +104,7 @@ func forbidden() []target {
 		target{"http://rebind.test:25/", []string{"127.0.0.1"}},
 		target{"http://empty.test/", []string{}},
 		target{"http://nowhere.test/", nil},
-		// What is read differently by different parsers: one sees a public host, another the inside.
+		// URLs that parsers read differently: one finds a public host, another one a private host.
 		target{"http://public.test@127.0.0.1/", nil},
 		target{"http://127.0.0.1@public.test/", []string{"8.8.8.8"}},
 		target{"http://public.test:80@127.0.0.1:80/", nil},
@@ -139,7 +138,7 @@ func forbidden() []target {
 	)
 }
 
-// network is a resolver and a dialer that connect to nothing and write down what they were asked to dial.
+// network is a resolver and a dialer that make no connections and record the addresses to dial.
 type network struct {
 	answers []string
 	serve   func(net.Conn) // nil: every connection is refused
@@ -177,9 +176,8 @@ func (n *network) client(p Policy) *Client {
 	return c
 }
 
-// No notation, name, answer or trick leads to a forbidden address, by any of the ways out: a call with a body, one
-// without, and a connection for another protocol. (Without the check in Dial 1,700 of these
-// tries connected.)
+// No notation, name or answer of the resolver leads to a forbidden address: neither in a call with a body, nor in a call without one, nor in
+// a connection for another protocol. (Without the check in Dial 1,700 of these tries connected.)
 //
 // Shows: C46.
 func TestNeverConnectsToForbidden(t *testing.T) {
@@ -219,7 +217,7 @@ func TestNeverConnectsToForbidden(t *testing.T) {
 	t.Logf("%d of %d refused", len(distinct), len(distinct))
 }
 
-// dialAddresses is what a host setting would make of the same text: as written, and with a port.
+// dialAddresses returns the addresses for the same text in a host setting: as written, and with a port.
 func dialAddresses(text string) []string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -228,7 +226,7 @@ func dialAddresses(text string) []string {
 	return []string{u.Host, net.JoinHostPort(u.Hostname(), "25")}
 }
 
-// What is public stays reachable, each at the very address that was checked.
+// Public targets are reachable, and the connection is made to the address that was checked.
 func TestConnectsToPublic(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -250,7 +248,7 @@ func TestConnectsToPublic(t *testing.T) {
 	}
 }
 
-// Leave for some networks is leave for these alone.
+// Policy.Allow opens only the networks that it names.
 func TestLeaveOpensNothingElse(t *testing.T) {
 	t.Parallel()
 	policy := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}}
@@ -268,7 +266,7 @@ func TestLeaveOpensNothingElse(t *testing.T) {
 	}
 }
 
-// A name that leads to a public address at one time and inside at the next is checked for every connection.
+// A name is checked for every connection: it may resolve to a public address at one time and to a private one at the next.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	n := &network{answers: []string{"8.8.8.8"}}
@@ -285,7 +283,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// A public endpoint cannot send us inside: no redirect of any kind is followed, nor is an alternative service.
+// A public endpoint cannot redirect a call to a private address: no redirect and no alternative service is followed.
 func TestRedirectsLeadNowhere(t *testing.T) {
 	t.Parallel()
 	rows := 0
@@ -313,7 +311,7 @@ func TestRedirectsLeadNowhere(t *testing.T) {
 	t.Logf("%d redirects", rows)
 }
 
-// A proxy that the environment names is not asked: it would reach what we may not.
+// A proxy that the environment names is not used, because it could connect to forbidden addresses.
 func TestNoProxyIsAsked(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"} {
 		t.Setenv(name, "http://1.1.1.1:3128")

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// testCertificate is that of net/http/httptest: for 127.0.0.1 and ::1, with the pool that trusts it.
+// testCertificate returns the certificate of net/http/httptest, for 127.0.0.1 and ::1, and a pool that trusts it.
 func testCertificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -32,7 +32,7 @@ func TestDoSpeaksHTTP2(t *testing.T) {
 	var proto string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { proto = r.Proto }))
 	server.EnableHTTP2 = true
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshake that fails below
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake below fails
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	roots := x509.NewCertPool()
@@ -41,7 +41,7 @@ func TestDoSpeaksHTTP2(t *testing.T) {
 	if got, err := local(t, Options{Roots: roots}).Do(t.Context(), post); err != nil || got.Status != 200 || proto != "HTTP/2.0" {
 		t.Errorf("got %+v over %q, error %v", got, proto, err)
 	}
-	// A certificate that nobody vouches for ends the call before anything is sent.
+	// With a certificate of an unknown authority, the call ends before anything is sent.
 	proto = ""
 	_, err := local(t, Options{}).Do(t.Context(), post)
 	var lost *Error
@@ -51,7 +51,7 @@ func TestDoSpeaksHTTP2(t *testing.T) {
 	}
 }
 
-// fault is what the server does with every second request of a connection.
+// fault is the server's reaction to every second request of a connection.
 type fault string
 
 const (
@@ -65,9 +65,8 @@ const (
 	internalError     fault = "INTERNAL_ERROR"
 )
 
-// One call makes one request over HTTP/2 too, whatever the server does with it. Left to itself (GetBody set
-// as http.NewRequest does) the transport made 39 requests out of 20 calls with REFUSED_STREAM, PROTOCOL_ERROR and a
-// GOAWAY that leaves the stream out, and showed no error.
+// One call makes one request over HTTP/2 too, with every fault. With GetBody, as http.NewRequest sets it, the transport made 39 requests for 20
+// calls with REFUSED_STREAM, PROTOCOL_ERROR and a GOAWAY that leaves out the stream, and returned no error.
 //
 // Shows: P3.
 func TestDoSendsOnceOverHTTP2(t *testing.T) {
@@ -110,7 +109,7 @@ func TestDoSendsOnceOverHTTP2(t *testing.T) {
 	}
 }
 
-// faulty is a server of HTTP/2 that knows just enough of it (RFC 9113) to misbehave: it counts heads and bodies.
+// faulty is a faulty HTTP/2 server with a small part of the protocol (RFC 9113). It counts the headers and bodies that it receives.
 type faulty struct {
 	address string
 	fault   fault
@@ -146,7 +145,7 @@ func (s *faulty) log() (heads int, bodies map[string]int) {
 	return s.heads, s.bodies
 }
 
-// Frames of HTTP/2 (RFC 9113, 6), as far as they are spoken here.
+// The frames of HTTP/2 (RFC 9113, 6) that the server uses.
 const (
 	frameData, frameHeaders, frameReset, frameSettings, framePing, frameGoAway byte = 0, 1, 3, 4, 6, 7
 
@@ -216,7 +215,7 @@ func (s *faulty) serve(conn net.Conn) {
 	}
 }
 
-// misbehave does what the fault says; false: and closes the connection.
+// misbehave makes the fault. If stays is false, the connection is then closed.
 func (s *faulty) misbehave(write func(kind, flags byte, stream uint32, payload []byte), stream uint32) (stays bool) {
 	reset := func(code uint32) {
 		write(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code))

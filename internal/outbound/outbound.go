@@ -1,14 +1,12 @@
-// Package outbound is the one door by which the engine calls other systems: an HTTP client, and connections for
-// protocols of another kind (Dial).
+// Package outbound makes all of the engine's requests to other systems: it has an HTTP client, and connections for other protocols
+// (Dial).
 //
-// A call makes at most one request, over HTTP/1.1 and HTTP/2: no redirect is followed, no proxy is asked, and
-// the transport cannot repeat a request behind the caller's back (left alone it does so for any request with an
-// Idempotency-Key whose reused connection dies before the answer, and for any stream that a server of HTTP/2 refuses
-// or leaves behind with GOAWAY). The address that is about to be connected to, not the name in the URL, is
-// held against a policy, so that no name, redirect or notation leads to the inside of a network. Time and the size
-// of an answer are bounded.
+// A call makes at most one request, over HTTP/1.1 or HTTP/2. It follows no redirects and uses no proxy. The transport cannot repeat a
+// request unnoticed; by default it does so if a reused connection breaks before the answer and the request has an Idempotency-Key, and if
+// an HTTP/2 server refuses a stream or leaves it out of a GOAWAY. A policy checks the address of each connection, not the name in the URL,
+// so that no name, redirect or notation leads into a private network. The time and the size of an answer are bounded.
 //
-// It never retries and knows nothing of channels; those classify what happened.
+// The package never retries, and it does not know channels, which classify the outcomes.
 package outbound
 
 import (
@@ -31,22 +29,22 @@ import (
 
 // Bounds of a call.
 const (
-	// DefaultTimeout bounds a call as a whole whose context has no deadline; it lies well inside a lease (30 s).
+	// DefaultTimeout bounds a whole call whose context has no deadline. It is much shorter than a lease (30 s).
 	DefaultTimeout = 10 * time.Second
-	// DefaultMaxResponse is plenty for an answer that holds an id.
+	// DefaultMaxResponse bounds an answer, in bytes. An answer with an id is much smaller.
 	DefaultMaxResponse = 64 << 10
-	// connectTimeout leaves time for a second address of the same name.
+	// connectTimeout bounds one connection attempt, so that there is time for a second address of the same name.
 	connectTimeout = 4 * time.Second
-	// idleTimeout stays below the 5 s after which common servers close an idle connection: a request written into
-	// a closing connection has an unknown outcome.
+	// idleTimeout is less than the 5 s after which common servers close an idle connection, because a request that is written into a
+	// closing connection has an unknown outcome.
 	idleTimeout = 4 * time.Second
-	// maxHeader bounds the head of an answer, in bytes; no vendor's comes near it.
+	// maxHeader bounds the headers of an answer, in bytes. The headers of all vendors are much smaller.
 	maxHeader = 64 << 10
-	// pingAfter and pingTimeout find a connection of HTTP/2 that died in silence, before every call that shares it has
-	// waited in vain: together they stay below the time of one call.
+	// pingAfter and pingTimeout find an HTTP/2 connection that broke without a notice before the calls that share it time out: together
+	// they are less than the time of one call.
 	pingAfter   = 4 * time.Second
 	pingTimeout = 4 * time.Second
-	// maxIdlePerHost keeps one connection for each call that senders have in flight.
+	// maxIdlePerHost is enough to keep one connection for each call that senders have in flight.
 	maxIdlePerHost = 64
 )
 
@@ -54,12 +52,11 @@ const (
 type Options struct {
 	Policy      Policy
 	Timeout     time.Duration
-	MaxResponse int64 // bytes of an answer that are read
+	MaxResponse int64 // bounds the body of an answer, in bytes
 	UserAgent   string
-	// Roots are the authorities that sign the certificates of other systems; nil: the machine's.
+	// Roots are the certificate authorities that are trusted; nil: those of the machine.
 	Roots *x509.CertPool
-	// Wrap is put around each request, to follow it in a trace; it must pass every request on once, as it is. nil: nothing
-	// is.
+	// Wrap wraps the transport, for example to trace requests. It must pass on every request once and unchanged. nil: no wrapper.
 	Wrap func(http.RoundTripper) http.RoundTripper
 }
 
@@ -70,12 +67,12 @@ type Client struct {
 	max       int64
 	userAgent string
 	transport *http.Transport
-	trip      http.RoundTripper // the transport, wrapped
+	trip      http.RoundTripper // the wrapped transport
 	lookup    func(ctx context.Context, host string) ([]netip.Addr, error)
 	connect   func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Request is one call.
+// Request is the request of one call.
 type Request struct {
 	Method string
 	URL    string // http or https, without user information
@@ -83,7 +80,7 @@ type Request struct {
 	Body   []byte
 }
 
-// Response is an answer; Body holds at most the client's limit, Truncated says that it is not all of it.
+// Response is an answer. Body is cut off at Options.MaxResponse; Truncated reports that it was.
 type Response struct {
 	Status    int
 	Header    http.Header
@@ -91,7 +88,7 @@ type Response struct {
 	Truncated bool
 }
 
-// Error says that no answer came. Sent reports whether the request may have reached the other side.
+// Error means that there was no answer. Sent reports whether the request may have reached the other system.
 type Error struct {
 	Sent bool
 	Err  error
@@ -145,11 +142,11 @@ func New(o Options) *Client {
 	return c
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Do makes the call and reads the answer. It returns an *Error when no answer came; an answer of any status, a
-// redirect included, is not an error.
+// Do makes the call and reads the answer. It returns an *Error if there is no answer. An answer with any status, even a redirect, is not an
+// error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		within, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %s", c.timeout))
@@ -180,9 +177,9 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	return res, nil
 }
 
-// request builds the request so that the transport cannot send it twice: it repeats only what it can rewind, and
-// takes a request without a body for repeatable, so there always is one. A stream that a server of HTTP/2 surely did
-// not take up is therefore seen as an answer that never came; the caller decides about it, as about any other.
+// request builds a request that the transport cannot send twice. The transport repeats requests without a body and requests whose body it can
+// rewind, so every request has a body that it cannot rewind. If an HTTP/2 server did not process a stream, the call therefore has no answer,
+// and the caller decides about it as about any other such call.
 func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) {
 	u, err := url.Parse(r.URL)
 	switch {
@@ -208,9 +205,9 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 	return req, nil
 }
 
-// Dial opens a connection (tcp, tcp4, tcp6) to the first reachable address of host:port that the policy allows. The
-// address that was checked is the one that is dialled, so a name cannot change in between. Each address is given
-// 4 seconds; ctx bounds the whole. What is spoken over the connection, and for how long, is the caller's concern.
+// Dial opens a connection (tcp, tcp4, tcp6) to the first reachable address of host:port that the policy allows. It dials the address that was
+// checked, so that a name cannot change in between. Each address has 4 seconds; ctx bounds the whole call. The caller sets the deadlines of
+// the connection.
 func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if network != "tcp" && network != "tcp4" && network != "tcp6" {
 		return nil, fmt.Errorf("no connection over %q is made, only over tcp", network)
@@ -241,7 +238,7 @@ func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return nil, errors.Join(problems...)
 }
 
-// control is the last look: it sees the address of the socket itself, just before it connects.
+// control checks the address of the socket itself, immediately before the connection is made.
 func (c *Client) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// local returns a client that may reach this machine.
+// local returns a client that may connect to this machine.
 func local(t *testing.T, o Options) *Client {
 	t.Helper()
 	o.Policy.Allow = append(o.Policy.Allow, Loopback()...)
@@ -26,8 +26,8 @@ func local(t *testing.T, o Options) *Client {
 	return c
 }
 
-// The transport repeats a request with an Idempotency-Key when a reused connection dies before the answer. Ours
-// must not: one call makes one request.
+// By default the transport repeats a request with an Idempotency-Key if a reused connection breaks before the answer. The client must not: one
+// call makes one request.
 func TestDoSendsOnce(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodPost, http.MethodGet} {
@@ -38,7 +38,7 @@ func TestDoSendsOnce(t *testing.T) {
 			const calls = 40
 			body := []byte(`{}`)
 			if method == http.MethodGet {
-				body = nil // as a look-up has none
+				body = nil // lookups have no body
 			}
 			failed := 0
 			for range calls {
@@ -64,7 +64,7 @@ func TestDoSendsOnce(t *testing.T) {
 	}
 }
 
-// dropper is a server that answers every first request of a connection and, having read it, drops every second.
+// dropper is a server that answers the first request of each connection, and closes the connection after it has read the second one.
 func dropper(t *testing.T) (address string, accepted *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -141,7 +141,7 @@ func TestDoGivesUp(t *testing.T) {
 	}
 }
 
-// An endpoint that answers for ever, in whatever part, holds a call no longer than its time and no more than its size.
+// If any part of an answer is endless, the call ends at its time limit or at the size limit.
 func TestDoBoundsEndlessAnswers(t *testing.T) {
 	t.Parallel()
 	const head = "HTTP/1.1 200 OK\r\n"
@@ -150,7 +150,7 @@ func TestDoBoundsEndlessAnswers(t *testing.T) {
 		begin string
 		piece string
 		pause time.Duration
-		want  string // of the error; empty: an answer, cut off
+		want  string // part of the error; empty: a truncated answer
 	}{
 		{name: "status line by drips", piece: "H", pause: time.Millisecond, want: "no answer within 150ms"},
 		{name: "head by drips", begin: head, piece: "X-A: b\r\n", pause: 5 * time.Millisecond, want: "no answer within 150ms"},
@@ -165,7 +165,7 @@ func TestDoBoundsEndlessAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			address := endless(t, tt.begin, tt.piece, tt.pause)
-			timeout := 5 * time.Second // what is endless is cut off by its size, long before
+			timeout := 5 * time.Second // an endless answer reaches the size limit long before
 			if tt.pause > 0 || tt.piece == "" {
 				timeout = 150 * time.Millisecond
 			}
@@ -189,7 +189,7 @@ func TestDoBoundsEndlessAnswers(t *testing.T) {
 	}
 }
 
-// endless answers every request with begin and then piece after piece, until the caller hangs up.
+// endless is a server that answers every request with begin and then with piece again and again, until the caller closes the connection.
 func endless(t *testing.T, begin, piece string, pause time.Duration) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -226,7 +226,7 @@ func endless(t *testing.T, begin, piece string, pause time.Duration) (address st
 
 func TestDoNotSent(t *testing.T) {
 	t.Parallel()
-	// Nobody is given a port below 1024; one that was closed may be another test's by now.
+	// Listeners do not get a port below 1024. A port that a test has closed may belong to another test.
 	const closed = "127.0.0.1:1"
 	for _, tt := range []struct {
 		name, url, want string
@@ -251,7 +251,7 @@ func TestDoNotSent(t *testing.T) {
 	}
 }
 
-// Every forbidden address is refused whether it stands in the URL or behind a name, and nothing is ever dialled.
+// Every forbidden address is refused, as the host of a URL and as the result of a name, and no address is dialled.
 func TestDialNeverReachesForbidden(t *testing.T) {
 	t.Parallel()
 	for _, tt := range addresses() {
@@ -279,7 +279,7 @@ func TestDialNeverReachesForbidden(t *testing.T) {
 	}
 }
 
-// Dial serves other protocols under the same policy.
+// Dial opens connections for other protocols under the same policy.
 func TestDial(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -304,7 +304,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// A name with several addresses is reached by those that are allowed.
+// Of a name with several addresses, only allowed addresses are dialled.
 func TestDialTakesAllowed(t *testing.T) {
 	t.Parallel()
 	client := New(Options{})
@@ -325,7 +325,7 @@ func TestDialTakesAllowed(t *testing.T) {
 	}
 }
 
-// The socket's own address has the last word, should a lookup ever differ from what is dialled.
+// The address of the socket itself is checked too, in case it differs from the one of the lookup.
 func TestControl(t *testing.T) {
 	t.Parallel()
 	client := New(Options{})

@@ -5,14 +5,14 @@ import (
 	"net/netip"
 )
 
-// Policy decides which addresses may be reached. The zero value allows public ones only.
+// Policy decides to which addresses connections may be made. The zero value allows only public addresses.
 type Policy struct {
-	// Allow names ranges that are reachable although they are not public, such as the network of a private
-	// gateway. It is the operator's setting, never a definition's.
+	// Allow lists ranges that are allowed although they are not public, such as the network of a private gateway. It is a setting of
+	// the operator; definitions cannot change it.
 	Allow []netip.Prefix
 }
 
-// Forbidden is the refusal of an address.
+// Forbidden is the error for an address that is not allowed.
 type Forbidden struct {
 	Addr netip.Addr
 	Why  string
@@ -22,13 +22,13 @@ func (e *Forbidden) Error() string {
 	return fmt.Sprintf("%s is not allowed: %s (the setting outbound_allow says which networks are)", e.Addr.Unmap(), e.Why)
 }
 
-// Loopback returns the ranges of this machine alone.
+// Loopback returns the loopback ranges, which lead to this machine only.
 func Loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }
 
-// Allowed reports whether addr may be connected to: nil or a *Forbidden. An IPv4 address written as an IPv6 one is
-// judged as what it is. What is not known to be public is refused.
+// Allowed returns nil if connections to addr are allowed, else a *Forbidden. An IPv4 address that is written as an IPv6 address is treated as
+// IPv4. An address that is not known to be public is refused.
 func (p Policy) Allowed(addr netip.Addr) error {
 	if addr.Zone() != "" {
 		return &Forbidden{addr, "it belongs to one link"}
@@ -55,11 +55,11 @@ type specialRange struct {
 	why    string
 }
 
-// public6 is the only part of IPv6 from which public addresses are given out (RFC 4291).
+// public6 returns the only part of IPv6 that has public addresses (RFC 4291).
 func public6() netip.Prefix { return netip.MustParsePrefix("2000::/3") }
 
-// special lists the ranges that are not public, after the special-purpose registries of IANA (RFC 6890), with
-// those that lead to an IPv4 address by way of a translator: a private one may be inside.
+// special lists the ranges that are not public: the special-purpose registries of IANA (RFC 6890), and ranges that a translator maps to IPv4
+// addresses, which may be private.
 func special() []specialRange {
 	list := []specialRange{}
 	add := func(why string, prefixes ...string) {

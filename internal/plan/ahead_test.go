@@ -141,7 +141,7 @@ workspace: default
 	}
 }
 
-// moved reports whether clocks change around a day.
+// moved reports whether the clocks change around a day.
 func moved(loc *time.Location, day time.Time) bool {
 	_, before := day.AddDate(0, 0, -1).In(loc).Zone()
 	_, after := day.AddDate(0, 0, 2).In(loc).Zone()

@@ -13,7 +13,7 @@ import (
 )
 
 // A record that meets no condition, evaluated by ten workflows, as in a backfill over many records.
-func BenchmarkSieve(b *testing.B) {
+func BenchmarkPrefilter(b *testing.B) {
 	var text strings.Builder
 	for i, when := range []string{
 		"record.charging == false", "record.screen_state == false", "record.battery_level < 20",

@@ -46,7 +46,7 @@ func seen(t *testing.T, trigger, at string, props map[string]any) plan.Evaluatio
 // The desired occasions of a record: each key after the trigger's name, and when it is due.
 //
 // Shows: B34, B35, B36, R12.
-func TestWhatIsImplied(t *testing.T) {
+func TestDesiredOccasions(t *testing.T) {
 	t.Parallel()
 	day, start := map[string]any{"day": "2026-03-30"}, map[string]any{"starts_at": "2026-03-28T23:30:00Z"}
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Explanation says why a trigger would fire for a record at an instant, or why not.
+// Explanation is the reason why a trigger would fire for a record at an instant, or why not.
 type Explanation struct {
 	Evaluation
 	Before  condition.State // the state before the evaluation

@@ -113,7 +113,7 @@ message:
 `
 
 // Explain says in words why a date of a record plans nothing, also when its condition is true.
-func TestStandOfADate(t *testing.T) {
+func TestExplainADate(t *testing.T) {
 	t.Parallel()
 	bundle, problems := definition.Load([]definition.File{{Name: "rules.yaml", Text: []byte(datedRules)}}, definition.Options{Providers: []definition.ProviderInfo{{Name: "memory"}}})
 	if definition.HasErrors(problems) {

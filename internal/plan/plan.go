@@ -1,4 +1,4 @@
-// Package plan says what should exist: it matches events and records against the definitions and names the occasions.
+// Package plan computes the occasions that should exist: it matches events and records with the definitions.
 //
 // It is the only place that makes instances' keys, so that ingest, retry and the simulator agree (B17). It reads no clock and no
 // database. Whether an occasion exists already, and who may be notified when, is decided later, in the transaction that writes it.
@@ -188,8 +188,8 @@ func descend(fields map[string]any, path string) (any, bool) {
 	return descend(below, rest)
 }
 
-// notBefore is when the first message is due. Days and longer are calendar units on a date, and exact on an instant
-// (format.md §1).
+// notBefore returns when the first message is due. Days and longer units are calendar units for a date, and exact for an instant (format.md
+// §1).
 func notBefore(t *definition.Trigger, in expr.Input, ev subject.Event, zone string) (at time.Time, of string, why reason.Reason, field string) {
 	at, of, why, field = anchored(t, in, ev, zone)
 	if why == "" && (at.Year() < 0 || at.Year() > 9999) { // such an instant has no form in JSON (RFC 3339)

@@ -75,7 +75,7 @@ func drawProps(t *rapid.T, now time.Time) string {
 }
 
 // Unchanged is true exactly for the records that an evaluation would not change, whatever their history. Shows: A22, A23.
-func TestASieveKeepsWhatALookWouldChange(t *testing.T) {
+func TestPrefilterKeepsRecordsThatAnEvaluationChanges(t *testing.T) {
 	t.Parallel()
 	var zones civil.Zones
 	answers := map[bool]int{}

@@ -17,7 +17,7 @@ import (
 // maxContext bounds a context in bytes: it is part of keys, which an index of the database has to hold.
 const maxContext = 1000
 
-// Observation says at which instant a record is evaluated, and when it was before.
+// Observation holds the instant of an evaluation of a record, and when the record was evaluated and due before.
 type Observation struct {
 	Now         time.Time
 	EvaluateAt  time.Time   // since when the record has been due for evaluation
@@ -36,7 +36,7 @@ type Evaluation struct {
 	Failed *expr.Clause // the first line that could not be evaluated in an issue that is not met
 
 	// The fields from here to Err are set when issues fire, that is when Outcome.Issues is not empty.
-	Context  string        // what gate 1 counts the cooldown by
+	Context  string        // the context by which gate 1 counts the cooldown
 	Cooldown time.Duration // least time between two firings of the context
 	Missing  []string      // context parts without a value, which count as empty, in a context that several records may share
 	Due      time.Time     // when the message is due

@@ -9,23 +9,22 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// Calendar is what a trigger with a schedule goes by: dates that recur, the times of those days, and the bounds between
-// which they count.
+// Calendar is the schedule of a trigger: recurring dates, the times of those days, and the first and last day.
 type Calendar struct {
 	Recurrence
 	Times  []civil.TimeOfDay // of each date, ascending; one, or several at least an hour apart
-	From   civil.Date        // the first day that counts; zero: no bound
-	Until  civil.Date        // the first day that no longer does; zero: no bound
-	Count  int               // how many there are in all, counted from From; 0: no bound
-	Rule   civil.Rule        // what a time of day means that does not exist, or comes twice
+	From   civil.Date        // the first day; zero: no bound
+	Until  civil.Date        // the day after the last; zero: no bound
+	Count  int               // the number of all occurrences, from From on; 0: no bound
+	Rule   civil.Rule        // resolves a time of day that does not exist or occurs twice
 	Offset civil.Duration    // from the date and time to the message
 	Period Period
 }
 
-// Period is the span of time that an occurrence reports on; the zero Period is none.
+// Period is the time on which an occurrence reports; the zero Period is none.
 type Period struct {
 	Length civil.Duration
-	End    civil.TimeOfDay // at which it ends on the day of the occurrence
+	End    civil.TimeOfDay // the time at which it ends, on the day of the occurrence
 }
 
 // Occurrence is one date and time of a calendar.
@@ -33,17 +32,17 @@ type Occurrence struct {
 	Date civil.Date
 	Time civil.TimeOfDay
 	Due  time.Time // with the offset
-	N    int       // which one it is since From, the first being 1; 0 without From
+	N    int       // the number of the occurrence since From, the first being 1; 0 without From
 }
 
-// lookBehind is how many days before a date occurrences may resolve to an instant after one of that date: the longest
-// gap of any zone is a day.
+// lookBehind is how many days before a date an occurrence may be whose instant is after one of that date. The longest gap of any zone
+// is a day.
 const lookBehind = 3
 
-// SeveralADay reports whether a date does not identify an occurrence, because there are several on it.
+// SeveralADay reports whether a date has several occurrences, so that the date alone does not identify one.
 func (c *Calendar) SeveralADay() bool { return len(c.Times) > 1 }
 
-// first is the date from which turns are counted.
+// first returns the date from which turns are counted.
 func (c *Calendar) first() civil.Date {
 	if c.From != (civil.Date{}) {
 		return c.From
@@ -51,7 +50,7 @@ func (c *Calendar) first() civil.Date {
 	return Epoch()
 }
 
-// local are the occurrences from a date on, without their instants.
+// local yields the occurrences from a date on, without their instants.
 func (c *Calendar) local(from civil.Date) iter.Seq[Occurrence] {
 	return func(yield func(Occurrence) bool) {
 		n, bound := 0, c.From != (civil.Date{})
@@ -91,9 +90,9 @@ func (c *Calendar) before(date civil.Date) (n int) {
 	return n
 }
 
-// Occurrences are what the calendar has from a date on, with the instants that its times are in a zone, which strictly
-// ascend: of two times that a change of clocks makes one, the first stands for both, and a date that the zone does not
-// have has none. What `times` counts is the calendar, whatever the clocks make of it.
+// Occurrences yields the occurrences from a date on, with their instants in a zone. The instants strictly ascend: if a change of clocks
+// gives two times the same instant, only the first is yielded, and a date that the zone skips has no occurrence. `times` counts the
+// occurrences of the calendar, also those that a change of clocks leaves out.
 func (c *Calendar) Occurrences(from civil.Date, loc *time.Location) iter.Seq[Occurrence] {
 	return func(yield func(Occurrence) bool) {
 		var last time.Time
@@ -118,7 +117,7 @@ func (c *Calendar) resolve(o Occurrence, loc *time.Location) (due time.Time, ok 
 	return at.Add(c.Offset.Clock), ok
 }
 
-// Since are the occurrences that are due at an instant or after it.
+// Since yields the occurrences that are due at an instant or later.
 func (c *Calendar) Since(at time.Time, loc *time.Location) iter.Seq[Occurrence] {
 	return func(yield func(Occurrence) bool) {
 		from, _ := civil.DateOf(at, loc)
@@ -138,7 +137,7 @@ func (c *Calendar) Since(at time.Time, loc *time.Location) iter.Seq[Occurrence] 
 	}
 }
 
-// Find is the occurrence of a date and, where there are several a day, a time.
+// Find returns the occurrence of a date and, if there are several a day, of a time.
 func (c *Calendar) Find(date civil.Date, at civil.TimeOfDay, loc *time.Location) (Occurrence, bool) {
 	for o := range c.Occurrences(date, loc) {
 		switch {
@@ -151,7 +150,7 @@ func (c *Calendar) Find(date civil.Date, at civil.TimeOfDay, loc *time.Location)
 	return Occurrence{}, false
 }
 
-// Never reports whether there is no occurrence at all, in any zone that has all its days.
+// Never reports whether the calendar has no occurrence at all, in a zone that skips no date.
 func (c *Calendar) Never() bool {
 	for range c.local(c.first()) {
 		return false
@@ -159,31 +158,31 @@ func (c *Calendar) Never() bool {
 	return true
 }
 
-// PeriodOf is the span that an occurrence of a date reports on, half-open; ok is false without a period.
+// PeriodOf returns the time [start, end) on which the occurrence of a date reports; ok is false if the calendar has no period.
 func (c *Calendar) PeriodOf(date civil.Date, loc *time.Location) (start, end time.Time, ok bool) {
 	if c.Period.Length.IsZero() {
 		return time.Time{}, time.Time{}, false
 	}
 	back := civil.Duration{Months: -c.Period.Length.Months, Days: -c.Period.Length.Days}
-	end, _ = civil.Resolve(date, c.Period.End, loc, civil.Rule{}) // a gap moves it forward, so it exists
+	end, _ = civil.Resolve(date, c.Period.End, loc, civil.Rule{}) // a gap moves it forward, so there is an instant
 	start, _ = civil.Resolve(date.Add(back), c.Period.End, loc, civil.Rule{})
 	return start.Add(-c.Period.Length.Clock), end, true
 }
 
-// Skip says what becomes of several occurrences of a series that are overdue at once (R3).
+// Skip is the decision about several overdue occurrences of a series (R3).
 type Skip struct {
-	Send    []int // indices of those that are still sent, ascending
+	Send    []int // indexes of the occurrences that are still sent, ascending
 	Dropped []int // the others
 }
 
 // Backlog values.
 const (
 	BacklogLatest = "latest" // the latest one that is not too late; the default, also for ""
-	BacklogFirst  = "first"  // the oldest decides, and the rest is dropped
-	BacklogAll    = "all"    // each that is not too late
+	BacklogFirst  = "first"  // the oldest one, if it is not too late; the others are dropped
+	BacklogAll    = "all"    // every one that is not too late
 )
 
-// Overdue decides which of the occurrences that were due at these instants, ascending and all past, are still sent.
+// Overdue decides which of several occurrences are still sent. Due are their instants, ascending and all past.
 func (t Timing) Overdue(backlog string, now time.Time, due []time.Time) Skip {
 	var s Skip
 	timely := func(i int) bool { return !t.Stale(now, due[i]) }

@@ -33,7 +33,7 @@ func clock(tb testing.TB, s string) civil.TimeOfDay {
 	return c
 }
 
-// daily is every day at these times.
+// daily returns a calendar of every day at these times.
 func daily(tb testing.TB, times ...string) *schedule.Calendar {
 	tb.Helper()
 	c := &schedule.Calendar{}
@@ -45,8 +45,8 @@ func daily(tb testing.TB, times ...string) *schedule.Calendar {
 
 func local(due time.Time, loc *time.Location) string { return due.In(loc).Format("01-02 15:04 Z0700") }
 
-// Every zone, every day of two years, at times that clocks jump over and show twice: a day that the zone has is due
-// exactly once, at an instant that its clocks show as that time or, where they do not show it, later by the jump.
+// In every zone, on every day of two years, a time that clocks skip or show twice is due exactly once: at an instant at which the clocks
+// show that time or, if they skip it, later by the length of the gap. A date that the zone skips has no occurrence.
 //
 // Shows: B34, D21.
 func TestEachDayIsDueOnceInEveryZone(t *testing.T) {
@@ -70,7 +70,7 @@ func TestEachDayIsDueOnceInEveryZone(t *testing.T) {
 				next = o.Date.AddDays(1)
 				d, shown := civil.DateOf(o.Due, loc)
 				jumped := shown != o.Time
-				if d != o.Date && !(jumped && d == o.Date.AddDays(1)) { // Nuuk's clocks jump over the last hour of a day
+				if d != o.Date && !(jumped && d == o.Date.AddDays(1)) { // Nuuk's clocks skip the last hour of a day
 					t.Errorf("%s: %s %s is due on %s", name, o.Date, at, d)
 				}
 				if days++; jumped {
@@ -85,7 +85,7 @@ func TestEachDayIsDueOnceInEveryZone(t *testing.T) {
 	t.Logf("%d zones, %d days, %d moved by a jump of the clocks", len(names), days, moved)
 }
 
-// zoneNames are all zones and aliases of the tz database.
+// zoneNames returns all zones and aliases of the tz database.
 func zoneNames() ([]string, error) {
 	text, err := os.ReadFile(filepath.Join("..", "civil", "testdata", "zones.txt"))
 	return strings.Fields(string(text)), err
@@ -188,7 +188,7 @@ func TestBoundsOfACalendar(t *testing.T) {
 	}
 }
 
-// What is due since an instant strictly ascends, begins no sooner, and is found again by its date and time.
+// The occurrences since an instant strictly ascend, are not before it, and are found again by their date and time.
 func TestOccurrencesAscend(t *testing.T) {
 	t.Parallel()
 	names, err := zoneNames()

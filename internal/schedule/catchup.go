@@ -7,11 +7,11 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// CatchUp says how late a message is still sent (decision 59). The zero CatchUp is DefaultCatchUp.
+// CatchUp is how late a message may still be sent (decision 59). The zero CatchUp means DefaultCatchUp.
 type CatchUp struct {
-	Never   bool          // only on time, which is within Punctual
-	Forever bool          // however late
-	Within  time.Duration // otherwise: up to this late, inclusive
+	Never   bool          // only on time: up to Punctual late
+	Forever bool          // without a bound
+	Within  time.Duration // up to this late, inclusive; if neither of the above
 }
 
 // ParseCatchUp reads a duration, never or forever. The error is a *civil.Error.
@@ -47,7 +47,7 @@ func (c CatchUp) misses(late time.Duration) bool {
 	return late > c.Within
 }
 
-// String is the setting as it is written in a definition.
+// String returns the setting as it is written in a definition.
 func (c CatchUp) String() string {
 	switch {
 	case c.Never:

@@ -10,11 +10,11 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// cronField is one of the five.
+// cronField is one of the five fields.
 type cronField struct {
 	name        string
 	least, most int
-	words       []string // for the numbers from least on
+	words       []string // names for the numbers from least on
 }
 
 func cronFields() [5]cronField {
@@ -27,8 +27,8 @@ func cronFields() [5]cronField {
 	}
 }
 
-// ParseCron reads a cron expression of five fields: minute, hour, day of the month, month, weekday. Where both kinds of
-// days are restricted, a date has to fit only one of them, as cron has it. The error is a *civil.Error.
+// ParseCron reads a cron expression of five fields: minute, hour, day of the month, month, weekday. If both the day of the month and the
+// weekday are restricted, a date has to match only one of them; this is cron's rule. The error is a *civil.Error.
 func ParseCron(s string) (r Recurrence, times []civil.TimeOfDay, err error) {
 	r.Missing, r.Either = civil.MissingDaySkip, true
 	texts := strings.Fields(s)
@@ -48,7 +48,7 @@ func ParseCron(s string) (r Recurrence, times []civil.TimeOfDay, err error) {
 	for _, hour := range values[1] {
 		times = append(times, civil.TimeOfDay(hour*3600+values[0][0]*60))
 	}
-	// A field that begins with a star restricts nothing, though */2 leaves days out: cron makes this distinction.
+	// For this rule cron regards a field that begins with a star as unrestricted, even */2.
 	starred := func(i int) bool { return strings.HasPrefix(texts[i], "*") }
 	r.Either = !starred(2) && !starred(4)
 	if texts[2] != "*" {
@@ -67,7 +67,7 @@ func ParseCron(s string) (r Recurrence, times []civil.TimeOfDay, err error) {
 	return r, times, nil
 }
 
-// parse reads a list of numbers, names, ranges and steps, and returns its numbers, ascending, each once.
+// parse reads a list of numbers, names, ranges and steps, and returns the numbers in ascending order, each once.
 func (f cronField) parse(text string) ([]int, error) {
 	var all []int
 	for _, item := range strings.Split(text, ",") {
@@ -89,11 +89,11 @@ func (f cronField) parse(text string) ([]int, error) {
 	return slices.Compact(all), nil
 }
 
-// span reads *, a number or name, or two of them with a dash; a single one with a step begins a range.
+// span reads *, a number or name, or a range of two of them with a dash. A single number with a step begins a range.
 func (f cronField) span(text string, stepped bool) (from, to int, ok bool) {
 	if text == "*" {
 		to = f.most
-		if f.words != nil { // 7 is Sunday again
+		if f.words != nil { // 7 is Sunday too
 			to = f.least + len(f.words) - 1
 		}
 		return f.least, to, true

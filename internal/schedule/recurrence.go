@@ -8,29 +8,29 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// Recurrence says on which dates something recurs. It knows no zone and no time of day: dates come first, instants are
-// made of them afterwards, by the one rule of package civil. So a change of clocks never moves a date.
+// Recurrence is a rule for recurring dates. It has no zone and no time of day: dates are computed first, and package civil converts them
+// to instants afterwards. So a change of clocks never moves a date.
 //
-// The fields are those of RFC 5545's recurrence rules, which `every` and the days of a cron expression are read into too.
+// The fields are those of RFC 5545's recurrence rules. `every` and the days of a cron expression are converted to them too.
 type Recurrence struct {
 	Frequency Frequency
-	Interval  int          // each so many days, weeks, months or years; 0 is 1
-	Months    []time.Month // only in these; none: in all
-	// MonthDays are days of the month, counted from its end where negative: -1 is the last one.
+	Interval  int          // of every Interval days, weeks, months or years, the first; 0 means 1
+	Months    []time.Month // the months; none: all
+	// MonthDays are days of the month. Negative ones count from its end: -1 is the last day.
 	MonthDays []int
 	Weekdays  []Weekday
-	Positions []int        // of the dates of one turn only these, from 1, counted from the end where negative; none: all
-	WeekStart time.Weekday // the day on which weeks begin, which matters when Interval is more than 1
-	// Either takes a date that fits MonthDays or Weekdays, where both are given, as cron does; else both have to fit.
+	Positions []int        // positions among the dates of one turn, from 1; negative ones count from the end; none: all dates
+	WeekStart time.Weekday // the first day of a week; it has an effect if Interval is more than 1
+	// Either: if both MonthDays and Weekdays are given, a date has to match only one of them, as in cron; else both.
 	Either bool
-	// Missing says how a day of MonthDays that a month does not have is resolved.
+	// Missing resolves a day of MonthDays that a month does not have.
 	Missing civil.MissingDay
 }
 
 // Frequency is the unit of a turn.
 type Frequency int
 
-// The frequencies. A turn shorter than a day has no date of its own.
+// The values of Frequency. There are none shorter than a day, because their turns have no date of their own.
 const (
 	Daily Frequency = iota
 	Weekly
@@ -38,20 +38,20 @@ const (
 	Yearly
 )
 
-// Weekday is a day of the week and, in a month or a year, which of them: 1 is the first, -1 the last, 0 all.
+// Weekday is a day of the week and its number in a month or a year: 1 is the first, -1 the last, 0 all.
 type Weekday struct {
 	Day time.Weekday
 	N   int
 }
 
-// span is how long the Gregorian calendar takes until it repeats itself: what does not occur within it never does.
+// span is the number of years after which the Gregorian calendar repeats. A date that does not occur within it never does.
 const span = 400
 
-// Epoch is what turns are counted from where nothing says when they begin: a Monday, the first day of a year.
+// Epoch returns the date from which turns are counted if no first date is given: a Monday that is the first day of a year.
 func Epoch() civil.Date { return civil.Date{Year: 2001, Month: time.January, Day: 1} }
 
-// Dates are the dates of the recurrence, ascending, from one on; first is that of the first turn, from which Interval
-// counts, and which gives the day where the rule names none.
+// Dates yields the dates of the recurrence from from on, in ascending order. first is in the first turn: Interval counts from it, and it
+// is the day of a rule that names no day.
 func (r *Recurrence) Dates(first, from civil.Date) iter.Seq[civil.Date] {
 	return func(yield func(civil.Date) bool) {
 		t := r.turnOf(from, first)
@@ -70,7 +70,7 @@ func (r *Recurrence) Dates(first, from civil.Date) iter.Seq[civil.Date] {
 
 const maxYear = 9999
 
-// turn is one day, week, month or year that the rule counts.
+// turn is one day, week, month or year of the rule.
 type turn struct {
 	frequency Frequency
 	step      int
@@ -93,7 +93,7 @@ func (t turn) next() turn {
 	return t
 }
 
-// turnOf is the last turn that begins no later than the span of a date does, or the one before.
+// turnOf returns the last turn that does not begin after the day, week, month or year of a date.
 func (r *Recurrence) turnOf(date, first civil.Date) turn {
 	t := turn{frequency: r.Frequency, step: max(r.Interval, 1)}
 	begin := func(d civil.Date) civil.Date {
@@ -109,7 +109,7 @@ func (r *Recurrence) turnOf(date, first civil.Date) turn {
 		return d
 	}
 	origin, here := begin(first), begin(date)
-	var n int // of spans between them
+	var n int // number of days, weeks, months or years between them
 	switch r.Frequency {
 	case Daily:
 		n = origin.DaysUntil(here)
@@ -134,7 +134,7 @@ func (r *Recurrence) turnOf(date, first civil.Date) turn {
 	return t
 }
 
-// turn returns the dates of one turn, ascending, each once.
+// turn returns the dates of one turn in ascending order, each once.
 func (r *Recurrence) turn(t turn, first civil.Date) []civil.Date {
 	var dates []civil.Date
 	switch r.Frequency {
@@ -173,7 +173,7 @@ func (r *Recurrence) positions(dates []civil.Date) []civil.Date {
 	return picked
 }
 
-// fits reports whether a single day is one of those that are named.
+// fits reports whether a day matches the rule.
 func (r *Recurrence) fits(d civil.Date) bool {
 	if !r.inMonth(d.Month) {
 		return false
@@ -194,7 +194,7 @@ func (r *Recurrence) onMonthDay(d civil.Date) bool {
 	return slices.Contains(r.MonthDays, d.Day) || slices.Contains(r.MonthDays, d.Day-monthLength(d)-1)
 }
 
-// month returns the dates in the month that begins on start.
+// month returns the dates of the month that begins on start.
 func (r *Recurrence) month(start, first civil.Date) (dates []civil.Date) {
 	length := monthLength(start)
 	days := r.MonthDays
@@ -218,7 +218,8 @@ func (r *Recurrence) month(start, first civil.Date) (dates []civil.Date) {
 	return dates
 }
 
-// wholeYear counts weekdays in the year where no months are named, else in each of these (RFC 5545, 3.3.10).
+// wholeYear returns the dates of the year that begins on start. Weekdays are numbered in the year, or in each month if the rule names
+// months (RFC 5545, 3.3.10).
 func (r *Recurrence) wholeYear(start, first civil.Date) (dates []civil.Date) {
 	if len(r.Weekdays) > 0 && len(r.Months) == 0 {
 		dates = r.nth(start, start.DaysUntil(civil.Date{Year: start.Year + 1, Month: time.January, Day: 1}))
@@ -236,7 +237,7 @@ func (r *Recurrence) wholeYear(start, first civil.Date) (dates []civil.Date) {
 	return dates
 }
 
-// nth returns the weekdays that are named in a span of so many days, or those of them that are counted out.
+// nth returns the dates of the rule's weekdays in the length days from start; of a weekday with a number, only that one.
 func (r *Recurrence) nth(start civil.Date, length int) (dates []civil.Date) {
 	for _, w := range r.Weekdays {
 		var all []civil.Date

@@ -42,7 +42,7 @@ func TestRules(t *testing.T) {
 		{"FREQ=DAILY;BYMONTHDAY=-1", "2026-01-01", "2026-01-01", "2026-01-31 2026-02-28 2026-03-31"},
 		{"FREQ=WEEKLY", "2026-01-01", "2026-01-01", "2026-01-01 2026-01-08 2026-01-15"},
 		{"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,FR", "2026-01-01", "2026-01-01", "2026-01-02 2026-01-12 2026-01-16"},
-		// The example of RFC 5545 in which the first day of the week matters.
+		// The example of RFC 5545 in which the first day of the week has an effect.
 		{"FREQ=WEEKLY;INTERVAL=2;BYDAY=TU,SU;WKST=MO", "1997-08-05", "1997-08-05", "1997-08-05 1997-08-10 1997-08-19"},
 		{"FREQ=WEEKLY;INTERVAL=2;BYDAY=TU,SU;WKST=SU", "1997-08-05", "1997-08-05", "1997-08-05 1997-08-17 1997-08-19"},
 		{"FREQ=MONTHLY;BYMONTHDAY=31", "2026-01-01", "2026-01-01", "2026-01-31 2026-03-31 2026-05-31"},
@@ -152,7 +152,7 @@ func TestCron(t *testing.T) {
 	}
 }
 
-// The dates of a rule are those of which a plain reading of it, day by day, says yes.
+// The dates of a rule are the days for which on returns true.
 func TestDatesAreThoseOfEachDay(t *testing.T) {
 	t.Parallel()
 	weekdays := []string{"SU", "MO", "TU", "WE", "TH", "FR", "SA"}
@@ -203,7 +203,7 @@ func TestDatesAreThoseOfEachDay(t *testing.T) {
 	})
 }
 
-// on reads a rule for one day. It counts nothing but this day.
+// on reports whether a rule matches a day, without regard to other days.
 func on(r schedule.Recurrence, first, d civil.Date) bool {
 	if len(r.Months) > 0 && !slices.Contains(r.Months, d.Month) {
 		return false
@@ -212,7 +212,7 @@ func on(r schedule.Recurrence, first, d civil.Date) bool {
 	for d.AddDays(left+1).Month == d.Month {
 		left++
 	}
-	before, after := d.Day-1, left // in what weekdays are counted: a month, or a year without months (RFC 5545, 3.3.10)
+	before, after := d.Day-1, left // in the month, or in the year without months, in which weekdays are numbered (RFC 5545, 3.3.10)
 	if r.Frequency == schedule.Yearly && len(r.Months) == 0 {
 		before, after = civil.Date{Year: d.Year, Month: 1, Day: 1}.DaysUntil(d), d.DaysUntil(civil.Date{Year: d.Year, Month: 12, Day: 31})
 	}
@@ -247,12 +247,12 @@ func on(r schedule.Recurrence, first, d civil.Date) bool {
 	return named && turns%r.Interval == 0
 }
 
-// picked reads BYSETPOS for a day of the rule: which of the dates of its turn it is.
+// picked reports whether BYSETPOS selects a day of the rule, by its position among the dates of its turn.
 func picked(r schedule.Recurrence, first, d civil.Date) bool {
 	if len(r.Positions) == 0 {
 		return true
 	}
-	weeks := func(d civil.Date) int { // since a day on which all weeks begin alike
+	weeks := func(d civil.Date) int { // weeks since a fixed day
 		return civil.Date{Year: 1989, Month: 1, Day: 1}.AddDays(int(r.WeekStart)).DaysUntil(d) / 7
 	}
 	same := func(o civil.Date) bool {
@@ -281,7 +281,7 @@ func picked(r schedule.Recurrence, first, d civil.Date) bool {
 	return slices.Contains(r.Positions, earlier+1) || slices.Contains(r.Positions, -later-1)
 }
 
-// The examples of RFC 5545, section 3.8.5.3, that say days and no times.
+// The examples of RFC 5545, section 3.8.5.3, with days and without times.
 //
 // Shows: D21.
 func TestTheExamplesOfTheStandard(t *testing.T) {
@@ -315,7 +315,7 @@ func TestTheExamplesOfTheStandard(t *testing.T) {
 		{"FREQ=MONTHLY;BYDAY=TU,WE,TH;BYSETPOS=3", "1997-09-04", "1997-09-04 1997-10-07 1997-11-06"},
 		{"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-2", "1997-09-29", "1997-09-29 1997-10-30 1997-11-27 1997-12-30 1998-01-29 1998-02-26 1998-03-30"},
 		{"FREQ=MONTHLY;BYMONTHDAY=15,30", "2007-01-15", "2007-01-15 2007-01-30 2007-02-15 2007-03-15 2007-03-30"},
-		// Not of the standard's examples, but of its table in section 3.3.10: BYMONTHDAY limits BYDAY, which counts in the year.
+		// From the table in section 3.3.10, not from the examples: BYMONTHDAY limits BYDAY, whose numbers count in the year.
 		{"FREQ=YEARLY;BYMONTHDAY=1,2,3,4,5,6,7;BYDAY=1MO", "2026-01-01", "2026-01-05 2027-01-04 2028-01-03"},
 		{"FREQ=YEARLY;BYMONTHDAY=18,19;BYDAY=20MO", "1997-01-01", "1997-05-19 1998-05-18 2003-05-19"},
 		{"FREQ=YEARLY;BYMONTHDAY=31;BYDAY=-1FR", "2026-01-01", "2027-12-31 2032-12-31 2038-12-31"},

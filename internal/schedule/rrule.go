@@ -10,13 +10,13 @@ import (
 	"github.com/carillonhq/carillon/internal/civil"
 )
 
-// Rules and cron expressions are read here and not by a library: those at hand compute instants, and each has a rule of
-// its own for changes of clocks. Of both only what names days is needed.
+// Rules and cron expressions are parsed here and not by a library. Libraries compute instants, each with its own rule for changes of
+// clocks. Here only the dates are needed.
 
-// Bounds are the limits that a recurrence rule carries within itself.
+// Bounds are the limits that a recurrence rule contains.
 type Bounds struct {
 	Count int        // 0: none
-	Until civil.Date // the first day that no longer counts; zero: none
+	Until civil.Date // the day after the last; zero: none
 }
 
 // ParseRule reads a recurrence rule of RFC 5545, such as FREQ=MONTHLY;BYDAY=1MO. The error is a *civil.Error.
@@ -120,7 +120,7 @@ func number(name, value string, least, most int) (int, error) {
 	return n, nil
 }
 
-// each reads a list of numbers; 0 is none of them.
+// each reads a list of numbers, which must not be 0.
 func each(name, value string, least, most int, take func(int)) error {
 	for _, text := range strings.Split(value, ",") {
 		n, err := number(name, text, least, most)
@@ -135,7 +135,7 @@ func each(name, value string, least, most int, take func(int)) error {
 	return nil
 }
 
-// until reads the last day of a rule; with a time of day it could cut a day into two.
+// until reads the last day of a rule. It refuses a time of day, which could split a day.
 func until(value string) (civil.Date, error) {
 	if len(value) == len("20260630") {
 		if last, err := civil.ParseDate(value[:4] + "-" + value[4:6] + "-" + value[6:]); err == nil {

@@ -1,14 +1,14 @@
-// Package schedule says when: at what instant a message and its reminders are due, when a delivery expires, and how
-// late is too late.
+// Package schedule computes when a message and its reminders are due, when a delivery expires, and whether a message is too late to be
+// sent.
 //
-// It is not the calendar (package civil) and not a limit (package cadence): a cap or quiet hours move a message later,
-// after this package has said when it is due. It reads no clock; every "now" is an argument.
+// Dates and zones are the part of package civil, limits the part of package cadence: caps and quiet hours defer a message after this package
+// has computed when it is due. It reads no clock; every "now" is an argument.
 //
 // Invariants:
-//   - Sequences hang on an event, which is an instant: a day is 24 hours, whatever the zone (format.md §1).
-//   - What recurs on the calendar is a list of local dates first, and of instants afterwards: no change of clocks moves a
-//     date, and the instants strictly ascend.
-//   - A reminder is due after the message before it was really sent, never at the same instant or before.
+//   - The anchor of a sequence is an event, which is an instant: a day is 24 hours in every zone (format.md §1).
+//   - A recurrence gives local dates, which are converted to instants afterwards. No change of clocks moves a date, and the instants
+//     strictly ascend.
+//   - A reminder is due after the instant at which the message before it was sent, never at that instant or before.
 package schedule
 
 import (
@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// DefaultExpireAfter waits a month for an answer (C28).
+	// DefaultExpireAfter is how long a delivery waits for an answer (C28).
 	DefaultExpireAfter = 30 * 24 * time.Hour
-	// DefaultCatchUp lets a weekend's outage pass without losing a message, and sends nothing older (decision 59).
+	// DefaultCatchUp is long enough that no message is lost in an outage of a weekend (decision 59).
 	DefaultCatchUp = 48 * time.Hour
-	// Punctual is how late still counts as on time under `catch_up: never`: a sender is never exact to the microsecond,
-	// and a minute is also the age at which a slot is given up (slot_grace, model.md §5).
+	// Punctual is how late still counts as on time with `catch_up: never`, because a sender is not exact to the microsecond. A minute
+	// is also the age at which a slot is released (slot_grace, model.md §5).
 	Punctual = time.Minute
 )
 
-// From says what reminders are counted from.
+// From is the instant from which reminders are counted.
 type From string
 
 const (
-	FromPrevious From = "previous" // each from the real send of the message before it; the default, also for ""
+	FromPrevious From = "previous" // each from the instant at which the message before it was sent; the default, also for ""
 	FromAnchor   From = "anchor"   // all from the instant for which the first message was planned (decision 37)
 )
 
-// Timing is the plan of one delivery: the first message, its reminders and the end. The zero Timing is: at once, no
-// reminders, expires after 30 days, is sent up to 48 hours late.
+// Timing is the plan of one delivery: the first message, its reminders and the expiry. With the zero Timing the message is due
+// immediately, has no reminders, may be sent up to 48 hours late, and expires after 30 days.
 type Timing struct {
 	Offset        civil.Duration   // from the anchor to the first message; negative = before it
 	Reminders     []civil.Duration // in the order of sending, each greater than zero
@@ -48,11 +48,11 @@ type Timing struct {
 // NotBefore returns the instant at which the first message is due.
 func (t Timing) NotBefore(anchor time.Time) time.Time { return anchor.Add(t.Offset.Exact()) }
 
-// Next plans the reminder that follows a message sent (or, being late, skipped) at lastSent (C20, C22). remaining is
-// the number of reminders not yet planned, len(t.Reminders) at first; it falls when a reminder is planned, not when it
-// is sent (decision 36). ok is false when none is left.
+// Next plans the reminder after a message that was sent (or skipped as too late) at lastSent (C20, C22). remaining is the number of
+// reminders that are not planned yet, len(t.Reminders) at first. It decreases when a reminder is planned, not when it is sent (decision
+// 36). ok is false if none is left.
 //
-// Reminders counted from the anchor whose instant had passed at lastSent are left out: nobody is reminded of a message
+// Reminders that count from the anchor are left out if their instant had passed at lastSent, so that no person is reminded of a message
 // before they could read it.
 func (t Timing) Next(lastSent, notBefore time.Time, remaining int) (at time.Time, remainingAfter int, ok bool) {
 	for remaining = min(remaining, len(t.Reminders)); remaining > 0; {
@@ -68,8 +68,8 @@ func (t Timing) Next(lastSent, notBefore time.Time, remaining int) (at time.Time
 	return time.Time{}, 0, false
 }
 
-// ExpiresAt returns the last instant at which a delivery without further reminders still waits for an answer: it has
-// expired when ExpiresAt < now, strictly (C28). A zero lastSent means that it was never sent; created counts then.
+// ExpiresAt returns the last instant at which a delivery without further reminders still waits for an answer. It has expired if ExpiresAt is
+// before now (C28). A zero lastSent means that it was never sent; the time then counts from created.
 func (t Timing) ExpiresAt(lastSent, created time.Time) time.Time {
 	after := DefaultExpireAfter
 	if !t.ExpireAfter.IsZero() {
@@ -81,6 +81,6 @@ func (t Timing) ExpiresAt(lastSent, created time.Time) time.Time {
 	return lastSent.Add(after)
 }
 
-// Stale reports whether a message due at due may no longer be sent at now (R2). Exactly at the limit it still may. due
-// is the later of not_before and the slot, so that waiting for a limit is never lateness.
+// Stale reports whether a message that was due at due is too late to be sent at now (R2). Exactly at the limit it is not. due is the later of
+// not_before and the slot, so that a wait for a limit does not make a message late.
 func (t Timing) Stale(now, due time.Time) bool { return t.CatchUp.misses(now.Sub(due)) }

@@ -29,7 +29,7 @@ func durations(tb testing.TB, texts ...string) (all []civil.Duration) {
 	return all
 }
 
-// day is n days after an anchor on 1 January 2026.
+// day returns the instant n days after an anchor on 1 January 2026.
 func day(n float64) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n * 24 * float64(time.Hour)))
 }
@@ -116,7 +116,7 @@ func TestStale(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		in   string // "" = not given
+		in   string // "" = not set
 		late time.Duration
 		want bool
 	}{
