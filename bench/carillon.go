@@ -112,6 +112,7 @@ func (p *product) start(ctx context.Context) error {
 	}
 	known := catalog.New(p.store, options)
 	p.fanout = fanout.New(p.claims, known, nil, nil)
+	p.fanout.Found = p.claims.foundInstances
 	p.sender = sender.New(sender.Config{
 		Store: p.claims, Catalog: known, Clock: p.clock,
 		Channels: channelpool.New([]channel.Provider{provider}, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/carillonhq/carillon/internal/clock"
@@ -16,8 +17,9 @@ import (
 // transaction until the first decision about what it has found.
 type claims struct {
 	*store.Store
-	mu    sync.Mutex
-	found map[string][]time.Duration
+	fanout atomic.Pointer[func()] // what notes the claim of instances that began last
+	mu     sync.Mutex
+	found  map[string][]time.Duration
 }
 
 // What is claimed.
@@ -50,19 +52,15 @@ func (c *claims) take() map[string][]time.Duration {
 	return found
 }
 
-// FanOutDue is the claim of instances.
-func (c *claims) FanOutDue(
-	ctx context.Context, now time.Time, limit int, floor store.Floor,
-	relate func([]store.DueInstance, store.Related) []store.RelatedRef,
-	resolve func([]store.DueInstance) ([]store.Audience, error),
-	decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error),
-) (int, error) {
+// WriteHoldingDefinitions begins the claim of instances.
+func (c *claims) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
 	note := c.noting(ofInstances)
-	return c.Store.FanOutDue(ctx, now, limit, floor, func(due []store.DueInstance, read store.Related) []store.RelatedRef {
-		note()
-		return relate(due, read)
-	}, resolve, decide)
+	c.fanout.Store(&note)
+	return c.Store.WriteHoldingDefinitions(ctx, work)
 }
+
+// foundInstances ends it. Steps that run beside each other are not measured.
+func (c *claims) foundInstances() { (*c.fanout.Load())() }
 
 // CommitIntents is the claim of deliveries.
 func (c *claims) CommitIntents(

@@ -193,17 +193,12 @@ func TestALargeAudience(t *testing.T) {
 // crashingChunks is a store whose chunks end before they are committed.
 type crashingChunks struct{ *store.Store }
 
-func (c crashingChunks) FanOutDue(
-	ctx context.Context, now time.Time, limit int, floor store.Floor,
-	relate func([]store.DueInstance, store.Related) []store.RelatedRef, resolve func([]store.DueInstance) ([]store.Audience, error),
-	decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error),
-) (int, error) {
-	return c.Store.FanOutDue(ctx, now, limit, floor, relate, resolve, func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
-		results, err := decide(due, people)
-		if err == nil {
-			err = errCrash
+func (c crashingChunks) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
+	return c.Store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
+		if err := work(tx); err != nil {
+			return err
 		}
-		return results, err
+		return errCrash
 	})
 }
 

@@ -24,15 +24,6 @@ type pages struct {
 	records, occasions, repaired []int
 }
 
-func (p *pages) FanOutDue(
-	ctx context.Context, now time.Time, limit int, floor store.Floor, relate func([]store.DueInstance, store.Related) []store.RelatedRef,
-	resolve func([]store.DueInstance) ([]store.Audience, error), decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error),
-) (int, error) {
-	n, err := p.Store.FanOutDue(ctx, now, limit, floor, relate, resolve, decide)
-	p.occasions = append(p.occasions, n)
-	return n, err
-}
-
 func (p *pages) AdvanceRepair(ctx context.Context, now time.Time, run store.Run, step store.RunStep, lacking []subject.RecordID, repair store.RepairFuncs) (bool, error) {
 	p.repaired = append(p.repaired, step.Done)
 	return p.Store.AdvanceRepair(ctx, now, run, step, lacking, repair)
@@ -60,6 +51,9 @@ func (w world) step(limit int) *pages {
 		expanded, err := x.Step(w.Context(), w.Clock.Now(), limit)
 		if err != nil {
 			w.Fatal(err)
+		}
+		if expanded > 0 {
+			p.occasions = append(p.occasions, expanded)
 		}
 		if looked.Evaluated == 0 && expanded == 0 && !looked.More {
 			return p

@@ -4,6 +4,7 @@
 package instance
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -115,3 +116,39 @@ func (r Row) HeldUp() bool { return r.Status == Pending && r.Reason != "" }
 
 // Processing reports whether a worker holds a lease on the row at now.
 func (r Row) Processing(now time.Time) bool { return r.Status == Pending && r.LeaseUntil.After(now) }
+
+// Patch is what a worker changes in a row that it holds.
+type Patch struct {
+	Status      Status
+	Held        bool // from now on
+	Reason      reason.Reason
+	NextRetryAt time.Time
+	RetryCount  int
+	Crashes     int       // 0: unchanged
+	LeaseUntil  time.Time // zero: the row is free, and one more attempt is over
+	Trace       string    // empty: unchanged
+	Cursor      subject.ContactID
+	Event       subject.EventID // 0: unchanged
+	Definitions int64           // 0: unchanged
+}
+
+// With returns the row as a worker leaves it.
+func (r Row) With(p Patch, now time.Time) Row {
+	r.Unhold()
+	if p.Held {
+		r.Hold(now)
+	}
+	r.Status, r.Reason, r.NextRetryAt, r.RetryCount, r.LeaseUntil, r.ExpandCursor = p.Status, p.Reason, p.NextRetryAt, p.RetryCount, p.LeaseUntil, int64(p.Cursor)
+	if p.LeaseUntil.IsZero() {
+		r.Attempts++
+	}
+	r.CompletedAt = time.Time{}
+	if r.Status != Pending {
+		r.CompletedAt = now
+	}
+	r.Crashes, r.Event, r.Definitions = cmp.Or(p.Crashes, r.Crashes), cmp.Or(p.Event, r.Event), cmp.Or(p.Definitions, r.Definitions)
+	if p.Trace != "" {
+		r.Trace = p.Trace
+	}
+	return r
+}

@@ -80,13 +80,9 @@ func benchInstances(f fixture, n int) {
 
 func BenchmarkFanOut(b *testing.B) {
 	benchmark(b, benchInstances, func(f fixture) (int, error) {
-		return f.s.FanOutDue(f.Context(), now, benchBatch, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
-			refs := make([]store.Audience, len(due))
-			for i, in := range due {
-				refs[i].Refs = []store.RecipientRef{benchPerson(int(in.ID >> 10))}
-			}
-			return refs, nil
-		}, func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
+		return f.fanOut(now, dueAt(now, benchBatch), func(_ int, in store.DueInstance) store.Audience {
+			return store.Audience{Refs: []store.RecipientRef{benchPerson(int(in.ID >> 10))}}
+		}, func(due []store.DueInstance, people []store.People) ([]result, error) {
 			results, err := complete(due, people)
 			for i, in := range due {
 				results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i].Persons[0].ID)}

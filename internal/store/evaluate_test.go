@@ -187,14 +187,13 @@ func TestMembersInPages(t *testing.T) {
 		for name, a := range map[string]store.Audience{"personas": {Personas: []string{"A", "C", "A"}}, "everybody": {Everyone: true, Personas: []string{"A"}}} {
 			seen := map[subject.ContactID]int{}
 			for pages := 1; ; pages++ {
-				_, err := s.FanOutDue(t.Context(), now, 10, nil, nil, func([]store.DueInstance) ([]store.Audience, error) { return []store.Audience{a}, nil },
-					func(_ []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
-						for _, p := range people[0].Members {
-							seen[p.ID]++
-						}
-						a.After = people[0].After
-						return []store.FanoutResult{{Status: instance.Pending, Cursor: a.After}}, nil
-					})
+				_, err := f.fanOut(now, dueAt(now, 10), func(int, store.DueInstance) store.Audience { return a }, func(_ []store.DueInstance, people []store.People) ([]result, error) {
+					for _, p := range people[0].Members {
+						seen[p.ID]++
+					}
+					a.After = people[0].After
+					return []result{{Patch: instance.Patch{Status: instance.Pending, Cursor: a.After}}}, nil
+				})
 				f.must(err)
 				if row, err := s.InstanceByID(t.Context(), f.ws, in.ID); err != nil || row.ExpandCursor != int64(a.After) {
 					t.Fatalf("cursor %d, want %d", row.ExpandCursor, a.After)

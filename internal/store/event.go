@@ -48,13 +48,14 @@ func (s *Store) EventsByID(ctx context.Context, refs []EventRef) (map[EventRef]E
 	}
 	var events map[EventRef]EventRow
 	err := read(ctx, func(t *Tx) (err error) {
-		events, err = t.eventsByID(refs)
+		events, err = t.EventsByID(refs)
 		return err
 	})
 	return events, err
 }
 
-func (t *Tx) eventsByID(refs []EventRef) (map[EventRef]EventRow, error) {
+// EventsByID returns those of the events that exist.
+func (t *Tx) EventsByID(refs []EventRef) (map[EventRef]EventRow, error) {
 	events := make(map[EventRef]EventRow, len(refs))
 	var rows rowset
 	for _, r := range refs {

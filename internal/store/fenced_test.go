@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,11 +32,10 @@ func TestALateWorkerFinishesNothing(t *testing.T) {
 		f.ingest(store.IngestRequest{}, func(store.IngestState) (store.IngestWrites, error) {
 			return store.IngestWrites{Instances: []instance.Row{in}}, nil
 		})
-		nobody := func(due []store.DueInstance) ([]store.Audience, error) { return make([]store.Audience, len(due)), nil }
 		takeUp := func(at time.Time) (taken store.TakenInstance) {
-			n, err := s.FanOutDue(t.Context(), at, 10, nil, nil, nobody, func(due []store.DueInstance, _ []store.People) ([]store.FanoutResult, error) {
+			n, err := f.fanOut(at, dueAt(at, 10), nil, func(due []store.DueInstance, _ []store.People) ([]result, error) {
 				taken = store.TakenInstance{Workspace: due[0].Workspace, ID: due[0].ID, Version: due[0].Version + 1}
-				return []store.FanoutResult{{Status: instance.Pending, LeaseUntil: at.Add(lease)}}, nil
+				return []result{{Patch: instance.Patch{Status: instance.Pending, LeaseUntil: at.Add(lease)}}}, nil
 			})
 			if f.must(err); n != 1 {
 				t.Fatalf("at %s %d are taken up", at, n)
@@ -43,7 +43,9 @@ func TestALateWorkerFinishesNothing(t *testing.T) {
 			return taken
 		}
 		finish := func(at time.Time, taken store.TakenInstance) int {
-			n, err := s.FanOutTaken(t.Context(), at, []store.TakenInstance{taken}, nil, nil, nobody, complete)
+			n, err := f.fanOut(at, func(tx *store.Tx) ([]store.DueInstance, error) {
+				return tx.TakenInstances([]store.TakenInstance{taken})
+			}, nil, complete)
 			f.must(err)
 			return n
 		}
@@ -181,8 +183,7 @@ func TestSeriesOfTwoWorkspacesWithEqualKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			nobody := func(due []store.DueInstance) ([]store.Audience, error) { return make([]store.Audience, len(due)), nil }
-			taken, err := s.FanOutDue(t.Context(), now, 10, nil, nil, nobody, func(due []store.DueInstance, _ []store.People) (results []store.FanoutResult, err error) {
+			taken, err := fixture{TB: t, s: s}.fanOut(now, dueAt(now, 10), nil, func(due []store.DueInstance, _ []store.People) (results []result, err error) {
 				for _, d := range due {
 					f := fixture{t, s, d.Workspace}
 					following := func(yield func(instance.Row) bool) {
@@ -193,7 +194,7 @@ func TestSeriesOfTwoWorkspacesWithEqualKeys(t *testing.T) {
 							}
 						}
 					}
-					results = append(results, store.FanoutResult{Status: instance.Completed, Reason: reason.Expanded, Successors: []store.Successor{{Rows: following}}})
+					results = append(results, result{Patch: instance.Patch{Status: instance.Completed, Reason: reason.Expanded}, Successors: []iter.Seq[instance.Row]{following}})
 				}
 				return results, nil
 			})

@@ -58,7 +58,7 @@ func TestAnApplyWaitsForWhatIsPlanned(t *testing.T) {
 			})
 		}},
 		{"expand", func() {
-			f.expand(func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
+			f.expand(func(due []store.DueInstance, people []store.People) ([]result, error) {
 				meanwhile()
 				return complete(due, people)
 			})

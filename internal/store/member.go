@@ -183,6 +183,9 @@ func (t *Tx) People(now time.Time, groups [][]Audience, workspace func(group int
 		for i := range group {
 			p, n, m := &group[i], len(groups[g][i].Refs), len(group[i].Members)
 			p.Persons, p.Members, persons = persons[:n:n], persons[n:n+m:n+m], persons[n+m:]
+			if err := t.notifiedContacts(workspace(g), groups[g][i].Occasion, p); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return fit, nil

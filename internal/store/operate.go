@@ -131,7 +131,7 @@ func (t *Tx) operatorState(ws subject.WorkspaceID, id instance.ID) (OperatorStat
 		return state, fmt.Errorf("find deleted repetitions: %w", err)
 	}
 	state.Retries = max(state.Retries, spent[string(base)].Retries)
-	later, err := t.later([]instance.Row{state.Instance})
+	later, err := t.LaterOccasions([]instance.Row{state.Instance})
 	if err != nil {
 		return state, err
 	}

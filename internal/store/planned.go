@@ -131,11 +131,11 @@ func (t *Tx) planDeliveries(read *plansRead) error {
 
 // spentOfPlans reads which keys of plans were freed, or belong to rows that retention has taken.
 func (t *Tx) spentOfPlans(read *plansRead, wanted map[PlanRef][]key.Instance) error {
-	owner := map[keyRef]PlanRef{}
+	owner := map[instance.KeyRef]PlanRef{}
 	var hashes rowset
 	for _, ref := range slices.SortedFunc(maps.Keys(wanted), comparePlans) {
 		for _, k := range wanted[ref] {
-			owner[keyRef{ref.Workspace, string(k)}] = ref
+			owner[instance.KeyRef{Workspace: ref.Workspace, Key: string(k)}] = ref
 			hashes.row().int(int64(ref.Workspace)).text(key.Hash(string(k))).text(string(k))
 		}
 	}
@@ -144,31 +144,25 @@ func (t *Tx) spentOfPlans(read *plansRead, wanted map[PlanRef][]key.Instance) er
 		return fmt.Errorf("look for spent keys: %w", err)
 	}
 	for _, k := range spent {
-		p := read.plans[owner[k.keyRef]]
+		p := read.plans[owner[k.KeyRef]]
 		if k.forgotten > 0 {
-			p.Freed[key.Instance(k.key)] = k.forgotten
+			p.Freed[key.Instance(k.Key)] = k.forgotten
 		}
 		if k.retries >= k.forgotten {
-			p.Spent[key.Instance(k.key)] = true
+			p.Spent[key.Instance(k.Key)] = true
 		}
 	}
 	return nil
 }
 
-// keyRef names an occasion: two workspaces may have equal keys.
-type keyRef struct {
-	ws  subject.WorkspaceID
-	key string
-}
-
 // spentKey is a key whose rows retention has taken.
 type spentKey struct {
-	keyRef
+	instance.KeyRef
 	forgotten, retries int
 }
 
 func scanSpentKey(rows *sql.Rows) (k spentKey, err error) {
-	return k, rows.Scan(&k.ws, &k.key, &k.forgotten, &k.retries)
+	return k, rows.Scan(&k.Workspace, &k.Key, &k.forgotten, &k.retries)
 }
 
 func comparePlans(a, b PlanRef) int {
@@ -185,8 +179,18 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, held bigint, 
   expand_cursor bigint, completed_at bigint)*/ AS r
 WHERE instance.ws = r.ws AND instance.id = r.id AND instance.version = r.version`
 
-// writePlans writes planned occasions as they are to be, in the order of their ids.
+// writePlans writes planned occasions that are locked.
 func (t *Tx) writePlans(changed []instance.Row) error {
+	n, err := t.updatePlans(changed)
+	if err == nil && n < int64(len(changed)) {
+		err = fmt.Errorf("write what is planned: %w: %d of %d rows", ErrConflict, n, len(changed))
+	}
+	return err
+}
+
+// updatePlans writes planned occasions as they are to be, in the order of their ids, and returns how many are still as they
+// were read.
+func (t *Tx) updatePlans(changed []instance.Row) (int64, error) {
 	slices.SortFunc(changed, func(a, b instance.Row) int { return cmp.Compare(a.ID, b.ID) })
 	var rows rowset
 	for _, i := range changed {
@@ -197,10 +201,7 @@ func (t *Tx) writePlans(changed []instance.Row) error {
 	}
 	n, err := t.exec(updatePlans, &rows)
 	if err != nil {
-		return fmt.Errorf("write what is planned: %w", err)
+		return 0, fmt.Errorf("write what is planned: %w", err)
 	}
-	if n < int64(rows.n) { // they are locked: nobody can have changed them
-		return fmt.Errorf("write what is planned: %w: %d of %d rows", ErrConflict, n, rows.n)
-	}
-	return nil
+	return n, nil
 }

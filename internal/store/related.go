@@ -181,22 +181,22 @@ func (t *Tx) holdRelated(now time.Time, related Related, w *EvaluateWrites) erro
 	if err != nil {
 		return fmt.Errorf("hold related records: %w", err)
 	}
-	later := map[recordID]bool{}
+	later := map[RecordKey]bool{}
 	for _, l := range w.Links {
 		for _, r := range l.Refs {
 			ref := RelatedRef{l.Workspace, r}
 			switch rev, is := revs[ref]; {
 			case related[ref] == nil:
 			case !is:
-				later[recordID{l.Workspace, l.ID}] = true
+				later[RecordKey{l.Workspace, l.ID}] = true
 			case rev != related[ref].Rev:
 				return ErrAgain
 			}
 		}
 	}
-	w.Links = slices.DeleteFunc(w.Links, func(l Links) bool { return later[recordID{l.Workspace, l.ID}] })
+	w.Links = slices.DeleteFunc(w.Links, func(l Links) bool { return later[RecordKey{l.Workspace, l.ID}] })
 	for i, l := range w.Evaluated {
-		if at := now.Add(again); later[recordID{l.Workspace, l.ID}] && (l.EvaluateAt.IsZero() || l.EvaluateAt.After(at)) {
+		if at := now.Add(again); later[RecordKey{l.Workspace, l.ID}] && (l.EvaluateAt.IsZero() || l.EvaluateAt.After(at)) {
 			w.Evaluated[i].EvaluateAt = at
 		}
 	}

@@ -26,8 +26,8 @@ type Series struct {
 	LastLocal string
 }
 
-// Successor is an occasion that has to exist: the first of Rows that has not ended. Rows is a decision: it may run twice,
-// and must not call the store. Made is called with the row that was inserted or revived, and not if it existed.
+// Successor is an occasion that has to exist: the first of Rows that has not ended. Made is called with the row that was
+// inserted or revived, and not if it existed.
 type Successor struct {
 	Rows iter.Seq[instance.Row]
 	Made func(instance.Row)
@@ -84,11 +84,10 @@ const instancesByKeys = `
 SELECT /*NAMES i (` + instanceSpec + `)*/, i.forgotten
 FROM /*ROWS $1 (ws bigint, key text)*/ AS r CROSS JOIN instance AS i
 WHERE i.key = r.key AND +i.ws = r.ws
-ORDER BY i.id
-/*LOCK i*/`
+ORDER BY i.id`
 
-// later reports which rows of calendars have a later occasion in their series.
-func (t *Tx) later(rows []instance.Row) (map[instance.ID]bool, error) {
+// LaterOccasions reports which rows of calendars have a later occasion in their series.
+func (t *Tx) LaterOccasions(rows []instance.Row) (map[instance.ID]bool, error) {
 	var wanted rowset
 	for _, i := range rows {
 		if i.Record == 0 && i.LocalDate != "" && i.Episode == 0 {
@@ -166,116 +165,84 @@ func (t *Tx) planCalendar(ws subject.WorkspaceID, now time.Time, number int64, v
 	return t.insertSuccessors(seeds)
 }
 
-// successors is the progress of one Successor.
-type successors struct {
-	seed Successor
-	next func() (instance.Row, bool)
-	row  instance.Row
-	over bool
-}
-
-func (s *successors) advance() {
-	row, ok := s.next()
-	s.row, s.over = row, !ok
-}
-
-// insertSuccessors makes sure that occasions exist. A withdrawn one is revived; one that has ended is passed over.
-func (t *Tx) insertSuccessors(seeds []Successor) error {
-	open := make([]*successors, 0, len(seeds))
-	for _, seed := range seeds {
-		next, stop := iter.Pull(seed.Rows)
-		defer stop()
-		s := &successors{seed: seed, next: next}
-		if s.advance(); !s.over {
-			open = append(open, s)
+// insertSuccessors makes sure that occasions exist.
+func (t *Tx) insertSuccessors(successors []Successor) error {
+	lists := make([]iter.Seq[instance.Row], len(successors))
+	for i, s := range successors {
+		lists[i] = s.Rows
+	}
+	made, err := t.EnsureOccasions(lists)
+	for _, m := range made {
+		if successors[m.Of].Made != nil {
+			successors[m.Of].Made(m.Row)
 		}
 	}
-	for len(open) > 0 {
-		var err error
-		if open, err = t.insertSuccessorRound(open); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-// insertSuccessorRound inserts what it can, and returns the successors that have to try another row.
-func (t *Tx) insertSuccessorRound(open []*successors) (left []*successors, err error) {
-	type stored struct {
-		row       instance.Row
-		forgotten int
-	}
-	found, spent := map[keyRef]stored{}, map[keyRef]bool{}
-	var keys, hashes rowset
-	seen := map[keyRef]bool{}
-	for _, s := range open {
-		n := keyRef{s.row.Workspace, s.row.Key}
-		if seen[n] {
-			continue
+// EnsureOccasions makes sure that of each list of occasions the first one exists that has not ended, and returns what it
+// made. It waits for no lock: another transaction that ends one of these occasions makes the successor of that one itself.
+func (t *Tx) EnsureOccasions(lists []iter.Seq[instance.Row]) ([]instance.Made, error) {
+	search := instance.FindSuccessors(lists)
+	defer search.Close()
+	for keys := search.Keys(); len(keys) > 0; keys = search.Keys() {
+		stored, err := t.storedKeys(keys)
+		if err != nil {
+			return nil, err
 		}
-		seen[n] = true
-		keys.row().int(int64(n.ws)).text(n.key)
-		hashes.row().int(int64(n.ws)).text(key.Hash(n.key)).text(n.key)
+		search.Found(stored)
 	}
-	_, err = query(t, func(rows *sql.Rows) (struct{}, error) {
-		var s stored
-		s.row, err = instanceColumns.scan(rows, &s.forgotten)
-		found[keyRef{s.row.Workspace, s.row.Key}] = s
-		return struct{}{}, err
-	}, instancesByKeys, &keys)
-	if err != nil {
-		return nil, fmt.Errorf("find occasions: %w", err)
-	}
-	used, err := query(t, scanSpentKey, spentKeys, &hashes)
-	if err != nil {
-		return nil, fmt.Errorf("look for spent keys: %w", err)
-	}
-	for _, k := range used {
-		spent[k.keyRef] = true
-	}
+	made := search.Made()
 	fresh := map[subject.WorkspaceID][]instance.Row{}
 	var revived []instance.Row
-	taken := map[keyRef]bool{}
-	for _, s := range open {
-		n := keyRef{s.row.Workspace, s.row.Key}
-		old, exists := found[n]
-		switch {
-		case taken[n] || exists && old.forgotten == 0 && old.row.Status == instance.Pending:
-			continue // it is pending already
-		case exists && old.forgotten > 0: // its key was freed (decision 64)
-			s.row.Key = string(key.Instance(s.row.Key).Retry(old.forgotten))
-			left = append(left, s)
-			continue
-		case exists && old.row.Status != instance.Deactivated || !exists && spent[n]:
-			if s.advance(); !s.over {
-				left = append(left, s)
-			}
-			continue
-		case exists:
-			row := s.row
-			old.row.Status, old.row.Reason, old.row.CompletedAt = row.Status, row.Reason, row.CompletedAt
-			old.row.Unhold()
-			old.row.DueAt, old.row.LocalDate, old.row.Timezone, old.row.InputHash = row.DueAt, row.LocalDate, row.Timezone, row.InputHash
-			old.row.WorkflowVersion, old.row.Definitions, old.row.RetryCount, old.row.NextRetryAt = row.WorkflowVersion, row.Definitions, 0, time.Time{}
-			s.row = old.row
-			revived = append(revived, old.row)
-		default:
-			fresh[n.ws] = append(fresh[n.ws], s.row)
-		}
-		taken[n] = true
-		if s.seed.Made != nil {
-			s.seed.Made(s.row)
+	for _, m := range made {
+		if m.Revived {
+			revived = append(revived, m.Row)
+		} else {
+			fresh[m.Workspace] = append(fresh[m.Workspace], m.Row)
 		}
 	}
-	if err := t.writePlans(revived); err != nil {
+	if n, err := t.updatePlans(revived); err != nil {
 		return nil, err
+	} else if n < int64(len(revived)) { // another transaction was faster
+		return nil, ErrAgain
 	}
 	for _, ws := range sortedKeys(fresh) {
 		if err := t.insertInstances(ws, fresh[ws]); err != nil {
 			return nil, err
 		}
 	}
-	return left, nil
+	return made, nil
+}
+
+// storedKeys reads what is stored under keys, without a lock.
+func (t *Tx) storedKeys(refs []instance.KeyRef) (map[instance.KeyRef]instance.Stored, error) {
+	stored := make(map[instance.KeyRef]instance.Stored, len(refs))
+	var keys, hashes rowset
+	for _, ref := range refs {
+		keys.row().int(int64(ref.Workspace)).text(ref.Key)
+		hashes.row().int(int64(ref.Workspace)).text(key.Hash(ref.Key)).text(ref.Key)
+	}
+	_, err := query(t, func(rows *sql.Rows) (struct{}, error) {
+		var s instance.Stored
+		var err error
+		s.Row, err = instanceColumns.scan(rows, &s.Forgotten)
+		stored[instance.KeyRef{Workspace: s.Row.Workspace, Key: s.Row.Key}] = s
+		return struct{}{}, err
+	}, instancesByKeys, &keys)
+	if err != nil {
+		return nil, fmt.Errorf("find occasions: %w", err)
+	}
+	spent, err := query(t, scanSpentKey, spentKeys, &hashes)
+	if err != nil {
+		return nil, fmt.Errorf("look for spent keys: %w", err)
+	}
+	for _, k := range spent {
+		s := stored[k.KeyRef]
+		s.Spent = true
+		stored[k.KeyRef] = s
+	}
+	return stored, nil
 }
 
 // ManualRun is the result of running a workflow by hand (B15).

@@ -57,13 +57,9 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			count("ingest of duplicates", n, 7, func() { f.ingest(request, write) })
 			// begin, due, events, recipients, lock, slots, deliveries, instances, commit
 			count("expand", n, 9, func() {
-				got, err := s.FanOutDue(t.Context(), now, 1000, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
-					refs := make([]store.Audience, len(due))
-					for i := range due {
-						refs[i].Refs = request.Recipients[i : i+1]
-					}
-					return refs, nil
-				}, func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
+				got, err := f.fanOut(now, dueAt(now, 1000), func(i int, _ store.DueInstance) store.Audience {
+					return store.Audience{Refs: request.Recipients[i : i+1]}
+				}, func(due []store.DueInstance, people []store.People) ([]result, error) {
 					results, err := complete(due, people)
 					for i, in := range due {
 						results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i].Persons[0].ID)}

@@ -187,37 +187,6 @@ type HeldInstance struct {
 	Reason reason.Reason
 }
 
-// DueInstance is a pending instance that is due, with its event. Its row is locked until the transaction ends.
-type DueInstance struct {
-	instance.Row
-	EventRow EventRow   // zero when the instance has no event
-	Source   *RecordRow // the record that planned it, read until its fan-out begins; nil: none
-	InForce  int64      // number of the workspace's definition set in force; no other one comes into force in this transaction
-	Later    bool       // a later occasion of its series exists; for occasions of a calendar
-	// Occasion is the status of the occasion, if this row belongs to one time zone of it; empty: it does not.
-	Occasion instance.Status
-	PausedAt time.Time // when its workflow was paused; zero: it is not paused
-}
-
-// FanoutResult is the outcome of one due instance.
-type FanoutResult struct {
-	Status      instance.Status // completed, failed, deactivated, skipped; pending for another try
-	Held        bool
-	Reason      reason.Reason
-	NextRetryAt time.Time
-	RetryCount  int
-	Crashes     int       // 0: unchanged
-	LeaseUntil  time.Time // it stays claimed until then, and no other field is written; zero: it is free
-	Trace       string
-	Cursor      subject.ContactID // the last contact of the last finished page; 0: no page or all pages are finished
-	Deliveries  []delivery.Row    // deliveries with an existing key are left out: an earlier page made them
-	Ended       []delivery.Row    // deliveries of Person.Waiting that are superseded, with their new values
-	Event       *EventRow         // its record as it was when the fan-out began; set by the page that begins it
-	Evaluate    bool              // request an evaluation of its record
-	Successors  []Successor       // the next occasions of the calendar
-	Definitions int64             // number of the set that a fan-out under way continues with; 0: unchanged
-}
-
 // Claim is a delivery that this process has leased and whose intent is about to be committed.
 type Claim struct {
 	delivery.Row           // Version is the fence; AttemptNo counts this attempt; IntentAt is its intent

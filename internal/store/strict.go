@@ -78,7 +78,7 @@ func (c *strict) order(t *Tx, text string) {
 			table = m[1]
 		}
 	}
-	if text == instancesByKeys || text == lockPersonsByID { // still out of order
+	if text == lockPersonsByID { // still out of order
 		return
 	}
 	at := slices.Index(lockOrder(), table)

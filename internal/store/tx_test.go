@@ -141,14 +141,10 @@ func TestDeadlocksAreDoneAgain(t *testing.T) {
 					})
 				}
 				<-personHeld
-				_, err := s.FanOutDue(t.Context(), now, 10, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
+				_, err := f.fanOut(now, dueAt(now, 10), func(int, store.DueInstance) store.Audience {
 					tries <- "expand"
 					once(instanceHeld)
-					refs := make([]store.Audience, len(due))
-					for i := range refs {
-						refs[i].Refs = []store.RecipientRef{ref}
-					}
-					return refs, nil
+					return store.Audience{Refs: []store.RecipientRef{ref}}
 				}, complete)
 				return err
 			})

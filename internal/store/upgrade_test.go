@@ -63,9 +63,7 @@ func TestUpgradeFromTheBaseline(t *testing.T) {
 			if row := f.row(41); row.Status != delivery.Sent {
 				t.Errorf("row %+v", row)
 			}
-			n, err := f.s.FanOutDue(t.Context(), now, 10, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
-				return make([]store.Audience, len(due)), nil
-			}, complete)
+			n, err := f.fanOut(now, dueAt(now, 10), nil, complete)
 			if n != 1 || err != nil {
 				t.Errorf("expanded %d, %v", n, err)
 			}

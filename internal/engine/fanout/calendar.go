@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/carillonhq/carillon/internal/definition"
 	"github.com/carillonhq/carillon/internal/engine/journal"
@@ -16,12 +17,12 @@ import (
 )
 
 // ofCalendar reports whether a row has no event of its own until it begins: it is due by the calendar, or a person requested it.
-func ofCalendar(in store.DueInstance) bool {
+func ofCalendar(in due) bool {
 	return in.Record == 0 && (in.Event == 0 || in.EventRow.Kind == subject.CalendarDue)
 }
 
 // scheduled decides about an occasion of the calendar, or of a manual run, and finds its successor.
-func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (input expr.Input, err error) {
+func (r *run) scheduled(p *planned, in due, m definition.Match) (input expr.Input, err error) {
 	if m.Trigger.Schedule == nil {
 		if plan.InSeries(in.Row) {
 			return input, errGone
@@ -57,23 +58,23 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 		p.zones = r.zonesOf(series, in)
 	}
 	if why := series.Ended(series.Occasion(in.Row), r.now); in.Event != 0 && series.ByContact() && why != "" { // ends the rest of it
-		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: why}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}}
 	}
 	if in.Event != 0 {
 		return input, nil
 	}
 	switch why := series.Ended(series.Occasion(in.Row), r.now); {
 	case why != "":
-		p.over, p.successors = &store.FanoutResult{Status: instance.Deactivated, Reason: why}, nil
+		p.over, p.successors = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}}, nil
 	case !o.Send:
 		trace, err := json.Marshal(map[string]any{"skipped": o.Skipped})
 		if err != nil {
 			return input, fmt.Errorf("write what was skipped: %w", err)
 		}
-		p.over, p.count = &store.FanoutResult{Status: instance.Skipped, Reason: o.Reason, Trace: string(trace)}, o.Skipped.Count
+		p.over, p.count = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: o.Reason, Trace: string(trace)}}, o.Skipped.Count
 	case !in.PausedAt.IsZero(): // its condition is evaluated when the workflow is resumed
 	case m.Trigger.When != nil && !series.ByContact() && !m.Trigger.When.Holds(input):
-		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: reason.ConditionFalse}}
 	default:
 		return input, r.begin(p, in, payload)
 	}
@@ -81,7 +82,7 @@ func (r *run) scheduled(p *planned, in store.DueInstance, m definition.Match) (i
 }
 
 // input returns what expressions read; an occasion that has begun reads the input of that instant.
-func (r *run) input(s *plan.Series, in store.DueInstance, payload map[string]any) expr.Input {
+func (r *run) input(s *plan.Series, in due, payload map[string]any) expr.Input {
 	if in.Event != 0 {
 		payload = in.EventRow.Payload
 	}
@@ -89,7 +90,7 @@ func (r *run) input(s *plan.Series, in store.DueInstance, payload map[string]any
 }
 
 // begin stores what texts read of an occasion; nothing if its first chunk did so.
-func (r *run) begin(p *planned, in store.DueInstance, payload map[string]any) error {
+func (r *run) begin(p *planned, in due, payload map[string]any) error {
 	if in.Event != 0 {
 		return nil
 	}
@@ -104,7 +105,7 @@ func (r *run) begin(p *planned, in store.DueInstance, payload map[string]any) er
 }
 
 // follow returns what is ensured with the end of an occasion: the next one, and before it a row for the skipped ones.
-func (r *run) follow(in store.DueInstance, s *plan.Series, o plan.Overdue) (successors []store.Successor) {
+func (r *run) follow(in due, s *plan.Series, o plan.Overdue) (successors []successor) {
 	if o.Send && o.Skipped != nil {
 		row := o.Row
 		row.Status, row.Reason, row.CompletedAt = instance.Skipped, o.Reason, r.now
@@ -116,28 +117,37 @@ func (r *run) follow(in store.DueInstance, s *plan.Series, o plan.Overdue) (succ
 	return append(successors, r.successor(in, s.Trigger.ID, o.Next, 0))
 }
 
-func (r *run) successor(in store.DueInstance, trigger string, rows iter.Seq[instance.Row], count int) store.Successor {
-	return store.Successor{
-		Rows: func(yield func(instance.Row) bool) {
-			for row := range rows {
-				row.Workspace, row.ID, row.Definitions, row.CreatedAt = in.Workspace, instance.ID(r.store.NewID(r.now)), in.InForce, r.now
-				if !yield(row) {
-					return
-				}
+// successor is an occasion that has to exist: the first of its rows that has not ended.
+type successor struct {
+	rows    iter.Seq[instance.Row]
+	trigger string
+	record  string // that the occasion is about; empty: none
+	count   int    // how many skipped occasions it represents
+}
+
+func (r *run) successor(in due, trigger string, rows iter.Seq[instance.Row], count int) successor {
+	s := successor{trigger: trigger, count: count, rows: func(yield func(instance.Row) bool) {
+		for row := range rows {
+			row.Workspace, row.ID, row.Definitions, row.CreatedAt = in.Workspace, instance.ID(r.store.NewID(r.now)), in.InForce, r.now
+			if !yield(row) {
+				return
 			}
-		},
-		Made: func(row instance.Row) {
-			e := journal.Entry{
-				At: r.now, What: journal.Created, Workspace: row.Workspace, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion,
-				Trigger: trigger, Key: row.Key, Instance: row.ID, Reason: row.Reason, Due: row.DueAt, Count: count,
-			}
-			if row.Status == instance.Skipped {
-				e.What = journal.Skipped
-			}
-			if in.Source != nil {
-				e.Record = in.Source.Type + "/" + in.Source.ExtID
-			}
-			r.entries = append(r.entries, e)
-		},
+		}
+	}}
+	if in.Source != nil {
+		s.record = in.Source.Type + "/" + in.Source.ExtID
 	}
+	return s
+}
+
+// entry reports a row that was made.
+func (s successor) entry(row instance.Row, now time.Time) journal.Entry {
+	e := journal.Entry{
+		At: now, What: journal.Created, Workspace: row.Workspace, Workflow: row.Workflow, WorkflowVersion: row.WorkflowVersion,
+		Trigger: s.trigger, Key: row.Key, Instance: row.ID, Reason: row.Reason, Due: row.DueAt, Count: s.count, Record: s.record,
+	}
+	if row.Status == instance.Skipped {
+		e.What = journal.Skipped
+	}
+	return e
 }

@@ -43,7 +43,7 @@ func guarded(do func() error) (err error) {
 }
 
 // leased reports whether an instance is not expanded in this step: the step only takes its lease, or its worker died with it and it has to wait.
-func (r *run) leased(p *planned, in store.DueInstance) (bool, error) {
+func (r *run) leased(p *planned, in due) (bool, error) {
 	retry := p.trigger.Retry
 	switch {
 	case r.taken:
@@ -56,12 +56,12 @@ func (r *run) leased(p *planned, in store.DueInstance) (bool, error) {
 }
 
 // take gives this worker the lease of an instance.
-func (r *run) take(p planned, in store.DueInstance) store.FanoutResult {
+func (r *run) take(p planned, in due) outcome {
 	r.took = append(r.took, store.TakenInstance{Workspace: in.Workspace, ID: in.ID, Version: in.Version + 1})
-	result := store.FanoutResult{
+	result := outcome{Patch: instance.Patch{
 		Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: in.NextRetryAt,
 		Cursor: subject.ContactID(in.ExpandCursor), LeaseUntil: r.now.Add(p.lease),
-	}
+	}}
 	if !in.LeaseUntil.IsZero() { // the first time it is taken over at once
 		result.Crashes, result.Reason = in.Crashes+1, reason.WorkerCrashed
 	}
@@ -69,10 +69,10 @@ func (r *run) take(p planned, in store.DueInstance) store.FanoutResult {
 }
 
 // fail plans the next retry; after the last one a person decides.
-func (r *run) fail(p *planned, in store.DueInstance, cause error) store.FanoutResult {
-	result := store.FanoutResult{
+func (r *run) fail(p *planned, in due, cause error) outcome {
+	result := outcome{Patch: instance.Patch{
 		Status: instance.Pending, Reason: reason.AudienceFailed, RetryCount: in.RetryCount + 1, Trace: failure(in.Trace, cause, r.now), Cursor: subject.ContactID(in.ExpandCursor),
-	}
+	}}
 	what, retry := journal.Retried, r.retry(p)
 	crashed := (*crash)(nil)
 	if errors.As(cause, &crashed) || errors.Is(cause, errLost) {
@@ -131,7 +131,7 @@ func failure(trace string, cause error, now time.Time) string {
 }
 
 // next ensures the successor of a calendar occasion that is put on hold before its series could be computed.
-func (r *run) next(p *planned, in store.DueInstance) (successors []store.Successor) {
+func (r *run) next(p *planned, in due) (successors []successor) {
 	if p.trigger == nil || p.trigger.Schedule == nil || !plan.InSeries(in.Row) {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (r *run) next(p *planned, in store.DueInstance) (successors []store.Success
 	if err != nil { // the zone is no longer known: the next apply ensures the successor
 		return nil
 	}
-	return []store.Successor{r.successor(in, series.Trigger.ID, series.Next(plan.PlaceOf(in.Row), r.now), 0)}
+	return []successor{r.successor(in, series.Trigger.ID, series.Next(plan.PlaceOf(in.Row), r.now), 0)}
 }
 
 // retry returns the retry rule of an instance's definition, as far as it was found.
@@ -154,7 +154,7 @@ func (r *run) retry(p *planned) definition.Retry {
 }
 
 // tomorrow returns the same time of the next day, in the zone where the instance is due.
-func (r *run) tomorrow(p *planned, in store.DueInstance) time.Time {
+func (r *run) tomorrow(p *planned, in due) time.Time {
 	loc, err := r.catalog.Zones.Load(cmp.Or(in.Timezone, p.live.Workspace.Timezone))
 	if err != nil { // the zone is no longer known
 		loc = time.UTC

@@ -20,12 +20,12 @@ func TestBreakdowns(t *testing.T) {
 	for _, tt := range []struct {
 		onCrash string
 		crashes int
-		want    store.FanoutResult
+		want    instance.Patch
 	}{
-		{definition.CrashNow, 0, store.FanoutResult{Crashes: 1}},
-		{definition.CrashNow, 1, store.FanoutResult{Crashes: 2, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
-		{definition.CrashLadder, 0, store.FanoutResult{Crashes: 1, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
-		{definition.CrashLadder, 2, store.FanoutResult{Crashes: 3, RetryCount: 1, Held: true}},
+		{definition.CrashNow, 0, instance.Patch{Crashes: 1}},
+		{definition.CrashNow, 1, instance.Patch{Crashes: 2, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
+		{definition.CrashLadder, 0, instance.Patch{Crashes: 1, RetryCount: 1, NextRetryAt: now.Add(5 * time.Minute)}},
+		{definition.CrashLadder, 2, instance.Patch{Crashes: 3, RetryCount: 1, Held: true}},
 	} {
 		r := run{now: now}
 		err := guarded(func() error { panic("a bug") })
@@ -33,7 +33,7 @@ func TestBreakdowns(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		p := planned{trigger: &definition.Trigger{Retry: definition.Retry{Backoff: []time.Duration{5 * time.Minute}, OnCrash: tt.onCrash}}}
-		got := r.fail(&p, store.DueInstance{Row: instance.Row{Crashes: tt.crashes}}, err)
+		got := r.fail(&p, due{DueInstance: store.DueInstance{Row: instance.Row{Crashes: tt.crashes}}}, err)
 		if got.Reason != reason.WorkerCrashed || got.Status != instance.Pending || got.Crashes != tt.want.Crashes ||
 			got.RetryCount != tt.want.RetryCount || got.Held != tt.want.Held || !got.NextRetryAt.Equal(tt.want.NextRetryAt) {
 			t.Errorf("%s after %d: %+v", tt.onCrash, tt.crashes, got)

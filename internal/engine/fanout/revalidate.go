@@ -21,7 +21,7 @@ const evaluationWait = time.Second
 
 // revalidate checks a due occasion that was planned by a record: do the present record and the definition in force still ask for it (R14, B30, B41)?
 // If not, the occasion ends, and the record is evaluated, which plans what it asks for now. That is an outcome and no failure.
-func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (input expr.Input, err error) {
+func (r *run) revalidate(p *planned, in due, m definition.Match) (input expr.Input, err error) {
 	source := in.Source
 	if source.Unreadable != nil {
 		return input, source.Unreadable
@@ -33,7 +33,7 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 	observation := plan.Observation{Now: r.now, EvaluateAt: source.EvaluateAt, EvaluatedAt: source.EvaluatedAt, Meter: &r.meter}
 	eval := plan.Due(p.live, m, source.Record, r.related[in.Workspace], states, observation, &r.catalog.Zones)
 	if eval.Ahead == nil { // the trigger has a cooldown by now, and the evaluation that found so is over
-		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: reason.RuleChanged, Evaluate: true}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: reason.RuleChanged}, evaluate: true}
 		return input, nil
 	}
 	desired, found := eval.Ahead.Find(in.Row)
@@ -41,7 +41,7 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 	newer := m.Workflow.Version > in.WorkflowVersion
 	switch {
 	case !eval.Ahead.Known && !found && m.Trigger.Dates.ByContact: // the trigger's evaluation decides whether it is due by zones
-		p.over = &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Check.Every)}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: condition.TickAfter(r.now, m.Trigger.Check.Every)}}
 	case !eval.Ahead.Known && !found:
 		desired = eval.AsPlanned(in.Row)
 	case !eval.Ahead.Known: // the trigger cannot be evaluated yet: what it planned holds
@@ -54,21 +54,21 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 		if eval.Ahead.Reason == reason.WorkflowInactive || eval.Ahead.Reason == reason.TriggerDisabled || eval.Ahead.Reason == reason.RecordClosed {
 			why = eval.Ahead.Reason
 		}
-		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: why, Evaluate: true}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}, evaluate: true}
 	case eval.Ahead.Inputs != in.InputHash && !newer:
-		p.over = &store.FanoutResult{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Held: true, Reason: reason.InputConflict, RetryCount: in.RetryCount}}
 	case in.Reason == reason.RetryByOperator || !eval.Moves(in.Row, desired):
 	case unseen && desired.Elsewhere != "", desired.Due.After(r.now) && (unseen || !plan.OfZone(in.Row)):
 		p.over = r.awaitEvaluation(in) // because of an edit or a related record; the evaluation that writes so is still to come
 	case desired.Due.After(r.now): // the rules of its zone have changed since its occasion began
-		p.over = &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: desired.Due}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: desired.Due}}
 	}
 	if p.over != nil || cancelled(p, in) {
 		return input, nil
 	}
 	// An occasion that failed, was released or has begun is not late at any time (R2).
 	if late := !in.HeldUp() && !plan.Begun(in.Row); late && p.trigger.Timing.Stale(r.comesAt(in), desired.Ends(in.DueAt)) {
-		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: reason.Stale}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: reason.Stale}}
 		return input, nil
 	}
 	input = plan.Input(p.live, m.Workflow, nil, r.now)
@@ -82,10 +82,23 @@ func (r *run) revalidate(p *planned, in store.DueInstance, m definition.Match) (
 	return input, nil
 }
 
-// relate returns the records to read that those of due instances depend on.
-func (r *run) relate(due []store.DueInstance, read store.Related) (more []store.RelatedRef) {
+// relate reads the records that those of due instances depend on, and the records on which these depend.
+func (r *run) relate(tx *store.Tx, list []due) error {
+	read := store.Related{}
+	for range store.MaxRelations {
+		if more, err := tx.ReadRelated(read, r.unread(list, read.ByWorkspace())); err != nil {
+			return err
+		} else if !more {
+			break
+		}
+	}
 	r.related = read.ByWorkspace()
-	for _, in := range due {
+	return nil
+}
+
+// unread returns the records that those of due instances depend on and that are not read yet.
+func (r *run) unread(list []due, related map[subject.WorkspaceID]map[subject.RecordRef]*subject.Record) (more []store.RelatedRef) {
+	for _, in := range list {
 		if in.Source == nil || in.Source.Unreadable != nil {
 			continue
 		}
@@ -93,7 +106,7 @@ func (r *run) relate(due []store.DueInstance, read store.Related) (more []store.
 		if err != nil {
 			continue // the next step reports the error
 		}
-		for _, ref := range plan.Related(r.related[in.Workspace]).Unread(set.Relations(in.Source.Type), in.Source.Record) {
+		for _, ref := range plan.Related(related[in.Workspace]).Unread(set.Relations(in.Source.Type), in.Source.Record) {
 			more = append(more, store.RelatedRef{Workspace: in.Workspace, RecordRef: ref})
 		}
 	}
@@ -101,12 +114,12 @@ func (r *run) relate(due []store.DueInstance, read store.Related) (more []store.
 }
 
 // awaitEvaluation makes an occasion wait until its record was evaluated.
-func (r *run) awaitEvaluation(in store.DueInstance) *store.FanoutResult {
-	return &store.FanoutResult{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(evaluationWait), Evaluate: true}
+func (r *run) awaitEvaluation(in due) *outcome {
+	return &outcome{Patch: instance.Patch{Status: instance.Pending, Reason: in.Reason, RetryCount: in.RetryCount, NextRetryAt: r.now.Add(evaluationWait)}, evaluate: true}
 }
 
 // event stores the record as it is now: the texts, and the later chunks of a large audience, read the same record.
-func (r *run) event(in store.DueInstance, l *plan.Evaluation, i plan.Desired) (*store.EventRow, error) {
+func (r *run) event(in due, l *plan.Evaluation, i plan.Desired) (*store.EventRow, error) {
 	payload, err := json.Marshal(l.Payload(in.Source.Record, i, r.now))
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", in.Source.Type, in.Source.ExtID, err)
@@ -125,7 +138,7 @@ func traceList(trace string) string {
 }
 
 // overEntry reports what happened to an occasion that was not expanded, and how many occasions it represents.
-func (r *run) overEntry(in store.DueInstance, result store.FanoutResult, count int) journal.Entry {
+func (r *run) overEntry(in due, result outcome, count int) journal.Entry {
 	what := journal.Withdrawn
 	switch {
 	case result.Held:

@@ -41,7 +41,7 @@ func (z *zonal) narrow(p *audience.Plan) {
 }
 
 // due returns when a contact's message of the occasion is due, and whether this row makes it.
-func (z *zonal) due(r *run, in store.DueInstance, person store.Person, people store.People) (time.Time, bool) {
+func (z *zonal) due(r *run, in due, person store.Person, people store.People) (time.Time, bool) {
 	zone := plan.ZoneOf(person.Contact, z.elsewhere, &r.catalog.Zones)
 	row, known := z.found[zone]
 	if z.row == "" && !known {
@@ -65,7 +65,7 @@ func (z *zonal) due(r *run, in store.DueInstance, person store.Person, people st
 }
 
 // successors returns the rows of the zones that were found.
-func (r *run) successors(in store.DueInstance, z *zonal) (successors []store.Successor) {
+func (r *run) successors(in due, z *zonal) (successors []successor) {
 	for _, zone := range slices.Sorted(maps.Keys(z.found)) {
 		row := z.found[zone]
 		if row.Key == "" {
@@ -85,7 +85,7 @@ func (r *run) successors(in store.DueInstance, z *zonal) (successors []store.Suc
 }
 
 // zonesOf describes an occasion of a series. An occasion that was over in a zone when the series came into force is not due there.
-func (r *run) zonesOf(series *plan.Series, in store.DueInstance) *zonal {
+func (r *run) zonesOf(series *plan.Series, in due) *zonal {
 	return &zonal{
 		opens: r.now.Before(series.EndsAt(in.Row)), ends: series.EndsAt(in.Row), elsewhere: series.Elsewhere(), key: key.Instance(in.Key),
 		trigger: series.Trigger.ID, found: map[string]instance.Row{},
@@ -105,9 +105,9 @@ func (r *run) zonesOf(series *plan.Series, in store.DueInstance) *zonal {
 }
 
 // ofZone decides about the row of a zone of an occasion of a series.
-func (r *run) ofZone(p *planned, in store.DueInstance, series *plan.Series) (input expr.Input, err error) {
+func (r *run) ofZone(p *planned, in due, series *plan.Series) (input expr.Input, err error) {
 	if !series.ByContact() { // an edit has removed the zones
-		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: reason.RuleChanged}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: reason.RuleChanged}}
 		return input, nil
 	}
 	zone := key.Instance(in.Key).Zone()
@@ -124,11 +124,11 @@ func (r *run) ofZone(p *planned, in store.DueInstance, series *plan.Series) (inp
 	o := there.CatchUp(in.Row, r.now)
 	switch why := there.Ended(there.OccasionOf(in.Row), r.now); {
 	case why != "":
-		p.over = &store.FanoutResult{Status: instance.Deactivated, Reason: why}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Deactivated, Reason: why}}
 	case !o.Send:
-		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: o.Reason}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: o.Reason}}
 	case p.trigger.When != nil && !p.trigger.When.Holds(input):
-		p.over = &store.FanoutResult{Status: instance.Skipped, Reason: reason.ConditionFalse}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Skipped, Reason: reason.ConditionFalse}}
 	default:
 		return input, r.begin(p, in, payload)
 	}
@@ -136,16 +136,16 @@ func (r *run) ofZone(p *planned, in store.DueInstance, series *plan.Series) (inp
 }
 
 // cancelled ends the row of a zone whose occasion a person has cancelled (R17).
-func cancelled(p *planned, in store.DueInstance) bool {
+func cancelled(p *planned, in due) bool {
 	if in.Occasion == instance.Cancelled {
-		p.over = &store.FanoutResult{Status: instance.Cancelled, Reason: reason.CancelledByPerson}
+		p.over = &outcome{Patch: instance.Patch{Status: instance.Cancelled, Reason: reason.CancelledByPerson}}
 	}
 	return p.over != nil
 }
 
 // byZones finds out whether a row of a record is due in the zone of each contact. It returns the occurrence for the texts: if its due instant differs
 // between the contacts, the one in the zone of contacts without a zone.
-func (r *run) byZones(p *planned, in store.DueInstance, eval *plan.Evaluation, desired plan.Desired) plan.Desired {
+func (r *run) byZones(p *planned, in due, eval *plan.Evaluation, desired plan.Desired) plan.Desired {
 	whole := in.Row
 	whole.Key = string(key.Instance(in.Key).Everywhere())
 	occasion, _ := eval.Ahead.Find(whole)
@@ -162,7 +162,7 @@ func (r *run) byZones(p *planned, in store.DueInstance, eval *plan.Evaluation, d
 
 // zonesOfRecord describes a row of an occasion of a date of a record. An occasion that a person requested again does not open zones: it takes
 // everybody at once.
-func (r *run) zonesOfRecord(p *planned, in store.DueInstance, elsewhere string, again bool) *zonal {
+func (r *run) zonesOfRecord(p *planned, in due, elsewhere string, again bool) *zonal {
 	rule := p.trigger.Dates.Rule
 	first := plan.Desired{Elsewhere: elsewhere}
 	z := &zonal{

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"iter"
 	"sync"
 	"testing"
 	"time"
@@ -13,29 +14,86 @@ import (
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/store"
 	"github.com/carillonhq/carillon/internal/store/storetest"
+	"github.com/carillonhq/carillon/internal/subject"
 )
 
+// result is what a test makes of a due instance.
+type result struct {
+	instance.Patch
+	Deliveries []delivery.Row
+	Successors []iter.Seq[instance.Row]
+}
+
+func dueAt(at time.Time, limit int) func(*store.Tx) ([]store.DueInstance, error) {
+	return func(tx *store.Tx) ([]store.DueInstance, error) { return tx.DueInstances(at, limit) }
+}
+
+// fanOut is a step of the fan-out: audience names the contacts of each instance. nil: nobody.
+func (f fixture) fanOut(at time.Time, find func(*store.Tx) ([]store.DueInstance, error), audience func(int, store.DueInstance) store.Audience,
+	decide func([]store.DueInstance, []store.People) ([]result, error),
+) (n int, err error) {
+	err = f.s.WriteHoldingDefinitions(f.Context(), func(tx *store.Tx) error {
+		due, err := find(tx)
+		if n = len(due); err != nil || n == 0 {
+			return err
+		}
+		var events []store.EventRef
+		audiences := make([][]store.Audience, n)
+		for i, in := range due {
+			if in.Event != 0 {
+				events = append(events, store.EventRef{Workspace: in.Workspace, ID: in.Event})
+			}
+			if audiences[i] = make([]store.Audience, 1); audience != nil {
+				audiences[i][0] = audience(i, in)
+			}
+		}
+		if known, err := tx.EventsByID(events); err != nil || len(known) != len(events) {
+			return fmt.Errorf("%d of %d events: %w", len(known), len(events), err)
+		}
+		found, err := tx.People(at, audiences, func(i int) subject.WorkspaceID { return due[i].Workspace }, nil, false)
+		if err != nil {
+			return err
+		}
+		people := make([]store.People, len(found))
+		for i := range found {
+			people[i] = found[i][0]
+		}
+		results, err := decide(due[:len(people)], people)
+		if err != nil {
+			return err
+		}
+		n = len(results)
+		tx.LeaveInstances(at, due[n:])
+		var w store.InstanceWrites
+		var successors []iter.Seq[instance.Row]
+		for i, r := range results {
+			w.Patches = append(w.Patches, store.InstancePatch{Row: due[i].Row, Patch: r.Patch})
+			w.Deliveries, successors = append(w.Deliveries, r.Deliveries...), append(successors, r.Successors...)
+		}
+		if err := tx.WriteInstances(at, w); err != nil {
+			return err
+		}
+		_, err = tx.EnsureOccasions(successors)
+		return err
+	})
+	return n, err
+}
+
 // expand expands what is due now; without decide every instance completes without recipients.
-func (f fixture) expand(decide func([]store.DueInstance, []store.People) ([]store.FanoutResult, error), refs ...store.RecipientRef) int {
+func (f fixture) expand(decide func([]store.DueInstance, []store.People) ([]result, error), refs ...store.RecipientRef) int {
 	f.Helper()
 	if decide == nil {
 		decide = complete
 	}
-	n, err := f.s.FanOutDue(f.Context(), now, 1000, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
-		all := make([]store.Audience, len(due))
-		for i := range due {
-			all[i].Refs = refs
-		}
-		return all, nil
-	}, decide)
+	n, err := f.fanOut(now, dueAt(now, 1000), func(int, store.DueInstance) store.Audience { return store.Audience{Refs: refs} }, decide)
 	f.must(err)
 	return n
 }
 
-func complete(due []store.DueInstance, _ []store.People) ([]store.FanoutResult, error) {
-	results := make([]store.FanoutResult, len(due))
+func complete(due []store.DueInstance, _ []store.People) ([]result, error) {
+	results := make([]result, len(due))
 	for i := range results {
-		results[i] = store.FanoutResult{Status: instance.Completed, Reason: reason.Expanded}
+		results[i].Patch = instance.Patch{Status: instance.Completed, Reason: reason.Expanded}
 	}
 	return results, nil
 }
@@ -60,11 +118,11 @@ func TestFanOutTakesDueInstances(t *testing.T) {
 		add("over", func(i *instance.Row) { i.Status = instance.Skipped })
 		f.add(store.IngestWrites{Events: []store.EventRow{event}, Instances: list})
 		var got []string
-		n := f.expand(func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
+		n := f.expand(func(due []store.DueInstance, people []store.People) ([]result, error) {
 			for i, in := range due {
 				got = append(got, in.Key)
-				if (in.EventRow.ID == event.ID) != (in.Key == "now") || len(people[i].Persons) != 1 || people[i].Persons[0].ExtID != "c-1" {
-					t.Errorf("%s: event %d, people %v", in.Key, in.EventRow.ID, people[i])
+				if (in.Event == event.ID) != (in.Key == "now") || len(people[i].Persons) != 1 || people[i].Persons[0].ExtID != "c-1" {
+					t.Errorf("%s: event %d, people %v", in.Key, in.Event, people[i])
 				}
 			}
 			return complete(due, people)
@@ -87,14 +145,14 @@ func TestFanOutSettles(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		result store.FanoutResult
+		result instance.Patch
 		next   time.Time
 	}{
-		{"retry", store.FanoutResult{Status: instance.Pending, Reason: reason.AudienceFailed, NextRetryAt: now.Add(time.Minute), RetryCount: 1, Trace: "x"}, now.Add(time.Minute)},
-		{"at once", store.FanoutResult{Status: instance.Pending}, now},
-		{"held", store.FanoutResult{Status: instance.Pending, Held: true, Reason: reason.AudienceFailed, RetryCount: 3}, time.Time{}},
-		{"deactivated", store.FanoutResult{Status: instance.Deactivated, Reason: reason.WorkflowInactive}, time.Time{}},
-		{"failed", store.FanoutResult{Status: instance.Failed, Reason: reason.ExpressionFailed}, time.Time{}},
+		{"retry", instance.Patch{Status: instance.Pending, Reason: reason.AudienceFailed, NextRetryAt: now.Add(time.Minute), RetryCount: 1, Trace: "x"}, now.Add(time.Minute)},
+		{"at once", instance.Patch{Status: instance.Pending}, now},
+		{"held", instance.Patch{Status: instance.Pending, Held: true, Reason: reason.AudienceFailed, RetryCount: 3}, time.Time{}},
+		{"deactivated", instance.Patch{Status: instance.Deactivated, Reason: reason.WorkflowInactive}, time.Time{}},
+		{"failed", instance.Patch{Status: instance.Failed, Reason: reason.ExpressionFailed}, time.Time{}},
 	}
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
@@ -102,8 +160,8 @@ func TestFanOutSettles(t *testing.T) {
 			in := f.instance("k:"+test.name, instance.Pending)
 			in.Trace = "as planned"
 			f.add(store.IngestWrites{Instances: []instance.Row{in}})
-			f.expand(func(due []store.DueInstance, _ []store.People) ([]store.FanoutResult, error) {
-				return []store.FanoutResult{test.result}, nil
+			f.expand(func(due []store.DueInstance, _ []store.People) ([]result, error) {
+				return []result{{Patch: test.result}}, nil
 			})
 			want := in
 			want.Status, want.Held, want.Reason, want.NextRetryAt, want.RetryCount = test.result.Status, test.result.Held, test.result.Reason, test.result.NextRetryAt, test.result.RetryCount
@@ -140,13 +198,13 @@ func TestFanOutKeepsDeliveriesThatExist(t *testing.T) {
 		f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{before}})
 		ref := person("c-1", "")
 		ref.Lock = true
-		f.expand(func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
+		f.expand(func(due []store.DueInstance, people []store.People) ([]result, error) {
 			if p := people[0].Persons[0]; !p.Locked || len(p.Slots) != 1 {
 				t.Errorf("person %+v", p)
 			}
 			again, other := f.delivery(due[0].Row, people[0].Persons[0].ID), f.delivery(due[0].Row, people[0].Persons[1].ID)
 			again.Slot = now.Add(time.Hour)
-			return []store.FanoutResult{{Status: instance.Completed, Deliveries: []delivery.Row{again, other}}}, nil
+			return []result{{Patch: instance.Patch{Status: instance.Completed}, Deliveries: []delivery.Row{again, other}}}, nil
 		}, ref, person("c-2", ""))
 		rows, err := s.Deliveries(t.Context(), f.ws, store.DeliveryFilter{Instance: in.ID}, store.Page{})
 		f.must(err)
@@ -161,22 +219,15 @@ func TestFanOutErrorsRollBack(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		f.add(store.IngestWrites{Instances: []instance.Row{f.instance("k:1", instance.Pending)}})
-		nobody := func(due []store.DueInstance) ([]store.Audience, error) {
-			return make([]store.Audience, len(due)), nil
-		}
-		broken := func([]store.DueInstance) ([]store.Audience, error) { return nil, errBroken }
-		short := func([]store.DueInstance, []store.People) ([]store.FanoutResult, error) { return nil, nil }
-		_, err := s.FanOutDue(t.Context(), now, 10, nil, nil, broken, complete)
+		_, err := f.fanOut(now, dueAt(now, 10), nil, func([]store.DueInstance, []store.People) ([]result, error) { return nil, errBroken })
 		f.mustBe(err, errBroken)
-		_, err = s.FanOutDue(t.Context(), now, 10, nil, nil, nobody, short)
-		f.mustBe(err, store.ErrInvalid)
 		func() {
 			defer func() {
 				if recover() == nil {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			_, _ = s.FanOutDue(t.Context(), now, 10, nil, nil, nobody, func([]store.DueInstance, []store.People) ([]store.FanoutResult, error) { panic("x") })
+			_, _ = f.fanOut(now, dueAt(now, 10), nil, func([]store.DueInstance, []store.People) ([]result, error) { panic("x") })
 		}()
 		if n := f.expand(nil); n != 1 {
 			t.Errorf("%d left, want 1", n)
@@ -198,15 +249,11 @@ func TestRacingFanOutsTakeEachInstanceOnce(t *testing.T) {
 		taken := 0
 		race(t, 8, func(int) error {
 			for {
-				n, err := s.FanOutDue(t.Context(), now, 7, nil, nil, func(due []store.DueInstance) ([]store.Audience, error) {
-					refs := make([]store.Audience, len(due))
-					for i := range due {
-						ref := person(fmt.Sprintf("c-%d", i%3), "")
-						ref.Lock = true
-						refs[i].Refs = []store.RecipientRef{ref}
-					}
-					return refs, nil
-				}, func(due []store.DueInstance, people []store.People) ([]store.FanoutResult, error) {
+				n, err := f.fanOut(now, dueAt(now, 7), func(i int, _ store.DueInstance) store.Audience {
+					ref := person(fmt.Sprintf("c-%d", i%3), "")
+					ref.Lock = true
+					return store.Audience{Refs: []store.RecipientRef{ref}}
+				}, func(due []store.DueInstance, people []store.People) ([]result, error) {
 					results, _ := complete(due, people)
 					for i, in := range due {
 						results[i].Deliveries = []delivery.Row{f.delivery(in.Row, people[i].Persons[0].ID)}

@@ -1,0 +1,125 @@
+package instance
+
+import (
+	"iter"
+	"time"
+
+	"github.com/carillonhq/carillon/internal/key"
+	"github.com/carillonhq/carillon/internal/subject"
+)
+
+// KeyRef names an occasion: two workspaces may have equal keys.
+type KeyRef struct {
+	Workspace subject.WorkspaceID
+	Key       string
+}
+
+// Stored is what is stored under a key.
+type Stored struct {
+	Row       Row // no ID: there is no row
+	Forgotten int // how often the key was freed (decision 64)
+	Spent     bool
+}
+
+// Made is a row that has to be written for a successor.
+type Made struct {
+	Row
+	Of      int // the index of the successor
+	Revived bool
+}
+
+// Successors finds for each of a list of occasions the first row that has not ended. Each of them has to exist: a row that
+// is missing is made, a withdrawn one is revived, and one that has ended is passed over.
+//
+//	for keys := s.Keys(); len(keys) > 0; keys = s.Keys() {
+//		s.Found(what is stored under keys)
+//	}
+type Successors struct {
+	open  []*successor
+	taken map[KeyRef]bool // keys of rows that are made
+	made  []Made
+	stops []func()
+}
+
+// successor is the progress of one of them.
+type successor struct {
+	of   int
+	next func() (Row, bool)
+	row  Row
+}
+
+// FindSuccessors begins to search. Each list holds the rows of one occasion, the earliest first.
+func FindSuccessors(lists []iter.Seq[Row]) *Successors {
+	s := &Successors{taken: map[KeyRef]bool{}}
+	for i, rows := range lists {
+		next, stop := iter.Pull(rows)
+		s.stops = append(s.stops, stop)
+		s.advance(&successor{of: i, next: next})
+	}
+	return s
+}
+
+// Close ends the search.
+func (s *Successors) Close() {
+	for _, stop := range s.stops {
+		stop()
+	}
+}
+
+func (s *Successors) advance(o *successor) {
+	row, ok := o.next()
+	if o.row = row; ok {
+		s.open = append(s.open, o)
+	}
+}
+
+// Keys returns the keys to look up next, each once. None: the search is over.
+func (s *Successors) Keys() (keys []KeyRef) {
+	known := map[KeyRef]bool{}
+	for _, o := range s.open {
+		if ref := (KeyRef{o.row.Workspace, o.row.Key}); !known[ref] {
+			known[ref] = true
+			keys = append(keys, ref)
+		}
+	}
+	return keys
+}
+
+// Found continues with what is stored under the keys.
+func (s *Successors) Found(stored map[KeyRef]Stored) {
+	open := s.open
+	s.open = nil
+	for _, o := range open {
+		ref := KeyRef{o.row.Workspace, o.row.Key}
+		old := stored[ref]
+		exists := old.Row.ID != 0
+		switch {
+		case s.taken[ref] || exists && old.Forgotten == 0 && old.Row.Status == Pending: // it exists
+			continue
+		case exists && old.Forgotten > 0:
+			o.row.Key = string(key.Instance(o.row.Key).Retry(old.Forgotten))
+			s.open = append(s.open, o)
+			continue
+		case exists && old.Row.Status != Deactivated, !exists && old.Spent: // it has ended
+			s.advance(o)
+			continue
+		}
+		if exists {
+			o.row = revived(old.Row, o.row)
+		}
+		s.taken[ref] = true
+		s.made = append(s.made, Made{Row: o.row, Of: o.of, Revived: exists})
+	}
+}
+
+// revived returns a withdrawn row as it is planned now.
+func revived(old, planned Row) Row {
+	old.Unhold()
+	old.Status, old.Reason, old.CompletedAt = planned.Status, planned.Reason, planned.CompletedAt
+	old.DueAt, old.LocalDate, old.Timezone, old.InputHash = planned.DueAt, planned.LocalDate, planned.Timezone, planned.InputHash
+	old.WorkflowVersion, old.Definitions, old.RetryCount, old.NextRetryAt = planned.WorkflowVersion, planned.Definitions, 0, time.Time{}
+	return old
+}
+
+// Made returns the rows to write.
+func (s *Successors) Made() []Made { return s.made }
