@@ -365,13 +365,13 @@ WHERE throttle.ws = r.ws AND throttle.context = r.context AND throttle.workflow 
 // fire writes the contexts that fired, for several firings of one context the last, and resets others that did not fire now.
 func (t *Tx) fire(state EvaluateState, w EvaluateWrites) error {
 	var reset, made, changed rowset
-	for _, th := range slices.SortedFunc(slices.Values(w.Reset), compareStamps) {
+	for _, th := range slices.SortedFunc(slices.Values(w.Reset), CompareThrottles) {
 		reset.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).int(int64(th.Record)).time(th.FiredAt)
 	}
 	if _, err := t.exec(resetThrottles, &reset); err != nil {
 		return fmt.Errorf("reset throttles: %w", err)
 	}
-	fired := slices.SortedStableFunc(slices.Values(w.Fired), compareStamps)
+	fired := slices.SortedStableFunc(slices.Values(w.Fired), CompareThrottles)
 	for i, th := range fired {
 		if i+1 < len(fired) && fired[i+1].ThrottleRef == th.ThrottleRef {
 			continue
@@ -395,6 +395,7 @@ func (t *Tx) fire(state EvaluateState, w EvaluateWrites) error {
 	return err
 }
 
-func compareStamps(a, b Throttle) int {
+// CompareThrottles orders contexts, and the firings of one context.
+func CompareThrottles(a, b Throttle) int {
 	return cmp.Or(compareThrottles(a.ThrottleRef, b.ThrottleRef), a.FiredAt.Compare(b.FiredAt))
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"database/sql"
 	"fmt"
 	"slices"
@@ -19,22 +18,21 @@ import (
 // message unsent only inserts a mark, because other transactions lock the context and the record in another order. The
 // transaction that takes the mark reads everything that the context has made since it fired.
 //
-//	delivery ends unsent ─▶ mark ─▶ Undelivered: was anything sent, or can it be? ─┬▶ yes: the cooldown counts
+//	delivery ends unsent ─▶ mark ─▶ evaluator: was anything sent, or can it be? ─┬▶ yes: the cooldown counts
 //	                                                                               └▶ no: void_at is set, and the record is evaluated
 
-// Undelivered is a context whose last alert reached nobody and can no longer reach anybody.
-type Undelivered struct {
-	Throttle
-	RecordRef                 // the record that fired last
-	InForce   int64           // number of the definition set in force
-	Why       []reason.Reason // why its messages ended, or why the instance ended if it has no messages; distinct and sorted
+// UndeliveredMark says that a message of an instance, or the instance, ended unsent.
+type UndeliveredMark struct {
+	Workspace subject.WorkspaceID
+	ID        int64
+	Instance  instance.ID
 }
 
-// Refund is the decision about the cooldown of an Undelivered context.
+// Refund is a cooldown that stops counting.
 type Refund struct {
-	At       time.Time // the cooldown stops counting at this instant; zero: it keeps counting
-	Shared   bool      // other records may be waiting for it
-	Until    time.Time // the end of the cooldown that these records wait for
+	Throttle
+	At       time.Time          // from then on
+	Records  []subject.RecordID // of the same workspace; they are evaluated then
 	Decision Decision
 }
 
@@ -73,6 +71,10 @@ type instanceRef struct {
 	id instance.ID
 }
 
+func compareInstanceRef(a, b instanceRef) int {
+	return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.ws, b.ws))
+}
+
 // markUndelivered runs before a transaction commits. Instances of events have no context and leave no mark.
 func (t *Tx) markUndelivered() error {
 	if len(t.over) == 0 {
@@ -82,7 +84,7 @@ func (t *Tx) markUndelivered() error {
 	for ref := range t.over {
 		refs = append(refs, ref)
 	}
-	slices.SortFunc(refs, func(a, b instanceRef) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.ws, b.ws)) })
+	slices.SortFunc(refs, compareInstanceRef)
 	var rows rowset
 	var at time.Time
 	for _, ref := range refs {
@@ -179,8 +181,8 @@ func scanContext(rows *sql.Rows) (ref ThrottleRef, err error) {
 	return ref, rows.Scan(&ref.Workspace, &ref.Workflow, &ref.Context)
 }
 
-// delivered returns the contexts whose alert reached somebody since they fired, or can still reach somebody.
-func (t *Tx) delivered(list []Throttle) (map[ThrottleRef]bool, error) {
+// Delivered returns the contexts whose alert reached somebody since they fired, or can still reach somebody.
+func (t *Tx) Delivered(list []Throttle) (map[ThrottleRef]bool, error) {
 	found, err := query(t, scanContext, delivered, contextRows(list))
 	if err != nil {
 		return nil, fmt.Errorf("read which alerts were delivered: %w", err)
@@ -201,7 +203,7 @@ func (t *Tx) rearmCooldown(found []Throttle) error {
 			void = append(void, th)
 		}
 	}
-	delivered, err := t.delivered(void)
+	delivered, err := t.Delivered(void)
 	for i := range found {
 		if delivered[found[i].ThrottleRef] {
 			found[i].VoidAt = time.Time{}
@@ -210,75 +212,54 @@ func (t *Tx) rearmCooldown(found []Throttle) error {
 	return err
 }
 
-// Undelivered takes up to limit marks of messages that ended unsent. It passes the contexts whose alert reached nobody to
-// decide, and refunds their cooldowns as decided, in one transaction. n is the number of marks taken.
-func (s *Store) Undelivered(ctx context.Context, now time.Time, limit int, decide func([]Undelivered) ([]Refund, error)) (n int, err error) {
-	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
-		n, err = t.takeUndelivered(now, limit, decide)
-		return err
-	})
+// UndeliveredMarks locks up to limit marks, and passes over those that other transactions hold.
+func (t *Tx) UndeliveredMarks(limit int) ([]UndeliveredMark, error) {
+	marks, err := query(t, func(rows *sql.Rows) (m UndeliveredMark, err error) {
+		return m, rows.Scan(&m.Workspace, &m.ID, &m.Instance)
+	}, undeliveredMarks, int64(limit))
 	if err != nil {
-		return 0, fmt.Errorf("refund cooldowns: %w", err)
+		return nil, fmt.Errorf("find marks of undelivered alerts: %w", err)
 	}
-	return n, nil
+	return marks, nil
 }
 
-func (t *Tx) takeUndelivered(now time.Time, limit int, decide func([]Undelivered) ([]Refund, error)) (int, error) {
-	var marks, instances rowset
-	marked, err := query(t, func(rows *sql.Rows) (ref instanceRef, err error) {
-		var id int64
-		err = rows.Scan(&ref.ws, &id, &ref.id)
-		marks.row().int(int64(ref.ws)).int(id)
-		return ref, err
-	}, undeliveredMarks, int64(limit))
-	if err != nil || len(marked) == 0 {
-		return 0, err
+// DeleteUndeliveredMarks deletes marks that are locked.
+func (t *Tx) DeleteUndeliveredMarks(marks []UndeliveredMark) error {
+	var rows rowset
+	for _, m := range marks {
+		rows.row().int(int64(m.Workspace)).int(m.ID)
 	}
-	slices.SortFunc(marked, func(a, b instanceRef) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.ws, b.ws)) })
-	for _, ref := range slices.Compact(marked) {
+	if _, err := t.exec(deleteUndelivered, &rows); err != nil {
+		return fmt.Errorf("delete marks of undelivered alerts: %w", err)
+	}
+	return nil
+}
+
+// ThrottlesOfMarks returns the contexts of marked instances, without a lock.
+func (t *Tx) ThrottlesOfMarks(marks []UndeliveredMark) (map[ThrottleRef]Throttle, error) {
+	refs := make([]instanceRef, len(marks))
+	for i, m := range marks {
+		refs[i] = instanceRef{m.Workspace, m.Instance}
+	}
+	slices.SortFunc(refs, compareInstanceRef)
+	var instances rowset
+	for _, ref := range slices.Compact(refs) {
 		instances.row().int(int64(ref.ws)).int(int64(ref.id))
 	}
-	refs, err := query(t, scanContext, contextsOfInstances, &instances)
+	contexts, err := query(t, scanContext, contextsOfInstances, &instances)
 	if err != nil {
-		return 0, fmt.Errorf("find contexts: %w", err)
+		return nil, fmt.Errorf("find contexts: %w", err)
 	}
-	list, err := t.undelivered(refs)
+	throttles, err := t.throttles(throttlesByContext, contexts)
 	if err != nil {
-		return 0, err
+		return nil, fmt.Errorf("read throttles: %w", err)
 	}
-	refunds, err := decide(list)
-	if err != nil {
-		return 0, err
-	}
-	if len(refunds) != len(list) {
-		return 0, fmt.Errorf("%w: decisions about %d contexts instead of %d", ErrInvalid, len(refunds), len(list))
-	}
-	if err := t.refund(now, list, refunds); err != nil {
-		return 0, err
-	}
-	_, err = t.exec(deleteUndelivered, &marks)
-	return len(marked), err
+	return throttles, nil
 }
 
-// undelivered returns the contexts whose last alert reached nobody. A context that was reset has no cooldown and is left
-// out.
-func (t *Tx) undelivered(refs []ThrottleRef) ([]Undelivered, error) {
-	throttles, err := t.throttles(throttlesByContext, refs)
-	if err != nil {
-		return nil, err
-	}
-	var fired []Throttle
-	for _, th := range throttles {
-		if !th.FiredAt.IsZero() && th.VoidAt.IsZero() {
-			fired = append(fired, th)
-		}
-	}
-	delivered, err := t.delivered(fired)
-	if err != nil {
-		return nil, err
-	}
-	fired = slices.DeleteFunc(fired, func(th Throttle) bool { return delivered[th.ThrottleRef] })
-	slices.SortFunc(fired, compareStamps)
+// UndeliveredReasons returns why the messages of contexts ended since they fired, or why their instances ended if these have
+// no messages. The reasons of a context are distinct and sorted.
+func (t *Tx) UndeliveredReasons(list []Throttle) (map[ThrottleRef][]reason.Reason, error) {
 	why := map[ThrottleRef][]reason.Reason{}
 	if _, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
 		var ref ThrottleRef
@@ -286,73 +267,75 @@ func (t *Tx) undelivered(refs []ThrottleRef) ([]Undelivered, error) {
 		err = rows.Scan(&ref.Workspace, &ref.Workflow, &ref.Context, &r)
 		why[ref] = append(why[ref], r)
 		return v, err
-	}, undeliveredReasons, contextRows(fired)); err != nil {
+	}, undeliveredReasons, contextRows(list)); err != nil {
 		return nil, fmt.Errorf("read why alerts were not delivered: %w", err)
 	}
-	var records rowset
-	for _, th := range fired {
-		records.row().int(int64(th.Workspace)).int(int64(th.Record))
+	for _, reasons := range why {
+		slices.Sort(reasons)
 	}
-	list := make([]Undelivered, 0, len(fired))
-	_, err = query(t, func(rows *sql.Rows) (v struct{}, err error) {
-		var u Undelivered
-		var ws subject.WorkspaceID
-		var id subject.RecordID
-		err = rows.Scan(&ws, &id, &u.Type, &u.ExtID, &u.InForce)
-		for _, th := range fired { // few
-			if th.Workspace == ws && th.Record == id {
-				u.Throttle, u.Why = th, slices.Sorted(slices.Values(why[th.ThrottleRef]))
-				list = append(list, u)
-			}
-		}
-		return v, err
-	}, firedRecords, &records)
-	if err != nil {
-		return nil, fmt.Errorf("find the records that fired: %w", err)
-	}
-	slices.SortFunc(list, func(a, b Undelivered) int { return compareStamps(a.Throttle, b.Throttle) })
-	return list, nil
+	return why, nil
 }
 
-const firedRecords = `
+// RecordName is the name of a record, with the number of its workspace's definition set in force.
+type RecordName struct {
+	RecordRef
+	InForce int64
+}
+
+const namesOfRecords = `
 SELECT DISTINCT rec.ws, rec.id, rec.type, rec.ext_id, (SELECT w.definitions FROM workspace AS w WHERE w.id = rec.ws)
 FROM /*ROWS $1 (ws bigint, id bigint)*/ AS r CROSS JOIN record AS rec
 WHERE rec.ws = r.ws AND rec.id = r.id`
 
-// refund takes locks in the order of the evaluation: records by row id, then contexts.
-func (t *Tx) refund(now time.Time, list []Undelivered, refunds []Refund) error {
+// RecordNames returns the names of the records that exist.
+func (t *Tx) RecordNames(refs []RecordKey) (map[RecordKey]RecordName, error) {
+	names := map[RecordKey]RecordName{}
+	_, err := query(t, func(rows *sql.Rows) (v struct{}, err error) {
+		var ref RecordKey
+		var n RecordName
+		err = rows.Scan(&ref.Workspace, &ref.ID, &n.Type, &n.ExtID, &n.InForce)
+		names[ref] = n
+		return v, err
+	}, namesOfRecords, recordRows(refs))
+	if err != nil {
+		return nil, fmt.Errorf("read names of records: %w", err)
+	}
+	return names, nil
+}
+
+// RecordsWaitingFor returns records of the type of the one that fired last, which a context has kept from firing and which
+// are evaluated after one instant, and at another one at the latest.
+func (t *Tx) RecordsWaitingFor(th Throttle, after, until time.Time) ([]subject.RecordID, error) {
+	ids, err := query(t, func(rows *sql.Rows) (id subject.RecordID, err error) { return id, rows.Scan(&id) }, waitingForContext,
+		dueMicros(after), micros(until), int64(th.Workspace), int64(th.Record), containing(th.Context), int64(mostWaiting))
+	if err != nil {
+		return nil, fmt.Errorf("find records that wait for a context: %w", err)
+	}
+	return ids, nil
+}
+
+// WriteRefunds ends cooldowns, and requests evaluations of the records. Contexts that have fired since are left as they are.
+func (t *Tx) WriteRefunds(refunds []Refund) error {
+	if len(refunds) == 0 {
+		return nil
+	}
 	var records, evaluations, stamps rowset
 	var refs []ThrottleRef
 	decisions := map[subject.WorkspaceID][]Decision{}
-	known := map[[2]int64]bool{}
-	for i, r := range refunds {
-		th := list[i].Throttle
-		if r.At.IsZero() {
-			continue
-		}
+	known := map[RecordKey]bool{}
+	for _, r := range refunds {
 		at := dueMicros(r.At)
-		ids := []int64{int64(th.Record)}
-		if r.Shared {
-			others, err := query(t, scanInt, waitingForContext, at, micros(r.Until), int64(th.Workspace), int64(th.Record), containing(th.Context), int64(mostWaiting))
-			if err != nil {
-				return fmt.Errorf("find who waits for a context: %w", err)
-			}
-			ids = append(ids, others...)
-		}
-		for _, id := range ids {
-			if one := [2]int64{int64(th.Workspace), id}; !known[one] {
-				known[one] = true
-				records.row().int(one[0]).int(id)
-				evaluations.row().int(one[0]).int(id).int(at)
+		for _, id := range r.Records {
+			if record := (RecordKey{r.Workspace, id}); !known[record] {
+				known[record] = true
+				records.row().int(int64(r.Workspace)).int(int64(id))
+				evaluations.row().int(int64(r.Workspace)).int(int64(id)).int(at)
 			}
 		}
-		refs = append(refs, th.ThrottleRef)
-		stamps.row().int(int64(th.Workspace)).text(th.Workflow).text(th.Context).time(th.FiredAt).int(at)
-		decisions[th.Workspace] = append(decisions[th.Workspace], r.Decision)
+		refs = append(refs, r.ThrottleRef)
+		stamps.row().int(int64(r.Workspace)).text(r.Workflow).text(r.Context).time(r.FiredAt).int(at)
+		decisions[r.Workspace] = append(decisions[r.Workspace], r.Decision)
 		t.due(at)
-	}
-	if len(refs) == 0 {
-		return nil
 	}
 	if t.s.dialect.lock != "" {
 		if _, err := query(t, scanInt, lockRecordsByID, &records); err != nil {

@@ -37,7 +37,6 @@ const (
 
 // Store is what the evaluator needs of the store.
 type Store interface {
-	Undelivered(ctx context.Context, now time.Time, limit int, decide func([]store.Undelivered) ([]store.Refund, error)) (int, error)
 	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	BackfillRun(ctx context.Context) (run store.Run, open bool, err error)
 	CountRecords(ctx context.Context, ws subject.WorkspaceID, typ string) (int, error)
