@@ -78,30 +78,30 @@ func TestOneFiringHoweverManyEvaluate(t *testing.T) {
 
 var errCrash = errors.New("the process is gone")
 
-// crashing is a store whose evaluations end before they are committed.
+// crashing is a store whose evaluations end before they are committed. A step refunds cooldowns first, in a transaction of its own.
 type crashing struct {
 	*store.Store
-	left int
+	passed bool // the refunds are done
 }
 
 func (c *crashing) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
 	return c.Store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) error {
-		if err := work(tx); err != nil || c.left == 0 {
+		if err := work(tx); err != nil || !c.passed {
+			c.passed = c.passed || err == nil
 			return err
 		}
-		c.left--
 		return errCrash
 	})
 }
 
-// undone is a store whose first transaction is rolled back and repeated after meanwhile.
+// undone is a store whose first evaluation is rolled back and repeated after meanwhile.
 type undone struct {
-	*store.Store
+	crashing
 	meanwhile func()
 }
 
-func (u undone) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
-	if err := (&crashing{u.Store, 1}).WriteHoldingDefinitions(ctx, work); !errors.Is(err, errCrash) {
+func (u *undone) WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error {
+	if err := u.crashing.WriteHoldingDefinitions(ctx, work); !errors.Is(err, errCrash) {
 		return err
 	}
 	u.meanwhile()
@@ -121,7 +121,7 @@ func TestAnUncommittedEvaluationReportsNothing(t *testing.T) {
 				t.Errorf("the other process: %+v, %v", r, err)
 			}
 		}
-		c := evaluator.New(undone{s, other}, catalog.New(s, definition.Options{}), func(journal.Entry) { reported++ })
+		c := evaluator.New(&undone{crashing{Store: s}, other}, catalog.New(s, definition.Options{}), func(journal.Entry) { reported++ })
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestACrashLeavesTheMark(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, s *store.Store) {
 		w := newWorld(t, s, simple("[change]", "    cooldown: {length: 1h}\n", ""), "alice")
 		w.put("team/a", `{"name": "A", "morale": 40, "owner_id": "alice"}`)
-		c := evaluator.New(&crashing{s, 1}, catalog.New(s, definition.Options{}), nil)
+		c := evaluator.New(&crashing{Store: s}, catalog.New(s, definition.Options{}), nil)
 		if _, err := c.Step(t.Context(), w.Clock.Now(), 10); !errors.Is(err, errCrash) {
 			t.Fatalf("error %v", err)
 		}

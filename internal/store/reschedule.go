@@ -11,12 +11,10 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// Reschedule is a person whose limits have changed, locked, with the deliveries that wait for a later slot.
-type Reschedule struct {
-	Workspace subject.WorkspaceID
-	InForce   int64 // number of the definition set in force, which stays so until the transaction ends
-	Person    Person
-	Waiting   []delivery.Row
+// DueReschedule is a person whose limits have changed.
+type DueReschedule struct {
+	PersonRef
+	InForce int64 // number of the definition set in force, which stays so until the transaction ends
 }
 
 // The request is stored in the row that is the lock on a person. A person without a later slot needs none.
@@ -108,60 +106,50 @@ func (s *Store) AdvanceCadence(ctx context.Context, now time.Time) (marked int, 
 	return marked, open, nil
 }
 
-// RescheduleDue takes up to limit people whose limits have changed, passes their waiting deliveries to decide, and writes
-// the rows that decide returns, in one transaction. n is the number of people taken.
-func (s *Store) RescheduleDue(ctx context.Context, now time.Time, limit int, floor func([]Reschedule) Floor,
-	decide func([]Reschedule) ([]delivery.Row, error),
-) (n int, err error) {
-	err = s.WriteHoldingDefinitions(ctx, func(t *Tx) error {
-		due, err := query(t, func(rows *sql.Rows) (r Reschedule, err error) {
-			return r, rows.Scan(&r.Workspace, &r.Person.ID, &r.InForce)
-		}, dueReschedules, dueMicros(now), int64(limit))
-		n = len(due)
-		if err != nil || n == 0 {
-			return err
-		}
-		refs := make([]PersonRef, n)
-		for i, r := range due {
-			refs[i] = PersonRef{r.Workspace, r.Person.ID}
-		}
-		rows := personRows(refs)
-		persons, err := t.personsBy(personsByID, rows, true)
-		if err != nil {
-			return err
-		}
-		if err := t.readSlots(now, persons, floor(due)); err != nil {
-			return err
-		}
-		waiting, err := query(t, scanDelivery, rescheduleDeliveries, dueMicros(now), rows)
-		if err != nil {
-			return err
-		}
-		of := map[PersonRef][]delivery.Row{}
-		for _, d := range waiting {
-			ref := PersonRef{d.Workspace, d.Contact}
-			of[ref] = append(of[ref], d)
-		}
-		for i, ref := range refs {
-			due[i].Person, due[i].Waiting = persons[ref], of[ref]
-		}
-		changed, err := decide(due)
-		if err != nil {
-			return err
-		}
-		if err := t.writeRescheduled(now, changed); err != nil {
-			return err
-		}
-		_, err = t.exec(clearReschedule, rows)
-		return err
-	})
+// DueReschedules locks up to limit people whose limits have changed, and passes over those that other transactions hold.
+func (t *Tx) DueReschedules(now time.Time, limit int) ([]DueReschedule, error) {
+	due, err := query(t, func(rows *sql.Rows) (r DueReschedule, err error) {
+		return r, rows.Scan(&r.Workspace, &r.ID, &r.InForce)
+	}, dueReschedules, dueMicros(now), int64(limit))
 	if err != nil {
-		return 0, fmt.Errorf("reschedule: %w", err)
+		return nil, fmt.Errorf("find contacts to reschedule: %w", err)
 	}
-	return n, nil
+	return due, nil
 }
 
-func (t *Tx) writeRescheduled(now time.Time, changed []delivery.Row) error {
+// ClearReschedules ends the requests of people who are locked.
+func (t *Tx) ClearReschedules(refs []PersonRef) error {
+	if _, err := t.exec(clearReschedule, personRows(refs)); err != nil {
+		return fmt.Errorf("clear requests to reschedule: %w", err)
+	}
+	return nil
+}
+
+// LockedPersons reads people who are locked, with their slots.
+func (t *Tx) LockedPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
+	persons, err := t.personsBy(personsByID, personRows(refs), true)
+	if err != nil {
+		return nil, fmt.Errorf("read persons: %w", err)
+	}
+	return persons, t.readSlots(now, persons, floor)
+}
+
+// DeliveriesToReschedule locks the deliveries of people that wait for a later slot.
+func (t *Tx) DeliveriesToReschedule(now time.Time, refs []PersonRef) (map[PersonRef][]delivery.Row, error) {
+	waiting, err := query(t, scanDelivery, rescheduleDeliveries, dueMicros(now), personRows(refs))
+	if err != nil {
+		return nil, fmt.Errorf("find deliveries to reschedule: %w", err)
+	}
+	of := map[PersonRef][]delivery.Row{}
+	for _, d := range waiting {
+		ref := PersonRef{d.Workspace, d.Contact}
+		of[ref] = append(of[ref], d)
+	}
+	return of, nil
+}
+
+// WriteRescheduled writes deliveries that are locked as they are to be.
+func (t *Tx) WriteRescheduled(now time.Time, changed []delivery.Row) error {
 	var rows rowset
 	var inherit reassignment
 	for _, d := range changed {
@@ -185,7 +173,7 @@ func (t *Tx) writeRescheduled(now time.Time, changed []delivery.Row) error {
 		err = fmt.Errorf("%w: %d of %d rows", ErrConflict, n, rows.n)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("write rescheduled deliveries: %w", err)
 	}
 	return t.settleReassignment(now, &inherit)
 }

@@ -33,8 +33,7 @@ const (
 
 // Store is what the stage needs of the store.
 type Store interface {
-	RescheduleDue(ctx context.Context, now time.Time, limit int, floor func([]store.Reschedule) store.Floor,
-		decide func([]store.Reschedule) ([]delivery.Row, error)) (int, error)
+	WriteHoldingDefinitions(ctx context.Context, work func(*store.Tx) error) error
 	AdvanceCadence(ctx context.Context, now time.Time) (marked int, open bool, err error)
 }
 
@@ -81,8 +80,11 @@ func (p *Rescheduler) due(ctx context.Context, now time.Time) (int, error) {
 	}
 	limit := people
 	for tries := 1; ; tries++ {
-		r := run{Rescheduler: p, now: now}
-		n, err := p.store.RescheduleDue(ctx, now, limit, r.floor, r.decide)
+		r, n := run{catalog: p.catalog, now: now}, 0
+		err := p.store.WriteHoldingDefinitions(ctx, func(tx *store.Tx) (err error) {
+			n, err = r.step(tx, limit)
+			return err
+		})
 		if err == nil {
 			for _, e := range r.entries {
 				p.journal.Write(e)
@@ -103,15 +105,55 @@ func (p *Rescheduler) due(ctx context.Context, now time.Time) (int, error) {
 	}
 }
 
-// run is one attempt of a step; decide may be called again from the beginning.
+// run is one attempt of a step; its functions may be called again from the beginning.
 type run struct {
-	*Rescheduler
+	catalog *catalog.Catalog
 	now     time.Time
 	entries []journal.Entry
 }
 
+// person is a contact whose limits have changed, with the messages that wait for a later slot.
+type person struct {
+	store.DueReschedule
+	facts    store.Person
+	messages []delivery.Row
+}
+
+// step plans the messages of up to limit contacts again, and returns how many contacts there were.
+func (r *run) step(tx *store.Tx, limit int) (int, error) {
+	r.entries = nil
+	due, err := tx.DueReschedules(r.now, limit)
+	if err != nil || len(due) == 0 {
+		return 0, err
+	}
+	refs := make([]store.PersonRef, len(due))
+	for i, d := range due {
+		refs[i] = d.PersonRef
+	}
+	facts, err := tx.LockedPersons(r.now, refs, r.floor(due))
+	if err != nil {
+		return 0, err
+	}
+	messages, err := tx.DeliveriesToReschedule(r.now, refs)
+	if err != nil {
+		return 0, err
+	}
+	people := make([]person, len(due))
+	for i, d := range due {
+		people[i] = person{d, facts[d.PersonRef], messages[d.PersonRef]}
+	}
+	changed, err := r.decide(people)
+	if err != nil {
+		return 0, err
+	}
+	if err := tx.WriteRescheduled(r.now, changed); err != nil {
+		return 0, err
+	}
+	return len(due), tx.ClearReschedules(refs)
+}
+
 // floor returns how far back the slots of contacts matter, by the set in force. If that is not loaded, decide asks for it.
-func (r *run) floor(due []store.Reschedule) store.Floor {
+func (r *run) floor(due []store.DueReschedule) store.Floor {
 	live := map[subject.WorkspaceID]*definition.Set{}
 	for _, d := range due {
 		if set, err := r.catalog.Loaded(d.Workspace, d.InForce); err == nil {
@@ -140,51 +182,59 @@ func (w waiting) moved(row delivery.Row) bool {
 		row.FoldedInto != w.FoldedInto || row.Type != w.Type
 }
 
-func (r *run) decide(due []store.Reschedule) ([]delivery.Row, error) {
-	r.entries = nil
-	var changed []delivery.Row
-	for _, d := range due {
-		live, err := r.catalog.Loaded(d.Workspace, d.InForce)
+// decide returns the messages that move, with their new values.
+func (r *run) decide(people []person) (changed []delivery.Row, err error) {
+	for _, p := range people {
+		live, err := r.catalog.Loaded(p.Workspace, p.InForce)
 		if err != nil {
 			return nil, err
 		}
-		rows := slices.SortedFunc(slices.Values(d.Waiting), func(a, b delivery.Row) int {
-			return cmp.Or(a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID))
-		})
-		ledger := admission.NewLedger(&r.catalog.Zones, r.now)
-		var list []waiting
-		for _, row := range rows {
-			w := waiting{Row: row}
-			var flow *definition.Workflow
-			if flow, w.trigger, err = r.rules(row, live); err != nil {
-				return nil, err
-			}
-			if w.trigger == nil { // its next claim ends it
-				continue
-			}
-			from := row.NotBefore
-			if row.Step > 0 { // a reminder waits for as long as the first message may
-				from = row.Due()
-			}
-			w.ask = admission.SlotRequest{
-				Set: live, Person: d.Person, Channel: row.Channel, Type: flow.Type, Limits: w.trigger.Limits,
-				Planned: admission.OwnClock(row, &r.catalog.Zones), Now: r.now, Until: w.trigger.Timing.ExpiresAt(from, from),
-				Fold: w.trigger.Limits.AtSend == definition.LimitFold && row.Step == 0 && row.AttemptNo == 0 && !row.OutcomeUnknown(),
-			}
-			list = append(list, w)
+		list, err := r.waiting(p, live)
+		if err != nil {
+			return nil, err
 		}
+		ledger := admission.NewLedger(&r.catalog.Zones, r.now)
 		for _, w := range list {
 			ledger.Release(w.ask, w.Slot, w.Type)
 		}
 		for _, w := range list {
 			if row := r.place(ledger, w); w.moved(row) {
 				changed = append(changed, row)
-				r.entries = append(r.entries, admission.Entry(row, d.Person.ExtID, r.now))
+				r.entries = append(r.entries, admission.Entry(row, p.facts.ExtID, r.now))
 			}
 		}
 		r.entries = append(r.entries, ledger.PassedOver(r.now)...)
 	}
 	return changed, nil
+}
+
+// waiting returns the messages of a contact with their rules, in the order in which they were due. A message that is not defined any more is left out:
+// its next claim ends it.
+func (r *run) waiting(p person, live *definition.Set) (list []waiting, err error) {
+	rows := slices.SortedFunc(slices.Values(p.messages), func(a, b delivery.Row) int {
+		return cmp.Or(a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID))
+	})
+	for _, row := range rows {
+		w := waiting{Row: row}
+		var flow *definition.Workflow
+		if flow, w.trigger, err = r.rules(row, live); err != nil {
+			return nil, err
+		}
+		if w.trigger == nil {
+			continue
+		}
+		from := row.NotBefore
+		if row.Step > 0 { // a reminder waits for as long as the first message may
+			from = row.Due()
+		}
+		w.ask = admission.SlotRequest{
+			Set: live, Person: p.facts, Channel: row.Channel, Type: flow.Type, Limits: w.trigger.Limits,
+			Planned: admission.OwnClock(row, &r.catalog.Zones), Now: r.now, Until: w.trigger.Timing.ExpiresAt(from, from),
+			Fold: w.trigger.Limits.AtSend == definition.LimitFold && row.Step == 0 && row.AttemptNo == 0 && !row.OutcomeUnknown(),
+		}
+		list = append(list, w)
+	}
+	return list, nil
 }
 
 // rules returns the rules of a message: of its own version if it is pinned, else of the one in force; no trigger if it is not defined any more. A
