@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// Rule says how a trigger has its conditions evaluated.
+// Rule is how the conditions of a trigger are evaluated.
 type Rule struct {
 	For    time.Duration // how long a condition must have been met
 	Change bool          // evaluate when the record is written, and when time alone changes the result
@@ -93,7 +93,7 @@ type Outcome struct {
 	Faded   []string  // the issues that are no longer met while others still are
 	Lapsed  []Latest  // the contexts of earlier firings that have an issue that is no longer met; set by Lapse
 	Unknown []string  // the issues of this episode that were met and now cannot be evaluated
-	// Cleared says that the episode is over; Latest is then its last firing.
+	// Cleared means that the episode is over; Latest is then its last firing.
 	Cleared    bool
 	Latest     Latest
 	EvaluateAt time.Time // the latest instant for the next evaluation; none: not before the record is written
@@ -289,7 +289,7 @@ func (s State) Fire(r Rule, context string, issues []string, at time.Time) State
 // noContext stands for a context that could not be computed.
 const noContext = ""
 
-// Blocked says what kept a context from firing.
+// Blocked is the reason why a context did not fire.
 type Blocked struct {
 	At    time.Time // the firing whose cooldown has not passed; none: another reason
 	Times int       // how many times since that firing

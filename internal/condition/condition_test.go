@@ -38,7 +38,7 @@ func TestTicks(t *testing.T) {
 		due                                 string
 	}{
 		{5 * time.Minute, "10:00:00", "10:00:00", "10:05:00", "09:55:00", "10:00:00", "10:00:00"},
-		{5 * time.Minute, "10:00:01", "10:00:00", "10:05:00", "09:55:01", "10:00:00", "10:00:00"}, // late, and nominally in time
+		{5 * time.Minute, "10:00:01", "10:00:00", "10:05:00", "09:55:01", "10:00:00", "10:00:00"}, // evaluated late, at its nominal instant
 		{5 * time.Minute, "10:00:01", "10:00:00", "10:05:00", "10:00:00", "10:00:01", "-"},        // the record was evaluated at that tick
 		{5 * time.Minute, "10:03:00", "10:00:00", "10:05:00", "09:00:00", "10:03:00", "-"},        // written after it
 		{5 * time.Minute, "10:16:00", "10:15:00", "10:20:00", "09:00:00", "10:03:00", "10:15:00"}, // several were missed
@@ -124,7 +124,7 @@ func TestLook(t *testing.T) {
 		}},
 		{"ticks alone", Rule{Every: 5 * time.Minute}, []step{
 			{at: "10:02:00", met: yes, want: "- 0", next: "10:05:00"},
-			{at: "10:02:30", want: "- 0", next: "-"}, // over before anybody could judge it
+			{at: "10:02:30", want: "- 0", next: "-"}, // it was over before the first tick
 			{at: "10:03:00", met: yes, want: "- 0", next: "10:05:00"},
 			{at: "10:05:01", tick: true, met: yes, want: `[""] 1`, next: "10:10:00"},
 			{at: "10:06:00", want: `- 1`, next: "10:10:00"}, // it clears at a tick too
@@ -276,7 +276,7 @@ func TestStatesAsStored(t *testing.T) {
 	}
 }
 
-// world says which issues are met when. Issues begin and end at whole minutes.
+// world holds which issues are met when. Issues begin and end at whole minutes.
 type world struct {
 	changes []time.Time
 	met     [][]string // from each change on
@@ -378,7 +378,7 @@ func TestFewEvaluationsAreEnough(t *testing.T) {
 			}
 			last = n
 		}
-		for _, n := range naive { // the naive loop itself: an issue that fires was met all the while
+		for _, n := range naive { // in the naive loop, an issue that fires was met all the time
 			for _, issue := range []string{"A", "B", "C"} {
 				for back := time.Duration(0); back <= rule.For && strings.Contains(n.Issues, issue); back += time.Minute {
 					if at := n.At.Add(-back); (rule.Change || TickAt(at, rule.Every).Equal(at)) && !slices.Contains(w.at(at), issue) {

@@ -12,30 +12,29 @@ import (
 	"time"
 )
 
-// LinkPurpose is what a signed link may do, and all that it may do.
+// LinkPurpose is the only action that a signed link allows.
 type LinkPurpose string
 
-// The purposes of links.
+// The values of LinkPurpose.
 const (
 	LinkUnsubscribe LinkPurpose = "unsubscribe"
 	LinkManage      LinkPurpose = "manage"
 )
 
-// Link is the content of a signed link: its holder may do one thing to one subject of one workspace, until it expires.
-// A public id only names a row; a link lets somebody act without signing in, so its key lies outside of the database: a copy
-// of that makes no links.
+// Link is the content of a signed link. Its holder may make one action on one subject of one workspace, until it expires. A public id only
+// names a row; a link allows an action without a sign-in. So its key is not in the database, and a copy of the database cannot make links.
 type Link struct {
 	Purpose   LinkPurpose
 	Workspace int64
-	Subject   string    // such as a contact's id
-	Expires   time.Time // whole seconds; zero: never
+	Subject   string    // for example the id of a contact
+	Expires   time.Time // in whole seconds; zero: never
 }
 
-// What may be wrong with a link.
+// Errors of Open.
 var (
-	// ErrLink: the link was not made here, was changed, or has another purpose. The error does not say which.
+	// ErrLink means that the link was not made here, was changed, or has another purpose. The error does not tell these apart.
 	ErrLink = errors.New("the link is not valid")
-	// ErrLinkExpired: it was valid.
+	// ErrLinkExpired means that the link was valid and has expired.
 	ErrLinkExpired = errors.New("the link has expired")
 )
 
@@ -44,11 +43,11 @@ const (
 	linkKeySize = 32
 	linkIDSize  = 4
 	linkHead    = 1 + linkIDSize + 8 + 8
-	// maxLinkSubject keeps a link within what mail programs leave whole.
+	// maxLinkSubject bounds the subject, in bytes, so that mail programs do not break the link.
 	maxLinkSubject = 256
 )
 
-// LinkKeys sign and check links: the first signs, every one checks, so that keys can be exchanged.
+// LinkKeys sign and check links. The first key signs, and all keys check, so that keys can be replaced.
 type LinkKeys struct{ keys []linkKey }
 
 type linkKey struct {
@@ -56,7 +55,7 @@ type linkKey struct {
 	secret []byte
 }
 
-// ParseLinkKeys reads keys of 32 bytes in base64, parted by commas or blanks. Its errors never repeat any.
+// ParseLinkKeys reads keys of 32 bytes in base64, separated by commas or blanks. Its errors never repeat a key.
 func ParseLinkKeys(text string) (LinkKeys, error) {
 	var ring LinkKeys
 	for i, field := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r <= ' ' }) {
@@ -73,7 +72,7 @@ func ParseLinkKeys(text string) (LinkKeys, error) {
 	return ring, nil
 }
 
-// Sign writes a link as text for a path: version, key id, workspace, expiry, subject and a MAC over these and the purpose.
+// Sign writes a link as a text for a path: version, key id, workspace, expiry, subject and a MAC over these and the purpose.
 func (r LinkKeys) Sign(l Link) (string, error) {
 	if len(r.keys) == 0 {
 		return "", errors.New("there is no key for links")
@@ -100,7 +99,7 @@ func (r LinkKeys) Sign(l Link) (string, error) {
 func (r LinkKeys) Open(purpose LinkPurpose, text string, now time.Time) (Link, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) <= linkHead+sha256.Size || len(b) > linkHead+maxLinkSubject+sha256.Size || b[0] != linkVersion ||
-		base64.RawURLEncoding.EncodeToString(b) != text { // accept one form only: line breaks are skipped when decoding
+		base64.RawURLEncoding.EncodeToString(b) != text { // only one form is valid: the decoder skips line breaks
 		return Link{}, ErrLink
 	}
 	body, mac := b[:len(b)-sha256.Size], b[len(b)-sha256.Size:]
@@ -120,7 +119,7 @@ func (r LinkKeys) Open(purpose LinkPurpose, text string, now time.Time) (Link, e
 	return Link{}, ErrLink
 }
 
-// mac is under a key of the purpose alone (HKDF, RFC 5869): a link for one thing opens nothing else.
+// mac uses a key that is derived for the purpose (HKDF, RFC 5869), so that a link of one purpose is not valid for another.
 func (k linkKey) mac(purpose LinkPurpose, body []byte) []byte {
 	derived, err := hkdf.Key(sha256.New, k.secret, nil, "carillon link "+string(purpose), sha256.Size)
 	if err != nil {

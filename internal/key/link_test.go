@@ -26,7 +26,7 @@ func linkKeys(t *testing.T, letters string) key.LinkKeys {
 	return ring
 }
 
-// A link opens for its purpose, under its key, until its expiry; with any bit of it changed it opens nothing.
+// A link is valid for its purpose, with its key, until its expiry. With any bit changed it is not valid.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 14, 10, 0, 0, 0, time.UTC)
@@ -79,7 +79,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Keys are exchanged by putting the new one in front; what the former one signed opens until it is taken away.
+// Keys are replaced by adding the new key in front. Links of the former key are valid until that key is removed.
 func TestLinkKeysAreExchanged(t *testing.T) {
 	t.Parallel()
 	l := key.Link{Purpose: key.LinkUnsubscribe, Workspace: 1, Subject: "ada"}

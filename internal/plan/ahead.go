@@ -82,7 +82,7 @@ func (v *view) ahead(ripe []string, seen *condition.Observation, before conditio
 	var err error
 	switch {
 	case len(met) == 0:
-		a.Reason = reason.ConditionFalse // unless who judged knows better
+		a.Reason = reason.ConditionFalse // unless the evaluation of the condition gives another reason
 	case t.StopWhen != nil && t.StopWhen.Holds(v.in):
 		a.Reason, a.Field = reason.ConditionCleared, "stop_when"
 	case t.Anchor != nil:

@@ -29,7 +29,7 @@ func (l *Evaluation) Alert(rec subject.Record, now time.Time) map[string]any {
 		issues = []string{}
 	}
 	payload := map[string]any{"record": record, "issues": issues, "detected_at": now, "trigger": l.Trigger.ID, "episode": l.State.Episodes}
-	if related := relatives(l.fields); len(related) > 0 {
+	if related := relatedAmong(l.fields); len(related) > 0 {
 		payload["related"] = related
 	}
 	return payload

@@ -258,7 +258,7 @@ type Overdue struct {
 	Next iter.Seq[instance.Row]
 }
 
-// Skipped says how many unsent occasions a row represents.
+// Skipped is the number of unsent occasions that a row represents.
 type Skipped struct {
 	Count int       `json:"count"`
 	First time.Time `json:"first"`

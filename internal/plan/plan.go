@@ -130,8 +130,8 @@ func contentHash(ev subject.Event) string {
 	return key.EventHash(ev.Kind, ev.Payload, []string{address, locale, ref}, occurred)
 }
 
-// Lookup finds the value of a path such as candidate.wip, recipient.address, templateId or id (C5). A field of
-// the payload whose own name holds a dot is found before one that lies deeper.
+// Lookup finds the value of a path such as candidate.wip, recipient.address, templateId or id (C5). A field of the payload whose name
+// contains the dot takes precedence over a nested one.
 func Lookup(ev subject.Event, extID, path string) (any, bool) {
 	switch path {
 	case "id":

@@ -84,12 +84,12 @@ func (k Related) Across(relations []definition.Relation, rec subject.Record) map
 	return fields
 }
 
-// relatives returns the related records among fields, as an event keeps them.
-func relatives(fields map[string]any) map[string]any {
+// relatedAmong returns the related records among fields, as an event keeps them.
+func relatedAmong(fields map[string]any) map[string]any {
 	kept := map[string]any{}
 	for name, value := range fields {
 		if r, ok := value.(expr.Related); ok {
-			kept[name] = map[string]any{"id": r.ID, "fields": plainFields(r.Fields), "related": relatives(r.Fields)}
+			kept[name] = map[string]any{"id": r.ID, "fields": plainFields(r.Fields), "related": relatedAmong(r.Fields)}
 		}
 	}
 	return kept

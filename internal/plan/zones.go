@@ -120,7 +120,7 @@ func (s *Series) ZoneRow(i Desired, now time.Time) instance.Row {
 	return row
 }
 
-// OccasionOf returns the occasion of a row of a zone as it was planned, whatever the schedule says now (R17).
+// OccasionOf returns the occasion of a row of a zone as it was planned, even if the schedule has changed since (R17).
 func (s *Series) OccasionOf(row instance.Row) Desired {
 	row.Key = string(key.Instance(row.Key).Everywhere())
 	return s.Occasion(row)

@@ -17,8 +17,7 @@ SELECT r.* FROM /*ROWS $1 (` + attemptSpec + `)*/ AS r
 WHERE true
 ON CONFLICT DO NOTHING`
 
-// insertAttempts logs attempts. Each is written once, with its outcome; the fence of the row it belongs to sees to
-// that.
+// insertAttempts logs attempts. Each attempt is written once, with its outcome; the fence of its row ensures that.
 func (t *Tx) insertAttempts(list []delivery.Attempt) error {
 	var rows rowset
 	for _, a := range list {
@@ -36,7 +35,7 @@ FROM attempt
 WHERE ws = $1 AND delivery_id = $2
 ORDER BY settled_at, number, step`
 
-// Attempts lists what was tried for a delivery, the oldest first.
+// Attempts lists the attempts of a delivery, the oldest one first.
 func (s *Store) Attempts(ctx context.Context, ws subject.WorkspaceID, id delivery.ID) ([]delivery.Attempt, error) {
 	return all(ctx, s, "list attempts", scanAttempt, attempts, int64(ws), int64(id))
 }
@@ -49,7 +48,7 @@ func scanAttempt(rows *sql.Rows) (a delivery.Attempt, err error) {
 const contentSpec = `ws bigint, delivery_id bigint, step bigint, id bigint, at bigint, channel text, address text, locale text,
   subject text, text text, html text`
 
-// A repeated step was rendered from the same inputs; what was sent first stays.
+// A repeated step was rendered from the same inputs, so the content that was stored first is kept.
 const insertContents = `
 INSERT INTO content (/*NAMES (` + contentSpec + `)*/)
 SELECT r.* FROM /*ROWS $1 (` + contentSpec + `)*/ AS r
@@ -70,7 +69,7 @@ const selectContents = `
 SELECT /*NAMES c (` + contentSpec + `)*/
 FROM content AS c`
 
-// Contents lists what was rendered, the newest first; id narrows it to one delivery (0 = all).
+// Contents lists rendered messages, the newest one first; id narrows the list to one delivery (0: all).
 func (s *Store) Contents(ctx context.Context, ws subject.WorkspaceID, id delivery.ID, p Page) ([]Content, error) {
 	l := list(selectContents, "c", int64(ws), p)
 	if id != 0 {

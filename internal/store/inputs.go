@@ -10,9 +10,9 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// An instance keeps the hash of its inputs, and not these: rows stay small (B11), and most triggers give all their instances the same.
-// A table of its own has each once, by its hash. Its rows are as many as the dates, metrics and periods that definitions ever
-// named, so they stay for good.
+// An instance has only the hash of its inputs, so that rows stay small (B11). Most triggers give all their instances the same inputs, which
+// a table of its own holds once, by their hash. The table has as many rows as definitions have ever named dates, metrics and periods, so
+// its rows are never deleted.
 
 const insertInputs = `
 INSERT INTO inputs (ws, hash, json)
@@ -20,7 +20,7 @@ SELECT r.ws, r.hash, r.json FROM /*ROWS $1 (ws bigint, hash text, json text)*/ A
 WHERE true
 ON CONFLICT (ws, hash) DO NOTHING`
 
-// KeepInputs keeps what input hashes are hashes of, in the form that is hashed.
+// KeepInputs stores inputs by their hash, in the form that is hashed.
 func (s *Store) KeepInputs(ctx context.Context, ws subject.WorkspaceID, inputs []string) error {
 	err := s.Write(ctx, func(t *Tx) error { return t.keepInputs(ws, inputs) })
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Store) KeepInputs(ctx context.Context, ws subject.WorkspaceID, inputs [
 
 func (t *Tx) keepInputs(ws subject.WorkspaceID, inputs []string) error {
 	var rows rowset
-	for _, json := range slices.Compact(slices.Sorted(slices.Values(inputs))) { // in one order: two who write the same wait, and never for each other
+	for _, json := range slices.Compact(slices.Sorted(slices.Values(inputs))) { // in one order, so that two transactions with the same inputs do not deadlock
 		rows.row().int(int64(ws)).text(key.Hash(json)).text(json)
 	}
 	_, err := t.exec(insertInputs, &rows)
@@ -42,7 +42,7 @@ const inputsByHash = `
 SELECT json FROM inputs
 WHERE ws = $1 AND hash = $2`
 
-// Inputs is what a hash is the hash of; found is false where that was never written down.
+// Inputs returns the inputs with that hash; found is false if they were never stored.
 func (s *Store) Inputs(ctx context.Context, ws subject.WorkspaceID, hash string) (json string, found bool, err error) {
 	return first(ctx, s, "read what an instance was planned by", func(rows *sql.Rows) (text string, err error) {
 		return text, rows.Scan(&text)

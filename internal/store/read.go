@@ -24,7 +24,7 @@ func all[T any](ctx context.Context, s *Store, action string, scan func(*sql.Row
 	return out, nil
 }
 
-// first reads the first row of one query; ok is false when there is none.
+// first reads the first row of one query; ok is false if there is none.
 func first[T any](ctx context.Context, s *Store, action string, scan func(*sql.Rows) (T, error), text string, args ...any) (v T, ok bool, err error) {
 	rows, err := all(ctx, s, action, scan, text, args...)
 	if err != nil || len(rows) == 0 {
@@ -33,7 +33,7 @@ func first[T any](ctx context.Context, s *Store, action string, scan func(*sql.R
 	return rows[0], true, nil
 }
 
-// one reads the first row of one query, else ErrNotFound.
+// one reads the first row of one query. The error is ErrNotFound if there is none.
 func one[T any](ctx context.Context, s *Store, action string, scan func(*sql.Rows) (T, error), text string, args ...any) (T, error) {
 	v, ok, err := first(ctx, s, action, scan, text, args...)
 	if err == nil && !ok {
@@ -42,14 +42,13 @@ func one[T any](ctx context.Context, s *Store, action string, scan func(*sql.Row
 	return v, err
 }
 
-// listing builds the query of one page, the newest rows first. Its parts are constants; what callers give is
-// bound as parameters only.
+// listing builds the query of one page, the newest rows first. Its text consists of constants; values of callers are bound as parameters.
 type listing struct {
 	text strings.Builder
 	args []any
 }
 
-// list begins a listing. The query ends with the alias of the table whose ws and id it pages by.
+// list begins a listing. The query ends with the alias of the table by whose ws and id the rows are paged.
 func list(query, alias string, ws int64, p Page) *listing {
 	l := &listing{}
 	l.text.WriteString(query)

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// sabotaged breaks the store on purpose, as the environment variable CARILLON_SABOTAGE says. Tests that kill, freeze and
-// race processes must fail on such a binary, or they prove nothing.
+// sabotaged breaks the store on purpose, in the way that the environment variable CARILLON_SABOTAGE names. Tests that kill, freeze and race
+// processes must fail with such a binary, or they prove nothing.
 func sabotaged(text string) string {
 	const fence, lock, since = " AND delivery.version = r.version\nRETURNING", "ORDER BY c.contact_id, c.ws\n/*LOCK c*/", "d.slot >= r.since"
 	switch os.Getenv("CARILLON_SABOTAGE") {
 	case "nofence": // a late result is written over a newer one
 		return strings.ReplaceAll(text, fence, "\nRETURNING")
-	case "nolock": // nobody waits for who decides about the same person
+	case "nolock": // two transactions decide about the same person at the same time
 		return strings.ReplaceAll(text, lock, "ORDER BY c.contact_id, c.ws")
-	case "noslots": // no place that was given out counts
+	case "noslots": // existing slots do not count
 		return strings.ReplaceAll(text, since, since+" * 2")
 	}
 	return text

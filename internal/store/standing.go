@@ -8,13 +8,14 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// waitingOf begins with the person, whose rows are few.
+// waitingOf reads the rows of one person by index, because they are few.
 const waitingOf = selectDeliveries + `
 WHERE d.ws = $1 AND d.contact_id = $2 AND d.send_at > 0
 ORDER BY d.send_at, d.id
 LIMIT $3`
 
-// Standing reads what is known of a person's limits; limit bounds what waits. ErrNotFound: there is no such contact.
+// Standing reads a person with their slots and up to limit of their waiting deliveries. The error is ErrNotFound if there is no such
+// contact.
 func (s *Store) Standing(ctx context.Context, ws subject.WorkspaceID, id string, now time.Time, limit int) (out Standing, err error) {
 	err = s.Read(ctx, func(t *Tx) error {
 		out = Standing{}

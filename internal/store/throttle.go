@@ -8,7 +8,7 @@ import (
 	"github.com/carillonhq/carillon/internal/subject"
 )
 
-// ThrottleFilter narrows a listing; zero fields do not.
+// ThrottleFilter narrows a listing; zero fields do not filter.
 type ThrottleFilter struct {
 	Workflow string
 	Record   subject.RecordID
@@ -16,13 +16,13 @@ type ThrottleFilter struct {
 	Limit    int         // 0 = DefaultPage
 }
 
-// ThrottleRow is a throttle as it is listed.
+// ThrottleRow is one row of a list of throttles.
 type ThrottleRow struct {
 	Throttle
 	RecordRef           // that fired last; empty when its row is gone
 	State     string    // of that record
-	Until     time.Time // when it may fire again, as the engine says it; none: nothing defines it any more
-	Held      int       // how often that record was kept from firing it again, as the engine says it
+	Until     time.Time // when it may fire again, which the engine sets; none: no definition has it any more
+	Held      int       // how often the record did not fire because of it, which the engine sets
 }
 
 const listThrottles = `
@@ -31,7 +31,8 @@ FROM throttle AS th
 LEFT JOIN record AS rec ON rec.ws = th.ws AND rec.id = th.record_id
 WHERE `
 
-// Each is read from an index, in its order: of all contexts from the key's, of a workflow or a record from its own.
+// Each list is read from an index, in the order of the index: all contexts by the primary key, those of a workflow or a record by its own
+// index.
 const (
 	throttlesOfAll = listThrottles + `th.fired_at > 0 AND (th.context, th.workflow) > ($1, $2) AND th.ws = $3
 ORDER BY th.context, th.workflow

@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// writer is SQLite's only writing connection. One caller at a time holds it. It keeps every statement prepared, which saves
-// parsing them in each transaction.
+// writer is SQLite's only writing connection. One caller at a time uses it. It keeps every statement prepared, which saves parsing it in
+// each transaction.
 type writer struct {
 	db       *sql.DB
 	turn     chan struct{}
@@ -19,7 +19,7 @@ func newWriter(db *sql.DB) *writer {
 	return &writer{db: db, turn: make(chan struct{}, 1), prepared: map[string]*sql.Stmt{}}
 }
 
-// acquire waits for the turn and for the connection.
+// acquire waits until the caller may use the connection, and opens the connection if there is none.
 func (w *writer) acquire(ctx context.Context) error {
 	select {
 	case w.turn <- struct{}{}:
@@ -39,7 +39,7 @@ func (w *writer) acquire(ctx context.Context) error {
 
 func (w *writer) release() { <-w.turn }
 
-// drop returns the connection to the pool; the caller holds the turn.
+// drop returns the connection to the pool. The caller must have acquired the writer.
 func (w *writer) drop() error {
 	var errs []error
 	for _, stmt := range w.prepared {
@@ -70,7 +70,7 @@ func (w *writer) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 	return stmt, err
 }
 
-// ExecContext runs a prepared statement; the caller holds the turn.
+// ExecContext runs a prepared statement. The caller must have acquired the writer.
 func (w *writer) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
 	stmt, err := w.prepare(ctx, text) //nolint:sqlclosecheck // prepared once for the writer's life, and closed with its connection
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *writer) ExecContext(ctx context.Context, text string, args ...any) (sql
 	return stmt.ExecContext(ctx, args...)
 }
 
-// QueryContext runs a prepared statement; the caller holds the turn until the rows are closed.
+// QueryContext runs a prepared statement. The caller must have acquired the writer, until the rows are closed.
 func (w *writer) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
 	stmt, err := w.prepare(ctx, text) //nolint:sqlclosecheck // prepared once for the writer's life, and closed with its connection
 	if err != nil {

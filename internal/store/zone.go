@@ -34,16 +34,16 @@ FROM /*ROWS $1 (name text, rules text)*/ AS r
 WHERE true
 ON CONFLICT (name) DO UPDATE SET rules = excluded.rules`
 
-// Rescheduled is what changed zone rules affect in a workspace: records of some types are evaluated, and series are planned
-// by the set in force.
+// Rescheduled is the work in a workspace after a change of zone rules: records of some types are evaluated, and series are planned by the
+// set in force.
 type Rescheduled struct {
 	Workspace subject.WorkspaceID
 	Runs      []RunSeed
 	Calendar  *CalendarPlan
 }
 
-// Rezone writes the zone rules and, in the same transaction, plans again what depends on changed ones. ErrStaleDefinitions:
-// another set has come into force.
+// Rezone writes the zone rules and, in the same transaction, plans again the occasions that depend on changed rules. The error is
+// ErrStaleDefinitions if another set has come into force.
 func (s *Store) Rezone(ctx context.Context, now time.Time, rules map[string]string, list []Rescheduled) error {
 	var rows rowset
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
