@@ -114,7 +114,7 @@ func (p *product) start(ctx context.Context) error {
 	p.fanout = fanout.New(p.claims, known, nil, nil)
 	p.fanout.Found = p.claims.foundInstances
 	p.sender = sender.New(sender.Config{
-		Store: p.claims, Catalog: known, Clock: p.clock,
+		Store: p.claims, Catalog: known, Clock: p.clock, Failpoint: p.claims.sending(),
 		Channels: channelpool.New([]channel.Provider{provider}, plain, sender.DefaultConcurrency, slog.New(slog.DiscardHandler)),
 	})
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/carillonhq/carillon/internal/clock"
 	"github.com/carillonhq/carillon/internal/engine/ingest"
+	"github.com/carillonhq/carillon/internal/engine/sender"
 	"github.com/carillonhq/carillon/internal/pgtest"
 	"github.com/carillonhq/carillon/internal/store"
 )
@@ -62,16 +63,18 @@ func (c *claims) WriteHoldingDefinitions(ctx context.Context, work func(*store.T
 // foundInstances ends it. Steps that run beside each other are not measured.
 func (c *claims) foundInstances() { (*c.fanout.Load())() }
 
-// CommitIntents is the claim of deliveries.
-func (c *claims) CommitIntents(
-	ctx context.Context, now, leaseUntil time.Time, limit int, floor store.Floor,
-	decide func([]store.Claim, bool) ([]store.IntentVerdict, error),
-) ([]store.Claim, error) {
-	note := c.noting(ofDeliveries)
-	return c.Store.CommitIntents(ctx, now, leaseUntil, limit, floor, func(found []store.Claim, again bool) ([]store.IntentVerdict, error) {
-		note()
-		return decide(found, again)
-	})
+// sending is the claim of deliveries, for the failpoints of the sender.
+func (c *claims) sending() func(point string) error {
+	note := func() {}
+	return func(point string) error {
+		switch point {
+		case sender.BeforeIntent:
+			note = c.noting(ofDeliveries)
+		case sender.Claimed:
+			note()
+		}
+		return nil
+	}
 }
 
 // waitingRows lie a month ahead.

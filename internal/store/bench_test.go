@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
 	"github.com/carillonhq/carillon/internal/instance"
@@ -108,7 +107,7 @@ func BenchmarkSend(b *testing.B) {
 			f.add(w)
 		}
 	}, func(f fixture) (int, error) {
-		claims, err := f.s.CommitIntents(f.Context(), now, now.Add(30*time.Second), benchBatch, nil, send)
+		claims, err := claimDue(f.Context(), f.s, now, benchBatch, nil)
 		if err != nil || len(claims) == 0 {
 			return 0, err
 		}

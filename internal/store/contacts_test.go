@@ -43,7 +43,7 @@ func TestSuppressWaitsForTheIntent(t *testing.T) {
 			}, nil)
 	}
 	done := make(chan error, 1)
-	claims, err := f.s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
+	claims, err := claimDue(t.Context(), f.s, now, 10, func(*store.Tx, []store.Claim) (w store.ClaimWrites, err error) {
 		go func() { done <- suppress() }()
 		waits := func() bool {
 			return column(t, db, `SELECT CAST(count(*) AS text) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`)[0] != "0"
@@ -53,13 +53,13 @@ func TestSuppressWaitsForTheIntent(t *testing.T) {
 			case err := <-done:
 				t.Errorf("it did not wait: %v", err)
 				done <- err
-				return make([]store.IntentVerdict, len(claims)), nil
+				return w, nil
 			case <-t.Context().Done():
-				return nil, t.Context().Err()
+				return w, t.Context().Err()
 			default:
 			}
 		}
-		return make([]store.IntentVerdict, len(claims)), nil
+		return w, nil
 	})
 	f.must(err)
 	f.must(<-done)
@@ -160,12 +160,9 @@ func TestSuppressAndAnIntentDoNotWaitForEachOther(t *testing.T) {
 		}
 		storetest.Beside(func() { f.add(store.IngestWrites{Instances: []instance.Row{in}, Deliveries: []delivery.Row{late}}) })
 		go func() {
-			claims, err := f.s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
-				verdicts := make([]store.IntentVerdict, len(claims))
-				for i := range claims {
-					verdicts[i].NeedLock = !again
-				}
-				return verdicts, nil
+			claims, err := claimDue(t.Context(), f.s, now, 10, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+				_, err = tx.LockPersons(now, personsOf(claims), nil)
+				return w, err
 			})
 			if err != nil {
 				t.Error(err)

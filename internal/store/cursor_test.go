@@ -67,11 +67,8 @@ func TestABacklogIsTakenUpFromWhereTheLastBatchEnded(t *testing.T) {
 					step.do()
 				}
 				var got []string
-				claims, err := f.s.CommitIntents(t.Context(), step.at, step.at.Add(30*time.Second), 2, nil, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
-					if step.fail != nil {
-						return nil, step.fail
-					}
-					return send(claims, locked)
+				claims, err := claimDue(t.Context(), f.s, step.at, 2, func(*store.Tx, []store.Claim) (store.ClaimWrites, error) {
+					return store.ClaimWrites{}, step.fail
 				})
 				f.mustBe(err, step.fail)
 				for _, c := range claims {

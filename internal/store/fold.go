@@ -60,120 +60,97 @@ FROM /*ROWS $1 (ws bigint, id bigint, version bigint, status text, send_at bigin
 WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
 RETURNING delivery.id, delivery.contact_id`
 
-// readFoldHeads reads the fold heads of persons who are locked.
-func (t *Tx) readFoldHeads(now time.Time, persons []*Person, refs []PersonRef) error {
-	found, err := query(t, scanDelivery, foldHeads, dueMicros(now), personRows(refs))
+// FoldHeads reads the deliveries of locked persons that others can be folded into.
+func (t *Tx) FoldHeads(now time.Time, persons []PersonRef) ([]delivery.Row, error) {
+	found, err := query(t, scanDelivery, foldHeads, dueMicros(now), personRows(persons))
 	if err != nil {
-		return fmt.Errorf("read what carries others: %w", err)
+		return nil, fmt.Errorf("read fold heads: %w", err)
+	}
+	return found, nil
+}
+
+// FoldMembers locks and reads the deliveries that wait to be folded into heads.
+func (t *Tx) FoldMembers(now time.Time, heads []delivery.Row) ([]delivery.Row, error) {
+	found, err := query(t, scanDelivery, foldMembers, dueMicros(now), deliveryRows(heads))
+	if err != nil {
+		return nil, fmt.Errorf("read fold members: %w", err)
+	}
+	return found, nil
+}
+
+// FoldedMembers reads the deliveries that have left with heads, or leave with them, in the order in which they were due.
+func (t *Tx) FoldedMembers(heads []delivery.Row) ([]delivery.Row, error) {
+	found, err := query(t, scanDelivery, foldedInto, deliveryRows(heads))
+	if err != nil {
+		return nil, fmt.Errorf("read what is folded: %w", err)
+	}
+	return found, nil
+}
+
+func deliveryRows(list []delivery.Row) *rowset {
+	var rows rowset
+	for _, d := range list {
+		rows.row().int(int64(d.Workspace)).int(int64(d.ID))
+	}
+	return &rows
+}
+
+// foldHeadsOf reads the fold heads of the recipients that are locked.
+func (t *Tx) foldHeadsOf(now time.Time, recipients []recipient, persons []Person) error {
+	var refs []PersonRef
+	for i := range persons {
+		if persons[i].Locked {
+			refs = append(refs, PersonRef{recipients[i].ws, persons[i].ID})
+		}
+	}
+	found, err := t.FoldHeads(now, refs)
+	if err != nil {
+		return err
 	}
 	of := map[PersonRef][]delivery.Row{}
 	for _, d := range found {
 		ref := PersonRef{d.Workspace, d.Contact}
 		of[ref] = append(of[ref], d)
 	}
-	for i, p := range persons {
-		p.FoldHeads, p.Folding = of[refs[i]], true
-	}
-	return nil
-}
-
-// foldHeadsOf calls readFoldHeads for the recipients that are locked.
-func (t *Tx) foldHeadsOf(now time.Time, recipients []recipient, persons []Person) error {
-	var refs []PersonRef
-	var locked []*Person
 	for i := range persons {
-		if persons[i].Locked {
-			refs, locked = append(refs, PersonRef{recipients[i].ws, persons[i].ID}), append(locked, &persons[i])
+		if p := &persons[i]; p.Locked {
+			p.FoldHeads, p.Folding = of[PersonRef{recipients[i].ws, p.ID}], true
 		}
-	}
-	return t.readFoldHeads(now, locked, refs)
-}
-
-// hangingOn reads fold members, by the ids of their fold heads.
-func (t *Tx) hangingOn(text string, args ...any) (map[deliveryRef][]delivery.Row, error) {
-	found, err := query(t, scanDelivery, text, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read what is folded: %w", err)
-	}
-	of := map[deliveryRef][]delivery.Row{}
-	for _, d := range found {
-		ref := deliveryRef{d.Workspace, d.FoldedInto}
-		of[ref] = append(of[ref], d)
-	}
-	return of, nil
-}
-
-// foldable reads what the verdicts need to decide about folding their claims.
-func (t *Tx) foldable(now time.Time, claims []Claim, verdicts []IntentVerdict, odd []int, persons map[PersonRef]Person) error {
-	var refs []PersonRef
-	var people []*Person
-	var carrying rowset
-	for _, i := range odd {
-		if !verdicts[i].NeedFold {
-			continue
-		}
-		c := claims[i]
-		ref := PersonRef{c.Workspace, c.Contact}
-		if p := persons[ref]; !p.Folding {
-			refs, people = append(refs, ref), append(people, &p)
-			p.Folding = true
-			persons[ref] = p
-		}
-		if c.IsFoldHead() {
-			carrying.row().int(int64(c.Workspace)).int(int64(c.ID))
-		}
-	}
-	if len(refs) == 0 {
-		return nil
-	}
-	if err := t.readFoldHeads(now, people, refs); err != nil {
-		return err
-	}
-	for i, ref := range refs {
-		persons[ref] = *people[i]
-	}
-	of, err := t.hangingOn(foldMembers, dueMicros(now), &carrying)
-	if err != nil {
-		return err
-	}
-	for _, i := range odd {
-		claims[i].FoldMembers = of[deliveryRef{claims[i].Workspace, claims[i].ID}]
 	}
 	return nil
 }
 
-// withFolded adds the fold members to claims that are sent.
-func (t *Tx) withFolded(send []Claim) error {
-	var rows rowset
-	for _, c := range send {
-		if c.IsFoldHead() {
-			rows.row().int(int64(c.Workspace)).int(int64(c.ID))
-		}
-	}
-	of, err := t.hangingOn(foldedInto, &rows)
-	if err != nil {
-		return err
-	}
-	for i, c := range send {
-		send[i].Folded = of[deliveryRef{c.Workspace, c.ID}]
-	}
-	return nil
+// Refold says where the fold members of a delivery go that does not leave.
+type Refold struct {
+	Workspace subject.WorkspaceID
+	From      delivery.ID
+	Into      delivery.ID // 0: each takes a slot of its own
 }
 
-// reassignment collects where the fold members of deliveries that do not leave go.
-type reassignment struct{ members, free rowset }
+// reassignment collects refolds.
+type reassignment []Refold
 
 func (e *reassignment) to(of deliveryRef, head delivery.ID) {
-	e.members.row().int(int64(of.ws)).int(int64(of.id)).int(int64(head))
+	*e = append(*e, Refold{of.ws, of.id, head})
 }
 
-func (e *reassignment) none(of deliveryRef) { e.free.row().int(int64(of.ws)).int(int64(of.id)) }
+func (e *reassignment) none(of deliveryRef) { e.to(of, 0) }
 
-func (t *Tx) settleReassignment(now time.Time, e *reassignment) error {
-	if _, err := t.exec(reassign, &e.members); err != nil {
-		return fmt.Errorf("fold into what stands in: %w", err)
+func (t *Tx) settleReassignment(now time.Time, e *reassignment) error { return t.refold(now, *e) }
+
+func (t *Tx) refold(now time.Time, list []Refold) error {
+	var members, free rowset
+	for _, r := range list {
+		if r.Into == 0 {
+			free.row().int(int64(r.Workspace)).int(int64(r.From))
+		} else {
+			members.row().int(int64(r.Workspace)).int(int64(r.From)).int(int64(r.Into))
+		}
 	}
-	n, err := t.exec(setFree, dueMicros(now), &e.free)
+	if _, err := t.exec(reassign, &members); err != nil {
+		return fmt.Errorf("fold into another delivery: %w", err)
+	}
+	n, err := t.exec(setFree, dueMicros(now), &free)
 	if err != nil {
 		return fmt.Errorf("set free what was folded: %w", err)
 	}
@@ -181,20 +158,6 @@ func (t *Tx) settleReassignment(now time.Time, e *reassignment) error {
 		t.due(dueMicros(now))
 	}
 	return nil
-}
-
-// left decides about the fold members of a claim that was moved and is not sent.
-func (e *reassignment) left(was Claim, v IntentVerdict, is delivery.Row) {
-	ref := deliveryRef{was.Workspace, was.ID}
-	switch {
-	case !was.IsFoldHead() || v.Move.Send:
-	case v.Fallback != nil:
-		e.to(ref, v.Fallback.ID)
-	case is.IsFoldMember():
-		e.to(ref, is.FoldedInto)
-	case is.Status.Final() && is.Step == 0 && !is.OutcomeUnknown():
-		e.none(ref)
-	}
 }
 
 // Unfold takes deliveries out of their fold heads, and returns how many of them were unchanged since they were read.

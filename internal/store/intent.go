@@ -2,10 +2,8 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"database/sql"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -64,45 +62,10 @@ SELECT r.n, COALESCE((SELECT a.contact_id FROM address AS a WHERE a.ws = r.ws AN
   COALESCE((SELECT x.id FROM contact AS x WHERE /*BY NAME*/x.ws = r.ws AND x.ext_id = '` + subject.MadePrefix + `' || r.hash), 0)
 FROM /*ROWS $1 (n bigint, ws bigint, hash text)*/ AS r`
 
-// CommitIntents claims up to limit due deliveries of all workspaces until leaseUntil, commits the intent to send them, and
-// returns those to send now, in the order of their slots (else send_at) and ids.
-//
-// decide is called in every try: with no claims if there are none, else with every claim and its person, read without a
-// lock. It is called again for claims whose verdict has NeedSlots, with the person's slots; NeedLock, with the person locked
-// and the slots; or NeedPace, with the pace of the channel locked. NeedDue adds claims to the next call. Slots of a person
-// are all slots taken since floor, the claim's own included: the decision ignores one slot of the claim's instant, type and
-// channel. A claim that is moved without Send loses its intent, and its lease unless the move sets another.
-func (s *Store) CommitIntents(
-	ctx context.Context, now, leaseUntil time.Time, limit int, floor Floor,
-	decide func(claims []Claim, again bool) ([]IntentVerdict, error),
-) ([]Claim, error) {
-	var send []Claim
-	early := map[PersonRef]bool{}
-	err := s.Write(ctx, func(t *Tx) error {
-		send = nil // drop what a try that was not committed would have sent
-		t.claimed = map[deliveryRef]bool{}
-		claims, err := t.claim(now, leaseUntil, limit)
-		if err != nil {
-			return err
-		}
-		if len(claims) == 0 {
-			_, err = decide(nil, false)
-			return err
-		}
-		d := intents{Tx: t, now: now, leaseUntil: leaseUntil, claims: claims, floor: floor, early: early, held: map[PersonRef]bool{}}
-		if err := d.decide(decide); err != nil {
-			return err
-		}
-		send, err = t.commitIntents(now, d.claims, d.verdicts)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("commit intents: %w", err)
-	}
-	return send, nil
-}
-
-func (t *Tx) claim(now, leaseUntil time.Time, limit int) ([]Claim, error) {
+// ClaimDueDeliveries claims up to limit due deliveries of all workspaces until leaseUntil and opens their intents. It returns
+// them with their persons, who are read without a lock, in the order of their slots (else send_at) and ids.
+func (t *Tx) ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]Claim, error) {
+	t.claimed = map[deliveryRef]bool{}
 	claims, err := takeUp(t, &t.s.dueDeliveries, dueMicros(now), limit, func(from scanPosition) ([]Claim, scanPosition, error) {
 		var last scanPosition
 		claims, err := query(t, scanClaim, claimDeliveries, dueMicros(now), int64(limit), micros(leaseUntil), from.at, from.id)
@@ -158,204 +121,54 @@ func foldHeadsFirst(a, b Claim) int {
 	return 1
 }
 
-const (
-	// rounds bounds how often claims are decided: as read, with slots, under the lock, and once more for claims that were
-	// added.
-	rounds = 4
-	// mostBeside bounds the claims that NeedDue adds; only people who get nothing but messages have more.
-	mostBeside = 1000
-)
+// mostBeside bounds the claims of ClaimBeside; only people who get nothing but messages have more.
+const mostBeside = 1000
 
-// intents holds the claims of a transaction while they are decided.
-type intents struct {
-	*Tx
-	now, leaseUntil time.Time
-	claims          []Claim
-	verdicts        []IntentVerdict
-	floor           Floor
-	early, held     map[PersonRef]bool // persons to lock first; persons that are locked
+// PersonKind names the deliveries of a person on channels of one kind.
+type PersonKind struct {
+	PersonRef
+	Kind string
 }
 
-// decide asks until no verdict needs more. Persons are locked in one order by all transactions. A person who would have to
-// be locked before ones that are locked already is added to early, and the transaction runs again with early locked first.
-func (d *intents) decide(decide func(claims []Claim, again bool) ([]IntentVerdict, error)) error {
-	d.verdicts = make([]IntentVerdict, len(d.claims))
-	open := make([]int, len(d.claims)) // indexes of the claims that are not decided yet
-	for i := range open {
-		open[i] = i
-	}
-	for round := 1; ; round++ {
-		ask := make([]Claim, len(open))
-		for n, i := range open {
-			ask[n] = d.claims[i]
-		}
-		answers, err := decide(ask, round > 1)
-		if err == nil && len(answers) != len(ask) {
-			err = fmt.Errorf("%w: verdicts on %d claims instead of %d", ErrInvalid, len(answers), len(ask))
-		}
-		if err != nil {
-			return err
-		}
-		var odd []int
-		for n, i := range open {
-			if d.verdicts[i] = answers[n]; d.verdicts[i].Needs() {
-				odd = append(odd, i)
-			}
-		}
-		if len(odd) == 0 {
-			return nil
-		}
-		if round == rounds { // it would be sent undecided
-			return fmt.Errorf("%w: more is wanted again for delivery %d", ErrInvalid, d.claims[odd[0]].ID)
-		}
-		if err := d.supply(odd); err != nil {
-			return err
-		}
-		open = odd
-		beside, err := d.claimBeside(odd)
-		if err != nil {
-			return err
-		}
-		for _, c := range beside {
-			open = append(open, len(d.claims))
-			d.claims, d.verdicts = append(d.claims, c), append(d.verdicts, IntentVerdict{})
-		}
-	}
-}
-
-// claimBeside claims the deliveries that NeedDue asks for. Their persons are locked.
-func (d *intents) claimBeside(odd []int) ([]Claim, error) {
-	type holder struct {
-		PersonRef
-		kind string
-	}
-	persons, wanted := map[PersonRef]Person{}, map[holder]bool{}
-	for _, i := range odd {
-		if kind, c := d.verdicts[i].NeedDue, d.claims[i]; kind != "" && c.Person.Locked {
-			ref := PersonRef{c.Workspace, c.Contact}
-			persons[ref], wanted[holder{ref, kind}] = c.Person, true
-		}
-	}
+// ClaimBeside claims further deliveries of persons who are locked, on channels of a kind, whose slot is not ahead and that are
+// due or wait for a channel whose provider is away. Their Person is not set.
+func (t *Tx) ClaimBeside(now, leaseUntil time.Time, of []PersonKind) ([]Claim, error) {
 	var rows rowset
-	for _, of := range slices.SortedFunc(maps.Keys(wanted), func(a, b holder) int {
-		return cmp.Or(comparePersonRef(a.PersonRef, b.PersonRef), cmp.Compare(a.kind, b.kind))
+	for _, of := range slices.SortedFunc(slices.Values(of), func(a, b PersonKind) int {
+		return cmp.Or(comparePersonRef(a.PersonRef, b.PersonRef), cmp.Compare(a.Kind, b.Kind))
 	}) {
-		rows.row().int(int64(of.Workspace)).int(int64(of.ID)).text(of.kind)
+		rows.row().int(int64(of.Workspace)).int(int64(of.ID)).text(of.Kind)
 	}
-	claims, err := query(d.Tx, scanClaim, claimBeside, dueMicros(d.now), int64(mostBeside), micros(d.leaseUntil),
-		max(dueMicros(d.now.Add(-slotHistory)), 1), &rows)
+	claims, err := query(t, scanClaim, claimBeside, dueMicros(now), int64(mostBeside), micros(leaseUntil), max(dueMicros(now.Add(-slotHistory)), 1), &rows)
 	if err != nil {
 		return nil, fmt.Errorf("claim what is due beside: %w", err)
 	}
-	for i, c := range claims {
-		d.claimed[deliveryRef{c.Workspace, c.ID}] = true
-		claims[i].Person = persons[PersonRef{c.Workspace, c.Contact}]
+	for _, c := range claims {
+		t.claimed[deliveryRef{c.Workspace, c.ID}] = true
 	}
 	return claims, nil
 }
 
-// Needs reports whether the decision asks for more data.
-func (v IntentVerdict) Needs() bool {
-	return v.NeedLock || v.NeedSlots || v.NeedPace || v.NeedDue != "" || v.NeedAddress != ""
+// AddressRef names an address of a workspace by its hash.
+type AddressRef struct {
+	Workspace subject.WorkspaceID
+	Hash      string
 }
 
-// outOfOrder reports whether a person to lock comes before one who is locked.
-func outOfOrder(lock []PersonRef, held map[PersonRef]bool) bool {
-	if len(held) == 0 {
-		return false
-	}
-	last := slices.MaxFunc(slices.Collect(maps.Keys(held)), comparePersonRef)
-	return slices.ContainsFunc(lock, func(ref PersonRef) bool { return !held[ref] && comparePersonRef(ref, last) < 0 })
-}
-
-// supply reads what the verdicts of claims ask for.
-func (d *intents) supply(odd []int) error {
-	t, now, claims, verdicts, floor, early, held := d.Tx, d.now, d.claims, d.verdicts, d.floor, d.early, d.held
-	var lock []PersonRef
-	var channels []PaceRef
-	persons := map[PersonRef]Person{} // whose slots are read without a lock
-	for _, i := range odd {
-		c, v := claims[i], verdicts[i]
-		ref := PersonRef{c.Workspace, c.Contact}
-		switch {
-		case v.NeedLock, early[ref]:
-			lock = append(lock, ref)
-		case v.NeedSlots:
-			persons[ref] = c.Person
-		}
-		if v.NeedPace {
-			channels = append(channels, PaceRef{c.Workspace, c.Channel})
-		}
-	}
-	owners, err := t.ownersOf(claims, verdicts, odd)
-	if err != nil {
-		return err
-	}
-	for _, list := range owners {
-		lock = append(lock, list...) // in one statement with the others, to keep the order of locks
-	}
-	if len(held) == 0 {
-		lock = slices.AppendSeq(lock, maps.Keys(early))
-	}
-	if t.s.dialect.lock != "" && outOfOrder(lock, held) {
-		for _, ref := range lock {
-			early[ref] = true
-		}
-		return ErrAgain
-	}
-	locked, err := t.lockPersons(now, lock, floor)
-	if err != nil {
-		return err
-	}
-	for i, list := range owners {
-		claims[i].AddressRead = true
-		claims[i].AddressStopped = slices.ContainsFunc(list, func(ref PersonRef) bool { return locked[ref].Suppressed })
-	}
-	for ref := range locked {
-		held[ref] = true
-		delete(persons, ref)
-	}
-	if err := t.readSlots(now, persons, floor); err != nil {
-		return err
-	}
-	maps.Copy(persons, locked)
-	if err := t.foldable(now, claims, verdicts, odd, persons); err != nil {
-		return err
-	}
-	paces, err := t.lockPaces(channels)
-	if err != nil {
-		return err
-	}
-	for _, i := range odd {
-		c, v := &claims[i], verdicts[i]
-		if v.NeedLock || v.NeedSlots {
-			c.Person = persons[PersonRef{c.Workspace, c.Contact}]
-		}
-		if v.NeedPace {
-			pace := paces[PaceRef{c.Workspace, c.Channel}]
-			c.Pace = &pace
-		}
-	}
-	return nil
-}
-
-// ownersOf finds the contacts of the addresses that verdicts ask for, by the index of the claim.
-func (t *Tx) ownersOf(claims []Claim, verdicts []IntentVerdict, odd []int) (map[int][]PersonRef, error) {
+// OwnersOf finds the contacts of addresses.
+func (t *Tx) OwnersOf(addresses []AddressRef) (map[AddressRef][]PersonRef, error) {
 	var wanted rowset
-	owners := map[int][]PersonRef{}
-	for _, i := range odd {
-		if hash := verdicts[i].NeedAddress; hash != "" {
-			wanted.row().int(int64(i)).int(int64(claims[i].Workspace)).text(hash)
-			owners[i] = nil
-		}
+	for i, a := range addresses {
+		wanted.row().int(int64(i)).int(int64(a.Workspace)).text(a.Hash)
 	}
+	owners := make(map[AddressRef][]PersonRef, len(addresses))
 	_, err := query(t, func(rows *sql.Rows) (none struct{}, err error) {
 		var i int
 		var ids [2]subject.ContactID
 		err = rows.Scan(&i, &ids[0], &ids[1])
 		for _, id := range ids {
-			if id != 0 {
-				owners[i] = append(owners[i], PersonRef{claims[i].Workspace, id})
+			if of := addresses[i]; id != 0 {
+				owners[of] = append(owners[of], PersonRef{of.Workspace, id})
 			}
 		}
 		return none, err
@@ -366,100 +179,84 @@ func (t *Tx) ownersOf(claims []Claim, verdicts []IntentVerdict, odd []int) (map[
 	return owners, nil
 }
 
-func (t *Tx) commitIntents(now time.Time, claims []Claim, verdicts []IntentVerdict) ([]Claim, error) {
-	send := make([]Claim, 0, len(claims))
-	var moves rowset
-	var attempts []delivery.Attempt
-	var past []PastSlot
-	var made []delivery.Row
-	var folded []delivery.Row
-	var inherit reassignment
-	paces := map[PaceRef]flow.Pace{}
-	parked := map[pauseRef]bool{}
-	for i, v := range verdicts {
-		folded = append(folded, v.Folded...)
-		attempts = append(attempts, v.Attempts...)
-		c := claims[i]
-		if v.Past != nil {
-			past = append(past, *v.Past)
+// LockPersons locks persons until the transaction ends and reads them with their slots since floor.
+func (t *Tx) LockPersons(now time.Time, refs []PersonRef, floor Floor) (map[PersonRef]Person, error) {
+	persons, err := t.lockPersons(now, refs, floor)
+	for ref := range persons {
+		if t.lastPerson == (PersonRef{}) || comparePersonRef(t.lastPerson, ref) < 0 {
+			t.lastPerson = ref
 		}
-		if v.Fallback != nil {
-			if err := checkDelivery(*v.Fallback, c.Workspace); err != nil {
-				return nil, err
-			}
-			made = append(made, *v.Fallback)
-		}
-		if v.Pace != nil {
-			paces[PaceRef{c.Workspace, c.Channel}] = *v.Pace
-		}
-		if v.Move == nil {
-			send = append(send, c)
-			continue
-		}
-		if c = moved(c, *v.Move, now); c.Parked() {
-			parked[pauseRef{c.Workspace, c.Workflow}] = true
-		}
-		if v.Move.Send {
-			send = append(send, c)
-		} else {
-			t.dueDelivery(c.Row)
-			t.ended(now, c.Row)
-		}
-		if err := checkDelivery(c.Row, c.Workspace); err != nil {
-			return nil, err
-		}
-		moves.row().int(int64(c.Workspace)).int(int64(c.ID)).text(string(c.Status)).int(dueMicros(c.SendAt)).int(dueMicros(c.Slot)).
-			int(dueMicros(c.ExpiresAt)).text(string(c.DeferredBy)).text(string(c.Reason)).time(c.LeaseUntil).int(int64(c.AttemptNo)).
-			time(c.IntentAt).int(int64(c.Step)).int(int64(c.RemindersRemaining)).text(c.Trace).time(c.CompletedAt).
-			time(c.UnknownSince).int(dueMicros(c.DueAt)).int(eligibleMicros(c.Row)).int(int64(c.FoldedInto)).text(c.Address)
-		inherit.left(claims[i], v, c.Row)
 	}
-	if err := t.park(parked); err != nil {
-		return nil, err
-	}
-	if _, err := t.exec(moveClaims, &moves); err != nil {
-		return nil, fmt.Errorf("move claims: %w", err)
-	}
-	if err := t.updatePaces(paces); err != nil {
-		return nil, err
-	}
-	if err := t.insertPastSlots(past); err != nil {
-		return nil, err
-	}
-	if _, err := t.insertDeliveries(made); err != nil {
-		return nil, err
-	}
-	if err := t.insertAttempts(attempts); err != nil {
-		return nil, err
-	}
-	if err := t.endWaiting(folded); err != nil {
-		return nil, err
-	}
-	if err := t.settleReassignment(now, &inherit); err != nil {
-		return nil, err
-	}
-	return send, t.withFolded(send)
+	return persons, err
 }
 
-// moved returns the claim after its move.
-func moved(c Claim, m IntentMove, now time.Time) Claim {
-	c.Status, c.SendAt, c.Slot, c.ExpiresAt, c.DeferredBy, c.Reason = m.Status, m.SendAt, m.Slot, m.ExpiresAt, m.DeferredBy, m.Reason
-	if !c.SendAt.IsZero() {
-		c.ExpiresAt = time.Time{}
+// MayLock reports whether persons can be locked in the order that all transactions keep: after those that LockPersons has
+// locked. Where no rows are locked, that is always so.
+func (t *Tx) MayLock(refs []PersonRef) bool {
+	return t.s.dialect.lock == "" || !slices.ContainsFunc(refs, func(ref PersonRef) bool { return comparePersonRef(ref, t.lastPerson) < 0 })
+}
+
+// ReadSlots reads the slots of persons since floor into persons, without a lock.
+func (t *Tx) ReadSlots(now time.Time, persons map[PersonRef]Person, floor Floor) error {
+	return t.readSlots(now, persons, floor)
+}
+
+// ClaimWrites is what is written about claimed deliveries.
+type ClaimWrites struct {
+	Claims    []delivery.Row // new values of claims; one that is not sent has no intent
+	Folded    []delivery.Row // new values of locked deliveries that leave with a claim
+	Fallbacks []delivery.Row // new deliveries; one that exists already is left out
+	Attempts  []delivery.Attempt
+	PastSlots []PastSlot
+	Paces     map[PaceRef]flow.Pace // of locked channels
+	Refolds   []Refold
+}
+
+// SaveClaims writes decisions about claims.
+func (t *Tx) SaveClaims(now time.Time, w ClaimWrites) error {
+	var moves rowset
+	parked := map[pauseRef]bool{}
+	for _, d := range w.Claims {
+		if err := checkDelivery(d, d.Workspace); err != nil {
+			return err
+		}
+		if d.Parked() {
+			parked[pauseRef{d.Workspace, d.Workflow}] = true
+		}
+		if d.IntentAt.IsZero() {
+			t.dueDelivery(d)
+			t.ended(now, d)
+		}
+		moves.row().int(int64(d.Workspace)).int(int64(d.ID)).text(string(d.Status)).int(dueMicros(d.SendAt)).int(dueMicros(d.Slot)).
+			int(dueMicros(d.ExpiresAt)).text(string(d.DeferredBy)).text(string(d.Reason)).time(d.LeaseUntil).int(int64(d.AttemptNo)).
+			time(d.IntentAt).int(int64(d.Step)).int(int64(d.RemindersRemaining)).text(d.Trace).time(d.CompletedAt).
+			time(d.UnknownSince).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).int(int64(d.FoldedInto)).text(d.Address)
 	}
-	c.AttemptNo, c.Step, c.RemindersRemaining, c.UnknownSince, c.DueAt, c.EligibleAt = m.AttemptNo, m.Step, m.Remaining, m.UnknownSince, m.DueAt, m.EligibleAt
-	c.FoldedInto = m.FoldedInto
-	if m.Address != "" {
-		c.Address, c.OwnAddress = m.Address, true
+	for _, d := range w.Fallbacks {
+		if err := checkDelivery(d, d.Workspace); err != nil {
+			return err
+		}
 	}
-	if m.Trace != "" {
-		c.Trace = m.Trace
+	if err := t.park(parked); err != nil {
+		return err
 	}
-	if m.Completed {
-		c.CompletedAt = now
+	if _, err := t.exec(moveClaims, &moves); err != nil {
+		return fmt.Errorf("move claims: %w", err)
 	}
-	if !m.Send {
-		c.LeaseUntil, c.IntentAt = m.LeaseUntil, time.Time{}
+	if err := t.updatePaces(w.Paces); err != nil {
+		return err
 	}
-	return c
+	if err := t.insertPastSlots(w.PastSlots); err != nil {
+		return err
+	}
+	if _, err := t.insertDeliveries(w.Fallbacks); err != nil {
+		return err
+	}
+	if err := t.insertAttempts(w.Attempts); err != nil {
+		return err
+	}
+	if err := t.endWaiting(w.Folded); err != nil {
+		return err
+	}
+	return t.refold(now, w.Refolds)
 }

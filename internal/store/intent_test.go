@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -85,53 +84,33 @@ func TestClaimOfALostIntent(t *testing.T) {
 	})
 }
 
-func TestIntentMoves(t *testing.T) {
+func TestSaveClaims(t *testing.T) {
 	t.Parallel()
 	later := now.Add(time.Hour)
+	unsent := func(d *delivery.Row) { d.LeaseUntil, d.IntentAt, d.AttemptNo = time.Time{}, time.Time{}, 0 }
 	tests := []struct {
-		name string
-		move store.IntentMove
-		want func(d *delivery.Row) // the claimed row → the row afterwards
-		sent bool
+		name   string
+		change func(d *delivery.Row)
 	}{
-		{
-			"deferred",
-			store.IntentMove{Status: delivery.Scheduled, SendAt: later, Slot: later, DeferredBy: reason.CadenceDaily, Remaining: 2},
-			func(d *delivery.Row) {
-				d.SendAt, d.Slot, d.DeferredBy, d.AttemptNo = later, later, reason.CadenceDaily, 0
-			}, false,
-		},
-		{
-			"cancelled",
-			store.IntentMove{Status: delivery.Cancelled, Reason: reason.Suppressed, Completed: true, Trace: "why"},
-			func(d *delivery.Row) {
-				d.Status, d.SendAt, d.Slot, d.Reason, d.AttemptNo, d.CompletedAt, d.Trace, d.RemindersRemaining = delivery.Cancelled, time.Time{}, time.Time{}, reason.Suppressed, 0, now, "why", 0
-			}, false,
-		},
-		{
-			"a new slot and sent",
-			store.IntentMove{Send: true, Status: delivery.Scheduled, SendAt: now, Slot: now.Add(time.Second), AttemptNo: 1, Remaining: 2},
-			func(d *delivery.Row) { d.Slot = now.Add(time.Second) }, true,
-		},
-		{
-			"kept back",
-			store.IntentMove{Status: delivery.Scheduled, SendAt: now, Slot: now, LeaseUntil: later, Remaining: 2},
-			func(d *delivery.Row) { d.LeaseUntil, d.AttemptNo = later, 0 }, false,
-		},
-		{
-			"a step skipped, a reminder planned",
-			store.IntentMove{Status: delivery.Sent, SendAt: later, Slot: now, ExpiresAt: later.Add(time.Hour), Step: 2, Remaining: 1},
-			func(d *delivery.Row) {
-				d.Status, d.SendAt, d.Step, d.RemindersRemaining, d.AttemptNo = delivery.Sent, later, 2, 1, 0
-			}, false,
-		},
-		{
-			"parked",
-			store.IntentMove{Status: delivery.Scheduled, Slot: now, ExpiresAt: later, Reason: reason.NoChannel, Remaining: 2},
-			func(d *delivery.Row) {
-				d.SendAt, d.ExpiresAt, d.Reason, d.AttemptNo = time.Time{}, later, reason.NoChannel, 0
-			}, false,
-		},
+		{"deferred", func(d *delivery.Row) { unsent(d); d.SendAt, d.Slot, d.DeferredBy = later, later, reason.CadenceDaily }},
+		{"cancelled", func(d *delivery.Row) {
+			unsent(d)
+			d.Status, d.SendAt, d.Slot, d.Reason, d.CompletedAt, d.Trace, d.RemindersRemaining = delivery.Cancelled, time.Time{}, time.Time{}, reason.Suppressed, now, "why", 0
+		}},
+		{"a new slot and sent", func(d *delivery.Row) { d.Slot = now.Add(time.Second) }},
+		{"kept back", func(d *delivery.Row) { unsent(d); d.LeaseUntil = later }},
+		{"a step skipped, a reminder planned", func(d *delivery.Row) {
+			unsent(d)
+			d.Status, d.SendAt, d.Step, d.RemindersRemaining = delivery.Sent, later, 2, 1
+		}},
+		{"without a channel", func(d *delivery.Row) {
+			unsent(d)
+			d.SendAt, d.ExpiresAt, d.Reason = time.Time{}, later, reason.NoChannel
+		}},
+		{"delayed by its channel", func(d *delivery.Row) {
+			unsent(d)
+			d.SendAt, d.DueAt, d.EligibleAt, d.UnknownSince, d.Address, d.FoldedInto = later, now, now, now, "new@example.com", d.ID
+		}},
 	}
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
@@ -139,23 +118,17 @@ func TestIntentMoves(t *testing.T) {
 		for i, d := range f.scheduled(len(tests), nil) {
 			byID[d.ID] = i
 		}
-		entry := func(c store.Claim) delivery.Attempt {
-			return delivery.Attempt{Workspace: c.Workspace, Delivery: c.ID, Step: 1, Channel: c.Channel, SettledAt: now, Outcome: delivery.AttemptNone, Reason: reason.NoChannel}
-		}
 		want := map[delivery.ID]delivery.Row{}
-		sent, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 1000, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
-			verdicts := make([]store.IntentVerdict, len(claims))
-			for i, c := range claims {
-				test := tests[byID[c.ID]]
-				verdicts[i] = store.IntentVerdict{Move: &test.move, Attempts: []delivery.Attempt{entry(c)}}
-				row := c.Row
-				if !test.sent {
-					row.LeaseUntil, row.IntentAt = time.Time{}, time.Time{}
-				}
-				test.want(&row)
-				want[c.ID] = row
+		_, err := claimDue(t.Context(), s, now, 1000, func(_ *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+			for _, c := range claims {
+				tests[byID[c.ID]].change(&c.Row)
+				want[c.ID] = c.Row
+				w.Claims = append(w.Claims, c.Row)
+				w.Attempts = append(w.Attempts, delivery.Attempt{
+					Workspace: c.Workspace, Delivery: c.ID, Step: 1, Channel: c.Channel, SettledAt: now, Outcome: delivery.AttemptNone, Reason: reason.NoChannel,
+				})
 			}
-			return verdicts, nil
+			return w, nil
 		})
 		f.must(err)
 		for id, i := range byID {
@@ -167,41 +140,42 @@ func TestIntentMoves(t *testing.T) {
 				t.Errorf("%s: attempts %+v %v", tests[i].name, attempts, err)
 			}
 		}
-		if len(sent) != 1 || !tests[byID[sent[0].ID]].sent {
-			t.Fatalf("%d to be sent", len(sent))
-		}
-		if diff := cmp.Diff(want[sent[0].ID], sent[0].Row); diff != "" {
-			t.Errorf("returned (-want +got)\n%s", diff)
-		}
 	})
 }
 
-func TestIntentAsksAgainUnderTheLock(t *testing.T) {
+func TestPersonsOfClaims(t *testing.T) {
 	t.Parallel()
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
-		f.scheduled(3, nil)
-		other := f.scheduled(1, nil)[0]
-		var rounds []string
-		claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 1000, nil, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
-			rounds = append(rounds, fmt.Sprint(len(claims), locked))
-			verdicts := make([]store.IntentVerdict, len(claims))
-			for i, c := range claims {
-				if c.Person.Locked != locked {
-					t.Errorf("person locked %v in round locked %v", c.Person.Locked, locked)
+		mine := f.scheduled(3, nil)[0].Contact
+		f.scheduled(1, nil)
+		_, err := claimDue(t.Context(), s, now, 1000, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+			me := store.PersonRef{Workspace: f.ws, ID: mine}
+			read := map[store.PersonRef]store.Person{}
+			for _, c := range claims {
+				if c.Person.Locked || c.Person.SlotsRead {
+					t.Errorf("claimed with %+v", c.Person)
 				}
-				want := []store.Slot{{At: now, Type: "survey", Channel: "sms:twilio", N: 3, Waits: true}} // its own included, and claimed here
-				if diff := cmp.Diff(want, c.Person.Slots); locked && diff != "" {
-					t.Errorf("slots (-want +got)\n%s", diff)
+				if c.Contact == mine {
+					read[me] = c.Person
 				}
-				verdicts[i].NeedLock = !locked && c.ID != other.ID
 			}
-			return verdicts, nil
+			if err := tx.ReadSlots(now, read, nil); err != nil {
+				return w, err
+			}
+			locked, err := tx.LockPersons(now, []store.PersonRef{me, me}, nil)
+			want := []store.Slot{{At: now, Type: "survey", Channel: "sms:twilio", N: 3, Waits: true}} // its own included, and claimed here
+			for _, persons := range []map[store.PersonRef]store.Person{read, locked} {
+				if diff := cmp.Diff(want, persons[me].Slots); len(persons) != 1 || !persons[me].SlotsRead || diff != "" {
+					t.Errorf("%d persons, slots (-want +got)\n%s", len(persons), diff)
+				}
+			}
+			if read[me].Locked || !locked[me].Locked {
+				t.Errorf("read %t, locked %t", read[me].Locked, locked[me].Locked)
+			}
+			return w, err
 		})
 		f.must(err)
-		if diff := cmp.Diff([]string{"4 false", "3 true"}, rounds); diff != "" || len(claims) != 4 {
-			t.Errorf("%d claims, rounds (-want +got)\n%s", len(claims), diff)
-		}
 	})
 }
 
@@ -216,7 +190,7 @@ func TestRacingSendersClaimEachDeliveryOnce(t *testing.T) {
 		claimed := map[delivery.ID]int{}
 		race(t, 8, func(int) error {
 			for {
-				claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 7, nil, send)
+				claims, err := claimDue(t.Context(), s, now, 7, nil)
 				if err != nil || len(claims) == 0 {
 					return err
 				}
@@ -245,19 +219,17 @@ func TestIntentErrorsRollBack(t *testing.T) {
 	storetest.All(t, func(t *testing.T, s *store.Store) {
 		f := setup(t, s)
 		before := f.scheduled(1, nil)[0]
-		tests := []struct {
-			name     string
-			verdicts []store.IntentVerdict
-			err      error
-			want     error
-		}{
-			{"the decision fails", nil, errBroken, errBroken},
-			{"no verdict", nil, nil, store.ErrInvalid},
-			{"C27 a final status that would be sent", []store.IntentVerdict{{Move: &store.IntentMove{Status: delivery.Failed, SendAt: now}}}, nil, store.ErrInvalid},
+		decisions := map[error]func(*store.Tx, []store.Claim) (store.ClaimWrites, error){
+			errBroken: func(*store.Tx, []store.Claim) (w store.ClaimWrites, err error) { return w, errBroken },
+			store.ErrInvalid: func(_ *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) { // C27: a final status that would be sent
+				claims[0].Status = delivery.Failed
+				w.Claims = append(w.Claims, claims[0].Row)
+				return w, nil
+			},
 		}
-		for _, test := range tests {
-			_, err := s.CommitIntents(t.Context(), now, now.Add(time.Minute), 10, nil, func([]store.Claim, bool) ([]store.IntentVerdict, error) { return test.verdicts, test.err })
-			f.mustBe(err, test.want)
+		for want, decide := range decisions {
+			_, err := claimDue(t.Context(), s, now, 10, decide)
+			f.mustBe(err, want)
 		}
 		if diff := cmp.Diff(before, f.row(before.ID)); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
@@ -287,9 +259,9 @@ func TestIntentsThatWereNotCommittedAreNotSent(t *testing.T) {
 		f.must(err)
 	}
 	var asked []int
-	claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
+	claims, err := claimDue(t.Context(), s, now, 10, func(_ *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
 		asked = append(asked, len(claims))
-		return send(claims, again)
+		return w, nil
 	})
 	f.must(err)
 	if len(claims) > 0 {
@@ -300,51 +272,25 @@ func TestIntentsThatWereNotCommittedAreNotSent(t *testing.T) {
 	}
 }
 
-// An intent that has locked one person, and after another look asks for one who comes before them, gives the first one back
-// and takes both in order: it does not wait for somebody who waits for it.
-func TestIntentLocksPeopleInOrder(t *testing.T) {
+// Persons are locked in one order. A transaction that finds out too late that it needs one who comes earlier is told so, and runs again.
+func TestPersonsAreLockedInOrder(t *testing.T) {
 	t.Parallel()
-	if !slices.Contains(storetest.Databases(t), "postgres") || os.Getenv(storetest.EnvPooler) != "" {
-		t.Skip("PostgreSQL is not selected, or its locks are seen through a pooler")
-	}
-	url := storetest.URL(t, "postgres")
-	f := setup(t, storetest.Open(t, url))
-	db := raw(t, url)
-	one, two := f.scheduled(1, nil)[0], f.scheduled(1, nil)[0]
-	names := make([]string, 2)
-	for i, d := range []delivery.Row{one, two} {
-		who, _, err := f.s.ContactByID(t.Context(), f.ws, d.Contact)
-		f.must(err)
-		names[i] = who.ExtID
-	}
-	done := make(chan error, 1)
-	var started bool
-	claims, err := f.s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
-		verdicts := make([]store.IntentVerdict, len(claims))
-		for i, c := range claims {
-			switch first := c.Contact == one.Contact; {
-			case c.Person.Locked:
-			case first && !c.Person.SlotsRead:
-				verdicts[i].NeedSlots = true
-			default:
-				verdicts[i].NeedLock = true
-			}
-			if c.Contact == two.Contact && c.Person.Locked && !started {
-				started = true
-				go func() {
-					done <- f.s.WriteContacts(t.Context(), f.ws, now, names, func(map[string]store.ContactRow) ([]store.ContactWrite, error) { return nil, nil }, nil)
-				}()
-				somebodyWaits(t, db)
-			}
+	storetest.All(t, func(t *testing.T, s *store.Store) {
+		f := setup(t, s)
+		for range 3 {
+			f.scheduled(1, nil)
 		}
-		return verdicts, nil
+		_, err := claimDue(t.Context(), s, now, 10, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+			refs := slices.SortedFunc(slices.Values(personsOf(claims)), func(a, b store.PersonRef) int { return int(a.ID - b.ID) })
+			if !tx.MayLock(refs) {
+				t.Error("the first may not be locked")
+			}
+			_, err = tx.LockPersons(now, refs[1:2], nil)
+			if tx.MayLock(refs[:1]) != (s.Dialect() == "sqlite") || !tx.MayLock(refs[2:]) {
+				t.Errorf("after the second, the first may be locked: %t, the third: %t", tx.MayLock(refs[:1]), tx.MayLock(refs[2:]))
+			}
+			return w, err
+		})
+		f.must(err)
 	})
-	f.must(err)
-	f.must(<-done)
-	if len(claims) != 2 || !claims[0].Person.Locked || !claims[1].Person.Locked {
-		t.Errorf("%d claims", len(claims))
-	}
-	if n := f.s.Deadlocks(); n > 0 {
-		t.Errorf("%d deadlocks", n)
-	}
 }

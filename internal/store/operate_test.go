@@ -211,20 +211,15 @@ func TestOperateRacesSenders(t *testing.T) {
 				return nil
 			}
 			for {
-				claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 3, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
-					for _, c := range claims {
-						if c.StopReason != "" {
-							t.Errorf("claimed after a stop")
-						}
-					}
-					return make([]store.IntentVerdict, len(claims)), nil
-				})
+				claims, err := claimDue(t.Context(), s, now, 3, nil)
 				if err != nil || len(claims) == 0 {
 					return err
 				}
 				list := make([]store.Settlement, len(claims))
 				for i, c := range claims {
-					list[i] = accepted(c)
+					if list[i] = accepted(c); c.StopReason != "" {
+						t.Errorf("claimed after a stop")
+					}
 				}
 				if stale, err := s.Settle(t.Context(), now, list); err != nil || len(stale) > 0 {
 					return fmt.Errorf("%d stale: %w", len(stale), err)

@@ -42,9 +42,9 @@ UPDATE pace SET next_at = r.next_at, tail_at = r.tail_at
 FROM /*ROWS $1 (ws bigint, channel text, next_at bigint, tail_at bigint)*/ AS r
 WHERE pace.ws = r.ws AND pace.channel = r.channel`
 
-// lockPaces locks the paces of channels, after the persons and in one order everywhere, and reads them. Those that do
+// LockPaces locks the paces of channels, after the persons and in one order everywhere, and reads them. Those that do
 // not exist yet are made.
-func (t *Tx) lockPaces(refs []PaceRef) (map[PaceRef]flow.Pace, error) {
+func (t *Tx) LockPaces(refs []PaceRef) (map[PaceRef]flow.Pace, error) {
 	slices.SortFunc(refs, comparePaceRef)
 	refs = slices.Compact(refs)
 	found := make(map[PaceRef]flow.Pace, len(refs))

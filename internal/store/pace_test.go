@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -21,58 +22,43 @@ func TestPacesAreSharedByAllProcesses(t *testing.T) {
 			stores := [2]*store.Store{storetest.Open(t, url), storetest.Open(t, url)}
 			f := setup(t, stores[0])
 			f.scheduled(deliveries, func(i int, d *delivery.Row) { d.Channel = []string{"sms:a", "email:b"}[i%2] })
-			second := func(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
-				verdicts := make([]store.IntentVerdict, len(claims))
-				paces := map[string]flow.Pace{}
-				for i, c := range claims {
-					if !again {
-						verdicts[i].NeedPace = true
-						continue
-					}
-					pace, ok := paces[c.Channel]
-					if !ok {
-						pace = *c.Pace
-					}
+			take := func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+				var refs []store.PaceRef
+				for _, c := range claims {
+					refs = append(refs, store.PaceRef{Workspace: c.Workspace, Channel: c.Channel})
+				}
+				w.Paces, err = tx.LockPaces(slices.Clone(refs))
+				for _, ref := range refs {
+					pace := w.Paces[ref]
 					if pace.NextAt.IsZero() {
 						pace.NextAt = now
 					}
 					pace.NextAt, pace.TailAt = pace.NextAt.Add(time.Second), pace.NextAt.Add(time.Minute)
-					paces[c.Channel], verdicts[i].Pace = pace, &pace
+					w.Paces[ref] = pace
 				}
-				return verdicts, nil
+				return w, err
 			}
 			race(t, 4, func(n int) error {
 				for {
-					claims, err := stores[n%2].CommitIntents(t.Context(), now, now.Add(30*time.Second), 7, nil, second)
+					claims, err := claimDue(t.Context(), stores[n%2], now, 7, take)
 					if err != nil || len(claims) == 0 {
 						return err
 					}
 				}
 			})
 			f.scheduled(2, func(i int, d *delivery.Row) { d.Channel = []string{"sms:a", "email:b"}[i%2] })
-			_, err := stores[0].CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, func(claims []store.Claim, again bool) ([]store.IntentVerdict, error) {
+			_, err := claimDue(t.Context(), stores[0], now, 10, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
 				for _, c := range claims {
+					ref := store.PaceRef{Workspace: c.Workspace, Channel: c.Channel}
+					paces, err := tx.LockPaces([]store.PaceRef{ref})
 					want := flow.Pace{NextAt: now.Add(deliveries / 2 * time.Second), TailAt: now.Add((deliveries/2-1)*time.Second + time.Minute)}
-					if again && *c.Pace != want {
-						t.Errorf("%s: %+v, want %+v", c.Channel, *c.Pace, want)
+					if err != nil || paces[ref] != want {
+						t.Errorf("%s: %+v %v, want %+v", c.Channel, paces[ref], err, want)
 					}
 				}
-				return second(claims, again)
+				return w, nil
 			})
 			f.must(err)
 		})
 	}
-}
-
-// A verdict that asks for the same lock again is a mistake, and nothing of it is written.
-func TestAPaceIsAskedForOnce(t *testing.T) {
-	t.Parallel()
-	storetest.All(t, func(t *testing.T, s *store.Store) {
-		f := setup(t, s)
-		f.scheduled(1, nil)
-		_, err := s.CommitIntents(t.Context(), now, now.Add(time.Minute), 10, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
-			return []store.IntentVerdict{{NeedPace: true}}, nil
-		})
-		f.mustBe(err, store.ErrInvalid)
-	})
 }

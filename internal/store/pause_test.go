@@ -57,21 +57,21 @@ func TestNothingIsParkedTooLate(t *testing.T) {
 		f.must(err)
 		d := f.scheduled(1, func(_ int, d *delivery.Row) { d.Workflow = "w" })[0]
 		tries := 0
-		_, err = s.CommitIntents(t.Context(), now, now.Add(time.Minute), 10, nil, func(claims []store.Claim, _ bool) ([]store.IntentVerdict, error) {
-			verdicts := make([]store.IntentVerdict, len(claims))
-			for i, c := range claims {
+		_, err = claimDue(t.Context(), s, now, 10, func(_ *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+			for _, c := range claims {
 				if tries++; c.PausedAt.IsZero() {
 					continue
 				}
 				if s.Dialect() == "postgres" && tries == 1 { // beside this transaction
 					storetest.Beside(func() { _, err = s.ResumeWorkflow(t.Context(), f.ws, "w", now, audit) })
 					if err != nil {
-						return nil, err
+						return w, err
 					}
 				}
-				verdicts[i].Move = &store.IntentMove{Status: c.Status, SendAt: delivery.ParkedUntil(), Slot: c.Slot, DueAt: c.SendAt, Reason: reason.WorkflowPaused}
+				c.SendAt, c.DueAt, c.Reason, c.IntentAt, c.LeaseUntil = delivery.ParkedUntil(), c.SendAt, reason.WorkflowPaused, time.Time{}, time.Time{}
+				w.Claims = append(w.Claims, c.Row)
 			}
-			return verdicts, nil
+			return w, nil
 		})
 		f.must(err)
 		got := f.row(d.ID)

@@ -152,7 +152,7 @@ func (t *Tx) settle(now time.Time, list []Settlement) ([]delivery.ID, error) {
 	attempts := make([]delivery.Attempt, 0, len(done))
 	var contents []Content
 	var made []delivery.Row
-	var inherit reassignment
+	var refolds []Refold
 	for _, d := range done {
 		s := byRef[d.deliveryRef]
 		delete(byRef, d.deliveryRef)
@@ -177,9 +177,9 @@ func (t *Tx) settle(now time.Time, list []Settlement) ([]delivery.ID, error) {
 		switch {
 		case !s.FoldHead:
 		case s.Fallback != nil && d.status == delivery.Failed:
-			inherit.to(d.deliveryRef, s.Fallback.ID)
+			refolds = append(refolds, Refold{d.ws, d.id, s.Fallback.ID})
 		case s.Unfold, d.status == delivery.Cancelled && s.UnknownSince.IsZero() && !s.Accepted:
-			inherit.none(d.deliveryRef)
+			refolds = append(refolds, Refold{d.ws, d.id, 0})
 		}
 		// A message was planned in this slot and is not sent any more. While an outcome is unknown, the slot stays taken,
 		// because the message may have arrived.
@@ -197,7 +197,7 @@ func (t *Tx) settle(now time.Time, list []Settlement) ([]delivery.ID, error) {
 	if _, err := t.insertDeliveries(made); err != nil {
 		return nil, err
 	}
-	if err := t.settleReassignment(now, &inherit); err != nil {
+	if err := t.refold(now, refolds); err != nil {
 		return nil, err
 	}
 	if err := t.insertAttempts(attempts); err != nil {

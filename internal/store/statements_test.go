@@ -92,20 +92,19 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			count("results", n, 4, func() { f.settle(results...) })
 			// begin, claim, persons, lock, slots, moves, attempts, commit
 			count("intents with everything", n, 8, func() {
-				_, err := s.CommitIntents(t.Context(), now, now.Add(time.Second), 1000, nil, func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error) {
-					verdicts := make([]store.IntentVerdict, len(claims))
-					for i, c := range claims {
-						verdicts[i] = store.IntentVerdict{
-							NeedLock: !locked, Move: &store.IntentMove{Send: true, Status: c.Status, SendAt: c.SendAt, Slot: now, AttemptNo: c.AttemptNo},
-							Attempts: []delivery.Attempt{{Workspace: c.Workspace, Delivery: c.ID, Outcome: delivery.AttemptNone}},
-						}
+				_, err := claimDue(t.Context(), s, now, 1000, func(tx *store.Tx, claims []store.Claim) (w store.ClaimWrites, err error) {
+					_, err = tx.LockPersons(now, personsOf(claims), nil)
+					for _, c := range claims {
+						c.Slot = now
+						w.Claims = append(w.Claims, c.Row)
+						w.Attempts = append(w.Attempts, delivery.Attempt{Workspace: c.Workspace, Delivery: c.ID, Outcome: delivery.AttemptNone})
 					}
-					return verdicts, nil
+					return w, err
 				})
 				f.must(err)
 			})
-			// On a busy machine the scan before may have been slow; then none begins at the beginning for ten seconds.
-			claims = f.claim(now.Add(11 * time.Second))
+			// The leases have ended, and so has the pause of up to ten seconds between two scans from the beginning.
+			claims = f.claim(now.Add(31 * time.Second))
 			for i, c := range claims {
 				results[i] = refused(c)
 				results[i].Status, results[i].SendAt, results[i].ExpiresAt, results[i].Release = delivery.Unknown, time.Time{}, now, true

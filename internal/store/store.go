@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/carillonhq/carillon/internal/delivery"
-	"github.com/carillonhq/carillon/internal/flow"
 	"github.com/carillonhq/carillon/internal/instance"
 	"github.com/carillonhq/carillon/internal/reason"
 	"github.com/carillonhq/carillon/internal/subject"
@@ -193,69 +192,8 @@ type Claim struct {
 	LostIntent   time.Time // the intent of an earlier attempt whose outcome was never written; zero: there is none
 	PausedAt     time.Time // when its workflow was paused; zero: it is not paused
 	Person       Person
-	// AddressStopped reports that no message may go to the address. It is set only if the decision asked for it;
-	// AddressRead is then set too, and the owners of the address stay locked.
-	AddressStopped bool
-	AddressRead    bool
-	Pace           *flow.Pace     // of its channel, locked; nil unless the decision asked for it
-	FoldMembers    []delivery.Row // deliveries waiting to be folded into it, locked, if the decision asked for them
-	Folded         []delivery.Row // deliveries folded into a claim that is sent, in the order in which they were due
-}
-
-// IntentVerdict is the decision about one claim. The zero value sends it as claimed.
-type IntentVerdict struct {
-	// NeedLock asks for the same decision again, with the person locked and their slots loaded. Only meaningful
-	// in the first round.
-	NeedLock bool
-	// NeedFold, with NeedLock, asks for the fold heads of the person and for the deliveries waiting to be folded into the
-	// claim.
-	NeedFold bool
-	// NeedSlots asks for the same decision again, with the person's slots loaded, without a lock.
-	NeedSlots bool
-	// NeedDue, with a locked person or with NeedLock, asks for the person's other deliveries on channels of this kind whose
-	// slot is not in the future and that are due or wait for a channel whose provider is away. They are claimed too, and
-	// decided together with this claim.
-	NeedDue string
-	// NeedAddress asks for the same decision again, with the contacts of the address that has this hash. Only meaningful in
-	// the first round.
-	NeedAddress string
-	// NeedPace asks for the same decision again, with the pace of the claim's channel locked and loaded. Only meaningful
-	// in the first round.
-	NeedPace bool
-	// Pace is the channel's pace after this claim; the pace of the last claim of a channel is stored. nil: unchanged.
-	Pace *flow.Pace
-	// Move changes the row instead of, or besides, sending it.
-	Move *IntentMove
-	// Attempts are log entries: for the lost attempt, or for the reason why nothing was sent.
-	Attempts []delivery.Attempt
-	// Folded are the fold members that leave with the claim, with their new values.
+	// Folded are the deliveries that leave with it, in the order in which they were due.
 	Folded []delivery.Row
-	// Past is the slot of an earlier message of the delivery, if the delivery takes a new slot; nil: there is none.
-	Past *PastSlot
-	// Fallback is the delivery to make instead of this one; one that exists already is left out.
-	Fallback *delivery.Row
-}
-
-// IntentMove is a change of a claimed row in the transaction of its intent.
-type IntentMove struct {
-	Send         bool   // the attempt is made nevertheless, in a slot moved to now
-	Address      string // the new address; empty: unchanged
-	Status       delivery.Status
-	SendAt       time.Time
-	Slot         time.Time
-	ExpiresAt    time.Time
-	DeferredBy   reason.Reason
-	Reason       reason.Reason
-	AttemptNo    int
-	Step         int // counts skipped steps too
-	Remaining    int // reminders
-	Trace        string
-	Completed    bool      // sets completed_at
-	UnknownSince time.Time // zero: the outcome of every attempt of the step is known
-	DueAt        time.Time // zero: the step is due at send_at
-	EligibleAt   time.Time // when the message could have left, while its channel delays it; zero: send_at
-	FoldedInto   delivery.ID
-	LeaseUntil   time.Time // without Send: no worker claims the row before then; zero: it is free immediately
 }
 
 // Settlement is the result of one attempt, guarded by the claim's version.

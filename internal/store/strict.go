@@ -78,9 +78,6 @@ func (c *strict) order(t *Tx, text string) {
 			table = m[1]
 		}
 	}
-	if text == lockPersonsByID { // still out of order
-		return
-	}
 	at := slices.Index(lockOrder(), table)
 	if at < 0 {
 		panic(fmt.Sprintf("store: the table of %s has no place in lockOrder: %s", alias, text))

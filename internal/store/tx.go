@@ -38,8 +38,10 @@ type Tx struct {
 	earliest int64                     // µs; the earliest instant at which a written row is due
 	cursors  []*scanCursor             // cursors moved by this transaction; a rollback resets them
 	over     map[instanceRef]time.Time // instances whose messages ended unsent, and when
-	claimed  map[deliveryRef]bool      // deliveries whose intents this transaction decides
-	locked   string                    // the last table of which a statement waited for row locks; see strict
+	claimed  map[deliveryRef]bool      // deliveries that this transaction has claimed
+	// lastPerson is the last one, in the order of locks, that LockPersons has locked.
+	lastPerson PersonRef
+	locked     string // the last table of which a statement waited for row locks; see strict
 }
 
 type conn interface {

@@ -182,7 +182,7 @@ func TestTwoProcesses(t *testing.T) {
 			race(t, 4, func(n int) error {
 				s := stores[n%2]
 				for {
-					claims, err := s.CommitIntents(t.Context(), now, now.Add(30*time.Second), 10, nil, send)
+					claims, err := claimDue(t.Context(), s, now, 10, nil)
 					if err != nil || len(claims) == 0 {
 						return err
 					}

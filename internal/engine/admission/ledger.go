@@ -21,7 +21,6 @@ type Ledger struct {
 	slots    map[holder]*cadence.History    // of contacts whose slots were requested
 	kinds    map[subject.ContactID][]string // of those histories
 	taken    map[subject.ContactID][]place  // reserved slots
-	before   map[subject.ContactID][]place  // slots that earlier ledgers reserved
 	freed    map[subject.ContactID][]place  // loaded or reserved slots that were released
 	policies map[source]cadence.Policy
 	own      map[string]ownRules
@@ -70,17 +69,12 @@ func NewLedger(zones *civil.Zones, now time.Time) *Ledger {
 	}
 }
 
-// Next is an empty ledger for the next round of the same decision, which has loaded more slots. It remembers the slots that were reserved.
-func (b *Ledger) Next() *Ledger {
-	next := NewLedger(b.zones, b.now)
-	next.before, next.freed, next.unread = b.before, b.freed, b.unread
-	if next.before == nil {
-		next.before = map[subject.ContactID][]place{}
+// Forget forgets the loaded slots of a contact, which have been read again. What was reserved and released is remembered.
+func (b *Ledger) Forget(id subject.ContactID) {
+	for _, kind := range b.kinds[id] {
+		delete(b.slots, holder{id, kind})
 	}
-	for of, slots := range b.taken {
-		next.before[of] = append(next.before[of], slots...)
-	}
-	return next
+	delete(b.kinds, id)
 }
 
 // Kind is the kind of a channel, by which limits are counted (A41): sms for every provider.
@@ -314,7 +308,7 @@ func (b *Ledger) history(a SlotRequest) *cadence.History {
 		return history
 	}
 	total := !b.Policy(a.Set, a.Person.Contact, of.kind).Total.Empty()
-	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.before[of.id])+len(b.taken[of.id])+1)
+	slots := make([]cadence.Slot, 0, len(a.Person.Slots)+len(b.taken[of.id])+1)
 	add := func(p place) {
 		if s := p.seenFrom(of.kind); total || !s.Elsewhere {
 			slots = append(slots, s)
@@ -322,9 +316,6 @@ func (b *Ledger) history(a SlotRequest) *cadence.History {
 	}
 	for _, s := range a.Person.Slots {
 		add(place{Kind(s.Channel), cadence.Slot{At: s.At, Type: s.Type, N: s.N, Sent: !s.Waits, Passed: s.Waits && b.over(a, s.At)}})
-	}
-	for _, p := range b.before[of.id] {
-		add(p)
 	}
 	for _, p := range b.taken[of.id] {
 		add(p)

@@ -22,32 +22,14 @@ func present(c store.Claim) string {
 	return now
 }
 
-// readdressed writes the new address into the row of a claim that goes on.
-func (r *admitting) readdressed(c store.Claim, v store.IntentVerdict) store.IntentVerdict {
-	switch {
-	case v.Needs():
-		return v
-	case v.Move == nil:
-		v.Move = &store.IntentMove{
-			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: c.Slot, DeferredBy: c.DeferredBy, Reason: c.Reason, AttemptNo: c.AttemptNo,
-			Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil, UnknownSince: c.UnknownSince, DueAt: c.DueAt,
-			EligibleAt: c.EligibleAt, FoldedInto: c.FoldedInto,
-		}
-	}
-	if v.Move.Send {
-		v.Move.Address = c.Address
-	}
-	return v
-}
-
-// others returns the hash of an address that does not belong to the claim's contact, until its owner has been read.
-func (r *admitting) others(c store.Claim) (string, error) {
-	if c.AddressRead || c.Address == c.Person.AddressOn(admission.Kind(c.Channel)) || c.Person.Has(c.Address) {
-		return "", nil
+// foreign returns the address of a claim if it is not known to be its contact's.
+func (r *admitting) foreign(c *candidate) (ref store.AddressRef, err error) {
+	if c.Address == c.Person.AddressOn(admission.Kind(c.Channel)) || c.Person.Has(c.Address) {
+		return ref, nil
 	}
 	ws, err := r.Catalog.Workspace(c.Workspace)
 	if err != nil {
-		return "", err
+		return ref, err
 	}
-	return ws.Addresses.Hash(subject.NormalizeAddress(c.Address)), nil
+	return store.AddressRef{Workspace: c.Workspace, Hash: ws.Addresses.Hash(subject.NormalizeAddress(c.Address))}, nil
 }

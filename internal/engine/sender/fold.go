@@ -40,77 +40,100 @@ func personOf(c store.Claim) store.PersonRef {
 	return store.PersonRef{Workspace: c.Workspace, ID: c.Contact}
 }
 
+// findFolding adds to the needs of a claim what is needed to fold it. Nothing binds a fold head and its members but the lock on their person.
+func (r *admitting) findFolding(c *candidate) {
+	_, peers := r.peers[peerGroupOf(c.Claim)]
+	mayWait := c.needs.lock || peers
+	if untried(c.Claim) && (c.FoldedInto != 0 || mayWait && c.rules.trigger.Limits.AtSend == definition.LimitFold) {
+		c.needs.lock, c.needs.fold = true, true
+	}
+}
+
 // reserve adds to a claim that is sent the fold members that leave with it. A member that may not leave now by its own rules stays behind and is
 // decided when it is due.
-func (r *admitting) reserve(ledger *admission.Ledger, c store.Claim, live *definition.Set, v *store.IntentVerdict) error {
-	row := c.Row
-	if v.Move != nil {
-		row.Slot, row.FoldedInto = v.Move.Slot, v.Move.FoldedInto
-	}
-	if !row.IsFoldHead() || !untried(c) {
+func (r *admitting) reserve(c *candidate) error {
+	head := c.verdict.row
+	if !head.IsFoldHead() || !untried(c.Claim) {
 		return nil
 	}
-	r.bundles[personOf(c)] = append(r.bundles[personOf(c)], bundle{row: row})
-	for _, member := range c.FoldMembers {
-		rules, err := r.rulesOf(member, live)
+	r.bundles[personOf(c.Claim)] = append(r.bundles[personOf(c.Claim)], bundle{row: head})
+	for _, member := range c.members {
+		rules, err := r.rulesOf(member, c.rules.live)
 		if err != nil {
 			return err
 		}
-		one := store.Claim{Row: member, Person: c.Person}
-		one.Address = present(one)
+		one := &candidate{Claim: store.Claim{Row: member, Person: c.Person}, rules: rules}
+		one.Address = present(one.Claim)
 		one.AttemptNo = 1 // as if it were claimed itself
-		if !r.followsFoldHead(ledger, one, rules, row) {
+		if !r.followsFoldHead(one, head) {
 			continue
 		}
 		member.Trace = admission.Trace(member, rules.policy.Timing, reason.FoldedInto, r.now, time.Time{}, admission.LimitTrace{})
-		member.Status, member.Reason, member.CompletedAt, member.FoldedInto = delivery.Skipped, reason.FoldedInto, r.now, row.ID
+		member.Status, member.Reason, member.CompletedAt, member.FoldedInto = delivery.Skipped, reason.FoldedInto, r.now, head.ID
 		member.SendAt, member.Slot = time.Time{}, time.Time{}
-		v.Folded = append(v.Folded, member)
-		r.recordFolded(one, row)
+		c.verdict.folded = append(c.verdict.folded, member)
+		r.recordFolded(one, head)
 	}
 	return nil
 }
 
 // followsFoldHead reports whether a message may leave now with a head that is sent.
-func (r *admitting) followsFoldHead(ledger *admission.Ledger, c store.Claim, rules rules, head delivery.Row) bool {
+func (r *admitting) followsFoldHead(c *candidate, head delivery.Row) bool {
 	switch {
-	case rules.trigger == nil, rules.channel == nil, rules.off, c.StopReason != "", c.Person.Suppressed:
+	case c.rules.trigger == nil, c.rules.channel == nil, c.rules.off, c.StopReason != "", c.Person.Suppressed:
 		return false
-	case !folds(c, rules), !r.allowed(c, rules), r.late(c, rules) != "":
+	case !folds(c.Claim, c.rules), !r.allowed(c), r.tooLate(c) != "":
 		return false
 	}
-	return ledger.Fits(r.slotRequest(c, rules), c.Row, head)
+	return r.ledger.Fits(r.slotRequest(c), c.Row, head)
 }
 
 // join folds a fold member into its head, or into any other head of the contact that this batch sends. If its head waits for its channel, the member
 // waits too.
-func (r *admitting) join(ledger *admission.Ledger, c store.Claim, rules rules) (v store.IntentVerdict, joined bool) {
-	if !c.IsFoldMember() || !untried(c) {
-		return v, false
+func (r *admitting) join(c *candidate) (joined bool) {
+	if !c.IsFoldMember() || !untried(c.Claim) {
+		return false
 	}
-	for _, b := range r.bundles[personOf(c)] {
+	for _, b := range r.bundles[personOf(c.Claim)] {
 		switch {
-		case b.until.IsZero() && r.followsFoldHead(ledger, c, rules, b.row):
-			v = r.move(c, rules.policy.Timing, "", reason.FoldedInto, delivery.Skip(c.Row, rules.policy, reason.FoldedInto, r.now))
-			v.Move.FoldedInto = b.row.ID
+		case b.until.IsZero() && r.followsFoldHead(c, b.row):
+			c.verdict = r.move(c, c.rules.policy.Timing, "", reason.FoldedInto, delivery.Skip(c.Row, c.rules.policy, reason.FoldedInto, r.now))
+			c.verdict.row.FoldedInto = b.row.ID
 			r.recordFolded(c, b.row)
-			return v, true
+			return true
 		case !b.until.IsZero() && b.row.ID == c.FoldedInto:
-			return r.later(c, rules, b.until.Add(delivery.FoldMemberDelay), reason.RateLimited), true
+			c.verdict = r.later(c, b.until.Add(delivery.FoldMemberDelay), reason.RateLimited)
+			return true
 		}
 	}
-	return v, false
+	return false
 }
 
 // putOff remembers a fold head that waits for its channel.
-func (r *admitting) putOff(c store.Claim, until time.Time) {
+func (r *admitting) putOff(c *candidate, until time.Time) {
 	if c.IsFoldHead() {
-		r.bundles[personOf(c)] = append(r.bundles[personOf(c)], bundle{row: c.Row, until: until})
+		r.bundles[personOf(c.Claim)] = append(r.bundles[personOf(c.Claim)], bundle{row: c.Row, until: until})
 	}
 }
 
-func (r *admitting) recordFolded(c store.Claim, head delivery.Row) {
-	e := describe(c)
+func (r *admitting) recordFolded(c *candidate, head delivery.Row) {
+	e := describe(c.Claim)
 	e.At, e.What, e.Reason, e.Into, e.IntoWorkflow = r.now, journal.Folded, reason.FoldedInto, head.Key, head.Workflow
 	r.entries = append(r.entries, e)
+}
+
+// leaves says where the fold members of a claim go if it does not leave.
+func leaves(was delivery.Row, v verdict) (refold store.Refold, changed bool) {
+	refold = store.Refold{Workspace: was.Workspace, From: was.ID}
+	switch is := v.row; {
+	case !was.IsFoldHead() || !v.changed || v.send:
+		return refold, false
+	case v.fallback != nil:
+		refold.Into = v.fallback.ID
+	case is.IsFoldMember():
+		refold.Into = is.FoldedInto
+	case !is.Status.Final() || is.Step > 0 || is.OutcomeUnknown():
+		return refold, false
+	}
+	return refold, true
 }

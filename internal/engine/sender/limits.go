@@ -16,14 +16,14 @@ import (
 )
 
 // slotRequest describes the slot that a claim asks for now.
-func (r *admitting) slotRequest(c store.Claim, rules rules) admission.SlotRequest {
-	timing, due := rules.policy.Timing, c.NotBefore
+func (r *admitting) slotRequest(c *candidate) admission.SlotRequest {
+	timing, due := c.rules.policy.Timing, c.NotBefore
 	if c.Step > 0 { // a reminder waits for as long as the first message may (R4)
 		due = c.Due()
 	}
 	return admission.SlotRequest{
-		Set: rules.live, Person: c.Person, Channel: c.Channel, Type: c.Type, Limits: rules.trigger.Limits,
-		Now: r.now, Until: timing.ExpiresAt(due, due), Fold: folds(c, rules),
+		Set: c.rules.live, Person: c.Person, Channel: c.Channel, Type: c.Type, Limits: c.rules.trigger.Limits,
+		Now: r.now, Until: timing.ExpiresAt(due, due), Fold: folds(c.Claim, c.rules),
 		Planned: admission.OwnClock(c.Row, &r.Catalog.Zones),
 	}
 }
@@ -32,107 +32,104 @@ func (r *admitting) slotRequest(c store.Claim, rules rules) admission.SlotReques
 func (r *admitting) floor() store.Floor {
 	floors := admission.NewFloors(&r.Catalog.Zones, r.now, nil)
 	return func(ws subject.WorkspaceID, c subject.Contact) time.Time {
-		return floors.Of(r.live[ws], c) // the decision that asks for slots has loaded it
+		return floors.Of(r.live[ws], c) // the screening has loaded it
 	}
 }
 
-// earlier reports whether the slot of a row belongs to a message that was sent already: a reminder has no slot before it is due (R1).
-func earlier(row delivery.Row) bool {
-	return row.Step > 0 && !row.Slot.IsZero() && !row.Slot.After(row.LastSentAt)
+// needsOfLimits says what the decision about a claim needs to know of its person. A claim that has a slot is judged by slots that are read without a
+// lock: others reserve their slots around this one, so the claim keeps it unless the rules have changed or something critical went first. Two cases
+// need the lock all the same: a policy that counts only sent messages, under which nobody reserves anything, and a slot that will soon have passed,
+// which a worker with a faster clock may count as passed.
+func (r *admitting) needsOfLimits(c *candidate) (slots, lock bool) {
+	policy := r.ledger.Limiting(c.ask)
+	limited, placed := !policy.Unlimited(), r.placed(c)
+	switch {
+	case c.OutcomeUnknown():
+		return false, false
+	case r.asks(c):
+		return false, true
+	case placed && !limited:
+		return false, !r.keepsSlot(c)
+	case placed:
+		lock = policy.SentOnly() || 2*r.now.Sub(c.Slot) > policy.Grace()
+		return !lock, lock
+	case !limited && !hasFallback(c.rules): // nothing is counted, so nothing has to be known
+		return false, false
+	case c.ask.Limits.Uncounted && !hasFallback(c.rules):
+		return true, false
+	}
+	return false, true
 }
 
-// standing reports whether a claim may leave in its own slot. It decides without a lock: others reserve their slots around this one, so the claim
-// keeps it unless the rules have changed or something critical went first. Two cases need the lock all the same: a policy that counts only sent
-// messages, under which nobody reserves anything, and a slot that will soon have passed, which a worker with a faster clock may count as passed.
-func (r *admitting) standing(ledger *admission.Ledger, c store.Claim, rules rules) (admitted bool, need store.IntentVerdict) {
-	if c.OutcomeUnknown() { // a message that may have arrived did so in its old slot, which it keeps
-		return true, need
+// stands reports whether a claim may leave in its own slot. known is false if it may not, and its person has to be locked for another one.
+func (r *admitting) stands(c *candidate) (stands, known bool) {
+	switch {
+	case c.OutcomeUnknown(): // a message that may have arrived did so in its old slot, which it keeps
+		return true, true
+	case r.asks(c), !r.placed(c):
+		return false, true
+	case !r.keepsSlot(c):
+		return false, c.Person.Locked
 	}
-	a := r.slotRequest(c, rules)
-	policy := ledger.Limiting(a)
-	limited := !policy.Unlimited()
-	if gathered, inPeers := r.peers[peerGroupOf(c)]; inPeers && limited && !a.Limits.Uncounted {
-		need.NeedLock = !c.Person.Locked
-		if !gathered {
-			need.NeedDue = admission.Kind(c.Channel)
-		}
-		return false, need
+	if r.ledger.Policy(c.rules.live, c.Person.Contact, admission.Kind(c.Channel)).SentOnly() { // also for messages that the policy lets pass
+		r.ledger.Release(c.ask, c.Slot, c.Type)
+		r.ledger.Send(c.ask, c.Slot)
 	}
-	if !r.placed(c, policy) {
-		switch {
-		case !limited && !hasFallback(rules): // nothing is counted, so nothing has to be known
-		case a.Limits.Uncounted && !hasFallback(rules):
-			need.NeedSlots = !c.Person.SlotsRead
-		default:
-			need.NeedLock = !c.Person.Locked
-		}
-		return false, need
-	}
-	if limited && !c.Person.Locked && (policy.SentOnly() || 2*r.now.Sub(c.Slot) > policy.Grace()) {
-		return false, store.IntentVerdict{NeedLock: true}
-	}
-	if limited && !c.Person.SlotsRead {
-		return false, store.IntentVerdict{NeedSlots: true}
-	}
-	// Within the grace, slots are compared with the slot and not with the clock.
-	a.Now = c.Slot
-	if ledger.Try(a, c.Row).At.Equal(c.Slot) {
-		if ledger.Policy(rules.live, c.Person.Contact, admission.Kind(c.Channel)).SentOnly() { // also for messages that the policy lets pass
-			ledger.Release(a, c.Slot, c.Type)
-			ledger.Send(a, c.Slot)
-		}
-		return true, need
-	}
-	need.NeedLock = !c.Person.Locked
-	return false, need
+	return true, true
+}
+
+// keepsSlot reports whether a claim may leave in its own slot, by the limits as they are known now.
+func (r *admitting) keepsSlot(c *candidate) bool {
+	own := c.ask
+	own.Now = c.Slot // within the grace, slots are compared with the slot and not with the clock
+	return r.ledger.Try(own, c.Row).At.Equal(c.Slot)
 }
 
 // placed reports whether a claim has a slot of its own that has not passed.
-func (r *admitting) placed(c store.Claim, policy cadence.Policy) bool {
+func (r *admitting) placed(c *candidate) bool {
 	age := r.now.Sub(c.Slot)
-	return !c.Slot.IsZero() && !earlier(c.Row) && age >= 0 && age <= policy.Grace()
+	return !c.Slot.IsZero() && !delivery.SlotUsed(c.Row) && age >= 0 && age <= r.ledger.Limiting(c.ask).Grace()
 }
 
 func hasFallback(rules rules) bool { return len(rules.trigger.Fallback) > 0 }
 
 // admit finds a slot from now on for a claim that has none, or that has lost its own.
-func (r *admitting) admit(ledger *admission.Ledger, c store.Claim, rules rules) store.IntentVerdict {
-	a := r.slotRequest(c, rules)
-	first := c.Slot.IsZero() && !c.IsFoldMember() || earlier(c.Row) // it has not been admitted yet
-	r.release(ledger, c, a)
-	if age := r.now.Sub(c.LeavesAt()); c.IsFoldMember() && age >= 0 && age <= ledger.Limiting(a).Grace() {
+func (r *admitting) admit(c *candidate) verdict {
+	a := c.ask
+	first := c.Slot.IsZero() && !c.IsFoldMember() || delivery.SlotUsed(c.Row) // it has not been admitted yet
+	r.release(c)
+	if age := r.now.Sub(c.LeavesAt()); c.IsFoldMember() && age >= 0 && age <= r.ledger.Limiting(a).Grace() {
 		a.Now = c.LeavesAt() // it may have the slot of its fold head
 	}
-	verdict := ledger.Try(a)
-	if r.placed(c, ledger.Limiting(a)) && (verdict.Reason == reason.DeferredTooLong || verdict.At.After(r.now)) {
+	found := r.ledger.Try(a)
+	if r.placed(c) && (found.Reason == reason.DeferredTooLong || found.At.After(r.now)) {
 		own := a // it asked with its peers, and must not lose by that
 		own.Now = c.Slot
-		if v := ledger.Try(own); v.Reason == "" && v.At.Equal(c.Slot) {
-			a, verdict = own, v
+		if v := r.ledger.Try(own); v.Reason == "" && v.At.Equal(c.Slot) {
+			a, found = own, v
 		}
 	}
-	if verdict.Reason != reason.DeferredTooLong && !verdict.At.After(r.now) {
-		into := c.FoldedInto
+	if found.Reason != reason.DeferredTooLong && !found.At.After(r.now) {
+		v := verdict{row: c.Row, send: true, changed: true, past: past(c)}
+		v.row.Slot = r.ledger.Send(a, found.At)
 		if c.IsFoldMember() { // it leaves by itself, with the members of its former head
-			into = c.ID
+			v.row.FoldedInto = c.ID
 		}
-		return store.IntentVerdict{Past: past(c), Move: &store.IntentMove{
-			Send: true, Status: c.Status, SendAt: c.SendAt, Slot: ledger.Send(a, verdict.At), DeferredBy: c.DeferredBy, Reason: c.Reason,
-			AttemptNo: c.AttemptNo, Step: c.Step, Remaining: c.RemindersRemaining, Trace: c.Trace, LeaseUntil: r.leaseUntil,
-			UnknownSince: c.UnknownSince, DueAt: c.DueAt, EligibleAt: c.EligibleAt, FoldedInto: into,
-		}}
+		return v
 	}
-	because := ledger.Trace(a, verdict)
-	v := r.withheld(ledger, c, rules, a, verdict, first)
-	v.Move.Trace = admission.Trace(c.Row, rules.policy.Timing, verdict.Reason, r.now, v.Move.SendAt, because)
+	because := r.ledger.Trace(a, found)
+	v := r.withhold(c, a, found, first)
+	if trace := admission.Trace(c.Row, c.rules.policy.Timing, found.Reason, r.now, v.row.SendAt, because); trace != "" {
+		v.row.Trace = trace
+	}
 	return v
 }
 
-// withheld decides what happens to a claim that a limit keeps from leaving now.
-func (r *admitting) withheld(ledger *admission.Ledger, c store.Claim, rules rules, a admission.SlotRequest, verdict cadence.Verdict, first bool) store.IntentVerdict {
-	timing, limits, tooLong := rules.policy.Timing, rules.trigger.Limits, verdict.Reason == reason.DeferredTooLong
-	if !first || c.FallbackOf != 0 || admission.FallsBack(limits, verdict) {
-		if v, ok := r.fallback(ledger, c, rules, verdict.Reason); ok {
+// withhold decides what happens to a claim that a limit keeps from leaving now.
+func (r *admitting) withhold(c *candidate, a admission.SlotRequest, found cadence.Verdict, first bool) verdict {
+	policy, limits, tooLong := c.rules.policy, c.rules.trigger.Limits, found.Reason == reason.DeferredTooLong
+	if !first || c.FallbackOf != 0 || admission.FallsBack(limits, found) {
+		if v, ok := r.fallback(c, found.Reason); ok {
 			return v
 		}
 	}
@@ -140,62 +137,62 @@ func (r *admitting) withheld(ledger *admission.Ledger, c store.Claim, rules rule
 	a.Fold = a.Fold && !leftOut
 	switch {
 	case tooLong && c.Step > 0, leftOut && !tooLong:
-		return r.move(c, timing, journal.Skipped, verdict.Reason, delivery.Skip(c.Row, rules.policy, verdict.Reason, r.now))
+		return r.move(c, policy.Timing, journal.Skipped, found.Reason, delivery.Skip(c.Row, policy, found.Reason, r.now))
 	case !tooLong && !first && limits.AtSend == definition.LimitFail:
-		return r.fail(c, rules, verdict.Reason)
+		return r.fail(c, found.Reason)
 	}
-	placed, ok := ledger.Place(a, c.Row, verdict)
+	placed, ok := r.ledger.Place(a, c.Row, found)
 	if !ok {
-		return r.end(c, delivery.Expired, verdict.Reason)
+		return r.end(c, delivery.Expired, found.Reason)
 	}
 	later := stay(c)
 	later.SendAt = placed.SendAt
-	v := r.move(c, timing, "", placed.DeferredBy, later)
+	v := r.move(c, policy.Timing, "", placed.DeferredBy, later)
 	r.record(journal.Deferred, c, placed.DeferredBy, placed.LeavesAt())
-	v.Past = past(c)
-	v.Move.Slot, v.Move.DeferredBy, v.Move.Reason, v.Move.FoldedInto = placed.Slot, placed.DeferredBy, c.Reason, placed.FoldedInto
-	v.Move.DueAt = time.Time{} // waiting for a limit is never lateness (R2)
+	v.past = past(c)
+	v.row.Slot, v.row.DeferredBy, v.row.Reason, v.row.FoldedInto = placed.Slot, placed.DeferredBy, c.Reason, placed.FoldedInto
+	v.row.DueAt = time.Time{} // waiting for a limit is never lateness (R2)
 	return v
 }
 
 // past returns the slot that a claim gives up for another one, if a message was sent in it.
-func past(c store.Claim) *store.PastSlot {
-	if !earlier(c.Row) {
+func past(c *candidate) *delivery.PastSlot {
+	if !delivery.SlotUsed(c.Row) {
 		return nil
 	}
-	return &store.PastSlot{
+	return &delivery.PastSlot{
 		Workspace: c.Workspace, Contact: c.Contact, Delivery: c.ID, Slot: c.Slot, Type: c.Type, Channel: c.Channel,
 	}
 }
 
 // fail ends a step that a limit keeps from leaving, if the workflow says so (decision 4): a first message fails, a reminder is skipped.
-func (r *admitting) fail(c store.Claim, rules rules, why reason.Reason) store.IntentVerdict {
-	change := delivery.Skip(c.Row, rules.policy, why, r.now)
+func (r *admitting) fail(c *candidate, why reason.Reason) verdict {
+	change := delivery.Skip(c.Row, c.rules.policy, why, r.now)
 	if c.Step == 0 {
 		change.Status = delivery.Failed
 	}
-	return r.move(c, rules.policy.Timing, journal.Failed, why, change)
+	return r.move(c, c.rules.policy.Timing, journal.Failed, why, change)
 }
 
 // fallback replaces a first message that a limit keeps from leaving by one on the first channel on which its contact has an address and is free now
 // (A40). The delivery itself is skipped with the limit's reason.
-func (r *admitting) fallback(ledger *admission.Ledger, c store.Claim, rules rules, why reason.Reason) (v store.IntentVerdict, ok bool) {
+func (r *admitting) fallback(c *candidate, why reason.Reason) (v verdict, ok bool) {
 	if c.Step > 0 {
 		return v, false
 	}
-	for row, channel := range r.standIns(c, rules) {
-		a := r.slotRequest(c, rules)
+	for row, channel := range r.standIns(c.Claim, c.rules) {
+		a := c.ask
 		a.Channel = row.Channel
-		if verdict := r.Channels.Resting(c.Workspace, channel, r.now); !verdict.OK {
+		if rest := r.Channels.Resting(c.Workspace, channel, r.now); !rest.OK {
 			continue
 		}
-		if at := ledger.Try(a); at.Reason != "" {
+		if at := r.ledger.Try(a); at.Reason != "" {
 			continue
 		}
-		row = standIn(row, c, delivery.ID(r.Store.NewID(r.now)))
-		row.SendAt, row.Slot, row.CreatedAt = r.now, ledger.Reserve(a, r.now), r.now
-		v = r.move(c, rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, rules.policy, why, r.now))
-		v.Fallback = &row
+		row = standIn(row, c.Claim, delivery.ID(r.Store.NewID(r.now)))
+		row.SendAt, row.Slot, row.CreatedAt = r.now, r.ledger.Reserve(a, r.now), r.now
+		v = r.move(c, c.rules.policy.Timing, journal.Skipped, why, delivery.Skip(c.Row, c.rules.policy, why, r.now))
+		v.fallback = &row
 		r.entries = append(r.entries, admission.Entry(row, c.Person.ExtID, r.now))
 		return v, true
 	}

@@ -21,82 +21,79 @@ type peerGroup struct {
 
 func peerGroupOf(c store.Claim) peerGroup { return peerGroup{personOf(c), admission.Kind(c.Channel)} }
 
-// candidate is a claim in one round of its decision.
-type candidate struct {
-	store.Claim
-	rules   rules
-	was     string              // the address before readdressing
-	verdict store.IntentVerdict // if stopped
-	stopped bool
-}
-
-// inOrder finds the claims that must ask for a slot, has the rest of their peer groups claimed with them, and returns the indexes of all claims in
-// the order of decision: peers in the order in which they were due, each fold member after its head.
-func (r *admitting) inOrder(asked []candidate) []int {
-	order := make([]int, len(asked))
-	members := map[peerGroup][]int{}
-	for i, a := range asked {
-		order[i] = i
-		if a.stopped || a.OutcomeUnknown() {
-			continue
-		}
-		ask := r.slotRequest(a.Claim, a.rules)
-		policy := r.ledger.Limiting(ask)
-		if policy.Unlimited() || ask.Limits.Uncounted {
-			continue
-		}
-		of := peerGroupOf(a.Claim)
-		members[of] = append(members[of], i)
-		if _, known := r.peers[of]; known {
-			continue
-		}
-		if !r.placed(a.Claim, policy) || a.Person.SlotsRead && !r.keepsSlot(a) {
-			r.peers[of] = false
+// findPeers finds the groups that must ask for slots: a claim of each has none, or cannot keep its own.
+func (r *admitting) findPeers(at turn) {
+	for c := range r.undecided {
+		of := peerGroupOf(c.Claim)
+		if _, known := r.peers[of]; !known && r.counts(c) && (!r.placed(c) || c.Person.SlotsRead && !r.keepsSlot(c)) {
+			r.peers[of] = at
 		}
 	}
-	for of, list := range members {
-		claimed, inPeers := r.peers[of]
-		if !inPeers {
+}
+
+// counts reports whether a claim asks for a slot together with others, if it has to ask for one.
+func (r *admitting) counts(c *candidate) bool {
+	return !c.OutcomeUnknown() && !c.ask.Limits.Uncounted && !r.ledger.Limiting(c.ask).Unlimited()
+}
+
+// asks reports whether a claim asks for a slot with its peers.
+func (r *admitting) asks(c *candidate) bool {
+	_, peers := r.peers[peerGroupOf(c.Claim)]
+	return peers && r.counts(c)
+}
+
+// turnOf returns when the peers of a claim are decided; 0: it does not ask for a slot with others.
+func (r *admitting) turnOf(c *candidate) turn {
+	if !r.asks(c) {
+		return 0
+	}
+	return r.peers[peerGroupOf(c.Claim)]
+}
+
+// inOrder returns the claims of a turn in the order of decision: peers in the order in which they were due, each fold member after its head. Peers
+// release their slots before any of them is decided.
+func (r *admitting) inOrder(now turn) []*candidate {
+	var order []*candidate
+	peers := map[peerGroup][]int{}
+	for _, c := range r.list {
+		if c.decided || c.turn != now {
 			continue
 		}
-		sorted := slices.SortedStableFunc(slices.Values(list), func(i, k int) int { return inTurn(asked, list, i, k) })
-		for n, i := range list {
-			order[i] = sorted[n]
+		if !c.halted && r.asks(c) {
+			peers[peerGroupOf(c.Claim)] = append(peers[peerGroupOf(c.Claim)], len(order))
+			r.release(c)
 		}
-		if !claimed {
-			continue // it is decided in the next round
+		order = append(order, c)
+	}
+	for _, places := range peers {
+		group := make([]*candidate, len(places))
+		for n, i := range places {
+			group[n] = order[i]
 		}
-		for _, i := range list {
-			r.release(r.ledger, asked[i].Claim, r.slotRequest(asked[i].Claim, asked[i].rules))
+		for n, c := range slices.SortedStableFunc(slices.Values(group), func(a, b *candidate) int { return inTurn(group, a, b) }) {
+			order[places[n]] = c
 		}
 	}
 	return order
 }
 
-// keepsSlot reports whether a claim may leave in its own slot, by the limits as they are before this batch.
-func (r *admitting) keepsSlot(a candidate) bool {
-	ask := r.slotRequest(a.Claim, a.rules)
-	ask.Now = a.Slot
-	return r.ledger.Try(ask, a.Row).At.Equal(a.Slot)
-}
-
 // inTurn compares the order of two claims of a peer group.
-func inTurn(asked []candidate, group []int, i, k int) int {
-	with := func(i int) (delivery.Row, bool) {
-		if row := asked[i].Row; row.IsFoldMember() {
-			for _, n := range group {
-				if asked[n].ID == row.FoldedInto {
-					return asked[n].Row, true
+func inTurn(group []*candidate, a, b *candidate) int {
+	with := func(c *candidate) (delivery.Row, bool) {
+		if c.IsFoldMember() {
+			for _, head := range group {
+				if head.ID == c.FoldedInto {
+					return head.Row, true
 				}
 			}
 		}
-		return asked[i].Row, false
+		return c.Row, false
 	}
-	a, rides := with(i)
-	b, follows := with(k)
+	x, follows := with(a)
+	y, after := with(b)
 	return cmp.Or(
-		a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID), compareBool(rides, follows),
-		asked[i].NotBefore.Compare(asked[k].NotBefore), cmp.Compare(asked[i].ID, asked[k].ID),
+		x.NotBefore.Compare(y.NotBefore), cmp.Compare(x.ID, y.ID), compareBool(follows, after),
+		a.NotBefore.Compare(b.NotBefore), cmp.Compare(a.ID, b.ID),
 	)
 }
 
@@ -111,17 +108,17 @@ func compareBool(a, b bool) int {
 }
 
 // release gives up the slot of a claim that asks for another one.
-func (r *admitting) release(ledger *admission.Ledger, c store.Claim, a admission.SlotRequest) {
-	if !c.Slot.IsZero() && !earlier(c.Row) && !r.released[c.ID] {
+func (r *admitting) release(c *candidate) {
+	if !c.Slot.IsZero() && !delivery.SlotUsed(c.Row) && !r.released[c.ID] {
 		r.released[c.ID] = true
-		ledger.Release(a, c.Slot, c.Type)
+		r.ledger.Release(c.ask, c.Slot, c.Type)
 	}
 }
 
 // keep takes back the slot that a claim has released, because another reason than its limits delays it.
-func (r *admitting) keep(ledger *admission.Ledger, c store.Claim, rules rules) {
+func (r *admitting) keep(c *candidate) {
 	if r.released[c.ID] {
 		delete(r.released, c.ID)
-		ledger.Reserve(r.slotRequest(c, rules), c.Slot)
+		r.ledger.Reserve(c.ask, c.Slot)
 	}
 }

@@ -51,8 +51,7 @@ const (
 
 // Store is what the sender needs of the store.
 type Store interface {
-	CommitIntents(ctx context.Context, now, leaseUntil time.Time, limit int, floor store.Floor,
-		decide func(claims []store.Claim, locked bool) ([]store.IntentVerdict, error)) ([]store.Claim, error)
+	Write(ctx context.Context, work func(*store.Tx) error) error
 	Settle(ctx context.Context, now time.Time, results []store.Settlement) (stale []delivery.ID, err error)
 	RenewLeases(ctx context.Context, now, until time.Time, leases []store.LeaseRef) (lost []delivery.ID, err error)
 	Unfold(ctx context.Context, now time.Time, list []store.Unfold) (int, error)
@@ -87,6 +86,7 @@ type Config struct {
 // The names of the failpoints.
 const (
 	BeforeIntent = "before_intent"
+	Claimed      = "claimed" // inside the transaction of the intent
 	AfterIntent  = "after_intent"
 	BeforeResult = "before_result"
 )
@@ -156,14 +156,17 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 func (s *Sender) claim(ctx context.Context, now time.Time, limit int, counts *Counts) ([]store.Claim, map[delivery.ID]time.Time, error) {
 	// Every delivery of a batch may be pinned to a different set, and the catalog keeps fewer sets than a batch has rows.
 	for tries := 1; ; tries++ {
-		r := admitting{Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{}}
-		claims, err := s.Store.CommitIntents(ctx, now, r.leaseUntil, limit, r.floor(), r.decide)
+		r := admitting{
+			Sender: s, now: now, leaseUntil: now.Add(s.Lease), live: map[subject.WorkspaceID]*definition.Set{},
+			early: map[store.PersonRef]bool{}, late: map[peerGroup]bool{},
+		}
+		err := s.Store.Write(ctx, func(tx *store.Tx) error { return r.commit(tx, limit) })
 		if err == nil {
 			counts.Claimed, counts.Reclaimed = r.claimed, r.reclaimed
 			for _, e := range r.entries {
 				s.Journal.Write(e)
 			}
-			return claims, r.instants, nil
+			return r.sent, r.instants, nil
 		}
 		if loaded, loadErr := s.Catalog.Load(ctx, err); loadErr != nil {
 			return nil, nil, fmt.Errorf("commit intents: %w", loadErr)
