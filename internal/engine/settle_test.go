@@ -30,12 +30,12 @@ type away struct {
 	tried chan struct{}
 }
 
-func (a *away) Settle(ctx context.Context, now time.Time, results []store.Settlement) ([]delivery.ID, error) {
+func (a *away) Write(ctx context.Context, work func(*store.Tx) error) error {
 	if a.gone.Load() {
 		a.tried <- struct{}{}
-		return nil, errors.New("too many connections")
+		return errors.New("too many connections")
 	}
-	return a.Store.Settle(ctx, now, results)
+	return a.Store.Write(ctx, work)
 }
 
 // blind is a store whose events cannot be read.
@@ -92,9 +92,8 @@ func TestResultsAreWrittenWhenTheDatabaseIsBack(t *testing.T) {
 		b := enginetest.Setup(t, s, csi, nil)
 		id := b.Post(visit).Instances[0].Deliveries[0].ID
 		db := &away{Store: s, tried: make(chan struct{})}
-		db.gone.Store(true)
 		var sent atomic.Int64
-		w := sendersOf(b, db, provider("memory", func() error { sent.Add(1); return nil }))
+		w := sendersOf(b, db, provider("memory", func() error { db.gone.Store(sent.Add(1) == 1); return nil }))
 		times := sleepClock{b.Clock, make(chan time.Time)}
 		w.Clock = times
 		done := make(chan error, 1)

@@ -111,11 +111,11 @@ func BenchmarkSend(b *testing.B) {
 		if err != nil || len(claims) == 0 {
 			return 0, err
 		}
-		list := make([]store.Settlement, len(claims))
+		list := make([]settlement, len(claims))
 		for i, c := range claims {
 			list[i] = accepted(c)
 		}
-		_, err = f.s.Settle(f.Context(), now, list)
+		_, err = settle(f.Context(), f.s, list...)
 		return len(claims), err
 	})
 }

@@ -205,11 +205,21 @@ func (f fixture) exec(text string, args ...any) {
 	}
 }
 
+// settlement is what follows from an attempt.
+type settlement struct {
+	store.Claim
+	delivery.Change
+	Attempt delivery.Attempt
+	Content *store.Content
+}
+
 // accepted returns the settlement of a first message that was accepted, with a reminder a day later.
-func accepted(c store.Claim) store.Settlement {
-	return store.Settlement{
-		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: true, Step: c.Step + 1, Status: delivery.Sent,
-		SendAt: now.Add(24 * time.Hour), ExpiresAt: now.Add(30 * 24 * time.Hour), Remaining: 1, Reason: reason.Delivered,
+func accepted(c store.Claim) settlement {
+	return settlement{
+		Claim: c, Change: delivery.Change{
+			Accepted: true, Step: c.Step + 1, Status: delivery.Sent,
+			SendAt: now.Add(24 * time.Hour), ExpiresAt: now.Add(30 * 24 * time.Hour), Remaining: 1, Reason: reason.Delivered,
+		},
 		Attempt: delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel, IdempotencyKey: "k",
 			IntentAt: c.IntentAt, SettledAt: now, Outcome: delivery.AttemptDelivered, Reason: reason.Delivered, ProviderID: "p-1",
@@ -218,16 +228,79 @@ func accepted(c store.Claim) store.Settlement {
 }
 
 // refused returns the settlement of a try that failed and is repeated in five minutes.
-func refused(c store.Claim) store.Settlement {
+func refused(c store.Claim) settlement {
 	s := accepted(c)
-	s.Accepted, s.Step, s.Status, s.SendAt, s.RetryCount, s.Remaining = false, c.Step, c.Status, now.Add(5*time.Minute), 1, c.RemindersRemaining
-	s.Reason, s.Attempt.Outcome, s.Attempt.Reason, s.Attempt.ProviderID = reason.TemporaryError, delivery.AttemptFailed, reason.TemporaryError, ""
+	s.Change = delivery.Change{Step: c.Step, Status: c.Status, SendAt: now.Add(5 * time.Minute), ExpiresAt: s.Change.ExpiresAt, RetryCount: 1, Remaining: c.RemindersRemaining}
+	s.Change.Reason, s.Attempt.Outcome, s.Attempt.Reason, s.Attempt.ProviderID = reason.TemporaryError, delivery.AttemptFailed, reason.TemporaryError, ""
 	return s
 }
 
-func (f fixture) settle(list ...store.Settlement) []delivery.ID {
+// settle writes results and returns those that came too late. The first try takes the rows as they were claimed.
+func settle(ctx context.Context, s *store.Store, list ...settlement) (stale []delivery.ID, err error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	tries := 0
+	err = s.Write(ctx, func(tx *store.Tx) error {
+		stale = nil
+		held, err := held(tx, &tries, list, func(s settlement) delivery.Row { return s.Row })
+		if err != nil {
+			return err
+		}
+		var writes []store.Settlement
+		for _, s := range list {
+			row, ok := held[s.ID]
+			if !ok {
+				stale = append(stale, s.ID)
+				continue
+			}
+			next, release := delivery.Settled(row, s.Change, now)
+			writes = append(writes, store.Settlement{Row: next, Was: row.Status, Release: release, Attempt: s.Attempt, Content: s.Content})
+		}
+		return tx.WriteSettlements(now, writes)
+	})
+	return stale, err
+}
+
+// release releases claims, which move to at; zero: they stay where they are.
+func release(ctx context.Context, s *store.Store, at time.Time, claims ...store.Claim) error {
+	tries := 0
+	return s.Write(ctx, func(tx *store.Tx) error {
+		held, err := held(tx, &tries, claims, func(c store.Claim) delivery.Row { return c.Row })
+		var rows []delivery.Row
+		for _, row := range held {
+			rows = append(rows, delivery.Released(row, at, reason.ChannelDown, `{"until":1}`))
+		}
+		if err != nil {
+			return err
+		}
+		return tx.ReleaseClaims(rows)
+	})
+}
+
+func held[T any](tx *store.Tx, tries *int, of []T, row func(T) delivery.Row) (map[delivery.ID]delivery.Row, error) {
+	var rows []delivery.Row
+	var refs []store.LeaseRef
+	for _, v := range of {
+		rows = append(rows, row(v))
+		refs = append(refs, store.LeaseRef{Workspace: row(v).Workspace, ID: row(v).ID, Version: row(v).Version})
+	}
+	if *tries++; *tries > 1 {
+		var err error
+		if rows, err = tx.LockClaims(refs); err != nil {
+			return nil, err
+		}
+	}
+	held := map[delivery.ID]delivery.Row{}
+	for _, row := range rows {
+		held[row.ID] = row
+	}
+	return held, nil
+}
+
+func (f fixture) settle(list ...settlement) []delivery.ID {
 	f.Helper()
-	stale, err := f.s.Settle(f.Context(), now, list)
+	stale, err := settle(f.Context(), f.s, list...)
 	f.must(err)
 	return stale
 }

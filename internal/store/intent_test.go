@@ -194,14 +194,14 @@ func TestRacingSendersClaimEachDeliveryOnce(t *testing.T) {
 				if err != nil || len(claims) == 0 {
 					return err
 				}
-				list := make([]store.Settlement, len(claims))
+				list := make([]settlement, len(claims))
 				mu.Lock()
 				for i, c := range claims {
 					claimed[c.ID]++
 					list[i] = accepted(c)
 				}
 				mu.Unlock()
-				if stale, err := s.Settle(t.Context(), now, list); err != nil || len(stale) > 0 {
+				if stale, err := settle(t.Context(), s, list...); err != nil || len(stale) > 0 {
 					return fmt.Errorf("%d stale: %w", len(stale), err)
 				}
 			}

@@ -47,40 +47,30 @@ func (s *Store) RenewLeases(ctx context.Context, now, until time.Time, leases []
 	return lost, nil
 }
 
-// A delivery with a stop request is not moved: its next claim ends it.
-const movable = `(r.send_at > 0 AND delivery.send_at > 0 AND delivery.stop_reason = '')`
-
 const releaseClaims = `
-UPDATE delivery SET lease_until = 0, intent_at = 0, attempt_no = delivery.attempt_no - 1, version = delivery.version + 1,
-  send_at = CASE WHEN ` + movable + ` THEN r.send_at ELSE delivery.send_at END,
-  due_at = CASE WHEN ` + movable + ` AND delivery.due_at = 0 THEN delivery.send_at ELSE delivery.due_at END,
-  eligible_at = CASE WHEN ` + movable + ` AND delivery.eligible_at = 0 THEN delivery.send_at ELSE delivery.eligible_at END,
-  reason = CASE WHEN ` + movable + ` THEN r.reason ELSE delivery.reason END,
-  trace = CASE WHEN ` + movable + ` THEN r.trace ELSE delivery.trace END
-FROM /*ROWS $1 (ws bigint, id bigint, version bigint, send_at bigint, reason text, trace text)*/ AS r
-WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.version = r.version
-RETURNING delivery.send_at`
+UPDATE delivery SET lease_until = 0, intent_at = 0, attempt_no = r.attempt_no, version = delivery.version + 1,
+  send_at = r.send_at, due_at = r.due_at, eligible_at = r.eligible_at, reason = r.reason, trace = r.trace
+FROM /*ROWS $1 (ws bigint, id bigint, version bigint, was text, stop_reason text, attempt_no bigint, send_at bigint, due_at bigint,
+  eligible_at bigint, reason text, trace text)*/ AS r
+WHERE delivery.ws = r.ws AND delivery.id = r.id AND delivery.status = r.was AND delivery.stop_reason = r.stop_reason AND delivery.version = r.version`
 
-// ReleaseClaims frees claims whose request has not begun: it clears lease and intent and restores the number of the attempt.
-// Claims that another worker holds by now are left alone.
-func (s *Store) ReleaseClaims(ctx context.Context, claims []Release) error {
-	if len(claims) == 0 {
-		return nil
-	}
-	claims = slices.SortedFunc(slices.Values(claims), func(a, b Release) int { return compareLeases(a.LeaseRef, b.LeaseRef) })
+// ReleaseClaims writes the new values of claims whose request has not begun. It returns ErrAgain if one is not as it was read, by
+// its version, status or stop.
+func (t *Tx) ReleaseClaims(claims []delivery.Row) error {
 	var rows rowset
-	for _, c := range claims {
-		rows.row().int(int64(c.Workspace)).int(int64(c.ID)).int(c.Version).int(dueMicros(c.SendAt)).text(string(c.Reason)).text(c.Trace)
+	for _, d := range slices.SortedFunc(slices.Values(claims), func(a, b delivery.Row) int {
+		return compareDeliveryRef(deliveryRef{a.Workspace, a.ID}, deliveryRef{b.Workspace, b.ID})
+	}) {
+		rows.row().int(int64(d.Workspace)).int(int64(d.ID)).int(d.Version).text(string(d.Status)).text(string(d.StopReason)).int(int64(d.AttemptNo)).
+			int(dueMicros(d.SendAt)).int(dueMicros(d.DueAt)).int(eligibleMicros(d)).text(string(d.Reason)).text(d.Trace)
+		t.dueDelivery(d)
 	}
-	err := s.Write(ctx, func(t *Tx) error {
-		due, err := query(t, scanInt, releaseClaims, &rows)
-		for _, at := range due {
-			t.due(at)
-		}
-		return err
-	})
+	n, err := t.exec(releaseClaims, &rows)
 	if err != nil {
 		return fmt.Errorf("release claims: %w", err)
+	}
+	if n < int64(len(claims)) {
+		return ErrAgain
 	}
 	return nil
 }

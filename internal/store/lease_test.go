@@ -37,7 +37,9 @@ func TestRenewAndReleaseLeases(t *testing.T) {
 		if d := f.row(claims[0].ID); !d.LeaseUntil.Equal(claims[0].LeaseUntil) {
 			t.Errorf("a lost lease was renewed")
 		}
-		f.must(s.ReleaseClaims(t.Context(), []store.Release{{LeaseRef: gone}, {LeaseRef: lease(claims[1])}}))
+		stale := claims[0]
+		stale.Version--
+		f.must(release(t.Context(), s, time.Time{}, stale, claims[1]))
 		want := claims[1].Row
 		want.LeaseUntil, want.IntentAt, want.AttemptNo, want.Version = time.Time{}, time.Time{}, 0, 2
 		if diff := cmp.Diff(want, f.row(want.ID)); diff != "" {
@@ -232,7 +234,7 @@ func TestOnCommitReportsTheEarliestInstant(t *testing.T) {
 		claims := f.claim(now)
 		expect("claims")
 		s1, s2 := accepted(claims[0]), refused(claims[1])
-		s2.LeaseUntil = now.Add(10 * time.Minute)
+		s2.HeldBackTo = now.Add(10 * time.Minute)
 		f.settle(s1, s2)
 		expect("results", now.Add(10*time.Minute))
 		_ = s.Ingest(t.Context(), f.ws, asking(store.IngestRequest{}), func(store.IngestState) (store.IngestWrites, error) {
@@ -250,11 +252,8 @@ func TestReleaseLater(t *testing.T) {
 		f.scheduled(2, nil)
 		claims := f.claim(now)
 		f.exec(`UPDATE delivery SET stop_reason = 'cancelled_by_operator' WHERE id = $1`, int64(claims[1].ID))
-		later := func(c store.Claim, at time.Time) store.Release {
-			return store.Release{LeaseRef: lease(c), SendAt: at, Reason: reason.ChannelDown, Trace: `{"until":1}`}
-		}
 		at := now.Add(time.Minute)
-		f.must(s.ReleaseClaims(t.Context(), []store.Release{later(claims[0], at), later(claims[1], at)}))
+		f.must(release(t.Context(), s, at, claims[0], claims[1]))
 		if d := f.row(claims[0].ID); !d.SendAt.Equal(at) || !d.DueAt.Equal(now) || d.Reason != reason.ChannelDown || d.Trace == "" || d.AttemptNo != 0 || !d.IntentAt.IsZero() {
 			t.Errorf("moved %+v", d)
 		}
@@ -265,7 +264,7 @@ func TestReleaseLater(t *testing.T) {
 		if again[0].ID != claims[0].ID {
 			again[0] = again[1]
 		}
-		f.must(s.ReleaseClaims(t.Context(), []store.Release{later(again[0], at.Add(time.Minute))}))
+		f.must(release(t.Context(), s, at.Add(time.Minute), again[0]))
 		if d := f.row(again[0].ID); !d.DueAt.Equal(now) || !d.SendAt.Equal(at.Add(time.Minute)) {
 			t.Errorf("moved again %+v", d)
 		}
@@ -283,13 +282,13 @@ func TestUnknownOutcome(t *testing.T) {
 		if !second.UnknownSince.Equal(now) || !second.LostIntent.Equal(now) {
 			t.Fatalf("claimed again: doubt since %s", second.UnknownSince)
 		}
-		f.must(s.ReleaseClaims(t.Context(), []store.Release{{LeaseRef: lease(second)}}))
+		f.must(release(t.Context(), s, time.Time{}, second))
 		third := f.claim(now.Add(time.Minute))[0]
 		if !third.UnknownSince.Equal(now) || !third.LostIntent.IsZero() {
 			t.Fatalf("given back: doubt since %s", third.UnknownSince)
 		}
 		kept := refused(third)
-		kept.UnknownSince = third.UnknownSince
+		kept.Change.UnknownSince = third.UnknownSince
 		f.settle(kept)
 		if d := f.row(id); !d.UnknownSince.Equal(now) {
 			t.Errorf("a refusal ended the doubt: %+v", d)

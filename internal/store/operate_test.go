@@ -215,13 +215,13 @@ func TestOperateRacesSenders(t *testing.T) {
 				if err != nil || len(claims) == 0 {
 					return err
 				}
-				list := make([]store.Settlement, len(claims))
+				list := make([]settlement, len(claims))
 				for i, c := range claims {
 					if list[i] = accepted(c); c.StopReason != "" {
 						t.Errorf("claimed after a stop")
 					}
 				}
-				if stale, err := s.Settle(t.Context(), now, list); err != nil || len(stale) > 0 {
+				if stale, err := settle(t.Context(), s, list...); err != nil || len(stale) > 0 {
 					return fmt.Errorf("%d stale: %w", len(stale), err)
 				}
 			}

@@ -76,11 +76,11 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			if len(claims) != 2*n {
 				t.Fatalf("%d claims, want %d", len(claims), 2*n)
 			}
-			results := make([]store.Settlement, len(claims))
+			results := make([]settlement, len(claims))
 			refs := make([]store.LeaseRef, len(claims))
 			for i, c := range claims {
 				results[i], refs[i] = refused(c), lease(c)
-				results[i].SendAt = now
+				results[i].Change.SendAt = now
 			}
 			// begin, renew, commit
 			count("renewal", n, 3, func() {
@@ -107,7 +107,7 @@ func TestStatementsDoNotGrowWithTheBatch(t *testing.T) {
 			claims = f.claim(now.Add(31 * time.Second))
 			for i, c := range claims {
 				results[i] = refused(c)
-				results[i].Status, results[i].SendAt, results[i].ExpiresAt, results[i].Release = delivery.Unknown, time.Time{}, now, true
+				results[i].Change = delivery.Change{Step: c.Step, Status: delivery.Unknown, ExpiresAt: now, Release: true}
 				results[i].Content = &store.Content{Workspace: c.Workspace, Delivery: c.ID, Step: 1, At: now}
 			}
 			// begin, deliveries, slots, attempts, contents, commit

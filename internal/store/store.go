@@ -196,32 +196,17 @@ type Claim struct {
 	Folded []delivery.Row
 }
 
-// Settlement is the result of one attempt, guarded by the claim's version.
+// Settlement is the result of one attempt.
 type Settlement struct {
-	Workspace    subject.WorkspaceID
-	ID           delivery.ID
-	Version      int64
-	Accepted     bool      // last_sent_at = now
-	Step         int       // finished steps: accepted, skipped or given up
-	LeaseUntil   time.Time // no worker claims the row before then (a retry: the next tick, C45); zero: the lease ends
-	Status       delivery.Status
-	SendAt       time.Time
-	ExpiresAt    time.Time
-	RetryCount   int
-	Remaining    int // reminders
-	Reason       reason.Reason
-	Completed    bool
-	Release      bool      // a definite failure releases the slot
-	UnknownSince time.Time // zero: the outcome of every attempt of the step is known
-	EligibleAt   time.Time // when the message could have left, while a retry delays it; zero: send_at
-	DueAt        time.Time // when the retried step was due; zero: SendAt
-	Attempt      delivery.Attempt
-	Content      *Content      // kept when the channel's provider is read from the store
-	Fallback     *delivery.Row // made when the delivery has failed
-	FoldHead     bool          // others are folded into it: if it failed they leave with its fallback
-	Unfold       bool          // its fold members take slots of their own
+	Row      delivery.Row    // new values; the version and the stop are those that were read
+	Was      delivery.Status // the status that was read
+	Release  bool            // its slot is released
+	Attempt  delivery.Attempt
+	Content  *Content      // kept when the channel's provider is read from the store
+	Fallback *delivery.Row // made when the delivery has failed
+	Refold   *Refold       // where its fold members go; nil: they stay
 	// Together is the kind of the channel, if the step is retried: retries of the same person in the same slot, on channels
-	// of that kind and due within alignWithin, move to the same instant. Empty: only this step moves.
+	// of that kind and due within alignWithin, move to the same instant. Empty: the retry comes alone.
 	Together string
 }
 
@@ -237,14 +222,6 @@ type LeaseRef struct {
 	Workspace subject.WorkspaceID
 	ID        delivery.ID
 	Version   int64
-}
-
-// Release frees a claim whose request has not begun.
-type Release struct {
-	LeaseRef
-	SendAt time.Time // the row moves there and stays due if it was due; zero: it is free immediately
-	Reason reason.Reason
-	Trace  string
 }
 
 // Content is what was rendered for one step of a delivery.

@@ -173,12 +173,7 @@ func TestTwoProcesses(t *testing.T) {
 			f := setup(t, stores[0])
 			f.scheduled(deliveries, nil)
 			frozen := f.claim(now)[:7]
-			var rest []store.Release
-			claims := f.claim(now.Add(30 * time.Second)) // everything again, a lease later
-			for _, c := range claims {
-				rest = append(rest, store.Release{LeaseRef: lease(c)})
-			}
-			f.must(stores[0].ReleaseClaims(t.Context(), rest))
+			f.must(release(t.Context(), stores[0], time.Time{}, f.claim(now.Add(30*time.Second))...)) // everything again, a lease later
 			race(t, 4, func(n int) error {
 				s := stores[n%2]
 				for {
@@ -186,16 +181,16 @@ func TestTwoProcesses(t *testing.T) {
 					if err != nil || len(claims) == 0 {
 						return err
 					}
-					var list []store.Settlement
+					var list []settlement
 					for _, c := range claims {
 						list = append(list, accepted(c))
 					}
-					if stale, err := s.Settle(t.Context(), now, list); err != nil || len(stale) > 0 {
+					if stale, err := settle(t.Context(), s, list...); err != nil || len(stale) > 0 {
 						return errors.Join(err, errors.New("stale"))
 					}
 				}
 			})
-			var late []store.Settlement
+			var late []settlement
 			for _, c := range frozen {
 				late = append(late, refused(c))
 			}

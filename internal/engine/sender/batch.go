@@ -28,11 +28,9 @@ type sendBatch struct {
 	settledAt  time.Time // when the last results were committed; at first when sending began
 	inFlight   map[delivery.ID]store.LeaseRef
 	probes     map[channelRef]chan struct{} // probes whose outcome decides for their slot; closed when it is known
-	done       []store.Settlement
-	entries    []journal.Entry
-	back       []store.Release      // requeued claims that are to be released
+	done       []outcome
+	back       []requeued           // claims that are to be released
 	uncounted  []store.UncountedTry // earlier tries that do not count
-	deferred   []journal.Entry      // the deferred ones of back
 	err        error
 	failed     int
 	stale      int
@@ -41,7 +39,7 @@ type sendBatch struct {
 // run sends every job and settles the results as they arrive. When stop ends, it starts no further jobs.
 func (f *sendBatch) run(stop context.Context, jobs []job) error {
 	f.settledAt = f.Clock.Now()
-	f.done, f.entries = make([]store.Settlement, 0, len(jobs)), make([]journal.Entry, 0, len(jobs))
+	f.done = make([]outcome, 0, len(jobs))
 	f.inFlight, f.probes = make(map[delivery.ID]store.LeaseRef, len(jobs)), map[channelRef]chan struct{}{}
 	for _, j := range jobs {
 		f.inFlight[j.claim.ID] = ref(j.claim)
@@ -129,7 +127,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 	now := f.Clock.Now()
 	switch {
 	case !f.holds(j, now):
-		f.keep(j, nil, journal.Entry{What: journal.StaleRefused, Reason: reason.LeaseLost})
+		f.dropped(j)
 		return
 	case !j.at.IsZero() && now.After(j.at.Add(j.rules.channel.Rate.Slack())), // its instant has passed: it takes another one
 		!j.verify && j.rules.policy.KeyExpired(j.claim.Row, now):
@@ -140,7 +138,7 @@ func (f *sendBatch) one(stop context.Context, j job) {
 	if err == nil && !verdict.OK && probe != nil { // it leaves with the probe, or not at all
 		<-probe
 		if now = f.Clock.Now(); !f.holds(j, now) {
-			f.keep(j, nil, journal.Entry{What: journal.StaleRefused, Reason: reason.LeaseLost})
+			f.dropped(j)
 			return
 		}
 		verdict, _, err = f.begin(j, now)
@@ -244,15 +242,15 @@ func (f *sendBatch) hand(j job, verdict flow.Verdict) {
 		}
 	}
 	j.rules.policy.Backoff = f.ladder(j.claim, j.rules)
-	settlement, entry := j.settle(result, receipt, cause, now)
-	if settlement.Status == delivery.Failed {
-		settlement.Fallback = f.afterFailure(j.claim, j.rules, now)
-		settlement.Unfold = settlement.Unfold || settlement.Fallback == nil && settlement.UnknownSince.IsZero() && f.further(j, now)
+	o := j.settle(result, receipt, cause, now)
+	if o.change.Status == delivery.Failed {
+		o.fallback = f.afterFailure(j.claim, j.rules, now)
+		o.unfold = o.unfold || o.fallback == nil && o.change.UnknownSince.IsZero() && f.further(j, now)
 	}
 	if j.refused == nil {
-		entry.HandedAt = handed
+		o.entry.HandedAt = handed
 	}
-	f.keep(j, &settlement, entry)
+	f.keep(o)
 	f.mu.Lock()
 	ready := len(f.done) >= settleAt && now.Sub(f.settledAt) >= settleEvery && f.Concurrency > 1
 	f.mu.Unlock()
@@ -261,18 +259,26 @@ func (f *sendBatch) hand(j job, verdict flow.Verdict) {
 	}
 }
 
+// requeued is a claim whose request was not made.
+type requeued struct {
+	row   delivery.Row
+	until time.Time // when it is due again; zero: as before
+	why   reason.Reason
+	trace string
+	entry *journal.Entry // nil: none
+}
+
 // requeue releases a claim whose request was not made: it becomes due at an instant with a reason, or is due as before. The try is not counted.
 func (f *sendBatch) requeue(j job, until time.Time, why reason.Reason) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.inFlight, j.claim.ID)
-	r := store.Release{LeaseRef: ref(j.claim), SendAt: until, Reason: why}
+	r := requeued{row: j.claim.Row, until: until, why: why}
 	if why != "" {
 		now := f.Clock.Now()
-		r.Trace = admission.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until, admission.LimitTrace{})
-		e := journal.Entry{At: now, What: journal.Deferred, Reason: why, Until: until}
-		j.describe(&e)
-		f.deferred = append(f.deferred, e)
+		r.trace = admission.Trace(j.claim.Row, j.rules.policy.Timing, why, now, until, admission.LimitTrace{})
+		r.entry = &journal.Entry{At: now, What: journal.Deferred, Reason: why, Until: until}
+		j.describe(r.entry)
 	}
 	f.back = append(f.back, r)
 }
@@ -280,25 +286,52 @@ func (f *sendBatch) requeue(j job, until time.Time, why reason.Reason) {
 // release writes the requeued claims. Those that cannot be written stay for the next call.
 func (f *sendBatch) release() error {
 	f.mu.Lock()
-	back, putOff := f.back, f.deferred
-	f.back, f.deferred = nil, nil
+	back := f.back
+	f.back = nil
 	f.mu.Unlock()
-	if err := f.Store.ReleaseClaims(f.ctx, back); err != nil {
+	if err := f.Sender.release(f.ctx, back); err != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.back, f.deferred = append(back, f.back...), append(putOff, f.deferred...)
-		return fmt.Errorf("release claims: %w", err)
+		f.back = append(back, f.back...)
+		return err
 	}
-	for _, e := range putOff {
-		f.Journal.Write(e)
+	for _, r := range back {
+		if r.entry != nil {
+			f.Journal.Write(*r.entry)
+		}
 	}
 	return nil
 }
 
-func released(claims []store.Claim) []store.Release {
-	all := make([]store.Release, len(claims))
+// release is the transaction of requeued claims. Claims that another worker holds by now are left alone.
+func (s *Sender) release(ctx context.Context, list []requeued) error {
+	if len(list) == 0 {
+		return nil
+	}
+	tries := 0
+	err := s.Store.Write(ctx, func(tx *store.Tx) error {
+		held, err := claimed(tx, &tries, list, func(r requeued) delivery.Row { return r.row })
+		if err != nil {
+			return err
+		}
+		var rows []delivery.Row
+		for _, r := range list {
+			if row, ok := held[r.row.ID]; ok {
+				rows = append(rows, delivery.Released(row, r.until, r.why, r.trace))
+			}
+		}
+		return tx.ReleaseClaims(rows)
+	})
+	if err != nil {
+		return fmt.Errorf("release claims: %w", err)
+	}
+	return nil
+}
+
+func released(claims []store.Claim) []requeued {
+	all := make([]requeued, len(claims))
 	for i, c := range claims {
-		all[i].LeaseRef = ref(c)
+		all[i].row = c.Row
 	}
 	return all
 }

@@ -276,8 +276,19 @@ func local(period map[string]any, ev subject.Event, zones *civil.Zones) map[stri
 	return all
 }
 
-// settle turns the result of an attempt into the rows to write and the journal entry.
-func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error, now time.Time) (store.Settlement, journal.Entry) {
+// outcome is the result of an attempt and what follows from it, unless the delivery was stopped or answered meanwhile.
+type outcome struct {
+	claim    store.Claim
+	change   delivery.Change
+	attempt  delivery.Attempt
+	content  *store.Content
+	fallback *delivery.Row // made if the delivery has failed
+	unfold   bool          // its fold members take slots of their own
+	entry    journal.Entry
+}
+
+// settle decides what follows from the result of an attempt.
+func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error, now time.Time) outcome {
 	c := j.claim
 	row := c.Row
 	if j.absent {
@@ -286,36 +297,52 @@ func (j job) settle(result delivery.Result, receipt channel.Receipt, cause error
 	change := delivery.After(row, j.rules.policy, result, now, func(limit uint64) uint64 {
 		return j.draws.Uniform(limit, drawnBy(c, "retry", fmt.Sprint(c.AttemptNo), fmt.Sprint(c.RetryCount))...)
 	})
-	s := store.Settlement{
-		Workspace: c.Workspace, ID: c.ID, Version: c.Version, Accepted: change.Accepted, Step: change.Step, Status: change.Status,
-		SendAt: change.SendAt, ExpiresAt: change.ExpiresAt, LeaseUntil: change.HeldBackTo, RetryCount: change.RetryCount,
-		Remaining: change.Remaining, Reason: change.Reason, Completed: change.Completed, Release: change.Release,
-		UnknownSince: change.UnknownSince, DueAt: change.DueAt, EligibleAt: change.EligibleAt, FoldHead: c.IsFoldHead(), Unfold: j.unwritten && change.Status == delivery.Failed,
-		Attempt: delivery.Attempt{
+	o := outcome{
+		claim: c, change: change, unfold: j.unwritten && change.Status == delivery.Failed,
+		attempt: delivery.Attempt{
 			Workspace: c.Workspace, Delivery: c.ID, Number: c.AttemptNo, Step: c.Step + 1, Channel: c.Channel,
 			IdempotencyKey: j.out.IdempotencyKey, IntentAt: c.IntentAt, SettledAt: now, Outcome: result.Outcome,
 			Reason: result.Reason, ProviderID: clip(receipt.ProviderID),
 		},
 	}
-	if change.Retried && change.HeldBackTo.IsZero() {
-		s.Together = admission.Kind(c.Channel)
-	}
 	if cause != nil {
-		s.Attempt.Error = clip(cause.Error())
+		o.attempt.Error = clip(cause.Error())
 	}
 	if j.channel != nil && j.channel.KeepContent && change.Accepted {
-		s.Content = &store.Content{
+		o.content = &store.Content{
 			Workspace: c.Workspace, Delivery: c.ID, Step: c.Step + 1, At: now, Channel: c.Channel, Address: c.Address,
 			Locale: j.out.Locale, Subject: j.out.Subject, Text: j.out.Text, HTML: j.out.HTML,
 		}
 	}
-	e := journal.Entry{At: now, What: what(result, change), Reason: change.Reason, Until: change.SendAt, ProviderID: receipt.ProviderID, Error: s.Attempt.Error}
-	j.describe(&e)
-	e.Remaining = change.Remaining
+	o.entry = journal.Entry{At: now, What: what(result, change), Reason: change.Reason, Until: change.SendAt, ProviderID: receipt.ProviderID, Error: o.attempt.Error}
+	j.describe(&o.entry)
+	o.entry.Remaining = change.Remaining
 	if !change.DueAt.IsZero() { // the row has the reason why it waits
-		e.Reason = result.Reason
+		o.entry.Reason = result.Reason
 	}
-	return s, e
+	return o
+}
+
+// over applies an outcome to its row as it is now.
+func (o outcome) over(row delivery.Row, now time.Time) store.Settlement {
+	next, release := delivery.Settled(row, o.change, now)
+	s := store.Settlement{Row: next, Was: row.Status, Release: release, Attempt: o.attempt, Content: o.content}
+	if next.Status == delivery.Failed {
+		s.Fallback = o.fallback
+	}
+	if o.change.Retried && o.change.HeldBackTo.IsZero() && !next.Slot.IsZero() && !next.SendAt.IsZero() {
+		s.Together = admission.Kind(row.Channel)
+	}
+	refold := store.Refold{Workspace: row.Workspace, From: row.ID}
+	switch {
+	case !o.claim.IsFoldHead():
+	case s.Fallback != nil:
+		refold.Into = s.Fallback.ID
+		s.Refold = &refold
+	case o.unfold, next.Status == delivery.Cancelled && o.change.UnknownSince.IsZero() && !o.change.Accepted:
+		s.Refold = &refold
+	}
+	return s
 }
 
 func what(result delivery.Result, change delivery.Change) journal.What {

@@ -52,10 +52,8 @@ const (
 // Store is what the sender needs of the store.
 type Store interface {
 	Write(ctx context.Context, work func(*store.Tx) error) error
-	Settle(ctx context.Context, now time.Time, results []store.Settlement) (stale []delivery.ID, err error)
 	RenewLeases(ctx context.Context, now, until time.Time, leases []store.LeaseRef) (lost []delivery.ID, err error)
 	Unfold(ctx context.Context, now time.Time, list []store.Unfold) (int, error)
-	ReleaseClaims(ctx context.Context, claims []store.Release) error
 	UncountTries(ctx context.Context, now time.Time, tries []store.UncountedTry) error
 	NewID(now time.Time) int64
 	// GivenUpUntil is set when the database is a restored copy: what was due up to this instant is not sent.
@@ -144,7 +142,7 @@ func (s *Sender) Step(ctx context.Context, now time.Time, limit int) (Counts, er
 	}
 	if err != nil {
 		// Nothing has left yet, so the claims are released and no outcome is unknown.
-		return counts, errors.Join(fmt.Errorf("render: %w", err), s.Store.ReleaseClaims(held, released(claims)))
+		return counts, errors.Join(fmt.Errorf("render: %w", err), s.release(held, released(claims)))
 	}
 	f := sendBatch{Sender: s, ctx: held, leaseUntil: now.Add(s.Lease)}
 	err = f.run(ctx, jobs)

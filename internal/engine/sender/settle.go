@@ -13,22 +13,25 @@ import (
 	"github.com/carillonhq/carillon/internal/store"
 )
 
-func (f *sendBatch) keep(j job, s *store.Settlement, e journal.Entry) {
+// dropped notes a claim that another worker holds by now.
+func (f *sendBatch) dropped(j job) {
+	e := journal.Entry{At: f.Clock.Now(), What: journal.StaleRefused, Reason: reason.LeaseLost}
+	j.describe(&e)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.inFlight, j.claim.ID)
-	if s == nil {
-		f.stale++
-		j.describe(&e)
-		e.At = f.Clock.Now()
-		f.Journal.Write(e)
-		return
-	}
-	if s.Attempt.Outcome == delivery.AttemptFailed {
+	f.stale++
+	f.Journal.Write(e)
+}
+
+func (f *sendBatch) keep(o outcome) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.inFlight, o.claim.ID)
+	if o.attempt.Outcome == delivery.AttemptFailed {
 		f.failed++
 	}
-	f.done = append(f.done, *s)
-	f.entries = append(f.entries, e)
+	f.done = append(f.done, o)
 }
 
 // settle commits the results that have arrived, if there are at least least of them.
@@ -38,38 +41,79 @@ func (f *sendBatch) settle(least int) {
 		f.mu.Unlock()
 		return
 	}
-	done, entries := f.done, f.entries
-	f.done, f.entries, f.settledAt = nil, nil, f.Clock.Now()
+	done := f.done
+	f.done, f.settledAt = nil, f.Clock.Now()
 	f.mu.Unlock()
 
-	stale, err := f.Store.Settle(f.ctx, f.Clock.Now(), done)
-	refused := make(map[delivery.ID]bool, len(stale))
-	for _, id := range stale {
-		refused[id] = true
-	}
+	refused, err := f.writeResults(f.ctx, f.Clock.Now(), done)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
 		// A row without its result keeps its open intent, from which the worker that takes it over knows that the outcome is unknown.
 		f.err = fmt.Errorf("write results: %w", err)
 		if !errors.Is(err, store.ErrInvalid) {
-			f.done, f.entries = append(done, f.done...), append(entries, f.entries...)
+			f.done = append(done, f.done...)
 		}
 		return
 	}
 	if !errors.Is(f.err, store.ErrInvalid) {
 		f.err = nil // the results that an earlier try could not write were among these
 	}
-	f.stale += len(stale)
-	for i, e := range entries {
-		if refused[done[i].ID] {
+	f.stale += len(refused)
+	for _, o := range done {
+		e := o.entry
+		if refused[o.claim.ID] {
 			e.What, e.Reason = journal.StaleRefused, reason.LeaseLost
 		}
 		f.Journal.Write(e)
-		if row := done[i].Fallback; row != nil && !refused[done[i].ID] {
-			f.Journal.Write(admission.Entry(*row, e.Contact, e.At))
+		if o.fallback != nil && !refused[o.claim.ID] {
+			f.Journal.Write(admission.Entry(*o.fallback, e.Contact, e.At))
 		}
 	}
+}
+
+// writeResults is the transaction of results. It returns those that came too late, because another worker has claimed the row; nothing of them is
+// written. A claim changes seldom while its attempt is in flight, so the first try takes each as it was claimed, and the next ones read them.
+func (s *Sender) writeResults(ctx context.Context, now time.Time, results []outcome) (refused map[delivery.ID]bool, err error) {
+	tries := 0
+	err = s.Store.Write(ctx, func(tx *store.Tx) error {
+		refused = map[delivery.ID]bool{}
+		rows, err := claimed(tx, &tries, results, func(o outcome) delivery.Row { return o.claim.Row })
+		if err != nil {
+			return err
+		}
+		list := make([]store.Settlement, 0, len(results))
+		for _, o := range results {
+			if row, ok := rows[o.claim.ID]; ok {
+				list = append(list, o.over(row, now))
+			} else {
+				refused[o.claim.ID] = true
+			}
+		}
+		return tx.WriteSettlements(now, list)
+	})
+	return refused, err
+}
+
+// claimed returns claims that this worker still holds: in the first try as they were claimed, then as they are.
+func claimed[T any](tx *store.Tx, tries *int, of []T, row func(T) delivery.Row) (map[delivery.ID]delivery.Row, error) {
+	rows := make([]delivery.Row, len(of))
+	refs := make([]store.LeaseRef, len(of))
+	for i, v := range of {
+		rows[i] = row(v)
+		refs[i] = store.LeaseRef{Workspace: rows[i].Workspace, ID: rows[i].ID, Version: rows[i].Version}
+	}
+	if *tries++; *tries > 1 {
+		var err error
+		if rows, err = tx.LockClaims(refs); err != nil {
+			return nil, err
+		}
+	}
+	held := make(map[delivery.ID]delivery.Row, len(rows))
+	for _, row := range rows {
+		held[row.ID] = row
+	}
+	return held, nil
 }
 
 // settleAgain writes results that could not be written before, for as long as the lease holds: a database that is away for a few seconds must not
