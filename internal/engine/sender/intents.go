@@ -92,8 +92,23 @@ type verdict struct {
 	fallback *delivery.Row // made instead of it
 }
 
+// intentTx is what the transaction needs of a store.Tx.
+type intentTx interface {
+	ClaimDueDeliveries(now, leaseUntil time.Time, limit int) ([]store.Claim, error)
+	ReadSlots(now time.Time, persons map[store.PersonRef]store.Person, floor store.Floor) error
+	OwnersOf(addresses []store.AddressRef) (map[store.AddressRef][]store.PersonRef, error)
+	MayLock(refs []store.PersonRef) bool
+	LockPersons(now time.Time, refs []store.PersonRef, floor store.Floor) (map[store.PersonRef]store.Person, error)
+	ClaimBeside(now, leaseUntil time.Time, of []store.PersonKind) ([]store.Claim, error)
+	FoldHeads(now time.Time, persons []store.PersonRef) ([]delivery.Row, error)
+	FoldMembers(now time.Time, heads []delivery.Row) ([]delivery.Row, error)
+	LockPaces(refs []store.PaceRef) (map[store.PaceRef]flow.Pace, error)
+	SaveClaims(now time.Time, w store.ClaimWrites) error
+	FoldedMembers(heads []delivery.Row) ([]delivery.Row, error)
+}
+
 // commit is the transaction. Locks are taken once each: of persons together with those who own other addresses, and of the paces of channels.
-func (r *admitting) commit(tx *store.Tx, limit int) error {
+func (r *admitting) commit(tx intentTx, limit int) error {
 	r.findings = findings{
 		ledger: admission.NewLedger(&r.Catalog.Zones, r.now), locked: map[store.PersonRef]store.Person{}, peers: map[peerGroup]turn{},
 		released: map[delivery.ID]bool{}, instants: map[delivery.ID]time.Time{}, taken: map[store.PaceRef]flow.Pace{},
@@ -204,7 +219,7 @@ func (r *admitting) findNeeds(c *candidate) (err error) {
 	return nil
 }
 
-func (r *admitting) readSlots(tx *store.Tx) error {
+func (r *admitting) readSlots(tx intentTx) error {
 	persons := map[store.PersonRef]store.Person{}
 	for c := range r.undecided {
 		if c.needs.slots {
@@ -241,7 +256,7 @@ func (r *admitting) judge() {
 }
 
 // lock locks the persons of claims that take slots, and the owners of addresses that are not their persons', in one order.
-func (r *admitting) lock(tx *store.Tx) error {
+func (r *admitting) lock(tx intentTx) error {
 	lock := slices.Collect(maps.Keys(r.early))
 	for c := range r.undecided {
 		if c.needs.lock {
@@ -252,7 +267,7 @@ func (r *admitting) lock(tx *store.Tx) error {
 }
 
 // lockPersons locks persons and the owners of the addresses of claims. Whoever is locked is seen as they are then.
-func (r *admitting) lockPersons(tx *store.Tx, claims []*candidate, lock []store.PersonRef) error {
+func (r *admitting) lockPersons(tx intentTx, claims []*candidate, lock []store.PersonRef) error {
 	addresses := map[store.AddressRef]bool{}
 	for _, c := range claims {
 		if !c.halted && !c.decided && c.needs.address.Hash != "" {
@@ -299,7 +314,7 @@ func (r *admitting) lockPersons(tx *store.Tx, claims []*candidate, lock []store.
 }
 
 // claimBeside claims what is due besides for the persons who ask for slots.
-func (r *admitting) claimBeside(tx *store.Tx) error {
+func (r *admitting) claimBeside(tx intentTx) error {
 	groups := map[store.PersonKind]bool{}
 	for c := range r.undecided {
 		if of := peerGroupOf(c.Claim); r.asks(c) && c.Person.Locked {
@@ -328,7 +343,7 @@ func (r *admitting) claimBeside(tx *store.Tx) error {
 }
 
 // readFolds reads what claims can be folded into, and what waits to be folded into them.
-func (r *admitting) readFolds(tx *store.Tx) error {
+func (r *admitting) readFolds(tx intentTx) error {
 	var persons []store.PersonRef
 	var heads []delivery.Row
 	for c := range r.undecided {
@@ -367,7 +382,7 @@ func (r *admitting) readFolds(tx *store.Tx) error {
 	return nil
 }
 
-func (r *admitting) lockPaces(tx *store.Tx) (err error) {
+func (r *admitting) lockPaces(tx intentTx) (err error) {
 	channels := map[store.PaceRef]bool{}
 	for c := range r.undecided {
 		if c.needs.pace {
@@ -421,7 +436,7 @@ func (r *admitting) finish(c *candidate) {
 }
 
 // save writes the verdicts and collects the claims that are sent.
-func (r *admitting) save(tx *store.Tx) error {
+func (r *admitting) save(tx intentTx) error {
 	w := store.ClaimWrites{Paces: r.taken}
 	var heads []delivery.Row
 	for _, c := range r.list {
