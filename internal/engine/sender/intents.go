@@ -266,7 +266,7 @@ func (r *admitting) lock(tx intentTx) error {
 	return r.lockPersons(tx, r.list, lock)
 }
 
-// lockPersons locks persons and the owners of the addresses of claims. Whoever is locked is seen as they are then.
+// lockPersons locks persons and the owners of the addresses of claims. Persons are seen as they are under the lock.
 func (r *admitting) lockPersons(tx intentTx, claims []*candidate, lock []store.PersonRef) error {
 	addresses := map[store.AddressRef]bool{}
 	for _, c := range claims {
